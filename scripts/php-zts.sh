@@ -1,0 +1,179 @@
+#!/usr/bin/env bash
+# Prints the path of a php-config whose libphp svc can embed; builds that PHP, once a machine, if there is none.
+#
+# Fitting means: PHP 8.3 to 8.5, thread-safe (ZTS), a shared libphp, built without Zend signals and with Zend's
+# execution timers. Tried in order: $SVC_PHP_CONFIG (an error if it does not fit), php-config on PATH, the build
+# of an earlier run in the cache folder, a new build there.
+#
+# A build takes its sources from the machine's own Debian or Ubuntu archive, with package lists of its own: the
+# system's lists and sources are left alone. Progress goes to standard error; standard output has the path only.
+#
+#   scripts/php-zts.sh            path of the php-config
+#   scripts/php-zts.sh --source   path of the PHP source tree (PHP's own tests); fetched if it is not there
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/svc
+started=$SECONDS
+
+# Raise when the recipe below changes in a way that needs a new build.
+recipe=1
+
+# What WordPress, Symfony and Laravel use. Names of Debian packages, then configure's flags for the same.
+build_packages=(
+    build-essential dpkg-dev pkg-config
+    libcurl4-openssl-dev libfreetype-dev libicu-dev libjpeg-dev libonig-dev libpcre2-dev libpng-dev libpq-dev
+    libsodium-dev libsqlite3-dev libssl-dev libwebp-dev libxml2-dev libzip-dev zlib1g-dev
+)
+configure_flags=(
+    --enable-zts --disable-zend-signals --enable-zend-max-execution-timers
+    --enable-embed=shared --enable-cli --disable-cgi --disable-phpdbg --without-pear
+    --enable-bcmath --enable-exif --enable-gd --enable-intl --enable-mbstring --enable-opcache --enable-sockets
+    --enable-mysqlnd --with-mysqli=mysqlnd --with-pdo-mysql=mysqlnd --with-pgsql --with-pdo-pgsql
+    --with-curl --with-external-pcre --with-freetype --with-jpeg --with-openssl --with-sodium --with-webp
+    --with-zip --with-zlib
+)
+
+say() { printf 'php-zts: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+
+# Says why the php-config $1 does not fit; silent when it does.
+misfit() {
+    local config=$1 id include facts
+    id=$("$config" --vernum 2>/dev/null) || { echo "cannot be run"; return; }
+    include=$("$config" --include-dir)/main/php_config.h
+    [ -r "$include" ] || { echo "its headers are missing ($include)"; return; }
+    ((id >= 80300 && id < 80600)) || { echo "it is PHP $("$config" --version), and svc needs 8.3 to 8.5"; return; }
+    facts=$(cat "$include")
+    grep -q '^#define ZTS 1' <<<"$facts" || { echo "it is not thread-safe (configure with --enable-zts)"; return; }
+    ! grep -q '^#define ZEND_SIGNALS 1' <<<"$facts" || { echo "it has Zend signals (configure with --disable-zend-signals)"; return; }
+    grep -q '^#define ZEND_MAX_EXECUTION_TIMERS 1' <<<"$facts" || { echo "it lacks execution timers (configure with --enable-zend-max-execution-timers)"; return; }
+    [ -e "$("$config" --prefix)/lib/libphp.so" ] || { echo "it has no shared libphp (configure with --enable-embed=shared)"; return; }
+}
+
+# Prints the URIs of the machine's own archive, the main one first, read from both formats of apt's sources.
+archive_uris() {
+    {
+        sed -n 's/^URIs:[[:space:]]*//p' /etc/apt/sources.list.d/*.sources 2>/dev/null || true
+        sed -nE 's/^deb[[:space:]]+(\[[^]]*\][[:space:]]+)?([^[:space:]]+).*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null || true
+    } | tr ' ' '\n' | grep -E '/(debian|ubuntu)/?$' | awk '!seen[$0]++'
+}
+
+# Runs an apt tool on private lists: $apt_home holds its configuration, lists and cache.
+private_apt() { APT_CONFIG="$apt_home/apt.conf" "$@"; }
+
+# Writes the private configuration for suite $2 at URI $1 and refreshes its lists; fails if the suite is not there.
+use_suite() {
+    local keyring
+    mkdir -p "$apt_home"/lists/partial "$apt_home"/cache/archives/partial
+    keyring=$(ls /usr/share/keyrings/{debian,ubuntu}-archive-keyring.gpg 2>/dev/null | head -n 1)
+    printf 'deb-src %s%s %s main\n' "${keyring:+[signed-by=$keyring] }" "$1" "$2" >"$apt_home/sources.list"
+    cat >"$apt_home/apt.conf" <<CONF
+Dir::Etc::sourcelist "$apt_home/sources.list";
+Dir::Etc::sourceparts "-";
+Dir::State::lists "$apt_home/lists";
+Dir::Cache "$apt_home/cache";
+APT::Sandbox::User "";
+Acquire::Languages "none";
+CONF
+    private_apt apt-get update -qq >/dev/null 2>&1
+}
+
+# Finds the first suite with a fitting PHP, unpacks its pristine sources, prints the tree's path.
+fetch_source() {
+    local codename uri suite package tree
+    tree=$(find "$cache" -maxdepth 1 -type d -name 'php-src-8.*' 2>/dev/null | sort | tail -n 1)
+    if [ -n "$tree" ] && [ -x "$tree/configure" ]; then echo "$tree"; return; fi
+    codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    apt_home=$(mktemp -d "$cache/apt.XXXXXX")
+    trap 'rm -rf "$apt_home"' RETURN
+    for uri in $(archive_uris); do
+        for suite in $codename trixie noble forky questing sid; do
+            say "looking for PHP sources in $suite"
+            use_suite "$uri" "$suite" || continue
+            for package in php8.4 php8.3 php8.5; do
+                private_apt apt-cache showsrc "$package" 2>/dev/null | grep -q "^Package: $package\$" || continue
+                say "downloading the sources of $package from $suite"
+                (cd "$apt_home" && private_apt apt-get source -qq --download-only "$package" >/dev/null 2>&1) || continue
+                # Unpatched: the packaging's patches touch the build system and want its own tools.
+                (cd "$apt_home" && dpkg-source --no-check --skip-patches -x ./*.dsc tree >/dev/null 2>&1) || continue
+                tree=$cache/php-src-$(sed -nE 's/^#define PHP_VERSION "([^"]+)"/\1/p' "$apt_home/tree/main/php_version.h")
+                rm -rf "$tree"
+                mv "$apt_home/tree" "$tree"
+                echo "$tree"
+                return
+            done
+        done
+    done
+    die "no archive of this machine has sources of PHP 8.3 to 8.5; set SVC_PHP_CONFIG to the php-config of a ZTS build"
+}
+
+# Compiles and prints how far it is every few seconds: a line per 100 compiled files.
+compile() {
+    local log=$1 total count=0
+    total=$(make -n 2>/dev/null | grep -c -- '--mode=compile' || true)
+    make -j"$(nproc)" 2>&1 | tee "$log" | while IFS= read -r line; do
+        case $line in *--mode=compile*)
+            count=$((count + 1))
+            ((count % 100)) || say "compiled $count of $total files after $((SECONDS - started)) s"
+        esac
+    done
+}
+
+build() {
+    local source=$1 prefix=$2 work=$2.work log=$2.log
+    "$here/system-packages.sh" "${build_packages[@]}" || exit 1
+    rm -rf "$work" "$prefix"
+    mkdir -p "$work" "$prefix"
+    cd "$work"
+    say "configuring (log: $log)"
+    CFLAGS='-O2 -fno-semantic-interposition' CXXFLAGS='-O2' \
+        "$source/configure" --quiet --prefix="$prefix" --with-config-file-path="$prefix/etc" \
+        --with-config-file-scan-dir="$prefix/etc/conf.d" "${configure_flags[@]}" >"$log" 2>&1 ||
+        { tail -n 20 "$log" >&2; die "configure failed"; }
+    compile "$log" || { grep -iE 'error' "$log" | head -n 20 >&2; die "the build failed; see $log"; }
+    make install-cli install-headers install-build install-programs install-modules install-sapi >>"$log" 2>&1 ||
+        { tail -n 20 "$log" >&2; die "installing into $prefix failed"; }
+    mkdir -p "$prefix/etc/conf.d"
+    [ ! -e "$("$prefix/bin/php-config" --extension-dir)/opcache.so" ] ||
+        echo 'zend_extension=opcache' >"$prefix/etc/conf.d/10-opcache.ini"
+    cd / && rm -rf "$work"
+    touch "$prefix/.complete"
+}
+
+mkdir -p "$cache"
+if [ "${1:-}" = --source ]; then
+    exec 9>"$cache/lock" && flock 9
+    "$here/system-packages.sh" dpkg-dev || exit 1
+    fetch_source
+    exit
+fi
+
+if [ -n "${SVC_PHP_CONFIG:-}" ]; then
+    why=$(misfit "$SVC_PHP_CONFIG")
+    [ -z "$why" ] || die "SVC_PHP_CONFIG=$SVC_PHP_CONFIG does not fit: $why"
+    echo "$SVC_PHP_CONFIG"
+    exit
+fi
+if onpath=$(command -v php-config) && [ -z "$(misfit "$onpath")" ]; then
+    echo "$onpath"
+    exit
+fi
+
+exec 9>"$cache/lock"
+flock 9
+for prefix in "$cache"/php-8.*-zts-r$recipe; do
+    if [ -e "$prefix/.complete" ] && [ -z "$(misfit "$prefix/bin/php-config")" ]; then
+        echo "$prefix/bin/php-config"
+        exit
+    fi
+done
+say "no thread-safe PHP here: building one in $cache, once (about 10 minutes on two cores)"
+"$here/system-packages.sh" "${build_packages[@]}" || exit 1
+source=$(fetch_source)
+prefix=$cache/php-${source##*/php-src-}-zts-r$recipe
+(build "$source" "$prefix")
+why=$(misfit "$prefix/bin/php-config")
+[ -z "$why" ] || die "the build in $prefix does not fit: $why"
+say "built in $((SECONDS - started)) s"
+echo "$prefix/bin/php-config"

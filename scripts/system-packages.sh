@@ -1,0 +1,33 @@
+#!/bin/sh
+# Makes sure that the Debian packages named as arguments are installed.
+#
+# As root (or where sudo asks for no password) missing ones are installed; otherwise the script fails and
+# names them, so that somebody who may install packages can do it in one command.
+set -eu
+
+missing=''
+for package in "$@"; do
+    status=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    [ "$status" = installed ] || missing="$missing $package"
+done
+[ -n "$missing" ] || exit 0
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "system-packages: apt-get is not here; install what your system calls:$missing" >&2
+    exit 1
+fi
+if [ "$(id -u)" = 0 ]; then
+    as_root=''
+elif command -v sudo >/dev/null 2>&1 && sudo -n true 2>/dev/null; then
+    as_root='sudo'
+else
+    echo "system-packages: missing packages; run: sudo apt-get install$missing" >&2
+    exit 1
+fi
+
+echo "system-packages: installing$missing" >&2
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck disable=SC2086 # both variables are lists of words
+install() { $as_root apt-get install -qq -y --no-install-recommends $missing >/dev/null; }
+# Package lists may be absent or old: refresh them only when the first try fails.
+install 2>/dev/null || { $as_root apt-get update -qq >&2 && install >&2; }
