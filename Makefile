@@ -1,0 +1,60 @@
+# Builds, runs and examines svc. `make` alone lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# A toolchain that was installed a minute ago is not on PATH yet.
+export PATH := $(HOME)/.cargo/bin:$(PATH)
+
+cargo_output := $(or $(CARGO_TARGET_DIR),target)
+svc := $(cargo_output)/release/svc
+
+# Says where a PHP is that svc can embed, and builds one first where there is none.
+with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
+
+.PHONY: help packages build run test loom lint bench peers fuzz-smoke docs
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+packages:
+	@command -v cargo >/dev/null || { echo "make: cargo is missing; install a Rust toolchain first" >&2; exit 1; }
+	@scripts/system-packages.sh build-essential libclang-dev
+
+build: packages ## build the server; installs what is missing, a PHP included
+	@$(with_php); cargo build --release --bin svc
+
+run: build ## serve the welcome application on 127.0.0.1:8080, its operations port on 127.0.0.1:9090
+	@export LISTEN_ADDR=$${LISTEN_ADDR:-127.0.0.1:8080} INTERNAL_ADDR=$${INTERNAL_ADDR:-127.0.0.1:9090}; \
+	echo "svc: pages at http://$$LISTEN_ADDR/, operations at http://$$INTERNAL_ADDR/health; Ctrl-C ends it"; \
+	exec $(svc) serve welcome
+
+test: packages ## run every test, with PHP and without
+	@$(with_php); cargo test --workspace
+	@cargo test --no-default-features --lib --bins --test architecture --test config
+
+loom: packages ## check what threads share against every interleaving
+	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --release --test loom
+
+lint: packages ## check formatting, lints, documentation and scripts
+	@cargo fmt --all --check
+	@$(with_php); cargo clippy --workspace --all-targets -- -D warnings
+	@cargo clippy --all-targets --no-default-features -- -D warnings
+	@$(with_php); RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/*.sh .ci/run; \
+	else echo "lint: shellcheck is not installed; scripts were not checked"; fi
+
+bench: packages ## run the benchmarks of the parts
+	@$(with_php); cargo bench --benches
+
+peers: build ## measure svc beside the other servers on this machine
+	@scripts/peers.sh
+
+fuzz-smoke: packages ## fuzz each parser for a minute; needs cargo-fuzz and a nightly toolchain
+	@command -v cargo-fuzz >/dev/null || { echo "make: cargo-fuzz is missing; cargo install cargo-fuzz" >&2; exit 1; }
+	@for target in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run "$$target" -- -max_total_time=60; done
+
+docs: packages ## write the reference page of the settings anew
+	@cargo run --quiet --no-default-features -- help settings --markdown > docs/settings.md.new
+	@mv docs/settings.md.new docs/settings.md

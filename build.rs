@@ -1,0 +1,136 @@
+//! Finds a PHP, checks that svc can embed it, compiles the shim against it, generates the bindings.
+//!
+//! Owned by the `ffi` crate. `SVC_PHP_CONFIG` names the `php-config` to use; without it the one on `PATH` is taken.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::{Command, exit};
+
+const SOURCES: [&str; 6] = ["functions.c", "isolate.c", "lifecycle.c", "opcache.c", "request.c", "sapi_module.c"];
+const HEADERS: [&str; 4] = ["compat.h", "internal.h", "probe.c", "shim.h"];
+
+fn main() {
+    let c = Path::new(&env("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../c");
+    let php = find_php();
+    probe(&c, &php);
+    compile(&c, &php);
+    bind(&c);
+    for file in SOURCES.iter().chain(&HEADERS) {
+        println!("cargo::rerun-if-changed={}", c.join(file).display());
+    }
+    println!("cargo::rerun-if-changed=../build.rs");
+}
+
+/// What `php-config` says of an installed PHP.
+struct Php {
+    config: String,
+    include_flags: Vec<String>,
+    lib_dir: PathBuf,
+}
+
+fn find_php() -> Php {
+    let named = env("SVC_PHP_CONFIG");
+    let config = named.clone().unwrap_or_else(|| "php-config".into());
+    let ask = |option: &str| {
+        let output = Command::new(&config).arg(option).output().ok()?;
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let (Some(includes), Some(prefix)) = (ask("--includes"), ask("--prefix")) else {
+        fail(&match named {
+            Some(path) => format!("SVC_PHP_CONFIG={path} cannot be run"),
+            None => "there is no php-config on PATH".into(),
+        });
+    };
+    let lib_dir = Path::new(&prefix).join("lib");
+    if !lib_dir.join("libphp.so").exists() {
+        fail(&format!("{config} belongs to a PHP without {}/libphp.so (--enable-embed=shared)", lib_dir.display()));
+    }
+    Php { config, include_flags: includes.split_whitespace().map(str::to_owned).collect(), lib_dir }
+}
+
+/// Lets the preprocessor say what kind of PHP this is, and refuses what cannot be embedded.
+fn probe(c: &Path, php: &Php) {
+    let mut build = cc::Build::new();
+    build.file(c.join("probe.c")).cargo_metadata(false);
+    for flag in &php.include_flags {
+        build.flag(flag);
+    }
+    let Ok(text) = build.try_expand() else { fail(&format!("the headers of {} cannot be read", php.config)) };
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let fact = |name: &str| -> u32 {
+        let line = text.lines().rev().find_map(|line| line.strip_prefix("probe ")?.strip_prefix(name));
+        line.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
+    };
+    let version = fact("version");
+    if !(80300..80600).contains(&version) {
+        fail(&format!("{} is PHP {}.{}; svc embeds 8.3 to 8.5", php.config, version / 10000, version / 100 % 100));
+    }
+    if fact("zts") == 0 {
+        fail(&format!("{} is not thread-safe (--enable-zts)", php.config));
+    }
+    if fact("signals") == 1 {
+        fail(&format!("{} has Zend signals (--disable-zend-signals)", php.config));
+    }
+    if fact("timers") == 0 {
+        fail(&format!("{} lacks execution timers (--enable-zend-max-execution-timers)", php.config));
+    }
+}
+
+fn compile(c: &Path, php: &Php) {
+    let mut build = cc::Build::new();
+    build
+        .files(SOURCES.iter().map(|file| c.join(file)))
+        .std("gnu11")
+        .warnings(true)
+        .extra_warnings(true)
+        .define("ZEND_ENABLE_STATIC_TSRMLS_CACHE", "1")
+        .define("SVC_VERSION", format!("\"{}\"", env("CARGO_PKG_VERSION").expect("cargo sets it")).as_str());
+    for flag in &php.include_flags {
+        // PHP's headers are not held to our warnings.
+        match flag.strip_prefix("-I") {
+            Some(dir) => build.flag("-isystem").flag(dir),
+            None => build.flag(flag),
+        };
+    }
+    if env("SVC_WERROR").is_some() {
+        build.flag("-Werror");
+    }
+    build.compile("svc_shim");
+    println!("cargo::rustc-link-search=native={}", php.lib_dir.display());
+    println!("cargo::rustc-link-lib=dylib=php");
+    // For this crate's own tests; the server's build script does the same for the rest.
+    println!("cargo::rustc-link-arg=-Wl,-rpath,{}", php.lib_dir.display());
+    // Read by the server's own build script as DEP_PHP_LIB_DIR.
+    println!("cargo::metadata=LIB_DIR={}", php.lib_dir.display());
+}
+
+fn bind(c: &Path) {
+    let bindings = bindgen::Builder::default()
+        .header(c.join("shim.h").display().to_string())
+        .allowlist_item("(shim|SHIM)_.*")
+        .default_enum_style(bindgen::EnumVariation::Consts)
+        .derive_default(true)
+        .use_core()
+        .merge_extern_blocks(true)
+        .generate();
+    match bindings {
+        Ok(bindings) => {
+            let path = Path::new(&env("OUT_DIR").expect("cargo sets it")).join("shim.rs");
+            bindings.write_to_file(path).expect("OUT_DIR can be written");
+        }
+        Err(error) => fail(&format!("bindgen cannot read c/shim.h: {error}")),
+    }
+}
+
+fn env(name: &str) -> Option<String> {
+    println!("cargo::rerun-if-env-changed={name}");
+    env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn fail(why: &str) -> ! {
+    eprintln!("svc: {why}");
+    eprintln!("svc: it needs a thread-safe PHP 8.3 to 8.5 with a shared libphp.");
+    eprintln!("svc: SVC_PHP_CONFIG=$(scripts/php-zts.sh) finds one, or builds one on Debian and Ubuntu;");
+    eprintln!("svc: cargo build --no-default-features builds the server without PHP.");
+    exit(1);
+}

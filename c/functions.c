@@ -1,0 +1,143 @@
+/* Functions that scripts get from svc. */
+#include "internal.h"
+
+void shim_send_interim(int status);
+
+/* {{{ svc_finish_request(): bool; alias fastcgi_finish_request() */
+PHP_FUNCTION(svc_finish_request)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (shim_current == NULL || shim_current->finished) {
+        RETURN_FALSE;
+    }
+    php_output_end_all();
+    sapi_send_headers();
+    shim_host.finish(shim_current->host);
+    shim_current->finished = true;
+    RETURN_TRUE;
+}
+
+PHP_FUNCTION(svc_request_id)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    shim_view id = {0};
+    if (shim_current != NULL) {
+        shim_host.request_id(shim_current->host, &id);
+    }
+    RETURN_STRINGL(id.bytes != NULL ? id.bytes : "", id.length);
+}
+
+PHP_FUNCTION(getallheaders)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    array_init(return_value);
+    if (shim_current == NULL) {
+        return;
+    }
+    shim_pairs fields = {0};
+    shim_host.fields(shim_current->host, &fields);
+    for (size_t i = 0; i < fields.count; i++) {
+        const shim_pair *field = &fields.pairs[i];
+        zval value;
+        ZVAL_STRINGL(&value, field->value.bytes ? field->value.bytes : "", field->value.length);
+        zend_symtable_str_update(Z_ARRVAL_P(return_value), field->name.bytes, field->name.length, &value);
+    }
+}
+
+PHP_FUNCTION(apache_response_headers)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    array_init(return_value);
+    zend_llist_position position;
+    for (sapi_header_struct *header = zend_llist_get_first_ex(&SG(sapi_headers).headers, &position); header != NULL;
+         header = zend_llist_get_next_ex(&SG(sapi_headers).headers, &position)) {
+        const char *colon = memchr(header->header, ':', header->header_len);
+        if (colon == NULL) {
+            continue;
+        }
+        const char *end = header->header + header->header_len;
+        const char *start = colon + 1;
+        while (start < end && (*start == ' ' || *start == '\t')) {
+            start++;
+        }
+        add_assoc_stringl_ex(return_value, header->header, (size_t)(colon - header->header), start, (size_t)(end - start));
+    }
+}
+
+/* headers_send(int $status = 200): bool. An informational status sends what is set so far ahead of the response; any
+ * other one sends the response's head now. */
+PHP_FUNCTION(headers_send)
+{
+    zend_long status = 200;
+    ZEND_PARSE_PARAMETERS_START(0, 1)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_LONG(status)
+    ZEND_PARSE_PARAMETERS_END();
+    if (status < 100 || status > 599 || status == 101) {
+        zend_argument_value_error(1, "must be a status code from 100 to 599, and not 101");
+        RETURN_THROWS();
+    }
+    if (shim_current == NULL || SG(headers_sent) || shim_current->finished) {
+        RETURN_FALSE;
+    }
+    if (status < 200) {
+        shim_send_interim((int)status);
+        RETURN_TRUE;
+    }
+    SG(sapi_headers).http_response_code = (int)status;
+    bool sent = sapi_send_headers() == SUCCESS;
+    sapi_flush();
+    RETURN_BOOL(sent);
+}
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_bool, 0, 0, _IS_BOOL, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_string, 0, 0, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_array, 0, 0, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_headers_send, 0, 0, _IS_BOOL, 0)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
+ZEND_END_ARG_INFO()
+
+const zend_function_entry shim_functions[] = {
+    PHP_FE(svc_finish_request, arginfo_bool)
+    PHP_FALIAS(fastcgi_finish_request, svc_finish_request, arginfo_bool)
+    PHP_FE(svc_request_id, arginfo_string)
+    PHP_FE(getallheaders, arginfo_array)
+    PHP_FALIAS(apache_request_headers, getallheaders, arginfo_array)
+    PHP_FE(apache_response_headers, arginfo_array)
+    PHP_FE(headers_send, arginfo_headers_send)
+    PHP_FE_END
+};
+
+static zif_handler php_getenv_handler;
+
+static void merge_variable(const char *name, size_t length, const char *value, void *array)
+{
+    if (value == NULL) {
+        zend_symtable_str_del(Z_ARRVAL_P((zval *)array), name, length);
+        return;
+    }
+    zval text;
+    ZVAL_STRING(&text, value);
+    zend_symtable_str_update(Z_ARRVAL_P((zval *)array), name, length, &text);
+}
+
+/* getenv() without arguments reads the process's array past libc; what the request has put is added here. */
+static ZEND_FUNCTION(getenv_with_overlay)
+{
+    php_getenv_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (Z_TYPE_P(return_value) == IS_ARRAY) {
+        shim_environment_each(merge_variable, return_value);
+    }
+}
+
+void shim_functions_override(void)
+{
+    zend_function *function = zend_hash_str_find_ptr(CG(function_table), "getenv", sizeof("getenv") - 1);
+    if (function != NULL && function->type == ZEND_INTERNAL_FUNCTION) {
+        php_getenv_handler = function->internal_function.handler;
+        function->internal_function.handler = ZEND_FN(getenv_with_overlay);
+    }
+}

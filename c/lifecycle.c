@@ -1,0 +1,152 @@
+/* Starting and ending PHP: the process once, each thread once.
+ *
+ * Promises: module start-up and shut-down happen on the thread that called shim_startup; a thread's storage is freed
+ * on that thread. */
+#include "internal.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+ZEND_TSRMLS_CACHE_DEFINE()
+
+shim_callbacks shim_host;
+
+/* Exported by libphp, and in none of its headers. */
+extern char *php_ini_opened_path;
+
+static const shim_pair *ini_defaults;
+static size_t ini_defaults_count;
+static char *ini_overrides;
+
+static void set_ini_defaults(HashTable *configuration)
+{
+    for (size_t i = 0; i < ini_defaults_count; i++) {
+        const shim_pair *entry = &ini_defaults[i];
+        zval value;
+        ZVAL_NEW_STR(&value, zend_string_init(entry->value.bytes, entry->value.length, 1));
+        zend_hash_str_update(configuration, entry->name.bytes, entry->name.length, &value);
+    }
+}
+
+const char *shim_startup(const shim_options *options)
+{
+    if (options->abi != SHIM_ABI || options->callbacks->size != sizeof(shim_callbacks)) {
+        return "the two halves of the PHP border were built from different headers";
+    }
+    shim_host = *options->callbacks;
+    ini_defaults = options->ini_defaults;
+    ini_defaults_count = options->ini_defaults_count;
+    ini_overrides = strndup(options->ini_overrides.bytes ? options->ini_overrides.bytes : "", options->ini_overrides.length);
+    if (ini_overrides == NULL) {
+        return "out of memory";
+    }
+    shim_opcache_install();
+    if (!php_tsrm_startup()) {
+        return "PHP's thread-safe resource manager does not start";
+    }
+    ZEND_TSRMLS_CACHE_UPDATE();
+    /* Copies the module and resets some of its members: what follows is set on the copy's source afterwards. */
+    sapi_startup(&shim_sapi);
+    shim_sapi.ini_entries = ini_overrides;
+    shim_sapi.ini_defaults = set_ini_defaults;
+    shim_sapi.additional_functions = shim_functions;
+    if (shim_sapi.startup(&shim_sapi) == FAILURE) {
+        return "PHP's modules do not start";
+    }
+    shim_sapi_hooks_install();
+    shim_functions_override();
+    /* The defaults belong to the caller and are not read again. */
+    ini_defaults = NULL;
+    ini_defaults_count = 0;
+    return NULL;
+}
+
+static bool opcache_is_enabled(void)
+{
+    zend_long enabled = zend_ini_long("opcache.enable", sizeof("opcache.enable") - 1, 0);
+    return enabled && zend_get_extension("Zend OPcache") != NULL;
+}
+
+void shim_facts_read(shim_facts *facts)
+{
+    *facts = (shim_facts){
+        .version = {PHP_VERSION, sizeof(PHP_VERSION) - 1},
+#ifdef ZTS
+        .zts = true,
+#endif
+#if ZEND_DEBUG
+        .debug = true,
+#endif
+#ifdef ZEND_SIGNALS
+        .zend_signals = true,
+#endif
+#ifdef ZEND_MAX_EXECUTION_TIMERS
+        .max_execution_timers = true,
+#endif
+        .opcache_enabled = opcache_is_enabled(),
+    };
+    if (php_ini_opened_path != NULL) {
+        facts->ini_path = shim_view_of(php_ini_opened_path, strlen(php_ini_opened_path));
+    }
+}
+
+void shim_shutdown(void)
+{
+    php_module_shutdown();
+    sapi_shutdown();
+    tsrm_shutdown();
+    free(ini_overrides);
+    ini_overrides = NULL;
+}
+
+void shim_thread_start(void)
+{
+    (void)ts_resource(0);
+    ZEND_TSRMLS_CACHE_UPDATE();
+    shim_isolate_thread();
+}
+
+void shim_thread_stop(void)
+{
+    ts_free_thread();
+}
+
+static void control_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGHUP);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+}
+
+/* A child starts with a clean mask: nobody there waits for signals as our main thread does. */
+static void unblock_in_child(void)
+{
+    sigset_t set;
+    control_signals(&set);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+void shim_signals_block(void)
+{
+    sigset_t set;
+    control_signals(&set);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    pthread_atfork(NULL, NULL, unblock_in_child);
+}
+
+int shim_signals_wait(void)
+{
+    sigset_t set;
+    int number = 0;
+    control_signals(&set);
+    while (sigwait(&set, &number) != 0) {
+    }
+    return number;
+}
+
+_Noreturn void shim_exit_now(int status)
+{
+    _exit(status);
+}

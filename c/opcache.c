@@ -1,0 +1,73 @@
+/* OPcache restarts (memory or hash table full, opcache_reset()) behind a barrier.
+ *
+ * A restart rewrites the shared memory that running scripts execute from. OPcache asks whether anybody still reads it
+ * with a record lock (F_GETLK on byte 1 of its lock file), which knows processes and not threads, so inside one
+ * process the answer would always be "nobody". The question is answered here instead, for this process's threads:
+ * "nobody" only if the host has made the calling thread the only one inside a request and keeps the others out until
+ * the request has started. Otherwise OPcache is told that somebody reads, and asks again at a later request.
+ *
+ * The executable's definition of fcntl takes precedence over libc's in libphp and in opcache.so; all other calls go
+ * through unchanged. */
+#include "internal.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdarg.h>
+
+typedef int fcntl_function(int, int, ...);
+
+static fcntl_function *libc_fcntl;
+
+__attribute__((constructor)) void shim_opcache_install(void)
+{
+    libc_fcntl = (fcntl_function *)dlsym(RTLD_NEXT, "fcntl64");
+    if (libc_fcntl == NULL) {
+        libc_fcntl = (fcntl_function *)dlsym(RTLD_NEXT, "fcntl");
+    }
+}
+
+static bool is_restart_question(int command, const struct flock *lock)
+{
+    return shim_current != NULL && shim_current->starting && command == F_GETLK && lock->l_type == F_WRLCK &&
+           lock->l_start == 1 && lock->l_len == 1;
+}
+
+static int answer(int descriptor, int command, void *argument)
+{
+    if (is_restart_question(command, argument)) {
+        struct flock *lock = argument;
+        /* l_pid 0: OPcache kills the processes that it believes to read for too long, and 0 is none of them. */
+        lock->l_pid = 0;
+        lock->l_type = F_RDLCK;
+        if (shim_current->restarting || shim_host.restart_may_begin()) {
+            shim_current->restarting = true;
+            lock->l_type = F_UNLCK;
+        }
+        return 0;
+    }
+    if (libc_fcntl == NULL) {
+        shim_opcache_install();
+    }
+    return libc_fcntl(descriptor, command, argument);
+}
+
+#undef fcntl
+#undef fcntl64
+
+int fcntl(int descriptor, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    return answer(descriptor, command, argument);
+}
+
+int fcntl64(int descriptor, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    return answer(descriptor, command, argument);
+}

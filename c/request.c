@@ -1,0 +1,117 @@
+/* One request, from start-up to shut-down.
+ *
+ * Promises: every jump that PHP makes ends here; php_request_shutdown runs whatever happened before it. */
+#include "internal.h"
+
+/* PHP wants NUL-terminated strings that outlive its own request memory: they live in one block a thread. */
+static __thread char *strings;
+static __thread size_t strings_size;
+
+static char *put(char **at, shim_view view)
+{
+    char *start = *at;
+    if (view.length > 0) {
+        memcpy(start, view.bytes, view.length);
+    }
+    start[view.length] = '\0';
+    *at = start + view.length + 1;
+    return start;
+}
+
+static bool reserve(size_t size)
+{
+    if (size <= strings_size) {
+        return true;
+    }
+    char *larger = realloc(strings, size);
+    if (larger == NULL) {
+        return false;
+    }
+    strings = larger;
+    strings_size = size;
+    return true;
+}
+
+static bool describe(const shim_request *request, char **script)
+{
+    size_t size = request->method.length + request->uri.length + request->query.length + request->content_type.length +
+                  request->authorization.length + request->script.length + 6;
+    if (!reserve(size)) {
+        return false;
+    }
+    char *at = strings;
+    SG(request_info).request_method = put(&at, request->method);
+    SG(request_info).request_uri = put(&at, request->uri);
+    SG(request_info).query_string = put(&at, request->query);
+    char *content_type = put(&at, request->content_type);
+    SG(request_info).content_type = request->has_content_type ? content_type : NULL;
+    SG(request_info).content_length = request->content_length;
+    SG(request_info).proto_num = request->protocol;
+    *script = put(&at, request->script);
+    SG(request_info).path_translated = *script;
+    SG(sapi_headers).http_response_code = 200;
+    char *authorization = put(&at, request->authorization);
+    php_handle_auth_data(request->authorization.length > 0 ? authorization : NULL);
+    return true;
+}
+
+/* Starts the request; OPcache restarts, if it must, in here. */
+static bool start(shim_context *context)
+{
+    context->starting = true;
+    bool started = php_request_startup() == SUCCESS;
+    context->starting = false;
+    if (context->restarting) {
+        context->restarting = false;
+        shim_host.restart_done();
+    }
+    /* PHP would stop a script at the first output of a HEAD request; the host drops the body and keeps its length. */
+    SG(request_info).headers_only = 0;
+    return started;
+}
+
+static void run_script(char *path)
+{
+    zend_file_handle file;
+    zend_try {
+        zend_stream_init_filename(&file, path);
+        file.primary_script = 1;
+        php_execute_script(&file);
+    } zend_end_try();
+    zend_try {
+        zend_destroy_file_handle(&file);
+    } zend_end_try();
+}
+
+static shim_outcome outcome_of(const shim_context *context)
+{
+    if (context->timed_out && context->fatal) {
+        return SHIM_TIME_LIMIT;
+    }
+    if (context->fatal) {
+        return SHIM_FATAL;
+    }
+    return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
+}
+
+shim_outcome shim_run(const shim_request *request, void *host)
+{
+    shim_context context = {.host = host, .request = request};
+    char *script = NULL;
+    shim_current = &context;
+    shim_isolate_begin();
+    SG(server_context) = &context;
+    if (describe(request, &script) && start(&context)) {
+        run_script(script);
+    } else {
+        context.fatal = true;
+    }
+    zend_try {
+        php_request_shutdown(NULL);
+    } zend_end_try();
+    SG(server_context) = NULL;
+    SG(request_info) = (sapi_request_info){0};
+    shim_isolate_end();
+    shim_current = NULL;
+    return outcome_of(&context);
+}

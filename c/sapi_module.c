@@ -1,0 +1,293 @@
+/* The SAPI module: PHP's calls for output, headers, body, variables and logs, passed on to the host.
+ *
+ * The name. Up to 8.4 OPcache works only under SAPI names that it knows, and it asks once, while extensions start.
+ * So the module is `svc` (php-svc.ini, PHP_SAPI and php_sapi_name() say so), carries a name from OPcache's list from
+ * our own module start-up until all extensions have started, and is `svc` again from then on. */
+#include "internal.h"
+
+__thread shim_context *shim_current;
+
+static char own_name[] = "svc";
+static char name_known_to_opcache[] = "fpm-fcgi";
+
+static int start_modules(sapi_module_struct *module)
+{
+    int result = php_module_startup(module, &shim_module);
+    sapi_module.name = own_name;
+    return result;
+}
+
+static void connection_aborted(void)
+{
+    shim_current->refused = true;
+    /* May jump out of the script; no frame of the host is on the stack here. */
+    php_handle_aborted_connection();
+}
+
+static size_t write_output(const char *bytes, size_t length)
+{
+    if (shim_current == NULL || length == 0) {
+        return length;
+    }
+    if (shim_current->finished) {
+        return length;
+    }
+    if (!shim_host.write(shim_current->host, shim_view_of(bytes, length))) {
+        connection_aborted();
+        return 0;
+    }
+    return length;
+}
+
+static void flush_output(void *server_context)
+{
+    (void)server_context;
+    if (shim_current == NULL || shim_current->finished) {
+        return;
+    }
+    if (!SG(headers_sent)) {
+        if (sapi_send_headers() == FAILURE) {
+            return;
+        }
+        SG(headers_sent) = 1;
+    }
+    if (!shim_host.flush(shim_current->host)) {
+        connection_aborted();
+    }
+}
+
+/* Collects PHP's list of header lines into `lines`, which has room for all of them. */
+static size_t collect_lines(sapi_headers_struct *headers, shim_view *lines)
+{
+    size_t count = 0;
+    zend_llist_position position;
+    for (sapi_header_struct *header = zend_llist_get_first_ex(&headers->headers, &position); header != NULL;
+         header = zend_llist_get_next_ex(&headers->headers, &position)) {
+        if (header->header_len > 0) {
+            lines[count++] = shim_view_of(header->header, header->header_len);
+        }
+    }
+    return count;
+}
+
+static void hand_over_head(sapi_headers_struct *headers, int status, void (*send)(void *, const shim_head *))
+{
+    shim_view few[32];
+    size_t room = zend_llist_count(&headers->headers);
+    shim_view *lines = room <= sizeof(few) / sizeof(few[0]) ? few : emalloc(room * sizeof(*lines));
+    const char *line = headers->http_status_line;
+    shim_head head = {
+        .status = status,
+        .status_line = shim_view_of(line, line != NULL ? strlen(line) : 0),
+        .lines = lines,
+        .count = collect_lines(headers, lines),
+    };
+    send(shim_current->host, &head);
+    if (lines != few) {
+        efree(lines);
+    }
+}
+
+static int send_headers(sapi_headers_struct *headers)
+{
+    if (shim_current != NULL && !shim_current->finished) {
+        hand_over_head(headers, headers->http_response_code, shim_host.send_head);
+    }
+    return SAPI_HEADER_SENT_SUCCESSFULLY;
+}
+
+/* headers_send(103): what is set so far goes out as an informational response and stays set. */
+void shim_send_interim(int status)
+{
+    if (shim_current != NULL && !shim_current->finished) {
+        hand_over_head(&SG(sapi_headers), status, shim_host.send_interim);
+    }
+}
+
+static size_t read_post(char *buffer, size_t size)
+{
+    size_t total = 0;
+    while (shim_current != NULL && total < size) {
+        size_t count = shim_host.read_body(shim_current->host, buffer + total, size - total);
+        if (count == 0) {
+            break;
+        }
+        total += count;
+    }
+    return total;
+}
+
+static char *read_cookies(void)
+{
+    if (shim_current == NULL || !shim_current->request->has_cookies) {
+        return NULL;
+    }
+    /* Freed with the request's memory: PHP keeps the pointer and does not free it. */
+    const shim_view *cookies = &shim_current->request->cookies;
+    return estrndup(cookies->bytes, cookies->length);
+}
+
+static void register_variables(zval *array)
+{
+    if (shim_current == NULL) {
+        return;
+    }
+    /* The host has finished its work before PHP may run out of memory and jump. */
+    shim_pairs variables = {0};
+    shim_host.variables(shim_current->host, &variables);
+    for (size_t i = 0; i < variables.count; i++) {
+        const shim_pair *pair = &variables.pairs[i];
+        size_t length = 0;
+        char *value = estrndup(pair->value.bytes ? pair->value.bytes : "", pair->value.length);
+        char *name = estrndup(pair->name.bytes, pair->name.length);
+        if (sapi_module.input_filter(PARSE_SERVER, name, &value, pair->value.length, &length)) {
+            php_register_variable_safe(name, value, length, array);
+        }
+        efree(name);
+        efree(value);
+    }
+}
+
+/* getenv() of a variable of the request, as CGI programs expect. Returns an emalloc'ed string or NULL. */
+static char *get_request_variable(const char *name, size_t length)
+{
+    if (shim_current == NULL) {
+        return NULL;
+    }
+    shim_pairs variables = {0};
+    shim_host.variables(shim_current->host, &variables);
+    for (size_t i = 0; i < variables.count; i++) {
+        const shim_pair *pair = &variables.pairs[i];
+        if (pair->name.length == length && memcmp(pair->name.bytes, name, length) == 0) {
+            return estrndup(pair->value.bytes ? pair->value.bytes : "", pair->value.length);
+        }
+    }
+    return NULL;
+}
+
+static zend_result request_time(double *seconds)
+{
+    if (shim_current == NULL) {
+        return FAILURE;
+    }
+    *seconds = shim_current->request->time;
+    return SUCCESS;
+}
+
+/* The error that php_error_cb is turning into a line of text, so that the line can be logged with its parts. */
+static __thread const shim_log *error_in_progress;
+
+static void log_message(const char *message, int priority)
+{
+    shim_log record;
+    if (error_in_progress != NULL) {
+        record = *error_in_progress;
+        record.syslog_priority = priority;
+    } else {
+        record = (shim_log){
+            .source = SHIM_LOG_MESSAGE,
+            .syslog_priority = priority,
+            .message = shim_view_of(message, strlen(message)),
+        };
+        if (shim_current != NULL && EG(current_execute_data) != NULL) {
+            zend_string *file = zend_get_executed_filename_ex();
+            if (file != NULL) {
+                record.file = shim_view_of(ZSTR_VAL(file), ZSTR_LEN(file));
+                record.line = zend_get_executed_lineno();
+            }
+        }
+    }
+    shim_host.log(shim_current != NULL ? shim_current->host : NULL, &record);
+}
+
+static void (*next_error_cb)(int, zend_string *, const uint32_t, zend_string *);
+static void (*next_on_timeout)(int);
+
+static void observe_error(int type, zend_string *file, const uint32_t line, zend_string *message)
+{
+    const shim_log record = {
+        .source = SHIM_LOG_ERROR,
+        .error_type = type & E_ALL,
+        .message = shim_view_of(ZSTR_VAL(message), ZSTR_LEN(message)),
+        .file = file != NULL ? shim_view_of(ZSTR_VAL(file), ZSTR_LEN(file)) : (shim_view){0},
+        .line = line,
+    };
+    if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
+        shim_current->fatal = true;
+    }
+    error_in_progress = &record;
+    /* Jumps when the error ends the script; the pointer into this frame must be gone by then. */
+    zend_try {
+        next_error_cb(type, file, line, message);
+    } zend_catch {
+        error_in_progress = NULL;
+        zend_bailout();
+    } zend_end_try();
+    error_in_progress = NULL;
+}
+
+/* Called by the signal handler of the execution timer, on the thread whose time is up. */
+static void observe_timeout(int seconds)
+{
+    if (shim_current != NULL) {
+        shim_current->timed_out = true;
+    }
+    if (next_on_timeout != NULL) {
+        next_on_timeout(seconds);
+    }
+}
+
+void shim_sapi_hooks_install(void)
+{
+    next_error_cb = zend_error_cb;
+    zend_error_cb = observe_error;
+    next_on_timeout = zend_on_timeout;
+    zend_on_timeout = observe_timeout;
+}
+
+static PHP_MINIT_FUNCTION(svc)
+{
+    (void)type;
+    (void)module_number;
+    sapi_module.name = name_known_to_opcache;
+    return SUCCESS;
+}
+
+static PHP_MINFO_FUNCTION(svc)
+{
+    (void)zend_module;
+    php_info_print_table_start();
+    php_info_print_table_row(2, "svc", "enabled");
+    php_info_print_table_end();
+}
+
+zend_module_entry shim_module = {
+    STANDARD_MODULE_HEADER,
+    "svc",
+    NULL,
+    PHP_MINIT(svc),
+    NULL,
+    NULL,
+    NULL,
+    PHP_MINFO(svc),
+    SVC_VERSION,
+    STANDARD_MODULE_PROPERTIES,
+};
+
+sapi_module_struct shim_sapi = {
+    .name = own_name,
+    .pretty_name = "svc",
+    .startup = start_modules,
+    .shutdown = php_module_shutdown_wrapper,
+    .ub_write = write_output,
+    .flush = flush_output,
+    .getenv = get_request_variable,
+    .sapi_error = php_error,
+    .send_headers = send_headers,
+    .read_post = read_post,
+    .read_cookies = read_cookies,
+    .register_server_variables = register_variables,
+    .log_message = log_message,
+    .get_request_time = request_time,
+    .php_ini_ignore_cwd = 1,
+};

@@ -1,0 +1,185 @@
+/* The contract between svc and the PHP interpreter.
+ *
+ * Promises: no Zend type crosses this border. Every entry point that runs PHP catches PHP's non-local exits itself;
+ * a callback is never left by a jump: it returns, and only then does C act on what it said.
+ *
+ * Threads: shim_startup and shim_shutdown run on one thread, first and last. Every other thread calls
+ * shim_thread_start before and shim_thread_stop after its requests. shim_run, and all callbacks that it makes, stay
+ * on that thread.
+ *
+ * Memory: a struct is owned by the side that fills it; {pointer, length} views are valid for the duration of the call
+ * they are passed to, or until the next callback of the same request when a callback hands them out. Nothing is
+ * terminated by NUL.
+ */
+#ifndef SVC_SHIM_H
+#define SVC_SHIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Raised with every change of this file; both sides compare. */
+#define SHIM_ABI 1
+
+/* A view of bytes. `bytes` may be NULL when `length` is 0. */
+typedef struct shim_view {
+    const char *bytes;
+    size_t length;
+} shim_view;
+
+/* A name and a value. */
+typedef struct shim_pair {
+    shim_view name;
+    shim_view value;
+} shim_pair;
+
+/* A list of pairs, filled by a callback; the storage is the host's. */
+typedef struct shim_pairs {
+    const shim_pair *pairs;
+    size_t count;
+} shim_pairs;
+
+/* Where a log record comes from. Filled by C. */
+typedef enum shim_log_source {
+    /* An error of the engine: `error_type` is PHP's E_ constant. */
+    SHIM_LOG_ERROR = 0,
+    /* error_log() and other messages without a type: `syslog_priority` is all there is. */
+    SHIM_LOG_MESSAGE = 1,
+} shim_log_source;
+
+/* One log record. Filled by C. */
+typedef struct shim_log {
+    shim_log_source source;
+    int error_type;
+    int syslog_priority;
+    shim_view message;
+    shim_view file;
+    uint32_t line;
+} shim_log;
+
+/* Status and fields of a response. Filled by C. */
+typedef struct shim_head {
+    int status;
+    /* The whole line given with header("HTTP/1.1 404 ..."), or empty. */
+    shim_view status_line;
+    /* Each one `Name: value` as PHP keeps it. */
+    const shim_view *lines;
+    size_t count;
+} shim_head;
+
+/* How the host takes part in a request. Filled by the host, valid for the life of the process. `request` is what
+ * shim_run was given. */
+typedef struct shim_callbacks {
+    /* sizeof(shim_callbacks) on the host's side. */
+    size_t size;
+    /* Output. False: nobody reads it any more. */
+    bool (*write)(void *request, shim_view output);
+    /* The script wants what it wrote to reach the client now. False: nobody reads it any more. */
+    bool (*flush)(void *request);
+    /* Status and fields, once, before the first output. */
+    void (*send_head)(void *request, const shim_head *head);
+    /* An informational response (1xx). */
+    void (*send_interim)(void *request, const shim_head *head);
+    /* The response ends here although the script goes on. */
+    void (*finish)(void *request);
+    /* Copies up to `size` bytes of the body to `buffer`; returns how many, 0 at its end. */
+    size_t (*read_body)(void *request, char *buffer, size_t size);
+    /* The variables of $_SERVER. */
+    void (*variables)(void *request, shim_pairs *out);
+    /* The request's fields as they came. */
+    void (*fields)(void *request, shim_pairs *out);
+    /* The request's name in logs. */
+    void (*request_id)(void *request, shim_view *out);
+    /* One log record; `request` is NULL outside of requests. */
+    void (*log)(void *request, const shim_log *record);
+    /* OPcache wants to restart: whether the calling thread is the only one inside a request, and others will be kept
+     * out until shim_run has called restart_done. */
+    bool (*restart_may_begin)(void);
+    void (*restart_done)(void);
+} shim_callbacks;
+
+/* What PHP is started with. Filled by the host; only read during shim_startup, except `callbacks`. */
+typedef struct shim_options {
+    /* SHIM_ABI of the host. */
+    uint32_t abi;
+    const shim_callbacks *callbacks;
+    /* Values that php.ini overrides. */
+    const shim_pair *ini_defaults;
+    size_t ini_defaults_count;
+    /* Lines in php.ini's syntax that override php.ini. */
+    shim_view ini_overrides;
+} shim_options;
+
+/* Facts of the PHP that is linked. Filled by C; views of static storage. */
+typedef struct shim_facts {
+    shim_view version;
+    bool zts;
+    bool debug;
+    bool zend_signals;
+    bool max_execution_timers;
+    bool opcache_enabled;
+    shim_view ini_path;
+} shim_facts;
+
+/* One request. Filled by the host, valid until shim_run returns. */
+typedef struct shim_request {
+    shim_view method;
+    /* The request target as it came. */
+    shim_view uri;
+    /* Without the question mark. */
+    shim_view query;
+    shim_view content_type;
+    bool has_content_type;
+    /* All Cookie fields, joined. */
+    shim_view cookies;
+    bool has_cookies;
+    shim_view authorization;
+    /* The script's absolute path. */
+    shim_view script;
+    int64_t content_length;
+    /* 1000 for HTTP/1.0, 1001 for HTTP/1.1, 2000 for HTTP/2. */
+    int protocol;
+    /* Unix time of the request's arrival, in seconds. */
+    double time;
+} shim_request;
+
+/* How a script ended. */
+typedef enum shim_outcome {
+    /* It ran to its end, or called exit(). */
+    SHIM_COMPLETE = 0,
+    /* A fatal error or an uncaught exception. */
+    SHIM_FATAL = 1,
+    /* max_execution_time. */
+    SHIM_TIME_LIMIT = 2,
+    /* The client had left; output was refused. */
+    SHIM_ABORTED = 3,
+} shim_outcome;
+
+/* Starts PHP. Returns NULL, or a static text that says why not. */
+const char *shim_startup(const shim_options *options);
+
+/* Fills `facts`. After shim_startup. */
+void shim_facts_read(shim_facts *facts);
+
+/* Ends PHP. All other threads have called shim_thread_stop. */
+void shim_shutdown(void);
+
+/* Prepares the calling thread for shim_run. */
+void shim_thread_start(void);
+
+/* Frees what shim_thread_start and the thread's requests left behind. */
+void shim_thread_stop(void);
+
+/* Runs one request from start-up to shut-down. */
+shim_outcome shim_run(const shim_request *request, void *host);
+
+/* Blocks SIGHUP, SIGINT and SIGTERM in the calling thread and all that it starts, and ignores SIGPIPE. */
+void shim_signals_block(void);
+
+/* Waits for one of the blocked signals and returns its number. */
+int shim_signals_wait(void);
+
+/* Ends the process at once with `status`, without any exit handler: threads may still run PHP. */
+_Noreturn void shim_exit_now(int status);
+
+#endif

@@ -1,0 +1,287 @@
+//! The one table of settings.
+//!
+//! Promises: every setting the server knows is a row here, and nothing about a setting's form, default, place in the
+//! report or documentation is said anywhere else. Refuses: rows hold no code.
+
+use std::net::Ipv4Addr;
+
+use super::key::{Chapter, Exposure, Initial, Json, Key, Kind, Unit};
+use crate::limits::{QUEUE_CAPACITY_MAX, THREADS_MAX};
+
+/// Names a row of [`KEYS`] inside the folder; the order is the table's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Id {
+    ListenAddr,
+    DocumentRoot,
+    EntryFile,
+    Executor,
+    IoWorkers,
+    PhpWorkers,
+    PhpWorkersIdleSeconds,
+    WorkerModeEnabled,
+    WorkerMaxMemoryMib,
+    SuperglobalsEnabled,
+    MaxConnections,
+    QueueCapacity,
+    QueueMaxWaiting,
+    QueueMaxWaitingBytes,
+    QueueWaitTimeoutMs,
+    MaxBodyBytes,
+    MaxQueryBody,
+    SpoolDir,
+    SpoolMaxBytes,
+    HeaderTimeoutSeconds,
+    BodyTimeoutSeconds,
+    KeepaliveTimeoutSeconds,
+    WriteTimeoutSeconds,
+    DrainTimeoutSeconds,
+    DrainDelaySeconds,
+    StaticMaxAge,
+    StaticRevalidate,
+    BrotliLevel,
+    ZstdLevel,
+    GzipLevel,
+    TlsCert,
+    TlsKey,
+    TlsMinVersion,
+    RateLimit,
+    RateWindowSeconds,
+    TrustedProxies,
+    PhpDenyPaths,
+    ErrorPagesDir,
+    AccessLog,
+    LogLevel,
+    TraceContext,
+    OtelEnabled,
+    AsyncWorkers,
+    AsyncMaxFibers,
+    AsyncQueueCapacity,
+    RuntimeHooks,
+    Plugins,
+    InternalAddr,
+    InternalAllowIps,
+}
+
+/// Every setting, chapter by chapter.
+pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
+    Key::new(Id::ListenAddr, "LISTEN_ADDR", address(Ipv4Addr::UNSPECIFIED), Initial::Is("127.0.0.1:8080"))
+        .about(Chapter::Serving, "The address of the main port; port 0 lets the system choose."),
+    Key::new(Id::DocumentRoot, "DOCUMENT_ROOT", Kind::Path, Initial::Computed("`./public` if it is there, else `.`"))
+        .about(Chapter::Serving, "The directory that is served; it must exist."),
+    Key::new(Id::EntryFile, "ENTRY_FILE", Kind::Text, Initial::Unset).about(
+        Chapter::Serving,
+        "The file under the document root that answers every path no file answers: a `.php` file is a front controller, \
+         another one the page of a single-page application. Unset: files and directory indexes only.",
+    ),
+    Key::new(Id::Executor, "EXECUTOR", Kind::Choice(&["sapi", "stub"]), Initial::Is("sapi"))
+        .reported_as("executor_type")
+        .about(Chapter::Serving, "What runs PHP requests: the interpreter, or a fixed page without PHP or queue."),
+    Key::new(Id::IoWorkers, "IO_WORKERS", automatic(THREADS_MAX as u64), Initial::Computed("half the CPUs, at least 1"))
+        .about(Chapter::Serving, "Threads that serve connections."),
+    Key::new(Id::PhpWorkers, "PHP_WORKERS", Kind::Workers, Initial::Computed("2 for each CPU"))
+        .about(Chapter::Php, "Threads that run PHP."),
+    Key::new(Id::PhpWorkersIdleSeconds, "PHP_WORKERS_IDLE_SECONDS", seconds(1), Initial::Is("30"))
+        .reserved("30")
+        .about(Chapter::Php, "How long a thread of a dynamic pool stays without work."),
+    Key::new(Id::WorkerModeEnabled, "WORKER_MODE_ENABLED", Kind::Boolean, Initial::Is("false"))
+        .reserved("false")
+        .about(Chapter::Php, "Whether scripts stay loaded and handle many requests."),
+    Key::new(Id::WorkerMaxMemoryMib, "WORKER_MAX_MEMORY_MIB", integer(0, 1 << 20, Unit::Mebibytes), Initial::Is("0"))
+        .reserved("0")
+        .about(Chapter::Php, "PHP heap above which a persistent worker starts anew; 0 sets no bound."),
+    Key::new(Id::SuperglobalsEnabled, "SUPERGLOBALS_ENABLED", Kind::Boolean, Initial::Is("true"))
+        .reserved("true")
+        .about(Chapter::Php, "Whether the superglobals are filled."),
+    Key::new(Id::MaxConnections, "MAX_CONNECTIONS", integer(1, 1_000_000, Unit::Count), Initial::Is("10000"))
+        .about(Chapter::Admission, "Connections open at once on the main port; further ones wait to be accepted."),
+    Key::new(
+        Id::QueueCapacity,
+        "QUEUE_CAPACITY",
+        automatic(QUEUE_CAPACITY_MAX as u64),
+        Initial::Computed("128 for each PHP worker"),
+    )
+    .about(Chapter::Admission, "Places in the queue before the PHP workers; a request that finds none gets 529."),
+    Key::new(Id::QueueMaxWaiting, "QUEUE_MAX_WAITING", automatic(QUEUE_CAPACITY_MAX as u64), Initial::Is("0"))
+        .reserved("0")
+        .about(Chapter::Admission, "Requests that may wait for a place in the queue."),
+    Key::new(Id::QueueMaxWaitingBytes, "QUEUE_MAX_WAITING_BYTES", integer(0, 1 << 40, Unit::Bytes), Initial::Is("0"))
+        .reserved("0")
+        .about(Chapter::Admission, "Bytes of request bodies that may wait for a place in the queue."),
+    Key::new(Id::QueueWaitTimeoutMs, "QUEUE_WAIT_TIMEOUT_MS", integer(0, 600_000, Unit::Milliseconds), Initial::Is("0"))
+        .reserved("0")
+        .about(Chapter::Admission, "How long a request may wait for a worker; 0 refuses at once when the queue is full."),
+    Key::new(Id::MaxBodyBytes, "MAX_BODY_BYTES", bytes(1), Initial::Is("64M"))
+        .about(Chapter::Bodies, "The longest request body; a longer one gets 413."),
+    Key::new(Id::MaxQueryBody, "MAX_QUERY_BODY", bytes(1), Initial::Is("512K"))
+        .about(Chapter::Bodies, "The longest body of a request with the method QUERY; a longer one gets 413."),
+    Key::new(Id::SpoolDir, "SPOOL_DIR", Kind::Path, Initial::Computed("`$TMPDIR`, else `/tmp`"))
+        .about(Chapter::Bodies, "Where bodies too long for memory wait, in files without a name; it must exist."),
+    Key::new(Id::SpoolMaxBytes, "SPOOL_MAX_BYTES", bytes(0), Initial::Is("1G"))
+        .about(Chapter::Bodies, "What all spooled bodies together may take on the disk."),
+    Key::new(Id::HeaderTimeoutSeconds, "HEADER_TIMEOUT_SECONDS", seconds(1), Initial::Is("5"))
+        .about(Chapter::Timeouts, "How long the head of a request may take."),
+    Key::new(Id::BodyTimeoutSeconds, "BODY_TIMEOUT_SECONDS", seconds(1), Initial::Is("30"))
+        .about(Chapter::Timeouts, "How long the body of a request may pause."),
+    Key::new(Id::KeepaliveTimeoutSeconds, "KEEPALIVE_TIMEOUT_SECONDS", seconds(1), Initial::Is("60"))
+        .about(Chapter::Timeouts, "How long a connection may stay open between requests."),
+    Key::new(Id::WriteTimeoutSeconds, "WRITE_TIMEOUT_SECONDS", seconds(1), Initial::Is("60"))
+        .about(Chapter::Timeouts, "How long a client may read nothing of its reply."),
+    Key::new(Id::DrainTimeoutSeconds, "DRAIN_TIMEOUT_SECONDS", seconds(0), Initial::Is("25"))
+        .about(Chapter::Timeouts, "How long requests may go on after a signal to stop; then they are cut off."),
+    Key::new(Id::DrainDelaySeconds, "DRAIN_DELAY_SECONDS", seconds(0), Initial::Is("0")).about(
+        Chapter::Timeouts,
+        "How long service goes on as usual after a signal to stop, while readiness already answers 503.",
+    ),
+    Key::new(Id::StaticMaxAge, "STATIC_MAX_AGE", integer(0, 365 * 86400, Unit::Seconds), Initial::Is("3600"))
+        .about(Chapter::Files, "The `max-age` in the `Cache-Control` of static files."),
+    Key::new(Id::StaticRevalidate, "STATIC_REVALIDATE", Kind::Boolean, Initial::Is("true"))
+        .reserved("true")
+        .about(Chapter::Files, "Whether each request for a static file looks at the disk."),
+    Key::new(Id::BrotliLevel, "BROTLI_LEVEL", integer(0, 11, Unit::Count), Initial::Is("0"))
+        .reserved("0")
+        .about(Chapter::Files, "The level of the Brotli coding; 0 is off."),
+    Key::new(Id::ZstdLevel, "ZSTD_LEVEL", integer(0, 19, Unit::Count), Initial::Is("0"))
+        .reserved("0")
+        .about(Chapter::Files, "The level of the zstd coding; 0 is off."),
+    Key::new(Id::GzipLevel, "GZIP_LEVEL", integer(0, 9, Unit::Count), Initial::Is("0"))
+        .reserved("0")
+        .about(Chapter::Files, "The level of the gzip coding; 0 is off."),
+    Key::new(Id::TlsCert, "TLS_CERT", Kind::Path, Initial::Unset)
+        .reserved("")
+        .exposed(Exposure::Local)
+        .about(Chapter::Tls, "The file with the certificate chain of the main port."),
+    Key::new(Id::TlsKey, "TLS_KEY", Kind::Path, Initial::Unset)
+        .reserved("")
+        .exposed(Exposure::Local)
+        .about(Chapter::Tls, "The file with the certificate's private key."),
+    Key::new(Id::TlsMinVersion, "TLS_MIN_VERSION", Kind::Choice(&["1.2", "1.3"]), Initial::Is("1.2"))
+        .reserved("1.2")
+        .about(Chapter::Tls, "The lowest version of TLS that is spoken."),
+    Key::new(Id::RateLimit, "RATE_LIMIT", integer(0, 1_000_000_000, Unit::Count), Initial::Is("0"))
+        .reserved("0")
+        .about(Chapter::Policy, "Requests that one client may make in one window; 0 is off."),
+    Key::new(Id::RateWindowSeconds, "RATE_WINDOW_SECONDS", seconds(1), Initial::Is("60"))
+        .reserved("60")
+        .about(Chapter::Policy, "The length of the rate limiter's window."),
+    Key::new(Id::TrustedProxies, "TRUSTED_PROXIES", Kind::List, Initial::Unset)
+        .reserved("")
+        .json(Json::Boolean)
+        .about(Chapter::Policy, "Proxies whose word on the client's address is believed; the report says whether any is."),
+    Key::new(Id::PhpDenyPaths, "PHP_DENY_PATHS", Kind::List, Initial::Unset)
+        .reserved("")
+        .about(Chapter::Policy, "Patterns of URL paths at which no PHP runs."),
+    Key::new(Id::ErrorPagesDir, "ERROR_PAGES_DIR", Kind::Path, Initial::Unset)
+        .reserved("")
+        .exposed(Exposure::Local)
+        .about(Chapter::Policy, "Where the pages of errors live."),
+    Key::new(Id::AccessLog, "ACCESS_LOG", Kind::Choice(&["off", "error", "all"]), Initial::Is("off"))
+        .about(Chapter::Logs, "Which requests are logged: none, those with a status of 400 or more, or all."),
+    Key::new(Id::LogLevel, "LOG_LEVEL", Kind::Choice(&["error", "warn", "info", "debug"]), Initial::Is("info"))
+        .about(Chapter::Logs, "The least important level that is logged."),
+    Key::new(Id::TraceContext, "TRACE_CONTEXT", Kind::Boolean, Initial::Is("false"))
+        .reserved("false")
+        .about(Chapter::Logs, "Whether trace contexts are taken over and passed on."),
+    Key::new(Id::OtelEnabled, "OTEL_ENABLED", Kind::Boolean, Initial::Is("false"))
+        .reserved("false")
+        .about(Chapter::Logs, "Whether spans are exported."),
+    Key::new(Id::AsyncWorkers, "ASYNC_WORKERS", integer(0, THREADS_MAX as u64, Unit::Count), Initial::Is("0"))
+        .reserved("0")
+        .about(Chapter::Extras, "Threads for background tasks; 0 is off."),
+    Key::new(Id::AsyncMaxFibers, "ASYNC_MAX_FIBERS", integer(1, 65_536, Unit::Count), Initial::Is("256"))
+        .reserved("256")
+        .about(Chapter::Extras, "Tasks that one such thread carries at once."),
+    Key::new(Id::AsyncQueueCapacity, "ASYNC_QUEUE_CAPACITY", automatic(QUEUE_CAPACITY_MAX as u64), Initial::Is("0"))
+        .reserved("0")
+        .about(Chapter::Extras, "Tasks that wait for such a thread."),
+    Key::new(Id::RuntimeHooks, "RUNTIME_HOOKS", Kind::List, Initial::Unset)
+        .reserved("")
+        .about(Chapter::Extras, "Blocking calls that give way to other requests."),
+    Key::new(Id::Plugins, "PLUGINS", Kind::List, Initial::Unset)
+        .reserved("")
+        .json(Json::Object)
+        .about(Chapter::Extras, "Plugins that are loaded."),
+    Key::new(Id::InternalAddr, "INTERNAL_ADDR", address(Ipv4Addr::LOCALHOST), Initial::Unset)
+        .exposed(Exposure::Local)
+        .about(Chapter::Operations, "The address of the operations port. Unset: there is none."),
+    Key::new(Id::InternalAllowIps, "INTERNAL_ALLOW_IPS", Kind::Networks, Initial::Unset).about(
+        Chapter::Operations,
+        "Who may read `/metrics` and `/config`; others get 403. Health is for everybody, and loopback is not implied. \
+         Unset: everybody.",
+    ),
+];
+
+const fn address(port_alone: Ipv4Addr) -> Kind {
+    Kind::Address { port_alone }
+}
+
+const fn automatic(max: u64) -> Kind {
+    Kind::IntegerOrAuto { max, unit: Unit::Count }
+}
+
+const fn bytes(min: u64) -> Kind {
+    integer(min, 1 << 40, Unit::Bytes)
+}
+
+const fn integer(min: u64, max: u64, unit: Unit) -> Kind {
+    Kind::Integer { min, max, unit }
+}
+
+const fn seconds(min: u64) -> Kind {
+    integer(min, 86_400, Unit::Seconds)
+}
+
+const _: () = {
+    let mut row = 0;
+    while row < KEYS.len() {
+        assert!(KEYS[row].id as usize == row, "the table's rows are in the order of their names");
+        row += 1;
+    }
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::ffi::OsStr;
+
+    use super::*;
+    use crate::config::key::Availability;
+
+    #[test]
+    fn every_written_default_is_accepted_by_its_own_kind() {
+        for key in &KEYS {
+            if let Initial::Is(text) = key.initial {
+                assert!(key.kind.parse(OsStr::new(text)).is_ok(), "{}", key.variable);
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_reserved_starts_inactive() {
+        for key in &KEYS {
+            let Availability::Reserved(inactive) = key.availability else { continue };
+            let initial = match key.initial {
+                Initial::Is(text) => text,
+                Initial::Unset => "",
+                Initial::Computed(_) => panic!("{} is reserved and computed", key.variable),
+            };
+            assert_eq!(initial, inactive, "{}", key.variable);
+        }
+    }
+
+    #[test]
+    fn variables_and_report_fields_are_unique_and_documented() {
+        let variables: BTreeSet<_> = KEYS.iter().map(|key| key.variable).collect();
+        let fields: Vec<_> = KEYS.iter().filter_map(Key::report_field).collect();
+        let names: BTreeSet<_> = fields.iter().map(|(name, _)| name).collect();
+        assert_eq!(variables.len(), KEYS.len());
+        assert_eq!(names.len(), fields.len());
+        assert!(KEYS.iter().all(|key| key.summary.ends_with('.')));
+    }
+
+    #[test]
+    fn chapters_stand_together_in_the_order_of_the_page() {
+        let mut seen: Vec<Chapter> = KEYS.iter().map(|key| key.chapter).collect();
+        seen.dedup();
+        assert_eq!(seen, Chapter::ALL);
+    }
+}

@@ -1,0 +1,148 @@
+//! What is wrong with the settings, said so that it can be put right without a manual.
+//!
+//! Promises: one line for each variable, `VARIABLE: "value" fault; accepted: …`; the value is quoted and escaped, so
+//! that no value can forge a line. Refuses: a secret value is never repeated.
+
+use std::fmt;
+
+/// Everything that is wrong with the settings; never empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    problems: Vec<Problem>,
+}
+
+/// What is wrong with one setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The variable, or the option of the command line.
+    pub setting: &'static str,
+    /// The offending value; `None` when it is absent or secret.
+    pub value: Option<String>,
+    /// What is wrong with it.
+    pub fault: Fault,
+    /// What would be accepted.
+    pub accepted: String,
+}
+
+/// The ways in which a value can be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// It overlaps with another listener's address.
+    AddressTaken(&'static str),
+    /// A list without an entry.
+    EmptyList,
+    /// Its own pair is unset.
+    HalfPair(&'static str),
+    /// A directory that holds rules this version cannot apply.
+    HoldsDenyFile,
+    /// Its lower bound is above its upper bound.
+    MinAboveMax,
+    /// Not `host:port`.
+    NotAnAddress,
+    /// Neither true nor false.
+    NotABoolean,
+    /// No directory is there, for the reason given.
+    NotADirectory(String),
+    /// Not `key=value`.
+    NotADirective,
+    /// No regular file is there.
+    NotAFile,
+    /// This entry of a list is neither a network nor an address.
+    NotANetwork(String),
+    /// Not a whole number.
+    NotANumber,
+    /// This version lacks the feature.
+    NotAvailable,
+    /// Not a path below the document root.
+    NotBelowRoot,
+    /// Not UTF-8.
+    NotUtf8,
+    /// Above the largest number.
+    TooLarge,
+    /// Below the smallest number.
+    TooSmall,
+    /// The host has no address, for the reason given.
+    UnknownHost(String),
+    /// Not one of the words.
+    UnknownWord,
+}
+
+impl ConfigError {
+    pub(super) fn new(problems: Vec<Problem>) -> Self {
+        debug_assert!(!problems.is_empty(), "an error without a problem");
+        Self { problems }
+    }
+
+    /// Lists the problems, in the order of the settings.
+    pub fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (n, problem) in self.problems.iter().enumerate() {
+            if n > 0 {
+                f.write_str("\n")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.setting)?;
+        if let Some(value) = &self.value {
+            write!(f, "{value:?} ")?;
+        }
+        write!(f, "{}; accepted: {}", self.fault, self.accepted)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddressTaken(other) => write!(f, "overlaps with {other}"),
+            Self::EmptyList => f.write_str("has no entry"),
+            Self::HalfPair(other) => write!(f, "unset while {other} is set"),
+            Self::HoldsDenyFile => {
+                f.write_str("holds a .svcdeny file, whose rules this version does not apply")
+            }
+            Self::MinAboveMax => f.write_str("has a minimum above its maximum"),
+            Self::NotAnAddress => f.write_str("is not an address"),
+            Self::NotABoolean => f.write_str("is neither true nor false"),
+            Self::NotADirectory(why) => write!(f, "is not a directory that can be used ({why})"),
+            Self::NotADirective => f.write_str("is not a directive"),
+            Self::NotAFile => f.write_str("is not a file in the document root"),
+            Self::NotANetwork(entry) => write!(f, "has the entry {entry:?}, which is no network"),
+            Self::NotANumber => f.write_str("is not a whole number"),
+            Self::NotAvailable => f.write_str("is not available in this version"),
+            Self::NotBelowRoot => f.write_str("is not a path below the document root"),
+            Self::NotUtf8 => f.write_str("is not valid UTF-8"),
+            Self::TooLarge => f.write_str("is too large"),
+            Self::TooSmall => f.write_str("is too small"),
+            Self::UnknownHost(why) => write!(f, "has a host without an address ({why})"),
+            Self::UnknownWord => f.write_str("is not known"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_cannot_forge_a_line() {
+        let problem = Problem {
+            setting: "LOG_LEVEL",
+            value: Some("x\nsvc: all is well".to_owned()),
+            fault: Fault::UnknownWord,
+            accepted: "info".to_owned(),
+        };
+        assert_eq!(problem.to_string(), r#"LOG_LEVEL: "x\nsvc: all is well" is not known; accepted: info"#);
+    }
+}

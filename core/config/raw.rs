@@ -1,0 +1,117 @@
+//! The settings as they came in: text, and where each came from.
+//!
+//! Promises: an empty value is the same as none; the command line wins over the environment. Refuses: it judges no
+//! value and keeps no variable that is not a setting.
+
+use std::ffi::{OsStr, OsString};
+
+use super::keys::{Id, KEYS};
+
+/// Where a value came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The command line.
+    CommandLine,
+    /// The server itself.
+    Default,
+    /// The environment.
+    Environment,
+}
+
+/// Settings that nobody has looked at yet.
+#[derive(Clone, Debug)]
+pub struct RawConfig {
+    values: Vec<Option<(OsString, Source)>>,
+    temporary_dir: Option<OsString>,
+    directives: Vec<OsString>,
+}
+
+impl RawConfig {
+    /// Takes the settings out of an environment.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use svc_core::config::{Config, RawConfig};
+    ///
+    /// let raw = RawConfig::new([("DOCUMENT_ROOT", "/tmp"), ("PHP_WORKERS", "3")]);
+    /// let config = Config::resolve(&raw)?;
+    /// assert_eq!(config.php_workers.max, 3);
+    /// # Ok::<(), svc_core::config::ConfigError>(())
+    /// ```
+    pub fn new<N, V>(variables: impl IntoIterator<Item = (N, V)>) -> Self
+    where
+        N: AsRef<OsStr>,
+        V: Into<OsString>,
+    {
+        let mut raw = Self { values: vec![None; KEYS.len()], temporary_dir: None, directives: Vec::new() };
+        for (name, value) in variables {
+            let value = value.into();
+            if value.is_empty() {
+                continue;
+            }
+            if name.as_ref() == "TMPDIR" {
+                raw.temporary_dir = Some(value);
+            } else if let Some(row) = KEYS.iter().position(|key| name.as_ref() == key.variable) {
+                raw.values[row] = Some((value, Source::Environment));
+            }
+        }
+        raw
+    }
+
+    /// Serves this directory, whatever the environment says.
+    #[must_use]
+    pub fn with_document_root(mut self, directory: OsString) -> Self {
+        self.values[Id::DocumentRoot as usize] = Some((directory, Source::CommandLine));
+        self
+    }
+
+    /// Adds a PHP directive, written `key=value`.
+    #[must_use]
+    pub fn with_directive(mut self, directive: OsString) -> Self {
+        self.directives.push(directive);
+        self
+    }
+
+    pub(super) fn value(&self, id: Id) -> Option<(&OsStr, Source)> {
+        self.values[id as usize].as_ref().map(|(value, source)| (value.as_os_str(), *source))
+    }
+
+    pub(super) fn temporary_dir(&self) -> &OsStr {
+        self.temporary_dir.as_deref().unwrap_or(OsStr::new("/tmp"))
+    }
+
+    pub(super) fn directives(&self) -> &[OsString] {
+        &self.directives
+    }
+}
+
+impl Source {
+    /// Names it for people.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CommandLine => "command line",
+            Self::Default => "default",
+            Self::Environment => "environment",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_means_unset_and_strangers_are_left_alone() {
+        let raw = RawConfig::new([("LOG_LEVEL", ""), ("HOME", "/root"), ("ACCESS_LOG", "all")]);
+        assert_eq!(raw.value(Id::LogLevel), None);
+        assert_eq!(raw.value(Id::AccessLog), Some((OsStr::new("all"), Source::Environment)));
+        assert_eq!(raw.values.iter().flatten().count(), 1);
+    }
+
+    #[test]
+    fn the_command_line_wins() {
+        let raw = RawConfig::new([("DOCUMENT_ROOT", "/srv")]).with_document_root("/tmp".into());
+        assert_eq!(raw.value(Id::DocumentRoot), Some((OsStr::new("/tmp"), Source::CommandLine)));
+    }
+}

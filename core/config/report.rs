@@ -1,0 +1,88 @@
+//! The configuration report: what `/config` answers.
+//!
+//! Promises: a field for each setting of the table that may be shown, with the type the table says, always all of
+//! them; automatic values appear as what they came to; keys are sorted. Refuses: what the table keeps back (paths of
+//! keys, the operations port's own address, secrets) is nowhere in it.
+
+use serde_json::{Map, Value};
+
+use super::Config;
+
+impl Config {
+    /// Writes the report; the fields of `extra` are added to it, or replace its own.
+    pub fn report(&self, extra: Map<String, Value>) -> Map<String, Value> {
+        let mut report = Map::new();
+        for setting in &self.settings {
+            if let Some((field, json)) = setting.key.report_field() {
+                report.insert(field, setting.value.to_json(json));
+            }
+        }
+        report.insert("async_in_flight_cap".to_owned(), (self.async_max_fibers * self.async_workers).into());
+        report.insert("tls_enabled".to_owned(), self.tls.is_some().into());
+        // A root with deny rules stops the start, so that a running server has loaded none.
+        report.insert("deny_file".to_owned(), Map::from_iter([("loaded".to_owned(), false.into())]).into());
+        report.extend(extra);
+        report
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::RawConfig;
+
+    const STRINGS: &str = "access_log document_root entry_file executor_type listen_addr log_level php_workers \
+        tls_min_version";
+    const INTEGERS: &str = "async_in_flight_cap async_max_fibers async_queue_capacity async_workers brotli_level \
+        drain_timeout_seconds gzip_level header_timeout_seconds max_connections max_query_body queue_capacity \
+        queue_max_waiting queue_max_waiting_bytes queue_wait_timeout_ms rate_limit rate_window_seconds static_max_age \
+        io_workers worker_max_memory_mib zstd_level";
+    const BOOLEANS: &str = "static_revalidate superglobals_enabled tls_enabled trace_context trusted_proxies worker_mode_enabled";
+
+    fn report(variables: &[(&str, &str)]) -> Map<String, Value> {
+        let defaults = [("DOCUMENT_ROOT", "/tmp"), ("SPOOL_DIR", "/tmp")];
+        let raw = RawConfig::new(defaults.iter().chain(variables).copied());
+        Config::resolve(&raw).unwrap_or_else(|error| panic!("{error}")).report(Map::new())
+    }
+
+    #[test]
+    fn every_promised_field_is_there_with_its_type() {
+        let report = report(&[]);
+        for name in STRINGS.split_whitespace() {
+            assert!(report[name].is_string(), "{name}: {}", report[name]);
+        }
+        for name in INTEGERS.split_whitespace() {
+            assert!(report[name].is_u64(), "{name}: {}", report[name]);
+        }
+        for name in BOOLEANS.split_whitespace() {
+            assert!(report[name].is_boolean(), "{name}: {}", report[name]);
+        }
+        assert_eq!(report["deny_file"]["loaded"], false);
+        assert!(report["plugins"].is_object());
+        assert!(report["runtime_hooks"].is_array());
+    }
+
+    #[test]
+    fn what_is_kept_back_appears_nowhere() {
+        let report = report(&[("INTERNAL_ADDR", "127.0.0.1:45678")]);
+        for name in ["tls_cert", "tls_key", "internal_addr", "error_pages_dir"] {
+            assert!(!report.contains_key(name), "{name}");
+        }
+        assert!(!Value::Object(report).to_string().contains("45678"));
+    }
+
+    #[test]
+    fn unset_text_is_empty_and_automatic_values_are_numbers() {
+        let report = report(&[("PHP_WORKERS", "auto"), ("QUEUE_CAPACITY", "auto")]);
+        assert_eq!(report["entry_file"], "");
+        assert!(report["php_workers"].as_str().unwrap().parse::<u32>().unwrap() > 0);
+        assert!(report["queue_capacity"].as_u64().unwrap() > 0);
+    }
+
+    #[test]
+    fn further_facts_join_the_report() {
+        let raw = RawConfig::new([("DOCUMENT_ROOT", "/tmp"), ("SPOOL_DIR", "/tmp")]);
+        let extra = Map::from_iter([("php".to_owned(), Value::from("8.4"))]);
+        assert_eq!(Config::resolve(&raw).unwrap().report(extra)["php"], "8.4");
+    }
+}

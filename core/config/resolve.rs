@@ -1,0 +1,419 @@
+//! From text to a [`Config`], or to everything that is wrong with the text.
+//!
+//! Promises: all problems are found in one pass; each automatic value is worked out here, once, and the typed field,
+//! `svc check` and the report show the same result. Refuses: it opens no file; it only asks what is there.
+
+use std::ffi::OsStr;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use super::key::{Availability, Exposure, Initial, Key, Kind, Unit};
+use super::keys::{Id, KEYS};
+use super::problem::{ConfigError, Fault, Problem};
+use super::raw::{RawConfig, Source};
+use super::value::Value;
+use super::{AccessLog, Config, Executor, Level, Tls, TlsVersion, Workers};
+use crate::limits::{QUEUE_CAPACITY_MAX, THREADS_MAX};
+
+/// One setting after resolution.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Its row in the table.
+    pub key: &'static Key,
+    /// What the server uses.
+    pub value: Value,
+    /// Where that came from.
+    pub source: Source,
+}
+
+impl Config {
+    /// Resolves what came in, against this machine.
+    ///
+    /// # Errors
+    ///
+    /// Every problem of every setting.
+    pub fn resolve(raw: &RawConfig) -> Result<Self, ConfigError> {
+        // Honours affinity and the quotas of control groups; an unknown number is treated as the smallest.
+        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self::resolve_on(raw, cpus)
+    }
+
+    /// Resolves what came in, against a machine with this many CPUs.
+    ///
+    /// # Errors
+    ///
+    /// Every problem of every setting.
+    pub fn resolve_on(raw: &RawConfig, cpus: usize) -> Result<Self, ConfigError> {
+        let mut resolver = Resolver { settings: Vec::with_capacity(KEYS.len()), problems: Vec::new() };
+        resolver.read(raw);
+        resolver.check_tls_pair();
+        resolver.compute_threads(cpus);
+        resolver.find_directories(raw);
+        resolver.check_entry_file();
+        resolver.check_listeners();
+        let php_ini = resolver.directives(raw);
+        if resolver.problems.is_empty() {
+            Ok(resolver.config(php_ini))
+        } else {
+            // By the table, so that the order is that of the reference page; the command line's options come last.
+            let row = |problem: &Problem| KEYS.iter().position(|key| key.variable == problem.setting);
+            resolver.problems.sort_by_key(|problem| row(problem).unwrap_or(KEYS.len()));
+            Err(ConfigError::new(resolver.problems))
+        }
+    }
+
+    /// Lists every setting with its resolved value and source, in the table's order.
+    pub fn settings(&self) -> &[Setting] {
+        &self.settings
+    }
+}
+
+struct Resolver {
+    settings: Vec<Setting>,
+    problems: Vec<Problem>,
+}
+
+impl Resolver {
+    fn read(&mut self, raw: &RawConfig) {
+        for key in &KEYS {
+            let initial = match key.initial {
+                Initial::Is(text) => key.kind.parse(OsStr::new(text)).unwrap_or(Value::Unset),
+                Initial::Computed(_) | Initial::Unset => Value::Unset,
+            };
+            let mut setting = Setting { key, value: initial, source: Source::Default };
+            if let Some((text, source)) = raw.value(key.id) {
+                setting.source = source;
+                match key.kind.parse(text) {
+                    Ok(value) if available(key, &setting.value, &value) => setting.value = value,
+                    Ok(_) => self.fault(key, Some(text), Fault::NotAvailable),
+                    Err(fault) => self.fault(key, Some(text), fault),
+                }
+            }
+            self.settings.push(setting);
+        }
+    }
+
+    /// Half a pair is a mistake of its own, and a clearer one than a feature that is not there.
+    fn check_tls_pair(&mut self) {
+        for (set, unset) in [(Id::TlsCert, Id::TlsKey), (Id::TlsKey, Id::TlsCert)] {
+            let present = |id: Id| self.settings[id as usize].source != Source::Default;
+            if present(set) && !present(unset) {
+                let set = KEYS[set as usize].variable;
+                self.problems.retain(|problem| problem.setting != set);
+                self.problems.push(Problem {
+                    setting: KEYS[unset as usize].variable,
+                    value: None,
+                    fault: Fault::HalfPair(set),
+                    accepted: "both or neither".to_owned(),
+                });
+            }
+        }
+    }
+
+    fn compute_threads(&mut self, cpus: usize) {
+        let chosen = match self.value(Id::PhpWorkers) {
+            Value::Workers(workers) if workers.max > 0 => *workers,
+            _ => Workers { min: (cpus * 2).min(THREADS_MAX), max: (cpus * 2).min(THREADS_MAX) },
+        };
+        if chosen.min != chosen.max {
+            let text = format!("{}:{}", chosen.min, chosen.max);
+            self.fault(&KEYS[Id::PhpWorkers as usize], Some(OsStr::new(&text)), Fault::NotAvailable);
+        }
+        self.set(Id::PhpWorkers, Value::Workers(chosen));
+        self.set_if_automatic(Id::IoWorkers, (cpus / 2).clamp(1, THREADS_MAX));
+        self.set_if_automatic(Id::QueueCapacity, (chosen.min * 128).min(QUEUE_CAPACITY_MAX));
+    }
+
+    fn find_directories(&mut self, raw: &RawConfig) {
+        let root = match self.value(Id::DocumentRoot) {
+            Value::Path(path) => path.clone(),
+            _ => default_root(Path::new(".")),
+        };
+        let spool = match self.value(Id::SpoolDir) {
+            Value::Path(path) => path.clone(),
+            _ => PathBuf::from(raw.temporary_dir()),
+        };
+        for (id, path) in [(Id::DocumentRoot, root), (Id::SpoolDir, spool)] {
+            match directory(&path) {
+                Ok(path) => self.set(id, Value::Path(path)),
+                Err(fault) => self.directory_fault(id, &path, fault),
+            }
+        }
+        // Serving such a directory as if the rules were not there would publish what they protect.
+        if let Value::Path(root) = self.value(Id::DocumentRoot).clone()
+            && root.join(".svcdeny").symlink_metadata().is_ok()
+        {
+            self.directory_fault(Id::DocumentRoot, &root, Fault::HoldsDenyFile);
+        }
+    }
+
+    fn directory_fault(&mut self, id: Id, path: &Path, fault: Fault) {
+        self.problems.push(Problem {
+            setting: KEYS[id as usize].variable,
+            value: Some(path.display().to_string()),
+            accepted: match fault {
+                Fault::HoldsDenyFile => "a directory without one".to_owned(),
+                _ => "a directory".to_owned(),
+            },
+            fault,
+        });
+    }
+
+    fn check_entry_file(&mut self) {
+        let Value::Text(text) = self.value(Id::EntryFile).clone() else { return };
+        let key = &KEYS[Id::EntryFile as usize];
+        let name = text.trim_start_matches('/');
+        let plain = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+        if name.is_empty() || !plain {
+            self.fault_accepting(key, &text, Fault::NotBelowRoot, "the path of a file, as in index.php");
+            return;
+        }
+        // A root that is not there has a line of its own.
+        let Value::Path(root) = self.value(Id::DocumentRoot) else { return };
+        if root.is_dir() && !root.join(name).is_file() {
+            self.fault_accepting(key, &text, Fault::NotAFile, "the path of a file that is there");
+        }
+        self.set(Id::EntryFile, Value::Text(name.to_owned()));
+    }
+
+    fn check_listeners(&mut self) {
+        let (Value::Address(main), Value::Address(internal)) =
+            (self.value(Id::ListenAddr), self.value(Id::InternalAddr))
+        else {
+            return;
+        };
+        if overlap(*main, *internal) {
+            let text = internal.to_string();
+            let key = &KEYS[Id::InternalAddr as usize];
+            self.fault_accepting(key, &text, Fault::AddressTaken("LISTEN_ADDR"), "an address of its own");
+        }
+    }
+
+    fn directives(&mut self, raw: &RawConfig) -> Vec<(String, String)> {
+        let mut directives = Vec::new();
+        for text in raw.directives() {
+            match directive(text) {
+                Ok(pair) => directives.push(pair),
+                Err(fault) => self.problems.push(Problem {
+                    setting: "-d",
+                    value: Some(text.to_string_lossy().into_owned()),
+                    fault,
+                    accepted: "key=value".to_owned(),
+                }),
+            }
+        }
+        directives
+    }
+
+    fn fault(&mut self, key: &'static Key, text: Option<&OsStr>, fault: Fault) {
+        let value =
+            text.filter(|_| key.exposure != Exposure::Secret).map(|text| text.to_string_lossy().into_owned());
+        self.problems.push(Problem { setting: key.variable, value, fault, accepted: key.accepted() });
+    }
+
+    fn fault_accepting(&mut self, key: &'static Key, text: &str, fault: Fault, accepted: &str) {
+        let value = Some(text.to_owned());
+        self.problems.push(Problem { setting: key.variable, value, fault, accepted: accepted.to_owned() });
+    }
+
+    fn value(&self, id: Id) -> &Value {
+        &self.settings[id as usize].value
+    }
+
+    fn set(&mut self, id: Id, value: Value) {
+        self.settings[id as usize].value = value;
+    }
+
+    fn set_if_automatic(&mut self, id: Id, number: usize) {
+        if matches!(self.value(id), Value::Unset | Value::Integer(0)) {
+            self.set(id, Value::Integer(number as u64));
+        }
+    }
+
+    fn config(self, php_ini: Vec<(String, String)>) -> Config {
+        Config {
+            listen_addr: self.address(Id::ListenAddr).unwrap_or_else(|| unreachable!("it has a default")),
+            document_root: self.path(Id::DocumentRoot).unwrap_or_default(),
+            entry_file: self.text(Id::EntryFile).map(str::to_owned),
+            executor: if self.text(Id::Executor) == Some("stub") { Executor::Stub } else { Executor::Sapi },
+            php_workers: self.workers(),
+            php_workers_idle: self.duration(Id::PhpWorkersIdleSeconds),
+            io_workers: self.count(Id::IoWorkers),
+            max_connections: self.count(Id::MaxConnections),
+            queue_capacity: self.count(Id::QueueCapacity),
+            queue_max_waiting: self.count(Id::QueueMaxWaiting),
+            queue_max_waiting_bytes: self.integer(Id::QueueMaxWaitingBytes),
+            queue_wait_timeout: self.duration(Id::QueueWaitTimeoutMs),
+            max_body_bytes: self.integer(Id::MaxBodyBytes),
+            max_query_body: self.integer(Id::MaxQueryBody),
+            spool_dir: self.path(Id::SpoolDir).unwrap_or_default(),
+            spool_max_bytes: self.integer(Id::SpoolMaxBytes),
+            header_timeout: self.duration(Id::HeaderTimeoutSeconds),
+            body_timeout: self.duration(Id::BodyTimeoutSeconds),
+            keepalive_timeout: self.duration(Id::KeepaliveTimeoutSeconds),
+            write_timeout: self.duration(Id::WriteTimeoutSeconds),
+            drain_timeout: self.duration(Id::DrainTimeoutSeconds),
+            drain_delay: self.duration(Id::DrainDelaySeconds),
+            worker_mode_enabled: self.boolean(Id::WorkerModeEnabled),
+            worker_max_memory_mib: self.integer(Id::WorkerMaxMemoryMib),
+            superglobals_enabled: self.boolean(Id::SuperglobalsEnabled),
+            static_max_age: self.duration(Id::StaticMaxAge),
+            static_revalidate: self.boolean(Id::StaticRevalidate),
+            brotli_level: self.integer(Id::BrotliLevel) as u32,
+            zstd_level: self.integer(Id::ZstdLevel) as u32,
+            gzip_level: self.integer(Id::GzipLevel) as u32,
+            tls: self.path(Id::TlsCert).zip(self.path(Id::TlsKey)).map(|(cert, key)| Tls { cert, key }),
+            tls_min_version: match self.text(Id::TlsMinVersion) {
+                Some("1.3") => TlsVersion::Tls13,
+                _ => TlsVersion::Tls12,
+            },
+            rate_limit: self.integer(Id::RateLimit),
+            rate_window: self.duration(Id::RateWindowSeconds),
+            trusted_proxies: self.list(Id::TrustedProxies),
+            php_deny_paths: self.list(Id::PhpDenyPaths),
+            error_pages_dir: self.path(Id::ErrorPagesDir),
+            access_log: match self.text(Id::AccessLog) {
+                Some("all") => AccessLog::All,
+                Some("error") => AccessLog::Error,
+                _ => AccessLog::Off,
+            },
+            log_level: match self.text(Id::LogLevel) {
+                Some("error") => Level::Error,
+                Some("warn") => Level::Warn,
+                Some("debug") => Level::Debug,
+                _ => Level::Info,
+            },
+            trace_context: self.boolean(Id::TraceContext),
+            otel_enabled: self.boolean(Id::OtelEnabled),
+            async_workers: self.count(Id::AsyncWorkers),
+            async_max_fibers: self.count(Id::AsyncMaxFibers),
+            async_queue_capacity: self.count(Id::AsyncQueueCapacity),
+            runtime_hooks: self.list(Id::RuntimeHooks),
+            plugins: self.list(Id::Plugins),
+            internal_addr: self.address(Id::InternalAddr),
+            internal_allow_ips: self.networks(Id::InternalAllowIps),
+            php_ini,
+            settings: self.settings,
+        }
+    }
+}
+
+impl RawConfig {
+    /// Resolves the address of the operations port alone, for those who only want to ask it; `None` if it is unset.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the address.
+    pub fn internal_addr(&self) -> Result<Option<SocketAddr>, Problem> {
+        let Some((text, _)) = self.value(Id::InternalAddr) else { return Ok(None) };
+        let key = &KEYS[Id::InternalAddr as usize];
+        match key.kind.parse(text) {
+            Ok(Value::Address(address)) => Ok(Some(address)),
+            Ok(_) => Ok(None),
+            Err(fault) => Err(Problem {
+                setting: key.variable,
+                value: Some(text.to_string_lossy().into_owned()),
+                fault,
+                accepted: key.accepted(),
+            }),
+        }
+    }
+}
+
+/// Typed looks at values; each key's kind says which look fits, and a test resolves every key.
+impl Resolver {
+    fn address(&self, id: Id) -> Option<SocketAddr> {
+        if let Value::Address(address) = self.value(id) { Some(*address) } else { None }
+    }
+
+    fn boolean(&self, id: Id) -> bool {
+        *self.value(id) == Value::Boolean(true)
+    }
+
+    fn count(&self, id: Id) -> usize {
+        usize::try_from(self.integer(id)).unwrap_or(usize::MAX)
+    }
+
+    fn duration(&self, id: Id) -> Duration {
+        match KEYS[id as usize].kind {
+            Kind::Integer { unit: Unit::Milliseconds, .. } => Duration::from_millis(self.integer(id)),
+            _ => Duration::from_secs(self.integer(id)),
+        }
+    }
+
+    fn integer(&self, id: Id) -> u64 {
+        match self.value(id) {
+            Value::Integer(number) => *number,
+            other => unreachable!("{} is no number: {other:?}", KEYS[id as usize].variable),
+        }
+    }
+
+    fn list(&self, id: Id) -> Vec<String> {
+        if let Value::List(words) = self.value(id) { words.clone() } else { Vec::new() }
+    }
+
+    fn networks(&self, id: Id) -> Option<Vec<IpNet>> {
+        if let Value::Networks(networks) = self.value(id) { Some(networks.clone()) } else { None }
+    }
+
+    fn path(&self, id: Id) -> Option<PathBuf> {
+        if let Value::Path(path) = self.value(id) { Some(path.clone()) } else { None }
+    }
+
+    fn text(&self, id: Id) -> Option<&str> {
+        if let Value::Text(text) = self.value(id) { Some(text) } else { None }
+    }
+
+    fn workers(&self) -> Workers {
+        match self.value(Id::PhpWorkers) {
+            Value::Workers(workers) => *workers,
+            other => unreachable!("the threads are computed: {other:?}"),
+        }
+    }
+}
+
+fn available(key: &Key, inactive: &Value, value: &Value) -> bool {
+    key.availability == Availability::Live || value == inactive
+}
+
+/// The directory that is served when nobody names one.
+fn default_root(base: &Path) -> PathBuf {
+    let public = base.join("public");
+    if public.is_dir() { public } else { base.to_owned() }
+}
+
+/// Makes the path absolute, without following links: a root that is switched by a link stays switchable.
+fn directory(path: &Path) -> Result<PathBuf, Fault> {
+    let unusable = |error: std::io::Error| Fault::NotADirectory(error.to_string());
+    if !std::fs::metadata(path).map_err(unusable)?.is_dir() {
+        return Err(Fault::NotADirectory("something else is there".to_owned()));
+    }
+    let absolute = std::path::absolute(path).map_err(unusable)?;
+    // Through the components, so that a slash at the end goes.
+    Ok(absolute.components().collect())
+}
+
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let wide = |ip: IpAddr| ip.is_unspecified();
+    one.port() != 0
+        && one.port() == other.port()
+        && (one.ip() == other.ip() || wide(one.ip()) || wide(other.ip()))
+}
+
+fn directive(text: &OsStr) -> Result<(String, String), Fault> {
+    let text = text.to_str().ok_or(Fault::NotUtf8)?;
+    // A key alone switches it on, as with PHP's own commands.
+    let (key, value) = text.split_once('=').unwrap_or((text, "1"));
+    let (key, value) = (key.trim(), value.trim());
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    if key.is_empty() || !key.bytes().all(plain) || value.contains(char::is_control) {
+        return Err(Fault::NotADirective);
+    }
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests;

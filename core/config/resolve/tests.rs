@@ -1,0 +1,223 @@
+use super::*;
+
+fn resolve(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+    let defaults = [("DOCUMENT_ROOT", "/tmp"), ("SPOOL_DIR", "/tmp")];
+    Config::resolve_on(&RawConfig::new(defaults.iter().chain(variables).copied()), 4)
+}
+
+fn config(variables: &[(&str, &str)]) -> Config {
+    resolve(variables).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn lines(variables: &[(&str, &str)]) -> Vec<String> {
+    let error = resolve(variables).expect_err("these settings are wrong");
+    error.to_string().lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn defaults_are_those_of_the_table() {
+    let config = config(&[]);
+    assert_eq!(config.listen_addr.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.php_workers, Workers { min: 8, max: 8 });
+    assert_eq!(config.io_workers, 2);
+    assert_eq!(config.queue_capacity, 8 * 128);
+    assert_eq!(config.max_connections, 10_000);
+    assert_eq!(config.max_body_bytes, 64 << 20);
+    assert_eq!(config.max_query_body, 512 << 10);
+    assert_eq!(config.spool_max_bytes, 1 << 30);
+    assert_eq!(config.header_timeout, Duration::from_secs(5));
+    assert_eq!(config.drain_timeout, Duration::from_secs(25));
+    assert_eq!(config.static_max_age, Duration::from_secs(3600));
+    assert_eq!((config.access_log, config.log_level), (AccessLog::Off, Level::Info));
+    assert_eq!((config.internal_addr, config.internal_allow_ips), (None, None));
+    assert!(config.superglobals_enabled && config.static_revalidate);
+    assert_eq!((config.tls, config.entry_file), (None, None));
+}
+
+#[test]
+fn every_live_setting_takes_a_value() {
+    let config = config(&[
+        ("LISTEN_ADDR", ":0"),
+        ("EXECUTOR", "stub"),
+        ("PHP_WORKERS", "3:3"),
+        ("IO_WORKERS", "7"),
+        ("MAX_CONNECTIONS", "12"),
+        ("QUEUE_CAPACITY", "13"),
+        ("MAX_BODY_BYTES", "14"),
+        ("MAX_QUERY_BODY", "15"),
+        ("SPOOL_MAX_BYTES", "0"),
+        ("HEADER_TIMEOUT_SECONDS", "16"),
+        ("BODY_TIMEOUT_SECONDS", "17"),
+        ("KEEPALIVE_TIMEOUT_SECONDS", "18"),
+        ("WRITE_TIMEOUT_SECONDS", "19"),
+        ("DRAIN_TIMEOUT_SECONDS", "0"),
+        ("DRAIN_DELAY_SECONDS", "20"),
+        ("STATIC_MAX_AGE", "0"),
+        ("ACCESS_LOG", "error"),
+        ("LOG_LEVEL", "WARN"),
+        ("INTERNAL_ADDR", ":9090"),
+        ("INTERNAL_ALLOW_IPS", "10.0.0.0/8,127.0.0.1"),
+    ]);
+    assert_eq!(config.listen_addr.to_string(), "0.0.0.0:0");
+    assert_eq!(config.executor, Executor::Stub);
+    assert_eq!(config.php_workers, Workers { min: 3, max: 3 });
+    assert_eq!((config.io_workers, config.max_connections, config.queue_capacity), (7, 12, 13));
+    assert_eq!((config.max_body_bytes, config.max_query_body, config.spool_max_bytes), (14, 15, 0));
+    assert_eq!(config.header_timeout, Duration::from_secs(16));
+    assert_eq!(config.body_timeout, Duration::from_secs(17));
+    assert_eq!(config.keepalive_timeout, Duration::from_secs(18));
+    assert_eq!(config.write_timeout, Duration::from_secs(19));
+    assert_eq!((config.drain_timeout, config.drain_delay), (Duration::ZERO, Duration::from_secs(20)));
+    assert_eq!(config.static_max_age, Duration::ZERO);
+    assert_eq!((config.access_log, config.log_level), (AccessLog::Error, Level::Warn));
+    assert_eq!(config.internal_addr.unwrap().to_string(), "127.0.0.1:9090");
+    assert_eq!(config.internal_allow_ips.unwrap().len(), 2);
+}
+
+#[test]
+fn all_problems_come_in_one_go_in_the_order_of_the_table() {
+    let found = lines(&[("LOG_LEVEL", "loud"), ("PHP_WORKERS", "many"), ("HEADER_TIMEOUT_SECONDS", "0")]);
+    assert_eq!(
+        found,
+        [
+            r#"PHP_WORKERS: "many" is not a whole number; accepted: auto, or a whole number from 1 to 1024"#,
+            r#"HEADER_TIMEOUT_SECONDS: "0" is too small; accepted: whole seconds from 1 to 86400"#,
+            r#"LOG_LEVEL: "loud" is not known; accepted: error, warn, info, debug"#,
+        ]
+    );
+}
+
+#[test]
+fn what_is_reserved_accepts_its_inactive_value_only() {
+    config(&[("RATE_LIMIT", "0"), ("STATIC_REVALIDATE", "on"), ("QUEUE_WAIT_TIMEOUT_MS", "0")]);
+    assert_eq!(
+        lines(&[
+            ("RATE_LIMIT", "100"),
+            ("PLUGINS", "apm"),
+            ("STATIC_REVALIDATE", "false"),
+            ("GZIP_LEVEL", "x")
+        ]),
+        [
+            r#"STATIC_REVALIDATE: "false" is not available in this version; accepted: true"#,
+            r#"GZIP_LEVEL: "x" is not a whole number; accepted: 0"#,
+            r#"RATE_LIMIT: "100" is not available in this version; accepted: 0"#,
+            r#"PLUGINS: "apm" is not available in this version; accepted: unset"#,
+        ]
+    );
+}
+
+#[test]
+fn a_pool_of_changing_size_is_refused() {
+    assert_eq!(
+        lines(&[("PHP_WORKERS", "2:8")]),
+        [
+            r#"PHP_WORKERS: "2:8" is not available in this version; accepted: auto, or a whole number from 1 to 1024"#
+        ]
+    );
+}
+
+#[test]
+fn half_a_pair_names_the_missing_half() {
+    assert_eq!(
+        lines(&[("TLS_CERT", "/tmp/cert.pem")]),
+        ["TLS_KEY: unset while TLS_CERT is set; accepted: both or neither"]
+    );
+    assert_eq!(
+        lines(&[("TLS_KEY", "/tmp/key.pem")]),
+        ["TLS_CERT: unset while TLS_KEY is set; accepted: both or neither"]
+    );
+    assert_eq!(lines(&[("TLS_CERT", "/tmp/c"), ("TLS_KEY", "/tmp/k")]).len(), 2);
+}
+
+#[test]
+fn directories_must_be_there() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let file = file.path().to_str().unwrap();
+    let found = lines(&[("DOCUMENT_ROOT", "/nowhere/at/all"), ("SPOOL_DIR", file)]);
+    assert!(
+        found[0]
+            .starts_with(r#"DOCUMENT_ROOT: "/nowhere/at/all" is not a directory that can be used (No such"#)
+    );
+    assert!(found[1].starts_with("SPOOL_DIR: "), "{found:?}");
+    assert!(found[1].ends_with("(something else is there); accepted: a directory"), "{found:?}");
+}
+
+#[test]
+fn the_root_is_absolute_and_its_links_are_left() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("release-1")).unwrap();
+    let link = home.path().join("current");
+    std::os::unix::fs::symlink("release-1", &link).unwrap();
+    let raw = RawConfig::new([("SPOOL_DIR", "/tmp")]).with_document_root(link.join("").into());
+    assert_eq!(Config::resolve(&raw).unwrap().document_root, link);
+}
+
+#[test]
+fn without_a_root_public_is_served_if_it_is_there() {
+    let home = tempfile::tempdir().unwrap();
+    assert_eq!(default_root(home.path()), home.path());
+    std::fs::create_dir(home.path().join("public")).unwrap();
+    assert_eq!(default_root(home.path()), home.path().join("public"));
+}
+
+#[test]
+fn deny_rules_that_would_not_be_applied_stop_the_start() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join(".svcdeny"), "*.sql\n").unwrap();
+    let found = lines(&[("DOCUMENT_ROOT", root.path().to_str().unwrap())]);
+    assert!(found[0].contains("holds a .svcdeny file"), "{found:?}");
+}
+
+#[test]
+fn the_entry_file_is_a_file_below_the_root() {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join("index.php"), "").unwrap();
+    let with =
+        |entry: &str| resolve(&[("DOCUMENT_ROOT", root.path().to_str().unwrap()), ("ENTRY_FILE", entry)]);
+    assert_eq!(with("/index.php").unwrap().entry_file.as_deref(), Some("index.php"));
+    for wrong in ["../index.php", "/", "a/../index.php", "missing.php", "./"] {
+        assert!(with(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn two_listeners_need_two_addresses() {
+    assert_eq!(
+        lines(&[("LISTEN_ADDR", ":8080"), ("INTERNAL_ADDR", ":8080")]),
+        [r#"INTERNAL_ADDR: "127.0.0.1:8080" overlaps with LISTEN_ADDR; accepted: an address of its own"#]
+    );
+    config(&[("LISTEN_ADDR", ":0"), ("INTERNAL_ADDR", ":0")]);
+    config(&[("LISTEN_ADDR", "127.0.0.1:80"), ("INTERNAL_ADDR", "127.0.0.2:80")]);
+}
+
+#[test]
+fn directives_are_pairs() {
+    let raw = RawConfig::new([("DOCUMENT_ROOT", "/tmp"), ("SPOOL_DIR", "/tmp")]);
+    let good = raw.clone().with_directive("memory_limit=1G".into()).with_directive("display_errors".into());
+    let pairs = Config::resolve(&good).unwrap().php_ini;
+    assert_eq!(
+        pairs,
+        [("memory_limit", "1G"), ("display_errors", "1")].map(|(k, v)| (k.to_owned(), v.to_owned()))
+    );
+    let wrong = raw.with_directive("=5".into()).with_directive("a=1\nextension=evil".into());
+    let error = Config::resolve(&wrong).expect_err("neither is a directive").to_string();
+    assert_eq!(
+        error.lines().collect::<Vec<_>>(),
+        [
+            r#"-d: "=5" is not a directive; accepted: key=value"#,
+            r#"-d: "a=1\nextension=evil" is not a directive; accepted: key=value"#,
+        ]
+    );
+}
+
+#[test]
+fn sources_are_remembered() {
+    let raw =
+        RawConfig::new([("LOG_LEVEL", "debug"), ("SPOOL_DIR", "/tmp")]).with_document_root("/tmp".into());
+    let config = Config::resolve(&raw).unwrap();
+    let source =
+        |name: &str| config.settings().iter().find(|setting| setting.key.variable == name).unwrap().source;
+    assert_eq!(source("LOG_LEVEL"), Source::Environment);
+    assert_eq!(source("DOCUMENT_ROOT"), Source::CommandLine);
+    assert_eq!(source("ACCESS_LOG"), Source::Default);
+}

@@ -1,0 +1,294 @@
+//! One value of a setting: read from text, written for people and for the report.
+//!
+//! Promises: what [`Kind::parse`] accepts has the form that the kind names. Refuses: it knows no other setting, so
+//! what a value means beside others is judged in `resolve`.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use ipnet::{IpNet, Ipv4Net};
+
+use super::Workers;
+use super::key::{Json, Kind, Unit};
+use super::problem::Fault;
+use crate::limits::THREADS_MAX;
+
+/// The value of a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// An address to listen on.
+    Address(SocketAddr),
+    /// True or false.
+    Boolean(bool),
+    /// A whole number; 0 is also what `auto` reads as.
+    Integer(u64),
+    /// Words.
+    List(Vec<String>),
+    /// Network ranges.
+    Networks(Vec<IpNet>),
+    /// A path.
+    Path(PathBuf),
+    /// Text.
+    Text(String),
+    /// Nothing.
+    Unset,
+    /// Numbers of threads; 0 is what `auto` reads as.
+    Workers(Workers),
+}
+
+impl Kind {
+    /// Reads a value of this kind.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with the text.
+    pub fn parse(self, text: &OsStr) -> Result<Value, Fault> {
+        if self == Self::Path {
+            return Ok(Value::Path(PathBuf::from(text)));
+        }
+        let text = text.to_str().ok_or(Fault::NotUtf8)?.trim();
+        match self {
+            Self::Address { port_alone } => address(text, port_alone.into()).map(Value::Address),
+            Self::Boolean => boolean(text).map(Value::Boolean),
+            Self::Choice(words) => match words.iter().find(|word| word.eq_ignore_ascii_case(text)) {
+                Some(word) => Ok(Value::Text((*word).to_owned())),
+                None => Err(Fault::UnknownWord),
+            },
+            Self::Integer { min, max, unit } => integer(text, min, max, unit).map(Value::Integer),
+            Self::IntegerOrAuto { .. } if text.eq_ignore_ascii_case("auto") => Ok(Value::Integer(0)),
+            Self::IntegerOrAuto { max, unit } => integer(text, 0, max, unit).map(Value::Integer),
+            Self::List => entries(text).map(|words| Value::List(words.map(str::to_owned).collect())),
+            Self::Networks => entries(text)?.map(network).collect::<Result<_, _>>().map(Value::Networks),
+            Self::Path | Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::Workers => workers(text).map(Value::Workers),
+        }
+    }
+}
+
+impl Value {
+    /// Writes the value as a field of the configuration report.
+    pub fn to_json(&self, json: Json) -> serde_json::Value {
+        match (self, json) {
+            (Self::Boolean(yes), _) => (*yes).into(),
+            (Self::Integer(number), Json::Integer) => (*number).into(),
+            (Self::Unset, Json::Array) => serde_json::Value::Array(Vec::new()),
+            (Self::List(words), Json::Array) => words.iter().map(String::as_str).collect(),
+            (Self::Networks(networks), Json::Array) => networks.iter().map(ToString::to_string).collect(),
+            (Self::List(words), Json::Object) => words
+                .iter()
+                .map(|word| (word.clone(), serde_json::Value::Object(serde_json::Map::new())))
+                .collect(),
+            (_, Json::Object) => serde_json::Value::Object(serde_json::Map::new()),
+            (value, Json::Boolean) => (*value != Self::Unset).into(),
+            (Self::Unset, _) => "".into(),
+            (value, _) => value.to_string().into(),
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Boolean(yes) => yes.fmt(f),
+            Self::Integer(number) => number.fmt(f),
+            Self::List(words) => f.write_str(&words.join(",")),
+            Self::Networks(networks) => {
+                for (n, network) in networks.iter().enumerate() {
+                    write!(f, "{}{network}", if n > 0 { "," } else { "" })?;
+                }
+                Ok(())
+            }
+            Self::Path(path) => path.display().fmt(f),
+            Self::Text(text) => f.write_str(text),
+            Self::Unset => f.write_str("unset"),
+            Self::Workers(Workers { min, max }) if min == max => max.fmt(f),
+            Self::Workers(Workers { min, max }) => write!(f, "{min}:{max}"),
+        }
+    }
+}
+
+fn address(text: &str, port_alone: IpAddr) -> Result<SocketAddr, Fault> {
+    let (host, port) = text.rsplit_once(':').ok_or(Fault::NotAnAddress)?;
+    if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Fault::NotAnAddress);
+    }
+    let port: u16 = port.parse().map_err(|_| Fault::NotAnAddress)?;
+    if host.is_empty() {
+        return Ok(SocketAddr::new(port_alone, port));
+    }
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    // An IPv6 address stands in brackets; without them its last group would pass for the port.
+    if host.contains([':', '[', ']']) {
+        return Err(Fault::NotAnAddress);
+    }
+    let found = (host, port).to_socket_addrs().map_err(|error| Fault::UnknownHost(error.to_string()))?;
+    let found: Vec<SocketAddr> = found.collect();
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.copied().ok_or_else(|| Fault::UnknownHost("it has none".to_owned()))
+}
+
+fn boolean(text: &str) -> Result<bool, Fault> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "on" | "yes" => Ok(true),
+        "false" | "0" | "off" | "no" => Ok(false),
+        _ => Err(Fault::NotABoolean),
+    }
+}
+
+fn integer(text: &str, min: u64, max: u64, unit: Unit) -> Result<u64, Fault> {
+    let (digits, shift) = match (unit, text.as_bytes().last()) {
+        (Unit::Bytes, Some(b'K' | b'k')) => (&text[..text.len() - 1], 10),
+        (Unit::Bytes, Some(b'M' | b'm')) => (&text[..text.len() - 1], 20),
+        (Unit::Bytes, Some(b'G' | b'g')) => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let (negative, digits) = digits.strip_prefix('-').map_or((false, digits), |rest| (true, rest));
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(Fault::NotANumber);
+    }
+    // Only digits are left, so that what does not parse is too long.
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
+    match number {
+        _ if negative => Err(Fault::TooSmall),
+        Some(number) if number < min => Err(Fault::TooSmall),
+        Some(number) if number <= max => Ok(number),
+        _ => Err(Fault::TooLarge),
+    }
+}
+
+fn workers(text: &str) -> Result<Workers, Fault> {
+    let threads =
+        |text: &str, min| integer(text, min, THREADS_MAX as u64, Unit::Count).map(|number| number as usize);
+    if text.eq_ignore_ascii_case("auto") {
+        return Ok(Workers { min: 0, max: 0 });
+    }
+    let Some((min, max)) = text.split_once(':') else {
+        return threads(text, 0).map(|number| Workers { min: number, max: number });
+    };
+    let (min, max) = (threads(min, 1)?, threads(max, 1)?);
+    if min > max { Err(Fault::MinAboveMax) } else { Ok(Workers { min, max }) }
+}
+
+fn entries(text: &str) -> Result<impl Iterator<Item = &str>, Fault> {
+    let mut entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).peekable();
+    if entries.peek().is_none() { Err(Fault::EmptyList) } else { Ok(entries) }
+}
+
+fn network(entry: &str) -> Result<IpNet, Fault> {
+    let single = entry.parse::<IpAddr>().map(IpNet::from);
+    let network =
+        single.or_else(|_| entry.parse::<IpNet>()).map_err(|_| Fault::NotANetwork(entry.to_owned()))?;
+    Ok(unmapped(network).trunc())
+}
+
+/// Rewrites a range of IPv4-mapped IPv6 addresses as the IPv4 range it means.
+fn unmapped(network: IpNet) -> IpNet {
+    let IpNet::V6(wide) = network else { return network };
+    let (Some(address), Some(prefix)) = (wide.addr().to_ipv4_mapped(), wide.prefix_len().checked_sub(96))
+    else {
+        return network;
+    };
+    Ipv4Net::new(address, prefix).map_or(network, IpNet::V4)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    const LOCAL: Kind = Kind::Address { port_alone: Ipv4Addr::LOCALHOST };
+    const SIZE: Kind = Kind::Integer { min: 1, max: 1 << 40, unit: Unit::Bytes };
+    const COUNT: Kind = Kind::Integer { min: 2, max: 9, unit: Unit::Count };
+
+    fn parse(kind: Kind, text: &str) -> Result<Value, Fault> {
+        kind.parse(OsStr::new(text))
+    }
+
+    fn socket(text: &str) -> Value {
+        Value::Address(text.parse().unwrap())
+    }
+
+    #[test]
+    fn addresses_have_a_host_and_a_port() {
+        assert_eq!(parse(LOCAL, ":9090"), Ok(socket("127.0.0.1:9090")));
+        assert_eq!(parse(LOCAL, "0.0.0.0:9090"), Ok(socket("0.0.0.0:9090")));
+        assert_eq!(parse(LOCAL, "[::1]:9090"), Ok(socket("[::1]:9090")));
+        assert_eq!(parse(LOCAL, "localhost:80"), Ok(socket("127.0.0.1:80")));
+        for wrong in
+            ["9090", "127.0.0.1", "127.0.0.1:", ":", ":x", ":65536", ":-1", ":+1", "::1:80", "[::1]", "[a]:1"]
+        {
+            assert_eq!(parse(LOCAL, wrong), Err(Fault::NotAnAddress), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn numbers_stay_in_their_range() {
+        assert_eq!(parse(COUNT, " 2 "), Ok(Value::Integer(2)));
+        assert_eq!(parse(COUNT, "1"), Err(Fault::TooSmall));
+        assert_eq!(parse(COUNT, "-5"), Err(Fault::TooSmall));
+        assert_eq!(parse(COUNT, "10"), Err(Fault::TooLarge));
+        assert_eq!(parse(COUNT, "99999999999999999999999"), Err(Fault::TooLarge));
+        for wrong in ["five", "1.5", "+2", "0x2", "2K", "--2", "-", "auto"] {
+            assert_eq!(parse(COUNT, wrong), Err(Fault::NotANumber), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_have_suffixes() {
+        assert_eq!(parse(SIZE, "64M"), Ok(Value::Integer(64 << 20)));
+        assert_eq!(parse(SIZE, "512k"), Ok(Value::Integer(512 << 10)));
+        assert_eq!(parse(SIZE, "1G"), Ok(Value::Integer(1 << 30)));
+        assert_eq!(parse(SIZE, "18446744073709551615G"), Err(Fault::TooLarge));
+        assert_eq!(parse(SIZE, "M"), Err(Fault::NotANumber));
+        assert_eq!(parse(SIZE, "1MB"), Err(Fault::NotANumber));
+    }
+
+    #[test]
+    fn workers_are_a_number_a_range_or_auto() {
+        let workers = |min, max| Ok(Value::Workers(Workers { min, max }));
+        assert_eq!(parse(Kind::Workers, "4"), workers(4, 4));
+        assert_eq!(parse(Kind::Workers, "2:8"), workers(2, 8));
+        assert_eq!(parse(Kind::Workers, "auto"), workers(0, 0));
+        assert_eq!(parse(Kind::Workers, "8:2"), Err(Fault::MinAboveMax));
+        assert_eq!(parse(Kind::Workers, "0:2"), Err(Fault::TooSmall));
+        assert_eq!(parse(Kind::Workers, "2:"), Err(Fault::NotANumber));
+        assert_eq!(parse(Kind::Workers, "100000"), Err(Fault::TooLarge));
+    }
+
+    #[test]
+    fn networks_include_single_addresses_and_mapped_ones() {
+        let Ok(Value::Networks(found)) =
+            parse(Kind::Networks, "10.1.2.3/8, 127.0.0.1,::1,::ffff:10.0.0.0/104,")
+        else {
+            panic!("refused");
+        };
+        let written: Vec<_> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(written, ["10.0.0.0/8", "127.0.0.1/32", "::1/128", "10.0.0.0/8"]);
+        assert_eq!(parse(Kind::Networks, "10.0.0.0/33"), Err(Fault::NotANetwork("10.0.0.0/33".to_owned())));
+        assert_eq!(parse(Kind::Networks, " , "), Err(Fault::EmptyList));
+    }
+
+    #[test]
+    fn booleans_have_four_spellings() {
+        for (text, yes) in
+            [("true", true), ("1", true), ("On", true), ("YES", true), ("false", false), ("0", false)]
+        {
+            assert_eq!(parse(Kind::Boolean, text), Ok(Value::Boolean(yes)));
+        }
+        assert_eq!(parse(Kind::Boolean, "maybe"), Err(Fault::NotABoolean));
+    }
+
+    #[test]
+    fn text_that_is_not_utf8_is_refused_but_paths_are_bytes() {
+        use std::os::unix::ffi::OsStrExt;
+        let odd = OsStr::from_bytes(b"/tmp/\xff");
+        assert_eq!(Kind::Text.parse(odd), Err(Fault::NotUtf8));
+        assert_eq!(Kind::Path.parse(odd), Ok(Value::Path(PathBuf::from(odd))));
+    }
+}

@@ -1,0 +1,22 @@
+//! The document root: which file or script a path means, and how a file is represented.
+//!
+//! Promises: what is served was checked as an opened object, never as a name, so a link that is swapped in between
+//! gains nothing; a file named `.php` is run or not found, but never shown. Refuses: it knows no socket and no
+//! interpreter; [`resolve`] may wait for a disk and belongs on a file thread, the rest is pure.
+//!
+//! | file | in | out |
+//! |---|---|---|
+//! | [`route`] | routing mode, normalised path | the candidates to look for, in order |
+//! | [`resolve`] | candidates, the disk | an open file, a script, a redirect, nothing |
+//! | [`representation`] | an open file, a request | status and fields of the answer |
+//! | [`route_cache`] | path, time | a script that was found a moment ago |
+
+pub mod representation;
+pub mod resolve;
+pub mod route;
+pub mod route_cache;
+
+pub use self::representation::{Representation, represent};
+pub use self::resolve::{DocumentRoot, FoundScript, Resolved, StaticFile};
+pub use self::route::{Candidate, Mode, Route, route};
+pub use self::route_cache::RouteCache;

@@ -1,0 +1,240 @@
+//! The look at the disk: which of a path's candidates is there, checked on the opened object.
+//!
+//! Promises: each candidate is opened as a mere handle (which waits for nothing and has no effect on a pipe or a
+//! device), and then the handle is asked what it is and where it really lies; only a regular file below the real
+//! document root is opened for reading, through that same handle. Size and time are those of the handle. The root is
+//! looked up anew each time, so a deployment that switches a link is seen by the next look.
+//!
+//! Refuses: links that leave the root, whatever they point to; everything that is neither a file nor a directory.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{FileType, Mode as Permissions, OFlags, Stat};
+use rustix::io::Errno;
+
+use super::route::{Candidate, Mode, Route, route};
+use crate::http::uri::encode_path;
+
+/// The folder that is served, by name; the name may be a link.
+#[derive(Clone, Debug)]
+pub struct DocumentRoot {
+    path: PathBuf,
+}
+
+/// Where a path leads on this disk, now.
+#[derive(Debug)]
+pub enum Resolved {
+    /// A directory that was asked for without its trailing slash; the answer is 301.
+    Directory,
+    /// A file to send.
+    File(StaticFile),
+    /// Something is there, but it lies outside the root or must not be read; the answer is 403.
+    Forbidden,
+    /// Nothing is there; the answer is 404.
+    Missing,
+    /// A script to run.
+    Script(FoundScript),
+}
+
+/// A regular file that has been opened for reading.
+#[derive(Debug)]
+pub struct StaticFile {
+    /// The descriptor that was checked.
+    pub file: File,
+    /// The length at that moment, in bytes.
+    pub length: u64,
+    /// When it was last changed.
+    pub modified: SystemTime,
+    /// Its path below the document root, with the leading slash; its ending tells the content type.
+    pub path: Vec<u8>,
+}
+
+/// A script and what a CGI environment says about it; all paths are raw bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundScript {
+    /// `SCRIPT_FILENAME`: the real path of the file, below the real root.
+    pub filename: Vec<u8>,
+    /// `SCRIPT_NAME`: its path in URLs, decoded.
+    pub script_name: Vec<u8>,
+    /// `PATH_INFO`: what follows it in the URL path, decoded; empty when nothing does.
+    pub path_info: Vec<u8>,
+    /// `DOCUMENT_ROOT`: the real path of the root.
+    pub document_root: Vec<u8>,
+}
+
+impl DocumentRoot {
+    /// Names the folder to serve.
+    pub const fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Finds where a normalised path leads. May wait for a disk.
+    ///
+    /// # Errors
+    ///
+    /// When the root cannot be opened, or the system is out of descriptors or memory, or the disk fails.
+    pub fn resolve(&self, mode: &Mode, path: &[u8]) -> io::Result<Resolved> {
+        let Route::Try(candidates) = route(mode, path) else { return Ok(Resolved::Missing) };
+        let root = Root::open(&self.path)?;
+        let mut missing: Option<Vec<u8>> = None;
+        for candidate in candidates {
+            // Below something that is not there is nothing: a path of a thousand segments costs one look.
+            if missing.as_ref().is_some_and(|gone| candidate.path().starts_with(gone)) {
+                continue;
+            }
+            match root.look(&candidate)? {
+                Look::Found(found) => return Ok(found),
+                Look::Missing => missing = Some([candidate.path(), b"/"].concat()),
+                Look::PassedBy => {}
+            }
+        }
+        Ok(Resolved::Missing)
+    }
+}
+
+/// Gives the target of the redirect that adds the trailing slash, with the query as it came.
+pub fn directory_location(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
+    let mut location = encode_path(path).into_bytes();
+    location.push(b'/');
+    if let Some(query) = query {
+        location.push(b'?');
+        location.extend_from_slice(query);
+    }
+    location
+}
+
+/// The real document root of one look.
+struct Root {
+    handle: OwnedFd,
+    real_path: Vec<u8>,
+}
+
+/// What one look found.
+#[derive(Debug)]
+enum Look {
+    /// What the candidate asks for, or the refusal to give it.
+    Found(Resolved),
+    /// Nothing, so there is nothing below it either.
+    Missing,
+    /// A directory where a file was asked for.
+    PassedBy,
+}
+
+/// A thing below the root, as a handle that cannot be read.
+struct Handle {
+    handle: OwnedFd,
+    stat: Stat,
+    real_path: Vec<u8>,
+}
+
+impl Root {
+    fn open(path: &std::path::Path) -> io::Result<Self> {
+        let handle = rustix::fs::open(path, HANDLE | OFlags::DIRECTORY, Permissions::empty())?;
+        let real_path = real_path(handle.as_fd())?;
+        Ok(Self { handle, real_path })
+    }
+
+    fn look(&self, candidate: &Candidate) -> io::Result<Look> {
+        let found = match self.find(candidate.path()) {
+            Ok(found) => found,
+            Err(errno) => return verdict(errno),
+        };
+        let takes_directory = matches!(candidate, Candidate::FileOrDirectory { .. });
+        match FileType::from_raw_mode(found.stat.st_mode) {
+            FileType::Directory if !takes_directory => return Ok(Look::PassedBy),
+            FileType::Directory | FileType::RegularFile if found.stat.st_nlink > 0 => {}
+            _ => return Ok(Look::Missing),
+        }
+        if !self.holds(&found.real_path) {
+            return Ok(Look::Found(Resolved::Forbidden));
+        }
+        if FileType::from_raw_mode(found.stat.st_mode) == FileType::Directory {
+            return Ok(Look::Found(Resolved::Directory));
+        }
+        // A script is opened too: one that must not be read is told apart here, not by the interpreter.
+        match found.open() {
+            Ok(file) => Ok(Look::Found(self.treat(candidate, found, file))),
+            Err(errno) => verdict(errno),
+        }
+    }
+
+    fn find(&self, path: &[u8]) -> Result<Handle, Errno> {
+        let relative = match path.strip_prefix(b"/").unwrap_or(path) {
+            b"" => b".",
+            relative => relative,
+        };
+        let handle = rustix::fs::openat(&self.handle, relative, HANDLE, Permissions::empty())?;
+        let stat = rustix::fs::fstat(&handle)?;
+        let real_path = real_path(handle.as_fd())?;
+        Ok(Handle { handle, stat, real_path })
+    }
+
+    fn holds(&self, real_path: &[u8]) -> bool {
+        let root = self.real_path.strip_suffix(b"/").unwrap_or(&self.real_path);
+        real_path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+    }
+
+    fn treat(&self, candidate: &Candidate, found: Handle, file: File) -> Resolved {
+        match candidate {
+            Candidate::Script { name, path_info } => Resolved::Script(FoundScript {
+                filename: found.real_path,
+                script_name: name.clone(),
+                path_info: path_info.clone(),
+                document_root: self.real_path.clone(),
+            }),
+            Candidate::FileOrDirectory { path } | Candidate::Static { path } => Resolved::File(StaticFile {
+                file,
+                length: u64::try_from(found.stat.st_size).unwrap_or(0),
+                modified: modified(&found.stat),
+                path: path.clone(),
+            }),
+        }
+    }
+}
+
+impl Handle {
+    /// Opens the very object that was checked, for reading.
+    fn open(&self) -> Result<File, Errno> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        rustix::fs::open(descriptor_name(self.handle.as_fd()), flags, Permissions::empty()).map(File::from)
+    }
+}
+
+/// A handle: it follows links, waits for nothing and cannot be read.
+const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
+
+/// Sorts what the system says into "not there", "not allowed" and real trouble.
+fn verdict(errno: Errno) -> io::Result<Look> {
+    match errno {
+        Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::INVAL | Errno::NXIO => {
+            Ok(Look::Missing)
+        }
+        Errno::ACCESS | Errno::PERM => Ok(Look::Found(Resolved::Forbidden)),
+        other => Err(other.into()),
+    }
+}
+
+/// Asks the system where an open object lies now.
+fn real_path(handle: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
+    rustix::fs::readlink(descriptor_name(handle), Vec::new()).map(std::ffi::CString::into_bytes)
+}
+
+fn descriptor_name(handle: BorrowedFd<'_>) -> String {
+    format!("/proc/self/fd/{}", handle.as_raw_fd())
+}
+
+fn modified(stat: &Stat) -> SystemTime {
+    let whole = Duration::from_secs(stat.st_mtime.unsigned_abs());
+    let part = Duration::from_nanos(stat.st_mtime_nsec);
+    let second =
+        if stat.st_mtime < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
+    second.and_then(|second| second.checked_add(part)).unwrap_or(UNIX_EPOCH)
+}
+
+#[cfg(test)]
+#[path = "resolve_tests.rs"]
+mod tests;

@@ -1,0 +1,312 @@
+//! Real folders, real links, real pipes.
+
+use std::io::Read;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use super::*;
+use crate::http::uri::normalise;
+
+/// A folder with `root` to serve, and `outside` beside it.
+struct Site {
+    folder: TempDir,
+}
+
+impl Site {
+    fn with(files: &[&str]) -> Self {
+        let site = Self { folder: tempfile::tempdir().unwrap() };
+        for place in ["root", "outside"] {
+            std::fs::create_dir(site.path(place)).unwrap();
+        }
+        for file in files {
+            let path = site.path(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, file).unwrap();
+        }
+        site
+    }
+
+    fn path(&self, relative: &str) -> PathBuf {
+        self.folder.path().join(relative)
+    }
+
+    fn link(&self, from: &str, to: impl AsRef<Path>) {
+        symlink(to, self.path(from)).unwrap();
+    }
+
+    fn resolve(&self, mode: &Mode, raw: &str) -> Resolved {
+        let path = normalise(raw.as_bytes()).unwrap().path;
+        DocumentRoot::new(self.path("root")).resolve(mode, &path).unwrap()
+    }
+
+    /// Shows the result of files mode as one line.
+    fn shown(&self, raw: &str) -> String {
+        self.shown_in(&Mode::Files, raw)
+    }
+
+    fn shown_in(&self, mode: &Mode, raw: &str) -> String {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match self.resolve(mode, raw) {
+            Resolved::Directory => "directory".into(),
+            Resolved::File(mut file) => {
+                let mut content = String::new();
+                file.file.read_to_string(&mut content).unwrap();
+                assert_eq!(content.len() as u64, file.length);
+                format!("file {content}")
+            }
+            Resolved::Forbidden => "forbidden".into(),
+            Resolved::Missing => "missing".into(),
+            Resolved::Script(script) => {
+                let real = self.folder.path().canonicalize().unwrap();
+                let real = format!("{}/", real.display());
+                let filename = text(&script.filename).replace(&real, "");
+                format!("script {filename} {}|{}", text(&script.script_name), text(&script.path_info))
+            }
+        }
+    }
+}
+
+#[test]
+fn files_scripts_directories_and_nothing() {
+    let site = Site::with(&["root/a.css", "root/b.php", "root/d/index.php", "root/e/index.html", "root/f/x"]);
+    assert_eq!(site.shown("/a.css"), "file root/a.css");
+    assert_eq!(site.shown("/b.php"), "script root/b.php /b.php|");
+    assert_eq!(site.shown("/b.php/x/y"), "script root/b.php /b.php|/x/y");
+    assert_eq!(site.shown("/d"), "directory");
+    assert_eq!(site.shown("/d/"), "script root/d/index.php /d/index.php|");
+    assert_eq!(site.shown("/e/"), "file root/e/index.html");
+    assert_eq!(site.shown("/f/"), "missing");
+    assert_eq!(site.shown("/"), "missing");
+    assert_eq!(site.shown("/none"), "missing");
+    assert_eq!(site.shown("/a.css/"), "missing");
+}
+
+#[test]
+fn an_index_script_goes_before_an_index_file() {
+    let site = Site::with(&["root/index.html", "root/index.php"]);
+    assert_eq!(site.shown("/"), "script root/index.php /index.php|");
+}
+
+#[test]
+fn a_script_name_keeps_what_was_encoded() {
+    let site = Site::with(&["root/a b.php"]);
+    assert_eq!(site.shown("/a%20b.php/c%20d%2Fe"), "script root/a b.php /a b.php|/c d/e");
+}
+
+#[test]
+fn the_first_file_from_the_left_is_the_script() {
+    let site = Site::with(&["root/dir.php/real.php", "root/one.php"]);
+    assert_eq!(site.shown("/dir.php/real.php/x"), "script root/dir.php/real.php /dir.php/real.php|/x");
+    assert_eq!(site.shown("/one.php/two.php"), "script root/one.php /one.php|/two.php");
+    assert_eq!(site.shown("/gone.php/one.php"), "missing");
+}
+
+#[test]
+fn an_upload_cannot_be_run_through_path_info() {
+    let site = Site::with(&["root/avatar.jpg", "root/PHP.jpg"]);
+    for path in
+        ["/avatar.jpg/x.php", "/PHP.jpg/x.php", "/avatar.jpg/.php", "/avatar.jpg.php", "/avatar.jpg%20.php"]
+    {
+        assert_eq!(site.shown(path), "missing", "{path}");
+    }
+}
+
+#[test]
+fn sources_are_never_sent() {
+    let site = Site::with(&["root/a.PHP", "root/b.Php", "root/c.php", "root/d.php/e.PHP"]);
+    for mode in [Mode::Files, Mode::SinglePage { file: b"/none.html".to_vec() }] {
+        for path in ["/a.PHP", "/b.Php", "/d.php/e.PHP", "/c.php.", "/c.php%20", "/c.PHP", "/c.php~"] {
+            assert_eq!(site.shown_in(&mode, path), "missing", "{path}");
+        }
+    }
+}
+
+#[test]
+fn hidden_files_are_missing_and_well_known_ones_are_not() {
+    let site = Site::with(&[
+        "root/.env",
+        "root/.git/config",
+        "root/.well-known/acme",
+        "root/a/.b.php",
+        "root/index.php",
+    ]);
+    let front_controller = Mode::from_entry_file(Some("index.php"));
+    for path in ["/.env", "/%2eenv", "/.git/config", "/a/.b.php", "/x/..%2f.env"] {
+        assert_eq!(site.shown(path), "missing", "{path}");
+        assert_eq!(site.shown_in(&front_controller, path), "missing", "{path}");
+    }
+    assert_eq!(site.shown("/.well-known/acme"), "file root/.well-known/acme");
+}
+
+#[test]
+fn encoded_and_overlong_dots_do_not_climb() {
+    let site = Site::with(&["outside/secret", "root/a/b"]);
+    for raw in ["/%2e%2e/outside/secret", "/a/..%2f..%2foutside/secret"] {
+        assert!(normalise(raw.as_bytes()).is_err(), "{raw}");
+    }
+    // Overlong forms of a dot or a slash are plain bytes of a name that does not exist.
+    for raw in ["/%c0%ae%c0%ae/outside/secret", "/a/..%c0%af..%c0%afoutside/secret", "/..%5coutside%5csecret"]
+    {
+        assert_eq!(site.shown(raw), "missing", "{raw}");
+    }
+}
+
+#[test]
+fn links_inside_the_root_are_followed() {
+    let site = Site::with(&["root/real/a.css", "root/real/b.php"]);
+    site.link("root/relative", "real");
+    site.link("root/absolute.css", site.path("root/real/a.css"));
+    assert_eq!(site.shown("/relative/a.css"), "file root/real/a.css");
+    assert_eq!(site.shown("/absolute.css"), "file root/real/a.css");
+    // The interpreter gets the path that was checked.
+    assert_eq!(site.shown("/relative/b.php"), "script root/real/b.php /relative/b.php|");
+}
+
+#[test]
+fn links_that_leave_the_root_are_refused() {
+    let site = Site::with(&["outside/secret", "outside/x.php", "root/index.php", "root-beside/secret"]);
+    site.link("root/file", site.path("outside/secret"));
+    site.link("root/folder", "../outside");
+    site.link("root/script.php", "../outside/x.php");
+    site.link("root/beside", "../root-beside");
+    site.link("root/up", "..");
+    site.link("root/self", "/proc/self");
+    let front_controller = Mode::from_entry_file(Some("index.php"));
+    for path in [
+        "/file",
+        "/folder",
+        "/folder/secret",
+        "/script.php",
+        "/script.php/x",
+        "/beside/secret",
+        "/up/outside/secret",
+    ] {
+        assert_eq!(site.shown(path), "forbidden", "{path}");
+    }
+    assert_eq!(site.shown("/self/environ"), "forbidden");
+    assert_eq!(site.shown_in(&front_controller, "/file"), "forbidden");
+}
+
+#[test]
+fn a_link_that_is_swapped_is_judged_anew() {
+    let site = Site::with(&["outside/secret", "root/real"]);
+    site.link("root/link", "real");
+    assert_eq!(site.shown("/link"), "file root/real");
+    std::fs::remove_file(site.path("root/link")).unwrap();
+    site.link("root/link", "../outside/secret");
+    assert_eq!(site.shown("/link"), "forbidden");
+}
+
+#[test]
+fn an_opened_file_stays_the_one_that_was_checked() {
+    let site = Site::with(&["outside/secret", "root/a"]);
+    let Resolved::File(mut found) = site.resolve(&Mode::Files, "/a") else { panic!("not found") };
+    std::fs::remove_file(site.path("root/a")).unwrap();
+    site.link("root/a", "../outside/secret");
+    let mut content = String::new();
+    found.file.read_to_string(&mut content).unwrap();
+    assert_eq!((content.as_str(), found.length), ("root/a", 6));
+}
+
+#[test]
+fn a_root_that_is_a_switched_link_is_seen_at_once() {
+    let site = Site::with(&["v1/a.php", "v2/a.php"]);
+    site.link("current", "v1");
+    let root = DocumentRoot::new(site.path("current"));
+    let filename = || match root.resolve(&Mode::Files, b"/a.php").unwrap() {
+        Resolved::Script(script) => (script.filename, script.document_root),
+        other => panic!("{other:?}"),
+    };
+    let real = |name: &str| site.path(name).canonicalize().unwrap().into_os_string().into_encoded_bytes();
+    assert_eq!(filename(), (real("v1/a.php"), real("v1")));
+    site.link("next", "v2");
+    std::fs::rename(site.path("next"), site.path("current")).unwrap();
+    assert_eq!(filename(), (real("v2/a.php"), real("v2")));
+}
+
+#[test]
+fn pipes_sockets_and_devices_are_missing_and_nothing_waits() {
+    let site = Site::with(&[]);
+    for name in ["pipe", "pipe.php"] {
+        let path = site.path("root").join(name);
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Permissions::RWXU, 0).unwrap();
+    }
+    let _socket = std::os::unix::net::UnixListener::bind(site.path("root/socket")).unwrap();
+    for path in ["/pipe", "/pipe.php", "/socket"] {
+        assert_eq!(site.shown(path), "missing", "{path}");
+    }
+    site.link("root/device", "/dev/zero");
+    assert_eq!(site.shown("/device"), "missing");
+}
+
+#[test]
+fn link_circles_and_endless_names_are_missing() {
+    let site = Site::with(&["root/a"]);
+    site.link("root/loop", "loop");
+    site.link("root/dangling", "nowhere");
+    assert_eq!(site.shown("/loop"), "missing");
+    assert_eq!(site.shown("/dangling"), "missing");
+    assert_eq!(site.shown(&format!("/{}", "n".repeat(300))), "missing");
+    assert_eq!(site.shown(&"/x.php".repeat(5000)), "missing");
+}
+
+#[test]
+fn what_must_not_be_read_is_forbidden_and_real_trouble_is_an_error() {
+    // By error number: the tests may run as root, who may read everything.
+    for errno in [Errno::ACCESS, Errno::PERM] {
+        assert!(matches!(verdict(errno), Ok(Look::Found(Resolved::Forbidden))), "{errno}");
+    }
+    for errno in [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::IO] {
+        assert!(verdict(errno).is_err(), "{errno}");
+    }
+}
+
+#[test]
+fn the_front_controller_runs_when_no_file_is_there() {
+    let site = Site::with(&["root/index.php", "root/a.css", "root/other.php", "root/d/x"]);
+    let mode = Mode::from_entry_file(Some("index.php"));
+    assert_eq!(site.shown_in(&mode, "/a.css"), "file root/a.css");
+    for path in ["/", "/posts/1", "/other.php", "/d", "/d/", "/a.css/x"] {
+        assert_eq!(site.shown_in(&mode, path), "script root/index.php /index.php|", "{path}");
+    }
+    assert_eq!(site.shown_in(&mode, "/index.php/x"), "script root/index.php /index.php|/x");
+}
+
+#[test]
+fn the_single_page_is_sent_when_nothing_is_there() {
+    let site = Site::with(&["root/app.html", "root/a.css", "root/api.php", "root/d/x"]);
+    let mode = Mode::from_entry_file(Some("app.html"));
+    assert_eq!(site.shown_in(&mode, "/a.css"), "file root/a.css");
+    assert_eq!(site.shown_in(&mode, "/api.php/x"), "script root/api.php /api.php|/x");
+    for path in ["/", "/posts/1", "/d", "/d/", "/none.php"] {
+        assert_eq!(site.shown_in(&mode, path), "file root/app.html", "{path}");
+    }
+}
+
+#[test]
+fn a_missing_root_is_an_error_and_not_a_missing_file() {
+    let site = Site::with(&[]);
+    let root = DocumentRoot::new(site.path("nowhere"));
+    assert_eq!(
+        root.resolve(&Mode::Files, b"/").map_err(|error| error.kind()).err(),
+        Some(io::ErrorKind::NotFound)
+    );
+}
+
+#[test]
+fn a_redirect_encodes_the_path_and_keeps_the_query() {
+    assert_eq!(directory_location(b"/a b", None), b"/a%20b/");
+    assert_eq!(directory_location(b"/a\r\n", Some(b"x=%20&y")), b"/a%0D%0A/?x=%20&y");
+    assert_eq!(directory_location(b"/\\evil.example", Some(b"")), b"/%5Cevil.example/?");
+}
+
+#[test]
+fn times_before_the_epoch_are_told_as_they_are() {
+    let site = Site::with(&["root/a"]);
+    let time = UNIX_EPOCH - Duration::new(10, 500_000_000);
+    File::options().write(true).open(site.path("root/a")).unwrap().set_modified(time).unwrap();
+    let Resolved::File(found) = site.resolve(&Mode::Files, "/a") else { panic!("not found") };
+    assert_eq!(found.modified, time);
+}

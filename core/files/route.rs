@@ -1,0 +1,344 @@
+//! Routing: from a normalised path to the ordered list of what to look for on disk.
+//!
+//! | mode | `/a` | `/a/` | `/a.php/b` | when nothing is found |
+//! |---|---|---|---|---|
+//! | files | file, else a directory redirects to `/a/` | `index.php`, `index.html` in it | script, rest as PATH_INFO | 404 |
+//! | front controller | file | – | – | the script |
+//! | single page | file | – | script, rest as PATH_INFO | the file |
+//!
+//! Promises: pure; names are compared as decoded bytes. A script's name ends in `.php`, exactly so, at the end of a
+//! segment; the first such segment that is a file on disk is the script, and what follows is its PATH_INFO. A name
+//! that ends in `.php` in any letter case is never offered as a file to send. Refuses: hidden segments, save
+//! `/.well-known/`; whether anything exists is not its question.
+
+use crate::http::uri::has_dot_segment_file;
+
+/// How paths lead to files and scripts; the setting `ENTRY_FILE` decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Files, scripts with PATH_INFO, and directory indexes.
+    Files,
+    /// Files; everything else is answered by one script.
+    FrontController {
+        /// The script's path in URLs, with its leading slash.
+        script: Vec<u8>,
+    },
+    /// Files and scripts; everything else is answered by one file.
+    SinglePage {
+        /// The file's path in URLs, with its leading slash.
+        file: Vec<u8>,
+    },
+}
+
+/// Where a path leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route<'a> {
+    /// Nowhere: it has a hidden segment. The answer is 404.
+    Hidden,
+    /// To the first of these candidates that is there; to 404 when none is.
+    Try(Candidates<'a>),
+}
+
+/// What to look for on disk, and how to treat it when it is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Candidate {
+    /// A directory that lacks its trailing slash is redirected to the path with the slash; a file is sent.
+    FileOrDirectory {
+        /// The path below the document root, with its leading slash.
+        path: Vec<u8>,
+    },
+    /// A file is run.
+    Script {
+        /// The script's path below the document root, with its leading slash: `SCRIPT_NAME`.
+        name: Vec<u8>,
+        /// What follows it in the URL path: `PATH_INFO`.
+        path_info: Vec<u8>,
+    },
+    /// A file is sent.
+    Static {
+        /// The path below the document root, with its leading slash.
+        path: Vec<u8>,
+    },
+}
+
+/// Walks the candidates of one path, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidates<'a> {
+    mode: &'a Mode,
+    path: &'a [u8],
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// Scripts in the path; the search goes on behind this place.
+    Scripts(usize),
+    /// The path itself.
+    Itself,
+    /// The index at this place in [`INDEXES`].
+    Index(usize),
+    /// What answers when nothing was found.
+    Fallback,
+    End,
+}
+
+impl Mode {
+    /// Chooses the mode by the setting `ENTRY_FILE`, a path relative to the document root.
+    pub fn from_entry_file(entry_file: Option<&str>) -> Self {
+        let Some(entry) = entry_file else { return Self::Files };
+        let path = [b"/", entry.trim_start_matches('/').as_bytes()].concat();
+        if is_source(&path) {
+            Self::FrontController { script: path }
+        } else {
+            Self::SinglePage { file: path }
+        }
+    }
+}
+
+/// Finds where a normalised path leads.
+pub fn route<'a>(mode: &'a Mode, path: &'a [u8]) -> Route<'a> {
+    debug_assert!(path.starts_with(b"/"), "a normalised path starts with a slash");
+    if has_dot_segment_file(path) {
+        return Route::Hidden;
+    }
+    let step = match mode {
+        Mode::FrontController { script } if is_or_is_below(path, script) => Step::Fallback,
+        Mode::FrontController { .. } => Step::Itself,
+        Mode::Files | Mode::SinglePage { .. } => Step::Scripts(0),
+    };
+    Route::Try(Candidates { mode, path, step })
+}
+
+impl Candidates<'_> {
+    fn next_script(&mut self, from: usize) -> Option<Candidate> {
+        match script_end(self.path, from) {
+            Some(end) => {
+                self.step = Step::Scripts(end);
+                Some(Candidate::Script { name: self.path[..end].into(), path_info: self.path[end..].into() })
+            }
+            None => {
+                self.step = Step::Itself;
+                None
+            }
+        }
+    }
+
+    fn itself(&mut self) -> Option<Candidate> {
+        let is_directory = self.path.ends_with(b"/");
+        self.step = match self.mode {
+            Mode::Files if is_directory => Step::Index(0),
+            Mode::Files => Step::End,
+            Mode::FrontController { .. } | Mode::SinglePage { .. } => Step::Fallback,
+        };
+        match self.mode {
+            _ if is_directory => None,
+            // The directory may have such a name, but a file must not be shown.
+            _ if is_source(self.path) => None,
+            Mode::Files => Some(Candidate::FileOrDirectory { path: self.path.into() }),
+            Mode::FrontController { .. } | Mode::SinglePage { .. } => {
+                Some(Candidate::Static { path: self.path.into() })
+            }
+        }
+    }
+
+    fn index(&mut self, place: usize) -> Option<Candidate> {
+        self.step = if place + 1 < INDEXES.len() { Step::Index(place + 1) } else { Step::End };
+        let name = [self.path, INDEXES[place]].concat();
+        Some(if is_source(&name) {
+            Candidate::Script { name, path_info: Vec::new() }
+        } else {
+            Candidate::Static { path: name }
+        })
+    }
+
+    fn fallback(&mut self) -> Option<Candidate> {
+        self.step = Step::End;
+        match self.mode {
+            Mode::Files => None,
+            Mode::FrontController { script } => {
+                let path_info =
+                    if is_or_is_below(self.path, script) { &self.path[script.len()..] } else { b"" };
+                Some(Candidate::Script { name: script.clone(), path_info: path_info.into() })
+            }
+            Mode::SinglePage { file } => Some(Candidate::Static { path: file.clone() }),
+        }
+    }
+}
+
+impl Iterator for Candidates<'_> {
+    type Item = Candidate;
+
+    fn next(&mut self) -> Option<Candidate> {
+        loop {
+            let found = match self.step {
+                Step::Scripts(from) => self.next_script(from),
+                Step::Itself => self.itself(),
+                Step::Index(place) => self.index(place),
+                Step::Fallback => self.fallback(),
+                Step::End => return None,
+            };
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+}
+
+impl Candidate {
+    /// Gives the path to look for below the document root.
+    pub fn path(&self) -> &[u8] {
+        match self {
+            Self::FileOrDirectory { path } | Self::Static { path } => path,
+            Self::Script { name, .. } => name,
+        }
+    }
+}
+
+/// The names that stand for their directory, in the order in which they are tried.
+const INDEXES: [&[u8]; 2] = [b"index.php", b"index.html"];
+
+/// The ending of a script's name.
+const SCRIPT_ENDING: &[u8] = b".php";
+
+/// Finds the end of the first segment behind `from` that is named like a script and has more than the ending.
+fn script_end(path: &[u8], from: usize) -> Option<usize> {
+    let mut from = from;
+    while let Some(found) = memchr::memmem::find(&path[from..], SCRIPT_ENDING) {
+        let (start, end) = (from + found, from + found + SCRIPT_ENDING.len());
+        let at_segment_end = matches!(path.get(end), None | Some(b'/'));
+        if at_segment_end && start > 0 && path[start - 1] != b'/' {
+            return Some(end);
+        }
+        from = end;
+    }
+    None
+}
+
+/// Tells whether a file of this name holds source that must not be shown.
+fn is_source(path: &[u8]) -> bool {
+    path.len() >= SCRIPT_ENDING.len()
+        && path[path.len() - SCRIPT_ENDING.len()..].eq_ignore_ascii_case(SCRIPT_ENDING)
+}
+
+fn is_or_is_below(path: &[u8], script: &[u8]) -> bool {
+    path.strip_prefix(script).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shows the candidates as `run NAME|PATH_INFO`, `send PATH` and `send-or-redirect PATH`.
+    fn tried(mode: &Mode, path: &str) -> Vec<String> {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        match route(mode, path.as_bytes()) {
+            Route::Hidden => vec!["hidden".into()],
+            Route::Try(candidates) => candidates
+                .map(|candidate| match candidate {
+                    Candidate::FileOrDirectory { path } => format!("send-or-redirect {}", text(&path)),
+                    Candidate::Script { name, path_info } => {
+                        format!("run {}|{}", text(&name), text(&path_info))
+                    }
+                    Candidate::Static { path } => format!("send {}", text(&path)),
+                })
+                .collect(),
+        }
+    }
+
+    fn front_controller() -> Mode {
+        Mode::from_entry_file(Some("index.php"))
+    }
+
+    fn single_page() -> Mode {
+        Mode::from_entry_file(Some("app.html"))
+    }
+
+    #[test]
+    fn the_entry_file_decides_the_mode() {
+        assert_eq!(Mode::from_entry_file(None), Mode::Files);
+        assert_eq!(front_controller(), Mode::FrontController { script: b"/index.php".to_vec() });
+        assert_eq!(
+            Mode::from_entry_file(Some("/public/index.php")),
+            Mode::FrontController { script: b"/public/index.php".to_vec() }
+        );
+        assert_eq!(single_page(), Mode::SinglePage { file: b"/app.html".to_vec() });
+        // Never a mode that would send the source.
+        assert_eq!(
+            Mode::from_entry_file(Some("INDEX.PHP")),
+            Mode::FrontController { script: b"/INDEX.PHP".to_vec() }
+        );
+    }
+
+    #[test]
+    fn files_mode_tries_the_path_and_redirects_directories() {
+        assert_eq!(tried(&Mode::Files, "/a/b.css"), ["send-or-redirect /a/b.css"]);
+        assert_eq!(tried(&Mode::Files, "/a/"), ["run /a/index.php|", "send /a/index.html"]);
+        assert_eq!(tried(&Mode::Files, "/"), ["run /index.php|", "send /index.html"]);
+    }
+
+    #[test]
+    fn scripts_are_tried_from_the_left_and_the_rest_is_path_info() {
+        assert_eq!(tried(&Mode::Files, "/a.php"), ["run /a.php|"]);
+        assert_eq!(
+            tried(&Mode::Files, "/a.php/"),
+            ["run /a.php|/", "run /a.php/index.php|", "send /a.php/index.html"]
+        );
+        assert_eq!(
+            tried(&Mode::Files, "/a.php/b.php/c"),
+            ["run /a.php|/b.php/c", "run /a.php/b.php|/c", "send-or-redirect /a.php/b.php/c"]
+        );
+        assert_eq!(tried(&Mode::Files, "/a.jpg/x.php"), ["run /a.jpg/x.php|"]);
+    }
+
+    #[test]
+    fn the_ending_counts_at_a_segment_end_and_in_lower_case_only() {
+        for path in ["/a.php.jpg", "/a.phpx", "/php", "/a.php5", "/a.php%"] {
+            assert_eq!(tried(&Mode::Files, path), [format!("send-or-redirect {path}")], "{path}");
+        }
+        for path in ["/a.PHP", "/a.Php", "/a.pHp"] {
+            assert!(tried(&Mode::Files, path).is_empty(), "{path}");
+        }
+        assert_eq!(tried(&Mode::Files, "/a.PHP/b"), ["send-or-redirect /a.PHP/b"]);
+    }
+
+    #[test]
+    fn a_source_file_is_never_offered_for_sending() {
+        for mode in [Mode::Files, front_controller(), single_page()] {
+            for path in ["/a.php", "/a.PHP", "/x/a.pHP", "/a.php/b.PHP"] {
+                assert!(
+                    !tried(&mode, path).iter().any(|try_| try_.starts_with("send") && try_.ends_with(path))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_front_controller_answers_all_that_is_no_file() {
+        let mode = front_controller();
+        assert_eq!(tried(&mode, "/"), ["run /index.php|"]);
+        assert_eq!(tried(&mode, "/a/b"), ["send /a/b", "run /index.php|"]);
+        assert_eq!(tried(&mode, "/a/"), ["run /index.php|"]);
+        assert_eq!(tried(&mode, "/other.php"), ["run /index.php|"]);
+        assert_eq!(tried(&mode, "/index.php"), ["run /index.php|"]);
+        assert_eq!(tried(&mode, "/index.php/a/b"), ["run /index.php|/a/b"]);
+        assert_eq!(tried(&mode, "/index.phpx"), ["send /index.phpx", "run /index.php|"]);
+    }
+
+    #[test]
+    fn the_single_page_answers_all_that_is_no_file_and_no_script() {
+        let mode = single_page();
+        assert_eq!(tried(&mode, "/"), ["send /app.html"]);
+        assert_eq!(tried(&mode, "/a"), ["send /a", "send /app.html"]);
+        assert_eq!(tried(&mode, "/api.php/x"), ["run /api.php|/x", "send /api.php/x", "send /app.html"]);
+    }
+
+    #[test]
+    fn hidden_segments_lead_nowhere_in_every_mode() {
+        for mode in [Mode::Files, front_controller(), single_page()] {
+            for path in ["/.env", "/.git/config", "/a/.b/c.php", "/.php", "/a/.php"] {
+                assert_eq!(tried(&mode, path), ["hidden"], "{path}");
+            }
+            assert_ne!(tried(&mode, "/.well-known/x"), ["hidden"]);
+        }
+    }
+}

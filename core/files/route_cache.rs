@@ -1,0 +1,109 @@
+//! What an io thread remembers about scripts, so that a busy script costs no look at the disk for each request.
+//!
+//! Promises: an answer is at most [`ROUTE_CACHE_AGE`] old, and there are at most [`ROUTE_CACHE_ENTRIES_MAX`] of them,
+//! whatever clients ask for. Refuses: files that are sent are never remembered here, since their descriptor is what
+//! was checked; nor is "not found", so a new file is seen by its first request.
+//!
+//! A script's file name is the real path that was checked. A link that is swapped within that second is therefore
+//! not followed: the old target runs once more, as it does for a request that was already queued.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::limits::{ROUTE_CACHE_AGE, ROUTE_CACHE_ENTRIES_MAX};
+
+/// Remembers which script answers a path, for a moment.
+///
+/// Two generations: when the young one is half of the whole, it becomes the old one and the old one is forgotten.
+#[derive(Debug)]
+pub struct RouteCache<S> {
+    young: HashMap<Vec<u8>, Entry<S>>,
+    old: HashMap<Vec<u8>, Entry<S>>,
+}
+
+#[derive(Debug)]
+struct Entry<S> {
+    script: Arc<S>,
+    found_at: Instant,
+}
+
+impl<S> Default for RouteCache<S> {
+    fn default() -> Self {
+        Self { young: HashMap::new(), old: HashMap::new() }
+    }
+}
+
+impl<S> RouteCache<S> {
+    /// Makes an empty cache.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Gives the script that answered this normalised path a moment ago.
+    pub fn get(&self, path: &[u8], now: Instant) -> Option<&Arc<S>> {
+        let entry = self.young.get(path).or_else(|| self.old.get(path))?;
+        (now.saturating_duration_since(entry.found_at) < ROUTE_CACHE_AGE).then_some(&entry.script)
+    }
+
+    /// Remembers the script that was found for a normalised path.
+    pub fn insert(&mut self, path: Vec<u8>, script: Arc<S>, now: Instant) {
+        if self.young.len() >= ROUTE_CACHE_ENTRIES_MAX / 2 {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(path, Entry { script, found_at: now });
+    }
+
+    /// Forgets everything.
+    pub fn clear(&mut self) {
+        self.young.clear();
+        self.old.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::resolve::FoundScript;
+    use super::*;
+
+    fn script(name: &str) -> Arc<FoundScript> {
+        Arc::new(FoundScript { script_name: name.into(), ..FoundScript::default() })
+    }
+
+    #[test]
+    fn a_script_is_remembered_for_a_moment() {
+        let start = crate::time::now();
+        let mut cache = RouteCache::new();
+        cache.insert(b"/a".to_vec(), script("/index.php"), start);
+        let just_before = start + ROUTE_CACHE_AGE - Duration::from_nanos(1);
+        assert_eq!(cache.get(b"/a", just_before), Some(&script("/index.php")));
+        assert_eq!(cache.get(b"/a", start + ROUTE_CACHE_AGE), None);
+        assert_eq!(cache.get(b"/b", start), None);
+    }
+
+    #[test]
+    fn a_newer_finding_replaces_the_older() {
+        let start = crate::time::now();
+        let later = start + ROUTE_CACHE_AGE;
+        let mut cache = RouteCache::new();
+        cache.insert(b"/a".to_vec(), script("/old.php"), start);
+        cache.insert(b"/a".to_vec(), script("/new.php"), later);
+        assert_eq!(cache.get(b"/a", later), Some(&script("/new.php")));
+    }
+
+    #[test]
+    fn the_number_of_entries_is_bounded_and_recent_ones_stay() {
+        let now = crate::time::now();
+        let mut cache = RouteCache::new();
+        for number in 0..10 * ROUTE_CACHE_ENTRIES_MAX {
+            let path = format!("/{number}").into_bytes();
+            cache.insert(path.clone(), script("/index.php"), now);
+            assert!(cache.young.len() + cache.old.len() <= ROUTE_CACHE_ENTRIES_MAX);
+            assert!(cache.get(&path, now).is_some());
+        }
+        cache.clear();
+        assert_eq!(cache.get(format!("/{}", 10 * ROUTE_CACHE_ENTRIES_MAX - 1).as_bytes(), now), None);
+    }
+}

@@ -1,0 +1,251 @@
+//! The fields of a response, kept in the form in which they go out.
+//!
+//! Promises: what is inside is valid, whoever put it there, so a script cannot inject a line; order is kept. Refuses:
+//! it does not judge meaning; which fields belong to the server is decided by [`encode`](super::encode).
+
+use std::fmt;
+
+use memchr::{memchr, memchr3};
+
+use super::token::{decimal, is_token, trim_ows};
+
+/// An ordered list of fields, stored as `Name: value` lines with their line ends.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Fields {
+    lines: Vec<u8>,
+}
+
+/// Why a field was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InvalidField {
+    /// The name is empty or has a byte that no name may have.
+    Name,
+    /// The value has a CR, an LF or a NUL.
+    Value,
+}
+
+impl Fields {
+    /// Makes an empty list.
+    pub const fn new() -> Self {
+        Self { lines: Vec::new() }
+    }
+
+    /// Appends a field; white space around the value is cut off.
+    ///
+    /// # Errors
+    ///
+    /// When the name is no token or the value has a CR, an LF or a NUL; nothing was appended then.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), InvalidField> {
+        let value = checked(name, value)?;
+        self.lines.reserve(name.len() + value.len() + 4);
+        self.lines.extend_from_slice(name);
+        self.lines.extend_from_slice(b": ");
+        self.lines.extend_from_slice(value);
+        self.lines.extend_from_slice(b"\r\n");
+        Ok(())
+    }
+
+    /// Replaces every field of this name (in any letter case) by one.
+    ///
+    /// # Errors
+    ///
+    /// As [`push`](Self::push); nothing was removed then.
+    pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), InvalidField> {
+        checked(name, value)?;
+        self.remove(name);
+        self.push(name, value)
+    }
+
+    /// Removes every field of this name, in any letter case.
+    pub fn remove(&mut self, name: &[u8]) {
+        let mut start = 0;
+        while let Some(line) = Line::first_of(&self.lines[start..]) {
+            let end = start + line.length;
+            if line.name.eq_ignore_ascii_case(name) {
+                self.lines.drain(start..end);
+            } else {
+                start = end;
+            }
+        }
+    }
+
+    /// Removes all fields and keeps the memory.
+    pub fn clear(&mut self) {
+        self.lines.clear();
+    }
+
+    /// Gives the value of the first field of this name, in any letter case.
+    pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        self.iter().find(|(candidate, _)| candidate.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// Tells whether there is a field of this name, in any letter case.
+    pub fn contains(&self, name: &[u8]) -> bool {
+        self.get(name).is_some()
+    }
+
+    /// Reads `Content-Length`, if there is one and it is a number.
+    pub fn content_length(&self) -> Option<u64> {
+        self.get(b"content-length").and_then(decimal)
+    }
+
+    /// Walks the fields in order, as name and value.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { rest: &self.lines }
+    }
+
+    /// Gives all lines as they go out, without the empty line that ends a head.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.lines
+    }
+
+    /// Tells whether there are no fields.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+}
+
+impl fmt::Debug for Fields {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map()
+            .entries(
+                self.iter()
+                    .map(|(name, value)| (String::from_utf8_lossy(name), String::from_utf8_lossy(value))),
+            )
+            .finish()
+    }
+}
+
+impl<'a> IntoIterator for &'a Fields {
+    type Item = (&'a [u8], &'a [u8]);
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+/// Walks [`Fields`] in order.
+#[derive(Clone, Debug)]
+pub struct Iter<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = (&'a [u8], &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let line = Line::first_of(self.rest)?;
+        self.rest = &self.rest[line.length..];
+        Some((line.name, line.value))
+    }
+}
+
+impl fmt::Display for InvalidField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Name => "field name is no token (accepts letters, digits and !#$%&'*+-.^_`|~)",
+            Self::Value => "field value has a CR, an LF or a NUL (accepts every other byte)",
+        })
+    }
+}
+
+impl std::error::Error for InvalidField {}
+
+struct Line<'a> {
+    name: &'a [u8],
+    value: &'a [u8],
+    length: usize,
+}
+
+impl<'a> Line<'a> {
+    /// Reads the first line; every stored line has a colon, and its only CR is the one that ends it.
+    fn first_of(lines: &'a [u8]) -> Option<Self> {
+        let end = memchr(b'\r', lines)?;
+        let colon = memchr(b':', &lines[..end])?;
+        Some(Self { name: &lines[..colon], value: &lines[colon + 2..end], length: end + 2 })
+    }
+}
+
+fn checked<'a>(name: &[u8], value: &'a [u8]) -> Result<&'a [u8], InvalidField> {
+    if !is_token(name) {
+        return Err(InvalidField::Name);
+    }
+    if memchr3(b'\r', b'\n', 0, value).is_some() {
+        return Err(InvalidField::Value);
+    }
+    Ok(trim_ows(value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Fields {
+        let mut fields = Fields::new();
+        fields.push(b"Content-Type", b" text/html \t").unwrap();
+        fields.push(b"Set-Cookie", b"a=1").unwrap();
+        fields.push(b"X-Empty", b"").unwrap();
+        fields.push(b"set-cookie", b"b: 2").unwrap();
+        fields
+    }
+
+    #[test]
+    fn lines_are_kept_in_order_and_trimmed() {
+        let expected: &[u8] =
+            b"Content-Type: text/html\r\nSet-Cookie: a=1\r\nX-Empty: \r\nset-cookie: b: 2\r\n";
+        assert_eq!(sample().as_bytes(), expected);
+    }
+
+    #[test]
+    fn names_match_in_any_letter_case() {
+        let fields = sample();
+        assert_eq!(fields.get(b"content-TYPE"), Some(&b"text/html"[..]));
+        assert_eq!(fields.get(b"x-empty"), Some(&b""[..]));
+        assert!(!fields.contains(b"x-emp"));
+        let cookies: Vec<_> =
+            fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case(b"SET-COOKIE")).collect();
+        assert_eq!(cookies, [(&b"Set-Cookie"[..], &b"a=1"[..]), (b"set-cookie", b"b: 2")]);
+    }
+
+    #[test]
+    fn set_replaces_all_and_remove_removes_all() {
+        let mut fields = sample();
+        fields.set(b"SET-COOKIE", b"c=3").unwrap();
+        assert_eq!(fields.as_bytes(), b"Content-Type: text/html\r\nX-Empty: \r\nSET-COOKIE: c=3\r\n");
+        for name in [&b"set-cookie"[..], b"x-empty", b"content-type", b"absent"] {
+            fields.remove(name);
+        }
+        assert!(fields.is_empty());
+    }
+
+    #[test]
+    fn a_value_cannot_inject_a_line() {
+        let mut fields = Fields::new();
+        for value in [&b"a\r\nX: y"[..], b"a\n", b"\r", b"a\0b"] {
+            assert_eq!(fields.push(b"X", value), Err(InvalidField::Value));
+        }
+        for name in [&b""[..], b"a b", b"a:", b"a\r\n", b" a", b"\xff"] {
+            assert_eq!(fields.push(name, b""), Err(InvalidField::Name));
+        }
+        assert!(fields.is_empty());
+    }
+
+    #[test]
+    fn a_refused_set_changes_nothing() {
+        let mut fields = sample();
+        let before = fields.clone();
+        assert_eq!(fields.set(b"content-type", b"a\nb"), Err(InvalidField::Value));
+        assert_eq!(fields, before);
+    }
+
+    #[test]
+    fn content_length_is_read_when_it_is_a_number() {
+        let mut fields = Fields::new();
+        assert_eq!(fields.content_length(), None);
+        fields.set(b"content-length", b"12").unwrap();
+        assert_eq!(fields.content_length(), Some(12));
+        fields.set(b"Content-Length", b"-1").unwrap();
+        assert_eq!(fields.content_length(), None);
+    }
+}

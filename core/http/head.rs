@@ -1,0 +1,286 @@
+//! A request's head, parsed once: one buffer and the places in it.
+//!
+//! Promises: what it gives are the client's own bytes, in the client's order; names are compared in any letter case.
+//! Refuses: it decodes nothing (see [`uri`](super::uri)) and cannot be made but by [`parse`](super::parse), so
+//! holding one means that the head was valid.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::method::MethodKind;
+
+/// The protocol version of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Version {
+    /// HTTP/1.0.
+    Http10,
+    /// HTTP/1.1.
+    Http11,
+    /// HTTP/2.
+    Http2,
+}
+
+impl Version {
+    /// Gives the name as CGI's `SERVER_PROTOCOL` spells it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http10 => "HTTP/1.0",
+            Self::Http11 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2.0",
+        }
+    }
+}
+
+/// A parsed request head that owns its bytes.
+#[derive(Clone)]
+pub struct Head {
+    bytes: Box<[u8]>,
+    fields: Box<[FieldSpan]>,
+    method: Span,
+    target: Span,
+    form: TargetForm,
+    version: Version,
+    kind: MethodKind,
+}
+
+/// A place in the head's bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Span {
+    start: u32,
+    end: u32,
+}
+
+/// Where one field's name and value stand.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct FieldSpan {
+    pub(super) name: Span,
+    pub(super) value: Span,
+}
+
+/// The four forms of a request target, as places in the head's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TargetForm {
+    /// `/path?query`; an absolute form brings its authority along.
+    Path { authority: Option<Span>, path: Span, query: Option<Span> },
+    /// `host:port`, for `CONNECT` only.
+    Authority,
+    /// `*`, for `OPTIONS` only.
+    Asterisk,
+}
+
+impl Head {
+    /// Joins what the parser found; the spans lie inside `bytes`.
+    pub(super) fn new(
+        bytes: &[u8],
+        fields: Vec<FieldSpan>,
+        (method, target, form): (Span, Span, TargetForm),
+        version: Version,
+    ) -> Self {
+        let kind = MethodKind::of(method.of(bytes));
+        Self { bytes: bytes.into(), fields: fields.into_boxed_slice(), method, target, form, version, kind }
+    }
+
+    /// Gives the method as it stood in the request line.
+    pub fn method(&self) -> &str {
+        match self.kind {
+            MethodKind::Other => std::str::from_utf8(self.method.of(&self.bytes)).unwrap_or_default(),
+            known => known.as_str(),
+        }
+    }
+
+    /// Gives the method's kind.
+    pub const fn method_kind(&self) -> MethodKind {
+        self.kind
+    }
+
+    /// Gives the request target as it stood in the request line.
+    pub fn target(&self) -> &[u8] {
+        self.target.of(&self.bytes)
+    }
+
+    /// Gives the protocol version.
+    pub const fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Walks the fields in order, as name and value.
+    pub fn headers(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
+        self.fields.iter().map(|field| (field.name.of(&self.bytes), field.value.of(&self.bytes)))
+    }
+
+    /// Gives the value of the first field of this name, in any letter case.
+    pub fn header(&self, name: &str) -> Option<&[u8]> {
+        self.headers()
+            .find(|(candidate, _)| candidate.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, value)| value)
+    }
+
+    /// Walks the values of all fields of this name, in any letter case.
+    pub fn header_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.headers()
+            .filter(move |(candidate, _)| candidate.eq_ignore_ascii_case(name.as_bytes()))
+            .map(|(_, value)| value)
+    }
+
+    /// Gives the raw path and the raw query (without its question mark).
+    ///
+    /// An absolute target without a path has the path `/`; `OPTIONS *` has the path `*`, and `CONNECT` has its
+    /// target as the path: neither starts with a slash, so neither normalises.
+    pub fn path_and_query(&self) -> (&[u8], Option<&[u8]>) {
+        match self.form {
+            TargetForm::Path { path, query, .. } => {
+                let path = path.of(&self.bytes);
+                (if path.is_empty() { b"/" } else { path }, query.map(|query| query.of(&self.bytes)))
+            }
+            TargetForm::Authority | TargetForm::Asterisk => (self.target(), None),
+        }
+    }
+
+    /// Gives raw path and query as one piece, without scheme and authority: CGI's `REQUEST_URI`.
+    pub fn request_uri(&self) -> Cow<'_, [u8]> {
+        let TargetForm::Path { path, query, .. } = self.form else {
+            return Cow::Borrowed(self.target());
+        };
+        match (path.is_empty(), query) {
+            (true, None) => Cow::Borrowed(b"/"),
+            (true, Some(query)) => Cow::Owned([b"/?", query.of(&self.bytes)].concat()),
+            (false, _) => Cow::Borrowed(&self.bytes[path.start as usize..self.target.end as usize]),
+        }
+    }
+
+    /// Gives the host that the request is for, with its port if it has one: the target's authority before `Host`.
+    pub fn host(&self) -> Option<&[u8]> {
+        match self.form {
+            TargetForm::Path { authority: Some(authority), .. } => Some(authority.of(&self.bytes)),
+            TargetForm::Authority => Some(self.target()),
+            TargetForm::Path { authority: None, .. } | TargetForm::Asterisk => self.header("host"),
+        }
+    }
+}
+
+/// Tells whether a field name maps to a CGI variable that no other name maps to.
+///
+/// `X_Forwarded_For` and `X-Forwarded-For` would both become `HTTP_X_FORWARDED_FOR`, and a dot becomes an underscore
+/// in some readers too: who hands fields to scripts drops names for which this is false. `Proxy` is among them, as
+/// `HTTP_PROXY` steers the HTTP clients inside scripts.
+pub fn is_cgi_safe_name(name: &[u8]) -> bool {
+    name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        && !name.eq_ignore_ascii_case(b"proxy")
+}
+
+impl fmt::Debug for Head {
+    /// Shows the request line and the names, but no values: they may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.headers().map(|(name, _)| String::from_utf8_lossy(name)).collect();
+        f.debug_struct("Head")
+            .field("method", &self.method())
+            .field("target", &String::from_utf8_lossy(self.target()))
+            .field("version", &self.version)
+            .field("fields", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Span {
+    /// Marks a place; heads are far shorter than 4 GiB, longer places saturate and are caught by `of`.
+    pub(super) fn new(start: usize, end: usize) -> Self {
+        let narrow = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
+        Self { start: narrow(start), end: narrow(end) }
+    }
+
+    /// Reads the place; one outside `bytes` reads as empty.
+    pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
+        bytes.get(self.start as usize..self.end as usize).unwrap_or_default()
+    }
+
+    /// Marks a place inside this one, counted from its start.
+    pub(super) fn within(self, start: usize, end: usize) -> Self {
+        Self::new(self.start as usize + start, self.start as usize + end)
+    }
+
+    fn is_empty(self) -> bool {
+        self.start >= self.end
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::parse::{HeadLimits, Parsed, parse};
+    use super::*;
+
+    fn head(text: &str) -> Head {
+        match parse(text.as_bytes(), HeadLimits::main_port()) {
+            Ok(Parsed::Complete { head, .. }) => head,
+            other => panic!("{text:?}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_origin_target_splits_at_the_first_question_mark() {
+        let head = head("GET /a%20b?c?d HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!(head.method(), "GET");
+        assert_eq!(head.target(), b"/a%20b?c?d");
+        assert_eq!(head.path_and_query(), (&b"/a%20b"[..], Some(&b"c?d"[..])));
+        assert_eq!(head.request_uri().as_ref(), b"/a%20b?c?d");
+        assert_eq!(head.version(), Version::Http11);
+    }
+
+    #[test]
+    fn an_empty_query_is_not_a_missing_one() {
+        assert_eq!(head("GET /? HTTP/1.0\r\n\r\n").path_and_query(), (&b"/"[..], Some(&b""[..])));
+        assert_eq!(head("GET / HTTP/1.0\r\n\r\n").path_and_query(), (&b"/"[..], None));
+    }
+
+    #[test]
+    fn the_authority_of_an_absolute_target_wins_over_host() {
+        let request = head("GET HTTP://real:81/x?y HTTP/1.1\r\nHost: other\r\n\r\n");
+        assert_eq!(request.host(), Some(&b"real:81"[..]));
+        assert_eq!(request.path_and_query(), (&b"/x"[..], Some(&b"y"[..])));
+        assert_eq!(request.request_uri().as_ref(), b"/x?y");
+        let bare = head("GET https://real HTTP/1.1\r\nHost: real\r\n\r\n");
+        assert_eq!(bare.path_and_query(), (&b"/"[..], None));
+        assert_eq!(bare.request_uri().as_ref(), b"/");
+        let query = head("GET http://real?q HTTP/1.1\r\nHost: real\r\n\r\n");
+        assert_eq!(query.path_and_query(), (&b"/"[..], Some(&b"q"[..])));
+        assert_eq!(query.request_uri().as_ref(), b"/?q");
+    }
+
+    #[test]
+    fn asterisk_and_authority_targets_have_no_real_path() {
+        let options = head("OPTIONS * HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!((options.path_and_query(), options.host()), ((&b"*"[..], None), Some(&b"h"[..])));
+        let connect = head("CONNECT h:443 HTTP/1.1\r\nHost: h:443\r\n\r\n");
+        assert_eq!((connect.path_and_query(), connect.host()), ((&b"h:443"[..], None), Some(&b"h:443"[..])));
+    }
+
+    #[test]
+    fn fields_keep_order_and_letter_case() {
+        let head = head("GET / HTTP/1.1\r\nHost: h\r\nCookie: a\r\nX_y:  b \r\ncookie: c\r\n\r\n");
+        let all: Vec<_> = head.headers().collect();
+        assert_eq!(all[2], (&b"X_y"[..], &b"b"[..]));
+        assert_eq!(all.len(), 4);
+        assert_eq!(head.header("COOKIE"), Some(&b"a"[..]));
+        assert_eq!(head.header_values("cookie").collect::<Vec<_>>(), [&b"a"[..], b"c"]);
+        assert_eq!(head.header("x-y"), None);
+    }
+
+    #[test]
+    fn unusual_methods_keep_their_name() {
+        let head = head("PROPFIND / HTTP/1.1\r\nHost: h\r\n\r\n");
+        assert_eq!((head.method(), head.method_kind()), ("PROPFIND", MethodKind::Other));
+    }
+
+    #[test]
+    fn debug_output_shows_no_value() {
+        let text = format!("{:?}", head("GET / HTTP/1.1\r\nHost: h\r\nAuthorization: hunter2\r\n\r\n"));
+        assert!(text.contains("Authorization") && !text.contains("hunter2"), "{text}");
+    }
+
+    #[test]
+    fn names_that_collide_as_variables_are_not_safe() {
+        assert!(is_cgi_safe_name(b"X-Forwarded-For"));
+        assert!(
+            [&b"X_Forwarded_For"[..], b"a.b", b"a!", b"Proxy"].iter().all(|name| !is_cgi_safe_name(name))
+        );
+    }
+}

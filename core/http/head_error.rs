@@ -1,0 +1,91 @@
+//! Why a request head is refused, and with which status.
+//!
+//! Promises: a closed list; each refusal is the client's fault and has one status. Refuses: it keeps no bytes of the
+//! request, so showing it can neither leak nor inject anything.
+
+use std::fmt;
+
+/// Why a head was refused; always the client's fault, and always the end of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadError {
+    /// `Content-Length` is not a decimal number.
+    ContentLengthInvalid,
+    /// `Content-Length` stands there twice.
+    ContentLengthRepeated,
+    /// A field line is malformed: its name, white space around the name, folding, or a forbidden byte in its value.
+    FieldInvalid,
+    /// There is no `Host` where there must be one.
+    HostMissing,
+    /// `Host` stands there twice.
+    HostRepeated,
+    /// `Host`, or the authority of the target, is no host with an optional port.
+    HostInvalid,
+    /// A line ends in LF without CR, or there are too many empty lines before the request.
+    LineEndInvalid,
+    /// The request line is malformed.
+    RequestLineInvalid,
+    /// The target has none of the forms that its method may have.
+    TargetInvalid,
+    /// `Transfer-Encoding` came with `Content-Length`, in HTTP/1.0, empty, or with `chunked` not once and last.
+    TransferEncodingInvalid,
+    /// The target is longer than the limit.
+    TargetTooLong,
+    /// The head is longer than the limit.
+    TooLarge,
+    /// There are more fields than the limit.
+    TooManyFields,
+    /// `Transfer-Encoding` names a coding that is not known here.
+    TransferCodingUnknown,
+    /// The version is neither 1.0 nor 1.1.
+    VersionUnsupported,
+}
+
+impl HeadError {
+    /// Gives the status to answer with.
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::ContentLengthInvalid
+            | Self::ContentLengthRepeated
+            | Self::FieldInvalid
+            | Self::HostMissing
+            | Self::HostRepeated
+            | Self::HostInvalid
+            | Self::LineEndInvalid
+            | Self::RequestLineInvalid
+            | Self::TargetInvalid
+            | Self::TransferEncodingInvalid => 400,
+            Self::TargetTooLong => 414,
+            Self::TooLarge | Self::TooManyFields => 431,
+            Self::TransferCodingUnknown => 501,
+            Self::VersionUnsupported => 505,
+        }
+    }
+}
+
+impl fmt::Display for HeadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ContentLengthInvalid => "content-length is not a decimal number",
+            Self::ContentLengthRepeated => "content-length is given more than once",
+            Self::FieldInvalid => "a field line is malformed",
+            Self::HostMissing => "host is missing",
+            Self::HostRepeated => "host is given more than once",
+            Self::HostInvalid => "host is not a name or address with an optional port",
+            Self::LineEndInvalid => "a line does not end in CR LF, or there are too many empty lines",
+            Self::RequestLineInvalid => "the request line is malformed",
+            Self::TargetInvalid => "the request target has no form that fits the method",
+            Self::TransferEncodingInvalid => {
+                "transfer-encoding does not delimit the body (accepts chunked alone)"
+            }
+            Self::TargetTooLong => "the request target is too long",
+            Self::TooLarge => "the request head is too large",
+            Self::TooManyFields => "there are too many header fields",
+            Self::TransferCodingUnknown => "transfer-encoding names an unknown coding (accepts chunked)",
+            Self::VersionUnsupported => {
+                "the protocol version is not supported (accepts HTTP/1.0 and HTTP/1.1)"
+            }
+        })
+    }
+}
+
+impl std::error::Error for HeadError {}

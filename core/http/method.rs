@@ -1,0 +1,96 @@
+//! The closed set of methods that the server tells apart, so that no client can invent a metric series.
+//!
+//! Promises: every method has exactly one kind. Refuses: methods are case-sensitive; `get` is `OTHER`.
+
+/// The kind of a request's method, which labels metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum MethodKind {
+    /// `GET`.
+    Get,
+    /// `POST`.
+    Post,
+    /// `PUT`.
+    Put,
+    /// `DELETE`.
+    Delete,
+    /// `PATCH`.
+    Patch,
+    /// `HEAD`.
+    Head,
+    /// `OPTIONS`.
+    Options,
+    /// `CONNECT`.
+    Connect,
+    /// `QUERY`: a safe method with a body.
+    Query,
+    /// Every other method.
+    Other,
+}
+
+impl MethodKind {
+    /// All kinds, in the order of their discriminants.
+    pub const ALL: [Self; 10] = [
+        Self::Get,
+        Self::Post,
+        Self::Put,
+        Self::Delete,
+        Self::Patch,
+        Self::Head,
+        Self::Options,
+        Self::Connect,
+        Self::Query,
+        Self::Other,
+    ];
+
+    /// Classifies a method as it stood in the request line.
+    pub fn of(method: &[u8]) -> Self {
+        match method {
+            b"GET" => Self::Get,
+            b"POST" => Self::Post,
+            b"PUT" => Self::Put,
+            b"DELETE" => Self::Delete,
+            b"PATCH" => Self::Patch,
+            b"HEAD" => Self::Head,
+            b"OPTIONS" => Self::Options,
+            b"CONNECT" => Self::Connect,
+            b"QUERY" => Self::Query,
+            _ => Self::Other,
+        }
+    }
+
+    /// Gives the label: the method's name, or `OTHER`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+            Self::Patch => "PATCH",
+            Self::Head => "HEAD",
+            Self::Options => "OPTIONS",
+            Self::Connect => "CONNECT",
+            Self::Query => "QUERY",
+            Self::Other => "OTHER",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_kinds_map_onto_each_other_in_order() {
+        for (index, kind) in MethodKind::ALL.into_iter().enumerate() {
+            assert_eq!(kind as usize, index);
+            assert_eq!(MethodKind::of(kind.as_str().as_bytes()), kind);
+        }
+    }
+
+    #[test]
+    fn letter_case_matters() {
+        assert_eq!(MethodKind::of(b"get"), MethodKind::Other);
+        assert_eq!(MethodKind::of(b"TRACE"), MethodKind::Other);
+    }
+}

@@ -1,0 +1,43 @@
+//! HTTP/1.1 as bytes in and bytes out: heads, bodies, response heads, dates, negotiation, paths.
+//!
+//! Promises: one reading of a message and no other. Whatever two parsers could read differently (two lengths, a
+//! length beside a transfer coding, bare CR or LF, space before a colon, folded lines) is refused, so nothing can be
+//! smuggled past a server in front of this one. Input may arrive in any pieces: the result is the same, and slow
+//! drips cost linear work.
+//!
+//! Refuses: it knows no socket and no clock, and it never panics on what comes from outside.
+//!
+//! | file | in | out |
+//! |---|---|---|
+//! | [`parse`] | bytes of a connection | [`Head`], [`BodyFraming`] or a [`HeadError`] |
+//! | [`body`] | bytes after the head | body bytes or a [`BodyError`] |
+//! | [`encode`] | status, [`Fields`], framing | bytes of a response |
+//! | [`uri`] | raw path | normalised path |
+//! | [`negotiate`] | `Accept`, `Accept-Encoding` | what to answer with |
+//! | [`date`] | wall-clock time | IMF-fixdate |
+
+pub mod body;
+pub mod date;
+pub mod encode;
+pub mod fields;
+pub mod framing;
+pub mod head;
+pub mod head_error;
+pub mod method;
+pub mod negotiate;
+pub mod parse;
+pub mod status;
+mod target;
+pub mod token;
+pub mod uri;
+
+pub use self::body::{BodyDecoder, BodyError, Progress};
+pub use self::date::DateCache;
+pub use self::encode::{Connection, Framing, ResponseHead};
+pub use self::fields::{Fields, InvalidField};
+pub use self::framing::BodyFraming;
+pub use self::head::{Head, Version};
+pub use self::head_error::HeadError;
+pub use self::method::MethodKind;
+pub use self::parse::{HeadLimits, HeadReader, Parsed};
+pub use self::uri::{Normalised, UriError};

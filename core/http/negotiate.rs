@@ -1,0 +1,214 @@
+//! What a client would like best: `Accept-Encoding`, and `Accept` for the metrics formats.
+//!
+//! Promises: quality values as RFC 9110 has them; a member that cannot be read counts as not there. Refuses: nothing
+//! is ever "not acceptable" here; the caller always has a plain answer to fall back on.
+
+use super::token::{list, trim_ows};
+
+/// The versions of OpenMetrics that a client can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMetrics {
+    /// Version 0.0.1, as older collectors ask for it.
+    V0_0_1,
+    /// Version 1.0.0.
+    V1_0_0,
+}
+
+impl OpenMetrics {
+    /// Gives the version as the media type names it.
+    pub const fn version(self) -> &'static str {
+        match self {
+            Self::V0_0_1 => "0.0.1",
+            Self::V1_0_0 => "1.0.0",
+        }
+    }
+}
+
+/// Tells whether a body coded with gzip is welcome: named or covered by `*`, not refused, not below identity.
+pub fn accepts_gzip<'a>(accept_encoding: impl IntoIterator<Item = &'a [u8]>) -> bool {
+    let (mut gzip, mut any, mut identity) = (None, None, None);
+    for member in accept_encoding.into_iter().flat_map(list) {
+        let mut parameters = member.split(|&byte| byte == b';').map(trim_ows);
+        let coding = parameters.next().unwrap_or_default();
+        let Some(quality) = quality(parameters) else { continue };
+        if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
+            gzip = gzip.max(Some(quality));
+        } else if coding.eq_ignore_ascii_case(b"identity") {
+            identity = identity.max(Some(quality));
+        } else if coding == b"*" {
+            any = any.max(Some(quality));
+        }
+    }
+    let gzip = gzip.or(any).unwrap_or(0);
+    gzip > 0 && identity.is_none_or(|identity| gzip >= identity)
+}
+
+/// Decides whether metrics go out as OpenMetrics, and in which version; `None` is the text format 0.0.4.
+///
+/// OpenMetrics is chosen only when it is asked for by name and nothing else that can be given ranks higher; between
+/// equals the one that stands first wins, and a wildcard loses against a name.
+pub fn prefers_openmetrics<'a>(accept: impl IntoIterator<Item = &'a [u8]>) -> Option<OpenMetrics> {
+    let mut best: Option<(u16, Option<OpenMetrics>)> = None;
+    let mut wildcard = 0;
+    for range in accept.into_iter().flat_map(list) {
+        match offer(range) {
+            Some((Offer::Named(format), quality)) if quality > best.map_or(0, |(best, _)| best) => {
+                best = Some((quality, format));
+            }
+            Some((Offer::Wildcard, quality)) => wildcard = wildcard.max(quality),
+            _ => {}
+        }
+    }
+    best.filter(|&(quality, _)| quality >= wildcard).and_then(|(_, format)| format)
+}
+
+enum Offer {
+    /// A format that can be given, asked for by name; `None` is the text format.
+    Named(Option<OpenMetrics>),
+    /// A range that covers the text format.
+    Wildcard,
+}
+
+/// Reads one member of `Accept`; gives nothing for what cannot be served.
+fn offer(range: &[u8]) -> Option<(Offer, u16)> {
+    let parameters = || range.split(|&byte| byte == b';').map(trim_ows).skip(1);
+    let media_type = trim_ows(range.split(|&byte| byte == b';').next()?);
+    let version = parameters().find_map(|parameter| named(parameter, b"version"));
+    let offer = if media_type.eq_ignore_ascii_case(b"application/openmetrics-text") {
+        Offer::Named(Some(match version {
+            None | Some(b"1.0.0") => OpenMetrics::V1_0_0,
+            Some(b"0.0.1") => OpenMetrics::V0_0_1,
+            Some(_) => return None,
+        }))
+    } else if media_type.eq_ignore_ascii_case(b"text/plain") {
+        matches!(version, None | Some(b"0.0.4")).then_some(Offer::Named(None))?
+    } else if media_type == b"*/*" || media_type.eq_ignore_ascii_case(b"text/*") {
+        Offer::Wildcard
+    } else {
+        return None;
+    };
+    Some((offer, quality(parameters())?))
+}
+
+/// Gives the value of a parameter `name=value`, without quotes.
+fn named<'a>(parameter: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
+    let equals = parameter.iter().position(|&byte| byte == b'=')?;
+    let value = trim_ows(&parameter[equals + 1..]);
+    let value = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
+    trim_ows(&parameter[..equals]).eq_ignore_ascii_case(name).then_some(value)
+}
+
+/// Reads the quality in thousandths: 1000 without one, nothing when it is malformed.
+fn quality<'a>(mut parameters: impl Iterator<Item = &'a [u8]>) -> Option<u16> {
+    match parameters.find_map(|parameter| named(parameter, b"q")) {
+        None => Some(1000),
+        Some(text) => thousandths(text),
+    }
+}
+
+fn thousandths(text: &[u8]) -> Option<u16> {
+    let (whole, fraction) = match text {
+        [whole] => (whole, &b""[..]),
+        [whole, b'.', fraction @ ..] if fraction.len() <= 3 => (whole, fraction),
+        _ => return None,
+    };
+    let mut value = match whole {
+        b'0' => 0,
+        b'1' => 1000,
+        _ => return None,
+    };
+    let mut weight = 100;
+    for digit in fraction {
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+        value += u16::from(digit - b'0') * weight;
+        weight /= 10;
+    }
+    (value <= 1000).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gzip(value: &str) -> bool {
+        accepts_gzip([value.as_bytes()])
+    }
+
+    fn format(value: &str) -> Option<OpenMetrics> {
+        prefers_openmetrics([value.as_bytes()])
+    }
+
+    #[test]
+    fn gzip_must_be_asked_for() {
+        assert!(!accepts_gzip([]));
+        for yes in ["gzip", "GZip", "x-gzip", "deflate, gzip;q=0.5", "*", "br, *;q=0.1", "gzip ; q=0.001"] {
+            assert!(gzip(yes), "{yes}");
+        }
+        for no in
+            ["", "identity", "br", "gzip;q=0", "gzip;q=0.000", "*;q=0", "gzip;q=0, *", "notgzip", "gzipped"]
+        {
+            assert!(!gzip(no), "{no}");
+        }
+        assert!(accepts_gzip([&b"br"[..], b"gzip"]));
+    }
+
+    #[test]
+    fn a_preferred_identity_wins_and_a_refused_one_does_not() {
+        assert!(!gzip("identity, gzip;q=0.9"));
+        assert!(gzip("identity;q=0.5, gzip"));
+        assert!(gzip("gzip, identity;q=0"));
+        assert!(gzip("identity;q=0, *"));
+    }
+
+    #[test]
+    fn malformed_qualities_drop_their_member() {
+        for no in ["gzip;q=2", "gzip;q=1.001", "gzip;q=0.1234", "gzip;q=", "gzip;q=x", "gzip;q=-1"] {
+            assert!(!gzip(no), "{no}");
+        }
+        assert!(gzip("gzip;q=1.000"));
+        assert!(gzip("gzip;Q=\"0.5\""));
+    }
+
+    #[test]
+    fn text_is_the_answer_to_nothing_and_to_wildcards() {
+        assert_eq!(prefers_openmetrics([]), None);
+        for accept in ["", "*/*", "text/*", "text/plain", "application/*", "application/json", "garbage"] {
+            assert_eq!(format(accept), None, "{accept}");
+        }
+    }
+
+    #[test]
+    fn openmetrics_by_name_gets_the_version_it_asked_for() {
+        assert_eq!(format("application/openmetrics-text"), Some(OpenMetrics::V1_0_0));
+        assert_eq!(format("application/openmetrics-text;version=1.0.0"), Some(OpenMetrics::V1_0_0));
+        assert_eq!(format("Application/OpenMetrics-Text; version=\"0.0.1\""), Some(OpenMetrics::V0_0_1));
+        assert_eq!(format("application/openmetrics-text;version=2.0.0"), None);
+        assert_eq!(format("application/openmetrics-text;q=0"), None);
+    }
+
+    #[test]
+    fn the_highest_quality_that_can_be_given_wins() {
+        let collector = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;\
+            q=0.7,application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,\
+            application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;q=0.4,\
+            text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        assert_eq!(format(collector), Some(OpenMetrics::V1_0_0));
+        assert_eq!(format("application/openmetrics-text;q=0.5,text/plain;version=0.0.4"), None);
+        assert_eq!(format("application/openmetrics-text;q=0.5,*/*"), None);
+        assert_eq!(
+            format("application/openmetrics-text;q=0.5,text/plain;version=1.0.0"),
+            Some(OpenMetrics::V1_0_0)
+        );
+        let old = "application/openmetrics-text;version=0.0.1,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
+        assert_eq!(format(old), Some(OpenMetrics::V0_0_1));
+    }
+
+    #[test]
+    fn between_equals_the_first_wins_and_a_name_beats_a_wildcard() {
+        assert_eq!(format("application/openmetrics-text, text/plain"), Some(OpenMetrics::V1_0_0));
+        assert_eq!(format("text/plain, application/openmetrics-text"), None);
+        assert_eq!(format("*/*, application/openmetrics-text"), Some(OpenMetrics::V1_0_0));
+    }
+}

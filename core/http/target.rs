@@ -1,0 +1,139 @@
+//! Request targets: the four forms, and what a host may look like.
+//!
+//! Promises: a target has one form only, and an authority is a host with an optional port and nothing else. Refuses:
+//! user names in authorities, fragments, schemes other than `http` and `https`.
+
+use memchr::memchr;
+
+use super::head::{Span, TargetForm};
+use super::head_error::HeadError;
+use super::token::decimal;
+
+/// Sorts a target into its form; `at` is where it stands in the head.
+///
+/// # Errors
+///
+/// When the target has none of the forms that its method may have, or its authority is no host.
+pub(super) fn target_form(method: &str, target: &[u8], at: Span) -> Result<TargetForm, HeadError> {
+    if method == "CONNECT" {
+        return if is_host(target) && memchr(b':', target).is_some() {
+            Ok(TargetForm::Authority)
+        } else {
+            Err(HeadError::TargetInvalid)
+        };
+    }
+    // No target has a fragment; a reader that cuts it off and one that keeps it would see different paths.
+    if memchr(b'#', target).is_some() {
+        return Err(HeadError::TargetInvalid);
+    }
+    match target {
+        [b'/', ..] => Ok(path_form(target, at, 0, None)),
+        b"*" if method == "OPTIONS" => Ok(TargetForm::Asterisk),
+        _ => absolute_form(target, at),
+    }
+}
+
+fn absolute_form(target: &[u8], at: Span) -> Result<TargetForm, HeadError> {
+    let scheme_length = [&b"http://"[..], b"https://"]
+        .into_iter()
+        .find(|scheme| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
+        .ok_or(HeadError::TargetInvalid)?
+        .len();
+    let rest = &target[scheme_length..];
+    let authority = &rest[..rest.iter().position(|&byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len())];
+    if authority.is_empty() || !is_host(authority) {
+        return Err(HeadError::HostInvalid);
+    }
+    let path_start = scheme_length + authority.len();
+    Ok(path_form(target, at, path_start, Some(at.within(scheme_length, path_start))))
+}
+
+fn path_form(target: &[u8], at: Span, path_start: usize, authority: Option<Span>) -> TargetForm {
+    let mark = memchr(b'?', &target[path_start..]).map(|found| path_start + found);
+    TargetForm::Path {
+        authority,
+        path: at.within(path_start, mark.unwrap_or(target.len())),
+        query: mark.map(|mark| at.within(mark + 1, target.len())),
+    }
+}
+
+/// Tells whether `value` is a host with an optional port; an empty host is legal in `Host`.
+pub(super) fn is_host(value: &[u8]) -> bool {
+    let (host_ok, port) = if let [b'[', rest @ ..] = value {
+        let Some(end) = memchr(b']', rest) else { return false };
+        let literal = &rest[..end];
+        let ok = !literal.is_empty() && literal.iter().all(|&byte| is_name_byte(byte) || byte == b':');
+        (ok, &rest[end + 1..])
+    } else {
+        let end = memchr(b':', value).unwrap_or(value.len());
+        (value[..end].iter().all(|&byte| is_name_byte(byte) || byte == b'%'), &value[end..])
+    };
+    let port_ok = match port {
+        [] => true,
+        [b':', digits @ ..] => digits.is_empty() || decimal(digits).is_some_and(|port| port <= 65_535),
+        _ => false,
+    };
+    host_ok && port_ok
+}
+
+/// Unreserved and sub-delimiter bytes of a URI.
+fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form(method: &str, target: &str) -> Result<TargetForm, HeadError> {
+        target_form(method, target.as_bytes(), Span::new(0, target.len()))
+    }
+
+    #[test]
+    fn each_form_belongs_to_its_methods() {
+        assert_eq!(form("OPTIONS", "*"), Ok(TargetForm::Asterisk));
+        assert_eq!(form("CONNECT", "h:443"), Ok(TargetForm::Authority));
+        for (method, target) in
+            [("GET", "*"), ("GET", "h:443"), ("CONNECT", "/"), ("CONNECT", "h"), ("CONNECT", "*")]
+        {
+            assert_eq!(form(method, target), Err(HeadError::TargetInvalid), "{method} {target}");
+        }
+    }
+
+    #[test]
+    fn relative_targets_fragments_and_other_schemes_are_refused() {
+        for target in ["a", "?a", "../a", "/a#b", "/a?b#c", "ftp://h/", "http:/h/", "http:h", "//#"] {
+            assert_eq!(form("GET", target), Err(HeadError::TargetInvalid), "{target}");
+        }
+    }
+
+    #[test]
+    fn authorities_without_a_clean_host_are_refused() {
+        for target in
+            ["http://", "http:///a", "http://u@h/", "http://h:x/", "http://h:65536/", "http://[::1/"]
+        {
+            assert_eq!(form("GET", target), Err(HeadError::HostInvalid), "{target}");
+        }
+        assert!(form("GET", "HTTPS://[::1]:8443/?").is_ok());
+    }
+
+    #[test]
+    fn a_double_slash_is_a_path_and_no_authority() {
+        let expected = TargetForm::Path { authority: None, path: Span::new(0, 5), query: None };
+        assert_eq!(form("GET", "//h/a"), Ok(expected));
+    }
+
+    #[test]
+    fn hosts_are_names_or_literals_with_a_port_or_none() {
+        for good in ["", "h", "a.b-c_d", "h:", "h:80", "127.0.0.1:1", "[::1]", "[::1]:80", "[v1.a:b]", "x%41"]
+        {
+            assert!(is_host(good.as_bytes()), "{good}");
+        }
+        for bad in [
+            "a b", "a/b", "a?b", "a@b", "a\\b", "a#b", "a:b", "a:1:2", ":x", "h:-1", "h:+1", "[]", "[::1",
+            "[::1]x", "::1", "h:99999", "\u{e4}", "a\tb", "<h>", "\"h\"",
+        ] {
+            assert!(!is_host(bad.as_bytes()), "{bad}");
+        }
+    }
+}

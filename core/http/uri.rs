@@ -1,0 +1,254 @@
+//! Paths: from the raw bytes of a target to the one path that everything else looks at.
+//!
+//! Promises: the path is decoded exactly once and normalised after decoding, so `%2e%2e%2f` is `../` for every rule
+//! that follows; it starts with a slash, has no NUL, no empty segment, no `.` and no `..`. A trailing slash is kept.
+//!
+//! An encoded slash is a slash, as with nginx: a path names a file, and a file name cannot have a slash in it. A
+//! backslash is an ordinary byte.
+//!
+//! Refuses: it does not guess. A bad escape, a NUL or a climb above the root is an error, not a repair.
+
+use std::fmt;
+
+use memchr::{memchr, memmem};
+use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
+
+/// A decoded and normalised path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Normalised {
+    /// The bytes, starting with a slash.
+    pub path: Vec<u8>,
+}
+
+/// Why a path was refused; the answer is 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UriError {
+    /// `..` climbs above the root.
+    AboveRoot,
+    /// A percent sign is not followed by two hexadecimal digits.
+    BadEscape,
+    /// The path does not start with a slash.
+    NotAbsolute,
+    /// There is a NUL in the path.
+    Nul,
+}
+
+impl UriError {
+    /// Gives the status to answer with.
+    pub const fn status(self) -> u16 {
+        400
+    }
+}
+
+/// Decodes a raw path once and normalises it.
+///
+/// # Errors
+///
+/// When the path has a bad escape or a NUL, climbs above the root, or does not start with a slash.
+pub fn normalise(raw: &[u8]) -> Result<Normalised, UriError> {
+    if raw.first() != Some(&b'/') {
+        return Err(UriError::NotAbsolute);
+    }
+    let decoded = decode(raw)?;
+    if memchr(0, &decoded).is_some() {
+        return Err(UriError::Nul);
+    }
+    if memmem::find(&decoded, b"//").is_none() && memmem::find(&decoded, b"/.").is_none() {
+        return Ok(Normalised { path: decoded });
+    }
+    resolve_segments(&decoded)
+}
+
+/// Tells whether a path has a hidden segment: one that starts with a dot, but for `/.well-known` at the root.
+pub fn has_dot_segment_file(path: &[u8]) -> bool {
+    let mut segments = path.split(|&byte| byte == b'/').filter(|segment| !segment.is_empty());
+    let first = segments.next().unwrap_or_default();
+    (first.starts_with(b".") && first != b".well-known") || segments.any(|segment| segment.starts_with(b"."))
+}
+
+/// Encodes a path for a `Location`, so that it decodes to the same bytes and cannot be read as another host.
+pub fn encode_path(path: &[u8]) -> String {
+    percent_encode(path, PATH_ESCAPED).to_string()
+}
+
+impl fmt::Display for UriError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AboveRoot => "the path climbs above the root",
+            Self::BadEscape => "the path has a percent sign without two hexadecimal digits",
+            Self::NotAbsolute => "the path does not start with a slash",
+            Self::Nul => "the path has a NUL",
+        })
+    }
+}
+
+impl std::error::Error for UriError {}
+
+/// What a path segment may not show as it is; a backslash is among it because browsers read it as a slash.
+const PATH_ESCAPED: &AsciiSet = &CONTROLS
+    .add(b' ')
+    .add(b'"')
+    .add(b'#')
+    .add(b'%')
+    .add(b'<')
+    .add(b'>')
+    .add(b'?')
+    .add(b'[')
+    .add(b'\\')
+    .add(b']')
+    .add(b'^')
+    .add(b'`')
+    .add(b'{')
+    .add(b'|')
+    .add(b'}');
+
+fn decode(raw: &[u8]) -> Result<Vec<u8>, UriError> {
+    let mut decoded = Vec::with_capacity(raw.len());
+    let mut rest = raw;
+    while let Some(percent) = memchr(b'%', rest) {
+        let digits = rest.get(percent + 1..percent + 3).ok_or(UriError::BadEscape)?;
+        let (Some(high), Some(low)) = (hex(digits[0]), hex(digits[1])) else {
+            return Err(UriError::BadEscape);
+        };
+        decoded.extend_from_slice(&rest[..percent]);
+        decoded.push(high << 4 | low);
+        rest = &rest[percent + 3..];
+    }
+    decoded.extend_from_slice(rest);
+    Ok(decoded)
+}
+
+fn hex(byte: u8) -> Option<u8> {
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+}
+
+fn resolve_segments(decoded: &[u8]) -> Result<Normalised, UriError> {
+    let mut path = Vec::with_capacity(decoded.len());
+    let mut segments = decoded[1..].split(|&byte| byte == b'/').peekable();
+    while let Some(segment) = segments.next() {
+        let is_last = segments.peek().is_none();
+        match segment {
+            b"" | b"." if is_last => path.push(b'/'),
+            b"" | b"." => {}
+            b".." => {
+                let parent = path.iter().rposition(|&byte| byte == b'/').ok_or(UriError::AboveRoot)?;
+                path.truncate(parent);
+                if is_last {
+                    path.push(b'/');
+                }
+            }
+            name => {
+                path.push(b'/');
+                path.extend_from_slice(name);
+            }
+        }
+    }
+    debug_assert!(path.first() == Some(&b'/'), "the last segment always leaves a slash");
+    Ok(Normalised { path })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn path(raw: &str) -> Result<String, UriError> {
+        normalise(raw.as_bytes()).map(|normalised| String::from_utf8_lossy(&normalised.path).into_owned())
+    }
+
+    #[test]
+    fn escapes_are_decoded_exactly_once() {
+        assert_eq!(path("/a%20b%2B+"), Ok("/a b++".into()));
+        assert_eq!(path("/%2570hp"), Ok("/%70hp".into()));
+        assert_eq!(path("/%252e%252e/x"), Ok("/%2e%2e/x".into()));
+        assert_eq!(normalise(b"/%ff%FE").map(|path| path.path), Ok(b"/\xff\xfe".to_vec()));
+    }
+
+    #[test]
+    fn segments_are_resolved_after_decoding() {
+        for (raw, expected) in [
+            ("/", "/"),
+            ("//", "/"),
+            ("/a//b///c", "/a/b/c"),
+            ("/a/./b/.", "/a/b/"),
+            ("/a/b/../c", "/a/c"),
+            ("/a/b/..", "/a/"),
+            ("/a/..", "/"),
+            ("/a/../", "/"),
+            ("/a/%2e%2e/b", "/b"),
+            ("/a%2f..%2fb", "/b"),
+            ("/a%2Fb", "/a/b"),
+            ("/...", "/..."),
+            ("/..a/.b", "/..a/.b"),
+            ("/a/", "/a/"),
+            ("/a\\..\\b", "/a\\..\\b"),
+        ] {
+            assert_eq!(path(raw), Ok(expected.into()), "{raw}");
+        }
+    }
+
+    #[test]
+    fn climbing_above_the_root_is_refused() {
+        for raw in ["/..", "/../", "/../a", "/a/../..", "/a/../../b", "/%2e%2e/", "/.%2e", "//..", "/./.."] {
+            assert_eq!(path(raw), Err(UriError::AboveRoot), "{raw}");
+        }
+    }
+
+    #[test]
+    fn bad_escapes_nul_and_relative_paths_are_refused() {
+        for raw in ["/%", "/%4", "/%zz", "/%4g", "/a%", "/%%41", "/%u0041", "/%+1"] {
+            assert_eq!(path(raw), Err(UriError::BadEscape), "{raw}");
+        }
+        assert_eq!(path("/a%00.php"), Err(UriError::Nul));
+        for raw in ["", "*", "a", "%2fa", "http://h/"] {
+            assert_eq!(path(raw), Err(UriError::NotAbsolute), "{raw}");
+        }
+    }
+
+    #[test]
+    fn hidden_segments_are_seen_but_for_well_known_at_the_root() {
+        for hidden in [
+            "/.env",
+            "/.git/config",
+            "/a/.htaccess",
+            "/a/.well-known/x",
+            "/.well-known/.x",
+            "/.well-knownx",
+            "/...",
+        ] {
+            assert!(has_dot_segment_file(hidden.as_bytes()), "{hidden}");
+        }
+        for open in ["/", "/a.b", "/a./b", "/.well-known", "/.well-known/acme-challenge/x"] {
+            assert!(!has_dot_segment_file(open.as_bytes()), "{open}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_comes_out_is_normal_and_stays_so(
+            tail in prop::collection::vec(prop::sample::select(&["/", ".", "..", "a", "%2e", "%2F", "%25", "%", "%00", "\\", "~"][..]), 0..16),
+        ) {
+            let raw = format!("/{}", tail.concat());
+            if let Ok(Normalised { path }) = normalise(raw.as_bytes()) {
+                prop_assert_eq!(path[0], b'/');
+                prop_assert!(!path.contains(&0));
+                let inner: Vec<_> = path[1..].split(|&byte| byte == b'/').collect();
+                for (index, segment) in inner.iter().enumerate() {
+                    prop_assert!(*segment != b"." && *segment != b"..");
+                    prop_assert!(!segment.is_empty() || index + 1 == inner.len());
+                }
+                let again = normalise(encode_path(&path).as_bytes());
+                prop_assert_eq!(again, Ok(Normalised { path }));
+            }
+        }
+
+        #[test]
+        fn an_encoded_path_decodes_to_itself(bytes in prop::collection::vec(1_u8.., 0..40)) {
+            let raw = [b"/", &bytes[..]].concat();
+            let encoded = encode_path(&raw);
+            prop_assert!(encoded.bytes().all(|byte| byte.is_ascii_graphic()));
+            prop_assert_eq!(decode(encoded.as_bytes()), Ok(raw));
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Fixed bounds, in one place, with the relations between them checked at compile time.
+//!
+//! What an operator may change is a setting (`config::keys`); what stands here protects the server from its own
+//! mistakes and from hostile clients, whatever the settings say.
+
+use std::time::Duration;
+
+/// The longest request head (request line and fields) that is read, in bytes; longer ones are answered 431.
+pub const HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// The longest request target, in bytes; longer ones are answered 414.
+pub const TARGET_BYTES_MAX: usize = 32 * 1024;
+
+/// The most header fields in one request; more are answered 431.
+pub const HEAD_FIELDS_MAX: usize = 128;
+
+/// The empty lines that are skipped before a request line; more are answered 400.
+pub const HEAD_EMPTY_LINES_MAX: usize = 4;
+
+/// The chunk extensions in one request body, in bytes; more are answered 400.
+pub const CHUNK_EXTENSION_BYTES_MAX: usize = 16 * 1024;
+
+/// The trailer section of one request body, in bytes; a longer one is answered 431.
+pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
+
+/// What an io thread reads from a socket at once, in bytes.
+pub const READ_BYTES: usize = 16 * 1024;
+
+/// The part of a request body that is kept in memory, in bytes; a longer body goes to a spool file.
+pub const BODY_MEMORY_MAX: usize = 64 * 1024;
+
+/// The part of a reply that waits in memory for a slow reader, in bytes; more goes to a spool file.
+pub const REPLY_MEMORY_MAX: usize = 256 * 1024;
+
+/// The part of a reply that a worker gathers before it hands it over, in bytes, unless the script flushes.
+pub const REPLY_GATHER_MAX: usize = 64 * 1024;
+
+/// What is read from or written to a disk at once, in bytes.
+pub const DISK_SLICE_BYTES: usize = 64 * 1024;
+
+/// The stack of a thread that runs PHP, in bytes: the engine's own stack check needs room to unwind.
+pub const PHP_STACK_BYTES: usize = 8 * 1024 * 1024;
+
+/// How long threads get to end by themselves after the drain deadline has cut their requests off.
+pub const THREAD_EXIT_GRACE: Duration = Duration::from_secs(2);
+
+/// The most threads of one kind.
+pub const THREADS_MAX: usize = 1024;
+
+/// The most places in the work queue.
+pub const QUEUE_CAPACITY_MAX: usize = 1 << 20;
+
+/// Threads that wait for disks.
+pub const FILE_THREADS: usize = 2;
+
+/// Descriptors that the server needs besides the ones of its connections: listeners, pollers, spool files, static
+/// files in flight, and what scripts open.
+pub const DESCRIPTORS_RESERVED: u64 = 512;
+
+/// What a connection that ends with unread input is still listened to, in bytes and in time, so that its client can
+/// read the answer before it sees the connection break.
+pub const LINGER_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The time that belongs to [`LINGER_BYTES_MAX`].
+pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What waits in an io thread for a slow client, in bytes, before it stops collecting the reply.
+pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
+
+/// What a poller of the main port reports at once.
+pub const POLL_EVENTS: usize = 1024;
+
+/// How many steps a connection makes before the other connections of its io thread get their turn.
+pub const LINK_STEPS_MAX: u32 = 64;
+
+/// Records that wait for the log thread; what does not fit is dropped and counted.
+pub const LOG_QUEUE_RECORDS: usize = 8192;
+
+/// The longest text in a log record, in bytes; longer ones are cut.
+pub const LOG_TEXT_BYTES_MAX: usize = 8 * 1024;
+
+/// How long the log may take to write what is queued when the process ends.
+pub const LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// How long an io thread trusts what it knows about a script's place on disk.
+pub const ROUTE_CACHE_AGE: Duration = Duration::from_secs(1);
+
+/// The paths that an io thread remembers a script for.
+pub const ROUTE_CACHE_ENTRIES_MAX: usize = 4096;
+
+/// Connections that the operations port holds at once; for one more, the one that has been waiting longest is closed.
+pub const OPS_CONNECTIONS_MAX: usize = 64;
+
+/// How long a connection of the operations port may stay open between requests: longer than usual scrape intervals.
+pub const OPS_IDLE_TIMEOUT: Duration = Duration::from_secs(75);
+
+/// How long a client of the operations port may take to close after the last answer on its connection.
+pub const OPS_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Steps (a read, an answer or a write) for one connection of the operations port before the others get their turn.
+pub const OPS_STEPS_PER_TURN: usize = 32;
+
+/// How often the control thread looks at the state of the server.
+pub const CONTROL_TICK: Duration = Duration::from_secs(1);
+
+/// The smallest answer of the operations port that is compressed on demand, in bytes.
+pub const OPS_GZIP_MIN_BYTES: usize = 1024;
+
+/// The longest request head on the operations port, in bytes; longer ones are answered 431.
+pub const OPS_HEAD_BYTES_MAX: usize = 8 * 1024;
+
+/// How long a client of the operations port may take for one request and for reading its answer.
+pub const OPS_EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The lowest number that a descriptor of ours gets: `select` in PHP sees numbers below 1024 only.
+pub const DESCRIPTOR_MIN: i32 = 1024;
+
+const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a legal target must fit into a legal head");
+const _: () = assert!(REPLY_GATHER_MAX < REPLY_MEMORY_MAX, "one handed-over part must fit the mailbox");
+const _: () = assert!(OPS_HEAD_BYTES_MAX <= HEAD_BYTES_MAX, "the operations port is the stricter one");

@@ -1,0 +1,282 @@
+//! What is worth a log record: a closed list, and the one place where it becomes text.
+//!
+//! Promises: an event borrows what it tells, so that one below the level costs nothing. Refuses: no free-form
+//! messages; whoever has something new to say adds a variant and its line in the events' page.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, SystemTime};
+
+use super::record::Record;
+use crate::config::Level;
+
+/// Something that an operator may want to know.
+#[derive(Clone, Copy, Debug)]
+pub enum Event<'a> {
+    /// The process starts.
+    Starting {
+        /// The server's version.
+        version: &'a str,
+    },
+    /// PHP is up in the first thread.
+    PhpReady {
+        /// PHP's version.
+        version: &'a str,
+        /// Whether PHP is thread-safe.
+        zts: bool,
+        /// Whether OPcache is on.
+        opcache: bool,
+    },
+    /// OPcache is off: every request compiles its scripts anew.
+    OpcacheOff,
+    /// The main port accepts connections.
+    Listening {
+        /// Its address.
+        addr: SocketAddr,
+    },
+    /// The operations port accepts connections.
+    OpsListening {
+        /// Its address.
+        addr: SocketAddr,
+    },
+    /// The operations port can be reached from other hosts, and everybody may read it.
+    OpsExposed {
+        /// Its address.
+        addr: SocketAddr,
+    },
+    /// Requests are served.
+    Ready {
+        /// Threads that run PHP.
+        workers: u64,
+    },
+    /// The drain begins.
+    Draining {
+        /// How long service goes on as usual.
+        delay: Duration,
+        /// How long requests may go on after that.
+        timeout: Duration,
+    },
+    /// The drain deadline passed with requests left.
+    DrainTimeout {
+        /// How many were cut off.
+        cut_off: u64,
+    },
+    /// The server has stopped.
+    Stopped,
+    /// A thread of the pool could not start or has ended.
+    WorkerLost {
+        /// Its place in the pool.
+        slot: usize,
+        /// Why.
+        reason: &'a str,
+    },
+    /// A body could not be spooled.
+    SpoolTrouble {
+        /// What the disk said.
+        error: &'a str,
+    },
+    /// Connections cannot be accepted at the moment.
+    AcceptFailed {
+        /// What the system said.
+        error: &'a str,
+    },
+    /// Connections of the operations port cannot be accepted at the moment.
+    OpsAcceptFailed {
+        /// What the system said.
+        error: &'a str,
+    },
+    /// Log records did not fit into the queue while the log was slow.
+    RecordsDropped {
+        /// How many since the last such record.
+        count: u64,
+    },
+    /// SIGHUP came, and nothing that runs has to be read anew.
+    NothingToReload,
+    /// PHP logs something: an error that it found, or `error_log()`.
+    PhpMessage {
+        /// How bad PHP says it is.
+        level: PhpLevel,
+        /// The text.
+        message: &'a [u8],
+        /// The script, if PHP names one.
+        file: Option<&'a [u8]>,
+        /// The line in it.
+        line: Option<u32>,
+        /// The request in which it happened, if there is one.
+        request_id: Option<&'a str>,
+    },
+    /// A request has ended.
+    Access(Access<'a>),
+    /// Something else failed; the text says what.
+    Failure {
+        /// What failed, as a sentence without its full stop.
+        what: &'a str,
+    },
+}
+
+/// How bad PHP says a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PhpLevel {
+    /// The script ended (`E_ERROR` and its kin, uncaught exceptions).
+    Error,
+    /// `E_WARNING` and its kin.
+    Warning,
+    /// `E_NOTICE`, `E_STRICT`, and what `error_log()` was given.
+    Notice,
+    /// `E_DEPRECATED` and its kin.
+    Deprecated,
+}
+
+/// What the access record tells about a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    /// The method, as the client sent it.
+    pub method: &'a str,
+    /// The path, as the client sent it, without the query (which may hold secrets).
+    pub path: &'a [u8],
+    /// The status; 499 when the client was gone.
+    pub status: u16,
+    /// Body bytes that went out.
+    pub bytes: u64,
+    /// From the first byte of the head to the last write.
+    pub duration: Duration,
+    /// How long it waited for a worker; `None` when no worker took it.
+    pub queue_wait: Option<Duration>,
+    /// The client's address.
+    pub client: IpAddr,
+    /// The client's `User-Agent`.
+    pub user_agent: Option<&'a [u8]>,
+    /// The client's `Referer`.
+    pub referer: Option<&'a [u8]>,
+    /// The protocol, as `HTTP/1.1`.
+    pub protocol: &'a str,
+    /// The request's name.
+    pub request_id: &'a str,
+    /// The trace that it belongs to.
+    pub trace_id: Option<&'a str>,
+}
+
+impl PhpLevel {
+    /// PHP's word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warning => "warning",
+            Self::Notice => "notice",
+            Self::Deprecated => "deprecated",
+        }
+    }
+}
+
+impl Event<'_> {
+    /// How important it is.
+    pub fn level(&self) -> Level {
+        match self {
+            Self::Failure { .. } | Self::WorkerLost { .. } | Self::SpoolTrouble { .. } => Level::Error,
+            Self::PhpMessage { level: PhpLevel::Error, .. } => Level::Error,
+            Self::OpsExposed { .. }
+            | Self::OpcacheOff
+            | Self::DrainTimeout { .. }
+            | Self::AcceptFailed { .. }
+            | Self::OpsAcceptFailed { .. }
+            | Self::RecordsDropped { .. }
+            | Self::PhpMessage { level: PhpLevel::Warning, .. } => Level::Warn,
+            Self::Starting { .. }
+            | Self::PhpReady { .. }
+            | Self::Listening { .. }
+            | Self::OpsListening { .. }
+            | Self::Ready { .. }
+            | Self::Draining { .. }
+            | Self::Stopped
+            | Self::NothingToReload
+            | Self::PhpMessage { .. }
+            | Self::Access(_) => Level::Info,
+        }
+    }
+
+    /// Writes it as a line of the log.
+    pub fn render(&self, at: SystemTime) -> Vec<u8> {
+        let svc = |message: &str| Record::begin(at, self.level().as_str(), "svc", message);
+        match *self {
+            Self::Starting { version } => svc("svc is starting").text("version", version),
+            Self::PhpReady { version, zts, opcache } => {
+                svc("PHP is ready").text("version", version).boolean("zts", zts).boolean("opcache", opcache)
+            }
+            Self::OpcacheOff => svc("OPcache is off: every request compiles its scripts anew"),
+            Self::Listening { addr } => svc("main port is listening").text("addr", addr.to_string()),
+            Self::OpsListening { addr } => svc("operations port is listening").text("addr", addr.to_string()),
+            Self::OpsExposed { addr } => {
+                svc("operations port is reachable from other hosts and INTERNAL_ALLOW_IPS is not set")
+                    .text("addr", addr.to_string())
+            }
+            Self::Ready { workers } => svc("svc is ready").number("workers", workers),
+            Self::Draining { delay, timeout } => svc("svc is draining")
+                .number("delay_ms", as_millis(delay))
+                .number("timeout_ms", as_millis(timeout)),
+            Self::DrainTimeout { cut_off } => {
+                svc("drain deadline passed; remaining requests were cut off").number("cut_off", cut_off)
+            }
+            Self::Stopped => svc("svc has stopped"),
+            Self::WorkerLost { slot, reason } => {
+                svc("PHP worker thread was lost").number("slot", slot as u64).text("reason", reason)
+            }
+            Self::SpoolTrouble { error } => svc("body could not be spooled").text("error", error),
+            Self::AcceptFailed { error } => svc("main port cannot accept connections").text("error", error),
+            Self::OpsAcceptFailed { error } => {
+                svc("operations port cannot accept connections").text("error", error)
+            }
+            Self::RecordsDropped { count } => {
+                svc("log was too slow; records were dropped").number("count", count)
+            }
+            Self::NothingToReload => svc("SIGHUP came and there is nothing to reload"),
+            Self::PhpMessage { level, message, file, line, request_id } => {
+                return self.render_php(at, level, message, file, line, request_id);
+            }
+            Self::Access(access) => access.record(at),
+            Self::Failure { what } => svc(what),
+        }
+        .end()
+    }
+
+    fn render_php(
+        &self,
+        at: SystemTime,
+        level: PhpLevel,
+        message: &[u8],
+        file: Option<&[u8]>,
+        line: Option<u32>,
+        request_id: Option<&str>,
+    ) -> Vec<u8> {
+        Record::begin(at, self.level().as_str(), "php", message)
+            .text("php_level", level.as_str())
+            .text_or_null("file", file)
+            .number_or_null("line", line.map(u64::from))
+            .text_or_null("request_id", request_id)
+            .end()
+    }
+}
+
+impl Access<'_> {
+    fn record(&self, at: SystemTime) -> Record {
+        Record::begin(at, Level::Info.as_str(), "access", "request")
+            .text("method", self.method)
+            .text("path", self.path)
+            .number("status", u64::from(self.status))
+            .number("bytes", self.bytes)
+            .number("duration_us", as_micros(self.duration))
+            .number_or_null("queue_wait_us", self.queue_wait.map(as_micros))
+            .text("client", self.client.to_string())
+            .text_or_null("user_agent", self.user_agent)
+            .text_or_null("referer", self.referer)
+            .text("protocol", self.protocol)
+            .text("request_id", self.request_id)
+            .text_or_null("trace_id", self.trace_id)
+    }
+}
+
+fn as_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn as_micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,162 @@
+//! The metrics as text: version 0.0.4 of the text format, and OpenMetrics.
+//!
+//! Promises: each family once, with its help and type before its series; a family whose condition does not hold is
+//! absent; the page is written into one buffer, whose size does not depend on traffic. Refuses: reading stops nobody,
+//! so series of one page may be a few requests apart.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::admission::{GateFacts, ShedReason};
+use crate::http::MethodKind;
+use crate::pool::PoolFacts;
+
+use super::metrics::{CancelReason, Metrics, StatusClass};
+use super::names;
+use super::process::ProcessFacts;
+
+mod format;
+mod page;
+
+pub use format::Format;
+use page::Page;
+
+/// What the exposition tells about; taken together when somebody asks.
+#[derive(Clone, Debug)]
+pub struct Facts<'a> {
+    /// The server's version.
+    pub version: &'a str,
+    /// PHP's version; `None` before PHP is up, and without PHP.
+    pub php_version: Option<&'a str>,
+    /// When the process started.
+    pub started_at: SystemTime,
+    /// Since the process started.
+    pub uptime: Duration,
+    /// What the request path counts.
+    pub metrics: &'a Metrics,
+    /// The queue; `None` for an executor that has none.
+    pub gate: Option<GateFacts>,
+    /// How long a request may wait for a worker, at most.
+    pub wait_budget_ceiling: Duration,
+    /// The pool; `None` for an executor that has none.
+    pub pool: Option<PoolFacts>,
+    /// Bytes in temporary files.
+    pub spool_bytes: u64,
+    /// The most bytes in temporary files.
+    pub spool_bytes_max: u64,
+    /// Log records that were dropped.
+    pub log_dropped: u64,
+    /// What the kernel says.
+    pub process: ProcessFacts,
+}
+
+/// Writes the whole exposition.
+pub fn render(facts: &Facts<'_>, format: Format) -> Vec<u8> {
+    let mut page = Page::new(format);
+    server(&mut page, facts);
+    connections(&mut page, facts.metrics);
+    admission(&mut page, facts);
+    if let Some(pool) = facts.pool {
+        workers(&mut page, &pool);
+    }
+    waits(&mut page, facts);
+    denials(&mut page, facts.metrics);
+    page.count(&names::SPOOL_BYTES, facts.spool_bytes);
+    page.count(&names::SPOOL_LIMIT_BYTES, facts.spool_bytes_max);
+    page.count(&names::LOG_RECORDS_DROPPED, facts.log_dropped);
+    process(&mut page, facts);
+    page.end()
+}
+
+fn server(page: &mut Page, facts: &Facts<'_>) {
+    let metrics = facts.metrics;
+    page.decimal(&names::UPTIME_SECONDS, facts.uptime.as_secs_f64());
+    let versions = [("version", Some(facts.version)), ("php_version", facts.php_version)];
+    page.info(&names::BUILD_INFO, versions.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    page.count(&names::REQUESTS, metrics.requests_total());
+    let by_method = MethodKind::ALL.map(|method| (method.as_str(), metrics.requests_by(method)));
+    page.labelled(&names::REQUESTS_BY_METHOD, "method", by_method.into_iter().filter(seen));
+    let by_class = StatusClass::ALL.map(|class| (class.as_str(), metrics.responses_by(class)));
+    page.labelled(&names::RESPONSES_BY_STATUS, "status", by_class.into_iter().filter(seen));
+    page.count(&names::REQUEST_BYTES, metrics.request_bytes_total());
+    page.count(&names::RESPONSE_BYTES, metrics.response_bytes_total());
+    let cancelled = CancelReason::ALL.map(|reason| (reason.as_str(), metrics.cancelled_by(reason)));
+    page.labelled(&names::REQUEST_CANCELLED, "reason", cancelled);
+    page.histogram(&names::REQUEST_DURATION, &metrics.request_duration());
+}
+
+/// Series of methods and classes appear with their first request.
+fn seen(series: &(&str, u64)) -> bool {
+    series.1 > 0
+}
+
+fn connections(page: &mut Page, metrics: &Metrics) {
+    page.count(&names::ACTIVE_CONNECTIONS, metrics.connections.value());
+    page.count(&names::ACCEPT_STALLED, u64::from(metrics.accept_stalled.is_raised()));
+    page.count(&names::ACCEPT_STALLS, metrics.accept_stalls_total());
+}
+
+fn admission(page: &mut Page, facts: &Facts<'_>) {
+    let metrics = facts.metrics;
+    page.count(&names::PENDING_REQUESTS, metrics.pending_requests.value());
+    page.count(&names::DROPPED_REQUESTS, metrics.dropped_total());
+    let refused = ShedReason::ALL.map(|reason| (reason.as_str(), metrics.refused_by(reason)));
+    page.labelled(&names::ADMISSION_REFUSED, "reason", refused);
+    page.count(&names::ADMISSION_WAIT_WASTED, metrics.wait_wasted_total());
+    if let Some(gate) = facts.gate {
+        page.count(&names::QUEUE_DEPTH, gate.depth as u64);
+        page.count(&names::QUEUE_CAPACITY, gate.capacity as u64);
+        page.count(&names::ADMISSION_SLOTS_AVAILABLE, gate.slots_available as u64);
+        let ceiling = u64::try_from(facts.wait_budget_ceiling.as_micros()).unwrap_or(u64::MAX);
+        // The budget stands at its ceiling: nothing moves it.
+        page.count(&names::ADMISSION_WAIT_BUDGET, ceiling);
+        page.count(&names::ADMISSION_WAIT_BUDGET_CEILING, ceiling);
+    }
+    page.count(&names::ABANDONED_WORK, metrics.abandoned_total());
+}
+
+fn workers(page: &mut Page, pool: &PoolFacts) {
+    page.count(&names::WORKERS_CURRENT, pool.current as u64);
+    page.count(&names::WORKERS_MIN, pool.min as u64);
+    page.count(&names::WORKERS_MAX, pool.max as u64);
+    page.count(&names::WORKERS_IDLE, pool.current.saturating_sub(pool.busy) as u64);
+    page.count(&names::BUSY_WORKERS, pool.busy as u64);
+    page.count(&names::WORKERS_SPAWNED, pool.spawned);
+    // A pool of fixed size retires nobody.
+    page.count(&names::WORKERS_RETIRED, 0);
+}
+
+fn waits(page: &mut Page, facts: &Facts<'_>) {
+    page.histogram(&names::QUEUE_WAIT, &facts.metrics.queue_wait());
+    if facts.pool.is_some() {
+        page.histogram(&names::PHP_REQUEST_DURATION, &facts.metrics.php_duration());
+    }
+}
+
+fn denials(page: &mut Page, metrics: &Metrics) {
+    page.count(&names::RATE_LIMITED, metrics.rate_limited_total());
+    page.count(&names::PHP_DENY, metrics.php_denied_total());
+    page.count(&names::PATH_DENY, metrics.path_denied_total());
+    page.count(&names::STATIC_CACHE_HITS, metrics.static_hits_total());
+    page.count(&names::STATIC_CACHE_MISSES, metrics.static_misses_total());
+}
+
+fn process(page: &mut Page, facts: &Facts<'_>) {
+    let process = &facts.process;
+    page.decimal(&names::PROCESS_CPU, process.cpu.as_secs_f64());
+    let gauges = [
+        (&names::PROCESS_RESIDENT_MEMORY, process.resident_bytes),
+        (&names::PROCESS_OPEN_FDS, process.open_fds),
+        (&names::PROCESS_MAX_FDS, process.max_fds),
+        (&names::PROCESS_THREADS, process.threads),
+    ];
+    for (family, value) in gauges {
+        if let Some(value) = value {
+            page.count(family, value);
+        }
+    }
+    let started = facts.started_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    page.decimal(&names::PROCESS_START_TIME, started.as_secs_f64());
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,157 @@
+//! The page being written: families and their series, by the rules of one format.
+
+use std::io::Write;
+
+use crate::observe::names::{Family, Kind};
+use crate::sync::histogram::Snapshot;
+
+use super::Format;
+
+/// A page in one format.
+#[derive(Debug)]
+pub(super) struct Page {
+    out: Vec<u8>,
+    format: Format,
+}
+
+/// What a full page fits in, so that it is written without growing.
+const PAGE_BYTES: usize = 24 * 1024;
+
+impl Page {
+    pub(super) fn new(format: Format) -> Self {
+        Self { out: Vec::with_capacity(PAGE_BYTES), format }
+    }
+
+    /// A family of one series, whose value is a whole number.
+    pub(super) fn count(&mut self, family: &Family, value: u64) {
+        self.head(family);
+        self.put(family.name);
+        self.whole(value);
+    }
+
+    /// A family of one series, whose value is a fraction.
+    pub(super) fn decimal(&mut self, family: &Family, value: f64) {
+        self.head(family);
+        self.put(family.name);
+        self.put(" ");
+        // Writing to memory cannot fail.
+        let _ = writeln!(self.out, "{value}");
+    }
+
+    /// A family with one series for each value of `label`; absent without series.
+    pub(super) fn labelled(
+        &mut self,
+        family: &Family,
+        label: &str,
+        series: impl IntoIterator<Item = (&'static str, u64)>,
+    ) {
+        for (index, (name, value)) in series.into_iter().enumerate() {
+            if index == 0 {
+                self.head(family);
+            }
+            self.put(family.name);
+            self.labels([(label, name)]);
+            self.whole(value);
+        }
+    }
+
+    /// A family of one series that is 1 and tells by its labels.
+    pub(super) fn info<'a>(&mut self, family: &Family, labels: impl IntoIterator<Item = (&'a str, &'a str)>) {
+        self.head(family);
+        self.put(family.name);
+        self.labels(labels);
+        self.whole(1);
+    }
+
+    /// A histogram: cumulative buckets, their sum and their count.
+    pub(super) fn histogram(&mut self, family: &Family, snapshot: &Snapshot) {
+        self.head(family);
+        let mut cumulative = 0;
+        for (index, bucket) in snapshot.buckets().iter().enumerate() {
+            cumulative += bucket;
+            self.put(family.name);
+            self.put("_bucket{le=\"");
+            match snapshot.bounds.get(index) {
+                Some(bound) => {
+                    self.put(itoa::Buffer::new().format(*bound));
+                    self.put(if self.format.is_openmetrics() { ".0" } else { "" });
+                }
+                None => self.put("+Inf"),
+            }
+            self.put("\"}");
+            self.whole(cumulative);
+        }
+        self.put(family.name);
+        self.put("_sum");
+        self.whole(snapshot.sum);
+        self.put(family.name);
+        self.put("_count");
+        self.whole(cumulative);
+    }
+
+    /// Ends the page as its format demands.
+    pub(super) fn end(mut self) -> Vec<u8> {
+        if self.format.is_openmetrics() {
+            self.put("# EOF\n");
+        }
+        self.out
+    }
+
+    fn head(&mut self, family: &Family) {
+        let name = if self.format.is_openmetrics() { base_name(family) } else { family.name };
+        for (keyword, text) in [("# HELP ", family.help), ("# TYPE ", self.kind_name(family.kind))] {
+            self.put(keyword);
+            self.put(name);
+            self.put(" ");
+            self.put(text);
+            self.put("\n");
+        }
+    }
+
+    fn kind_name(&self, kind: Kind) -> &'static str {
+        match kind {
+            Kind::Counter => "counter",
+            Kind::Histogram => "histogram",
+            Kind::Info if self.format.is_openmetrics() => "info",
+            Kind::Gauge | Kind::Info => "gauge",
+        }
+    }
+
+    fn labels<'a>(&mut self, labels: impl IntoIterator<Item = (&'a str, &'a str)>) {
+        for (index, (name, value)) in labels.into_iter().enumerate() {
+            self.put(if index == 0 { "{" } else { "," });
+            self.put(name);
+            self.put("=\"");
+            for character in value.chars() {
+                match character {
+                    '\\' => self.put("\\\\"),
+                    '"' => self.put("\\\""),
+                    '\n' => self.put("\\n"),
+                    plain => self.put(plain.encode_utf8(&mut [0; 4])),
+                }
+            }
+            self.put("\"");
+        }
+        self.put("}");
+    }
+
+    fn whole(&mut self, value: u64) {
+        self.put(" ");
+        self.put(itoa::Buffer::new().format(value));
+        self.put("\n");
+    }
+
+    fn put(&mut self, text: &str) {
+        self.out.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// The name of the family where it differs from that of its series.
+fn base_name(family: &Family) -> &'static str {
+    let suffix = match family.kind {
+        Kind::Counter => "_total",
+        Kind::Info => "_info",
+        Kind::Gauge | Kind::Histogram => "",
+    };
+    family.name.strip_suffix(suffix).unwrap_or(family.name)
+}

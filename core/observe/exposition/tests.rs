@@ -1,0 +1,159 @@
+//! The exposition against its own table. (The strict reader of the formats is in the server's own tests.)
+
+use super::*;
+use crate::http::negotiate::OpenMetrics;
+use crate::observe::names::{ALL, Kind};
+
+const OPENMETRICS: Format = Format::OpenMetrics(OpenMetrics::V1_0_0);
+
+fn facts(metrics: &Metrics) -> Facts<'_> {
+    Facts {
+        version: "1.2.3",
+        php_version: Some("8.4.\"1\\\n"),
+        started_at: UNIX_EPOCH + Duration::from_millis(1_700_000_000_250),
+        uptime: Duration::from_millis(1500),
+        metrics,
+        gate: Some(GateFacts { depth: 1, capacity: 8, slots_available: 7 }),
+        wait_budget_ceiling: Duration::ZERO,
+        pool: Some(PoolFacts { current: 4, busy: 3, min: 4, max: 4, spawned: 5 }),
+        spool_bytes: 11,
+        spool_bytes_max: 12,
+        log_dropped: 13,
+        process: ProcessFacts {
+            cpu: Duration::from_millis(250),
+            resident_bytes: Some(4096),
+            open_fds: Some(9),
+            max_fds: Some(1024),
+            threads: Some(8),
+        },
+    }
+}
+
+fn busy_metrics() -> Metrics {
+    let metrics = Metrics::new();
+    metrics.request_received(MethodKind::Get);
+    metrics.request_received(MethodKind::Other);
+    metrics.answered(200, 5, Duration::from_micros(100));
+    metrics.answered(499, 0, Duration::from_secs(2));
+    metrics.cancelled(CancelReason::ClientAbort);
+    metrics.refused(ShedReason::QueueFull);
+    metrics.queue_waited(Duration::from_micros(51));
+    metrics
+}
+
+fn text(facts: &Facts<'_>, format: Format) -> String {
+    String::from_utf8(render(facts, format)).unwrap()
+}
+
+fn has_line(page: &str, line: &str) {
+    assert!(page.lines().any(|one| one == line), "no {line:?} in\n{page}");
+}
+
+#[test]
+fn every_family_of_the_table_appears_once_and_in_order() {
+    let metrics = busy_metrics();
+    let page = text(&facts(&metrics), Format::Text);
+    let types: Vec<_> =
+        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    let table: Vec<_> = ALL.iter().map(|family| family.name).collect();
+    let mut sorted = (types.clone(), table.clone());
+    sorted.0.sort_unstable();
+    sorted.1.sort_unstable();
+    assert_eq!(sorted.0, sorted.1);
+    assert_eq!(types, table);
+}
+
+#[test]
+fn what_was_counted_is_what_is_shown() {
+    let metrics = busy_metrics();
+    let page = text(&facts(&metrics), Format::Text);
+    for line in [
+        "svc_uptime_seconds 1.5",
+        r#"svc_build_info{version="1.2.3",php_version="8.4.\"1\\\n"} 1"#,
+        "svc_requests_total 2",
+        r#"svc_requests_by_method_total{method="OTHER"} 1"#,
+        r#"svc_responses_by_status_total{status="4xx"} 1"#,
+        "svc_response_bytes_total 5",
+        r#"svc_request_duration_us_bucket{le="100"} 1"#,
+        r#"svc_request_duration_us_bucket{le="1000000"} 1"#,
+        r#"svc_request_duration_us_bucket{le="+Inf"} 2"#,
+        "svc_request_duration_us_sum 2000100",
+        "svc_request_duration_us_count 2",
+        r#"svc_queue_wait_us_bucket{le="50"} 0"#,
+        r#"svc_queue_wait_us_bucket{le="100"} 1"#,
+        r#"svc_admission_refused_total{reason="queue_full"} 1"#,
+        "svc_workers_idle 1",
+        "svc_busy_workers 3",
+        "process_cpu_seconds_total 0.25",
+        "process_start_time_seconds 1700000000.25",
+    ] {
+        has_line(&page, line);
+    }
+}
+
+#[test]
+fn reasons_exist_at_zero_and_methods_and_classes_do_not() {
+    let metrics = Metrics::new();
+    let page = text(&facts(&metrics), Format::Text);
+    for reason in ShedReason::ALL {
+        has_line(&page, &format!("svc_admission_refused_total{{reason=\"{}\"}} 0", reason.as_str()));
+    }
+    for reason in CancelReason::ALL {
+        has_line(&page, &format!("svc_request_cancelled_total{{reason=\"{}\"}} 0", reason.as_str()));
+    }
+    assert!(!page.contains("svc_requests_by_method_total") && !page.contains("svc_responses_by_status_total"));
+}
+
+#[test]
+fn an_executor_without_a_queue_has_no_families_of_queue_and_pool() {
+    let metrics = Metrics::new();
+    let page = text(&Facts { gate: None, pool: None, php_version: None, ..facts(&metrics) }, Format::Text);
+    for absent in ["svc_queue_depth", "svc_admission_wait_budget", "svc_workers_", "svc_busy_workers", "php"] {
+        let series = page.lines().find(|line| !line.starts_with('#') && line.contains(absent));
+        assert!(series.is_none_or(|line| line.starts_with("svc_php_deny_total")), "{series:?}");
+    }
+    has_line(&page, r#"svc_build_info{version="1.2.3"} 1"#);
+}
+
+#[test]
+fn openmetrics_names_families_without_their_suffix_and_ends_with_eof() {
+    let metrics = busy_metrics();
+    let page = text(&facts(&metrics), OPENMETRICS);
+    for line in [
+        "# TYPE svc_requests counter",
+        "svc_requests_total 2",
+        "# TYPE svc_build info",
+        r#"svc_request_duration_us_bucket{le="100.0"} 1"#,
+        r#"svc_request_duration_us_bucket{le="+Inf"} 2"#,
+        "# TYPE process_cpu_seconds counter",
+    ] {
+        has_line(&page, line);
+    }
+    assert!(page.ends_with("\n# EOF\n") && page.matches("# EOF").count() == 1);
+    let series = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
+    assert_eq!(series(&page), series(&text(&facts(&metrics), Format::Text)));
+}
+
+#[test]
+fn a_full_page_fits_its_buffer() {
+    let metrics = busy_metrics();
+    MethodKind::ALL.into_iter().for_each(|method| metrics.request_received(method));
+    for format in [Format::Text, OPENMETRICS] {
+        let page = render(&facts(&metrics), format);
+        assert_eq!(page.capacity(), Vec::<u8>::with_capacity(24 * 1024).capacity(), "{} bytes", page.len());
+    }
+}
+
+#[test]
+fn every_kind_of_the_table_is_a_kind_of_the_text_format() {
+    let metrics = busy_metrics();
+    let page = text(&facts(&metrics), Format::Text);
+    for family in ALL {
+        let kind = match family.kind {
+            Kind::Counter => "counter",
+            Kind::Histogram => "histogram",
+            Kind::Gauge | Kind::Info => "gauge",
+        };
+        has_line(&page, &format!("# TYPE {} {kind}", family.name));
+    }
+}

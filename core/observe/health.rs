@@ -1,0 +1,159 @@
+//! Probes and the health report.
+//!
+//! Promises: each verdict is computed from facts at the moment it is asked for. Load is no fault: a full queue, an
+//! exhausted connection budget and refusals change nothing here. Refuses: a probe does no work and asks nobody.
+
+use std::time::Duration;
+
+/// The three probes of an orchestrator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// The process can answer. A failure would restart it, so there is none.
+    Liveness,
+    /// New requests are welcome.
+    Readiness,
+    /// There is somebody to run requests.
+    Startup,
+}
+
+impl Probe {
+    /// The probe's name, which is also the body of its answer.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Liveness => "liveness",
+            Self::Readiness => "readiness",
+            Self::Startup => "startup",
+        }
+    }
+}
+
+/// Who could run a request now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerFacts {
+    /// The executor has no threads of its own and can always answer.
+    NotNeeded,
+    /// The pool has not been made yet.
+    NotStarted,
+    /// This many threads of the pool are running.
+    Running(usize),
+}
+
+impl WorkerFacts {
+    /// Whether a request would find somebody to run it.
+    pub fn can_serve(self) -> bool {
+        match self {
+            Self::NotNeeded => true,
+            Self::NotStarted | Self::Running(0) => false,
+            Self::Running(_) => true,
+        }
+    }
+}
+
+/// What the probes look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProbeFacts {
+    /// The main port accepts connections and no drain has begun.
+    pub serving: bool,
+    /// Who could run a request.
+    pub workers: WorkerFacts,
+}
+
+impl ProbeFacts {
+    /// Whether `probe` succeeds.
+    pub fn passes(self, probe: Probe) -> bool {
+        match probe {
+            Probe::Liveness => true,
+            Probe::Readiness => self.serving && self.workers.can_serve(),
+            Probe::Startup => self.workers.can_serve(),
+        }
+    }
+}
+
+/// The health report, for dashboards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Since the server started.
+    pub uptime: Duration,
+    /// Requests received on the main port.
+    pub total_requests: u64,
+    /// Open connections on the main port.
+    pub active_connections: u64,
+    /// Who could run a request.
+    pub workers: WorkerFacts,
+}
+
+impl Health {
+    /// Whether every subsystem is healthy.
+    pub fn is_ok(&self) -> bool {
+        self.workers.can_serve()
+    }
+
+    /// Writes the report as JSON. A wedge is looked for in worker mode only, and plugins report when there are some.
+    pub fn to_json(&self) -> String {
+        let report = serde_json::json!({
+            "status": if self.is_ok() { "ok" } else { "degraded" },
+            "uptime_secs": self.uptime.as_secs(),
+            "total_requests": self.total_requests,
+            "active_connections": self.active_connections,
+            "executor_healthy": self.workers.can_serve(),
+            "pool_stalled": false,
+            "plugins": {},
+        });
+        format!("{report}\n")
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const PROBES: [Probe; 3] = [Probe::Liveness, Probe::Readiness, Probe::Startup];
+
+    fn verdicts(serving: bool, workers: WorkerFacts) -> [bool; 3] {
+        PROBES.map(|probe| ProbeFacts { serving, workers }.passes(probe))
+    }
+
+    #[test]
+    fn booting_is_alive_and_neither_ready_nor_started() {
+        assert_eq!(verdicts(false, WorkerFacts::NotStarted), [true, false, false]);
+        assert_eq!(verdicts(false, WorkerFacts::Running(2)), [true, false, true]);
+    }
+
+    #[test]
+    fn serving_is_ready() {
+        assert_eq!(verdicts(true, WorkerFacts::Running(1)), [true, true, true]);
+        assert_eq!(verdicts(true, WorkerFacts::NotNeeded), [true, true, true]);
+    }
+
+    #[test]
+    fn a_pool_without_threads_is_alive_only() {
+        assert_eq!(verdicts(true, WorkerFacts::Running(0)), [true, false, false]);
+    }
+
+    #[test]
+    fn draining_is_not_ready() {
+        assert_eq!(verdicts(false, WorkerFacts::Running(1)), [true, false, true]);
+    }
+
+    #[test]
+    fn the_report_degrades_with_the_last_thread() {
+        let mut health = Health {
+            uptime: Duration::from_millis(61_900),
+            total_requests: 5,
+            active_connections: 2,
+            workers: WorkerFacts::Running(1),
+        };
+        let report: serde_json::Value = serde_json::from_str(&health.to_json()).unwrap();
+        assert_eq!(
+            report,
+            serde_json::json!({
+                "status": "ok", "uptime_secs": 61, "total_requests": 5, "active_connections": 2,
+                "executor_healthy": true, "pool_stalled": false, "plugins": {},
+            })
+        );
+        health.workers = WorkerFacts::Running(0);
+        assert!(!health.is_ok());
+        let report: serde_json::Value = serde_json::from_str(&health.to_json()).unwrap();
+        assert_eq!((&report["status"], &report["executor_healthy"]), (&"degraded".into(), &false.into()));
+    }
+}

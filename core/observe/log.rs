@@ -1,0 +1,333 @@
+//! The log: a bounded queue of finished records, and the thread that writes them.
+//!
+//! Promises: whoever emits never waits for a pipe, a disk or a lock; what does not fit is dropped, counted, and
+//! reported once there is room again; records of one thread keep their order. Access records obey their own setting
+//! and no level. Refuses: it does not reopen or rotate; standard output belongs to whoever started the server.
+
+use std::fs::File;
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::AsFd;
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::event::{Access, Event};
+use crate::config::{AccessLog, Level};
+use crate::limits::{LOG_FLUSH_TIMEOUT, LOG_QUEUE_RECORDS};
+use crate::sync::counter::Counter;
+use crate::sync::park::Bell;
+use crate::sync::primitive::{Arc, ArrayQueue, AtomicBool, Ordering};
+use crate::time;
+
+/// A handle to the log; cloning it is cheap.
+#[derive(Clone, Debug)]
+pub struct Log(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    level: Level,
+    access: AccessLog,
+    queue: ArrayQueue<Vec<u8>>,
+    /// Rung when records were queued, or when the log ends.
+    work: Bell,
+    dropped: Counter,
+    ending: AtomicBool,
+    /// Its other end is closed when the thread has written everything.
+    written: PipeReader,
+}
+
+impl Log {
+    /// Starts the thread that writes records to standard output.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no descriptor or no thread.
+    pub fn to_stdout(level: Level, access: AccessLog) -> io::Result<Self> {
+        // A descriptor of our own: the standard library's handle has a buffer and a lock.
+        let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+        Self::start(level, access, stdout)
+    }
+
+    /// Starts the thread that writes records to `sink`.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no descriptor or no thread.
+    pub fn start(level: Level, access: AccessLog, sink: impl Write + Send + 'static) -> io::Result<Self> {
+        let (written, writing) = io::pipe()?;
+        let shared = Arc::new(Shared {
+            level,
+            access,
+            queue: ArrayQueue::new(LOG_QUEUE_RECORDS),
+            work: Bell::new(),
+            dropped: Counter::new(),
+            ending: AtomicBool::new(false),
+            written,
+        });
+        let writer = Writer { shared: Arc::clone(&shared), sink, batch: Vec::new(), dropped_told: 0 };
+        thread::Builder::new().name("svc-log".to_owned()).spawn(move || writer.run(writing))?;
+        Ok(Self(shared))
+    }
+
+    /// Logs `event`, if its level (or, for an access record, its status) is to be logged.
+    pub fn emit(&self, event: &Event<'_>) {
+        if self.wants(event) {
+            self.queue(event.render(time::wall()));
+        }
+    }
+
+    /// Whether an access record with this status would be written; for those who would have to gather its fields.
+    #[inline]
+    pub fn wants_access(&self, status: u16) -> bool {
+        match self.0.access {
+            AccessLog::All => true,
+            AccessLog::Error => status >= 400,
+            AccessLog::Off => false,
+        }
+    }
+
+    /// Records that were dropped because the queue was full or could not be written.
+    pub fn dropped_total(&self) -> u64 {
+        self.0.dropped.value()
+    }
+
+    /// Writes what is queued and ends the thread; returns whether that was done in time. Later records are dropped.
+    pub fn shutdown(&self) -> bool {
+        self.shutdown_within(LOG_FLUSH_TIMEOUT)
+    }
+
+    fn shutdown_within(&self, timeout: Duration) -> bool {
+        // Release: pairs with the Acquire in `Writer::run`, which then looks at the queue once more.
+        self.0.ending.store(true, Ordering::Release);
+        self.0.work.notify_all();
+        let timeout = Timespec::try_from(timeout).ok();
+        let mut waits = [PollFd::new(&self.0.written, PollFlags::IN)];
+        // The pipe carries nothing; it becomes readable when its other end is closed.
+        matches!(poll(&mut waits, timeout.as_ref()), Ok(1..))
+    }
+
+    fn wants(&self, event: &Event<'_>) -> bool {
+        match event {
+            Event::Access(Access { status, .. }) => self.wants_access(*status),
+            other => other.level() <= self.0.level,
+        }
+    }
+
+    fn queue(&self, record: Vec<u8>) {
+        if self.0.ending.load(Ordering::Relaxed) || self.0.queue.push(record).is_err() {
+            self.0.dropped.incr();
+        } else {
+            self.0.work.notify_one();
+        }
+    }
+}
+
+/// What the log thread owns.
+struct Writer<W> {
+    shared: Arc<Shared>,
+    sink: W,
+    batch: Vec<u8>,
+    dropped_told: u64,
+}
+
+/// A batch is written when it is this long, or when the queue is empty.
+const BATCH_BYTES: usize = 64 * 1024;
+
+impl<W: Write> Writer<W> {
+    /// Writes until the log ends; `_writing` is closed at that moment.
+    fn run(mut self, _writing: PipeWriter) {
+        loop {
+            if self.write_batch() {
+                continue;
+            }
+            self.tell_dropped();
+            let ticket = self.shared.work.ticket();
+            // Acquire: pairs with the Release in `shutdown`.
+            let ending = self.shared.ending.load(Ordering::Acquire);
+            if ending || self.shared.queue.len() > 0 {
+                self.shared.work.cancel(ticket);
+                if ending && !self.write_batch() {
+                    return;
+                }
+            } else {
+                self.shared.work.sleep(&ticket);
+            }
+        }
+    }
+
+    /// Writes what is queued, up to one batch; returns whether there was anything.
+    fn write_batch(&mut self) -> bool {
+        self.batch.clear();
+        let mut records = 0;
+        while self.batch.len() < BATCH_BYTES
+            && let Some(record) = self.shared.queue.pop()
+        {
+            self.batch.extend_from_slice(&record);
+            records += 1;
+        }
+        if records > 0 && self.sink.write_all(&self.batch).and_then(|()| self.sink.flush()).is_err() {
+            self.shared.dropped.add(records);
+        }
+        records > 0
+    }
+
+    /// Says how many records were dropped. A sink that fails is not told of its own failures for ever.
+    fn tell_dropped(&mut self) {
+        let dropped = self.shared.dropped.value();
+        let count = dropped - self.dropped_told;
+        let event = Event::RecordsDropped { count };
+        if count > 0 && event.level() <= self.shared.level {
+            // A record about lost records that is lost too changes nothing.
+            let _ = self.sink.write_all(&event.render(time::wall()));
+        }
+        self.dropped_told = dropped;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::io::{BufRead, BufReader, Read};
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    fn lines(reader: PipeReader) -> impl Iterator<Item = serde_json::Value> {
+        BufReader::new(reader).lines().map(|line| serde_json::from_str(&line.unwrap()).unwrap())
+    }
+
+    fn access(status: u16) -> Event<'static> {
+        Event::Access(Access {
+            method: "GET",
+            path: b"/a",
+            status,
+            bytes: 5,
+            duration: Duration::from_micros(1500),
+            queue_wait: None,
+            client: std::net::Ipv4Addr::LOCALHOST.into(),
+            user_agent: Some(b"curl\n"),
+            referer: None,
+            protocol: "HTTP/1.1",
+            request_id: "id",
+            trace_id: None,
+        })
+    }
+
+    #[test]
+    fn records_are_written_in_order_and_flushed_at_the_end() {
+        let (reader, writer) = io::pipe().unwrap();
+        let log = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
+        for workers in 0..1000 {
+            log.emit(&Event::Ready { workers });
+        }
+        let reading = thread::spawn(|| lines(reader).map(|line| line["fields"]["workers"].as_u64().unwrap()).collect());
+        assert!(log.shutdown());
+        let seen: Vec<u64> = reading.join().unwrap();
+        assert_eq!(seen, (0..1000).collect::<Vec<_>>());
+        assert_eq!(log.dropped_total(), 0);
+    }
+
+    #[test]
+    fn what_is_below_the_level_is_not_written() {
+        let (reader, writer) = io::pipe().unwrap();
+        let log = Log::start(Level::Warn, AccessLog::Off, writer).unwrap();
+        log.emit(&Event::Stopped);
+        log.emit(&Event::DrainTimeout { cut_off: 2 });
+        log.emit(&access(500));
+        assert!(log.shutdown());
+        let seen: Vec<_> = lines(reader).collect();
+        assert_eq!(seen.len(), 1);
+        assert_eq!(seen[0]["level"], "WARN");
+        assert_eq!(seen[0]["fields"]["cut_off"], 2);
+    }
+
+    #[test]
+    fn access_records_obey_their_own_setting_whatever_the_level() {
+        for (setting, expected) in
+            [(AccessLog::All, vec![200, 404]), (AccessLog::Error, vec![404]), (AccessLog::Off, vec![])]
+        {
+            for level in [Level::Error, Level::Debug] {
+                let (reader, writer) = io::pipe().unwrap();
+                let log = Log::start(level, setting, writer).unwrap();
+                log.emit(&access(200));
+                log.emit(&access(404));
+                assert!(log.shutdown());
+                let seen: Vec<_> = lines(reader).collect();
+                assert!(seen.iter().all(|line| line["target"] == "access"));
+                let statuses: Vec<_> = seen.iter().map(|line| line["fields"]["status"].as_u64().unwrap()).collect();
+                assert_eq!(statuses, expected, "{setting:?} at {level:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_access_record_has_all_its_fields() {
+        let line: serde_json::Value = serde_json::from_slice(&access(200).render(time::wall())).unwrap();
+        assert_eq!(
+            line["fields"],
+            serde_json::json!({
+                "message": "request", "method": "GET", "path": "/a", "status": 200, "bytes": 5, "duration_us": 1500,
+                "queue_wait_us": null, "client": "127.0.0.1", "user_agent": "curl\n", "referer": null,
+                "protocol": "HTTP/1.1", "request_id": "id", "trace_id": null,
+            })
+        );
+    }
+
+    /// A sink that takes nothing until it is told to.
+    struct Gated {
+        entered: Sender<()>,
+        open: Receiver<()>,
+        out: PipeWriter,
+    }
+
+    impl Write for Gated {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.entered.send(()).ok();
+            self.open.recv().ok();
+            self.out.write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_blocked_sink_drops_and_counts_and_delays_nobody() {
+        let (mut reader, out) = io::pipe().unwrap();
+        let (entered, has_entered) = channel();
+        let (opener, open) = channel();
+        let log = Log::start(Level::Info, AccessLog::Off, Gated { entered, open, out }).unwrap();
+        log.emit(&Event::Stopped);
+        has_entered.recv().unwrap();
+        // The thread is inside its write; the queue takes what it can hold, the rest is dropped.
+        for _ in 0..LOG_QUEUE_RECORDS + 7 {
+            log.emit(&Event::Stopped);
+        }
+        assert_eq!(log.dropped_total(), 7);
+        assert!(!log.shutdown_within(Duration::ZERO), "the sink is still blocked");
+        drop(opener);
+        let reading = thread::spawn(move || {
+            let mut text = String::new();
+            reader.read_to_string(&mut text).unwrap();
+            text
+        });
+        // The writer ends by itself now that its sink takes bytes again.
+        let text = reading.join().unwrap();
+        assert_eq!(text.lines().count(), 1 + LOG_QUEUE_RECORDS + 1);
+        assert!(text.contains(r#""count":7"#));
+        drop(has_entered);
+    }
+
+    #[test]
+    fn a_sink_that_is_gone_is_counted_and_does_not_spin() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let log = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
+        for _ in 0..3 {
+            log.emit(&Event::Stopped);
+        }
+        assert!(log.shutdown());
+        assert_eq!(log.dropped_total(), 3);
+    }
+}

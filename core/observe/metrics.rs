@@ -1,0 +1,357 @@
+//! What the request path counts: typed fields, no registry, no lock.
+//!
+//! Promises: a method names a fact and costs a few additions to cells that few threads share. The number of requests
+//! is the sum over the methods, so that the two cannot disagree. Refuses: nothing here is computed from settings;
+//! readings of the queue and the pool are taken at the source when somebody asks.
+
+use std::time::Duration;
+
+use crate::admission::ShedReason;
+use crate::http::MethodKind;
+use crate::sync::counter::{Counter, Flag, UpDown};
+use crate::sync::histogram::{Histogram, Snapshot};
+
+/// Bounds of the request duration, in microseconds.
+pub const REQUEST_DURATION_BOUNDS_US: &[u64] =
+    &[100, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
+
+/// Bounds of the wait for a worker, in microseconds.
+pub const QUEUE_WAIT_BOUNDS_US: &[u64] =
+    &[50, 100, 250, 500, 1000, 2500, 5000, 10_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
+
+/// Bounds of the time that a script takes, in microseconds.
+pub const PHP_DURATION_BOUNDS_US: &[u64] =
+    &[50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
+
+/// Why a request was answered without its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelReason {
+    /// The client hung up while the request was queued or its handler ran.
+    ClientAbort,
+    /// The script reached its time limit.
+    Timeout,
+    /// The drain deadline cut it off.
+    Shutdown,
+}
+
+impl CancelReason {
+    /// Every reason, in the order of the exposition.
+    pub const ALL: [Self; 3] = [Self::ClientAbort, Self::Timeout, Self::Shutdown];
+
+    /// The reason's label value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClientAbort => "client_abort",
+            Self::Timeout => "timeout",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// The class of a status code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusClass {
+    /// 100 to 199: only a protocol switch ends a request with one.
+    Informational,
+    /// 200 to 299.
+    Success,
+    /// 300 to 399.
+    Redirection,
+    /// 400 to 499.
+    ClientError,
+    /// 500 and above.
+    ServerError,
+}
+
+impl StatusClass {
+    /// Every class, in the order of the exposition.
+    pub const ALL: [Self; 5] =
+        [Self::Informational, Self::Success, Self::Redirection, Self::ClientError, Self::ServerError];
+
+    /// Sorts a status code in; what a script makes up above 599 is a server's error.
+    pub fn of(status: u16) -> Self {
+        match status {
+            ..=199 => Self::Informational,
+            200..=299 => Self::Success,
+            300..=399 => Self::Redirection,
+            400..=499 => Self::ClientError,
+            500.. => Self::ServerError,
+        }
+    }
+
+    /// The class's label value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Informational => "1xx",
+            Self::Success => "2xx",
+            Self::Redirection => "3xx",
+            Self::ClientError => "4xx",
+            Self::ServerError => "5xx",
+        }
+    }
+}
+
+/// Everything that the request path counts.
+#[derive(Debug)]
+pub struct Metrics {
+    /// Open connections on the main port; one that waits for its permit is not inside yet.
+    pub connections: UpDown,
+    /// Requests for PHP that were accepted and are not yet answered.
+    pub pending_requests: UpDown,
+    /// Raised while the accept loop is parked for want of a permit.
+    pub accept_stalled: Flag,
+    accept_stalls: Counter,
+    requests: [Counter; MethodKind::ALL.len()],
+    responses: [Counter; StatusClass::ALL.len()],
+    request_bytes: Counter,
+    response_bytes: Counter,
+    request_duration: Histogram,
+    cancelled: [Counter; CancelReason::ALL.len()],
+    refused: [Counter; ShedReason::ALL.len()],
+    wait_wasted: Counter,
+    dropped: Counter,
+    abandoned: Counter,
+    queue_wait: Histogram,
+    php_duration: Histogram,
+    rate_limited: Counter,
+    php_denied: Counter,
+    path_denied: Counter,
+    static_hits: Counter,
+    static_misses: Counter,
+}
+
+/// What the request path does.
+impl Metrics {
+    /// Starts with everything at 0.
+    pub fn new() -> Self {
+        Self {
+            connections: UpDown::new(),
+            pending_requests: UpDown::new(),
+            accept_stalled: Flag::new(),
+            accept_stalls: Counter::new(),
+            requests: counters(),
+            responses: counters(),
+            request_bytes: Counter::new(),
+            response_bytes: Counter::new(),
+            request_duration: Histogram::new(REQUEST_DURATION_BOUNDS_US),
+            cancelled: counters(),
+            refused: counters(),
+            wait_wasted: Counter::new(),
+            dropped: Counter::new(),
+            abandoned: Counter::new(),
+            queue_wait: Histogram::new(QUEUE_WAIT_BOUNDS_US),
+            php_duration: Histogram::new(PHP_DURATION_BOUNDS_US),
+            rate_limited: Counter::new(),
+            php_denied: Counter::new(),
+            path_denied: Counter::new(),
+            static_hits: Counter::new(),
+            static_misses: Counter::new(),
+        }
+    }
+
+    /// A request's head was parsed; or it was answered although it could not be, as `MethodKind::Other`.
+    #[inline]
+    pub fn request_received(&self, method: MethodKind) {
+        self.requests[method as usize].incr();
+    }
+
+    /// Bytes of a request body arrived.
+    #[inline]
+    pub fn request_bytes_received(&self, bytes: u64) {
+        self.request_bytes.add(bytes);
+    }
+
+    /// A request has ended: its last byte was written, or its client is gone (499). `body_bytes` went out on the
+    /// wire; `duration` runs from the first byte of its head.
+    #[inline]
+    pub fn answered(&self, status: u16, body_bytes: u64, duration: Duration) {
+        self.responses[StatusClass::of(status) as usize].incr();
+        self.response_bytes.add(body_bytes);
+        self.request_duration.record(as_micros(duration));
+    }
+
+    /// A request ended without its result; it is also [`answered`](Self::answered).
+    pub fn cancelled(&self, reason: CancelReason) {
+        self.cancelled[reason as usize].incr();
+    }
+
+    /// A request was refused admission; it is also [`answered`](Self::answered).
+    pub fn refused(&self, reason: ShedReason) {
+        self.refused[shed_index(reason)].incr();
+    }
+
+    /// A refused request had waited out its whole budget while the pool started nothing at all.
+    pub fn wait_wasted(&self) {
+        self.wait_wasted.incr();
+    }
+
+    /// A worker failed after it had accepted a request.
+    pub fn dropped(&self) {
+        self.dropped.incr();
+    }
+
+    /// A worker took a request off the queue whose client had gone.
+    pub fn work_abandoned(&self) {
+        self.abandoned.incr();
+    }
+
+    /// A worker took a request off the queue that had waited for `waited`.
+    #[inline]
+    pub fn queue_waited(&self, waited: Duration) {
+        self.queue_wait.record(as_micros(waited));
+    }
+
+    /// A script ran for `duration`.
+    #[inline]
+    pub fn php_ran(&self, duration: Duration) {
+        self.php_duration.record(as_micros(duration));
+    }
+
+    /// A connection was accepted and had to wait for its permit.
+    pub fn accept_had_to_wait(&self) {
+        self.accept_stalls.incr();
+    }
+
+    /// The rate limiter rejected a request.
+    pub fn rate_limited(&self) {
+        self.rate_limited.incr();
+    }
+
+    /// A request was blocked where no PHP may run.
+    pub fn php_denied(&self) {
+        self.php_denied.incr();
+    }
+
+    /// A request was denied by a rule of the document root.
+    pub fn path_denied(&self) {
+        self.path_denied.incr();
+    }
+
+    /// A static file came from memory.
+    pub fn static_hit(&self) {
+        self.static_hits.incr();
+    }
+
+    /// A static file came from the disk.
+    pub fn static_miss(&self) {
+        self.static_misses.incr();
+    }
+}
+
+/// What was counted.
+impl Metrics {
+    /// Requests received.
+    pub fn requests_total(&self) -> u64 {
+        self.requests.iter().map(Counter::value).sum()
+    }
+
+    /// Requests received with `method`.
+    pub fn requests_by(&self, method: MethodKind) -> u64 {
+        self.requests[method as usize].value()
+    }
+
+    /// Requests that ended with a status of `class`.
+    pub fn responses_by(&self, class: StatusClass) -> u64 {
+        self.responses[class as usize].value()
+    }
+
+    /// Bytes of request bodies.
+    pub fn request_bytes_total(&self) -> u64 {
+        self.request_bytes.value()
+    }
+
+    /// Bytes of response bodies.
+    pub fn response_bytes_total(&self) -> u64 {
+        self.response_bytes.value()
+    }
+
+    /// How long requests took, in microseconds.
+    pub fn request_duration(&self) -> Snapshot {
+        self.request_duration.snapshot()
+    }
+
+    /// Requests that were cancelled for `reason`.
+    pub fn cancelled_by(&self, reason: CancelReason) -> u64 {
+        self.cancelled[reason as usize].value()
+    }
+
+    /// Requests that were refused for `reason`.
+    pub fn refused_by(&self, reason: ShedReason) -> u64 {
+        self.refused[shed_index(reason)].value()
+    }
+
+    /// Refusals after a wait in which the pool started nothing.
+    pub fn wait_wasted_total(&self) -> u64 {
+        self.wait_wasted.value()
+    }
+
+    /// Requests that a failing worker dropped.
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.value()
+    }
+
+    /// Requests that a worker found without a client.
+    pub fn abandoned_total(&self) -> u64 {
+        self.abandoned.value()
+    }
+
+    /// How long requests waited for a worker, in microseconds.
+    pub fn queue_wait(&self) -> Snapshot {
+        self.queue_wait.snapshot()
+    }
+
+    /// How long scripts ran, in microseconds.
+    pub fn php_duration(&self) -> Snapshot {
+        self.php_duration.snapshot()
+    }
+
+    /// Connections that had to wait for a permit.
+    pub fn accept_stalls_total(&self) -> u64 {
+        self.accept_stalls.value()
+    }
+
+    /// Requests that the rate limiter rejected.
+    pub fn rate_limited_total(&self) -> u64 {
+        self.rate_limited.value()
+    }
+
+    /// Requests that were blocked where no PHP may run.
+    pub fn php_denied_total(&self) -> u64 {
+        self.php_denied.value()
+    }
+
+    /// Requests that a rule of the document root denied.
+    pub fn path_denied_total(&self) -> u64 {
+        self.path_denied.value()
+    }
+
+    /// Static files served from memory.
+    pub fn static_hits_total(&self) -> u64 {
+        self.static_hits.value()
+    }
+
+    /// Static files served from the disk.
+    pub fn static_misses_total(&self) -> u64 {
+        self.static_misses.value()
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn counters<const N: usize>() -> [Counter; N] {
+    std::array::from_fn(|_| Counter::new())
+}
+
+/// The place of a reason among the counters.
+fn shed_index(reason: ShedReason) -> usize {
+    ShedReason::ALL.iter().position(|one| *one == reason).unwrap_or(0)
+}
+
+/// Whole microseconds; what does not fit (half a million years) is cut off.
+fn as_micros(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(duration.subsec_micros()))
+}

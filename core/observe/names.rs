@@ -1,0 +1,103 @@
+//! The families of the exposition: name, type and help, each written once.
+//!
+//! Promises: names never change; a counter's name ends in `_total` and nothing else does. Refuses: no value lives
+//! here, and no label value comes from a client.
+
+/// What a family's numbers do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// They grow only.
+    Counter,
+    /// They go up and down.
+    Gauge,
+    /// They count values by size.
+    Histogram,
+    /// Always 1; the labels tell.
+    Info,
+}
+
+/// A family of series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Family {
+    /// Its name, as the text format has it.
+    pub name: &'static str,
+    /// What its numbers do.
+    pub kind: Kind,
+    /// One sentence for whoever reads a dashboard.
+    pub help: &'static str,
+}
+
+macro_rules! families {
+    ($($constant:ident: $kind:ident $name:literal $help:literal;)*) => {
+        $(#[doc = concat!("`", $name, "`: ", $help)]
+        pub const $constant: Family = Family { name: $name, kind: Kind::$kind, help: $help };)*
+
+        /// Every family, in the order of the exposition.
+        pub const ALL: &[Family] = &[$($constant),*];
+    };
+}
+
+families! {
+    UPTIME_SECONDS: Gauge "svc_uptime_seconds" "Seconds since the process started.";
+    BUILD_INFO: Info "svc_build_info" "Versions of the server and of PHP.";
+    REQUESTS: Counter "svc_requests_total" "HTTP requests received on the main port.";
+    REQUESTS_BY_METHOD: Counter "svc_requests_by_method_total" "HTTP requests received, by method.";
+    RESPONSES_BY_STATUS: Counter "svc_responses_by_status_total" "Requests that ended, by status class.";
+    REQUEST_BYTES: Counter "svc_request_bytes_total" "Request body bytes received.";
+    RESPONSE_BYTES: Counter "svc_response_bytes_total" "Response body bytes sent.";
+    REQUEST_CANCELLED: Counter "svc_request_cancelled_total" "Requests that ended without their result, by reason.";
+    REQUEST_DURATION: Histogram "svc_request_duration_us" "Duration of requests from the first byte of the head to the last write, in microseconds.";
+    ACTIVE_CONNECTIONS: Gauge "svc_active_connections" "Open connections on the main port.";
+    ACCEPT_STALLED: Gauge "svc_accept_stalled" "1 while the accept loop waits for a free connection permit.";
+    ACCEPT_STALLS: Counter "svc_accept_stalls_total" "Connections that had to wait for a permit after being accepted.";
+    PENDING_REQUESTS: Gauge "svc_pending_requests" "PHP requests accepted but not yet answered.";
+    DROPPED_REQUESTS: Counter "svc_dropped_requests_total" "Requests whose PHP worker failed after accepting them.";
+    ADMISSION_REFUSED: Counter "svc_admission_refused_total" "Requests answered without reaching a worker, by reason.";
+    ADMISSION_WAIT_WASTED: Counter "svc_admission_wait_wasted_total" "Requests that waited out the whole wait budget while the pool started nothing.";
+    QUEUE_DEPTH: Gauge "svc_queue_depth" "Requests in the worker queue, not yet picked up.";
+    QUEUE_CAPACITY: Gauge "svc_queue_capacity" "Places in the worker queue.";
+    ADMISSION_SLOTS_AVAILABLE: Gauge "svc_admission_slots_available" "Admission permits that nobody holds.";
+    ADMISSION_WAIT_BUDGET: Gauge "svc_admission_wait_budget_us" "How long a request arriving now may wait for a worker, in microseconds.";
+    ADMISSION_WAIT_BUDGET_CEILING: Gauge "svc_admission_wait_budget_ceiling_us" "The configured ceiling of the wait budget, in microseconds.";
+    ABANDONED_WORK: Counter "svc_abandoned_work_total" "Requests a worker took up whose client had already gone.";
+    WORKERS_CURRENT: Gauge "svc_workers_current" "PHP worker threads.";
+    WORKERS_MIN: Gauge "svc_workers_min" "The least number of PHP worker threads.";
+    WORKERS_MAX: Gauge "svc_workers_max" "The greatest number of PHP worker threads.";
+    WORKERS_IDLE: Gauge "svc_workers_idle" "PHP worker threads without a request.";
+    BUSY_WORKERS: Gauge "svc_busy_workers" "PHP worker threads that execute at least one request.";
+    WORKERS_SPAWNED: Counter "svc_workers_spawned_total" "PHP worker threads started since the server started.";
+    WORKERS_RETIRED: Counter "svc_workers_retired_total" "PHP worker threads retired because they were idle.";
+    QUEUE_WAIT: Histogram "svc_queue_wait_us" "How long requests waited until a worker took them, in microseconds.";
+    PHP_REQUEST_DURATION: Histogram "svc_php_request_duration_us" "How long PHP ran for a request, in microseconds.";
+    RATE_LIMITED: Counter "svc_rate_limited_total" "Requests rejected by the rate limiter.";
+    PHP_DENY: Counter "svc_php_deny_total" "Requests blocked where no PHP may run.";
+    PATH_DENY: Counter "svc_path_deny_total" "Requests denied by a rule of the document root.";
+    STATIC_CACHE_HITS: Counter "svc_static_cache_hits_total" "Static files served from memory.";
+    STATIC_CACHE_MISSES: Counter "svc_static_cache_misses_total" "Static files that needed a disk read.";
+    SPOOL_BYTES: Gauge "svc_spool_bytes" "Bytes of bodies that wait in temporary files.";
+    SPOOL_LIMIT_BYTES: Gauge "svc_spool_limit_bytes" "The most bytes that temporary files may hold.";
+    LOG_RECORDS_DROPPED: Counter "svc_log_records_dropped_total" "Log records that did not fit into the queue.";
+    PROCESS_CPU: Counter "process_cpu_seconds_total" "User and system processor time in seconds.";
+    PROCESS_RESIDENT_MEMORY: Gauge "process_resident_memory_bytes" "Resident memory in bytes.";
+    PROCESS_OPEN_FDS: Gauge "process_open_fds" "Open file descriptors.";
+    PROCESS_MAX_FDS: Gauge "process_max_fds" "The soft limit of open file descriptors.";
+    PROCESS_THREADS: Gauge "process_threads" "Threads of the process.";
+    PROCESS_START_TIME: Gauge "process_start_time_seconds" "Start of the process as Unix time in seconds.";
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_formed_by_the_rules() {
+        for (index, family) in ALL.iter().enumerate() {
+            assert!(ALL[..index].iter().all(|other| other.name != family.name), "{} twice", family.name);
+            assert!(family.name.starts_with("svc_") || family.name.starts_with("process_"), "{}", family.name);
+            assert!(family.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", family.name);
+            assert_eq!(family.name.ends_with("_total"), family.kind == Kind::Counter, "{}", family.name);
+            assert_eq!(family.name.ends_with("_info"), family.kind == Kind::Info, "{}", family.name);
+            assert!(family.help.ends_with('.') && !family.help.contains(['\n', '\\']), "{}", family.name);
+        }
+    }
+}

@@ -1,0 +1,206 @@
+//! One log record as one line of JSON.
+//!
+//! Promises: whatever the texts hold, the result is one line of valid JSON that no text can break out of: control
+//! characters are escaped, invalid UTF-8 is replaced, long texts are cut. Refuses: it decides nothing; which record
+//! is written, and with which fields, is the event's business.
+
+use std::time::SystemTime;
+
+use super::timestamp::timestamp;
+use crate::limits::LOG_TEXT_BYTES_MAX;
+
+/// A record that is being written; fields follow each other in the order of the calls.
+#[derive(Debug)]
+pub struct Record {
+    line: Vec<u8>,
+}
+
+impl Record {
+    /// Begins a record; `message` becomes its first field.
+    pub fn begin(at: SystemTime, level: &str, target: &str, message: impl AsRef<[u8]>) -> Self {
+        let mut line = Vec::with_capacity(RECORD_BYTES_TYPICAL);
+        line.extend_from_slice(br#"{"timestamp":""#);
+        line.extend_from_slice(&timestamp(at));
+        line.extend_from_slice(br#"","level":""#);
+        line.extend_from_slice(level.as_bytes());
+        line.extend_from_slice(br#"","target":""#);
+        line.extend_from_slice(target.as_bytes());
+        line.extend_from_slice(br#"","fields":{"message":"#);
+        let mut record = Self { line };
+        record.put_text(message.as_ref());
+        record
+    }
+
+    /// Adds a text, which need not be UTF-8.
+    pub fn text(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.put_name(name);
+        self.put_text(value.as_ref());
+        self
+    }
+
+    /// Adds a text, or `null` when there is none.
+    pub fn text_or_null(self, name: &str, value: Option<impl AsRef<[u8]>>) -> Self {
+        match value {
+            Some(value) => self.text(name, value),
+            None => self.null(name),
+        }
+    }
+
+    /// Adds a number, or `null` when there is none.
+    pub fn number_or_null(self, name: &str, value: Option<u64>) -> Self {
+        match value {
+            Some(value) => self.number(name, value),
+            None => self.null(name),
+        }
+    }
+
+    /// Adds a number.
+    pub fn number(mut self, name: &str, value: u64) -> Self {
+        self.put_name(name);
+        self.line.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+        self
+    }
+
+    /// Adds a truth value.
+    pub fn boolean(mut self, name: &str, value: bool) -> Self {
+        self.put_name(name);
+        self.line.extend_from_slice(if value { b"true" } else { b"false" });
+        self
+    }
+
+    /// Ends the record; the line feed is part of the line.
+    pub fn end(mut self) -> Vec<u8> {
+        self.line.extend_from_slice(b"}}\n");
+        self.line
+    }
+
+    fn null(mut self, name: &str) -> Self {
+        self.put_name(name);
+        self.line.extend_from_slice(b"null");
+        self
+    }
+
+    fn put_name(&mut self, name: &str) {
+        self.line.extend_from_slice(b",\"");
+        self.line.extend_from_slice(name.as_bytes());
+        self.line.extend_from_slice(b"\":");
+    }
+
+    fn put_text(&mut self, text: &[u8]) {
+        let cut = text.len() > LOG_TEXT_BYTES_MAX;
+        let text = if cut { &text[..whole_characters(text)] } else { text };
+        self.line.push(b'"');
+        for chunk in text.utf8_chunks() {
+            self.put_escaped(chunk.valid());
+            if !chunk.invalid().is_empty() {
+                self.line.extend_from_slice("\u{fffd}".as_bytes());
+            }
+        }
+        if cut {
+            self.line.extend_from_slice("…".as_bytes());
+        }
+        self.line.push(b'"');
+    }
+
+    /// Escapes what JSON demands, and what terminals or line-based readers would act upon.
+    fn put_escaped(&mut self, text: &str) {
+        let mut plain_from = 0;
+        for (at, character) in text.char_indices() {
+            let short: &[u8] = match character {
+                '"' => b"\\\"",
+                '\\' => b"\\\\",
+                '\n' => b"\\n",
+                '\r' => b"\\r",
+                '\t' => b"\\t",
+                '\0'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' => b"",
+                _ => continue,
+            };
+            self.line.extend_from_slice(&text.as_bytes()[plain_from..at]);
+            plain_from = at + character.len_utf8();
+            if short.is_empty() {
+                self.line.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
+            } else {
+                self.line.extend_from_slice(short);
+            }
+        }
+        self.line.extend_from_slice(&text.as_bytes()[plain_from..]);
+    }
+}
+
+/// What most records fit in, so that they are written without growing.
+const RECORD_BYTES_TYPICAL: usize = 512;
+
+/// The longest prefix within the limit that does not cut a character in two.
+fn whole_characters(text: &[u8]) -> usize {
+    let is_continuation = |byte: u8| byte & 0b1100_0000 == 0b1000_0000;
+    (LOG_TEXT_BYTES_MAX - 3..=LOG_TEXT_BYTES_MAX)
+        .rev()
+        .find(|at| !is_continuation(text[*at]))
+        .unwrap_or(LOG_TEXT_BYTES_MAX)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::UNIX_EPOCH;
+
+    use super::*;
+
+    fn parsed(record: Record) -> serde_json::Value {
+        let line = record.end();
+        assert_eq!(line.iter().filter(|byte| **byte == b'\n').count(), 1, "one line");
+        assert_eq!(line.last(), Some(&b'\n'));
+        serde_json::from_slice(&line).unwrap()
+    }
+
+    fn record() -> Record {
+        Record::begin(UNIX_EPOCH, "INFO", "svc", "hello")
+    }
+
+    #[test]
+    fn details_sit_under_fields() {
+        let value = parsed(record().number("count", 7).text_or_null("none", None::<&str>).boolean("on", true));
+        assert_eq!(
+            value,
+            serde_json::json!({
+                "timestamp": "1970-01-01T00:00:00.000000Z", "level": "INFO", "target": "svc",
+                "fields": {"message": "hello", "count": 7, "none": null, "on": true},
+            })
+        );
+    }
+
+    #[test]
+    fn a_text_cannot_break_out() {
+        let hostile = "\"}}\n{\"level\":\"\\ERROR\"\r\t\u{0}\u{1b}[31m\u{7f}\u{85}\u{9b}\u{2028}\u{2029}é😀";
+        let line = record().text("path", hostile).end();
+        let text = std::str::from_utf8(&line).unwrap().trim_end_matches('\n');
+        assert!(!text.contains(|c: char| c.is_control() || c == '\u{2028}' || c == '\u{2029}'));
+        let value: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(value["fields"]["path"], hostile);
+    }
+
+    #[test]
+    fn invalid_utf8_is_replaced() {
+        let value = parsed(record().text("path", b"/a\xff\xfeb\xc3"));
+        assert_eq!(value["fields"]["path"], "/a\u{fffd}\u{fffd}b\u{fffd}");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        for lead in 0..4 {
+            let long = "x".repeat(lead) + &"😀".repeat(LOG_TEXT_BYTES_MAX);
+            let value = parsed(record().text("path", &long));
+            let kept = value["fields"]["path"].as_str().unwrap();
+            let body = kept.strip_suffix('…').unwrap();
+            assert!(long.starts_with(body) && !body.contains('\u{fffd}'));
+            assert!(body.len() <= LOG_TEXT_BYTES_MAX && body.len() > LOG_TEXT_BYTES_MAX - 4);
+        }
+        let exact = "y".repeat(LOG_TEXT_BYTES_MAX);
+        assert_eq!(parsed(record().text("path", &exact))["fields"]["path"], exact);
+    }
+
+    #[test]
+    fn garbage_of_continuation_bytes_is_cut_all_the_same() {
+        let value = parsed(record().text("path", vec![0x80; 2 * LOG_TEXT_BYTES_MAX]));
+        assert!(value["fields"]["path"].as_str().unwrap().starts_with('\u{fffd}'));
+    }
+}

@@ -1,0 +1,213 @@
+//! One request and its reply.
+//!
+//! Promises: exactly one side answers, decided by one compare-and-swap ([`ExchangeState`]); the loser learns it and
+//! says nothing. A reply that nobody reads any more is dropped. Refuses: it counts nothing; whoever made a transition
+//! is told what it meant and does the accounting.
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::http::Fields;
+use crate::spool::Spool;
+use crate::sync::exchange_state::{ExchangeState, Stage};
+use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
+
+use super::mailbox::{End, Mailbox, Origin, Part, ReplyHead};
+use super::request::Request;
+
+/// Told when an exchange has parts to collect. Implemented by an io thread's inbox.
+pub trait Notify: Send + Sync + std::fmt::Debug {
+    /// Parts of the exchange that was made with `key` are ready. Called on a worker thread; must not block.
+    fn reply_ready(&self, key: u64);
+}
+
+/// The io thread has answered, or the client has left: nothing more can be said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gone;
+
+/// One request and its reply, shared by the io thread of its client and the worker that runs it.
+///
+/// The worker's calls are [`claim`](Self::claim), then [`interim`](Self::interim)*, [`head`](Self::head),
+/// [`data`](Self::data)*, [`end`](Self::end), or [`complete`](Self::complete) alone. The io thread's calls are
+/// [`collect`](Self::collect) and [`withdraw`](Self::withdraw).
+#[derive(Debug)]
+pub struct Exchange {
+    /// What the client asked for.
+    pub request: Request,
+    /// When it was offered to the gate.
+    pub offered_at: Instant,
+    state: ExchangeState,
+    reply: Mailbox,
+    notify: Arc<dyn Notify>,
+    key: u64,
+    /// The wait for a worker in microseconds and one more; 0 while no worker has taken it.
+    waited_us: AtomicU64,
+    client_left: AtomicBool,
+}
+
+impl Exchange {
+    /// Makes an exchange that is about to be queued; `notify` is told under `key` of the parts of its reply.
+    pub fn new(request: Request, offered_at: Instant, spool: Spool, notify: Arc<dyn Notify>, key: u64) -> Self {
+        Self { request, offered_at, state: ExchangeState::queued(), reply: Mailbox::new(spool), notify, key,
+            waited_us: AtomicU64::new(0), client_left: AtomicBool::new(false) }
+    }
+
+    /// A worker takes the exchange off the queue.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] when it was answered while it was queued.
+    pub fn claim(&self) -> Result<(), Gone> {
+        self.state.claim().map_err(|_| Gone)
+    }
+
+    /// Whether the client has left or the server has answered in the worker's place.
+    pub fn is_gone(&self) -> bool {
+        self.state.stage() == Stage::Orphaned || self.reply.is_closed()
+    }
+
+    /// Sends an informational response.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] when nobody reads the reply.
+    pub fn interim(&self, status: u16, fields: Fields) -> Result<(), Gone> {
+        if self.state.stage() != Stage::Running {
+            return Err(Gone);
+        }
+        self.put([Part::Interim(status, fields)])
+    }
+
+    /// Hands the head over, and the first bytes of the body with it.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] when nobody reads the reply.
+    pub fn head(&self, head: ReplyHead, first: Vec<u8>) -> Result<(), Gone> {
+        self.state.respond().map_err(|_| Gone)?;
+        self.put([Part::Head(head), Part::Data(first)])
+    }
+
+    /// Hands body bytes over. May wait until the reader made room; never after the reader has left.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] when nobody reads the reply.
+    pub fn data(&self, bytes: Vec<u8>) -> Result<(), Gone> {
+        debug_assert!(self.state.stage() != Stage::Running, "data before the head");
+        let tell = self.reply.put_data(bytes).map_err(|_| Gone)?;
+        self.tell(tell);
+        Ok(())
+    }
+
+    /// Ends a reply whose head has been handed over.
+    pub fn end(&self, end: End) {
+        if self.state.finish() != Stage::Orphaned {
+            // A reader that left needs no end.
+            let _ = self.put([Part::End(end)]);
+        }
+    }
+
+    /// Hands a whole reply over in one piece.
+    ///
+    /// # Errors
+    ///
+    /// [`Gone`] when nobody reads the reply; the exchange is finished all the same.
+    pub fn complete(&self, head: ReplyHead, body: Vec<u8>) -> Result<(), Gone> {
+        if self.state.finish() == Stage::Orphaned {
+            return Err(Gone);
+        }
+        self.put([Part::Head(head), Part::Data(body), Part::End(End::Complete)])
+    }
+
+    /// Answers for a worker that was lost: 500 if nothing was sent, a broken end otherwise, nothing if the worker
+    /// had finished. Returns whether there was anything to answer.
+    pub fn fail(&self) -> bool {
+        match self.state.stage() {
+            Stage::Queued | Stage::Answered | Stage::Done => false,
+            Stage::Responding => {
+                self.end(End::Broken);
+                true
+            }
+            Stage::Running | Stage::Orphaned => self
+                .complete(
+                    ReplyHead {
+                        status: 500,
+                        reason: None,
+                        fields: Fields::new(),
+                        content_length: None,
+                        origin: Origin::WorkerLost,
+                    },
+                    Vec::new(),
+                )
+                .is_ok(),
+        }
+    }
+
+    /// Whether the worker has said all it will say.
+    pub fn is_finished(&self) -> bool {
+        self.state.stage() == Stage::Done
+    }
+
+    /// Whether the io thread answered before a worker took it.
+    pub fn was_answered_in_queue(&self) -> bool {
+        self.state.stage() == Stage::Answered
+    }
+
+    /// The io thread takes all parts that are there.
+    pub fn collect(&self, into: &mut VecDeque<Part>) {
+        self.reply.collect(into);
+    }
+
+    /// The io thread stops reading: its client has left, or it answers itself. Returns the stage it found: `Queued`
+    /// and `Running` give the caller the answer; later stages mean that the reply was on its way.
+    pub fn withdraw(&self) -> Stage {
+        let found = self.state.withdraw();
+        self.reply.close();
+        found
+    }
+
+    /// The io thread takes the answer back if no worker has claimed the exchange; returns whether it has it now.
+    pub fn withdraw_from_queue(&self) -> bool {
+        let withdrawn = self.state.withdraw_from_queue();
+        if withdrawn {
+            self.reply.close();
+        }
+        withdrawn
+    }
+
+    /// Notes that a worker took it off the queue after `waited`; called between the claim and the first part.
+    pub fn note_taken(&self, waited: Duration) {
+        let waited_us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX - 1);
+        // Relaxed: the reply that follows carries it to the reader.
+        self.waited_us.store(waited_us.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// How long it waited for a worker; `None` when none has taken it.
+    pub fn waited(&self) -> Option<Duration> {
+        self.waited_us.load(Ordering::Relaxed).checked_sub(1).map(Duration::from_micros)
+    }
+
+    /// The io thread is about to withdraw because the client has left.
+    pub fn note_client_left(&self) {
+        // Relaxed: the withdrawal that follows carries it to the worker.
+        self.client_left.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it was withdrawn because the client had left.
+    pub fn client_left(&self) -> bool {
+        self.client_left.load(Ordering::Relaxed)
+    }
+
+    fn put(&self, parts: impl IntoIterator<Item = Part>) -> Result<(), Gone> {
+        let tell = self.reply.put(parts).map_err(|_| Gone)?;
+        self.tell(tell);
+        Ok(())
+    }
+
+    fn tell(&self, tell: bool) {
+        if tell {
+            self.notify.reply_ready(self.key);
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The pool: threads that take exchanges off the queue and run them through an engine.
+//!
+//! Promises: an exchange is answered exactly once ([`Exchange`] says by whom); a worker that dies costs the request
+//! it held and nothing else. Refuses: it knows no socket and no PHP; the engine is a trait, the client is a
+//! [`Notify`].
+//!
+//! | file | noun |
+//! |---|---|
+//! | `exchange` | one request and its reply |
+//! | `request` | what an engine is told about the request |
+//! | `mailbox` | the parts of the reply on their way to the io thread |
+//! | `engine` | the seam behind which PHP stands |
+//! | `workers` | the threads |
+
+pub mod engine;
+pub mod exchange;
+pub mod mailbox;
+pub mod request;
+pub mod workers;
+
+pub use engine::{Engine, StartError, Worker};
+pub use exchange::{Exchange, Gone, Notify};
+pub use mailbox::{End, Origin, Part, ReplyHead};
+pub use request::{Body, Request, Script};
+pub use workers::{PoolEvents, PoolFacts, Workers};

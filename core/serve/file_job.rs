@@ -1,0 +1,103 @@
+//! What the file threads do, and what comes back.
+//!
+//! Promises: a job owns what it needs, and its result gives back what the asker will need again. Refuses: it knows no
+//! connection.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::spool::{Spool, SpoolError, SpoolFile};
+use crate::sync::primitive::Arc;
+
+use super::reply::Source;
+use super::site::{Found, Site};
+
+/// Something that may wait for a disk.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// Append these bytes to this file, or to a new one.
+    Append(Spool, Option<SpoolFile>, Vec<u8>),
+    /// Find out what answers this normalised path; read the beginning of a file if so asked.
+    Find(Arc<Site>, Vec<u8>, ReadAhead),
+    /// Read this many bytes of the source, from this offset.
+    Slice(Source, u64, usize),
+}
+
+/// Whether the beginning of a file is read when it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadAhead {
+    /// It will be wanted.
+    Yes,
+    /// It may not be wanted.
+    No,
+}
+
+/// The result of a job.
+#[derive(Debug)]
+pub(super) enum Done {
+    /// The bytes are in the file; their buffer comes back.
+    Appended(SpoolFile, Vec<u8>),
+    /// The job could not be done at all.
+    Failed,
+    /// What answers this path.
+    Found(Vec<u8>, io::Result<Found>),
+    /// The bytes were not taken, for this reason.
+    Refused(Option<SpoolFile>, Vec<u8>, SpoolError),
+    /// The bytes that were read; none at the end of the source.
+    Slice(io::Result<Vec<u8>>),
+}
+
+impl Job {
+    /// Does the job. Waits for disks.
+    pub(super) fn run(self) -> Done {
+        match self {
+            Self::Append(spool, file, bytes) => append(&spool, file, bytes),
+            Self::Find(site, path, read_ahead) => {
+                let found = site.find(&path, read_ahead);
+                Done::Found(path, found)
+            }
+            Self::Slice(source, offset, len) => Done::Slice(source.slice(offset, len)),
+        }
+    }
+}
+
+fn append(spool: &Spool, file: Option<SpoolFile>, bytes: Vec<u8>) -> Done {
+    let file = match file.map_or_else(|| spool.create(), Ok) {
+        Ok(file) => file,
+        Err(error) => return Done::Refused(None, bytes, error),
+    };
+    match file.append(&bytes) {
+        Ok(()) => Done::Appended(file, bytes),
+        Err(error) => Done::Refused(Some(file), bytes, error),
+    }
+}
+
+impl Source {
+    /// Reads up to `len` bytes; fewer only at the end of the source.
+    fn slice(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        match self {
+            Self::File(file) => slice(offset, len, |buf, at| file.read_at(buf, at)),
+            Self::Spool(file) => slice(offset, len, |buf, at| file.read_at(buf, at)),
+        }
+    }
+}
+
+/// Reads up to `len` bytes by `read_at`; fewer only at the end.
+pub(super) fn slice(
+    offset: u64,
+    len: usize,
+    read_at: impl Fn(&mut [u8], u64) -> io::Result<usize>,
+) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; len];
+    let mut filled = 0;
+    while filled < len {
+        match read_at(&mut bytes[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}

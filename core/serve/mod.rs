@@ -1,0 +1,58 @@
+//! The server: threads, sockets, and the straight line of a request through them. Only this folder names mio.
+//!
+//! Promises: nothing that serves clients waits for anything but its poller: disks belong to the file threads, PHP to
+//! the pool, pipes to the log thread. Refuses: no rule of HTTP, admission or observation lives here; those folders
+//! decide, this one moves bytes and keeps the books.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `server` | all threads, from first to last |
+//! | `shared` | what every thread can reach |
+//! | `lifecycle` | where the server is in its life |
+//! | `drain` | the steps of the way down |
+//! | `accept` | the accepting thread |
+//! | `reactor`, `io` | an io thread and its tools |
+//! | `inbox`, `timers` | its messages and its deadlines |
+//! | `link` | one client connection |
+//! | `receive`, `dispatch`, `respond` | its steps: request in, what answers, reply out |
+//! | `turn` | one request on a connection |
+//! | `intake`, `reply`, `output` | a request body, a reply, the bytes that wait |
+//! | `answer` | what the server answers by itself |
+//! | `site` | where a path leads |
+//! | `disk`, `file_job` | the file threads and their work |
+//! | `pool_events` | what workers report |
+//! | `request_id` | the names of requests |
+//! | `control` | the control thread: the tick and the operations port |
+//! | `ops_port`, `ops_link`, `ops_facts` | the answers of the operations port |
+
+mod accept;
+mod answer;
+mod control;
+mod disk;
+mod dispatch;
+mod drain;
+mod file_job;
+mod inbox;
+mod intake;
+mod io;
+mod lifecycle;
+mod link;
+mod ops_facts;
+mod ops_link;
+pub mod ops_port;
+mod output;
+mod pool_events;
+mod reactor;
+mod receive;
+mod reply;
+mod request_id;
+mod respond;
+mod server;
+mod shared;
+mod site;
+mod timers;
+mod turn;
+
+pub use lifecycle::{Lifecycle, Phase};
+pub use server::{Server, StartError};
+pub use shared::Shared;

@@ -1,0 +1,79 @@
+//! The facts behind the answers of the operations port.
+//!
+//! Promises: each is read when it is asked for, from whoever owns it. Refuses: nothing is remembered between two
+//! answers but when the process started.
+
+use std::time::SystemTime;
+
+use crate::observe::exposition::{Facts, Format, render};
+use crate::observe::process::ProcessFacts;
+use crate::observe::{Health, ProbeFacts, WorkerFacts};
+use crate::sync::primitive::Arc;
+use crate::time;
+
+use super::lifecycle::Phase;
+use super::ops_port::OpsSource;
+use super::shared::Shared;
+
+/// Reads the server's state.
+#[derive(Debug)]
+pub(super) struct OpsFacts {
+    shared: Arc<Shared>,
+    started_at: SystemTime,
+}
+
+impl OpsFacts {
+    /// Reads from `shared`.
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let uptime = time::now().saturating_duration_since(shared.started_at);
+        let now = time::wall();
+        Self { started_at: now.checked_sub(uptime).unwrap_or(now), shared }
+    }
+
+    fn workers(&self) -> WorkerFacts {
+        match (&self.shared.gate, self.shared.workers.get()) {
+            (None, _) => WorkerFacts::NotNeeded,
+            (Some(_), None) => WorkerFacts::NotStarted,
+            (Some(_), Some(workers)) => WorkerFacts::Running(workers.facts().current),
+        }
+    }
+}
+
+impl OpsSource for OpsFacts {
+    fn probe_facts(&self) -> ProbeFacts {
+        ProbeFacts { serving: self.shared.lifecycle.phase() == Phase::Running, workers: self.workers() }
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            uptime: time::now().saturating_duration_since(self.shared.started_at),
+            total_requests: self.shared.metrics.requests_total(),
+            active_connections: self.shared.metrics.connections.value(),
+            workers: self.workers(),
+        }
+    }
+
+    fn metrics(&self, format: Format) -> Vec<u8> {
+        let shared = &self.shared;
+        let gate = shared.gate_facts();
+        let facts = Facts {
+            version: env!("CARGO_PKG_VERSION"),
+            php_version: shared.php_version.get().map(String::as_str),
+            started_at: self.started_at,
+            uptime: time::now().saturating_duration_since(shared.started_at),
+            metrics: &shared.metrics,
+            gate,
+            wait_budget_ceiling: shared.config.queue_wait_timeout,
+            pool: gate.map(|_| shared.pool_facts()),
+            spool_bytes: shared.spool.bytes(),
+            spool_bytes_max: shared.config.spool_max_bytes,
+            log_dropped: shared.log.dropped_total(),
+            process: ProcessFacts::read(),
+        };
+        render(&facts, format)
+    }
+
+    fn config_report(&self) -> Option<&str> {
+        self.shared.config_report.get().map(String::as_str)
+    }
+}

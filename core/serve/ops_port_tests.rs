@@ -1,0 +1,251 @@
+//! Every endpoint, method and peer, without a socket.
+
+use std::time::Duration;
+
+use super::*;
+use crate::http::parse::parse;
+use crate::http::{HeadLimits, Parsed};
+use crate::observe::WorkerFacts;
+
+/// Facts that a test sets.
+struct Facts {
+    probe: ProbeFacts,
+    report: Option<String>,
+}
+
+const HEALTHY: ProbeFacts = ProbeFacts { serving: true, workers: WorkerFacts::Running(2) };
+const METRICS_TEXT: &str = "metrics as text\n";
+
+impl OpsSource for Facts {
+    fn probe_facts(&self) -> ProbeFacts {
+        self.probe
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            uptime: Duration::ZERO,
+            total_requests: 0,
+            active_connections: 0,
+            workers: self.probe.workers,
+        }
+    }
+
+    fn metrics(&self, format: Format) -> Vec<u8> {
+        match format {
+            Format::Text => METRICS_TEXT.repeat(100).into_bytes(),
+            Format::OpenMetrics(_) => b"short\n".to_vec(),
+        }
+    }
+
+    fn config_report(&self) -> Option<&str> {
+        self.report.as_deref()
+    }
+}
+
+struct Reply {
+    status: u16,
+    fields: Vec<(String, String)>,
+    body: Vec<u8>,
+    keep: Connection,
+}
+
+impl Reply {
+    fn field(&self, name: &str) -> Option<&str> {
+        let mut all = self.fields.iter().filter(|(candidate, _)| candidate.eq_ignore_ascii_case(name));
+        let value = all.next().map(|(_, value)| value.as_str());
+        assert!(all.next().is_none(), "{name} twice");
+        value
+    }
+}
+
+fn ask_of(probe: ProbeFacts, allowed: Option<&str>, peer: &str, request: &str) -> Reply {
+    let facts = Facts { probe, report: Some(r#"{"listen_addr":"127.0.0.1:8080"}"#.repeat(40)) };
+    let allowed = AllowList::new(allowed.map(|list| list.split(',').map(|one| one.parse().unwrap()).collect()));
+    let responder = OpsResponder::new(facts, allowed);
+    let Parsed::Complete { head, framing, keep_alive, .. } =
+        parse(request.as_bytes(), HeadLimits::ops_port()).unwrap()
+    else {
+        panic!("{request:?} is not complete");
+    };
+    let keep = if keep_alive { Connection::Keep } else { Connection::Close };
+    let mut out = Vec::new();
+    let date = b"Sun, 06 Nov 1994 08:49:37 GMT";
+    let keep = responder.respond(&mut out, &head, framing, keep, peer.parse().unwrap(), date);
+    let end = out.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
+    let text = std::str::from_utf8(&out[..end]).unwrap();
+    let mut lines = text.split("\r\n");
+    let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    let field = |line: &str| line.split_once(": ").map(|(name, value)| (name.into(), value.into())).unwrap();
+    Reply { status, fields: lines.map(field).collect(), body: out[end + 4..].to_vec(), keep }
+}
+
+fn ask(request: &str) -> Reply {
+    ask_of(HEALTHY, None, "127.0.0.1", request)
+}
+
+fn get(path: &str) -> Reply {
+    ask(&format!("GET {path} HTTP/1.1\r\nHost: ops\r\n\r\n"))
+}
+
+const PATHS: [&str; 9] = [
+    "/health/liveness",
+    "/healthz",
+    "/health/readiness",
+    "/readyz",
+    "/health/startup",
+    "/startupz",
+    "/health",
+    "/metrics",
+    "/config",
+];
+
+#[test]
+fn every_endpoint_answers_with_its_exact_type() {
+    for path in PATHS {
+        let reply = get(path);
+        let expected = match path {
+            "/health" | "/config" => "application/json",
+            "/metrics" => "text/plain; version=0.0.4; charset=utf-8",
+            _ => "text/plain",
+        };
+        assert_eq!((reply.status, reply.field("content-type")), (200, Some(expected)), "{path}");
+        assert_eq!(reply.field("cache-control"), Some("no-store"));
+        assert_eq!(reply.field("x-content-type-options"), Some("nosniff"));
+        assert_eq!(reply.field("content-length"), Some(reply.body.len().to_string().as_str()));
+        assert_eq!(reply.keep, Connection::Keep);
+    }
+}
+
+#[test]
+fn a_probe_says_its_name_whatever_its_status() {
+    let nobody = ProbeFacts { serving: true, workers: WorkerFacts::Running(0) };
+    for (path, alias, name, status) in [
+        ("/health/liveness", "/healthz", "liveness", 200),
+        ("/health/readiness", "/readyz", "readiness", 503),
+        ("/health/startup", "/startupz", "startup", 503),
+    ] {
+        for path in [path, alias] {
+            assert_eq!(get(path).body, name.as_bytes());
+            let reply = ask_of(nobody, None, "127.0.0.1", &format!("GET {path} HTTP/1.0\r\n\r\n"));
+            assert_eq!((reply.status, reply.body.as_slice()), (status, name.as_bytes()), "{path}");
+        }
+    }
+    assert_eq!(ask_of(nobody, None, "127.0.0.1", "GET /health HTTP/1.0\r\n\r\n").status, 503);
+}
+
+#[test]
+fn head_has_the_headers_of_get_and_no_body() {
+    for path in PATHS {
+        let get = get(path);
+        let head = ask(&format!("HEAD {path} HTTP/1.1\r\n\r\n"));
+        assert_eq!((head.status, &head.fields), (get.status, &get.fields), "{path}");
+        assert!(head.body.is_empty() && !get.body.is_empty());
+    }
+}
+
+#[test]
+fn other_methods_are_405_with_allow() {
+    for path in PATHS {
+        for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "get", "PURGE"] {
+            let reply = ask(&format!("{method} {path} HTTP/1.1\r\n\r\n"));
+            assert_eq!((reply.status, reply.field("allow")), (405, Some("GET, HEAD")), "{method} {path}");
+        }
+    }
+}
+
+#[test]
+fn unknown_paths_are_404_for_every_peer_and_method() {
+    for path in ["/", "/metrics/", "//metrics", "/Metrics", "/health/", "/healthz/x", "/%6detrics", "/livez"] {
+        for method in ["GET", "HEAD", "POST"] {
+            let request = format!("{method} {path} HTTP/1.1\r\n\r\n");
+            assert_eq!(ask(&request).status, 404, "{request:?}");
+            assert_eq!(ask_of(HEALTHY, Some("10.0.0.0/8"), "192.0.2.1", &request).status, 404);
+        }
+    }
+}
+
+#[test]
+fn the_allow_list_guards_metrics_and_config_and_no_probe() {
+    for path in PATHS {
+        let request = format!("GET {path} HTTP/1.1\r\n\r\n");
+        let guarded = matches!(path, "/metrics" | "/config");
+        for (peer, inside) in [
+            ("10.1.2.3", true),
+            ("::ffff:10.1.2.3", true),
+            ("192.0.2.1", false),
+            ("127.0.0.1", false),
+            ("::1", false),
+            ("::ffff:192.0.2.1", false),
+        ] {
+            let expected = if guarded && !inside { 403 } else { 200 };
+            assert_eq!(ask_of(HEALTHY, Some("10.0.0.0/8"), peer, &request).status, expected, "{peer} {path}");
+        }
+        let both = ask_of(HEALTHY, Some("10.0.0.0/8,127.0.0.1/32"), "127.0.0.1", &request);
+        assert_eq!(both.status, 200);
+    }
+}
+
+#[test]
+fn the_query_is_not_looked_at() {
+    assert_eq!(get("/readyz?verbose=1&x").status, 200);
+    assert_eq!(get("/metrics?name[]=up").status, 200);
+    assert_eq!(ask("GET http://any.example:9090/healthz HTTP/1.1\r\n\r\n").body, b"liveness");
+}
+
+#[test]
+fn a_request_with_a_body_is_refused_and_ends_the_connection() {
+    for (request, status) in [
+        ("GET /healthz HTTP/1.1\r\nContent-Length: 5\r\n\r\n", 413),
+        ("GET /metrics HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", 413),
+        ("POST /healthz HTTP/1.1\r\nContent-Length: 5\r\n\r\n", 405),
+    ] {
+        let reply = ask(request);
+        assert_eq!((reply.status, reply.keep), (status, Connection::Close), "{request:?}");
+        assert_eq!(reply.field("connection"), Some("close"));
+    }
+    assert_eq!(ask("GET /healthz HTTP/1.1\r\nContent-Length: 0\r\n\r\n").keep, Connection::Keep);
+}
+
+#[test]
+fn metrics_are_negotiated_and_vary() {
+    let accept = |accept: &str| ask(&format!("GET /metrics HTTP/1.1\r\nAccept: {accept}\r\n\r\n"));
+    let openmetrics = accept("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
+    assert_eq!(
+        openmetrics.field("content-type"),
+        Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
+    );
+    assert_eq!(openmetrics.body, b"short\n");
+    for text in ["*/*", "text/html", "application/json"] {
+        assert_eq!(accept(text).field("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+        assert_eq!(accept(text).field("vary"), Some("Accept, Accept-Encoding"));
+    }
+}
+
+#[test]
+fn long_answers_are_compressed_on_demand_only() {
+    let coded = |path: &str, coding: &str| ask(&format!("GET {path} HTTP/1.1\r\nAccept-Encoding: {coding}\r\n\r\n"));
+    let reply = coded("/metrics", "br, gzip");
+    assert_eq!(reply.field("content-encoding"), Some("gzip"));
+    assert_eq!(reply.field("content-length"), Some(reply.body.len().to_string().as_str()));
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&reply.body[..]), &mut text).unwrap();
+    assert_eq!(text, METRICS_TEXT.repeat(100));
+    assert_eq!(coded("/config", "gzip").field("content-encoding"), Some("gzip"));
+    assert_eq!(coded("/config", "gzip").field("vary"), Some("Accept-Encoding"));
+    for (path, coding) in [("/metrics", "gzip;q=0"), ("/metrics", "identity"), ("/healthz", "gzip")] {
+        assert_eq!(coded(path, coding).field("content-encoding"), None, "{path} {coding}");
+    }
+}
+
+#[test]
+fn the_configuration_is_503_until_there_is_one() {
+    let responder = OpsResponder::new(Facts { probe: HEALTHY, report: None }, AllowList::default());
+    let Parsed::Complete { head, framing, .. } =
+        parse(b"GET /config HTTP/1.0\r\n\r\n", HeadLimits::ops_port()).unwrap()
+    else {
+        panic!("not complete");
+    };
+    let mut out = Vec::new();
+    responder.respond(&mut out, &head, framing, Connection::Close, "::1".parse().unwrap(), b"");
+    assert!(out.starts_with(b"HTTP/1.1 503 "));
+}

@@ -1,0 +1,383 @@
+//! A reply on its way out: parts from a worker, or a file, become framed bytes.
+//!
+//! Promises: what goes out has exactly the framing that its head announced; what a script writes beyond its announced
+//! length is left out, and a reply that ends before it is broken off. Refuses: it touches no socket, no disk and no
+//! exchange; it says what it wants next.
+
+use std::collections::VecDeque;
+use std::fs::File;
+
+use crate::http::{Fields, Framing, encode};
+use crate::limits::{DISK_SLICE_BYTES, OUTPUT_BYTES_MAX};
+use crate::pool::mailbox::SpooledPart;
+use crate::pool::{End, Origin, Part, ReplyHead};
+use crate::spool::SpoolFile;
+use crate::sync::primitive::Arc;
+
+use super::output::Output;
+
+/// A reply that is being sent.
+#[derive(Debug, Default)]
+pub(super) struct Reply {
+    parts: VecDeque<Part>,
+    frame: Frame,
+    /// What is being read now.
+    run: Option<Run>,
+    /// What is read between the last part and the end.
+    tail: Option<Run>,
+    is_reading: bool,
+    ended: Option<End>,
+    body_bytes: u64,
+}
+
+/// How body bytes go out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Frame {
+    /// The head has not been sent.
+    #[default]
+    BeforeHead,
+    /// There is no body on the wire.
+    Absent,
+    /// So many bytes are still owed.
+    Length { left: u64 },
+    /// In chunks.
+    Chunked,
+    /// Until the connection closes.
+    UntilClose,
+}
+
+/// Bytes that are read from a disk, slice by slice.
+#[derive(Debug)]
+struct Run {
+    source: Source,
+    offset: u64,
+    end: u64,
+}
+
+/// Where slices come from.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// A file of the site.
+    File(Arc<File>),
+    /// A reply that waited on disk.
+    Spool(Arc<SpoolFile>),
+}
+
+/// What a reply wants next.
+#[derive(Debug)]
+pub(super) enum Want {
+    /// The answer of the disk.
+    Disk,
+    /// Nothing: it has ended like this.
+    End(End),
+    /// The head to be encoded, with the body's length if it is known; then [`Reply::begin_body`].
+    Head(ReplyHead, Option<u64>),
+    /// An informational response to be encoded.
+    Interim(u16, Fields),
+    /// More parts from the worker.
+    Parts,
+    /// Room in the output.
+    Room,
+    /// This many bytes of this source, from this offset.
+    Slice(Source, u64, usize),
+}
+
+impl Reply {
+    /// Starts a reply of which all is known.
+    pub(super) fn whole(head: ReplyHead, body: Vec<u8>) -> Self {
+        let parts = VecDeque::from([Part::Head(head), Part::Data(body), Part::End(End::Complete)]);
+        Self { parts, ..Self::default() }
+    }
+
+    /// Starts a reply whose body is a file of `len` bytes; the first of them are at hand already.
+    pub(super) fn file(head: ReplyHead, first: Vec<u8>, file: Arc<File>, len: u64) -> Self {
+        let offset = first.len() as u64;
+        let mut reply = Self::whole(head, first);
+        if offset < len {
+            reply.tail = Some(Run { source: Source::File(file), offset, end: len });
+        }
+        reply
+    }
+
+    /// Where the parts of the worker go.
+    pub(super) fn parts(&mut self) -> &mut VecDeque<Part> {
+        &mut self.parts
+    }
+
+    /// Whether its head has been encoded.
+    pub(super) fn has_begun(&self) -> bool {
+        self.frame != Frame::BeforeHead
+    }
+
+    /// Whether its end is known: the worker has said all.
+    pub(super) fn is_all_here(&self) -> bool {
+        self.ended.is_some() || matches!(self.parts.back(), Some(Part::End(_)))
+    }
+
+    /// Status and maker of the head that waits to be encoded.
+    pub(super) fn waiting_head(&self) -> Option<(u16, Origin)> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Head(head) => Some((head.status, head.origin)),
+            _ => None,
+        })
+    }
+
+    /// Body bytes that went into the output.
+    pub(super) fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
+    /// The head has been encoded with `framing`; without `body_on_wire` the body's bytes are left out.
+    pub(super) fn begin_body(&mut self, framing: Framing, body_on_wire: bool) {
+        self.frame = match framing {
+            _ if !body_on_wire => Frame::Absent,
+            Framing::None => Frame::Absent,
+            Framing::Length(left) => Frame::Length { left },
+            Framing::Chunked => Frame::Chunked,
+            Framing::UntilClose => Frame::UntilClose,
+        };
+    }
+
+    /// Puts what is there into `out` and says what it wants next.
+    pub(super) fn pump(&mut self, out: &mut Output) -> Want {
+        loop {
+            if let Some(end) = self.ended {
+                return Want::End(end);
+            }
+            if self.is_reading {
+                return Want::Disk;
+            }
+            if out.len() >= OUTPUT_BYTES_MAX {
+                return Want::Room;
+            }
+            if let Some(slice) = self.next_slice() {
+                return slice;
+            }
+            match self.parts.pop_front() {
+                Some(Part::Interim(status, fields)) => return Want::Interim(status, fields),
+                Some(Part::Head(head)) => {
+                    let length = head.content_length.or_else(|| self.known_length());
+                    return Want::Head(head, length);
+                }
+                Some(Part::Data(bytes)) => self.put(bytes, out),
+                Some(Part::Spooled(SpooledPart { file, offset, len })) => {
+                    self.run = Some(Run { source: Source::Spool(file), offset, end: offset + len });
+                }
+                Some(Part::End(end)) => match self.tail.take() {
+                    None => self.end(end, out),
+                    tail => {
+                        self.run = tail;
+                        self.parts.push_front(Part::End(end));
+                    }
+                },
+                None => return Want::Parts,
+            }
+        }
+    }
+
+    /// A slice has been read; an empty one means that the source ends before its time.
+    pub(super) fn sliced(&mut self, bytes: Vec<u8>, out: &mut Output) {
+        self.is_reading = false;
+        let Some(run) = &mut self.run else { return };
+        run.offset += bytes.len() as u64;
+        if bytes.is_empty() {
+            self.fail();
+            return;
+        }
+        if run.offset >= run.end {
+            self.run = None;
+        }
+        self.put(bytes, out);
+    }
+
+    /// The rest cannot be had.
+    pub(super) fn fail(&mut self) {
+        self.is_reading = false;
+        (self.run, self.tail) = (None, None);
+        self.parts.clear();
+        self.ended = Some(End::Broken);
+    }
+
+    fn next_slice(&mut self) -> Option<Want> {
+        let run = self.run.as_ref()?;
+        let skipped = self.frame == Frame::Absent || self.frame == Frame::Length { left: 0 };
+        if skipped || run.offset >= run.end {
+            self.run = None;
+            return None;
+        }
+        self.is_reading = true;
+        let len = usize::try_from(run.end - run.offset).unwrap_or(usize::MAX).min(DISK_SLICE_BYTES);
+        Some(Want::Slice(run.source.clone(), run.offset, len))
+    }
+
+    fn put(&mut self, mut bytes: Vec<u8>, out: &mut Output) {
+        match &mut self.frame {
+            Frame::BeforeHead | Frame::Absent => return,
+            Frame::Length { left } => {
+                bytes.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= bytes.len() as u64;
+                self.body_bytes += bytes.len() as u64;
+                out.push(bytes);
+            }
+            Frame::UntilClose => {
+                self.body_bytes += bytes.len() as u64;
+                out.push(bytes);
+            }
+            Frame::Chunked if bytes.is_empty() => {}
+            Frame::Chunked => {
+                self.body_bytes += bytes.len() as u64;
+                out.append(|out| encode::chunk_start(out, bytes.len()));
+                out.push(bytes);
+                out.append(|out| out.extend_from_slice(encode::CHUNK_END));
+            }
+        }
+    }
+
+    fn end(&mut self, end: End, out: &mut Output) {
+        let short = matches!(self.frame, Frame::Length { left } if left > 0) || !self.has_begun();
+        if end == End::Complete && self.frame == Frame::Chunked {
+            out.append(|out| out.extend_from_slice(encode::LAST_CHUNK));
+        }
+        self.ended = Some(if short { End::Broken } else { end });
+    }
+
+    /// The length of a body that is all here, behind the head that was just taken off.
+    fn known_length(&self) -> Option<u64> {
+        if !matches!(self.parts.back(), Some(Part::End(End::Complete))) {
+            return None;
+        }
+        self.parts
+            .iter()
+            .map(|part| match part {
+                Part::Data(bytes) => Some(bytes.len() as u64),
+                Part::Spooled(run) => Some(run.len),
+                Part::End(_) => Some(0),
+                Part::Head(_) | Part::Interim(..) => None,
+            })
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(content_length: Option<u64>) -> Part {
+        let fields = Fields::new();
+        Part::Head(ReplyHead { status: 200, reason: None, fields, content_length, origin: Origin::Script })
+    }
+
+    fn data(text: &str) -> Part {
+        Part::Data(text.as_bytes().to_vec())
+    }
+
+    fn written(out: &mut Output) -> String {
+        let mut bytes = Vec::new();
+        out.flush(&mut bytes).unwrap();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// Sends `parts` and returns the announced length, the body as it goes out, and how it ended.
+    fn sent(parts: Vec<Part>, choose: impl Fn(Option<u64>) -> Framing) -> (Option<u64>, String, End) {
+        let (mut reply, mut out) = (Reply { parts: parts.into(), ..Reply::default() }, Output::default());
+        let mut announced = None;
+        loop {
+            match reply.pump(&mut out) {
+                Want::Head(_, length) => {
+                    announced = length;
+                    reply.begin_body(choose(length), true);
+                }
+                Want::End(end) => return (announced, written(&mut out), end),
+                want => panic!("unexpected {want:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_reply_that_is_all_here_has_a_length() {
+        let parts = vec![head(None), data("abc"), data("de"), Part::End(End::Complete)];
+        let framing = |length: Option<u64>| Framing::Length(length.unwrap());
+        assert_eq!(sent(parts, framing), (Some(5), "abcde".to_owned(), End::Complete));
+    }
+
+    #[test]
+    fn a_reply_of_unknown_length_goes_out_in_chunks() {
+        let mut reply = Reply { parts: vec![head(None), data("abc")].into(), ..Reply::default() };
+        let mut out = Output::default();
+        let Want::Head(_, None) = reply.pump(&mut out) else { panic!("no head") };
+        reply.begin_body(Framing::Chunked, true);
+        assert!(matches!(reply.pump(&mut out), Want::Parts));
+        assert_eq!(written(&mut out), "3\r\nabc\r\n");
+        reply.parts().push_back(Part::End(End::Complete));
+        assert!(matches!(reply.pump(&mut out), Want::End(End::Complete)));
+        assert_eq!(written(&mut out), "0\r\n\r\n");
+    }
+
+    #[test]
+    fn a_broken_reply_has_no_last_chunk() {
+        let parts = vec![head(None), data("abc"), Part::End(End::Broken)];
+        assert_eq!(sent(parts, |_| Framing::Chunked), (None, "3\r\nabc\r\n".to_owned(), End::Broken));
+    }
+
+    #[test]
+    fn what_is_longer_than_announced_is_cut() {
+        let parts = vec![head(Some(2)), data("abc"), data("de"), Part::End(End::Complete)];
+        assert_eq!(sent(parts, |_| Framing::Length(2)), (Some(2), "ab".to_owned(), End::Complete));
+    }
+
+    #[test]
+    fn what_is_shorter_than_announced_is_broken() {
+        let parts = vec![head(Some(9)), data("abc"), Part::End(End::Complete)];
+        assert_eq!(sent(parts, |_| Framing::Length(9)), (Some(9), "abc".to_owned(), End::Broken));
+    }
+
+    #[test]
+    fn a_spooled_run_is_read_in_slices_between_its_neighbours() {
+        let spool = crate::spool::Spool::new(std::env::temp_dir(), 1 << 20);
+        let file = Arc::new(spool.create().unwrap());
+        let len = DISK_SLICE_BYTES as u64 + 5;
+        file.append(&vec![b'x'; DISK_SLICE_BYTES + 5]).unwrap();
+        let spooled = Part::Spooled(SpooledPart { file, offset: 0, len });
+        let parts = vec![head(None), data("a"), spooled, data("b"), Part::End(End::Complete)];
+        let (mut reply, mut out) = (Reply { parts: parts.into(), ..Reply::default() }, Output::default());
+        let mut sizes = Vec::new();
+        loop {
+            match reply.pump(&mut out) {
+                Want::Head(_, length) => {
+                    assert_eq!(length, Some(len + 2));
+                    reply.begin_body(Framing::Length(len + 2), true);
+                }
+                Want::Slice(_, offset, count) => {
+                    sizes.push((offset, count));
+                    assert!(matches!(reply.pump(&mut out), Want::Disk));
+                    reply.sliced(vec![b'x'; count], &mut out);
+                }
+                Want::End(end) => break assert_eq!(end, End::Complete),
+                want => panic!("unexpected {want:?}"),
+            }
+        }
+        assert_eq!(sizes, [(0, DISK_SLICE_BYTES), (DISK_SLICE_BYTES as u64, 5)]);
+        let text = written(&mut out);
+        assert!(text.starts_with("ax") && text.ends_with("xb") && text.len() as u64 == len + 2);
+    }
+
+    #[test]
+    fn a_full_output_stops_the_collecting() {
+        let (mut reply, mut out) = (Reply::default(), Output::default());
+        reply.parts().push_back(data("abc"));
+        out.push(vec![0; OUTPUT_BYTES_MAX]);
+        assert!(matches!(reply.pump(&mut out), Want::Room));
+    }
+
+    #[test]
+    fn a_source_that_ends_early_breaks_the_reply() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let Part::Head(head) = head(Some(10)) else { panic!() };
+        let (mut reply, mut out) = (Reply::file(head, b"abc".to_vec(), file, 10), Output::default());
+        let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
+        reply.begin_body(Framing::Length(10), true);
+        assert!(matches!(reply.pump(&mut out), Want::Slice(_, 3, 7)));
+        reply.sliced(Vec::new(), &mut out);
+        assert!(matches!(reply.pump(&mut out), Want::End(End::Broken)));
+    }
+}

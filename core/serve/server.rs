@@ -1,0 +1,336 @@
+//! The server as a whole: its threads from first to last, and the way down.
+//!
+//! Promises: the control thread starts first and ends last; what cannot work (a port that is taken, too few
+//! descriptors) is said before anything is served. Refuses: it handles no signal and shuts no interpreter down; the
+//! process does, when [`wait`](Server::wait) has said how the pool ended.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use mio::net::TcpListener;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::config::Config;
+use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED};
+use crate::observe::{Event, Log};
+use crate::pool::{Engine, PoolEvents, Workers};
+use crate::sync::lock::ShortLock;
+use crate::sync::park::Bell;
+use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
+
+use super::accept::Acceptor;
+use super::control::Control;
+use super::disk::Disk;
+use super::drain::{Drain, Order, Readings};
+use super::inbox::{Inbox, Message};
+use super::lifecycle::Phase;
+use super::pool_events::Reports;
+use super::reactor::Reactor;
+use super::shared::Shared;
+use super::site::Site;
+
+/// A server: listeners bound, control thread running, the rest on its way.
+#[derive(Debug)]
+pub struct Server {
+    machinery: Arc<Machinery>,
+    control: ShortLock<Option<Control>>,
+    listener: ShortLock<Option<TcpListener>>,
+    main_addr: SocketAddr,
+    ops_addr: Option<SocketAddr>,
+}
+
+/// The threads, and what they share.
+#[derive(Debug)]
+pub(super) struct Machinery {
+    pub(super) shared: Arc<Shared>,
+    inboxes: OnceLock<Vec<Arc<Inbox>>>,
+    acceptor: OnceLock<Acceptor>,
+    io_threads: ShortLock<Vec<JoinHandle<()>>>,
+    disk: Arc<Disk>,
+    ended: Ended,
+}
+
+/// Why the server cannot start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The address of this setting cannot be listened on.
+    Bind {
+        /// The setting.
+        variable: &'static str,
+        /// Its value.
+        addr: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The descriptor limit is too low for `MAX_CONNECTIONS`.
+    Descriptors {
+        /// The setting's value.
+        max_connections: usize,
+        /// How many descriptors that needs.
+        needed: u64,
+        /// How many the system grants.
+        granted: u64,
+    },
+    /// The system gives no thread or no poller.
+    System(io::Error),
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bind { variable, addr, error } => write!(f, "{variable}: {addr} cannot be listened on: {error}"),
+            Self::Descriptors { max_connections, needed, granted } => write!(
+                f,
+                "MAX_CONNECTIONS: {max_connections} needs {needed} descriptors and the limit is {granted}; accepted: \
+                 up to {}, or a higher limit (ulimit -n)",
+                granted.saturating_sub(descriptors(0))
+            ),
+            Self::System(error) => write!(f, "the system gives no thread or poller: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl Server {
+    /// Binds the listeners, makes room for descriptors and starts the control thread. Nothing is served yet, but the
+    /// operations port answers.
+    ///
+    /// # Errors
+    ///
+    /// When an address cannot be listened on, or the system does not grant what the settings need.
+    pub fn prepare(config: Arc<Config>, log: Log) -> Result<Self, StartError> {
+        raise_descriptor_limit(config.max_connections)?;
+        let (listener, main_addr) = bind("LISTEN_ADDR", config.listen_addr)?;
+        let ops = config.internal_addr.map(|addr| bind("INTERNAL_ADDR", addr)).transpose()?;
+        let (ops_listener, ops_addr) = ops.unzip();
+        let mut drain = Drain::new(config.drain_delay, config.drain_timeout);
+        let machinery = Arc::new(Machinery {
+            shared: Shared::new(config, log),
+            inboxes: OnceLock::new(),
+            acceptor: OnceLock::new(),
+            io_threads: ShortLock::default(),
+            disk: Arc::default(),
+            ended: Ended::default(),
+        });
+        let driven = Arc::clone(&machinery);
+        let tick = move |_: &Shared, now: Instant| driven.drive(&mut drain, now);
+        let control = Control::start(ops_listener, &machinery.shared, tick)?;
+        let (control, listener) = (ShortLock::new(Some(control)), ShortLock::new(Some(listener)));
+        Ok(Self { machinery, control, listener, main_addr, ops_addr })
+    }
+
+    /// What the server's threads share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.machinery.shared
+    }
+
+    /// The address of the main port, with its real number.
+    pub fn main_addr(&self) -> SocketAddr {
+        self.main_addr
+    }
+
+    /// The address of the operations port, with its real number.
+    pub fn ops_addr(&self) -> Option<SocketAddr> {
+        self.ops_addr
+    }
+
+    /// Starts the pool. To be called once, before [`open`](Self::open); not at all for an executor without a pool.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no thread.
+    pub fn start_pool(&self, engine: &Arc<dyn Engine>) -> Result<(), StartError> {
+        let shared = &self.machinery.shared;
+        let events: Arc<dyn PoolEvents> = Arc::new(Reports(Arc::clone(&self.machinery)));
+        let count = shared.config.php_workers.min;
+        let workers = Workers::start(count, engine, Arc::clone(&shared.queue), &events)?;
+        let is_first = shared.workers.set(workers).is_ok();
+        debug_assert!(is_first, "the pool was started twice");
+        Ok(())
+    }
+
+    /// Starts serving: file threads, io threads, and the accepting thread last.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no thread or no poller.
+    pub fn open(&self) -> Result<(), StartError> {
+        let Some(listener) = self.listener.lock().take() else { return Ok(()) };
+        let machinery = &self.machinery;
+        let shared = &machinery.shared;
+        // The process's end ends them; nobody waits for a disk.
+        drop(machinery.disk.start()?);
+        let site = Arc::new(Site::new(&shared.config));
+        let mut inboxes = Vec::new();
+        for index in 0..shared.config.io_workers.max(1) {
+            let reactor = Reactor::new(Arc::clone(shared), Arc::clone(&site), Arc::clone(&machinery.disk))?;
+            inboxes.push(reactor.inbox());
+            let thread = reactor.start(index)?;
+            machinery.io_threads.lock().push(thread);
+        }
+        // Each is set once, by the one caller that got the listener.
+        let _ = machinery.inboxes.set(inboxes.clone());
+        let acceptor = Acceptor::start(listener, inboxes, Arc::clone(shared))?;
+        let _ = machinery.acceptor.set(acceptor);
+        shared.lifecycle.enter(Phase::Running);
+        shared.log.emit(&Event::Listening { addr: self.main_addr });
+        shared.log.emit(&Event::Ready { workers: shared.pool_facts().current as u64 });
+        Ok(())
+    }
+
+    /// Begins the way down; later calls change nothing.
+    pub fn drain(&self) {
+        let shared = &self.machinery.shared;
+        if shared.lifecycle.enter(Phase::Draining) {
+            let (delay, timeout) = (shared.config.drain_delay, shared.config.drain_timeout);
+            shared.log.emit(&Event::Draining { delay, timeout });
+        }
+        if let Some(control) = &*self.control.lock() {
+            control.wake();
+        }
+    }
+
+    /// Waits for the end of the way down; returns whether all threads of the pool have ended. If they have not, the
+    /// interpreter must not be shut down.
+    pub fn wait(&self) -> bool {
+        let all_ended = self.machinery.ended.wait();
+        let shared = &self.machinery.shared;
+        self.machinery.tell_all(|| Message::Stop);
+        for thread in std::mem::take(&mut *self.machinery.io_threads.lock()) {
+            // A thread that panicked has said so on standard error.
+            let _ = thread.join();
+        }
+        self.machinery.disk.close();
+        let all_ended = all_ended && shared.workers.get().is_none_or(Workers::join);
+        shared.lifecycle.enter(Phase::Stopped);
+        shared.log.emit(&Event::Stopped);
+        if let Some(control) = self.control.lock().take() {
+            control.stop();
+        }
+        all_ended
+    }
+}
+
+impl Machinery {
+    /// Sends a message to every io thread.
+    pub(super) fn tell_all(&self, message: impl Fn() -> Message) {
+        for inbox in self.inboxes.get().into_iter().flatten() {
+            inbox.send(message());
+        }
+    }
+
+    /// Takes the steps of the drain that are due; returns when to look again.
+    fn drive(&self, drain: &mut Drain, now: Instant) -> Option<Instant> {
+        while let Some(order) = drain.step(self.readings(), now) {
+            self.carry_out(order);
+        }
+        drain.deadline(now)
+    }
+
+    fn readings(&self) -> Readings {
+        let shared = &self.shared;
+        if !shared.lifecycle.is_draining() {
+            return Readings { is_signalled: false, has_connections: true, has_work: true, has_threads: true };
+        }
+        let permits_out = shared.config.max_connections.saturating_sub(shared.permits.free());
+        let is_accepting = self.acceptor.get().is_some_and(|acceptor| !acceptor.is_finished());
+        Readings {
+            is_signalled: true,
+            has_connections: is_accepting || permits_out > 0,
+            has_work: shared.pool_facts().busy > 0 || (shared.pool_facts().current > 0 && !shared.queue.is_empty()),
+            has_threads: shared.workers.get().is_some_and(|workers| workers.unfinished() > 0),
+        }
+    }
+
+    fn carry_out(&self, order: Order) {
+        let shared = &self.shared;
+        match order {
+            Order::CloseGate => {
+                if let Some(gate) = &shared.gate {
+                    gate.close();
+                }
+                shared.lifecycle.enter(Phase::Closing);
+                shared.permits.close();
+                if let Some(acceptor) = self.acceptor.get() {
+                    acceptor.wake();
+                }
+                self.tell_all(|| Message::PhaseChanged);
+            }
+            Order::CutOff => {
+                let answered: u64 = crate::observe::StatusClass::ALL
+                    .into_iter()
+                    .map(|class| shared.metrics.responses_by(class))
+                    .sum();
+                let cut_off = shared.metrics.requests_total().saturating_sub(answered);
+                shared.log.emit(&Event::DrainTimeout { cut_off });
+                self.tell_all(|| Message::CutOff);
+                shared.queue.close();
+            }
+            Order::EndThreads => shared.queue.close(),
+            Order::Finish { all_ended } => self.ended.announce(all_ended),
+        }
+    }
+}
+
+/// The announcement that the way down is over.
+#[derive(Debug, Default)]
+struct Ended {
+    all_ended: AtomicBool,
+    state: AtomicU8,
+    bell: Bell,
+}
+
+impl Ended {
+    fn announce(&self, all_ended: bool) {
+        self.all_ended.store(all_ended, Ordering::Relaxed);
+        // Release: pairs with the Acquire in `wait`.
+        self.state.store(1, Ordering::Release);
+        self.bell.notify_all();
+    }
+
+    fn wait(&self) -> bool {
+        loop {
+            let ticket = self.bell.ticket();
+            // Acquire: pairs with the Release in `announce`.
+            if self.state.load(Ordering::Acquire) != 0 {
+                self.bell.cancel(ticket);
+                return self.all_ended.load(Ordering::Relaxed);
+            }
+            self.bell.sleep(&ticket);
+        }
+    }
+}
+
+fn bind(variable: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let bound = TcpListener::bind(addr).and_then(|listener| listener.local_addr().map(|addr| (listener, addr)));
+    bound.map_err(|error| StartError::Bind { variable, addr, error })
+}
+
+/// What `max_connections` connections and the rest of the server need.
+fn descriptors(max_connections: usize) -> u64 {
+    u64::from(DESCRIPTOR_MIN.unsigned_abs()) + max_connections as u64 + DESCRIPTORS_RESERVED
+}
+
+/// Raises the soft limit to the hard one, and sees whether that is enough.
+fn raise_descriptor_limit(max_connections: usize) -> Result<(), StartError> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.current != limit.maximum {
+        setrlimit(Resource::Nofile, raised).map_err(io::Error::from)?;
+    }
+    let (needed, granted) = (descriptors(max_connections), limit.maximum.unwrap_or(u64::MAX));
+    if needed > granted {
+        return Err(StartError::Descriptors { max_connections, needed, granted });
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! What every thread of the server can reach.
+//!
+//! Promises: nothing in here is locked on the straight line of a request; what is set once is set before it is read.
+//! Refuses: no behaviour lives here, only the readings that several threads need.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use crate::admission::{Gate, GateFacts};
+use crate::config::{Config, Executor};
+use crate::observe::{Log, Metrics};
+use crate::pool::{Exchange, PoolFacts, Workers};
+use crate::spool::Spool;
+use crate::sync::permits::Permits;
+use crate::sync::primitive::Arc;
+use crate::sync::queue::WorkQueue;
+use crate::time;
+
+use super::lifecycle::Lifecycle;
+
+/// The state of one server process.
+#[derive(Debug)]
+pub struct Shared {
+    /// The resolved settings.
+    pub config: Arc<Config>,
+    /// What is counted.
+    pub metrics: Metrics,
+    /// Where records go.
+    pub log: Log,
+    /// Where the server is in its life.
+    pub lifecycle: Lifecycle,
+    /// The gate in front of the pool; `None` for an executor without a queue.
+    pub gate: Option<Gate<Arc<Exchange>>>,
+    /// The queue between gate and pool.
+    pub queue: Arc<WorkQueue<Arc<Exchange>>>,
+    /// The pool, once it has been started.
+    pub workers: OnceLock<Workers>,
+    /// Where long bodies and replies wait.
+    pub spool: Spool,
+    /// The permits of `MAX_CONNECTIONS`.
+    pub permits: Arc<Permits>,
+    /// The configuration report, rendered at start-up.
+    pub config_report: OnceLock<String>,
+    /// The version of the interpreter, when there is one.
+    pub php_version: OnceLock<String>,
+    /// When the server started.
+    pub started_at: Instant,
+}
+
+impl Shared {
+    /// Makes the state of a server that has not started serving.
+    pub fn new(config: Arc<Config>, log: Log) -> Arc<Self> {
+        let queue = Arc::new(WorkQueue::new(config.queue_capacity.max(1)));
+        Arc::new(Self {
+            metrics: Metrics::default(),
+            log,
+            lifecycle: Lifecycle::default(),
+            gate: (config.executor == Executor::Sapi).then(|| Gate::new(Arc::clone(&queue))),
+            queue,
+            workers: OnceLock::new(),
+            spool: Spool::new(config.spool_dir.clone(), config.spool_max_bytes),
+            permits: Permits::new(config.max_connections),
+            config_report: OnceLock::new(),
+            php_version: OnceLock::new(),
+            started_at: time::now(),
+            config,
+        })
+    }
+
+    /// Reads the pool; all zero before it has been started.
+    pub fn pool_facts(&self) -> PoolFacts {
+        self.workers.get().map(Workers::facts).unwrap_or_default()
+    }
+
+    /// Reads the gate; `None` for an executor without a queue.
+    pub fn gate_facts(&self) -> Option<GateFacts> {
+        self.gate.as_ref().map(Gate::facts)
+    }
+}

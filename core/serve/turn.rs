@@ -1,0 +1,109 @@
+//! One request on a connection, from its head to its place in the books.
+//!
+//! Promises: it holds what the books need until they are closed, wherever the head is by then. Refuses: it decides
+//! nothing.
+
+use std::time::{Instant, SystemTime};
+
+use crate::http::{Head, MethodKind, Version};
+use crate::pool::Exchange;
+use crate::sync::primitive::Arc;
+
+/// The request that a connection is busy with.
+#[derive(Debug)]
+pub(super) struct Turn {
+    /// The protocol of the response.
+    pub(super) version: Version,
+    /// Whether the response has a head only.
+    pub(super) head_only: bool,
+    /// Whether the connection may live on: the client lets it, and nothing of the request is left unread.
+    pub(super) keep_alive: bool,
+    /// When the first byte of the head came.
+    pub(super) started: Instant,
+    /// The same, on the wall clock.
+    pub(super) received_at: SystemTime,
+    /// The status of the response; 499 until there is one.
+    pub(super) status: u16,
+    /// Whether it counts among the requests for PHP that are not answered yet.
+    pub(super) is_pending: bool,
+    subject: Subject,
+}
+
+/// Where the head is.
+#[derive(Debug)]
+enum Subject {
+    /// There is none, or the exchange is being made of it.
+    Nothing,
+    /// Here.
+    Head(Head, String),
+    /// No head could be read.
+    Unread(String),
+    /// In the exchange.
+    Exchange(Arc<Exchange>),
+}
+
+/// The status of a request whose client has left before its response.
+pub(super) const CLIENT_CLOSED_REQUEST: u16 = 499;
+
+impl Turn {
+    /// Begins the turn of a request that was read.
+    pub(super) fn new(head: Head, request_id: String, keep_alive: bool, started: (Instant, SystemTime)) -> Self {
+        let (version, head_only) = (head.version(), head.method_kind() == MethodKind::Head);
+        Self::of(Subject::Head(head, request_id), version, head_only, keep_alive, started)
+    }
+
+    /// Begins the turn of a request that cannot be read.
+    pub(super) fn unread(request_id: String, started: (Instant, SystemTime)) -> Self {
+        Self::of(Subject::Unread(request_id), Version::Http11, false, false, started)
+    }
+
+    fn of(
+        subject: Subject,
+        version: Version,
+        head_only: bool,
+        keep_alive: bool,
+        (started, received_at): (Instant, SystemTime),
+    ) -> Self {
+        let status = CLIENT_CLOSED_REQUEST;
+        Self { version, head_only, keep_alive, started, received_at, status, is_pending: false, subject }
+    }
+
+    /// The head, wherever it is.
+    pub(super) fn head(&self) -> Option<&Head> {
+        match &self.subject {
+            Subject::Head(head, _) => Some(head),
+            Subject::Exchange(exchange) => Some(&exchange.request.head),
+            Subject::Unread(_) | Subject::Nothing => None,
+        }
+    }
+
+    /// The request's name.
+    pub(super) fn request_id(&self) -> &str {
+        match &self.subject {
+            Subject::Head(_, id) | Subject::Unread(id) => id,
+            Subject::Exchange(exchange) => &exchange.request.request_id,
+            Subject::Nothing => "",
+        }
+    }
+
+    /// The exchange, once there is one.
+    pub(super) fn exchange(&self) -> Option<&Arc<Exchange>> {
+        if let Subject::Exchange(exchange) = &self.subject { Some(exchange) } else { None }
+    }
+
+    /// Hands head and name over to the exchange that is being made.
+    pub(super) fn take_head(&mut self) -> Option<(Head, String)> {
+        match std::mem::replace(&mut self.subject, Subject::Nothing) {
+            Subject::Head(head, id) => Some((head, id)),
+            other => {
+                self.subject = other;
+                None
+            }
+        }
+    }
+
+    /// Keeps the exchange that was made.
+    pub(super) fn set_exchange(&mut self, exchange: Arc<Exchange>) {
+        self.subject = Subject::Exchange(exchange);
+    }
+}

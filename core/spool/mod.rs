@@ -1,0 +1,186 @@
+//! Bodies that do not fit in memory: unlinked temporary files under one budget for the whole process.
+//!
+//! Promises: a spool file has no name, so nothing is left behind whatever happens; the bytes of all of them together
+//! never pass the budget; a file gives its bytes back when it is dropped. Refuses: it never waits for room; the
+//! caller decides what a full budget means.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use crate::limits::DESCRIPTOR_MIN;
+use crate::sync::primitive::{Arc, AtomicU64, Ordering};
+
+/// Where spool files live and how many bytes they may hold together. Cloning shares the budget.
+#[derive(Clone, Debug)]
+pub struct Spool(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    dir: PathBuf,
+    bytes_max: u64,
+    bytes: AtomicU64,
+}
+
+/// Why bytes could not be spooled.
+#[derive(Debug)]
+pub enum SpoolError {
+    /// The budget is used up; room comes back when other bodies are done.
+    Full,
+    /// The disk refused: full, read-only or broken.
+    Disk(io::Error),
+}
+
+impl std::fmt::Display for SpoolError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Full => f.write_str("the spool budget is used up; raise SPOOL_MAX_BYTES"),
+            Self::Disk(error) => write!(f, "the spool directory cannot be written: {error}"),
+        }
+    }
+}
+
+impl Spool {
+    /// Uses the directory `dir` with a budget of `bytes_max` bytes.
+    pub fn new(dir: PathBuf, bytes_max: u64) -> Self {
+        Self(Arc::new(Shared { dir, bytes_max, bytes: AtomicU64::new(0) }))
+    }
+
+    /// Creates an empty file. Waits for the disk.
+    ///
+    /// # Errors
+    ///
+    /// [`SpoolError::Disk`] when the directory cannot be written.
+    pub fn create(&self) -> Result<SpoolFile, SpoolError> {
+        let file = tempfile::tempfile_in(&self.0.dir).map_err(SpoolError::Disk)?;
+        // Low numbers are left to PHP, whose select() cannot see high ones.
+        let file = rustix::io::fcntl_dupfd_cloexec(&file, DESCRIPTOR_MIN).map(File::from).unwrap_or(file);
+        Ok(SpoolFile { file, len: AtomicU64::new(0), spool: self.clone() })
+    }
+
+    /// Bytes in spool files now.
+    pub fn bytes(&self) -> u64 {
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether no byte more would be taken now.
+    pub fn is_full(&self) -> bool {
+        self.bytes() >= self.0.bytes_max
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), SpoolError> {
+        let limit = self.0.bytes_max;
+        let add = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= limit);
+        // Relaxed: a statistic with a bound; it orders nothing.
+        match self.0.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(SpoolError::Full),
+        }
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let before = self.0.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "the spool gave back {bytes} of {before} bytes");
+    }
+}
+
+/// One unlinked temporary file: one writer appends, any thread reads what has been appended.
+///
+/// # Ordering
+///
+/// The length is stored with Release after the bytes are written and read with Acquire: who sees a length can read
+/// that many bytes.
+#[derive(Debug)]
+pub struct SpoolFile {
+    file: File,
+    len: AtomicU64,
+    spool: Spool,
+}
+
+impl SpoolFile {
+    /// Appends `bytes`; only one thread at a time may append. Waits for the disk.
+    ///
+    /// # Errors
+    ///
+    /// [`SpoolError::Full`] when the budget has no room for all of them, [`SpoolError::Disk`] when the write fails;
+    /// either way the file is as it was.
+    pub fn append(&self, bytes: &[u8]) -> Result<(), SpoolError> {
+        let count = bytes.len() as u64;
+        self.spool.take(count)?;
+        let end = self.len();
+        if let Err(error) = self.file.write_all_at(bytes, end) {
+            self.spool.give_back(count);
+            return Err(SpoolError::Disk(error));
+        }
+        // Release: pairs with the Acquire in `len`.
+        self.len.store(end + count, Ordering::Release);
+        Ok(())
+    }
+
+    /// Reads into `buf` from `offset`; returns how many bytes were read, 0 at the end. Waits for the disk.
+    ///
+    /// # Errors
+    ///
+    /// What the disk says.
+    pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let room = usize::try_from(self.len().saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
+        self.file.read_at(&mut buf[..room], offset)
+    }
+
+    /// The number of bytes in the file.
+    pub fn len(&self) -> u64 {
+        // Acquire: pairs with the Release in `append`.
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// Whether the file holds nothing.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl Drop for SpoolFile {
+    fn drop(&mut self) {
+        self.spool.give_back(self.len());
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn spool(bytes_max: u64) -> Spool {
+        Spool::new(std::env::temp_dir(), bytes_max)
+    }
+
+    #[test]
+    fn what_was_appended_is_read_back() {
+        let file = spool(100).create().unwrap();
+        file.append(b"hello ").unwrap();
+        file.append(b"world").unwrap();
+        let mut buf = [0; 64];
+        assert_eq!(file.read_at(&mut buf, 6).unwrap(), 5);
+        assert_eq!(&buf[..5], b"world");
+        assert_eq!(file.read_at(&mut buf, 11).unwrap(), 0);
+    }
+
+    #[test]
+    fn the_budget_is_shared_and_given_back() {
+        let spool = spool(10);
+        let first = spool.create().unwrap();
+        first.append(b"12345678").unwrap();
+        let second = spool.create().unwrap();
+        assert!(matches!(second.append(b"123"), Err(SpoolError::Full)));
+        assert_eq!(second.len(), 0);
+        drop(first);
+        second.append(b"123").unwrap();
+        assert_eq!(spool.bytes(), 3);
+    }
+
+    #[test]
+    fn a_missing_directory_is_a_disk_error() {
+        let spool = Spool::new(PathBuf::from("/nonexistent/spool"), 10);
+        assert!(matches!(spool.create(), Err(SpoolError::Disk(_))));
+    }
+}

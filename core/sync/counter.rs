@@ -1,0 +1,202 @@
+//! Counters and gauges that many threads write and a scrape reads.
+//!
+//! Promises: a write touches a cell that few threads share; a reading stops nobody; a counter never goes down and a
+//! population never reads as negative. Refuses: a reading is no synchronization, and cells are not read at one
+//! instant.
+
+use super::primitive::{AtomicBool, AtomicU64, CachePadded, Ordering};
+use super::stripe::{STRIPES, stripe};
+
+/// A number that only grows. It wraps after 2^64.
+///
+/// # Ordering
+///
+/// Relaxed throughout: a statistic that orders nothing.
+///
+/// # Progress
+///
+/// `incr` and `add` are wait-free. Cells are padded because the threads of different stripes write them.
+#[derive(Debug)]
+pub struct Counter {
+    cells: [CachePadded<AtomicU64>; STRIPES],
+}
+
+impl Counter {
+    /// Starts at 0.
+    pub fn new() -> Self {
+        Self { cells: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))) }
+    }
+
+    /// Counts one.
+    #[inline]
+    pub fn incr(&self) {
+        self.add(1);
+    }
+
+    /// Counts `n`.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.cells[stripe()].fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Reads the sum of all cells.
+    pub fn value(&self) -> u64 {
+        self.cells.iter().fold(0, |sum, cell| sum.wrapping_add(cell.load(Ordering::Relaxed)))
+    }
+}
+
+impl Default for Counter {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// How many are inside: those that entered less those that left.
+///
+/// # Ordering
+///
+/// Leaving is Release and a reading takes the leaves first, with Acquire: for each leave that it sees, it also sees
+/// the enter before it. So a reading may be too high by what happened meanwhile, and is never below zero.
+#[derive(Debug)]
+pub struct UpDown {
+    entered: Counter,
+    left: [CachePadded<AtomicU64>; STRIPES],
+}
+
+impl UpDown {
+    /// Starts empty.
+    pub fn new() -> Self {
+        Self { entered: Counter::new(), left: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))) }
+    }
+
+    /// Counts one in until the guard is dropped.
+    pub fn inside(&self) -> Inside<'_> {
+        self.enter();
+        Inside(self)
+    }
+
+    /// Counts one in; whoever calls it owes one [`leave`](Self::leave), on whichever thread.
+    #[inline]
+    pub fn enter(&self) {
+        self.entered.incr();
+    }
+
+    /// Counts one out.
+    #[inline]
+    pub fn leave(&self) {
+        // Release: pairs with the Acquire in `value`.
+        self.left[stripe()].fetch_add(1, Ordering::Release);
+    }
+
+    /// Reads how many are inside.
+    pub fn value(&self) -> u64 {
+        // Acquire: pairs with the Release in `leave`.
+        let left = self.left.iter().fold(0u64, |sum, cell| sum.wrapping_add(cell.load(Ordering::Acquire)));
+        let inside = self.entered.value().wrapping_sub(left);
+        debug_assert!(inside <= i64::MAX as u64, "more left than entered");
+        inside
+    }
+}
+
+impl Default for UpDown {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// One that is inside an [`UpDown`]; leaves when dropped.
+#[derive(Debug)]
+#[must_use = "it leaves when it is dropped"]
+pub struct Inside<'a>(&'a UpDown);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}
+
+/// A gauge that is 0 or 1; written by one thread.
+///
+/// # Ordering
+///
+/// Relaxed: a statistic that orders nothing.
+#[derive(Debug, Default)]
+pub struct Flag(AtomicBool);
+
+impl Flag {
+    /// Starts lowered.
+    pub fn new() -> Self {
+        Self(AtomicBool::new(false))
+    }
+
+    /// Sets it to 1.
+    pub fn raise(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Sets it to 0.
+    pub fn lower(&self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+
+    /// Reads whether it is 1.
+    pub fn is_raised(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_count_of_any_thread_is_lost() {
+        let counter = Counter::new();
+        std::thread::scope(|scope| {
+            for _ in 0..2 * STRIPES {
+                scope.spawn(|| (0..1000).for_each(|_| counter.incr()));
+            }
+        });
+        counter.add(5);
+        assert_eq!(counter.value(), 2 * STRIPES as u64 * 1000 + 5);
+    }
+
+    #[test]
+    fn a_guard_leaves_on_any_thread() {
+        let population = UpDown::new();
+        let guard = population.inside();
+        assert_eq!(population.value(), 1);
+        std::thread::scope(|scope| scope.spawn(move || drop(guard)).join().unwrap());
+        assert_eq!(population.value(), 0);
+    }
+
+    #[test]
+    fn a_reading_is_never_negative_while_others_come_and_go() {
+        let population = UpDown::new();
+        let done = Flag::new();
+        std::thread::scope(|scope| {
+            let visitors: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| (0..20_000).for_each(|_| drop(population.inside()))))
+                .collect();
+            let reader = scope.spawn(|| {
+                while !done.is_raised() {
+                    assert!(population.value() <= u64::from(u32::MAX));
+                }
+            });
+            visitors.into_iter().for_each(|visitor| visitor.join().unwrap());
+            done.raise();
+            reader.join().unwrap();
+        });
+        assert_eq!(population.value(), 0);
+    }
+
+    #[test]
+    fn a_flag_is_raised_and_lowered() {
+        let flag = Flag::new();
+        assert!(!flag.is_raised());
+        flag.raise();
+        assert!(flag.is_raised());
+        flag.lower();
+        assert!(!flag.is_raised());
+    }
+}

@@ -1,0 +1,133 @@
+//! Distributions over fixed bounds.
+//!
+//! Promises: recording is two additions to cells that few threads share, without a lock or an allocation; the count
+//! of a snapshot is the sum of its own buckets, so that the two never disagree. Refuses: bounds never change.
+
+use super::primitive::{AtomicU64, CachePadded, Ordering};
+use super::stripe::{STRIPES, stripe};
+
+/// The most bounds that a histogram can have; the bucket above the last bound comes on top.
+pub const BOUNDS_MAX: usize = 15;
+
+const BUCKETS: usize = BOUNDS_MAX + 1;
+
+/// A histogram over fixed upper bounds, inclusive, in ascending order.
+///
+/// # Ordering
+///
+/// Relaxed throughout: a statistic that orders nothing. A snapshot reads the sums before the buckets.
+///
+/// # Progress
+///
+/// `record` is wait-free. Stripes are padded because the threads of different stripes write them.
+#[derive(Debug)]
+pub struct Histogram {
+    bounds: &'static [u64],
+    stripes: [CachePadded<Stripe>; STRIPES],
+}
+
+#[derive(Debug)]
+struct Stripe {
+    buckets: [AtomicU64; BUCKETS],
+    sum: AtomicU64,
+}
+
+/// What a histogram held when it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The upper bounds.
+    pub bounds: &'static [u64],
+    buckets: [u64; BUCKETS],
+    /// The sum of the values.
+    pub sum: u64,
+}
+
+impl Histogram {
+    /// Makes an empty histogram.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than [`BOUNDS_MAX`] bounds or they do not ascend.
+    pub fn new(bounds: &'static [u64]) -> Self {
+        assert!(bounds.len() <= BOUNDS_MAX, "too many bounds");
+        assert!(bounds.is_sorted_by(|low, high| low < high), "bounds must ascend");
+        let stripe = |_| {
+            CachePadded::new(Stripe {
+                buckets: std::array::from_fn(|_| AtomicU64::new(0)),
+                sum: AtomicU64::new(0),
+            })
+        };
+        Self { bounds, stripes: std::array::from_fn(stripe) }
+    }
+
+    /// Counts `value` in.
+    #[inline]
+    pub fn record(&self, value: u64) {
+        let stripe = &self.stripes[stripe()];
+        stripe.buckets[self.bucket_of(value)].fetch_add(1, Ordering::Relaxed);
+        stripe.sum.fetch_add(value, Ordering::Relaxed);
+    }
+
+    /// Reads the whole distribution.
+    pub fn snapshot(&self) -> Snapshot {
+        let sum = self.stripes.iter().fold(0u64, |sum, one| sum.wrapping_add(one.sum.load(Ordering::Relaxed)));
+        let bucket = |index: usize| {
+            self.stripes.iter().map(|one| one.buckets[index].load(Ordering::Relaxed)).sum::<u64>()
+        };
+        Snapshot { bounds: self.bounds, buckets: std::array::from_fn(bucket), sum }
+    }
+
+    /// Counts the bounds below `value`: all of them are looked at, so that no branch depends on the value.
+    #[inline]
+    fn bucket_of(&self, value: u64) -> usize {
+        self.bounds.iter().map(|bound| usize::from(value > *bound)).sum::<usize>().min(BOUNDS_MAX)
+    }
+}
+
+impl Snapshot {
+    /// How many values fell into each bucket (not cumulative); the last one is above all bounds.
+    pub fn buckets(&self) -> &[u64] {
+        &self.buckets[..=self.bounds.len()]
+    }
+
+    /// The number of values, as the buckets tell it.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_on_a_bound_is_below_it() {
+        let histogram = Histogram::new(&[10, 20]);
+        for value in [0, 10, 11, 20, 21, 1_000_000] {
+            histogram.record(value);
+        }
+        let snapshot = histogram.snapshot();
+        assert_eq!(snapshot.buckets(), [2, 2, 2]);
+        assert_eq!((snapshot.count(), snapshot.sum), (6, 1_000_062));
+    }
+
+    #[test]
+    fn no_value_of_any_thread_is_lost() {
+        let histogram = Histogram::new(&[100]);
+        std::thread::scope(|scope| {
+            for _ in 0..2 * STRIPES {
+                scope.spawn(|| (0..1000).for_each(|value| histogram.record(value)));
+            }
+        });
+        let snapshot = histogram.snapshot();
+        assert_eq!(snapshot.count(), 2 * STRIPES as u64 * 1000);
+        assert_eq!(snapshot.sum, 2 * STRIPES as u64 * 499_500);
+        assert_eq!(snapshot.buckets()[0], 2 * STRIPES as u64 * 101);
+    }
+
+    #[test]
+    #[should_panic(expected = "bounds must ascend")]
+    fn bounds_that_do_not_ascend_are_refused() {
+        let _ = Histogram::new(&[2, 2]);
+    }
+}

@@ -1,0 +1,14 @@
+//! What threads share: counters, histograms, permits, the work queue, the exchange's state word.
+//!
+//! Promises: each type owns its atomics, says its memory ordering, and has a loom model in `core/tests/loom.rs`
+//! when more than one thread writes it. Refuses: nothing here knows what travels through it.
+
+pub mod counter;
+pub mod exchange_state;
+pub mod histogram;
+pub mod lock;
+pub mod park;
+pub mod permits;
+pub mod primitive;
+pub mod queue;
+pub mod stripe;

@@ -1,0 +1,101 @@
+//! Sleeping until somebody says that there may be something to do.
+//!
+//! Promises: a thread that announced its sleep before it looked for work the last time cannot miss work that was
+//! published before the announcement was seen. Refuses: no time-outs; who sleeps has a waker who will come.
+
+use super::primitive::{AtomicU32, Ordering, fence, wait, wake_all, wake_one};
+
+/// Lets threads sleep until one of them is needed.
+///
+/// A sleeper calls [`ticket`](Self::ticket), looks for work once more, and then [`sleep`](Self::sleep)s on the
+/// ticket; a producer publishes its work and then calls [`notify_one`](Self::notify_one). Wake-ups may be spurious.
+///
+/// # Ordering
+///
+/// Both sides put a `SeqCst` fence between their write (the sleeper's announcement, the producer's work) and their
+/// read of the other's, so at least one of them sees the other (store buffering).
+///
+/// # Progress
+///
+/// `notify_one` is wait-free, and two loads while nobody sleeps.
+#[derive(Debug, Default)]
+pub struct Bell {
+    rings: AtomicU32,
+    sleepers: AtomicU32,
+}
+
+/// What [`Bell::ticket`] gave: the promise to sleep only if the bell has not rung since.
+#[derive(Debug)]
+pub struct Ticket(u32);
+
+impl Bell {
+    /// Makes a bell that nobody listens to.
+    pub fn new() -> Self {
+        Self { rings: AtomicU32::new(0), sleepers: AtomicU32::new(0) }
+    }
+
+    /// Announces that the caller is about to sleep. Every ticket must go to `sleep` or `cancel`.
+    pub fn ticket(&self) -> Ticket {
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+        // Acquire: pairs with the Release in `ring`; a ring that this ticket has seen happened before it.
+        let ticket = Ticket(self.rings.load(Ordering::Acquire));
+        // SeqCst: pairs with the fence in `notify_one`.
+        fence(Ordering::SeqCst);
+        ticket
+    }
+
+    /// Sleeps until the bell rings; returns at once if it rang since the ticket was drawn.
+    pub fn sleep(&self, ticket: &Ticket) {
+        wait(&self.rings, ticket.0);
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Takes the announcement back: there was work after all.
+    pub fn cancel(&self, _ticket: Ticket) {
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Wakes one sleeper, if there is one. The caller has published its work before.
+    pub fn notify_one(&self) {
+        // SeqCst: pairs with the fence in `ticket`.
+        fence(Ordering::SeqCst);
+        if self.sleepers.load(Ordering::Relaxed) > 0 {
+            self.ring();
+            wake_one(&self.rings);
+        }
+    }
+
+    /// Wakes all sleepers.
+    pub fn notify_all(&self) {
+        // SeqCst: pairs with the fence in `ticket`.
+        fence(Ordering::SeqCst);
+        self.ring();
+        wake_all(&self.rings);
+    }
+
+    fn ring(&self) {
+        // Release: pairs with the Acquire in `ticket`.
+        self.rings.fetch_add(1, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_after_the_ticket_does_not_sleep() {
+        let bell = Bell::new();
+        let ticket = bell.ticket();
+        bell.notify_one();
+        bell.sleep(&ticket);
+    }
+
+    #[test]
+    fn a_cancelled_ticket_leaves_no_sleeper() {
+        let bell = Bell::new();
+        let ticket = bell.ticket();
+        bell.cancel(ticket);
+        assert_eq!(bell.sleepers.load(Ordering::Relaxed), 0);
+    }
+}

@@ -1,0 +1,90 @@
+//! The only place that names `std::sync::atomic`, crossbeam or the futex: under `--cfg loom` it is loom.
+//!
+//! Promises: the same names with the same meaning in both builds, so that what loom explores is what runs.
+
+#[cfg(not(loom))]
+mod real {
+    pub use std::sync::Arc;
+    pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+    pub use atomic_wait::{wait, wake_all, wake_one};
+    pub use crossbeam_queue::{ArrayQueue, SegQueue};
+    pub use crossbeam_utils::CachePadded;
+
+    #[expect(clippy::disallowed_types, reason = "`sync::lock` wraps it; nobody else sees it")]
+    pub(crate) type RawLock<T> = std::sync::Mutex<T>;
+    pub(crate) type RawGuard<'a, T> = std::sync::MutexGuard<'a, T>;
+}
+
+#[cfg(loom)]
+mod real {
+    use std::collections::VecDeque;
+
+    pub use crossbeam_utils::CachePadded;
+    pub use loom::sync::Arc;
+    pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+
+    pub(crate) type RawLock<T> = loom::sync::Mutex<T>;
+    pub(crate) type RawGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
+
+    loom::lazy_static! {
+        static ref SLEEPERS: (loom::sync::Mutex<()>, loom::sync::Condvar) =
+            (loom::sync::Mutex::new(()), loom::sync::Condvar::new());
+    }
+
+    /// The futex: compares and sleeps in one step, as the kernel does under its bucket lock.
+    pub fn wait(word: &AtomicU32, expected: u32) {
+        let guard = SLEEPERS.0.lock().unwrap();
+        if word.load(Ordering::SeqCst) == expected {
+            drop(SLEEPERS.1.wait(guard).unwrap());
+        }
+    }
+
+    /// Wakes every sleeper; the ones whose word did not change see a spurious wake-up.
+    pub fn wake_all(_word: *const AtomicU32) {
+        let _guard = SLEEPERS.0.lock().unwrap();
+        SLEEPERS.1.notify_all();
+    }
+
+    /// Wakes one sleeper. Models have one word with sleepers, so that any sleeper is the right one.
+    pub fn wake_one(_word: *const AtomicU32) {
+        let _guard = SLEEPERS.0.lock().unwrap();
+        SLEEPERS.1.notify_one();
+    }
+
+    /// The bounded queue as a lock around a list: linearizable, like crossbeam's.
+    #[derive(Debug)]
+    pub struct ArrayQueue<T> {
+        items: loom::sync::Mutex<VecDeque<T>>,
+        capacity: usize,
+    }
+
+    impl<T> ArrayQueue<T> {
+        pub fn new(capacity: usize) -> Self {
+            Self { items: loom::sync::Mutex::new(VecDeque::new()), capacity }
+        }
+
+        pub fn push(&self, item: T) -> Result<(), T> {
+            let mut items = self.items.lock().unwrap();
+            if items.len() == self.capacity {
+                return Err(item);
+            }
+            items.push_back(item);
+            Ok(())
+        }
+
+        pub fn pop(&self) -> Option<T> {
+            self.items.lock().unwrap().pop_front()
+        }
+
+        pub fn len(&self) -> usize {
+            self.items.lock().unwrap().len()
+        }
+
+        pub fn capacity(&self) -> usize {
+            self.capacity
+        }
+    }
+}
+
+pub use real::*;

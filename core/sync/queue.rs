@@ -1,0 +1,133 @@
+//! The bounded queue between io threads and PHP threads.
+//!
+//! Promises: first in, first out; never more entries than its capacity; closing it wakes every sleeper, and what was
+//! queued before the closing is still taken. Refuses: it does not know which entries were answered meanwhile.
+
+use super::park::Bell;
+use super::primitive::{ArrayQueue, AtomicBool, Ordering};
+
+/// A bounded FIFO queue with sleeping consumers.
+///
+/// # Ordering
+///
+/// What happened before `push` happens before the `take` that returns the entry (the ring's own Release/Acquire).
+///
+/// # Progress
+///
+/// `push` never blocks; `take` sleeps while the queue is empty and open.
+#[derive(Debug)]
+pub struct WorkQueue<T> {
+    ring: ArrayQueue<T>,
+    idle: Bell,
+    closed: AtomicBool,
+}
+
+impl<T> WorkQueue<T> {
+    /// Makes an open, empty queue.
+    ///
+    /// # Panics
+    ///
+    /// If `capacity` is 0.
+    pub fn new(capacity: usize) -> Self {
+        Self { ring: ArrayQueue::new(capacity), idle: Bell::new(), closed: AtomicBool::new(false) }
+    }
+
+    /// Adds an entry and wakes a sleeping consumer.
+    ///
+    /// # Errors
+    ///
+    /// Gives the entry back when the queue is full.
+    pub fn push(&self, entry: T) -> Result<(), T> {
+        self.ring.push(entry)?;
+        self.idle.notify_one();
+        Ok(())
+    }
+
+    /// Takes the oldest entry; sleeps until there is one; `None` once the queue is closed and empty.
+    pub fn take(&self) -> Option<T> {
+        loop {
+            if let Some(entry) = self.ring.pop() {
+                return Some(entry);
+            }
+            let ticket = self.idle.ticket();
+            if let Some(entry) = self.ring.pop() {
+                self.idle.cancel(ticket);
+                return Some(entry);
+            }
+            // Acquire: pairs with the Release in `close`, so that the last look below sees all that was queued.
+            if self.closed.load(Ordering::Acquire) {
+                self.idle.cancel(ticket);
+                return self.ring.pop();
+            }
+            self.idle.sleep(&ticket);
+        }
+    }
+
+    /// Takes the oldest entry if there is one.
+    pub fn try_take(&self) -> Option<T> {
+        self.ring.pop()
+    }
+
+    /// Lets consumers end once the queue is empty. Entries pushed afterwards may stay untaken.
+    pub fn close(&self) {
+        // Release: pairs with the Acquire in `take`.
+        self.closed.store(true, Ordering::Release);
+        self.idle.notify_all();
+    }
+
+    /// The number of entries now.
+    pub fn len(&self) -> usize {
+        self.ring.len()
+    }
+
+    /// Whether there is no entry now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of places.
+    pub fn capacity(&self) -> usize {
+        self.ring.capacity()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_leave_in_the_order_they_came() {
+        let queue = WorkQueue::new(3);
+        for n in 0..3 {
+            queue.push(n).unwrap();
+        }
+        assert_eq!((0..3).map(|_| queue.take().unwrap()).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_full_queue_gives_the_entry_back() {
+        let queue = WorkQueue::new(1);
+        queue.push('a').unwrap();
+        assert_eq!(queue.push('b'), Err('b'));
+        assert_eq!(queue.len(), queue.capacity());
+    }
+
+    #[test]
+    fn a_closed_queue_is_emptied_before_it_ends() {
+        let queue = WorkQueue::new(2);
+        queue.push(1).unwrap();
+        queue.close();
+        assert_eq!(queue.take(), Some(1));
+        assert_eq!(queue.take(), None);
+    }
+
+    #[test]
+    fn closing_wakes_a_sleeper() {
+        let queue = WorkQueue::<u8>::new(1);
+        std::thread::scope(|scope| {
+            let sleeper = scope.spawn(|| queue.take());
+            queue.close();
+            assert_eq!(sleeper.join().unwrap(), None);
+        });
+    }
+}

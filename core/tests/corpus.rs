@@ -1,0 +1,42 @@
+//! Replays the fuzzer's corpus: each sample keeps the invariants and gets the verdict that its name begins with.
+
+#[path = "../../fuzz/invariants.rs"]
+mod invariants;
+
+use std::path::Path;
+
+/// Replays one folder of samples named `VERDICT-what-it-shows.seed`.
+fn replay(folder: &str, verdict_of: fn(&[u8]) -> String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(folder);
+    let mut seen = 0;
+    let mut wrong = Vec::new();
+    for entry in std::fs::read_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display())) {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "seed") {
+            continue;
+        }
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        let verdict = verdict_of(&std::fs::read(&path).unwrap());
+        if !name.starts_with(&format!("{verdict}-")) {
+            wrong.push(format!("{name}: {verdict}"));
+        }
+        seen += 1;
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(seen >= 20, "{folder}: only {seen} samples");
+}
+
+#[test]
+fn request_heads_get_their_verdicts() {
+    replay("head", invariants::head);
+}
+
+#[test]
+fn chunked_bodies_get_their_verdicts() {
+    replay("chunked", invariants::chunked);
+}
+
+#[test]
+fn paths_get_their_verdicts() {
+    replay("uri", invariants::uri);
+}

@@ -1,0 +1,228 @@
+//! The barrier behind which OPcache restarts.
+//!
+//! A restart rewrites memory that running scripts execute from, so it may happen only while the thread that does it is
+//! the only one inside a request. Waiting for that moment must not stop the server behind one slow script, so the
+//! wait is bounded: for a moment new requests are held back; if the running ones do not end in time the barrier opens
+//! again, scripts run uncached (OPcache has switched itself off until it restarts), and a later request tries anew.
+//!
+//! ```text
+//!          restart wanted, others inside              the last other one leaves, or time is up
+//!   Open ──────────────────────────────▶ Gathering ─────────────────────────────────────────▶ Open
+//!    │                                                                                        │
+//!    └──────────── restart wanted, nobody else inside ──▶ Exclusive ── restart done ──────────┘
+//! ```
+//!
+//! The machine is pure ([`Gathering`]'s times are arguments); [`Barrier`] is its shell.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long new requests are held back at most so that the running ones can end.
+const GATHER_MAX: Duration = Duration::from_millis(250);
+
+/// How long requests run freely after the barrier has held them back in vain.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What the barrier does with new requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Lets them in.
+    Open,
+    /// Holds them back until everybody has left, at the latest until then.
+    Gathering { until: Instant },
+    /// Holds them back: the one inside restarts the cache.
+    Exclusive,
+}
+
+/// The machine: who is inside, and whether somebody may restart.
+#[derive(Debug)]
+struct State {
+    inside: u32,
+    mode: Mode,
+    /// No gathering before this moment.
+    rest_until: Option<Instant>,
+}
+
+impl State {
+    /// A request asks to begin. `None`: it is inside. `Some`: it has to wait, at most for this long.
+    fn enter(&mut self, now: Instant) -> Option<Duration> {
+        if let Mode::Gathering { until } = self.mode
+            && (now >= until || self.inside == 0)
+        {
+            if self.inside > 0 {
+                self.rest_until = Some(now + RETRY_AFTER);
+            }
+            self.mode = Mode::Open;
+        }
+        match self.mode {
+            Mode::Open => {
+                self.inside += 1;
+                None
+            }
+            Mode::Gathering { until } => Some(until - now),
+            Mode::Exclusive => Some(GATHER_MAX),
+        }
+    }
+
+    /// A request has ended. Returns whether those who wait should look again.
+    fn leave(&mut self) -> bool {
+        debug_assert!(self.inside > 0, "a request left that had not entered");
+        self.inside -= 1;
+        self.inside == 0 && self.mode != Mode::Open
+    }
+
+    /// A request that is inside wants to restart the cache. Returns whether it may.
+    fn want_restart(&mut self, now: Instant) -> bool {
+        debug_assert!(self.inside > 0, "who restarts is inside");
+        if self.inside == 1 && self.mode != Mode::Exclusive {
+            self.mode = Mode::Exclusive;
+            return true;
+        }
+        if self.mode == Mode::Open && self.rest_until.is_none_or(|rest| now >= rest) {
+            self.mode = Mode::Gathering { until: now + GATHER_MAX };
+        }
+        false
+    }
+
+    fn restart_done(&mut self) {
+        debug_assert_eq!(self.mode, Mode::Exclusive, "a restart ended that had not begun");
+        self.mode = Mode::Open;
+        self.rest_until = None;
+    }
+}
+
+/// Lets requests in, or holds them back for a restart of the cache.
+///
+/// # Progress
+///
+/// `enter` waits for at most `GATHER_MAX` while running requests end, and for the start-up of one request while the
+/// cache restarts.
+#[derive(Debug)]
+pub struct Barrier {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Default for Barrier {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Barrier {
+    /// Makes an open barrier with nobody inside.
+    pub const fn new() -> Self {
+        Self {
+            state: Mutex::new(State { inside: 0, mode: Mode::Open, rest_until: None }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Begins a request; every `enter` is followed by one `leave` on the same thread.
+    pub fn enter(&self) {
+        let mut state = self.lock();
+        // The clock is read only when there is somebody to wait for.
+        if state.mode == Mode::Open {
+            state.inside += 1;
+            return;
+        }
+        while let Some(wait) = state.enter(Instant::now()) {
+            state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Ends a request.
+    pub fn leave(&self) {
+        let look_again = self.lock().leave();
+        if look_again {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Asks, from inside a request, to be the only one inside until [`end_exclusive`](Self::end_exclusive).
+    pub fn try_exclusive(&self) -> bool {
+        self.lock().want_restart(Instant::now())
+    }
+
+    /// Lets the others in again.
+    pub fn end_exclusive(&self) {
+        self.lock().restart_done();
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    fn state() -> (State, Instant) {
+        (State { inside: 0, mode: Mode::Open, rest_until: None }, Instant::now())
+    }
+
+    #[test]
+    fn a_lone_request_restarts_at_once() {
+        let (mut state, now) = state();
+        assert_eq!(state.enter(now), None);
+        assert!(state.want_restart(now));
+        assert_eq!(state.enter(now), Some(GATHER_MAX), "others wait while the cache restarts");
+        state.restart_done();
+        assert_eq!(state.enter(now), None);
+    }
+
+    #[test]
+    fn others_inside_make_the_barrier_gather() {
+        let (mut state, now) = state();
+        assert_eq!((state.enter(now), state.enter(now)), (None, None));
+        assert!(!state.want_restart(now));
+        assert_eq!(state.enter(now), Some(GATHER_MAX), "newcomers are held back");
+        assert!(!state.leave());
+        assert!(state.leave(), "the last one out tells those who wait");
+        assert_eq!(state.enter(now), None, "one of them is let in, alone");
+        assert!(state.want_restart(now));
+    }
+
+    #[test]
+    fn a_slow_script_opens_the_barrier_again() {
+        let (mut state, now) = state();
+        state.enter(now);
+        state.enter(now);
+        assert!(!state.want_restart(now));
+        let later = now + GATHER_MAX;
+        assert_eq!(state.enter(later), None);
+        assert!(!state.want_restart(later));
+        assert_eq!(state.enter(later), None, "nobody is held back while the barrier rests");
+        assert!(!state.want_restart(later + RETRY_AFTER));
+        assert_eq!(state.enter(later + RETRY_AFTER), Some(GATHER_MAX), "and then it tries again");
+    }
+
+    #[test]
+    fn nobody_is_inside_with_the_one_that_restarts() {
+        let barrier = Barrier::new();
+        let (inside, restarts) = (AtomicU32::new(0), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for round in 0..2000 {
+                        barrier.enter();
+                        inside.fetch_add(1, Ordering::SeqCst);
+                        if round % 50 == 0 && barrier.try_exclusive() {
+                            assert_eq!(inside.load(Ordering::SeqCst), 1);
+                            restarts.fetch_add(1, Ordering::SeqCst);
+                            barrier.end_exclusive();
+                        }
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                        barrier.leave();
+                    }
+                });
+            }
+        });
+        assert!(restarts.load(Ordering::SeqCst) > 0);
+        assert_eq!(barrier.lock().inside, 0);
+    }
+}

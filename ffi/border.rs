@@ -1,0 +1,212 @@
+//! The callbacks that C calls.
+//!
+//! Promises: a panic stops here; the callback answers with its stated fallback, and the request is told that nobody
+//! reads. Every pointer that comes in is valid for the call, as `c/shim.h` says.
+
+use std::ffi::{c_char, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
+use std::sync::OnceLock;
+
+use crate::barrier::Barrier;
+use crate::bindings::{
+    shim_callbacks, shim_head, shim_log, shim_log_source_SHIM_LOG_ERROR, shim_pair, shim_pairs, shim_view,
+};
+use crate::host::{Head, Host, Log, LogSource, Pairs};
+
+/// What `shim_run` is given as its host: a request in progress and the storage of what callbacks hand out.
+pub(crate) struct Guest<'a> {
+    pub(crate) host: &'a mut dyn Host,
+    pub(crate) storage: &'a mut Storage,
+    pub(crate) panicked: bool,
+}
+
+/// Buffers that stay valid while a request runs; kept from request to request.
+#[derive(Debug, Default)]
+pub(crate) struct Storage {
+    variables: Pairs,
+    variable_views: Vec<shim_pair>,
+    fields: Pairs,
+    field_views: Vec<shim_pair>,
+}
+
+impl Storage {
+    /// Forgets the request, keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.variables.clear();
+        self.variable_views.clear();
+        self.fields.clear();
+        self.field_views.clear();
+    }
+}
+
+// SAFETY: the views point into the `Pairs` beside them, which own their bytes; between requests there are none.
+unsafe impl Send for Storage {}
+
+/// Receives log records that belong to no request.
+pub(crate) type LogSink = Box<dyn Fn(&Log<'_>) + Send + Sync>;
+
+pub(crate) static LOG_SINK: OnceLock<LogSink> = OnceLock::new();
+pub(crate) static BARRIER: Barrier = Barrier::new();
+
+/// The table of callbacks that C copies at start-up.
+pub(crate) fn callbacks() -> shim_callbacks {
+    shim_callbacks {
+        size: size_of::<shim_callbacks>(),
+        write: Some(write),
+        flush: Some(flush),
+        send_head: Some(send_head),
+        send_interim: Some(send_interim),
+        finish: Some(finish),
+        read_body: Some(read_body),
+        variables: Some(variables),
+        fields: Some(fields),
+        request_id: Some(request_id),
+        log: Some(log),
+        restart_may_begin: Some(restart_may_begin),
+        restart_done: Some(restart_done),
+    }
+}
+
+pub(crate) fn view(bytes: &[u8]) -> shim_view {
+    shim_view { bytes: bytes.as_ptr().cast::<c_char>(), length: bytes.len() }
+}
+
+/// Reads a view that C made.
+///
+/// # Safety
+///
+/// The bytes are valid for `'a`, or the length is 0.
+pub(crate) unsafe fn bytes<'a>(view: shim_view) -> &'a [u8] {
+    if view.length == 0 || view.bytes.is_null() {
+        return &[];
+    }
+    // SAFETY: not null, and valid for 'a as the caller promises.
+    unsafe { slice::from_raw_parts(view.bytes.cast::<u8>(), view.length) }
+}
+
+/// Runs `call` on the request behind `pointer`; a panic marks the request and gives `fallback`.
+fn with_guest<T>(pointer: *mut c_void, fallback: T, call: impl FnOnce(&mut Guest<'_>) -> T) -> T {
+    // SAFETY: the pointer is the `Guest` that `Interpreter::run` keeps on its frame and lends to C for the duration of
+    // `shim_run`; callbacks of one request come one at a time on that thread, so the borrow is the only one.
+    let guest = unsafe { &mut *pointer.cast::<Guest<'_>>() };
+    if guest.panicked {
+        return fallback;
+    }
+    match catch_unwind(AssertUnwindSafe(|| call(&mut *guest))) {
+        Ok(value) => value,
+        Err(_) => {
+            guest.panicked = true;
+            fallback
+        }
+    }
+}
+
+/// Defines callbacks on a request: `fn name(argument: Type) -> Result = fallback, |guest| body`.
+macro_rules! callbacks {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty = $fallback:expr,
+       |$guest:ident| $body:expr;)*) => {
+        $($(#[$doc])*
+        unsafe extern "C" fn $name(request: *mut c_void $(, $arg: $type)*) -> $result {
+            with_guest(request, $fallback, |$guest| $body)
+        })*
+    };
+}
+
+callbacks! {
+    fn write(output: shim_view) -> bool = false, |guest| {
+        // SAFETY: C's view is valid for this call.
+        guest.host.write(unsafe { bytes(output) })
+    };
+    fn flush() -> bool = false, |guest| guest.host.flush();
+    fn send_head(head: *const shim_head) -> () = (), |guest| {
+        // SAFETY: C's struct is valid for this call.
+        guest.host.send_head(&unsafe { head_of(head) });
+    };
+    fn send_interim(head: *const shim_head) -> () = (), |guest| {
+        // SAFETY: C's struct is valid for this call.
+        guest.host.send_interim(&unsafe { head_of(head) });
+    };
+    fn finish() -> () = (), |guest| guest.host.finish();
+    fn read_body(buffer: *mut c_char, size: usize) -> usize = 0, |guest| {
+        // SAFETY: C's buffer has `size` writable bytes, initialised or not; they are only written.
+        let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), size) };
+        guest.host.read_body(buffer)
+    };
+    fn variables(out: *mut shim_pairs) -> () = (), |guest| {
+        let storage = &mut *guest.storage;
+        if storage.variables.is_empty() {
+            guest.host.variables(&mut storage.variables);
+        }
+        // SAFETY: `out` is C's to be filled.
+        unsafe { *out = list(&storage.variables, &mut storage.variable_views) };
+    };
+    fn fields(out: *mut shim_pairs) -> () = (), |guest| {
+        let storage = &mut *guest.storage;
+        if storage.fields.is_empty() {
+            guest.host.fields(&mut storage.fields);
+        }
+        // SAFETY: `out` is C's to be filled.
+        unsafe { *out = list(&storage.fields, &mut storage.field_views) };
+    };
+    fn request_id(out: *mut shim_view) -> () = (), |guest| {
+        // SAFETY: `out` is C's to be filled.
+        unsafe { *out = view(guest.host.request_id()) };
+    };
+}
+
+fn list(pairs: &Pairs, views: &mut Vec<shim_pair>) -> shim_pairs {
+    views.clear();
+    views.extend(pairs.iter().map(|(name, value)| shim_pair { name: view(name), value: view(value) }));
+    shim_pairs { pairs: views.as_ptr(), count: views.len() }
+}
+
+/// # Safety
+///
+/// `head` is a struct that C filled; it and its views are valid for `'a`.
+unsafe fn head_of<'a>(head: *const shim_head) -> Head<'a> {
+    // SAFETY: valid, as the caller promises.
+    let head = unsafe { &*head };
+    let lines = if head.count == 0 {
+        &[]
+    } else {
+        // SAFETY: C filled `count` views.
+        unsafe { slice::from_raw_parts(head.lines, head.count) }
+    };
+    Head {
+        status: head.status,
+        // SAFETY: a view of C's, valid as the caller promises.
+        status_line: unsafe { bytes(head.status_line) },
+        // SAFETY: as above, each of them.
+        lines: lines.iter().map(|line| unsafe { bytes(*line) }).collect(),
+    }
+}
+
+unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
+    // SAFETY: C's record is valid for this call.
+    let raw = unsafe { &*record };
+    let source = if raw.source == shim_log_source_SHIM_LOG_ERROR {
+        LogSource::Error(raw.error_type)
+    } else {
+        LogSource::Message(raw.syslog_priority)
+    };
+    // SAFETY: the record's views are valid for this call.
+    let message = unsafe { bytes(raw.message) };
+    // SAFETY: as above.
+    let file = unsafe { bytes(raw.file) };
+    let record = Log { source, message, file, line: raw.line };
+    if !request.is_null() {
+        with_guest(request, (), |guest| guest.host.log(&record));
+    } else if let Some(sink) = LOG_SINK.get() {
+        // A sink that panics loses one record.
+        let _ = catch_unwind(AssertUnwindSafe(|| sink(&record)));
+    }
+}
+
+unsafe extern "C" fn restart_may_begin() -> bool {
+    BARRIER.try_exclusive()
+}
+
+unsafe extern "C" fn restart_done() {
+    BARRIER.end_exclusive();
+}

@@ -1,0 +1,121 @@
+//! How the server takes part in a request: the calls that PHP makes, with plain Rust types.
+
+/// Takes part in one request. All calls come on the thread that runs it, one at a time.
+///
+/// A call must not run PHP. It may wait (for room, for a disk); it must not wait for this request.
+pub trait Host {
+    /// The script wrote `output`. False: nobody reads it any more, and the script may be ended.
+    fn write(&mut self, output: &[u8]) -> bool;
+    /// The script wants what it wrote to reach the client now. False: nobody reads it any more.
+    fn flush(&mut self) -> bool;
+    /// Status and fields, once, before the first output.
+    fn send_head(&mut self, head: &Head<'_>);
+    /// An informational response; the final one is still to come.
+    fn send_interim(&mut self, head: &Head<'_>);
+    /// The response ends here although the script goes on.
+    fn finish(&mut self);
+    /// Copies bytes of the body to `buffer`; returns how many, 0 at its end.
+    fn read_body(&mut self, buffer: &mut [u8]) -> usize;
+    /// Appends the variables of `$_SERVER`.
+    fn variables(&mut self, out: &mut Pairs);
+    /// Appends the request's fields as they came.
+    fn fields(&mut self, out: &mut Pairs);
+    /// The request's name in logs.
+    fn request_id(&mut self) -> &[u8];
+    /// One log record of this request.
+    fn log(&mut self, record: &Log<'_>);
+}
+
+/// Status and fields of a response, as PHP keeps them.
+#[derive(Debug)]
+pub struct Head<'a> {
+    /// The status code, as the script set it; not checked.
+    pub status: i32,
+    /// The whole line given with `header("HTTP/1.1 404 ...")`, or empty.
+    pub status_line: &'a [u8],
+    /// Each one `Name: value`; not checked.
+    pub lines: Vec<&'a [u8]>,
+}
+
+/// Where a log record comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogSource {
+    /// An error of the engine, with PHP's `E_` constant.
+    Error(i32),
+    /// `error_log()` and messages without a type, with their syslog priority.
+    Message(i32),
+}
+
+/// One log record.
+#[derive(Debug)]
+pub struct Log<'a> {
+    /// Where it comes from.
+    pub source: LogSource,
+    /// The text, without PHP's prefix and without the place.
+    pub message: &'a [u8],
+    /// The script file, or empty.
+    pub file: &'a [u8],
+    /// The line in `file`, or 0.
+    pub line: u32,
+}
+
+/// A list of names and values in one buffer, reused from request to request.
+#[derive(Debug, Default)]
+pub struct Pairs {
+    bytes: Vec<u8>,
+    /// Ends of name and value of each pair in `bytes`.
+    ends: Vec<(usize, usize)>,
+}
+
+impl Pairs {
+    /// Appends a pair. Names and values may be any bytes; PHP cuts neither.
+    pub fn push(&mut self, name: &[u8], value: &[u8]) {
+        self.push_with(|bytes| bytes.extend_from_slice(name), value);
+    }
+
+    /// Appends a pair whose name `write_name` appends to the buffer.
+    pub fn push_with(&mut self, write_name: impl FnOnce(&mut Vec<u8>), value: &[u8]) {
+        write_name(&mut self.bytes);
+        let name_end = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.ends.push((name_end, self.bytes.len()));
+    }
+
+    /// Empties the list and keeps its memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.ends.clear();
+    }
+
+    /// Whether there is no pair.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The pairs, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut start = 0;
+        self.ends.iter().map(move |&(name_end, value_end)| {
+            let pair = (&self.bytes[start..name_end], &self.bytes[name_end..value_end]);
+            start = value_end;
+            pair
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pairs_come_back_in_order() {
+        let mut pairs = Pairs::default();
+        pairs.push(b"A", b"1");
+        pairs.push(b"B", b"");
+        pairs.push_with(|name| name.extend_from_slice(b"C_D"), b"3");
+        let all: Vec<_> = pairs.iter().collect();
+        assert_eq!(all, [(&b"A"[..], &b"1"[..]), (b"B", b""), (b"C_D", b"3")]);
+        pairs.clear();
+        assert!(pairs.is_empty());
+    }
+}

@@ -1,0 +1,31 @@
+//! PHP behind safe handles.
+//!
+//! It exists so that everything else can forbid `unsafe`: `c/shim.h` is the contract, `bindings` is made from it, and
+//! the types here keep its rules by construction.
+//!
+//! Promises: [`Php`] is one a process, [`Interpreter`] one a thread and never leaves it; a panic in a host's callback
+//! ends the request and never crosses into C; a restart of OPcache happens only while no other request runs
+//! ([`barrier`]). Refuses: it knows no HTTP and no pool; what a request is and where its output goes is the
+//! [`Host`]'s affair.
+
+pub mod barrier;
+mod border;
+mod host;
+mod interpreter;
+mod php;
+pub mod signals;
+
+pub use host::{Head, Host, Log, LogSource, Pairs};
+pub use interpreter::{Interpreter, Outcome, Request};
+pub use php::{Facts, Php, PhpError, StartOptions, Threads, exit_now};
+
+#[expect(
+    dead_code,
+    non_camel_case_types,
+    non_upper_case_globals,
+    unreachable_pub,
+    reason = "made by bindgen from c/shim.h, which documents it"
+)]
+mod bindings {
+    include!(concat!(env!("OUT_DIR"), "/shim.rs"));
+}

@@ -1,0 +1,181 @@
+//! The interpreter as a whole: one a process.
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
+use crate::border::{self, LOG_SINK, bytes, view};
+use crate::host::Log;
+use crate::interpreter::Interpreter;
+
+/// Why PHP does not start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PhpError {
+    /// PHP was started before in this process; it starts once.
+    StartedBefore,
+    /// The shim says why.
+    NotStarted(String),
+}
+
+impl std::fmt::Display for PhpError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::StartedBefore => f.write_str("PHP was started before in this process"),
+            Self::NotStarted(why) => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for PhpError {}
+
+/// What PHP is started with.
+pub struct StartOptions<'a> {
+    /// Values that php.ini overrides.
+    pub ini_defaults: &'a [(&'a str, &'a str)],
+    /// Values that override php.ini.
+    pub ini_overrides: &'a [(String, String)],
+    /// Receives log records that belong to no request. Called on any PHP thread.
+    pub log: Box<dyn Fn(&Log<'_>) + Send + Sync>,
+}
+
+/// Facts of the PHP that is linked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
+pub struct Facts {
+    /// As `PHP_VERSION`.
+    pub version: String,
+    /// Thread-safe; always true in a server that was built.
+    pub zts: bool,
+    /// A debug build: slow.
+    pub debug: bool,
+    /// Zend signals; they break threaded servers.
+    pub zend_signals: bool,
+    /// Execution time limits work on threads.
+    pub max_execution_timers: bool,
+    /// OPcache is loaded and on.
+    pub opcache_enabled: bool,
+    /// The php.ini that was read, or empty.
+    pub ini_path: String,
+}
+
+static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// The running interpreter. It is started and dropped on one thread, which outlives all [`Interpreter`]s.
+#[derive(Debug)]
+pub struct Php {
+    /// Not `Send`: PHP is shut down on the thread that started it.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Php {
+    /// Starts PHP: reads php.ini, starts all extensions.
+    ///
+    /// # Errors
+    ///
+    /// [`PhpError`]; what led to it has been logged by PHP.
+    pub fn start(options: StartOptions<'_>) -> Result<Self, PhpError> {
+        if STARTED.swap(true, Ordering::SeqCst) {
+            return Err(PhpError::StartedBefore);
+        }
+        // Cannot be set yet: this is the first start.
+        let _ = LOG_SINK.set(options.log);
+        let pairs: Vec<_> = options
+            .ini_defaults
+            .iter()
+            .map(|(name, value)| shim_pair { name: view(name.as_bytes()), value: view(value.as_bytes()) })
+            .collect();
+        let lines: String = options.ini_overrides.iter().map(|(name, value)| ini_line(name, value)).collect();
+        let callbacks = border::callbacks();
+        let raw = shim_options {
+            abi: SHIM_ABI,
+            callbacks: &raw const callbacks,
+            ini_defaults: pairs.as_ptr(),
+            ini_defaults_count: pairs.len(),
+            ini_overrides: view(lines.as_bytes()),
+        };
+        // SAFETY: the first call of the shim in this process, on the thread that keeps `Self`; all views are valid.
+        let error = unsafe { bindings::shim_startup(&raw const raw) };
+        if error.is_null() {
+            return Ok(Self { _thread: PhantomData });
+        }
+        // SAFETY: a static text with a NUL at its end.
+        let text = unsafe { std::ffi::CStr::from_ptr(error) };
+        Err(PhpError::NotStarted(text.to_string_lossy().into_owned()))
+    }
+
+    /// Reads the facts.
+    pub fn facts(&self) -> Facts {
+        let mut raw = shim_facts::default();
+        // SAFETY: PHP has started, and `raw` is ours to be filled.
+        unsafe { bindings::shim_facts_read(&raw mut raw) };
+        // SAFETY: views of static storage.
+        let version = unsafe { bytes(raw.version) };
+        // SAFETY: as above.
+        let ini_path = unsafe { bytes(raw.ini_path) };
+        Facts {
+            version: String::from_utf8_lossy(version).into_owned(),
+            zts: raw.zts,
+            debug: raw.debug,
+            zend_signals: raw.zend_signals,
+            max_execution_timers: raw.max_execution_timers,
+            opcache_enabled: raw.opcache_enabled,
+            ini_path: String::from_utf8_lossy(ini_path).into_owned(),
+        }
+    }
+
+    /// A way for other threads to get their interpreter while PHP runs.
+    pub fn threads(&self) -> Threads {
+        Threads(())
+    }
+}
+
+impl Drop for Php {
+    fn drop(&mut self) {
+        if Interpreter::alive() == 0 {
+            // SAFETY: on the thread that started PHP, and no other thread has an interpreter.
+            unsafe { bindings::shim_shutdown() };
+        }
+        // Otherwise a thread still runs PHP: its storage must not be pulled away, and the process ends anyway.
+    }
+}
+
+/// Makes [`Interpreter`]s on other threads.
+#[derive(Clone, Debug)]
+pub struct Threads(());
+
+impl Threads {
+    /// Prepares the calling thread to run PHP.
+    pub fn enter(&self) -> Interpreter {
+        Interpreter::new()
+    }
+}
+
+/// One line in php.ini's syntax; anything that the syntax could take for its own is quoted.
+fn ini_line(name: &str, value: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_.,/-".contains(c);
+    if value.chars().all(plain) || (value.starts_with('"') && value.ends_with('"') && value.len() > 1) {
+        format!("{name}={value}\n")
+    } else {
+        format!("{name}=\"{}\"\n", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " "))
+    }
+}
+
+/// Ends the process at once, without exit handlers: for when threads still run PHP.
+pub fn exit_now(status: i32) -> ! {
+    // SAFETY: does not return; nothing of the process is used afterwards.
+    unsafe { bindings::shim_exit_now(status) };
+    unreachable!("_exit does not return")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ini_values_are_quoted_where_the_syntax_needs_it() {
+        assert_eq!(ini_line("memory_limit", "64M"), "memory_limit=64M\n");
+        assert_eq!(ini_line("error_log", "/tmp/a.log"), "error_log=/tmp/a.log\n");
+        assert_eq!(ini_line("date.timezone", "Europe/Berlin; evil=1"), "date.timezone=\"Europe/Berlin; evil=1\"\n");
+        assert_eq!(ini_line("a", "x\"y\nb=1"), "a=\"x\\\"y b=1\"\n");
+    }
+}

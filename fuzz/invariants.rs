@@ -1,0 +1,144 @@
+//! What must hold for any bytes, said once for the fuzzer and for the tests that replay its corpus.
+//!
+//! Each function panics when a promise is broken, and gives the verdict in words otherwise.
+
+use svc_core::files::{Candidate, Mode, Route, route};
+use svc_core::http::parse::{HeadLimits, HeadReader, Parsed, parse};
+use svc_core::http::uri::{encode_path, has_dot_segment_file, normalise};
+use svc_core::http::{BodyDecoder, BodyError, BodyFraming, HeadError};
+
+/// The limit on decoded bodies.
+const BODY_BYTES_MAX: u64 = 1 << 20;
+
+/// Reads a request head, whole and byte by byte.
+pub(super) fn head(bytes: &[u8]) -> String {
+    let limits = HeadLimits::main_port();
+    let whole = parse(bytes, limits);
+    let dripped = drip(bytes, limits);
+    match (&whole, &dripped) {
+        (Ok(Parsed::Complete { .. }), Ok(Parsed::Complete { .. }))
+        | (Ok(Parsed::Partial), Ok(Parsed::Partial)) => {
+            assert_eq!(format!("{whole:?}"), format!("{dripped:?}"), "drips read differently");
+        }
+        (Err(_), Err(_)) => {}
+        _ => panic!("whole {whole:?}, dripped {dripped:?}"),
+    }
+    match whole {
+        Ok(Parsed::Partial) => "partial".into(),
+        Ok(parsed @ Parsed::Complete { .. }) => complete(bytes, &parsed),
+        Err(error) => error.status().to_string(),
+    }
+}
+
+/// Decodes a chunked body, whole and byte by byte.
+pub(super) fn chunked(bytes: &[u8]) -> String {
+    let whole = decode(bytes, bytes.len().max(1));
+    let dripped = decode(bytes, 1);
+    assert_eq!(whole, dripped, "drips decode differently");
+    match whole {
+        Ok((body, consumed, done)) => {
+            assert!(consumed <= bytes.len() && body.len() < consumed.max(1));
+            assert!(done || consumed == bytes.len(), "stopped before the end");
+            if done { "200".into() } else { "partial".into() }
+        }
+        Err(error) => error.status().to_string(),
+    }
+}
+
+/// Normalises a path and routes it in each mode.
+pub(super) fn uri(bytes: &[u8]) -> String {
+    let path = match normalise(bytes) {
+        Ok(normalised) => normalised.path,
+        Err(error) => return error.status().to_string(),
+    };
+    assert!(path.starts_with(b"/") && !path.contains(&0));
+    let segments: Vec<_> = path[1..].split(|&byte| byte == b'/').collect();
+    for (index, segment) in segments.iter().enumerate() {
+        assert!(*segment != b"." && *segment != b"..", "a dot segment is left");
+        assert!(!segment.is_empty() || index + 1 == segments.len(), "an empty segment is left");
+    }
+    let again = normalise(encode_path(&path).as_bytes()).map(|normalised| normalised.path);
+    assert_eq!(again.as_ref(), Ok(&path), "encoding does not lead back");
+    for entry_file in [None, Some("index.php"), Some("app.html")] {
+        let mode = Mode::from_entry_file(entry_file);
+        match route(&mode, &path) {
+            Route::Hidden => assert!(has_dot_segment_file(&path)),
+            Route::Try(candidates) => candidates.for_each(|candidate| check(&path, &candidate)),
+        }
+    }
+    if has_dot_segment_file(&path) { "hidden".into() } else { "200".into() }
+}
+
+fn drip(bytes: &[u8], limits: HeadLimits) -> Result<Parsed, HeadError> {
+    let mut reader = HeadReader::new(limits);
+    for end in 1..=bytes.len() {
+        match reader.read(&bytes[..end]) {
+            Ok(Parsed::Partial) => {}
+            settled => return settled,
+        }
+    }
+    Ok(Parsed::Partial)
+}
+
+fn complete(bytes: &[u8], parsed: &Parsed) -> String {
+    let Parsed::Complete { head, length, framing, expect_continue, .. } = parsed else { unreachable!() };
+    assert!(*length <= bytes.len() && bytes[..*length].ends_with(b"\r\n\r\n"));
+    let mut lengths = 0;
+    let mut codings = 0;
+    for (name, value) in head.headers() {
+        assert!(!value.iter().any(|byte| matches!(byte, b'\r' | b'\n' | 0)), "a value hides a line");
+        assert!(
+            !name.iter().any(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | 0)),
+            "a name hides a byte"
+        );
+        lengths += usize::from(name.eq_ignore_ascii_case(b"content-length"));
+        codings += usize::from(name.eq_ignore_ascii_case(b"transfer-encoding"));
+    }
+    match framing {
+        BodyFraming::None => assert_eq!((lengths, codings), (0, 0)),
+        BodyFraming::Length(_) => assert_eq!((lengths, codings), (1, 0)),
+        BodyFraming::Chunked => assert_eq!((lengths, codings), (0, 1)),
+    }
+    assert!(!expect_continue || *framing != BodyFraming::None);
+    assert!(!head.target().is_empty() && !head.method().is_empty());
+    let followed = [&bytes[..*length], b"GET / HTTP/1.1\r\n\r\n"].concat();
+    let again = parse(&followed, HeadLimits::main_port());
+    assert_eq!(
+        format!("{:?}", Ok::<_, HeadError>(parsed)),
+        format!("{again:?}"),
+        "what follows changes the head"
+    );
+    "200".into()
+}
+
+fn decode(bytes: &[u8], step: usize) -> Result<(Vec<u8>, usize, bool), BodyError> {
+    let mut decoder = BodyDecoder::new(BodyFraming::Chunked, BODY_BYTES_MAX)?;
+    let (mut body, mut consumed) = (Vec::new(), 0);
+    for piece in bytes.chunks(step) {
+        let progress = decoder.decode(piece, &mut body)?;
+        consumed += progress.consumed;
+        if progress.done {
+            break;
+        }
+        assert_eq!(progress.consumed, piece.len(), "bytes are left without an end");
+    }
+    assert!(body.len() as u64 <= BODY_BYTES_MAX);
+    Ok((body, consumed, decoder.is_done()))
+}
+
+fn check(path: &[u8], candidate: &Candidate) {
+    match candidate {
+        Candidate::FileOrDirectory { path } | Candidate::Static { path } => {
+            let ending = path.len().saturating_sub(4);
+            assert!(!path[ending..].eq_ignore_ascii_case(b".php"), "a source would be sent");
+        }
+        Candidate::Script { name, path_info } => {
+            assert!(name.ends_with(b".php"), "what is no script would be run");
+            assert!(path_info.is_empty() || path_info.starts_with(b"/"));
+            assert!(
+                path_info.is_empty() || [&name[..], path_info].concat() == path,
+                "the split lost something"
+            );
+        }
+    }
+}

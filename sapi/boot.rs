@@ -1,0 +1,181 @@
+//! Boot and end of a serving process, step by step.
+//!
+//! Promises: the operations port is the first to answer and the last to go; a start that fails says why in one line
+//! and leaves nothing behind; PHP starts and ends on the main thread. Refuses: it serves nothing itself.
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use svc_core::config::{Config, RawConfig};
+use svc_core::observe::{Event, Log};
+use svc_core::serve::{Server, StartError};
+
+use crate::commands::{self, Exit};
+
+/// Serves until a signal ends it. Returns how the process ends.
+pub fn serve(raw: &RawConfig) -> Exit {
+    // Before any other thread exists, so that all inherit the mask.
+    #[cfg(feature = "php")]
+    svc_ffi::signals::block();
+    let config = match Config::resolve(raw) {
+        Ok(config) => Arc::new(config),
+        Err(error) => return fail(&error, Exit::Misused),
+    };
+    let log = match Log::to_stdout(config.log_level, config.access_log) {
+        Ok(log) => log,
+        Err(error) => return fail(&format_args!("the log thread does not start: {error}"), Exit::Failed),
+    };
+    log.emit(&Event::Starting { version: env!("CARGO_PKG_VERSION") });
+    let exit = run(&config, &log);
+    log.shutdown();
+    exit
+}
+
+fn fail(error: &dyn Display, exit: Exit) -> Exit {
+    commands::complain(error);
+    exit
+}
+
+/// Binds, boots the executor, opens the main port, waits for the end.
+fn run(config: &Arc<Config>, log: &Log) -> Exit {
+    let server = match Server::prepare(Arc::clone(config), log.clone()) {
+        Ok(server) => server,
+        Err(error) => {
+            // A setting that does not fit the machine is misuse; a port that is taken is bad luck.
+            let is_misuse = matches!(error, StartError::Descriptors { .. });
+            let exit = if is_misuse { Exit::Misused } else { Exit::Failed };
+            return fail(&error, exit);
+        }
+    };
+    executor::run(config, log, &server)
+}
+
+/// Opens the main port, serves until a signal, drains. Returns whether every thread has ended.
+fn serve_until_signal(server: &Server, mut extra: Map<String, Value>) -> Result<bool, Exit> {
+    let shared = server.shared();
+    extra.insert("listen_addr".to_owned(), server.main_addr().to_string().into());
+    let report = Value::Object(shared.config.report(extra)).to_string();
+    // Set once: a process opens its main port once.
+    let _ = shared.config_report.set(report);
+    server.open().map_err(|error| fail(&error, Exit::Failed))?;
+    executor::wait_for_signal(server);
+    server.drain();
+    Ok(server.wait())
+}
+
+/// What `svc version` prints.
+pub fn version() -> String {
+    format!("svc {}\n{}", env!("CARGO_PKG_VERSION"), executor::version())
+}
+
+#[cfg(feature = "php")]
+mod executor {
+    use std::io;
+    use std::thread;
+
+    use svc_core::config::Executor;
+    use svc_core::pool::Engine;
+
+    use svc_ffi::Php;
+    use svc_ffi::signals::{self, Signal};
+
+    use crate::php;
+    use crate::php_engine::PhpEngine;
+
+    use super::{Arc, Config, Event, Exit, Log, Server, commands, fail, serve_until_signal};
+
+    pub(super) fn run(config: &Config, log: &Log, server: &Server) -> Exit {
+        if config.executor == Executor::Stub {
+            return match serve_until_signal(server, super::Map::new()) {
+                Ok(_) => Exit::Well,
+                Err(exit) => exit,
+            };
+        }
+        let php = match php::start(config, log) {
+            Ok(php) => php,
+            Err(error) => return fail(&format_args!("PHP does not start: {error}"), Exit::Failed),
+        };
+        match run_with(&php, log, server) {
+            Ok(true) => Exit::Well,
+            Ok(false) => {
+                // A thread still runs PHP: ending in order would pull PHP away under it.
+                log.shutdown();
+                svc_ffi::exit_now(0)
+            }
+            Err(exit) => exit,
+        }
+    }
+
+    fn run_with(php: &Php, log: &Log, server: &Server) -> Result<bool, Exit> {
+        let facts = php.facts();
+        let engine: Arc<dyn Engine> = Arc::new(PhpEngine::new(php.threads(), log.clone()));
+        // Set once: PHP starts once.
+        let _ = server.shared().php_version.set(facts.version.clone());
+        server
+            .start_pool(&engine)
+            .map_err(|error| fail(&format_args!("the PHP threads do not start: {error}"), Exit::Failed))?;
+        serve_until_signal(server, php::report(&facts))
+    }
+
+    /// Waits for the signal to end; from then on another one ends the process at once.
+    pub(super) fn wait_for_signal(server: &Server) {
+        // Nothing that runs has to be read anew yet: a hang-up is noted and changes nothing.
+        while signals::wait() == Signal::Hangup {
+            server.shared().log.emit(&Event::NothingToReload);
+        }
+        let force = || {
+            while signals::wait() == Signal::Hangup {}
+            svc_ffi::exit_now(1);
+        };
+        if let Err(error) = thread::Builder::new().name("svc-signals".into()).spawn(force) {
+            let what = format!("a second signal will not end the process at once: {error}");
+            server.shared().log.emit(&Event::Failure { what: &what });
+        }
+    }
+
+    pub(super) fn version() -> String {
+        let Ok(log) = Log::start(svc_core::config::Level::Error, svc_core::config::AccessLog::Off, io::sink()) else {
+            return String::new();
+        };
+        match Php::start(svc_ffi::StartOptions {
+            ini_defaults: &[],
+            ini_overrides: &[],
+            log: Box::new(move |record| crate::php_engine::write_log(&log, record, None)),
+        }) {
+            Ok(php) => php::lines(&php.facts()),
+            Err(error) => {
+                commands::complain(&error);
+                String::new()
+            }
+        }
+    }
+}
+
+#[cfg(not(feature = "php"))]
+mod executor {
+    use svc_core::config::Executor;
+
+    use super::{Config, Exit, Log, Server, fail, serve_until_signal};
+
+    pub(super) fn run(config: &Config, _log: &Log, server: &Server) -> Exit {
+        if config.executor == Executor::Sapi {
+            return fail(&"EXECUTOR: \"sapi\" is not in this build, which has no PHP; accepted: stub", Exit::Misused);
+        }
+        match serve_until_signal(server, super::Map::new()) {
+            Ok(_) => Exit::Well,
+            Err(exit) => exit,
+        }
+    }
+
+    /// Signals keep their default action in a build without PHP: they end the process at once.
+    pub(super) fn wait_for_signal(_server: &Server) {
+        loop {
+            std::thread::park();
+        }
+    }
+
+    pub(super) fn version() -> String {
+        "PHP: none in this build\n".to_owned()
+    }
+}

@@ -1,0 +1,236 @@
+//! The variables of `$_SERVER`, after CGI/1.1 (RFC 3875) and what nginx and Apache pass to PHP.
+//!
+//! Promises: values are the client's bytes, unescaped; fields of one name are joined; names that another name could
+//! pose as are left out, `Proxy` among them. Refuses: it parses no body and decides no route.
+
+use svc_core::http::head::is_cgi_safe_name;
+use svc_core::http::{Head, Version};
+use svc_core::pool::{Body, Request};
+
+use svc_ffi::Pairs;
+
+/// What `SERVER_SOFTWARE` says.
+const SOFTWARE: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
+
+/// Appends all variables of `request`. PHP adds `PHP_AUTH_*`, `REQUEST_TIME` and `argv` itself.
+pub(crate) fn variables(request: &Request, out: &mut Pairs) {
+    server(request, out);
+    script(request, out);
+    let head = &request.head;
+    if !matches!(request.body, Body::Empty) || head.header("content-length").is_some() {
+        out.push(b"CONTENT_LENGTH", decimal(&mut [0; 20], request.body.len()));
+    }
+    if let Some(content_type) = head.header("content-type") {
+        out.push(b"CONTENT_TYPE", content_type);
+    }
+    fields(head, out);
+}
+
+fn server(request: &Request, out: &mut Pairs) {
+    let head = &request.head;
+    let local = request.local.ip().to_canonical().to_string();
+    let mut digits = [0; 20];
+    out.push(b"GATEWAY_INTERFACE", b"CGI/1.1");
+    out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
+    out.push(b"SERVER_PROTOCOL", protocol(head.version()).as_bytes());
+    out.push(b"SERVER_NAME", head.host().map_or(local.as_bytes(), without_port));
+    out.push(b"SERVER_ADDR", local.as_bytes());
+    out.push(b"SERVER_PORT", decimal(&mut digits, u64::from(request.local.port())));
+    out.push(b"REMOTE_ADDR", request.client.ip().to_canonical().to_string().as_bytes());
+    out.push(b"REMOTE_PORT", decimal(&mut digits, u64::from(request.client.port())));
+    out.push(b"REQUEST_METHOD", head.method().as_bytes());
+    out.push(b"REQUEST_URI", &head.request_uri());
+    out.push(b"QUERY_STRING", head.path_and_query().1.unwrap_or_default());
+    if request.https {
+        out.push(b"REQUEST_SCHEME", b"https");
+        out.push(b"HTTPS", b"on");
+    } else {
+        out.push(b"REQUEST_SCHEME", b"http");
+    }
+}
+
+fn script(request: &Request, out: &mut Pairs) {
+    let script = &request.script;
+    let whole = [&script.name[..], &script.path_info].concat();
+    out.push(b"DOCUMENT_ROOT", &script.document_root);
+    out.push(b"SCRIPT_FILENAME", &script.filename);
+    out.push(b"SCRIPT_NAME", &script.name);
+    out.push(b"DOCUMENT_URI", &whole);
+    out.push(b"PHP_SELF", &whole);
+    if !script.path_info.is_empty() {
+        out.push(b"PATH_INFO", &script.path_info);
+        out.push(b"PATH_TRANSLATED", &[&script.document_root[..], &script.path_info].concat());
+    }
+}
+
+/// `HTTP_*`: each name once, at its first place, with all values joined.
+fn fields(head: &Head, out: &mut Pairs) {
+    for (index, (name, value)) in head.headers().enumerate() {
+        let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
+        if !is_cgi_safe_name(name) || head.headers().take(index).any(|(earlier, _)| same(earlier)) {
+            continue;
+        }
+        let mut rest = head.headers().skip(index + 1).filter(|(later, _)| same(later)).peekable();
+        let joined;
+        let value = if rest.peek().is_some() {
+            let separator: &[u8] = if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " };
+            joined = rest.fold(value.to_vec(), |mut all, (_, next)| {
+                all.extend_from_slice(separator);
+                all.extend_from_slice(next);
+                all
+            });
+            &joined
+        } else {
+            value
+        };
+        let write_name = |bytes: &mut Vec<u8>| {
+            bytes.extend_from_slice(b"HTTP_");
+            bytes.extend(name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
+        };
+        out.push_with(write_name, value);
+    }
+}
+
+/// All `Cookie` fields, joined as one; `None` when there is none.
+pub(crate) fn cookies(head: &Head) -> Option<Vec<u8>> {
+    let mut values = head.header_values("cookie");
+    let mut joined = values.next()?.to_vec();
+    for value in values {
+        joined.extend_from_slice(b"; ");
+        joined.extend_from_slice(value);
+    }
+    Some(joined)
+}
+
+/// The protocol's name as CGI has it.
+fn protocol(version: Version) -> &'static str {
+    match version {
+        Version::Http10 => "HTTP/1.0",
+        Version::Http11 => "HTTP/1.1",
+        Version::Http2 => "HTTP/2.0",
+    }
+}
+
+/// `host:port` and `[v6]:port` without the port; the brackets stay.
+fn without_port(host: &[u8]) -> &[u8] {
+    let end = match host.iter().rposition(|&byte| byte == b':') {
+        Some(colon) if host[colon + 1..].iter().all(u8::is_ascii_digit) => colon,
+        _ => host.len(),
+    };
+    &host[..end]
+}
+
+fn decimal(buf: &mut [u8; 20], mut number: u64) -> &[u8] {
+    let mut at = buf.len();
+    loop {
+        at -= 1;
+        buf[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return &buf[at..];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use svc_core::http::{HeadReader, Parsed};
+    use svc_core::pool::Script;
+
+    use super::*;
+
+    fn head(text: &str) -> Head {
+        match HeadReader::default().read(text.as_bytes()) {
+            Ok(Parsed::Complete { head, .. }) => head,
+            other => panic!("not a head: {other:?}"),
+        }
+    }
+
+    fn all(text: &str, script: Script, body: Body) -> Vec<(String, String)> {
+        let request = Request {
+            head: head(text),
+            body,
+            script,
+            client: "[::ffff:192.0.2.7]:4711".parse().unwrap(),
+            local: "127.0.0.1:8080".parse().unwrap(),
+            https: false,
+            request_id: "r".into(),
+            received_at: SystemTime::UNIX_EPOCH,
+        };
+        let mut pairs = Pairs::default();
+        variables(&request, &mut pairs);
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        pairs.iter().map(|(name, value)| (text(name), text(value))).collect()
+    }
+
+    fn get<'a>(all: &'a [(String, String)], name: &str) -> Option<&'a str> {
+        let mut found = all.iter().filter(|(candidate, _)| candidate == name);
+        let value = found.next().map(|(_, value)| value.as_str());
+        assert!(found.next().is_none(), "{name} stands there twice");
+        value
+    }
+
+    #[test]
+    fn fields_of_one_name_are_joined() {
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nX-A: 1\r\nCookie: a=1\r\nx-a: 2\r\ncookie: b=2\r\n\r\n";
+        let all = all(text, Script::default(), Body::Empty);
+        assert_eq!(get(&all, "HTTP_X_A"), Some("1, 2"));
+        assert_eq!(get(&all, "HTTP_COOKIE"), Some("a=1; b=2"));
+        assert_eq!(cookies(&head(text)).unwrap(), b"a=1; b=2");
+    }
+
+    #[test]
+    fn names_that_could_pose_as_others_are_left_out() {
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nX_Real_IP: evil\r\nProxy: evil\r\nX-Real-IP: good\r\n\r\n";
+        let all = all(text, Script::default(), Body::Empty);
+        assert_eq!(get(&all, "HTTP_X_REAL_IP"), Some("good"));
+        assert_eq!(get(&all, "HTTP_PROXY"), None);
+    }
+
+    #[test]
+    fn a_query_is_there_even_when_it_is_empty() {
+        let all = all("GET /a HTTP/1.1\r\nHost: example.org:81\r\n\r\n", Script::default(), Body::Empty);
+        assert_eq!(get(&all, "QUERY_STRING"), Some(""));
+        assert_eq!(get(&all, "REQUEST_URI"), Some("/a"));
+        assert_eq!(get(&all, "SERVER_NAME"), Some("example.org"));
+        assert_eq!(get(&all, "SERVER_PORT"), Some("8080"));
+        assert_eq!(get(&all, "REMOTE_ADDR"), Some("192.0.2.7"));
+        assert_eq!(get(&all, "CONTENT_LENGTH"), None);
+        assert_eq!(get(&all, "PATH_INFO"), None);
+    }
+
+    #[test]
+    fn a_path_after_the_script_is_its_path_info() {
+        let script = Script {
+            filename: b"/srv/index.php".to_vec(),
+            name: b"/index.php".to_vec(),
+            path_info: b"/a b".to_vec(),
+            document_root: b"/srv".to_vec(),
+        };
+        let all = all("GET /index.php/a%20b?x HTTP/1.0\r\n\r\n", script, Body::Empty);
+        assert_eq!(get(&all, "PATH_INFO"), Some("/a b"));
+        assert_eq!(get(&all, "PHP_SELF"), Some("/index.php/a b"));
+        assert_eq!(get(&all, "SCRIPT_NAME"), Some("/index.php"));
+        assert_eq!(get(&all, "PATH_TRANSLATED"), Some("/srv/a b"));
+        assert_eq!(get(&all, "SERVER_NAME"), Some("127.0.0.1"));
+        assert_eq!(get(&all, "REQUEST_URI"), Some("/index.php/a%20b?x"));
+    }
+
+    #[test]
+    fn a_chunked_body_gets_its_length() {
+        let text = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Type: text/x\r\n\r\n";
+        let all = all(text, Script::default(), Body::Memory(b"12345".to_vec()));
+        assert_eq!(get(&all, "CONTENT_LENGTH"), Some("5"));
+        assert_eq!(get(&all, "CONTENT_TYPE"), Some("text/x"));
+        assert_eq!(get(&all, "HTTP_CONTENT_TYPE"), Some("text/x"));
+    }
+
+    #[test]
+    fn a_port_is_cut_off_and_an_address_in_brackets_is_not() {
+        assert_eq!(without_port(b"[::1]:8080"), b"[::1]");
+        assert_eq!(without_port(b"[::1]"), b"[::1]");
+        assert_eq!(without_port(b"a:80"), b"a");
+    }
+}

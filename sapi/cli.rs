@@ -1,0 +1,383 @@
+//! The command line: which command, with which overrides.
+//!
+//! Promises: parsing is pure, words in and a [`Command`] or one [`UsageError`] out; each error says what would be
+//! accepted. Refuses: it judges no setting (the table in the core does) and runs no command.
+
+use std::ffi::OsString;
+use std::fmt;
+
+use lexopt::{Arg, Parser};
+
+use svc_core::config::RawConfig;
+
+/// What the caller asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Print every setting, or what is wrong with them.
+    Check(Overrides),
+    /// Ask a running server how it is.
+    Healthcheck(Probe),
+    /// Print a page of help.
+    Help(Page),
+    /// Serve.
+    Serve(Overrides),
+    /// Print what this binary is.
+    Version,
+}
+
+/// What the command line says on top of the environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// The directory to serve.
+    pub document_root: Option<OsString>,
+    /// PHP directives, `key=value`.
+    pub directives: Vec<OsString>,
+}
+
+/// Which probe of the operations port is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Probe {
+    /// Whether the process can answer.
+    Liveness,
+    /// Whether it should get requests.
+    Readiness,
+    /// Whether it has started.
+    Startup,
+}
+
+/// A page of help.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Page {
+    /// The commands.
+    Commands,
+    /// The settings, for a terminal.
+    Settings,
+    /// The settings, as the reference page.
+    SettingsMarkdown,
+}
+
+/// What is wrong with the command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UsageError {
+    /// An option without its value.
+    MissingValue(String),
+    /// One word too many.
+    TooManyWords(String),
+    /// A value for an option that takes none.
+    UnexpectedValue(String),
+    /// An option that does not exist, or not with this command.
+    UnknownOption(String),
+    /// A page of help that does not exist.
+    UnknownPage(String),
+    /// A probe that does not exist.
+    UnknownProbe(String),
+}
+
+/// Reads the words after the program's name.
+///
+/// # Errors
+///
+/// The first word that is not understood.
+///
+/// # Examples
+///
+/// ```
+/// use svc::cli::{Command, Probe, parse};
+///
+/// assert_eq!(parse(["healthcheck", "liveness"]), Ok(Command::Healthcheck(Probe::Liveness)));
+/// assert!(parse(["--loud"]).is_err());
+/// ```
+pub fn parse<W>(words: impl IntoIterator<Item = W>) -> Result<Command, UsageError>
+where
+    W: Into<OsString>,
+{
+    let mut words = words.into_iter().map(Into::into).peekable();
+    let verb = words.peek().and_then(|word: &OsString| Verb::named(word));
+    if verb.is_some() {
+        words.next();
+    }
+    let mut parser = Parser::from_args(words);
+    match verb.unwrap_or(Verb::Serve) {
+        Verb::Check => overrides(&mut parser, Command::Check),
+        Verb::Healthcheck => healthcheck(&mut parser),
+        Verb::Help => help(&mut parser),
+        Verb::Serve => overrides(&mut parser, Command::Serve),
+        Verb::Version => version(&mut parser),
+    }
+}
+
+impl Overrides {
+    /// Puts the overrides on top of what the environment says.
+    pub fn apply(self, raw: RawConfig) -> RawConfig {
+        let raw = match self.document_root {
+            Some(directory) => raw.with_document_root(directory),
+            None => raw,
+        };
+        self.directives.into_iter().fold(raw, RawConfig::with_directive)
+    }
+}
+
+impl Probe {
+    /// The path at which the operations port answers.
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Liveness => "/health/liveness",
+            Self::Readiness => "/health/readiness",
+            Self::Startup => "/health/startup",
+        }
+    }
+}
+
+impl Page {
+    /// Writes the page.
+    pub fn text(self) -> String {
+        match self {
+            Self::Commands => COMMANDS.to_owned(),
+            Self::Settings => svc_core::config::page::help(),
+            Self::SettingsMarkdown => svc_core::config::page::markdown(),
+        }
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MissingValue(option) => write!(f, "{option}: has no value; accepted: {option} key=value"),
+            Self::TooManyWords(word) => write!(f, "{word:?}: is one word too many; accepted: see svc help"),
+            Self::UnexpectedValue(option) => write!(f, "{option}: takes no value; accepted: {option} alone"),
+            Self::UnknownOption(option) => {
+                write!(f, "{option}: is not an option here; accepted: see svc help")
+            }
+            Self::UnknownPage(page) => write!(f, "{page:?}: is not a page of help; accepted: settings"),
+            Self::UnknownProbe(probe) => {
+                write!(f, "{probe:?}: is not a probe; accepted: readiness, liveness, startup")
+            }
+        }
+    }
+}
+
+enum Verb {
+    Check,
+    Healthcheck,
+    Help,
+    Serve,
+    Version,
+}
+
+impl Verb {
+    fn named(word: &OsString) -> Option<Self> {
+        match word.to_str()? {
+            "check" => Some(Self::Check),
+            "healthcheck" => Some(Self::Healthcheck),
+            "help" => Some(Self::Help),
+            "serve" => Some(Self::Serve),
+            "version" => Some(Self::Version),
+            _ => None,
+        }
+    }
+}
+
+fn overrides(parser: &mut Parser, command: fn(Overrides) -> Command) -> Result<Command, UsageError> {
+    let mut overrides = Overrides::default();
+    while let Some(arg) = next(parser)? {
+        match arg {
+            Word::Help => return Ok(Command::Help(Page::Commands)),
+            Word::Version => return Ok(Command::Version),
+            Word::Directive => {
+                let value = parser.value().map_err(|_| UsageError::MissingValue("-d".to_owned()))?;
+                overrides.directives.push(value);
+            }
+            // An empty word is what an unset variable in a script leaves behind; it must not serve the wrong place.
+            Word::Plain(word) if overrides.document_root.is_none() && !word.is_empty() => {
+                overrides.document_root = Some(word);
+            }
+            Word::Plain(word) => return Err(UsageError::TooManyWords(lossy(&word))),
+            Word::Other(option) => return Err(UsageError::UnknownOption(option)),
+        }
+    }
+    Ok(command(overrides))
+}
+
+fn healthcheck(parser: &mut Parser) -> Result<Command, UsageError> {
+    let mut probe = None;
+    while let Some(arg) = next(parser)? {
+        match arg {
+            Word::Help => return Ok(Command::Help(Page::Commands)),
+            Word::Plain(word) if probe.is_none() => {
+                probe = Some(match word.to_str() {
+                    Some("liveness") => Probe::Liveness,
+                    Some("readiness") => Probe::Readiness,
+                    Some("startup") => Probe::Startup,
+                    _ => return Err(UsageError::UnknownProbe(lossy(&word))),
+                });
+            }
+            other => return Err(other.unwanted()),
+        }
+    }
+    Ok(Command::Healthcheck(probe.unwrap_or(Probe::Readiness)))
+}
+
+fn help(parser: &mut Parser) -> Result<Command, UsageError> {
+    let mut page = Page::Commands;
+    while let Some(arg) = next(parser)? {
+        page = match (arg, page) {
+            (Word::Help, page) => page,
+            (Word::Plain(word), Page::Commands) if word == "settings" => Page::Settings,
+            (Word::Plain(word), Page::Commands) => return Err(UsageError::UnknownPage(lossy(&word))),
+            (Word::Other(option), Page::Settings) if option == "--markdown" => Page::SettingsMarkdown,
+            (other, _) => return Err(other.unwanted()),
+        };
+    }
+    Ok(Command::Help(page))
+}
+
+fn version(parser: &mut Parser) -> Result<Command, UsageError> {
+    match next(parser)? {
+        None | Some(Word::Version) => Ok(Command::Version),
+        Some(Word::Help) => Ok(Command::Help(Page::Commands)),
+        Some(other) => Err(other.unwanted()),
+    }
+}
+
+/// One word of the command line, in this program's terms.
+enum Word {
+    Directive,
+    Help,
+    Other(String),
+    Plain(OsString),
+    Version,
+}
+
+impl Word {
+    fn unwanted(self) -> UsageError {
+        match self {
+            Self::Directive => UsageError::UnknownOption("-d".to_owned()),
+            Self::Help => UsageError::UnknownOption("--help".to_owned()),
+            Self::Version => UsageError::UnknownOption("--version".to_owned()),
+            Self::Other(option) => UsageError::UnknownOption(option),
+            Self::Plain(word) => UsageError::TooManyWords(lossy(&word)),
+        }
+    }
+}
+
+fn next(parser: &mut Parser) -> Result<Option<Word>, UsageError> {
+    match parser.next() {
+        Ok(None) => Ok(None),
+        Ok(Some(Arg::Short('d'))) => Ok(Some(Word::Directive)),
+        Ok(Some(Arg::Short('h') | Arg::Long("help"))) => alone(parser, "--help", Word::Help),
+        Ok(Some(Arg::Short('V') | Arg::Long("version"))) => alone(parser, "--version", Word::Version),
+        Ok(Some(Arg::Short(letter))) => Ok(Some(Word::Other(format!("-{letter}")))),
+        Ok(Some(Arg::Long(name))) => Ok(Some(Word::Other(format!("--{name}")))),
+        Ok(Some(Arg::Value(word))) => Ok(Some(Word::Plain(word))),
+        Err(lexopt::Error::UnexpectedValue { option, .. }) => Err(UsageError::UnexpectedValue(option)),
+        Err(other) => Err(UsageError::UnknownOption(other.to_string())),
+    }
+}
+
+fn alone(parser: &mut Parser, option: &str, word: Word) -> Result<Option<Word>, UsageError> {
+    match parser.optional_value() {
+        None => Ok(Some(word)),
+        Some(_) => Err(UsageError::UnexpectedValue(option.to_owned())),
+    }
+}
+
+fn lossy(word: &OsString) -> String {
+    word.to_string_lossy().into_owned()
+}
+
+const COMMANDS: &str = "\
+svc: a PHP application server
+
+Usage:
+  svc [serve] [DIR] [-d key=value]...   serve DIR, or what DOCUMENT_ROOT names
+  svc check [DIR] [-d key=value]...     print every setting with its source; exit 2 if one is wrong
+  svc healthcheck [PROBE]               ask the operations port at INTERNAL_ADDR; exit 0 if well, else 1
+                                        PROBE is readiness (as without it), liveness or startup
+  svc version                           print the versions of svc and PHP, and how PHP was built
+  svc help [settings [--markdown]]      print this page, or the settings
+
+Options:
+  -d key=value     set a PHP directive, as in php.ini
+  -h, --help       print this page
+  -V, --version    print the versions
+
+A directory named like a command is given as ./NAME. Settings are environment variables: svc help settings.
+Exit codes: 0 all is well; 1 failed while running, or stopped by force; 2 wrong usage or settings.
+";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn serve(document_root: Option<&str>, directives: &[&str]) -> Result<Command, UsageError> {
+        Ok(Command::Serve(Overrides {
+            document_root: document_root.map(Into::into),
+            directives: directives.iter().map(Into::into).collect(),
+        }))
+    }
+
+    #[test]
+    fn serving_needs_no_word() {
+        assert_eq!(parse::<&str>([]), serve(None, &[]));
+        assert_eq!(parse(["serve"]), serve(None, &[]));
+        assert_eq!(parse(["site"]), serve(Some("site"), &[]));
+        assert_eq!(parse(["serve", "check"]), serve(Some("check"), &[]));
+        assert_eq!(parse(["./check"]), serve(Some("./check"), &[]));
+        assert_eq!(parse(["--", "-odd"]), serve(Some("-odd"), &[]));
+    }
+
+    #[test]
+    fn directives_come_apart_or_together_and_keep_their_order() {
+        assert_eq!(
+            parse(["-d", "a=1", "site", "-db=2", "-d=c=3"]),
+            serve(Some("site"), &["a=1", "b=2", "c=3"])
+        );
+        assert_eq!(parse(["-d"]), Err(UsageError::MissingValue("-d".to_owned())));
+    }
+
+    #[test]
+    fn check_takes_what_serve_takes() {
+        let overrides = Overrides { document_root: Some("site".into()), directives: vec!["a=1".into()] };
+        assert_eq!(parse(["check", "site", "-d", "a=1"]), Ok(Command::Check(overrides)));
+    }
+
+    #[test]
+    fn healthcheck_asks_readiness_unless_told() {
+        assert_eq!(parse(["healthcheck"]), Ok(Command::Healthcheck(Probe::Readiness)));
+        assert_eq!(parse(["healthcheck", "startup"]), Ok(Command::Healthcheck(Probe::Startup)));
+        assert_eq!(parse(["healthcheck", "mood"]), Err(UsageError::UnknownProbe("mood".to_owned())));
+    }
+
+    #[test]
+    fn help_and_version_have_words_and_letters() {
+        for words in [&["help"][..], &["-h"], &["--help"], &["serve", "-h"], &["healthcheck", "--help"]] {
+            assert_eq!(parse(words), Ok(Command::Help(Page::Commands)), "{words:?}");
+        }
+        assert_eq!(parse(["help", "settings"]), Ok(Command::Help(Page::Settings)));
+        assert_eq!(parse(["help", "settings", "--markdown"]), Ok(Command::Help(Page::SettingsMarkdown)));
+        for words in [["version"], ["-V"], ["--version"]] {
+            assert_eq!(parse(words), Ok(Command::Version), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        for (words, line) in [
+            (&["--loud"][..], "--loud: is not an option here; accepted: see svc help"),
+            (&["a", "b"], r#""b": is one word too many; accepted: see svc help"#),
+            (&[""], r#""": is one word too many; accepted: see svc help"#),
+            (&["version", "-d", "a=1"], "-d: is not an option here; accepted: see svc help"),
+            (&["help", "poetry"], r#""poetry": is not a page of help; accepted: settings"#),
+            (&["--help=yes"], "--help: takes no value; accepted: --help alone"),
+        ] {
+            assert_eq!(parse(words).expect_err("these words are wrong").to_string(), line);
+        }
+    }
+
+    #[test]
+    fn the_page_of_commands_fits_a_terminal() {
+        assert!(COMMANDS.lines().all(|line| line.len() <= 110));
+    }
+}

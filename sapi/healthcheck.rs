@@ -1,0 +1,149 @@
+//! Asking a running server how it is, for container health checks without any other tool.
+//!
+//! Promises: an answer within [`DEADLINE`], whatever the other side does. Refuses: it reads nothing of the answer but
+//! the status; what the status means is decided by the server alone.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use crate::cli::Probe;
+
+/// How long the whole exchange may take.
+pub const DEADLINE: Duration = Duration::from_secs(3);
+
+/// Why a server does not count as well.
+#[derive(Debug)]
+pub enum Unwell {
+    /// Something else than a server of ours answered.
+    NotHttp(SocketAddr),
+    /// The probe's answer.
+    Status(SocketAddr, Probe, u16),
+    /// Nobody answered.
+    Unreachable(SocketAddr, io::Error),
+}
+
+/// Asks the operations port that listens on `address`.
+///
+/// # Errors
+///
+/// Why the server does not count as well.
+pub fn ask(address: SocketAddr, probe: Probe) -> Result<(), Unwell> {
+    let address = reachable(address);
+    let deadline = svc_core::time::now() + DEADLINE;
+    let line = exchange(address, probe, deadline).map_err(|error| Unwell::Unreachable(address, error))?;
+    match status(&line) {
+        Some(200) => Ok(()),
+        Some(status) => Err(Unwell::Status(address, probe, status)),
+        None => Err(Unwell::NotHttp(address)),
+    }
+}
+
+impl std::error::Error for Unwell {}
+
+impl fmt::Display for Unwell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotHttp(address) => write!(f, "{address}: the answer is not HTTP"),
+            Self::Status(address, probe, status) => {
+                write!(f, "{address}: {} answered {status}", probe.path())
+            }
+            Self::Unreachable(address, error) => write!(f, "{address}: {error}"),
+        }
+    }
+}
+
+/// Turns the address of a listener on every interface into one that can be connected to.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// Sends the request and reads until the status is there.
+fn exchange(address: SocketAddr, probe: Probe, deadline: Instant) -> io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
+    stream.set_write_timeout(Some(left(deadline)?))?;
+    let path = probe.path();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: svc\r\nConnection: close\r\n\r\n")?;
+    let mut line = Vec::with_capacity(STATUS_BYTES);
+    while line.len() < STATUS_BYTES {
+        // Each read gets what is left, so that a server that drips bytes gains no time.
+        stream.set_read_timeout(Some(left(deadline)?))?;
+        let mut chunk = [0; STATUS_BYTES];
+        let room = STATUS_BYTES - line.len();
+        match stream.read(&mut chunk[..room])? {
+            0 => break,
+            read => line.extend_from_slice(&chunk[..read]),
+        }
+    }
+    Ok(line)
+}
+
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(svc_core::time::now());
+    if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(left) }
+}
+
+fn status(line: &[u8]) -> Option<u16> {
+    let digits = line.strip_prefix(b"HTTP/1.1 ").or_else(|| line.strip_prefix(b"HTTP/1.0 "))?.get(..3)?;
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+/// The length of `HTTP/1.1 200`.
+const STATUS_BYTES: usize = 12;
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// Answers one connection with `answer` and returns the request's first line beside the verdict.
+    fn against(answer: &'static [u8]) -> (String, Result<(), Unwell>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            stream.write_all(answer).unwrap();
+            String::from_utf8(request).unwrap().lines().next().unwrap().to_owned()
+        });
+        let verdict = ask(SocketAddr::from(([0, 0, 0, 0], port)), Probe::Readiness);
+        (server.join().unwrap(), verdict)
+    }
+
+    #[test]
+    fn a_listener_on_every_interface_is_asked_on_loopback() {
+        let (request, verdict) = against(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nreadiness");
+        assert_eq!(request, "GET /health/readiness HTTP/1.1");
+        assert!(verdict.is_ok());
+    }
+
+    #[test]
+    fn another_status_is_not_well() {
+        let (_, verdict) = against(b"HTTP/1.1 503 Service Unavailable\r\n\r\n");
+        assert!(verdict.expect_err("503").to_string().ends_with("/health/readiness answered 503"));
+    }
+
+    #[test]
+    fn something_else_is_not_well() {
+        assert!(matches!(against(b"220 mail ready\r\n").1, Err(Unwell::NotHttp(_))));
+        assert!(matches!(against(b"").1, Err(Unwell::NotHttp(_))));
+    }
+
+    #[test]
+    fn nobody_is_not_well() {
+        let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert!(matches!(ask(free, Probe::Liveness), Err(Unwell::Unreachable(..))));
+    }
+}

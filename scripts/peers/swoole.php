@@ -1,0 +1,50 @@
+<?php
+
+// The pages of site/ as a Swoole application: loaded once, a function for each. Arguments: port, workers, folder.
+[, $port, $workers, $site] = $argv;
+
+$hello = static fn ($request, $response) => $response->end('Hello, World!');
+
+$rows = static function ($request, $response): void {
+    $rows = [];
+    for ($id = 1; $id <= 200; $id++) {
+        $rows[] = [
+            'id' => $id,
+            'name' => "Customer $id",
+            'email' => 'customer' . $id . '@example.com',
+            'active' => $id % 3 !== 0,
+            'balance' => $id * 100 + 7,
+        ];
+    }
+    $response->header('Content-Type', 'application/json');
+    $response->end(json_encode($rows));
+};
+
+$facts = static function ($request, $response) use ($site): void {
+    ob_start();
+    require "$site/facts.php";
+    $response->end(ob_get_clean() . 'Swoole=' . SWOOLE_VERSION . "\n");
+};
+
+$pages = ['/hello.php' => $hello, '/rows.php' => $rows, '/facts.php' => $facts];
+
+$server = new Swoole\Http\Server('127.0.0.1', (int) $port);
+$server->set([
+    'worker_num' => (int) $workers,
+    'backlog' => 1024,
+    'http_compression' => false,
+    'log_level' => SWOOLE_LOG_WARNING,
+    'enable_static_handler' => true,
+    'static_handler_locations' => ['/page.html'],
+    'document_root' => $site,
+]);
+$server->on('request', static function ($request, $response) use ($pages): void {
+    $page = $pages[$request->server['request_uri']] ?? null;
+    if ($page === null) {
+        $response->status(404);
+        $response->end();
+        return;
+    }
+    $page($request, $response);
+});
+$server->start();

@@ -1,0 +1,331 @@
+//! Fails when a border of the house is crossed: who may import whom, and who may name what.
+//!
+//! Promises: comments and string literals are not code; each rule is a function over text, and tests below show that
+//! it fires. Refuses: it judges no style; the compiler's lints do that.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The layer of each folder and file at the top of the core; an import goes down, never sideways.
+const LAYERS: [(&str, u8); 12] = [
+    ("limits", 0),
+    ("time", 0),
+    ("sync", 1),
+    ("config", 2),
+    ("http", 2),
+    ("spool", 2),
+    ("admission", 3),
+    ("files", 3),
+    ("policy", 3),
+    ("pool", 3),
+    ("observe", 4),
+    ("serve", 5),
+];
+
+/// Words that only some files may say.
+const RESERVED: [Reserved; 5] = [
+    Reserved { words: &["mio"], home: &["core/serve/"], law: "only the shells in core/serve own sockets" },
+    Reserved {
+        words: &["atomic", "atomic_wait", "crossbeam_queue", "crossbeam_utils"],
+        home: &["core/sync/primitive.rs", "ffi/"],
+        law: "shared words come through core/sync/primitive.rs, so that models can replace them",
+    },
+    Reserved {
+        words: &["Instant::now", "SystemTime::now"],
+        // The crate of the interpreter cannot see the core, so that it has a reader of its own.
+        home: &["core/time.rs", "ffi/barrier.rs"],
+        law: "the clock is read in core/time.rs",
+    },
+    Reserved { words: &["unsafe"], home: &["ffi/"], law: "unsafe code lives in ffi" },
+    Reserved { words: &["svc_ffi"], home: &["sapi/", "ffi/"], law: "the core knows no interpreter" },
+];
+
+struct Reserved {
+    words: &'static [&'static str],
+    home: &'static [&'static str],
+    law: &'static str,
+}
+
+#[test]
+fn imports_of_the_core_go_down() {
+    let mut broken = Vec::new();
+    for (path, code) in sources(&["core"]) {
+        if path.starts_with("core/tests/") || path == "core/lib.rs" {
+            continue;
+        }
+        broken.extend(broken_imports(&path, &code));
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn reserved_words_stay_at_home() {
+    let mut broken = Vec::new();
+    for (path, code) in sources(&["core", "sapi", "ffi"]) {
+        if !path.starts_with("core/tests/") {
+            broken.extend(strayed_words(&path, &code));
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+#[test]
+fn the_core_and_the_interpreter_never_meet() {
+    let manifest = |crate_dir: &str| fs::read_to_string(root().join(crate_dir).join("Cargo.toml")).unwrap();
+    assert!(!manifest("core").contains("path = \".."), "the core depends on no other crate of the house");
+    assert!(!manifest("ffi").contains("svc-core"), "ffi depends on no other crate of the house");
+    for (path, code) in sources(&["ffi"]) {
+        assert!(!has_word(&code, "svc_core"), "{path}: ffi names the core");
+    }
+}
+
+#[test]
+fn unsafe_code_is_forbidden_where_it_has_no_home() {
+    for library in ["core/lib.rs", "sapi/lib.rs", "sapi/main.rs"] {
+        let code = code_of(&fs::read_to_string(root().join(library)).unwrap());
+        assert!(code.contains("#![forbid(unsafe_code)]"), "{library}");
+    }
+}
+
+#[test]
+fn the_contract_with_c_has_no_type_of_zend() {
+    let header = code_of(&fs::read_to_string(root().join("c/shim.h")).unwrap());
+    let strange = strange_includes(&header);
+    assert!(strange.is_empty(), "c/shim.h includes {strange:?}");
+    for word in ["zval", "zend_string", "zend_object", "HashTable", "zend_execute_data"] {
+        assert!(!has_word(&header, word), "c/shim.h names {word}");
+    }
+}
+
+/// Lists the imports of `path` that its layer forbids.
+fn broken_imports(path: &str, code: &str) -> Vec<String> {
+    let inner = path.trim_start_matches("core/").trim_end_matches(".rs");
+    let own = inner.split('/').next().unwrap_or(inner);
+    let Some(rank) = rank(own) else { return vec![format!("{path}: {own} has no layer")] };
+    let mut broken = Vec::new();
+    for target in imports(code, inner.split('/').count()) {
+        match self::rank(&target) {
+            _ if target == own => {}
+            Some(other) if other < rank => {}
+            Some(_) => broken.push(format!("{path}: {own} imports {target}, which is not below it")),
+            None => broken.push(format!("{path}: imports {target}, which has no layer")),
+        }
+    }
+    broken
+}
+
+/// Lists the top-level modules that code names through `crate::`, or by climbing out of `depth` modules.
+fn imports(code: &str, depth: usize) -> Vec<String> {
+    let mut found = Vec::new();
+    for (at, _) in code.match_indices("crate::") {
+        let before = code[..at].chars().next_back();
+        // `$crate::` is the same path; `svc_crate::` would be another word.
+        if before.is_none_or(|c| !is_word(c)) {
+            found.extend(first_segments(&code[at + "crate::".len()..]));
+        }
+    }
+    for (at, _) in code.match_indices(&"super::".repeat(depth)) {
+        let mut rest = &code[at + "super::".len() * depth..];
+        while let Some(more) = rest.strip_prefix("super::") {
+            rest = more;
+        }
+        // Tests are one module deeper, so that a climb is judged by where it ends.
+        found.extend(first_segments(rest).into_iter().filter(|name| rank(name).is_some()));
+    }
+    found
+}
+
+/// The first segment of a path, or those of each path in a group.
+fn first_segments(path: &str) -> Vec<String> {
+    let name = |text: &str| text.trim_start().chars().take_while(|c| is_word(*c)).collect::<String>();
+    let Some(group) = path.strip_prefix('{') else { return vec![name(path)] };
+    let mut depth = 1;
+    let mut paths = vec![String::new()];
+    for c in group.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        match c {
+            _ if depth == 0 => break,
+            ',' if depth == 1 => paths.push(String::new()),
+            _ => paths.last_mut().unwrap().push(c),
+        }
+    }
+    paths.iter().map(|path| name(path)).filter(|name| !name.is_empty()).collect()
+}
+
+fn strayed_words(path: &str, code: &str) -> Vec<String> {
+    let strangers = RESERVED.iter().filter(|rule| !rule.home.iter().any(|home| path.starts_with(home)));
+    strangers
+        .flat_map(|rule| rule.words.iter().map(move |word| (word, rule.law)))
+        .filter(|(word, _)| has_word(code, word))
+        .map(|(word, law)| format!("{path}: names {word}, but {law}"))
+        .collect()
+}
+
+fn strange_includes(header: &str) -> Vec<&str> {
+    let plain = ["<stdbool.h>", "<stddef.h>", "<stdint.h>"];
+    let includes = header.lines().filter_map(|line| line.trim().strip_prefix("#include"));
+    includes.map(str::trim).filter(|file| !plain.contains(file)).collect()
+}
+
+fn rank(module: &str) -> Option<u8> {
+    LAYERS.iter().find(|(name, _)| *name == module).map(|(_, rank)| *rank)
+}
+
+fn has_word(code: &str, word: &str) -> bool {
+    code.match_indices(word).any(|(at, _)| {
+        let before = code[..at].chars().next_back();
+        let after = code[at + word.len()..].chars().next();
+        !before.is_some_and(is_word) && !after.is_some_and(is_word)
+    })
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Blanks out comments and literals of Rust (or C), so that only code is left.
+fn code_of(source: &str) -> String {
+    let mut code = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(c) = rest.chars().next() {
+        let length = match c {
+            '/' if rest.starts_with("//") => rest.find('\n').unwrap_or(rest.len()),
+            '/' if rest.starts_with("/*") => block_comment(rest),
+            '"' => quoted(rest, '"'),
+            'r' if !code.ends_with(is_word) => raw_string(rest),
+            '\'' => character(rest),
+            _ => 0,
+        };
+        if length == 0 {
+            code.push(c);
+            rest = &rest[c.len_utf8()..];
+        } else {
+            code.push(' ');
+            rest = &rest[length..];
+        }
+    }
+    code
+}
+
+fn block_comment(text: &str) -> usize {
+    text.find("*/").map_or(text.len(), |end| end + 2)
+}
+
+/// The length of a literal between `quote`s, escapes honoured.
+fn quoted(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    for (at, c) in text.char_indices().skip(1) {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' => escaped = true,
+            _ if c == quote => return at + c.len_utf8(),
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+/// The length of a raw string, or 0.
+fn raw_string(text: &str) -> usize {
+    let hashes = text[1..].bytes().take_while(|byte| *byte == b'#').count();
+    if !text[1 + hashes..].starts_with('"') {
+        return 0;
+    }
+    let start = hashes + 2;
+    let end = format!("\"{}", "#".repeat(hashes));
+    text[start..].find(&end).map_or(text.len(), |at| start + at + end.len())
+}
+
+/// The length of a character literal; 0 for a lifetime.
+fn character(text: &str) -> usize {
+    let mut chars = text.chars().skip(1);
+    match (chars.next(), chars.next()) {
+        (Some('\\'), _) | (Some(_), Some('\'')) => quoted(text, '\''),
+        _ => 0,
+    }
+}
+
+/// The code of every Rust file below these folders, with its path from the root.
+fn sources(folders: &[&str]) -> Vec<(String, String)> {
+    let mut files = Vec::new();
+    for folder in folders {
+        walk(&root().join(folder), &mut files);
+    }
+    assert!(!files.is_empty(), "no sources below {folders:?}");
+    files
+        .into_iter()
+        .map(|file| {
+            let path = file.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
+            (path, code_of(&fs::read_to_string(&file).unwrap()))
+        })
+        .collect()
+}
+
+fn walk(folder: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            walk(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn comments_and_literals_are_not_code() {
+    let source = r##"
+        // use crate::serve::A;
+        /* unsafe */ let a = "unsafe \" mio::Poll"; let b = r#"crate::serve" unsafe"#;
+        fn f<'a>(x: &'a str) -> char { '"' } // unsafe
+        let quote = '\''; let word = after;
+    "##;
+    let code = code_of(source);
+    assert!(imports(&code, 2).is_empty(), "{code}");
+    assert!(!has_word(&code, "unsafe") && !has_word(&code, "mio"), "{code}");
+    assert!(code.contains("fn f<'a>(x: &'a str)") && code.contains("let word = after;"), "{code}");
+}
+
+#[test]
+fn an_import_that_goes_up_or_sideways_is_found() {
+    let broken = |path: &str, code: &str| broken_imports(path, code).len();
+    assert_eq!(broken("core/http/head.rs", "use crate::limits::HEAD_BYTES_MAX;"), 0);
+    assert_eq!(broken("core/http/head.rs", "use crate::http::fields::Fields;"), 0);
+    assert_eq!(broken("core/http/head.rs", "use crate::serve::Server;"), 1);
+    assert_eq!(broken("core/http/head.rs", "use crate::config::Config;"), 1);
+    assert_eq!(broken("core/observe/log.rs", "use crate::{config::{Config, Level}, serve::A, sync::B};"), 1);
+    assert_eq!(broken("core/pool/mod.rs", "fn f(x: &crate::observe::Metrics) {}"), 1);
+    assert_eq!(broken("core/http/head.rs", "use super::super::serve::A;"), 1);
+    assert_eq!(broken("core/http/head.rs", "mod tests { use super::super::super::serve::A; }"), 1);
+    assert_eq!(
+        broken("core/http/head.rs", "use super::fields::Fields; mod tests { use super::super::uri; }"),
+        0
+    );
+    assert_eq!(broken("core/novel/thing.rs", ""), 1);
+}
+
+#[test]
+fn a_word_away_from_home_is_found() {
+    let strayed = |path: &str, code: &str| strayed_words(path, code).len();
+    assert_eq!(strayed("core/serve/reactor.rs", "use mio::Poll;"), 0);
+    assert_eq!(strayed("core/http/head.rs", "use mio::Poll;"), 1);
+    assert_eq!(strayed("core/sync/primitive.rs", "pub use std::sync::atomic::AtomicU8;"), 0);
+    assert_eq!(strayed("core/sync/queue.rs", "use std::sync::atomic::AtomicU8;"), 1);
+    assert_eq!(strayed("core/pool/slot.rs", "let now = std::time::Instant::now();"), 1);
+    assert_eq!(strayed("sapi/boot.rs", "unsafe { f() }"), 1);
+    assert_eq!(strayed("sapi/boot.rs", "#![forbid(unsafe_code)] use svc_ffi::Php;"), 0);
+    assert_eq!(strayed("core/pool/slot.rs", "use svc_ffi::Php;"), 1);
+}
+
+#[test]
+fn an_include_beyond_the_plain_ones_is_found() {
+    assert_eq!(strange_includes("#include <stdint.h>\n  #include \"php.h\"\n"), ["\"php.h\""]);
+}
