@@ -3,11 +3,21 @@
 //! Owned by the `ffi` crate. `SVC_PHP_CONFIG` names the `php-config` to use; without it the one on `PATH` is taken.
 
 use std::env;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 6] = ["functions.c", "isolate.c", "lifecycle.c", "opcache.c", "request.c", "sapi_module.c"];
-const HEADERS: [&str; 4] = ["compat.h", "internal.h", "probe.c", "shim.h"];
+const SOURCES: [&str; 8] = [
+    "functions.c",
+    "isolate.c",
+    "libc.c",
+    "lifecycle.c",
+    "opcache.c",
+    "request.c",
+    "sapi_module.c",
+    "shortcuts.c",
+];
+const HEADERS: [&str; 5] = ["compat.h", "internal.h", "libc_names.h", "probe.c", "shim.h"];
 
 fn main() {
     let c = Path::new(&env("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../c");
@@ -43,7 +53,10 @@ fn find_php() -> Php {
     };
     let lib_dir = Path::new(&prefix).join("lib");
     if !lib_dir.join("libphp.so").exists() {
-        fail(&format!("{config} belongs to a PHP without {}/libphp.so (--enable-embed=shared)", lib_dir.display()));
+        fail(&format!(
+            "{config} belongs to a PHP without {}/libphp.so (--enable-embed=shared)",
+            lib_dir.display()
+        ));
     }
     Php { config, include_flags: includes.split_whitespace().map(str::to_owned).collect(), lib_dir }
 }
@@ -63,7 +76,12 @@ fn probe(c: &Path, php: &Php) {
     };
     let version = fact("version");
     if !(80300..80600).contains(&version) {
-        fail(&format!("{} is PHP {}.{}; svc embeds 8.3 to 8.5", php.config, version / 10000, version / 100 % 100));
+        fail(&format!(
+            "{} is PHP {}.{}; svc embeds 8.3 to 8.5",
+            php.config,
+            version / 10000,
+            version / 100 % 100
+        ));
     }
     if fact("zts") == 0 {
         fail(&format!("{} is not thread-safe (--enable-zts)", php.config));
@@ -95,13 +113,20 @@ fn compile(c: &Path, php: &Php) {
     if env("SVC_WERROR").is_some() {
         build.flag("-Werror");
     }
-    build.compile("svc_shim");
+    // Whole: some files hold nothing but definitions that come before libc's.
+    build.link_lib_modifier("+whole-archive").compile("svc_shim");
     println!("cargo::rustc-link-search=native={}", php.lib_dir.display());
     println!("cargo::rustc-link-lib=dylib=php");
-    // For this crate's own tests; the server's build script does the same for the rest.
-    println!("cargo::rustc-link-arg=-Wl,-rpath,{}", php.lib_dir.display());
-    // Read by the server's own build script as DEP_PHP_LIB_DIR.
-    println!("cargo::metadata=LIB_DIR={}", php.lib_dir.display());
+    let names = fs::read_to_string(c.join("libc_names.h")).expect("c/libc_names.h can be read");
+    let names = names.lines().filter_map(|line| line.strip_prefix("SHIM_LIBC_NAME(")?.strip_suffix(')'));
+    let exports = names.map(|name| format!("-Wl,--export-dynamic-symbol={name}"));
+    let arguments: Vec<_> = exports.chain([format!("-Wl,-rpath,{}", php.lib_dir.display())]).collect();
+    // For this crate's own tests.
+    for argument in &arguments {
+        println!("cargo::rustc-link-arg={argument}");
+    }
+    // Read by the server's own build script as DEP_PHP_LINK_ARGUMENTS.
+    println!("cargo::metadata=LINK_ARGUMENTS={}", arguments.join("\x1f"));
 }
 
 fn bind(c: &Path) {

@@ -41,8 +41,16 @@ void shim_isolate_begin(void);
 void shim_isolate_end(void);
 void shim_environment_each(void (*visit)(const char *name, size_t name_length, const char *value, void *data), void *data);
 
-/* opcache.c. Called at start-up, so that the linker takes that file's fcntl. */
-void shim_opcache_install(void);
+/* shortcuts.c */
+void shim_shortcuts_install(void);
+void shim_shortcuts_thread_stop(void);
+bool shim_is_opcache_lock(int descriptor);
+
+/* libc.c: libc's own functions, behind the executable's definitions of the same names. */
+void *shim_libc(void **slot, const char *name);
+const char *shim_libc_hidden(void);
+#define DECLARE_LIBC(name) static void *libc_##name
+#define LIBC(name) ((__typeof__(&name))shim_libc(&libc_##name, #name))
 
 /* Views. */
 static inline shim_view shim_view_of(const char *bytes, size_t length)

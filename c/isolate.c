@@ -11,7 +11,6 @@
  *   virtual and per request anyway. */
 #include "internal.h"
 
-#include <dlfcn.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <sched.h>
@@ -95,9 +94,6 @@ void shim_environment_each(void (*visit)(const char *, size_t, const char *, voi
 
 /* ---- libc's own ---- */
 
-#define LIBC(name) ((__typeof__(&name))libc_function(&libc_##name, #name))
-#define DECLARE_LIBC(name) static void *libc_##name
-
 DECLARE_LIBC(getenv);
 DECLARE_LIBC(putenv);
 DECLARE_LIBC(setenv);
@@ -106,16 +102,6 @@ DECLARE_LIBC(setlocale);
 DECLARE_LIBC(popen);
 DECLARE_LIBC(posix_spawn);
 DECLARE_LIBC(posix_spawnp);
-
-static void *libc_function(void **slot, const char *name)
-{
-    void *function = __atomic_load_n(slot, __ATOMIC_RELAXED);
-    if (function == NULL) {
-        function = dlsym(RTLD_NEXT, name);
-        __atomic_store_n(slot, function, __ATOMIC_RELAXED);
-    }
-    return function;
-}
 
 /* ---- environment ---- */
 

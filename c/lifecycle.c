@@ -40,7 +40,10 @@ const char *shim_startup(const shim_options *options)
     if (ini_overrides == NULL) {
         return "out of memory";
     }
-    shim_opcache_install();
+    if (shim_libc_hidden() != NULL) {
+        return "the executable does not export what it defines before libc (c/libc_names.h)";
+    }
+    shim_shortcuts_install();
     if (!php_tsrm_startup()) {
         return "PHP's thread-safe resource manager does not start";
     }
@@ -109,6 +112,7 @@ void shim_thread_start(void)
 void shim_thread_stop(void)
 {
     ts_free_thread();
+    shim_shortcuts_thread_stop();
 }
 
 static void control_signals(sigset_t *set)

@@ -6,25 +6,14 @@
  * "nobody" only if the host has made the calling thread the only one inside a request and keeps the others out until
  * the request has started. Otherwise OPcache is told that somebody reads, and asks again at a later request.
  *
- * The executable's definition of fcntl takes precedence over libc's in libphp and in opcache.so; all other calls go
- * through unchanged. */
+ * The executable's definition of fcntl takes precedence over libc's in libphp and in opcache.so; all other calls but
+ * those on OPcache's own lock file go through unchanged. */
 #include "internal.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
 
-typedef int fcntl_function(int, int, ...);
-
-static fcntl_function *libc_fcntl;
-
-__attribute__((constructor)) void shim_opcache_install(void)
-{
-    libc_fcntl = (fcntl_function *)dlsym(RTLD_NEXT, "fcntl64");
-    if (libc_fcntl == NULL) {
-        libc_fcntl = (fcntl_function *)dlsym(RTLD_NEXT, "fcntl");
-    }
-}
+DECLARE_LIBC(fcntl64);
 
 static bool is_restart_question(int command, const struct flock *lock)
 {
@@ -34,6 +23,10 @@ static bool is_restart_question(int command, const struct flock *lock)
 
 static int answer(int descriptor, int command, void *argument)
 {
+    if ((command == F_SETLK || command == F_SETLKW) && shim_is_opcache_lock(descriptor)) {
+        /* No other process has this file, and between threads OPcache uses a mutex. */
+        return 0;
+    }
     if (is_restart_question(command, argument)) {
         struct flock *lock = argument;
         /* l_pid 0: OPcache kills the processes that it believes to read for too long, and 0 is none of them. */
@@ -45,14 +38,8 @@ static int answer(int descriptor, int command, void *argument)
         }
         return 0;
     }
-    if (libc_fcntl == NULL) {
-        shim_opcache_install();
-    }
-    return libc_fcntl(descriptor, command, argument);
+    return LIBC(fcntl64)(descriptor, command, argument);
 }
-
-#undef fcntl
-#undef fcntl64
 
 int fcntl(int descriptor, int command, ...)
 {

@@ -76,6 +76,9 @@ static void run_script(char *path)
     zend_try {
         zend_stream_init_filename(&file, path);
         file.primary_script = 1;
+        /* PHP would go to the script's folder and back again; nobody needs the way back. */
+        SG(options) |= SAPI_OPTION_NO_CHDIR;
+        VCWD_CHDIR_FILE(path);
         php_execute_script(&file);
     } zend_end_try();
     zend_try {

@@ -175,7 +175,10 @@ mod tests {
     fn ini_values_are_quoted_where_the_syntax_needs_it() {
         assert_eq!(ini_line("memory_limit", "64M"), "memory_limit=64M\n");
         assert_eq!(ini_line("error_log", "/tmp/a.log"), "error_log=/tmp/a.log\n");
-        assert_eq!(ini_line("date.timezone", "Europe/Berlin; evil=1"), "date.timezone=\"Europe/Berlin; evil=1\"\n");
+        assert_eq!(
+            ini_line("date.timezone", "Europe/Berlin; evil=1"),
+            "date.timezone=\"Europe/Berlin; evil=1\"\n"
+        );
         assert_eq!(ini_line("a", "x\"y\nb=1"), "a=\"x\\\"y b=1\"\n");
     }
 }

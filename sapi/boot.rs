@@ -135,7 +135,9 @@ mod executor {
     }
 
     pub(super) fn version() -> String {
-        let Ok(log) = Log::start(svc_core::config::Level::Error, svc_core::config::AccessLog::Off, io::sink()) else {
+        let Ok(log) =
+            Log::start(svc_core::config::Level::Error, svc_core::config::AccessLog::Off, io::sink())
+        else {
             return String::new();
         };
         match Php::start(svc_ffi::StartOptions {
@@ -160,7 +162,10 @@ mod executor {
 
     pub(super) fn run(config: &Config, _log: &Log, server: &Server) -> Exit {
         if config.executor == Executor::Sapi {
-            return fail(&"EXECUTOR: \"sapi\" is not in this build, which has no PHP; accepted: stub", Exit::Misused);
+            return fail(
+                &"EXECUTOR: \"sapi\" is not in this build, which has no PHP; accepted: stub",
+                Exit::Misused,
+            );
         }
         match serve_until_signal(server, super::Map::new()) {
             Ok(_) => Exit::Well,

@@ -1,9 +1,9 @@
-//! Build script of the server: lets the binary find libphp where the `ffi` crate found it.
+//! Build script of the server: passes on how the `ffi` crate wants its executables linked.
 
 fn main() {
     // Set by the `ffi` crate's build script; absent without PHP.
-    if let Ok(dir) = std::env::var("DEP_PHP_LIB_DIR") {
-        println!("cargo::rustc-link-arg=-Wl,-rpath,{dir}");
+    for argument in std::env::var("DEP_PHP_LINK_ARGUMENTS").iter().flat_map(|all| all.split('\x1f')) {
+        println!("cargo::rustc-link-arg={argument}");
     }
     println!("cargo::rerun-if-changed=sapi/link.rs");
 }

@@ -105,7 +105,9 @@ impl Host for Call<'_> {
                 count
             }
             Err(error) => {
-                self.log.emit(&Event::Failure { what: &format!("a spooled request body cannot be read: {error}") });
+                self.log.emit(&Event::Failure {
+                    what: &format!("a spooled request body cannot be read: {error}"),
+                });
                 0
             }
         }

@@ -182,8 +182,15 @@ fn reply_head(head: &Head<'_>) -> ReplyHead {
 
 /// Fields that only the server can know: it frames the message and keeps the connection.
 fn is_of_the_connection(name: &[u8]) -> bool {
-    const NAMES: [&[u8]; 7] =
-        [b"connection", b"keep-alive", b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade"];
+    const NAMES: [&[u8]; 7] = [
+        b"connection",
+        b"keep-alive",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    ];
     NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
@@ -225,7 +232,10 @@ mod tests {
 
     #[test]
     fn a_status_line_gives_its_reason() {
-        assert_eq!(parse(404, "HTTP/1.1 404 Nothing here", &[]).reason.as_deref(), Some(&b"Nothing here"[..]));
+        assert_eq!(
+            parse(404, "HTTP/1.1 404 Nothing here", &[]).reason.as_deref(),
+            Some(&b"Nothing here"[..])
+        );
         assert_eq!(parse(404, "HTTP/1.1 404", &[]).reason, None);
         assert_eq!(parse(200, "HTTP/", &[]).reason, None);
     }

@@ -1,0 +1,122 @@
+//! OPcache restarts while other threads run scripts: every script says what it should, and the restarts happen.
+//!
+//! A process of its own, because PHP starts once in a process and this one has a tiny cache.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::{Duration, UNIX_EPOCH};
+
+use svc_ffi::{Interpreter, Outcome, Php, Request, StartOptions};
+
+use support::{Scripts, request, run};
+
+mod support;
+
+const SCRIPTS: usize = 300;
+const ROUNDS: usize = 1200;
+
+#[test]
+fn a_cache_that_is_full_or_reset_restarts_without_harm() {
+    let scripts = Scripts::new("restart");
+    // Each script is too large for the cache to hold many of them, and exercises what lives in shared memory:
+    // interned strings, classes, constant arrays, compiled patterns.
+    let fat = "'".to_owned() + &"x".repeat(40_000) + "'";
+    let paths: Vec<PathBuf> = (0..SCRIPTS)
+        .map(|n| {
+            scripts.write(
+                &format!("s{n}.php"),
+                &format!(
+                    "class C{n} {{ const A = ['k{n}' => {n}, 'fat' => {fat}]; static function f() {{ return self::A['k{n}']; }} }}
+                    preg_match('/n(\\d+){n}/', 'n7{n}', $m);
+                    echo C{n}::f(), ':', strlen(C{n}::A['fat']), ':', $m[1];"
+                ),
+            )
+        })
+        .collect();
+    let reset = scripts.write("reset.php", "echo json_encode(opcache_reset());");
+    let status = scripts.write(
+        "status.php",
+        "$s = opcache_get_status(false); echo json_encode([$s['opcache_statistics']['oom_restarts'],
+        $s['opcache_statistics']['hash_restarts'], $s['opcache_statistics']['manual_restarts']]);",
+    );
+
+    let ini = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let php = Php::start(StartOptions {
+        ini_defaults: &[("display_errors", "0"), ("log_errors", "1")],
+        ini_overrides: &[
+            ini("opcache.memory_consumption", "8"),
+            ini("opcache.interned_strings_buffer", "1"),
+            ini("opcache.max_accelerated_files", "200"),
+            ini("opcache.max_wasted_percentage", "1"),
+            ini("opcache.revalidate_freq", "0"),
+            ini("opcache.file_update_protection", "0"),
+        ],
+        log: Box::new(|_| {}),
+    })
+    .unwrap();
+    let threads = php.threads();
+    let at_work = &|seed: usize| {
+        let mut php = threads.enter();
+        for round in 0..ROUNDS {
+            let n = (seed * 7919 + round * 31) % SCRIPTS;
+            // A script that has changed wastes its old place: only waste makes a full cache restart.
+            let changed = UNIX_EPOCH + Duration::from_secs(1_000_000 + round as u64);
+            File::options().write(true).open(&paths[n]).unwrap().set_modified(changed).unwrap();
+            let (outcome, said) = run(&mut php, &at(&paths[n], round));
+            let text = String::from_utf8_lossy(&said.output).into_owned();
+            assert_eq!(
+                (outcome, text.as_str()),
+                (Outcome::Complete, format!("{n}:40000:7").as_str()),
+                "{:?}",
+                said.logs
+            );
+        }
+    };
+    // First the cache fills up, again and again; then a script resets it as fast as it can.
+    for resets in [false, true] {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let workers: Vec<_> = (0..3).map(|seed| spawn(scope, move || at_work(seed))).collect();
+            let resetter = resets.then(|| {
+                spawn(scope, || {
+                    let mut php = threads.enter();
+                    while !stop.load(Ordering::Relaxed) {
+                        assert_eq!(run(&mut php, &request(&reset)).0, Outcome::Complete);
+                    }
+                })
+            });
+            let results: Vec<_> = workers.into_iter().map(ScopedJoinHandle::join).collect();
+            stop.store(true, Ordering::Relaxed);
+            for result in results.into_iter().chain(resetter.map(ScopedJoinHandle::join)) {
+                result.unwrap();
+            }
+        });
+    }
+    let counts =
+        std::thread::scope(|scope| spawn(scope, || restarts(&mut threads.enter(), &status)).join().unwrap());
+    let [out_of_memory, hash_full, by_script] = counts;
+    println!("restarts: {out_of_memory} for memory, {hash_full} for the table, {by_script} by a script");
+    assert!(by_script > 0, "no restart by opcache_reset()");
+    assert!(out_of_memory + hash_full > 0, "no restart because the cache was full");
+}
+
+/// A request of its own second, so that the cache looks at the script's time again.
+fn at(script: &Path, second: usize) -> Request<'_> {
+    Request { time: 2_000_000.0 + second as f64, ..request(script) }
+}
+
+fn spawn<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> ScopedJoinHandle<'scope, T> {
+    std::thread::Builder::new().stack_size(8 << 20).spawn_scoped(scope, work).unwrap()
+}
+
+fn restarts(php: &mut Interpreter, status: &Path) -> [u64; 3] {
+    let text = String::from_utf8(run(php, &request(status)).1.output).unwrap();
+    let numbers: Vec<u64> =
+        text.trim_matches(['[', ']']).split(',').map(|number| number.parse().unwrap()).collect();
+    numbers.try_into().unwrap()
+}

@@ -1,0 +1,103 @@
+//! What the border's tests share: a host that records, scripts in a folder of their own, a request.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use svc_ffi::{Head, Host, Interpreter, Log, Outcome, Pairs, Request};
+
+/// Records what a script says.
+#[derive(Default)]
+pub(crate) struct Recorder {
+    pub(crate) output: Vec<u8>,
+    pub(crate) head: Option<(i32, Vec<String>)>,
+    pub(crate) interim: Vec<i32>,
+    pub(crate) body: Vec<u8>,
+    pub(crate) logs: Vec<(String, u32)>,
+    pub(crate) finished: bool,
+    pub(crate) refuses: bool,
+    pub(crate) panics: bool,
+}
+
+impl Host for Recorder {
+    fn write(&mut self, output: &[u8]) -> bool {
+        assert!(!self.panics, "as the test wants it");
+        self.output.extend_from_slice(output);
+        !self.refuses
+    }
+    fn flush(&mut self) -> bool {
+        !self.refuses
+    }
+    fn send_head(&mut self, head: &Head<'_>) {
+        let lines = head.lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
+        self.head = Some((head.status, lines));
+    }
+    fn send_interim(&mut self, head: &Head<'_>) {
+        self.interim.push(head.status);
+    }
+    fn finish(&mut self) {
+        self.finished = true;
+    }
+    fn read_body(&mut self, buffer: &mut [u8]) -> usize {
+        let count = buffer.len().min(self.body.len());
+        buffer[..count].copy_from_slice(&self.body[..count]);
+        self.body.drain(..count);
+        count
+    }
+    fn variables(&mut self, out: &mut Pairs) {
+        out.push(b"REQUEST_METHOD", b"GET");
+        out.push(b"SVC_TEST", b"a value");
+    }
+    fn fields(&mut self, out: &mut Pairs) {
+        out.push(b"X-Test", b"1");
+    }
+    fn request_id(&mut self) -> &[u8] {
+        b"the-id"
+    }
+    fn log(&mut self, record: &Log<'_>) {
+        self.logs.push((String::from_utf8_lossy(record.message).into_owned(), record.line));
+    }
+}
+
+/// A folder of scripts that goes with it.
+pub(crate) struct Scripts(PathBuf);
+
+impl Scripts {
+    pub(crate) fn new(name: &str) -> Self {
+        let dir = std::env::temp_dir().join(format!("svc-{name}-{}", std::process::id()));
+        fs::create_dir_all(&dir).unwrap();
+        Self(dir)
+    }
+
+    pub(crate) fn write(&self, name: &str, code: &str) -> PathBuf {
+        let path = self.0.join(name);
+        fs::write(&path, format!("<?php {code}")).unwrap();
+        path
+    }
+}
+
+impl Drop for Scripts {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+pub(crate) fn request(script: &Path) -> Request<'_> {
+    Request {
+        method: b"GET",
+        uri: b"/",
+        query: b"a=1&b[]=2",
+        content_type: None,
+        cookies: Some(b"c=3"),
+        authorization: b"Basic dTpw",
+        script: script.as_os_str().as_encoded_bytes(),
+        content_length: 0,
+        protocol: 1001,
+        time: 1.5,
+    }
+}
+
+pub(crate) fn run(interpreter: &mut Interpreter, request: &Request<'_>) -> (Outcome, Recorder) {
+    let mut recorder = Recorder::default();
+    let outcome = interpreter.run(request, &mut recorder);
+    (outcome, recorder)
+}
