@@ -34,6 +34,10 @@ const char *shim_startup(const shim_options *options)
     if (options->abi != SHIM_ABI || options->callbacks->size != sizeof(shim_callbacks)) {
         return "the two halves of the PHP border were built from different headers";
     }
+    /* Layouts differ between minor versions; the library on this machine may not be the one that was built for. */
+    if (php_version_id() / 100 != PHP_VERSION_ID / 100) {
+        return "libphp is not of the PHP version that svc was built for (" PHP_VERSION "); build svc again";
+    }
     shim_host = *options->callbacks;
     ini_defaults = options->ini_defaults;
     ini_defaults_count = options->ini_defaults_count;
@@ -74,7 +78,7 @@ static bool opcache_is_enabled(void)
 void shim_facts_read(shim_facts *facts)
 {
     *facts = (shim_facts){
-        .version = {PHP_VERSION, sizeof(PHP_VERSION) - 1},
+        .version = shim_view_of(php_version(), strlen(php_version())),
 #ifdef ZTS
         .zts = true,
 #endif

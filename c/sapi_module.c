@@ -212,6 +212,8 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         .file = file != NULL ? shim_view_of(ZSTR_VAL(file), ZSTR_LEN(file)) : (shim_view){0},
         .line = line,
     };
+    /* A new thread reads the directives anew, and may complain about one, before its start returns to us. */
+    ZEND_TSRMLS_CACHE_UPDATE();
     if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
         shim_current->fatal = true;
     }
