@@ -134,7 +134,6 @@ fn bind(c: &Path) {
         .header(c.join("shim.h").display().to_string())
         .allowlist_item("(shim|SHIM)_.*")
         .default_enum_style(bindgen::EnumVariation::Consts)
-        .derive_default(true)
         .use_core()
         .merge_extern_blocks(true)
         .generate();

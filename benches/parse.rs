@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use criterion::{BenchmarkId, Criterion, Throughput};
 use svc_core::http::encode::{Connection, Framing, ResponseHead, encode_head};
 use svc_core::http::parse::{HeadLimits, HeadReader, Parsed, parse};
 use svc_core::http::{BodyDecoder, BodyFraming, Fields, Version, uri};
@@ -92,5 +92,11 @@ fn responses(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, heads, bodies, paths, responses);
-criterion_main!(benches);
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    heads(&mut criterion);
+    bodies(&mut criterion);
+    paths(&mut criterion);
+    responses(&mut criterion);
+    criterion.final_summary();
+}

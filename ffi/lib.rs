@@ -20,6 +20,8 @@ pub use interpreter::{Interpreter, Outcome, Request};
 pub use php::{Facts, Php, PhpError, StartOptions, Threads, exit_now};
 
 #[expect(
+    clippy::allow_attributes,
+    clippy::allow_attributes_without_reason,
     dead_code,
     non_camel_case_types,
     non_upper_case_globals,

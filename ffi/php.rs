@@ -105,7 +105,15 @@ impl Php {
 
     /// Reads the facts.
     pub fn facts(&self) -> Facts {
-        let mut raw = shim_facts::default();
+        let mut raw = shim_facts {
+            version: view(&[]),
+            zts: false,
+            debug: false,
+            zend_signals: false,
+            max_execution_timers: false,
+            opcache_enabled: false,
+            ini_path: view(&[]),
+        };
         // SAFETY: PHP has started, and `raw` is ours to be filled.
         unsafe { bindings::shim_facts_read(&raw mut raw) };
         // SAFETY: views of static storage.

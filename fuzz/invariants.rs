@@ -128,6 +128,8 @@ fn decode(bytes: &[u8], step: usize) -> Result<(Vec<u8>, usize, bool), BodyError
 
 fn check(path: &[u8], candidate: &Candidate) {
     match candidate {
+        // Redirected to, never sent.
+        Candidate::IndexOfDirectory { path: index } => assert!(index.starts_with(path)),
         Candidate::FileOrDirectory { path } | Candidate::Static { path } => {
             let ending = path.len().saturating_sub(4);
             assert!(!path[ending..].eq_ignore_ascii_case(b".php"), "a source would be sent");

@@ -153,7 +153,7 @@ mod tests {
         let request = Request {
             head: head(text),
             body,
-            script,
+            script: script.into(),
             client: "[::ffff:192.0.2.7]:4711".parse().unwrap(),
             local: "127.0.0.1:8080".parse().unwrap(),
             https: false,

@@ -88,7 +88,8 @@ impl<T> Gate<T> {
         Self { queue, closed: AtomicBool::new(false) }
     }
 
-    /// Admits `entry` or says why not. `workers_running` is how many threads could take it.
+    /// Admits `entry` or says why not. `workers_running` is how many threads could take it. Once the caller has
+    /// offered all that it has at hand, it calls [`announce`](Self::announce).
     pub fn offer(&self, entry: T, workers_running: usize) -> Offer {
         if self.closed.load(Ordering::Relaxed) {
             return Offer::Refused(ShedReason::ShuttingDown);
@@ -96,10 +97,15 @@ impl<T> Gate<T> {
         if workers_running == 0 {
             return Offer::Refused(ShedReason::PoolUnavailable);
         }
-        match self.queue.push(entry) {
+        match self.queue.push_unannounced(entry) {
             Ok(()) => Offer::Queued,
             Err(_) => Offer::Refused(ShedReason::QueueFull),
         }
+    }
+
+    /// Tells the workers that something was admitted.
+    pub fn announce(&self) {
+        self.queue.announce();
     }
 
     /// Admits nothing from now on. What is queued stays queued.

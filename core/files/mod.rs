@@ -6,7 +6,7 @@
 //!
 //! | file | in | out |
 //! |---|---|---|
-//! | [`route`] | routing mode, normalised path | the candidates to look for, in order |
+//! | [`route`](mod@route) | routing mode, normalised path | the candidates to look for, in order |
 //! | [`resolve`] | candidates, the disk | an open file, a script, a redirect, nothing |
 //! | [`representation`] | an open file, a request | status and fields of the answer |
 //! | [`route_cache`] | path, time | a script that was found a moment ago |

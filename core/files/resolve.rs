@@ -186,6 +186,7 @@ impl Root {
                 path_info: path_info.clone(),
                 document_root: self.real_path.clone(),
             }),
+            Candidate::IndexOfDirectory { .. } => Resolved::Directory,
             Candidate::FileOrDirectory { path } | Candidate::Static { path } => Resolved::File(StaticFile {
                 file,
                 length: u64::try_from(found.stat.st_size).unwrap_or(0),

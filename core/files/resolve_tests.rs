@@ -265,10 +265,14 @@ fn what_must_not_be_read_is_forbidden_and_real_trouble_is_an_error() {
 
 #[test]
 fn the_front_controller_runs_when_no_file_is_there() {
-    let site = Site::with(&["root/index.php", "root/a.css", "root/other.php", "root/d/x"]);
+    let site =
+        Site::with(&["root/index.php", "root/a.css", "root/other.php", "root/d/x", "root/admin/index.php"]);
     let mode = Mode::from_entry_file(Some("index.php"));
     assert_eq!(site.shown_in(&mode, "/a.css"), "file root/a.css");
-    for path in ["/", "/posts/1", "/other.php", "/d", "/d/", "/a.css/x"] {
+    assert_eq!(site.shown_in(&mode, "/other.php/x"), "script root/other.php /other.php|/x");
+    assert_eq!(site.shown_in(&mode, "/admin/"), "script root/admin/index.php /admin/index.php|");
+    assert_eq!(site.shown_in(&mode, "/admin"), "directory");
+    for path in ["/", "/posts/1", "/none.php", "/d", "/d/", "/a.css/x"] {
         assert_eq!(site.shown_in(&mode, path), "script root/index.php /index.php|", "{path}");
     }
     assert_eq!(site.shown_in(&mode, "/index.php/x"), "script root/index.php /index.php|/x");

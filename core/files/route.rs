@@ -3,7 +3,7 @@
 //! | mode | `/a` | `/a/` | `/a.php/b` | when nothing is found |
 //! |---|---|---|---|---|
 //! | files | file, else a directory redirects to `/a/` | `index.php`, `index.html` in it | script, rest as PATH_INFO | 404 |
-//! | front controller | file | – | – | the script |
+//! | front controller | file, else a directory with an index redirects to `/a/` | `index.php`, `index.html` in it, but not in the root | script, rest as PATH_INFO | the script |
 //! | single page | file | – | script, rest as PATH_INFO | the file |
 //!
 //! Promises: pure; names are compared as decoded bytes. A script's name ends in `.php`, exactly so, at the end of a
@@ -18,7 +18,7 @@ use crate::http::uri::has_dot_segment_file;
 pub enum Mode {
     /// Files, scripts with PATH_INFO, and directory indexes.
     Files,
-    /// Files; everything else is answered by one script.
+    /// Files, scripts and directory indexes; everything else, and the root, is answered by one script.
     FrontController {
         /// The script's path in URLs, with its leading slash.
         script: Vec<u8>,
@@ -45,6 +45,12 @@ pub enum Candidate {
     /// A directory that lacks its trailing slash is redirected to the path with the slash; a file is sent.
     FileOrDirectory {
         /// The path below the document root, with its leading slash.
+        path: Vec<u8>,
+    },
+    /// An index of a directory that was asked for without its trailing slash: if it is there, the answer is the
+    /// redirect to the path with the slash.
+    IndexOfDirectory {
+        /// The index's path below the document root, with its leading slash.
         path: Vec<u8>,
     },
     /// A file is run.
@@ -77,6 +83,8 @@ enum Step {
     Itself,
     /// The index at this place in [`INDEXES`].
     Index(usize),
+    /// The same, of a path that may be a directory without its trailing slash.
+    IndexBelow(usize),
     /// What answers when nothing was found.
     Fallback,
     End,
@@ -102,9 +110,8 @@ pub fn route<'a>(mode: &'a Mode, path: &'a [u8]) -> Route<'a> {
         return Route::Hidden;
     }
     let step = match mode {
-        Mode::FrontController { script } if is_or_is_below(path, script) => Step::Fallback,
-        Mode::FrontController { .. } => Step::Itself,
-        Mode::Files | Mode::SinglePage { .. } => Step::Scripts(0),
+        Mode::FrontController { script } if path == b"/" || is_or_is_below(path, script) => Step::Fallback,
+        _ => Step::Scripts(0),
     };
     Route::Try(Candidates { mode, path, step })
 }
@@ -126,9 +133,10 @@ impl Candidates<'_> {
     fn itself(&mut self) -> Option<Candidate> {
         let is_directory = self.path.ends_with(b"/");
         self.step = match self.mode {
-            Mode::Files if is_directory => Step::Index(0),
+            Mode::Files | Mode::FrontController { .. } if is_directory => Step::Index(0),
             Mode::Files => Step::End,
-            Mode::FrontController { .. } | Mode::SinglePage { .. } => Step::Fallback,
+            Mode::FrontController { .. } => Step::IndexBelow(0),
+            Mode::SinglePage { .. } => Step::Fallback,
         };
         match self.mode {
             _ if is_directory => None,
@@ -142,13 +150,18 @@ impl Candidates<'_> {
     }
 
     fn index(&mut self, place: usize) -> Option<Candidate> {
-        self.step = if place + 1 < INDEXES.len() { Step::Index(place + 1) } else { Step::End };
+        self.step = if place + 1 < INDEXES.len() { Step::Index(place + 1) } else { Step::Fallback };
         let name = [self.path, INDEXES[place]].concat();
         Some(if is_source(&name) {
             Candidate::Script { name, path_info: Vec::new() }
         } else {
             Candidate::Static { path: name }
         })
+    }
+
+    fn index_below(&mut self, place: usize) -> Candidate {
+        self.step = if place + 1 < INDEXES.len() { Step::IndexBelow(place + 1) } else { Step::Fallback };
+        Candidate::IndexOfDirectory { path: [self.path, b"/", INDEXES[place]].concat() }
     }
 
     fn fallback(&mut self) -> Option<Candidate> {
@@ -174,6 +187,7 @@ impl Iterator for Candidates<'_> {
                 Step::Scripts(from) => self.next_script(from),
                 Step::Itself => self.itself(),
                 Step::Index(place) => self.index(place),
+                Step::IndexBelow(place) => Some(self.index_below(place)),
                 Step::Fallback => self.fallback(),
                 Step::End => return None,
             };
@@ -188,7 +202,7 @@ impl Candidate {
     /// Gives the path to look for below the document root.
     pub fn path(&self) -> &[u8] {
         match self {
-            Self::FileOrDirectory { path } | Self::Static { path } => path,
+            Self::FileOrDirectory { path } | Self::IndexOfDirectory { path } | Self::Static { path } => path,
             Self::Script { name, .. } => name,
         }
     }
@@ -236,6 +250,7 @@ mod tests {
             Route::Try(candidates) => candidates
                 .map(|candidate| match candidate {
                     Candidate::FileOrDirectory { path } => format!("send-or-redirect {}", text(&path)),
+                    Candidate::IndexOfDirectory { path } => format!("redirect-if {}", text(&path)),
                     Candidate::Script { name, path_info } => {
                         format!("run {}|{}", text(&name), text(&path_info))
                     }
@@ -313,15 +328,24 @@ mod tests {
     }
 
     #[test]
-    fn the_front_controller_answers_all_that_is_no_file() {
+    fn the_front_controller_answers_all_that_is_neither_file_nor_script() {
         let mode = front_controller();
         assert_eq!(tried(&mode, "/"), ["run /index.php|"]);
-        assert_eq!(tried(&mode, "/a/b"), ["send /a/b", "run /index.php|"]);
-        assert_eq!(tried(&mode, "/a/"), ["run /index.php|"]);
-        assert_eq!(tried(&mode, "/other.php"), ["run /index.php|"]);
+        assert_eq!(
+            tried(&mode, "/a/b"),
+            ["send /a/b", "redirect-if /a/b/index.php", "redirect-if /a/b/index.html", "run /index.php|"]
+        );
+        assert_eq!(tried(&mode, "/a/"), ["run /a/index.php|", "send /a/index.html", "run /index.php|"]);
+        assert_eq!(tried(&mode, "/other.php")[0], "run /other.php|");
+        assert_eq!(tried(&mode, "/other.php").last().unwrap(), "run /index.php|");
         assert_eq!(tried(&mode, "/index.php"), ["run /index.php|"]);
         assert_eq!(tried(&mode, "/index.php/a/b"), ["run /index.php|/a/b"]);
-        assert_eq!(tried(&mode, "/index.phpx"), ["send /index.phpx", "run /index.php|"]);
+        assert_eq!(tried(&mode, "/index.phpx")[0], "send /index.phpx");
+    }
+
+    #[test]
+    fn the_root_belongs_to_the_front_controller_whatever_index_is_there() {
+        assert_eq!(tried(&Mode::from_entry_file(Some("app.php")), "/"), ["run /app.php|"]);
     }
 
     #[test]

@@ -8,10 +8,10 @@
 //! not followed: the old target runs once more, as it does for a request that was already queued.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::time::Instant;
 
 use crate::limits::{ROUTE_CACHE_AGE, ROUTE_CACHE_ENTRIES_MAX};
+use crate::sync::primitive::Arc;
 
 /// Remembers which script answers a path, for a moment.
 ///

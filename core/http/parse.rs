@@ -93,6 +93,13 @@ pub fn parse(buf: &[u8], limits: HeadLimits) -> Result<Parsed, HeadError> {
     HeadReader::new(limits).read(buf)
 }
 
+impl Default for HeadReader {
+    /// Starts with the main port's limits.
+    fn default() -> Self {
+        Self::new(HeadLimits::main_port())
+    }
+}
+
 impl HeadReader {
     /// Starts before the first head.
     pub const fn new(limits: HeadLimits) -> Self {

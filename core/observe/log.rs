@@ -145,7 +145,7 @@ impl<W: Write> Writer<W> {
             let ticket = self.shared.work.ticket();
             // Acquire: pairs with the Release in `shutdown`.
             let ending = self.shared.ending.load(Ordering::Acquire);
-            if ending || self.shared.queue.len() > 0 {
+            if ending || !self.shared.queue.is_empty() {
                 self.shared.work.cancel(ticket);
                 if ending && !self.write_batch() {
                     return;
@@ -220,7 +220,8 @@ mod tests {
         for workers in 0..1000 {
             log.emit(&Event::Ready { workers });
         }
-        let reading = thread::spawn(|| lines(reader).map(|line| line["fields"]["workers"].as_u64().unwrap()).collect());
+        let reading =
+            thread::spawn(|| lines(reader).map(|line| line["fields"]["workers"].as_u64().unwrap()).collect());
         assert!(log.shutdown());
         let seen: Vec<u64> = reading.join().unwrap();
         assert_eq!(seen, (0..1000).collect::<Vec<_>>());
@@ -254,7 +255,8 @@ mod tests {
                 assert!(log.shutdown());
                 let seen: Vec<_> = lines(reader).collect();
                 assert!(seen.iter().all(|line| line["target"] == "access"));
-                let statuses: Vec<_> = seen.iter().map(|line| line["fields"]["status"].as_u64().unwrap()).collect();
+                let statuses: Vec<_> =
+                    seen.iter().map(|line| line["fields"]["status"].as_u64().unwrap()).collect();
                 assert_eq!(statuses, expected, "{setting:?} at {level:?}");
             }
         }

@@ -93,7 +93,11 @@ mod tests {
     fn names_are_unique_and_formed_by_the_rules() {
         for (index, family) in ALL.iter().enumerate() {
             assert!(ALL[..index].iter().all(|other| other.name != family.name), "{} twice", family.name);
-            assert!(family.name.starts_with("svc_") || family.name.starts_with("process_"), "{}", family.name);
+            assert!(
+                family.name.starts_with("svc_") || family.name.starts_with("process_"),
+                "{}",
+                family.name
+            );
             assert!(family.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", family.name);
             assert_eq!(family.name.ends_with("_total"), family.kind == Kind::Counter, "{}", family.name);
             assert_eq!(family.name.ends_with("_info"), family.kind == Kind::Info, "{}", family.name);

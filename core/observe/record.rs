@@ -158,7 +158,8 @@ mod tests {
 
     #[test]
     fn details_sit_under_fields() {
-        let value = parsed(record().number("count", 7).text_or_null("none", None::<&str>).boolean("on", true));
+        let value =
+            parsed(record().number("count", 7).text_or_null("none", None::<&str>).boolean("on", true));
         assert_eq!(
             value,
             serde_json::json!({

@@ -76,7 +76,8 @@ mod tests {
         for days in 0..200_000 {
             assert_eq!(civil_date(days), (year, month, day));
             let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-            let length = [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month as usize - 1];
+            let length =
+                [31, if leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31][month as usize - 1];
             day += 1;
             if day > length {
                 (day, month) = (1, month + 1);

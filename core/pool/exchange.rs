@@ -47,9 +47,23 @@ pub struct Exchange {
 
 impl Exchange {
     /// Makes an exchange that is about to be queued; `notify` is told under `key` of the parts of its reply.
-    pub fn new(request: Request, offered_at: Instant, spool: Spool, notify: Arc<dyn Notify>, key: u64) -> Self {
-        Self { request, offered_at, state: ExchangeState::queued(), reply: Mailbox::new(spool), notify, key,
-            waited_us: AtomicU64::new(0), client_left: AtomicBool::new(false) }
+    pub fn new(
+        request: Request,
+        offered_at: Instant,
+        spool: Spool,
+        notify: Arc<dyn Notify>,
+        key: u64,
+    ) -> Self {
+        Self {
+            request,
+            offered_at,
+            state: ExchangeState::queued(),
+            reply: Mailbox::new(spool),
+            notify,
+            key,
+            waited_us: AtomicU64::new(0),
+            client_left: AtomicBool::new(false),
+        }
     }
 
     /// A worker takes the exchange off the queue.
@@ -63,7 +77,11 @@ impl Exchange {
 
     /// Whether the client has left or the server has answered in the worker's place.
     pub fn is_gone(&self) -> bool {
-        self.state.stage() == Stage::Orphaned || self.reply.is_closed()
+        match self.state.stage() {
+            Stage::Orphaned => true,
+            Stage::Responding => self.reply.is_closed(),
+            _ => false,
+        }
     }
 
     /// Sends an informational response.

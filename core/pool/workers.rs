@@ -104,10 +104,16 @@ impl Workers {
         PoolFacts { current, busy: busy.min(current), min: count, max: count, spawned }
     }
 
+    /// The number of threads that serve or are about to.
+    pub fn current(&self) -> usize {
+        self.shared.current.load(Ordering::Relaxed)
+    }
+
     /// Waits until every thread has ended; the queue must have been closed. Returns whether all ended in order.
     pub fn join(&self) -> bool {
         let threads = std::mem::take(&mut *self.threads.lock());
-        threads.into_iter().map(|thread| thread.join().is_ok()).fold(true, |all, one| all && one)
+        // Every one is waited for, also behind one that failed.
+        threads.into_iter().filter_map(|thread| thread.join().err()).count() == 0
     }
 
     /// The number of threads that have not ended.

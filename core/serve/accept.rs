@@ -51,7 +51,8 @@ impl Acceptor {
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
         let accepting = Accepting { listener, inboxes, shared, turn: 0, in_trouble: false };
-        let thread = thread::Builder::new().name("svc-accept".to_owned()).spawn(move || accepting.run(poll))?;
+        let thread =
+            thread::Builder::new().name("svc-accept".to_owned()).spawn(move || accepting.run(poll))?;
         Ok(Self { waker, thread })
     }
 
@@ -89,7 +90,7 @@ impl Accepting {
             if let Err(error) = poll.poll(&mut events, pause)
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                self.report(error);
+                self.report(&error);
                 return;
             }
             self.accept_all();
@@ -119,7 +120,7 @@ impl Accepting {
                     _ if is_network_trouble(&error) => {}
                     _ => {
                         if !std::mem::replace(&mut self.in_trouble, true) {
-                            self.report(error);
+                            self.report(&error);
                         }
                         return;
                     }
@@ -150,7 +151,7 @@ impl Accepting {
         self.inboxes[self.turn].send(Message::Arrival(Arrival { socket, peer, permit }));
     }
 
-    fn report(&self, error: io::Error) {
+    fn report(&self, error: &io::Error) {
         self.shared.log.emit(&Event::AcceptFailed { error: &error.to_string() });
     }
 }

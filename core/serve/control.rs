@@ -15,7 +15,7 @@ use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
 
 use crate::http::DateCache;
-use crate::limits::{CONTROL_TICK, OPS_STEPS_PER_TURN, OPS_CONNECTIONS_MAX};
+use crate::limits::{CONTROL_TICK, OPS_CONNECTIONS_MAX, OPS_STEPS_PER_TURN};
 use crate::observe::Event;
 use crate::policy::client::{AllowList, is_exposed};
 use crate::sync::primitive::{Arc, AtomicBool, Ordering};
@@ -70,8 +70,9 @@ impl Control {
                 date: DateCache::new(),
             },
         };
-        let thread =
-            thread::Builder::new().name("svc-control".to_owned()).spawn(move || thread_of_control.run(poll))?;
+        let thread = thread::Builder::new()
+            .name("svc-control".to_owned())
+            .spawn(move || thread_of_control.run(poll))?;
         Ok(Self { waker, ending, thread })
     }
 
@@ -304,3 +305,7 @@ fn retry(error: &io::Error) -> Step {
         _ => Step::Close,
     }
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "control_tests.rs"]
+mod tests;

@@ -11,7 +11,7 @@ use crate::files::representation::represent;
 use crate::files::resolve::directory_location;
 use crate::http::{MethodKind, uri};
 use crate::observe::{CancelReason, Event};
-use crate::pool::{Body, Exchange, Origin, ReplyHead, Request, Script};
+use crate::pool::{Body, Exchange, Origin, ReplyHead, Request, Script, Workers};
 use crate::sync::primitive::Arc;
 use crate::time;
 
@@ -19,7 +19,7 @@ use super::answer::{Answer, page};
 use super::disk::Job;
 use super::file_job::ReadAhead;
 use super::io::Io;
-use super::link::{Link, Pending, Phase};
+use super::link::{Leftover, Link, Pending, Phase};
 use super::reply::Reply;
 use super::site::{Found, FoundFile};
 
@@ -61,7 +61,9 @@ impl Link {
                 self.answer_before_body(io, answer, pending);
             }
             Err(error) => {
-                io.shared.log.emit(&Event::Failure { what: &format!("document root cannot be read: {error}") });
+                io.shared
+                    .log
+                    .emit(&Event::Failure { what: &format!("document root cannot be read: {error}") });
                 self.answer_before_body(io, Answer::plain(503), pending);
             }
         }
@@ -77,22 +79,32 @@ impl Link {
         self.phase = Phase::Body(pending);
     }
 
-    /// Answers a request whose body nobody needs. The connection survives if all of the body is here already.
+    /// Answers a request whose body nobody needs.
     pub(super) fn answer_before_body(&mut self, io: &Io, answer: Answer, pending: Pending) {
         self.skip_body(io, pending);
         self.answer(answer);
     }
 
+    /// Throws the body away: what is here now, the rest after the answer. A client that asked whether to send its
+    /// body may or may not do so after such an answer; only the end of the connection makes that clear.
     fn skip_body(&mut self, io: &Io, pending: Pending) {
         let mut intake = pending.intake;
-        if let Ok((used, body_bytes)) = intake.take(&self.input) {
-            self.consume(used);
-            io.shared.metrics.request_bytes_received(body_bytes as u64);
+        let is_good = match intake.discard(&self.input) {
+            Ok((used, body_bytes)) => {
+                self.consume(used);
+                io.shared.metrics.request_bytes_received(body_bytes as u64);
+                true
+            }
+            Err(_) => false,
+        };
+        if intake.is_read() {
+            return;
         }
-        if !intake.is_read()
-            && let Some(turn) = &mut self.turn
-        {
+        if is_good && !pending.expects_continue {
+            self.leftover = Some(Leftover { intake, bytes: 0 });
+        } else if let Some(turn) = &mut self.turn {
             turn.keep_alive = false;
+            self.has_unread = true;
         }
     }
 
@@ -102,7 +114,13 @@ impl Link {
         let FoundFile { file, first } = found;
         let shown = represent(&file, head, io.shared.config.static_max_age);
         let origin = Origin::Server;
-        let mut head = ReplyHead { status: shown.status, reason: None, fields: shown.fields, content_length: None, origin };
+        let mut head = ReplyHead {
+            status: shown.status,
+            reason: None,
+            fields: shown.fields,
+            content_length: None,
+            origin,
+        };
         self.phase = Phase::Replying(if shown.sends_file {
             io.shared.metrics.static_miss();
             head.content_length = shown.length;
@@ -145,12 +163,13 @@ impl Link {
             Some(gate) => {
                 turn.is_pending = true;
                 metrics.pending_requests.enter();
-                gate.offer(exchange, io.shared.pool_facts().current)
+                gate.offer(exchange, io.shared.workers.get().map_or(0, Workers::current))
             }
             None => Offer::Refused(ShedReason::PoolUnavailable),
         };
         match verdict {
             Offer::Queued => {
+                io.note_offer();
                 self.has_parts = false;
                 self.phase = super::respond::awaited();
             }

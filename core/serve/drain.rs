@@ -99,7 +99,9 @@ impl Drain {
         match self.state {
             State::Serving | State::Ended => None,
             State::Delaying { until } => Some(until),
-            State::Finishing { deadline } | State::Ending { deadline } => Some(deadline.min(now + LOOK_PAUSE)),
+            State::Finishing { deadline } | State::Ending { deadline } => {
+                Some(deadline.min(now + LOOK_PAUSE))
+            }
         }
     }
 }

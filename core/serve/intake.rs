@@ -76,6 +76,17 @@ impl Intake {
         Ok((progress.consumed, self.memory.len() - before))
     }
 
+    /// Takes the body's bytes from the front of `input` and forgets them; returns as [`take`](Self::take) does.
+    ///
+    /// # Errors
+    ///
+    /// As `take`.
+    pub(super) fn discard(&mut self, input: &[u8]) -> Result<(usize, usize), BodyError> {
+        let taken = self.take(input);
+        self.memory.clear();
+        taken
+    }
+
     /// Says what is needed next, and changes hands accordingly.
     pub(super) fn next(&mut self) -> Need {
         match self.state {
@@ -159,7 +170,9 @@ mod tests {
         let Need::Spool(Some(file), bytes) = intake.next() else { panic!("the rest stays in memory") };
         file.append(&bytes).unwrap();
         intake.spooled(file, bytes);
-        assert!(matches!(intake.next(), Need::Nothing(Body::Spooled(file)) if file.len() == length as u64 + 7));
+        assert!(
+            matches!(intake.next(), Need::Nothing(Body::Spooled(file)) if file.len() == length as u64 + 7)
+        );
     }
 
     #[test]

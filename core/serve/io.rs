@@ -14,6 +14,9 @@ use super::request_id::RequestIds;
 use super::shared::Shared;
 use super::site::Site;
 
+/// How many requests are offered before the workers are told.
+const OFFERS_UNANNOUNCED_MAX: u32 = 16;
+
 /// The tools of one io thread, lent to the connection whose turn it is.
 #[derive(Debug)]
 pub(super) struct Io {
@@ -34,6 +37,8 @@ pub(super) struct Io {
     pub(super) starved: Vec<u64>,
     /// The time of this turn.
     pub(super) now: Instant,
+    /// How many requests were offered to the pool and not announced yet.
+    offers: u32,
 }
 
 impl Io {
@@ -58,6 +63,25 @@ impl Io {
             again: Vec::new(),
             starved: Vec::new(),
             now,
+            offers: 0,
+        }
+    }
+
+    /// Notes that a request was offered; the workers hear of it at the end of the turn, or after a few offers.
+    pub(super) fn note_offer(&mut self) {
+        self.offers += 1;
+        if self.offers >= OFFERS_UNANNOUNCED_MAX {
+            self.announce_offers();
+        }
+    }
+
+    /// Tells the workers what was offered in this turn.
+    pub(super) fn announce_offers(&mut self) {
+        if self.offers > 0
+            && let Some(gate) = &self.shared.gate
+        {
+            gate.announce();
+            self.offers = 0;
         }
     }
 }

@@ -62,6 +62,10 @@ pub(super) struct Link {
     pub(super) has_parts: bool,
     /// The connection ends with the present response.
     pub(super) closes: bool,
+    /// The client may still be sending what belongs to the present request.
+    pub(super) has_unread: bool,
+    /// The body of the request before, which nobody needs.
+    pub(super) leftover: Option<Leftover>,
     /// At least one request was answered.
     pub(super) has_served: bool,
     /// When the first byte of the present head came.
@@ -99,6 +103,14 @@ pub(super) struct Pending {
     pub(super) script: Option<Arc<Script>>,
     /// The client waits for `100 Continue`.
     pub(super) expects_continue: bool,
+}
+
+/// A body that is thrown away after the answer to its request.
+#[derive(Debug)]
+pub(super) struct Leftover {
+    pub(super) intake: Intake,
+    /// How much was thrown away.
+    pub(super) bytes: u64,
 }
 
 /// What a step leads to.
@@ -151,6 +163,8 @@ impl Link {
             is_broken: false,
             has_parts: false,
             closes: false,
+            has_unread: false,
+            leftover: None,
             has_served: false,
             began: (now, SystemTime::UNIX_EPOCH),
             since: now,
@@ -213,6 +227,7 @@ impl Link {
             return Some(self.output_since + config.write_timeout);
         }
         match &self.phase {
+            Phase::Head if self.leftover.is_some() => Some(self.since + config.body_timeout),
             Phase::Head if self.has_begun() || !self.has_served => Some(self.since + config.header_timeout),
             Phase::Head => Some(self.since + config.keepalive_timeout),
             Phase::Body(pending) if !pending.intake.is_spooling() => Some(self.since + config.body_timeout),
@@ -232,6 +247,7 @@ impl Link {
             return Fate::Ended;
         }
         match &self.phase {
+            Phase::Head if self.leftover.is_some() => return Fate::Ended,
             Phase::Head if self.has_begun() => self.refuse_unread(io, 408),
             Phase::Body(pending) => {
                 let status = if pending.intake.is_starved() { 503 } else { 408 };

@@ -140,6 +140,7 @@ impl OpsLink {
 
     /// `count` of the pending bytes were sent.
     pub(super) fn sent(&mut self, count: usize, now: Instant) {
+        debug_assert!(self.stage == Stage::Answering, "sent without an answer");
         self.sent += count;
         if self.sent < self.output.len() {
             return;

@@ -52,10 +52,12 @@ impl Client {
     }
 
     fn settle(&mut self) {
-        while self.link.advance(&self.responder, b"date") || self.link.stage() == Stage::Answering {
+        while self.link.advance(&self.responder, b"date") {
             let pending = self.link.pending().to_vec();
             self.received.extend_from_slice(&pending);
-            self.link.sent(pending.len(), self.now);
+            if self.link.stage() == Stage::Answering {
+                self.link.sent(pending.len(), self.now);
+            }
         }
     }
 

@@ -60,7 +60,8 @@ impl Reply {
 
 fn ask_of(probe: ProbeFacts, allowed: Option<&str>, peer: &str, request: &str) -> Reply {
     let facts = Facts { probe, report: Some(r#"{"listen_addr":"127.0.0.1:8080"}"#.repeat(40)) };
-    let allowed = AllowList::new(allowed.map(|list| list.split(',').map(|one| one.parse().unwrap()).collect()));
+    let allowed =
+        AllowList::new(allowed.map(|list| list.split(',').map(|one| one.parse().unwrap()).collect()));
     let responder = OpsResponder::new(facts, allowed);
     let Parsed::Complete { head, framing, keep_alive, .. } =
         parse(request.as_bytes(), HeadLimits::ops_port()).unwrap()
@@ -155,7 +156,8 @@ fn other_methods_are_405_with_allow() {
 
 #[test]
 fn unknown_paths_are_404_for_every_peer_and_method() {
-    for path in ["/", "/metrics/", "//metrics", "/Metrics", "/health/", "/healthz/x", "/%6detrics", "/livez"] {
+    for path in ["/", "/metrics/", "//metrics", "/Metrics", "/health/", "/healthz/x", "/%6detrics", "/livez"]
+    {
         for method in ["GET", "HEAD", "POST"] {
             let request = format!("{method} {path} HTTP/1.1\r\n\r\n");
             assert_eq!(ask(&request).status, 404, "{request:?}");
@@ -209,7 +211,8 @@ fn a_request_with_a_body_is_refused_and_ends_the_connection() {
 #[test]
 fn metrics_are_negotiated_and_vary() {
     let accept = |accept: &str| ask(&format!("GET /metrics HTTP/1.1\r\nAccept: {accept}\r\n\r\n"));
-    let openmetrics = accept("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
+    let openmetrics =
+        accept("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
     assert_eq!(
         openmetrics.field("content-type"),
         Some("application/openmetrics-text; version=1.0.0; charset=utf-8")
@@ -223,7 +226,8 @@ fn metrics_are_negotiated_and_vary() {
 
 #[test]
 fn long_answers_are_compressed_on_demand_only() {
-    let coded = |path: &str, coding: &str| ask(&format!("GET {path} HTTP/1.1\r\nAccept-Encoding: {coding}\r\n\r\n"));
+    let coded =
+        |path: &str, coding: &str| ask(&format!("GET {path} HTTP/1.1\r\nAccept-Encoding: {coding}\r\n\r\n"));
     let reply = coded("/metrics", "br, gzip");
     assert_eq!(reply.field("content-encoding"), Some("gzip"));
     assert_eq!(reply.field("content-length"), Some(reply.body.len().to_string().as_str()));

@@ -66,7 +66,6 @@ impl Output {
         }
     }
 
-
     /// Writes until everything is out or the system takes no more.
     ///
     /// # Errors

@@ -78,6 +78,7 @@ impl Reactor {
                 }
             }
             self.catch_up();
+            self.io.announce_offers();
         }
     }
 
@@ -98,7 +99,7 @@ impl Reactor {
             Message::Arrival(arrival) => self.admit(arrival),
             Message::ReplyReady(key) => self.drive(key, Link::on_reply_ready),
             Message::Disk(key, done) => self.drive(key, |link, io| link.on_disk(io, done)),
-            Message::PhaseChanged => self.drive_all(|link, io| link.advance(io)),
+            Message::PhaseChanged => self.drive_all(Link::advance),
             Message::PoolGone => self.drive_all(|link, io| {
                 link.on_pool_gone(io);
                 link.advance(io)

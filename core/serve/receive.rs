@@ -4,6 +4,7 @@
 //! before, or hears the refusal instead. Refuses: it does not look at what a request means.
 
 use crate::http::{BodyDecoder, BodyError, BodyFraming, Head, MethodKind, Parsed, Version, encode};
+use crate::limits::LINGER_BYTES_MAX;
 use crate::observe::Event;
 use crate::spool::SpoolError;
 
@@ -17,6 +18,9 @@ use super::turn::Turn;
 impl Link {
     /// Reads and parses a head.
     pub(super) fn step_head(&mut self, io: &mut Io) -> Step {
+        if self.leftover.is_some() {
+            return self.step_leftover(io);
+        }
         if self.has_begun() {
             match self.reader.read(&self.input) {
                 Ok(Parsed::Partial) => {}
@@ -45,6 +49,32 @@ impl Link {
             Got::End => Step::Close,
             Got::Nothing => Step::Wait,
         }
+    }
+
+    /// Throws the rest of a body away that nobody needed; one that is too long costs the connection.
+    fn step_leftover(&mut self, io: &mut Io) -> Step {
+        if self.input.is_empty() {
+            match self.read(io) {
+                Got::Bytes(count) => self.input.extend_from_slice(&io.scratch[..count]),
+                Got::End => return Step::Close,
+                Got::Nothing => return Step::Wait,
+            }
+        }
+        let Some(leftover) = &mut self.leftover else { return Step::Again };
+        let Ok((used, body_bytes)) = leftover.intake.discard(&self.input) else { return Step::Close };
+        leftover.bytes += body_bytes as u64;
+        let (is_read, bytes) = (leftover.intake.is_read(), leftover.bytes);
+        io.shared.metrics.request_bytes_received(body_bytes as u64);
+        self.consume(used);
+        self.since = io.now;
+        if bytes > LINGER_BYTES_MAX {
+            return Step::Close;
+        }
+        if is_read {
+            self.leftover = None;
+            self.began = clocks();
+        }
+        Step::Again
     }
 
     fn begin_turn(
@@ -172,10 +202,8 @@ impl Link {
                 self.since = io.now;
             }
             (Phase::Body(pending), Done::Refused(file, bytes, error)) => {
-                if !pending.intake.refused(file, bytes, &error) {
-                    self.report_spool(io, &error);
-                    self.refuse(503);
-                }
+                let may_retry = pending.intake.refused(file, bytes, &error);
+                self.spool_refused(io, &error, may_retry);
             }
             (Phase::Finding(_), Done::Found(path, found)) => self.found(io, path, found),
             (Phase::Replying(reply), Done::Slice(Ok(bytes))) => reply.sliced(bytes, &mut self.output),
@@ -194,14 +222,18 @@ impl Link {
         }
     }
 
-    fn report_spool(&self, io: &Io, error: &SpoolError) {
-        io.shared.log.emit(&Event::SpoolTrouble { error: &error.to_string() });
+    fn spool_refused(&mut self, io: &Io, error: &SpoolError, may_retry: bool) {
+        if !may_retry {
+            io.shared.log.emit(&Event::SpoolTrouble { error: &error.to_string() });
+            self.refuse(503);
+        }
     }
 
     /// Answers a request that could not be read, and closes.
     pub(super) fn refuse_unread(&mut self, io: &mut Io, status: u16) {
         io.shared.metrics.request_received(MethodKind::Other);
         self.turn = Some(Turn::unread(io.ids.name(None), self.began));
+        self.has_unread = true;
         self.answer(Answer::plain(status));
     }
 
@@ -210,6 +242,7 @@ impl Link {
         if let Some(turn) = &mut self.turn {
             turn.keep_alive = false;
         }
+        self.has_unread = true;
         self.answer(Answer::plain(status));
     }
 }

@@ -212,7 +212,7 @@ impl Reply {
 
     fn put(&mut self, mut bytes: Vec<u8>, out: &mut Output) {
         match &mut self.frame {
-            Frame::BeforeHead | Frame::Absent => return,
+            Frame::BeforeHead | Frame::Absent => {}
             Frame::Length { left } => {
                 bytes.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= bytes.len() as u64;

@@ -135,7 +135,8 @@ impl Link {
             self.phase = Phase::Head;
             return Step::Again;
         }
-        if self.is_peer_closed || (!self.is_readable && self.input.is_empty()) {
+        let has_unread = self.has_unread || self.is_readable || !self.input.is_empty() || self.leftover.is_some();
+        if !has_unread || (self.is_peer_closed && !self.is_readable) {
             return Step::Close;
         }
         // Closing with unread input would make the system reset the connection, and the client lose the answer.

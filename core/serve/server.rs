@@ -81,7 +81,9 @@ pub enum StartError {
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Bind { variable, addr, error } => write!(f, "{variable}: {addr} cannot be listened on: {error}"),
+            Self::Bind { variable, addr, error } => {
+                write!(f, "{variable}: {addr} cannot be listened on: {error}")
+            }
             Self::Descriptors { max_connections, needed, granted } => write!(
                 f,
                 "MAX_CONNECTIONS: {max_connections} needs {needed} descriptors and the limit is {granted}; accepted: \
@@ -240,14 +242,20 @@ impl Machinery {
     fn readings(&self) -> Readings {
         let shared = &self.shared;
         if !shared.lifecycle.is_draining() {
-            return Readings { is_signalled: false, has_connections: true, has_work: true, has_threads: true };
+            return Readings {
+                is_signalled: false,
+                has_connections: true,
+                has_work: true,
+                has_threads: true,
+            };
         }
         let permits_out = shared.config.max_connections.saturating_sub(shared.permits.free());
         let is_accepting = self.acceptor.get().is_some_and(|acceptor| !acceptor.is_finished());
         Readings {
             is_signalled: true,
             has_connections: is_accepting || permits_out > 0,
-            has_work: shared.pool_facts().busy > 0 || (shared.pool_facts().current > 0 && !shared.queue.is_empty()),
+            has_work: shared.pool_facts().busy > 0
+                || (shared.pool_facts().current > 0 && !shared.queue.is_empty()),
             has_threads: shared.workers.get().is_some_and(|workers| workers.unfinished() > 0),
         }
     }
@@ -312,7 +320,8 @@ impl Ended {
 }
 
 fn bind(variable: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let bound = TcpListener::bind(addr).and_then(|listener| listener.local_addr().map(|addr| (listener, addr)));
+    let bound =
+        TcpListener::bind(addr).and_then(|listener| listener.local_addr().map(|addr| (listener, addr)));
     bound.map_err(|error| StartError::Bind { variable, addr, error })
 }
 

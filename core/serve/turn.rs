@@ -47,7 +47,12 @@ pub(super) const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl Turn {
     /// Begins the turn of a request that was read.
-    pub(super) fn new(head: Head, request_id: String, keep_alive: bool, started: (Instant, SystemTime)) -> Self {
+    pub(super) fn new(
+        head: Head,
+        request_id: String,
+        keep_alive: bool,
+        started: (Instant, SystemTime),
+    ) -> Self {
         let (version, head_only) = (head.version(), head.method_kind() == MethodKind::Head);
         Self::of(Subject::Head(head, request_id), version, head_only, keep_alive, started)
     }

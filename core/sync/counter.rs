@@ -4,8 +4,8 @@
 //! population never reads as negative. Refuses: a reading is no synchronization, and cells are not read at one
 //! instant.
 
-use super::primitive::{AtomicBool, AtomicU64, CachePadded, Ordering};
-use super::stripe::{STRIPES, stripe};
+use super::primitive::{AtomicBool, CachePadded, Ordering};
+use super::stripe::{Cell, STRIPES, seat};
 
 /// A number that only grows. It wraps after 2^64.
 ///
@@ -15,16 +15,16 @@ use super::stripe::{STRIPES, stripe};
 ///
 /// # Progress
 ///
-/// `incr` and `add` are wait-free. Cells are padded because the threads of different stripes write them.
+/// `incr` and `add` are wait-free. Cells are padded because the threads of different seats write them.
 #[derive(Debug)]
 pub struct Counter {
-    cells: [CachePadded<AtomicU64>; STRIPES],
+    cells: [CachePadded<Cell>; STRIPES],
 }
 
 impl Counter {
     /// Starts at 0.
     pub fn new() -> Self {
-        Self { cells: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))) }
+        Self { cells: std::array::from_fn(|_| CachePadded::new(Cell::new())) }
     }
 
     /// Counts one.
@@ -36,12 +36,13 @@ impl Counter {
     /// Counts `n`.
     #[inline]
     pub fn add(&self, n: u64) {
-        self.cells[stripe()].fetch_add(n, Ordering::Relaxed);
+        let seat = seat();
+        self.cells[seat.stripe].add(seat, n, Ordering::Relaxed);
     }
 
     /// Reads the sum of all cells.
     pub fn value(&self) -> u64 {
-        self.cells.iter().fold(0, |sum, cell| sum.wrapping_add(cell.load(Ordering::Relaxed)))
+        self.cells.iter().fold(0, |sum, cell| sum.wrapping_add(cell.value(Ordering::Relaxed)))
     }
 }
 
@@ -60,13 +61,13 @@ impl Default for Counter {
 #[derive(Debug)]
 pub struct UpDown {
     entered: Counter,
-    left: [CachePadded<AtomicU64>; STRIPES],
+    left: [CachePadded<Cell>; STRIPES],
 }
 
 impl UpDown {
     /// Starts empty.
     pub fn new() -> Self {
-        Self { entered: Counter::new(), left: std::array::from_fn(|_| CachePadded::new(AtomicU64::new(0))) }
+        Self { entered: Counter::new(), left: std::array::from_fn(|_| CachePadded::new(Cell::new())) }
     }
 
     /// Counts one in until the guard is dropped.
@@ -84,14 +85,15 @@ impl UpDown {
     /// Counts one out.
     #[inline]
     pub fn leave(&self) {
+        let seat = seat();
         // Release: pairs with the Acquire in `value`.
-        self.left[stripe()].fetch_add(1, Ordering::Release);
+        self.left[seat.stripe].add(seat, 1, Ordering::Release);
     }
 
     /// Reads how many are inside.
     pub fn value(&self) -> u64 {
         // Acquire: pairs with the Release in `leave`.
-        let left = self.left.iter().fold(0u64, |sum, cell| sum.wrapping_add(cell.load(Ordering::Acquire)));
+        let left = self.left.iter().fold(0u64, |sum, cell| sum.wrapping_add(cell.value(Ordering::Acquire)));
         let inside = self.entered.value().wrapping_sub(left);
         debug_assert!(inside <= i64::MAX as u64, "more left than entered");
         inside
@@ -175,9 +177,8 @@ mod tests {
         let population = UpDown::new();
         let done = Flag::new();
         std::thread::scope(|scope| {
-            let visitors: Vec<_> = (0..3)
-                .map(|_| scope.spawn(|| (0..20_000).for_each(|_| drop(population.inside()))))
-                .collect();
+            let visitors: Vec<_> =
+                (0..3).map(|_| scope.spawn(|| (0..20_000).for_each(|_| drop(population.inside())))).collect();
             let reader = scope.spawn(|| {
                 while !done.is_raised() {
                     assert!(population.value() <= u64::from(u32::MAX));

@@ -3,8 +3,8 @@
 //! Promises: recording is two additions to cells that few threads share, without a lock or an allocation; the count
 //! of a snapshot is the sum of its own buckets, so that the two never disagree. Refuses: bounds never change.
 
-use super::primitive::{AtomicU64, CachePadded, Ordering};
-use super::stripe::{STRIPES, stripe};
+use super::primitive::{CachePadded, Ordering};
+use super::stripe::{Cell, STRIPES, seat};
 
 /// The most bounds that a histogram can have; the bucket above the last bound comes on top.
 pub const BOUNDS_MAX: usize = 15;
@@ -19,7 +19,7 @@ const BUCKETS: usize = BOUNDS_MAX + 1;
 ///
 /// # Progress
 ///
-/// `record` is wait-free. Stripes are padded because the threads of different stripes write them.
+/// `record` is wait-free. Stripes are padded because the threads of different seats write them.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [u64],
@@ -28,8 +28,8 @@ pub struct Histogram {
 
 #[derive(Debug)]
 struct Stripe {
-    buckets: [AtomicU64; BUCKETS],
-    sum: AtomicU64,
+    buckets: [Cell; BUCKETS],
+    sum: Cell,
 }
 
 /// What a histogram held when it was read.
@@ -51,28 +51,26 @@ impl Histogram {
     pub fn new(bounds: &'static [u64]) -> Self {
         assert!(bounds.len() <= BOUNDS_MAX, "too many bounds");
         assert!(bounds.is_sorted_by(|low, high| low < high), "bounds must ascend");
-        let stripe = |_| {
-            CachePadded::new(Stripe {
-                buckets: std::array::from_fn(|_| AtomicU64::new(0)),
-                sum: AtomicU64::new(0),
-            })
-        };
+        let stripe =
+            |_| CachePadded::new(Stripe { buckets: std::array::from_fn(|_| Cell::new()), sum: Cell::new() });
         Self { bounds, stripes: std::array::from_fn(stripe) }
     }
 
     /// Counts `value` in.
     #[inline]
     pub fn record(&self, value: u64) {
-        let stripe = &self.stripes[stripe()];
-        stripe.buckets[self.bucket_of(value)].fetch_add(1, Ordering::Relaxed);
-        stripe.sum.fetch_add(value, Ordering::Relaxed);
+        let seat = seat();
+        let stripe = &self.stripes[seat.stripe];
+        stripe.buckets[self.bucket_of(value)].add(seat, 1, Ordering::Relaxed);
+        stripe.sum.add(seat, value, Ordering::Relaxed);
     }
 
     /// Reads the whole distribution.
     pub fn snapshot(&self) -> Snapshot {
-        let sum = self.stripes.iter().fold(0u64, |sum, one| sum.wrapping_add(one.sum.load(Ordering::Relaxed)));
+        let sum =
+            self.stripes.iter().fold(0u64, |sum, one| sum.wrapping_add(one.sum.value(Ordering::Relaxed)));
         let bucket = |index: usize| {
-            self.stripes.iter().map(|one| one.buckets[index].load(Ordering::Relaxed)).sum::<u64>()
+            self.stripes.iter().map(|one| one.buckets[index].value(Ordering::Relaxed)).sum::<u64>()
         };
         Snapshot { bounds: self.bounds, buckets: std::array::from_fn(bucket), sum }
     }

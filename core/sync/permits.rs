@@ -37,7 +37,10 @@ impl Permits {
     pub fn try_acquire(self: &Arc<Self>) -> Option<Permit> {
         let take = |free: usize| free.checked_sub(1);
         // Acquire: pairs with the Release in `Permit::drop`.
-        self.free.fetch_update(Ordering::Acquire, Ordering::Relaxed, take).ok().map(|_| Permit(Arc::clone(self)))
+        self.free
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, take)
+            .ok()
+            .map(|_| Permit(Arc::clone(self)))
     }
 
     /// Takes a permit, waiting until one is free; `None` once the permits are closed and none is free.

@@ -17,11 +17,13 @@ mod real {
 }
 
 #[cfg(loom)]
+#[expect(missing_docs, reason = "each means what its namesake in the other build means")]
 mod real {
     use std::collections::VecDeque;
+    // The standard one: loom's cannot point to a trait object, and the count of references decides nothing here.
+    pub use std::sync::Arc;
 
     pub use crossbeam_utils::CachePadded;
-    pub use loom::sync::Arc;
     pub use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
     pub(crate) type RawLock<T> = loom::sync::Mutex<T>;
@@ -81,8 +83,40 @@ mod real {
             self.items.lock().unwrap().len()
         }
 
+        pub fn is_empty(&self) -> bool {
+            self.len() == 0
+        }
+
         pub fn capacity(&self) -> usize {
             self.capacity
+        }
+    }
+
+    /// The unbounded queue as a lock around a list.
+    #[derive(Debug)]
+    pub struct SegQueue<T>(loom::sync::Mutex<VecDeque<T>>);
+
+    impl<T> Default for SegQueue<T> {
+        fn default() -> Self {
+            Self::new()
+        }
+    }
+
+    impl<T> SegQueue<T> {
+        pub fn new() -> Self {
+            Self(loom::sync::Mutex::new(VecDeque::new()))
+        }
+
+        pub fn push(&self, item: T) {
+            self.0.lock().unwrap().push_back(item);
+        }
+
+        pub fn pop(&self) -> Option<T> {
+            self.0.lock().unwrap().pop_front()
+        }
+
+        pub fn is_empty(&self) -> bool {
+            self.0.lock().unwrap().is_empty()
         }
     }
 }

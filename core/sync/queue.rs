@@ -38,20 +38,39 @@ impl<T> WorkQueue<T> {
     ///
     /// Gives the entry back when the queue is full.
     pub fn push(&self, entry: T) -> Result<(), T> {
-        self.ring.push(entry)?;
-        self.idle.notify_one();
+        self.push_unannounced(entry)?;
+        self.announce();
         Ok(())
+    }
+
+    /// Adds an entry and wakes nobody; [`announce`](Self::announce) must follow.
+    ///
+    /// A producer that adds several entries in a row wakes once: a consumer that is woken on the producer's core
+    /// would otherwise take the core away from it after each of them.
+    ///
+    /// # Errors
+    ///
+    /// Gives the entry back when the queue is full.
+    pub fn push_unannounced(&self, entry: T) -> Result<(), T> {
+        self.ring.push(entry)
+    }
+
+    /// Wakes a sleeping consumer; one that takes an entry and leaves others wakes the next.
+    pub fn announce(&self) {
+        self.idle.notify_one();
     }
 
     /// Takes the oldest entry; sleeps until there is one; `None` once the queue is closed and empty.
     pub fn take(&self) -> Option<T> {
         loop {
             if let Some(entry) = self.ring.pop() {
+                self.pass_on();
                 return Some(entry);
             }
             let ticket = self.idle.ticket();
             if let Some(entry) = self.ring.pop() {
                 self.idle.cancel(ticket);
+                self.pass_on();
                 return Some(entry);
             }
             // Acquire: pairs with the Release in `close`, so that the last look below sees all that was queued.
@@ -60,6 +79,13 @@ impl<T> WorkQueue<T> {
                 return self.ring.pop();
             }
             self.idle.sleep(&ticket);
+        }
+    }
+
+    /// Wakes another consumer if there is more to take.
+    fn pass_on(&self) {
+        if !self.is_empty() {
+            self.idle.notify_one();
         }
     }
 
@@ -119,6 +145,22 @@ mod tests {
         queue.close();
         assert_eq!(queue.take(), Some(1));
         assert_eq!(queue.take(), None);
+    }
+
+    #[test]
+    fn one_announcement_brings_all_consumers_that_are_needed() {
+        let queue = WorkQueue::new(3);
+        std::thread::scope(|scope| {
+            // Each consumer takes one entry and no more, so three are needed.
+            let consumers: Vec<_> = (0..3).map(|_| scope.spawn(|| queue.take())).collect();
+            for n in 0..3 {
+                queue.push_unannounced(n).unwrap();
+            }
+            queue.announce();
+            let mut taken: Vec<_> = consumers.into_iter().map(|one| one.join().unwrap().unwrap()).collect();
+            taken.sort_unstable();
+            assert_eq!(taken, [0, 1, 2]);
+        });
     }
 
     #[test]

@@ -1,33 +1,177 @@
-//! Which cell of a sharded statistic a thread writes to.
+//! Which cell of a sharded statistic a thread writes to, and how.
 //!
-//! Promises: the answer costs one thread-local read and never changes during a thread's life; the first
-//! [`STRIPES`] threads all write to different cells. Refuses: it is no identity; later threads share cells.
+//! Promises: the first [`STRIPES`] threads that count own a cell each and add to it without a locked instruction; a
+//! thread that ends passes its cell on. All later threads share cells, and lose nothing for it but a little time.
+//! Refuses: it is no identity of a thread.
 
-/// The number of cells of a sharded statistic; a power of two.
-pub const STRIPES: usize = if cfg!(loom) { 2 } else { 8 };
+use super::primitive::{AtomicU64, Ordering};
 
-const _: () = assert!(STRIPES.is_power_of_two(), "a stripe is chosen with a mask");
+/// The number of cells of a sharded statistic.
+pub const STRIPES: usize = if cfg!(loom) { 2 } else { 16 };
 
-/// Names the cell that the calling thread writes to.
-#[cfg(not(loom))]
-#[inline]
-pub fn stripe() -> usize {
-    use super::primitive::{AtomicUsize, Ordering};
-
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static STRIPE: usize = NEXT.fetch_add(1, Ordering::Relaxed) & (STRIPES - 1);
-    }
-    // A thread whose locals are gone already is at its end: any cell will do.
-    STRIPE.try_with(|stripe| *stripe).unwrap_or(0)
+/// Where the calling thread counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// The index of its cell, below [`STRIPES`].
+    pub stripe: usize,
+    is_owner: bool,
 }
 
-/// Names the cell that the calling thread writes to; a model's threads alternate between them.
-#[cfg(loom)]
-pub fn stripe() -> usize {
-    use std::hash::{DefaultHasher, Hash, Hasher};
+impl Seat {
+    const SHARED: Self = Self { stripe: 0, is_owner: false };
+}
 
-    let mut hasher = DefaultHasher::new();
-    loom::thread::current().id().hash(&mut hasher);
-    usize::try_from(hasher.finish() & (STRIPES as u64 - 1)).unwrap_or(0)
+/// One cell: a word for the thread that owns it, and one for all others.
+///
+/// # Ordering
+///
+/// As the caller says for the word that is written; `Release` and `Acquire` pair in either word. A new owner has
+/// seen all that the one before it wrote (see `real::Held`).
+#[derive(Debug)]
+pub struct Cell {
+    owned: AtomicU64,
+    shared: AtomicU64,
+}
+
+impl Cell {
+    /// Starts at 0.
+    pub fn new() -> Self {
+        Self { owned: AtomicU64::new(0), shared: AtomicU64::new(0) }
+    }
+
+    /// Adds `n`; the seat is the calling thread's own.
+    #[inline]
+    pub fn add(&self, seat: Seat, n: u64, ordering: Ordering) {
+        if seat.is_owner {
+            // Nobody else writes this word, so that reading and writing need not be one step.
+            self.owned.store(self.owned.load(Ordering::Relaxed).wrapping_add(n), ordering);
+        } else {
+            self.shared.fetch_add(n, ordering);
+        }
+    }
+
+    /// Reads the sum.
+    #[inline]
+    pub fn value(&self, ordering: Ordering) -> u64 {
+        self.owned.load(ordering).wrapping_add(self.shared.load(ordering))
+    }
+}
+
+impl Default for Cell {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Says where the calling thread counts.
+#[inline]
+pub fn seat() -> Seat {
+    real::seat()
+}
+
+#[cfg(not(loom))]
+mod real {
+    use super::{STRIPES, Seat};
+    use crate::sync::primitive::{AtomicU32, AtomicUsize, Ordering};
+
+    const _: () = assert!(STRIPES <= u32::BITS as usize, "one bit for each owner");
+
+    /// One bit for each cell that has an owner.
+    static OWNED: AtomicU32 = AtomicU32::new(0);
+    /// Spreads the threads that found no cell to own.
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+    /// A seat for the life of a thread.
+    pub(super) struct Held(pub(super) Seat);
+
+    impl Held {
+        pub(super) fn take() -> Self {
+            let free = |owned: u32| {
+                let stripe = owned.trailing_ones();
+                ((stripe as usize) < STRIPES).then(|| owned | 1 << stripe)
+            };
+            // Acquire: pairs with the Release in `drop`, so that the counting goes on from the last owner's figures.
+            match OWNED.fetch_update(Ordering::Acquire, Ordering::Relaxed, free) {
+                Ok(owned) => Self(Seat { stripe: owned.trailing_ones() as usize, is_owner: true }),
+                Err(_) => {
+                    Self(Seat { stripe: NEXT.fetch_add(1, Ordering::Relaxed) % STRIPES, is_owner: false })
+                }
+            }
+        }
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            if self.0.is_owner {
+                // Release: pairs with the Acquire in `take`.
+                OWNED.fetch_and(!(1 << self.0.stripe), Ordering::Release);
+            }
+        }
+    }
+
+    thread_local! {
+        static HELD: Held = Held::take();
+    }
+
+    #[inline]
+    pub(super) fn seat() -> Seat {
+        // A thread whose locals are gone is at its end: it shares.
+        HELD.try_with(|held| held.0).unwrap_or(Seat::SHARED)
+    }
+}
+
+#[cfg(loom)]
+mod real {
+    use super::{STRIPES, Seat};
+
+    /// A model's first threads own the cells, the later ones share them.
+    pub(super) fn seat() -> Seat {
+        // The text is the thread's number in its model; a hash would also depend on the run.
+        let name = format!("{:?}", loom::thread::current().id());
+        let digits = name.bytes().filter(u8::is_ascii_digit);
+        let number = digits.fold(0, |number, digit| number * 10 + usize::from(digit - b'0'));
+        let shared = Seat { stripe: number % STRIPES, ..Seat::SHARED };
+        if number < STRIPES { Seat { is_owner: true, ..shared } } else { shared }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Barrier;
+
+    use super::*;
+
+    #[test]
+    fn threads_that_live_at_once_never_own_the_same_cell() {
+        let count = 2 * STRIPES;
+        let all_seated = Barrier::new(count);
+        let seats: Vec<Seat> = std::thread::scope(|scope| {
+            let sit = || {
+                let seat = seat();
+                all_seated.wait();
+                assert_eq!(seat, super::seat(), "a seat never changes");
+                seat
+            };
+            let threads: Vec<_> = (0..count).map(|_| scope.spawn(sit)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let mut owners: Vec<_> = seats.iter().filter(|seat| seat.is_owner).map(|seat| seat.stripe).collect();
+        let owners_count = owners.len();
+        owners.sort_unstable();
+        owners.dedup();
+        assert_eq!(owners.len(), owners_count);
+        assert!(owners_count <= STRIPES && seats.iter().all(|seat| seat.stripe < STRIPES));
+    }
+
+    #[test]
+    fn figures_survive_their_owners() {
+        let cells: [Cell; STRIPES] = std::array::from_fn(|_| Cell::new());
+        for _ in 0..10 * STRIPES {
+            std::thread::scope(|scope| {
+                scope.spawn(|| cells[seat().stripe].add(seat(), 1, Ordering::Relaxed));
+            });
+        }
+        let sum: u64 = cells.iter().map(|cell| cell.value(Ordering::Relaxed)).sum();
+        assert_eq!(sum, 10 * STRIPES as u64);
+    }
 }

@@ -9,29 +9,29 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One connection.
 #[derive(Debug)]
-pub struct Client {
+pub(crate) struct Client {
     socket: TcpStream,
     buffered: Vec<u8>,
 }
 
 /// One response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Response {
+pub(crate) struct Response {
     /// The status code.
-    pub status: u16,
+    pub(crate) status: u16,
     /// The reason phrase.
-    pub reason: String,
+    pub(crate) reason: String,
     /// The fields in their order, names in lower case.
-    pub fields: Vec<(String, String)>,
+    pub(crate) fields: Vec<(String, String)>,
     /// The decoded body.
-    pub body: Vec<u8>,
+    pub(crate) body: Vec<u8>,
     /// Whether the body had the end that its framing asks for.
-    pub is_whole: bool,
+    pub(crate) is_whole: bool,
 }
 
 impl Client {
     /// Connects to `addr`.
-    pub fn connect(addr: SocketAddr) -> Self {
+    pub(crate) fn connect(addr: SocketAddr) -> Self {
         let socket = TcpStream::connect(addr).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -40,46 +40,46 @@ impl Client {
     }
 
     /// Sends bytes as they are.
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.socket.write_all(bytes.as_ref()).unwrap();
     }
 
     /// Sends bytes and does not mind a server that has closed.
-    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.socket.write_all(bytes.as_ref()).is_ok()
     }
 
     /// Sends a GET request for `path` and reads the response.
-    pub fn get(&mut self, path: &str) -> Response {
+    pub(crate) fn get(&mut self, path: &str) -> Response {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
         self.response()
     }
 
     /// Sends a POST request with `body` and reads the response.
-    pub fn post(&mut self, path: &str, body: &[u8]) -> Response {
+    pub(crate) fn post(&mut self, path: &str, body: &[u8]) -> Response {
         self.send(format!("POST {path} HTTP/1.1\r\nHost: test\r\nContent-Length: {}\r\n\r\n", body.len()));
         self.send(body);
         self.response()
     }
 
     /// Sends the request `head` (without its empty line) and reads the response.
-    pub fn request(&mut self, head: &str) -> Response {
+    pub(crate) fn request(&mut self, head: &str) -> Response {
         self.send(format!("{head}\r\n\r\n"));
         if head.starts_with("HEAD ") { self.head_only() } else { self.response() }
     }
 
     /// Closes the sending side.
-    pub fn half_close(&self) {
+    pub(crate) fn half_close(&self) {
         self.socket.shutdown(Shutdown::Write).unwrap();
     }
 
     /// The socket itself.
-    pub fn socket(&self) -> &TcpStream {
+    pub(crate) fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
     /// Reads one final response with its body; informational ones before it are skipped.
-    pub fn response(&mut self) -> Response {
+    pub(crate) fn response(&mut self) -> Response {
         loop {
             let response = self.head_only();
             if response.status >= 200 {
@@ -89,7 +89,7 @@ impl Client {
     }
 
     /// Reads the head of one response, informational or not.
-    pub fn head_only(&mut self) -> Response {
+    pub(crate) fn head_only(&mut self) -> Response {
         let end = loop {
             if let Some(end) = find(&self.buffered, b"\r\n\r\n") {
                 break end;
@@ -114,7 +114,7 @@ impl Client {
     }
 
     /// Reads the body that belongs to `response`.
-    pub fn body_of(&mut self, mut response: Response) -> Response {
+    pub(crate) fn body_of(&mut self, mut response: Response) -> Response {
         if response.status == 204 || response.status == 304 {
             return response;
         }
@@ -135,9 +135,10 @@ impl Client {
     }
 
     /// Reads one chunk; an empty one is the last.
-    pub fn chunk(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn chunk(&mut self) -> Option<Vec<u8>> {
         let line_end = self.until(b"\r\n")?;
-        let size = usize::from_str_radix(std::str::from_utf8(&self.buffered[..line_end]).unwrap(), 16).unwrap();
+        let size =
+            usize::from_str_radix(std::str::from_utf8(&self.buffered[..line_end]).unwrap(), 16).unwrap();
         while self.buffered.len() < line_end + 2 + size + 2 {
             if self.fill() == 0 {
                 return None;
@@ -150,13 +151,13 @@ impl Client {
     }
 
     /// Asserts that the server closes, and sends nothing before.
-    pub fn expect_end(&mut self) {
+    pub(crate) fn expect_end(&mut self) {
         while self.fill() > 0 {}
         assert_eq!(self.text(), "", "bytes before the end");
     }
 
     /// Reads everything up to the end of the connection.
-    pub fn rest(&mut self) -> Vec<u8> {
+    pub(crate) fn rest(&mut self) -> Vec<u8> {
         while self.fill() > 0 {}
         std::mem::take(&mut self.buffered)
     }
@@ -202,7 +203,7 @@ impl Client {
 
 impl Response {
     /// The value of the field `name` (lower case), which must not be there twice.
-    pub fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(candidate, _)| candidate == name);
         let value = values.next();
         assert!(values.next().is_none(), "{name} is there twice: {:?}", self.fields);
@@ -210,7 +211,7 @@ impl Response {
     }
 
     /// The body as text.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 }
@@ -220,9 +221,8 @@ fn find(bytes: &[u8], mark: &[u8]) -> Option<usize> {
 }
 
 /// Looks again and again until `condition` holds; fails the test when it never does.
-pub fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    #[allow(clippy::disallowed_methods, reason = "only gives up on a hanging test")]
-    let started = std::time::Instant::now();
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let started = svc_core::time::now();
     while !condition() {
         assert!(started.elapsed() < PATIENCE, "never came true: {what}");
         std::thread::yield_now();

@@ -20,8 +20,12 @@ impl Format {
     /// The value of `Content-Type`.
     pub fn content_type(self) -> &'static str {
         match self {
-            Self::OpenMetrics(OpenMetrics::V0_0_1) => "application/openmetrics-text; version=0.0.1; charset=utf-8",
-            Self::OpenMetrics(OpenMetrics::V1_0_0) => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::OpenMetrics(OpenMetrics::V0_0_1) => {
+                "application/openmetrics-text; version=0.0.1; charset=utf-8"
+            }
+            Self::OpenMetrics(OpenMetrics::V1_0_0) => {
+                "application/openmetrics-text; version=1.0.0; charset=utf-8"
+            }
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
         }
     }

@@ -101,14 +101,17 @@ fn reasons_exist_at_zero_and_methods_and_classes_do_not() {
     for reason in CancelReason::ALL {
         has_line(&page, &format!("svc_request_cancelled_total{{reason=\"{}\"}} 0", reason.as_str()));
     }
-    assert!(!page.contains("svc_requests_by_method_total") && !page.contains("svc_responses_by_status_total"));
+    assert!(
+        !page.contains("svc_requests_by_method_total") && !page.contains("svc_responses_by_status_total")
+    );
 }
 
 #[test]
 fn an_executor_without_a_queue_has_no_families_of_queue_and_pool() {
     let metrics = Metrics::new();
     let page = text(&Facts { gate: None, pool: None, php_version: None, ..facts(&metrics) }, Format::Text);
-    for absent in ["svc_queue_depth", "svc_admission_wait_budget", "svc_workers_", "svc_busy_workers", "php"] {
+    for absent in ["svc_queue_depth", "svc_admission_wait_budget", "svc_workers_", "svc_busy_workers", "php"]
+    {
         let series = page.lines().find(|line| !line.starts_with('#') && line.contains(absent));
         assert!(series.is_none_or(|line| line.starts_with("svc_php_deny_total")), "{series:?}");
     }

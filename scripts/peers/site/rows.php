@@ -5,10 +5,13 @@ $rows = [];
 for ($id = 1; $id <= 200; $id++) {
     $rows[] = [
         'id' => $id,
+        'code' => sprintf('C-%05d', $id),
         'name' => "Customer $id",
-        'email' => 'customer' . $id . '@example.com',
+        'email' => strtolower("Customer.$id@Example.com"),
         'active' => $id % 3 !== 0,
         'balance' => $id * 100 + 7,
+        'address' => ['street' => "$id High Street", 'zip' => str_pad((string) ($id * 37), 5, '0', STR_PAD_LEFT)],
+        'tags' => ['tag-' . $id % 7, 'tag-' . $id % 11],
     ];
 }
 header('Content-Type: application/json');

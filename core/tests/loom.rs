@@ -1,0 +1,279 @@
+//! What threads share, under every interleaving that a bounded number of preemptions allows.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom --release`. A model that could lose a wake-up
+//! ends in a deadlock, which the explorer reports. Preemptions are bounded (see [`explore`]): bugs that need more
+//! of them than that are out of reach here.
+#![cfg(loom)]
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use loom::thread;
+use svc_core::pool::mailbox::{End, Mailbox, Part};
+use svc_core::spool::Spool;
+use svc_core::sync::counter::{Counter, UpDown};
+use svc_core::sync::exchange_state::{ExchangeState, Stage};
+use svc_core::sync::histogram::Histogram;
+use svc_core::sync::park::Bell;
+use svc_core::sync::permits::Permits;
+use svc_core::sync::queue::WorkQueue;
+
+/// Explores `model` with at most `preemptions` switches away from a thread that could have gone on.
+fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.max_branches = 50_000;
+    builder.check(model);
+}
+
+#[test]
+fn a_bell_rung_after_the_work_was_published_wakes_its_sleeper() {
+    explore(3, || {
+        let shared = Arc::new((Bell::new(), Counter::new()));
+        let sleeper = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (bell, work) = &*shared;
+                loop {
+                    let ticket = bell.ticket();
+                    if work.value() > 0 {
+                        bell.cancel(ticket);
+                        return;
+                    }
+                    bell.sleep(&ticket);
+                }
+            })
+        };
+        shared.1.incr();
+        shared.0.notify_one();
+        sleeper.join().unwrap();
+    });
+}
+
+#[test]
+fn a_queue_loses_and_doubles_nothing_and_closing_wakes_all() {
+    explore(2, || {
+        let queue = Arc::new(WorkQueue::new(2));
+        let consumers: Vec<_> = (0..2)
+            .map(|_| {
+                let queue = Arc::clone(&queue);
+                thread::spawn(move || std::iter::from_fn(|| queue.take()).collect::<Vec<u8>>())
+            })
+            .collect();
+        queue.push(1).unwrap();
+        queue.push(2).unwrap();
+        queue.close();
+        let mut taken: Vec<u8> =
+            consumers.into_iter().flat_map(|consumer| consumer.join().unwrap()).collect();
+        taken.sort_unstable();
+        assert_eq!(taken, [1, 2]);
+    });
+}
+
+#[test]
+fn two_producers_and_a_consumer_that_sleeps_in_between() {
+    explore(2, || {
+        let queue = Arc::new(WorkQueue::new(2));
+        let producers: Vec<_> = (1..=2)
+            .map(|entry: u8| {
+                let queue = Arc::clone(&queue);
+                thread::spawn(move || queue.push(entry).unwrap())
+            })
+            .collect();
+        // No close: a lost wake-up would leave this thread asleep for ever.
+        let mut taken = [queue.take().unwrap(), queue.take().unwrap()];
+        taken.sort_unstable();
+        assert_eq!(taken, [1, 2]);
+        producers.into_iter().for_each(|producer| producer.join().unwrap());
+    });
+}
+
+#[test]
+fn an_exchange_is_answered_by_exactly_one_side() {
+    explore(4, || {
+        let state = Arc::new(ExchangeState::queued());
+        let worker = {
+            let state = Arc::clone(&state);
+            thread::spawn(move || {
+                if state.claim().is_err() {
+                    return false;
+                }
+                let head_is_ours = state.respond().is_ok();
+                let before = state.finish();
+                assert_eq!(head_is_ours, before == Stage::Responding);
+                head_is_ours
+            })
+        };
+        let withdrawn = matches!(state.withdraw(), Stage::Queued | Stage::Running);
+        let answered = worker.join().unwrap();
+        assert!(withdrawn != answered, "withdrawn {withdrawn}, answered {answered}");
+    });
+}
+
+#[test]
+fn a_reply_in_one_piece_is_given_or_taken_away() {
+    explore(4, || {
+        let state = Arc::new(ExchangeState::queued());
+        let worker = {
+            let state = Arc::clone(&state);
+            thread::spawn(move || state.claim().is_ok() && state.finish() == Stage::Running)
+        };
+        let withdrawn = matches!(state.withdraw(), Stage::Queued | Stage::Running);
+        let answered = worker.join().unwrap();
+        assert!(withdrawn != answered, "withdrawn {withdrawn}, answered {answered}");
+    });
+}
+
+#[test]
+fn two_workers_cannot_claim_one_exchange() {
+    explore(4, || {
+        let state = Arc::new(ExchangeState::queued());
+        let other = {
+            let state = Arc::clone(&state);
+            thread::spawn(move || state.claim().is_ok())
+        };
+        let here = state.claim().is_ok();
+        assert!(here != other.join().unwrap());
+    });
+}
+
+/// A mailbox without room: every further part has to wait for the reader.
+fn full_mailbox() -> Arc<Mailbox> {
+    // The directory does not exist, so that nothing is ever spooled.
+    let mailbox = Mailbox::new(Spool::new("/nonexistent".into(), 0));
+    mailbox.put_data(vec![0; svc_core::limits::REPLY_MEMORY_MAX]).unwrap();
+    Arc::new(mailbox)
+}
+
+#[test]
+fn a_writer_that_waits_for_room_is_woken_by_the_reader() {
+    explore(3, || {
+        let mailbox = full_mailbox();
+        let writer = {
+            let mailbox = Arc::clone(&mailbox);
+            thread::spawn(move || mailbox.put_data(b"late".to_vec()).is_ok())
+        };
+        let mut parts = VecDeque::new();
+        mailbox.collect(&mut parts);
+        assert!(writer.join().unwrap());
+        mailbox.collect(&mut parts);
+        assert_eq!(parts.len(), 2);
+    });
+}
+
+#[test]
+fn a_writer_that_waits_for_room_is_woken_when_the_reader_leaves() {
+    explore(3, || {
+        let mailbox = full_mailbox();
+        let writer = {
+            let mailbox = Arc::clone(&mailbox);
+            thread::spawn(move || mailbox.put_data(b"late".to_vec()).is_err())
+        };
+        mailbox.close();
+        assert!(writer.join().unwrap());
+    });
+}
+
+#[test]
+fn a_reader_is_told_of_every_part_that_it_has_not_seen() {
+    explore(3, || {
+        let mailbox = Arc::new(Mailbox::new(Spool::new("/nonexistent".into(), 0)));
+        let told = Arc::new(Counter::new());
+        let writer = {
+            let (mailbox, told) = (Arc::clone(&mailbox), Arc::clone(&told));
+            thread::spawn(move || {
+                for part in [Part::Data(vec![1]), Part::End(End::Complete)] {
+                    if mailbox.put([part]).unwrap() {
+                        told.incr();
+                    }
+                }
+            })
+        };
+        let mut parts = VecDeque::new();
+        mailbox.collect(&mut parts);
+        let (seen, told_before) = (parts.len(), told.value());
+        writer.join().unwrap();
+        // Whatever came after the collecting was announced after it, or is announced by a message on its way.
+        mailbox.collect(&mut parts);
+        assert_eq!(parts.len(), 2);
+        assert!(seen == 2 || told.value() >= 1, "{seen} seen, told {told_before} before");
+    });
+}
+
+#[test]
+fn a_population_is_never_negative() {
+    explore(3, || {
+        let population = Arc::new(UpDown::new());
+        let visitors: Vec<_> = (0..2)
+            .map(|_| {
+                let population = Arc::clone(&population);
+                thread::spawn(move || drop(population.inside()))
+            })
+            .collect();
+        assert!(population.value() <= 2);
+        visitors.into_iter().for_each(|visitor| visitor.join().unwrap());
+        assert_eq!(population.value(), 0);
+    });
+}
+
+#[test]
+fn who_enters_here_may_leave_elsewhere() {
+    explore(3, || {
+        let population = Arc::new(UpDown::new());
+        population.enter();
+        let leaving = {
+            let population = Arc::clone(&population);
+            thread::spawn(move || population.leave())
+        };
+        assert!(population.value() <= 1);
+        leaving.join().unwrap();
+        assert_eq!(population.value(), 0);
+    });
+}
+
+#[test]
+fn the_count_of_a_histogram_is_the_sum_of_its_buckets_at_any_moment() {
+    explore(2, || {
+        let histogram = Arc::new(Histogram::new(&[10]));
+        let recorder = {
+            let histogram = Arc::clone(&histogram);
+            thread::spawn(move || {
+                histogram.record(5);
+                histogram.record(50);
+            })
+        };
+        let during = histogram.snapshot();
+        assert!(during.count() <= 2 && during.buckets().iter().sum::<u64>() == during.count());
+        recorder.join().unwrap();
+        let after = histogram.snapshot();
+        assert_eq!((after.count(), after.sum), (2, 55));
+    });
+}
+
+#[test]
+fn a_permit_that_comes_back_reaches_the_waiter() {
+    explore(3, || {
+        let permits = Permits::new(1);
+        let held = permits.acquire();
+        let waiter = {
+            let permits = Arc::clone(&permits);
+            thread::spawn(move || permits.acquire().is_some())
+        };
+        drop(held);
+        assert!(waiter.join().unwrap());
+        assert_eq!(permits.free(), 1);
+    });
+}
+
+#[test]
+fn closing_the_permits_ends_the_waiting() {
+    explore(3, || {
+        let permits = Permits::new(0);
+        let waiter = {
+            let permits = Arc::clone(&permits);
+            thread::spawn(move || permits.acquire().is_none())
+        };
+        permits.close();
+        assert!(waiter.join().unwrap());
+    });
+}

@@ -1,0 +1,707 @@
+//! The server end to end over real sockets, with an engine that does what the path says instead of PHP.
+#![cfg(not(loom))]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Site;
+use support::client::{Client, eventually};
+use svc_core::admission::ShedReason;
+use svc_core::observe::{CancelReason, StatusClass};
+
+fn raw(site: &Site, request: &str) -> String {
+    let mut client = site.client();
+    client.send(request);
+    String::from_utf8(client.rest()).unwrap()
+}
+
+#[test]
+fn a_request_is_answered_and_the_connection_kept() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    for _ in 0..3 {
+        let response = client.get("/hello");
+        assert_eq!((response.status, response.text().as_str()), (200, "hello"));
+        assert_eq!(response.field("content-length"), Some("5"));
+        assert_eq!(response.field("connection"), None);
+        assert!(response.field("date").is_some());
+        assert_eq!(response.field("x-request-id").unwrap().len(), 32);
+    }
+    drop(client);
+    site.check_books();
+    assert_eq!(site.metrics().responses_by(StatusClass::Success), 3);
+    assert_eq!(site.metrics().response_bytes_total(), 15);
+    assert_eq!(site.metrics().queue_wait().count(), 3);
+}
+
+#[test]
+fn a_given_request_id_comes_back() {
+    let site = Site::start(&[]);
+    let response = site.client().request("GET /hello HTTP/1.1\r\nHost: x\r\nX-Request-ID: mine-1");
+    assert_eq!(response.field("x-request-id"), Some("mine-1"));
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    let names = ["a", "b", "c", "d"];
+    let requests: String =
+        names.iter().map(|name| format!("GET /wait/{name} HTTP/1.1\r\nHost: x\r\n\r\n")).collect();
+    client.send(requests);
+    site.until_inside("a");
+    assert!(!site.switches.is_inside("b"), "the second began before the first was answered");
+    for name in names {
+        site.until_inside(name);
+        site.switches.open(name);
+        assert_eq!(client.response().text(), name);
+    }
+    drop(client);
+    site.check_books();
+    assert_eq!(site.metrics().cancelled_by(CancelReason::ClientAbort), 0);
+}
+
+#[test]
+fn old_clients_get_the_end_of_the_connection_as_the_end_of_the_body() {
+    let site = Site::start(&[]);
+    site.switches.open("s");
+    let answer = raw(&site, "GET /stream/s HTTP/1.0\r\n\r\n");
+    assert!(answer.ends_with("\r\n\r\nfirstsecond"), "{answer}");
+    assert!(!answer.contains("Transfer-Encoding") && answer.contains("Connection: close"), "{answer}");
+    let answer = raw(&site, "GET /hello HTTP/1.0\r\n\r\n");
+    assert!(answer.contains("Content-Length: 5") && answer.contains("Connection: close"), "{answer}");
+}
+
+#[test]
+fn old_clients_may_ask_to_be_kept() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    for _ in 0..2 {
+        let response = client.request("GET /hello HTTP/1.0\r\nConnection: keep-alive");
+        assert_eq!(response.field("connection"), Some("keep-alive"));
+        assert_eq!(response.text(), "hello");
+    }
+}
+
+#[test]
+fn connection_close_is_honoured() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    let response = client.request("GET /hello HTTP/1.1\r\nHost: x\r\nConnection: close");
+    assert_eq!(response.field("connection"), Some("close"));
+    client.expect_end();
+}
+
+#[test]
+fn a_stream_reaches_the_client_piece_by_piece() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    client.send("GET /stream/s HTTP/1.1\r\nHost: x\r\n\r\n");
+    let response = client.head_only();
+    assert_eq!(response.field("transfer-encoding"), Some("chunked"));
+    assert_eq!(client.chunk().unwrap(), b"first");
+    site.switches.open("s");
+    assert_eq!(client.chunk().unwrap(), b"second");
+    assert_eq!(client.chunk().unwrap(), b"");
+    assert_eq!(client.get("/hello").text(), "hello");
+}
+
+#[test]
+fn interim_responses_come_first() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    client.send("GET /early HTTP/1.1\r\nHost: x\r\n\r\n");
+    let interim = client.head_only();
+    assert_eq!((interim.status, interim.field("link")), (103, Some("</style.css>; rel=preload")));
+    assert_eq!(client.response().text(), "late");
+    assert!(!raw(&site, "GET /early HTTP/1.0\r\n\r\n").contains("103"));
+    drop(client);
+    site.check_books();
+    assert_eq!(site.metrics().responses_by(StatusClass::Informational), 0);
+}
+
+#[test]
+fn head_requests_get_no_body() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    let response = client.request("HEAD /hello HTTP/1.1\r\nHost: x");
+    assert_eq!(response.field("content-length"), Some("5"));
+    assert_eq!(client.get("/hello").text(), "hello", "the connection went on with body bytes");
+}
+
+#[test]
+fn bodiless_statuses_have_no_body() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    for status in [204, 304] {
+        let response = client.get(&format!("/status/{status}"));
+        assert_eq!((response.status, response.field("content-length")), (status, None));
+        assert_eq!(response.field("transfer-encoding"), None);
+    }
+    assert_eq!(client.get("/hello").status, 200);
+}
+
+#[test]
+fn bodies_of_all_sizes_and_framings_arrive_whole() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    for size in [0, 1, 1000, 65_536, 65_537, 200_000, 3_000_000] {
+        let body: Vec<u8> = (0..size).map(|place: u32| place.to_le_bytes()[0]).collect();
+        let sum: u64 = body.iter().map(|byte| u64::from(*byte)).sum();
+        assert_eq!(client.post("/echo", &body).text(), format!("{size} {sum}"));
+        client.send("POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for piece in body.chunks(7001) {
+            client.send(format!("{:x}\r\n", piece.len()));
+            client.send(piece);
+            client.send("\r\n");
+        }
+        client.send("0\r\n\r\n");
+        assert_eq!(client.response().text(), format!("{size} {sum}"));
+    }
+    drop(client);
+    site.check_books();
+    assert_eq!(site.shared().spool.bytes(), 0, "the spool is not empty");
+}
+
+#[test]
+fn a_body_in_drips_with_the_next_request_behind_it() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    let bytes = b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n\x01\x02\x03GET /hello HTTP/1.1\r\nHost: x\r\n\r\n";
+    for byte in bytes {
+        client.send([*byte]);
+    }
+    assert_eq!(client.response().text(), "3 6");
+    assert_eq!(client.response().text(), "hello");
+}
+
+#[test]
+fn continue_is_sent_when_the_body_is_wanted() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+    assert_eq!(client.head_only().status, 100);
+    client.send([1, 1]);
+    assert_eq!(client.response().text(), "2 2");
+    client
+        .send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n\x01\x01");
+    assert_eq!(client.head_only().status, 200, "the body was there already");
+}
+
+#[test]
+fn a_body_that_is_too_long_is_refused_before_it_is_sent() {
+    let site = Site::start(&[("MAX_BODY_BYTES", "10"), ("MAX_QUERY_BODY", "5")]);
+    let mut client = site.client();
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 11\r\nExpect: 100-continue\r\n\r\n");
+    let response = client.head_only();
+    assert_eq!((response.status, response.field("connection")), (413, Some("close")));
+    let mut client = site.client();
+    let response = client.request("QUERY /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 6");
+    assert_eq!(response.status, 413);
+    let mut client = site.client();
+    client.send(
+        "POST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nb\r\n01234567890\r\n0\r\n\r\n",
+    );
+    assert_eq!(client.response().status, 413);
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn a_client_that_sends_on_still_reads_its_refusal() {
+    let site = Site::start(&[("MAX_BODY_BYTES", "10")]);
+    let mut client = site.client();
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 500000\r\n\r\n");
+    client.send(vec![b'x'; 500_000]);
+    assert_eq!(client.response().status, 413);
+    client.half_close();
+    client.expect_end();
+}
+
+#[test]
+fn malformed_requests_are_refused_and_counted() {
+    let site = Site::start(&[]);
+    for (request, status) in [
+        ("GARBAGE\r\n\r\n", "400"),
+        ("GET / HTTP/1.1\r\n\r\n", "400"),
+        ("GET / HTTP/2.5\r\nHost: x\r\n\r\n", "505"),
+        ("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", "400"),
+        ("POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "400"),
+        ("GET /%zz HTTP/1.1\r\nHost: x\r\n\r\n", "400"),
+        ("TRACE / HTTP/1.1\r\nHost: x\r\n\r\n", "405"),
+        ("CONNECT x:1 HTTP/1.1\r\nHost: x:1\r\n\r\n", "405"),
+    ] {
+        let mut client = site.client();
+        client.send(request);
+        client.half_close();
+        let answer = String::from_utf8(client.rest()).unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request:?}: {answer}");
+    }
+    site.check_books();
+    assert_eq!(site.metrics().requests_total(), 8);
+}
+
+#[test]
+fn options_for_the_server_as_a_whole_names_the_methods() {
+    let site = Site::start(&[]);
+    let response = site.client().request("OPTIONS * HTTP/1.1\r\nHost: x");
+    assert_eq!(response.status, 204);
+    assert!(response.field("allow").unwrap().contains("QUERY"));
+}
+
+#[test]
+fn overload_is_refused_with_529_and_its_words() {
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1")]);
+    let (mut running, mut queued, mut refused) = (site.client(), site.client(), site.client());
+    running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    queued.send("GET /wait/b HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("one is queued", || site.shared().queue.len() == 1);
+    let response = refused.get("/hello");
+    assert_eq!((response.status, response.reason.as_str()), (529, "Site is overloaded"));
+    assert_eq!(response.text(), "Site is overloaded");
+    assert_eq!(response.field("retry-after"), Some("1"));
+    assert_eq!(response.field("connection"), None, "a refusal does not cost the connection");
+    assert_eq!(site.metrics().pending_requests.value(), 2);
+    site.switches.open_all();
+    assert_eq!((running.response().text(), queued.response().text()), ("a".into(), "b".into()));
+    assert_eq!(refused.get("/hello").status, 200);
+    drop((running, queued, refused));
+    site.check_books();
+    assert_eq!(site.metrics().refused_by(ShedReason::QueueFull), 1);
+}
+
+#[test]
+fn a_client_that_leaves_the_queue_is_499_and_abandoned() {
+    let site = Site::start(&[("PHP_WORKERS", "1")]);
+    let mut running = site.client();
+    running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    let mut leaving = site.client();
+    leaving.send("GET /wait/b HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("it is queued", || site.shared().queue.len() == 1);
+    drop(leaving);
+    let metrics = site.metrics();
+    eventually("the leaving is seen", || metrics.cancelled_by(CancelReason::ClientAbort) == 1);
+    eventually("it is a 4xx", || metrics.responses_by(StatusClass::ClientError) == 1);
+    assert_eq!(site.shared().queue.len(), 1, "the entry stays until a worker takes it");
+    assert_eq!(metrics.abandoned_total(), 0);
+    site.switches.open("a");
+    assert_eq!(running.response().text(), "a");
+    eventually("a worker finds it", || metrics.abandoned_total() == 1);
+    assert!(!site.switches.is_inside("b"));
+    drop(running);
+    site.check_books();
+    assert_eq!(metrics.queue_wait().count(), 1);
+    eventually("it is logged", || site.log().contains("\"status\":499"));
+}
+
+#[test]
+fn a_client_that_leaves_a_running_script_is_499() {
+    let site = Site::start(&[]);
+    let mut leaving = site.client();
+    leaving.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    leaving.half_close();
+    let metrics = site.metrics();
+    eventually("the leaving is seen", || metrics.cancelled_by(CancelReason::ClientAbort) == 1);
+    leaving.expect_end();
+    assert_eq!(site.shared().pool_facts().busy, 1);
+    site.switches.open("a");
+    eventually("the script sees it", || site.switches.saw_gone("a"));
+    site.check_books();
+    assert_eq!((metrics.abandoned_total(), metrics.dropped_total()), (1, 0));
+}
+
+#[test]
+fn a_client_that_leaves_a_stream_ends_it_and_counts_nothing() {
+    let site = Site::start(&[]);
+    let mut leaving = site.client();
+    leaving.send("GET /stream/s HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(leaving.head_only().status, 200);
+    drop(leaving);
+    eventually("the connection ended", || site.metrics().connections.value() == 0);
+    site.switches.open("s");
+    eventually("the script sees it", || site.switches.saw_gone("s"));
+    site.check_books();
+    assert_eq!(site.metrics().cancelled_by(CancelReason::ClientAbort), 0);
+    assert_eq!(site.metrics().abandoned_total(), 0);
+    assert_eq!(site.metrics().responses_by(StatusClass::Success), 1);
+}
+
+#[test]
+fn a_slow_reader_gets_all_of_a_large_reply_and_holds_no_worker() {
+    let site = Site::start(&[("PHP_WORKERS", "1")]);
+    let mut slow = site.client();
+    let length = 20_000_000;
+    slow.send(format!("GET /flood/{length} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    eventually("the worker is free again", || {
+        site.switches.flooded() == length && site.shared().pool_facts().busy == 0
+    });
+    assert!(site.shared().spool.bytes() > 0, "nothing was spooled");
+    assert_eq!(site.client().get("/hello").text(), "hello");
+    let response = slow.response();
+    assert!(response.is_whole && response.body.len() as u64 == length);
+    assert!(response.body.iter().zip(0u64..).all(|(byte, place)| *byte == place.to_le_bytes()[0]));
+    drop(slow);
+    site.check_books();
+    assert_eq!(site.shared().spool.bytes(), 0, "the spool is not empty");
+}
+
+#[test]
+fn a_full_spool_holds_the_worker_until_the_reader_makes_room() {
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("SPOOL_MAX_BYTES", "1M")]);
+    let mut slow = site.client();
+    let length = 30_000_000;
+    slow.send(format!("GET /flood/{length} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    assert_eq!(slow.head_only().status, 200);
+    assert!(site.switches.flooded() < length);
+    let mut got = 0;
+    while let Some(chunk) = slow.chunk().filter(|chunk| !chunk.is_empty()) {
+        got += chunk.len() as u64;
+    }
+    assert_eq!(got, length);
+    drop(slow);
+    site.check_books();
+}
+
+#[test]
+fn a_slow_reader_that_leaves_frees_the_worker_that_waits_for_it() {
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("SPOOL_MAX_BYTES", "1M")]);
+    let mut slow = site.client();
+    slow.send("GET /flood/100000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(slow.head_only().status, 200);
+    drop(slow);
+    assert_eq!(site.client().get("/hello").text(), "hello");
+    site.check_books();
+}
+
+#[test]
+fn announced_lengths_are_kept() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    assert_eq!(client.get("/announce/6").text(), "sixsix");
+    assert_eq!(client.get("/announce/4").text(), "sixs", "more than announced");
+    let response = client.get("/announce/10");
+    assert!(!response.is_whole, "less than announced");
+    assert_eq!(response.text(), "sixsix");
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn a_broken_reply_is_seen_to_be_broken() {
+    let site = Site::start(&[]);
+    let response = site.client().get("/broken");
+    assert!(!response.is_whole);
+    assert_eq!(response.text(), "part");
+    let response = site.client().get("/half");
+    assert!(!response.is_whole && response.text() == "half");
+    site.check_books();
+}
+
+#[test]
+fn servers_own_failures_have_a_page() {
+    let site = Site::start(&[]);
+    let response = site.client().get("/timeout");
+    assert_eq!((response.status, response.text().as_str()), (504, "504 Gateway Timeout\n"));
+    let response = site.client().get("/fatal");
+    assert_eq!((response.status, response.text().as_str()), (500, "500 Internal Server Error\n"));
+    let response = site.client().get("/status/404");
+    assert_eq!((response.status, response.text().as_str()), (404, ""), "a script's answer is its own");
+    site.check_books();
+    assert_eq!(site.metrics().cancelled_by(CancelReason::Timeout), 1);
+}
+
+#[test]
+fn a_worker_that_says_nothing_has_dropped_its_request() {
+    let site = Site::start(&[]);
+    assert_eq!(site.client().get("/silent").status, 500);
+    site.check_books();
+    eventually("it is counted", || site.metrics().dropped_total() == 1);
+    assert_eq!(site.shared().pool_facts().current, 2);
+}
+
+#[test]
+fn a_dying_worker_costs_its_request_only() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    assert_eq!(client.get("/panic").status, 500);
+    assert_eq!(client.get("/hello").text(), "hello");
+    eventually("it is counted", || site.metrics().dropped_total() == 1);
+    eventually("it is out of the pool", || site.shared().pool_facts().current == 1);
+    eventually("it is logged", || site.log().contains("PHP worker thread was lost"));
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn without_workers_what_waits_and_what_comes_is_answered_500() {
+    let site = Site::start(&[("PHP_WORKERS", "1")]);
+    let mut last = site.client();
+    last.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    let (mut dying, mut queued) = (site.client(), site.client());
+    dying.send("GET /panic HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("the death is queued", || site.shared().queue.len() == 1);
+    queued.send("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("one waits behind it", || site.shared().queue.len() == 2);
+    site.switches.open("a");
+    assert_eq!(last.response().text(), "a");
+    assert_eq!(dying.response().status, 500);
+    assert_eq!(queued.response().status, 500);
+    assert_eq!(last.get("/hello").status, 500);
+    drop((last, dying, queued));
+    site.check_books();
+    eventually("it is counted", || site.metrics().dropped_total() == 1);
+    assert_eq!(site.metrics().refused_by(ShedReason::PoolUnavailable), 2);
+}
+
+#[test]
+fn a_connection_without_a_permit_waits_and_the_waiting_is_seen() {
+    let site = Site::start(&[("MAX_CONNECTIONS", "1")]);
+    let mut first = site.client();
+    assert_eq!(first.get("/hello").status, 200);
+    let mut second = site.client();
+    second.send("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+    let metrics = site.metrics();
+    eventually("the accept loop is parked", || metrics.accept_stalled.is_raised());
+    assert_eq!((metrics.accept_stalls_total(), metrics.connections.value()), (1, 1));
+    drop(first);
+    assert_eq!(second.response().text(), "hello");
+    eventually("the accept loop runs", || !metrics.accept_stalled.is_raised());
+    drop(second);
+    site.check_books();
+}
+
+#[test]
+fn a_drain_lets_requests_end_and_closes_idle_connections() {
+    let mut site = Site::start(&[]);
+    let (mut idle, mut busy) = (site.client(), site.client());
+    assert_eq!(idle.get("/hello").status, 200);
+    busy.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    site.drain();
+    idle.expect_end();
+    site.switches.open("a");
+    let response = busy.response();
+    assert_eq!((response.text().as_str(), response.field("connection")), ("a", Some("close")));
+    busy.expect_end();
+    assert!(site.wait(), "threads are left");
+    site.check_books();
+    assert!(std::net::TcpStream::connect(site.addr()).is_err(), "the port is still open");
+}
+
+#[test]
+fn a_drain_waits_for_work_after_the_answer() {
+    let mut site = Site::start(&[]);
+    assert_eq!(site.client().get("/after/late").text(), "answered");
+    site.until_inside("late");
+    site.drain();
+    eventually("the gate is closed", || site.shared().lifecycle.is_closing());
+    eventually("connections are closed", || site.metrics().connections.value() == 0);
+    assert_eq!(site.shared().pool_facts().busy, 1);
+    assert!(!site.shared().lifecycle.is_stopped());
+    site.switches.open("late");
+    assert!(site.wait());
+    assert!(!site.log().contains("cut off"));
+}
+
+#[test]
+fn during_the_delay_service_goes_on() {
+    let mut site = Site::start(&[("DRAIN_DELAY_SECONDS", "3600")]);
+    site.drain();
+    assert!(site.shared().lifecycle.is_draining() && !site.shared().lifecycle.is_closing());
+    let mut client = site.client();
+    let response = client.get("/hello");
+    assert_eq!((response.status, response.field("connection")), (200, None));
+    site.abandon();
+}
+
+#[test]
+fn requests_on_open_connections_are_refused_once_the_gate_is_closed() {
+    let mut site = Site::start(&[]);
+    let (mut fresh, mut busy) = (site.client(), site.client());
+    busy.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    eventually("both are in", || site.metrics().connections.value() == 2);
+    site.drain();
+    eventually("the gate is closed", || site.shared().lifecycle.is_closing());
+    let response = fresh.get("/hello");
+    assert_eq!((response.status, response.field("connection")), (503, Some("close")));
+    site.switches.open("a");
+    assert_eq!(busy.response().text(), "a");
+    drop((fresh, busy));
+    assert!(site.wait());
+    site.check_books();
+    assert_eq!(site.metrics().refused_by(ShedReason::ShuttingDown), 1);
+}
+
+#[test]
+fn the_drain_deadline_cuts_off_what_is_left() {
+    let mut site = Site::start(&[("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", "1")]);
+    let (mut running, mut queued) = (site.client(), site.client());
+    running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    queued.send("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("one is queued", || site.shared().queue.len() == 1);
+    site.drain();
+    assert_eq!(running.response().status, 503);
+    assert_eq!(queued.response().status, 503);
+    site.switches.open("a");
+    assert!(site.wait(), "the worker ended within its grace");
+    site.check_books();
+    let metrics = site.metrics();
+    assert_eq!(metrics.cancelled_by(CancelReason::Shutdown), 1);
+    assert_eq!(metrics.refused_by(ShedReason::ShuttingDown), 1);
+    assert_eq!(metrics.abandoned_total(), 0);
+    assert!(site.log().contains("\"cut_off\":2"), "{}", site.log());
+}
+
+#[test]
+fn a_worker_that_does_not_end_is_reported() {
+    let mut site = Site::start(&[("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", "1")]);
+    let mut running = site.client();
+    running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    site.drain();
+    assert_eq!(running.response().status, 503);
+    assert!(!site.wait(), "a thread that runs was said to have ended");
+}
+
+#[test]
+fn a_silent_client_is_closed_without_a_word() {
+    let site = Site::start(&[("HEADER_TIMEOUT_SECONDS", "1")]);
+    site.client().expect_end();
+    assert_eq!(site.metrics().requests_total(), 0);
+}
+
+#[test]
+fn a_slow_head_is_answered_408() {
+    let site = Site::start(&[("HEADER_TIMEOUT_SECONDS", "1")]);
+    let mut client = site.client();
+    client.send("GET / HTTP/1.1\r\nHo");
+    assert_eq!(client.response().status, 408);
+    client.half_close();
+    client.expect_end();
+    site.check_books();
+}
+
+#[test]
+fn a_slow_body_is_answered_408_and_holds_no_worker() {
+    let site = Site::start(&[("BODY_TIMEOUT_SECONDS", "1")]);
+    let mut client = site.client();
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n12");
+    eventually("the body is being read", || site.metrics().request_bytes_total() == 2);
+    assert_eq!(site.shared().pool_facts().busy, 0);
+    assert_eq!(client.response().status, 408);
+    drop(client);
+    site.check_books();
+    assert_eq!(site.metrics().queue_wait().count(), 0);
+}
+
+#[test]
+fn an_idle_kept_connection_is_closed() {
+    let site = Site::start(&[("KEEPALIVE_TIMEOUT_SECONDS", "1")]);
+    let mut client = site.client();
+    assert_eq!(client.get("/hello").status, 200);
+    client.expect_end();
+}
+
+#[test]
+fn a_reader_without_progress_is_closed() {
+    let site = Site::start(&[("WRITE_TIMEOUT_SECONDS", "1"), ("PHP_WORKERS", "1")]);
+    let mut client = site.client();
+    client.send("GET /flood/50000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("the connection was given up", || {
+        site.metrics().requests_total() == 1 && site.metrics().connections.value() == 0
+    });
+    site.check_books();
+    assert_eq!(site.shared().spool.bytes(), 0);
+    drop(client);
+}
+
+#[test]
+fn a_spool_without_room_is_503_after_the_body_timeout() {
+    let site = Site::start(&[("BODY_TIMEOUT_SECONDS", "1"), ("SPOOL_MAX_BYTES", "100000")]);
+    let mut client = site.client();
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n");
+    client.try_send(vec![1; 300_000]);
+    assert_eq!(client.response().status, 503);
+    drop(client);
+    site.check_books();
+    assert_eq!(site.shared().spool.bytes(), 0);
+}
+
+#[test]
+fn a_spool_without_a_disk_is_503_and_logged() {
+    let spool = tempfile::tempdir().unwrap();
+    let site = Site::start(&[("SPOOL_DIR", spool.path().to_str().unwrap())]);
+    drop(spool);
+    let mut client = site.client();
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n");
+    client.try_send(vec![1; 300_000]);
+    assert_eq!(client.response().status, 503);
+    eventually("it is logged", || site.log().contains("body could not be spooled"));
+}
+
+#[test]
+fn files_are_served_beside_the_script() {
+    let site = Site::start(&[]);
+    let text: Vec<u8> = (0..300_000u32).map(|place| place.to_le_bytes()[0]).collect();
+    std::fs::write(site.root.path().join("big.txt"), &text).unwrap();
+    std::fs::write(site.root.path().join("empty.css"), "").unwrap();
+    let mut client = site.client();
+    let response = client.get("/big.txt");
+    assert_eq!((response.status, response.field("content-type")), (200, Some("text/plain; charset=utf-8")));
+    assert!(response.body == text);
+    let etag = response.field("etag").unwrap().to_owned();
+    let response = client.request(&format!("GET /big.txt HTTP/1.1\r\nHost: x\r\nIf-None-Match: {etag}"));
+    assert_eq!((response.status, response.body.len()), (304, 0));
+    let response = client.request("HEAD /big.txt HTTP/1.1\r\nHost: x");
+    assert_eq!(response.field("content-length"), Some("300000"));
+    assert_eq!(client.get("/empty.css").field("content-length"), Some("0"));
+    assert_eq!(client.post("/big.txt", b"abc").status, 405);
+    assert_eq!(client.post("/big.txt", &vec![b'x'; 500_000]).status, 405, "the body behind the answer");
+    assert_eq!(client.get("/hello").text(), "hello");
+    drop(client);
+    site.check_books();
+    assert_eq!(site.metrics().static_misses_total(), 2);
+    assert_eq!(site.metrics().queue_wait().count(), 1);
+}
+
+#[test]
+fn the_stub_answers_without_a_pool() {
+    let root = tempfile::tempdir().unwrap();
+    let site = Site::start_in(root, &[("EXECUTOR", "stub"), ("ENTRY_FILE", "")]);
+    let mut client = site.client();
+    let response = client.get("/anything");
+    assert_eq!(response.status, 200);
+    assert!(response.text().contains("without PHP"));
+    assert!(site.shared().gate_facts().is_none());
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn many_clients_at_once_each_get_their_own_answer() {
+    let site = Site::start(&[]);
+    let addr = site.addr();
+    site.switches.open_all();
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            scope.spawn(move || {
+                let mut client = Client::connect(addr);
+                for turn in 0..200 {
+                    let name = format!("{thread}-{turn}");
+                    assert_eq!(client.get(&format!("/wait/{name}")).text(), name);
+                    let body = vec![u8::try_from(thread).unwrap(); turn];
+                    assert_eq!(client.post("/echo", &body).text(), format!("{turn} {}", turn * thread));
+                }
+            });
+        }
+    });
+    site.check_books();
+    assert_eq!(site.metrics().responses_by(StatusClass::Success), 8 * 400);
+    assert_eq!(site.metrics().queue_wait().count(), 8 * 400);
+}

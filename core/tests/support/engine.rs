@@ -1,0 +1,185 @@
+//! An engine that does what the path says.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use svc_core::http::Fields;
+use svc_core::pool::{End, Engine, Exchange, Origin, ReplyHead, StartError, Worker};
+use svc_core::sync::lock::ShortLock;
+use svc_core::sync::park::Bell;
+
+/// Lets a test hold workers at named places.
+#[derive(Debug, Default)]
+pub(crate) struct Switchboard {
+    state: ShortLock<State>,
+    bell: Bell,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    open: HashSet<String>,
+    inside: HashSet<String>,
+    all_open: bool,
+    gone: HashSet<String>,
+    written: u64,
+}
+
+impl Switchboard {
+    /// Lets whoever waits at `name` go on, now and later.
+    pub(crate) fn open(&self, name: &str) {
+        self.state.lock().open.insert(name.to_owned());
+        self.bell.notify_all();
+    }
+
+    /// Lets everybody go on.
+    pub(crate) fn open_all(&self) {
+        self.state.lock().all_open = true;
+        self.bell.notify_all();
+    }
+
+    /// Whether a worker waits at `name`, or has.
+    pub(crate) fn is_inside(&self, name: &str) -> bool {
+        self.state.lock().inside.contains(name)
+    }
+
+    /// Whether a worker at `name` was told that nobody reads its reply.
+    pub(crate) fn saw_gone(&self, name: &str) -> bool {
+        self.state.lock().gone.contains(name)
+    }
+
+    /// How many bytes floods have handed over.
+    pub(crate) fn flooded(&self) -> u64 {
+        self.state.lock().written
+    }
+
+    fn wait(&self, name: &str) {
+        self.state.lock().inside.insert(name.to_owned());
+        loop {
+            let ticket = self.bell.ticket();
+            let state = self.state.lock();
+            if state.all_open || state.open.contains(name) {
+                self.bell.cancel(ticket);
+                return;
+            }
+            drop(state);
+            self.bell.sleep(&ticket);
+        }
+    }
+}
+
+/// The engine.
+#[derive(Debug)]
+pub(crate) struct Scripted(pub(crate) Arc<Switchboard>);
+
+impl Engine for Scripted {
+    fn start(&self, _slot: usize) -> Result<Box<dyn Worker>, StartError> {
+        Ok(Box::new(Actor(Arc::clone(&self.0))))
+    }
+}
+
+struct Actor(Arc<Switchboard>);
+
+impl Worker for Actor {
+    fn serve(&mut self, exchange: &Arc<Exchange>) {
+        let path = String::from_utf8(exchange.request.head.path_and_query().0.to_vec()).unwrap();
+        let mut words = path[1..].splitn(2, '/');
+        let (act, rest) = (words.next().unwrap(), words.next().unwrap_or_default());
+        match act {
+            "hello" => complete(exchange, 200, b"hello".to_vec()),
+            "wait" => {
+                self.0.wait(rest);
+                if exchange.is_gone() {
+                    self.0.state.lock().gone.insert(rest.to_owned());
+                }
+                complete(exchange, 200, rest.into());
+            }
+            "status" => complete(exchange, rest.parse().unwrap(), Vec::new()),
+            "echo" => self.echo(exchange),
+            "stream" => self.stream(exchange, rest),
+            "flood" => self.flood(exchange, rest.parse().unwrap()),
+            "announce" => self.announce(exchange, rest.parse().unwrap()),
+            "broken" => {
+                let _ = exchange.head(head(200, None), b"part".to_vec());
+                exchange.end(End::Broken);
+            }
+            "early" => {
+                let mut links = Fields::new();
+                links.push(b"Link", b"</style.css>; rel=preload").unwrap();
+                let _ = exchange.interim(103, links);
+                complete(exchange, 200, b"late".to_vec());
+            }
+            "timeout" => made(exchange, 504, Origin::TimeLimit),
+            "fatal" => made(exchange, 500, Origin::Fatal),
+            "silent" => {}
+            "half" => drop(exchange.head(head(200, None), b"half".to_vec())),
+            "panic" => panic!("told to"),
+            "after" => {
+                complete(exchange, 200, b"answered".to_vec());
+                self.0.wait(rest);
+            }
+            _ => complete(exchange, 404, Vec::new()),
+        }
+    }
+}
+
+impl Actor {
+    /// Answers with the body's length and the sum of its bytes.
+    fn echo(&self, exchange: &Exchange) {
+        let body = &exchange.request.body;
+        let (mut sum, mut at, mut buf) = (0u64, 0u64, [0; 8192]);
+        while let Ok(count @ 1..) = body.read_at(&mut buf, at) {
+            sum += buf[..count].iter().map(|byte| u64::from(*byte)).sum::<u64>();
+            at += count as u64;
+        }
+        complete(exchange, 200, format!("{at} {sum}").into_bytes());
+    }
+
+    /// Sends a first piece, waits at `name`, then sends a second one.
+    fn stream(&self, exchange: &Exchange, name: &str) {
+        let _ = exchange.head(head(200, None), b"first".to_vec());
+        self.0.wait(name);
+        if exchange.data(b"second".to_vec()).is_err() {
+            self.0.state.lock().gone.insert(name.to_owned());
+        }
+        exchange.end(End::Complete);
+    }
+
+    /// Hands so many bytes over, each the low byte of its place.
+    fn flood(&self, exchange: &Exchange, bytes: u64) {
+        if exchange.head(head(200, None), Vec::new()).is_err() {
+            return;
+        }
+        let mut at = 0;
+        while at < bytes {
+            let piece: Vec<u8> = (at..bytes.min(at + 50_000)).map(|place| place.to_le_bytes()[0]).collect();
+            at += piece.len() as u64;
+            if exchange.data(piece).is_err() {
+                return;
+            }
+            self.0.state.lock().written = at;
+        }
+        exchange.end(End::Complete);
+    }
+
+    /// Announces so many bytes and sends six.
+    fn announce(&self, exchange: &Exchange, bytes: u64) {
+        let _ = exchange.head(head(200, Some(bytes)), b"six".to_vec());
+        let _ = exchange.data(b"six".to_vec());
+        exchange.end(End::Complete);
+    }
+}
+
+fn head(status: u16, content_length: Option<u64>) -> ReplyHead {
+    let mut fields = Fields::new();
+    fields.push(b"Content-Type", b"text/plain").unwrap();
+    ReplyHead { status, reason: None, fields, content_length, origin: Origin::Script }
+}
+
+fn complete(exchange: &Exchange, status: u16, body: Vec<u8>) {
+    // A client that has left needs no answer.
+    let _ = exchange.complete(head(status, None), body);
+}
+
+fn made(exchange: &Exchange, status: u16, origin: Origin) {
+    let _ = exchange.complete(ReplyHead { origin, fields: Fields::new(), ..head(status, None) }, Vec::new());
+}

@@ -1,0 +1,157 @@
+//! A whole server around an engine that does what the path says, and a client to talk to it.
+
+pub(crate) mod engine;
+
+#[path = "../../../tests/support/client.rs"]
+pub(crate) mod client;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use svc_core::admission::ShedReason;
+use svc_core::config::{Config, RawConfig};
+use svc_core::observe::{CancelReason, Log, Metrics, StatusClass};
+use svc_core::pool::Engine;
+use svc_core::serve::{Server, Shared};
+use svc_core::sync::lock::ShortLock;
+use tempfile::TempDir;
+
+use client::{Client, eventually};
+use engine::{Scripted, Switchboard};
+
+/// A running server; it is drained when the test ends.
+pub(crate) struct Site {
+    server: Server,
+    /// What steers the engine.
+    pub(crate) switches: Arc<Switchboard>,
+    /// The document root.
+    pub(crate) root: TempDir,
+    log: Lines,
+    has_ended: bool,
+}
+
+/// What the server logged.
+#[derive(Clone, Default)]
+pub(crate) struct Lines(Arc<ShortLock<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Site {
+    /// Starts a server with these settings on top of the usual ones: two workers, every path is the script's.
+    pub(crate) fn start(settings: &[(&str, &str)]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("index.php"), "script").unwrap();
+        Self::start_in(root, settings)
+    }
+
+    /// Starts a server on a document root that is there already.
+    pub(crate) fn start_in(root: TempDir, settings: &[(&str, &str)]) -> Self {
+        let mut variables = vec![
+            ("DOCUMENT_ROOT", root.path().to_str().unwrap()),
+            ("LISTEN_ADDR", "127.0.0.1:0"),
+            ("ENTRY_FILE", "index.php"),
+            ("PHP_WORKERS", "2"),
+            ("MAX_CONNECTIONS", "100"),
+            ("ACCESS_LOG", "all"),
+        ];
+        variables.retain(|(name, _)| settings.iter().all(|(other, _)| other != name));
+        variables.extend(settings.iter().filter(|(_, value)| !value.is_empty()).copied());
+        let config = Arc::new(Config::resolve(&RawConfig::new(variables)).unwrap());
+        let log = Lines::default();
+        let writer = Log::start(config.log_level, config.access_log, log.clone()).unwrap();
+        let server = Server::prepare(config, writer).unwrap();
+        let switches = Arc::new(Switchboard::default());
+        let engine: Arc<dyn Engine> = Arc::new(Scripted(Arc::clone(&switches)));
+        if server.shared().gate.is_some() {
+            server.start_pool(&engine).unwrap();
+        }
+        server.open().unwrap();
+        Self { server, switches, root, log, has_ended: false }
+    }
+
+    /// The address of the main port.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.server.main_addr()
+    }
+
+    /// A new connection.
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.addr())
+    }
+
+    /// What the server's threads share.
+    pub(crate) fn shared(&self) -> &Shared {
+        self.server.shared()
+    }
+
+    /// What was counted.
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.shared().metrics
+    }
+
+    /// What was logged so far.
+    pub(crate) fn log(&self) -> String {
+        String::from_utf8(self.log.0.lock().clone()).unwrap()
+    }
+
+    /// Begins the drain.
+    pub(crate) fn drain(&self) {
+        self.server.drain();
+    }
+
+    /// Waits for the end of the drain; returns whether all threads of the pool ended.
+    pub(crate) fn wait(&mut self) -> bool {
+        self.has_ended = true;
+        self.server.wait()
+    }
+
+    /// Leaves the server to the end of the process.
+    pub(crate) fn abandon(&mut self) {
+        self.has_ended = true;
+    }
+
+    /// Waits until a worker is inside `name`.
+    pub(crate) fn until_inside(&self, name: &str) {
+        eventually("the engine is inside", || self.switches.is_inside(name));
+    }
+
+    /// Waits until nothing is in flight, and checks what must hold then.
+    pub(crate) fn check_books(&self) {
+        let (metrics, shared) = (self.metrics(), self.shared());
+        eventually("every connection ended", || metrics.connections.value() == 0);
+        let answered = || StatusClass::ALL.into_iter().map(|class| metrics.responses_by(class)).sum::<u64>();
+        eventually("every request is answered", || metrics.requests_total() == answered());
+        eventually("no worker is busy", || shared.pool_facts().busy == 0);
+        assert_eq!(metrics.pending_requests.value(), 0, "pending");
+        assert_eq!(metrics.request_duration().count(), answered(), "durations");
+        assert_eq!(shared.permits.free(), shared.config.max_connections, "permits");
+        let refused: u64 = ShedReason::ALL.into_iter().map(|reason| metrics.refused_by(reason)).sum();
+        let cancelled: u64 = CancelReason::ALL.into_iter().map(|reason| metrics.cancelled_by(reason)).sum();
+        let failures =
+            metrics.responses_by(StatusClass::ClientError) + metrics.responses_by(StatusClass::ServerError);
+        assert!(
+            refused + cancelled <= failures,
+            "{refused} refused, {cancelled} cancelled, {failures} failures"
+        );
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        self.switches.open_all();
+        if !self.has_ended {
+            self.server.drain();
+            self.server.wait();
+        }
+    }
+}

@@ -1,0 +1,74 @@
+# shellcheck shell=bash
+# How peers.sh looks at a running server: its answers, its processes, and one run of the load generator against it.
+#
+# shellcheck disable=SC2154 # from the caller: work here port roots threads connections seconds_each memory_kind
+
+# Prints a free port of the loopback address, below the range that outgoing connections take theirs from.
+free_port() {
+    local candidate
+    while :; do
+        candidate=$((RANDOM % 12000 + 20000))
+        # A port is handed out once; subshells ask too, so the list is a file.
+        ! grep -qx "$candidate" "$work/ports" 2>/dev/null || continue
+        ! (: <>"/dev/tcp/127.0.0.1/$candidate") 2>/dev/null || continue
+        echo "$candidate" | tee -a "$work/ports"
+        return
+    done
+}
+
+# Prints the body of page $2 of server $1; fails unless the status is 200.
+answer() {
+    local status
+    status=$(curl -s -m 10 -o "$work/answer" -w '%{http_code}' "http://127.0.0.1:${port[$1]}/$2" 2>/dev/null) || return 1
+    [ "$status" = 200 ] && cat "$work/answer"
+}
+
+# Says whether server $1 answers page $2 with exactly the bytes that are expected.
+answers_rightly() { answer "$1" "$2" | cmp -s - "$work/expected/$2"; }
+
+# Prints the processor time of server $1 in ticks, then the ids of its processes.
+processes_of() {
+    { cat /proc/[0-9]*/stat 2>/dev/null || true; } | awk -v "roots=${roots[$1]}" -f "$here/peers/processes.awk"
+}
+
+# Prints the memory in KiB, Pss or Rss as $1 says, of the processes that follow; fails if one cannot be read.
+memory_of() {
+    local kind=$1 pid
+    shift
+    for pid in "$@"; do
+        if [ "$kind" = Pss ]; then grep -m 1 '^Pss:' "/proc/$pid/smaps_rollup"; else grep '^VmRSS:' "/proc/$pid/status"; fi
+    done 2>/dev/null | awk -v expected=$# '{ sum += $2 } END { print sum + 0; exit NR < expected }'
+}
+
+# Prints the ticks that the whole machine has been busy, and those of this script's ended children.
+machine_ticks() { awk 'NR == 1 { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat; }
+children_ticks() { sed 's/^.*) //' "/proc/$$/stat" | awk '{ print $14 + $15 }'; }
+
+# Loads page $2 of server $1 for $3 seconds; leaves what wrk says in $work/wrk.
+load() {
+    wrk -t "$threads" -c "$connections" -d "${3}s" -s "$here/peers/report.lua" \
+        "http://127.0.0.1:${port[$1]}/$2" >"$work/wrk" 2>&1
+}
+
+# One run of workload $2 (page $3) against server $1: a line of $work/results. Its fields: workload, server, requests,
+# duration, bytes, p50, p99, errors (connect, read, write, status, timeout), server ticks, ticks of others, memory, and
+# 1 if an answer was too short or wrong.
+measure() {
+    local id=$1 workload=$2 page=$3 before after machine children figures requests bytes wrong=0
+    before=$(processes_of "$id")
+    machine=$(machine_ticks) children=$(children_ticks)
+    load "$id" "$page" "$seconds_each" || say "$("${id}_label"), /$page: $(tail -n 1 "$work/wrk")"
+    machine=$(($(machine_ticks) - machine)) children=$(($(children_ticks) - children))
+    after=$(processes_of "$id")
+
+    # Without a report the server is gone: a second without answers, and an error.
+    figures=$(sed -n 's/^peers //p' "$work/wrk")
+    figures=${figures:-0 1000000 0 0 0 1 0 0 0 0}
+    read -r requests _ bytes _ <<<"$figures"
+    ((bytes >= requests * $(wc -c <"$work/expected/$page"))) && answers_rightly "$id" "$page" || wrong=1
+    local ticks=$((${after%% *} - ${before%% *}))
+    # shellcheck disable=SC2086 # ids and figures are lists of words
+    printf '%s\t' "$workload" "$("${id}_label")" $figures "$ticks" "$((machine - children - ticks))" \
+        "$(memory_of "$memory_kind" ${after#* })" >>"$work/results"
+    echo "$wrong" >>"$work/results"
+}

@@ -1,0 +1,131 @@
+# shellcheck shell=bash
+# The servers that peers.sh can measure, each as five functions under its id:
+#
+#   ID_label    its name in the table
+#   ID_absent   prints why it cannot take part; nothing when it can
+#   ID_start    starts it as a child on port[ID] and leaves the ids of its first processes in roots[ID]
+#   ID_version  prints what it is besides its PHP, if there is something to say
+#   ID_excuse   prints a pattern of directives that cannot be as for the others, and do not matter
+#
+# What a server says goes to $work/ID.log.
+#
+# shellcheck disable=SC2154 # from the caller: work site here workers connections svc fpm_own swoole_php swoole_so
+# shellcheck disable=SC2034 # for the caller: catalogue
+
+# Ids in the order of the table.
+catalogue=(svc fpm fpm_own apache swoole)
+declare -A port=() roots=()
+
+# Writes template $1 as file $2, each further NAME=VALUE in the place of @NAME@.
+fill() {
+    local template=$1 target=$2 pair script=''
+    shift 2
+    for pair in "$@"; do script+="s|@${pair%%=*}@|${pair#*=}|g;"; done
+    sed "$script" "$here/peers/$template" >"$target"
+}
+
+# Prints $1 for root and nothing for everybody else.
+when_root() { [ "$(id -u)" != 0 ] || echo "$1"; }
+
+# Prints the path of the newest program on PATH whose name matches the pattern $1.
+newest() { type -P "$(compgen -c | grep -xE -- "$1" | sort -uV | tail -n 1)" || true; }
+
+svc_label() { echo svc; }
+svc_absent() { [ -x "$svc" ] || echo "there is no program at $svc (make build makes it; SVC names another)"; }
+svc_version() { :; }
+svc_excuse() { echo '^$'; }
+svc_start() {
+    local directives=() line
+    while read -r line; do directives+=(-d "$line"); done < <(grep -v '^;' "$work/php.ini")
+    LISTEN_ADDR=127.0.0.1:${port[svc]} INTERNAL_ADDR=127.0.0.1:$(free_port) DOCUMENT_ROOT=$site \
+        PHP_WORKERS=$workers ACCESS_LOG=off DRAIN_TIMEOUT_SECONDS=1 \
+        "$svc" serve "${directives[@]}" >"$work/svc.log" 2>&1 &
+    roots[svc]=$!
+}
+
+fpm_label() { echo 'nginx + php-fpm'; }
+fpm_absent() { nginx_absent "$(newest 'php-fpm[0-9.]*')"; }
+fpm_version() { nginx_version; }
+fpm_excuse() { echo '^$'; }
+fpm_start() { nginx_start fpm "$(newest 'php-fpm[0-9.]*')"; }
+
+fpm_own_label() { echo 'nginx + PEERS_FPM'; }
+fpm_own_absent() {
+    if [ -z "$fpm_own" ]; then echo 'PEERS_FPM names no php-fpm'; else nginx_absent "$fpm_own"; fi
+}
+fpm_own_version() { nginx_version; }
+fpm_own_excuse() { echo '^$'; }
+fpm_own_start() { nginx_start fpm_own "$fpm_own"; }
+
+nginx_absent() {
+    command -v nginx >/dev/null || { echo 'nginx is not installed'; return; }
+    [ -n "$1" ] || { echo 'php-fpm is not installed'; return; }
+    [ -x "$1" ] || echo "$1 is no program"
+}
+nginx_version() { nginx -v 2>&1 | sed 's/.*version: //'; }
+
+# Starts nginx under id $1 before the php-fpm at $2.
+nginx_start() {
+    local id=$1 fpm=$2 settings
+    settings=("WORK=$work" "SITE=$site" "ID=$id" "PORT=${port[$id]}" "WORKERS=$workers")
+    fill php-fpm.conf "$work/$id-fpm.conf" "${settings[@]}" "USER=$(when_root 'user = root')"
+    fill nginx.conf "$work/$id-nginx.conf" "${settings[@]}" "USER=$(when_root 'user root;')"
+    # shellcheck disable=SC2046 # an option or nothing
+    "$fpm" --nodaemonize --php-ini "$work/php.ini" --fpm-config "$work/$id-fpm.conf" \
+        $(when_root --allow-to-run-as-root) >"$work/$id.log" 2>&1 &
+    roots[$id]=$!
+    nginx -c "$work/$id-nginx.conf" -e "$work/$id-nginx.log" >>"$work/$id.log" 2>&1 &
+    roots[$id]+=" $!"
+}
+
+apache_modules=/usr/lib/apache2/modules
+
+apache_label() { echo 'Apache mod_php'; }
+apache_module() { find "$apache_modules" -name 'libphp*.so' 2>/dev/null | sort -V | tail -n 1; }
+apache_absent() {
+    command -v apache2 >/dev/null || { echo 'apache2 is not installed'; return; }
+    [ -n "$(apache_module)" ] || echo "$apache_modules has no mod_php"
+}
+apache_version() {
+    echo "$(apache2 -v | sed -n 's/^Server version: *\([^ ]*\).*/\1/p') with $(apache_processes) prefork processes"
+}
+apache_excuse() { echo '^$'; }
+
+# One process serves one connection until that closes: with fewer processes than connections the others would get
+# nothing, so this server alone has more PHP workers than asked for.
+apache_processes() { echo $((connections + 2 > workers ? connections + 2 : workers)); }
+
+# In a session of its own: at its end Apache signals its whole process group.
+apache_start() {
+    fill apache.conf "$work/apache.conf" "WORK=$work" "SITE=$site" ID=apache "PORT=${port[apache]}" \
+        "MODULES=$apache_modules" "PHP_MODULE=$(apache_module)" "PROCESSES=$(apache_processes)" \
+        "USER=$(when_root 'User www-data')" "GROUP=$(when_root 'Group www-data')"
+    setsid apache2 -d "$work" -f "$work/apache.conf" -D FOREGROUND >>"$work/apache.log" 2>&1 &
+    roots[apache]=$!
+}
+
+# Prints the PHP command with Swoole loaded, a word a line; nothing when there is none.
+swoole_command() {
+    local php=${swoole_php:-$(newest 'php[0-9.]*')} options
+    [ -n "$php" ] || return 0
+    for options in "${swoole_so:+-dextension=$swoole_so}" '' -dextension=swoole; do
+        # shellcheck disable=SC2086 # an option or nothing
+        if "$php" $options -r 'exit(extension_loaded("swoole") ? 0 : 1);' >/dev/null 2>&1; then
+            printf '%s\n' "$php" $options
+            return
+        fi
+    done
+}
+
+swoole_label() { echo Swoole; }
+swoole_absent() { [ -n "$(swoole_command)" ] || echo 'no PHP here loads the extension swoole (see PEERS_SWOOLE_PHP)'; }
+swoole_version() { answer swoole facts.php | sed -n 's/^Swoole=/Swoole /p'; }
+# The command line fixes these two; Swoole's answers use neither.
+swoole_excuse() { echo '^(output_buffering|register_argc_argv)='; }
+swoole_start() {
+    local command
+    mapfile -t command < <(swoole_command)
+    "${command[@]}" -c "$work/php.ini" "$here/peers/swoole.php" "${port[swoole]}" "$workers" "$site" \
+        >"$work/swoole.log" 2>&1 &
+    roots[swoole]=$!
+}

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# Runs PHP's own tests through svc and compares what fails with the list in docs/conformance.md.
+#
+#   scripts/phpt.sh [option...]      `scripts/phpt.sh --help` lists them
+#
+# The tests come from the PHP sources that svc's PHP is built from (scripts/php-zts.sh --source); they are copied to
+# a scratch folder, never changed. SVC names the binary under test, target/release/svc by default.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+PHP=$("$here/php-zts.sh" | sed 's,php-config$,php,')
+PHP_SOURCE=$("$here/php-zts.sh" --source)
+SVC=$(realpath -m "${SVC:-${CARGO_TARGET_DIR:-$here/../target}/release/svc}")
+export PHP PHP_SOURCE SVC
+exec "$PHP" -n "$here/phpt/run.php" "$@"

@@ -1,0 +1,187 @@
+//! Starts the real binary on ports that the system chooses, and talks to it.
+
+pub(crate) mod client;
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use svc_core::sync::lock::ShortLock;
+use tempfile::TempDir;
+
+use client::{Client, Response, eventually};
+
+/// A running server with its document root; it is killed when the test ends and it has not.
+#[derive(Debug)]
+pub(crate) struct Svc {
+    child: Child,
+    root: TempDir,
+    main: SocketAddr,
+    ops: SocketAddr,
+    log: Log,
+}
+
+/// The records that the server wrote so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Log(Arc<ShortLock<Vec<Value>>>);
+
+impl Svc {
+    /// Starts a server on these files, with these settings, and waits until it is ready.
+    pub(crate) fn start(files: &[(&str, &str)], settings: &[(&str, &str)]) -> Self {
+        Self::start_with(files, settings, &[])
+    }
+
+    /// Starts a server on these files, with these settings and PHP directives (`key=value`).
+    pub(crate) fn start_with(files: &[(&str, &str)], settings: &[(&str, &str)], directives: &[&str]) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        Self::launch(root, settings, directives)
+    }
+
+    /// Starts a server on a document root that is there already.
+    pub(crate) fn start_in(root: TempDir, settings: &[(&str, &str)]) -> Self {
+        Self::launch(root, settings, &[])
+    }
+
+    fn launch(root: TempDir, settings: &[(&str, &str)], directives: &[&str]) -> Self {
+        let mut command = command(root.path(), settings);
+        for directive in directives {
+            command.args(["-d", directive]);
+        }
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let log = Log::default();
+        let (lines, records) = (BufReader::new(child.stdout.take().unwrap()), log.clone());
+        std::thread::spawn(move || {
+            for line in lines.lines().map_while(Result::ok) {
+                let record = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no record: {line}"));
+                records.0.lock().push(record);
+            }
+        });
+        eventually("the server is ready", || {
+            assert!(child.try_wait().unwrap().is_none(), "the server ended at its start");
+            log.find("svc is ready").is_some()
+        });
+        let (main, ops) = (log.addr("main port is listening"), log.addr("operations port is listening"));
+        Self { child, root, main, ops, log }
+    }
+
+    /// The document root.
+    pub(crate) fn root(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// The address of the main port.
+    pub(crate) fn main(&self) -> SocketAddr {
+        self.main
+    }
+
+    /// The address of the operations port.
+    pub(crate) fn ops(&self) -> SocketAddr {
+        self.ops
+    }
+
+    /// The server's log.
+    pub(crate) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// A new connection to the main port.
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.main)
+    }
+
+    /// Asks the main port on a new connection.
+    pub(crate) fn get(&self, path: &str) -> Response {
+        self.client().get(path)
+    }
+
+    /// Asks the operations port on a new connection.
+    pub(crate) fn ask(&self, path: &str) -> Response {
+        Client::connect(self.ops).get(path)
+    }
+
+    /// Reads one series of the metrics, as `name` or `name{label="value"}`; one that is absent counts as 0.
+    pub(crate) fn metric(&self, series: &str) -> f64 {
+        let text = self.ask("/metrics").text();
+        let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.map_or(0.0, |value| value.parse().unwrap())
+    }
+
+    /// The process.
+    pub(crate) fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).unwrap();
+    }
+
+    /// Waits for the end of the process; returns its exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        let mut status = None;
+        eventually("the server ends", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.and_then(|status| status.code())
+    }
+
+    /// Ends the server in order and asserts that it does so.
+    pub(crate) fn stop(&mut self) {
+        self.signal(Signal::TERM);
+        assert_eq!(self.wait(), Some(0));
+    }
+}
+
+impl Drop for Svc {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let status: std::io::Result<ExitStatus> = self.child.wait();
+        if let Ok(status) = status {
+            let crash = status.signal().filter(|number| *number != Signal::KILL.as_raw());
+            assert!(crash.is_none() || std::thread::panicking(), "the server died of signal {crash:?}");
+        }
+    }
+}
+
+impl Log {
+    /// The first record with this message.
+    pub(crate) fn find(&self, message: &str) -> Option<Value> {
+        self.0.lock().iter().find(|record| record["fields"]["message"] == message).cloned()
+    }
+
+    /// All records of this target.
+    pub(crate) fn of(&self, target: &str) -> Vec<Value> {
+        self.0.lock().iter().filter(|record| record["target"] == target).cloned().collect()
+    }
+
+    fn addr(&self, message: &str) -> SocketAddr {
+        let record = self.find(message).unwrap_or_else(|| panic!("no record {message:?}"));
+        record["fields"]["addr"].as_str().unwrap().parse().unwrap()
+    }
+}
+
+/// The command that starts the server on `root`: loopback, ports of the system's choice, and these settings.
+pub(crate) fn command(root: &Path, settings: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
+    command
+        .env_clear()
+        .env("DOCUMENT_ROOT", root)
+        .env("LISTEN_ADDR", "127.0.0.1:0")
+        .env("INTERNAL_ADDR", "127.0.0.1:0")
+        .env("PHP_WORKERS", "2")
+        .envs(settings.iter().copied())
+        .stdin(Stdio::null());
+    command
+}
