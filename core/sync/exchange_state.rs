@@ -87,7 +87,10 @@ impl ExchangeState {
     pub fn finish(&self) -> Stage {
         // AcqRel: see the type.
         let before = Stage::from_word(self.0.swap(Stage::Done as u8, Ordering::AcqRel));
-        debug_assert!(!matches!(before, Stage::Queued | Stage::Answered), "finished without a claim: {before:?}");
+        debug_assert!(
+            !matches!(before, Stage::Queued | Stage::Answered),
+            "finished without a claim: {before:?}"
+        );
         before
     }
 

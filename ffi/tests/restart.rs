@@ -20,21 +20,7 @@ const ROUNDS: usize = 1200;
 #[test]
 fn a_cache_that_is_full_or_reset_restarts_without_harm() {
     let scripts = Scripts::new("restart");
-    // Each script is too large for the cache to hold many of them, and exercises what lives in shared memory:
-    // interned strings, classes, constant arrays, compiled patterns.
-    let fat = "'".to_owned() + &"x".repeat(40_000) + "'";
-    let paths: Vec<PathBuf> = (0..SCRIPTS)
-        .map(|n| {
-            scripts.write(
-                &format!("s{n}.php"),
-                &format!(
-                    "class C{n} {{ const A = ['k{n}' => {n}, 'fat' => {fat}]; static function f() {{ return self::A['k{n}']; }} }}
-                    preg_match('/n(\\d+){n}/', 'n7{n}', $m);
-                    echo C{n}::f(), ':', strlen(C{n}::A['fat']), ':', $m[1];"
-                ),
-            )
-        })
-        .collect();
+    let paths = write_scripts(&scripts);
     let reset = scripts.write("reset.php", "echo json_encode(opcache_reset());");
     let status = scripts.write(
         "status.php",
@@ -100,6 +86,24 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
     println!("restarts: {out_of_memory} for memory, {hash_full} for the table, {by_script} by a script");
     assert!(by_script > 0, "no restart by opcache_reset()");
     assert!(out_of_memory + hash_full > 0, "no restart because the cache was full");
+}
+
+/// Writes scripts that are too large for the cache to hold many of them, and that exercise what lives in shared memory:
+/// interned strings, classes, constant arrays, compiled patterns.
+fn write_scripts(scripts: &Scripts) -> Vec<PathBuf> {
+    let fat = "'".to_owned() + &"x".repeat(40_000) + "'";
+    (0..SCRIPTS)
+        .map(|n| {
+            scripts.write(
+                &format!("s{n}.php"),
+                &format!(
+                    "class C{n} {{ const A = ['k{n}' => {n}, 'fat' => {fat}]; static function f() {{ return self::A['k{n}']; }} }}
+                    preg_match('/n(\\d+){n}/', 'n7{n}', $m);
+                    echo C{n}::f(), ':', strlen(C{n}::A['fat']), ':', $m[1];"
+                ),
+            )
+        })
+        .collect()
 }
 
 /// A request of its own second, so that the cache looks at the script's time again.
