@@ -167,12 +167,14 @@ fn reply_head(head: &Head<'_>) -> ReplyHead {
         } else if name.eq_ignore_ascii_case(b"status") {
             // CGI's way to set the status.
             status = leading_number(value).unwrap_or(status);
+        } else if head.status == 304 && name.eq_ignore_ascii_case(b"content-type") {
+            // The client keeps the type of what it has; PHP's default would replace it.
         } else {
             // PHP refuses line breaks in fields; what is no field all the same is dropped.
             let _ = reply.fields.push(name, value);
         }
     }
-    reply.reason = reason(head.status_line);
+    reply.reason = reason(head.status_line, head.status);
     reply.status = u16::try_from(status).ok().filter(|code| (200..=999).contains(code)).unwrap_or(500);
     if i32::from(reply.status) != head.status {
         reply.reason = None;
@@ -199,10 +201,12 @@ fn leading_number(value: &[u8]) -> Option<i32> {
     std::str::from_utf8(&value[..digits]).ok()?.parse().ok()
 }
 
-/// The reason phrase of `HTTP/1.1 404 Nothing here`, if there is one that can be sent.
-fn reason(line: &[u8]) -> Option<Vec<u8>> {
-    let mut words = line.splitn(3, |&byte| byte == b' ');
-    let phrase = words.nth(2)?.trim_ascii();
+/// The reason phrase of `HTTP/1.1 404 Nothing here`, if there is one that can be sent and it is that of `status`: a
+/// script may have changed its mind since.
+fn reason(line: &[u8], status: i32) -> Option<Vec<u8>> {
+    let mut words = line.splitn(3, |&byte| byte == b' ').skip(1);
+    leading_number(words.next()?).filter(|&code| code == status)?;
+    let phrase = words.next()?.trim_ascii();
     let sendable = |&byte: &u8| byte == b'\t' || (byte >= b' ' && byte != 0x7f);
     (!phrase.is_empty() && phrase.iter().all(sendable)).then(|| phrase.to_vec())
 }
@@ -238,6 +242,13 @@ mod tests {
         );
         assert_eq!(parse(404, "HTTP/1.1 404", &[]).reason, None);
         assert_eq!(parse(200, "HTTP/", &[]).reason, None);
+        assert_eq!(parse(201, "HTTP/1.1 200 Fine", &[]).reason, None, "the status was changed later");
+    }
+
+    #[test]
+    fn not_modified_says_nothing_of_the_type() {
+        let head = parse(304, "", &["Content-type: text/html", "ETag: 1"]);
+        assert_eq!(head.fields.as_bytes(), b"ETag: 1\r\n");
     }
 
     #[test]

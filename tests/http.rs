@@ -87,7 +87,9 @@ fn the_access_log_can_show_errors_only() {
 
 #[test]
 fn flush_reaches_the_client_while_the_script_runs() {
-    let script = format!("{WAITING} echo 'one'; flush(); pause('a'); echo 'two'; ob_start(); echo 'three';");
+    let script = format!(
+        "{WAITING} echo 'one'; ob_end_flush(); flush(); pause('a'); echo 'two'; ob_start(); echo 'three';"
+    );
     let svc = Svc::start(&[("stream.php", &script)], &[]);
     let mut client = svc.client();
     client.send("GET /stream.php HTTP/1.1\r\nHost: x\r\n\r\n");
@@ -213,4 +215,25 @@ fn the_server_runs_without_php_when_it_is_told_to() {
     }
     assert_eq!(svc.ask("/readyz").status, 200);
     assert!(!svc.ask("/metrics").text().contains("svc_queue_depth"), "the stub has no queue");
+}
+
+#[test]
+fn connections_leave_the_low_descriptors_to_scripts() {
+    let svc = Svc::start(&[("index.php", "<?php echo 'hello';")], &[]);
+    let low = || {
+        let names = std::fs::read_dir(format!("/proc/{}/fd", svc.pid().as_raw_nonzero())).unwrap();
+        let numbers =
+            names.map(|name| name.unwrap().file_name().into_string().unwrap().parse::<u32>().unwrap());
+        let (low, high): (Vec<_>, Vec<_>) = numbers.partition(|number| *number < 1024);
+        (low.len(), high.len())
+    };
+    let mut clients: Vec<_> = (0..1).map(|_| svc.client()).collect();
+    assert_eq!(clients[0].get("/").status, 200);
+    let (low_before, high_before) = low();
+    clients.extend((0..20).map(|_| svc.client()));
+    for client in &mut clients {
+        assert_eq!(client.get("/").status, 200);
+    }
+    let (low_after, high_after) = low();
+    assert_eq!((low_after, high_after), (low_before, high_before + 20));
 }

@@ -11,7 +11,7 @@ const MIB: usize = 1024 * 1024;
 const DIGEST: &str = "<?php
 $body = fopen('php://input', 'rb'); $hash = hash_init('crc32b'); $length = 0;
 while (($piece = fread($body, 65536)) !== '' && $piece !== false) { hash_update($hash, $piece); $length += strlen($piece); }
-echo $length, ' ', hash_final($hash), ' ', $_SERVER['CONTENT_LENGTH'];
+echo $length, ' ', hash_final($hash), ' ', $_SERVER['CONTENT_LENGTH'] ?? 0;
 ";
 
 const FLOOD: &str =

@@ -280,3 +280,7 @@ fn as_millis(duration: Duration) -> u64 {
 fn as_micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
+
+#[cfg(all(test, not(loom)))]
+#[path = "event_tests.rs"]
+mod tests;

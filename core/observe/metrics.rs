@@ -21,7 +21,7 @@ pub const QUEUE_WAIT_BOUNDS_US: &[u64] =
 
 /// Bounds of the time that a script takes, in microseconds.
 pub const PHP_DURATION_BOUNDS_US: &[u64] =
-    &[50, 100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
+    &[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
 
 /// Why a request was answered without its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

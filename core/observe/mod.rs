@@ -11,7 +11,7 @@
 //! | `process` | what the kernel says about this process |
 //! | `health` | probes and the health report |
 //! | `event` | what is worth a log record |
-//! | `record` | one log record as a line of JSON |
+//! | `record`, `timestamp` | one log record as a line of JSON, and its time |
 //! | `log` | the queue and the thread that writes it |
 
 pub mod event;

@@ -68,7 +68,7 @@ families! {
     WORKERS_SPAWNED: Counter "svc_workers_spawned_total" "PHP worker threads started since the server started.";
     WORKERS_RETIRED: Counter "svc_workers_retired_total" "PHP worker threads retired because they were idle.";
     QUEUE_WAIT: Histogram "svc_queue_wait_us" "How long requests waited until a worker took them, in microseconds.";
-    PHP_REQUEST_DURATION: Histogram "svc_php_request_duration_us" "How long PHP ran for a request, in microseconds.";
+    PHP_REQUEST_DURATION: Histogram "svc_php_request_duration_seconds" "How long PHP ran for a request, in seconds.";
     RATE_LIMITED: Counter "svc_rate_limited_total" "Requests rejected by the rate limiter.";
     PHP_DENY: Counter "svc_php_deny_total" "Requests blocked where no PHP may run.";
     PATH_DENY: Counter "svc_path_deny_total" "Requests denied by a rule of the document root.";
@@ -103,5 +103,27 @@ mod tests {
             assert_eq!(family.name.ends_with("_info"), family.kind == Kind::Info, "{}", family.name);
             assert!(family.help.ends_with('.') && !family.help.contains(['\n', '\\']), "{}", family.name);
         }
+    }
+
+    #[test]
+    fn the_page_of_the_metrics_has_each_family_with_its_type() {
+        let page = include_str!("../../docs/metrics.md");
+        let documented: Vec<_> =
+            page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | ")).collect();
+        for family in ALL {
+            let kind = match family.kind {
+                Kind::Counter => "counter |",
+                Kind::Gauge => "gauge |",
+                Kind::Histogram => "histogram |",
+                Kind::Info => "gauge, 1 |",
+            };
+            let rest = documented.iter().find(|(name, _)| *name == family.name).map(|(_, rest)| rest);
+            assert!(
+                rest.is_some_and(|rest| rest.starts_with(kind)),
+                "{} is not there as {kind}",
+                family.name
+            );
+        }
+        assert_eq!(documented.len(), ALL.len(), "the page has families that do not exist");
     }
 }

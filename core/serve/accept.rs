@@ -20,6 +20,7 @@ use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
 use super::inbox::{Inbox, Message};
+use super::reactor::Indispensable;
 use super::shared::Shared;
 
 /// A connection on its way to an io thread.
@@ -84,6 +85,7 @@ struct Accepting {
 
 impl Accepting {
     fn run(mut self, mut poll: Poll) {
+        let _indispensable = Indispensable;
         let mut events = Events::with_capacity(8);
         while !self.shared.lifecycle.is_closing() {
             let pause = self.in_trouble.then_some(TROUBLE_PAUSE);

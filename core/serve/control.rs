@@ -6,7 +6,7 @@
 //! Refuses: what the tick does is its owner's; it must not block.
 
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, SocketAddr};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,7 @@ impl Control {
         let poll = Poll::new()?;
         if let Some(listener) = &mut listener {
             poll.registry().register(listener, LISTENER, Interest::READABLE)?;
-            announce(listener, shared)?;
+            announce(listener.local_addr()?, shared);
         }
         let waker = Waker::new(poll.registry(), WAKE)?;
         let ending = Arc::new(AtomicBool::new(false));
@@ -93,13 +93,11 @@ impl Control {
 }
 
 /// Says where the port is, and warns when everybody can reach and read it.
-fn announce(listener: &TcpListener, shared: &Shared) -> io::Result<()> {
-    let addr = listener.local_addr()?;
+fn announce(addr: SocketAddr, shared: &Shared) {
     shared.log.emit(&Event::OpsListening { addr });
     if is_exposed(addr.ip()) && shared.config.internal_allow_ips.is_none() {
         shared.log.emit(&Event::OpsExposed { addr });
     }
-    Ok(())
 }
 
 const LISTENER: Token = Token(usize::MAX);

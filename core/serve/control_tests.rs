@@ -1,6 +1,5 @@
 //! The control thread over real sockets on loopback.
 
-use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;
@@ -14,10 +13,14 @@ struct Running {
     ticks: Receiver<()>,
 }
 
+fn shared(settings: &[(&str, &str)], log: impl Write + Send + 'static) -> Arc<Shared> {
+    let settings = [("EXECUTOR", "stub"), ("DOCUMENT_ROOT", "/")].iter().chain(settings).copied();
+    let config = Config::resolve(&RawConfig::new(settings)).unwrap();
+    Shared::new(Arc::new(config), Log::start(Level::Info, AccessLog::Off, log).unwrap())
+}
+
 fn start() -> Running {
-    let config = Config::resolve(&RawConfig::new([("EXECUTOR", "stub"), ("DOCUMENT_ROOT", "/")])).unwrap();
-    let log = Log::start(Level::Error, AccessLog::Off, io::sink()).unwrap();
-    let shared = Shared::new(Arc::new(config), log);
+    let shared = shared(&[], io::sink());
     let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let addr = listener.local_addr().unwrap();
     let (tick, ticks) = channel();
@@ -139,4 +142,27 @@ fn stopping_closes_the_port() {
     ask(&kept, KEPT_PROBE, "liveness");
     running.control.stop();
     assert!(std::net::TcpStream::connect(running.addr).is_err());
+}
+
+#[test]
+fn a_port_that_everybody_can_read_is_warned_about() {
+    for (addr, settings, warns) in [
+        ("0.0.0.0:9090", &[][..], true),
+        ("[::]:9090", &[], true),
+        ("0.0.0.0:9090", &[("INTERNAL_ALLOW_IPS", "10.0.0.0/8")], false),
+        ("127.0.0.1:9090", &[], false),
+    ] {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let shared = shared(settings, writer);
+        announce(addr.parse().unwrap(), &shared);
+        assert!(shared.log.shutdown());
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        assert_eq!(
+            text.matches(r#""level":"WARN""#).count(),
+            usize::from(warns),
+            "{addr} {settings:?}: {text}"
+        );
+        assert!(text.contains("operations port is listening") && text.contains(addr));
+    }
 }

@@ -59,6 +59,7 @@ impl Reactor {
     }
 
     fn run(mut self) {
+        let _indispensable = Indispensable;
         let mut events = Events::with_capacity(POLL_EVENTS);
         loop {
             let timeout = self.timeout();
@@ -167,6 +168,18 @@ impl Reactor {
                     link.advance(io)
                 });
             }
+        }
+    }
+}
+
+/// A thread without which the process only seems to serve: if it panics, the process ends, so that whoever watches
+/// over it can start it anew.
+pub(super) struct Indispensable;
+
+impl Drop for Indispensable {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            std::process::abort();
         }
     }
 }

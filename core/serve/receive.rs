@@ -186,6 +186,7 @@ impl Link {
         let Phase::Body(pending) = &mut self.phase else { return Step::Again };
         if std::mem::take(&mut pending.expects_continue) && !is_old {
             self.output.append(|out| out.extend_from_slice(encode::CONTINUE));
+            self.output_since = io.now;
         }
         if self.flush(io).is_err() {
             self.lose(io);

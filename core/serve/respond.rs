@@ -9,7 +9,7 @@ use crate::admission::ShedReason;
 use crate::http::status::is_bodiless;
 use crate::http::{Connection, Framing, ResponseHead, Version, encode};
 use crate::observe::{Access, CancelReason, Event};
-use crate::pool::{End, Origin, ReplyHead};
+use crate::pool::{End, Origin, Part, ReplyHead};
 use crate::sync::exchange_state::Stage;
 use crate::time;
 
@@ -95,7 +95,7 @@ impl Link {
         if is_servers && length == Some(0) && !is_bodiless(turn.status) {
             let page = page(turn.status);
             length = Some(page.len() as u64);
-            reply.parts().push_front(crate::pool::Part::Data(page));
+            reply.parts().push_front(Part::Data(page));
             let typed = head.fields.set(b"Content-Type", PAGE_TYPE);
             debug_assert!(typed.is_ok(), "the server's own fields are valid");
         }
@@ -127,15 +127,20 @@ impl Link {
         if let Some(turn) = self.turn.take() {
             self.settle(io, &turn, body_bytes);
         }
-        let now = clocks();
-        (self.since, self.began) = (now.0, now);
+        self.since = io.now;
+        if self.has_begun() {
+            // The next request was sent ahead; it begins now.
+            self.began = clocks();
+            self.since = self.began.0;
+        }
         self.has_served = true;
         self.has_parts = false;
         if !self.closes && end == End::Complete {
             self.phase = Phase::Head;
             return Step::Again;
         }
-        let has_unread = self.has_unread || self.is_readable || !self.input.is_empty() || self.leftover.is_some();
+        let has_unread =
+            self.has_unread || self.is_readable || !self.input.is_empty() || self.leftover.is_some();
         if !has_unread || (self.is_peer_closed && !self.is_readable) {
             return Step::Close;
         }

@@ -1,7 +1,6 @@
 //! The server end to end over real sockets, with an engine that does what the path says instead of PHP.
 #![cfg(not(loom))]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
 mod support;
 
 use support::Site;
@@ -704,4 +703,76 @@ fn many_clients_at_once_each_get_their_own_answer() {
     site.check_books();
     assert_eq!(site.metrics().responses_by(StatusClass::Success), 8 * 400);
     assert_eq!(site.metrics().queue_wait().count(), 8 * 400);
+}
+
+/// Numbers that look like chance and repeat with their seed.
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % limit
+    }
+}
+
+/// One request of many kinds, and the body that its answer must have.
+fn any_request(chance: &mut Chance, number: u32) -> (Vec<u8>, String) {
+    let body: Vec<u8> = (0..chance.below(3000)).map(|place| place.to_le_bytes()[0]).collect();
+    let sum: u64 = body.iter().map(|byte| u64::from(*byte)).sum();
+    let echoed = format!("{} {sum}", body.len());
+    match chance.below(5) {
+        0 => (format!("GET /wait/{number} HTTP/1.1\r\nHost: x\r\n\r\n").into_bytes(), number.to_string()),
+        1 => (b"GET /note.txt HTTP/1.1\r\nHost: x\r\n\r\n".to_vec(), "note".to_owned()),
+        2 => {
+            let head =
+                format!("POST /note.txt HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
+            ([head.as_bytes(), &body].concat(), "405 Method Not Allowed\n".to_owned())
+        }
+        3 => {
+            let head = format!("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
+            ([head.as_bytes(), &body].concat(), echoed)
+        }
+        _ => {
+            let mut bytes =
+                b"\r\nPOST /echo HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+            for chunk in body.chunks(usize::try_from(chance.below(900)).unwrap() + 1) {
+                bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+                bytes.extend_from_slice(chunk);
+                bytes.extend_from_slice(b"\r\n");
+            }
+            bytes.extend_from_slice(b"0\r\n\r\n");
+            (bytes, echoed)
+        }
+    }
+}
+
+#[test]
+fn any_mix_of_requests_in_any_pieces_gets_its_answers_in_order() {
+    let site = Site::start(&[]);
+    std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
+    site.switches.open_all();
+    for seed in 1..=20u64 {
+        let mut chance = Chance(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut client = site.client();
+        let requests: Vec<_> = (0..30).map(|number| any_request(&mut chance, number)).collect();
+        let bytes: Vec<u8> = requests.iter().flat_map(|(bytes, _)| bytes.clone()).collect();
+        let mut sender = client.socket().try_clone().unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut rest = bytes.as_slice();
+                while !rest.is_empty() {
+                    let count = usize::try_from(chance.below(2000)).unwrap().clamp(1, rest.len());
+                    std::io::Write::write_all(&mut sender, &rest[..count]).unwrap();
+                    rest = &rest[count..];
+                }
+            });
+            for (number, (_, expected)) in requests.iter().enumerate() {
+                assert_eq!(client.response().text(), *expected, "seed {seed}, request {number}");
+            }
+        });
+    }
+    site.check_books();
+    assert_eq!(site.metrics().requests_total(), 600);
 }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Which rules a page follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub(crate) enum Dialect {
     /// The text format, version 0.0.4.
     Text,
     /// OpenMetrics, version 1.0.
@@ -17,7 +17,7 @@ pub enum Dialect {
 
 /// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Counter,
     Gauge,
     Histogram,
@@ -26,28 +26,28 @@ pub enum Kind {
 
 /// One series: its labels in the order of their names, and its value.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Sample {
+pub(crate) struct Sample {
     /// What follows the family's name: empty, `_total`, `_bucket` and so on.
-    pub suffix: String,
-    pub labels: BTreeMap<String, String>,
-    pub value: f64,
+    pub(crate) suffix: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) value: f64,
 }
 
 /// One family. Its name is without `_total` and `_info` in both dialects.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Family {
-    pub kind: Kind,
-    pub samples: Vec<Sample>,
+pub(crate) struct Family {
+    pub(crate) kind: Kind,
+    pub(crate) samples: Vec<Sample>,
 }
 
 /// A page that broke no rule.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Exposition {
-    pub families: BTreeMap<String, Family>,
+pub(crate) struct Exposition {
+    pub(crate) families: BTreeMap<String, Family>,
 }
 
 /// Reads a page.
-pub fn read(page: &[u8], dialect: Dialect) -> Result<Exposition, String> {
+pub(crate) fn read(page: &[u8], dialect: Dialect) -> Result<Exposition, String> {
     let text = std::str::from_utf8(page).map_err(|error| format!("not UTF-8: {error}"))?;
     let mut body = text.strip_suffix('\n').ok_or("the last line does not end")?;
     if dialect == Dialect::OpenMetrics {
@@ -292,7 +292,7 @@ fn ensure(holds: bool, fault: &str) -> Result<(), String> {
 
 impl Exposition {
     /// The value of a series, named as the text format names it.
-    pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+    pub(crate) fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let labels: BTreeMap<_, _> =
             labels.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         self.families.iter().find_map(|(family, entry)| {
@@ -302,7 +302,7 @@ impl Exposition {
     }
 
     /// What is wrong with this page as the successor of `before`: something that went down or went away.
-    pub fn faults_after(&self, before: &Self) -> Vec<String> {
+    pub(crate) fn faults_after(&self, before: &Self) -> Vec<String> {
         let mut faults = Vec::new();
         for (name, family) in &before.families {
             let Some(now) = self.families.get(name) else {
@@ -325,7 +325,7 @@ impl Exposition {
     }
 
     /// What is wrong with the label values of a family: one that is not in the closed set.
-    pub fn strangers(&self, family: &str, label: &str, closed: &[&str]) -> Vec<String> {
+    pub(crate) fn strangers(&self, family: &str, label: &str, closed: &[&str]) -> Vec<String> {
         let samples = self.families.get(family).map(|family| family.samples.as_slice()).unwrap_or_default();
         let values = samples.iter().map(|sample| sample.labels.get(label).cloned().unwrap_or_default());
         values.filter(|value| !closed.contains(&value.as_str())).collect()

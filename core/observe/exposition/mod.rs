@@ -128,7 +128,7 @@ fn workers(page: &mut Page, pool: &PoolFacts) {
 fn waits(page: &mut Page, facts: &Facts<'_>) {
     page.histogram(&names::QUEUE_WAIT, &facts.metrics.queue_wait());
     if facts.pool.is_some() {
-        page.histogram(&names::PHP_REQUEST_DURATION, &facts.metrics.php_duration());
+        page.histogram_in_seconds(&names::PHP_REQUEST_DURATION, &facts.metrics.php_duration());
     }
 }
 

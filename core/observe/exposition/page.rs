@@ -1,6 +1,7 @@
 //! The page being written: families and their series, by the rules of one format.
 
 use std::io::Write;
+use std::time::Duration;
 
 use crate::observe::names::{Family, Kind};
 use crate::sync::histogram::Snapshot;
@@ -66,6 +67,24 @@ impl Page {
     /// A histogram: cumulative buckets, their sum and their count.
     pub(super) fn histogram(&mut self, family: &Family, snapshot: &Snapshot) {
         self.head(family);
+        self.buckets(family, snapshot, |page, bound| page.put(itoa::Buffer::new().format(bound)));
+        self.put(family.name);
+        self.put("_sum");
+        self.whole(snapshot.sum);
+    }
+
+    /// A histogram that was recorded in microseconds and is shown in seconds.
+    pub(super) fn histogram_in_seconds(&mut self, family: &Family, snapshot: &Snapshot) {
+        self.head(family);
+        // Writing to memory cannot fail.
+        self.buckets(family, snapshot, |page, bound| drop(write!(page.out, "{}", seconds(bound))));
+        self.put(family.name);
+        self.put("_sum ");
+        let _ = writeln!(self.out, "{}", seconds(snapshot.sum));
+    }
+
+    /// The buckets and the count, which is the last of them; `put_bound` writes a bound.
+    fn buckets(&mut self, family: &Family, snapshot: &Snapshot, put_bound: impl Fn(&mut Self, u64)) {
         let mut cumulative = 0;
         for (index, bucket) in snapshot.buckets().iter().enumerate() {
             cumulative += bucket;
@@ -73,17 +92,16 @@ impl Page {
             self.put("_bucket{le=\"");
             match snapshot.bounds.get(index) {
                 Some(bound) => {
-                    self.put(itoa::Buffer::new().format(*bound));
-                    self.put(if self.format.is_openmetrics() { ".0" } else { "" });
+                    let from = self.out.len();
+                    put_bound(self, *bound);
+                    let has_point = self.out[from..].contains(&b'.');
+                    self.put(if self.format.is_openmetrics() && !has_point { ".0" } else { "" });
                 }
                 None => self.put("+Inf"),
             }
             self.put("\"}");
             self.whole(cumulative);
         }
-        self.put(family.name);
-        self.put("_sum");
-        self.whole(snapshot.sum);
         self.put(family.name);
         self.put("_count");
         self.whole(cumulative);
@@ -144,6 +162,11 @@ impl Page {
     fn put(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
     }
+}
+
+/// Microseconds as seconds.
+fn seconds(micros: u64) -> f64 {
+    Duration::from_micros(micros).as_secs_f64()
 }
 
 /// The name of the family where it differs from that of its series.

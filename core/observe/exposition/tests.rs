@@ -38,6 +38,7 @@ fn busy_metrics() -> Metrics {
     metrics.cancelled(CancelReason::ClientAbort);
     metrics.refused(ShedReason::QueueFull);
     metrics.queue_waited(Duration::from_micros(51));
+    metrics.php_ran(Duration::from_micros(2000));
     metrics
 }
 
@@ -82,6 +83,10 @@ fn what_was_counted_is_what_is_shown() {
         r#"svc_queue_wait_us_bucket{le="50"} 0"#,
         r#"svc_queue_wait_us_bucket{le="100"} 1"#,
         r#"svc_admission_refused_total{reason="queue_full"} 1"#,
+        r#"svc_php_request_duration_seconds_bucket{le="0.0001"} 0"#,
+        r#"svc_php_request_duration_seconds_bucket{le="0.0025"} 1"#,
+        r#"svc_php_request_duration_seconds_bucket{le="1"} 1"#,
+        "svc_php_request_duration_seconds_sum 0.002",
         "svc_workers_idle 1",
         "svc_busy_workers 3",
         "process_cpu_seconds_total 0.25",
@@ -128,6 +133,8 @@ fn openmetrics_names_families_without_their_suffix_and_ends_with_eof() {
         "# TYPE svc_build info",
         r#"svc_request_duration_us_bucket{le="100.0"} 1"#,
         r#"svc_request_duration_us_bucket{le="+Inf"} 2"#,
+        r#"svc_php_request_duration_seconds_bucket{le="0.0001"} 0"#,
+        r#"svc_php_request_duration_seconds_bucket{le="1.0"} 1"#,
         "# TYPE process_cpu_seconds counter",
     ] {
         has_line(&page, line);

@@ -1,0 +1,102 @@
+//! Each event against the page that describes it.
+
+use serde_json::Value;
+
+use super::*;
+use crate::time;
+
+const ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 80);
+
+/// One of each; a variant that is missing here does not compile in [`is_listed`].
+const ALL: [Event<'_>; 16] = [
+    Event::Starting { version: "1" },
+    Event::PhpReady { version: "8", zts: true, opcache: true },
+    Event::OpcacheOff,
+    Event::OpsListening { addr: ADDR },
+    Event::OpsExposed { addr: ADDR },
+    Event::Listening { addr: ADDR },
+    Event::Ready { workers: 1 },
+    Event::AcceptFailed { error: "e" },
+    Event::OpsAcceptFailed { error: "e" },
+    Event::WorkerLost { slot: 1, reason: "r" },
+    Event::SpoolTrouble { error: "e" },
+    Event::RecordsDropped { count: 1 },
+    Event::NothingToReload,
+    Event::Draining { delay: Duration::ZERO, timeout: Duration::ZERO },
+    Event::DrainTimeout { cut_off: 1 },
+    Event::Stopped,
+];
+
+/// Whoever adds a variant comes by here, adds it to [`ALL`] and writes its line in the page.
+fn is_listed(event: &Event<'_>) -> bool {
+    match event {
+        Event::Starting { .. }
+        | Event::PhpReady { .. }
+        | Event::OpcacheOff
+        | Event::OpsListening { .. }
+        | Event::OpsExposed { .. }
+        | Event::Listening { .. }
+        | Event::Ready { .. }
+        | Event::AcceptFailed { .. }
+        | Event::OpsAcceptFailed { .. }
+        | Event::WorkerLost { .. }
+        | Event::SpoolTrouble { .. }
+        | Event::RecordsDropped { .. }
+        | Event::NothingToReload
+        | Event::Draining { .. }
+        | Event::DrainTimeout { .. }
+        | Event::Stopped => true,
+        // Their messages are not fixed, or their fields have a table of their own.
+        Event::PhpMessage { .. } | Event::Access(_) | Event::Failure { .. } => false,
+    }
+}
+
+fn rendered(event: &Event<'_>) -> Value {
+    serde_json::from_slice(&event.render(time::wall())).unwrap()
+}
+
+#[test]
+fn the_page_of_the_events_has_each_with_its_level_and_fields() {
+    let page = include_str!("../../docs/events.md");
+    for event in &ALL {
+        assert!(is_listed(event));
+        let record = rendered(event);
+        let fields = record["fields"].as_object().unwrap();
+        let names: Vec<_> =
+            fields.keys().filter(|name| *name != "message").map(|name| format!("`{name}`")).collect();
+        let line = page
+            .lines()
+            .find(|line| line.contains(&format!("| {} |", fields["message"].as_str().unwrap())))
+            .unwrap_or_else(|| panic!("{event:?} is not in the page"));
+        assert!(line.starts_with(&format!("| {} |", record["level"].as_str().unwrap())), "{line}");
+        assert_eq!(line.matches('`').count(), 2 * names.len(), "{line}");
+        assert!(names.iter().all(|name| line.contains(name)), "{line} has not {names:?}");
+        assert_eq!(record["target"], "svc");
+    }
+}
+
+#[test]
+fn a_message_of_php_has_its_level_and_place() {
+    for (level, expected) in [
+        (PhpLevel::Error, "ERROR"),
+        (PhpLevel::Warning, "WARN"),
+        (PhpLevel::Notice, "INFO"),
+        (PhpLevel::Deprecated, "INFO"),
+    ] {
+        let record = rendered(&Event::PhpMessage {
+            level,
+            message: b"broken\nline",
+            file: Some(b"/a.php"),
+            line: Some(3),
+            request_id: None,
+        });
+        assert_eq!((record["level"].as_str(), record["target"].as_str()), (Some(expected), Some("php")));
+        assert_eq!(
+            record["fields"],
+            serde_json::json!({
+                "message": "broken\nline", "php_level": level.as_str(), "file": "/a.php", "line": 3,
+                "request_id": null,
+            })
+        );
+    }
+}

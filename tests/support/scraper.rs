@@ -1,0 +1,104 @@
+//! The judges that operators use: `promtool` and a Prometheus server, where they are installed.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Child, Command, Output, Stdio};
+
+use tempfile::TempDir;
+
+use super::support::client::Client;
+
+/// What `promtool check metrics` said about a page.
+#[derive(Debug)]
+pub(crate) struct Lint(Output);
+
+/// Names that users know and that therefore stay, although their unit is not the base unit.
+const GIVEN_NAMES: [&str; 4] = [
+    "svc_admission_wait_budget_ceiling_us",
+    "svc_admission_wait_budget_us",
+    "svc_queue_wait_us",
+    "svc_request_duration_us",
+];
+
+impl Lint {
+    /// Lets `promtool` read `page`; `None` where it is not installed.
+    pub(crate) fn of(page: &[u8]) -> Option<Self> {
+        let mut child = Command::new("promtool")
+            .args(["check", "metrics"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .ok()?;
+        child.stdin.take()?.write_all(page).ok()?;
+        Some(Self(child.wait_with_output().ok()?))
+    }
+
+    /// The lines that speak of anything but the given names.
+    pub(crate) fn unexpected(&self) -> Vec<String> {
+        let text = [self.0.stdout.as_slice(), self.0.stderr.as_slice()].concat();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let is_given = |line: &str| {
+            let complaint = line.strip_suffix(" metric names should not contain abbreviated units");
+            complaint.is_some_and(|name| GIVEN_NAMES.contains(&name))
+        };
+        text.lines().filter(|line| !line.trim().is_empty() && !is_given(line)).map(str::to_owned).collect()
+    }
+}
+
+/// A Prometheus server that scrapes one target; it ends with the test.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    child: Child,
+    addr: SocketAddr,
+    _data: TempDir,
+}
+
+impl Collector {
+    /// Starts a server that scrapes `target`; `None` where Prometheus is not installed.
+    pub(crate) fn start(target: SocketAddr) -> Option<Self> {
+        let data = tempfile::tempdir().ok()?;
+        let config = data.path().join("prometheus.yml");
+        let settings = format!(
+            "scrape_configs:\n- job_name: svc\n  scrape_interval: 1s\n  static_configs:\n  - targets: ['{target}']\n"
+        );
+        std::fs::write(&config, settings).ok()?;
+        // The port is free now, and a stranger who takes it before Prometheus does makes the test fail, not pass.
+        let addr = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?;
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", data.path().join("data").display()))
+            .arg(format!("--web.listen-address={addr}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        Some(Self { child, addr, _data: data })
+    }
+
+    /// The value of an instant query with one result.
+    pub(crate) fn query(&self, query: &str) -> Option<f64> {
+        let query: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let reply = self.get(&format!("/api/v1/query?query={query}"))?;
+        reply["data"]["result"][0]["value"][1].as_str()?.parse().ok()
+    }
+
+    /// What the server says about its targets.
+    pub(crate) fn targets(&self) -> serde_json::Value {
+        self.get("/api/v1/targets").unwrap_or_default()
+    }
+
+    fn get(&self, path: &str) -> Option<serde_json::Value> {
+        std::net::TcpStream::connect(self.addr).ok()?;
+        serde_json::from_slice(&Client::connect(self.addr).get(path).body).ok()
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
