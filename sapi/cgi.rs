@@ -5,7 +5,7 @@
 
 use svc_core::http::head::is_cgi_safe_name;
 use svc_core::http::{Head, Version};
-use svc_core::pool::{Body, Request};
+use svc_core::pool::Request;
 
 use svc_ffi::Pairs;
 
@@ -17,7 +17,8 @@ pub(crate) fn variables(request: &Request, out: &mut Pairs) {
     server(request, out);
     script(request, out);
     let head = &request.head;
-    if !matches!(request.body, Body::Empty) || head.header("content-length").is_some() {
+    let is_framed = || head.header("content-length").is_some() || head.header("transfer-encoding").is_some();
+    if !request.body.is_empty() || is_framed() {
         out.push(b"CONTENT_LENGTH", decimal(&mut [0; 20], request.body.len()));
     }
     if let Some(content_type) = head.header("content-type") {
@@ -138,7 +139,7 @@ mod tests {
     use std::time::SystemTime;
 
     use svc_core::http::{HeadReader, Parsed};
-    use svc_core::pool::Script;
+    use svc_core::pool::{Body, Script};
 
     use super::*;
 
