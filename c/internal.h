@@ -43,7 +43,10 @@ void shim_environment_each(void (*visit)(const char *name, size_t name_length, c
 
 /* shortcuts.c */
 void shim_shortcuts_install(void);
+void shim_shortcuts_thread_start(void);
 void shim_shortcuts_thread_stop(void);
+/* Arms this thread's execution timer once more. Async-signal-safe. */
+void shim_execution_timer_rearm(int seconds);
 bool shim_is_opcache_lock(int descriptor);
 
 /* libc.c: libc's own functions, behind the executable's definitions of the same names. */

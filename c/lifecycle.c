@@ -118,6 +118,7 @@ static void give_way_to_io(void)
 void shim_thread_start(void)
 {
     give_way_to_io();
+    shim_shortcuts_thread_start();
     (void)ts_resource(0);
     ZEND_TSRMLS_CACHE_UPDATE();
     shim_isolate_thread();

@@ -109,6 +109,11 @@ shim_outcome shim_run(const shim_request *request, void *host)
     } else {
         context.fatal = true;
     }
+    if (context.timed_out && context.fatal && !context.finished) {
+        /* The client hears of it now, not when the shutdown functions have ended. */
+        shim_host.time_limit(host);
+        context.finished = true;
+    }
     zend_try {
         php_request_shutdown(NULL);
     } zend_end_try();

@@ -233,6 +233,8 @@ static void observe_timeout(int seconds)
 {
     if (shim_current != NULL) {
         shim_current->timed_out = true;
+        /* Zend leaves it at one firing; what runs after the script (shutdown functions, destructors) has limits too. */
+        shim_execution_timer_rearm(seconds);
     }
     if (next_on_timeout != NULL) {
         next_on_timeout(seconds);

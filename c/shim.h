@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file; both sides compare. */
-#define SHIM_ABI 1
+#define SHIM_ABI 2
 
 /* A view of bytes. `bytes` may be NULL when `length` is 0. */
 typedef struct shim_view {
@@ -82,6 +82,8 @@ typedef struct shim_callbacks {
     void (*send_interim)(void *request, const shim_head *head);
     /* The response ends here although the script goes on. */
     void (*finish)(void *request);
+    /* max_execution_time has ended the script: the response ends here, shutdown functions still run. */
+    void (*time_limit)(void *request);
     /* Copies up to `size` bytes of the body to `buffer`; returns how many, 0 at its end. */
     size_t (*read_body)(void *request, char *buffer, size_t size);
     /* The variables of $_SERVER. */
@@ -124,7 +126,8 @@ typedef struct shim_facts {
 /* One request. Filled by the host, valid until shim_run returns. */
 typedef struct shim_request {
     shim_view method;
-    /* The request target as it came. */
+    /* The script's name and what follows it in the path, decoded, without the query. Extensions that route by it
+     * (Phar::webPhar) expect Apache's reading; $_SERVER['REQUEST_URI'] is another thing. */
     shim_view uri;
     /* Without the question mark. */
     shim_view query;

@@ -23,6 +23,8 @@ DECLARE_LIBC(getpid);
 /* ---- the execution timer ---- */
 
 static __thread struct {
+    /* This thread runs PHP; its timer may be created before its first request. */
+    bool wanted;
     bool exists;
     timer_t timer;
     void *value;
@@ -30,7 +32,7 @@ static __thread struct {
 
 static bool is_execution_timer(clockid_t clock, const struct sigevent *event)
 {
-    return shim_current != NULL && clock == CLOCK_BOOTTIME && event != NULL && event->sigev_notify == SIGEV_THREAD_ID &&
+    return kept.wanted && clock == CLOCK_BOOTTIME && event != NULL && event->sigev_notify == SIGEV_THREAD_ID &&
            event->sigev_signo == SIGRTMIN;
 }
 
@@ -54,15 +56,29 @@ int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
 
 int timer_delete(timer_t timer)
 {
-    if (shim_current != NULL && kept.exists && timer == kept.timer) {
+    if (kept.exists && timer == kept.timer) {
         /* PHP has disarmed it (zend_unset_timeout), or it has fired. */
         return 0;
     }
     return LIBC(timer_delete)(timer);
 }
 
+void shim_execution_timer_rearm(int seconds)
+{
+    if (kept.exists && seconds > 0) {
+        const struct itimerspec later = {.it_value = {.tv_sec = seconds}};
+        timer_settime(kept.timer, 0, &later, NULL);
+    }
+}
+
+void shim_shortcuts_thread_start(void)
+{
+    kept.wanted = true;
+}
+
 void shim_shortcuts_thread_stop(void)
 {
+    kept.wanted = false;
     if (kept.exists) {
         LIBC(timer_delete)(kept.timer);
         kept.exists = false;

@@ -38,8 +38,9 @@ pub const REPLY_GATHER_MAX: usize = 64 * 1024;
 /// What is read from or written to a disk at once, in bytes.
 pub const DISK_SLICE_BYTES: usize = 64 * 1024;
 
-/// The stack of a thread that runs PHP, in bytes: the engine's own stack check needs room to unwind.
-pub const PHP_STACK_BYTES: usize = 8 * 1024 * 1024;
+/// The stack of a thread that runs PHP, in bytes. Scripts may use 8 MiB of it (`zend.max_allowed_stack_size`); the rest
+/// is for what the engine does unchecked, such as freeing deeply nested structures. Only what is touched takes memory.
+pub const PHP_STACK_BYTES: usize = 64 * 1024 * 1024;
 
 /// How long threads get to end by themselves after the drain deadline has cut their requests off.
 pub const THREAD_EXIT_GRACE: Duration = Duration::from_secs(2);

@@ -20,8 +20,23 @@ use std::time::{Duration, Instant};
 /// How long new requests are held back at most so that the running ones can end.
 const GATHER_MAX: Duration = Duration::from_millis(250);
 
-/// How long requests run freely after the barrier has held them back in vain.
+/// How long requests run freely after the barrier has held them back in vain; doubled each time.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The longest of these pauses.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(32);
+
+/// What is worth telling about restarts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestartNews {
+    /// The first attempt was in vain: scripts run for too long. Until a later one succeeds scripts run uncached.
+    Delayed,
+    /// The cache has restarted.
+    Done {
+        /// Whether it had been delayed.
+        was_delayed: bool,
+    },
+}
 
 /// What the barrier does with new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +56,10 @@ struct State {
     mode: Mode,
     /// No gathering before this moment.
     rest_until: Option<Instant>,
+    /// Attempts in vain since the last restart.
+    vain: u32,
+    /// The delay has been told of.
+    told: bool,
 }
 
 impl State {
@@ -50,7 +69,9 @@ impl State {
             && (now >= until || self.inside == 0)
         {
             if self.inside > 0 {
-                self.rest_until = Some(now + RETRY_AFTER);
+                let pause = RETRY_AFTER.saturating_mul(1 << self.vain.min(16)).min(RETRY_AFTER_MAX);
+                self.rest_until = Some(now + pause);
+                self.vain += 1;
             }
             self.mode = Mode::Open;
         }
@@ -84,10 +105,17 @@ impl State {
         false
     }
 
-    fn restart_done(&mut self) {
+    fn restart_done(&mut self) -> RestartNews {
         debug_assert_eq!(self.mode, Mode::Exclusive, "a restart ended that had not begun");
         self.mode = Mode::Open;
         self.rest_until = None;
+        self.told = false;
+        RestartNews::Done { was_delayed: std::mem::take(&mut self.vain) > 0 }
+    }
+
+    /// The first to ask after a delay is the one to tell of it.
+    fn claim_news(&mut self) -> bool {
+        !std::mem::replace(&mut self.told, true)
     }
 }
 
@@ -113,22 +141,25 @@ impl Barrier {
     /// Makes an open barrier with nobody inside.
     pub const fn new() -> Self {
         Self {
-            state: Mutex::new(State { inside: 0, mode: Mode::Open, rest_until: None }),
+            state: Mutex::new(State { inside: 0, mode: Mode::Open, rest_until: None, vain: 0, told: false }),
             changed: Condvar::new(),
         }
     }
 
-    /// Begins a request; every `enter` is followed by one `leave` on the same thread.
-    pub fn enter(&self) {
+    /// Begins a request; every `enter` is followed by one `leave` on the same thread. Returns what there is to tell.
+    pub fn enter(&self) -> Option<RestartNews> {
         let mut state = self.lock();
         // The clock is read only when there is somebody to wait for.
         if state.mode == Mode::Open {
             state.inside += 1;
-            return;
+            return None;
         }
+        let vain = state.vain;
         while let Some(wait) = state.enter(Instant::now()) {
             state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
+        // Whoever opens the barrier after the first attempt in vain tells of it.
+        (vain == 0 && state.vain > 0 && state.claim_news()).then_some(RestartNews::Delayed)
     }
 
     /// Ends a request.
@@ -144,10 +175,11 @@ impl Barrier {
         self.lock().want_restart(Instant::now())
     }
 
-    /// Lets the others in again.
-    pub fn end_exclusive(&self) {
-        self.lock().restart_done();
+    /// Lets the others in again. Returns what there is to tell.
+    pub fn end_exclusive(&self) -> RestartNews {
+        let news = self.lock().restart_done();
         self.changed.notify_all();
+        news
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -162,7 +194,7 @@ mod tests {
     use super::*;
 
     fn state() -> (State, Instant) {
-        (State { inside: 0, mode: Mode::Open, rest_until: None }, Instant::now())
+        (State { inside: 0, mode: Mode::Open, rest_until: None, vain: 0, told: false }, Instant::now())
     }
 
     #[test]
@@ -199,6 +231,32 @@ mod tests {
         assert_eq!(state.enter(later), None, "nobody is held back while the barrier rests");
         assert!(!state.want_restart(later + RETRY_AFTER));
         assert_eq!(state.enter(later + RETRY_AFTER), Some(GATHER_MAX), "and then it tries again");
+    }
+
+    #[test]
+    fn attempts_in_vain_become_rare() {
+        let (mut state, mut now) = state();
+        state.enter(now);
+        state.enter(now);
+        for pause_secs in [1, 2, 4, 8, 16, 32, 32] {
+            assert!(!state.want_restart(now));
+            now += GATHER_MAX;
+            assert_eq!(state.enter(now), None, "the barrier opens");
+            assert_eq!(state.rest_until, Some(now + Duration::from_secs(pause_secs)));
+            now += Duration::from_secs(pause_secs);
+        }
+    }
+
+    #[test]
+    fn a_delay_is_told_once() {
+        let barrier = Barrier::new();
+        assert_eq!((barrier.enter(), barrier.enter()), (None, None));
+        assert!(!barrier.try_exclusive());
+        assert_eq!(barrier.enter(), Some(RestartNews::Delayed), "after it has waited in vain");
+        assert_eq!(barrier.enter(), None);
+        (0..3).for_each(|_| barrier.leave());
+        assert!(barrier.try_exclusive());
+        assert_eq!(barrier.end_exclusive(), RestartNews::Done { was_delayed: true });
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::OnceLock;
 
-use crate::barrier::Barrier;
+use crate::barrier::{Barrier, RestartNews};
 use crate::bindings::{
     shim_callbacks, shim_head, shim_log, shim_log_source_SHIM_LOG_ERROR, shim_pair, shim_pairs, shim_view,
 };
@@ -46,6 +46,10 @@ unsafe impl Send for Storage {}
 /// Receives log records that belong to no request.
 pub(crate) type LogSink = Box<dyn Fn(&Log<'_>) + Send + Sync>;
 
+/// Hears of OPcache's restarts.
+pub(crate) type RestartSink = Box<dyn Fn(RestartNews) + Send + Sync>;
+
+pub(crate) static RESTART_SINK: OnceLock<RestartSink> = OnceLock::new();
 pub(crate) static LOG_SINK: OnceLock<LogSink> = OnceLock::new();
 pub(crate) static BARRIER: Barrier = Barrier::new();
 
@@ -58,6 +62,7 @@ pub(crate) fn callbacks() -> shim_callbacks {
         send_head: Some(send_head),
         send_interim: Some(send_interim),
         finish: Some(finish),
+        time_limit: Some(time_limit),
         read_body: Some(read_body),
         variables: Some(variables),
         fields: Some(fields),
@@ -128,6 +133,7 @@ callbacks! {
         guest.host.send_interim(&unsafe { head_of(head) });
     };
     fn finish() -> () = (), |guest| guest.host.finish();
+    fn time_limit() -> () = (), |guest| guest.host.time_limit();
     fn read_body(buffer: *mut c_char, size: usize) -> usize = 0, |guest| {
         // SAFETY: C's buffer has `size` writable bytes, initialised or not; they are only written.
         let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), size) };
@@ -203,10 +209,17 @@ unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
     }
 }
 
+/// Tells the server of a restart; a sink that panics loses the news.
+pub(crate) fn tell(news: RestartNews) {
+    if let Some(sink) = RESTART_SINK.get() {
+        let _ = catch_unwind(AssertUnwindSafe(|| sink(news)));
+    }
+}
+
 unsafe extern "C" fn restart_may_begin() -> bool {
     BARRIER.try_exclusive()
 }
 
 unsafe extern "C" fn restart_done() {
-    BARRIER.end_exclusive();
+    tell(BARRIER.end_exclusive());
 }

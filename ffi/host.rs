@@ -14,6 +14,8 @@ pub trait Host {
     fn send_interim(&mut self, head: &Head<'_>);
     /// The response ends here although the script goes on.
     fn finish(&mut self);
+    /// `max_execution_time` has ended the script: the response ends here, shutdown functions still run.
+    fn time_limit(&mut self);
     /// Copies bytes of the body to `buffer`; returns how many, 0 at its end.
     fn read_body(&mut self, buffer: &mut [u8]) -> usize;
     /// Appends the variables of `$_SERVER`.

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bindings::{self, shim_request};
-use crate::border::{BARRIER, Guest, Storage, view};
+use crate::border::{BARRIER, Guest, Storage, tell, view};
 use crate::host::Host;
 
 /// One request, as PHP is told of it. All paths and texts are raw bytes.
@@ -13,7 +13,7 @@ use crate::host::Host;
 pub struct Request<'a> {
     /// The method, as it came.
     pub method: &'a [u8],
-    /// The request target, as it came.
+    /// The script's name and what follows it in the path, decoded, without the query.
     pub uri: &'a [u8],
     /// The query without its question mark; empty when there is none.
     pub query: &'a [u8],
@@ -88,7 +88,9 @@ impl Interpreter {
         };
         self.storage.clear();
         let mut guest = Guest { host, storage: &mut self.storage, panicked: false };
-        BARRIER.enter();
+        if let Some(news) = BARRIER.enter() {
+            tell(news);
+        }
         // SAFETY: this thread has called shim_thread_start; `raw`, its views and `guest` outlive the call.
         let outcome = unsafe { bindings::shim_run(&raw const raw, (&raw mut guest).cast::<c_void>()) };
         BARRIER.leave();

@@ -15,6 +15,7 @@ mod interpreter;
 mod php;
 pub mod signals;
 
+pub use barrier::RestartNews;
 pub use host::{Head, Host, Log, LogSource, Pairs};
 pub use interpreter::{Interpreter, Outcome, Request};
 pub use php::{Facts, Php, PhpError, StartOptions, Threads, exit_now};

@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
-use crate::border::{self, LOG_SINK, bytes, view};
+use crate::barrier::RestartNews;
+use crate::border::{self, LOG_SINK, RESTART_SINK, bytes, view};
 use crate::host::Log;
 use crate::interpreter::Interpreter;
 
@@ -36,6 +37,8 @@ pub struct StartOptions<'a> {
     pub ini_overrides: &'a [(String, String)],
     /// Receives log records that belong to no request. Called on any PHP thread.
     pub log: Box<dyn Fn(&Log<'_>) + Send + Sync>,
+    /// Hears of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
+    pub restarts: Box<dyn Fn(RestartNews) + Send + Sync>,
 }
 
 /// Facts of the PHP that is linked.
@@ -79,6 +82,7 @@ impl Php {
         }
         // Cannot be set yet: this is the first start.
         let _ = LOG_SINK.set(options.log);
+        let _ = RESTART_SINK.set(options.restarts);
         let pairs: Vec<_> = options
             .ini_defaults
             .iter()

@@ -92,7 +92,7 @@ mod executor {
                 Err(exit) => exit,
             };
         }
-        let php = match php::start(config, log) {
+        let php = match php::start(config, server.shared()) {
             Ok(php) => php,
             Err(error) => return fail(&format_args!("PHP does not start: {error}"), Exit::Failed),
         };
@@ -144,6 +144,7 @@ mod executor {
             ini_defaults: &[],
             ini_overrides: &[],
             log: Box::new(move |record| crate::php_engine::write_log(&log, record, None)),
+            restarts: Box::new(|_| {}),
         }) {
             Ok(php) => php::lines(&php.facts()),
             Err(error) => {

@@ -3,6 +3,8 @@
 //! Promises: values are the client's bytes, unescaped; fields of one name are joined; names that another name could
 //! pose as are left out, `Proxy` among them. Refuses: it parses no body and decides no route.
 
+use std::borrow::Cow;
+
 use svc_core::http::head::is_cgi_safe_name;
 use svc_core::http::{Head, Version};
 use svc_core::pool::Request;
@@ -64,33 +66,39 @@ fn script(request: &Request, out: &mut Pairs) {
     }
 }
 
-/// `HTTP_*`: each name once, at its first place, with all values joined.
+/// `HTTP_*`: the fields whose names no other name can pose as.
 fn fields(head: &Head, out: &mut Pairs) {
-    for (index, (name, value)) in head.headers().enumerate() {
-        let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
-        if !is_cgi_safe_name(name) || head.headers().take(index).any(|(earlier, _)| same(earlier)) {
-            continue;
-        }
-        let mut rest = head.headers().skip(index + 1).filter(|(later, _)| same(later)).peekable();
-        let joined;
-        let value = if rest.peek().is_some() {
-            let separator: &[u8] = if name.eq_ignore_ascii_case(b"cookie") { b"; " } else { b", " };
-            joined = rest.fold(value.to_vec(), |mut all, (_, next)| {
-                all.extend_from_slice(separator);
-                all.extend_from_slice(next);
-                all
-            });
-            &joined
-        } else {
-            value
-        };
+    for (name, value) in joined_fields(head).filter(|(name, _)| is_cgi_safe_name(name)) {
         let write_name = |bytes: &mut Vec<u8>| {
             bytes.extend_from_slice(b"HTTP_");
-            bytes
-                .extend(name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
+            bytes.extend(name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
         };
-        out.push_with(write_name, value);
+        out.push_with(write_name, &value);
     }
+}
+
+/// Each name once, at its first place, with all values joined. A host in the request target stands before the field.
+pub(crate) fn joined_fields(head: &Head) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
+    head.headers().enumerate().filter_map(|(index, (name, value))| {
+        let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
+        if head.headers().take(index).any(|(earlier, _)| same(earlier)) {
+            return None;
+        }
+        if same(b"host") {
+            return Some((name, Cow::Borrowed(head.host().unwrap_or(value))));
+        }
+        let mut rest = head.headers().skip(index + 1).filter(|(later, _)| same(later)).peekable();
+        if rest.peek().is_none() {
+            return Some((name, Cow::Borrowed(value)));
+        }
+        let separator: &[u8] = if same(b"cookie") { b"; " } else { b", " };
+        let joined = rest.fold(value.to_vec(), |mut all, (_, next)| {
+            all.extend_from_slice(separator);
+            all.extend_from_slice(next);
+            all
+        });
+        Some((name, Cow::Owned(joined)))
+    })
 }
 
 /// All `Cookie` fields, joined as one; `None` when there is none.
@@ -181,6 +189,12 @@ mod tests {
         assert_eq!(get(&all, "HTTP_X_A"), Some("1, 2"));
         assert_eq!(get(&all, "HTTP_COOKIE"), Some("a=1; b=2"));
         assert_eq!(cookies(&head(text)).unwrap(), b"a=1; b=2");
+    }
+
+    #[test]
+    fn a_host_in_the_target_stands_before_the_field() {
+        let all = all("GET http://y:81/ HTTP/1.1\r\nHost: x\r\n\r\n", Script::default(), Body::Empty);
+        assert_eq!((get(&all, "HTTP_HOST"), get(&all, "SERVER_NAME")), (Some("y:81"), Some("y")));
     }
 
     #[test]

@@ -1,9 +1,12 @@
 //! Starting PHP for the server: which values of php.ini it gets, and where its messages go.
 
-use svc_core::config::Config;
-use svc_core::observe::{Event, Log};
+use std::sync::Arc;
 
-use svc_ffi::{Facts, Php, PhpError, StartOptions};
+use svc_core::config::Config;
+use svc_core::observe::Event;
+use svc_core::serve::Shared;
+
+use svc_ffi::{Facts, Php, PhpError, RestartNews, StartOptions};
 
 use crate::php_engine::write_log;
 
@@ -27,6 +30,9 @@ const INI_DEFAULTS: &[(&str, &str)] = &[
     ("zend.assertions", "-1"),
     ("zend.exception_ignore_args", "1"),
     ("zend.exception_string_param_max_len", "0"),
+    // Less than a thread has: what the engine does on its own account (freeing deep structures) is not checked, and
+    // an overflow would end the process.
+    ("zend.max_allowed_stack_size", "8M"),
 ];
 
 /// What no php.ini may change, because it would end the process.
@@ -42,13 +48,15 @@ const INI_FIXED: &[(&str, &str)] = &[
 /// # Errors
 ///
 /// What PHP says.
-pub(crate) fn start(config: &Config, log: &Log) -> Result<Php, PhpError> {
-    let sink = log.clone();
+pub(crate) fn start(config: &Config, shared: &Arc<Shared>) -> Result<Php, PhpError> {
+    let log = &shared.log;
+    let (sink, books) = (log.clone(), Arc::clone(shared));
     let fixed = INI_FIXED.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
     let php = Php::start(StartOptions {
         ini_defaults: INI_DEFAULTS,
         ini_overrides: &config.php_ini.iter().cloned().chain(fixed).collect::<Vec<_>>(),
         log: Box::new(move |record| write_log(&sink, record, None)),
+        restarts: Box::new(move |news| note_restart(&books, news)),
     })?;
     let facts = php.facts();
     log.emit(&Event::PhpReady { version: &facts.version, zts: facts.zts, opcache: facts.opcache_enabled });
@@ -56,6 +64,23 @@ pub(crate) fn start(config: &Config, log: &Log) -> Result<Php, PhpError> {
         log.emit(&Event::OpcacheOff);
     }
     Ok(php)
+}
+
+fn note_restart(shared: &Shared, news: RestartNews) {
+    let metrics = &shared.metrics;
+    match news {
+        RestartNews::Delayed => {
+            metrics.opcache_restart_delayed.raise();
+            shared.log.emit(&Event::OpcacheRestartDelayed);
+        }
+        RestartNews::Done { was_delayed } => {
+            metrics.opcache_restarts.incr();
+            metrics.opcache_restart_delayed.lower();
+            if was_delayed {
+                shared.log.emit(&Event::OpcacheRestarted);
+            }
+        }
+    }
 }
 
 /// The facts as part of the configuration report.

@@ -3,6 +3,7 @@
 //! Promises: what a script says ends up in its exchange and nowhere else; what PHP logs becomes a record with PHP's
 //! level, file and line. Refuses: nothing of a request outlives its exchange here; what PHP keeps is the shim's care.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -10,7 +11,7 @@ use svc_core::http::Version;
 use svc_core::observe::{Event, Log, PhpLevel};
 use svc_core::pool::{Engine, Exchange, StartError, Worker};
 
-use svc_ffi::{Head, Host, Interpreter, LogSource, Pairs, Request, Threads};
+use svc_ffi::{Head, Host, Interpreter, LogSource, Outcome, Pairs, Request, Threads};
 
 use crate::cgi;
 use crate::response::Response;
@@ -45,7 +46,11 @@ impl Worker for PhpWorker {
     fn serve(&mut self, exchange: &Arc<Exchange>) {
         let request = &exchange.request;
         let cookies = cgi::cookies(&request.head);
-        let uri = request.head.request_uri();
+        let script = &request.script;
+        let uri = match &script.path_info[..] {
+            [] => Cow::Borrowed(&script.name[..]),
+            path_info => Cow::Owned([&script.name[..], path_info].concat()),
+        };
         let since_epoch = request.received_at.duration_since(UNIX_EPOCH).unwrap_or_default();
         let description = Request {
             method: request.head.method().as_bytes(),
@@ -98,6 +103,10 @@ impl Host for Call<'_> {
         self.response.finish();
     }
 
+    fn time_limit(&mut self) {
+        self.response.end(Outcome::TimeLimit);
+    }
+
     fn read_body(&mut self, buffer: &mut [u8]) -> usize {
         match self.exchange.request.body.read_at(buffer, self.body_read) {
             Ok(count) => {
@@ -118,8 +127,8 @@ impl Host for Call<'_> {
     }
 
     fn fields(&mut self, out: &mut Pairs) {
-        for (name, value) in self.exchange.request.head.headers() {
-            out.push(name, value);
+        for (name, value) in cgi::joined_fields(&self.exchange.request.head) {
+            out.push(name, &value);
         }
     }
 

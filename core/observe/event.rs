@@ -28,6 +28,10 @@ pub enum Event<'a> {
     },
     /// OPcache is off: every request compiles its scripts anew.
     OpcacheOff,
+    /// OPcache wants to restart, and scripts run for too long.
+    OpcacheRestartDelayed,
+    /// OPcache has restarted after a delay.
+    OpcacheRestarted,
     /// The main port accepts connections.
     Listening {
         /// Its address.
@@ -175,6 +179,7 @@ impl Event<'_> {
             Self::PhpMessage { level: PhpLevel::Error, .. } => Level::Error,
             Self::OpsExposed { .. }
             | Self::OpcacheOff
+            | Self::OpcacheRestartDelayed
             | Self::DrainTimeout { .. }
             | Self::AcceptFailed { .. }
             | Self::OpsAcceptFailed { .. }
@@ -188,6 +193,7 @@ impl Event<'_> {
             | Self::Draining { .. }
             | Self::Stopped
             | Self::NothingToReload
+            | Self::OpcacheRestarted
             | Self::PhpMessage { .. }
             | Self::Access(_) => Level::Info,
         }
@@ -202,6 +208,10 @@ impl Event<'_> {
                 svc("PHP is ready").text("version", version).boolean("zts", zts).boolean("opcache", opcache)
             }
             Self::OpcacheOff => svc("OPcache is off: every request compiles its scripts anew"),
+            Self::OpcacheRestartDelayed => svc(
+                "OPcache cannot restart while long scripts overlap: every request compiles its scripts anew until it can",
+            ),
+            Self::OpcacheRestarted => svc("OPcache has restarted after a delay"),
             Self::Listening { addr } => svc("main port is listening").text("addr", addr.to_string()),
             Self::OpsListening { addr } => svc("operations port is listening").text("addr", addr.to_string()),
             Self::OpsExposed { addr } => {

@@ -8,10 +8,12 @@ use crate::time;
 const ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 80);
 
 /// One of each; a variant that is missing here does not compile in [`is_listed`].
-const ALL: [Event<'_>; 16] = [
+const ALL: [Event<'_>; 18] = [
     Event::Starting { version: "1" },
     Event::PhpReady { version: "8", zts: true, opcache: true },
     Event::OpcacheOff,
+    Event::OpcacheRestartDelayed,
+    Event::OpcacheRestarted,
     Event::OpsListening { addr: ADDR },
     Event::OpsExposed { addr: ADDR },
     Event::Listening { addr: ADDR },
@@ -33,6 +35,8 @@ fn is_listed(event: &Event<'_>) -> bool {
         Event::Starting { .. }
         | Event::PhpReady { .. }
         | Event::OpcacheOff
+        | Event::OpcacheRestartDelayed
+        | Event::OpcacheRestarted
         | Event::OpsListening { .. }
         | Event::OpsExposed { .. }
         | Event::Listening { .. }

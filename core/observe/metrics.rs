@@ -100,6 +100,10 @@ pub struct Metrics {
     pub pending_requests: UpDown,
     /// Raised while the accept loop is parked for want of a permit.
     pub accept_stalled: Flag,
+    /// OPcache is off because scripts run too long for it to restart.
+    pub opcache_restart_delayed: Flag,
+    /// Restarts of OPcache.
+    pub opcache_restarts: Counter,
     accept_stalls: Counter,
     requests: [Counter; MethodKind::ALL.len()],
     responses: [Counter; StatusClass::ALL.len()],
@@ -128,6 +132,8 @@ impl Metrics {
             connections: UpDown::new(),
             pending_requests: UpDown::new(),
             accept_stalled: Flag::new(),
+            opcache_restart_delayed: Flag::new(),
+            opcache_restarts: Counter::new(),
             accept_stalls: Counter::new(),
             requests: counters(),
             responses: counters(),

@@ -69,6 +69,8 @@ families! {
     WORKERS_RETIRED: Counter "svc_workers_retired_total" "PHP worker threads retired because they were idle.";
     QUEUE_WAIT: Histogram "svc_queue_wait_us" "How long requests waited until a worker took them, in microseconds.";
     PHP_REQUEST_DURATION: Histogram "svc_php_request_duration_seconds" "How long PHP ran for a request, in seconds.";
+    OPCACHE_RESTARTS: Counter "svc_opcache_restarts_total" "Restarts of OPcache because it was full or a script reset it.";
+    OPCACHE_RESTART_DELAYED: Gauge "svc_opcache_restart_delayed" "1 while OPcache is off because scripts run too long for it to restart.";
     RATE_LIMITED: Counter "svc_rate_limited_total" "Requests rejected by the rate limiter.";
     PHP_DENY: Counter "svc_php_deny_total" "Requests blocked where no PHP may run.";
     PATH_DENY: Counter "svc_path_deny_total" "Requests denied by a rule of the document root.";

@@ -21,6 +21,7 @@ fn scripts_run_and_whatever_they_do_stays_theirs() {
         log: Box::new(move |log| {
             sink.lock().unwrap().push(String::from_utf8_lossy(log.message).into_owned());
         }),
+        restarts: Box::new(|_| {}),
     })
     .unwrap();
     assert!(php.facts().zts && php.facts().max_execution_timers && !php.facts().zend_signals);
@@ -32,12 +33,22 @@ fn scripts_run_and_whatever_they_do_stays_theirs() {
         let worker = std::thread::Builder::new().stack_size(8 << 20);
         let worker = worker.spawn_scoped(scope, || {
             let mut interpreter = threads.enter();
+            limits_hold_from_the_first_request_on(&mut interpreter, scripts);
             says_what_it_should(&mut interpreter, scripts);
             ends_as_it_should(&mut interpreter, scripts);
             leaves_nothing_behind(&mut interpreter, scripts);
         });
         worker.unwrap().join().unwrap();
     });
+}
+
+fn limits_hold_from_the_first_request_on(php: &mut Interpreter, scripts: &Scripts) {
+    let code = "register_shutdown_function(function () { while (true); }); set_time_limit(1); while (true);";
+    for _ in 0..2 {
+        let (outcome, said) = run(php, &request(&scripts.write("loop.php", code)));
+        assert_eq!((outcome, said.finished), (Outcome::TimeLimit, true));
+        assert_eq!(said.logs.len(), 2, "the script and its shutdown function: {:?}", said.logs);
+    }
 }
 
 fn says_what_it_should(php: &mut Interpreter, scripts: &Scripts) {

@@ -128,7 +128,11 @@ fn workers(page: &mut Page, pool: &PoolFacts) {
 fn waits(page: &mut Page, facts: &Facts<'_>) {
     page.histogram(&names::QUEUE_WAIT, &facts.metrics.queue_wait());
     if facts.pool.is_some() {
-        page.histogram_in_seconds(&names::PHP_REQUEST_DURATION, &facts.metrics.php_duration());
+        let metrics = facts.metrics;
+        page.histogram_in_seconds(&names::PHP_REQUEST_DURATION, &metrics.php_duration());
+        page.count(&names::OPCACHE_RESTARTS, metrics.opcache_restarts.value());
+        let is_delayed = metrics.opcache_restart_delayed.is_raised();
+        page.count(&names::OPCACHE_RESTART_DELAYED, u64::from(is_delayed));
     }
 }
 

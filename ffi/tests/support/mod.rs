@@ -37,6 +37,9 @@ impl Host for Recorder {
     fn finish(&mut self) {
         self.finished = true;
     }
+    fn time_limit(&mut self) {
+        self.finished = true;
+    }
     fn read_body(&mut self, buffer: &mut [u8]) -> usize {
         let count = buffer.len().min(self.body.len());
         buffer[..count].copy_from_slice(&self.body[..count]);
