@@ -65,6 +65,13 @@ pub const LINGER_BYTES_MAX: u64 = 1024 * 1024;
 /// The time that belongs to [`LINGER_BYTES_MAX`].
 pub const LINGER_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// How long a connection that has sent nothing is left open when the server is ending, counted from its arrival: its
+/// first request may be on its way.
+pub const FIRST_BYTE_GRACE: Duration = Duration::from_secs(1);
+
+/// Connections that are served beyond `MAX_CONNECTIONS` when the server is ending: whoever had connected by then.
+pub const LATE_CONNECTIONS_MAX: usize = 8192;
+
 /// What waits in an io thread for a slow client, in bytes, before it stops collecting the reply.
 pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
@@ -83,6 +90,9 @@ pub const LOG_TEXT_BYTES_MAX: usize = 8 * 1024;
 /// How long the log may take to write what is queued when the process ends.
 pub const LOG_FLUSH_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// How long the log is silent about a lasting trouble (a full disk, no descriptor left) after a record of it.
+pub const TROUBLE_RECORD_PAUSE: Duration = Duration::from_secs(60);
+
 /// How long an io thread trusts what it knows about a script's place on disk.
 pub const ROUTE_CACHE_AGE: Duration = Duration::from_secs(1);
 
@@ -98,8 +108,12 @@ pub const OPS_IDLE_TIMEOUT: Duration = Duration::from_secs(75);
 /// How long a client of the operations port may take to close after the last answer on its connection.
 pub const OPS_LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Steps (a read, an answer or a write) for one connection of the operations port before the others get their turn.
-pub const OPS_STEPS_PER_TURN: usize = 32;
+/// Steps for one connection of the operations port before the others get their turn. An answer takes two (it is made
+/// and it is sent), so this is at most four answers.
+pub const OPS_STEPS_PER_TURN: usize = 8;
+
+/// Descriptors that are kept for connections of the operations port when the process has no other left.
+pub const OPS_RESERVE_DESCRIPTORS: usize = 4;
 
 /// How often the control thread looks at the state of the server.
 pub const CONTROL_TICK: Duration = Duration::from_secs(1);

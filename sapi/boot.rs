@@ -43,7 +43,7 @@ fn run(config: &Arc<Config>, log: &Log) -> Exit {
         Ok(server) => server,
         Err(error) => {
             // A setting that does not fit the machine is misuse; a port that is taken is bad luck.
-            let is_misuse = matches!(error, StartError::Descriptors { .. });
+            let is_misuse = matches!(error, StartError::Descriptors { .. } | StartError::SpoolDir { .. });
             let exit = if is_misuse { Exit::Misused } else { Exit::Failed };
             return fail(&error, exit);
         }

@@ -237,3 +237,14 @@ fn connections_leave_the_low_descriptors_to_scripts() {
     let (low_after, high_after) = low();
     assert_eq!((low_after, high_after), (low_before, high_before + 20));
 }
+
+#[test]
+fn a_script_that_was_deleted_is_missed_once_at_most() {
+    let svc = Svc::start(&[("a.php", "<?php echo 'here';")], &[("IO_WORKERS", "1")]);
+    let mut client = svc.client();
+    assert_eq!(client.get("/a.php").text(), "here");
+    std::fs::remove_file(svc.root().join("a.php")).unwrap();
+    let first = client.get("/a.php").status;
+    assert!(matches!(first, 404 | 500), "{first}");
+    assert_eq!(client.get("/a.php").status, 404);
+}

@@ -119,3 +119,29 @@ fn too_few_descriptors_are_one_line_and_exit_code_2() {
     assert_eq!(said.lines().count(), 1, "{said}");
     assert!(said.contains("MAX_CONNECTIONS: 1000000 needs"), "{said}");
 }
+
+#[test]
+fn a_limit_that_no_connection_fits_in_is_told_what_it_must_be() {
+    let root = tempfile::tempdir().unwrap();
+    let program = command(root.path(), &[]).get_program().to_owned();
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.args(["-c", "ulimit -n 1100; exec \"$0\" serve \"$1\""]).arg(program).arg(root.path());
+    let settings = [("MAX_CONNECTIONS", "10"), ("LISTEN_ADDR", "127.0.0.1:0")];
+    let output = shell.env_clear().envs(settings).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    let expected = "the limit is 1100; accepted: a limit of at least 1546 (ulimit -Hn)";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
+fn a_spool_directory_that_cannot_be_written_is_one_line_and_exit_code_2() {
+    let root = tempfile::tempdir().unwrap();
+    // A directory, but nobody can make files in it.
+    let output = command(root.path(), &[("SPOOL_DIR", "/proc")]).stdout(Stdio::null()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(said.contains("SPOOL_DIR: \"/proc\": the spool directory cannot be written: "), "{said}");
+    assert!(said.contains("; accepted: a directory in which files can be made"), "{said}");
+}

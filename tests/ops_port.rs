@@ -9,6 +9,7 @@ mod exposition;
 mod scraper;
 
 use exposition::{Dialect, Exposition};
+use rustix::process::{Resource, Rlimit, prlimit};
 use scraper::{Collector, Lint};
 use support::Svc;
 use support::client::{Client, Response, eventually};
@@ -369,4 +370,33 @@ fn a_prometheus_server_scrapes_it() {
     assert_eq!(collector.query("svc_request_duration_us_bucket{le=\"+Inf\"}"), Some(7.0));
     let targets = collector.targets();
     assert_eq!(targets["data"]["activeTargets"][0]["lastError"], "", "{targets}");
+}
+
+#[test]
+fn a_script_that_takes_every_descriptor_does_not_silence_the_port() {
+    const GREEDY: &str = "<?php
+        $held = [];
+        while ($one = @fopen('/dev/null', 'r')) { $held[] = $one; }
+        echo count($held);
+        svc_finish_request();
+        set_time_limit(0);
+        while (!file_exists(__DIR__ . '/go')) { usleep(2000); clearstatcache(); }
+    ";
+    let svc = Svc::start(&[("greedy.php", GREEDY)], &[("MAX_CONNECTIONS", "10")]);
+    let limit = Rlimit { current: Some(1600), maximum: Some(1600) };
+    prlimit(Some(svc.pid()), Resource::Nofile, limit).unwrap();
+    let held: u32 = svc.get("/greedy.php").text().parse().unwrap();
+    assert!(held > 500, "{held}");
+    for _ in 0..20 {
+        assert_eq!(svc.ask("/healthz").text(), "liveness");
+    }
+    assert_eq!(svc.ask("/metrics").status, 200);
+    let warned = |record: &serde_json::Value| {
+        record["fields"]["message"].as_str().unwrap().starts_with("no descriptor is free")
+    };
+    eventually("it is logged", || svc.log().of("svc").iter().any(warned));
+    assert_eq!(svc.log().of("svc").iter().filter(|record| warned(record)).count(), 1);
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    eventually("the script has ended", || svc.metric("svc_busy_workers") == 0.0);
+    assert_eq!(svc.get("/missing").status, 404);
 }

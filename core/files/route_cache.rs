@@ -54,6 +54,12 @@ impl<S> RouteCache<S> {
         self.young.insert(path, Entry { script, found_at: now });
     }
 
+    /// Forgets the script of a normalised path.
+    pub fn forget(&mut self, path: &[u8]) {
+        self.young.remove(path);
+        self.old.remove(path);
+    }
+
     /// Forgets everything.
     pub fn clear(&mut self) {
         self.young.clear();
@@ -91,6 +97,16 @@ mod tests {
         cache.insert(b"/a".to_vec(), script("/old.php"), start);
         cache.insert(b"/a".to_vec(), script("/new.php"), later);
         assert_eq!(cache.get(b"/a", later), Some(&script("/new.php")));
+    }
+
+    #[test]
+    fn a_path_can_be_forgotten_alone() {
+        let now = crate::time::now();
+        let mut cache = RouteCache::new();
+        cache.insert(b"/a".to_vec(), script("/a.php"), now);
+        cache.insert(b"/b".to_vec(), script("/b.php"), now);
+        cache.forget(b"/a");
+        assert_eq!((cache.get(b"/a", now), cache.get(b"/b", now)), (None, Some(&script("/b.php"))));
     }
 
     #[test]

@@ -76,6 +76,13 @@ impl MethodKind {
     }
 }
 
+/// Tells whether `input`, the beginning of a request, has the method `HEAD`: its answer has no body, even if the rest
+/// of the head cannot be read.
+pub fn wants_head_only(input: &[u8]) -> bool {
+    let line_start = input.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(input.len());
+    input[line_start..].starts_with(b"HEAD ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,6 +92,15 @@ mod tests {
         for (index, kind) in MethodKind::ALL.into_iter().enumerate() {
             assert_eq!(kind as usize, index);
             assert_eq!(MethodKind::of(kind.as_str().as_bytes()), kind);
+        }
+    }
+
+    #[test]
+    fn a_head_that_cannot_be_read_still_tells_its_method() {
+        assert!(wants_head_only(b"HEAD "));
+        assert!(wants_head_only(b"\r\nHEAD / HTTP/9"));
+        for other in [&b""[..], b"\r\n", b"HEAD", b"HEADS / HTTP/1.1", b"head / HTTP/1.1", b"GET /HEAD "] {
+            assert!(!wants_head_only(other), "{other:?}");
         }
     }
 

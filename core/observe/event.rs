@@ -88,6 +88,11 @@ pub enum Event<'a> {
         /// What the system said.
         error: &'a str,
     },
+    /// No descriptor is free; the operations port accepts connections out of its reserve.
+    OpsReserveUsed {
+        /// What the system said.
+        error: &'a str,
+    },
     /// Log records did not fit into the queue while the log was slow.
     RecordsDropped {
         /// How many since the last such record.
@@ -183,6 +188,7 @@ impl Event<'_> {
             | Self::DrainTimeout { .. }
             | Self::AcceptFailed { .. }
             | Self::OpsAcceptFailed { .. }
+            | Self::OpsReserveUsed { .. }
             | Self::RecordsDropped { .. }
             | Self::PhpMessage { level: PhpLevel::Warning, .. } => Level::Warn,
             Self::Starting { .. }
@@ -233,6 +239,9 @@ impl Event<'_> {
             Self::AcceptFailed { error } => svc("main port cannot accept connections").text("error", error),
             Self::OpsAcceptFailed { error } => {
                 svc("operations port cannot accept connections").text("error", error)
+            }
+            Self::OpsReserveUsed { error } => {
+                svc("no descriptor is free; operations port lives on its reserve").text("error", error)
             }
             Self::RecordsDropped { count } => {
                 svc("log was too slow; records were dropped").number("count", count)

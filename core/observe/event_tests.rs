@@ -8,7 +8,7 @@ use crate::time;
 const ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 80);
 
 /// One of each; a variant that is missing here does not compile in [`is_listed`].
-const ALL: [Event<'_>; 18] = [
+const ALL: [Event<'_>; 19] = [
     Event::Starting { version: "1" },
     Event::PhpReady { version: "8", zts: true, opcache: true },
     Event::OpcacheOff,
@@ -20,6 +20,7 @@ const ALL: [Event<'_>; 18] = [
     Event::Ready { workers: 1 },
     Event::AcceptFailed { error: "e" },
     Event::OpsAcceptFailed { error: "e" },
+    Event::OpsReserveUsed { error: "e" },
     Event::WorkerLost { slot: 1, reason: "r" },
     Event::SpoolTrouble { error: "e" },
     Event::RecordsDropped { count: 1 },
@@ -43,6 +44,7 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::Ready { .. }
         | Event::AcceptFailed { .. }
         | Event::OpsAcceptFailed { .. }
+        | Event::OpsReserveUsed { .. }
         | Event::WorkerLost { .. }
         | Event::SpoolTrouble { .. }
         | Event::RecordsDropped { .. }

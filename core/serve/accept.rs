@@ -1,8 +1,9 @@
 //! The accepting thread: connections in, one permit each, round robin to the io threads.
 //!
 //! Promises: a connection without a permit waits here, accepted and unserved, and the waiting is visible; when the
-//! server drains, whoever is in the backlog is still accepted before the listener closes. A system that is out of
-//! descriptors is asked again at a calm pace. Refuses: it reads and writes nothing.
+//! server ends, whoever waits here or in the backlog is handed over, within `MAX_CONNECTIONS` or not, before the
+//! listener closes. A system that is out of descriptors is asked again at a calm pace. Refuses: it reads and writes
+//! nothing.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,12 +15,13 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
 
-use crate::limits::DESCRIPTOR_MIN;
+use crate::limits::{DESCRIPTOR_MIN, LATE_CONNECTIONS_MAX};
 use crate::observe::Event;
-use crate::sync::permits::Permit;
+use crate::sync::permits::{Permit, Permits};
 use crate::sync::primitive::Arc;
 
 use super::inbox::{Inbox, Message};
+use super::lifecycle::Phase;
 use super::reactor::Indispensable;
 use super::shared::Shared;
 
@@ -30,7 +32,7 @@ pub(super) struct Arrival {
     pub(super) socket: TcpStream,
     /// The client's address.
     pub(super) peer: SocketAddr,
-    /// The connection's place under `MAX_CONNECTIONS`.
+    /// The connection's place under `MAX_CONNECTIONS`, or among the late ones.
     pub(super) permit: Permit,
 }
 
@@ -38,6 +40,7 @@ pub(super) struct Arrival {
 #[derive(Debug)]
 pub(super) struct Acceptor {
     waker: Arc<Waker>,
+    late: Arc<Permits>,
     thread: JoinHandle<()>,
 }
 
@@ -51,16 +54,23 @@ impl Acceptor {
         let poll = Poll::new()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
-        let accepting = Accepting { listener, inboxes, shared, turn: 0, in_trouble: false };
+        let late = Permits::new(LATE_CONNECTIONS_MAX);
+        let accepting =
+            Accepting { listener, inboxes, shared, late: Arc::clone(&late), turn: 0, in_trouble: false };
         let thread =
             thread::Builder::new().name("svc-accept".to_owned()).spawn(move || accepting.run(poll))?;
-        Ok(Self { waker, thread })
+        Ok(Self { waker, late, thread })
     }
 
     /// Tells the thread that the phase of the server has changed.
     pub(super) fn wake(&self) {
         // The only failure is a full counter, and then the thread is being woken already.
         let _ = self.waker.wake();
+    }
+
+    /// Whether connections that came when the server was ending are still open.
+    pub(super) fn has_late(&self) -> bool {
+        self.late.free() < LATE_CONNECTIONS_MAX
     }
 
     /// Whether the listener is closed and every connection handed over.
@@ -79,6 +89,8 @@ struct Accepting {
     listener: TcpListener,
     inboxes: Vec<Arc<Inbox>>,
     shared: Arc<Shared>,
+    /// Places for those who find none under `MAX_CONNECTIONS` when the server is ending.
+    late: Arc<Permits>,
     turn: usize,
     in_trouble: bool,
 }
@@ -87,7 +99,13 @@ impl Accepting {
     fn run(mut self, mut poll: Poll) {
         let _indispensable = Indispensable;
         let mut events = Events::with_capacity(8);
-        while !self.shared.lifecycle.is_closing() {
+        loop {
+            // Read before accepting, so that the last round is for whoever had connected when the closing began.
+            let phase = self.shared.lifecycle.phase();
+            self.accept_all();
+            if phase == Phase::Stopped || (phase == Phase::Closing && !self.in_trouble) {
+                return;
+            }
             let pause = self.in_trouble.then_some(TROUBLE_PAUSE);
             if let Err(error) = poll.poll(&mut events, pause)
                 && error.kind() != io::ErrorKind::Interrupted
@@ -95,10 +113,7 @@ impl Accepting {
                 self.report(&error);
                 return;
             }
-            self.accept_all();
         }
-        // Whoever had connected when the drain began is served; without a permit there is nobody to do it.
-        self.accept_all();
     }
 
     fn accept_all(&mut self) {
@@ -131,18 +146,22 @@ impl Accepting {
         }
     }
 
-    /// Takes the connection's permit; `None` when there is none and the server drains.
+    /// Takes the connection's permit; `None` when the server is ending and even the late ones are too many.
     fn permit(&self) -> Option<Permit> {
         let permits = &self.shared.permits;
         if let Some(permit) = permits.try_acquire() {
             return Some(permit);
+        }
+        if self.shared.lifecycle.is_closing() {
+            return self.late.try_acquire();
         }
         let metrics = &self.shared.metrics;
         metrics.accept_had_to_wait();
         metrics.accept_stalled.raise();
         let permit = permits.acquire();
         metrics.accept_stalled.lower();
-        permit
+        // Without one the wait has ended because the server is ending.
+        permit.or_else(|| self.late.try_acquire())
     }
 
     fn hand_over(&mut self, socket: TcpStream, peer: SocketAddr, permit: Permit) {

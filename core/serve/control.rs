@@ -2,7 +2,8 @@
 //!
 //! Promises: it starts before everything that can fail or be slow and ends last; it waits in its poller and nowhere
 //! else, so that a probe is answered however busy the rest is. A client holds one of a few places for a few seconds
-//! at most: for a connection that finds all places taken, the one that has been waiting longest is given up.
+//! at most: for a connection that finds all places taken, the one that has been waiting longest is given up. A few
+//! descriptors are held back for it, so that a script that takes all others does not silence it.
 //! Refuses: what the tick does is its owner's; it must not block.
 
 use std::io::{self, Read, Write};
@@ -25,6 +26,7 @@ use super::accept::move_up;
 use super::ops_facts::OpsFacts;
 use super::ops_link::{OpsLink, Stage};
 use super::ops_port::OpsResponder;
+use super::ops_reserve::{Reserve, is_out_of_descriptors};
 use super::shared::Shared;
 
 /// The handle of the control thread.
@@ -53,6 +55,10 @@ impl Control {
             announce(listener.local_addr()?, shared);
         }
         let waker = Waker::new(poll.registry(), WAKE)?;
+        let mut reserve = Reserve::default();
+        if let Some(listener) = &listener {
+            reserve.fill(listener);
+        }
         let ending = Arc::new(AtomicBool::new(false));
         let allowed = AllowList::new(shared.config.internal_allow_ips.clone());
         let thread_of_control = ControlThread {
@@ -67,6 +73,7 @@ impl Control {
                 unfinished: Vec::new(),
                 backlog: false,
                 in_trouble: false,
+                reserve,
                 date: DateCache::new(),
             },
         };
@@ -155,6 +162,7 @@ struct OpsPort {
     backlog: bool,
     /// The system could not accept a connection; it is asked again at each tick.
     in_trouble: bool,
+    reserve: Reserve,
     date: DateCache,
 }
 
@@ -179,6 +187,9 @@ impl OpsPort {
         }
         self.accept(registry, shared, now);
         self.places.retain(|_, place| now < place.link.deadline());
+        if let Some(listener) = &self.listener {
+            self.reserve.fill(listener);
+        }
     }
 
     /// Accepts a turn's worth of connections. Each is looked at once before the next takes its place.
@@ -199,7 +210,12 @@ impl OpsPort {
                         return;
                     }
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
-                    // Out of descriptors, most likely: one of ours makes room for a probe.
+                    _ if is_out_of_descriptors(&error) && self.reserve.draw() => {
+                        if self.reserve.is_news(now) {
+                            shared.log.emit(&Event::OpsReserveUsed { error: &error.to_string() });
+                        }
+                    }
+                    // One of ours makes room for a probe.
                     _ if give_up_oldest(&mut self.places) => {}
                     _ => {
                         if !std::mem::replace(&mut self.in_trouble, true) {

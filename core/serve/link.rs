@@ -21,7 +21,7 @@ use mio::event::Event;
 use mio::net::TcpStream;
 
 use crate::http::{HeadLimits, HeadReader};
-use crate::limits::{LINGER_TIMEOUT, LINK_STEPS_MAX};
+use crate::limits::{FIRST_BYTE_GRACE, LINGER_TIMEOUT, LINK_STEPS_MAX};
 use crate::pool::Script;
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
@@ -228,6 +228,9 @@ impl Link {
         }
         match &self.phase {
             Phase::Head if self.leftover.is_some() => Some(self.since + config.body_timeout),
+            Phase::Head if self.is_silent() && io.shared.lifecycle.is_closing() => {
+                Some(self.since + config.header_timeout.min(FIRST_BYTE_GRACE))
+            }
             Phase::Head if self.has_begun() || !self.has_served => Some(self.since + config.header_timeout),
             Phase::Head => Some(self.since + config.keepalive_timeout),
             Phase::Body(pending) if !pending.intake.is_spooling() => Some(self.since + config.body_timeout),
@@ -293,6 +296,11 @@ impl Link {
     /// Whether a part of a head is there.
     pub(super) fn has_begun(&self) -> bool {
         !self.input.is_empty()
+    }
+
+    /// Whether nothing at all has come.
+    fn is_silent(&self) -> bool {
+        !self.has_begun() && !self.has_served
     }
 
     /// Cuts `count` used bytes off the input, and gives memory back once it is empty.

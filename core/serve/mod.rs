@@ -24,6 +24,7 @@
 //! | `request_id` | the names of requests |
 //! | `control` | the control thread: the tick and the operations port |
 //! | `ops_port`, `ops_link`, `ops_facts` | the answers of the operations port |
+//! | `ops_reserve` | the descriptors that it holds back |
 
 mod accept;
 mod answer;
@@ -40,6 +41,7 @@ mod link;
 mod ops_facts;
 mod ops_link;
 pub mod ops_port;
+mod ops_reserve;
 mod output;
 mod pool_events;
 mod reactor;

@@ -13,6 +13,7 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use crate::http::method::wants_head_only;
 use crate::http::{Connection, HeadLimits, HeadReader, Parsed};
 use crate::limits::{OPS_EXCHANGE_TIMEOUT, OPS_HEAD_BYTES_MAX, OPS_IDLE_TIMEOUT, OPS_LEAVE_TIMEOUT};
 
@@ -125,7 +126,7 @@ impl OpsLink {
             Ok(Parsed::Partial) if self.input_ended => self.stage = Stage::Done,
             Ok(Parsed::Partial) => return false,
             Err(error) => {
-                refuse(&mut self.output, error, date);
+                refuse(&mut self.output, error, wants_head_only(&self.input), date);
                 self.keep = Connection::Close;
                 self.stage = Stage::Answering;
             }

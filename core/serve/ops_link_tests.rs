@@ -179,3 +179,12 @@ fn a_kept_connection_may_idle_and_a_new_one_may_not() {
     client.send(b"G", 99);
     assert_eq!(client.link.deadline(), client.now + OPS_EXCHANGE_TIMEOUT);
 }
+
+#[test]
+fn a_refused_head_request_gets_no_body() {
+    let mut client = Client::connect();
+    client.send(b"HEAD / HTTP/9.9\r\n\r\n", 100);
+    assert_eq!(client.statuses(), ["505"]);
+    let text = String::from_utf8(client.received).unwrap();
+    assert!(text.ends_with("\r\n\r\n") && text.contains("Content-Length: "), "{text}");
+}

@@ -140,14 +140,17 @@ impl<S: OpsSource> OpsResponder<S> {
     }
 }
 
-/// Appends the response to a head that could not be read. The connection ends with it.
-pub(super) fn refuse(out: &mut Vec<u8>, error: HeadError, date: &[u8]) {
+/// Appends the response to a head that could not be read, without its body for `head_only`. The connection ends with
+/// it.
+pub(super) fn refuse(out: &mut Vec<u8>, error: HeadError, head_only: bool, date: &[u8]) {
     let body = format!("{error}\n");
     let fields = base_fields(TEXT);
     let head = ResponseHead { status: error.status(), reason: None, fields: &fields };
     let framing = Framing::Length(body.len() as u64);
     encode::encode_head(out, &head, framing, Connection::Close, Version::Http11, date);
-    out.extend_from_slice(body.as_bytes());
+    if !head_only {
+        out.extend_from_slice(body.as_bytes());
+    }
 }
 
 impl Endpoint {

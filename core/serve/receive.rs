@@ -3,10 +3,9 @@
 //! Promises: a body is read only when it will be used; a client that waits for `100 Continue` hears it then and not
 //! before, or hears the refusal instead. Refuses: it does not look at what a request means.
 
+use crate::http::method::wants_head_only;
 use crate::http::{BodyDecoder, BodyError, BodyFraming, Head, MethodKind, Parsed, Version, encode};
-use crate::limits::LINGER_BYTES_MAX;
-use crate::observe::Event;
-use crate::spool::SpoolError;
+use crate::limits::{FIRST_BYTE_GRACE, LINGER_BYTES_MAX};
 
 use super::answer::{Answer, METHODS};
 use super::disk::{Done, Job};
@@ -34,9 +33,10 @@ impl Link {
                     return Step::Again;
                 }
             }
-        } else if self.has_served && io.shared.lifecycle.is_closing() {
-            return Step::Close;
         }
+        let is_ending = !self.has_begun() && io.shared.lifecycle.is_closing();
+        // The poller may not have told yet what came before the closing.
+        self.is_readable |= is_ending;
         match self.read(io) {
             Got::Bytes(count) => {
                 if !self.has_begun() {
@@ -47,6 +47,9 @@ impl Link {
                 Step::Again
             }
             Got::End => Step::Close,
+            Got::Nothing if is_ending && (self.has_served || io.now >= self.since + FIRST_BYTE_GRACE) => {
+                Step::Close
+            }
             Got::Nothing => Step::Wait,
         }
     }
@@ -204,7 +207,9 @@ impl Link {
             }
             (Phase::Body(pending), Done::Refused(file, bytes, error)) => {
                 let may_retry = pending.intake.refused(file, bytes, &error);
-                self.spool_refused(io, &error, may_retry);
+                if !may_retry {
+                    self.refuse(503);
+                }
             }
             (Phase::Finding(_), Done::Found(path, found)) => self.found(io, path, found),
             (Phase::Replying(reply), Done::Slice(Ok(bytes))) => reply.sliced(bytes, &mut self.output),
@@ -223,17 +228,12 @@ impl Link {
         }
     }
 
-    fn spool_refused(&mut self, io: &Io, error: &SpoolError, may_retry: bool) {
-        if !may_retry {
-            io.shared.log.emit(&Event::SpoolTrouble { error: &error.to_string() });
-            self.refuse(503);
-        }
-    }
-
     /// Answers a request that could not be read, and closes.
     pub(super) fn refuse_unread(&mut self, io: &mut Io, status: u16) {
         io.shared.metrics.request_received(MethodKind::Other);
-        self.turn = Some(Turn::unread(io.ids.name(None), self.began));
+        let mut turn = Turn::unread(io.ids.name(None), self.began);
+        turn.head_only = wants_head_only(&self.input);
+        self.turn = Some(turn);
         self.has_unread = true;
         self.answer(Answer::plain(status));
     }

@@ -7,7 +7,7 @@ use std::io;
 
 use crate::admission::ShedReason;
 use crate::http::status::is_bodiless;
-use crate::http::{Connection, Framing, ResponseHead, Version, encode};
+use crate::http::{Connection, Framing, ResponseHead, Version, encode, uri};
 use crate::observe::{Access, CancelReason, Event};
 use crate::pool::{End, Origin, Part, ReplyHead};
 use crate::sync::exchange_state::Stage;
@@ -91,6 +91,9 @@ impl Link {
         if head.origin == Origin::TimeLimit {
             io.shared.metrics.cancelled(CancelReason::Timeout);
         }
+        if head.origin == Origin::Fatal {
+            forget_route(io, turn);
+        }
         let is_servers = !matches!(head.origin, Origin::Script | Origin::Server);
         if is_servers && length == Some(0) && !is_bodiless(turn.status) {
             let page = page(turn.status);
@@ -102,6 +105,10 @@ impl Link {
         if turn.head_only && length == Some(0) && head.content_length.is_none() {
             // The script left its body out; its length is unknown.
             length = None;
+        }
+        let resets_content = turn.status == 205;
+        if resets_content {
+            length = Some(0);
         }
         let framing = Framing::choose(turn.status, length, turn.version, turn.head_only);
         let keeps = turn.keep_alive && framing != Framing::UntilClose && !io.shared.lifecycle.is_closing();
@@ -117,7 +124,7 @@ impl Link {
             let connection = if keeps { Connection::Keep } else { Connection::Close };
             encode::encode_head(out, &response, framing, connection, version, &date);
         });
-        reply.begin_body(framing, !turn.head_only && !is_bodiless(status));
+        reply.begin_body(framing, !turn.head_only && !is_bodiless(status) && !resets_content);
         self.closes = !keeps;
     }
 
@@ -281,4 +288,14 @@ fn leave_pending(io: &Io, turn: &mut Turn) {
 /// Makes the reply that a worker will fill.
 pub(super) fn awaited() -> Phase {
     Phase::Replying(Reply::default())
+}
+
+/// Lets the next request for the same path look for its script anew: this one may have failed because its script is
+/// no longer there.
+fn forget_route(io: &mut Io, turn: &Turn) {
+    if let Some(head) = turn.head()
+        && let Ok(normalised) = uri::normalise(head.path_and_query().0)
+    {
+        io.routes.forget(&normalised.path);
+    }
 }

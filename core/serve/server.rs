@@ -6,6 +6,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -17,6 +18,7 @@ use crate::config::Config;
 use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED};
 use crate::observe::{Event, Log};
 use crate::pool::{Engine, PoolEvents, Workers};
+use crate::spool::SpoolError;
 use crate::sync::lock::ShortLock;
 use crate::sync::park::Bell;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
@@ -74,6 +76,13 @@ pub enum StartError {
         /// How many the system grants.
         granted: u64,
     },
+    /// No file can be made in `SPOOL_DIR`.
+    SpoolDir {
+        /// The setting's value.
+        dir: PathBuf,
+        /// What the system said.
+        error: SpoolError,
+    },
     /// The system gives no thread or no poller.
     System(io::Error),
 }
@@ -84,12 +93,20 @@ impl std::fmt::Display for StartError {
             Self::Bind { variable, addr, error } => {
                 write!(f, "{variable}: {addr} cannot be listened on: {error}")
             }
-            Self::Descriptors { max_connections, needed, granted } => write!(
-                f,
-                "MAX_CONNECTIONS: {max_connections} needs {needed} descriptors and the limit is {granted}; accepted: \
-                 up to {}, or a higher limit (ulimit -n)",
-                granted.saturating_sub(descriptors(0))
-            ),
+            Self::Descriptors { max_connections, needed, granted } => {
+                write!(
+                    f,
+                    "MAX_CONNECTIONS: {max_connections} needs {needed} descriptors and the limit is {granted}; accepted: "
+                )?;
+                let room = granted.saturating_sub(descriptors(0));
+                if room > 0 {
+                    write!(f, "up to {room}, or ")?;
+                }
+                write!(f, "a limit of at least {needed} (ulimit -Hn)")
+            }
+            Self::SpoolDir { dir, error } => {
+                write!(f, "SPOOL_DIR: {dir:?}: {error}; accepted: a directory in which files can be made")
+            }
             Self::System(error) => write!(f, "the system gives no thread or poller: {error}"),
         }
     }
@@ -109,15 +126,22 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When an address cannot be listened on, or the system does not grant what the settings need.
+    /// When an address cannot be listened on, a directory cannot be written, or the system does not grant what the
+    /// settings need.
     pub fn prepare(config: Arc<Config>, log: Log) -> Result<Self, StartError> {
         raise_descriptor_limit(config.max_connections)?;
         let (listener, main_addr) = bind("LISTEN_ADDR", config.listen_addr)?;
         let ops = config.internal_addr.map(|addr| bind("INTERNAL_ADDR", addr)).transpose()?;
         let (ops_listener, ops_addr) = ops.unzip();
-        let mut drain = Drain::new(config.drain_delay, config.drain_timeout);
+        let shared = Shared::new(config, log);
+        // A body that needs the disk should not be the first to find out.
+        shared
+            .spool
+            .create()
+            .map_err(|error| StartError::SpoolDir { dir: shared.config.spool_dir.clone(), error })?;
+        let mut drain = Drain::new(shared.config.drain_delay, shared.config.drain_timeout);
         let machinery = Arc::new(Machinery {
-            shared: Shared::new(config, log),
+            shared,
             inboxes: OnceLock::new(),
             acceptor: OnceLock::new(),
             io_threads: ShortLock::default(),
@@ -231,8 +255,11 @@ impl Machinery {
         }
     }
 
-    /// Takes the steps of the drain that are due; returns when to look again.
+    /// Tells what the spool's disk refused, and takes the steps of the drain that are due; returns when to look again.
     fn drive(&self, drain: &mut Drain, now: Instant) -> Option<Instant> {
+        if let Some(error) = self.shared.spool.trouble(now) {
+            self.shared.log.emit(&Event::SpoolTrouble { error: &error });
+        }
         while let Some(order) = drain.step(self.readings(), now) {
             self.carry_out(order);
         }
@@ -251,9 +278,10 @@ impl Machinery {
         }
         let permits_out = shared.config.max_connections.saturating_sub(shared.permits.free());
         let is_accepting = self.acceptor.get().is_some_and(|acceptor| !acceptor.is_finished());
+        let has_late = self.acceptor.get().is_some_and(Acceptor::has_late);
         Readings {
             is_signalled: true,
-            has_connections: is_accepting || permits_out > 0,
+            has_connections: is_accepting || has_late || permits_out > 0,
             has_work: shared.pool_facts().busy > 0
                 || (shared.pool_facts().current > 0 && !shared.queue.is_empty()),
             has_threads: shared.workers.get().is_some_and(|workers| workers.unfinished() > 0),

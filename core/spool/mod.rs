@@ -8,8 +8,10 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::time::Instant;
 
-use crate::limits::DESCRIPTOR_MIN;
+use crate::limits::{DESCRIPTOR_MIN, TROUBLE_RECORD_PAUSE};
+use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicU64, Ordering};
 
 /// Where spool files live and how many bytes they may hold together. Cloning shares the budget.
@@ -21,6 +23,15 @@ struct Shared {
     dir: PathBuf,
     bytes_max: u64,
     bytes: AtomicU64,
+    trouble: ShortLock<Trouble>,
+}
+
+/// What the disk said, for whoever tells it.
+#[derive(Debug, Default)]
+struct Trouble {
+    /// The last refusal that was not told.
+    untold: Option<String>,
+    told_at: Option<Instant>,
 }
 
 /// Why bytes could not be spooled.
@@ -44,7 +55,7 @@ impl std::fmt::Display for SpoolError {
 impl Spool {
     /// Uses the directory `dir` with a budget of `bytes_max` bytes.
     pub fn new(dir: PathBuf, bytes_max: u64) -> Self {
-        Self(Arc::new(Shared { dir, bytes_max, bytes: AtomicU64::new(0) }))
+        Self(Arc::new(Shared { dir, bytes_max, bytes: AtomicU64::new(0), trouble: ShortLock::default() }))
     }
 
     /// Creates an empty file. Waits for the disk.
@@ -53,7 +64,7 @@ impl Spool {
     ///
     /// [`SpoolError::Disk`] when the directory cannot be written.
     pub fn create(&self) -> Result<SpoolFile, SpoolError> {
-        let file = tempfile::tempfile_in(&self.0.dir).map_err(SpoolError::Disk)?;
+        let file = tempfile::tempfile_in(&self.0.dir).map_err(|error| self.refused(error))?;
         // Low numbers are left to PHP, whose select() cannot see high ones.
         let file = rustix::io::fcntl_dupfd_cloexec(&file, DESCRIPTOR_MIN).map(File::from).unwrap_or(file);
         Ok(SpoolFile { file, len: AtomicU64::new(0), spool: self.clone() })
@@ -67,6 +78,25 @@ impl Spool {
     /// Whether no byte more would be taken now.
     pub fn is_full(&self) -> bool {
         self.bytes() >= self.0.bytes_max
+    }
+
+    /// Gives what the disk said when it refused something since the last time; nothing within a pause after that, so
+    /// that a full disk does not fill the log.
+    pub fn trouble(&self, now: Instant) -> Option<String> {
+        let mut trouble = self.0.trouble.lock();
+        if trouble.told_at.is_some_and(|told_at| now < told_at + TROUBLE_RECORD_PAUSE) {
+            return None;
+        }
+        let error = trouble.untold.take()?;
+        trouble.told_at = Some(now);
+        Some(error)
+    }
+
+    /// Remembers what the disk said.
+    fn refused(&self, error: io::Error) -> SpoolError {
+        let error = SpoolError::Disk(error);
+        self.0.trouble.lock().untold = Some(error.to_string());
+        error
     }
 
     fn take(&self, bytes: u64) -> Result<(), SpoolError> {
@@ -111,7 +141,7 @@ impl SpoolFile {
         let end = self.len();
         if let Err(error) = self.file.write_all_at(bytes, end) {
             self.spool.give_back(count);
-            return Err(SpoolError::Disk(error));
+            return Err(self.spool.refused(error));
         }
         // Release: pairs with the Acquire in `len`.
         self.len.store(end + count, Ordering::Release);
@@ -182,5 +212,17 @@ mod tests {
     fn a_missing_directory_is_a_disk_error() {
         let spool = Spool::new(PathBuf::from("/nonexistent/spool"), 10);
         assert!(matches!(spool.create(), Err(SpoolError::Disk(_))));
+    }
+
+    #[test]
+    fn trouble_is_told_once_in_a_while() {
+        let (spool, now) = (Spool::new(PathBuf::from("/nonexistent/spool"), 10), crate::time::now());
+        assert_eq!(spool.trouble(now), None);
+        let error = spool.create().unwrap_err().to_string();
+        assert_eq!(spool.trouble(now), Some(error.clone()));
+        spool.create().unwrap_err();
+        assert_eq!(spool.trouble(now), None, "told a moment ago");
+        assert_eq!(spool.trouble(now + TROUBLE_RECORD_PAUSE), Some(error));
+        assert_eq!(spool.trouble(now + 2 * TROUBLE_RECORD_PAUSE), None, "nothing new");
     }
 }

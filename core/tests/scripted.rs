@@ -141,6 +141,45 @@ fn bodiless_statuses_have_no_body() {
 }
 
 #[test]
+fn a_script_that_resets_content_sends_none() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    let response = client.get("/content/205");
+    assert_eq!((response.status, response.field("content-length")), (205, Some("0")));
+    assert_eq!(response.field("transfer-encoding"), None);
+    assert_eq!(client.get("/hello").text(), "hello", "the connection went on with body bytes");
+}
+
+#[test]
+fn a_refused_head_request_gets_no_body() {
+    let site = Site::start(&[("HEADER_TIMEOUT_SECONDS", "1"), ("MAX_BODY_BYTES", "1")]);
+    let many = "X: y\r\n".repeat(200);
+    for (request, status) in [
+        ("HEAD / HTTP/1.1\r\n\r\n".to_owned(), "400"),
+        ("\r\nHEAD / HTTP/2.5\r\nHost: x\r\n\r\n".to_owned(), "505"),
+        (format!("HEAD / HTTP/1.1\r\nHost: x\r\n{many}\r\n"), "431"),
+        ("HEAD /%zz HTTP/1.1\r\nHost: x\r\n\r\n".to_owned(), "400"),
+        ("HEAD / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n".to_owned(), "413"),
+        ("HEAD / HTTP/1.1\r\nHo".to_owned(), "408"),
+    ] {
+        let mut client = site.client();
+        client.send(&request);
+        if status != "408" {
+            client.half_close();
+        }
+        let response = client.head_only();
+        assert_eq!(response.status.to_string(), status, "{request:?}");
+        assert_ne!(response.field("content-length"), Some("0"), "{request:?}");
+        if status == "408" {
+            client.half_close();
+        }
+        client.expect_end();
+    }
+    assert!(raw(&site, "GET / HTTP/1.1\r\n\r\n").ends_with("400 Bad Request\n"));
+    site.check_books();
+}
+
+#[test]
 fn bodies_of_all_sizes_and_framings_arrive_whole() {
     let site = Site::start(&[]);
     let mut client = site.client();
@@ -492,6 +531,65 @@ fn a_drain_lets_requests_end_and_closes_idle_connections() {
 }
 
 #[test]
+fn what_was_sent_before_the_drain_is_answered() {
+    let mut site = Site::start(&[("IO_WORKERS", "1"), ("MAX_CONNECTIONS", "300")]);
+    std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
+    let mut kept: Vec<_> = (0..200).map(|_| site.client()).collect();
+    for client in &mut kept {
+        assert_eq!(client.get("/note.txt").text(), "note");
+    }
+    for client in &mut kept {
+        client.send("GET /note.txt HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    site.drain();
+    for client in &mut kept {
+        assert_eq!(client.response().text(), "note");
+        client.expect_end();
+    }
+    assert!(site.wait());
+    site.check_books();
+}
+
+#[test]
+fn a_connection_that_never_said_anything_does_not_hold_the_drain() {
+    let settings = [("HEADER_TIMEOUT_SECONDS", "3600"), ("DRAIN_TIMEOUT_SECONDS", "3600")];
+    let mut site = Site::start(&settings);
+    let mut silent = site.client();
+    eventually("it is in", || site.metrics().connections.value() == 1);
+    site.drain();
+    silent.expect_end();
+    assert!(site.wait());
+    site.check_books();
+}
+
+#[test]
+fn a_drain_serves_whoever_waits_for_a_permit() {
+    let mut site = Site::start(&[("MAX_CONNECTIONS", "1")]);
+    std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
+    let mut running = site.client();
+    running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    let mut waiting: Vec<_> = (0..5).map(|_| site.client()).collect();
+    for client in &mut waiting {
+        client.send("GET /note.txt HTTP/1.1\r\nHost: x\r\n\r\n");
+    }
+    eventually("the accept loop is parked", || site.metrics().accept_stalled.is_raised());
+    site.drain();
+    for client in &mut waiting {
+        let response = client.response();
+        assert_eq!((response.text().as_str(), response.field("connection")), ("note", Some("close")));
+        client.expect_end();
+    }
+    assert!(!site.shared().lifecycle.is_stopped());
+    site.switches.open("a");
+    assert_eq!(running.response().text(), "a");
+    drop((running, waiting));
+    assert!(site.wait());
+    site.check_books();
+    assert_eq!(site.metrics().accept_stalls_total(), 1);
+}
+
+#[test]
 fn a_drain_waits_for_work_after_the_answer() {
     let mut site = Site::start(&[]);
     assert_eq!(site.client().get("/after/late").text(), "answered");
@@ -521,12 +619,15 @@ fn during_the_delay_service_goes_on() {
 fn requests_on_open_connections_are_refused_once_the_gate_is_closed() {
     let mut site = Site::start(&[]);
     let (mut fresh, mut busy) = (site.client(), site.client());
+    // Whoever has begun a request may end it; whoever has not is closed.
+    fresh.send("GET /hel");
     busy.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
     site.until_inside("a");
     eventually("both are in", || site.metrics().connections.value() == 2);
     site.drain();
     eventually("the gate is closed", || site.shared().lifecycle.is_closing());
-    let response = fresh.get("/hello");
+    fresh.send("lo HTTP/1.1\r\nHost: x\r\n\r\n");
+    let response = fresh.response();
     assert_eq!((response.status, response.field("connection")), (503, Some("close")));
     site.switches.open("a");
     assert_eq!(busy.response().text(), "a");
@@ -642,6 +743,32 @@ fn a_spool_without_a_disk_is_503_and_logged() {
     client.try_send(vec![1; 300_000]);
     assert_eq!(client.response().status, 503);
     eventually("it is logged", || site.log().contains("body could not be spooled"));
+}
+
+#[test]
+fn a_reply_without_a_disk_is_logged_and_still_whole() {
+    let spool = tempfile::tempdir().unwrap();
+    let site = Site::start(&[("SPOOL_DIR", spool.path().to_str().unwrap())]);
+    drop(spool);
+    let mut slow = site.client();
+    slow.send("GET /flood/20000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("it is logged", || site.log().contains("body could not be spooled"));
+    let response = slow.response();
+    assert!(response.is_whole && response.body.len() == 20_000_000);
+    assert_eq!(site.log().matches("body could not be spooled").count(), 1);
+    drop(slow);
+    site.check_books();
+}
+
+#[test]
+fn a_script_that_failed_is_looked_up_again() {
+    let site = Site::start(&[("IO_WORKERS", "1")]);
+    let mut client = site.client();
+    assert_eq!(client.get("/fatal").status, 500);
+    std::fs::remove_file(site.root.path().join("index.php")).unwrap();
+    assert_eq!(client.get("/fatal").status, 404);
+    drop(client);
+    site.check_books();
 }
 
 #[test]

@@ -72,8 +72,9 @@ fn server(page: &mut Page, facts: &Facts<'_>) {
     page.decimal(&names::UPTIME_SECONDS, facts.uptime.as_secs_f64());
     let versions = [("version", Some(facts.version)), ("php_version", facts.php_version)];
     page.info(&names::BUILD_INFO, versions.into_iter().filter_map(|(name, value)| Some((name, value?))));
-    page.count(&names::REQUESTS, metrics.requests_total());
     let by_method = MethodKind::ALL.map(|method| (method.as_str(), metrics.requests_by(method)));
+    // Of the values that follow, not read anew: requests may come in between.
+    page.count(&names::REQUESTS, by_method.iter().map(|(_, count)| count).sum());
     page.labelled(&names::REQUESTS_BY_METHOD, "method", by_method.into_iter().filter(seen));
     let by_class = StatusClass::ALL.map(|class| (class.as_str(), metrics.responses_by(class)));
     page.labelled(&names::RESPONSES_BY_STATUS, "status", by_class.into_iter().filter(seen));

@@ -3,6 +3,7 @@
 use super::*;
 use crate::http::negotiate::OpenMetrics;
 use crate::observe::names::{ALL, Kind};
+use crate::sync::counter::Flag;
 
 const OPENMETRICS: Format = Format::OpenMetrics(OpenMetrics::V1_0_0);
 
@@ -166,4 +167,35 @@ fn every_kind_of_the_table_is_a_kind_of_the_text_format() {
         };
         has_line(&page, &format!("# TYPE {} {kind}", family.name));
     }
+}
+
+#[test]
+fn requests_by_method_add_up_to_all_while_they_come_in() {
+    let metrics = Metrics::new();
+    let done = Flag::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.is_raised() {
+                metrics.request_received(MethodKind::Get);
+                metrics.request_received(MethodKind::Post);
+            }
+        });
+        // Pages between which nothing came in prove nothing.
+        let (mut pages, mut last, mut all_agree) = (0, 0, true);
+        while pages < 300 && all_agree {
+            let page = text(&facts(&metrics), Format::Text);
+            let total = sum_of(&page, "svc_requests_total ");
+            all_agree = total == sum_of(&page, "svc_requests_by_method_total{");
+            pages += u32::from(total != last);
+            last = total;
+        }
+        done.raise();
+        assert!(all_agree, "after {pages} pages");
+    });
+}
+
+/// Adds up the series whose lines begin with `start`.
+fn sum_of(page: &str, start: &str) -> u64 {
+    let lines = page.lines().filter(|line| line.starts_with(start));
+    lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }

@@ -94,6 +94,7 @@ impl Worker for Actor {
                 complete(exchange, 200, rest.into());
             }
             "status" => complete(exchange, rest.parse().unwrap(), Vec::new()),
+            "content" => complete(exchange, rest.parse().unwrap(), b"content".to_vec()),
             "echo" => self.echo(exchange),
             "stream" => self.stream(exchange, rest),
             "flood" => self.flood(exchange, rest.parse().unwrap()),
