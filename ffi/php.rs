@@ -3,8 +3,8 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
 use crate::barrier::RestartNews;
+use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
 use crate::border::{self, LOG_SINK, RESTART_SINK, bytes, view};
 use crate::host::Log;
 use crate::interpreter::Interpreter;

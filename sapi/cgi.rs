@@ -71,7 +71,8 @@ fn fields(head: &Head, out: &mut Pairs) {
     for (name, value) in joined_fields(head).filter(|(name, _)| is_cgi_safe_name(name)) {
         let write_name = |bytes: &mut Vec<u8>| {
             bytes.extend_from_slice(b"HTTP_");
-            bytes.extend(name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
+            bytes
+                .extend(name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
         };
         out.push_with(write_name, &value);
     }
