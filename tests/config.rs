@@ -122,6 +122,8 @@ fn check_prints_settings_values_and_sources() {
     assert_eq!(row("LOG_LEVEL"), ["warn", "environment"]);
     assert_eq!(row("DOCUMENT_ROOT"), ["/tmp", "command", "line"]);
     assert_eq!(row("QUEUE_CAPACITY"), ["384", "default"]);
+    assert_eq!(row("QUEUE_MAX_WAITING"), ["384", "default"]);
+    assert_eq!(row("QUEUE_WAIT_TIMEOUT_MS"), ["1000", "default"]);
     assert_eq!(row("ENTRY_FILE"), ["unset", "default"]);
     assert_eq!(row("-d"), ["memory_limit=1G", "command", "line"]);
 }

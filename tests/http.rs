@@ -132,7 +132,7 @@ fn what_ends_in_an_error_looks_like_one() {
 #[test]
 fn overload_is_529_while_probes_and_files_are_served() {
     let script = format!("{WAITING} pause('a'); echo 'done';");
-    let settings = [("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1")];
+    let settings = [("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "0")];
     let svc = Svc::start(&[("wait.php", &script), ("a.txt", "text")], &settings);
     let (mut running, mut queued) = (svc.client(), svc.client());
     running.send("GET /wait.php HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -247,7 +247,8 @@ fn probes_answer_while_no_connection_is_left_on_the_main_port() {
 
 #[test]
 fn overload_is_refused_counted_and_no_fault() {
-    let svc = Svc::start(PAGES, &[("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1")]);
+    let settings = [("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "0")];
+    let svc = Svc::start(PAGES, &settings);
     let mut running = svc.client();
     running.send("GET /wait.php HTTP/1.1\r\nHost: x\r\n\r\n");
     eventually("the script runs", || svc.root().join("inside").exists());

@@ -1,9 +1,23 @@
-//! The gate in front of the pool.
+//! The gate in front of the pool: a queue with as many permits as places, and a waiting set in front of it.
 //!
-//! Promises: an offer is queued or refused at once. Refuses: nobody waits in front of a full queue.
+//! Promises: first come, first served, through the waiting set and the queue; the set is bounded by count and by bytes;
+//! who leaves it leaves at once. The way into a queue that has room, and out of it, takes no lock. Refuses: it
+//! answers nobody and watches no deadline; who offered does.
+//!
+//! ```text
+//!   offer ── permit free, nobody waiting ──▶ queue ── take (gives the permit back) ──▶ a worker
+//!     │                                        ▲
+//!     └── no permit, room in the set ──▶ waiting set (promoted in order, by who gives a permit back)
+//!     └── else ──▶ refused
+//! ```
 
-use crate::sync::primitive::{Arc, AtomicBool, Ordering};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::sync::lock::ShortLock;
+use crate::sync::primitive::{AtomicU64, Ordering};
 use crate::sync::queue::WorkQueue;
+use crate::sync::turnstile::{Entry, Returned, Turnstile};
 
 /// Why a request was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +69,20 @@ impl ShedReason {
     }
 }
 
+/// What passes the gate.
+pub trait Offered {
+    /// The bytes that it holds while it waits.
+    fn parked_bytes(&self) -> u64;
+    /// It moves from the waiting set to the queue. False: it was answered meanwhile and does not go in.
+    fn promote(&self) -> bool;
+    /// It goes into the waiting set instead of the queue.
+    fn park(&self);
+}
+
+/// A place in the waiting set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(u64);
+
 /// The verdict on an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
@@ -62,6 +90,17 @@ pub enum Offer {
     Queued,
     /// Not admitted; the caller answers.
     Refused(ShedReason),
+    /// In the waiting set, until it is promoted or [leaves](Gate::leave).
+    Waiting(Ticket),
+}
+
+/// The bounds of the waiting set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitingLimits {
+    /// How many may wait.
+    pub count_max: usize,
+    /// How many bytes those who wait may hold together.
+    pub bytes_max: u64,
 }
 
 /// A reading of the gate.
@@ -71,35 +110,62 @@ pub struct GateFacts {
     pub depth: usize,
     /// Places in the queue.
     pub capacity: usize,
-    /// Places that nobody holds.
+    /// Permits that nobody holds.
     pub slots_available: usize,
+    /// Entries in the waiting set.
+    pub waiting: usize,
+    /// How long an offer made now may wait; zero in fail-fast mode.
+    pub wait_budget: Duration,
+    /// What the wait budget never exceeds.
+    pub wait_budget_ceiling: Duration,
 }
 
-/// The gate: admits to the queue while it has room and the server is not draining.
+/// The gate. Io threads offer, workers take.
 #[derive(Debug)]
 pub struct Gate<T> {
-    queue: Arc<WorkQueue<T>>,
-    closed: AtomicBool,
+    queue: WorkQueue<T>,
+    turnstile: Turnstile,
+    /// Short: an entry is put in, taken out, or moved to the queue; nobody is woken inside.
+    waiting: ShortLock<Waiting<T>>,
+    limits: WaitingLimits,
+    budget_us: AtomicU64,
+    ceiling: Duration,
 }
 
-impl<T> Gate<T> {
-    /// Makes an open gate in front of `queue`.
-    pub fn new(queue: Arc<WorkQueue<T>>) -> Self {
-        Self { queue, closed: AtomicBool::new(false) }
+#[derive(Debug)]
+struct Waiting<T> {
+    /// By ticket, so in the order of arrival.
+    entries: BTreeMap<Ticket, T>,
+    bytes: u64,
+    next: u64,
+}
+
+impl<T: Offered> Gate<T> {
+    /// Makes an open gate in front of an empty queue of `capacity` places. A `ceiling` of zero is fail-fast mode:
+    /// nobody waits in front of the queue.
+    ///
+    /// # Panics
+    ///
+    /// If `capacity` is 0.
+    pub fn new(capacity: usize, limits: WaitingLimits, ceiling: Duration) -> Self {
+        Self {
+            queue: WorkQueue::new(capacity),
+            turnstile: Turnstile::new(u32::try_from(capacity).unwrap_or(u32::MAX)),
+            waiting: ShortLock::new(Waiting { entries: BTreeMap::new(), bytes: 0, next: 0 }),
+            limits,
+            budget_us: AtomicU64::new(micros(ceiling)),
+            ceiling,
+        }
     }
 
-    /// Admits `entry` or says why not. `workers_running` is how many threads could take it. Once the caller has
-    /// offered all that it has at hand, it calls [`announce`](Self::announce).
-    pub fn offer(&self, entry: T, workers_running: usize) -> Offer {
-        if self.closed.load(Ordering::Relaxed) {
-            return Offer::Refused(ShedReason::ShuttingDown);
-        }
-        if workers_running == 0 {
-            return Offer::Refused(ShedReason::PoolUnavailable);
-        }
-        match self.queue.push_unannounced(entry) {
-            Ok(()) => Offer::Queued,
-            Err(_) => Offer::Refused(ShedReason::QueueFull),
+    /// Admits `entry`, lets it wait, or says why not. Once the caller has offered all that it has at hand, it calls
+    /// [`announce`](Self::announce).
+    pub fn offer(&self, entry: T) -> Offer {
+        match self.turnstile.enter() {
+            Entry::Closed => Offer::Refused(ShedReason::ShuttingDown),
+            Entry::Permit => self.admit(entry),
+            Entry::Wait if self.ceiling.is_zero() => Offer::Refused(ShedReason::QueueFull),
+            Entry::Wait => self.offer_to_waiting(entry),
         }
     }
 
@@ -108,45 +174,258 @@ impl<T> Gate<T> {
         self.queue.announce();
     }
 
-    /// Admits nothing from now on. What is queued stays queued.
-    pub fn close(&self) {
-        self.closed.store(true, Ordering::Relaxed);
+    /// A worker takes the oldest entry, which gives its permit back; sleeps until there is one; `None` once the queue
+    /// has been [shut](Self::shut) and is empty.
+    pub fn take(&self) -> Option<T> {
+        let entry = self.queue.take()?;
+        self.give_back();
+        Some(entry)
     }
 
-    /// Reads the gate.
-    pub fn facts(&self) -> GateFacts {
-        let (depth, capacity) = (self.queue.len(), self.queue.capacity());
-        GateFacts { depth, capacity, slots_available: capacity - depth.min(capacity) }
+    /// An entry leaves the waiting set because it was answered. Nothing happens if it has been promoted meanwhile.
+    pub fn leave(&self, ticket: Ticket) {
+        let mut waiting = self.waiting.lock();
+        let left = waiting.entries.remove(&ticket);
+        if let Some(entry) = &left {
+            waiting.bytes -= entry.parked_bytes();
+            self.turnstile.stop_waiting();
+        }
+        drop(waiting);
+        // Outside of the lock: it may be the last holder of a body.
+        drop(left);
     }
+
+    /// Admits nothing from now on. What is queued stays queued, and what waits waits for its answer.
+    pub fn close(&self) {
+        self.turnstile.close();
+    }
+
+    /// Lets workers end once the queue is empty.
+    pub fn shut(&self) {
+        self.close();
+        self.queue.close();
+    }
+
+    /// How long an offer made now may wait; zero in fail-fast mode.
+    pub fn wait_budget(&self) -> Duration {
+        Duration::from_micros(self.budget_us.load(Ordering::Relaxed))
+    }
+
+    /// Sets how long offers may wait from now on.
+    pub fn set_wait_budget(&self, budget: Duration) {
+        debug_assert!(budget <= self.ceiling, "the budget exceeds its ceiling");
+        self.budget_us.store(micros(budget), Ordering::Relaxed);
+    }
+
+    /// Reads the gate. Permits are read first: an entry on its way is missed and not counted twice.
+    pub fn facts(&self) -> GateFacts {
+        let slots_available = self.turnstile.free();
+        GateFacts {
+            slots_available,
+            depth: self.queue.len(),
+            capacity: self.queue.capacity(),
+            waiting: self.turnstile.waiting(),
+            wait_budget: self.wait_budget(),
+            wait_budget_ceiling: self.ceiling,
+        }
+    }
+
+    /// Puts an entry into the queue that has a permit, and so a place.
+    fn admit(&self, entry: T) -> Offer {
+        let queued = self.queue.push_unannounced(entry);
+        debug_assert!(queued.is_ok(), "a permit without a place");
+        Offer::Queued
+    }
+
+    #[cold]
+    fn offer_to_waiting(&self, entry: T) -> Offer {
+        let bytes = entry.parked_bytes();
+        let mut waiting = self.waiting.lock();
+        if waiting.entries.len() >= self.limits.count_max {
+            return Offer::Refused(ShedReason::WaitingFull);
+        }
+        if bytes > 0 && waiting.bytes + bytes > self.limits.bytes_max {
+            return Offer::Refused(ShedReason::WaitingBytes);
+        }
+        match self.turnstile.enter_or_wait() {
+            Entry::Closed => Offer::Refused(ShedReason::ShuttingDown),
+            Entry::Permit => self.admit(entry),
+            Entry::Wait => {
+                entry.park();
+                let ticket = Ticket(waiting.next);
+                waiting.next += 1;
+                waiting.bytes += bytes;
+                waiting.entries.insert(ticket, entry);
+                Offer::Waiting(ticket)
+            }
+        }
+    }
+
+    /// Gives a permit back, or hands it to who has waited longest.
+    fn give_back(&self) {
+        while self.turnstile.leave() == Returned::Owed {
+            if self.promote_next() {
+                self.queue.announce();
+                return;
+            }
+        }
+    }
+
+    /// Moves the longest waiting entry to the queue. False: it was answered meanwhile, or all have left.
+    fn promote_next(&self) -> bool {
+        let mut waiting = self.waiting.lock();
+        let Some((_, entry)) = waiting.entries.pop_first() else { return false };
+        waiting.bytes -= entry.parked_bytes();
+        let promoted = entry.promote();
+        let dropped = if promoted {
+            // Inside the lock, and before the waiter is counted off: a newcomer cannot get in front of it.
+            self.admit(entry);
+            None
+        } else {
+            Some(entry)
+        };
+        self.turnstile.stop_waiting();
+        drop(waiting);
+        drop(dropped);
+        promoted
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
-    fn gate(capacity: usize) -> Gate<u32> {
-        Gate::new(Arc::new(WorkQueue::new(capacity)))
+    /// Something offered, with a body of so many bytes.
+    #[derive(Debug)]
+    struct Request {
+        name: u32,
+        bytes: u64,
+        answered: Cell<bool>,
+    }
+
+    impl Offered for &Request {
+        fn parked_bytes(&self) -> u64 {
+            self.bytes
+        }
+        fn promote(&self) -> bool {
+            !self.answered.get()
+        }
+        fn park(&self) {}
+    }
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn requests() -> Vec<Request> {
+        (0..20).map(|name| Request { name, bytes: 10, answered: Cell::new(false) }).collect()
+    }
+
+    fn gate<'a>(capacity: usize, count_max: usize, bytes_max: u64) -> Gate<&'a Request> {
+        Gate::new(capacity, WaitingLimits { count_max, bytes_max }, SECOND)
+    }
+
+    fn ticket(offer: Offer) -> Ticket {
+        let Offer::Waiting(ticket) = offer else { panic!("expected to wait: {offer:?}") };
+        ticket
     }
 
     #[test]
-    fn a_full_queue_refuses() {
-        let gate = gate(1);
-        assert_eq!(gate.offer(1, 1), Offer::Queued);
-        assert_eq!(gate.offer(2, 1), Offer::Refused(ShedReason::QueueFull));
-        assert_eq!(gate.facts(), GateFacts { depth: 1, capacity: 1, slots_available: 0 });
+    fn a_full_queue_makes_newcomers_wait_and_they_follow_in_order() {
+        let (requests, gate) = (requests(), gate(2, 10, 1000));
+        assert_eq!((gate.offer(&requests[0]), gate.offer(&requests[1])), (Offer::Queued, Offer::Queued));
+        for late in &requests[2..5] {
+            ticket(gate.offer(late));
+        }
+        let taken: Vec<_> = (0..5).map(|_| gate.take().unwrap().name).collect();
+        assert_eq!(taken, [0, 1, 2, 3, 4]);
+        let facts = gate.facts();
+        assert_eq!((facts.slots_available, facts.depth, facts.waiting), (2, 0, 0));
     }
 
     #[test]
-    fn a_closed_gate_refuses_with_503() {
-        let gate = gate(1);
+    fn a_newcomer_does_not_overtake_who_waits() {
+        let (requests, gate) = (requests(), gate(1, 10, 1000));
+        gate.offer(&requests[0]);
+        ticket(gate.offer(&requests[1]));
+        assert_eq!(gate.take().unwrap().name, 0);
+        ticket(gate.offer(&requests[2]));
+        assert_eq!((gate.take().unwrap().name, gate.take().unwrap().name), (1, 2));
+    }
+
+    #[test]
+    fn the_waiting_set_is_bounded_by_count() {
+        let (requests, gate) = (requests(), gate(1, 1, 1000));
+        gate.offer(&requests[0]);
+        ticket(gate.offer(&requests[1]));
+        assert_eq!(gate.offer(&requests[2]), Offer::Refused(ShedReason::WaitingFull));
+    }
+
+    #[test]
+    fn the_waiting_set_is_bounded_by_bytes_but_never_for_who_has_none() {
+        let (mut requests, gate) = (requests(), gate(1, 10, 15));
+        requests[3].bytes = 0;
+        gate.offer(&requests[0]);
+        let first = ticket(gate.offer(&requests[1]));
+        assert_eq!(gate.offer(&requests[2]), Offer::Refused(ShedReason::WaitingBytes));
+        ticket(gate.offer(&requests[3]));
+        gate.leave(first);
+        ticket(gate.offer(&requests[4]));
+    }
+
+    #[test]
+    fn who_leaves_the_set_is_not_promoted() {
+        let (requests, gate) = (requests(), gate(1, 10, 1000));
+        gate.offer(&requests[0]);
+        let second = ticket(gate.offer(&requests[1]));
+        ticket(gate.offer(&requests[2]));
+        gate.leave(second);
+        assert_eq!(gate.facts().waiting, 1);
+        assert_eq!((gate.take().unwrap().name, gate.take().unwrap().name), (0, 2));
+        gate.leave(second);
+        assert_eq!(gate.facts().waiting, 0);
+    }
+
+    #[test]
+    fn who_was_answered_while_waiting_is_passed_over_and_the_permit_is_not_lost() {
+        let (requests, gate) = (requests(), gate(1, 10, 1000));
+        gate.offer(&requests[0]);
+        ticket(gate.offer(&requests[1]));
+        requests[1].answered.set(true);
+        assert_eq!(gate.take().unwrap().name, 0);
+        let facts = gate.facts();
+        assert_eq!((facts.slots_available, facts.depth, facts.waiting), (1, 0, 0));
+    }
+
+    #[test]
+    fn fail_fast_mode_refuses_at_once() {
+        let requests = requests();
+        let gate = Gate::new(1, WaitingLimits { count_max: 10, bytes_max: 10 }, Duration::ZERO);
+        gate.offer(&requests[0]);
+        assert_eq!(gate.offer(&requests[1]), Offer::Refused(ShedReason::QueueFull));
+    }
+
+    #[test]
+    fn a_closed_gate_admits_nobody_and_promotes_nobody() {
+        let (requests, gate) = (requests(), gate(1, 10, 1000));
+        gate.offer(&requests[0]);
+        let second = ticket(gate.offer(&requests[1]));
         gate.close();
-        assert_eq!(gate.offer(1, 1), Offer::Refused(ShedReason::ShuttingDown));
-        assert_eq!(ShedReason::ShuttingDown.status(), 503);
+        assert_eq!(gate.offer(&requests[2]), Offer::Refused(ShedReason::ShuttingDown));
+        assert_eq!(gate.take().unwrap().name, 0);
+        gate.shut();
+        assert!(gate.take().is_none());
+        gate.leave(second);
+        assert_eq!(gate.facts().slots_available, 1);
     }
 
     #[test]
-    fn a_pool_without_threads_refuses_with_500() {
-        assert_eq!(gate(1).offer(1, 0), Offer::Refused(ShedReason::PoolUnavailable));
-        assert_eq!(ShedReason::PoolUnavailable.status(), 500);
+    fn reasons_have_their_statuses() {
+        let statuses = ShedReason::ALL.map(ShedReason::status);
+        assert_eq!(statuses, [529, 529, 529, 529, 503, 500]);
     }
 }

@@ -100,16 +100,37 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         automatic(QUEUE_CAPACITY_MAX as u64),
         Initial::Computed("128 for each PHP worker"),
     )
-    .about(Chapter::Admission, "Places in the queue before the PHP workers; a request that finds none gets 529."),
-    Key::new(Id::QueueMaxWaiting, "QUEUE_MAX_WAITING", automatic(QUEUE_CAPACITY_MAX as u64), Initial::Is("0"))
-        .reserved("0")
-        .about(Chapter::Admission, "Requests that may wait for a place in the queue."),
-    Key::new(Id::QueueMaxWaitingBytes, "QUEUE_MAX_WAITING_BYTES", integer(0, 1 << 40, Unit::Bytes), Initial::Is("0"))
-        .reserved("0")
-        .about(Chapter::Admission, "Bytes of request bodies that may wait for a place in the queue."),
-    Key::new(Id::QueueWaitTimeoutMs, "QUEUE_WAIT_TIMEOUT_MS", integer(0, 600_000, Unit::Milliseconds), Initial::Is("0"))
-        .reserved("0")
-        .about(Chapter::Admission, "How long a request may wait for a worker; 0 refuses at once when the queue is full."),
+    .about(Chapter::Admission, "Places in the queue before the PHP workers; a request that finds none waits in front of it, or gets 529."),
+    Key::new(
+        Id::QueueMaxWaiting,
+        "QUEUE_MAX_WAITING",
+        automatic(QUEUE_CAPACITY_MAX as u64),
+        Initial::Computed("as `QUEUE_CAPACITY`, at most half of `MAX_CONNECTIONS`"),
+    )
+    .about(Chapter::Admission, "Requests that may wait for a place in the queue; a further one gets 529."),
+    Key::new(
+        Id::QueueMaxWaitingBytes,
+        "QUEUE_MAX_WAITING_BYTES",
+        Kind::IntegerOrAuto { max: 1 << 40, unit: Unit::Bytes },
+        Initial::Computed("64 MiB"),
+    )
+    .about(
+        Chapter::Admission,
+        "Bytes of request bodies, spooled ones included, that may wait for a place in the queue; a request whose body \
+         would exceed them gets 529.",
+    ),
+    Key::new(
+        Id::QueueWaitTimeoutMs,
+        "QUEUE_WAIT_TIMEOUT_MS",
+        integer(0, 600_000, Unit::Milliseconds),
+        Initial::Is("1000"),
+    )
+    .about(
+        Chapter::Admission,
+        "How long a request may wait for a worker, in front of the queue and in it, before it gets 529; the server \
+         shortens the wait while clients leave before they are served. 0 refuses at once when the queue is full, and \
+         then a queued request waits as long as it takes.",
+    ),
     Key::new(Id::MaxBodyBytes, "MAX_BODY_BYTES", bytes(1), Initial::Is("64M"))
         .about(Chapter::Bodies, "The longest request body; a longer one gets 413."),
     Key::new(Id::MaxQueryBody, "MAX_QUERY_BODY", bytes(1), Initial::Is("512K"))

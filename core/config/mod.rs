@@ -52,7 +52,7 @@ pub struct Config {
     pub queue_max_waiting: usize,
     /// How many bytes of request bodies may wait for a place in the queue.
     pub queue_max_waiting_bytes: u64,
-    /// How long a request may wait for a worker; zero refuses at once when the queue is full.
+    /// How long a request may wait for a worker, at most; zero refuses at once when the queue is full.
     pub queue_wait_timeout: Duration,
     /// The longest request body, in bytes.
     pub max_body_bytes: u64,

@@ -51,6 +51,7 @@ impl Config {
         resolver.read(raw);
         resolver.check_tls_pair();
         resolver.compute_threads(cpus);
+        resolver.compute_waiting();
         resolver.find_directories(raw);
         resolver.check_entry_file();
         resolver.check_listeners();
@@ -125,6 +126,13 @@ impl Resolver {
         self.set(Id::PhpWorkers, Value::Workers(chosen));
         self.set_if_automatic(Id::IoWorkers, (cpus / 2).clamp(1, THREADS_MAX));
         self.set_if_automatic(Id::QueueCapacity, (chosen.min * 128).min(QUEUE_CAPACITY_MAX));
+    }
+
+    fn compute_waiting(&mut self) {
+        // Those who wait hold connections; the other half is for everybody else.
+        let waiting = self.count(Id::QueueCapacity).min(self.count(Id::MaxConnections) / 2).max(1);
+        self.set_if_automatic(Id::QueueMaxWaiting, waiting);
+        self.set_if_automatic(Id::QueueMaxWaitingBytes, WAITING_BYTES_AUTO);
     }
 
     fn find_directories(&mut self, raw: &RawConfig) {
@@ -374,6 +382,9 @@ impl Resolver {
         }
     }
 }
+
+/// What bodies may hold in front of the queue unless an operator says otherwise, in bytes.
+const WAITING_BYTES_AUTO: usize = 64 << 20;
 
 fn available(key: &Key, inactive: &Value, value: &Value) -> bool {
     key.availability == Availability::Live || value == inactive

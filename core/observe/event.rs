@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use super::record::Record;
+use crate::admission::{GateFacts, Refusals};
 use crate::config::Level;
 
 /// Something that an operator may want to know.
@@ -100,6 +101,38 @@ pub enum Event<'a> {
     },
     /// SIGHUP came, and nothing that runs has to be read anew.
     NothingToReload,
+    /// Requests wait beside idle workers, and nothing gets done.
+    WedgeWarning {
+        /// The queue at the scan.
+        gate: GateFacts,
+        /// Threads without a request.
+        workers_idle: u64,
+    },
+    /// Work moves again after a wedge warning.
+    PoolRecovered,
+    /// A scan saw the first refusals under overload.
+    SheddingStarted {
+        /// What the scan saw.
+        refused: Refusals,
+        /// The queue at the scan.
+        gate: GateFacts,
+    },
+    /// The refusals go on.
+    SheddingContinues {
+        /// What this scan saw.
+        refused: u64,
+        /// All since the episode began.
+        episode: Refusals,
+    },
+    /// There was no refusal for a minute.
+    SheddingStopped {
+        /// All of the episode.
+        episode: Refusals,
+        /// From its first refusal to its last.
+        duration: Duration,
+        /// The queue at the scan.
+        gate: GateFacts,
+    },
     /// PHP logs something: an error that it found, or `error_log()`.
     PhpMessage {
         /// How bad PHP says it is.
@@ -190,6 +223,9 @@ impl Event<'_> {
             | Self::OpsAcceptFailed { .. }
             | Self::OpsReserveUsed { .. }
             | Self::RecordsDropped { .. }
+            | Self::WedgeWarning { .. }
+            | Self::SheddingStarted { .. }
+            | Self::SheddingContinues { .. }
             | Self::PhpMessage { level: PhpLevel::Warning, .. } => Level::Warn,
             Self::Starting { .. }
             | Self::PhpReady { .. }
@@ -199,6 +235,8 @@ impl Event<'_> {
             | Self::Draining { .. }
             | Self::Stopped
             | Self::NothingToReload
+            | Self::PoolRecovered
+            | Self::SheddingStopped { .. }
             | Self::OpcacheRestarted
             | Self::PhpMessage { .. }
             | Self::Access(_) => Level::Info,
@@ -247,6 +285,22 @@ impl Event<'_> {
                 svc("log was too slow; records were dropped").number("count", count)
             }
             Self::NothingToReload => svc("SIGHUP came and there is nothing to reload"),
+            Self::WedgeWarning { gate, workers_idle } => wedge_fields(svc(WEDGE_WARNING), gate, workers_idle),
+            Self::PoolRecovered => svc("PHP pool is reaching workers again"),
+            Self::SheddingStarted { refused, gate } => {
+                let record = svc("PHP admission has started shedding requests under overload");
+                shedding_fields(record, refused, gate)
+            }
+            Self::SheddingContinues { refused, episode } => {
+                let record = svc("PHP admission is still shedding requests under overload");
+                episode_fields(record.number("refused", refused), episode)
+            }
+            Self::SheddingStopped { episode, duration, gate } => {
+                episode_fields(svc("PHP admission has stopped shedding requests"), episode)
+                    .number("duration_ms", as_millis(duration))
+                    .number("queue_depth", gate.depth as u64)
+                    .number("admission_slots_available", gate.slots_available as u64)
+            }
             Self::PhpMessage { level, message, file, line, request_id } => {
                 return self.render_php(at, level, message, file, line, request_id);
             }
@@ -290,6 +344,41 @@ impl Access<'_> {
             .text("request_id", self.request_id)
             .text_or_null("trace_id", self.trace_id)
     }
+}
+
+const WEDGE_WARNING: &str =
+    "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
+
+fn wedge_fields(record: Record, gate: GateFacts, workers_idle: u64) -> Record {
+    queue_fields(record, gate).number("workers_idle", workers_idle)
+}
+
+fn shedding_fields(record: Record, refused: Refusals, gate: GateFacts) -> Record {
+    let record = record
+        .number("refused", refused.sum())
+        .number("refused_queue_full", refused.queue_full)
+        .number("refused_wait_timeout", refused.wait_timeout)
+        .number("refused_waiting_full", refused.waiting_full)
+        .number("refused_waiting_bytes", refused.waiting_bytes);
+    queue_fields(record, gate)
+        .number("wait_budget_us", as_micros(gate.wait_budget))
+        .number("wait_budget_ceiling_us", as_micros(gate.wait_budget_ceiling))
+}
+
+fn queue_fields(record: Record, gate: GateFacts) -> Record {
+    record
+        .number("queue_depth", gate.depth as u64)
+        .number("queue_capacity", gate.capacity as u64)
+        .number("admission_slots_available", gate.slots_available as u64)
+}
+
+fn episode_fields(record: Record, episode: Refusals) -> Record {
+    record
+        .number("episode_refused", episode.sum())
+        .number("episode_refused_queue_full", episode.queue_full)
+        .number("episode_refused_wait_timeout", episode.wait_timeout)
+        .number("episode_refused_waiting_full", episode.waiting_full)
+        .number("episode_refused_waiting_bytes", episode.waiting_bytes)
 }
 
 fn as_millis(duration: Duration) -> u64 {

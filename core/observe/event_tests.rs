@@ -7,8 +7,18 @@ use crate::time;
 
 const ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 80);
 
+const GATE: GateFacts = GateFacts {
+    depth: 7,
+    capacity: 8,
+    slots_available: 1,
+    waiting: 6,
+    wait_budget: Duration::from_millis(500),
+    wait_budget_ceiling: Duration::from_millis(1000),
+};
+const REFUSED: Refusals = Refusals { queue_full: 1, wait_timeout: 20, waiting_full: 300, waiting_bytes: 0 };
+
 /// One of each; a variant that is missing here does not compile in [`is_listed`].
-const ALL: [Event<'_>; 19] = [
+const ALL: [Event<'_>; 24] = [
     Event::Starting { version: "1" },
     Event::PhpReady { version: "8", zts: true, opcache: true },
     Event::OpcacheOff,
@@ -25,6 +35,11 @@ const ALL: [Event<'_>; 19] = [
     Event::SpoolTrouble { error: "e" },
     Event::RecordsDropped { count: 1 },
     Event::NothingToReload,
+    Event::WedgeWarning { gate: GATE, workers_idle: 2 },
+    Event::PoolRecovered,
+    Event::SheddingStarted { refused: REFUSED, gate: GATE },
+    Event::SheddingContinues { refused: 5, episode: REFUSED },
+    Event::SheddingStopped { episode: REFUSED, duration: Duration::from_millis(61_500), gate: GATE },
     Event::Draining { delay: Duration::ZERO, timeout: Duration::ZERO },
     Event::DrainTimeout { cut_off: 1 },
     Event::Stopped,
@@ -49,6 +64,11 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::SpoolTrouble { .. }
         | Event::RecordsDropped { .. }
         | Event::NothingToReload
+        | Event::WedgeWarning { .. }
+        | Event::PoolRecovered
+        | Event::SheddingStarted { .. }
+        | Event::SheddingContinues { .. }
+        | Event::SheddingStopped { .. }
         | Event::Draining { .. }
         | Event::DrainTimeout { .. }
         | Event::Stopped => true,
@@ -78,6 +98,42 @@ fn the_page_of_the_events_has_each_with_its_level_and_fields() {
         assert_eq!(line.matches('`').count(), 2 * names.len(), "{line}");
         assert!(names.iter().all(|name| line.contains(name)), "{line} has not {names:?}");
         assert_eq!(record["target"], "svc");
+    }
+}
+
+#[test]
+fn the_records_of_the_scan_have_their_messages_and_whole_numbers() {
+    let started = Event::SheddingStarted { refused: REFUSED, gate: GATE };
+    let continues = Event::SheddingContinues { refused: 5, episode: REFUSED };
+    let stopped =
+        Event::SheddingStopped { episode: REFUSED, duration: Duration::from_millis(61_500), gate: GATE };
+    let expected = [
+        (
+            Event::WedgeWarning { gate: GATE, workers_idle: 2 },
+            "WARN",
+            r#"{"message":"PHP requests are waiting while the pool has idle workers and got nothing done since the last scan","queue_depth":7,"queue_capacity":8,"admission_slots_available":1,"workers_idle":2}"#,
+        ),
+        (Event::PoolRecovered, "INFO", r#"{"message":"PHP pool is reaching workers again"}"#),
+        (
+            started,
+            "WARN",
+            r#"{"message":"PHP admission has started shedding requests under overload","refused":321,"refused_queue_full":1,"refused_wait_timeout":20,"refused_waiting_full":300,"refused_waiting_bytes":0,"queue_depth":7,"queue_capacity":8,"admission_slots_available":1,"wait_budget_us":500000,"wait_budget_ceiling_us":1000000}"#,
+        ),
+        (
+            continues,
+            "WARN",
+            r#"{"message":"PHP admission is still shedding requests under overload","refused":5,"episode_refused":321,"episode_refused_queue_full":1,"episode_refused_wait_timeout":20,"episode_refused_waiting_full":300,"episode_refused_waiting_bytes":0}"#,
+        ),
+        (
+            stopped,
+            "INFO",
+            r#"{"message":"PHP admission has stopped shedding requests","episode_refused":321,"episode_refused_queue_full":1,"episode_refused_wait_timeout":20,"episode_refused_waiting_full":300,"episode_refused_waiting_bytes":0,"duration_ms":61500,"queue_depth":7,"admission_slots_available":1}"#,
+        ),
+    ];
+    for (event, level, fields) in expected {
+        let line = String::from_utf8(event.render(time::wall())).unwrap();
+        assert!(line.contains(&format!(r#""level":"{level}""#)), "{line}");
+        assert!(line.ends_with(&format!("\"fields\":{fields}}}\n")), "{line}");
     }
 }
 

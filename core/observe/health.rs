@@ -56,6 +56,8 @@ pub struct ProbeFacts {
     pub serving: bool,
     /// Who could run a request.
     pub workers: WorkerFacts,
+    /// The pool is wedged; watched in worker mode only.
+    pub pool_stalled: bool,
 }
 
 impl ProbeFacts {
@@ -63,7 +65,7 @@ impl ProbeFacts {
     pub fn passes(self, probe: Probe) -> bool {
         match probe {
             Probe::Liveness => true,
-            Probe::Readiness => self.serving && self.workers.can_serve(),
+            Probe::Readiness => self.serving && self.workers.can_serve() && !self.pool_stalled,
             Probe::Startup => self.workers.can_serve(),
         }
     }
@@ -80,15 +82,17 @@ pub struct Health {
     pub active_connections: u64,
     /// Who could run a request.
     pub workers: WorkerFacts,
+    /// The pool is wedged; watched in worker mode only.
+    pub pool_stalled: bool,
 }
 
 impl Health {
     /// Whether every subsystem is healthy.
     pub fn is_ok(&self) -> bool {
-        self.workers.can_serve()
+        self.workers.can_serve() && !self.pool_stalled
     }
 
-    /// Writes the report as JSON. A wedge is looked for in worker mode only, and plugins report when there are some.
+    /// Writes the report as JSON. Plugins report when there are some.
     pub fn to_json(&self) -> String {
         let report = serde_json::json!({
             "status": if self.is_ok() { "ok" } else { "degraded" },
@@ -96,7 +100,7 @@ impl Health {
             "total_requests": self.total_requests,
             "active_connections": self.active_connections,
             "executor_healthy": self.workers.can_serve(),
-            "pool_stalled": false,
+            "pool_stalled": self.pool_stalled,
             "plugins": {},
         });
         format!("{report}\n")
@@ -110,7 +114,7 @@ mod tests {
     const PROBES: [Probe; 3] = [Probe::Liveness, Probe::Readiness, Probe::Startup];
 
     fn verdicts(serving: bool, workers: WorkerFacts) -> [bool; 3] {
-        PROBES.map(|probe| ProbeFacts { serving, workers }.passes(probe))
+        PROBES.map(|probe| ProbeFacts { serving, workers, pool_stalled: false }.passes(probe))
     }
 
     #[test]
@@ -131,6 +135,27 @@ mod tests {
     }
 
     #[test]
+    fn a_wedged_pool_is_alive_and_started_but_not_ready() {
+        let facts = ProbeFacts { serving: true, workers: WorkerFacts::Running(1), pool_stalled: true };
+        assert_eq!(PROBES.map(|probe| facts.passes(probe)), [true, false, true]);
+    }
+
+    #[test]
+    fn the_report_degrades_with_a_wedged_pool() {
+        let health = Health {
+            uptime: Duration::ZERO,
+            total_requests: 0,
+            active_connections: 0,
+            workers: WorkerFacts::Running(1),
+            pool_stalled: true,
+        };
+        let report: serde_json::Value = serde_json::from_str(&health.to_json()).unwrap();
+        assert!(!health.is_ok());
+        assert_eq!((&report["status"], &report["pool_stalled"]), (&"degraded".into(), &true.into()));
+        assert_eq!(report["executor_healthy"], true);
+    }
+
+    #[test]
     fn draining_is_not_ready() {
         assert_eq!(verdicts(false, WorkerFacts::Running(1)), [true, false, true]);
     }
@@ -142,6 +167,7 @@ mod tests {
             total_requests: 5,
             active_connections: 2,
             workers: WorkerFacts::Running(1),
+            pool_stalled: false,
         };
         let report: serde_json::Value = serde_json::from_str(&health.to_json()).unwrap();
         assert_eq!(

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::admission::ShedReason;
+use crate::admission::{Refusals, ShedReason};
 use crate::http::MethodKind;
 use crate::sync::counter::{Counter, Flag, UpDown};
 use crate::sync::histogram::{Histogram, Snapshot};
@@ -100,6 +100,8 @@ pub struct Metrics {
     pub pending_requests: UpDown,
     /// Raised while the accept loop is parked for want of a permit.
     pub accept_stalled: Flag,
+    /// Raised while the pool counts as wedged, which is watched in worker mode only.
+    pub pool_stalled: Flag,
     /// OPcache is off because scripts run too long for it to restart.
     pub opcache_restart_delayed: Flag,
     /// Restarts of OPcache.
@@ -114,7 +116,9 @@ pub struct Metrics {
     refused: [Counter; ShedReason::ALL.len()],
     wait_wasted: Counter,
     dropped: Counter,
-    abandoned: Counter,
+    /// Split by where the client was missed: a request that ran is in `queue_wait` too, one that was popped is not.
+    abandoned_running: Counter,
+    abandoned_popped: Counter,
     queue_wait: Histogram,
     php_duration: Histogram,
     rate_limited: Counter,
@@ -132,6 +136,7 @@ impl Metrics {
             connections: UpDown::new(),
             pending_requests: UpDown::new(),
             accept_stalled: Flag::new(),
+            pool_stalled: Flag::new(),
             opcache_restart_delayed: Flag::new(),
             opcache_restarts: Counter::new(),
             accept_stalls: Counter::new(),
@@ -144,7 +149,8 @@ impl Metrics {
             refused: counters(),
             wait_wasted: Counter::new(),
             dropped: Counter::new(),
-            abandoned: Counter::new(),
+            abandoned_running: Counter::new(),
+            abandoned_popped: Counter::new(),
             queue_wait: Histogram::new(QUEUE_WAIT_BOUNDS_US),
             php_duration: Histogram::new(PHP_DURATION_BOUNDS_US),
             rate_limited: Counter::new(),
@@ -196,12 +202,17 @@ impl Metrics {
         self.dropped.incr();
     }
 
-    /// A worker took a request off the queue whose client had gone.
+    /// A client left while a worker ran its request, before the answer began.
     pub fn work_abandoned(&self) {
-        self.abandoned.incr();
+        self.abandoned_running.incr();
     }
 
-    /// A worker took a request off the queue that had waited for `waited`.
+    /// A worker took a request off the queue that had been answered 499; it does not run.
+    pub fn departed_work_taken(&self) {
+        self.abandoned_popped.incr();
+    }
+
+    /// A worker took a request off the queue that had waited for `waited`, and runs it.
     #[inline]
     pub fn queue_waited(&self, waited: Duration) {
         self.queue_wait.record(as_micros(waited));
@@ -286,6 +297,21 @@ impl Metrics {
         self.refused[shed_index(reason)].value()
     }
 
+    /// Requests that were refused, whatever the reason.
+    pub fn refused_total(&self) -> u64 {
+        self.refused.iter().map(Counter::value).sum()
+    }
+
+    /// Requests that were refused under overload, by reason.
+    pub fn overload_refusals(&self) -> Refusals {
+        Refusals {
+            queue_full: self.refused_by(ShedReason::QueueFull),
+            wait_timeout: self.refused_by(ShedReason::WaitTimeout),
+            waiting_full: self.refused_by(ShedReason::WaitingFull),
+            waiting_bytes: self.refused_by(ShedReason::WaitingBytes),
+        }
+    }
+
     /// Refusals after a wait in which the pool started nothing.
     pub fn wait_wasted_total(&self) -> u64 {
         self.wait_wasted.value()
@@ -296,9 +322,20 @@ impl Metrics {
         self.dropped.value()
     }
 
-    /// Requests that a worker found without a client.
+    /// Requests that a worker took off the queue whose client was gone before the answer.
     pub fn abandoned_total(&self) -> u64 {
-        self.abandoned.value()
+        self.abandoned_running.value() + self.abandoned_popped.value()
+    }
+
+    /// Requests that workers took off the queue and ran, or found answered 499. Read after
+    /// [`abandoned_total`](Self::abandoned_total) it is never the smaller one.
+    pub fn work_started_total(&self) -> u64 {
+        self.abandoned_popped.value() + self.queue_wait.snapshot().count()
+    }
+
+    /// Requests that workers were done with, whether or not a client got the answer.
+    pub fn work_finished_total(&self) -> u64 {
+        self.php_duration.snapshot().count()
     }
 
     /// How long requests waited for a worker, in microseconds.

@@ -60,6 +60,7 @@ families! {
     ADMISSION_WAIT_BUDGET: Gauge "svc_admission_wait_budget_us" "How long a request arriving now may wait for a worker, in microseconds.";
     ADMISSION_WAIT_BUDGET_CEILING: Gauge "svc_admission_wait_budget_ceiling_us" "The configured ceiling of the wait budget, in microseconds.";
     ABANDONED_WORK: Counter "svc_abandoned_work_total" "Requests a worker took up whose client had already gone.";
+    POOL_STALLED: Gauge "svc_pool_stalled" "1 while the pool takes no work although workers are idle.";
     WORKERS_CURRENT: Gauge "svc_workers_current" "PHP worker threads.";
     WORKERS_MIN: Gauge "svc_workers_min" "The least number of PHP worker threads.";
     WORKERS_MAX: Gauge "svc_workers_max" "The greatest number of PHP worker threads.";

@@ -36,6 +36,8 @@ pub struct Exchange {
     pub request: Request,
     /// When it was offered to the gate.
     pub offered_at: Instant,
+    /// When its wait for a worker is over; `None` when it waits as long as it takes.
+    pub deadline: Option<Instant>,
     state: ExchangeState,
     reply: Mailbox,
     notify: Arc<dyn Notify>,
@@ -46,10 +48,12 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Makes an exchange that is about to be queued; `notify` is told under `key` of the parts of its reply.
+    /// Makes an exchange that is about to be offered and may wait for `budget`, or without limit; `notify` is told
+    /// under `key` of the parts of its reply.
     pub fn new(
         request: Request,
         offered_at: Instant,
+        budget: Option<Duration>,
         spool: Spool,
         notify: Arc<dyn Notify>,
         key: u64,
@@ -57,6 +61,7 @@ impl Exchange {
         Self {
             request,
             offered_at,
+            deadline: budget.map(|budget| offered_at + budget),
             state: ExchangeState::queued(),
             reply: Mailbox::new(spool),
             notify,
@@ -66,13 +71,33 @@ impl Exchange {
         }
     }
 
+    /// It goes into the waiting set instead of the queue. Called before any other thread can see it.
+    pub fn park(&self) {
+        self.state.park();
+    }
+
+    /// It moves from the waiting set to the queue; false when it was answered meanwhile.
+    pub fn promote(&self) -> bool {
+        self.state.promote().is_ok()
+    }
+
     /// A worker takes the exchange off the queue.
     ///
     /// # Errors
     ///
-    /// [`Gone`] when it was answered while it was queued.
-    pub fn claim(&self) -> Result<(), Gone> {
+    /// [`Gone`] when it was answered while it was queued, or its deadline has passed: then the io thread answers.
+    pub fn claim(&self, now: Instant) -> Result<(), Gone> {
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
+            // Whoever was first, the io thread answers.
+            let _ = self.state.expire();
+            return Err(Gone);
+        }
         self.state.claim().map_err(|_| Gone)
+    }
+
+    /// Whether no worker has claimed it yet.
+    pub fn is_unclaimed(&self) -> bool {
+        matches!(self.state.stage(), Stage::Waiting | Stage::Queued | Stage::Answered)
     }
 
     /// Whether the client has left or the server has answered in the worker's place.
@@ -142,7 +167,7 @@ impl Exchange {
     /// had finished. Returns whether there was anything to answer.
     pub fn fail(&self) -> bool {
         match self.state.stage() {
-            Stage::Queued | Stage::Answered | Stage::Done => false,
+            Stage::Waiting | Stage::Queued | Stage::Answered | Stage::Done => false,
             Stage::Responding => {
                 self.end(End::Broken);
                 true
@@ -167,31 +192,27 @@ impl Exchange {
         self.state.stage() == Stage::Done
     }
 
-    /// Whether the io thread answered before a worker took it.
-    pub fn was_answered_in_queue(&self) -> bool {
-        self.state.stage() == Stage::Answered
-    }
-
     /// The io thread takes all parts that are there.
     pub fn collect(&self, into: &mut VecDeque<Part>) {
         self.reply.collect(into);
     }
 
-    /// The io thread stops reading: its client has left, or it answers itself. Returns the stage it found: `Queued`
-    /// and `Running` give the caller the answer; later stages mean that the reply was on its way.
+    /// The io thread stops reading: its client has left, or it answers itself. Returns the stage it found: `Waiting`,
+    /// `Queued` and `Running` give the caller the answer; later stages mean that the reply was on its way.
     pub fn withdraw(&self) -> Stage {
         let found = self.state.withdraw();
         self.reply.close();
         found
     }
 
-    /// The io thread takes the answer back if no worker has claimed the exchange; returns whether it has it now.
-    pub fn withdraw_from_queue(&self) -> bool {
-        let withdrawn = self.state.withdraw_from_queue();
-        if withdrawn {
+    /// The io thread takes the answer back if no worker has claimed the exchange. Returns the stage it found:
+    /// `Waiting`, `Queued` and `Answered` give the caller the answer.
+    pub fn withdraw_unclaimed(&self) -> Stage {
+        let found = self.state.withdraw_unclaimed();
+        if matches!(found, Stage::Waiting | Stage::Queued | Stage::Answered) {
             self.reply.close();
         }
-        withdrawn
+        found
     }
 
     /// Notes that a worker took it off the queue after `waited`; called between the claim and the first part.

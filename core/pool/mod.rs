@@ -16,10 +16,12 @@ pub mod engine;
 pub mod exchange;
 pub mod mailbox;
 pub mod request;
+pub mod wedge;
 pub mod workers;
 
 pub use engine::{Engine, StartError, Worker};
 pub use exchange::{Exchange, Gone, Notify};
 pub use mailbox::{End, Origin, Part, ReplyHead};
 pub use request::{Body, Request, Script};
-pub use workers::{PoolEvents, PoolFacts, Workers};
+pub use wedge::{WedgeDetector, WedgeReport, WedgeSample};
+pub use workers::{PoolEvents, PoolFacts, Source, Workers};

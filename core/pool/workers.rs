@@ -12,17 +12,22 @@ use std::time::Duration;
 use crate::limits::PHP_STACK_BYTES;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, AtomicUsize, CachePadded, Ordering};
-use crate::sync::queue::WorkQueue;
 use crate::time;
 
 use super::engine::Engine;
 use super::exchange::Exchange;
 
+/// Where workers get their work.
+pub trait Source: Send + Sync + std::fmt::Debug + 'static {
+    /// Takes the oldest exchange; sleeps until there is one; `None` when there will be no more.
+    fn take(&self) -> Option<Arc<Exchange>>;
+}
+
 /// Told what happens on worker threads. Called on the worker's thread; must not block.
 pub trait PoolEvents: Send + Sync + 'static {
     /// A worker took an exchange that waited for `waited`, and runs it.
     fn taken(&self, exchange: &Exchange, waited: Duration);
-    /// A worker took an exchange off the queue that had been answered meanwhile.
+    /// A worker took an exchange off the queue that had been answered meanwhile, or was too late to run.
     fn found_answered(&self, exchange: &Exchange);
     /// A worker ran an exchange for `ran`.
     fn served(&self, exchange: &Exchange, ran: Duration);
@@ -56,7 +61,7 @@ pub struct Workers {
 
 #[derive(Debug)]
 struct Shared {
-    queue: Arc<WorkQueue<Arc<Exchange>>>,
+    source: Arc<dyn Source>,
     /// One word a slot, each written by its own thread only.
     busy: Vec<CachePadded<AtomicBool>>,
     current: AtomicUsize,
@@ -64,7 +69,7 @@ struct Shared {
 }
 
 impl Workers {
-    /// Starts `count` threads that take from `queue` and run through `engine`.
+    /// Starts `count` threads that take from `source` and run through `engine`.
     ///
     /// # Errors
     ///
@@ -72,11 +77,11 @@ impl Workers {
     pub fn start(
         count: usize,
         engine: &Arc<dyn Engine>,
-        queue: Arc<WorkQueue<Arc<Exchange>>>,
+        source: Arc<dyn Source>,
         events: &Arc<dyn PoolEvents>,
     ) -> io::Result<Self> {
         let shared = Arc::new(Shared {
-            queue,
+            source,
             busy: (0..count).map(|_| CachePadded::new(AtomicBool::new(false))).collect(),
             current: AtomicUsize::new(0),
             spawned: AtomicU64::new(0),
@@ -109,7 +114,7 @@ impl Workers {
         self.shared.current.load(Ordering::Relaxed)
     }
 
-    /// Waits until every thread has ended; the queue must have been closed. Returns whether all ended in order.
+    /// Waits until every thread has ended; the source must have ended. Returns whether all ended in order.
     pub fn join(&self) -> bool {
         let threads = std::mem::take(&mut *self.threads.lock());
         // Every one is waited for, also behind one that failed.
@@ -145,13 +150,13 @@ fn run(slot: usize, shared: &Shared, engine: &dyn Engine, events: &dyn PoolEvent
             return;
         }
     };
-    while let Some(exchange) = shared.queue.take() {
-        if exchange.claim().is_err() {
+    while let Some(exchange) = shared.source.take() {
+        let taken_at = time::now();
+        if exchange.claim(taken_at).is_err() {
             events.found_answered(&exchange);
             continue;
         }
         shared.busy[slot].store(true, Ordering::Relaxed);
-        let taken_at = time::now();
         events.taken(&exchange, taken_at.saturating_duration_since(exchange.offered_at));
         // A worker that panicked is not used again: what it held on this thread may be half done.
         let survived = catch_unwind(AssertUnwindSafe(|| worker.serve(&exchange))).is_ok();

@@ -11,7 +11,7 @@ use crate::files::representation::represent;
 use crate::files::resolve::directory_location;
 use crate::http::{MethodKind, uri};
 use crate::observe::{CancelReason, Event};
-use crate::pool::{Body, Exchange, Origin, ReplyHead, Request, Script, Workers};
+use crate::pool::{Body, Exchange, Origin, ReplyHead, Request, Script};
 use crate::sync::primitive::Arc;
 use crate::time;
 
@@ -155,28 +155,27 @@ impl Link {
             request_id,
             received_at: turn.received_at,
         };
-        let notify = Arc::clone(&io.notify);
-        let exchange = Exchange::new(request, time::now(), io.shared.spool.clone(), notify, self.key);
-        let exchange = Arc::new(exchange);
+        let budget =
+            io.shared.gate.as_ref().map(|gate| gate.wait_budget()).filter(|budget| !budget.is_zero());
+        let (spool, notify) = (io.shared.spool.clone(), Arc::clone(&io.notify));
+        let exchange = Arc::new(Exchange::new(request, time::now(), budget, spool, notify, self.key));
         turn.set_exchange(Arc::clone(&exchange));
+        turn.is_pending = true;
+        metrics.pending_requests.enter();
+        let has_workers = io.shared.workers.get().is_some_and(|workers| workers.current() > 0);
         let verdict = match &io.shared.gate {
-            Some(gate) => {
-                turn.is_pending = true;
-                metrics.pending_requests.enter();
-                gate.offer(exchange, io.shared.workers.get().map_or(0, Workers::current))
-            }
-            None => Offer::Refused(ShedReason::PoolUnavailable),
+            Some(gate) if has_workers => gate.offer(exchange),
+            _ => Offer::Refused(ShedReason::PoolUnavailable),
         };
         match verdict {
-            Offer::Queued => {
-                io.note_offer();
-                self.has_parts = false;
-                self.phase = super::respond::awaited();
-            }
+            Offer::Queued => io.note_offer(),
+            Offer::Waiting(ticket) => turn.ticket = Some(ticket),
             Offer::Refused(reason) => {
                 metrics.refused(reason);
-                self.answer(Answer::plain(reason.status()));
+                return self.answer(Answer::plain(reason.status()));
             }
         }
+        self.has_parts = false;
+        self.phase = super::respond::awaited();
     }
 }

@@ -1,7 +1,7 @@
 //! One client connection: what it is busy with, and what it does next.
 //!
 //! Promises: requests of a connection are answered one after the other, in order; what a client sends ahead waits
-//! unread, so it is bounded; every wait has a deadline but the one for a worker, whose end the pool guarantees.
+//! unread, so it is bounded; every wait has a deadline but the one for what a worker or a disk is doing.
 //! Refuses: it never blocks.
 //!
 //! ```text
@@ -234,7 +234,11 @@ impl Link {
             Phase::Head if self.has_begun() || !self.has_served => Some(self.since + config.header_timeout),
             Phase::Head => Some(self.since + config.keepalive_timeout),
             Phase::Body(pending) if !pending.intake.is_spooling() => Some(self.since + config.body_timeout),
-            Phase::Body(_) | Phase::Finding(_) | Phase::Replying(_) => None,
+            Phase::Body(_) | Phase::Finding(_) => None,
+            Phase::Replying(_) => {
+                let exchange = self.turn.as_ref().and_then(Turn::exchange)?;
+                exchange.deadline.filter(|_| exchange.is_unclaimed())
+            }
             Phase::Lingering { .. } => Some(self.since + LINGER_TIMEOUT),
         }
     }
@@ -257,7 +261,8 @@ impl Link {
                 self.refuse(status);
             }
             Phase::Head | Phase::Lingering { .. } => return Fate::Ended,
-            Phase::Finding(_) | Phase::Replying(_) => {}
+            Phase::Replying(_) => self.on_wait_over(io),
+            Phase::Finding(_) => {}
         }
         self.advance(io)
     }

@@ -22,11 +22,13 @@
 //! | `disk`, `file_job` | the file threads and their work |
 //! | `pool_events` | what workers report |
 //! | `request_id` | the names of requests |
+//! | `scan` | what is looked at once a second |
 //! | `control` | the control thread: the tick and the operations port |
 //! | `ops_port`, `ops_link`, `ops_facts` | the answers of the operations port |
 //! | `ops_reserve` | the descriptors that it holds back |
 
 mod accept;
+mod admit;
 mod answer;
 mod control;
 mod disk;
@@ -49,6 +51,7 @@ mod receive;
 mod reply;
 mod request_id;
 mod respond;
+mod scan;
 mod server;
 mod shared;
 mod site;

@@ -41,7 +41,11 @@ impl OpsFacts {
 
 impl OpsSource for OpsFacts {
     fn probe_facts(&self) -> ProbeFacts {
-        ProbeFacts { serving: self.shared.lifecycle.phase() == Phase::Running, workers: self.workers() }
+        ProbeFacts {
+            serving: self.shared.lifecycle.phase() == Phase::Running,
+            workers: self.workers(),
+            pool_stalled: self.shared.metrics.pool_stalled.is_raised(),
+        }
     }
 
     fn health(&self) -> Health {
@@ -50,6 +54,7 @@ impl OpsSource for OpsFacts {
             total_requests: self.shared.metrics.requests_total(),
             active_connections: self.shared.metrics.connections.value(),
             workers: self.workers(),
+            pool_stalled: self.shared.metrics.pool_stalled.is_raised(),
         }
     }
 
@@ -63,8 +68,8 @@ impl OpsSource for OpsFacts {
             uptime: time::now().saturating_duration_since(shared.started_at),
             metrics: &shared.metrics,
             gate,
-            wait_budget_ceiling: shared.config.queue_wait_timeout,
             pool: gate.map(|_| shared.pool_facts()),
+            pool_stalled: shared.config.worker_mode_enabled.then(|| shared.metrics.pool_stalled.is_raised()),
             spool_bytes: shared.spool.bytes(),
             spool_bytes_max: shared.config.spool_max_bytes,
             log_dropped: shared.log.dropped_total(),

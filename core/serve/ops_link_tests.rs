@@ -10,7 +10,7 @@ struct Facts;
 
 impl OpsSource for Facts {
     fn probe_facts(&self) -> ProbeFacts {
-        ProbeFacts { serving: true, workers: WorkerFacts::NotNeeded }
+        ProbeFacts { serving: true, workers: WorkerFacts::NotNeeded, pool_stalled: false }
     }
 
     fn health(&self) -> Health {

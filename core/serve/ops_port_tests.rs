@@ -13,7 +13,8 @@ struct Facts {
     report: Option<String>,
 }
 
-const HEALTHY: ProbeFacts = ProbeFacts { serving: true, workers: WorkerFacts::Running(2) };
+const HEALTHY: ProbeFacts =
+    ProbeFacts { serving: true, workers: WorkerFacts::Running(2), pool_stalled: false };
 const METRICS_TEXT: &str = "metrics as text\n";
 
 impl OpsSource for Facts {
@@ -27,6 +28,7 @@ impl OpsSource for Facts {
             total_requests: 0,
             active_connections: 0,
             workers: self.probe.workers,
+            pool_stalled: self.probe.pool_stalled,
         }
     }
 
@@ -119,7 +121,7 @@ fn every_endpoint_answers_with_its_exact_type() {
 
 #[test]
 fn a_probe_says_its_name_whatever_its_status() {
-    let nobody = ProbeFacts { serving: true, workers: WorkerFacts::Running(0) };
+    let nobody = ProbeFacts { serving: true, workers: WorkerFacts::Running(0), pool_stalled: false };
     for (path, alias, name, status) in [
         ("/health/liveness", "/healthz", "liveness", 200),
         ("/health/readiness", "/readyz", "readiness", 503),
@@ -132,6 +134,15 @@ fn a_probe_says_its_name_whatever_its_status() {
         }
     }
     assert_eq!(ask_of(nobody, None, "127.0.0.1", "GET /health HTTP/1.0\r\n\r\n").status, 503);
+}
+
+#[test]
+fn a_wedged_pool_is_taken_out_of_service_and_not_restarted() {
+    let wedged = ProbeFacts { pool_stalled: true, ..HEALTHY };
+    for (path, status) in [("/healthz", 200), ("/readyz", 503), ("/startupz", 200), ("/health", 503)] {
+        let reply = ask_of(wedged, None, "127.0.0.1", &format!("GET {path} HTTP/1.0\r\n\r\n"));
+        assert_eq!(reply.status, status, "{path}");
+    }
 }
 
 #[test]

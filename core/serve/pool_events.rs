@@ -15,13 +15,14 @@ pub(super) struct Reports(pub(super) Arc<Machinery>);
 
 impl PoolEvents for Reports {
     fn taken(&self, exchange: &Exchange, waited: Duration) {
+        self.0.shared.last_claim.mark(exchange.offered_at + waited);
         exchange.note_taken(waited);
         self.0.shared.metrics.queue_waited(waited);
     }
 
     fn found_answered(&self, exchange: &Exchange) {
         if exchange.client_left() {
-            self.0.shared.metrics.work_abandoned();
+            self.0.shared.metrics.departed_work_taken();
         }
     }
 

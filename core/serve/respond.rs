@@ -4,8 +4,9 @@
 //! Refuses: it makes no answer of its own beyond the page of an error that has none.
 
 use std::io;
+use std::time::Instant;
 
-use crate::admission::ShedReason;
+use crate::admission::{ShedReason, Ticket};
 use crate::http::status::is_bodiless;
 use crate::http::{Connection, Framing, ResponseHead, Version, encode, uri};
 use crate::observe::{Access, CancelReason, Event};
@@ -200,10 +201,11 @@ impl Link {
             exchange.note_client_left();
         }
         let stage = exchange.withdraw();
+        leave_gate(io, turn.ticket.take());
         match (stage, reason) {
             // A refusal, counted by the caller.
-            (Stage::Queued, CancelReason::Shutdown) => {}
-            (Stage::Queued, _) => metrics.cancelled(reason),
+            (Stage::Waiting | Stage::Queued | Stage::Answered, CancelReason::Shutdown) => {}
+            (Stage::Waiting | Stage::Queued | Stage::Answered, _) => metrics.cancelled(reason),
             (Stage::Running, CancelReason::ClientAbort) => {
                 metrics.cancelled(reason);
                 metrics.work_abandoned();
@@ -220,7 +222,7 @@ impl Link {
             return;
         }
         match self.call_off(io, CancelReason::Shutdown) {
-            Some(Stage::Queued) => {
+            Some(Stage::Waiting | Stage::Queued | Stage::Answered) => {
                 io.shared.metrics.refused(ShedReason::ShuttingDown);
                 self.refuse(503);
             }
@@ -240,12 +242,46 @@ impl Link {
 
     /// No worker is left: a request that waits for one is answered.
     pub(super) fn on_pool_gone(&mut self, io: &mut Io) {
-        let waiting = matches!(&self.phase, Phase::Replying(reply) if !reply.has_begun());
-        let Some(exchange) = self.turn.as_ref().and_then(Turn::exchange).filter(|_| waiting) else { return };
-        if exchange.withdraw_from_queue() {
-            io.shared.metrics.refused(ShedReason::PoolUnavailable);
-            self.answer(Answer::plain(ShedReason::PoolUnavailable.status()));
+        if self.take_unclaimed(io).is_some() {
+            self.shed(io, ShedReason::PoolUnavailable);
         }
+    }
+
+    /// The wait for a worker is over.
+    pub(super) fn on_wait_over(&mut self, io: &mut Io) {
+        let Some((stage, offered_at)) = self.take_unclaimed(io) else { return };
+        let shared = &io.shared;
+        if stage == Stage::Waiting && shared.lifecycle.is_closing() {
+            // The gate is closed: it could not have been admitted.
+            return self.shed(io, ShedReason::ShuttingDown);
+        }
+        let is_at_ceiling =
+            shared.gate_facts().is_some_and(|gate| gate.wait_budget == gate.wait_budget_ceiling);
+        if is_at_ceiling && shared.last_claim.is_before(offered_at) {
+            shared.metrics.wait_wasted();
+        }
+        self.shed(io, ShedReason::WaitTimeout);
+    }
+
+    /// Takes the answer of a request that no worker has claimed; tells where it was and when it was offered.
+    fn take_unclaimed(&mut self, io: &Io) -> Option<(Stage, Instant)> {
+        if !matches!(&self.phase, Phase::Replying(reply) if !reply.has_begun()) {
+            return None;
+        }
+        let turn = self.turn.as_mut()?;
+        let exchange = turn.exchange()?;
+        let offered_at = exchange.offered_at;
+        let stage = exchange.withdraw_unclaimed();
+        if !matches!(stage, Stage::Waiting | Stage::Queued | Stage::Answered) {
+            return None;
+        }
+        leave_gate(io, turn.ticket.take());
+        Some((stage, offered_at))
+    }
+
+    fn shed(&mut self, io: &Io, reason: ShedReason) {
+        io.shared.metrics.refused(reason);
+        self.answer(Answer::plain(reason.status()));
     }
 
     fn reply_bytes(&self) -> u64 {
@@ -282,6 +318,13 @@ impl Link {
 fn leave_pending(io: &Io, turn: &mut Turn) {
     if std::mem::take(&mut turn.is_pending) {
         io.shared.metrics.pending_requests.leave();
+    }
+}
+
+/// Gives up the place in the waiting set, if it is still held.
+fn leave_gate(io: &Io, ticket: Option<Ticket>) {
+    if let (Some(ticket), Some(gate)) = (ticket, &io.shared.gate) {
+        gate.leave(ticket);
     }
 }
 

@@ -14,10 +14,11 @@ use std::time::Instant;
 use mio::net::TcpListener;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+use crate::admission::Gate;
 use crate::config::Config;
 use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED};
 use crate::observe::{Event, Log};
-use crate::pool::{Engine, PoolEvents, Workers};
+use crate::pool::{Engine, Exchange, PoolEvents, Source, Workers};
 use crate::spool::SpoolError;
 use crate::sync::lock::ShortLock;
 use crate::sync::park::Bell;
@@ -31,6 +32,7 @@ use super::inbox::{Inbox, Message};
 use super::lifecycle::Phase;
 use super::pool_events::Reports;
 use super::reactor::Reactor;
+use super::scan::Scan;
 use super::shared::Shared;
 use super::site::Site;
 
@@ -149,7 +151,11 @@ impl Server {
             ended: Ended::default(),
         });
         let driven = Arc::clone(&machinery);
-        let tick = move |_: &Shared, now: Instant| driven.drive(&mut drain, now);
+        let mut scan = Scan::new(&machinery.shared.config);
+        let tick = move |shared: &Shared, now: Instant| {
+            let scan_at = scan.scan(shared, now);
+            Some(driven.drive(&mut drain, now).map_or(scan_at, |drain_at| drain_at.min(scan_at)))
+        };
         let control = Control::start(ops_listener, &machinery.shared, tick)?;
         let (control, listener) = (ShortLock::new(Some(control)), ShortLock::new(Some(listener)));
         Ok(Self { machinery, control, listener, main_addr, ops_addr })
@@ -179,7 +185,9 @@ impl Server {
         let shared = &self.machinery.shared;
         let events: Arc<dyn PoolEvents> = Arc::new(Reports(Arc::clone(&self.machinery)));
         let count = shared.config.php_workers.min;
-        let workers = Workers::start(count, engine, Arc::clone(&shared.queue), &events)?;
+        let Some(gate) = &shared.gate else { return Ok(()) };
+        let source: Arc<dyn Source> = Arc::<Gate<Arc<Exchange>>>::clone(gate);
+        let workers = Workers::start(count, engine, source, &events)?;
         let is_first = shared.workers.set(workers).is_ok();
         debug_assert!(is_first, "the pool was started twice");
         Ok(())
@@ -283,7 +291,8 @@ impl Machinery {
             is_signalled: true,
             has_connections: is_accepting || has_late || permits_out > 0,
             has_work: shared.pool_facts().busy > 0
-                || (shared.pool_facts().current > 0 && !shared.queue.is_empty()),
+                || (shared.pool_facts().current > 0
+                    && shared.gate_facts().is_some_and(|gate| gate.depth > 0)),
             has_threads: shared.workers.get().is_some_and(|workers| workers.unfinished() > 0),
         }
     }
@@ -310,10 +319,18 @@ impl Machinery {
                 let cut_off = shared.metrics.requests_total().saturating_sub(answered);
                 shared.log.emit(&Event::DrainTimeout { cut_off });
                 self.tell_all(|| Message::CutOff);
-                shared.queue.close();
+                self.end_threads();
             }
-            Order::EndThreads => shared.queue.close(),
+            Order::EndThreads => self.end_threads(),
             Order::Finish { all_ended } => self.ended.announce(all_ended),
+        }
+    }
+}
+
+impl Machinery {
+    fn end_threads(&self) {
+        if let Some(gate) = &self.shared.gate {
+            gate.shut();
         }
     }
 }

@@ -6,14 +6,14 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use crate::admission::{Gate, GateFacts};
+use crate::admission::{Gate, GateFacts, WaitingLimits};
 use crate::config::{Config, Executor};
 use crate::observe::{Log, Metrics};
 use crate::pool::{Exchange, PoolFacts, Workers};
 use crate::spool::Spool;
+use crate::sync::moment::Moment;
 use crate::sync::permits::Permits;
 use crate::sync::primitive::Arc;
-use crate::sync::queue::WorkQueue;
 use crate::time;
 
 use super::lifecycle::Lifecycle;
@@ -30,9 +30,9 @@ pub struct Shared {
     /// Where the server is in its life.
     pub lifecycle: Lifecycle,
     /// The gate in front of the pool; `None` for an executor without a queue.
-    pub gate: Option<Gate<Arc<Exchange>>>,
-    /// The queue between gate and pool.
-    pub queue: Arc<WorkQueue<Arc<Exchange>>>,
+    pub gate: Option<Arc<Gate<Arc<Exchange>>>>,
+    /// When a worker last claimed something.
+    pub last_claim: Moment,
     /// The pool, once it has been started.
     pub workers: OnceLock<Workers>,
     /// Where long bodies and replies wait.
@@ -50,19 +50,22 @@ pub struct Shared {
 impl Shared {
     /// Makes the state of a server that has not started serving.
     pub fn new(config: Arc<Config>, log: Log) -> Arc<Self> {
-        let queue = Arc::new(WorkQueue::new(config.queue_capacity.max(1)));
+        let started_at = time::now();
+        let limits =
+            WaitingLimits { count_max: config.queue_max_waiting, bytes_max: config.queue_max_waiting_bytes };
+        let gate = || Arc::new(Gate::new(config.queue_capacity.max(1), limits, config.queue_wait_timeout));
         Arc::new(Self {
             metrics: Metrics::default(),
             log,
             lifecycle: Lifecycle::default(),
-            gate: (config.executor == Executor::Sapi).then(|| Gate::new(Arc::clone(&queue))),
-            queue,
+            gate: (config.executor == Executor::Sapi).then(gate),
+            last_claim: Moment::new(started_at),
             workers: OnceLock::new(),
             spool: Spool::new(config.spool_dir.clone(), config.spool_max_bytes),
             permits: Permits::new(config.max_connections),
             config_report: OnceLock::new(),
             php_version: OnceLock::new(),
-            started_at: time::now(),
+            started_at,
             config,
         })
     }
@@ -74,6 +77,6 @@ impl Shared {
 
     /// Reads the gate; `None` for an executor without a queue.
     pub fn gate_facts(&self) -> Option<GateFacts> {
-        self.gate.as_ref().map(Gate::facts)
+        self.gate.as_ref().map(|gate| gate.facts())
     }
 }

@@ -5,6 +5,7 @@
 
 use std::time::{Instant, SystemTime};
 
+use crate::admission::Ticket;
 use crate::http::{Head, MethodKind, Version};
 use crate::pool::Exchange;
 use crate::sync::primitive::Arc;
@@ -26,6 +27,8 @@ pub(super) struct Turn {
     pub(super) status: u16,
     /// Whether it counts among the requests for PHP that are not answered yet.
     pub(super) is_pending: bool,
+    /// Its place in the waiting set; it may have been promoted since.
+    pub(super) ticket: Option<Ticket>,
     subject: Subject,
 }
 
@@ -70,7 +73,17 @@ impl Turn {
         (started, received_at): (Instant, SystemTime),
     ) -> Self {
         let status = CLIENT_CLOSED_REQUEST;
-        Self { version, head_only, keep_alive, started, received_at, status, is_pending: false, subject }
+        Self {
+            version,
+            head_only,
+            keep_alive,
+            started,
+            received_at,
+            status,
+            is_pending: false,
+            ticket: None,
+            subject,
+        }
     }
 
     /// The head, wherever it is.

@@ -1,15 +1,17 @@
 //! Who answers a request: one word, changed by compare-and-swap only.
 //!
 //! ```text
-//!   Queued ──claim──▶ Running ──respond──▶ Responding ──finish──▶ Done
-//!     │                 │                                          ▲
-//!     │ withdraw        │ withdraw                                 │
-//!     ▼                 ▼                                          │
-//!   Answered          Orphaned ───────────────finish───────────────┘
+//!   Waiting ──promote──▶ Queued ──claim──▶ Running ──respond──▶ Responding ──finish──▶ Done
+//!     │                    │                 │                                          ▲
+//!     │ withdraw           │ withdraw        │ withdraw                                 │
+//!     │                    │ expire          ▼                                          │
+//!     ▼                    ▼               Orphaned ───────────────finish───────────────┘
+//!   Answered ◀─────────────┘
 //! ```
 //!
-//! The io thread that owns the client's connection withdraws (deadline, hang-up, drain); a worker claims, responds
-//! and finishes. `Running ──finish──▶ Done` also exists: a reply that is handed over in one piece.
+//! The io thread that owns the client's connection withdraws (deadline, hang-up, drain); a worker claims, expires what
+//! it finds too late, responds and finishes. `Running ──finish──▶ Done` also exists: a reply that is handed over in
+//! one piece. An exchange starts in `Queued` and is parked in `Waiting` before anybody else sees it.
 
 use super::primitive::{AtomicU8, Ordering};
 
@@ -27,8 +29,10 @@ pub enum Stage {
     Done = 3,
     /// The io thread answered it while a worker ran it; what the worker says is dropped.
     Orphaned = 4,
-    /// The io thread answered it before a worker took it; it stays in the queue until popped.
+    /// It is the io thread's to answer, and no worker's; if it was queued it stays in the queue until popped.
     Answered = 5,
+    /// In the waiting set in front of the queue.
+    Waiting = 6,
 }
 
 impl Stage {
@@ -39,7 +43,8 @@ impl Stage {
             2 => Self::Responding,
             3 => Self::Done,
             4 => Self::Orphaned,
-            _ => Self::Answered,
+            5 => Self::Answered,
+            _ => Self::Waiting,
         }
     }
 }
@@ -65,6 +70,30 @@ impl ExchangeState {
         Stage::from_word(self.0.load(Ordering::Acquire))
     }
 
+    /// It goes into the waiting set instead of the queue. Called before any other thread can see it.
+    pub fn park(&self) {
+        let parked = self.step(Stage::Queued, Stage::Waiting);
+        debug_assert!(parked.is_ok(), "parked although somebody has seen it: {parked:?}");
+    }
+
+    /// It moves from the waiting set to the queue.
+    ///
+    /// # Errors
+    ///
+    /// `Answered` when the io thread was first; it does not go into the queue.
+    pub fn promote(&self) -> Result<(), Stage> {
+        self.step(Stage::Waiting, Stage::Queued)
+    }
+
+    /// A worker found it after its deadline, and leaves the answer to the io thread.
+    ///
+    /// # Errors
+    ///
+    /// `Answered` when the io thread was first.
+    pub fn expire(&self) -> Result<(), Stage> {
+        self.step(Stage::Queued, Stage::Answered)
+    }
+
     /// A worker takes the exchange off the queue.
     ///
     /// # Errors
@@ -88,7 +117,7 @@ impl ExchangeState {
         // AcqRel: see the type.
         let before = Stage::from_word(self.0.swap(Stage::Done as u8, Ordering::AcqRel));
         debug_assert!(
-            !matches!(before, Stage::Queued | Stage::Answered),
+            !matches!(before, Stage::Queued | Stage::Answered | Stage::Waiting),
             "finished without a claim: {before:?}"
         );
         before
@@ -96,13 +125,13 @@ impl ExchangeState {
 
     /// The io thread takes the answer away from the workers; returns the stage it found.
     ///
-    /// `Queued` and `Running` mean that the caller now owns the answer; `Responding` and `Done` mean that the reply
-    /// is already on its way and nothing changed.
+    /// `Waiting`, `Queued`, `Answered` and `Running` mean that the caller owns the answer; `Responding` and `Done` mean
+    /// that the reply is already on its way and nothing changed.
     pub fn withdraw(&self) -> Stage {
         let mut seen = self.stage();
         loop {
             let next = match seen {
-                Stage::Queued => Stage::Answered,
+                Stage::Waiting | Stage::Queued => Stage::Answered,
                 Stage::Running => Stage::Orphaned,
                 settled => return settled,
             };
@@ -113,9 +142,17 @@ impl ExchangeState {
         }
     }
 
-    /// The io thread takes the answer if no worker has claimed the exchange; returns whether it has it now.
-    pub fn withdraw_from_queue(&self) -> bool {
-        self.step(Stage::Queued, Stage::Answered).is_ok()
+    /// The io thread takes the answer if no worker has claimed the exchange; returns the stage it found, whatever it
+    /// is: `Waiting`, `Queued` and `Answered` mean that the caller owns the answer.
+    pub fn withdraw_unclaimed(&self) -> Stage {
+        let mut seen = self.stage();
+        while let Stage::Waiting | Stage::Queued = seen {
+            match self.step(seen, Stage::Answered) {
+                Ok(()) => return seen,
+                Err(actual) => seen = actual,
+            }
+        }
+        seen
     }
 
     fn step(&self, from: Stage, to: Stage) -> Result<(), Stage> {
@@ -156,6 +193,33 @@ mod tests {
         assert_eq!(state.withdraw(), Stage::Responding);
         assert_eq!(state.finish(), Stage::Responding);
         assert_eq!(state.withdraw(), Stage::Done);
+    }
+
+    #[test]
+    fn promote_after_withdraw_loses() {
+        let state = ExchangeState::queued();
+        state.park();
+        assert_eq!(state.claim(), Err(Stage::Waiting));
+        assert_eq!(state.withdraw(), Stage::Waiting);
+        assert_eq!(state.promote(), Err(Stage::Answered));
+    }
+
+    #[test]
+    fn a_promoted_exchange_is_claimed_like_any_other() {
+        let state = ExchangeState::queued();
+        state.park();
+        state.promote().unwrap();
+        state.claim().unwrap();
+        assert_eq!(state.withdraw_unclaimed(), Stage::Running, "the worker has it");
+        assert_eq!(state.stage(), Stage::Running);
+    }
+
+    #[test]
+    fn an_expired_exchange_is_the_io_thread_s_to_answer() {
+        let state = ExchangeState::queued();
+        state.expire().unwrap();
+        assert_eq!(state.claim(), Err(Stage::Answered));
+        assert_eq!(state.withdraw_unclaimed(), Stage::Answered);
     }
 
     #[test]

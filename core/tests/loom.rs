@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use loom::thread;
+use svc_core::admission::{Gate, Offer, Offered, WaitingLimits};
 use svc_core::pool::mailbox::{End, Mailbox, Part};
 use svc_core::spool::Spool;
 use svc_core::sync::counter::{Counter, UpDown};
@@ -275,5 +276,102 @@ fn closing_the_permits_ends_the_waiting() {
         };
         permits.close();
         assert!(waiter.join().unwrap());
+    });
+}
+
+/// An offer with a state word and a name, as the gate sees it.
+#[derive(Clone, Debug)]
+struct Request(Arc<ExchangeState>, u8);
+
+impl Request {
+    fn new(name: u8) -> Self {
+        Self(Arc::new(ExchangeState::queued()), name)
+    }
+}
+
+impl Offered for Request {
+    fn parked_bytes(&self) -> u64 {
+        0
+    }
+    fn promote(&self) -> bool {
+        self.0.promote().is_ok()
+    }
+    fn park(&self) {
+        self.0.park();
+    }
+}
+
+/// A gate with one place, and room for those who wait.
+fn narrow_gate() -> Arc<Gate<Request>> {
+    let limits = WaitingLimits { count_max: 4, bytes_max: 0 };
+    Arc::new(Gate::new(1, limits, std::time::Duration::from_secs(1)))
+}
+
+#[test]
+fn offers_are_taken_in_their_order_through_the_waiting_set() {
+    explore(3, || {
+        let gate = narrow_gate();
+        let offerer = {
+            let gate = Arc::clone(&gate);
+            thread::spawn(move || {
+                for name in 0..3 {
+                    assert!(!matches!(gate.offer(Request::new(name)), Offer::Refused(_)));
+                    gate.announce();
+                }
+            })
+        };
+        // No close: a lost wake-up would leave this thread asleep for ever.
+        let taken = [(); 3].map(|()| gate.take().unwrap().1);
+        assert_eq!(taken, [0, 1, 2]);
+        offerer.join().unwrap();
+        let facts = gate.facts();
+        assert_eq!((facts.slots_available, facts.depth, facts.waiting), (1, 0, 0));
+    });
+}
+
+#[test]
+fn who_leaves_while_being_promoted_is_answered_once_and_no_permit_is_lost() {
+    explore(3, || {
+        let gate = narrow_gate();
+        gate.offer(Request::new(0));
+        let late = Request::new(1);
+        let Offer::Waiting(ticket) = gate.offer(late.clone()) else { panic!("the gate has one place") };
+        let worker = {
+            let gate = Arc::clone(&gate);
+            thread::spawn(move || gate.take().unwrap().1)
+        };
+        let stage = late.0.withdraw_unclaimed();
+        gate.leave(ticket);
+        assert_eq!(worker.join().unwrap(), 0);
+        let facts = gate.facts();
+        assert_eq!(facts.waiting, 0);
+        match stage {
+            Stage::Waiting => assert_eq!((facts.slots_available, facts.depth), (1, 0)),
+            Stage::Queued => {
+                assert_eq!((facts.slots_available, facts.depth), (0, 1), "it stays until a worker pops it");
+                let popped = gate.take().unwrap();
+                assert!(popped.0.claim().is_err(), "and is not run");
+                assert_eq!(gate.facts().slots_available, 1);
+            }
+            other => panic!("withdrawn from {other:?}"),
+        }
+    });
+}
+
+#[test]
+fn two_workers_promote_two_waiters_without_minting_a_permit() {
+    explore(2, || {
+        let gate = narrow_gate();
+        (0..3).for_each(|name| drop(gate.offer(Request::new(name))));
+        let worker = {
+            let gate = Arc::clone(&gate);
+            thread::spawn(move || gate.take().unwrap().1)
+        };
+        let here = gate.take().unwrap().1;
+        let there = worker.join().unwrap();
+        assert_eq!(here.min(there), 0);
+        assert_eq!(here.max(there), 1);
+        let facts = gate.facts();
+        assert_eq!((facts.slots_available, facts.depth, facts.waiting), (0, 1, 0));
     });
 }

@@ -289,12 +289,13 @@ fn options_for_the_server_as_a_whole_names_the_methods() {
 
 #[test]
 fn overload_is_refused_with_529_and_its_words() {
-    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1")]);
+    let settings = [("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "0")];
+    let site = Site::start(&settings);
     let (mut running, mut queued, mut refused) = (site.client(), site.client(), site.client());
     running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
     site.until_inside("a");
     queued.send("GET /wait/b HTTP/1.1\r\nHost: x\r\n\r\n");
-    eventually("one is queued", || site.shared().queue.len() == 1);
+    eventually("one is queued", || site.shared().gate_facts().unwrap().depth == 1);
     let response = refused.get("/hello");
     assert_eq!((response.status, response.reason.as_str()), (529, "Site is overloaded"));
     assert_eq!(response.text(), "Site is overloaded");
@@ -317,12 +318,12 @@ fn a_client_that_leaves_the_queue_is_499_and_abandoned() {
     site.until_inside("a");
     let mut leaving = site.client();
     leaving.send("GET /wait/b HTTP/1.1\r\nHost: x\r\n\r\n");
-    eventually("it is queued", || site.shared().queue.len() == 1);
+    eventually("it is queued", || site.shared().gate_facts().unwrap().depth == 1);
     drop(leaving);
     let metrics = site.metrics();
     eventually("the leaving is seen", || metrics.cancelled_by(CancelReason::ClientAbort) == 1);
     eventually("it is a 4xx", || metrics.responses_by(StatusClass::ClientError) == 1);
-    assert_eq!(site.shared().queue.len(), 1, "the entry stays until a worker takes it");
+    assert_eq!(site.shared().gate_facts().unwrap().depth, 1, "the entry stays until a worker takes it");
     assert_eq!(metrics.abandoned_total(), 0);
     site.switches.open("a");
     assert_eq!(running.response().text(), "a");
@@ -481,9 +482,9 @@ fn without_workers_what_waits_and_what_comes_is_answered_500() {
     site.until_inside("a");
     let (mut dying, mut queued) = (site.client(), site.client());
     dying.send("GET /panic HTTP/1.1\r\nHost: x\r\n\r\n");
-    eventually("the death is queued", || site.shared().queue.len() == 1);
+    eventually("the death is queued", || site.shared().gate_facts().unwrap().depth == 1);
     queued.send("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
-    eventually("one waits behind it", || site.shared().queue.len() == 2);
+    eventually("one waits behind it", || site.shared().gate_facts().unwrap().depth == 2);
     site.switches.open("a");
     assert_eq!(last.response().text(), "a");
     assert_eq!(dying.response().status, 500);
@@ -639,12 +640,13 @@ fn requests_on_open_connections_are_refused_once_the_gate_is_closed() {
 
 #[test]
 fn the_drain_deadline_cuts_off_what_is_left() {
-    let mut site = Site::start(&[("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", "1")]);
+    let settings = [("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "60000")];
+    let mut site = Site::start(&settings);
     let (mut running, mut queued) = (site.client(), site.client());
     running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
     site.until_inside("a");
     queued.send("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
-    eventually("one is queued", || site.shared().queue.len() == 1);
+    eventually("one is queued", || site.shared().gate_facts().unwrap().depth == 1);
     site.drain();
     assert_eq!(running.response().status, 503);
     assert_eq!(queued.response().status, 503);

@@ -21,6 +21,8 @@ fn defaults_are_those_of_the_table() {
     assert_eq!(config.php_workers, Workers { min: 8, max: 8 });
     assert_eq!(config.io_workers, 2);
     assert_eq!(config.queue_capacity, 8 * 128);
+    assert_eq!((config.queue_max_waiting, config.queue_max_waiting_bytes), (8 * 128, 64 << 20));
+    assert_eq!(config.queue_wait_timeout, Duration::from_secs(1));
     assert_eq!(config.max_connections, 10_000);
     assert_eq!(config.max_body_bytes, 64 << 20);
     assert_eq!(config.max_query_body, 512 << 10);
@@ -43,6 +45,9 @@ fn every_live_setting_takes_a_value() {
         ("IO_WORKERS", "7"),
         ("MAX_CONNECTIONS", "12"),
         ("QUEUE_CAPACITY", "13"),
+        ("QUEUE_MAX_WAITING", "21"),
+        ("QUEUE_MAX_WAITING_BYTES", "22K"),
+        ("QUEUE_WAIT_TIMEOUT_MS", "23"),
         ("MAX_BODY_BYTES", "14"),
         ("MAX_QUERY_BODY", "15"),
         ("SPOOL_MAX_BYTES", "0"),
@@ -62,6 +67,8 @@ fn every_live_setting_takes_a_value() {
     assert_eq!(config.executor, Executor::Stub);
     assert_eq!(config.php_workers, Workers { min: 3, max: 3 });
     assert_eq!((config.io_workers, config.max_connections, config.queue_capacity), (7, 12, 13));
+    assert_eq!((config.queue_max_waiting, config.queue_max_waiting_bytes), (21, 22 << 10));
+    assert_eq!(config.queue_wait_timeout, Duration::from_millis(23));
     assert_eq!((config.max_body_bytes, config.max_query_body, config.spool_max_bytes), (14, 15, 0));
     assert_eq!(config.header_timeout, Duration::from_secs(16));
     assert_eq!(config.body_timeout, Duration::from_secs(17));
@@ -89,7 +96,7 @@ fn all_problems_come_in_one_go_in_the_order_of_the_table() {
 
 #[test]
 fn what_is_reserved_accepts_its_inactive_value_only() {
-    config(&[("RATE_LIMIT", "0"), ("STATIC_REVALIDATE", "on"), ("QUEUE_WAIT_TIMEOUT_MS", "0")]);
+    config(&[("RATE_LIMIT", "0"), ("STATIC_REVALIDATE", "on"), ("WORKER_MODE_ENABLED", "0")]);
     assert_eq!(
         lines(&[
             ("RATE_LIMIT", "100"),
@@ -103,6 +110,33 @@ fn what_is_reserved_accepts_its_inactive_value_only() {
             r#"RATE_LIMIT: "100" is not available in this version; accepted: 0"#,
             r#"PLUGINS: "apm" is not available in this version; accepted: unset"#,
         ]
+    );
+}
+
+#[test]
+fn who_may_wait_follows_the_queue_and_the_connections() {
+    let waiting = |capacity, connections| {
+        config(&[
+            ("QUEUE_CAPACITY", capacity),
+            ("MAX_CONNECTIONS", connections),
+            ("QUEUE_MAX_WAITING", "auto"),
+        ])
+        .queue_max_waiting
+    };
+    assert_eq!(waiting("100", "1000"), 100);
+    assert_eq!(waiting("100", "150"), 75);
+    assert_eq!(waiting("100", "1"), 1);
+    let explicit = config(&[("MAX_CONNECTIONS", "10"), ("QUEUE_MAX_WAITING", "9")]);
+    assert_eq!(explicit.queue_max_waiting, 9);
+    assert_eq!(config(&[("QUEUE_MAX_WAITING_BYTES", "auto")]).queue_max_waiting_bytes, 64 << 20);
+}
+
+#[test]
+fn a_wait_of_zero_is_fail_fast_mode() {
+    assert_eq!(config(&[("QUEUE_WAIT_TIMEOUT_MS", "0")]).queue_wait_timeout, Duration::ZERO);
+    assert_eq!(
+        lines(&[("QUEUE_WAIT_TIMEOUT_MS", "600001")]),
+        [r#"QUEUE_WAIT_TIMEOUT_MS: "600001" is too large; accepted: whole milliseconds from 0 to 600000"#]
     );
 }
 

@@ -35,10 +35,10 @@ pub struct Facts<'a> {
     pub metrics: &'a Metrics,
     /// The queue; `None` for an executor that has none.
     pub gate: Option<GateFacts>,
-    /// How long a request may wait for a worker, at most.
-    pub wait_budget_ceiling: Duration,
     /// The pool; `None` for an executor that has none.
     pub pool: Option<PoolFacts>,
+    /// Whether the pool counts as wedged; `None` where that is not watched, outside worker mode.
+    pub pool_stalled: Option<bool>,
     /// Bytes in temporary files.
     pub spool_bytes: u64,
     /// The most bytes in temporary files.
@@ -107,12 +107,17 @@ fn admission(page: &mut Page, facts: &Facts<'_>) {
         page.count(&names::QUEUE_DEPTH, gate.depth as u64);
         page.count(&names::QUEUE_CAPACITY, gate.capacity as u64);
         page.count(&names::ADMISSION_SLOTS_AVAILABLE, gate.slots_available as u64);
-        let ceiling = u64::try_from(facts.wait_budget_ceiling.as_micros()).unwrap_or(u64::MAX);
-        // The budget stands at its ceiling: nothing moves it.
-        page.count(&names::ADMISSION_WAIT_BUDGET, ceiling);
-        page.count(&names::ADMISSION_WAIT_BUDGET_CEILING, ceiling);
+        page.count(&names::ADMISSION_WAIT_BUDGET, micros(gate.wait_budget));
+        page.count(&names::ADMISSION_WAIT_BUDGET_CEILING, micros(gate.wait_budget_ceiling));
     }
     page.count(&names::ABANDONED_WORK, metrics.abandoned_total());
+    if let Some(stalled) = facts.pool_stalled {
+        page.count(&names::POOL_STALLED, u64::from(stalled));
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn workers(page: &mut Page, pool: &PoolFacts) {

@@ -14,9 +14,16 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
         started_at: UNIX_EPOCH + Duration::from_millis(1_700_000_000_250),
         uptime: Duration::from_millis(1500),
         metrics,
-        gate: Some(GateFacts { depth: 1, capacity: 8, slots_available: 7 }),
-        wait_budget_ceiling: Duration::ZERO,
+        gate: Some(GateFacts {
+            depth: 1,
+            capacity: 8,
+            slots_available: 7,
+            waiting: 2,
+            wait_budget: Duration::from_millis(250),
+            wait_budget_ceiling: Duration::from_millis(1000),
+        }),
         pool: Some(PoolFacts { current: 4, busy: 3, min: 4, max: 4, spawned: 5 }),
+        pool_stalled: Some(true),
         spool_bytes: 11,
         spool_bytes_max: 12,
         log_dropped: 13,
@@ -39,6 +46,8 @@ fn busy_metrics() -> Metrics {
     metrics.cancelled(CancelReason::ClientAbort);
     metrics.refused(ShedReason::QueueFull);
     metrics.queue_waited(Duration::from_micros(51));
+    metrics.work_abandoned();
+    metrics.departed_work_taken();
     metrics.php_ran(Duration::from_micros(2000));
     metrics
 }
@@ -88,6 +97,10 @@ fn what_was_counted_is_what_is_shown() {
         r#"svc_php_request_duration_seconds_bucket{le="0.0025"} 1"#,
         r#"svc_php_request_duration_seconds_bucket{le="1"} 1"#,
         "svc_php_request_duration_seconds_sum 0.002",
+        "svc_admission_wait_budget_us 250000",
+        "svc_admission_wait_budget_ceiling_us 1000000",
+        "svc_abandoned_work_total 2",
+        "svc_pool_stalled 1",
         "svc_workers_idle 1",
         "svc_busy_workers 3",
         "process_cpu_seconds_total 0.25",
@@ -122,6 +135,39 @@ fn an_executor_without_a_queue_has_no_families_of_queue_and_pool() {
         assert!(series.is_none_or(|line| line.starts_with("svc_php_deny_total")), "{series:?}");
     }
     has_line(&page, r#"svc_build_info{version="1.2.3"} 1"#);
+}
+
+#[test]
+fn outside_worker_mode_there_is_no_wedge_to_tell_of() {
+    let metrics = Metrics::new();
+    assert!(!text(&Facts { pool_stalled: None, ..facts(&metrics) }, Format::Text).contains("pool_stalled"));
+    let healthy = text(&Facts { pool_stalled: Some(false), ..facts(&metrics) }, Format::Text);
+    has_line(&healthy, "svc_pool_stalled 0");
+}
+
+#[test]
+fn work_that_was_started_includes_what_was_popped_for_the_departed() {
+    let metrics = busy_metrics();
+    assert_eq!((metrics.work_started_total(), metrics.abandoned_total()), (2, 2));
+    assert_eq!(metrics.work_finished_total(), 1);
+}
+
+#[test]
+fn overload_refusals_are_those_of_the_four_reasons() {
+    let metrics = Metrics::new();
+    for (index, reason) in ShedReason::ALL.into_iter().enumerate() {
+        (0..=index).for_each(|_| metrics.refused(reason));
+    }
+    let refused = metrics.overload_refusals();
+    for (reason, count) in [
+        (ShedReason::QueueFull, refused.queue_full),
+        (ShedReason::WaitTimeout, refused.wait_timeout),
+        (ShedReason::WaitingFull, refused.waiting_full),
+        (ShedReason::WaitingBytes, refused.waiting_bytes),
+    ] {
+        assert_eq!(metrics.refused_by(reason), count, "{}", reason.as_str());
+    }
+    assert_eq!((refused.sum(), metrics.refused_total()), (1 + 2 + 3 + 4, 21));
 }
 
 #[test]

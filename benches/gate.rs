@@ -1,0 +1,169 @@
+//! The gate beside what one would take otherwise: a list under a mutex with a condition variable, and a channel.
+//!
+//! `offer and take` is one thread doing both, so nobody sleeps; `8 threads` is four that offer and four that take,
+//! through a queue of 64 places; `hand-off` is the way to a sleeping thread and back.
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use criterion::Criterion;
+
+use svc_core::admission::{Gate, Offer, Offered, WaitingLimits};
+
+/// An entry of the size of a pointer, as an exchange is.
+struct Entry(u64);
+
+impl Offered for Entry {
+    fn parked_bytes(&self) -> u64 {
+        0
+    }
+    fn promote(&self) -> bool {
+        true
+    }
+    fn park(&self) {}
+}
+
+/// A queue that takes an entry or not, and gives one when there is one.
+trait Queue: Send + Sync {
+    fn offer(&self, entry: u64) -> bool;
+    fn take(&self) -> u64;
+}
+
+const PLACES: usize = 64;
+
+struct OurGate(Gate<Entry>);
+
+impl Queue for OurGate {
+    fn offer(&self, entry: u64) -> bool {
+        let admitted = matches!(self.0.offer(Entry(entry)), Offer::Queued);
+        self.0.announce();
+        admitted
+    }
+    fn take(&self) -> u64 {
+        self.0.take().map_or(0, |entry| entry.0)
+    }
+}
+
+#[derive(Default)]
+struct LockedList(Mutex<VecDeque<u64>>, Condvar);
+
+impl Queue for LockedList {
+    fn offer(&self, entry: u64) -> bool {
+        let mut list = self.0.lock().expect("no panics here");
+        if list.len() == PLACES {
+            return false;
+        }
+        list.push_back(entry);
+        drop(list);
+        self.1.notify_one();
+        true
+    }
+    fn take(&self) -> u64 {
+        let mut list = self.0.lock().expect("no panics here");
+        loop {
+            if let Some(entry) = list.pop_front() {
+                return entry;
+            }
+            list = self.1.wait(list).expect("no panics here");
+        }
+    }
+}
+
+struct Channel(crossbeam_channel::Sender<u64>, crossbeam_channel::Receiver<u64>);
+
+impl Queue for Channel {
+    fn offer(&self, entry: u64) -> bool {
+        self.0.try_send(entry).is_ok()
+    }
+    fn take(&self) -> u64 {
+        self.1.recv().unwrap_or(0)
+    }
+}
+
+fn queues() -> Vec<(&'static str, Arc<dyn Queue>)> {
+    // Fail-fast, so that a full queue refuses as the others do.
+    let gate = Gate::new(PLACES, WaitingLimits { count_max: 0, bytes_max: 0 }, Duration::ZERO);
+    let (sender, receiver) = crossbeam_channel::bounded(PLACES);
+    vec![
+        ("gate", Arc::new(OurGate(gate))),
+        ("mutex and condvar", Arc::new(LockedList::default())),
+        ("crossbeam-channel", Arc::new(Channel(sender, receiver))),
+    ]
+}
+
+fn offer_and_take(c: &mut Criterion) {
+    let mut group = c.benchmark_group("offer and take");
+    for (name, queue) in queues() {
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                queue.offer(black_box(1));
+                black_box(queue.take())
+            });
+        });
+    }
+    group.finish();
+}
+
+/// Moves `count` entries with four offering and four taking threads.
+fn move_through(queue: &Arc<dyn Queue>, count: u64) -> Duration {
+    let begin = Instant::now();
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for entry in 0..count / 4 {
+                    while !queue.offer(entry) {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+            scope.spawn(|| {
+                for _ in 0..count / 4 {
+                    black_box(queue.take());
+                }
+            });
+        }
+    });
+    begin.elapsed()
+}
+
+fn contended(c: &mut Criterion) {
+    let mut group = c.benchmark_group("8 threads");
+    group.sample_size(10);
+    for (name, queue) in queues() {
+        group.bench_function(name, |b| b.iter_custom(|count| move_through(&queue, count.max(4) / 4 * 4)));
+    }
+    group.finish();
+}
+
+fn hand_off(c: &mut Criterion) {
+    let mut group = c.benchmark_group("hand-off");
+    for ((name, there), (_, back)) in queues().into_iter().zip(queues()) {
+        let echo = {
+            let (there, back) = (Arc::clone(&there), Arc::clone(&back));
+            std::thread::spawn(move || {
+                while there.take() != 0 {
+                    back.offer(1);
+                }
+            })
+        };
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                there.offer(1);
+                back.take()
+            });
+        });
+        there.offer(0);
+        echo.join().expect("the echo ends");
+    }
+    group.finish();
+}
+
+fn main() {
+    let mut criterion = Criterion::default().configure_from_args();
+    offer_and_take(&mut criterion);
+    contended(&mut criterion);
+    hand_off(&mut criterion);
+    criterion.final_summary();
+}

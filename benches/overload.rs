@@ -1,0 +1,134 @@
+//! Goodput, latency and probes while more arrives than the pool can take; prints one table a handler.
+//!
+//! Not a statistic of one function, so it is a program of its own: `cargo bench --bench overload`. Arrivals are
+//! open-loop. Capacity is measured first, with as many clients as workers; goodput is a part of it. The load generator
+//! shares the machine, so a handler that computes leaves it less than one that waits.
+#![expect(clippy::print_stdout, reason = "the table is what it is for")]
+
+#[path = "../tests/support/mod.rs"]
+#[expect(dead_code, reason = "shared with the tests, which use more of it")]
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use support::Svc;
+use support::client::Client;
+use support::load::{Load, Sample};
+
+const WAITS: &str = "<?php usleep(20000); echo 'ok';";
+const COMPUTES: &str = "<?php $end = hrtime(true) + 5_000_000; while (hrtime(true) < $end); echo 'ok';";
+
+const LOAD: Duration = Duration::from_secs(8);
+
+fn main() {
+    for (name, script, workers) in [("waits 20 ms", WAITS, 4), ("computes 5 ms", COMPUTES, 2)] {
+        let capacity = capacity(script, workers);
+        println!("\nhandler {name}, {workers} workers, capacity {capacity:.0}/s, {LOAD:?} each");
+        println!(
+            "| load | goodput | p50 | p99 | refused in p50 | 529: timeout, full, bytes | 499 | left | RSS | probe p99 | recovery |"
+        );
+        println!("|---|---|---|---|---|---|---|---|---|---|---|");
+        for (times, patience) in
+            [(0.5, None), (0.9, None), (1.5, None), (3.0, None), (10.0, None), (3.0, Some(400))]
+        {
+            row(script, workers, capacity, times, patience.map(Duration::from_millis));
+        }
+    }
+}
+
+fn start(script: &str, workers: usize) -> Svc {
+    Svc::start(
+        &[("index.php", script)],
+        &[("PHP_WORKERS", &workers.to_string()), ("QUEUE_WAIT_TIMEOUT_MS", "")],
+    )
+}
+
+/// Answers a second with as many clients as workers.
+fn capacity(script: &str, workers: usize) -> f64 {
+    let svc = start(script, workers);
+    let begin = Instant::now();
+    let answers: usize = std::thread::scope(|scope| {
+        let client = || {
+            let mut client = svc.client();
+            let mut count = 0;
+            while begin.elapsed() < Duration::from_secs(3) {
+                assert_eq!(client.get("/index.php").status, 200);
+                count += 1;
+            }
+            count
+        };
+        let clients: Vec<_> = (0..workers).map(|_| scope.spawn(client)).collect();
+        clients.into_iter().map(|client| client.join().expect("a client")).sum()
+    });
+    answers as f64 / begin.elapsed().as_secs_f64()
+}
+
+fn row(script: &str, workers: usize, capacity: f64, times: f64, patience: Option<Duration>) {
+    let svc = start(script, workers);
+    let is_over = AtomicBool::new(false);
+    let (samples, mut probes) = std::thread::scope(|scope| {
+        let probing = scope.spawn(|| probe(&svc, &is_over));
+        let load =
+            Load { addr: svc.main(), path: "/index.php", rate: capacity * times, duration: LOAD, patience };
+        let samples = load.run();
+        is_over.store(true, Ordering::Relaxed);
+        (samples, probing.join().expect("the prober"))
+    });
+    let recovery = recovery(&svc);
+    let latencies = |status: u16| {
+        let of = samples.iter().filter(|sample| sample.status == status);
+        let mut all: Vec<_> = of.map(|sample| sample.latency).collect();
+        all.sort_unstable();
+        all
+    };
+    let (served, refused) = (latencies(200), latencies(529));
+    // What was due in the first second found an empty queue.
+    let steady = |sample: &&Sample| sample.status == 200 && sample.due >= Duration::from_secs(1);
+    let goodput = samples.iter().filter(steady).count() as f64 / (LOAD.as_secs_f64() - 1.0) / capacity;
+    let reason = |reason: &str| svc.metric(&format!("svc_admission_refused_total{{reason=\"{reason}\"}}"));
+    println!(
+        "| {times} ×{} | {:.0} % | {:.0?} | {:.0?} | {:.0?} | {}, {}, {} | {} | {} | {:.0} MiB | {:.2?} | {:.0?} |",
+        if patience.is_some() { ", leaving" } else { "" },
+        goodput * 100.0,
+        quantile(&served, 0.5),
+        quantile(&served, 0.99),
+        quantile(&refused, 0.5),
+        reason("wait_timeout"),
+        reason("waiting_full"),
+        reason("waiting_bytes"),
+        svc.metric("svc_request_cancelled_total{reason=\"client_abort\"}"),
+        latencies(0).len(),
+        svc.metric("process_resident_memory_bytes") / f64::from(1 << 20),
+        {
+            probes.sort_unstable();
+            quantile(&probes, 0.99)
+        },
+        recovery,
+    );
+}
+
+/// Asks the readiness probe on one connection until the load is over.
+fn probe(svc: &Svc, is_over: &AtomicBool) -> Vec<Duration> {
+    let mut client = Client::connect(svc.ops());
+    let mut all = Vec::new();
+    while !is_over.load(Ordering::Relaxed) {
+        let begin = Instant::now();
+        assert_eq!(client.get("/readyz").status, 200);
+        all.push(begin.elapsed());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    all
+}
+
+/// How long it takes until a request is answered without a wait.
+fn recovery(svc: &Svc) -> Duration {
+    let begin = Instant::now();
+    while svc.get("/index.php").status != 200 || svc.metric("svc_queue_depth") > 0.0 {}
+    begin.elapsed()
+}
+
+fn quantile(sorted: &[Duration], part: f64) -> Duration {
+    let index = ((sorted.len() as f64 * part) as usize).min(sorted.len().saturating_sub(1));
+    sorted.get(index).copied().unwrap_or_default()
+}

@@ -1,0 +1,173 @@
+//! How long a request may wait: the ceiling while clients are patient, less while the pool works for the departed.
+//!
+//! Promises: the budget stays between floor and ceiling; it is halved at most once a scan, and only on the evidence of
+//! [`STARTED_MIN`] requests or more. Refuses: it counts nothing itself and reads no clock; a scan is one call.
+//!
+//! ```text
+//!               a quarter or more of the started work was abandoned: halve
+//!   ceiling ──────────────────────────────────────────────────────────────▶ floor
+//!           ◀──────────────────────────────────────────────────────────────
+//!               nothing waits, and less than a quarter was abandoned: an eighth of the ceiling up
+//! ```
+
+use std::time::Duration;
+
+/// What a scan sees; the counts only ever grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BudgetSample {
+    /// Requests that workers took off the queue, those that were answered 499 meanwhile included.
+    pub started: u64,
+    /// Those of them whose client had gone, or went before the answer.
+    pub abandoned: u64,
+    /// Whether a request is queued or waits for a place in the queue.
+    pub has_backlog: bool,
+}
+
+/// The controller of the wait budget.
+#[derive(Clone, Debug)]
+pub struct BudgetController {
+    ceiling: Duration,
+    floor: Duration,
+    budget: Duration,
+    /// The counts at the last decision.
+    decided: BudgetSample,
+}
+
+impl BudgetController {
+    /// Starts at the ceiling. A ceiling of zero is fail-fast mode: the budget is zero for ever.
+    pub fn new(ceiling: Duration) -> Self {
+        let floor = (ceiling / FLOOR_PARTS).max(FLOOR_MIN).min(ceiling);
+        Self { ceiling, floor, budget: ceiling, decided: BudgetSample::default() }
+    }
+
+    /// The budget of a request that arrives now.
+    pub fn budget(&self) -> Duration {
+        self.budget
+    }
+
+    /// What the budget never falls below.
+    pub fn floor(&self) -> Duration {
+        self.floor
+    }
+
+    /// Decides on what one scan saw; returns the budget from now on.
+    pub fn scan(&mut self, sample: BudgetSample) -> Duration {
+        let started = sample.started.saturating_sub(self.decided.started);
+        let abandoned = sample.abandoned.saturating_sub(self.decided.abandoned);
+        let is_wasteful = started > 0 && abandoned.saturating_mul(4) >= started;
+        if started >= STARTED_MIN && is_wasteful {
+            self.budget = (self.budget / 2).max(self.floor);
+            self.decided = sample;
+        } else if !is_wasteful && !sample.has_backlog {
+            self.budget = (self.budget + self.ceiling / STEP_PARTS).min(self.ceiling);
+            self.decided = sample;
+        } else if started >= STARTED_MIN {
+            // Enough evidence that all is well, but work still waits: it stays as it is.
+            self.decided = sample;
+        }
+        debug_assert!(self.floor <= self.budget && self.budget <= self.ceiling, "{self:?}");
+        self.budget
+    }
+}
+
+/// The evidence that a halving needs, in requests.
+pub const STARTED_MIN: u64 = 8;
+
+/// The floor as a part of the ceiling.
+const FLOOR_PARTS: u32 = 64;
+
+/// The floor, unless the ceiling is lower.
+const FLOOR_MIN: Duration = Duration::from_millis(10);
+
+/// A step up as a part of the ceiling.
+const STEP_PARTS: u32 = 8;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const CEILING: Duration = Duration::from_millis(1000);
+
+    fn sample(started: u64, abandoned: u64, has_backlog: bool) -> BudgetSample {
+        BudgetSample { started, abandoned, has_backlog }
+    }
+
+    fn lowered() -> BudgetController {
+        let mut controller = BudgetController::new(CEILING);
+        assert_eq!(controller.scan(sample(8, 2, true)), CEILING / 2);
+        controller
+    }
+
+    #[test]
+    fn the_floor_is_a_sixty_fourth_but_ten_milliseconds_at_least() {
+        let floor = |ceiling| BudgetController::new(Duration::from_millis(ceiling)).floor();
+        assert_eq!(floor(6400), Duration::from_millis(100));
+        assert_eq!(floor(640), Duration::from_millis(10));
+        assert_eq!(floor(100), Duration::from_millis(10));
+        assert_eq!(floor(4), Duration::from_millis(4));
+        assert_eq!(floor(0), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_quarter_abandoned_halves_and_less_does_not() {
+        let mut controller = BudgetController::new(CEILING);
+        assert_eq!(controller.scan(sample(100, 24, true)), CEILING);
+        assert_eq!(controller.scan(sample(200, 49, true)), CEILING / 2);
+    }
+
+    #[test]
+    fn seven_requests_are_no_evidence_and_the_eighth_completes_it() {
+        let mut controller = BudgetController::new(CEILING);
+        assert_eq!(controller.scan(sample(7, 7, true)), CEILING);
+        assert_eq!(controller.scan(sample(8, 7, true)), CEILING / 2);
+    }
+
+    #[test]
+    fn each_halving_needs_evidence_of_its_own() {
+        let mut controller = lowered();
+        assert_eq!(controller.scan(sample(8, 2, true)), CEILING / 2);
+        assert_eq!(controller.scan(sample(15, 9, true)), CEILING / 2);
+        assert_eq!(controller.scan(sample(16, 9, true)), CEILING / 4);
+    }
+
+    #[test]
+    fn halving_ends_at_the_floor() {
+        let mut controller = BudgetController::new(CEILING);
+        for round in 1..20 {
+            controller.scan(sample(round * 8, round * 8, true));
+        }
+        assert_eq!(controller.budget(), controller.floor());
+    }
+
+    #[test]
+    fn an_empty_queue_steps_up_to_the_ceiling() {
+        let mut controller = lowered();
+        for eighths in 5..=8 {
+            assert_eq!(controller.scan(sample(8, 2, false)), CEILING / 8 * eighths);
+        }
+        assert_eq!(controller.scan(sample(8, 2, false)), CEILING);
+    }
+
+    #[test]
+    fn a_backlog_or_departed_clients_forbid_the_step_up() {
+        let mut controller = lowered();
+        assert_eq!(controller.scan(sample(50, 2, true)), CEILING / 2);
+        assert_eq!(controller.scan(sample(54, 3, false)), CEILING / 2, "one of four is a quarter");
+        assert_eq!(controller.scan(sample(55, 3, false)), CEILING / 8 * 5, "one of five is less");
+    }
+
+    #[test]
+    fn a_pool_that_starts_nothing_while_work_waits_changes_nothing() {
+        let mut controller = lowered();
+        for _ in 0..100 {
+            assert_eq!(controller.scan(sample(8, 2, true)), CEILING / 2);
+        }
+    }
+
+    #[test]
+    fn fail_fast_mode_has_no_budget() {
+        let mut controller = BudgetController::new(Duration::ZERO);
+        assert_eq!(controller.scan(sample(8, 8, true)), Duration::ZERO);
+        assert_eq!(controller.scan(sample(8, 8, false)), Duration::ZERO);
+    }
+}

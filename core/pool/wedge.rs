@@ -1,0 +1,286 @@
+//! The wedged pool: every thread alive, and nothing taken off the queue.
+//!
+//! Promises: nothing is said before the pool has finished its first request; one odd scan is not enough; only a
+//! finished request, or a minute that never looked wedged, brings the pool back. Refuses: it knows neither why a pool
+//! is stuck nor what to do about it.
+//!
+//! ```text
+//!              suspect twice: warning             suspect for a minute more
+//!   Normal ─────────────────────────▶ Suspected ────────────────────────────▶ Wedged
+//!     ▲                                   │                                     │
+//!     ├── a request was finished: recovered ────────────────────────────────────┤
+//!     └── a minute that never looked suspect (no record) ───────────────────────┘
+//! ```
+
+use std::time::{Duration, Instant};
+
+/// What a scan sees; the counts only ever grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WedgeSample {
+    /// Requests in the queue.
+    pub queued: u64,
+    /// Requests that were refused since the start, for whatever reason.
+    pub refused: u64,
+    /// Threads without a request.
+    pub workers_idle: usize,
+    /// Requests that workers have finished since the start.
+    pub finished: u64,
+}
+
+/// What the log should say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WedgeReport {
+    /// Work moves again after a warning.
+    Recovered,
+    /// Requests wait, workers are idle, nothing gets done.
+    Warning,
+}
+
+/// The machine; one call a scan.
+#[derive(Clone, Debug, Default)]
+pub struct WedgeDetector {
+    /// The sample of the last scan.
+    last: Option<WedgeSample>,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+enum State {
+    /// All is well, as far as `suspect_scans` in a row let hope.
+    #[default]
+    Normal,
+    /// The last scan looked suspect.
+    Doubtful,
+    Suspected {
+        /// Since when every scan looked suspect; `None` when the last one did not.
+        held_since: Option<Instant>,
+        warned_at: Instant,
+    },
+    Wedged {
+        warned_at: Instant,
+        looked_wedged_at: Instant,
+    },
+}
+
+impl WedgeDetector {
+    /// Whether the pool counts as wedged.
+    pub fn is_stalled(&self) -> bool {
+        matches!(self.state, State::Wedged { .. })
+    }
+
+    /// Looks at the pool; returns what the log should say.
+    pub fn scan(&mut self, sample: WedgeSample, now: Instant) -> Option<WedgeReport> {
+        let last = self.last.replace(sample)?;
+        if sample.finished > last.finished {
+            let warned = matches!(self.state, State::Suspected { .. } | State::Wedged { .. });
+            self.state = State::Normal;
+            return warned.then_some(WedgeReport::Recovered);
+        }
+        let work_waits = sample.queued > 0 || sample.refused > last.refused;
+        let is_suspect = work_waits && sample.workers_idle > 0 && sample.finished > 0;
+        let (state, report) = if is_suspect { self.state.suspect(now) } else { self.state.innocent(now) };
+        self.state = state;
+        report
+    }
+}
+
+impl State {
+    fn suspect(self, now: Instant) -> (Self, Option<WedgeReport>) {
+        let repeat = |warned_at: Instant| now.saturating_duration_since(warned_at) >= WARNING_AFTER;
+        match self {
+            Self::Normal => (Self::Doubtful, None),
+            Self::Doubtful => {
+                (Self::Suspected { held_since: Some(now), warned_at: now }, Some(WedgeReport::Warning))
+            }
+            Self::Suspected { held_since, warned_at } => {
+                let since = held_since.unwrap_or(now);
+                let warns = repeat(warned_at);
+                let warned_at = if warns { now } else { warned_at };
+                let state = if now.saturating_duration_since(since) >= HOLD {
+                    Self::Wedged { warned_at, looked_wedged_at: now }
+                } else {
+                    Self::Suspected { held_since: Some(since), warned_at }
+                };
+                (state, warns.then_some(WedgeReport::Warning))
+            }
+            Self::Wedged { warned_at, .. } => {
+                let warns = repeat(warned_at);
+                let warned_at = if warns { now } else { warned_at };
+                (Self::Wedged { warned_at, looked_wedged_at: now }, warns.then_some(WedgeReport::Warning))
+            }
+        }
+    }
+
+    fn innocent(self, now: Instant) -> (Self, Option<WedgeReport>) {
+        let state = match self {
+            Self::Normal | Self::Doubtful => Self::Normal,
+            // A lull is no recovery, but the minute begins anew.
+            Self::Suspected { warned_at, .. } => Self::Suspected { held_since: None, warned_at },
+            Self::Wedged { looked_wedged_at, .. }
+                if now.saturating_duration_since(looked_wedged_at) >= RECOVERY =>
+            {
+                Self::Normal
+            }
+            wedged @ Self::Wedged { .. } => wedged,
+        };
+        (state, None)
+    }
+}
+
+/// How long a suspicion must hold.
+const HOLD: Duration = Duration::from_secs(60);
+
+/// How long a wedged pool must not look wedged to count as well.
+const RECOVERY: Duration = Duration::from_secs(60);
+
+/// The least time between two warnings.
+const WARNING_AFTER: Duration = Duration::from_secs(60);
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    struct Scene {
+        detector: WedgeDetector,
+        sample: WedgeSample,
+        now: Instant,
+    }
+
+    impl Scene {
+        /// A pool that has finished one request and has work waiting beside an idle worker.
+        fn stuck() -> Self {
+            let sample = WedgeSample { queued: 3, refused: 0, workers_idle: 1, finished: 1 };
+            let mut scene = Self { detector: WedgeDetector::default(), sample, now: crate::time::now() };
+            assert_eq!(scene.second(), None, "the first scan has nothing to compare with");
+            scene
+        }
+
+        fn suspected() -> Self {
+            let mut scene = Self::stuck();
+            assert_eq!(scene.second(), None);
+            assert_eq!(scene.second(), Some(WedgeReport::Warning));
+            scene
+        }
+
+        fn wedged() -> Self {
+            let mut scene = Self::suspected();
+            scene.seconds(60);
+            assert!(scene.detector.is_stalled());
+            scene
+        }
+
+        fn second(&mut self) -> Option<WedgeReport> {
+            self.now += Duration::from_secs(1);
+            self.detector.scan(self.sample, self.now)
+        }
+
+        fn seconds(&mut self, count: u32) {
+            for _ in 0..count {
+                self.second();
+            }
+        }
+    }
+
+    #[test]
+    fn normal_to_suspected_needs_two_scans_in_a_row() {
+        let mut scene = Scene::stuck();
+        for _ in 0..10 {
+            assert_eq!(scene.second(), None);
+            scene.sample.queued = 0;
+            assert_eq!(scene.second(), None);
+            scene.sample.queued = 3;
+        }
+        assert_eq!(scene.second(), None);
+        assert_eq!(scene.second(), Some(WedgeReport::Warning));
+    }
+
+    #[test]
+    fn nothing_is_said_before_the_first_finished_request() {
+        let mut scene = Scene::stuck();
+        scene.detector = WedgeDetector::default();
+        scene.sample.finished = 0;
+        assert!((0..200).all(|_| scene.second().is_none()));
+        assert!(!scene.detector.is_stalled());
+    }
+
+    #[test]
+    fn a_pool_without_an_idle_worker_or_without_waiting_work_is_not_suspect() {
+        for (queued, workers_idle) in [(3, 0), (0, 4)] {
+            let mut scene = Scene::stuck();
+            (scene.sample.queued, scene.sample.workers_idle) = (queued, workers_idle);
+            assert!((0..200).all(|_| scene.second().is_none()));
+        }
+    }
+
+    #[test]
+    fn climbing_refusals_count_as_waiting_work() {
+        let mut scene = Scene::stuck();
+        scene.sample.queued = 0;
+        scene.sample.refused += 1;
+        assert_eq!(scene.second(), None);
+        scene.sample.refused += 1;
+        assert_eq!(scene.second(), Some(WedgeReport::Warning));
+    }
+
+    #[test]
+    fn suspected_to_wedged_takes_a_minute_more() {
+        let mut scene = Scene::suspected();
+        scene.seconds(59);
+        assert!(!scene.detector.is_stalled());
+        scene.second();
+        assert!(scene.detector.is_stalled());
+    }
+
+    #[test]
+    fn a_lull_starts_the_minute_anew_and_is_no_recovery() {
+        let mut scene = Scene::suspected();
+        scene.seconds(50);
+        scene.sample.queued = 0;
+        assert_eq!(scene.second(), None);
+        scene.sample.queued = 3;
+        scene.seconds(60);
+        assert!(!scene.detector.is_stalled());
+        scene.second();
+        assert!(scene.detector.is_stalled());
+    }
+
+    #[test]
+    fn a_finished_request_recovers_at_once_and_says_so() {
+        for mut scene in [Scene::suspected(), Scene::wedged()] {
+            scene.sample.finished += 1;
+            assert_eq!(scene.second(), Some(WedgeReport::Recovered));
+            assert!(!scene.detector.is_stalled());
+            scene.sample.finished += 1;
+            assert_eq!(scene.second(), None, "said once");
+        }
+    }
+
+    #[test]
+    fn a_quiet_minute_clears_the_state_without_a_record() {
+        let mut scene = Scene::wedged();
+        scene.sample.queued = 0;
+        assert!((0..59).all(|_| scene.second().is_none()));
+        assert!(scene.detector.is_stalled());
+        assert_eq!(scene.second(), None);
+        assert!(!scene.detector.is_stalled());
+    }
+
+    #[test]
+    fn a_glimpse_of_the_wedge_keeps_it() {
+        let mut scene = Scene::wedged();
+        for _ in 0..5 {
+            scene.sample.queued = 0;
+            scene.seconds(59);
+            scene.sample.queued = 1;
+            scene.second();
+            assert!(scene.detector.is_stalled());
+        }
+    }
+
+    #[test]
+    fn the_warning_repeats_once_a_minute() {
+        let mut scene = Scene::suspected();
+        let warnings = (0..600).filter(|_| scene.second() == Some(WedgeReport::Warning)).count();
+        assert_eq!(warnings, 10);
+    }
+}

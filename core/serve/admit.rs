@@ -1,0 +1,25 @@
+//! Exchanges at the gate: what the gate asks of them, and how workers get them from it.
+
+use crate::admission::{Gate, Offered};
+use crate::pool::{Exchange, Source};
+use crate::sync::primitive::Arc;
+
+impl Offered for Arc<Exchange> {
+    fn parked_bytes(&self) -> u64 {
+        self.request.body.len()
+    }
+
+    fn promote(&self) -> bool {
+        Exchange::promote(self)
+    }
+
+    fn park(&self) {
+        Exchange::park(self);
+    }
+}
+
+impl Source for Gate<Arc<Exchange>> {
+    fn take(&self) -> Option<Arc<Exchange>> {
+        Self::take(self)
+    }
+}

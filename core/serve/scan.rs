@@ -1,0 +1,109 @@
+//! The scan: once a second the state of admission and pool is looked at, and what has changed is acted upon.
+//!
+//! Promises: it runs at most once a second, however often it is called, and catches up with nothing; the machines
+//! decide, and this moves the wait budget, one gauge and the log. Refuses: it waits for nothing, answers nobody, and
+//! does nothing for an executor without a queue.
+
+use std::time::Instant;
+
+use crate::admission::{
+    BudgetController, BudgetSample, Gate, GateFacts, Offered, SheddingEpisodes, SheddingReport,
+};
+use crate::config::Config;
+use crate::limits::CONTROL_TICK;
+use crate::observe::{Event, Log, Metrics};
+use crate::pool::{PoolFacts, WedgeDetector, WedgeReport, WedgeSample};
+
+use super::shared::Shared;
+
+/// The machines that look at the server once a second.
+#[derive(Debug)]
+pub(super) struct Scan {
+    budget: BudgetController,
+    episodes: SheddingEpisodes,
+    /// Outside worker mode a wedge is not watched for.
+    wedge: Option<WedgeDetector>,
+    /// When to look again; `None` before the first look.
+    due: Option<Instant>,
+}
+
+impl Scan {
+    /// Makes the machines that `config` asks for.
+    pub(super) fn new(config: &Config) -> Self {
+        Self {
+            budget: BudgetController::new(config.queue_wait_timeout),
+            episodes: SheddingEpisodes::default(),
+            wedge: config.worker_mode_enabled.then(WedgeDetector::default),
+            due: None,
+        }
+    }
+
+    /// Looks at the server if a second has passed since the last look; returns when to call again.
+    pub(super) fn scan(&mut self, shared: &Shared, now: Instant) -> Instant {
+        if let Some(due) = self.due.filter(|due| now < *due) {
+            return due;
+        }
+        if let Some(gate) = &shared.gate {
+            let Shared { metrics, log, .. } = shared;
+            let facts = self.move_budget(gate, metrics);
+            self.watch_pool(facts, shared.pool_facts(), metrics, log, now);
+            self.report_shedding(facts, metrics, log, now);
+        }
+        let due = now + CONTROL_TICK;
+        self.due = Some(due);
+        due
+    }
+
+    /// Sets the gate's wait budget; returns the gate's facts with the new one.
+    fn move_budget<T: Offered>(&mut self, gate: &Gate<T>, metrics: &Metrics) -> GateFacts {
+        let mut facts = gate.facts();
+        // What was abandoned was started before: in this order it is never the greater one.
+        let abandoned = metrics.abandoned_total();
+        let started = metrics.work_started_total();
+        let has_backlog = facts.depth > 0 || facts.waiting > 0;
+        facts.wait_budget = self.budget.scan(BudgetSample { started, abandoned, has_backlog });
+        gate.set_wait_budget(facts.wait_budget);
+        facts
+    }
+
+    fn watch_pool(&mut self, gate: GateFacts, pool: PoolFacts, metrics: &Metrics, log: &Log, now: Instant) {
+        let Some(wedge) = &mut self.wedge else { return };
+        let workers_idle = pool.current.saturating_sub(pool.busy);
+        let sample = WedgeSample {
+            queued: gate.depth as u64,
+            refused: metrics.refused_total(),
+            workers_idle,
+            finished: metrics.work_finished_total(),
+        };
+        let report = wedge.scan(sample, now);
+        if wedge.is_stalled() {
+            metrics.pool_stalled.raise();
+        } else {
+            metrics.pool_stalled.lower();
+        }
+        match report {
+            Some(WedgeReport::Recovered) => log.emit(&Event::PoolRecovered),
+            Some(WedgeReport::Warning) => {
+                log.emit(&Event::WedgeWarning { gate, workers_idle: workers_idle as u64 });
+            }
+            None => {}
+        }
+    }
+
+    fn report_shedding(&mut self, gate: GateFacts, metrics: &Metrics, log: &Log, now: Instant) {
+        match self.episodes.scan(metrics.overload_refusals(), now) {
+            Some(SheddingReport::Continues { refused, episode }) => {
+                log.emit(&Event::SheddingContinues { refused, episode });
+            }
+            Some(SheddingReport::Started(refused)) => log.emit(&Event::SheddingStarted { refused, gate }),
+            Some(SheddingReport::Stopped { episode, duration }) => {
+                log.emit(&Event::SheddingStopped { episode, duration, gate });
+            }
+            None => {}
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "scan_tests.rs"]
+mod tests;

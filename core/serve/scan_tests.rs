@@ -1,0 +1,321 @@
+//! The scan of a server without sockets, second by second, with a clock that the test moves.
+
+use std::io::{self, PipeReader, Read};
+use std::time::Duration;
+
+use super::*;
+use crate::admission::{Offer, ShedReason};
+use crate::config::{AccessLog, Level, RawConfig};
+use crate::http::{HeadLimits, Parsed, parse};
+use crate::observe::exposition::Format;
+use crate::observe::{Probe, WorkerFacts};
+use crate::pool::{
+    Body, Engine, Exchange, Notify, PoolEvents, Request, Script, Source, StartError, Worker, Workers,
+};
+use crate::serve::Phase;
+use crate::serve::ops_facts::OpsFacts;
+use crate::serve::ops_port::OpsSource;
+use crate::sync::counter::Flag;
+use crate::sync::park::Bell;
+use crate::sync::primitive::Arc;
+
+/// A server that serves, and its scan.
+struct Scene {
+    shared: Arc<Shared>,
+    scan: Scan,
+    now: Instant,
+    log: PipeReader,
+}
+
+impl Scene {
+    fn new(settings: &[(&str, &str)], worker_mode: bool) -> Self {
+        let defaults = [("DOCUMENT_ROOT", "/"), ("SPOOL_DIR", "/tmp"), ("QUEUE_CAPACITY", "8")];
+        let mut config = Config::resolve(&RawConfig::new(defaults.iter().chain(settings).copied())).unwrap();
+        config.worker_mode_enabled = worker_mode;
+        let (log, writer) = io::pipe().unwrap();
+        let writer = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
+        let shared = Shared::new(Arc::new(config), writer);
+        shared.lifecycle.enter(Phase::Running);
+        Self { scan: Scan::new(&shared.config), now: shared.started_at, shared, log }
+    }
+
+    fn second(&mut self) {
+        self.now += Duration::from_secs(1);
+        assert_eq!(self.scan.scan(&self.shared, self.now), self.now + CONTROL_TICK);
+    }
+
+    fn seconds(&mut self, count: u32) {
+        (0..count).for_each(|_| self.second());
+    }
+
+    fn refuse(&self, reason: ShedReason, count: u64) {
+        (0..count).for_each(|_| self.shared.metrics.refused(reason));
+    }
+
+    /// A client of patience comes.
+    fn offer(&self) -> Offer {
+        let parsed = parse::parse(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", HeadLimits::main_port());
+        let Ok(Parsed::Complete { head, .. }) = parsed else { panic!("not a head") };
+        let nobody = "127.0.0.1:1".parse().unwrap();
+        let request = Request {
+            head,
+            body: Body::Empty,
+            script: Arc::new(Script::default()),
+            client: nobody,
+            local: nobody,
+            https: false,
+            request_id: String::new(),
+            received_at: crate::time::wall(),
+        };
+        let (spool, notify) = (self.shared.spool.clone(), Arc::new(Idle));
+        let exchange = Exchange::new(request, self.now, None, spool, notify, 0);
+        self.shared.gate.as_ref().unwrap().offer(Arc::new(exchange))
+    }
+
+    /// A worker takes the oldest request.
+    fn take(&self) {
+        assert!(self.shared.gate.as_ref().unwrap().take().is_some());
+    }
+
+    fn budget(&self) -> Duration {
+        self.shared.gate_facts().unwrap().wait_budget
+    }
+
+    /// The messages that were logged, each with `pick`ed fields.
+    fn logged(mut self, pick: &[&str]) -> Vec<(String, Vec<u64>)> {
+        assert!(self.shared.log.shutdown());
+        let mut text = String::new();
+        self.log.read_to_string(&mut text).unwrap();
+        let record = |line: &str| {
+            let record: serde_json::Value = serde_json::from_str(line).unwrap();
+            let fields = &record["fields"];
+            let numbers = pick.iter().filter_map(|name| fields[name].as_u64()).collect();
+            (fields["message"].as_str().unwrap().to_owned(), numbers)
+        };
+        text.lines().map(record).collect()
+    }
+}
+
+/// A pool whose threads never get anything: alive, and nothing done.
+#[derive(Debug, Default)]
+struct Stuck {
+    bell: Bell,
+    released: Flag,
+}
+
+impl Source for Stuck {
+    fn take(&self) -> Option<Arc<Exchange>> {
+        loop {
+            let ticket = self.bell.ticket();
+            if self.released.is_raised() {
+                self.bell.cancel(ticket);
+                return None;
+            }
+            self.bell.sleep(&ticket);
+        }
+    }
+}
+
+impl Stuck {
+    fn start(shared: &Shared) -> Arc<Self> {
+        let stuck = Arc::<Self>::default();
+        let (engine, events): (Arc<dyn Engine>, Arc<dyn PoolEvents>) = (Arc::new(Idle), Arc::new(Idle));
+        let source: Arc<dyn Source> = Arc::<Self>::clone(&stuck);
+        shared.workers.set(Workers::start(2, &engine, source, &events).unwrap()).unwrap();
+        stuck
+    }
+
+    fn end(&self, shared: &Shared) {
+        self.released.raise();
+        self.bell.notify_all();
+        assert!(shared.workers.get().unwrap().join());
+    }
+}
+
+#[derive(Debug)]
+struct Idle;
+
+impl Notify for Idle {
+    fn reply_ready(&self, _key: u64) {}
+}
+
+impl Engine for Idle {
+    fn start(&self, _slot: usize) -> Result<Box<dyn Worker>, StartError> {
+        Ok(Box::new(Self))
+    }
+}
+
+impl Worker for Idle {
+    fn serve(&mut self, _exchange: &Arc<Exchange>) {}
+}
+
+impl PoolEvents for Idle {
+    fn taken(&self, _exchange: &Exchange, _waited: Duration) {}
+    fn found_answered(&self, _exchange: &Exchange) {}
+    fn served(&self, _exchange: &Exchange, _ran: Duration) {}
+    fn dropped(&self, _exchange: &Exchange) {}
+    fn worker_lost(&self, _slot: usize, _reason: &str) {}
+}
+
+#[test]
+fn it_looks_once_a_second_however_often_it_is_called() {
+    let mut scene = Scene::new(&[], false);
+    scene.second();
+    scene.refuse(ShedReason::QueueFull, 3);
+    let due = scene.now + CONTROL_TICK;
+    for ms in [0, 1, 500, 999] {
+        assert_eq!(scene.scan.scan(&scene.shared, scene.now + Duration::from_millis(ms)), due);
+    }
+    scene.refuse(ShedReason::QueueFull, 1);
+    scene.second();
+    let logged = scene.logged(&["refused"]);
+    assert_eq!(logged, [("PHP admission has started shedding requests under overload".to_owned(), vec![4])]);
+}
+
+#[test]
+fn a_late_scan_catches_up_with_nothing() {
+    let mut scene = Scene::new(&[], false);
+    scene.second();
+    scene.now += Duration::from_secs(30);
+    scene.second();
+}
+
+#[test]
+fn an_executor_without_a_queue_has_nothing_to_look_at() {
+    let mut scene = Scene::new(&[("EXECUTOR", "stub")], true);
+    scene.refuse(ShedReason::QueueFull, 3);
+    scene.seconds(100);
+    assert!(scene.logged(&[]).is_empty());
+}
+
+#[test]
+fn an_episode_is_told_from_its_start_to_its_end() {
+    let mut scene = Scene::new(&[], false);
+    scene.refuse(ShedReason::WaitTimeout, 5);
+    scene.refuse(ShedReason::WaitingFull, 2);
+    scene.refuse(ShedReason::ShuttingDown, 100);
+    scene.seconds(60);
+    scene.refuse(ShedReason::WaitingBytes, 1);
+    scene.second();
+    scene.seconds(60);
+    scene.refuse(ShedReason::PoolUnavailable, 100);
+    scene.seconds(100);
+    let fields = [
+        "refused",
+        "refused_wait_timeout",
+        "queue_capacity",
+        "wait_budget_us",
+        "episode_refused",
+        "duration_ms",
+    ];
+    let expected = [
+        ("PHP admission has started shedding requests under overload", vec![7, 5, 8, 1_000_000]),
+        ("PHP admission is still shedding requests under overload", vec![1, 8]),
+        ("PHP admission has stopped shedding requests", vec![8, 60_000]),
+    ];
+    let logged = scene.logged(&fields);
+    assert_eq!(logged, expected.map(|(message, numbers)| (message.to_owned(), numbers)));
+}
+
+#[test]
+fn abandoned_work_lowers_the_budget_of_the_gate_and_the_record_says_so() {
+    let mut scene = Scene::new(&[("QUEUE_WAIT_TIMEOUT_MS", "800")], false);
+    scene.second();
+    assert_eq!(scene.budget(), Duration::from_millis(800));
+    for _ in 0..6 {
+        scene.shared.metrics.queue_waited(Duration::ZERO);
+    }
+    scene.shared.metrics.departed_work_taken();
+    scene.shared.metrics.departed_work_taken();
+    scene.refuse(ShedReason::WaitTimeout, 1);
+    scene.second();
+    assert_eq!(scene.budget(), Duration::from_millis(400));
+    scene.second();
+    assert_eq!(scene.budget(), Duration::from_millis(500), "nothing waits: an eighth up");
+    let page = String::from_utf8(OpsFacts::new(Arc::clone(&scene.shared)).metrics(Format::Text)).unwrap();
+    assert!(page.contains("\nsvc_admission_wait_budget_us 500000\n"), "{page}");
+    assert!(page.contains("\nsvc_admission_wait_budget_ceiling_us 800000\n"), "{page}");
+    let logged = scene.logged(&["wait_budget_us", "wait_budget_ceiling_us"]);
+    assert_eq!(logged[0].1, [400_000, 800_000]);
+}
+
+#[test]
+fn the_budget_stays_low_while_anybody_waits() {
+    let settings = [("QUEUE_WAIT_TIMEOUT_MS", "800"), ("QUEUE_CAPACITY", "1")];
+    let mut scene = Scene::new(&settings, false);
+    (0..8).for_each(|_| scene.shared.metrics.departed_work_taken());
+    scene.second();
+    assert_eq!(scene.offer(), Offer::Queued);
+    assert!(matches!(scene.offer(), Offer::Waiting(_)));
+    for _ in 0..2 {
+        assert_eq!(scene.budget(), Duration::from_millis(400));
+        scene.seconds(10);
+        scene.take();
+    }
+    assert_eq!(scene.budget(), Duration::from_millis(400));
+    scene.second();
+    assert_eq!(scene.budget(), Duration::from_millis(500));
+}
+
+#[test]
+fn requests_in_the_queue_beside_idle_workers_are_a_reason_to_warn() {
+    let mut scene = Scene::new(&[], true);
+    let stuck = Stuck::start(&scene.shared);
+    scene.shared.metrics.php_ran(Duration::ZERO);
+    scene.offer();
+    scene.seconds(3);
+    stuck.end(&scene.shared);
+    let logged =
+        scene.logged(&["queue_depth", "queue_capacity", "admission_slots_available", "workers_idle"]);
+    assert_eq!((logged.len(), logged[0].1.as_slice()), (1, [1, 8, 7, 2].as_slice()));
+}
+
+#[test]
+fn a_wedged_pool_takes_the_server_out_of_service_until_something_is_finished() {
+    let mut scene = Scene::new(&[], true);
+    let stuck = Stuck::start(&scene.shared);
+    let ops = OpsFacts::new(Arc::clone(&scene.shared));
+    let gauge = |ops: &OpsFacts, value: u32| {
+        let page = String::from_utf8(ops.metrics(Format::Text)).unwrap();
+        page.contains(&format!("\nsvc_pool_stalled {value}\n"))
+    };
+    scene.shared.metrics.php_ran(Duration::ZERO);
+    scene.second();
+    for _ in 0..62 {
+        assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok() && gauge(&ops, 0));
+        scene.refuse(ShedReason::WaitTimeout, 1);
+        scene.second();
+    }
+    assert_eq!(ops.probe_facts().workers, WorkerFacts::Running(2));
+    assert!(!ops.probe_facts().passes(Probe::Readiness) && ops.probe_facts().passes(Probe::Liveness));
+    assert!(!ops.health().is_ok() && gauge(&ops, 1));
+    scene.shared.metrics.php_ran(Duration::ZERO);
+    scene.second();
+    assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok() && gauge(&ops, 0));
+    stuck.end(&scene.shared);
+    let logged = scene.logged(&["workers_idle", "queue_capacity"]);
+    let (shedding, wedge): (Vec<_>, Vec<_>) =
+        logged.into_iter().partition(|(text, _)| text.contains("shedding"));
+    assert!(!shedding.is_empty());
+    let warning =
+        "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
+    let expected =
+        [(warning, vec![2, 8]), (warning, vec![2, 8]), ("PHP pool is reaching workers again", vec![])];
+    assert_eq!(wedge, expected.map(|(text, numbers)| (text.to_owned(), numbers)));
+}
+
+#[test]
+fn outside_worker_mode_no_wedge_is_watched_for() {
+    let mut scene = Scene::new(&[], false);
+    let stuck = Stuck::start(&scene.shared);
+    scene.shared.metrics.php_ran(Duration::ZERO);
+    for _ in 0..100 {
+        scene.refuse(ShedReason::ShuttingDown, 1);
+        scene.second();
+    }
+    let ops = OpsFacts::new(Arc::clone(&scene.shared));
+    assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok());
+    assert!(!String::from_utf8(ops.metrics(Format::Text)).unwrap().contains("svc_pool_stalled"));
+    stuck.end(&scene.shared);
+    assert!(scene.logged(&[]).is_empty());
+}

@@ -1,0 +1,58 @@
+//! The last time that something happened, told by many threads and read by others.
+//!
+//! Promises: what is read was told at some time; a reader may miss what is being told right now. Refuses: it reads no
+//! clock.
+
+use std::time::Instant;
+
+use super::primitive::{AtomicU64, Ordering};
+
+/// The last moment at which something happened, in microseconds after a start.
+///
+/// # Ordering
+///
+/// Relaxed throughout: it orders nothing, and a reading that is a moment old is as good.
+#[derive(Debug)]
+pub struct Moment {
+    start: Instant,
+    /// Microseconds after `start`, and one more; 0 means never.
+    after_us: AtomicU64,
+}
+
+impl Moment {
+    /// Nothing has happened since `start`.
+    pub fn new(start: Instant) -> Self {
+        Self { start, after_us: AtomicU64::new(0) }
+    }
+
+    /// It happens `now`.
+    pub fn mark(&self, now: Instant) {
+        self.after_us.store(self.after(now), Ordering::Relaxed);
+    }
+
+    /// Whether it has not happened at `moment` or later.
+    pub fn is_before(&self, moment: Instant) -> bool {
+        self.after_us.load(Ordering::Relaxed) < self.after(moment)
+    }
+
+    fn after(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.start).as_micros()).unwrap_or(u64::MAX - 1) + 1
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn never_is_before_everything() {
+        let start = crate::time::now();
+        let moment = Moment::new(start);
+        assert!(moment.is_before(start));
+        moment.mark(start + Duration::from_secs(1));
+        assert!(!moment.is_before(start + Duration::from_secs(1)));
+        assert!(moment.is_before(start + Duration::from_secs(2)));
+    }
+}

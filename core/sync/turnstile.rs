@@ -1,0 +1,185 @@
+//! The word that says who may go into the queue: free permits, waiters, and whether the gate is closed.
+//!
+//! Promises: a permit is free, or held by an entry of the queue, or on its way from one to the other; it is never
+//! handed to a newcomer while somebody waits. Refuses: it knows no list; whoever waits stands in the gate's.
+
+use super::primitive::{AtomicU64, Ordering};
+
+/// Free permits, waiters and the closed bit in one word.
+///
+/// # Ordering
+///
+/// Transitions are AcqRel: what a releaser wrote before it gave a permit back is visible to who takes it.
+///
+/// # Progress
+///
+/// All transitions are lock-free.
+#[derive(Debug)]
+pub struct Turnstile(AtomicU64);
+
+/// What a caller gets who wants in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// No more, to anybody.
+    Closed,
+    /// A permit.
+    Permit,
+    /// Nothing: no permit is free, or others wait already.
+    Wait,
+}
+
+/// What becomes of a permit that is given back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Returned {
+    /// Somebody waits: the caller still holds the permit, to hand it on.
+    Owed,
+    /// It is free.
+    Free,
+}
+
+/// A reading of the word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Reading(u64);
+
+const PERMITS: u64 = (1 << 32) - 1;
+const WAITER: u64 = 1 << 32;
+const WAITERS: u64 = (1 << 63) - 1 - PERMITS;
+const CLOSED: u64 = 1 << 63;
+
+impl Reading {
+    fn permits(self) -> u64 {
+        self.0 & PERMITS
+    }
+
+    fn waiters(self) -> u64 {
+        (self.0 & WAITERS) / WAITER
+    }
+
+    fn is_closed(self) -> bool {
+        self.0 & CLOSED != 0
+    }
+}
+
+impl Turnstile {
+    /// Opens with `permits` free permits.
+    pub fn new(permits: u32) -> Self {
+        Self(AtomicU64::new(u64::from(permits)))
+    }
+
+    /// Takes a permit if one is free and nobody waits.
+    pub fn enter(&self) -> Entry {
+        self.change(|seen| match seen {
+            _ if seen.is_closed() => Err(Entry::Closed),
+            _ if seen.permits() == 0 || seen.waiters() > 0 => Err(Entry::Wait),
+            _ => Ok(seen.0 - 1),
+        })
+        .map_or_else(|entry| entry, |_| Entry::Permit)
+    }
+
+    /// Takes a permit like [`enter`](Self::enter), or counts the caller as waiting. Called under the lock of the list
+    /// of waiters, so that the count and the list agree.
+    pub fn enter_or_wait(&self) -> Entry {
+        let before = self.change(|seen| match seen {
+            _ if seen.is_closed() => Err(Entry::Closed),
+            _ if seen.permits() == 0 || seen.waiters() > 0 => Ok(seen.0 + WAITER),
+            _ => Ok(seen.0 - 1),
+        });
+        match before {
+            Err(entry) => entry,
+            Ok(seen) if seen.permits() == 0 || seen.waiters() > 0 => Entry::Wait,
+            Ok(_) => Entry::Permit,
+        }
+    }
+
+    /// Somebody who waited waits no more. Called under the lock of the list of waiters.
+    pub fn stop_waiting(&self) {
+        let before = Reading(self.0.fetch_sub(WAITER, Ordering::AcqRel));
+        debug_assert!(before.waiters() > 0, "nobody waited");
+    }
+
+    /// Gives a permit back, unless somebody waits for it. A closed turnstile admits nobody, so nobody is owed.
+    pub fn leave(&self) -> Returned {
+        self.change(|seen| {
+            if seen.waiters() > 0 && !seen.is_closed() { Err(Returned::Owed) } else { Ok(seen.0 + 1) }
+        })
+        .map_or_else(|owed| owed, |_| Returned::Free)
+    }
+
+    /// Admits nobody from now on.
+    pub fn close(&self) {
+        self.0.fetch_or(CLOSED, Ordering::AcqRel);
+    }
+
+    /// The number of permits that nobody holds.
+    pub fn free(&self) -> usize {
+        usize::try_from(self.read().permits()).unwrap_or(usize::MAX)
+    }
+
+    /// The number of those who wait.
+    pub fn waiting(&self) -> usize {
+        usize::try_from(self.read().waiters()).unwrap_or(usize::MAX)
+    }
+
+    fn read(&self) -> Reading {
+        // Acquire: pairs with the AcqRel of the last transition.
+        Reading(self.0.load(Ordering::Acquire))
+    }
+
+    /// Moves the word to what `next` makes of it; returns the reading before.
+    fn change<E>(&self, next: impl Fn(Reading) -> Result<u64, E>) -> Result<Reading, E> {
+        let mut seen = self.read();
+        loop {
+            let word = next(seen)?;
+            // AcqRel and Acquire: see the type.
+            match self.0.compare_exchange_weak(seen.0, word, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Ok(seen),
+                Err(actual) => seen = Reading(actual),
+            }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn permits_run_out_and_come_back() {
+        let turnstile = Turnstile::new(2);
+        assert_eq!((turnstile.enter(), turnstile.enter()), (Entry::Permit, Entry::Permit));
+        assert_eq!(turnstile.enter(), Entry::Wait);
+        assert_eq!(turnstile.leave(), Returned::Free);
+        assert_eq!(turnstile.free(), 1);
+        assert_eq!(turnstile.enter(), Entry::Permit);
+    }
+
+    #[test]
+    fn a_permit_goes_to_who_waits_and_not_to_a_newcomer() {
+        let turnstile = Turnstile::new(1);
+        turnstile.enter();
+        assert_eq!(turnstile.enter_or_wait(), Entry::Wait);
+        assert_eq!(turnstile.leave(), Returned::Owed);
+        assert_eq!((turnstile.free(), turnstile.enter()), (0, Entry::Wait));
+        turnstile.stop_waiting();
+        assert_eq!(turnstile.leave(), Returned::Free);
+    }
+
+    #[test]
+    fn who_would_wait_takes_a_permit_that_came_free_meanwhile() {
+        let turnstile = Turnstile::new(1);
+        assert_eq!(turnstile.enter_or_wait(), Entry::Permit);
+        assert_eq!((turnstile.free(), turnstile.waiting()), (0, 0));
+    }
+
+    #[test]
+    fn a_closed_turnstile_admits_nobody_and_takes_permits_back() {
+        let turnstile = Turnstile::new(2);
+        turnstile.enter();
+        turnstile.enter();
+        turnstile.enter_or_wait();
+        turnstile.close();
+        assert_eq!((turnstile.enter(), turnstile.enter_or_wait()), (Entry::Closed, Entry::Closed));
+        assert_eq!(turnstile.leave(), Returned::Free);
+        assert_eq!((turnstile.free(), turnstile.waiting()), (1, 1));
+    }
+}
