@@ -13,7 +13,7 @@ svc := $(cargo_output)/release/svc
 # Says where a PHP is that svc can embed, and builds one first where there is none.
 with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
-.PHONY: help packages build run test loom lint bench peers fuzz-smoke docs
+.PHONY: help packages build run test conformance loom lint bench peers fuzz-smoke docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,15 +34,18 @@ test: packages ## run every test, with PHP and without
 	@$(with_php); cargo test --workspace
 	@cargo test --no-default-features --lib --bins --test architecture --test config
 
+conformance: build ## run PHP's own tests through the server; docs/conformance.md says what is known to differ
+	@SVC=$(svc) scripts/phpt.sh
+
 loom: packages ## check what threads share against every interleaving
-	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --release --test loom
+	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom
 
 lint: packages ## check formatting, lints, documentation and scripts
 	@cargo fmt --all --check
 	@$(with_php); cargo clippy --workspace --all-targets -- -D warnings
 	@cargo clippy --all-targets --no-default-features -- -D warnings
 	@$(with_php); RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
-	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/*.sh .ci/run; \
+	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/*.sh scripts/peers/*.sh .ci/run; \
 	else echo "lint: shellcheck is not installed; scripts were not checked"; fi
 
 bench: packages ## run the benchmarks of the parts

@@ -165,7 +165,13 @@ impl Threads {
 /// One line in php.ini's syntax; anything that the syntax could take for its own is quoted.
 fn ini_line(name: &str, value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.,/-".contains(c);
-    if value.chars().all(plain) || (value.starts_with('"') && value.ends_with('"') && value.len() > 1) {
+    // `E_ALL & ~E_DEPRECATED` is computed, as in php.ini and by PHP's own -d.
+    let term = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || "_ &|~^()".contains(c);
+    let is_expression = value.contains(['&', '|', '~', '^']) && value.chars().all(term);
+    if is_expression
+        || value.chars().all(plain)
+        || (value.starts_with('"') && value.ends_with('"') && value.len() > 1)
+    {
         format!("{name}={value}\n")
     } else {
         format!("{name}=\"{}\"\n", value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " "))
@@ -191,6 +197,8 @@ mod tests {
             ini_line("date.timezone", "Europe/Berlin; evil=1"),
             "date.timezone=\"Europe/Berlin; evil=1\"\n"
         );
+        assert_eq!(ini_line("a", "E_ALL & ~E_NOTICE"), "a=E_ALL & ~E_NOTICE\n");
+        assert_eq!(ini_line("a", "Tom & Jerry"), "a=\"Tom & Jerry\"\n");
         assert_eq!(ini_line("a", "x\"y\nb=1"), "a=\"x\\\"y b=1\"\n");
     }
 }

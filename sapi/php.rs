@@ -41,6 +41,8 @@ const INI_FIXED: &[(&str, &str)] = &[
     ("hard_timeout", "0"),
     // Kills processes that read the cache for too long; here they are one, and this is it.
     ("opcache.force_restart_timeout", "0"),
+    // Takes write access to the cache away from all threads while one does not need it.
+    ("opcache.protect_memory", "0"),
 ];
 
 /// Starts PHP on the calling thread.

@@ -12,4 +12,4 @@ PHP=$("$here/php-zts.sh" | sed 's,php-config$,php,')
 PHP_SOURCE=$("$here/php-zts.sh" --source)
 SVC=$(realpath -m "${SVC:-${CARGO_TARGET_DIR:-$here/../target}/release/svc}")
 export PHP PHP_SOURCE SVC
-exec "$PHP" -n "$here/phpt/run.php" "$@"
+exec "$PHP" -n -d memory_limit=-1 "$here/phpt/run.php" "$@"

@@ -32,7 +32,10 @@ final class Reply
             return new self($status, $fields, self::joinChunks($bytes), str_ends_with($bytes, "0\r\n\r\n"));
         }
         $length = preg_replace('~^\D*~', '', implode('', preg_grep('~^content-length:~i', $fields)));
-        return new self($status, $fields, $bytes, $length !== '' && strlen($bytes) >= (int) $length);
+        if ($length === '') {
+            return new self($status, $fields, $bytes, false);
+        }
+        return new self($status, $fields, substr($bytes, 0, (int) $length), strlen($bytes) >= (int) $length);
     }
 
     /** The code and its reason. */
@@ -44,9 +47,10 @@ final class Reply
     private static function joinChunks(string $bytes): string
     {
         $body = '';
-        while (preg_match('~^([0-9a-f]+)\r\n~i', $bytes, $match) && ($size = hexdec($match[1])) > 0) {
-            $body .= substr($bytes, strlen($match[0]), $size);
-            $bytes = substr($bytes, strlen($match[0]) + $size + 2);
+        $at = 0;
+        while (preg_match('~\G([0-9a-f]+)\r\n~i', $bytes, $match, 0, $at) && ($size = hexdec($match[1])) > 0) {
+            $body .= substr($bytes, $at + strlen($match[0]), $size);
+            $at += strlen($match[0]) + $size + 2;
         }
         return $body;
     }

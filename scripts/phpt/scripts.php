@@ -47,28 +47,42 @@ final class Scripts
         return $this->results;
     }
 
-    /** Writes each fitting test's script beside its fixtures; returns the tests. */
+    /** Writes each fitting test's script beside a copy of its fixtures; returns the tests. */
     private function collect(string $filter): array
     {
         $tests = [];
         foreach (self::FOLDERS as $folder) {
-            $target = "$this->work/scripts/" . dirname($folder);
-            is_dir($target) || mkdir($target, recursive: true);
-            proc_close(proc_open(['cp', '-r', "$this->source/$folder", $target], [], $pipes));
-            $files = new \RecursiveDirectoryIterator("$this->work/scripts/$folder", \FilesystemIterator::SKIP_DOTS);
-            foreach (iterator_to_array(new \RecursiveIteratorIterator($files)) as $file) {
-                $test = substr((string) $file, strlen("$this->work/scripts/"));
-                if ($file->getExtension() !== 'phpt' || ($filter !== '' && !str_contains($test, $filter))) {
-                    continue;
-                }
-                $sections = $this->sections($test);
-                if (isset($sections['FILE']) && array_diff(array_keys($sections), self::SECTIONS) === []) {
-                    file_put_contents($this->script($test), $sections['FILE']);
-                    $tests[] = $test;
-                }
+            $fitting = $this->fitting($folder, $filter);
+            if ($fitting !== []) {
+                $target = "$this->work/scripts/" . dirname($folder);
+                is_dir($target) || mkdir($target, recursive: true);
+                proc_close(proc_open(['cp', '-r', "$this->source/$folder", $target], [], $pipes));
+            }
+            foreach ($fitting as $test => $script) {
+                file_put_contents("$this->work/scripts/" . substr($test, 0, -1), $script);
+                $tests[] = $test;
             }
         }
         return $tests;
+    }
+
+    /** @return array<string, string> tests that a plain request can run, and their scripts */
+    private function fitting(string $folder, string $filter): array
+    {
+        $scripts = [];
+        $files = new \RecursiveDirectoryIterator("$this->source/$folder", \FilesystemIterator::SKIP_DOTS);
+        foreach (new \RecursiveIteratorIterator($files) as $file) {
+            $test = substr((string) $file, strlen("$this->source/"));
+            if ($file->getExtension() !== 'phpt' || ($filter !== '' && !str_contains($test, $filter))) {
+                continue;
+            }
+            $sections = $this->sections($test);
+            if (isset($sections['FILE']) && array_diff(array_keys($sections), self::SECTIONS) === []) {
+                $scripts[$test] = $sections['FILE'];
+            }
+        }
+        ksort($scripts);
+        return $scripts;
     }
 
     /** @return array<string, string> */
@@ -82,20 +96,15 @@ final class Scripts
         return $sections;
     }
 
-    private function script(string $test): string
-    {
-        return "$this->work/scripts/" . substr($test, 0, -1);
-    }
-
     /** Runs tests, a few at a time, until time is up; returns those whose output was not as expected. */
     private function runCrowd(array $tests): array
     {
         $this->server = $this->start();
         $end = time() + $this->seconds;
-        $lanes = $doubtful = [];
+        $lanes = $doubtful = $started = [];
         while ($lanes !== [] || ($tests !== [] && time() < $end)) {
             while (count($lanes) < self::LANES && $tests !== [] && time() < $end) {
-                $test = array_pop($tests);
+                $started[] = $test = array_pop($tests);
                 $lanes[$test] = ['socket' => $this->send($test), 'bytes' => ''];
             }
             foreach ($this->readLanes($lanes) as $test => $bytes) {
@@ -105,10 +114,8 @@ final class Scripts
                 }
             }
             if (!$this->server->isRunning()) {
-                foreach ([...array_keys($lanes), ...array_slice(array_keys($this->results), -self::LANES)] as $test) {
-                    fprintf(STDERR, "scripts: the server died near %s\n", $test);
-                }
-                $this->results['the server lives'] = ['result' => 'failed', 'reason' => 'it died'];
+                $last = implode(', ', array_slice($started, -2 * self::LANES));
+                $this->results['the server lives'] = ['result' => 'failed', 'reason' => "it died after $last"];
                 $this->server = $this->start();
                 $lanes = [];
             }
@@ -167,7 +174,7 @@ final class Scripts
             return $got === trim(str_replace("\r\n", "\n", $sections['EXPECT']));
         }
         $pattern = isset($sections['EXPECTREGEX']) ? trim($sections['EXPECTREGEX']) : self::pattern(trim($sections['EXPECTF']));
-        return preg_match('/^' . str_replace('/', '\/', $pattern) . '$/s', $got) === 1;
+        return preg_match("/^$pattern$/s", $got) === 1;
     }
 
     /** The regular expression for an EXPECTF section. */
@@ -176,10 +183,9 @@ final class Scripts
         $signs = ['%e' => '\/', '%s' => '[^\r\n]+', '%S' => '[^\r\n]*', '%a' => '.+?', '%A' => '.*?', '%w' => '\s*',
             '%i' => '[+-]?\d+', '%d' => '\d+', '%x' => '[0-9a-fA-F]+', '%f' => '[+-]?(?:\d+|(?=\.\d))(?:\.\d+)?(?:[Ee][+-]?\d+)?',
             '%c' => '.', '%0' => '\x00'];
-        $signs['%e'] = '/';
         $pattern = '';
         foreach (preg_split('~%r(.*?)%r~s', str_replace("\r\n", "\n", $format), -1, PREG_SPLIT_DELIM_CAPTURE) as $i => $part) {
-            $pattern .= $i % 2 === 1 ? "($part)" : strtr(preg_quote($part), $signs);
+            $pattern .= $i % 2 === 1 ? "($part)" : strtr(preg_quote($part, '/'), $signs);
         }
         return $pattern;
     }

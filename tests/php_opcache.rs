@@ -1,0 +1,158 @@
+//! OPcache: on, hit, and right in every answer while it restarts under load.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use serde_json::Value;
+
+use support::Svc;
+
+/// Without it, OPcache leaves scripts alone that were written in the last two seconds.
+const AT_ONCE: &str = "opcache.file_update_protection=0";
+
+const STATUS: &str = "<?php echo json_encode(opcache_get_status(false));";
+
+fn status(svc: &Svc) -> Value {
+    let response = svc.get("/status.php");
+    serde_json::from_slice(&response.body)
+        .unwrap_or_else(|_| panic!("{}: {}", response.status, response.text()))
+}
+
+#[test]
+fn scripts_are_compiled_once() {
+    let files = [("status.php", STATUS), ("index.php", "<?php echo 'hello';")];
+    let svc = Svc::start_with(&files, &[], &[AT_ONCE]);
+    let mut client = svc.client();
+    for _ in 0..50 {
+        assert_eq!(client.get("/").text(), "hello");
+    }
+    let status = status(&svc);
+    assert_eq!(status["opcache_enabled"], true);
+    let statistics = &status["opcache_statistics"];
+    assert!(statistics["hits"].as_u64().unwrap() >= 48, "{statistics}");
+    assert_eq!(statistics["num_cached_scripts"], 2);
+    let config: Value = serde_json::from_slice(&svc.ask("/config").body).unwrap();
+    assert_eq!(config["php"]["opcache_enabled"], true);
+}
+
+#[test]
+fn a_changed_script_is_seen() {
+    let svc =
+        Svc::start_with(&[("index.php", "<?php echo 'old';")], &[], &[AT_ONCE, "opcache.revalidate_freq=0"]);
+    let mut client = svc.client();
+    assert_eq!(client.get("/").text(), "old");
+    let script = svc.root().join("index.php");
+    std::fs::write(&script, "<?php echo 'new';").unwrap();
+    // OPcache compares whole seconds.
+    let later = std::fs::metadata(&script).unwrap().modified().unwrap() + Duration::from_secs(10);
+    File::options().write(true).open(&script).unwrap().set_modified(later).unwrap();
+    assert_eq!(client.get("/").text(), "new");
+}
+
+/// A script that says its number and is large enough to matter to a small cache.
+fn script(number: usize) -> String {
+    let mut text = format!("<?php\nnamespace N{number};\n");
+    for function in 0..40 {
+        write!(
+            text,
+            "function f{function}(array $a): string {{ return implode(',', array_map(fn ($x) => $x . 'literal {number} {function}', $a)); }}\n\
+             class C{function} {{ const K = ['{number}' => {function}]; public string $p = 'value {number}/{function}'; function m() {{ return self::K; }} }}\n"
+        )
+        .unwrap();
+    }
+    text + &format!(
+        "echo '{number}:', strlen(f39(['a'])), ':', (new C7)->p, ':', (new C39)->m()['{number}'];\n"
+    )
+}
+
+fn expected(number: usize) -> String {
+    format!("{number}:{}:value {number}/7:39", format!("aliteral {number} 39").len())
+}
+
+/// Asks for scripts from several clients at once and asserts that each answer is right.
+fn hammer(svc: &Svc, scripts: usize, rounds: usize) {
+    thread::scope(|scope| {
+        for seed in 0..4_u64 {
+            scope.spawn(move || {
+                let mut client = svc.client();
+                let mut state = seed * 7919 + 1;
+                for _ in 0..rounds {
+                    state ^= state << 13;
+                    state ^= state >> 7;
+                    state ^= state << 17;
+                    let number = (state % scripts as u64) as usize;
+                    let response = client.get(&format!("/s{number}.php"));
+                    assert_eq!((response.status, response.text()), (200, expected(number)));
+                }
+            });
+        }
+    });
+}
+
+fn start(scripts: usize, directives: &[&str]) -> Svc {
+    let texts: Vec<_> = (0..scripts).map(|number| (format!("s{number}.php"), script(number))).collect();
+    let mut files: Vec<_> = texts.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
+    files.extend([("status.php", STATUS), ("reset.php", "<?php echo (int) opcache_reset();")]);
+    let directives: Vec<_> = [AT_ONCE].iter().chain(directives).copied().collect();
+    Svc::start_with(&files, &[("PHP_WORKERS", "4")], &directives)
+}
+
+/// Gives every script a new time: what the cache holds of it is waste from its next request on.
+fn age(svc: &Svc, scripts: usize, round: u64) {
+    for number in 0..scripts {
+        let script = svc.root().join(format!("s{number}.php"));
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000 + round);
+        File::options().write(true).open(script).unwrap().set_modified(time).unwrap();
+    }
+}
+
+#[test]
+fn a_cache_that_overflows_restarts_and_every_answer_is_right() {
+    let svc = start(
+        300,
+        &[
+            "opcache.memory_consumption=8",
+            "opcache.interned_strings_buffer=1",
+            "opcache.max_accelerated_files=200",
+            "opcache.max_wasted_percentage=1",
+            "opcache.revalidate_freq=0",
+        ],
+    );
+    thread::scope(|scope| {
+        let load = scope.spawn(|| hammer(&svc, 300, 600));
+        for round in 1.. {
+            if load.is_finished() {
+                break;
+            }
+            age(&svc, 300, round);
+        }
+    });
+    let statistics = status(&svc)["opcache_statistics"].clone();
+    let restarts =
+        statistics["oom_restarts"].as_u64().unwrap() + statistics["hash_restarts"].as_u64().unwrap();
+    assert!(restarts > 1, "it hardly ever restarted: {statistics}");
+    assert_eq!(svc.metric("svc_workers_current"), 4.0);
+    assert_eq!(svc.metric("svc_responses_by_status_total{status=\"5xx\"}"), 0.0);
+}
+
+#[test]
+fn the_cache_can_be_reset_under_load() {
+    let svc = start(20, &[]);
+    thread::scope(|scope| {
+        let load = scope.spawn(|| hammer(&svc, 20, 600));
+        let mut client = svc.client();
+        while !load.is_finished() {
+            // 0: the cache is off for this request, because the restart asked for before is still to come.
+            assert!(["0", "1"].contains(&client.get("/reset.php").text().as_str()));
+        }
+    });
+    let statistics = status(&svc)["opcache_statistics"].clone();
+    assert!(statistics["manual_restarts"].as_u64().unwrap() > 0, "{statistics}");
+    assert_eq!(status(&svc)["restart_in_progress"], false);
+}
