@@ -1,4 +1,5 @@
-//! Goodput, latency and probes while more arrives than the pool can take; prints one table a handler.
+//! Goodput, latency and probes while more arrives than the pool can take; prints one table a handler, and checks
+//! after each run that the metrics add up.
 //!
 //! Not a statistic of one function, so it is a program of its own: `cargo bench --bench overload`. Arrivals are
 //! open-loop. Capacity is measured first, with as many clients as workers; goodput is a part of it. The load generator
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use support::Svc;
+use support::books::check_books;
 use support::client::Client;
 use support::load::{Load, Sample};
 
@@ -109,6 +111,7 @@ fn row(script: &str, workers: usize, capacity: f64, times: f64, patience: Option
         },
         recovery,
     );
+    check_books(&svc);
 }
 
 /// Asks the readiness probe on one connection until the load is over.

@@ -12,7 +12,7 @@
 //!    └──────────── restart wanted, nobody else inside ──▶ Exclusive ── restart done ──────────┘
 //! ```
 //!
-//! The machine is pure ([`Gathering`]'s times are arguments); [`Barrier`] is its shell.
+//! The machine is pure (its times are arguments); [`Barrier`] is its shell.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

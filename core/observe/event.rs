@@ -195,6 +195,8 @@ pub struct Access<'a> {
     pub request_id: &'a str,
     /// The trace that it belongs to.
     pub trace_id: Option<&'a str>,
+    /// Why it was not admitted; `None` when it was, or needed no admission.
+    pub shed_reason: Option<&'a str>,
 }
 
 impl PhpLevel {
@@ -343,6 +345,7 @@ impl Access<'_> {
             .text("protocol", self.protocol)
             .text("request_id", self.request_id)
             .text_or_null("trace_id", self.trace_id)
+            .text_or_null("shed_reason", self.shed_reason)
     }
 }
 

@@ -171,8 +171,7 @@ impl Link {
             Offer::Queued => io.note_offer(),
             Offer::Waiting(ticket) => turn.ticket = Some(ticket),
             Offer::Refused(reason) => {
-                metrics.refused(reason);
-                return self.answer(Answer::plain(reason.status()));
+                return self.shed(io, reason);
             }
         }
         self.has_parts = false;

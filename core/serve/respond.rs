@@ -223,8 +223,7 @@ impl Link {
         }
         match self.call_off(io, CancelReason::Shutdown) {
             Some(Stage::Waiting | Stage::Queued | Stage::Answered) => {
-                io.shared.metrics.refused(ShedReason::ShuttingDown);
-                self.refuse(503);
+                self.shed(io, ShedReason::ShuttingDown);
             }
             Some(Stage::Running) => self.refuse(503),
             Some(_) => {
@@ -279,8 +278,12 @@ impl Link {
         Some((stage, offered_at))
     }
 
-    fn shed(&mut self, io: &Io, reason: ShedReason) {
+    /// Answers a request that was not admitted, and counts why.
+    pub(super) fn shed(&mut self, io: &Io, reason: ShedReason) {
         io.shared.metrics.refused(reason);
+        if let Some(turn) = &mut self.turn {
+            turn.shed_reason = Some(reason);
+        }
         self.answer(Answer::plain(reason.status()));
     }
 
@@ -310,6 +313,7 @@ impl Link {
             protocol: turn.version.as_str(),
             request_id: turn.request_id(),
             trace_id: None,
+            shed_reason: turn.shed_reason.map(ShedReason::as_str),
         }));
     }
 }

@@ -5,7 +5,7 @@
 
 use std::time::{Instant, SystemTime};
 
-use crate::admission::Ticket;
+use crate::admission::{ShedReason, Ticket};
 use crate::http::{Head, MethodKind, Version};
 use crate::pool::Exchange;
 use crate::sync::primitive::Arc;
@@ -29,6 +29,8 @@ pub(super) struct Turn {
     pub(super) is_pending: bool,
     /// Its place in the waiting set; it may have been promoted since.
     pub(super) ticket: Option<Ticket>,
+    /// Why it was not admitted.
+    pub(super) shed_reason: Option<ShedReason>,
     subject: Subject,
 }
 
@@ -82,6 +84,7 @@ impl Turn {
             status,
             is_pending: false,
             ticket: None,
+            shed_reason: None,
             subject,
         }
     }

@@ -1,5 +1,6 @@
 //! Starts the real binary on ports that the system chooses, and talks to it.
 
+pub(crate) mod books;
 pub(crate) mod client;
 pub(crate) mod load;
 
