@@ -93,7 +93,7 @@ fn row(script: &str, workers: usize, capacity: f64, times: f64, patience: Option
     let goodput = samples.iter().filter(steady).count() as f64 / (LOAD.as_secs_f64() - 1.0) / capacity;
     let reason = |reason: &str| svc.metric(&format!("svc_admission_refused_total{{reason=\"{reason}\"}}"));
     println!(
-        "| {times} ×{} | {:.0} % | {:.0?} | {:.0?} | {:.0?} | {}, {}, {} | {} | {} | {:.0} MiB | {:.2?} | {:.0?} |",
+        "| {times} ×{} | {:.0} % | {:.3?} | {:.3?} | {:.2?} | {}, {}, {} | {} | {} | {:.0} MiB | {:.2?} | {:.0?} |",
         if patience.is_some() { ", leaving" } else { "" },
         goodput * 100.0,
         quantile(&served, 0.5),
