@@ -1,0 +1,110 @@
+//! Deadlines and full disks over real sockets: slow clients, idle ones, bodies and replies without room.
+#![cfg(not(loom))]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Site;
+use support::client::eventually;
+
+#[test]
+fn a_silent_client_is_closed_without_a_word() {
+    let site = Site::start(&[("HEADER_TIMEOUT_SECONDS", "1")]);
+    site.client().expect_end();
+    assert_eq!(site.metrics().requests_total(), 0);
+}
+
+#[test]
+fn a_slow_head_is_answered_408() {
+    let site = Site::start(&[("HEADER_TIMEOUT_SECONDS", "1")]);
+    let mut client = site.client();
+    client.send("GET / HTTP/1.1\r\nHo");
+    assert_eq!(client.response().status, 408);
+    client.half_close();
+    client.expect_end();
+    site.check_books();
+}
+
+#[test]
+fn a_slow_body_is_answered_408_and_holds_no_worker() {
+    let site = Site::start(&[("BODY_TIMEOUT_SECONDS", "1")]);
+    let mut client = site.client();
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n12");
+    eventually("the body is being read", || site.metrics().request_bytes_total() == 2);
+    assert_eq!(site.shared().pool_facts().busy, 0);
+    assert_eq!(client.response().status, 408);
+    drop(client);
+    site.check_books();
+    assert_eq!(site.metrics().queue_wait().count(), 0);
+}
+
+#[test]
+fn an_idle_kept_connection_is_closed() {
+    let site = Site::start(&[("KEEPALIVE_TIMEOUT_SECONDS", "1")]);
+    let mut client = site.client();
+    assert_eq!(client.get("/hello").status, 200);
+    client.expect_end();
+}
+
+#[test]
+fn a_reader_without_progress_is_closed() {
+    let site = Site::start(&[("WRITE_TIMEOUT_SECONDS", "1"), ("PHP_WORKERS", "1")]);
+    let mut client = site.client();
+    client.send("GET /flood/50000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("the connection was given up", || {
+        site.metrics().requests_total() == 1 && site.metrics().connections.value() == 0
+    });
+    site.check_books();
+    assert_eq!(site.shared().spool.bytes(), 0);
+    drop(client);
+}
+
+#[test]
+fn a_spool_without_room_is_503_after_the_body_timeout() {
+    let site = Site::start(&[("BODY_TIMEOUT_SECONDS", "1"), ("SPOOL_MAX_BYTES", "100000")]);
+    let mut client = site.client();
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n");
+    client.try_send(vec![1; 300_000]);
+    assert_eq!(client.response().status, 503);
+    drop(client);
+    site.check_books();
+    assert_eq!(site.shared().spool.bytes(), 0);
+}
+
+#[test]
+fn a_spool_without_a_disk_is_503_and_logged() {
+    let spool = tempfile::tempdir().unwrap();
+    let site = Site::start(&[("SPOOL_DIR", spool.path().to_str().unwrap())]);
+    drop(spool);
+    let mut client = site.client();
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n");
+    client.try_send(vec![1; 300_000]);
+    assert_eq!(client.response().status, 503);
+    eventually("it is logged", || site.log().contains("body could not be spooled"));
+}
+
+#[test]
+fn a_reply_without_a_disk_is_logged_and_still_whole() {
+    let spool = tempfile::tempdir().unwrap();
+    let site = Site::start(&[("SPOOL_DIR", spool.path().to_str().unwrap())]);
+    drop(spool);
+    let mut slow = site.client();
+    slow.send("GET /flood/20000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("it is logged", || site.log().contains("body could not be spooled"));
+    let response = slow.response();
+    assert!(response.is_whole && response.body.len() == 20_000_000);
+    assert_eq!(site.log().matches("body could not be spooled").count(), 1);
+    drop(slow);
+    site.check_books();
+}
+
+#[test]
+fn a_script_that_failed_is_looked_up_again() {
+    let site = Site::start(&[("IO_WORKERS", "1")]);
+    let mut client = site.client();
+    assert_eq!(client.get("/fatal").status, 500);
+    std::fs::remove_file(site.root.path().join("index.php")).unwrap();
+    assert_eq!(client.get("/fatal").status, 404);
+    drop(client);
+    site.check_books();
+}
