@@ -187,11 +187,6 @@ impl Exchange {
         }
     }
 
-    /// Whether the worker has said all it will say.
-    pub fn is_finished(&self) -> bool {
-        self.state.stage() == Stage::Done
-    }
-
     /// The io thread takes all parts that are there.
     pub fn collect(&self, into: &mut VecDeque<Part>) {
         self.reply.collect(into);

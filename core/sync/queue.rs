@@ -89,11 +89,6 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Takes the oldest entry if there is one.
-    pub fn try_take(&self) -> Option<T> {
-        self.ring.pop()
-    }
-
     /// Lets consumers end once the queue is empty. Entries pushed afterwards may stay untaken.
     pub fn close(&self) {
         // Release: pairs with the Acquire in `take`.

@@ -1,6 +1,6 @@
 //! What threads share, under every interleaving that a bounded number of preemptions allows.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom --release`. A model that could lose a wake-up
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom`. A model that could lose a wake-up
 //! ends in a deadlock, which the explorer reports. Preemptions are bounded (see [`explore`]): bugs that need more
 //! of them than that are out of reach here.
 #![cfg(loom)]
