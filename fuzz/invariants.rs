@@ -98,6 +98,7 @@ fn complete(bytes: &[u8], parsed: &Parsed) -> String {
         BodyFraming::None => assert_eq!((lengths, codings), (0, 0)),
         BodyFraming::Length(_) => assert_eq!((lengths, codings), (1, 0)),
         BodyFraming::Chunked => assert_eq!((lengths, codings), (0, 1)),
+        BodyFraming::Framed => panic!("no field says that"),
     }
     assert!(!expect_continue || *framing != BodyFraming::None);
     assert!(!head.target().is_empty() && !head.method().is_empty());

@@ -47,6 +47,7 @@ pub enum BodyError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Fixed { left: u64 },
+    Framed,
     SizeFirst,
     Size { size: u64, digits: u8 },
     Extension { size: u64 },
@@ -74,6 +75,7 @@ impl BodyDecoder {
             BodyFraming::Length(length) if length > body_bytes_max => return Err(BodyError::TooLarge),
             BodyFraming::Length(left) => State::Fixed { left },
             BodyFraming::Chunked => State::SizeFirst,
+            BodyFraming::Framed => State::Framed,
         };
         Ok(Self {
             state,
@@ -88,6 +90,13 @@ impl BodyDecoder {
         self.state == State::Done
     }
 
+    /// The protocol below tells that the body has ended; without effect on other framings.
+    pub fn end(&mut self) {
+        if self.state == State::Framed {
+            self.state = State::Done;
+        }
+    }
+
     /// Appends the body bytes in `input` to `out`; stops at the body's end.
     ///
     /// # Errors
@@ -96,7 +105,13 @@ impl BodyDecoder {
     pub fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, BodyError> {
         let mut at = 0;
         while let (Some(&byte), false) = (input.get(at), self.is_done()) {
-            if let State::Fixed { left } | State::Data { left } = self.state {
+            if self.state == State::Framed {
+                let data = &input[at..];
+                self.body_bytes_left =
+                    self.body_bytes_left.checked_sub(data.len() as u64).ok_or(BodyError::TooLarge)?;
+                out.extend_from_slice(data);
+                at = input.len();
+            } else if let State::Fixed { left } | State::Data { left } = self.state {
                 let data = &input[at..];
                 let data = &data[..usize::try_from(left).map_or(data.len(), |left| left.min(data.len()))];
                 out.extend_from_slice(data);
@@ -343,5 +358,17 @@ mod tests {
             cuts.sort_unstable();
             prop_assert_eq!(decode(BodyFraming::Chunked, &input, &cuts), decode(BodyFraming::Chunked, &input, &[]));
         }
+    }
+
+    #[test]
+    fn a_framed_body_ends_when_it_is_told_and_keeps_its_limit() {
+        let mut decoder = BodyDecoder::new(BodyFraming::Framed, 5).unwrap();
+        let mut out = Vec::new();
+        assert_eq!(decoder.decode(b"abc", &mut out), Ok(Progress { consumed: 3, done: false }));
+        assert_eq!(decoder.decode(b"", &mut out), Ok(Progress { consumed: 0, done: false }));
+        assert_eq!(decoder.decode(b"def", &mut out), Err(BodyError::TooLarge));
+        let mut decoder = BodyDecoder::new(BodyFraming::Framed, 5).unwrap();
+        decoder.end();
+        assert!(decoder.is_done());
     }
 }

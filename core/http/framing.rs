@@ -18,6 +18,8 @@ pub enum BodyFraming {
     Length(u64),
     /// The chunked coding.
     Chunked,
+    /// The protocol below tells where it ends, as HTTP/2 does; never found in the fields.
+    Framed,
 }
 
 /// What the fields say about the message and the connection.

@@ -15,10 +15,19 @@ use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
 use super::mailbox::{End, Mailbox, Origin, Part, ReplyHead};
 use super::request::Request;
 
+/// Whom a reply is for, in the words of the io thread that waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamKey {
+    /// The connection, by a number that no other connection of the io thread has had lately.
+    pub connection: u64,
+    /// The stream on it; 0 where a connection carries one at a time.
+    pub stream: u32,
+}
+
 /// Told when an exchange has parts to collect. Implemented by an io thread's inbox.
 pub trait Notify: Send + Sync + std::fmt::Debug {
     /// Parts of the exchange that was made with `key` are ready. Called on a worker thread; must not block.
-    fn reply_ready(&self, key: u64);
+    fn reply_ready(&self, key: StreamKey);
 }
 
 /// The io thread has answered, or the client has left: nothing more can be said.
@@ -41,7 +50,7 @@ pub struct Exchange {
     state: ExchangeState,
     reply: Mailbox,
     notify: Arc<dyn Notify>,
-    key: u64,
+    key: StreamKey,
     /// The wait for a worker in microseconds and one more; 0 while no worker has taken it.
     waited_us: AtomicU64,
     client_left: AtomicBool,
@@ -56,7 +65,7 @@ impl Exchange {
         budget: Option<Duration>,
         spool: Spool,
         notify: Arc<dyn Notify>,
-        key: u64,
+        key: StreamKey,
     ) -> Self {
         Self {
             request,

@@ -20,7 +20,7 @@ pub mod wedge;
 pub mod workers;
 
 pub use engine::{Engine, StartError, Worker};
-pub use exchange::{Exchange, Gone, Notify};
+pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use mailbox::{End, Origin, Part, ReplyHead};
 pub use request::{Body, Request, Script};
 pub use wedge::{WedgeDetector, WedgeReport, WedgeSample};

@@ -8,6 +8,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
 
 use crate::limits::FILE_THREADS;
+use crate::pool::StreamKey;
 use crate::sync::park::Bell;
 use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue};
 
@@ -27,7 +28,7 @@ pub(super) struct Disk {
 #[derive(Debug)]
 struct Order {
     job: Job,
-    key: u64,
+    key: StreamKey,
     inbox: Arc<Inbox>,
 }
 
@@ -42,8 +43,8 @@ impl Disk {
             .collect()
     }
 
-    /// Asks for `job`; its result goes to `inbox` for the link with `key`.
-    pub(super) fn order(&self, job: Job, key: u64, inbox: &Arc<Inbox>) {
+    /// Asks for `job`; its result goes to `inbox` for the stream with `key`.
+    pub(super) fn order(&self, job: Job, key: StreamKey, inbox: &Arc<Inbox>) {
         self.orders.push(Order { job, key, inbox: Arc::clone(inbox) });
         self.bell.notify_one();
     }

@@ -19,16 +19,16 @@ use super::answer::{Answer, page};
 use super::disk::Job;
 use super::file_job::ReadAhead;
 use super::io::Io;
-use super::link::{Leftover, Link, Pending, Phase};
-use super::reply::Reply;
+use super::reply::{Reply, Run};
 use super::site::{Found, FoundFile};
+use super::stream::{Pending, Phase, Stream, Unwanted};
 
-impl Link {
-    /// Finds out what answers the present request.
+impl Stream {
+    /// Finds out what answers the request.
     pub(super) fn find(&mut self, io: &mut Io, pending: Pending) {
-        let Some(head) = self.turn.as_ref().and_then(|turn| turn.head()) else { return };
+        let Some(head) = self.turn.head() else { return };
         let Ok(path) = uri::normalise(head.path_and_query().0) else {
-            return self.answer_before_body(io, Answer::plain(400), pending);
+            return self.answer_before_body(Answer::plain(400), pending);
         };
         if let Some(script) = io.routes.get(&path.path, io.now) {
             let script = Arc::clone(script);
@@ -43,7 +43,9 @@ impl Link {
 
     /// A file thread has found out what answers.
     pub(super) fn found(&mut self, io: &mut Io, path: Vec<u8>, found: io::Result<Found>) {
-        let Phase::Finding(pending) = std::mem::replace(&mut self.phase, Phase::Head) else { return };
+        let Phase::Finding(pending) = std::mem::replace(&mut self.phase, super::respond::awaited()) else {
+            return;
+        };
         match found {
             Ok(Found::Script(script)) => {
                 io.routes.insert(path, Arc::clone(&script), io.now);
@@ -51,20 +53,20 @@ impl Link {
             }
             Ok(Found::File(file)) => self.send_file(io, file, pending),
             Ok(Found::Missing) if io.shared.config.executor == Executor::Stub => {
-                self.answer_before_body(io, Answer::stub(), pending);
+                self.answer_before_body(Answer::stub(), pending);
             }
-            Ok(Found::Missing) => self.answer_before_body(io, Answer::plain(404), pending),
-            Ok(Found::Forbidden) => self.answer_before_body(io, Answer::plain(403), pending),
+            Ok(Found::Missing) => self.answer_before_body(Answer::plain(404), pending),
+            Ok(Found::Forbidden) => self.answer_before_body(Answer::plain(403), pending),
             Ok(Found::Directory) => {
-                let query = self.turn.as_ref().and_then(|turn| turn.head()?.path_and_query().1);
+                let query = self.turn.head().and_then(|head| head.path_and_query().1);
                 let answer = Answer::moved(&directory_location(&path, query));
-                self.answer_before_body(io, answer, pending);
+                self.answer_before_body(answer, pending);
             }
             Err(error) => {
                 io.shared
                     .log
                     .emit(&Event::Failure { what: &format!("document root cannot be read: {error}") });
-                self.answer_before_body(io, Answer::plain(503), pending);
+                self.answer_before_body(Answer::plain(503), pending);
             }
         }
     }
@@ -72,7 +74,7 @@ impl Link {
     /// A script answers: its body is read first.
     fn run(&mut self, io: &mut Io, script: Arc<Script>, mut pending: Pending) {
         if io.shared.config.executor == Executor::Stub {
-            return self.answer_before_body(io, Answer::stub(), pending);
+            return self.answer_before_body(Answer::stub(), pending);
         }
         pending.script = Some(script);
         self.since = io.now;
@@ -80,37 +82,21 @@ impl Link {
     }
 
     /// Answers a request whose body nobody needs.
-    pub(super) fn answer_before_body(&mut self, io: &Io, answer: Answer, pending: Pending) {
-        self.skip_body(io, pending);
+    pub(super) fn answer_before_body(&mut self, answer: Answer, pending: Pending) {
+        self.leave_body(pending);
         self.answer(answer);
     }
 
-    /// Throws the body away: what is here now, the rest after the answer. A client that asked whether to send its
-    /// body may or may not do so after such an answer; only the end of the connection makes that clear.
-    fn skip_body(&mut self, io: &Io, pending: Pending) {
-        let mut intake = pending.intake;
-        let is_good = match intake.discard(&self.input) {
-            Ok((used, body_bytes)) => {
-                self.consume(used);
-                io.shared.metrics.request_bytes_received(body_bytes as u64);
-                true
-            }
-            Err(_) => false,
-        };
-        if intake.is_read() {
-            return;
-        }
-        if is_good && !pending.expects_continue {
-            self.leftover = Some(Leftover { intake, bytes: 0 });
-        } else if let Some(turn) = &mut self.turn {
-            turn.keep_alive = false;
-            self.has_unread = true;
-        }
+    /// Leaves the body to the connection. A client that asked whether to send it may or may not do so after such an
+    /// answer.
+    fn leave_body(&mut self, pending: Pending) {
+        let Pending { intake, expects_continue, .. } = pending;
+        self.unwanted = (!intake.is_read()).then_some(Unwanted { intake, is_doubtful: expects_continue });
     }
 
     fn send_file(&mut self, io: &Io, found: FoundFile, pending: Pending) {
-        self.skip_body(io, pending);
-        let Some(head) = self.turn.as_ref().and_then(|turn| turn.head()) else { return };
+        self.leave_body(pending);
+        let Some(head) = self.turn.head() else { return };
         let FoundFile { file, first } = found;
         let shown = represent(&file, head, io.shared.config.static_max_age);
         let origin = Origin::Server;
@@ -124,7 +110,8 @@ impl Link {
         self.phase = Phase::Replying(if shown.sends_file {
             io.shared.metrics.static_miss();
             head.content_length = shown.length;
-            Reply::file(head, first, Arc::new(file.file), file.length)
+            let rest = Run::file(Arc::new(file.file), first.len() as u64, file.length);
+            Reply::runs(head, first, [rest])
         } else if shown.status < 400 {
             head.content_length = shown.length;
             Reply::whole(head, Vec::new())
@@ -133,25 +120,24 @@ impl Link {
         });
     }
 
-    /// Offers the present request to the pool.
+    /// Offers the request to the pool.
     pub(super) fn offer(&mut self, io: &mut Io, script: Option<Arc<Script>>, body: Body) {
-        let (Some(turn), Some(script)) = (&mut self.turn, script) else { return };
-        let metrics = &io.shared.metrics;
-        if self.is_peer_closed {
+        let Some(script) = script else { return };
+        let (turn, metrics) = (&mut self.turn, &io.shared.metrics);
+        self.has_parts = false;
+        self.phase = super::respond::awaited();
+        if self.is_deserted {
             // Nobody would read the answer.
-            metrics.cancelled(CancelReason::ClientAbort);
-            self.is_broken = true;
-            self.phase = super::respond::awaited();
-            return;
+            return metrics.cancelled(CancelReason::ClientAbort);
         }
         let Some((head, request_id)) = turn.take_head() else { return };
         let request = Request {
             head,
             body,
             script,
-            client: self.peer,
-            local: self.local,
-            https: false,
+            client: self.ends.peer,
+            local: self.ends.local,
+            https: self.ends.is_tls,
             request_id,
             received_at: turn.received_at,
         };
@@ -170,11 +156,7 @@ impl Link {
         match verdict {
             Offer::Queued => io.note_offer(),
             Offer::Waiting(ticket) => turn.ticket = Some(ticket),
-            Offer::Refused(reason) => {
-                return self.shed(io, reason);
-            }
+            Offer::Refused(reason) => self.shed(io, reason),
         }
-        self.has_parts = false;
-        self.phase = super::respond::awaited();
     }
 }

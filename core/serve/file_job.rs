@@ -77,6 +77,12 @@ impl Source {
     fn slice(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         match self {
             Self::File(file) => slice(offset, len, |buf, at| file.read_at(buf, at)),
+            Self::Memory(bytes) => slice(offset, len, |buf, at| {
+                let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
+                let count = rest.len().min(buf.len());
+                buf[..count].copy_from_slice(&rest[..count]);
+                Ok(count)
+            }),
             Self::Spool(file) => slice(offset, len, |buf, at| file.read_at(buf, at)),
         }
     }

@@ -7,7 +7,7 @@ use std::io;
 
 use mio::{Poll, Token, Waker};
 
-use crate::pool::Notify;
+use crate::pool::{Notify, StreamKey};
 use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue, fence};
 
 use super::accept::Arrival;
@@ -22,12 +22,12 @@ pub(super) enum Message {
     CutOff,
     /// The phase of the server has changed.
     PhaseChanged,
-    /// A job of the file threads is done, for the link with this key.
-    Disk(u64, Done),
+    /// A job of the file threads is done, for the stream with this key.
+    Disk(StreamKey, Done),
     /// No worker thread is left.
     PoolGone,
-    /// Parts of a reply are ready, for the link with this key.
-    ReplyReady(u64),
+    /// Parts of a reply are ready, for the stream with this key.
+    ReplyReady(StreamKey),
     /// The thread ends.
     Stop,
 }
@@ -87,7 +87,7 @@ impl Inbox {
 }
 
 impl Notify for Inbox {
-    fn reply_ready(&self, key: u64) {
+    fn reply_ready(&self, key: StreamKey) {
         self.send(Message::ReplyReady(key));
     }
 }

@@ -87,6 +87,11 @@ impl Intake {
         taken
     }
 
+    /// The client has sent all of it, in a protocol that tells so by itself.
+    pub(super) fn end(&mut self) {
+        self.decoder.end();
+    }
+
     /// Says what is needed next, and changes hands accordingly.
     pub(super) fn next(&mut self) -> Need {
         match self.state {

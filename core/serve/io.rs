@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::files::RouteCache;
 use crate::http::DateCache;
 use crate::limits::READ_BYTES;
-use crate::pool::{Notify, Script};
+use crate::pool::{Notify, Script, StreamKey};
 use crate::sync::primitive::Arc;
 
 use super::disk::Disk;
@@ -33,8 +33,8 @@ pub(super) struct Io {
     pub(super) scratch: Vec<u8>,
     /// Connections that have more to do after the others had their turn.
     pub(super) again: Vec<u64>,
-    /// Connections that wait for room in the spool.
-    pub(super) starved: Vec<u64>,
+    /// Streams that wait for room in the spool.
+    pub(super) starved: Vec<StreamKey>,
     /// The time of this turn.
     pub(super) now: Instant,
     /// How many requests were offered to the pool and not announced yet.

@@ -13,9 +13,12 @@
 //! | `accept` | the accepting thread |
 //! | `reactor`, `io` | an io thread and its tools |
 //! | `inbox`, `timers` | its messages and its deadlines |
+//! | `transport`, `wire` | the way to one client |
 //! | `link` | one client connection |
-//! | `receive`, `dispatch`, `respond` | its steps: request in, what answers, reply out |
-//! | `turn` | one request on a connection |
+//! | `http1`, `http2` | its protocols |
+//! | `stream` | one request on a connection |
+//! | `dispatch`, `respond`, `books` | its steps: what answers, reply out, who is told what of its end |
+//! | `turn` | what the books need to know of it |
 //! | `intake`, `reply`, `output` | a request body, a reply, the bytes that wait |
 //! | `answer` | what the server answers by itself |
 //! | `site` | where a path leads |
@@ -30,11 +33,14 @@
 mod accept;
 mod admit;
 mod answer;
+mod books;
 mod control;
 mod disk;
 mod dispatch;
 mod drain;
 mod file_job;
+mod http1;
+mod http2;
 mod inbox;
 mod intake;
 mod io;
@@ -47,7 +53,6 @@ mod ops_reserve;
 mod output;
 mod pool_events;
 mod reactor;
-mod receive;
 mod reply;
 mod request_id;
 mod respond;
@@ -55,8 +60,11 @@ mod scan;
 mod server;
 mod shared;
 mod site;
+mod stream;
 mod timers;
+mod transport;
 mod turn;
+mod wire;
 
 pub use lifecycle::{Lifecycle, Phase};
 pub use server::{Server, StartError};

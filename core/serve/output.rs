@@ -1,10 +1,16 @@
 //! Bytes on their way to one client.
 //!
-//! Promises: order is kept; small pieces share a buffer, large ones are not copied; a write takes as many pieces as
-//! the system allows in one call. Refuses: it sets no bound; whoever fills it looks at [`len`](Output::len) first.
+//! Promises: order is kept; small pieces share a buffer, large ones are not copied, and a file's go from the system's
+//! cache to the socket without passing through here; a write takes as many pieces as the system allows in one call.
+//! Refuses: it sets no bound; whoever fills it looks at [`len`](Output::len) first.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice, Write};
+use std::fs::File;
+use std::io::{self, IoSlice};
+
+use bytes::{Buf, Bytes};
+
+use crate::sync::primitive::Arc;
 
 /// A piece of up to this many bytes is copied behind the one before it.
 const COPY_BYTES_MAX: usize = 4096;
@@ -15,13 +21,39 @@ const SPARE_BYTES_MAX: usize = 16 * 1024;
 /// How many pieces go out in one call.
 const SLICES_MAX: usize = 16;
 
+/// Where the bytes go: a socket that takes what it can and says "later" to the rest.
+pub(super) trait Sink {
+    /// Writes from the slices, in their order; returns how many bytes were taken.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; "would block" when it takes nothing for now.
+    fn write_slices(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Sends up to `len` bytes of `file` from `offset` on; returns how many were taken, 0 behind the file's end. Only
+    /// called for pieces that [`Output::push_file`] was given.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_slices`](Self::write_slices).
+    fn send_file(&mut self, file: &File, offset: u64, len: usize) -> io::Result<usize>;
+}
+
 /// What waits to be written.
 #[derive(Debug, Default)]
 pub(super) struct Output {
-    pieces: VecDeque<Vec<u8>>,
-    /// How much of the first piece has been written.
-    written: usize,
+    pieces: VecDeque<Piece>,
     len: usize,
+}
+
+#[derive(Debug)]
+enum Piece {
+    /// Bytes of this response's own, of which so many have been written.
+    Own { bytes: Vec<u8>, written: usize },
+    /// Bytes that others hold too.
+    Shared(Bytes),
+    /// A run of a file.
+    File { file: Arc<File>, offset: u64, len: usize },
 }
 
 /// What became of a write.
@@ -46,13 +78,13 @@ impl Output {
 
     /// Lets `write` append to the last piece.
     pub(super) fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.pieces.back().is_none_or(|last| last.len() >= SPARE_BYTES_MAX) {
-            self.pieces.push_back(Vec::new());
+        if !matches!(self.pieces.back(), Some(Piece::Own { bytes, .. }) if bytes.len() < SPARE_BYTES_MAX) {
+            self.pieces.push_back(Piece::Own { bytes: Vec::new(), written: 0 });
         }
-        if let Some(last) = self.pieces.back_mut() {
-            let before = last.len();
-            write(last);
-            self.len += last.len() - before;
+        if let Some(Piece::Own { bytes, .. }) = self.pieces.back_mut() {
+            let before = bytes.len();
+            write(bytes);
+            self.len += bytes.len() - before;
         }
     }
 
@@ -62,16 +94,59 @@ impl Output {
             self.append(|last| last.extend_from_slice(&bytes));
         } else {
             self.len += bytes.len();
-            self.pieces.push_back(bytes);
+            self.pieces.push_back(Piece::Own { bytes, written: 0 });
         }
+    }
+
+    /// Adds bytes that others hold too, by copying them if they are few.
+    pub(super) fn push_shared(&mut self, bytes: Bytes) {
+        if bytes.len() <= COPY_BYTES_MAX {
+            self.append(|last| last.extend_from_slice(&bytes));
+        } else {
+            self.len += bytes.len();
+            self.pieces.push_back(Piece::Shared(bytes));
+        }
+    }
+
+    /// Adds `len` bytes of `file` from `offset` on; only for an output whose sink sends files.
+    pub(super) fn push_file(&mut self, file: Arc<File>, offset: u64, len: usize) {
+        if len > 0 {
+            self.len += len;
+            self.pieces.push_back(Piece::File { file, offset, len });
+        }
+    }
+
+    /// Takes up to `max` bytes off the front, for a sink that keeps what it is given; none of them are a file's.
+    pub(super) fn take(&mut self, max: usize) -> Bytes {
+        let front = loop {
+            match self.pieces.pop_front() {
+                Some(Piece::Own { bytes, written }) => {
+                    let mut bytes = Bytes::from(bytes);
+                    bytes.advance(written);
+                    if !bytes.is_empty() {
+                        break bytes;
+                    }
+                }
+                Some(Piece::Shared(bytes)) => break bytes,
+                Some(Piece::File { .. }) => debug_assert!(false, "a file in an output that is taken from"),
+                None => return Bytes::new(),
+            }
+        };
+        let mut front = front;
+        if front.len() > max {
+            let rest = front.split_off(max);
+            self.pieces.push_front(Piece::Shared(rest));
+        }
+        self.len -= front.len();
+        front
     }
 
     /// Writes until everything is out or the system takes no more.
     ///
     /// # Errors
     ///
-    /// What the socket says, but for "later" and "interrupted".
-    pub(super) fn flush(&mut self, to: &mut impl Write) -> io::Result<Flushed> {
+    /// What the socket says, but for "later" and "interrupted"; also when a file ends before its time.
+    pub(super) fn flush(&mut self, to: &mut impl Sink) -> io::Result<Flushed> {
         let mut out = 0;
         while self.len > 0 {
             let (result, offered) = self.write_once(to);
@@ -92,36 +167,38 @@ impl Output {
         Ok(Flushed::All)
     }
 
-    fn write_once(&self, to: &mut impl Write) -> (io::Result<usize>, usize) {
-        let first = self.pieces.front().map(|piece| &piece[self.written..]).unwrap_or_default();
-        if first.len() == self.len {
-            return (to.write(first), first.len());
+    /// Offers what one call can take; returns how much that was.
+    fn write_once(&self, to: &mut impl Sink) -> (io::Result<usize>, usize) {
+        if let Some(Piece::File { file, offset, len }) = self.pieces.front() {
+            return (to.send_file(file, *offset, *len), *len);
         }
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-        let mut offered = 0;
-        let rest = self.pieces.iter().skip(1).map(Vec::as_slice);
-        for (slice, piece) in slices.iter_mut().zip(std::iter::once(first).chain(rest)) {
-            *slice = IoSlice::new(piece);
-            offered += piece.len();
+        let (mut offered, mut count) = (0, 0);
+        for (slice, bytes) in slices.iter_mut().zip(self.pieces.iter().map_while(Piece::bytes)) {
+            *slice = IoSlice::new(bytes);
+            offered += bytes.len();
+            count += 1;
         }
-        let count = self.pieces.len().min(SLICES_MAX);
-        (to.write_vectored(&slices[..count]), offered)
+        (to.write_slices(&slices[..count]), offered)
     }
 
-    fn advance(&mut self, count: usize) {
+    fn advance(&mut self, mut count: usize) {
         debug_assert!(count <= self.len, "wrote {count} of {} bytes", self.len);
         self.len -= count;
-        self.written += count;
         let mut pieces_left = self.pieces.len();
         while let Some(first) = self.pieces.front_mut() {
-            if self.written < first.len() {
+            count = first.advance(count);
+            if !first.is_empty() {
                 return;
             }
-            self.written -= first.len();
             pieces_left -= 1;
-            if pieces_left == 0 && first.capacity() <= SPARE_BYTES_MAX {
+            if pieces_left == 0
+                && let Piece::Own { bytes, written } = first
+                && bytes.capacity() <= SPARE_BYTES_MAX
+            {
                 // Kept for the next response on this connection.
-                first.clear();
+                bytes.clear();
+                *written = 0;
                 return;
             }
             self.pieces.pop_front();
@@ -129,8 +206,52 @@ impl Output {
     }
 }
 
+impl Piece {
+    /// What of it is still to be written, unless it is a file's.
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Own { bytes, written } => Some(&bytes[*written..]),
+            Self::Shared(bytes) => Some(bytes),
+            Self::File { .. } => None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Own { bytes, written } => bytes.len() == *written,
+            Self::Shared(bytes) => bytes.is_empty(),
+            Self::File { len, .. } => *len == 0,
+        }
+    }
+
+    /// Notes that up to `count` bytes of it were written; returns how many of them were not its own.
+    fn advance(&mut self, count: usize) -> usize {
+        match self {
+            Self::Own { bytes, written } => {
+                let step = count.min(bytes.len() - *written);
+                *written += step;
+                count - step
+            }
+            Self::Shared(bytes) => {
+                let step = count.min(bytes.len());
+                bytes.advance(step);
+                count - step
+            }
+            Self::File { offset, len, .. } => {
+                let step = count.min(*len);
+                *offset += step as u64;
+                *len -= step;
+                count - step
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::FileExt;
+
     use super::*;
 
     /// Takes `room` bytes in all, at most `step` in one call.
@@ -140,8 +261,8 @@ mod tests {
         step: usize,
     }
 
-    impl Write for Narrow {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+    impl Narrow {
+        fn take(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let count = bytes.len().min(self.step).min(self.room - self.taken.len());
             if count == 0 {
                 return Err(io::ErrorKind::WouldBlock.into());
@@ -149,9 +270,18 @@ mod tests {
             self.taken.extend_from_slice(&bytes[..count]);
             Ok(count)
         }
+    }
 
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
+    impl Sink for Narrow {
+        fn write_slices(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+            let all: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            self.take(&all)
+        }
+
+        fn send_file(&mut self, file: &File, offset: u64, len: usize) -> io::Result<usize> {
+            let mut bytes = vec![0; len];
+            file.read_exact_at(&mut bytes, offset)?;
+            self.take(&bytes)
         }
     }
 
@@ -192,5 +322,37 @@ mod tests {
         output.push(vec![1; 10]);
         output.push(vec![2; 10]);
         assert_eq!(output.pieces.len(), 1);
+    }
+
+    #[test]
+    fn a_file_keeps_its_place_between_bytes() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"0123456789").unwrap();
+        let file = Arc::new(file);
+        for step in [1, 3, 100] {
+            let mut output = Output::default();
+            output.push(b"<".to_vec());
+            output.push_file(Arc::clone(&file), 2, 5);
+            output.push_shared(Bytes::from_static(b">"));
+            assert_eq!(output.len(), 7);
+            let mut to = Narrow { taken: Vec::new(), room: 100, step };
+            while !output.is_empty() {
+                output.flush(&mut to).unwrap();
+            }
+            assert_eq!(to.taken, b"<23456>");
+        }
+    }
+
+    #[test]
+    fn bytes_are_taken_in_order_and_in_the_asked_size() {
+        let mut output = Output::default();
+        output.push(vec![1; 5]);
+        output.push_shared(Bytes::from(vec![2; 9000]));
+        let mut to = Narrow { taken: Vec::new(), room: 2, step: 2 };
+        output.flush(&mut to).unwrap();
+        assert_eq!(output.take(100), [1; 3][..]);
+        assert_eq!(output.take(100), [2; 100][..]);
+        assert_eq!((output.take(usize::MAX).len(), output.len()), (8900, 0));
+        assert!(output.take(1).is_empty());
     }
 }

@@ -98,30 +98,27 @@ impl Reactor {
     fn receive(&mut self, message: Message) {
         match message {
             Message::Arrival(arrival) => self.admit(arrival),
-            Message::ReplyReady(key) => self.drive(key, Link::on_reply_ready),
-            Message::Disk(key, done) => self.drive(key, |link, io| link.on_disk(io, done)),
+            Message::ReplyReady(key) => {
+                self.drive(key.connection, |link, io| link.on_reply_ready(io, key.stream));
+            }
+            Message::Disk(key, done) => {
+                self.drive(key.connection, |link, io| link.on_disk(io, key.stream, done));
+            }
             Message::PhaseChanged => self.drive_all(Link::advance),
-            Message::PoolGone => self.drive_all(|link, io| {
-                link.on_pool_gone(io);
-                link.advance(io)
-            }),
-            Message::CutOff => self.drive_all(|link, io| {
-                link.cut_off(io);
-                Fate::Ended
-            }),
+            Message::PoolGone => self.drive_all(Link::on_pool_gone),
+            Message::CutOff => self.drive_all(Link::cut_off),
             Message::Stop => {}
         }
     }
 
     fn admit(&mut self, arrival: Arrival) {
-        let Ok(local) = arrival.socket.local_addr() else { return };
         self.generation = self.generation.wrapping_add(1);
         let entry = self.links.vacant_entry();
         let key = key_of(entry.key(), self.generation);
-        let mut link = Link::new(arrival, local, key, self.io.now);
+        let Ok(mut link) = Link::new(arrival, key, self.io.now) else { return };
         let interest = Interest::READABLE | Interest::WRITABLE;
         let token = Token(usize::try_from(key).unwrap_or(0));
-        if self.poll.registry().register(&mut link.socket, token, interest).is_ok() {
+        if self.poll.registry().register(link.socket(), token, interest).is_ok() {
             self.io.shared.metrics.connections.enter();
             entry.insert(link);
             // What has come already brings an event of its own.
@@ -163,10 +160,7 @@ impl Reactor {
         }
         if !self.io.starved.is_empty() && !self.io.shared.spool.is_full() {
             for key in std::mem::take(&mut self.io.starved) {
-                self.drive(key, |link, io| {
-                    link.retry_spool();
-                    link.advance(io)
-                });
+                self.drive(key.connection, |link, io| link.retry_spool(io, key.stream));
             }
         }
     }

@@ -7,7 +7,9 @@
 use std::collections::VecDeque;
 use std::fs::File;
 
-use crate::http::{Fields, Framing, encode};
+use bytes::Bytes;
+
+use crate::http::{Fields, encode};
 use crate::limits::{DISK_SLICE_BYTES, OUTPUT_BYTES_MAX};
 use crate::pool::mailbox::SpooledPart;
 use crate::pool::{End, Origin, Part, ReplyHead};
@@ -23,8 +25,8 @@ pub(super) struct Reply {
     frame: Frame,
     /// What is being read now.
     run: Option<Run>,
-    /// What is read between the last part and the end.
-    tail: Option<Run>,
+    /// What follows between the last part and the end.
+    tail: VecDeque<Run>,
     is_reading: bool,
     ended: Option<End>,
     body_bytes: u64,
@@ -32,26 +34,32 @@ pub(super) struct Reply {
 
 /// How body bytes go out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Frame {
+pub(super) enum Frame {
     /// The head has not been sent.
     #[default]
     BeforeHead,
     /// There is no body on the wire.
     Absent,
     /// So many bytes are still owed.
-    Length { left: u64 },
+    Length {
+        /// The bytes that have not gone out.
+        left: u64,
+    },
     /// In chunks.
     Chunked,
-    /// Until the connection closes.
-    UntilClose,
+    /// As they are; the connection or the stream tells where they end.
+    Bare,
 }
 
-/// Bytes that are read from a disk, slice by slice.
+/// Bytes that are at hand or read from a disk, slice by slice.
 #[derive(Debug)]
-struct Run {
-    source: Source,
-    offset: u64,
-    end: u64,
+pub(super) struct Run {
+    /// Where they are.
+    pub(super) source: Source,
+    /// Where the next one is.
+    pub(super) offset: u64,
+    /// Where they end.
+    pub(super) end: u64,
 }
 
 /// Where slices come from.
@@ -59,6 +67,8 @@ struct Run {
 pub(super) enum Source {
     /// A file of the site.
     File(Arc<File>),
+    /// Bytes that others may hold too.
+    Memory(Bytes),
     /// A reply that waited on disk.
     Spool(Arc<SpoolFile>),
 }
@@ -89,13 +99,10 @@ impl Reply {
         Self { parts, ..Self::default() }
     }
 
-    /// Starts a reply whose body is a file of `len` bytes; the first of them are at hand already.
-    pub(super) fn file(head: ReplyHead, first: Vec<u8>, file: Arc<File>, len: u64) -> Self {
-        let offset = first.len() as u64;
+    /// Starts a reply whose body is `first` and then these runs.
+    pub(super) fn runs(head: ReplyHead, first: Vec<u8>, runs: impl IntoIterator<Item = Run>) -> Self {
         let mut reply = Self::whole(head, first);
-        if offset < len {
-            reply.tail = Some(Run { source: Source::File(file), offset, end: len });
-        }
+        reply.tail = runs.into_iter().filter(|run| run.offset < run.end).collect();
         reply
     }
 
@@ -127,15 +134,9 @@ impl Reply {
         self.body_bytes
     }
 
-    /// The head has been encoded with `framing`; without `body_on_wire` the body's bytes are left out.
-    pub(super) fn begin_body(&mut self, framing: Framing, body_on_wire: bool) {
-        self.frame = match framing {
-            _ if !body_on_wire => Frame::Absent,
-            Framing::None => Frame::Absent,
-            Framing::Length(left) => Frame::Length { left },
-            Framing::Chunked => Frame::Chunked,
-            Framing::UntilClose => Frame::UntilClose,
-        };
+    /// The head has been encoded; the body goes out like this.
+    pub(super) fn begin_body(&mut self, frame: Frame) {
+        self.frame = frame;
     }
 
     /// Puts what is there into `out` and says what it wants next.
@@ -150,6 +151,14 @@ impl Reply {
             if out.len() >= OUTPUT_BYTES_MAX {
                 return Want::Room;
             }
+            if let Some(run) = &mut self.run
+                && let Source::Memory(bytes) = &run.source
+            {
+                let bytes = bytes.slice(as_index(run.offset)..as_index(run.end));
+                self.run = None;
+                self.put_shared(bytes, out);
+                continue;
+            }
             if let Some(slice) = self.next_slice() {
                 return slice;
             }
@@ -163,10 +172,10 @@ impl Reply {
                 Some(Part::Spooled(SpooledPart { file, offset, len })) => {
                     self.run = Some(Run { source: Source::Spool(file), offset, end: offset + len });
                 }
-                Some(Part::End(end)) => match self.tail.take() {
+                Some(Part::End(end)) => match self.tail.pop_front() {
                     None => self.end(end, out),
-                    tail => {
-                        self.run = tail;
+                    next => {
+                        self.run = next;
                         self.parts.push_front(Part::End(end));
                     }
                 },
@@ -193,7 +202,8 @@ impl Reply {
     /// The rest cannot be had.
     pub(super) fn fail(&mut self) {
         self.is_reading = false;
-        (self.run, self.tail) = (None, None);
+        self.run = None;
+        self.tail.clear();
         self.parts.clear();
         self.ended = Some(End::Broken);
     }
@@ -206,30 +216,46 @@ impl Reply {
             return None;
         }
         self.is_reading = true;
-        let len = usize::try_from(run.end - run.offset).unwrap_or(usize::MAX).min(DISK_SLICE_BYTES);
+        let len = as_index(run.end - run.offset).min(DISK_SLICE_BYTES);
         Some(Want::Slice(run.source.clone(), run.offset, len))
     }
 
     fn put(&mut self, mut bytes: Vec<u8>, out: &mut Output) {
-        match &mut self.frame {
-            Frame::BeforeHead | Frame::Absent => {}
+        bytes.truncate(self.admit(bytes.len()));
+        self.framed(bytes.len(), out, |out| out.push(bytes));
+    }
+
+    fn put_shared(&mut self, mut bytes: Bytes, out: &mut Output) {
+        bytes.truncate(self.admit(bytes.len()));
+        self.framed(bytes.len(), out, |out| out.push_shared(bytes));
+    }
+
+    /// Says how many of `len` bytes may go out, and counts them.
+    fn admit(&mut self, len: usize) -> usize {
+        let admitted = match &mut self.frame {
+            Frame::BeforeHead | Frame::Absent => 0,
             Frame::Length { left } => {
-                bytes.truncate(usize::try_from(*left).unwrap_or(usize::MAX));
-                *left -= bytes.len() as u64;
-                self.body_bytes += bytes.len() as u64;
-                out.push(bytes);
+                let admitted = as_index(*left).min(len);
+                *left -= admitted as u64;
+                admitted
             }
-            Frame::UntilClose => {
-                self.body_bytes += bytes.len() as u64;
-                out.push(bytes);
-            }
-            Frame::Chunked if bytes.is_empty() => {}
+            Frame::Bare | Frame::Chunked => len,
+        };
+        self.body_bytes += admitted as u64;
+        admitted
+    }
+
+    /// Lets `put` add `len` admitted bytes.
+    fn framed(&self, len: usize, out: &mut Output, put: impl FnOnce(&mut Output)) {
+        match self.frame {
+            // An empty chunk would end the body.
+            _ if len == 0 => {}
             Frame::Chunked => {
-                self.body_bytes += bytes.len() as u64;
-                out.append(|out| encode::chunk_start(out, bytes.len()));
-                out.push(bytes);
+                out.append(|out| encode::chunk_start(out, len));
+                put(out);
                 out.append(|out| out.extend_from_slice(encode::CHUNK_END));
             }
+            _ => put(out),
         }
     }
 
@@ -246,16 +272,33 @@ impl Reply {
         if !matches!(self.parts.back(), Some(Part::End(End::Complete))) {
             return None;
         }
-        self.parts
-            .iter()
-            .map(|part| match part {
-                Part::Data(bytes) => Some(bytes.len() as u64),
-                Part::Spooled(run) => Some(run.len),
-                Part::End(_) => Some(0),
-                Part::Head(_) | Part::Interim(..) => None,
-            })
-            .sum()
+        let tail = self.tail.iter().map(|run| Some(run.end - run.offset));
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Data(bytes) => Some(bytes.len() as u64),
+            Part::Spooled(run) => Some(run.len),
+            Part::End(_) => Some(0),
+            Part::Head(_) | Part::Interim(..) => None,
+        });
+        parts.chain(tail).sum()
     }
+}
+
+impl Run {
+    /// All of `bytes`.
+    pub(super) fn memory(bytes: Bytes) -> Self {
+        let end = bytes.len() as u64;
+        Self { source: Source::Memory(bytes), offset: 0, end }
+    }
+
+    /// The bytes of `file` from `offset` to `end`.
+    pub(super) fn file(file: Arc<File>, offset: u64, end: u64) -> Self {
+        Self { source: Source::File(file), offset, end }
+    }
+}
+
+/// A place in memory; one that no memory has saturates.
+fn as_index(place: u64) -> usize {
+    usize::try_from(place).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
@@ -273,19 +316,21 @@ mod tests {
 
     fn written(out: &mut Output) -> String {
         let mut bytes = Vec::new();
-        out.flush(&mut bytes).unwrap();
+        while !out.is_empty() {
+            bytes.extend_from_slice(&out.take(usize::MAX));
+        }
         String::from_utf8(bytes).unwrap()
     }
 
     /// Sends `parts` and returns the announced length, the body as it goes out, and how it ended.
-    fn sent(parts: Vec<Part>, choose: impl Fn(Option<u64>) -> Framing) -> (Option<u64>, String, End) {
+    fn sent(parts: Vec<Part>, choose: impl Fn(Option<u64>) -> Frame) -> (Option<u64>, String, End) {
         let (mut reply, mut out) = (Reply { parts: parts.into(), ..Reply::default() }, Output::default());
         let mut announced = None;
         loop {
             match reply.pump(&mut out) {
                 Want::Head(_, length) => {
                     announced = length;
-                    reply.begin_body(choose(length), true);
+                    reply.begin_body(choose(length));
                 }
                 Want::End(end) => return (announced, written(&mut out), end),
                 want => panic!("unexpected {want:?}"),
@@ -296,7 +341,7 @@ mod tests {
     #[test]
     fn a_reply_that_is_all_here_has_a_length() {
         let parts = vec![head(None), data("abc"), data("de"), Part::End(End::Complete)];
-        let framing = |length: Option<u64>| Framing::Length(length.unwrap());
+        let framing = |length: Option<u64>| Frame::Length { left: length.unwrap() };
         assert_eq!(sent(parts, framing), (Some(5), "abcde".to_owned(), End::Complete));
     }
 
@@ -305,7 +350,7 @@ mod tests {
         let mut reply = Reply { parts: vec![head(None), data("abc")].into(), ..Reply::default() };
         let mut out = Output::default();
         let Want::Head(_, None) = reply.pump(&mut out) else { panic!("no head") };
-        reply.begin_body(Framing::Chunked, true);
+        reply.begin_body(Frame::Chunked);
         assert!(matches!(reply.pump(&mut out), Want::Parts));
         assert_eq!(written(&mut out), "3\r\nabc\r\n");
         reply.parts().push_back(Part::End(End::Complete));
@@ -316,19 +361,19 @@ mod tests {
     #[test]
     fn a_broken_reply_has_no_last_chunk() {
         let parts = vec![head(None), data("abc"), Part::End(End::Broken)];
-        assert_eq!(sent(parts, |_| Framing::Chunked), (None, "3\r\nabc\r\n".to_owned(), End::Broken));
+        assert_eq!(sent(parts, |_| Frame::Chunked), (None, "3\r\nabc\r\n".to_owned(), End::Broken));
     }
 
     #[test]
     fn what_is_longer_than_announced_is_cut() {
         let parts = vec![head(Some(2)), data("abc"), data("de"), Part::End(End::Complete)];
-        assert_eq!(sent(parts, |_| Framing::Length(2)), (Some(2), "ab".to_owned(), End::Complete));
+        assert_eq!(sent(parts, |_| Frame::Length { left: 2 }), (Some(2), "ab".to_owned(), End::Complete));
     }
 
     #[test]
     fn what_is_shorter_than_announced_is_broken() {
         let parts = vec![head(Some(9)), data("abc"), Part::End(End::Complete)];
-        assert_eq!(sent(parts, |_| Framing::Length(9)), (Some(9), "abc".to_owned(), End::Broken));
+        assert_eq!(sent(parts, |_| Frame::Length { left: 9 }), (Some(9), "abc".to_owned(), End::Broken));
     }
 
     #[test]
@@ -345,7 +390,7 @@ mod tests {
             match reply.pump(&mut out) {
                 Want::Head(_, length) => {
                     assert_eq!(length, Some(len + 2));
-                    reply.begin_body(Framing::Length(len + 2), true);
+                    reply.begin_body(Frame::Length { left: len + 2 });
                 }
                 Want::Slice(_, offset, count) => {
                     sizes.push((offset, count));
@@ -373,9 +418,10 @@ mod tests {
     fn a_source_that_ends_early_breaks_the_reply() {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let Part::Head(head) = head(Some(10)) else { panic!() };
-        let (mut reply, mut out) = (Reply::file(head, b"abc".to_vec(), file, 10), Output::default());
+        let (mut reply, mut out) =
+            (Reply::runs(head, b"abc".to_vec(), [Run::file(file, 3, 10)]), Output::default());
         let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
-        reply.begin_body(Framing::Length(10), true);
+        reply.begin_body(Frame::Length { left: 10 });
         assert!(matches!(reply.pump(&mut out), Want::Slice(_, 3, 7)));
         reply.sliced(Vec::new(), &mut out);
         assert!(matches!(reply.pump(&mut out), Want::End(End::Broken)));

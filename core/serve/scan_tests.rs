@@ -10,7 +10,8 @@ use crate::http::{HeadLimits, Parsed, parse};
 use crate::observe::exposition::Format;
 use crate::observe::{Probe, WorkerFacts};
 use crate::pool::{
-    Body, Engine, Exchange, Notify, PoolEvents, Request, Script, Source, StartError, Worker, Workers,
+    Body, Engine, Exchange, Notify, PoolEvents, Request, Script, Source, StartError, StreamKey, Worker,
+    Workers,
 };
 use crate::serve::Phase;
 use crate::serve::ops_facts::OpsFacts;
@@ -68,7 +69,8 @@ impl Scene {
             received_at: crate::time::wall(),
         };
         let (spool, notify) = (self.shared.spool.clone(), Arc::new(Idle));
-        let exchange = Exchange::new(request, self.now, None, spool, notify, 0);
+        let exchange =
+            Exchange::new(request, self.now, None, spool, notify, StreamKey { connection: 0, stream: 0 });
         self.shared.gate.as_ref().unwrap().offer(Arc::new(exchange))
     }
 
@@ -136,7 +138,7 @@ impl Stuck {
 struct Idle;
 
 impl Notify for Idle {
-    fn reply_ready(&self, _key: u64) {}
+    fn reply_ready(&self, _key: StreamKey) {}
 }
 
 impl Engine for Idle {

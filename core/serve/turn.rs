@@ -7,10 +7,14 @@ use std::time::{Instant, SystemTime};
 
 use crate::admission::{ShedReason, Ticket};
 use crate::http::{Head, MethodKind, Version};
+use crate::observe::Metrics;
 use crate::pool::Exchange;
 use crate::sync::primitive::Arc;
 
-/// The request that a connection is busy with.
+/// When the first byte of a head came, on both clocks.
+pub(super) type Began = (Instant, SystemTime);
+
+/// The request that a stream is busy with.
 #[derive(Debug)]
 pub(super) struct Turn {
     /// The protocol of the response.
@@ -52,18 +56,13 @@ pub(super) const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl Turn {
     /// Begins the turn of a request that was read.
-    pub(super) fn new(
-        head: Head,
-        request_id: String,
-        keep_alive: bool,
-        started: (Instant, SystemTime),
-    ) -> Self {
+    pub(super) fn new(head: Head, request_id: String, keep_alive: bool, started: Began) -> Self {
         let (version, head_only) = (head.version(), head.method_kind() == MethodKind::Head);
         Self::of(Subject::Head(head, request_id), version, head_only, keep_alive, started)
     }
 
     /// Begins the turn of a request that cannot be read.
-    pub(super) fn unread(request_id: String, started: (Instant, SystemTime)) -> Self {
+    pub(super) fn unread(request_id: String, started: Began) -> Self {
         Self::of(Subject::Unread(request_id), Version::Http11, false, false, started)
     }
 
@@ -72,7 +71,7 @@ impl Turn {
         version: Version,
         head_only: bool,
         keep_alive: bool,
-        (started, received_at): (Instant, SystemTime),
+        (started, received_at): Began,
     ) -> Self {
         let status = CLIENT_CLOSED_REQUEST;
         Self {
@@ -104,6 +103,13 @@ impl Turn {
             Subject::Head(_, id) | Subject::Unread(id) => id,
             Subject::Exchange(exchange) => &exchange.request.request_id,
             Subject::Nothing => "",
+        }
+    }
+
+    /// Takes the request out of the pending ones, if it is among them.
+    pub(super) fn leave_pending(&mut self, metrics: &Metrics) {
+        if std::mem::take(&mut self.is_pending) {
+            metrics.pending_requests.leave();
         }
     }
 

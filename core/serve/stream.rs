@@ -1,0 +1,307 @@
+//! One request on a connection, from its head to its place in the books, whatever the protocol.
+//!
+//! Promises: it takes its steps when it is told that something has come, and says what it needs; each request ends in
+//! the books exactly once. Refuses: it knows no socket and no framing of messages: HTTP/1 carries one stream after the
+//! other ([`http1`](super::http1)), HTTP/2 many at a time ([`http2`](super::http2)).
+//!
+//! ```text
+//!   Finding ──script──▶ Body ──complete──▶ Replying ──▶ (its connection closes the books)
+//!      └──file, error──────────────────────▶ │
+//! ```
+//!
+//! The steps of each phase are in `intake`, `dispatch` and `respond`; the end of it all is in `books`.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use crate::http::{BodyDecoder, BodyError, BodyFraming, Fields, Head, MethodKind};
+use crate::pool::{End, Script, StreamKey};
+use crate::sync::primitive::Arc;
+
+use super::answer::{Answer, METHODS};
+use super::disk::{Done, Job};
+use super::intake::{Intake, Need};
+use super::io::Io;
+use super::output::Output;
+use super::reply::Reply;
+use super::respond::Announced;
+use super::turn::{Began, Turn};
+
+/// One request that is being served.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// What other threads call it.
+    pub(super) key: StreamKey,
+    /// Whose request it is.
+    pub(super) ends: Arc<Ends>,
+    pub(super) turn: Turn,
+    pub(super) phase: Phase,
+    /// The worker has parts that were not collected.
+    pub(super) has_parts: bool,
+    /// The client will not read an answer that is yet to be made.
+    pub(super) is_deserted: bool,
+    /// Since when the present wait lasts.
+    pub(super) since: Instant,
+    /// The body that nobody needs, until the connection has taken it away.
+    pub(super) unwanted: Option<Unwanted>,
+    /// It was refused before its body was read; the client may still be sending.
+    pub(super) is_cut_short: bool,
+}
+
+/// The two ends of a connection.
+#[derive(Debug)]
+pub(super) struct Ends {
+    /// The client's address.
+    pub(super) peer: SocketAddr,
+    /// The address that it connected to.
+    pub(super) local: SocketAddr,
+    /// Whether it speaks TLS.
+    pub(super) is_tls: bool,
+}
+
+/// What a stream is busy with; see the diagram above.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// A file thread finds out what answers.
+    Finding(Pending),
+    /// Its body is read for PHP.
+    Body(Pending),
+    /// The answer is being made or sent.
+    Replying(Reply),
+}
+
+/// What is known about a request before it is offered to the pool.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) intake: Intake,
+    /// What runs, once that has been found.
+    pub(super) script: Option<Arc<Script>>,
+    /// The client waits for `100 Continue`.
+    pub(super) expects_continue: bool,
+}
+
+/// A body that nobody needs.
+#[derive(Debug)]
+pub(super) struct Unwanted {
+    pub(super) intake: Intake,
+    /// The client has asked whether to send it, so it may or may not come.
+    pub(super) is_doubtful: bool,
+}
+
+/// A request as its connection read it.
+#[derive(Debug)]
+pub(super) struct Incoming {
+    pub(super) head: Head,
+    pub(super) framing: BodyFraming,
+    pub(super) keep_alive: bool,
+    pub(super) expects_continue: bool,
+}
+
+/// What a step leads to.
+#[derive(Debug)]
+pub(super) enum Move {
+    /// Another step.
+    Again,
+    /// The head of the response is to be encoded; then [`Stream::begin_body`].
+    Announce(Announced),
+    /// Bytes of the body, by [`Stream::take_body`].
+    Bytes,
+    /// The reply has ended like this and is in the output.
+    End(End),
+    /// An informational response is to be encoded.
+    Interim(u16, Fields),
+    /// The client is gone: [`Stream::lose`].
+    Lost,
+    /// Room in the output.
+    Room,
+    /// A message or a deadline.
+    Wait,
+}
+
+impl Stream {
+    /// Begins with a request that was read.
+    pub(super) fn begin(
+        io: &mut Io,
+        key: StreamKey,
+        ends: &Arc<Ends>,
+        began: Began,
+        incoming: Incoming,
+    ) -> Self {
+        let Incoming { head, framing, keep_alive, expects_continue } = incoming;
+        let method = head.method_kind();
+        io.shared.metrics.request_received(method);
+        let request_id = io.ids.name(head.header("x-request-id"));
+        let config = &io.shared.config;
+        let body_bytes_max =
+            if method == MethodKind::Query { config.max_query_body } else { config.max_body_bytes };
+        let answer = answer_to_method(&head);
+        let mut stream = Self::of(key, ends, began.0, Turn::new(head, request_id, keep_alive, began));
+        let Ok(decoder) = BodyDecoder::new(framing, body_bytes_max) else {
+            stream.refuse(413);
+            return stream;
+        };
+        let pending = Pending { intake: Intake::new(decoder), script: None, expects_continue };
+        match answer {
+            Some(answer) => stream.answer_before_body(answer, pending),
+            None => stream.find(io, pending),
+        }
+        stream
+    }
+
+    /// Begins with a request that cannot be read, and answers it; its connection is of no more use then.
+    pub(super) fn unreadable(
+        io: &mut Io,
+        key: StreamKey,
+        ends: &Arc<Ends>,
+        began: Began,
+        (status, head_only): (u16, bool),
+    ) -> Self {
+        io.shared.metrics.request_received(MethodKind::Other);
+        let mut turn = Turn::unread(io.ids.name(None), began);
+        turn.head_only = head_only;
+        let mut stream = Self::of(key, ends, began.0, turn);
+        stream.answer(Answer::plain(status));
+        stream
+    }
+
+    fn of(key: StreamKey, ends: &Arc<Ends>, since: Instant, turn: Turn) -> Self {
+        Self {
+            key,
+            ends: Arc::clone(ends),
+            turn,
+            phase: super::respond::awaited(),
+            has_parts: false,
+            is_deserted: false,
+            since,
+            unwanted: None,
+            is_cut_short: false,
+        }
+    }
+
+    /// Takes a step.
+    pub(super) fn step(&mut self, io: &mut Io, output: &mut Output) -> Move {
+        match self.phase {
+            Phase::Finding(_) => Move::Wait,
+            Phase::Body(_) => self.step_body(io),
+            Phase::Replying(_) => self.step_reply(io, output),
+        }
+    }
+
+    fn step_body(&mut self, io: &mut Io) -> Move {
+        let Phase::Body(pending) = &mut self.phase else { return Move::Again };
+        match pending.intake.next() {
+            Need::Bytes => Move::Bytes,
+            Need::Disk => Move::Wait,
+            Need::Nothing(body) => {
+                let script = pending.script.take();
+                self.offer(io, script, body);
+                Move::Again
+            }
+            Need::Room => {
+                io.starved.push(self.key);
+                Move::Wait
+            }
+            Need::Spool(file, bytes) => {
+                let job = Job::Append(io.shared.spool.clone(), file, bytes);
+                io.disk.order(job, self.key, &io.inbox);
+                Move::Wait
+            }
+        }
+    }
+
+    /// Takes bytes of the body, after [`Move::Bytes`]; returns how many of them belong to it. A body that is no good
+    /// is answered.
+    pub(super) fn take_body(&mut self, io: &Io, bytes: &[u8]) -> usize {
+        let Phase::Body(pending) = &mut self.phase else { return 0 };
+        match pending.intake.take(bytes) {
+            Ok((used, body_bytes)) => {
+                pending.expects_continue = false;
+                io.shared.metrics.request_bytes_received(body_bytes as u64);
+                self.since = io.now;
+                used
+            }
+            Err(error) => {
+                self.refuse(if error == BodyError::TooLarge { 413 } else { 400 });
+                0
+            }
+        }
+    }
+
+    /// The body has ended, in a protocol that tells so by itself.
+    pub(super) fn end_body(&mut self) {
+        if let Phase::Body(pending) = &mut self.phase {
+            pending.intake.end();
+        }
+    }
+
+    /// Whether the client is to be told that its body is wanted; true once.
+    pub(super) fn takes_continue(&mut self) -> bool {
+        let Phase::Body(pending) = &mut self.phase else { return false };
+        std::mem::take(&mut pending.expects_continue)
+    }
+
+    /// Takes the result of a file thread.
+    pub(super) fn take_disk(&mut self, io: &mut Io, output: &mut Output, done: Done) {
+        match (&mut self.phase, done) {
+            (Phase::Body(pending), Done::Appended(file, buffer)) => {
+                pending.intake.spooled(file, buffer);
+                self.since = io.now;
+            }
+            (Phase::Body(pending), Done::Refused(file, bytes, error)) => {
+                let may_retry = pending.intake.refused(file, bytes, &error);
+                if !may_retry {
+                    self.refuse(503);
+                }
+            }
+            (Phase::Finding(_), Done::Found(path, found)) => self.found(io, path, found),
+            (Phase::Replying(reply), Done::Slice(Ok(bytes))) => reply.sliced(bytes, output),
+            (Phase::Replying(reply), Done::Slice(Err(_)) | Done::Failed) => reply.fail(),
+            (Phase::Body(_) | Phase::Finding(_), Done::Failed) => self.refuse(500),
+            // The stream went on without the result.
+            _ => {}
+        }
+    }
+
+    /// There may be room in the spool again.
+    pub(super) fn retry_spool(&mut self) {
+        if let Phase::Body(pending) = &mut self.phase {
+            pending.intake.retry();
+        }
+    }
+
+    /// When the present wait is over; `None` while the wait is for the server itself, or for the output to be read.
+    pub(super) fn deadline(&self, io: &Io) -> Option<Instant> {
+        match &self.phase {
+            Phase::Body(pending) if !pending.intake.is_spooling() => {
+                Some(self.since + io.shared.config.body_timeout)
+            }
+            Phase::Body(_) | Phase::Finding(_) => None,
+            Phase::Replying(_) => {
+                let exchange = self.turn.exchange()?;
+                exchange.deadline.filter(|_| exchange.is_unclaimed())
+            }
+        }
+    }
+
+    /// The deadline has passed.
+    pub(super) fn on_deadline(&mut self, io: &mut Io) {
+        match &self.phase {
+            Phase::Body(pending) => {
+                let status = if pending.intake.is_starved() { 503 } else { 408 };
+                self.refuse(status);
+            }
+            Phase::Replying(_) => self.on_wait_over(io),
+            Phase::Finding(_) => {}
+        }
+    }
+}
+
+/// The answer to a request whose method decides it.
+fn answer_to_method(head: &Head) -> Option<Answer> {
+    match head.method_kind() {
+        MethodKind::Connect => Some(Answer::not_allowed(METHODS)),
+        MethodKind::Other if head.method() == "TRACE" => Some(Answer::not_allowed(METHODS)),
+        MethodKind::Options if head.target() == b"*" => Some(Answer::options(METHODS)),
+        _ => None,
+    }
+}
