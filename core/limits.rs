@@ -75,6 +75,25 @@ pub const LATE_CONNECTIONS_MAX: usize = 8192;
 /// What waits in an io thread for a slow client, in bytes, before it stops collecting the reply.
 pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 
+/// The streams that one connection of HTTP/2 carries at once.
+pub const HTTP2_STREAMS_MAX: u32 = 128;
+
+/// What waits in an io thread for the client of one HTTP/2 stream, in bytes; the library holds as much again.
+pub const HTTP2_OUTPUT_BYTES_MAX: usize = 64 * 1024;
+
+/// What a client may send ahead on one HTTP/2 stream, in bytes.
+pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 256 * 1024;
+
+/// What a client may send ahead on all streams of an HTTP/2 connection, in bytes.
+pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
+
+/// The longest list of fields that is decoded for one HTTP/2 request, in bytes. Heads between [`HEAD_BYTES_MAX`] and
+/// this get their 431 from us and count; longer ones are refused before anybody has seen them.
+pub const HTTP2_HEAD_BYTES_MAX: u32 = 2 * HEAD_BYTES_MAX as u32;
+
+/// Streams that a client may reset before they were looked at; more of them end its connection.
+pub const HTTP2_RESETS_UNSEEN_MAX: usize = 32;
+
 /// What a poller of the main port reports at once.
 pub const POLL_EVENTS: usize = 1024;
 

@@ -23,7 +23,7 @@ const LAYERS: [(&str, u8); 12] = [
 ];
 
 /// Words that only some files may say.
-const RESERVED: [Reserved; 5] = [
+const RESERVED: [Reserved; 6] = [
     Reserved { words: &["mio"], home: &["core/serve/"], law: "only the shells in core/serve own sockets" },
     Reserved {
         words: &["atomic", "atomic_wait", "crossbeam_queue", "crossbeam_utils"],
@@ -35,6 +35,11 @@ const RESERVED: [Reserved; 5] = [
         // The crate of the interpreter cannot see the core, so that it has a reader of its own.
         home: &["core/time.rs", "ffi/barrier.rs"],
         law: "the clock is read in core/time.rs",
+    },
+    Reserved {
+        words: &["tokio"],
+        home: &["core/serve/conduit.rs"],
+        law: "the HTTP/2 library speaks tokio's io traits; nothing else does",
     },
     Reserved { words: &["unsafe"], home: &["ffi/"], law: "unsafe code lives in ffi" },
     Reserved { words: &["svc_ffi"], home: &["sapi/", "ffi/"], law: "the core knows no interpreter" },
@@ -76,6 +81,21 @@ fn the_core_and_the_interpreter_never_meet() {
     assert!(!manifest("ffi").contains("svc-core"), "ffi depends on no other crate of the house");
     for (path, code) in sources(&["ffi"]) {
         assert!(!has_word(&code, "svc_core"), "{path}: ffi names the core");
+    }
+}
+
+#[test]
+fn no_async_runtime_comes_in() {
+    let tree = std::process::Command::new(env!("CARGO"))
+        .args(["tree", "--offline", "--workspace", "--no-default-features", "--edges", "normal,features"])
+        .args(["--invert", "tokio"])
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    let tree = String::from_utf8_lossy(&tree.stdout);
+    for feature in ["rt", "rt-multi-thread", "net", "time", "full"] {
+        assert!(!tree.contains(&format!("tokio feature \"{feature}\"")), "tokio with {feature}:\n{tree}");
     }
 }
 

@@ -80,6 +80,11 @@ impl Head {
         Self { bytes: bytes.into(), fields: fields.into_boxed_slice(), method, target, form, version, kind }
     }
 
+    /// The same head, of another protocol version.
+    pub(super) fn with_version(self, version: Version) -> Self {
+        Self { version, ..self }
+    }
+
     /// Gives the method as it stood in the request line.
     pub fn method(&self) -> &str {
         match self.kind {

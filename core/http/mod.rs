@@ -10,6 +10,7 @@
 //! | file | in | out |
 //! |---|---|---|
 //! | [`parse`] | bytes of a connection | [`Head`], [`BodyFraming`] or a [`HeadError`] |
+//! | [`pseudo`] | a method, a target, an authority and fields of HTTP/2 | the same |
 //! | [`body`] | bytes after the head | body bytes or a [`BodyError`] |
 //! | [`encode`] | status, [`Fields`], framing | bytes of a response |
 //! | [`uri`] | raw path | normalised path |
@@ -26,6 +27,7 @@ pub mod head_error;
 pub mod method;
 pub mod negotiate;
 pub mod parse;
+pub mod pseudo;
 pub mod status;
 mod target;
 pub mod token;

@@ -185,7 +185,7 @@ impl HeadReader {
 const REQUEST_LINE_REST_BYTES: usize = 128;
 
 /// Parses a head whose end is known; `bytes` starts at the request line.
-fn complete(bytes: &[u8], length: usize, limits: HeadLimits) -> Result<Parsed, HeadError> {
+pub(super) fn complete(bytes: &[u8], length: usize, limits: HeadLimits) -> Result<Parsed, HeadError> {
     let mut slots = [const { MaybeUninit::uninit() }; HEAD_FIELDS_MAX];
     let slots = &mut slots[..limits.fields_max.min(HEAD_FIELDS_MAX)];
     let mut request = httparse::Request::new(&mut []);

@@ -1,52 +1,366 @@
-//! HTTP/2 is recognised by its preface; a connection that speaks it is closed.
+//! HTTP/2 on one connection: the framing is a library's, the requests are [`Stream`]s like any other.
+//!
+//! Promises: only streams that have something to do are looked at; what a client can make the server keep is bounded
+//! by the streams it may have open, their windows and their outputs; a client that resets more than it asks is thrown
+//! out by the library. At the drain the client is told by GOAWAY, and what it has asked is answered. Refuses: server
+//! push, trailers, and upgrades from HTTP/1.1: a client begins with the preface or agrees on `h2` by TLS.
+//!
+//! ```text
+//!   Greeting ──preface, settings──▶ Open ──both sides done, error, deadline──▶ Over ──output flushed──▶ (closed)
+//! ```
 
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-use crate::sync::primitive::Arc;
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::{Builder, Connection, Handshake, SendResponse};
 
+use crate::http::pseudo::{Pseudo, head_of};
+use crate::http::{HeadError, HeadLimits, Parsed};
+use crate::limits::{
+    FIRST_BYTE_GRACE, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_HEAD_BYTES_MAX, HTTP2_OUTPUT_BYTES_MAX,
+    HTTP2_RESETS_UNSEEN_MAX, HTTP2_STREAM_WINDOW_BYTES, HTTP2_STREAMS_MAX,
+};
+use crate::pool::StreamKey;
+use crate::sync::primitive::Arc;
+use crate::time;
+
+use super::conduit::{Conduit, Far};
+use super::http2_stream::{Carried, Outcome, Unread};
 use super::io::Io;
 use super::link::Step;
-use super::output::Output;
-use super::stream::{Ends, Stream};
-use super::wire::Wire;
+use super::output::{Flushed, Output};
+use super::ready::ReadySet;
+use super::stream::{Ends, Incoming, Stream};
+use super::timers::Timers;
+use super::wire::{Got, Wire};
 
 /// A connection that speaks HTTP/2.
 #[derive(Debug)]
-pub(super) struct Http2;
+pub(super) struct Http2 {
+    connection: u64,
+    ends: Arc<Ends>,
+    stage: Stage,
+    conduit: Conduit,
+    streams: BTreeMap<u32, Carried>,
+    /// Streams that were answered while their clients were still sending.
+    unread: BTreeMap<u32, Unread>,
+    /// Who of them has something to do; [`CONNECTION`] stands for the connection itself.
+    ready: Arc<ReadySet>,
+    waker: Waker,
+    timers: Timers,
+    /// When output last made progress, or began to wait.
+    output_since: Instant,
+    /// Since when no stream is open.
+    idle_since: Instant,
+    /// The client has been told that the connection ends.
+    is_leaving: bool,
+}
+
+/// Where the connection is; see the diagram above.
+enum Stage {
+    Greeting(Handshake<Far, Bytes>),
+    Open(Connection<Far, Bytes>),
+    Over,
+}
 
 /// What a client sends first.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// No stream has this number.
+const CONNECTION: u32 = 0;
 
 /// Whether a connection begins as HTTP/2 does.
 pub(super) fn is_preface(input: &[u8]) -> bool {
     input.starts_with(PREFACE)
 }
 
-/// Whether a connection may yet begin as HTTP/2 does.
+/// Whether a connection begins as HTTP/2 does, or may yet.
 pub(super) fn is_preface_or_part(input: &[u8]) -> bool {
     is_preface(input) || PREFACE.starts_with(input)
 }
 
 impl Http2 {
-    pub(super) fn new(_connection: u64, _ends: Arc<Ends>, _input: &[u8], _now: Instant) -> Self {
-        Self
+    /// Starts before the preface, of which `input` has come already.
+    pub(super) fn new(connection: u64, ends: Arc<Ends>, input: &[u8], now: Instant) -> Self {
+        let (conduit, far) = Conduit::new(input);
+        let ready = Arc::new(ReadySet::default());
+        Self {
+            connection,
+            ends,
+            stage: Stage::Greeting(builder().handshake(far)),
+            conduit,
+            streams: BTreeMap::new(),
+            unread: BTreeMap::new(),
+            waker: ready.alarm(CONNECTION).waker(),
+            ready,
+            timers: Timers::default(),
+            output_since: now,
+            idle_since: now,
+            is_leaving: false,
+        }
     }
 
-    pub(super) fn visit(&mut self, _stream: u32, _act: impl FnOnce(&mut Stream, &mut Output)) {}
+    /// Lets `act` see a stream, if it is still open, and has it looked at.
+    pub(super) fn visit(&mut self, stream: u32, act: impl FnOnce(&mut Stream, &mut Output)) {
+        if let Some(carried) = self.streams.get_mut(&stream) {
+            act(&mut carried.stream, &mut carried.output);
+            carried.alarm.ring();
+        }
+    }
 
-    pub(super) fn visit_all(&mut self, _act: impl FnMut(&mut Stream)) {}
+    /// Lets `act` see every open stream.
+    pub(super) fn visit_all(&mut self, mut act: impl FnMut(&mut Stream)) {
+        for carried in self.streams.values_mut() {
+            act(&mut carried.stream);
+            carried.alarm.ring();
+        }
+    }
 
-    pub(super) fn step(&mut self, _wire: &mut Wire, _io: &mut Io) -> Step {
+    /// Takes a step: bytes in, what is ready, bytes out.
+    pub(super) fn step(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
+        let mut has_moved = self.read(wire, io);
+        has_moved |= self.poll(io);
+        has_moved |= self.serve_ready(io);
+        // What the streams said becomes frames.
+        has_moved |= self.poll(io);
+        match self.flush(wire, io) {
+            None => {
+                self.lose(io);
+                Step::Close
+            }
+            Some(Flushed::All) if matches!(self.stage, Stage::Over) => Step::Close,
+            Some(_) if has_moved || !self.ready.is_empty() => Step::Again,
+            Some(_) => Step::Wait,
+        }
+    }
+
+    /// When the present wait is over; `None` while the wait is for the server itself.
+    pub(super) fn deadline(&self, io: &Io) -> Option<Instant> {
+        let config = &io.shared.config;
+        let output = self
+            .conduit
+            .with_output(|output| (!output.is_empty()).then(|| self.output_since + config.write_timeout));
+        let idle = match self.stage {
+            Stage::Greeting(_) => Some(self.idle_since + config.header_timeout),
+            _ if !self.streams.is_empty() => None,
+            _ if self.is_leaving => Some(self.idle_since + FIRST_BYTE_GRACE),
+            _ => Some(self.idle_since + config.keepalive_timeout),
+        };
+        [output, idle, self.timers.next()].into_iter().flatten().min()
+    }
+
+    /// The deadline has passed: ends what is late, a stream or all.
+    pub(super) fn on_deadline(&mut self, io: &mut Io) -> Step {
+        while let Some(late) = self.timers.pop(io.now) {
+            let Ok(id) = u32::try_from(late) else { continue };
+            let Some(carried) = self.streams.get_mut(&id) else {
+                // The library tells a client that is still sending to stop.
+                self.unread.remove(&id);
+                continue;
+            };
+            carried.armed.fired();
+            let outcome = match carried.deadline(io) {
+                Some(deadline) if deadline <= io.now => carried.on_deadline(io),
+                _ => Outcome::Open,
+            };
+            self.settle(io, id, outcome);
+        }
+        if self.deadline(io).is_none_or(|deadline| deadline > io.now) {
+            return Step::Again;
+        }
+        let has_output = self.conduit.with_output(|output| !output.is_empty());
+        if let Stage::Open(connection) = &mut self.stage
+            && !has_output
+            && !std::mem::replace(&mut self.is_leaving, true)
+        {
+            // Idle for long enough; one more grace to let the farewell arrive.
+            connection.graceful_shutdown();
+            self.idle_since = io.now;
+            return Step::Again;
+        }
+        self.lose(io);
         Step::Close
     }
 
-    pub(super) fn deadline(&self, _io: &Io) -> Option<Instant> {
-        None
+    /// The connection is of no more use: closes the books on what was served.
+    pub(super) fn lose(&mut self, io: &Io) {
+        self.stage = Stage::Over;
+        self.unread.clear();
+        for carried in std::mem::take(&mut self.streams).into_values() {
+            carried.stream.lose(io, carried.output.len());
+        }
     }
 
-    pub(super) fn on_deadline(&mut self, _io: &mut Io) -> Step {
-        Step::Close
+    /// Feeds what came, once the library has read what was fed before; returns whether there was anything.
+    fn read(&self, wire: &mut Wire, io: &mut Io) -> bool {
+        if matches!(self.stage, Stage::Over) || !self.conduit.is_drained() {
+            return false;
+        }
+        match wire.read(&mut io.scratch) {
+            Got::Bytes(count) => {
+                self.conduit.feed(&io.scratch[..count]);
+                true
+            }
+            Got::End => {
+                self.conduit.end();
+                true
+            }
+            Got::Nothing => false,
+        }
     }
 
-    pub(super) fn lose(&mut self, _io: &Io) {}
+    /// Lets the library work; returns whether a request came or the stage changed.
+    fn poll(&mut self, io: &mut Io) -> bool {
+        let waker = self.waker.clone();
+        let mut context = Context::from_waker(&waker);
+        let mut has_moved = false;
+        loop {
+            match &mut self.stage {
+                Stage::Greeting(handshake) => match Pin::new(handshake).poll(&mut context) {
+                    Poll::Ready(Ok(connection)) => {
+                        self.stage = Stage::Open(connection);
+                        self.idle_since = io.now;
+                    }
+                    Poll::Ready(Err(_)) => self.stage = Stage::Over,
+                    Poll::Pending => return has_moved,
+                },
+                Stage::Open(connection) => {
+                    if !self.is_leaving && io.shared.lifecycle.is_closing() {
+                        connection.graceful_shutdown();
+                        self.is_leaving = true;
+                    }
+                    match connection.poll_accept(&mut context) {
+                        Poll::Ready(Some(Ok((request, respond)))) => self.accept(io, request, respond),
+                        Poll::Ready(Some(Err(_)) | None) => self.lose(io),
+                        Poll::Pending => return has_moved,
+                    }
+                }
+                Stage::Over => return has_moved,
+            }
+            has_moved = true;
+        }
+    }
+
+    fn accept(&mut self, io: &mut Io, request: http::Request<RecvStream>, respond: SendResponse<Bytes>) {
+        let id = respond.stream_id().as_u32();
+        let key = StreamKey { connection: self.connection, stream: id };
+        let began = (time::now(), time::wall());
+        let (parts, receive) = request.into_parts();
+        let stream = match read_head(&parts, receive.is_end_stream()) {
+            Ok(incoming) => Stream::begin(io, key, &self.ends, began, incoming),
+            Err(error) => {
+                let answer = (error.status(), parts.method == http::Method::HEAD);
+                Stream::unreadable(io, key, &self.ends, began, answer)
+            }
+        };
+        let alarm = self.ready.alarm(id);
+        alarm.ring();
+        self.streams.insert(id, Carried::new(stream, alarm, (receive, respond), io.now));
+    }
+
+    /// Lets the streams take their steps that have something to do; returns whether there were any.
+    fn serve_ready(&mut self, io: &mut Io) -> bool {
+        let mut has_moved = false;
+        // Whoever rings again meanwhile has the next turn.
+        for _ in 0..=self.streams.len() + self.unread.len() {
+            let Some(part) = self.ready.take() else { break };
+            has_moved = true;
+            if let Some(carried) = self.streams.get_mut(&part) {
+                let outcome = carried.advance(io);
+                self.settle(io, part, outcome);
+            } else if let Some(unread) = self.unread.get_mut(&part)
+                && !unread.advance(io)
+            {
+                self.timers.disarm(u64::from(part), &mut unread.armed);
+                self.unread.remove(&part);
+            }
+        }
+        has_moved
+    }
+
+    /// Sees to a stream's deadline or its end.
+    fn settle(&mut self, io: &Io, id: u32, outcome: Outcome) {
+        let Some(carried) = self.streams.get_mut(&id) else { return };
+        if outcome == Outcome::Open {
+            let deadline = carried.deadline(io);
+            return self.timers.arm(u64::from(id), &mut carried.armed, deadline);
+        }
+        self.timers.disarm(u64::from(id), &mut carried.armed);
+        let Some(carried) = self.streams.remove(&id) else { return };
+        if outcome == Outcome::Finished {
+            let (stream, unread) = carried.part(io.now);
+            stream.finish(io);
+            if let Some(mut unread) = unread
+                && unread.advance(io)
+            {
+                self.timers.arm(u64::from(id), &mut unread.armed, Some(unread.until));
+                self.unread.insert(id, unread);
+            }
+        } else {
+            carried.stream.lose(io, carried.output.len());
+        }
+        if self.streams.is_empty() {
+            self.idle_since = io.now;
+        }
+    }
+
+    /// Writes what waits, as far as the system takes it; `None` when the connection is of no more use.
+    fn flush(&mut self, wire: &mut Wire, io: &Io) -> Option<Flushed> {
+        let (flushed, was_full) = self.conduit.with_output(|output| {
+            let was_full = output.is_full();
+            (wire.flush(output), was_full)
+        });
+        let flushed = flushed.ok()?;
+        if flushed != Flushed::Some(0) {
+            self.output_since = io.now;
+            if was_full {
+                self.waker.wake_by_ref();
+            }
+        }
+        Some(flushed)
+    }
+}
+
+impl std::fmt::Debug for Stage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Greeting(_) => "Greeting",
+            Self::Open(_) => "Open",
+            Self::Over => "Over",
+        })
+    }
+}
+
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder
+        .max_concurrent_streams(HTTP2_STREAMS_MAX)
+        .max_header_list_size(HTTP2_HEAD_BYTES_MAX)
+        .initial_window_size(HTTP2_STREAM_WINDOW_BYTES)
+        .initial_connection_window_size(HTTP2_CONNECTION_WINDOW_BYTES)
+        .max_pending_accept_reset_streams(HTTP2_RESETS_UNSEEN_MAX)
+        .max_send_buffer_size(HTTP2_OUTPUT_BYTES_MAX);
+    builder
+}
+
+fn read_head(parts: &http::request::Parts, is_bodiless: bool) -> Result<Incoming, HeadError> {
+    let authority = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
+    let target = match parts.uri.path_and_query() {
+        Some(target) => target.as_str().as_bytes(),
+        None => authority.unwrap_or_default(),
+    };
+    let method = parts.method.as_str();
+    let fields = parts.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+    let request = Pseudo { method, target, authority, is_bodiless };
+    match head_of(request, fields, HeadLimits::main_port())? {
+        Parsed::Partial => Err(HeadError::RequestLineInvalid),
+        Parsed::Complete { head, framing, keep_alive, expect_continue, .. } => {
+            Ok(Incoming { head, framing, keep_alive, expects_continue: expect_continue })
+        }
+    }
 }

@@ -36,6 +36,7 @@ pub(super) struct Link {
 }
 
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "the larger one is what nearly every connection speaks")]
 enum Protocol {
     Http1(Http1),
     Http2(Box<Http2>),

@@ -16,6 +16,7 @@
 //! | `transport`, `wire` | the way to one client |
 //! | `link` | one client connection |
 //! | `http1`, `http2` | its protocols |
+//! | `http2_stream`, `ready`, `conduit` | what HTTP/2 needs: one stream, who has something to do, bytes in memory |
 //! | `stream` | one request on a connection |
 //! | `dispatch`, `respond`, `books` | its steps: what answers, reply out, who is told what of its end |
 //! | `turn` | what the books need to know of it |
@@ -34,6 +35,7 @@ mod accept;
 mod admit;
 mod answer;
 mod books;
+mod conduit;
 mod control;
 mod disk;
 mod dispatch;
@@ -41,6 +43,7 @@ mod drain;
 mod file_job;
 mod http1;
 mod http2;
+mod http2_stream;
 mod inbox;
 mod intake;
 mod io;
@@ -53,6 +56,7 @@ mod ops_reserve;
 mod output;
 mod pool_events;
 mod reactor;
+mod ready;
 mod reply;
 mod request_id;
 mod respond;

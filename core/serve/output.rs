@@ -2,7 +2,7 @@
 //!
 //! Promises: order is kept; small pieces share a buffer, large ones are not copied, and a file's go from the system's
 //! cache to the socket without passing through here; a write takes as many pieces as the system allows in one call.
-//! Refuses: it sets no bound; whoever fills it looks at [`len`](Output::len) first.
+//! Refuses: it keeps no bound; whoever fills it asks [`is_full`](Output::is_full) first.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -10,6 +10,7 @@ use std::io::{self, IoSlice};
 
 use bytes::{Buf, Bytes};
 
+use crate::limits::OUTPUT_BYTES_MAX;
 use crate::sync::primitive::Arc;
 
 /// A piece of up to this many bytes is copied behind the one before it.
@@ -40,10 +41,11 @@ pub(super) trait Sink {
 }
 
 /// What waits to be written.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Output {
     pieces: VecDeque<Piece>,
     len: usize,
+    full_at: usize,
 }
 
 #[derive(Debug)]
@@ -65,10 +67,26 @@ pub(super) enum Flushed {
     Some(usize),
 }
 
+impl Default for Output {
+    fn default() -> Self {
+        Self::full_at(OUTPUT_BYTES_MAX)
+    }
+}
+
 impl Output {
+    /// Starts empty; it counts as full from this many bytes on.
+    pub(super) fn full_at(bytes: usize) -> Self {
+        Self { pieces: VecDeque::new(), len: 0, full_at: bytes }
+    }
+
     /// The number of bytes that wait.
     pub(super) fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether enough waits.
+    pub(super) fn is_full(&self) -> bool {
+        self.len >= self.full_at
     }
 
     /// Whether nothing waits.

@@ -10,7 +10,7 @@ use std::fs::File;
 use bytes::Bytes;
 
 use crate::http::{Fields, encode};
-use crate::limits::{DISK_SLICE_BYTES, OUTPUT_BYTES_MAX};
+use crate::limits::DISK_SLICE_BYTES;
 use crate::pool::mailbox::SpooledPart;
 use crate::pool::{End, Origin, Part, ReplyHead};
 use crate::spool::SpoolFile;
@@ -148,7 +148,7 @@ impl Reply {
             if self.is_reading {
                 return Want::Disk;
             }
-            if out.len() >= OUTPUT_BYTES_MAX {
+            if out.is_full() {
                 return Want::Room;
             }
             if let Some(run) = &mut self.run
@@ -304,6 +304,7 @@ fn as_index(place: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::OUTPUT_BYTES_MAX;
 
     fn head(content_length: Option<u64>) -> Part {
         let fields = Fields::new();

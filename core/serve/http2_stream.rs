@@ -1,0 +1,310 @@
+//! One stream of HTTP/2: the request that is served on it, and the library's handles.
+//!
+//! Promises: what the client may not yet be sent waits here, within [`HTTP2_OUTPUT_BYTES_MAX`], and the reply is not
+//! pumped further; a body is taken only as fast as it can be kept, and the client hears of it through its window.
+//! Refuses: it does not touch the connection; the library's handles never leave the io thread.
+
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::{HeaderName, HeaderValue, Response, StatusCode};
+
+use crate::http::Fields;
+use crate::limits::{HTTP2_OUTPUT_BYTES_MAX, LINGER_BYTES_MAX, LINGER_TIMEOUT, LINK_STEPS_MAX};
+use crate::pool::End;
+use crate::sync::primitive::Arc;
+use crate::time;
+
+use super::io::Io;
+use super::output::Output;
+use super::ready::Alarm;
+use super::reply::Frame;
+use super::respond::Announced;
+use super::stream::{Move, Stream};
+use super::timers::Armed;
+
+/// A stream that is open.
+#[derive(Debug)]
+pub(super) struct Carried {
+    pub(super) stream: Stream,
+    /// Its entry among the deadlines of the connection.
+    pub(super) armed: Armed,
+    pub(super) alarm: Arc<Alarm>,
+    pub(super) output: Output,
+    waker: Waker,
+    output_since: Instant,
+    receive: RecvStream,
+    respond: SendResponse<Bytes>,
+    send: Option<SendStream<Bytes>>,
+    /// The client has been told that nothing follows.
+    is_end_sent: bool,
+}
+
+/// A stream whose response is out although its client is still sending: the rest is thrown away for a while, so that
+/// the client reads the answer before it hears that nobody listens.
+#[derive(Debug)]
+pub(super) struct Unread {
+    receive: RecvStream,
+    waker: Waker,
+    bytes: u64,
+    pub(super) armed: Armed,
+    /// When the client has had its time.
+    pub(super) until: Instant,
+}
+
+/// What became of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It waits for the client, a worker or a disk.
+    Open,
+    /// Its response is out.
+    Finished,
+    /// Nobody will read its response.
+    Lost,
+}
+
+impl Carried {
+    /// Takes over a request that was just read.
+    pub(super) fn new(
+        stream: Stream,
+        alarm: Arc<Alarm>,
+        (receive, respond): (RecvStream, SendResponse<Bytes>),
+        now: Instant,
+    ) -> Self {
+        Self {
+            stream,
+            armed: Armed::default(),
+            waker: alarm.waker(),
+            alarm,
+            output: Output::full_at(HTTP2_OUTPUT_BYTES_MAX),
+            output_since: now,
+            receive,
+            respond,
+            send: None,
+            is_end_sent: false,
+        }
+    }
+
+    /// The response is out: parts the request from what is left of the stream.
+    pub(super) fn part(self, now: Instant) -> (Stream, Option<Unread>) {
+        let unread = (!self.receive.is_end_stream()).then_some(Unread {
+            receive: self.receive,
+            waker: self.waker,
+            bytes: 0,
+            armed: Armed::default(),
+            until: now + LINGER_TIMEOUT,
+        });
+        (self.stream, unread)
+    }
+
+    /// When the present wait is over.
+    pub(super) fn deadline(&self, io: &Io) -> Option<Instant> {
+        if self.output.is_empty() {
+            self.stream.deadline(io)
+        } else {
+            Some(self.output_since + io.shared.config.write_timeout)
+        }
+    }
+
+    /// The deadline has passed.
+    pub(super) fn on_deadline(&mut self, io: &mut Io) -> Outcome {
+        if self.output.is_empty() {
+            self.stream.on_deadline(io);
+            return self.advance(io);
+        }
+        self.reset(Reason::CANCEL);
+        Outcome::Lost
+    }
+
+    /// Ends the stream before its time.
+    pub(super) fn reset(&mut self, reason: Reason) {
+        match &mut self.send {
+            Some(send) => send.send_reset(reason),
+            None => self.respond.send_reset(reason),
+        }
+    }
+
+    /// Makes all steps that can be made now.
+    pub(super) fn advance(&mut self, io: &mut Io) -> Outcome {
+        if self.is_reset() {
+            return Outcome::Lost;
+        }
+        for _ in 0..LINK_STEPS_MAX {
+            // What is not read now is thrown away behind the response; see `Unread`.
+            self.stream.unwanted = None;
+            let was_empty = self.output.is_empty();
+            let next = self.stream.step(io, &mut self.output);
+            if was_empty {
+                self.output_since = io.now;
+            }
+            let goes_on = match next {
+                Move::Again => true,
+                Move::Announce(announced) => self.announce(io, &announced),
+                Move::Bytes => match self.take_body(io) {
+                    Some(goes_on) => goes_on,
+                    None => return Outcome::Lost,
+                },
+                Move::End(end) => return self.end(io, end),
+                Move::Interim(status, fields) => {
+                    self.interim(status, &fields);
+                    true
+                }
+                Move::Lost => return Outcome::Lost,
+                Move::Room => match self.drain(io, false) {
+                    Some(moved) => moved && !self.output.is_full(),
+                    None => return Outcome::Lost,
+                },
+                Move::Wait => false,
+            };
+            if !goes_on {
+                return if self.drain(io, false).is_some() { Outcome::Open } else { Outcome::Lost };
+            }
+        }
+        // The others first.
+        self.alarm.ring();
+        Outcome::Open
+    }
+
+    /// Whether the client has called the stream off, or the connection is gone.
+    fn is_reset(&mut self) -> bool {
+        let mut context = Context::from_waker(&self.waker);
+        let reset = match &mut self.send {
+            Some(send) => send.poll_reset(&mut context),
+            None => self.respond.poll_reset(&mut context),
+        };
+        // Once all is said the client may go.
+        reset.is_ready() && !self.is_end_sent
+    }
+
+    /// Takes what came of the body; returns whether anything did, `None` when nothing will any more.
+    fn take_body(&mut self, io: &Io) -> Option<bool> {
+        match self.receive.poll_data(&mut Context::from_waker(&self.waker)) {
+            Poll::Ready(Some(Ok(bytes))) => {
+                self.stream.take_body(io, &bytes);
+                // Fails only when the stream is gone, and then nobody counts.
+                let _ = self.receive.flow_control().release_capacity(bytes.len());
+                Some(true)
+            }
+            Poll::Ready(None) => {
+                self.stream.end_body();
+                Some(true)
+            }
+            Poll::Ready(Some(Err(_))) => None,
+            Poll::Pending => {
+                if self.stream.takes_continue() {
+                    self.interim(100, &Fields::new());
+                }
+                Some(false)
+            }
+        }
+    }
+
+    fn announce(&mut self, io: &mut Io, announced: &Announced) -> bool {
+        let mut head = response(announced.status, &announced.fields);
+        let fields = head.headers_mut();
+        if !fields.contains_key(http::header::DATE)
+            && let Ok(date) = HeaderValue::from_bytes(io.date.at(time::wall()))
+        {
+            fields.insert(http::header::DATE, date);
+        }
+        if let Some(length) = announced.length
+            && !crate::http::status::is_bodiless(announced.status)
+        {
+            fields.insert(http::header::CONTENT_LENGTH, length.into());
+        }
+        let is_empty = !announced.has_body || announced.length == Some(0);
+        self.stream.begin_body(match announced.length {
+            _ if is_empty => Frame::Absent,
+            Some(left) => Frame::Length { left },
+            None => Frame::Bare,
+        });
+        self.is_end_sent = is_empty;
+        // A stream that is gone says so at the next step.
+        self.send = self.respond.send_response(head, is_empty).ok();
+        true
+    }
+
+    fn interim(&mut self, status: u16, fields: &Fields) {
+        // A client that has gone needs no hints.
+        let _ = self.respond.send_informational(response(status, fields));
+    }
+
+    /// The reply is all in the output: sends the rest if the client takes it.
+    fn end(&mut self, io: &Io, end: End) -> Outcome {
+        let is_whole = end == End::Complete;
+        if self.drain(io, is_whole).is_none() {
+            return Outcome::Lost;
+        }
+        if !self.output.is_empty() {
+            return Outcome::Open;
+        }
+        if !is_whole {
+            self.reset(Reason::INTERNAL_ERROR);
+        } else if !self.is_end_sent {
+            let sent = self.send.as_mut().map(|send| send.send_data(Bytes::new(), true));
+            self.is_end_sent = true;
+            if !matches!(sent, Some(Ok(()))) {
+                return Outcome::Lost;
+            }
+        }
+        Outcome::Finished
+    }
+
+    /// Gives the library what the client's window lets through; with `is_last`, nothing follows. Returns whether
+    /// anything was given, `None` when the stream is gone.
+    fn drain(&mut self, io: &Io, is_last: bool) -> Option<bool> {
+        let mut moved = false;
+        while !self.output.is_empty() {
+            let send = self.send.as_mut()?;
+            send.reserve_capacity(self.output.len());
+            let capacity = match send.capacity() {
+                0 => match send.poll_capacity(&mut Context::from_waker(&self.waker)) {
+                    Poll::Ready(Some(Ok(0))) => continue,
+                    Poll::Ready(Some(Ok(capacity))) => capacity,
+                    Poll::Ready(Some(Err(_)) | None) => return None,
+                    Poll::Pending => break,
+                },
+                capacity => capacity,
+            };
+            let bytes = self.output.take(capacity);
+            let ends = is_last && self.output.is_empty();
+            send.send_data(bytes, ends).ok()?;
+            self.is_end_sent |= ends;
+            self.output_since = io.now;
+            moved = true;
+        }
+        Some(moved)
+    }
+}
+
+impl Unread {
+    /// Throws away what came; returns whether more is waited for.
+    pub(super) fn advance(&mut self, io: &Io) -> bool {
+        while let Poll::Ready(data) = self.receive.poll_data(&mut Context::from_waker(&self.waker)) {
+            let Some(Ok(bytes)) = data else { return false };
+            io.shared.metrics.request_bytes_received(bytes.len() as u64);
+            self.bytes += bytes.len() as u64;
+            if self.bytes > LINGER_BYTES_MAX
+                || self.receive.flow_control().release_capacity(bytes.len()).is_err()
+            {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// Makes the library's head of ours; a field that HTTP/2 cannot carry is left out.
+fn response(status: u16, fields: &Fields) -> Response<()> {
+    let mut head = Response::new(());
+    *head.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in fields {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            head.headers_mut().append(name, value);
+        }
+    }
+    head
+}
