@@ -5,7 +5,7 @@
 use svc_core::files::{Candidate, Mode, Route, route};
 use svc_core::http::parse::{HeadLimits, HeadReader, Parsed, parse};
 use svc_core::http::uri::{encode_path, has_dot_segment_file, normalise};
-use svc_core::http::{BodyDecoder, BodyError, BodyFraming, HeadError};
+use svc_core::http::{BodyDecoder, BodyError, BodyFraming, Choice, Coding, HeadError, choose};
 
 /// The limit on decoded bodies.
 const BODY_BYTES_MAX: u64 = 1 << 20;
@@ -67,6 +67,29 @@ pub(super) fn uri(bytes: &[u8]) -> String {
         }
     }
     if has_dot_segment_file(&path) { "hidden".into() } else { "200".into() }
+}
+
+/// Negotiates the coding of a reply; each line of the sample is a field of its own.
+pub(super) fn accept_encoding(bytes: &[u8]) -> String {
+    let lines = || bytes.split(|&byte| byte == b'\n');
+    let chosen = choose(lines(), &Coding::ALL);
+    let joined = lines().collect::<Vec<_>>().join(&b',');
+    assert_eq!(choose([&joined[..]], &Coding::ALL), chosen, "fields read differently in one");
+    assert_eq!(choose([&joined.to_ascii_uppercase()[..]], &Coding::ALL), chosen, "letter case matters");
+    for offered in Coding::ALL.map(|coding| [coding]) {
+        let alone = choose(lines(), &offered);
+        match chosen {
+            Choice::Coded(coding) if offered == [coding] => assert_eq!(alone, chosen, "not wanted alone"),
+            Choice::Coded(_) => assert!(!matches!(alone, Choice::Coded(coding) if offered != [coding])),
+            Choice::Identity | Choice::Nothing => assert_eq!(alone, chosen, "less on offer, more to choose"),
+        }
+    }
+    assert!(!matches!(choose(lines(), &[]), Choice::Coded(_)), "a coding that nobody offers");
+    match chosen {
+        Choice::Coded(coding) => coding.token().into(),
+        Choice::Identity => "identity".into(),
+        Choice::Nothing => "nothing".into(),
+    }
 }
 
 fn drip(bytes: &[u8], limits: HeadLimits) -> Result<Parsed, HeadError> {

@@ -14,10 +14,12 @@
 //! | [`body`] | bytes after the head | body bytes or a [`BodyError`] |
 //! | [`encode`] | status, [`Fields`], framing | bytes of a response |
 //! | [`uri`] | raw path | normalised path |
-//! | [`negotiate`] | `Accept`, `Accept-Encoding` | what to answer with |
+//! | [`coding`] | `Accept-Encoding`, the codings on offer | a [`Choice`] |
+//! | [`negotiate`] | `Accept` of a collector | the format to answer in |
 //! | [`date`] | wall-clock time | IMF-fixdate |
 
 pub mod body;
+pub mod coding;
 pub mod date;
 pub mod encode;
 pub mod fields;
@@ -28,12 +30,14 @@ pub mod method;
 pub mod negotiate;
 pub mod parse;
 pub mod pseudo;
+mod quality;
 pub mod status;
 mod target;
 pub mod token;
 pub mod uri;
 
 pub use self::body::{BodyDecoder, BodyError, Progress};
+pub use self::coding::{Choice, Coding, choose};
 pub use self::date::DateCache;
 pub use self::encode::{Connection, Framing, ResponseHead};
 pub use self::fields::{Fields, InvalidField};

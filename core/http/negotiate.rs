@@ -1,9 +1,11 @@
-//! What a client would like best: `Accept-Encoding`, and `Accept` for the metrics formats.
+//! What a collector would like best: `Accept` for the metrics formats, and whether it takes them compressed.
 //!
 //! Promises: quality values as RFC 9110 has them; a member that cannot be read counts as not there. Refuses: nothing
 //! is ever "not acceptable" here; the caller always has a plain answer to fall back on.
 
-use super::token::{list, trim_ows};
+use super::coding::{Choice, Coding, choose};
+use super::quality::{member, named, quality};
+use super::token::list;
 
 /// The versions of OpenMetrics that a client can ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,21 +28,7 @@ impl OpenMetrics {
 
 /// Tells whether a body coded with gzip is welcome: named or covered by `*`, not refused, not below identity.
 pub fn accepts_gzip<'a>(accept_encoding: impl IntoIterator<Item = &'a [u8]>) -> bool {
-    let (mut gzip, mut any, mut identity) = (None, None, None);
-    for member in accept_encoding.into_iter().flat_map(list) {
-        let mut parameters = member.split(|&byte| byte == b';').map(trim_ows);
-        let coding = parameters.next().unwrap_or_default();
-        let Some(quality) = quality(parameters) else { continue };
-        if coding.eq_ignore_ascii_case(b"gzip") || coding.eq_ignore_ascii_case(b"x-gzip") {
-            gzip = gzip.max(Some(quality));
-        } else if coding.eq_ignore_ascii_case(b"identity") {
-            identity = identity.max(Some(quality));
-        } else if coding == b"*" {
-            any = any.max(Some(quality));
-        }
-    }
-    let gzip = gzip.or(any).unwrap_or(0);
-    gzip > 0 && identity.is_none_or(|identity| gzip >= identity)
+    choose(accept_encoding, &[Coding::Gzip]) == Choice::Coded(Coding::Gzip)
 }
 
 /// Decides whether metrics go out as OpenMetrics, and in which version; `None` is the text format 0.0.4.
@@ -71,9 +59,8 @@ enum Offer {
 
 /// Reads one member of `Accept`; gives nothing for what cannot be served.
 fn offer(range: &[u8]) -> Option<(Offer, u16)> {
-    let parameters = || range.split(|&byte| byte == b';').map(trim_ows).skip(1);
-    let media_type = trim_ows(range.split(|&byte| byte == b';').next()?);
-    let version = parameters().find_map(|parameter| named(parameter, b"version"));
+    let (media_type, parameters) = member(range);
+    let version = parameters.clone().find_map(|parameter| named(parameter, b"version"));
     let offer = if media_type.eq_ignore_ascii_case(b"application/openmetrics-text") {
         Offer::Named(Some(match version {
             None | Some(b"1.0.0") => OpenMetrics::V1_0_0,
@@ -87,45 +74,7 @@ fn offer(range: &[u8]) -> Option<(Offer, u16)> {
     } else {
         return None;
     };
-    Some((offer, quality(parameters())?))
-}
-
-/// Gives the value of a parameter `name=value`, without quotes.
-fn named<'a>(parameter: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
-    let equals = parameter.iter().position(|&byte| byte == b'=')?;
-    let value = trim_ows(&parameter[equals + 1..]);
-    let value = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
-    trim_ows(&parameter[..equals]).eq_ignore_ascii_case(name).then_some(value)
-}
-
-/// Reads the quality in thousandths: 1000 without one, nothing when it is malformed.
-fn quality<'a>(mut parameters: impl Iterator<Item = &'a [u8]>) -> Option<u16> {
-    match parameters.find_map(|parameter| named(parameter, b"q")) {
-        None => Some(1000),
-        Some(text) => thousandths(text),
-    }
-}
-
-fn thousandths(text: &[u8]) -> Option<u16> {
-    let (whole, fraction) = match text {
-        [whole] => (whole, &b""[..]),
-        [whole, b'.', fraction @ ..] if fraction.len() <= 3 => (whole, fraction),
-        _ => return None,
-    };
-    let mut value = match whole {
-        b'0' => 0,
-        b'1' => 1000,
-        _ => return None,
-    };
-    let mut weight = 100;
-    for digit in fraction {
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-        value += u16::from(digit - b'0') * weight;
-        weight /= 10;
-    }
-    (value <= 1000).then_some(value)
+    Some((offer, quality(parameters)?))
 }
 
 #[cfg(test)]

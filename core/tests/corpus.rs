@@ -40,3 +40,8 @@ fn chunked_bodies_get_their_verdicts() {
 fn paths_get_their_verdicts() {
     replay("uri", invariants::uri);
 }
+
+#[test]
+fn accepted_codings_get_their_verdicts() {
+    replay("accept_encoding", invariants::accept_encoding);
+}
