@@ -9,7 +9,7 @@
 //! |---|---|
 //! | 0 | `limits`, `time`, `sync` |
 //! | 1 | `http`, `config`, `spool` |
-//! | 2 | `policy`, `admission`, `pool`, `files` |
+//! | 2 | `policy`, `admission`, `pool`, `files`, `compress` |
 //! | 3 | `observe` |
 //! | 4 | `serve` |
 #![forbid(unsafe_code)]
@@ -23,6 +23,7 @@ pub mod http;
 pub mod spool;
 
 pub mod admission;
+pub mod compress;
 pub mod files;
 pub mod policy;
 pub mod pool;

@@ -42,6 +42,22 @@ pub const DISK_SLICE_BYTES: usize = 64 * 1024;
 /// is for what the engine does unchecked, such as freeing deeply nested structures. Only what is touched takes memory.
 pub const PHP_STACK_BYTES: usize = 64 * 1024 * 1024;
 
+/// The shortest body that is coded, in bytes: below it the fields that tell of a coding eat up what it saves.
+pub const CODED_BYTES_MIN: u64 = 256;
+
+/// What an encoder may look back on, as a power of two of bytes: 256 KiB, more than a page has as a rule. It bounds what
+/// one reply holds while it is coded (`compress::encoder` has the figures).
+pub const CODING_WINDOW_LOG: u32 = 18;
+
+/// What a client must keep to read a file's copy, as a power of two of bytes: RFC 9659 lets it refuse more than 8 MiB.
+pub const CODING_WINDOW_LOG_MAX: u32 = 23;
+
+/// The room that coded bytes are given at once, in bytes.
+pub const CODED_STEP_BYTES: usize = 16 * 1024;
+
+/// The longest file that gets the densest copy that Brotli can make, in bytes: it takes a second for each MiB.
+pub const DENSEST_BYTES_MAX: usize = 128 * 1024;
+
 /// How long threads get to end by themselves after the drain deadline has cut their requests off.
 pub const THREAD_EXIT_GRACE: Duration = Duration::from_secs(2);
 
@@ -151,4 +167,6 @@ pub const DESCRIPTOR_MIN: i32 = 1024;
 
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a legal target must fit into a legal head");
 const _: () = assert!(REPLY_GATHER_MAX < REPLY_MEMORY_MAX, "one handed-over part must fit the mailbox");
+const _: () = assert!(CODING_WINDOW_LOG <= CODING_WINDOW_LOG_MAX, "pages are readable wherever files are");
+const _: () = assert!(CODING_WINDOW_LOG > 16, "Brotli is many times slower in windows of 64 KiB and less");
 const _: () = assert!(OPS_HEAD_BYTES_MAX <= HEAD_BYTES_MAX, "the operations port is the stricter one");

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The layer of each folder and file at the top of the core; an import goes down, never sideways.
-const LAYERS: [(&str, u8); 12] = [
+const LAYERS: [(&str, u8); 13] = [
     ("limits", 0),
     ("time", 0),
     ("sync", 1),
@@ -15,6 +15,7 @@ const LAYERS: [(&str, u8); 12] = [
     ("http", 2),
     ("spool", 2),
     ("admission", 3),
+    ("compress", 3),
     ("files", 3),
     ("policy", 3),
     ("pool", 3),

@@ -1,0 +1,304 @@
+//! One body on its way into a coding, piece by piece.
+//!
+//! Promises: after [`flush`](Encoder::flush) whoever decodes has every byte that went in; after
+//! [`finish`](Encoder::finish) the coded body is complete, and without it a decoder can tell that something is missing.
+//! What an encoder holds does not grow with the body:
+//!
+//! | coding | holds at its default level | at the level that holds most |
+//! |---|---|---|
+//! | Brotli | 3.7 MiB | 37 MiB (level 9) |
+//! | gzip | 0.4 MiB | 0.4 MiB |
+//! | zstd | 1.8 MiB | 5.8 MiB (level 19) |
+//!
+//! Refuses: it decides nothing; who asks for a coding gets it, even where the body grows.
+
+use std::fmt;
+use std::io::Write;
+
+use brotli::CompressorWriter;
+use brotli::enc::BrotliEncoderParams;
+use flate2::{Compress, Compression, FlushCompress, Status};
+use zstd::stream::raw::{CParameter, Encoder as ZstdContext, InBuffer, Operation, OutBuffer};
+
+use crate::http::Coding;
+use crate::limits::{CODED_STEP_BYTES, CODING_WINDOW_LOG, CODING_WINDOW_LOG_MAX};
+
+/// A body that is being coded.
+pub struct Encoder {
+    state: State,
+    level: u32,
+    taken_bytes: u64,
+    given_bytes: u64,
+}
+
+/// The library behind an encoder refused to go on: it has no memory. What it gave so far cannot be completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncoderFailed;
+
+enum State {
+    /// Gone once the body is complete.
+    Brotli(Option<Box<CompressorWriter<Vec<u8>>>>),
+    Gzip(Box<Compress>),
+    Zstd(ZstdContext<'static>),
+}
+
+impl Encoder {
+    /// Starts a body in `coding`; levels beyond what the coding knows count as its highest.
+    ///
+    /// # Errors
+    ///
+    /// [`EncoderFailed`] when there is no memory for it.
+    pub fn new(coding: Coding, level: u32) -> Result<Self, EncoderFailed> {
+        let state = match coding {
+            Coding::Brotli => State::Brotli(Some(Box::new(brotli(level, CODING_WINDOW_LOG, 0)))),
+            Coding::Gzip => State::Gzip(Box::new(gzip(level))),
+            Coding::Zstd => {
+                let mut context = zstd(level, CODING_WINDOW_LOG)?;
+                if level >= ZSTD_LARGE_TABLES_LEVEL {
+                    // Without a length to come, it makes tables for megabytes of window.
+                    for table in [CParameter::HashLog, CParameter::ChainLog] {
+                        context.set_parameter(table(CODING_WINDOW_LOG + 1)).map_err(|_| EncoderFailed)?;
+                    }
+                }
+                State::Zstd(context)
+            }
+        };
+        Ok(Self::with(state, level))
+    }
+
+    /// Starts a body that is given in one piece, of exactly `length` bytes, with a window over all of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub(super) fn whole(coding: Coding, level: u32, length: usize) -> Result<Self, EncoderFailed> {
+        let window_log = usize::BITS - length.leading_zeros();
+        let window_log = window_log.clamp(CODING_WINDOW_LOG, CODING_WINDOW_LOG_MAX);
+        let state = match coding {
+            Coding::Brotli => State::Brotli(Some(Box::new(brotli(level, window_log, length)))),
+            Coding::Gzip => State::Gzip(Box::new(gzip(level))),
+            Coding::Zstd => {
+                let mut context = zstd(level, window_log)?;
+                // It measures its tables by what will come.
+                context.set_pledged_src_size(Some(length as u64)).map_err(|_| EncoderFailed)?;
+                State::Zstd(context)
+            }
+        };
+        Ok(Self::with(state, level))
+    }
+
+    fn with(state: State, level: u32) -> Self {
+        Self { state, level, taken_bytes: 0, given_bytes: 0 }
+    }
+
+    /// Which coding it makes.
+    pub fn coding(&self) -> Coding {
+        match self.state {
+            State::Brotli(_) => Coding::Brotli,
+            State::Gzip(_) => Coding::Gzip,
+            State::Zstd(_) => Coding::Zstd,
+        }
+    }
+
+    /// How hard it tries.
+    pub fn level(&self) -> u32 {
+        self.level
+    }
+
+    /// How many bytes went in.
+    pub fn taken_bytes(&self) -> u64 {
+        self.taken_bytes
+    }
+
+    /// How many bytes came out.
+    pub fn given_bytes(&self) -> u64 {
+        self.given_bytes
+    }
+
+    /// Codes `bytes` and appends to `out` what is ready.
+    ///
+    /// # Errors
+    ///
+    /// [`EncoderFailed`]; the body cannot be completed then.
+    pub fn write(&mut self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), EncoderFailed> {
+        self.taken_bytes += bytes.len() as u64;
+        self.step(out, |state, out| match state {
+            _ if bytes.is_empty() => Ok(()),
+            State::Brotli(writer) => with_brotli(writer, out, |writer| writer.write_all(bytes)),
+            State::Gzip(context) => deflate(context, bytes, FlushCompress::None, out),
+            State::Zstd(context) => {
+                let mut input = InBuffer::around(bytes);
+                while input.pos() < bytes.len() {
+                    zstd_step(out, |output| context.run(&mut input, output))?;
+                }
+                Ok(())
+            }
+        })
+    }
+
+    /// Appends to `out` whatever a decoder needs to have all bytes that went in.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), EncoderFailed> {
+        self.step(out, |state, out| match state {
+            State::Brotli(writer) => with_brotli(writer, out, Write::flush),
+            State::Gzip(context) => deflate(context, &[], FlushCompress::Sync, out),
+            State::Zstd(context) => {
+                while zstd_step(out, |output| context.flush(output))? > 0 {}
+                Ok(())
+            }
+        })
+    }
+
+    /// Completes the body.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), EncoderFailed> {
+        self.step(out, |state, out| match state {
+            State::Brotli(writer) => {
+                let mut writer = writer.take().ok_or(EncoderFailed)?;
+                std::mem::swap(writer.get_mut(), out);
+                *out = writer.into_inner();
+                Ok(())
+            }
+            State::Gzip(context) => deflate(context, &[], FlushCompress::Finish, out),
+            State::Zstd(context) => {
+                while zstd_step(out, |output| context.finish(output, false))? > 0 {}
+                Ok(())
+            }
+        })
+    }
+
+    /// Makes it ready for another body, with the memory it has. Returns whether that is possible: Brotli's library has
+    /// no way to do it.
+    pub(super) fn renew(&mut self) -> bool {
+        (self.taken_bytes, self.given_bytes) = (0, 0);
+        match &mut self.state {
+            State::Brotli(_) => false,
+            State::Gzip(context) => {
+                context.reset();
+                true
+            }
+            State::Zstd(context) => context.reinit().is_ok(),
+        }
+    }
+
+    fn step(
+        &mut self,
+        out: &mut Vec<u8>,
+        work: impl FnOnce(&mut State, &mut Vec<u8>) -> Result<(), EncoderFailed>,
+    ) -> Result<(), EncoderFailed> {
+        let before = out.len();
+        let done = work(&mut self.state, out);
+        self.given_bytes += (out.len() - before) as u64;
+        done
+    }
+}
+
+impl fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Encoder")
+            .field("coding", &self.coding())
+            .field("level", &self.level)
+            .field("taken_bytes", &self.taken_bytes)
+            .field("given_bytes", &self.given_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for EncoderFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the encoder has no memory to go on")
+    }
+}
+
+impl std::error::Error for EncoderFailed {}
+
+/// The window of gzip, as a power of two of bytes.
+const GZIP_WINDOW_LOG: u8 = 15;
+
+/// The buffer between Brotli's state and the output, in bytes.
+const BROTLI_BUFFER_BYTES: usize = 4096;
+
+/// The level of zstd from which its tables would outgrow the window.
+const ZSTD_LARGE_TABLES_LEVEL: u32 = 7;
+
+fn brotli(level: u32, window_log: u32, length: usize) -> CompressorWriter<Vec<u8>> {
+    let params = BrotliEncoderParams {
+        quality: level.min(11) as i32,
+        lgwin: window_log as i32,
+        size_hint: length,
+        ..BrotliEncoderParams::default()
+    };
+    CompressorWriter::with_params(Vec::new(), BROTLI_BUFFER_BYTES, &params)
+}
+
+fn gzip(level: u32) -> Compress {
+    Compress::new_gzip(Compression::new(level.min(9)), GZIP_WINDOW_LOG)
+}
+
+fn zstd(level: u32, window_log: u32) -> Result<ZstdContext<'static>, EncoderFailed> {
+    let mut context = ZstdContext::new(level.min(22) as i32).map_err(|_| EncoderFailed)?;
+    context.set_parameter(CParameter::WindowLog(window_log)).map_err(|_| EncoderFailed)?;
+    Ok(context)
+}
+
+/// Lends `out` to the writer, which owns what it writes to.
+fn with_brotli(
+    writer: &mut Option<Box<CompressorWriter<Vec<u8>>>>,
+    out: &mut Vec<u8>,
+    work: impl FnOnce(&mut CompressorWriter<Vec<u8>>) -> std::io::Result<()>,
+) -> Result<(), EncoderFailed> {
+    let writer = writer.as_mut().ok_or(EncoderFailed)?;
+    std::mem::swap(writer.get_mut(), out);
+    let done = work(writer);
+    std::mem::swap(writer.get_mut(), out);
+    done.map_err(|_| EncoderFailed)
+}
+
+fn deflate(
+    context: &mut Compress,
+    mut bytes: &[u8],
+    flush: FlushCompress,
+    out: &mut Vec<u8>,
+) -> Result<(), EncoderFailed> {
+    loop {
+        reserve(out, bytes.len());
+        let before = context.total_in();
+        let status = context.compress_vec(bytes, out, flush).map_err(|_| EncoderFailed)?;
+        bytes = &bytes[(context.total_in() - before) as usize..];
+        // Room that is left over means that nothing waits inside.
+        let is_done = if flush == FlushCompress::Finish {
+            status == Status::StreamEnd
+        } else {
+            bytes.is_empty() && out.len() < out.capacity()
+        };
+        if is_done {
+            return Ok(());
+        }
+    }
+}
+
+fn zstd_step(
+    out: &mut Vec<u8>,
+    work: impl FnOnce(&mut OutBuffer<'_, Vec<u8>>) -> std::io::Result<usize>,
+) -> Result<usize, EncoderFailed> {
+    reserve(out, 0);
+    let at = out.len();
+    work(&mut OutBuffer::around_pos(out, at)).map_err(|_| EncoderFailed)
+}
+
+/// Makes room for what may come of so many bytes; more room is made when it is full.
+fn reserve(out: &mut Vec<u8>, bytes: usize) {
+    if out.len() == out.capacity() {
+        out.reserve((bytes / 2).clamp(CODED_STEP_BYTES / 16, CODED_STEP_BYTES));
+    }
+}
+
+#[cfg(test)]
+#[path = "encoder_tests.rs"]
+mod tests;

@@ -1,0 +1,89 @@
+//! How hard each coding tries, and which codings are on offer.
+//!
+//! Promises: a coding whose level is 0 is offered to nobody. Refuses: it knows no client.
+//!
+//! The order of an offer decides where a client likes several codings alike, as browsers do. What a script makes is
+//! coded anew each time: zstd at its default level takes a ninth of the processor time of Brotli for pages that are a
+//! twelfth larger (docs/performance.md has the table), so it comes first. A file is coded once and sent many times: the
+//! smallest copy comes first.
+
+use crate::config::Config;
+use crate::http::Coding;
+
+/// The level of each coding; 0 withdraws it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Levels {
+    /// Of Brotli, 0 to 11.
+    pub brotli: u32,
+    /// Of gzip, 0 to 9.
+    pub gzip: u32,
+    /// Of zstd, 0 to 19.
+    pub zstd: u32,
+}
+
+/// The codings that a client may choose from, the server's favourite first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offer {
+    codings: [Coding; Coding::ALL.len()],
+    count: usize,
+}
+
+impl Levels {
+    /// Takes the levels of the settings.
+    pub fn new(config: &Config) -> Self {
+        Self { brotli: config.brotli_level, gzip: config.gzip_level, zstd: config.zstd_level }
+    }
+
+    /// The level of one coding.
+    pub const fn level(self, coding: Coding) -> u32 {
+        match coding {
+            Coding::Brotli => self.brotli,
+            Coding::Gzip => self.gzip,
+            Coding::Zstd => self.zstd,
+        }
+    }
+
+    /// What is offered for bodies that are made for one request.
+    pub fn for_pages(self) -> Offer {
+        self.offer([Coding::Zstd, Coding::Brotli, Coding::Gzip])
+    }
+
+    /// What is offered for bodies that are coded once and kept.
+    pub fn for_files(self) -> Offer {
+        self.offer([Coding::Brotli, Coding::Zstd, Coding::Gzip])
+    }
+
+    fn offer(self, order: [Coding; Coding::ALL.len()]) -> Offer {
+        let mut offer = Offer { codings: order, count: 0 };
+        for coding in order {
+            if self.level(coding) > 0 {
+                offer.codings[offer.count] = coding;
+                offer.count += 1;
+            }
+        }
+        offer
+    }
+}
+
+impl std::ops::Deref for Offer {
+    type Target = [Coding];
+
+    fn deref(&self) -> &[Coding] {
+        &self.codings[..self.count]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_of_0_withdraws_its_coding_and_keeps_the_order() {
+        let all = Levels { brotli: 5, gzip: 6, zstd: 3 };
+        assert_eq!(*all.for_pages(), [Coding::Zstd, Coding::Brotli, Coding::Gzip]);
+        assert_eq!(*all.for_files(), [Coding::Brotli, Coding::Zstd, Coding::Gzip]);
+        assert_eq!(*Levels { zstd: 0, ..all }.for_pages(), [Coding::Brotli, Coding::Gzip]);
+        assert_eq!(*Levels { brotli: 0, zstd: 0, ..all }.for_files(), [Coding::Gzip]);
+        assert!(Levels::default().for_pages().is_empty());
+    }
+}

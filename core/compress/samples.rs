@@ -1,0 +1,45 @@
+//! Bodies for the tests of this folder, and decoders to judge what became of them.
+
+use std::io::Read;
+
+use crate::http::Coding;
+
+/// Text that shrinks, without an end to it.
+pub(super) fn text(length: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut body = Vec::with_capacity(length + 32);
+    while body.len() < length {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let word = ["exchange ", "worker ", "<li class=\"item\">", "permit, ", "queue. "]
+            [(state >> 33) as usize % 5];
+        body.extend_from_slice(word.as_bytes());
+    }
+    body.truncate(length);
+    body
+}
+
+/// Bytes that do not shrink.
+pub(super) fn noise(length: usize) -> Vec<u8> {
+    let mut state = 7_u64;
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as u8
+    };
+    (0..length).map(next).collect()
+}
+
+/// Decodes what is complete; nothing when it breaks off or is wrong.
+pub(super) fn decoded(coding: Coding, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    reader(coding, bytes).read_to_end(&mut body).ok()?;
+    Some(body)
+}
+
+/// Reads the decoded body as far as the bytes go.
+pub(super) fn reader<'a>(coding: Coding, bytes: &'a [u8]) -> Box<dyn Read + 'a> {
+    match coding {
+        Coding::Brotli => Box::new(brotli::Decompressor::new(bytes, 4096)),
+        Coding::Gzip => Box::new(flate2::read::GzDecoder::new(bytes)),
+        Coding::Zstd => Box::new(zstd::stream::read::Decoder::new(bytes).unwrap()),
+    }
+}

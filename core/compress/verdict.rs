@@ -1,0 +1,137 @@
+//! What becomes of one response: left alone, sent as it is with a `Vary`, or coded.
+//!
+//! Promises: a pure function of the request's fields and the response's head. `HEAD` is judged as `GET` is. Fields say
+//! what the body is when they leave here: a coded copy has a weak entity tag, for it is not the same bytes, and neither
+//! a length nor ranges of the body as it was. Refuses: digests of an application's own (`Content-MD5`, `Repr-Digest`)
+//! are not touched: who sends them knows what they cover, and says `no-transform` where coding would break them.
+
+use crate::http::token::{list, list_contains};
+use crate::http::{Choice, Coding, Fields, Head, choose};
+use crate::limits::CODED_BYTES_MIN;
+
+use super::media::is_compressible;
+
+/// A response before its body goes out.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// The status code.
+    pub status: u16,
+    /// The fields; whether `Content-Length` is among them does not matter.
+    pub fields: &'a Fields,
+    /// The length of the body that `GET` gets, as far as it is known.
+    pub length: Option<u64>,
+}
+
+/// What becomes of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Its body goes out in this coding.
+    Coded(Coding),
+    /// Nothing about it changes.
+    Plain,
+    /// It has no body and tells the client that its coded copy is still good.
+    StillCoded,
+    /// Its body, if it has one, goes out as it is; another client could get it coded.
+    Varies,
+}
+
+/// Decides what becomes of the response to `request`, where `offered` are the codings on offer.
+pub fn judge(request: &Head, subject: Subject<'_>, offered: &[Coding]) -> Verdict {
+    if offered.is_empty() || !can_be_coded(subject) {
+        return Verdict::Plain;
+    }
+    if subject.status == 304 {
+        let has_coded = subject.fields.get(b"etag").is_some_and(|tag| holds_weak(request, tag));
+        return if has_coded { Verdict::StillCoded } else { Verdict::Varies };
+    }
+    match choose(request.header_values("accept-encoding"), offered) {
+        Choice::Coded(coding) => Verdict::Coded(coding),
+        // A client that refuses everything gets the body as it is.
+        Choice::Identity | Choice::Nothing => Verdict::Varies,
+    }
+}
+
+impl Verdict {
+    /// The coding of the body, if it has one.
+    pub fn coding(self) -> Option<Coding> {
+        if let Self::Coded(coding) = self { Some(coding) } else { None }
+    }
+
+    /// Makes the fields say what becomes of the response.
+    pub fn amend(self, fields: &mut Fields) {
+        match self {
+            Self::Plain => {}
+            Self::Varies => add_vary(fields),
+            Self::StillCoded => {
+                weaken_tag(fields);
+                add_vary(fields);
+            }
+            Self::Coded(coding) => {
+                fields.remove(b"content-length");
+                fields.remove(b"accept-ranges");
+                weaken_tag(fields);
+                set(fields, b"Content-Encoding", coding.token().as_bytes());
+                add_vary(fields);
+            }
+        }
+    }
+}
+
+/// Whether some client could get it coded.
+fn can_be_coded(subject: Subject<'_>) -> bool {
+    let Subject { status, fields, length } = subject;
+    if matches!(status, 0..=199 | 204..=206) || length.is_some_and(|length| length < CODED_BYTES_MIN) {
+        return false;
+    }
+    let is_worth_it = match fields.get(b"content-type") {
+        Some(content_type) => is_compressible(content_type),
+        // A 304 need not say what it is about; a needless `Vary` does no harm, a missing one does.
+        None => status == 304,
+    };
+    is_worth_it
+        && !fields.contains(b"content-encoding")
+        && !fields.contains(b"content-range")
+        && !list_contains(values(fields, b"cache-control"), b"no-transform")
+}
+
+/// Whether the client says that it has the copy with the weak form of the strong `tag`.
+fn holds_weak(request: &Head, tag: &[u8]) -> bool {
+    // No tag has a quote inside, so that a list holds the text of this one only where it is a member.
+    let weak = [b"W/", tag].concat();
+    tag.starts_with(b"\"")
+        && request
+            .header_values("if-none-match")
+            .any(|value| value.windows(weak.len()).any(|window| window == weak))
+}
+
+fn values<'a>(fields: &'a Fields, name: &'static [u8]) -> impl Iterator<Item = &'a [u8]> {
+    fields.iter().filter(|(candidate, _)| candidate.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+}
+
+/// A strong tag promises the same bytes; one that is no tag at all promises nothing and is left.
+fn weaken_tag(fields: &mut Fields) {
+    if let Some(tag) = fields.get(b"etag").filter(|tag| tag.starts_with(b"\"")) {
+        let weak = [b"W/", tag].concat();
+        set(fields, b"ETag", &weak);
+    }
+}
+
+/// Adds `Accept-Encoding` to what the response depends on, in one field: some caches read the first one only.
+fn add_vary(fields: &mut Fields) {
+    let mut members: Vec<&[u8]> = values(fields, b"vary").flat_map(list).collect();
+    if members.iter().any(|member| *member == b"*" || member.eq_ignore_ascii_case(b"accept-encoding")) {
+        return;
+    }
+    members.push(b"Accept-Encoding");
+    let joined = members.join(&b", "[..]);
+    set(fields, b"Vary", &joined);
+}
+
+fn set(fields: &mut Fields, name: &[u8], value: &[u8]) {
+    let done = fields.set(name, value);
+    debug_assert!(done.is_ok(), "values are constants, or were values of fields before");
+}
+
+#[cfg(test)]
+#[path = "verdict_tests.rs"]
+mod tests;
