@@ -3,6 +3,7 @@
 //! Each function panics when a promise is broken, and gives the verdict in words otherwise.
 
 use svc_core::files::{Candidate, Mode, Route, route};
+use svc_core::http::forwarded::{Hop, forwarded, x_forwarded_for};
 use svc_core::http::parse::{HeadLimits, HeadReader, Parsed, parse};
 use svc_core::http::uri::{encode_path, has_dot_segment_file, normalise};
 use svc_core::http::{BodyDecoder, BodyError, BodyFraming, Choice, Coding, HeadError, choose};
@@ -90,6 +91,34 @@ pub(super) fn accept_encoding(bytes: &[u8]) -> String {
         Choice::Identity => "identity".into(),
         Choice::Nothing => "nothing".into(),
     }
+/// Reads what proxies say, in both spellings; a line feed ends a line.
+pub(super) fn hops(bytes: &[u8]) -> String {
+    let lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
+    let by_standard: Vec<Hop> = forwarded(&lines).collect();
+    let by_older: Vec<Hop> = x_forwarded_for(&lines).collect();
+    let commas = bytes.iter().filter(|&&byte| byte == b',').count();
+    assert!(by_standard.len() <= lines.len() + commas && by_older.len() == lines.len() + commas);
+    for (near, entry) in [("for=192.0.2.7;proto=https", true), ("192.0.2.7", false)] {
+        // Whatever stands to the left, the nearest proxy is read the same.
+        let line = [bytes, b", ", near.as_bytes()].concat();
+        let lines = vec![&line[..]];
+        let nearest = if entry { forwarded(&lines).next() } else { x_forwarded_for(&lines).next() };
+        let Some(Hop::Told(told)) = nearest else { panic!("the nearest proxy is not understood") };
+        assert_eq!(told.address, Some([192, 0, 2, 7].into()));
+        assert_eq!(told.https, entry.then_some(true));
+    }
+    for hop in by_standard.iter().chain(&by_older) {
+        if let Hop::Told(told) = hop {
+            assert!(told.address.is_none_or(|address| address == address.to_canonical()));
+            assert!(
+                told.host
+                    .as_ref()
+                    .is_none_or(|host| !host.is_empty() && host.iter().all(u8::is_ascii_graphic))
+            );
+        }
+    }
+    let count = |hops: &[Hop]| hops.iter().take_while(|hop| matches!(hop, Hop::Told(_))).count();
+    format!("{}and{}", count(&by_standard), count(&by_older))
 }
 
 fn drip(bytes: &[u8], limits: HeadLimits) -> Result<Parsed, HeadError> {

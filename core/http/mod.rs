@@ -16,6 +16,8 @@
 //! | [`uri`] | raw path | normalised path |
 //! | [`coding`] | `Accept-Encoding`, the codings on offer | a [`Choice`] |
 //! | [`negotiate`] | `Accept` of a collector | the format to answer in |
+//! | [`forwarded`] | `Forwarded`, `X-Forwarded-*` | what each proxy says |
+//! | [`negotiate`] | `Accept`, `Accept-Encoding` | what to answer with |
 //! | [`date`] | wall-clock time | IMF-fixdate |
 
 pub mod body;
@@ -23,6 +25,7 @@ pub mod coding;
 pub mod date;
 pub mod encode;
 pub mod fields;
+pub mod forwarded;
 pub mod framing;
 pub mod head;
 pub mod head_error;

@@ -1,11 +1,108 @@
-//! Who a peer is, as far as the network tells, and what it may see.
+//! Who a peer is, who the client behind it is, and what a peer may see.
 //!
-//! Promises: an IPv4 peer on an IPv6 socket is the IPv4 peer it is. Refuses: it believes no header, and it implies
-//! nothing: a list that does not name loopback keeps loopback out.
+//! A proxy stands between the server and its clients, and tells in fields of the head who they are. A client can write
+//! such fields too, so that only what trusted proxies wrote counts: the walk begins at the peer of the connection and
+//! goes on to the left while the hop is trusted.
+//!
+//! ```text
+//!   X-Forwarded-For: 6.6.6.6, 203.0.113.9, 10.0.0.2        peer 10.0.0.1
+//!                    claimed  the client   trusted         trusted
+//! ```
+//!
+//! Promises: an IPv4 peer on an IPv6 socket is the IPv4 peer it is; an entry that cannot be read ends the walk at the
+//! last address that could be. Refuses: it believes nothing that an untrusted peer says, and it implies nothing: a list
+//! that does not name loopback keeps loopback out.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
+
+use crate::http::Head;
+use crate::http::forwarded::{self, Hop, Lines};
+
+/// Whoever made a request, as far as trusted proxies tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// The address; the port is 0 when no proxy tells it.
+    pub addr: SocketAddr,
+    /// Whether the client asked by HTTPS.
+    pub https: bool,
+    /// The host that the client asked for, with its port if it had one, when a proxy tells it.
+    pub host: Option<Vec<u8>>,
+    /// The port that the client asked at, when a proxy tells it.
+    pub port: Option<u16>,
+}
+
+/// The proxies whose word is believed.
+#[derive(Clone, Debug, Default)]
+pub struct TrustedProxies(Vec<IpNet>);
+
+impl Client {
+    /// The peer of a connection, when nobody stands in between.
+    pub fn direct(peer: SocketAddr, https: bool) -> Self {
+        Self { addr: peer, https, host: None, port: None }
+    }
+}
+
+impl TrustedProxies {
+    /// Trusts these networks.
+    pub fn new(networks: Vec<IpNet>) -> Self {
+        Self(networks)
+    }
+
+    /// Whether this address is a proxy of ours.
+    pub fn trusts(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// Finds out who made the request that came from `peer`.
+    pub fn client(&self, peer: SocketAddr, https: bool, head: &Head) -> Client {
+        let direct = Client::direct(peer, https);
+        if self.0.is_empty() || !self.trusts(peer.ip()) {
+            return direct;
+        }
+        let lines = |name: &'static str| -> Lines<'_> { head.header_values(name).collect() };
+        let standard = lines("forwarded");
+        if standard.is_empty() {
+            return self.by_older_fields(&direct, head);
+        }
+        let (client, _) = self.walk(&direct, forwarded::forwarded(&standard));
+        client
+    }
+
+    fn by_older_fields(&self, direct: &Client, head: &Head) -> Client {
+        let lines = |name: &'static str| -> Lines<'_> { head.header_values(name).collect() };
+        let addresses = lines("x-forwarded-for");
+        let (mut client, place) = self.walk(direct, forwarded::x_forwarded_for(&addresses));
+        let beside = |name| forwarded::beside(&lines(name), place);
+        if let Some(https) = beside("x-forwarded-proto").and_then(forwarded::scheme) {
+            client.https = https;
+        }
+        client.host = beside("x-forwarded-host").and_then(forwarded::host).map(<[u8]>::to_vec);
+        client.port = beside("x-forwarded-port").and_then(forwarded::port);
+        client
+    }
+
+    /// Walks over the hops while they are trusted; returns the client and the place, from the right, of the entry that
+    /// tells of it.
+    fn walk(&self, direct: &Client, hops: impl Iterator<Item = Hop>) -> (Client, usize) {
+        let (mut client, mut place) = (direct.clone(), 0);
+        for (at, hop) in hops.enumerate() {
+            let Hop::Told(told) = hop else { break };
+            // Whoever wrote this entry is trusted, so that it tells how the request came, even if not from where.
+            client.https = told.https.unwrap_or(direct.https);
+            client.host = told.host;
+            place = at;
+            let Some(address) = told.address else { break };
+            client.addr = SocketAddr::new(address, told.port.unwrap_or(0));
+            if !self.trusts(address) {
+                break;
+            }
+        }
+        (client, place)
+    }
+}
 
 /// The peers that may read what an operator restricts.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +134,112 @@ pub fn is_exposed(listener: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::parse::{HeadLimits, Parsed, parse};
+
+    fn head(fields: &str) -> Head {
+        let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+        match parse(text.as_bytes(), HeadLimits::main_port()) {
+            Ok(Parsed::Complete { head, .. }) => head,
+            other => panic!("{text:?}: {other:?}"),
+        }
+    }
+
+    /// Shows the client that `peer` brings, as `address https host port`.
+    fn seen(peer: &str, fields: &str) -> String {
+        let trusted = ["10.0.0.0/8", "2001:db8:aaaa::/48"].map(|network| network.parse().unwrap());
+        let proxies = TrustedProxies::new(trusted.to_vec());
+        let peer = SocketAddr::new(ip(peer), 999);
+        let client = proxies.client(peer, false, &head(fields));
+        let host = client.host.map_or("-".into(), |host| String::from_utf8(host).unwrap());
+        let port = client.port.map_or("-".into(), |port| port.to_string());
+        format!("{} {} {host} {port}", client.addr, if client.https { "https" } else { "http" })
+    }
+
+    #[test]
+    fn the_rightmost_untrusted_hop_is_the_client() {
+        for (peer, fields, client) in [
+            ("10.0.0.1", "X-Forwarded-For: 203.0.113.9\r\n", "203.0.113.9:0 http - -"),
+            ("10.0.0.1", "X-Forwarded-For: 6.6.6.6, 203.0.113.9, 10.0.0.2\r\n", "203.0.113.9:0 http - -"),
+            (
+                "10.0.0.1",
+                "X-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: 203.0.113.9:77\r\n",
+                "203.0.113.9:77 http - -",
+            ),
+            ("::ffff:10.0.0.1", "X-Forwarded-For: ::ffff:203.0.113.9\r\n", "203.0.113.9:0 http - -"),
+            (
+                "2001:db8:aaaa::1",
+                "X-Forwarded-For: 2001:db8::7, 2001:db8:aaaa::2\r\n",
+                "[2001:db8::7]:0 http - -",
+            ),
+            (
+                "10.0.0.1",
+                "Forwarded: for=6.6.6.6, for=\"203.0.113.9:80\", for=10.0.0.2\r\n",
+                "203.0.113.9:80 http - -",
+            ),
+            // All are trusted: the request began inside.
+            ("10.0.0.1", "X-Forwarded-For: 10.0.0.3, 10.0.0.2\r\n", "10.0.0.3:0 http - -"),
+        ] {
+            assert_eq!(seen(peer, fields), client, "{fields}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_believed_that_an_untrusted_peer_says() {
+        let fields = "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: evil\r\n\
+                      X-Forwarded-Port: 1\r\nForwarded: for=1.1.1.1;proto=https;host=evil\r\n";
+        assert_eq!(seen("203.0.113.9", fields), "203.0.113.9:999 http - -");
+        let nobody = TrustedProxies::default().client("10.0.0.1:1".parse().unwrap(), true, &head(fields));
+        assert_eq!(nobody, Client::direct("10.0.0.1:1".parse().unwrap(), true));
+    }
+
+    #[test]
+    fn an_unreadable_hop_ends_the_walk_at_the_last_good_address() {
+        for (fields, client) in [
+            ("X-Forwarded-For: 6.6.6.6, garbage\r\n", "10.0.0.1:999 http - -"),
+            ("X-Forwarded-For: 6.6.6.6, garbage, 10.0.0.2\r\n", "10.0.0.2:0 http - -"),
+            ("X-Forwarded-For: 6.6.6.6,, 10.0.0.2\r\n", "10.0.0.2:0 http - -"),
+            ("X-Forwarded-For:\r\n", "10.0.0.1:999 http - -"),
+            ("Forwarded: for=6.6.6.6, for=1.2.3, for=10.0.0.2\r\n", "10.0.0.2:0 http - -"),
+            ("Forwarded: for=6.6.6.6, for=\", for=10.0.0.2;proto=https\r\n", "10.0.0.2:0 https - -"),
+            // What is hidden is not passed over either, but its proxy still says how the request came.
+            ("Forwarded: for=6.6.6.6, for=_hidden;proto=https\r\n", "10.0.0.1:999 https - -"),
+            ("Forwarded: for=6.6.6.6, proto=https;host=a\r\n", "10.0.0.1:999 https a -"),
+        ] {
+            assert_eq!(seen("10.0.0.1", fields), client, "{fields}");
+        }
+    }
+
+    #[test]
+    fn scheme_and_host_are_those_of_the_same_hop() {
+        for (fields, client) in [
+            (
+                "Forwarded: for=6.6.6.6;proto=http;host=evil, for=1.1.1.1;proto=https;host=\"a:8443\", for=10.0.0.2;proto=http;host=b\r\n",
+                "1.1.1.1:0 https a:8443 -",
+            ),
+            ("Forwarded: for=1.1.1.1, for=10.0.0.2;proto=https;host=b\r\n", "1.1.1.1:0 http - -"),
+            (
+                "Forwarded: for=1.1.1.1;proto=https\r\nX-Forwarded-For: 2.2.2.2\r\nX-Forwarded-Host: x\r\n",
+                "1.1.1.1:0 https - -",
+            ),
+            (
+                "X-Forwarded-For: 6.6.6.6, 1.1.1.1, 10.0.0.2\r\nX-Forwarded-Proto: http, https, http\r\n\
+                 X-Forwarded-Host: evil, a, b\r\nX-Forwarded-Port: 1, 8443, 3\r\n",
+                "1.1.1.1:0 https a 8443",
+            ),
+            // One entry that the outermost proxy set, and the others left alone.
+            (
+                "X-Forwarded-For: 1.1.1.1, 10.0.0.2\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\n",
+                "1.1.1.1:0 https - 443",
+            ),
+            ("X-Forwarded-Proto: https\r\nX-Forwarded-Host: a\r\n", "10.0.0.1:999 https a -"),
+            (
+                "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: ftp\r\nX-Forwarded-Host: a b\r\nX-Forwarded-Port: 0\r\n",
+                "1.1.1.1:0 http - -",
+            ),
+        ] {
+            assert_eq!(seen("10.0.0.1", fields), client, "{fields}");
+        }
+    }
 
     fn list(networks: &[&str]) -> AllowList {
         AllowList::new(Some(networks.iter().map(|network| network.parse().unwrap()).collect()))

@@ -44,4 +44,6 @@ fn paths_get_their_verdicts() {
 #[test]
 fn accepted_codings_get_their_verdicts() {
     replay("accept_encoding", invariants::accept_encoding);
+fn what_proxies_say_gets_its_verdicts() {
+    replay("forwarded", invariants::hops);
 }
