@@ -5,6 +5,7 @@
 use svc_core::files::{Candidate, Mode, Route, route};
 use svc_core::http::forwarded::{Hop, forwarded, x_forwarded_for};
 use svc_core::http::parse::{HeadLimits, HeadReader, Parsed, parse};
+use svc_core::http::trace_context::{FreshIds, Trace};
 use svc_core::http::uri::{encode_path, has_dot_segment_file, normalise};
 use svc_core::http::{BodyDecoder, BodyError, BodyFraming, Choice, Coding, HeadError, choose};
 
@@ -119,6 +120,47 @@ pub(super) fn hops(bytes: &[u8]) -> String {
     }
     let count = |hops: &[Hop]| hops.iter().take_while(|hop| matches!(hop, Hop::Told(_))).count();
     format!("{}and{}", count(&by_standard), count(&by_older))
+}
+
+/// Joins or begins a trace; the lines are the values of `traceparent`, an empty line, and those of `tracestate`.
+pub(super) fn trace(bytes: &[u8]) -> String {
+    let mut text = b"GET / HTTP/1.1\r\nHost: h\r\n".to_vec();
+    let mut name: &[u8] = b"traceparent: ";
+    for line in bytes.split(|&byte| byte == b'\n') {
+        if line.is_empty() {
+            name = b"tracestate: ";
+        } else {
+            text.extend_from_slice(&[name, line, b"\r\n"].concat());
+        }
+    }
+    text.extend_from_slice(b"\r\n");
+    let Ok(Parsed::Complete { head, .. }) = parse(&text, HeadLimits::main_port()) else {
+        return "nohead".into();
+    };
+    let fresh = FreshIds { trace_id: 1, span_id: 2 };
+    let trace = Trace::of(&head, fresh);
+    let state = trace.tracestate().unwrap_or_default();
+    assert!(state.len() <= 512 && state.iter().all(|byte| matches!(byte, b' '..=b'~')));
+    // What is passed on is joined unchanged by the next.
+    let onward = [
+        b"GET / HTTP/1.1\r\nHost: h\r\ntraceparent: ",
+        trace.traceparent().as_bytes(),
+        b"\r\ntracestate: ",
+        state,
+        b"\r\n\r\n",
+    ]
+    .concat();
+    let Ok(Parsed::Complete { head, .. }) = parse(&onward, HeadLimits::main_port()) else {
+        panic!("no head")
+    };
+    assert_eq!(Trace::of(&head, fresh), trace);
+    let begun = trace.trace_id().to_string().ends_with("00000001");
+    assert!(!begun || state.is_empty());
+    format!(
+        "{}{}",
+        if begun { "begun" } else { "joined" },
+        state.split(|&byte| byte == b',').filter(|member| !member.is_empty()).count()
+    )
 }
 
 fn drip(bytes: &[u8], limits: HeadLimits) -> Result<Parsed, HeadError> {

@@ -17,6 +17,7 @@
 //! | [`coding`] | `Accept-Encoding`, the codings on offer | a [`Choice`] |
 //! | [`negotiate`] | `Accept` of a collector | the format to answer in |
 //! | [`forwarded`] | `Forwarded`, `X-Forwarded-*` | what each proxy says |
+//! | [`trace_context`] | `traceparent`, `tracestate` | the trace that goes on |
 //! | [`negotiate`] | `Accept`, `Accept-Encoding` | what to answer with |
 //! | [`date`] | wall-clock time | IMF-fixdate |
 
@@ -37,6 +38,7 @@ mod quality;
 pub mod status;
 mod target;
 pub mod token;
+pub mod trace_context;
 pub mod uri;
 
 pub use self::body::{BodyDecoder, BodyError, Progress};
@@ -49,4 +51,5 @@ pub use self::head::{Head, Version};
 pub use self::head_error::HeadError;
 pub use self::method::MethodKind;
 pub use self::parse::{HeadLimits, HeadReader, Parsed};
+pub use self::trace_context::Trace;
 pub use self::uri::{Normalised, UriError};

@@ -47,3 +47,8 @@ fn accepted_codings_get_their_verdicts() {
 fn what_proxies_say_gets_its_verdicts() {
     replay("forwarded", invariants::hops);
 }
+
+#[test]
+fn trace_contexts_get_their_verdicts() {
+    replay("trace_context", invariants::trace);
+}
