@@ -150,6 +150,15 @@ pub const OPS_STEPS_PER_TURN: usize = 8;
 /// Descriptors that are kept for connections of the operations port when the process has no other left.
 pub const OPS_RESERVE_DESCRIPTORS: usize = 4;
 
+/// The sets of the rate limiter's table, of 128 bytes and 16 clients each: a mebibyte for 131,072 clients.
+pub const RATE_TABLE_SETS: usize = 8192;
+
+/// The most requests that the rate limiter can be set to allow in a window.
+pub const RATE_LIMIT_MAX: u64 = 1_000_000;
+
+/// How far the readings of the clock may be apart with which two threads ask the rate limiter.
+pub const RATE_CLOCK_SLACK: Duration = Duration::from_secs(16);
+
 /// How often the control thread looks at the state of the server.
 pub const CONTROL_TICK: Duration = Duration::from_secs(1);
 
@@ -165,6 +174,7 @@ pub const OPS_EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The lowest number that a descriptor of ours gets: `select` in PHP sees numbers below 1024 only.
 pub const DESCRIPTOR_MIN: i32 = 1024;
 
+const _: () = assert!(RATE_TABLE_SETS.is_power_of_two(), "bits of a hash choose a set");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a legal target must fit into a legal head");
 const _: () = assert!(REPLY_GATHER_MAX < REPLY_MEMORY_MAX, "one handed-over part must fit the mailbox");
 const _: () = assert!(CODING_WINDOW_LOG <= CODING_WINDOW_LOG_MAX, "pages are readable wherever files are");

@@ -3,3 +3,5 @@
 //! Promises: pure decisions over addresses and paths. Refuses: no socket, no disk, no clock.
 
 pub mod client;
+pub mod rate;
+pub mod rate_table;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use loom::thread;
 use svc_core::admission::{Gate, Offer, Offered, WaitingLimits};
+use svc_core::policy::rate_table::{RateTable, Take};
 use svc_core::pool::mailbox::{End, Mailbox, Part};
 use svc_core::spool::Spool;
 use svc_core::sync::counter::{Counter, UpDown};
@@ -373,5 +374,35 @@ fn two_workers_promote_two_waiters_without_minting_a_permit() {
         assert_eq!(here.max(there), 1);
         let facts = gate.facts();
         assert_eq!((facts.slots_available, facts.depth, facts.waiting), (0, 1, 0));
+    });
+}
+
+#[test]
+fn two_requests_of_one_client_never_both_get_the_last_place() {
+    explore(3, || {
+        let table = Arc::new(RateTable::new(1, 1, 0));
+        let other = {
+            let table = Arc::clone(&table);
+            thread::spawn(move || table.take(1 << 40, 5))
+        };
+        let own = table.take(1 << 40, 5);
+        let takes = [own, other.join().unwrap()];
+        assert_eq!(takes.iter().filter(|take| matches!(take, Take::Granted { .. })).count(), 1, "{takes:?}");
+    });
+}
+
+#[test]
+fn clients_of_one_set_are_counted_apart_while_there_is_room() {
+    explore(3, || {
+        let table = Arc::new(RateTable::new(1, 2, 0));
+        let other = {
+            let table = Arc::clone(&table);
+            thread::spawn(move || (table.take(1 << 40, 5), table.take(1 << 40, 5)))
+        };
+        let both = (Take::Granted { used: 16 }, Take::Granted { used: 32 });
+        assert_eq!((table.take(2 << 40, 5), table.take(2 << 40, 5)), both);
+        assert_eq!(other.join().unwrap(), both);
+        assert_eq!(table.take(1 << 40, 5), Take::Refused { wait: 16 });
+        assert_eq!(table.take(2 << 40, 5), Take::Refused { wait: 16 });
     });
 }

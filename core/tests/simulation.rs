@@ -12,6 +12,7 @@ use svc_core::admission::{
     BudgetController, BudgetSample, Gate, Offer, Offered, Refusals, ShedReason, SheddingEpisodes,
     SheddingReport, Ticket, WaitingLimits,
 };
+use svc_core::policy::rate_table::{RateTable, Take};
 use svc_core::pool::{WedgeDetector, WedgeReport, WedgeSample};
 use svc_core::time;
 
@@ -493,5 +494,72 @@ fn the_gate_follows_its_rules() {
         scene.check(&format!("seed {seed}, at the end"));
         let facts = scene.gate.facts();
         assert_eq!(facts.slots_available, facts.capacity, "seed {seed}: a permit was lost");
+    }
+}
+
+/// The rule of the rate limiter for one client: an allowance that fills up with the time.
+#[derive(Clone, Copy)]
+struct Allowance {
+    /// What is left, in ticks, at `at`.
+    left: u64,
+    at: u64,
+}
+
+impl Allowance {
+    fn take(&mut self, full: u64, now: u64) -> bool {
+        self.left = full.min(self.left + (now - self.at));
+        self.at = now;
+        let is_granted = self.left >= 16;
+        if is_granted {
+            self.left -= 16;
+        }
+        is_granted
+    }
+}
+
+#[test]
+fn the_rate_limiter_follows_its_rule_while_its_table_has_room() {
+    for seed in 1..=SEEDS / 10 {
+        let mut dice = Dice::new(seed);
+        let requests = [1, 2, 3, 10, 1000][dice.below(5) as usize];
+        let full = requests * 16;
+        // Sixteen clients fill a set, and have it for themselves.
+        let (table, mut now) = (RateTable::new(1, requests, 100), dice.below(1 << 40));
+        let mut allowances = [Allowance { left: full, at: now }; 16];
+        for step in 0..400 {
+            if dice.one_in(3) {
+                let pause = [2, 20, 3 * full][dice.below(3) as usize];
+                now += dice.below(pause);
+            }
+            let client = dice.below(16);
+            let take = table.take((client + 1) << 40 | 1 << 20, now);
+            let allowance = &mut allowances[client as usize];
+            let is_granted = allowance.take(full, now);
+            let expected = if is_granted {
+                Take::Granted { used: full - allowance.left }
+            } else {
+                Take::Refused { wait: 16 - allowance.left }
+            };
+            assert_eq!(take, expected, "seed {seed}, step {step}");
+        }
+    }
+}
+
+#[test]
+fn a_crowd_in_the_rate_limiter_s_table_frees_nobody_who_is_over_the_limit() {
+    for seed in 1..=SEEDS / 100 {
+        let mut dice = Dice::new(seed);
+        let (table, mut now) = (RateTable::new(4, 10, 100), dice.below(1 << 40));
+        let (rude, mut granted) = (dice.roll(), 0);
+        let began = now;
+        for _ in 0..2000 {
+            now += dice.below(4);
+            // Passers-by, each of them once: far more than the table has places.
+            table.take(dice.roll() << 24 ^ dice.roll(), now);
+            let is_granted = matches!(table.take(rude, now), Take::Granted { .. });
+            granted += u64::from(is_granted);
+        }
+        let bound = 10 + (now - began) / 16 + 1;
+        assert!(granted <= bound, "seed {seed}: {granted} of {bound}");
     }
 }
