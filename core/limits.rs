@@ -159,6 +159,15 @@ pub const RATE_LIMIT_MAX: u64 = 1_000_000;
 /// How far the readings of the clock may be apart with which two threads ask the rate limiter.
 pub const RATE_CLOCK_SLACK: Duration = Duration::from_secs(16);
 
+/// The longest file of deny rules, in bytes.
+pub const DENY_FILE_BYTES_MAX: usize = 1024 * 1024;
+
+/// The directories above a path that deny rules are asked about before the disk is.
+pub const DENY_DEPTH_MAX: usize = 128;
+
+/// The longest path that a file can have below the document root, in bytes: the system's `PATH_MAX`.
+pub const FILE_PATH_BYTES_MAX: usize = 4096;
+
 /// How often the control thread looks at the state of the server.
 pub const CONTROL_TICK: Duration = Duration::from_secs(1);
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+pub mod glob;
 pub mod key;
 pub mod keys;
 pub mod page;

@@ -1,7 +1,15 @@
-//! What a client may do: who it is, and where its request leads.
+//! What a client may do: who it is, how much of it, and what is not to be had.
 //!
-//! Promises: pure decisions over addresses and paths. Refuses: no socket, no disk, no clock.
+//! Promises: pure decisions over addresses, paths and time; the files that some of them follow are read once, when the
+//! server starts. Refuses: no socket, no clock, and no disk once requests are served.
+//!
+//! | file | decides |
+//! |---|---|
+//! | [`client`] | who a request is from, behind trusted proxies; who may read what is the operator's |
+//! | [`rate`], [`rate_table`] | whether a client asks too often |
+//! | [`deny`] | whether a path is denied, or PHP at it |
 
 pub mod client;
+pub mod deny;
 pub mod rate;
 pub mod rate_table;

@@ -1,0 +1,340 @@
+//! What is not to be had: paths that `.svcdeny` denies, and paths at which no PHP runs.
+//!
+//! `.svcdeny` lies in the document root and has the syntax of `.gitignore`: the last rule that matches decides, and
+//! below a denied directory nothing can be allowed again. `PHP_DENY_PATHS` is a list of patterns over URL paths.
+//!
+//! A request is judged twice. By its path, before the disk is asked: a path may be a directory that was asked for
+//! without its slash, or go on behind a script. And by what was found: the index of a directory has a name that the
+//! path does not show.
+//!
+//! Promises: letter case does not matter (that of ASCII letters); the judgement of a path takes bounded time, and that
+//! of what was found is complete. Refuses: paths that are not normalised; rules that cannot be read as a whole.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use globset::GlobMatcher;
+use ignore::Match;
+use ignore::gitignore::{Gitignore, GitignoreBuilder};
+
+use crate::config::glob::url_path_glob;
+use crate::limits::{DENY_DEPTH_MAX, DENY_FILE_BYTES_MAX, FILE_PATH_BYTES_MAX};
+
+/// The rules of the document root.
+#[derive(Debug, Default)]
+pub struct DenyRules(Option<Gitignore>);
+
+/// The patterns of paths at which no PHP runs.
+#[derive(Debug, Default)]
+pub struct PhpDenyPaths(Vec<GlobMatcher>);
+
+/// Which of the two denies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Denial {
+    /// `.svcdeny` denies the path.
+    Path,
+    /// `PHP_DENY_PATHS` denies the running of PHP.
+    Php,
+}
+
+/// Why the rules cannot be applied.
+#[derive(Debug)]
+pub enum DenyFileError {
+    /// Lines that are no rules, each with its number, its text and what is wrong.
+    Lines(PathBuf, Vec<(usize, String, String)>),
+    /// There are more bytes than are read.
+    TooLong(PathBuf),
+    /// The file is there and cannot be read.
+    Unreadable(PathBuf, io::Error),
+}
+
+impl DenyRules {
+    /// Reads the rules of a document root; there are none if it has no such file.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read or a line of it is no rule.
+    pub fn read(root: &Path) -> Result<Self, DenyFileError> {
+        let path = root.join(DENY_FILE);
+        let text = match std::fs::read(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(DenyFileError::Unreadable(path, error)),
+        };
+        if text.len() > DENY_FILE_BYTES_MAX {
+            return Err(DenyFileError::TooLong(path));
+        }
+        Self::parse(&text).map_err(|lines| DenyFileError::Lines(path, lines))
+    }
+
+    /// Whether there is a file of rules, even one without a rule.
+    pub fn is_loaded(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether the rules deny a normalised URL path, or a directory above it.
+    pub fn denies(&self, path: &[u8]) -> bool {
+        let Some(rules) = &self.0 else { return false };
+        // What is longer or deeper than this is no file, or is judged when it is found.
+        let above =
+            parents(path).take(DENY_DEPTH_MAX).take_while(|parent| parent.len() <= FILE_PATH_BYTES_MAX);
+        above.into_iter().any(|parent| is_denied(rules, parent, Kind::Directory))
+            || match path.strip_suffix(b"/") {
+                Some(directory) => is_denied(rules, directory, Kind::Directory),
+                None => is_denied(rules, path, Kind::File) || is_denied(rules, path, Kind::Directory),
+            }
+    }
+
+    /// Whether the rules deny the file that was found at this path below the document root.
+    pub fn denies_file(&self, path: &[u8]) -> bool {
+        let Some(rules) = &self.0 else { return false };
+        parents(path).any(|parent| is_denied(rules, parent, Kind::Directory))
+            || is_denied(rules, path, Kind::File)
+    }
+
+    fn parse(text: &[u8]) -> Result<Self, Vec<(usize, String, String)>> {
+        let mut builder = GitignoreBuilder::new("");
+        builder.allow_unclosed_class(false);
+        let mut wrong = Vec::new();
+        if let Err(error) = builder.case_insensitive(true) {
+            wrong.push((0, String::new(), error.to_string()));
+        }
+        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+        for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            let fault = match std::str::from_utf8(line) {
+                Ok(line) => builder.add_line(None, line).err().map(|error| reason(&error)),
+                Err(_) => Some("it is not valid UTF-8".to_owned()),
+            };
+            if let Some(fault) = fault {
+                wrong.push((index + 1, String::from_utf8_lossy(line).into_owned(), fault));
+            }
+        }
+        if wrong.is_empty() {
+            match builder.build() {
+                Ok(rules) => return Ok(Self(Some(rules))),
+                Err(error) => wrong.push((0, String::new(), reason(&error))),
+            }
+        }
+        Err(wrong)
+    }
+}
+
+impl PhpDenyPaths {
+    /// Compiles the patterns of the setting, which were checked when it was read.
+    pub fn new(patterns: &[String]) -> Self {
+        let compiled = patterns.iter().map(|pattern| url_path_glob(pattern));
+        debug_assert!(compiled.clone().all(|pattern| pattern.is_ok()), "the setting's own check let it pass");
+        Self(compiled.flatten().collect())
+    }
+
+    /// Whether no PHP runs at this normalised URL path.
+    pub fn matches(&self, path: &[u8]) -> bool {
+        let path = OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path));
+        self.0.iter().any(|pattern| pattern.is_match(path))
+    }
+
+    /// Whether a normalised URL path names a script itself, and one that does not run there. What this does not see is
+    /// judged when the script is found.
+    pub fn names_script(&self, path: &[u8]) -> bool {
+        if self.0.is_empty() {
+            return false;
+        }
+        let mut scripts = script_ends(path).take(SCRIPTS_JUDGED).peekable();
+        scripts.peek().is_some() && (self.matches(path) || scripts.any(|end| self.matches(&path[..end])))
+    }
+}
+
+/// The name of the file of rules.
+const DENY_FILE: &str = ".svcdeny";
+
+/// The names of scripts in a path that are looked at before one of them is found.
+const SCRIPTS_JUDGED: usize = 8;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Directory,
+    File,
+}
+
+fn is_denied(rules: &Gitignore, path: &[u8], kind: Kind) -> bool {
+    let path = Path::new(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path)));
+    !path.as_os_str().is_empty() && matches!(rules.matched(path, kind == Kind::Directory), Match::Ignore(_))
+}
+
+/// The directories above what a path names, from the top; the slash at the end of a path names nothing.
+fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let named = path.strip_suffix(b"/").unwrap_or(path);
+    memchr::memchr_iter(b'/', named).filter(|&at| at > 0).map(|at| &named[..at])
+}
+
+/// The places behind each segment that is named like a script.
+fn script_ends(path: &[u8]) -> impl Iterator<Item = usize> {
+    let slashes = memchr::memchr_iter(b'/', path).chain([path.len()]);
+    slashes.filter(|&end| end >= 4 && path[end - 4..end].eq_ignore_ascii_case(b".php"))
+}
+
+fn reason(error: &ignore::Error) -> String {
+    match error {
+        ignore::Error::Glob { err, .. } => err.clone(),
+        other => other.to_string(),
+    }
+}
+
+impl fmt::Display for DenyFileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Lines(path, lines) => {
+                for (n, (number, text, reason)) in lines.iter().enumerate() {
+                    let feed = if n > 0 { "\n" } else { "" };
+                    write!(
+                        f,
+                        "{feed}{}:{number}: {text:?} is no rule ({reason}); accepted: lines as in .gitignore",
+                        path.display()
+                    )?;
+                }
+                Ok(())
+            }
+            Self::TooLong(path) => {
+                write!(f, "{}: is too long; accepted: up to {DENY_FILE_BYTES_MAX} bytes", path.display())
+            }
+            Self::Unreadable(path, error) => {
+                write!(f, "{}: cannot be read ({error}); accepted: a file of rules, or none", path.display())
+            }
+        }
+    }
+}
+
+impl std::error::Error for DenyFileError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(text: &str) -> DenyRules {
+        DenyRules::parse(text.as_bytes()).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+    }
+
+    fn denied<'a>(text: &str, paths: &[&'a str]) -> Vec<&'a str> {
+        let rules = rules(text);
+        paths.iter().copied().filter(|path| rules.denies(path.as_bytes())).collect()
+    }
+
+    #[test]
+    fn without_a_file_nothing_is_denied() {
+        let root = tempfile::tempdir().unwrap();
+        let none = DenyRules::read(root.path()).unwrap();
+        assert!(!none.is_loaded() && !none.denies(b"/a") && !none.denies_file(b"/a"));
+        std::fs::write(root.path().join(".svcdeny"), "").unwrap();
+        let empty = DenyRules::read(root.path()).unwrap();
+        assert!(empty.is_loaded() && !empty.denies(b"/a"));
+    }
+
+    #[test]
+    fn a_rule_denies_what_it_names_and_all_below() {
+        let paths = [
+            "/private",
+            "/private/",
+            "/private/a/b",
+            "/a/private/x",
+            "/PRIVATE/x",
+            "/privates",
+            "/x/private.txt",
+        ];
+        assert_eq!(
+            denied("private/", &paths),
+            ["/private", "/private/", "/private/a/b", "/a/private/x", "/PRIVATE/x"]
+        );
+        assert_eq!(denied("/private", &paths), ["/private", "/private/", "/private/a/b", "/PRIVATE/x"]);
+        let scripts = ["/x.php", "/x.php/", "/x.php/a", "/a/X.PHP", "/x.phps", "/"];
+        assert_eq!(denied("*.php", &scripts), ["/x.php", "/x.php/", "/x.php/a", "/a/X.PHP"]);
+        assert_eq!(
+            denied("a/*.sql\n**/b/**", &["/a/x.sql", "/z/a/x.sql", "/b", "/z/b/c"]),
+            ["/a/x.sql", "/z/b/c"]
+        );
+    }
+
+    #[test]
+    fn the_last_rule_that_matches_decides_but_not_below_what_is_denied() {
+        let paths = ["/a.sql", "/public.sql", "/dump/a.sql", "/img", "/img/a.css", "/img/a.php"];
+        assert_eq!(denied("*.sql\n!public.sql\n", &paths), ["/a.sql", "/dump/a.sql"]);
+        assert_eq!(denied("dump/\n!/dump/a.sql\n", &paths), ["/dump/a.sql"]);
+        // Everything but style sheets; a directory is denied by its bare name, as it might be a file.
+        assert_eq!(
+            denied("*\n!*/\n!*.css\n", &["/img/", "/img/a.css", "/img/a.php", "/img"]),
+            ["/img/a.php", "/img"]
+        );
+    }
+
+    #[test]
+    fn comments_blanks_and_escapes_are_those_of_gitignore() {
+        let text = "\u{feff}# no rule\r\n\r\n\\#hash\r\n\\!bang  \r\nspace\\ \n";
+        assert_eq!(
+            denied(text, &["/#hash", "/!bang", "/space ", "/space", "/# no rule"]),
+            ["/#hash", "/!bang", "/space "]
+        );
+    }
+
+    #[test]
+    fn names_that_are_not_text_are_judged_too() {
+        let rules = rules("*.sql\nsecret?");
+        assert!(rules.denies(b"/\xff\xfe.sql") && rules.denies(b"/secret\xff") && rules.denies(b"/a\nb.sql"));
+        assert!(!rules.denies(b"/\xc0\xaesql"));
+    }
+
+    #[test]
+    fn a_file_is_judged_at_any_depth() {
+        let deep = format!("{}/private/x", "/a".repeat(3 * DENY_DEPTH_MAX));
+        let rules = rules("private/\n/f/index.php");
+        assert!(rules.denies_file(deep.as_bytes()) && !rules.denies(deep.as_bytes()));
+        assert!(rules.denies_file(b"/f/index.php") && rules.denies_file(b"/F/Index.php"));
+        assert!(!rules.denies_file(b"/f/index.html"));
+    }
+
+    #[test]
+    fn lines_that_are_no_rules_are_told_with_their_numbers() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join(".svcdeny"), b"ok\na[\n\xff\n{x\n").unwrap();
+        let text = DenyRules::read(root.path()).expect_err("three lines are wrong").to_string();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[0].contains("/.svcdeny:2: \"a[\" is no rule (unclosed character class"), "{text}");
+        assert!(lines[1].contains("/.svcdeny:3: ") && lines[1].contains("not valid UTF-8"), "{text}");
+        assert!(lines[2].contains("/.svcdeny:4: \"{x\""), "{text}");
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_read_is_no_missing_one() {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::create_dir(root.path().join(".svcdeny")).unwrap();
+        assert!(matches!(DenyRules::read(root.path()), Err(DenyFileError::Unreadable(..))));
+        std::fs::remove_dir(root.path().join(".svcdeny")).unwrap();
+        std::fs::write(root.path().join(".svcdeny"), vec![b'\n'; DENY_FILE_BYTES_MAX + 1]).unwrap();
+        assert!(matches!(DenyRules::read(root.path()), Err(DenyFileError::TooLong(_))));
+    }
+
+    #[test]
+    fn php_does_not_run_where_a_pattern_says_so() {
+        let php = PhpDenyPaths::new(&["/uploads/**".into(), "tmp/*.php".into()]);
+        for (path, matches, names_script) in [
+            ("/uploads/x.php", true, true),
+            ("/Uploads/x.PHP", true, true),
+            ("/uploads/x.php/a.jpg", true, true),
+            ("/uploads/x.jpg", true, false),
+            ("/uploads/", true, false),
+            ("/uploads", false, false),
+            ("/tmp/x.php", true, true),
+            ("/tmp/x.php/a/b", false, true),
+            ("/tmp/a/x.php", false, false),
+            ("/index.php/uploads/x", false, false),
+            ("/x.php", false, false),
+        ] {
+            assert_eq!(php.matches(path.as_bytes()), matches, "{path}");
+            assert_eq!(php.names_script(path.as_bytes()), names_script, "{path}");
+        }
+        assert!(!PhpDenyPaths::default().names_script(b"/x.php"));
+    }
+}
