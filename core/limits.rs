@@ -168,6 +168,12 @@ pub const DENY_DEPTH_MAX: usize = 128;
 /// The longest path that a file can have below the document root, in bytes: the system's `PATH_MAX`.
 pub const FILE_PATH_BYTES_MAX: usize = 4096;
 
+/// The longest page of an error, in bytes.
+pub const ERROR_PAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// What all pages of errors may take, in bytes.
+pub const ERROR_PAGES_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// How often the control thread looks at the state of the server.
 pub const CONTROL_TICK: Duration = Duration::from_secs(1);
 

@@ -8,8 +8,10 @@
 //! | [`client`] | who a request is from, behind trusted proxies; who may read what is the operator's |
 //! | [`rate`], [`rate_table`] | whether a client asks too often |
 //! | [`deny`] | whether a path is denied, or PHP at it |
+//! | [`error_pages`] | what stands in the place of an error |
 
 pub mod client;
 pub mod deny;
+pub mod error_pages;
 pub mod rate;
 pub mod rate_table;
