@@ -9,7 +9,7 @@
 //! |---|---|
 //! | 0 | `limits`, `time`, `sync` |
 //! | 1 | `http`, `config`, `spool` |
-//! | 2 | `policy`, `admission`, `pool`, `files`, `compress` |
+//! | 2 | `policy`, `admission`, `pool`, `files`, `compress`, `tls` |
 //! | 3 | `observe` |
 //! | 4 | `serve` |
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@ pub mod compress;
 pub mod files;
 pub mod policy;
 pub mod pool;
+pub mod tls;
 
 pub mod observe;
 

@@ -57,6 +57,14 @@ pub const CODED_STEP_BYTES: usize = 16 * 1024;
 
 /// The longest file that gets the densest copy that Brotli can make, in bytes: it takes a second for each MiB.
 pub const DENSEST_BYTES_MAX: usize = 128 * 1024;
+/// The longest file of a certificate chain or of a key, in bytes.
+pub const TLS_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// The sessions that are remembered for clients that resume without a ticket.
+pub const TLS_SESSIONS_MAX: usize = 4096;
+
+/// The records that one session holds back while its client reads slowly, in bytes, more or less.
+pub const TLS_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
 /// How long threads get to end by themselves after the drain deadline has cut their requests off.
 pub const THREAD_EXIT_GRACE: Duration = Duration::from_secs(2);

@@ -19,6 +19,7 @@ const LAYERS: [(&str, u8); 13] = [
     ("files", 3),
     ("policy", 3),
     ("pool", 3),
+    ("tls", 3),
     ("observe", 4),
     ("serve", 5),
 ];

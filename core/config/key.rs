@@ -60,6 +60,8 @@ pub enum Kind {
     Networks,
     /// A path in the file system.
     Path,
+    /// Paths in the file system, separated by commas.
+    Paths,
     /// Any text.
     Text,
     /// A number of threads, or `auto` (the same as 0). `MIN:MAX` is understood, and refused while pools are static.
@@ -259,7 +261,7 @@ impl Kind {
         match self {
             Self::Boolean => Json::Boolean,
             Self::Integer { .. } | Self::IntegerOrAuto { .. } => Json::Integer,
-            Self::List | Self::Networks => Json::Array,
+            Self::List | Self::Networks | Self::Paths => Json::Array,
             Self::Address { .. } | Self::Choice(_) | Self::Path | Self::Text | Self::Workers => Json::String,
         }
     }
@@ -279,6 +281,7 @@ impl Kind {
             Self::List => "words separated by commas".to_owned(),
             Self::Networks => "network ranges and addresses separated by commas".to_owned(),
             Self::Path => "a path".to_owned(),
+            Self::Paths => "paths separated by commas".to_owned(),
             Self::Text => "text".to_owned(),
             Self::Workers => {
                 format!("auto, or a whole number from 1 to {}", crate::limits::THREADS_MAX)

@@ -167,11 +167,11 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::GzipLevel, "GZIP_LEVEL", integer(0, 9, Unit::Count), Initial::Is("0"))
         .reserved("0")
         .about(Chapter::Files, "The level of the gzip coding; 0 is off."),
-    Key::new(Id::TlsCert, "TLS_CERT", Kind::Path, Initial::Unset)
+    Key::new(Id::TlsCert, "TLS_CERT", Kind::Paths, Initial::Unset)
         .reserved("")
         .exposed(Exposure::Local)
         .about(Chapter::Tls, "The file with the certificate chain of the main port."),
-    Key::new(Id::TlsKey, "TLS_KEY", Kind::Path, Initial::Unset)
+    Key::new(Id::TlsKey, "TLS_KEY", Kind::Paths, Initial::Unset)
         .reserved("")
         .exposed(Exposure::Local)
         .about(Chapter::Tls, "The file with the certificate's private key."),

@@ -91,8 +91,8 @@ pub struct Config {
     pub zstd_level: u32,
     /// The level of the gzip coding; 0 is off.
     pub gzip_level: u32,
-    /// The certificate of the main port; `None` serves plain HTTP.
-    pub tls: Option<Tls>,
+    /// The certificates of the main port, the one for unknown names first; none serves plain HTTP.
+    pub tls: Vec<Tls>,
     /// The lowest version of TLS that is spoken.
     pub tls_min_version: TlsVersion,
     /// How many requests a client may make in one window; 0 is off.
@@ -151,7 +151,7 @@ pub struct Workers {
     pub max: usize,
 }
 
-/// A certificate and its key.
+/// A certificate and its key, by absolute paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     /// The file with the certificate chain.

@@ -61,6 +61,8 @@ pub enum Fault {
     TooLarge,
     /// Below the smallest number.
     TooSmall,
+    /// It has so many entries, and its own pair another number.
+    UnequalPair(usize, &'static str, usize),
     /// The host has no address, for the reason given.
     UnknownHost(String),
     /// Not one of the words.
@@ -125,6 +127,9 @@ impl fmt::Display for Fault {
             Self::NotUtf8 => f.write_str("is not valid UTF-8"),
             Self::TooLarge => f.write_str("is too large"),
             Self::TooSmall => f.write_str("is too small"),
+            Self::UnequalPair(own, other, theirs) => {
+                write!(f, "names {own} where {other} names {theirs}")
+            }
             Self::UnknownHost(why) => write!(f, "has a host without an address ({why})"),
             Self::UnknownWord => f.write_str("is not known"),
         }

@@ -50,6 +50,7 @@ impl Config {
         let mut resolver = Resolver { settings: Vec::with_capacity(KEYS.len()), problems: Vec::new() };
         resolver.read(raw);
         resolver.check_tls_pair();
+        resolver.check_tls_lists();
         resolver.compute_threads(cpus);
         resolver.compute_waiting();
         resolver.find_directories(raw);
@@ -111,6 +112,16 @@ impl Resolver {
                     accepted: "both or neither".to_owned(),
                 });
             }
+        }
+    }
+
+    /// Each certificate has its key at the same place of the other list.
+    fn check_tls_lists(&mut self) {
+        let (certs, keys) = (self.paths(Id::TlsCert).len(), self.paths(Id::TlsKey).len());
+        if certs > 0 && keys > 0 && certs != keys {
+            let (key, text) = (&KEYS[Id::TlsKey as usize], self.value(Id::TlsKey).to_string());
+            let fault = Fault::UnequalPair(keys, KEYS[Id::TlsCert as usize].variable, certs);
+            self.fault_accepting(key, &text, fault, "a key for each certificate, in the same order");
         }
     }
 
@@ -273,7 +284,7 @@ impl Resolver {
             brotli_level: self.integer(Id::BrotliLevel) as u32,
             zstd_level: self.integer(Id::ZstdLevel) as u32,
             gzip_level: self.integer(Id::GzipLevel) as u32,
-            tls: self.path(Id::TlsCert).zip(self.path(Id::TlsKey)).map(|(cert, key)| Tls { cert, key }),
+            tls: self.tls_pairs(),
             tls_min_version: match self.text(Id::TlsMinVersion) {
                 Some("1.3") => TlsVersion::Tls13,
                 _ => TlsVersion::Tls12,
@@ -371,8 +382,19 @@ impl Resolver {
         if let Value::Path(path) = self.value(id) { Some(path.clone()) } else { None }
     }
 
+    fn paths(&self, id: Id) -> &[PathBuf] {
+        if let Value::Paths(paths) = self.value(id) { paths } else { &[] }
+    }
+
     fn text(&self, id: Id) -> Option<&str> {
         if let Value::Text(text) = self.value(id) { Some(text) } else { None }
+    }
+
+    fn tls_pairs(&self) -> Vec<Tls> {
+        // They are read again at each reload, wherever the process is by then.
+        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+        let pairs = self.paths(Id::TlsCert).iter().zip(self.paths(Id::TlsKey));
+        pairs.map(|(cert, key)| Tls { cert: absolute(cert), key: absolute(key) }).collect()
     }
 
     fn workers(&self) -> Workers {

@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net};
@@ -30,6 +31,8 @@ pub enum Value {
     Networks(Vec<IpNet>),
     /// A path.
     Path(PathBuf),
+    /// Paths.
+    Paths(Vec<PathBuf>),
     /// Text.
     Text(String),
     /// Nothing.
@@ -45,8 +48,11 @@ impl Kind {
     ///
     /// Says what is wrong with the text.
     pub fn parse(self, text: &OsStr) -> Result<Value, Fault> {
-        if self == Self::Path {
-            return Ok(Value::Path(PathBuf::from(text)));
+        // Names in the file system need not be UTF-8.
+        match self {
+            Self::Path => return Ok(Value::Path(PathBuf::from(text))),
+            Self::Paths => return paths(text).map(Value::Paths),
+            _ => {}
         }
         let text = text.to_str().ok_or(Fault::NotUtf8)?.trim();
         match self {
@@ -61,7 +67,7 @@ impl Kind {
             Self::IntegerOrAuto { max, unit } => integer(text, 0, max, unit).map(Value::Integer),
             Self::List => entries(text).map(|words| Value::List(words.map(str::to_owned).collect())),
             Self::Networks => entries(text)?.map(network).collect::<Result<_, _>>().map(Value::Networks),
-            Self::Path | Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::Path | Self::Paths | Self::Text => Ok(Value::Text(text.to_owned())),
             Self::Workers => workers(text).map(Value::Workers),
         }
     }
@@ -102,6 +108,12 @@ impl fmt::Display for Value {
                 Ok(())
             }
             Self::Path(path) => path.display().fmt(f),
+            Self::Paths(paths) => {
+                for (n, path) in paths.iter().enumerate() {
+                    write!(f, "{}{}", if n > 0 { "," } else { "" }, path.display())?;
+                }
+                Ok(())
+            }
             Self::Text(text) => f.write_str(text),
             Self::Unset => f.write_str("unset"),
             Self::Workers(Workers { min, max }) if min == max => max.fmt(f),
@@ -177,6 +189,14 @@ fn workers(text: &str) -> Result<Workers, Fault> {
 fn entries(text: &str) -> Result<impl Iterator<Item = &str>, Fault> {
     let mut entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).peekable();
     if entries.peek().is_none() { Err(Fault::EmptyList) } else { Ok(entries) }
+}
+
+/// Blanks around an entry are not part of it.
+fn paths(text: &OsStr) -> Result<Vec<PathBuf>, Fault> {
+    let entries = text.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let paths: Vec<PathBuf> =
+        entries.filter(|entry| !entry.is_empty()).map(|entry| OsStr::from_bytes(entry).into()).collect();
+    if paths.is_empty() { Err(Fault::EmptyList) } else { Ok(paths) }
 }
 
 fn network(entry: &str) -> Result<IpNet, Fault> {
@@ -286,9 +306,12 @@ mod tests {
 
     #[test]
     fn text_that_is_not_utf8_is_refused_but_paths_are_bytes() {
-        use std::os::unix::ffi::OsStrExt;
         let odd = OsStr::from_bytes(b"/tmp/\xff");
         assert_eq!(Kind::Text.parse(odd), Err(Fault::NotUtf8));
         assert_eq!(Kind::Path.parse(odd), Ok(Value::Path(PathBuf::from(odd))));
+        let list = OsStr::from_bytes(b" /tmp/\xff,, b c ,");
+        assert_eq!(Kind::Paths.parse(list), Ok(Value::Paths(vec![PathBuf::from(odd), "b c".into()])));
+        assert_eq!(parse(Kind::Paths, " , "), Err(Fault::EmptyList));
+        assert_eq!(parse(Kind::Paths, "a , b").unwrap().to_string(), "a,b");
     }
 }

@@ -33,7 +33,7 @@ fn defaults_are_those_of_the_table() {
     assert_eq!((config.access_log, config.log_level), (AccessLog::Off, Level::Info));
     assert_eq!((config.internal_addr, config.internal_allow_ips), (None, None));
     assert!(config.superglobals_enabled && config.static_revalidate);
-    assert_eq!((config.tls, config.entry_file), (None, None));
+    assert_eq!((config.tls, config.entry_file), (Vec::new(), None));
 }
 
 #[test]

@@ -1,0 +1,115 @@
+//! Why the files of a certificate are no good.
+//!
+//! Promises: one line that names the setting, the file and what would be right. Refuses: nothing of a key's content is
+//! repeated.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::limits::TLS_FILE_BYTES_MAX;
+
+/// Why no session can begin with the files of `TLS_CERT` and `TLS_KEY`.
+#[derive(Debug)]
+pub enum TlsError {
+    /// A certificate cannot be understood.
+    BadCertificate {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A key cannot be understood or used.
+    BadKey {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The key belongs to another certificate.
+    KeyMismatch {
+        /// The certificate's file.
+        cert: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+    },
+    /// The file has no certificate in it.
+    NoCertificate {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file has no key in it.
+    NoKey {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The system has no randomness, or the library refuses for a reason of its own.
+    Library(rustls::Error),
+    /// The file is too long to be what it should be.
+    TooLong {
+        /// The setting that names it.
+        variable: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file cannot be read.
+    Unreadable {
+        /// The setting that names it.
+        variable: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+/// The setting that names certificates.
+pub(super) const CERT: &str = "TLS_CERT";
+
+/// The setting that names keys.
+pub(super) const KEY: &str = "TLS_KEY";
+
+impl fmt::Display for TlsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |variable: &str, path: &Path, fault: fmt::Arguments<'_>, accepted: &str| {
+            write!(f, "{variable}: {:?} {fault}; accepted: {accepted}", path.display().to_string())
+        };
+        match self {
+            Self::BadCertificate { path, why } => {
+                line(CERT, path, format_args!("has a certificate that cannot be used ({why})"), CHAIN)
+            }
+            Self::BadKey { path, why } => {
+                line(KEY, path, format_args!("has a key that cannot be used ({why})"), PRIVATE_KEY)
+            }
+            Self::KeyMismatch { cert, key } => {
+                let cert = cert.display().to_string();
+                let fault = format_args!("has a key that does not belong to the certificate in {cert:?}");
+                line(KEY, key, fault, "the key of that certificate")
+            }
+            Self::NoCertificate { path } => line(CERT, path, format_args!("has no certificate in it"), CHAIN),
+            Self::NoKey { path } => line(KEY, path, format_args!("has no private key in it"), PRIVATE_KEY),
+            Self::Library(error) => write!(f, "TLS cannot be set up: {error}"),
+            Self::TooLong { variable, path } => line(
+                variable,
+                path,
+                format_args!("is above {TLS_FILE_BYTES_MAX} bytes"),
+                accepted_by(variable),
+            ),
+            Self::Unreadable { variable, path, error } => {
+                line(variable, path, format_args!("cannot be read ({error})"), accepted_by(variable))
+            }
+        }
+    }
+}
+
+impl std::error::Error for TlsError {}
+
+/// What a file with a certificate holds.
+const CHAIN: &str = "a file with the certificate and its chain in PEM, the certificate first";
+
+/// What a file with a key holds.
+const PRIVATE_KEY: &str = "a file with an unencrypted private key in PEM (PKCS#8, PKCS#1 or SEC1)";
+
+fn accepted_by(variable: &str) -> &'static str {
+    if variable == CERT { CHAIN } else { PRIVATE_KEY }
+}

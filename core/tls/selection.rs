@@ -1,0 +1,115 @@
+//! Which identity a client is shown.
+//!
+//! Promises: a certificate for exactly the name that the client asks for goes before one with a wildcard, and that
+//! before the first of the list, which is for everybody else; among equals the first whose kind of key the client
+//! knows is taken, so that one name may have an RSA and an ECDSA certificate. Refuses: a client is never turned away
+//! for its name; whether it trusts what it sees is its affair.
+
+use std::collections::HashMap;
+
+use rustls::SignatureScheme;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+
+use super::identity::Identity;
+use crate::sync::primitive::Arc;
+
+/// The identities of a server, by name.
+#[derive(Debug)]
+pub struct Selection {
+    signers: Vec<Arc<CertifiedKey>>,
+    /// By full name; a wildcard has its `*.`.
+    by_name: HashMap<String, Vec<usize>>,
+}
+
+impl Selection {
+    /// Sorts `identities`, the one for everybody else first.
+    pub fn new(identities: &[Identity]) -> Self {
+        let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+        for (index, identity) in identities.iter().enumerate() {
+            for name in &identity.names {
+                by_name.entry(name.clone()).or_default().push(index);
+            }
+        }
+        Self { signers: identities.iter().map(|one| Arc::clone(&one.signer)).collect(), by_name }
+    }
+
+    /// Picks for a client that asks for `name` and knows `schemes`.
+    fn pick(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Arc<CertifiedKey>> {
+        let known = |signer: &&Arc<CertifiedKey>| signer.key.choose_scheme(schemes).is_some();
+        let named = name.and_then(|name| {
+            let name = name.to_ascii_lowercase();
+            let wildcard = name.split_once('.').map(|(_, parent)| format!("*.{parent}"));
+            let exact = self.by_name.get(&name);
+            let wide = wildcard.and_then(|wildcard| self.by_name.get(&wildcard));
+            let found = exact.into_iter().chain(wide).flatten();
+            found.filter_map(|index| self.signers.get(*index)).find(known)
+        });
+        named.or_else(|| self.signers.iter().find(known)).or(self.signers.first())
+    }
+}
+
+impl ResolvesServerCert for Selection {
+    fn resolve(&self, client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.pick(client.server_name(), client.signature_schemes()).cloned()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm};
+    use rustls::crypto::ring::sign::any_supported_type;
+    use rustls::pki_types::PrivateKeyDer;
+
+    use super::*;
+
+    const ALL: &[SignatureScheme] = &[SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::ED25519];
+
+    fn identity(names: &[&str], algorithm: &'static SignatureAlgorithm) -> Identity {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let key = KeyPair::generate_for(algorithm).unwrap();
+        let certificate = rcgen::CertificateParams::new(names.clone()).unwrap().self_signed(&key).unwrap();
+        let key = any_supported_type(&PrivateKeyDer::Pkcs8(key.serialize_der().into())).unwrap();
+        let signer = Arc::new(CertifiedKey::new(vec![certificate.der().clone()], key));
+        Identity { path: "x".into(), names, validity: None, signer }
+    }
+
+    fn picked(identities: &[Identity], name: Option<&str>, schemes: &[SignatureScheme]) -> usize {
+        let selection = Selection::new(identities);
+        let signer = selection.pick(name, schemes).unwrap();
+        identities.iter().position(|one| Arc::ptr_eq(&one.signer, signer)).unwrap()
+    }
+
+    #[test]
+    fn an_exact_name_goes_before_a_wildcard_and_that_before_the_first() {
+        let all = [
+            identity(&["first.example"], &PKCS_ECDSA_P256_SHA256),
+            identity(&["*.b.example", "b.example"], &PKCS_ECDSA_P256_SHA256),
+            identity(&["www.b.example"], &PKCS_ECDSA_P256_SHA256),
+        ];
+        for (name, expected) in [
+            ("www.b.example", 2),
+            ("WWW.B.example", 2),
+            ("img.b.example", 1),
+            ("b.example", 1),
+            // A wildcard stands for one label.
+            ("a.img.b.example", 0),
+            ("example", 0),
+            ("first.example", 0),
+        ] {
+            assert_eq!(picked(&all, Some(name), ALL), expected, "{name}");
+        }
+        assert_eq!(picked(&all, None, ALL), 0);
+    }
+
+    #[test]
+    fn a_client_is_shown_the_kind_of_key_that_it_knows() {
+        let all =
+            [identity(&["a.example"], &PKCS_ED25519), identity(&["a.example"], &PKCS_ECDSA_P256_SHA256)];
+        assert_eq!(picked(&all, Some("a.example"), ALL), 0);
+        assert_eq!(picked(&all, Some("a.example"), &ALL[..1]), 1);
+        assert_eq!(picked(&all, None, &ALL[..1]), 1);
+        // Nothing fits: the handshake fails with the first, and the client hears why.
+        assert_eq!(picked(&all, None, &[]), 0);
+    }
+}

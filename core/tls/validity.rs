@@ -1,0 +1,165 @@
+//! From when until when a certificate is valid.
+//!
+//! Why: the verifier of the TLS library checks the dates of other people's certificates, and tells nobody those of
+//! our own. Promises: it reads two dates at their place in X.509 and nothing else; what does not look like a
+//! certificate has no dates. Refuses: it verifies nothing.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// From when until when a certificate is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// Its first moment.
+    pub not_before: SystemTime,
+    /// Its last moment.
+    pub not_after: SystemTime,
+}
+
+/// What the clock says about a certificate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It will be valid later.
+    Early,
+    /// It is valid.
+    Valid,
+    /// It was valid once.
+    Expired,
+}
+
+impl Validity {
+    /// Reads the dates of a certificate in DER; `None` if they are not where they should be.
+    pub fn of(certificate: &[u8]) -> Option<Self> {
+        let (certificate, _) = element(certificate, SEQUENCE)?;
+        let (mut rest, _) = element(certificate, SEQUENCE)?;
+        if let Some((_, after)) = element(rest, VERSION) {
+            rest = after;
+        }
+        let (_, rest) = element(rest, INTEGER)?;
+        let (_, rest) = element(rest, SEQUENCE)?;
+        let (_, rest) = element(rest, SEQUENCE)?;
+        let (dates, _) = element(rest, SEQUENCE)?;
+        let (not_before, dates) = date(dates)?;
+        let (not_after, _) = date(dates)?;
+        Some(Self { not_before, not_after })
+    }
+
+    /// Says how the certificate stands at `now`.
+    pub fn standing(&self, now: SystemTime) -> Standing {
+        if now < self.not_before {
+            Standing::Early
+        } else if now > self.not_after {
+            Standing::Expired
+        } else {
+            Standing::Valid
+        }
+    }
+}
+
+const INTEGER: u8 = 0x02;
+const UTC_TIME: u8 = 0x17;
+const GENERALIZED_TIME: u8 = 0x18;
+const SEQUENCE: u8 = 0x30;
+/// The version stands in a context of its own, number 0.
+const VERSION: u8 = 0xa0;
+
+/// Takes the element at the beginning, which must have this tag: its content, and what follows it.
+fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
+    let (&first, rest) = bytes.split_first()?;
+    let (&short, rest) = rest.split_first()?;
+    let (length, rest) = match short {
+        0..=0x7f => (usize::from(short), rest),
+        // Three bytes of length are more than any file that is read.
+        0x81..=0x83 => {
+            let (digits, rest) = rest.split_at_checked(usize::from(short & 0x7f))?;
+            (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
+        }
+        _ => return None,
+    };
+    if first == tag { rest.split_at_checked(length) } else { None }
+}
+
+/// Takes a date, in either of its forms, which both end in `Z`.
+fn date(bytes: &[u8]) -> Option<(SystemTime, &[u8])> {
+    let (year, text, rest) = if let Some((text, rest)) = element(bytes, UTC_TIME) {
+        let (year, text) = text.split_at_checked(2)?;
+        let year = number(year)?;
+        // The two digits stand for the years 1950 to 2049.
+        (if year < 50 { 2000 + year } else { 1900 + year }, text, rest)
+    } else {
+        let (text, rest) = element(bytes, GENERALIZED_TIME)?;
+        let (year, text) = text.split_at_checked(4)?;
+        (number(year)?, text, rest)
+    };
+    let [mo @ .., b'Z'] = text else { return None };
+    let parts: Vec<u64> = mo.chunks(2).map(number).collect::<Option<_>>()?;
+    let [month @ 1..=12, day @ 1..=31, hour @ 0..=23, minute @ 0..=59, second @ 0..=60] = parts[..] else {
+        return None;
+    };
+    let seconds = days_since_1970(year, month, day)? * 86_400 + hour * 3600 + minute * 60 + second;
+    Some((UNIX_EPOCH.checked_add(Duration::from_secs(seconds))?, rest))
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    let all = digits.iter().all(u8::is_ascii_digit);
+    all.then(|| digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
+}
+
+/// Counts days in a calendar whose years begin in March, so that the leap day is the last one. Years before 1970
+/// count as 1970: the past is the past.
+fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
+    Some(days.saturating_sub(DAYS_TO_1970))
+}
+
+/// From the first of March of the year 0 to the first of January 1970.
+const DAYS_TO_1970: u64 = 719_468;
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    fn time(tag: u8, text: &str) -> Option<SystemTime> {
+        let mut bytes = vec![tag, u8::try_from(text.len()).unwrap()];
+        bytes.extend_from_slice(text.as_bytes());
+        date(&bytes).map(|(time, rest)| {
+            assert!(rest.is_empty());
+            time
+        })
+    }
+
+    #[test]
+    fn both_forms_of_a_date_are_read() {
+        assert_eq!(time(UTC_TIME, "700101000000Z"), Some(at(0)));
+        assert_eq!(time(UTC_TIME, "240229235959Z"), Some(at(1_709_251_199)));
+        assert_eq!(time(UTC_TIME, "500101000000Z"), Some(at(0)));
+        assert_eq!(time(GENERALIZED_TIME, "20500101000000Z"), Some(at(2_524_608_000)));
+        assert_eq!(time(GENERALIZED_TIME, "99991231235959Z"), Some(at(253_402_300_799)));
+        for wrong in
+            ["", "Z", "2401010000Z", "241301000000Z", "24010100000xZ", "240101000000+0100", "240101000000"]
+        {
+            assert_eq!(time(UTC_TIME, wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_dates_of_a_certificate_are_found() {
+        let mut params = rcgen::CertificateParams::new(["a.example".to_owned()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(2020, 2, 29);
+        params.not_after = rcgen::date_time_ymd(2050, 1, 2);
+        let certificate = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
+        let validity = Validity::of(certificate.der()).unwrap();
+        assert_eq!(validity, Validity { not_before: at(1_582_934_400), not_after: at(2_524_694_400) });
+        assert_eq!(validity.standing(at(1_582_934_399)), Standing::Early);
+        assert_eq!(validity.standing(at(1_582_934_400)), Standing::Valid);
+        assert_eq!(validity.standing(at(2_524_694_401)), Standing::Expired);
+        for length in 0..certificate.der().len() {
+            // Any piece of it either has the dates or has none, and never panics.
+            let _ = Validity::of(&certificate.der()[..length]);
+        }
+    }
+}
