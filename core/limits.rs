@@ -23,6 +23,9 @@ pub const CHUNK_EXTENSION_BYTES_MAX: usize = 16 * 1024;
 /// The trailer section of one request body, in bytes; a longer one is answered 431.
 pub const TRAILER_BYTES_MAX: usize = 8 * 1024;
 
+/// The most ranges in one request; a field with more is ignored, and the whole is sent.
+pub const RANGES_MAX: usize = 64;
+
 /// What an io thread reads from a socket at once, in bytes.
 pub const READ_BYTES: usize = 16 * 1024;
 

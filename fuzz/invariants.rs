@@ -8,6 +8,10 @@ use svc_core::http::parse::{HeadLimits, HeadReader, Parsed, parse};
 use svc_core::http::trace_context::{FreshIds, Trace};
 use svc_core::http::uri::{encode_path, has_dot_segment_file, normalise};
 use svc_core::http::{BodyDecoder, BodyError, BodyFraming, Choice, Coding, HeadError, choose};
+use svc_core::http::range::{Selection, content_range, select};
+use svc_core::http::uri::{encode_path, has_dot_segment_file, normalise};
+use svc_core::http::{BodyDecoder, BodyError, BodyFraming, HeadError};
+use svc_core::limits::RANGES_MAX;
 
 /// The limit on decoded bodies.
 const BODY_BYTES_MAX: u64 = 1 << 20;
@@ -161,6 +165,31 @@ pub(super) fn trace(bytes: &[u8]) -> String {
         if begun { "begun" } else { "joined" },
         state.split(|&byte| byte == b',').filter(|member| !member.is_empty()).count()
     )
+/// Selects ranges of representations of several lengths; the verdict is the one for ten thousand bytes.
+pub(super) fn range(bytes: &[u8]) -> String {
+    let mut verdict = String::new();
+    for length in [0, 1, 100, u64::MAX, 10_000] {
+        let (status, parts) = match select([bytes], length) {
+            Selection::Whole => (200, Vec::new()),
+            Selection::Unsatisfiable => (416, Vec::new()),
+            Selection::Part(part) => (206, vec![part]),
+            Selection::Parts(parts) => {
+                assert!((2..=RANGES_MAX).contains(&parts.len()), "several are two or more");
+                (206, parts)
+            }
+        };
+        let mut by_start = parts.clone();
+        by_start.sort_by_key(|part| part.start);
+        for part in &by_start {
+            assert!(part.start < part.end && part.end <= length, "{part:?} of {length}");
+            assert!(content_range(part, length).starts_with("bytes "));
+        }
+        assert!(by_start.windows(2).all(|pair| pair[0].end < pair[1].start), "parts touch");
+        let sent: u128 = parts.iter().map(|part| u128::from(part.end - part.start)).sum();
+        assert!(sent <= u128::from(length), "more is sent than there is");
+        verdict = status.to_string();
+    }
+    verdict
 }
 
 fn drip(bytes: &[u8], limits: HeadLimits) -> Result<Parsed, HeadError> {

@@ -20,6 +20,7 @@
 //! | [`trace_context`] | `traceparent`, `tracestate` | the trace that goes on |
 //! | [`negotiate`] | `Accept`, `Accept-Encoding` | what to answer with |
 //! | [`date`] | wall-clock time | IMF-fixdate |
+//! | [`range`] | `Range`, a length | the parts to send |
 
 pub mod body;
 pub mod coding;
@@ -35,6 +36,7 @@ pub mod negotiate;
 pub mod parse;
 pub mod pseudo;
 mod quality;
+pub mod range;
 pub mod status;
 mod target;
 pub mod token;

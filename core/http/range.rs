@@ -1,0 +1,294 @@
+//! Ranges of bytes: the field `Range` in, the parts to send out, and how parts are written.
+//!
+//! Promises: parts are inside the representation and not empty, no two of them share or nearly touch (what is closer
+//! than a part's own head costs is one part), and they keep the order of the request. So a request cannot ask for more
+//! bytes than there are, and never for more parts than [`RANGES_MAX`]. Refuses: units other than bytes, and whatever
+//! does not follow the grammar: such a field counts as not there, as RFC 9110 section 14.2 has it.
+
+use std::ops::Range;
+
+use super::token::list;
+use crate::limits::RANGES_MAX;
+
+/// What a request asks for of a representation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// All of it; the answer is 200.
+    Whole,
+    /// One part; the answer is 206.
+    Part(Range<u64>),
+    /// Several parts; the answer is 206 with all of them in one body.
+    Parts(Vec<Range<u64>>),
+    /// Nothing that is there; the answer is 416.
+    Unsatisfiable,
+}
+
+/// Parts that are closer to each other than this, in bytes, go out as one: a part's own head is longer.
+const GAP_BYTES_MAX: u64 = 80;
+
+/// Reads the fields `Range` of a request for a representation of `length` bytes.
+pub fn select<'a>(fields: impl IntoIterator<Item = &'a [u8]>, length: u64) -> Selection {
+    let mut fields = fields.into_iter();
+    // The field is no list: twice is not what the grammar allows.
+    let (Some(value), None) = (fields.next(), fields.next()) else { return Selection::Whole };
+    let Some(asked) = parse(value, length) else { return Selection::Whole };
+    if asked.is_empty() {
+        return Selection::Unsatisfiable;
+    }
+    let mut parts = merged(asked);
+    if parts.len() > 1 {
+        return Selection::Parts(parts);
+    }
+    parts.pop().map_or(Selection::Whole, Selection::Part)
+}
+
+/// Writes the value of `Content-Range` for a part of a representation of `length` bytes.
+pub fn content_range(part: &Range<u64>, length: u64) -> String {
+    debug_assert!(part.start < part.end && part.end <= length, "{part:?} of {length}");
+    format!("bytes {}-{}/{length}", part.start, part.end.saturating_sub(1))
+}
+
+/// Writes the value of `Content-Range` where no part could be given.
+pub fn unsatisfied_range(length: u64) -> String {
+    format!("bytes */{length}")
+}
+
+/// Writes what stands before the bytes of one of several parts.
+pub fn part_head(
+    boundary: &str,
+    content_type: &str,
+    part: &Range<u64>,
+    length: u64,
+    is_first: bool,
+) -> String {
+    let line_end = if is_first { "" } else { "\r\n" };
+    let range = content_range(part, length);
+    format!("{line_end}--{boundary}\r\nContent-Type: {content_type}\r\nContent-Range: {range}\r\n\r\n")
+}
+
+/// Writes what stands behind the last of several parts.
+pub fn parts_end(boundary: &str) -> String {
+    format!("\r\n--{boundary}--\r\n")
+}
+
+/// Reads a set of ranges; those of which nothing is there are left out. `None` if the set does not count.
+fn parse(value: &[u8], length: u64) -> Option<Vec<Range<u64>>> {
+    let equals = value.iter().position(|&byte| byte == b'=')?;
+    let (unit, set) = (&value[..equals], &value[equals + 1..]);
+    if !unit.eq_ignore_ascii_case(b"bytes") {
+        return None;
+    }
+    let mut parts = Vec::new();
+    let mut seen = 0;
+    for member in list(set) {
+        seen += 1;
+        if seen > RANGES_MAX {
+            return None;
+        }
+        match spec(member)? {
+            // The last bytes of nothing are all of it, and there is no way to say so in a part.
+            Spec::Last(count) if count > 0 && length == 0 => return None,
+            Spec::Last(0) => {}
+            Spec::Last(count) => parts.push(length.saturating_sub(count)..length),
+            Spec::From(first, _) if first >= length => {}
+            Spec::From(first, last) => parts.push(first..length.min(last.saturating_add(1))),
+        }
+    }
+    (seen > 0).then_some(parts)
+}
+
+/// One range, as it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Spec {
+    /// From the first to the last of these places.
+    From(u64, u64),
+    /// So many bytes at the end.
+    Last(u64),
+}
+
+fn spec(member: &[u8]) -> Option<Spec> {
+    let dash = member.iter().position(|&byte| byte == b'-')?;
+    let (first, last) = (&member[..dash], &member[dash + 1..]);
+    match (first, last) {
+        ([], last) => place(last).map(Spec::Last),
+        (first, []) => place(first).map(|first| Spec::From(first, u64::MAX)),
+        (first, last) => {
+            let (first, last) = (place(first)?, place(last)?);
+            // Digits beyond what a place can be lie behind every end, and so in no wrong order.
+            (first <= last).then_some(Spec::From(first, last))
+        }
+    }
+}
+
+/// Reads digits; a number that is too large is the largest there is, since it lies behind the end either way.
+fn place(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    Some(
+        digits
+            .iter()
+            .fold(0_u64, |number, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0'))),
+    )
+}
+
+/// Joins parts that overlap, touch or nearly touch; a joined part stands where the first of its pieces was asked for.
+fn merged(asked: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    let mut by_start: Vec<(usize, Range<u64>)> = asked.into_iter().enumerate().collect();
+    by_start.sort_by_key(|(_, part)| part.start);
+    let mut joined: Vec<(usize, Range<u64>)> = Vec::with_capacity(by_start.len());
+    for (order, part) in by_start {
+        match joined.last_mut() {
+            Some((first, last)) if part.start <= last.end.saturating_add(GAP_BYTES_MAX) => {
+                *first = order.min(*first);
+                last.end = last.end.max(part.end);
+            }
+            _ => joined.push((order, part)),
+        }
+    }
+    joined.sort_by_key(|(order, _)| *order);
+    joined.into_iter().map(|(_, part)| part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Shows what is selected of 10,000 bytes.
+    fn of_ten_thousand(value: &str) -> String {
+        shown(&select([value.as_bytes()], 10_000))
+    }
+
+    fn shown(selection: &Selection) -> String {
+        let part = |part: &Range<u64>| format!("{}-{}", part.start, part.end - 1);
+        match selection {
+            Selection::Whole => "whole".into(),
+            Selection::Unsatisfiable => "none".into(),
+            Selection::Part(range) => part(range),
+            Selection::Parts(parts) => parts.iter().map(part).collect::<Vec<_>>().join(","),
+        }
+    }
+
+    #[test]
+    fn the_examples_of_the_standard_mean_what_it_says() {
+        for (value, expected) in [
+            ("bytes=0-499", "0-499"),
+            ("bytes=500-999", "500-999"),
+            ("bytes=-500", "9500-9999"),
+            ("bytes=9500-", "9500-9999"),
+            ("bytes=0-0,-1", "0-0,9999-9999"),
+            ("bytes= 0-999, 4500-5499, -1000", "0-999,4500-5499,9000-9999"),
+            ("bytes=500-600,601-999", "500-999"),
+            ("bytes=500-700,601-999", "500-999"),
+        ] {
+            assert_eq!(of_ten_thousand(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn ends_behind_the_end_are_cut() {
+        for (value, expected) in [
+            ("bytes=0-10000", "0-9999"),
+            ("bytes=9999-", "9999-9999"),
+            ("bytes=9999-99999999999999999999999", "9999-9999"),
+            ("bytes=-10000", "0-9999"),
+            ("bytes=-20000", "0-9999"),
+            ("bytes=-99999999999999999999999", "0-9999"),
+            ("BYTES=0-", "0-9999"),
+        ] {
+            assert_eq!(of_ten_thousand(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_unsatisfiable() {
+        for value in [
+            "bytes=10000-",
+            "bytes=10000-10001",
+            "bytes=-0",
+            "bytes=-0,10000-",
+            "bytes=99999999999999999999999-",
+            "bytes=18446744073709551615-18446744073709551615",
+        ] {
+            assert_eq!(of_ten_thousand(value), "none", "{value}");
+        }
+        assert_eq!(of_ten_thousand("bytes=20000-,0-1"), "0-1", "one that is there is enough");
+        assert_eq!(select([&b"bytes=0-"[..]], 0), Selection::Unsatisfiable);
+        assert_eq!(select([&b"bytes=-5"[..]], 0), Selection::Whole);
+    }
+
+    #[test]
+    fn what_does_not_follow_the_grammar_does_not_count() {
+        for value in [
+            "",
+            "bytes",
+            "bytes=",
+            "bytes=,",
+            "bytes=-",
+            "bytes=--1",
+            "bytes=5",
+            "bytes=5-4",
+            "bytes=0-1,5-4",
+            "bytes=a-b",
+            "bytes=0-b",
+            "bytes=0x0-1",
+            "bytes=+0-1",
+            "bytes=0 -1",
+            "bytes=0- 1",
+            "bytes=0-1;2-3",
+            "bytes =0-1",
+            " bytes=0-1",
+            "items=0-1",
+            "bytes 0-1",
+            "bytes=0-1-2",
+            "bytes=0-1 2-3",
+            "bytes=\u{ff11}-2",
+        ] {
+            assert_eq!(of_ten_thousand(value), "whole", "{value:?}");
+        }
+        assert_eq!(select([&b"bytes=0-1"[..], b"bytes=2-3"], 10), Selection::Whole, "twice");
+        assert_eq!(select([], 10), Selection::Whole);
+    }
+
+    #[test]
+    fn empty_members_are_skipped() {
+        assert_eq!(of_ten_thousand("bytes=,0-0 ,, 500-501,"), "0-0,500-501");
+    }
+
+    #[test]
+    fn parts_keep_their_order_and_do_not_share_bytes() {
+        for (value, expected) in [
+            ("bytes=9000-,0-9", "9000-9999,0-9"),
+            ("bytes=5000-5009,0-9,5005-5020", "5000-5020,0-9"),
+            ("bytes=0-9,9000-9009,5-20", "0-20,9000-9009"),
+            ("bytes=0-,0-,0-,0-", "0-9999"),
+            ("bytes=0-9,0-,5-7", "0-9999"),
+            ("bytes=1-1,3-3,5-5,7-7", "1-7"),
+            ("bytes=0-0,81-81", "0-81"),
+            ("bytes=0-0,82-82", "0-0,82-82"),
+        ] {
+            assert_eq!(of_ten_thousand(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn too_many_ranges_are_ignored_together() {
+        let set = |count: usize| {
+            let members: Vec<_> = (0..count).map(|place| format!("{0}-{0}", place * 100)).collect();
+            format!("bytes={}", members.join(","))
+        };
+        assert!(matches!(select([set(RANGES_MAX).as_bytes()], 10_000), Selection::Parts(parts)
+            if parts.len() == RANGES_MAX));
+        assert_eq!(of_ten_thousand(&set(RANGES_MAX + 1)), "whole");
+    }
+
+    #[test]
+    fn parts_are_written_with_their_places() {
+        assert_eq!(content_range(&(0..1), 10), "bytes 0-0/10");
+        assert_eq!(unsatisfied_range(10), "bytes */10");
+        let head = part_head("B", "text/plain", &(2..5), 10, true);
+        assert_eq!(head, "--B\r\nContent-Type: text/plain\r\nContent-Range: bytes 2-4/10\r\n\r\n");
+        assert!(part_head("B", "text/plain", &(7..9), 10, false).starts_with("\r\n--B\r\n"));
+        assert_eq!(parts_end("B"), "\r\n--B--\r\n");
+    }
+}
