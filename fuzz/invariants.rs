@@ -96,6 +96,8 @@ pub(super) fn accept_encoding(bytes: &[u8]) -> String {
         Choice::Identity => "identity".into(),
         Choice::Nothing => "nothing".into(),
     }
+}
+
 /// Reads what proxies say, in both spellings; a line feed ends a line.
 pub(super) fn hops(bytes: &[u8]) -> String {
     let lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();

@@ -44,6 +44,9 @@ fn paths_get_their_verdicts() {
 #[test]
 fn accepted_codings_get_their_verdicts() {
     replay("accept_encoding", invariants::accept_encoding);
+}
+
+#[test]
 fn what_proxies_say_gets_its_verdicts() {
     replay("forwarded", invariants::hops);
 }

@@ -1,0 +1,67 @@
+//! Whoever asks: what is found out about a request before anybody looks at what it asks for.
+//!
+//! Promises: a request is counted by the rate limiter once, and what it was told goes out with its response. Refuses: it
+//! answers nothing.
+
+use crate::http::trace_context::Trace;
+use crate::http::{Fields, Head};
+use crate::policy::client::Client;
+use crate::policy::rate::Standing;
+
+use super::io::Io;
+use super::stream::Ends;
+
+/// Who makes a request, where it stands, and which trace it belongs to.
+#[derive(Debug)]
+pub(super) struct Visitor {
+    /// Who it is, as far as trusted proxies tell.
+    pub(super) client: Client,
+    /// Where the client stands with the rate limiter; `None` when there is none, or nobody knows who the client is.
+    pub(super) standing: Option<Standing>,
+    /// The trace of the request, when there are traces.
+    pub(super) trace: Option<Trace>,
+}
+
+impl Visitor {
+    /// Finds out about a request that was read.
+    pub(super) fn of(io: &mut Io, ends: &Ends, head: &Head) -> Self {
+        let policy = &io.shared.policy;
+        let client = policy.proxies.client(ends.peer, ends.is_tls, head);
+        let standing = policy.limiter.as_ref().map(|limiter| limiter.take(client.addr.ip(), io.now));
+        let trace = io.shared.config.trace_context.then(|| Trace::of(head, io.ids.for_trace()));
+        Self { client, standing, trace }
+    }
+
+    /// Finds out about a request that cannot be read. It counts all the same, unless it came by a proxy of ours: then
+    /// nobody can tell whose it is.
+    pub(super) fn unread(io: &Io, ends: &Ends) -> Self {
+        let policy = &io.shared.policy;
+        let client = Client::direct(ends.peer, ends.is_tls);
+        let limiter = policy.limiter.as_ref().filter(|_| !policy.proxies.trusts(ends.peer.ip()));
+        let standing = limiter.map(|limiter| limiter.take(ends.peer.ip(), io.now));
+        Self { client, standing, trace: None }
+    }
+
+    /// The seconds after which the client may come back, if it has asked too often.
+    pub(super) fn must_wait(&self) -> Option<u64> {
+        self.standing.filter(|standing| !standing.is_granted).map(|standing| standing.reset_seconds)
+    }
+
+    /// Adds to a response what its client is told about itself.
+    pub(super) fn tell(&self, io: &Io, fields: &mut Fields) {
+        let mut add = |name: &[u8], value: &[u8]| {
+            let taken = fields.push(name, value);
+            debug_assert!(taken.is_ok(), "the server's own fields are valid");
+        };
+        if let (Some(standing), Some(limiter)) = (self.standing, &io.shared.policy.limiter) {
+            add(b"RateLimit-Policy", limiter.policy_field().as_bytes());
+            add(b"RateLimit", standing.field().as_bytes());
+        }
+        if let Some(trace) = &self.trace {
+            add(b"traceparent", trace.traceparent().as_bytes());
+            if let Some(state) = trace.tracestate() {
+                add(b"tracestate", state);
+            }
+        }
+    }
+}
