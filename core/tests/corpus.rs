@@ -54,6 +54,9 @@ fn what_proxies_say_gets_its_verdicts() {
 #[test]
 fn trace_contexts_get_their_verdicts() {
     replay("trace_context", invariants::trace);
+}
+
+#[test]
 fn ranges_get_their_verdicts() {
     replay("range", invariants::range);
 }
