@@ -69,6 +69,9 @@ pub const TLS_SESSIONS_MAX: usize = 4096;
 /// The records that one session holds back while its client reads slowly, in bytes, more or less.
 pub const TLS_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 
+/// What a TLS port reads first, in bytes: enough for most first records, and to see who speaks no TLS.
+pub const TLS_FIRST_BYTES: usize = 1024;
+
 /// How long threads get to end by themselves after the drain deadline has cut their requests off.
 pub const THREAD_EXIT_GRACE: Duration = Duration::from_secs(2);
 

@@ -43,7 +43,10 @@ fn run(config: &Arc<Config>, log: &Log) -> Exit {
         Ok(server) => server,
         Err(error) => {
             // A setting that does not fit the machine is misuse; a port that is taken is bad luck.
-            let is_misuse = matches!(error, StartError::Descriptors { .. } | StartError::SpoolDir { .. });
+            let is_misuse = matches!(
+                error,
+                StartError::Descriptors { .. } | StartError::SpoolDir { .. } | StartError::Tls(_)
+            );
             let exit = if is_misuse { Exit::Misused } else { Exit::Failed };
             return fail(&error, exit);
         }
@@ -120,9 +123,8 @@ mod executor {
 
     /// Waits for the signal to end; from then on another one ends the process at once.
     pub(super) fn wait_for_signal(server: &Server) {
-        // Nothing that runs has to be read anew yet: a hang-up is noted and changes nothing.
         while signals::wait() == Signal::Hangup {
-            server.shared().log.emit(&Event::NothingToReload);
+            server.reload();
         }
         let force = || {
             while signals::wait() == Signal::Hangup {}

@@ -50,6 +50,13 @@ fn server(request: &Request, out: &mut Pairs) {
     } else {
         out.push(b"REQUEST_SCHEME", b"http");
     }
+    if let Some(tls) = &request.tls {
+        out.push(b"SSL_PROTOCOL", tls.protocol.as_bytes());
+        out.push(b"SSL_CIPHER", tls.cipher.as_bytes());
+        if let Some(name) = &tls.server_name {
+            out.push(b"SSL_TLS_SNI", name.as_bytes());
+        }
+    }
 }
 
 fn script(request: &Request, out: &mut Pairs) {
@@ -167,6 +174,7 @@ mod tests {
             client: "[::ffff:192.0.2.7]:4711".parse().unwrap(),
             local: "127.0.0.1:8080".parse().unwrap(),
             https: false,
+            tls: None,
             request_id: "r".into(),
             received_at: SystemTime::UNIX_EPOCH,
         };

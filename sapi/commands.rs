@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use svc_core::config::{Config, RawConfig, page};
+use svc_core::tls::Terms;
 
 use crate::cli::{Page, Probe};
 use crate::healthcheck;
@@ -36,12 +37,17 @@ impl From<Exit> for ExitCode {
 /// Prints every setting with its source, or everything that is wrong with them.
 pub fn check(raw: &RawConfig) -> Exit {
     match Config::resolve(raw) {
-        Ok(config) => print(&page::check(&config)),
-        Err(error) => {
-            complain(&error);
-            Exit::Misused
-        }
+        Ok(config) => match Terms::open(&config) {
+            Ok(_) => print(&page::check(&config)),
+            Err(error) => misused(&error),
+        },
+        Err(error) => misused(&error),
     }
+}
+
+fn misused(error: &dyn Display) -> Exit {
+    complain(error);
+    Exit::Misused
 }
 
 /// Asks the server that runs with the same environment how it is.

@@ -94,6 +94,17 @@ fn a_missing_root_is_named_whoever_named_it() {
 }
 
 #[test]
+fn certificates_that_cannot_be_used_are_one_line() {
+    let cert = "TLS_CERT: \"/nowhere/a.pem\" cannot be read (No such file or directory (os error 2)); accepted: \
+                a file with the certificate and its chain in PEM, the certificate first";
+    for command in ["check", "serve"] {
+        let settings = [("EXECUTOR", "stub"), ("TLS_CERT", "/nowhere/a.pem"), ("TLS_KEY", "/nowhere/a.key")];
+        let listen = ("LISTEN_ADDR", "127.0.0.1:0");
+        assert_eq!(refusal(&[command], &[&settings[..], &[listen]].concat()), [cert], "{command}");
+    }
+}
+
+#[test]
 fn half_a_tls_pair_is_one_line() {
     assert_eq!(
         refusal(&["serve"], &[("TLS_CERT", "/etc/cert.pem")]),

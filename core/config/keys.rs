@@ -168,15 +168,20 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         .reserved("0")
         .about(Chapter::Files, "The level of the gzip coding; 0 is off."),
     Key::new(Id::TlsCert, "TLS_CERT", Kind::Paths, Initial::Unset)
-        .reserved("")
         .exposed(Exposure::Local)
-        .about(Chapter::Tls, "The file with the certificate chain of the main port."),
+        .about(
+            Chapter::Tls,
+            "The files with the certificate chains of the main port, in PEM, each certificate before those that vouch \
+             for it. A client is shown the certificate for the name it asks for; the first one is for everybody else. \
+             Read again on SIGHUP. Unset: the port speaks plain HTTP.",
+        ),
     Key::new(Id::TlsKey, "TLS_KEY", Kind::Paths, Initial::Unset)
-        .reserved("")
         .exposed(Exposure::Local)
-        .about(Chapter::Tls, "The file with the certificate's private key."),
+        .about(
+            Chapter::Tls,
+            "The files with the private keys of the certificates, in the same order; unencrypted, in PEM.",
+        ),
     Key::new(Id::TlsMinVersion, "TLS_MIN_VERSION", Kind::Choice(&["1.2", "1.3"]), Initial::Is("1.2"))
-        .reserved("1.2")
         .about(Chapter::Tls, "The lowest version of TLS that is spoken."),
     Key::new(Id::RateLimit, "RATE_LIMIT", integer(0, 1_000_000_000, Unit::Count), Initial::Is("0"))
         .reserved("0")

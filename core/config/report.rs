@@ -64,7 +64,12 @@ mod tests {
 
     #[test]
     fn what_is_kept_back_appears_nowhere() {
-        let report = report(&[("INTERNAL_ADDR", "127.0.0.1:45678")]);
+        let report = report(&[
+            ("INTERNAL_ADDR", "127.0.0.1:45678"),
+            ("TLS_CERT", "/etc/45678.pem"),
+            ("TLS_KEY", "/etc/45678.key"),
+        ]);
+        assert_eq!(report["tls_enabled"], true);
         for name in ["tls_cert", "tls_key", "internal_addr", "error_pages_dir"] {
             assert!(!report.contains_key(name), "{name}");
         }

@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use super::record::Record;
+use super::timestamp::timestamp;
 use crate::admission::{GateFacts, Refusals};
 use crate::config::Level;
 
@@ -99,8 +100,36 @@ pub enum Event<'a> {
         /// How many since the last such record.
         count: u64,
     },
+    /// A certificate has expired; it is shown to clients all the same.
+    CertificateExpired {
+        /// Its file.
+        path: &'a str,
+        /// Its last moment.
+        not_after: SystemTime,
+    },
+    /// A certificate is not valid yet; it is shown to clients all the same.
+    CertificateNotYetValid {
+        /// Its file.
+        path: &'a str,
+        /// Its first moment.
+        not_before: SystemTime,
+    },
+    /// A client did not get through the handshake.
+    HandshakeFailed {
+        /// The client's address.
+        client: IpAddr,
+        /// What went wrong.
+        error: &'a str,
+    },
     /// SIGHUP came, and nothing that runs has to be read anew.
     NothingToReload,
+    /// SIGHUP came, and what it reloads was reloaded.
+    Reloaded,
+    /// SIGHUP came, and something could not be reloaded; it stays as it was.
+    ReloadFailed {
+        /// What is wrong with it.
+        error: &'a str,
+    },
     /// Requests wait beside idle workers, and nothing gets done.
     WedgeWarning {
         /// The queue at the scan.
@@ -215,9 +244,14 @@ impl Event<'_> {
     /// How important it is.
     pub fn level(&self) -> Level {
         match self {
-            Self::Failure { .. } | Self::WorkerLost { .. } | Self::SpoolTrouble { .. } => Level::Error,
+            Self::Failure { .. }
+            | Self::WorkerLost { .. }
+            | Self::SpoolTrouble { .. }
+            | Self::ReloadFailed { .. } => Level::Error,
             Self::PhpMessage { level: PhpLevel::Error, .. } => Level::Error,
             Self::OpsExposed { .. }
+            | Self::CertificateExpired { .. }
+            | Self::CertificateNotYetValid { .. }
             | Self::OpcacheOff
             | Self::OpcacheRestartDelayed
             | Self::DrainTimeout { .. }
@@ -237,11 +271,13 @@ impl Event<'_> {
             | Self::Draining { .. }
             | Self::Stopped
             | Self::NothingToReload
+            | Self::Reloaded
             | Self::PoolRecovered
             | Self::SheddingStopped { .. }
             | Self::OpcacheRestarted
             | Self::PhpMessage { .. }
             | Self::Access(_) => Level::Info,
+            Self::HandshakeFailed { .. } => Level::Debug,
         }
     }
 
@@ -286,6 +322,15 @@ impl Event<'_> {
             Self::RecordsDropped { count } => {
                 svc("log was too slow; records were dropped").number("count", count)
             }
+            Self::CertificateExpired { path, not_after } => dated(svc(EXPIRED), path, "not_after", not_after),
+            Self::CertificateNotYetValid { path, not_before } => {
+                dated(svc("certificate is not valid yet"), path, "not_before", not_before)
+            }
+            Self::HandshakeFailed { client, error } => {
+                svc("TLS handshake failed").text("client", client.to_string()).text("error", error)
+            },
+            Self::Reloaded => svc("what SIGHUP reloads was reloaded"),
+            Self::ReloadFailed { error } => svc("something could not be reloaded and stays as it was").text("error", error),
             Self::NothingToReload => svc("SIGHUP came and there is nothing to reload"),
             Self::WedgeWarning { gate, workers_idle } => wedge_fields(svc(WEDGE_WARNING), gate, workers_idle),
             Self::PoolRecovered => svc("PHP pool is reaching workers again"),
@@ -351,6 +396,12 @@ impl Access<'_> {
 
 const WEDGE_WARNING: &str =
     "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
+
+const EXPIRED: &str = "certificate has expired";
+
+fn dated(record: Record, path: &str, name: &str, at: SystemTime) -> Record {
+    record.text("path", path).text(name, timestamp(at))
+}
 
 fn wedge_fields(record: Record, gate: GateFacts, workers_idle: u64) -> Record {
     queue_fields(record, gate).number("workers_idle", workers_idle)

@@ -18,7 +18,7 @@ const GATE: GateFacts = GateFacts {
 const REFUSED: Refusals = Refusals { queue_full: 1, wait_timeout: 20, waiting_full: 300, waiting_bytes: 0 };
 
 /// One of each; a variant that is missing here does not compile in [`is_listed`].
-const ALL: [Event<'_>; 24] = [
+const ALL: [Event<'_>; 29] = [
     Event::Starting { version: "1" },
     Event::PhpReady { version: "8", zts: true, opcache: true },
     Event::OpcacheOff,
@@ -34,7 +34,12 @@ const ALL: [Event<'_>; 24] = [
     Event::WorkerLost { slot: 1, reason: "r" },
     Event::SpoolTrouble { error: "e" },
     Event::RecordsDropped { count: 1 },
+    Event::CertificateExpired { path: "p", not_after: SystemTime::UNIX_EPOCH },
+    Event::CertificateNotYetValid { path: "p", not_before: SystemTime::UNIX_EPOCH },
+    Event::HandshakeFailed { client: ADDR.ip(), error: "e" },
     Event::NothingToReload,
+    Event::Reloaded,
+    Event::ReloadFailed { error: "e" },
     Event::WedgeWarning { gate: GATE, workers_idle: 2 },
     Event::PoolRecovered,
     Event::SheddingStarted { refused: REFUSED, gate: GATE },
@@ -63,7 +68,12 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::WorkerLost { .. }
         | Event::SpoolTrouble { .. }
         | Event::RecordsDropped { .. }
+        | Event::CertificateExpired { .. }
+        | Event::CertificateNotYetValid { .. }
+        | Event::HandshakeFailed { .. }
         | Event::NothingToReload
+        | Event::Reloaded
+        | Event::ReloadFailed { .. }
         | Event::WedgeWarning { .. }
         | Event::PoolRecovered
         | Event::SheddingStarted { .. }

@@ -91,6 +91,34 @@ impl StatusClass {
     }
 }
 
+/// How a TLS handshake ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsHandshake {
+    /// A session began.
+    Full,
+    /// A session was resumed.
+    Resumed,
+    /// The connection ended before the handshake did.
+    Failed,
+    /// The client spoke HTTP without TLS.
+    PlainHttp,
+}
+
+impl TlsHandshake {
+    /// Every outcome, in the order of the exposition.
+    pub const ALL: [Self; 4] = [Self::Full, Self::Resumed, Self::Failed, Self::PlainHttp];
+
+    /// The outcome's label value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Resumed => "resumed",
+            Self::Failed => "failed",
+            Self::PlainHttp => "plain_http",
+        }
+    }
+}
+
 /// Everything that the request path counts.
 #[derive(Debug)]
 pub struct Metrics {
@@ -107,6 +135,7 @@ pub struct Metrics {
     /// Restarts of OPcache.
     pub opcache_restarts: Counter,
     accept_stalls: Counter,
+    tls_handshakes: [Counter; TlsHandshake::ALL.len()],
     requests: [Counter; MethodKind::ALL.len()],
     responses: [Counter; StatusClass::ALL.len()],
     request_bytes: Counter,
@@ -140,6 +169,7 @@ impl Metrics {
             opcache_restart_delayed: Flag::new(),
             opcache_restarts: Counter::new(),
             accept_stalls: Counter::new(),
+            tls_handshakes: counters(),
             requests: counters(),
             responses: counters(),
             request_bytes: Counter::new(),
@@ -227,6 +257,11 @@ impl Metrics {
     /// A connection was accepted and had to wait for its permit.
     pub fn accept_had_to_wait(&self) {
         self.accept_stalls.incr();
+    }
+
+    /// A TLS handshake ended like this.
+    pub fn tls_handshake(&self, outcome: TlsHandshake) {
+        self.tls_handshakes[outcome as usize].incr();
     }
 
     /// The rate limiter rejected a request.
@@ -351,6 +386,11 @@ impl Metrics {
     /// Connections that had to wait for a permit.
     pub fn accept_stalls_total(&self) -> u64 {
         self.accept_stalls.value()
+    }
+
+    /// TLS handshakes that ended like this.
+    pub fn tls_handshakes_by(&self, outcome: TlsHandshake) -> u64 {
+        self.tls_handshakes[outcome as usize].value()
     }
 
     /// Requests that the rate limiter rejected.

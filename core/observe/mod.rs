@@ -25,6 +25,7 @@ pub mod record;
 pub mod timestamp;
 
 pub use event::{Access, Event, PhpLevel};
+pub use exposition::{CertificateFacts, ReloadFacts};
 pub use health::{Health, Probe, ProbeFacts, WorkerFacts};
 pub use log::Log;
-pub use metrics::{CancelReason, Metrics, StatusClass};
+pub use metrics::{CancelReason, Metrics, StatusClass, TlsHandshake};

@@ -40,6 +40,8 @@ macro_rules! families {
 families! {
     UPTIME_SECONDS: Gauge "svc_uptime_seconds" "Seconds since the process started.";
     BUILD_INFO: Info "svc_build_info" "Versions of the server and of PHP.";
+    LAST_RELOAD_SUCCESSFUL: Gauge "svc_config_last_reload_successful" "1 if the last reload succeeded, or none was asked for.";
+    LAST_RELOAD_SUCCESS_TIME: Gauge "svc_config_last_reload_success_timestamp_seconds" "When what is reloaded was last loaded, as Unix time in seconds.";
     REQUESTS: Counter "svc_requests_total" "HTTP requests received on the main port.";
     REQUESTS_BY_METHOD: Counter "svc_requests_by_method_total" "HTTP requests received, by method.";
     RESPONSES_BY_STATUS: Counter "svc_responses_by_status_total" "Requests that ended, by status class.";
@@ -50,6 +52,8 @@ families! {
     ACTIVE_CONNECTIONS: Gauge "svc_active_connections" "Open connections on the main port.";
     ACCEPT_STALLED: Gauge "svc_accept_stalled" "1 while the accept loop waits for a free connection permit.";
     ACCEPT_STALLS: Counter "svc_accept_stalls_total" "Connections that had to wait for a permit after being accepted.";
+    TLS_HANDSHAKES: Counter "svc_tls_handshakes_total" "TLS handshakes that ended, by result.";
+    TLS_CERTIFICATE_EXPIRY: Gauge "svc_tls_certificate_expiry_timestamp_seconds" "When the first of the certificates expires, as Unix time in seconds.";
     PENDING_REQUESTS: Gauge "svc_pending_requests" "PHP requests accepted but not yet answered.";
     DROPPED_REQUESTS: Counter "svc_dropped_requests_total" "Requests whose PHP worker failed after accepting them.";
     ADMISSION_REFUSED: Counter "svc_admission_refused_total" "Requests answered without reaching a worker, by reason.";

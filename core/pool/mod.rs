@@ -22,6 +22,6 @@ pub mod workers;
 pub use engine::{Engine, StartError, Worker};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use mailbox::{End, Origin, Part, ReplyHead};
-pub use request::{Body, Request, Script};
+pub use request::{Body, Request, Script, TlsFacts};
 pub use wedge::{WedgeDetector, WedgeReport, WedgeSample};
 pub use workers::{PoolEvents, PoolFacts, Source, Workers};

@@ -22,10 +22,23 @@ pub struct Request {
     pub local: SocketAddr,
     /// Whether the client speaks TLS.
     pub https: bool,
+    /// The session, if the client speaks TLS with this server.
+    pub tls: Option<Arc<TlsFacts>>,
     /// The request's name in logs and in `svc_request_id()`.
     pub request_id: String,
     /// When the first byte of the head arrived.
     pub received_at: SystemTime,
+}
+
+/// What is known about a TLS session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFacts {
+    /// `SSL_PROTOCOL`: the version, as `TLSv1.3`.
+    pub protocol: &'static str,
+    /// `SSL_CIPHER`: the cipher suite, by the name that OpenSSL has for it.
+    pub cipher: &'static str,
+    /// `SSL_TLS_SNI`: the name that the client asked for.
+    pub server_name: Option<String>,
 }
 
 /// A request body that has been read to its end.

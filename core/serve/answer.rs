@@ -36,6 +36,13 @@ impl Answer {
         answer
     }
 
+    /// The answer to a client that speaks HTTP where HTTPS is spoken.
+    pub(super) fn tls_expected() -> Self {
+        let mut answer = Self::plain(400);
+        answer.body.extend_from_slice(b"This port speaks HTTPS.\n");
+        answer
+    }
+
     /// The answer to a method that the resource does not have.
     pub(super) fn not_allowed(methods: &[u8]) -> Self {
         let mut answer = Self::plain(405);

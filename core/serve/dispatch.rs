@@ -138,6 +138,7 @@ impl Stream {
             client: self.ends.peer,
             local: self.ends.local,
             https: self.ends.is_tls,
+            tls: self.ends.tls.get().cloned(),
             request_id,
             received_at: turn.received_at,
         };

@@ -20,6 +20,7 @@ use crate::pool::{End, StreamKey};
 use crate::sync::primitive::Arc;
 use crate::time;
 
+use super::answer::Answer;
 use super::http2;
 use super::intake::Intake;
 use super::io::Io;
@@ -55,6 +56,8 @@ pub(super) struct Http1 {
     since: Instant,
     /// When output last made progress, or began to wait.
     output_since: Instant,
+    /// The wire holds back what it took from the output.
+    is_held_back: bool,
 }
 
 /// What the connection is busy with; see the diagram above.
@@ -99,6 +102,7 @@ impl Http1 {
             began: (now, std::time::SystemTime::UNIX_EPOCH),
             since: now,
             output_since: now,
+            is_held_back: false,
         }
     }
 
@@ -127,7 +131,7 @@ impl Http1 {
     /// When the present wait is over; `None` while the wait is for the server itself.
     pub(super) fn deadline(&self, io: &Io) -> Option<Instant> {
         let config = &io.shared.config;
-        if !self.output.is_empty() {
+        if self.waits_for_reader() {
             return Some(self.output_since + config.write_timeout);
         }
         match &self.state {
@@ -144,12 +148,12 @@ impl Http1 {
 
     /// The deadline has passed.
     pub(super) fn on_deadline(&mut self, io: &mut Io) -> Step {
-        if !self.output.is_empty() {
+        if self.waits_for_reader() {
             return self.give_up(io);
         }
         let is_within_head = self.leftover.is_none() && self.has_begun();
         match &mut self.state {
-            State::Head if is_within_head => self.refuse_unread(io, 408),
+            State::Head if is_within_head => self.refuse_unread(io, Answer::plain(408)),
             State::Head | State::Lingering { .. } => return Step::Close,
             State::Serving(stream) => stream.on_deadline(io),
         }
@@ -165,13 +169,22 @@ impl Http1 {
 
     fn give_up(&mut self, io: &Io) -> Step {
         self.lose(io);
-        Step::Close
+        Step::Cut
+    }
+
+    /// Whether something waits until the client reads.
+    fn waits_for_reader(&self) -> bool {
+        !self.output.is_empty() || self.is_held_back
     }
 
     /// Reads and parses a head.
     fn step_head(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
         if self.leftover.is_some() {
             return self.step_leftover(wire, io);
+        }
+        if self.has_begun() && wire.transport.is_misled() {
+            self.refuse_unread(io, Answer::tls_expected());
+            return Step::Again;
         }
         if self.has_begun() && (self.has_served || !http2::is_preface_or_part(&self.input)) {
             match self.reader.read(&self.input) {
@@ -184,7 +197,7 @@ impl Http1 {
                     return Step::Again;
                 }
                 Err(error) => {
-                    self.refuse_unread(io, error.status());
+                    self.refuse_unread(io, Answer::plain(error.status()));
                     return Step::Again;
                 }
             }
@@ -239,15 +252,15 @@ impl Http1 {
 
     /// Lets the present request take a step, and does what it needs.
     fn step_stream(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
+        let was_waiting = self.waits_for_reader();
         let State::Serving(stream) = &mut self.state else { return Step::Again };
         stream.is_deserted = wire.is_peer_closed;
         if stream.unwanted.is_some() {
             self.skip_body(io);
             return Step::Again;
         }
-        let was_empty = self.output.is_empty();
         let next = stream.step(io, &mut self.output);
-        if was_empty {
+        if !was_waiting {
             self.output_since = io.now;
         }
         match next {
@@ -281,6 +294,7 @@ impl Http1 {
     /// Writes what waits, as far as the system takes it; `None` when the connection is of no more use.
     fn flush(&mut self, wire: &mut Wire, io: &Io) -> Option<Flushed> {
         let flushed = wire.flush(&mut self.output).ok()?;
+        self.is_held_back = flushed != Flushed::All;
         if matches!(flushed, Flushed::Some(count) if count > 0) {
             self.output_since = io.now;
         }
@@ -380,8 +394,12 @@ impl Http1 {
         }
         let has_unread =
             self.has_unread || wire.is_readable || !self.input.is_empty() || self.leftover.is_some();
+        let is_whole = end == End::Complete;
         if !has_unread || (wire.is_peer_closed && !wire.is_readable) {
-            return Step::Close;
+            return if is_whole { Step::Close } else { Step::Cut };
+        }
+        if is_whole {
+            wire.transport.take_leave();
         }
         // Closing with unread input would make the system reset the connection, and the client lose the answer.
         wire.transport.shut_down();
@@ -390,8 +408,8 @@ impl Http1 {
     }
 
     /// Answers a request that could not be read, and closes.
-    fn refuse_unread(&mut self, io: &mut Io, status: u16) {
-        let answer = (status, wants_head_only(&self.input));
+    fn refuse_unread(&mut self, io: &mut Io, answer: Answer) {
+        let answer = (answer, wants_head_only(&self.input));
         let stream = Stream::unreadable(io, self.key, &self.ends, self.began, answer);
         self.has_unread = true;
         self.state = State::Serving(Box::new(stream));

@@ -3,12 +3,14 @@
 //! Promises: every wait has a deadline but the one for what a worker or a disk is doing; a busy connection gives way
 //! to the others after a few steps. Refuses: it never blocks, and it knows no message; its protocol does.
 
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use mio::event::Event;
 use mio::net::TcpStream;
 
 use crate::limits::LINK_STEPS_MAX;
+use crate::observe::{Event as Record, TlsHandshake};
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
@@ -19,6 +21,7 @@ use super::http2::Http2;
 use super::io::Io;
 use super::stream::Ends;
 use super::timers::Armed;
+use super::tls_stream::TlsStream;
 use super::transport::Transport;
 use super::wire::Wire;
 
@@ -47,8 +50,10 @@ enum Protocol {
 pub(super) enum Step {
     /// Another step.
     Again,
-    /// The end of the connection.
+    /// The end of the connection, in order.
     Close,
+    /// The end of the connection in the middle of a response.
+    Cut,
     /// The client speaks HTTP/2.
     Upgrade,
     /// An event, a message or a deadline.
@@ -69,15 +74,23 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// When the connection is gone already.
-    pub(super) fn new(arrival: Arrival, key: u64, now: Instant) -> std::io::Result<Self> {
+    /// When the connection is gone already, or the system has no randomness for a session.
+    pub(super) fn new(arrival: Arrival, key: u64, io: &Io) -> std::io::Result<Self> {
         let local = arrival.socket.local_addr()?;
-        let ends = Arc::new(Ends { peer: arrival.peer, local, is_tls: false });
+        let (peer, terms) = (arrival.peer, io.shared.tls.get());
+        let ends = Arc::new(Ends { peer, local, is_tls: terms.is_some(), tls: OnceLock::new() });
+        let transport = match terms {
+            Some(terms) => {
+                let session = terms.session().map_err(std::io::Error::other)?;
+                Transport::Tls(Box::new(TlsStream::new(arrival.socket, session)))
+            }
+            None => Transport::Plain(arrival.socket),
+        };
         Ok(Self {
             key,
             armed: Armed::default(),
-            wire: Wire::new(Transport::Plain(arrival.socket)),
-            protocol: Protocol::Http1(Http1::new(key, Arc::clone(&ends), now)),
+            wire: Wire::new(transport),
+            protocol: Protocol::Http1(Http1::new(key, Arc::clone(&ends), io.now)),
             ends,
             _permit: arrival.permit,
         })
@@ -176,9 +189,11 @@ impl Link {
                 Protocol::Http1(http1) => http1.step(&mut self.wire, io),
                 Protocol::Http2(http2) => http2.step(&mut self.wire, io),
             };
+            self.note_handshake(io, false);
             match step {
                 Step::Again => {}
-                Step::Close => return Fate::Ended,
+                Step::Close => return self.part(),
+                Step::Cut => return Fate::Ended,
                 Step::Upgrade => self.upgrade(io),
                 Step::Wait => return Fate::Lives,
             }
@@ -206,7 +221,46 @@ impl Link {
             Protocol::Http1(http1) => http1.on_deadline(io),
             Protocol::Http2(http2) => http2.on_deadline(io),
         };
-        if step == Step::Close { Fate::Ended } else { self.advance(io) }
+        match step {
+            Step::Close => self.part(),
+            Step::Cut => Fate::Ended,
+            Step::Again | Step::Upgrade | Step::Wait => self.advance(io),
+        }
+    }
+
+    /// The connection has ended: counts what has not been counted.
+    pub(super) fn bury(&mut self, io: &Io) {
+        self.note_handshake(io, true);
+    }
+
+    /// Ends the connection so that the client can tell that nothing is missing.
+    fn part(&mut self) -> Fate {
+        self.wire.transport.take_leave();
+        Fate::Ended
+    }
+
+    /// Counts the handshake once it is over, and keeps what scripts may know of the session.
+    fn note_handshake(&mut self, io: &Io, is_last_look: bool) {
+        let Some(tls) = self.wire.transport.tls() else { return };
+        let Some(outcome) = tls.take_handshake(is_last_look) else { return };
+        io.shared.metrics.tls_handshake(outcome);
+        match outcome {
+            TlsHandshake::Full | TlsHandshake::Resumed => {
+                if let Some(facts) = tls.facts() {
+                    // Set once: a connection has one handshake.
+                    let _ = self.ends.tls.set(Arc::new(facts));
+                }
+            }
+            TlsHandshake::Failed | TlsHandshake::PlainHttp => {
+                let error = match (outcome, tls.failure()) {
+                    (TlsHandshake::PlainHttp, _) => "the client speaks HTTP without TLS".to_owned(),
+                    (_, Some(error)) => error.to_string(),
+                    (_, None) => "the connection ended before it was complete".to_owned(),
+                };
+                let client = self.ends.peer.ip().to_canonical();
+                io.shared.log.emit(&Record::HandshakeFailed { client, error: &error });
+            }
+        }
     }
 
     fn upgrade(&mut self, io: &Io) {

@@ -10,10 +10,11 @@
 //! | `shared` | what every thread can reach |
 //! | `lifecycle` | where the server is in its life |
 //! | `drain` | the steps of the way down |
+//! | `reload` | what is read anew on demand |
 //! | `accept` | the accepting thread |
 //! | `reactor`, `io` | an io thread and its tools |
 //! | `inbox`, `timers` | its messages and its deadlines |
-//! | `transport`, `wire` | the way to one client |
+//! | `transport`, `tls_stream`, `wire` | the way to one client |
 //! | `link` | one client connection |
 //! | `http1`, `http2` | its protocols |
 //! | `http2_stream`, `ready`, `conduit` | what HTTP/2 needs: one stream, who has something to do, bytes in memory |
@@ -57,6 +58,7 @@ mod output;
 mod pool_events;
 mod reactor;
 mod ready;
+mod reload;
 mod reply;
 mod request_id;
 mod respond;
@@ -66,6 +68,7 @@ mod shared;
 mod site;
 mod stream;
 mod timers;
+mod tls_stream;
 mod transport;
 mod turn;
 mod wire;

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use crate::observe::exposition::{Facts, Format, render};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{Health, ProbeFacts, WorkerFacts};
+use crate::observe::{CertificateFacts, Health, ProbeFacts, WorkerFacts};
 use crate::sync::primitive::Arc;
 use crate::time;
 
@@ -66,6 +66,11 @@ impl OpsSource for OpsFacts {
             php_version: shared.php_version.get().map(String::as_str),
             started_at: self.started_at,
             uptime: time::now().saturating_duration_since(shared.started_at),
+            reload: *shared.reload.lock(),
+            certificates: shared
+                .tls
+                .get()
+                .map(|terms| CertificateFacts { first_expiry: terms.first_expiry() }),
             metrics: &shared.metrics,
             gate,
             pool: gate.map(|_| shared.pool_facts()),

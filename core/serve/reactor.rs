@@ -115,7 +115,7 @@ impl Reactor {
         self.generation = self.generation.wrapping_add(1);
         let entry = self.links.vacant_entry();
         let key = key_of(entry.key(), self.generation);
-        let Ok(mut link) = Link::new(arrival, key, self.io.now) else { return };
+        let Ok(mut link) = Link::new(arrival, key, &self.io) else { return };
         let interest = Interest::READABLE | Interest::WRITABLE;
         let token = Token(usize::try_from(key).unwrap_or(0));
         if self.poll.registry().register(link.socket(), token, interest).is_ok() {
@@ -136,6 +136,7 @@ impl Reactor {
                 self.timers.arm(key, &mut link.armed, deadline);
             }
             Fate::Ended => {
+                link.bury(&self.io);
                 self.timers.disarm(key, &mut link.armed);
                 self.links.remove(place);
                 self.io.shared.metrics.connections.leave();

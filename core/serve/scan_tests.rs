@@ -65,6 +65,7 @@ impl Scene {
             client: nobody,
             local: nobody,
             https: false,
+            tls: None,
             request_id: String::new(),
             received_at: crate::time::wall(),
         };

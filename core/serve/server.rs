@@ -23,6 +23,7 @@ use crate::spool::SpoolError;
 use crate::sync::lock::ShortLock;
 use crate::sync::park::Bell;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
+use crate::tls::{Terms, TlsError};
 
 use super::accept::Acceptor;
 use super::control::Control;
@@ -32,6 +33,7 @@ use super::inbox::{Inbox, Message};
 use super::lifecycle::Phase;
 use super::pool_events::Reports;
 use super::reactor::Reactor;
+use super::reload;
 use super::scan::Scan;
 use super::shared::Shared;
 use super::site::Site;
@@ -87,6 +89,8 @@ pub enum StartError {
     },
     /// The system gives no thread or no poller.
     System(io::Error),
+    /// The certificates of the main port are no good.
+    Tls(TlsError),
 }
 
 impl std::fmt::Display for StartError {
@@ -110,6 +114,7 @@ impl std::fmt::Display for StartError {
                 write!(f, "SPOOL_DIR: {dir:?}: {error}; accepted: a directory in which files can be made")
             }
             Self::System(error) => write!(f, "the system gives no thread or poller: {error}"),
+            Self::Tls(error) => error.fmt(f),
         }
     }
 }
@@ -135,7 +140,13 @@ impl Server {
         let (listener, main_addr) = bind("LISTEN_ADDR", config.listen_addr)?;
         let ops = config.internal_addr.map(|addr| bind("INTERNAL_ADDR", addr)).transpose()?;
         let (ops_listener, ops_addr) = ops.unzip();
+        let terms = Terms::open(&config).map_err(StartError::Tls)?;
         let shared = Shared::new(config, log);
+        if let Some(terms) = terms {
+            reload::warn_about_dates(&shared, &terms);
+            // Set once, before anybody reads it.
+            let _ = shared.tls.set(terms);
+        }
         // A body that needs the disk should not be the first to find out.
         shared
             .spool
@@ -220,6 +231,11 @@ impl Server {
         shared.log.emit(&Event::Listening { addr: self.main_addr });
         shared.log.emit(&Event::Ready { workers: shared.pool_facts().current as u64 });
         Ok(())
+    }
+
+    /// Reads anew what can change while the server runs, and says in the log how that went. Waits for disks.
+    pub fn reload(&self) {
+        reload::reload(self.shared());
     }
 
     /// Begins the way down; later calls change nothing.

@@ -8,13 +8,15 @@ use std::time::Instant;
 
 use crate::admission::{Gate, GateFacts, WaitingLimits};
 use crate::config::{Config, Executor};
-use crate::observe::{Log, Metrics};
+use crate::observe::{Log, Metrics, ReloadFacts};
 use crate::pool::{Exchange, PoolFacts, Workers};
 use crate::spool::Spool;
+use crate::sync::lock::ShortLock;
 use crate::sync::moment::Moment;
 use crate::sync::permits::Permits;
 use crate::sync::primitive::Arc;
 use crate::time;
+use crate::tls::Terms;
 
 use super::lifecycle::Lifecycle;
 
@@ -39,6 +41,10 @@ pub struct Shared {
     pub spool: Spool,
     /// The permits of `MAX_CONNECTIONS`.
     pub permits: Arc<Permits>,
+    /// What TLS sessions of the main port begin with; empty for a main port without TLS.
+    pub tls: OnceLock<Terms>,
+    /// What became of the last reload; locked to copy or to replace it.
+    pub reload: ShortLock<ReloadFacts>,
     /// The configuration report, rendered at start-up.
     pub config_report: OnceLock<String>,
     /// The version of the interpreter, when there is one.
@@ -63,6 +69,8 @@ impl Shared {
             workers: OnceLock::new(),
             spool: Spool::new(config.spool_dir.clone(), config.spool_max_bytes),
             permits: Permits::new(config.max_connections),
+            tls: OnceLock::new(),
+            reload: ShortLock::new(ReloadFacts { is_successful: true, succeeded_at: time::wall() }),
             config_report: OnceLock::new(),
             php_version: OnceLock::new(),
             started_at,

@@ -12,10 +12,11 @@
 //! The steps of each phase are in `intake`, `dispatch` and `respond`; the end of it all is in `books`.
 
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::http::{BodyDecoder, BodyError, BodyFraming, Fields, Head, MethodKind};
-use crate::pool::{End, Script, StreamKey};
+use crate::pool::{End, Script, StreamKey, TlsFacts};
 use crate::sync::primitive::Arc;
 
 use super::answer::{Answer, METHODS};
@@ -57,6 +58,8 @@ pub(super) struct Ends {
     pub(super) local: SocketAddr,
     /// Whether it speaks TLS.
     pub(super) is_tls: bool,
+    /// The session, once there is one.
+    pub(super) tls: OnceLock<Arc<TlsFacts>>,
 }
 
 /// What a stream is busy with; see the diagram above.
@@ -154,13 +157,13 @@ impl Stream {
         key: StreamKey,
         ends: &Arc<Ends>,
         began: Began,
-        (status, head_only): (u16, bool),
+        (answer, head_only): (Answer, bool),
     ) -> Self {
         io.shared.metrics.request_received(MethodKind::Other);
         let mut turn = Turn::unread(io.ids.name(None), began);
         turn.head_only = head_only;
         let mut stream = Self::of(key, ends, began.0, turn);
-        stream.answer(Answer::plain(status));
+        stream.answer(answer);
         stream
     }
 

@@ -48,6 +48,10 @@ impl Wire {
 
     /// Reads what is there, up to the size of `buf`.
     pub(super) fn read(&mut self, buf: &mut [u8]) -> Got {
+        if self.transport.has_pending() && self.transport.flush().is_err() {
+            self.is_broken = true;
+            return Got::End;
+        }
         if !self.is_readable {
             return Got::Nothing;
         }
@@ -60,7 +64,8 @@ impl Wire {
                 }
                 Ok(count) => {
                     // A short read has emptied the socket; what comes later brings its own event.
-                    self.is_readable = count == buf.len() || self.is_peer_closed;
+                    self.is_readable =
+                        count == buf.len() || self.is_peer_closed || self.transport.is_at_end();
                     return Got::Bytes(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -83,6 +88,13 @@ impl Wire {
     ///
     /// When the connection is of no more use.
     pub(super) fn flush(&mut self, output: &mut Output) -> io::Result<Flushed> {
-        output.flush(&mut self.transport)
+        let flushed = output.flush(&mut self.transport)?;
+        let is_out = flushed == Flushed::All && self.transport.flush()?;
+        let progress = self.transport.take_progress();
+        Ok(match flushed {
+            Flushed::All if is_out => Flushed::All,
+            Flushed::All => Flushed::Some(progress.unwrap_or(0)),
+            Flushed::Some(count) => Flushed::Some(progress.unwrap_or(count)),
+        })
     }
 }

@@ -4,6 +4,8 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
+use rustls::{ClientConnection, Stream};
+
 /// How long a test waits for a server before it gives up; no test passes because of it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -11,7 +13,11 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(crate) struct Client {
     socket: TcpStream,
+    /// The session on the socket, if there is one.
+    tls: Option<Box<ClientConnection>>,
     buffered: Vec<u8>,
+    /// The session ended without the alert that ends it.
+    is_cut: bool,
 }
 
 /// One response.
@@ -36,17 +42,42 @@ impl Client {
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
         socket.set_write_timeout(Some(PATIENCE)).unwrap();
         socket.set_nodelay(true).unwrap();
-        Self { socket, buffered: Vec::new() }
+        Self { socket, tls: None, buffered: Vec::new(), is_cut: false }
+    }
+
+    /// Connects to `addr` and begins a session; the handshake comes with the first bytes that are sent.
+    pub(crate) fn connect_tls(addr: SocketAddr, session: ClientConnection) -> Self {
+        Self { tls: Some(Box::new(session)), ..Self::connect(addr) }
+    }
+
+    /// The session, if there is one.
+    pub(crate) fn session(&mut self) -> &mut ClientConnection {
+        self.tls.as_mut().unwrap()
+    }
+
+    /// Whether the session ended without the alert that ends it.
+    pub(crate) fn was_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Sends bytes as they are.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        self.socket.write_all(bytes.as_ref()).unwrap();
+        self.write(bytes.as_ref()).unwrap();
     }
 
     /// Sends bytes and does not mind a server that has closed.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
-        self.socket.write_all(bytes.as_ref()).is_ok()
+        self.write(bytes.as_ref()).is_ok()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        match &mut self.tls {
+            None => self.socket.write_all(bytes),
+            Some(session) => {
+                let mut stream = Stream::new(&mut **session, &mut self.socket);
+                stream.write_all(bytes).and_then(|()| stream.flush())
+            }
+        }
     }
 
     /// Sends a GET request for `path` and reads the response.
@@ -186,12 +217,20 @@ impl Client {
     /// Reads more; 0 is the end, and a reset is an end.
     fn fill(&mut self) -> usize {
         let mut bytes = [0; 16 * 1024];
-        match self.socket.read(&mut bytes) {
+        let count = match &mut self.tls {
+            None => self.socket.read(&mut bytes),
+            Some(session) => Stream::new(&mut **session, &mut self.socket).read(&mut bytes),
+        };
+        match count {
             Ok(count) => {
                 self.buffered.extend_from_slice(&bytes[..count]);
                 count
             }
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                self.is_cut = true;
+                0
+            }
             Err(error) => panic!("the server is silent: {error}; so far {:?}", self.text()),
         }
     }

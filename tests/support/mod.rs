@@ -3,6 +3,7 @@
 pub(crate) mod books;
 pub(crate) mod client;
 pub(crate) mod load;
+pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;

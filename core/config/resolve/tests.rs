@@ -160,7 +160,21 @@ fn half_a_pair_names_the_missing_half() {
         lines(&[("TLS_KEY", "/tmp/key.pem")]),
         ["TLS_CERT: unset while TLS_KEY is set; accepted: both or neither"]
     );
-    assert_eq!(lines(&[("TLS_CERT", "/tmp/c"), ("TLS_KEY", "/tmp/k")]).len(), 2);
+}
+
+#[test]
+fn each_certificate_has_its_key_at_the_same_place() {
+    let found =
+        config(&[("TLS_CERT", "/a.pem, /b.pem"), ("TLS_KEY", "/a.key,/b.key"), ("TLS_MIN_VERSION", "1.3")]);
+    let pair = |name: &str| Tls { cert: format!("/{name}.pem").into(), key: format!("/{name}.key").into() };
+    assert_eq!((found.tls, found.tls_min_version), (vec![pair("a"), pair("b")], TlsVersion::Tls13));
+    assert_eq!(
+        lines(&[("TLS_CERT", "/a.pem,/b.pem"), ("TLS_KEY", "/a.key")]),
+        [
+            r#"TLS_KEY: "/a.key" names 1 where TLS_CERT names 2; accepted: a key for each certificate, in the same order"#
+        ]
+    );
+    assert!(config(&[("TLS_CERT", "a.pem"), ("TLS_KEY", "a.key")]).tls[0].cert.is_absolute());
 }
 
 #[test]

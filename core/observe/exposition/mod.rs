@@ -10,7 +10,7 @@ use crate::admission::{GateFacts, ShedReason};
 use crate::http::MethodKind;
 use crate::pool::PoolFacts;
 
-use super::metrics::{CancelReason, Metrics, StatusClass};
+use super::metrics::{CancelReason, Metrics, StatusClass, TlsHandshake};
 use super::names;
 use super::process::ProcessFacts;
 
@@ -31,6 +31,10 @@ pub struct Facts<'a> {
     pub started_at: SystemTime,
     /// Since the process started.
     pub uptime: Duration,
+    /// The last reload.
+    pub reload: ReloadFacts,
+    /// The certificates; `None` for a main port without TLS.
+    pub certificates: Option<CertificateFacts>,
     /// What the request path counts.
     pub metrics: &'a Metrics,
     /// The queue; `None` for an executor that has none.
@@ -49,11 +53,30 @@ pub struct Facts<'a> {
     pub process: ProcessFacts,
 }
 
+/// What became of the last reload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReloadFacts {
+    /// It succeeded; so it is when there was none.
+    pub is_successful: bool,
+    /// When one last succeeded, or the server started.
+    pub succeeded_at: SystemTime,
+}
+
+/// What is known about the certificates of the main port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CertificateFacts {
+    /// When the first of them expires; `None` if none says so.
+    pub first_expiry: Option<SystemTime>,
+}
+
 /// Writes the whole exposition.
 pub fn render(facts: &Facts<'_>, format: Format) -> Vec<u8> {
     let mut page = Page::new(format);
     server(&mut page, facts);
     connections(&mut page, facts.metrics);
+    if let Some(certificates) = facts.certificates {
+        tls(&mut page, facts.metrics, certificates);
+    }
     admission(&mut page, facts);
     if let Some(pool) = facts.pool {
         workers(&mut page, &pool);
@@ -72,6 +95,8 @@ fn server(page: &mut Page, facts: &Facts<'_>) {
     page.decimal(&names::UPTIME_SECONDS, facts.uptime.as_secs_f64());
     let versions = [("version", Some(facts.version)), ("php_version", facts.php_version)];
     page.info(&names::BUILD_INFO, versions.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    page.count(&names::LAST_RELOAD_SUCCESSFUL, u64::from(facts.reload.is_successful));
+    page.decimal(&names::LAST_RELOAD_SUCCESS_TIME, unix_seconds(facts.reload.succeeded_at));
     let by_method = MethodKind::ALL.map(|method| (method.as_str(), metrics.requests_by(method)));
     // Of the values that follow, not read anew: requests may come in between.
     page.count(&names::REQUESTS, by_method.iter().map(|(_, count)| count).sum());
@@ -94,6 +119,18 @@ fn connections(page: &mut Page, metrics: &Metrics) {
     page.count(&names::ACTIVE_CONNECTIONS, metrics.connections.value());
     page.count(&names::ACCEPT_STALLED, u64::from(metrics.accept_stalled.is_raised()));
     page.count(&names::ACCEPT_STALLS, metrics.accept_stalls_total());
+}
+
+fn tls(page: &mut Page, metrics: &Metrics, certificates: CertificateFacts) {
+    let handshakes = TlsHandshake::ALL.map(|outcome| (outcome.as_str(), metrics.tls_handshakes_by(outcome)));
+    page.labelled(&names::TLS_HANDSHAKES, "result", handshakes);
+    if let Some(expiry) = certificates.first_expiry {
+        page.decimal(&names::TLS_CERTIFICATE_EXPIRY, unix_seconds(expiry));
+    }
+}
+
+fn unix_seconds(at: SystemTime) -> f64 {
+    at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
 }
 
 fn admission(page: &mut Page, facts: &Facts<'_>) {

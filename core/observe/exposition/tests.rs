@@ -13,6 +13,13 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
         php_version: Some("8.4.\"1\\\n"),
         started_at: UNIX_EPOCH + Duration::from_millis(1_700_000_000_250),
         uptime: Duration::from_millis(1500),
+        reload: ReloadFacts {
+            is_successful: true,
+            succeeded_at: UNIX_EPOCH + Duration::from_millis(1_700_000_001_500),
+        },
+        certificates: Some(CertificateFacts {
+            first_expiry: Some(UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
+        }),
         metrics,
         gate: Some(GateFacts {
             depth: 1,
@@ -47,6 +54,7 @@ fn busy_metrics() -> Metrics {
     metrics.refused(ShedReason::QueueFull);
     metrics.queue_waited(Duration::from_micros(51));
     metrics.work_abandoned();
+    metrics.tls_handshake(TlsHandshake::Resumed);
     metrics.departed_work_taken();
     metrics.php_ran(Duration::from_micros(2000));
     metrics
@@ -101,6 +109,11 @@ fn what_was_counted_is_what_is_shown() {
         "svc_admission_wait_budget_ceiling_us 1000000",
         "svc_abandoned_work_total 2",
         "svc_pool_stalled 1",
+        r#"svc_tls_handshakes_total{result="resumed"} 1"#,
+        r#"svc_tls_handshakes_total{result="failed"} 0"#,
+        "svc_tls_certificate_expiry_timestamp_seconds 1800000000",
+        "svc_config_last_reload_successful 1",
+        "svc_config_last_reload_success_timestamp_seconds 1700000001.5",
         "svc_workers_idle 1",
         "svc_busy_workers 3",
         "process_cpu_seconds_total 0.25",

@@ -1,0 +1,61 @@
+//! Reloading: what can change on disk while the server runs.
+//!
+//! Promises: each part that can be reloaded takes over what is good as a whole, or stays as it was; one record tells
+//! how it went, and the metrics remember it. Refuses: settings are read once, at the start; and nobody who serves
+//! waits for it.
+
+use crate::observe::{Event, ReloadFacts};
+use crate::time;
+use crate::tls::Terms;
+use crate::tls::validity::Standing;
+
+use super::shared::Shared;
+
+/// Reloads every part. Waits for disks.
+pub(super) fn reload(shared: &Shared) {
+    // A further part stands in this list.
+    let outcomes = [certificates(shared)];
+    let parts: Vec<Result<(), String>> = outcomes.into_iter().flatten().collect();
+    if parts.is_empty() {
+        return shared.log.emit(&Event::NothingToReload);
+    }
+    let errors: Vec<String> = parts.into_iter().filter_map(Result::err).collect();
+    let mut facts = shared.reload.lock();
+    if errors.is_empty() {
+        *facts = ReloadFacts { is_successful: true, succeeded_at: time::wall() };
+        drop(facts);
+        shared.log.emit(&Event::Reloaded);
+    } else {
+        facts.is_successful = false;
+        drop(facts);
+        shared.log.emit(&Event::ReloadFailed { error: &errors.join("; ") });
+    }
+}
+
+/// Loads the certificates anew; `None` without TLS.
+fn certificates(shared: &Shared) -> Option<Result<(), String>> {
+    let terms = shared.tls.get()?;
+    let outcome = terms.reload().map_err(|error| error.to_string());
+    if outcome.is_ok() {
+        warn_about_dates(shared, terms);
+    }
+    Some(outcome)
+}
+
+/// Tells which certificates clients will not believe.
+pub(super) fn warn_about_dates(shared: &Shared, terms: &Terms) {
+    let now = time::wall();
+    for identity in terms.identities() {
+        let Some(validity) = identity.validity else { continue };
+        let path = &*identity.path.to_string_lossy();
+        match validity.standing(now) {
+            Standing::Valid => {}
+            Standing::Early => {
+                shared.log.emit(&Event::CertificateNotYetValid { path, not_before: validity.not_before });
+            }
+            Standing::Expired => {
+                shared.log.emit(&Event::CertificateExpired { path, not_after: validity.not_after });
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Certificates for tests, clients that believe in them, and OpenSSL's client as a second opinion.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use rcgen::{CertificateParams, KeyPair};
+use rustls::crypto::ring;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, SupportedProtocolVersion, version};
+use tempfile::TempDir;
+
+use super::client::Client;
+
+/// A folder of certificates.
+#[derive(Debug)]
+pub(crate) struct Certificates {
+    dir: TempDir,
+    roots: RootCertStore,
+}
+
+impl Certificates {
+    /// With one certificate for each list of names; the files are called `0.pem`, `0.key` and so on.
+    pub(crate) fn new(names: &[&[&str]]) -> Self {
+        let mut certificates = Self { dir: tempfile::tempdir().unwrap(), roots: RootCertStore::empty() };
+        for (index, names) in names.iter().enumerate() {
+            certificates.renew(index, names);
+        }
+        certificates
+    }
+
+    /// Writes certificate number `index` anew, with a new key; clients believe in both.
+    pub(crate) fn renew(&mut self, index: usize, names: &[&str]) -> CertificateDer<'static> {
+        self.write(index, names, (1975, 4096))
+    }
+
+    /// Writes a certificate that is valid for these years.
+    pub(crate) fn write(
+        &mut self,
+        index: usize,
+        names: &[&str],
+        (from, until): (i32, i32),
+    ) -> CertificateDer<'static> {
+        let key = KeyPair::generate().unwrap();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.not_before = rcgen::date_time_ymd(from, 1, 1);
+        params.not_after = rcgen::date_time_ymd(until, 1, 1);
+        let certificate = params.self_signed(&key).unwrap();
+        std::fs::write(self.cert(index), certificate.pem()).unwrap();
+        std::fs::write(self.key(index), key.serialize_pem()).unwrap();
+        self.roots.add(certificate.der().clone()).unwrap();
+        certificate.der().clone()
+    }
+
+    /// The file of a certificate.
+    pub(crate) fn cert(&self, index: usize) -> PathBuf {
+        self.dir.path().join(format!("{index}.pem"))
+    }
+
+    /// The file of its key.
+    pub(crate) fn key(&self, index: usize) -> PathBuf {
+        self.dir.path().join(format!("{index}.key"))
+    }
+
+    /// The folder.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The values of `TLS_CERT` and `TLS_KEY` for the first `count` of them.
+    pub(crate) fn settings(&self, count: usize) -> [(&'static str, String); 2] {
+        let list = |path: &dyn Fn(usize) -> PathBuf| {
+            (0..count).map(|index| path(index).display().to_string()).collect::<Vec<_>>().join(",")
+        };
+        [("TLS_CERT", list(&|index| self.cert(index))), ("TLS_KEY", list(&|index| self.key(index)))]
+    }
+
+    /// What clients are made from.
+    pub(crate) fn trust(
+        &self,
+        alpn: &[&str],
+        versions: &[&'static SupportedProtocolVersion],
+    ) -> Arc<ClientConfig> {
+        let provider = Arc::new(ring::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(self.roots.clone())
+            .with_no_client_auth();
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Arc::new(config)
+    }
+
+    /// A client that asks for `name`.
+    pub(crate) fn client(&self, addr: SocketAddr, name: &str) -> Client {
+        Client::connect_tls(addr, session(&self.trust(&[], &[&version::TLS13]), name))
+    }
+}
+
+/// A session that asks for `name`.
+pub(crate) fn session(config: &Arc<ClientConfig>, name: &str) -> ClientConnection {
+    ClientConnection::new(Arc::clone(config), ServerName::try_from(name.to_owned()).unwrap()).unwrap()
+}
+
+/// Lets `openssl s_client` connect to `addr`; returns what it says. The session ends with the handshake.
+pub(crate) fn s_client(addr: SocketAddr, words: &[&str]) -> String {
+    let output = Command::new("openssl")
+        .args(["s_client", "-connect", &addr.to_string()])
+        .args(words)
+        .stdin(Stdio::null())
+        .output()
+        .expect("openssl is there");
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
