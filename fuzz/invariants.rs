@@ -5,11 +5,11 @@
 use svc_core::files::{Candidate, Mode, Route, route};
 use svc_core::http::forwarded::{Hop, forwarded, x_forwarded_for};
 use svc_core::http::parse::{HeadLimits, HeadReader, Parsed, parse};
+use svc_core::http::range::{Selection, content_range, select};
 use svc_core::http::trace_context::{FreshIds, Trace};
 use svc_core::http::uri::{encode_path, has_dot_segment_file, normalise};
-use svc_core::http::{BodyDecoder, BodyError, BodyFraming, Choice, Coding, HeadError, choose};
-use svc_core::http::range::{Selection, content_range, select};
 use svc_core::http::uri::{encode_path, has_dot_segment_file, normalise};
+use svc_core::http::{BodyDecoder, BodyError, BodyFraming, Choice, Coding, HeadError, choose};
 use svc_core::http::{BodyDecoder, BodyError, BodyFraming, HeadError};
 use svc_core::limits::RANGES_MAX;
 
@@ -167,6 +167,8 @@ pub(super) fn trace(bytes: &[u8]) -> String {
         if begun { "begun" } else { "joined" },
         state.split(|&byte| byte == b',').filter(|member| !member.is_empty()).count()
     )
+}
+
 /// Selects ranges of representations of several lengths; the verdict is the one for ten thousand bytes.
 pub(super) fn range(bytes: &[u8]) -> String {
     let mut verdict = String::new();

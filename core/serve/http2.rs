@@ -29,6 +29,7 @@ use crate::pool::StreamKey;
 use crate::sync::primitive::Arc;
 use crate::time;
 
+use super::answer::Answer;
 use super::conduit::{Conduit, Far};
 use super::http2_stream::{Carried, Outcome, Unread};
 use super::io::Io;
@@ -254,7 +255,7 @@ impl Http2 {
         let stream = match read_head(&parts, receive.is_end_stream()) {
             Ok(incoming) => Stream::begin(io, key, &self.ends, began, incoming),
             Err(error) => {
-                let answer = (error.status(), parts.method == http::Method::HEAD);
+                let answer = (Answer::plain(error.status()), parts.method == http::Method::HEAD);
                 Stream::unreadable(io, key, &self.ends, began, answer)
             }
         };
