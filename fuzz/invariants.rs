@@ -8,9 +8,7 @@ use svc_core::http::parse::{HeadLimits, HeadReader, Parsed, parse};
 use svc_core::http::range::{Selection, content_range, select};
 use svc_core::http::trace_context::{FreshIds, Trace};
 use svc_core::http::uri::{encode_path, has_dot_segment_file, normalise};
-use svc_core::http::uri::{encode_path, has_dot_segment_file, normalise};
 use svc_core::http::{BodyDecoder, BodyError, BodyFraming, Choice, Coding, HeadError, choose};
-use svc_core::http::{BodyDecoder, BodyError, BodyFraming, HeadError};
 use svc_core::limits::RANGES_MAX;
 
 /// The limit on decoded bodies.
