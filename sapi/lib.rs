@@ -15,4 +15,6 @@ mod php;
 #[cfg(feature = "php")]
 mod php_engine;
 #[cfg(feature = "php")]
+mod reply_head;
+#[cfg(feature = "php")]
 mod response;
