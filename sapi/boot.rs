@@ -99,7 +99,7 @@ mod executor {
             Ok(php) => php,
             Err(error) => return fail(&format_args!("PHP does not start: {error}"), Exit::Failed),
         };
-        match run_with(&php, log, server) {
+        match run_with(&php, server) {
             Ok(true) => Exit::Well,
             Ok(false) => {
                 // A thread still runs PHP: ending in order would pull PHP away under it.
@@ -110,9 +110,9 @@ mod executor {
         }
     }
 
-    fn run_with(php: &Php, log: &Log, server: &Server) -> Result<bool, Exit> {
+    fn run_with(php: &Php, server: &Server) -> Result<bool, Exit> {
         let facts = php.facts();
-        let engine: Arc<dyn Engine> = Arc::new(PhpEngine::new(php.threads(), log.clone()));
+        let engine: Arc<dyn Engine> = Arc::new(PhpEngine::new(php.threads(), Arc::clone(server.shared())));
         // Set once: PHP starts once.
         let _ = server.shared().php_version.set(facts.version.clone());
         server

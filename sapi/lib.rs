@@ -8,6 +8,8 @@ pub mod boot;
 #[cfg(feature = "php")]
 mod cgi;
 pub mod cli;
+#[cfg(feature = "php")]
+mod coded_body;
 pub mod commands;
 pub mod healthcheck;
 #[cfg(feature = "php")]

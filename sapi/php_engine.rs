@@ -7,9 +7,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use svc_core::compress::{Levels, Stock};
 use svc_core::http::Version;
 use svc_core::observe::{Event, Log, PhpLevel};
 use svc_core::pool::{Engine, Exchange, StartError, Worker};
+use svc_core::serve::Shared;
 
 use svc_ffi::{Head, Host, Interpreter, LogSource, Outcome, Pairs, Request, Threads};
 
@@ -20,26 +22,28 @@ use crate::response::Response;
 #[derive(Debug)]
 pub(crate) struct PhpEngine {
     threads: Threads,
-    log: Log,
+    shared: Arc<Shared>,
 }
 
 impl PhpEngine {
     /// Uses the running PHP behind `threads`.
-    pub(crate) fn new(threads: Threads, log: Log) -> Self {
-        Self { threads, log }
+    pub(crate) fn new(threads: Threads, shared: Arc<Shared>) -> Self {
+        Self { threads, shared }
     }
 }
 
 impl Engine for PhpEngine {
     fn start(&self, _slot: usize) -> Result<Box<dyn Worker>, StartError> {
-        Ok(Box::new(PhpWorker { interpreter: self.threads.enter(), log: self.log.clone() }))
+        let stock = Stock::new(Levels::new(&self.shared.config));
+        Ok(Box::new(PhpWorker { interpreter: self.threads.enter(), stock, shared: Arc::clone(&self.shared) }))
     }
 }
 
 /// One thread's PHP.
 struct PhpWorker {
     interpreter: Interpreter,
-    log: Log,
+    stock: Stock,
+    shared: Arc<Shared>,
 }
 
 impl Worker for PhpWorker {
@@ -68,7 +72,8 @@ impl Worker for PhpWorker {
             },
             time: since_epoch.as_secs_f64(),
         };
-        let mut call = Call { exchange, response: Response::new(exchange), body_read: 0, log: &self.log };
+        let response = Response::new(exchange, &mut self.stock, &self.shared.metrics);
+        let mut call = Call { exchange, response, body_read: 0, log: &self.shared.log };
         let outcome = self.interpreter.run(&description, &mut call);
         call.response.end(outcome);
     }

@@ -2,19 +2,23 @@
 //!
 //! Promises: a reply that fits in [`REPLY_GATHER_MAX`] and is not flushed goes out in one piece with its length; a
 //! script that fails before anything went out is answered 500 or 504; one that fails later leaves a reply that is
-//! visibly broken. Refuses: it writes no bytes of HTTP.
+//! visibly broken. A body goes out coded where its client likes that and [`svc_core::compress`] has nothing against it.
+//! Refuses: it writes no bytes of HTTP.
 //!
 //! ```text
 //!   Gathering ──flush, or much output──▶ Streaming ──▶ Ended
 //!       └──────────────── the script ends ────────────▲
 //! ```
 
+use svc_core::compress::{Stock, Subject, Verdict, judge};
 use svc_core::http::MethodKind;
 use svc_core::limits::REPLY_GATHER_MAX;
+use svc_core::observe::Metrics;
 use svc_core::pool::{End, Exchange, Origin, ReplyHead};
 
 use svc_ffi::{Head, Outcome};
 
+use crate::coded_body::{CodedBody, Urgency};
 use crate::reply_head::{plain_head, reply_head};
 
 /// Where the reply is; see the module's diagram.
@@ -35,11 +39,15 @@ pub(crate) struct Response<'a> {
     /// The request's method is HEAD: bytes are counted and not kept.
     counts_only: bool,
     written_bytes: u64,
+    /// The body, once it streams in a coding.
+    coded: Option<CodedBody>,
+    stock: &'a mut Stock,
+    metrics: &'a Metrics,
 }
 
 impl<'a> Response<'a> {
-    /// Begins the reply of a claimed exchange.
-    pub(crate) fn new(exchange: &'a Exchange) -> Self {
+    /// Begins the reply of a claimed exchange; `stock` has the encoders of this thread.
+    pub(crate) fn new(exchange: &'a Exchange, stock: &'a mut Stock, metrics: &'a Metrics) -> Self {
         Self {
             exchange,
             stage: Stage::Gathering,
@@ -47,6 +55,9 @@ impl<'a> Response<'a> {
             gathered: Vec::new(),
             counts_only: exchange.request.head.method_kind() == MethodKind::Head,
             written_bytes: 0,
+            coded: None,
+            stock,
+            metrics,
         }
     }
 
@@ -79,15 +90,15 @@ impl<'a> Response<'a> {
             return true;
         }
         self.gathered.extend_from_slice(output);
-        self.gathered.len() < REPLY_GATHER_MAX || self.hand_over()
+        self.gathered.len() < REPLY_GATHER_MAX || self.hand_over(Urgency::Gather)
     }
 
     /// Sends what there is. False: nobody reads it.
     pub(crate) fn flush(&mut self) -> bool {
         match self.stage {
             Stage::Ended => true,
-            Stage::Streaming if self.gathered.is_empty() => !self.exchange.is_gone(),
-            Stage::Gathering | Stage::Streaming => self.hand_over(),
+            Stage::Streaming if self.gathered.is_empty() && !self.holds_back() => !self.exchange.is_gone(),
+            Stage::Gathering | Stage::Streaming => self.hand_over(Urgency::Flush),
         }
     }
 
@@ -103,23 +114,68 @@ impl<'a> Response<'a> {
             (Stage::Gathering, Outcome::Complete | Outcome::Aborted) => self.complete(Origin::Script),
             (Stage::Gathering, Outcome::Fatal) => self.complete(Origin::Fatal),
             (Stage::Gathering, Outcome::TimeLimit) => self.complete(Origin::TimeLimit),
-            (Stage::Streaming, outcome) => {
-                let rest = std::mem::take(&mut self.gathered);
-                let sent = rest.is_empty() || self.exchange.data(rest).is_ok();
-                let whole = sent && matches!(outcome, Outcome::Complete);
-                self.exchange.end(if whole { End::Complete } else { End::Broken });
-            }
+            (Stage::Streaming, outcome) => self.end_stream(matches!(outcome, Outcome::Complete)),
         }
     }
 
-    fn hand_over(&mut self) -> bool {
+    /// Whether bytes that the script wrote wait inside the coding.
+    fn holds_back(&self) -> bool {
+        self.coded.as_ref().is_some_and(|body| !body.is_flushed())
+    }
+
+    fn hand_over(&mut self, urgency: Urgency) -> bool {
         let bytes = std::mem::take(&mut self.gathered);
         if self.stage == Stage::Streaming {
-            return self.exchange.data(bytes).is_ok();
+            return self.send(bytes, urgency);
         }
         self.stage = Stage::Streaming;
-        let head = self.head.take().unwrap_or_else(plain_head);
-        self.exchange.head(head, bytes).is_ok()
+        let mut head = self.head.take().unwrap_or_else(plain_head);
+        let verdict = self.judge(&head, head.content_length);
+        let verdict = self.begin_coding(verdict, &mut head);
+        verdict.amend(&mut head.fields);
+        let Some(first) = self.coded_piece(bytes, urgency) else { return false };
+        let is_read = self.exchange.head(head, first).is_ok();
+        if is_read && self.coded.is_some() {
+            self.metrics.response_coded();
+        }
+        is_read
+    }
+
+    /// Sends more of a body whose head has gone. False: nobody reads it, or it cannot go on.
+    fn send(&mut self, bytes: Vec<u8>, urgency: Urgency) -> bool {
+        match self.coded_piece(bytes, urgency) {
+            // The coding keeps it for now.
+            Some(bytes) if bytes.is_empty() => !self.exchange.is_gone(),
+            Some(bytes) => self.exchange.data(bytes).is_ok(),
+            None => false,
+        }
+    }
+
+    fn coded_piece(&mut self, bytes: Vec<u8>, urgency: Urgency) -> Option<Vec<u8>> {
+        match &mut self.coded {
+            Some(body) => body.piece(&bytes, urgency),
+            None => Some(bytes),
+        }
+    }
+
+    /// Ends a body whose head has gone. A script that broke off leaves what it said, and no end.
+    fn end_stream(&mut self, is_complete: bool) {
+        let rest = std::mem::take(&mut self.gathered);
+        let (rest, is_whole) = match &mut self.coded {
+            None => (rest, is_complete),
+            Some(body) if is_complete => match body.last_piece(&rest) {
+                Some(last) => (last, true),
+                None => (Vec::new(), false),
+            },
+            Some(body) => (body.piece(&rest, Urgency::Flush).unwrap_or_default(), false),
+        };
+        if let Some(body) = self.coded.take() {
+            let encoder = body.into_encoder();
+            self.metrics.coding_ended(encoder.taken_bytes(), encoder.given_bytes());
+            self.stock.put(encoder);
+        }
+        let is_sent = rest.is_empty() || self.exchange.data(rest).is_ok();
+        self.exchange.end(if is_whole && is_sent { End::Complete } else { End::Broken });
     }
 
     fn complete(&mut self, origin: Origin) {
@@ -135,10 +191,60 @@ impl<'a> Response<'a> {
             head.reason = None;
             head.content_length = None;
         }
-        if origin == Origin::Script {
+        let mut body = std::mem::take(&mut self.gathered);
+        let length = head.content_length.unwrap_or(self.written_bytes);
+        let mut verdict = self.judge(&head, Some(length));
+        if verdict.coding().is_some() && !self.counts_only {
+            match self.coded_whole(verdict, &body, length) {
+                Some(coded) => {
+                    head.content_length = Some(coded.len() as u64);
+                    body = coded;
+                }
+                None => verdict = Verdict::Varies,
+            }
+        } else if verdict.coding().is_some() {
+            // Nobody knows the length of what nobody coded.
+            head.content_length = None;
+        }
+        if origin == Origin::Script && verdict.coding().is_none() {
             head.content_length.get_or_insert(self.written_bytes);
         }
+        verdict.amend(&mut head.fields);
+        let coded_bytes = body.len() as u64;
         // A client that has gone loses its reply.
-        let _ = self.exchange.complete(head, std::mem::take(&mut self.gathered));
+        let is_read = self.exchange.complete(head, body).is_ok();
+        if is_read && verdict.coding().is_some() && !self.counts_only {
+            self.metrics.response_coded();
+            self.metrics.coding_ended(length, coded_bytes);
+        }
+    }
+
+    fn judge(&self, head: &ReplyHead, length: Option<u64>) -> Verdict {
+        // A 304 is about a page that was not made.
+        let length = length.filter(|_| head.status != 304);
+        let subject = Subject { status: head.status, fields: &head.fields, length };
+        judge(&self.exchange.request.head, subject, &self.stock.levels().for_pages())
+    }
+
+    /// Makes an encoder ready if there will be bytes for it. Returns what becomes of the response: without memory for
+    /// an encoder it goes out as it is.
+    fn begin_coding(&mut self, verdict: Verdict, head: &mut ReplyHead) -> Verdict {
+        let Verdict::Coded(coding) = verdict else { return verdict };
+        if !self.counts_only {
+            let Ok(encoder) = self.stock.take(coding) else { return Verdict::Varies };
+            self.coded = Some(CodedBody::new(encoder, head.content_length));
+        }
+        head.content_length = None;
+        verdict
+    }
+
+    /// Codes a reply that is complete; nothing when it is not as long as its script announced, which its client can
+    /// tell only from the length.
+    fn coded_whole(&mut self, verdict: Verdict, body: &[u8], length: u64) -> Option<Vec<u8>> {
+        let coding = verdict.coding().filter(|_| body.len() as u64 == length)?;
+        let mut whole = CodedBody::new(self.stock.take(coding).ok()?, None);
+        let coded = whole.last_piece(body);
+        self.stock.put(whole.into_encoder());
+        coded
     }
 }

@@ -18,7 +18,7 @@ pub struct Subject<'a> {
     pub status: u16,
     /// The fields; whether `Content-Length` is among them does not matter.
     pub fields: &'a Fields,
-    /// The length of the body that `GET` gets, as far as it is known.
+    /// The length of the body that `GET` gets with a 200, as far as it is known.
     pub length: Option<u64>,
 }
 

@@ -158,15 +158,12 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::StaticRevalidate, "STATIC_REVALIDATE", Kind::Boolean, Initial::Is("true"))
         .reserved("true")
         .about(Chapter::Files, "Whether each request for a static file looks at the disk."),
-    Key::new(Id::BrotliLevel, "BROTLI_LEVEL", integer(0, 11, Unit::Count), Initial::Is("0"))
-        .reserved("0")
-        .about(Chapter::Files, "The level of the Brotli coding; 0 is off."),
-    Key::new(Id::ZstdLevel, "ZSTD_LEVEL", integer(0, 19, Unit::Count), Initial::Is("0"))
-        .reserved("0")
-        .about(Chapter::Files, "The level of the zstd coding; 0 is off."),
-    Key::new(Id::GzipLevel, "GZIP_LEVEL", integer(0, 9, Unit::Count), Initial::Is("0"))
-        .reserved("0")
-        .about(Chapter::Files, "The level of the gzip coding; 0 is off."),
+    Key::new(Id::BrotliLevel, "BROTLI_LEVEL", integer(0, 11, Unit::Count), Initial::Is("5"))
+        .about(Chapter::Files, "The level of the Brotli coding of replies; 0 withdraws it."),
+    Key::new(Id::ZstdLevel, "ZSTD_LEVEL", integer(0, 19, Unit::Count), Initial::Is("3"))
+        .about(Chapter::Files, "The level of the zstd coding of replies; 0 withdraws it."),
+    Key::new(Id::GzipLevel, "GZIP_LEVEL", integer(0, 9, Unit::Count), Initial::Is("6"))
+        .about(Chapter::Files, "The level of the gzip coding of replies; 0 withdraws it."),
     Key::new(Id::TlsCert, "TLS_CERT", Kind::Paths, Initial::Unset)
         .exposed(Exposure::Local)
         .about(

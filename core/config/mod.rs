@@ -85,11 +85,11 @@ pub struct Config {
     pub static_max_age: Duration,
     /// Whether each request for a static file looks at the disk.
     pub static_revalidate: bool,
-    /// The level of the Brotli coding; 0 is off.
+    /// The level of the Brotli coding; 0 withdraws it.
     pub brotli_level: u32,
-    /// The level of the zstd coding; 0 is off.
+    /// The level of the zstd coding; 0 withdraws it.
     pub zstd_level: u32,
-    /// The level of the gzip coding; 0 is off.
+    /// The level of the gzip coding; 0 withdraws it.
     pub gzip_level: u32,
     /// The certificates of the main port, the one for unknown names first; none serves plain HTTP.
     pub tls: Vec<Tls>,

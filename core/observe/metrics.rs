@@ -155,6 +155,8 @@ pub struct Metrics {
     path_denied: Counter,
     static_hits: Counter,
     static_misses: Counter,
+    responses_coded: Counter,
+    coding_saved_bytes: Counter,
 }
 
 /// What the request path does.
@@ -188,6 +190,8 @@ impl Metrics {
             path_denied: Counter::new(),
             static_hits: Counter::new(),
             static_misses: Counter::new(),
+            responses_coded: Counter::new(),
+            coding_saved_bytes: Counter::new(),
         }
     }
 
@@ -287,6 +291,18 @@ impl Metrics {
     /// A static file came from the disk.
     pub fn static_miss(&self) {
         self.static_misses.incr();
+    }
+
+    /// A response goes out in a content coding, with a body.
+    #[inline]
+    pub fn response_coded(&self) {
+        self.responses_coded.incr();
+    }
+
+    /// A body of `before` bytes went out as `after` bytes. One that grew saved nothing: a counter does not go back.
+    #[inline]
+    pub fn coding_ended(&self, before: u64, after: u64) {
+        self.coding_saved_bytes.add(before.saturating_sub(after));
     }
 }
 
@@ -416,6 +432,16 @@ impl Metrics {
     /// Static files served from the disk.
     pub fn static_misses_total(&self) -> u64 {
         self.static_misses.value()
+    }
+
+    /// Responses that went out in a content coding.
+    pub fn responses_coded_total(&self) -> u64 {
+        self.responses_coded.value()
+    }
+
+    /// Bytes that content codings saved.
+    pub fn coding_saved_total(&self) -> u64 {
+        self.coding_saved_bytes.value()
     }
 }
 

@@ -81,6 +81,8 @@ families! {
     PATH_DENY: Counter "svc_path_deny_total" "Requests denied by a rule of the document root.";
     STATIC_CACHE_HITS: Counter "svc_static_cache_hits_total" "Static files served from memory.";
     STATIC_CACHE_MISSES: Counter "svc_static_cache_misses_total" "Static files that needed a disk read.";
+    COMPRESSED_RESPONSES: Counter "svc_compressed_responses_total" "Responses sent under a content coding.";
+    COMPRESSION_BYTES_SAVED: Counter "svc_compression_bytes_saved_total" "Bytes that content codings saved: size before less size after.";
     SPOOL_BYTES: Gauge "svc_spool_bytes" "Bytes of bodies that wait in temporary files.";
     SPOOL_LIMIT_BYTES: Gauge "svc_spool_limit_bytes" "The most bytes that temporary files may hold.";
     LOG_RECORDS_DROPPED: Counter "svc_log_records_dropped_total" "Log records that did not fit into the queue.";

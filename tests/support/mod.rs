@@ -2,6 +2,7 @@
 
 pub(crate) mod books;
 pub(crate) mod client;
+pub(crate) mod decoder;
 pub(crate) mod load;
 pub(crate) mod tls;
 

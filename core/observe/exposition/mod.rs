@@ -185,6 +185,8 @@ fn denials(page: &mut Page, metrics: &Metrics) {
     page.count(&names::PATH_DENY, metrics.path_denied_total());
     page.count(&names::STATIC_CACHE_HITS, metrics.static_hits_total());
     page.count(&names::STATIC_CACHE_MISSES, metrics.static_misses_total());
+    page.count(&names::COMPRESSED_RESPONSES, metrics.responses_coded_total());
+    page.count(&names::COMPRESSION_BYTES_SAVED, metrics.coding_saved_total());
 }
 
 fn process(page: &mut Page, facts: &Facts<'_>) {

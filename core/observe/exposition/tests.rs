@@ -53,6 +53,10 @@ fn busy_metrics() -> Metrics {
     metrics.cancelled(CancelReason::ClientAbort);
     metrics.refused(ShedReason::QueueFull);
     metrics.queue_waited(Duration::from_micros(51));
+    metrics.response_coded();
+    metrics.coding_ended(1000, 300);
+    metrics.response_coded();
+    metrics.coding_ended(10, 25);
     metrics.work_abandoned();
     metrics.tls_handshake(TlsHandshake::Resumed);
     metrics.departed_work_taken();
@@ -116,6 +120,8 @@ fn what_was_counted_is_what_is_shown() {
         "svc_config_last_reload_success_timestamp_seconds 1700000001.5",
         "svc_workers_idle 1",
         "svc_busy_workers 3",
+        "svc_compressed_responses_total 2",
+        "svc_compression_bytes_saved_total 700",
         "process_cpu_seconds_total 0.25",
         "process_start_time_seconds 1700000000.25",
     ] {

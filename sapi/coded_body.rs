@@ -1,0 +1,139 @@
+//! The body of a reply in a content coding.
+//!
+//! Promises: what a script flushes can be decoded by its client at once; a body that is not complete has no end, so
+//! that its client can tell. A script that announces a length is held to it here, because the length that goes over the
+//! wire is another one. Refuses: it hands nothing over; who calls has the bytes.
+
+use svc_core::compress::Encoder;
+
+/// A body that is being coded.
+#[derive(Debug)]
+pub(crate) struct CodedBody {
+    encoder: Encoder,
+    /// What the script may still write of the length that it announced.
+    left: Option<u64>,
+    /// Nothing that went in waits inside.
+    is_flushed: bool,
+}
+
+/// Whether bytes may wait for more of their kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgency {
+    /// The client is to have them now.
+    Flush,
+    /// They may.
+    Gather,
+}
+
+impl CodedBody {
+    /// Starts a body of the length that the script announced, if it did.
+    pub(crate) fn new(encoder: Encoder, announced: Option<u64>) -> Self {
+        Self { encoder, left: announced, is_flushed: true }
+    }
+
+    /// Whether a flush would send nothing.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.is_flushed
+    }
+
+    /// Codes a piece; gives what is ready to go, or nothing at all when the body cannot go on.
+    pub(crate) fn piece(&mut self, bytes: &[u8], urgency: Urgency) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        let bytes = self.within_announced(bytes);
+        if !bytes.is_empty() {
+            self.encoder.write(bytes, &mut out).ok()?;
+            self.is_flushed = false;
+        }
+        if urgency == Urgency::Flush && !self.is_flushed {
+            self.encoder.flush(&mut out).ok()?;
+            self.is_flushed = true;
+        }
+        Some(fitted(out))
+    }
+
+    /// Codes the last piece and completes the body; gives nothing when it must stay without an end.
+    pub(crate) fn last_piece(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut out = Vec::new();
+        let bytes = self.within_announced(bytes);
+        if self.left.is_some_and(|left| left > 0) {
+            return None;
+        }
+        self.encoder.write(bytes, &mut out).ok()?;
+        self.encoder.finish(&mut out).ok()?;
+        Some(fitted(out))
+    }
+
+    /// Gives the encoder back; what it has taken and given tells what the coding saved.
+    pub(crate) fn into_encoder(self) -> Encoder {
+        self.encoder
+    }
+
+    /// What of `bytes` belongs to the length that was announced.
+    fn within_announced<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let Some(left) = &mut self.left else { return bytes };
+        let kept = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+        *left -= kept as u64;
+        &bytes[..kept]
+    }
+}
+
+/// Gives room back that is not needed: pieces wait for slow clients, and are counted by their length.
+fn fitted(mut bytes: Vec<u8>) -> Vec<u8> {
+    if bytes.capacity() > 2 * bytes.len() {
+        bytes.shrink_to_fit();
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use svc_core::http::Coding;
+
+    use super::*;
+
+    fn body(announced: Option<u64>) -> CodedBody {
+        CodedBody::new(Encoder::new(Coding::Gzip, 6).unwrap(), announced)
+    }
+
+    fn decoded(bytes: &[u8]) -> String {
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(bytes).read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn pieces_wait_unless_they_are_flushed() {
+        let mut body = body(None);
+        assert!(body.is_flushed());
+        assert_eq!(body.piece(b"", Urgency::Flush), Some(Vec::new()), "nothing went in");
+        let first = body.piece(b"one ", Urgency::Gather).unwrap();
+        assert!(!body.is_flushed());
+        let second = body.piece(b"", Urgency::Flush).unwrap();
+        assert!(!second.is_empty() && body.is_flushed());
+        let last = body.last_piece(b"two").unwrap();
+        assert_eq!(decoded(&[first, second, last].concat()), "one two");
+    }
+
+    #[test]
+    fn what_is_longer_than_announced_is_cut() {
+        let mut body = body(Some(5));
+        let first = body.piece(b"one ", Urgency::Flush).unwrap();
+        let last = body.last_piece(b"two").unwrap();
+        assert_eq!(decoded(&[first, last].concat()), "one t");
+    }
+
+    #[test]
+    fn what_is_shorter_than_announced_has_no_end() {
+        let mut body = body(Some(9));
+        body.piece(b"one ", Urgency::Flush).unwrap();
+        assert_eq!(body.last_piece(b"two"), None);
+    }
+
+    #[test]
+    fn a_piece_that_waits_takes_no_more_than_twice_its_length() {
+        let piece = body(None).piece(b"a short event", Urgency::Flush).unwrap();
+        assert!(piece.capacity() <= 2 * piece.len(), "{} for {}", piece.capacity(), piece.len());
+    }
+}

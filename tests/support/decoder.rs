@@ -1,0 +1,52 @@
+//! Decoders of content codings: libraries for streams, and the programs that everybody has for judgement.
+
+use std::io::{Read, Write};
+use std::process::{Command, Stdio};
+
+/// Decodes a complete body; `None` when it breaks off or is wrong.
+pub(crate) fn decoded(coding: &str, bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut body = Vec::new();
+    reader(coding, bytes).read_to_end(&mut body).ok()?;
+    Some(body)
+}
+
+/// Decodes as far as the bytes go.
+pub(crate) fn decoded_so_far(coding: &str, bytes: &[u8]) -> Vec<u8> {
+    let (mut reader, mut body, mut piece) = (reader(coding, bytes), Vec::new(), [0; 256]);
+    while let Ok(count @ 1..) = reader.read(&mut piece) {
+        body.extend_from_slice(&piece[..count]);
+    }
+    body
+}
+
+/// What the program of the coding makes of a body; `None` when it is not installed.
+///
+/// The outer `Result` is its verdict.
+pub(crate) fn judged(coding: &str, bytes: &[u8]) -> Option<Result<Vec<u8>, String>> {
+    let program = if coding == "br" { "brotli" } else { coding };
+    let mut child = Command::new(program)
+        .args(["-d", "-c"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .ok()?;
+    let mut input = child.stdin.take().unwrap();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || input.write_all(bytes));
+        child.wait_with_output().unwrap()
+    });
+    if output.status.success() {
+        return Some(Ok(output.stdout));
+    }
+    Some(Err(String::from_utf8_lossy(&output.stderr).into_owned()))
+}
+
+fn reader<'a>(coding: &str, bytes: &'a [u8]) -> Box<dyn Read + 'a> {
+    match coding {
+        "br" => Box::new(brotli::Decompressor::new(bytes, 4096)),
+        "gzip" => Box::new(flate2::read::GzDecoder::new(bytes)),
+        "zstd" => Box::new(zstd::stream::read::Decoder::new(bytes).unwrap()),
+        other => panic!("{other} is no coding"),
+    }
+}
