@@ -41,6 +41,37 @@ pub const REPLY_GATHER_MAX: usize = 64 * 1024;
 /// What is read from or written to a disk at once, in bytes.
 pub const DISK_SLICE_BYTES: usize = 64 * 1024;
 
+/// The longest static file whose bytes are kept in memory; longer ones are kept as descriptors.
+pub const STATIC_MEMORY_FILE_MAX: u64 = 1024 * 1024;
+
+/// What a descriptor of a static file takes of the cache's room, in bytes, unless its share of the room is larger.
+pub const STATIC_DESCRIPTOR_BYTES: u64 = 256 * 1024;
+
+/// The most descriptors that the cache of static files keeps.
+pub const STATIC_DESCRIPTORS_MAX: u64 = 256;
+
+/// The part of the static cache's room that one file may take, as a divisor.
+pub const STATIC_CACHE_SHARE: u64 = 8;
+
+/// How long what the cache says of a file is taken as it is. From then on somebody looks at the disk while the others
+/// are still served.
+pub const STATIC_FRESH: Duration = Duration::from_secs(1);
+
+/// How long what the cache says of a file is used at all without a look at the disk.
+pub const STATIC_STALE: Duration = Duration::from_secs(2);
+
+/// How long a descriptor is kept that nobody asks for: the room of a deleted file is the disk's again after that.
+pub const STATIC_DESCRIPTOR_AGE: Duration = Duration::from_secs(10);
+
+/// How often somebody looks for descriptors that nobody asks for.
+pub const STATIC_SWEEP_PAUSE: Duration = Duration::from_secs(5);
+
+/// How often a file is read again that changes while it is read.
+pub const FILE_READ_TRIES: u32 = 3;
+
+/// The longest static file of which coded copies are made, in bytes; a longer one can have coded neighbours.
+pub const CODED_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
 /// The stack of a thread that runs PHP, in bytes. Scripts may use 8 MiB of it (`zend.max_allowed_stack_size`); the rest
 /// is for what the engine does unchecked, such as freeing deeply nested structures. Only what is touched takes memory.
 pub const PHP_STACK_BYTES: usize = 64 * 1024 * 1024;
@@ -85,8 +116,8 @@ pub const QUEUE_CAPACITY_MAX: usize = 1 << 20;
 pub const FILE_THREADS: usize = 2;
 
 /// Descriptors that the server needs besides the ones of its connections: listeners, pollers, spool files, static
-/// files in flight, and what scripts open.
-pub const DESCRIPTORS_RESERVED: u64 = 512;
+/// files in flight, static files that are kept ready, and what scripts open.
+pub const DESCRIPTORS_RESERVED: u64 = 512 + STATIC_DESCRIPTORS_MAX;
 
 /// What a connection that ends with unread input is still listened to, in bytes and in time, so that its client can
 /// read the answer before it sees the connection break.

@@ -112,14 +112,3 @@ fn nothing_outside_the_root_and_nothing_hidden_is_served() {
         assert!(!response.text().contains("secret") && !response.text().contains("source"), "{path}");
     }
 }
-
-#[test]
-fn a_file_that_changes_is_seen_by_the_next_request() {
-    let svc = Svc::start(&[("a.txt", "one")], &[]);
-    let mut client = svc.client();
-    assert_eq!(client.get("/a.txt").text(), "one");
-    std::fs::write(svc.root().join("a.txt"), "three").unwrap();
-    assert_eq!(client.get("/a.txt").text(), "three");
-    std::fs::remove_file(svc.root().join("a.txt")).unwrap();
-    assert_eq!(client.get("/a.txt").status, 404);
-}

@@ -38,6 +38,7 @@ pub(super) enum Id {
     DrainDelaySeconds,
     StaticMaxAge,
     StaticRevalidate,
+    StaticCacheBytes,
     BrotliLevel,
     ZstdLevel,
     GzipLevel,
@@ -155,9 +156,15 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     ),
     Key::new(Id::StaticMaxAge, "STATIC_MAX_AGE", integer(0, 365 * 86400, Unit::Seconds), Initial::Is("3600"))
         .about(Chapter::Files, "The `max-age` in the `Cache-Control` of static files."),
-    Key::new(Id::StaticRevalidate, "STATIC_REVALIDATE", Kind::Boolean, Initial::Is("true"))
-        .reserved("true")
-        .about(Chapter::Files, "Whether each request for a static file looks at the disk."),
+    Key::new(Id::StaticRevalidate, "STATIC_REVALIDATE", Kind::Boolean, Initial::Is("true")).about(
+        Chapter::Files,
+        "Whether the disk is looked at again for static files that are kept in memory, so that a change is seen within \
+         two seconds; otherwise on SIGHUP.",
+    ),
+    Key::new(Id::StaticCacheBytes, "STATIC_CACHE_BYTES", bytes(0), Initial::Is("64M")).about(
+        Chapter::Files,
+        "The memory for static files and their coded copies; 0 keeps none, and makes no copies.",
+    ),
     Key::new(Id::BrotliLevel, "BROTLI_LEVEL", integer(0, 11, Unit::Count), Initial::Is("5"))
         .about(Chapter::Files, "The level of the Brotli coding of replies; 0 withdraws it."),
     Key::new(Id::ZstdLevel, "ZSTD_LEVEL", integer(0, 19, Unit::Count), Initial::Is("3"))

@@ -83,9 +83,12 @@ pub struct Config {
     pub superglobals_enabled: bool,
     /// The `max-age` of static files.
     pub static_max_age: Duration,
-    /// Whether each request for a static file looks at the disk.
+    /// Whether the disk is looked at again for static files in memory.
     pub static_revalidate: bool,
     /// The level of the Brotli coding; 0 withdraws it.
+    /// The memory for static files, in bytes; 0 keeps none.
+    pub static_cache_bytes: u64,
+    /// The level of the Brotli coding; 0 is off.
     pub brotli_level: u32,
     /// The level of the zstd coding; 0 withdraws it.
     pub zstd_level: u32,

@@ -281,6 +281,7 @@ impl Resolver {
             superglobals_enabled: self.boolean(Id::SuperglobalsEnabled),
             static_max_age: self.duration(Id::StaticMaxAge),
             static_revalidate: self.boolean(Id::StaticRevalidate),
+            static_cache_bytes: self.integer(Id::StaticCacheBytes),
             brotli_level: self.integer(Id::BrotliLevel) as u32,
             zstd_level: self.integer(Id::ZstdLevel) as u32,
             gzip_level: self.integer(Id::GzipLevel) as u32,

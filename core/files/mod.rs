@@ -7,16 +7,28 @@
 //! | file | in | out |
 //! |---|---|---|
 //! | [`route`](mod@route) | routing mode, normalised path | the candidates to look for, in order |
-//! | [`resolve`] | candidates, the disk | an open file, a script, a redirect, nothing |
-//! | [`representation`] | an open file, a request | status and fields of the answer |
+//! | [`resolve`] | candidates, the disk | open files, a script, a redirect, nothing |
+//! | [`stamp`] | a descriptor | the state of a file |
+//! | [`media_type`] | a name | `Content-Type` |
+//! | [`holding`] | open files | bytes, fields, coded variants: a file ready to be sent |
+//! | [`cache`] | path, time | the holding that was ready a moment ago |
+//! | [`conditions`] | a request, validators | send, not modified, failed |
+//! | [`representation`] | a holding, a request | status, fields and pieces of the answer |
 //! | [`route_cache`] | path, time | a script that was found a moment ago |
 
+pub mod cache;
+pub mod conditions;
+pub mod holding;
+pub mod media_type;
 pub mod representation;
 pub mod resolve;
 pub mod route;
 pub mod route_cache;
+pub mod stamp;
 
-pub use self::representation::{Representation, represent};
+pub use self::cache::{Lookup, StaticCache};
+pub use self::holding::{Holding, Terms};
+pub use self::representation::{Piece, Representation, represent};
 pub use self::resolve::{DocumentRoot, FoundScript, Resolved, StaticFile};
 pub use self::route::{Candidate, Mode, Route, route};
 pub use self::route_cache::RouteCache;

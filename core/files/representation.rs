@@ -1,311 +1,228 @@
-//! How a file is represented: type, validators, freshness, and the answer to conditional requests.
+//! How a file is represented to one client: which variant of it, whole or in parts, or the word that nothing is sent.
 //!
-//! Promises: the validators are those of the opened file whose bytes follow; conditions are judged in the order of
-//! RFC 9110 section 13.2.2. Refuses: methods other than `GET` and `HEAD`; ranges, so none are announced.
+//! Promises: validators, conditions and ranges are those of one variant, the one that is sent. A client that asks for a
+//! range is given parts of the file as it is, or of an operator's coded file, never of a copy that we made. Refuses:
+//! methods other than `GET` and `HEAD`; it makes no copy, it only says which one would have been welcome.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::fs::File;
+use std::ops::Range;
 
-use super::resolve::StaticFile;
-use crate::http::date::{imf_fixdate, parse_date};
-use crate::http::token::trim_ows;
-use crate::http::{Fields, Head, MethodKind};
+use bytes::Bytes;
+
+use super::conditions::{Asked, Judgement, judge, may_give_range};
+use super::holding::{Content, Holding, Variant};
+use crate::http::coding::{Choice, choose};
+use crate::http::range::{Selection, content_range, part_head, parts_end, select, unsatisfied_range};
+use crate::http::{Coding, Fields, Head, MethodKind};
+use crate::sync::primitive::Arc;
 
 /// The answer to a request for a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Representation {
-    /// The status code: 200, 304, 405 or 412.
+    /// The status code: 200, 206, 304, 405, 412 or 416.
     pub status: u16,
     /// The fields, framing aside.
     pub fields: Fields,
-    /// The length to announce: the file's for 200 (`HEAD` too), 0 for refusals, none for 304.
+    /// The length to announce: that of the body for 200 (`HEAD` too) and 206, none for 304 and refusals.
     pub length: Option<u64>,
-    /// Whether the file's bytes follow.
-    pub sends_file: bool,
+    /// What is sent, in this order.
+    pub body: Vec<Piece>,
+    /// How many bytes the content coding of a body saves; `None` when none is sent under a coding.
+    pub saved: Option<u64>,
+    /// The coding in which the client would rather have had it, if nobody makes a copy in it yet.
+    pub order: Option<Coding>,
 }
 
-/// Decides how to answer a request for `file`.
-pub fn represent(file: &StaticFile, head: &Head, max_age: Duration) -> Representation {
-    if !matches!(head.method_kind(), MethodKind::Get | MethodKind::Head) {
-        return Representation::bare(405, &[(b"Allow", b"GET, HEAD")], Some(0));
+/// A part of a body.
+#[derive(Clone, Debug)]
+pub enum Piece {
+    /// Bytes in memory.
+    Bytes(Bytes),
+    /// A run of an opened file.
+    File(Arc<File>, Range<u64>),
+}
+
+/// Decides how to answer a request for what `holding` holds; several parts are told apart by `boundary`.
+pub fn represent(holding: &Holding, head: &Head, boundary: impl FnOnce() -> String) -> Representation {
+    let method = head.method_kind();
+    if !matches!(method, MethodKind::Get | MethodKind::Head) {
+        let mut refused = Representation::bare(405, Fields::new());
+        put(&mut refused.fields, b"Allow", b"GET, HEAD");
+        return refused;
     }
-    let etag = etag(file);
-    let modified = imf_fixdate(file.modified);
-    match judge(head, etag.as_bytes(), file.modified) {
-        Judgement::Failed => Representation::bare(412, &[], Some(0)),
-        judgement => {
-            let cache_control = format!("max-age={}", max_age.as_secs());
-            let validators: [(&[u8], &[u8]); 3] = [
-                (b"Last-Modified", &modified),
-                (b"ETag", etag.as_bytes()),
-                (b"Cache-Control", cache_control.as_bytes()),
-            ];
-            if judgement == Judgement::NotModified {
-                return Representation::bare(304, &validators, None);
-            }
-            let mut answer = Representation::bare(200, &validators, Some(file.length));
-            put(&mut answer.fields, b"Content-Type", content_type(&file.path).as_bytes());
-            answer.sends_file = head.method_kind() == MethodKind::Get;
-            answer
+    let asked = Asked::of(head);
+    // Ranges are defined for GET alone.
+    let wants_range = asked.range && method == MethodKind::Get;
+    let (variant, order) =
+        if asked.accept_encoding { chosen(holding, head, wants_range) } else { (holding.plain(), None) };
+    let judgement = if asked.condition { judge(head, variant.validators()) } else { Judgement::Send };
+    let mut answer = match judgement {
+        Judgement::Failed => Representation::bare(412, Fields::new()),
+        Judgement::NotModified => Representation::bare(304, variant.validators.clone()),
+        Judgement::Send => {
+            let gives_range =
+                wants_range && variant.has_ranges() && may_give_range(head, variant.validators());
+            let selection = if gives_range {
+                select(head.header_values("range"), variant.length)
+            } else {
+                Selection::Whole
+            };
+            Representation::of(variant, selection, holding.content_type(), boundary)
         }
+    };
+    answer.order = order;
+    if method == MethodKind::Head {
+        answer.body.clear();
     }
-}
-
-/// Gives the content type of a file by the ending of its name.
-pub fn content_type(path: &[u8]) -> &'static str {
-    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let ending = name
-        .iter()
-        .rposition(|&byte| byte == b'.')
-        .and_then(|dot| std::str::from_utf8(&name[dot + 1..]).ok());
-    let guess = ending.and_then(|ending| mime_guess::from_ext(ending).first_raw());
-    match guess.unwrap_or("application/octet-stream") {
-        "text/html" => "text/html; charset=utf-8",
-        "text/css" => "text/css; charset=utf-8",
-        "text/javascript" | "application/javascript" => "text/javascript; charset=utf-8",
-        "text/plain" => "text/plain; charset=utf-8",
-        "text/csv" => "text/csv; charset=utf-8",
-        "text/markdown" => "text/markdown; charset=utf-8",
-        "text/xml" => "text/xml; charset=utf-8",
-        "text/calendar" => "text/calendar; charset=utf-8",
-        "text/vcard" => "text/vcard; charset=utf-8",
-        "text/vtt" => "text/vtt; charset=utf-8",
-        other => other,
+    if variant.coding.is_some() && !answer.body.is_empty() {
+        let is_whole = answer.status == 200;
+        let saved = if is_whole { holding.plain().length.saturating_sub(variant.length) } else { 0 };
+        answer.saved = Some(saved);
     }
+    answer
 }
 
 impl Representation {
-    fn bare(status: u16, list: &[(&[u8], &[u8])], length: Option<u64>) -> Self {
-        let mut fields = Fields::new();
-        for (name, value) in list {
-            put(&mut fields, name, value);
-        }
-        Self { status, fields, length, sends_file: false }
+    fn bare(status: u16, fields: Fields) -> Self {
+        Self { status, fields, length: None, body: Vec::new(), saved: None, order: None }
     }
-}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Judgement {
-    /// A precondition does not hold.
-    Failed,
-    /// The client's copy is good.
-    NotModified,
-    /// The file is sent.
-    Send,
-}
-
-fn judge(head: &Head, etag: &[u8], modified: SystemTime) -> Judgement {
-    let since = |name| head.header(name).and_then(parse_date);
-    let modified = whole_seconds(modified);
-    if head.header("if-match").is_some() {
-        if !names_tag(head.header_values("if-match"), etag, Comparison::Strong) {
-            return Judgement::Failed;
-        }
-    } else if since("if-unmodified-since").is_some_and(|since| modified > since) {
-        return Judgement::Failed;
-    }
-    let is_good = if head.header("if-none-match").is_some() {
-        names_tag(head.header_values("if-none-match"), etag, Comparison::Weak)
-    } else {
-        since("if-modified-since").is_some_and(|since| modified <= since)
-    };
-    if is_good { Judgement::NotModified } else { Judgement::Send }
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Comparison {
-    Strong,
-    Weak,
-}
-
-/// Tells whether a list of entity tags is `*` or has `etag`; a tag may have commas between its quotes.
-fn names_tag<'a>(values: impl Iterator<Item = &'a [u8]>, etag: &[u8], comparison: Comparison) -> bool {
-    values.into_iter().any(|value| {
-        let mut rest = trim_ows(value);
-        if rest == b"*" {
-            return true;
-        }
-        while !rest.is_empty() {
-            let (is_weak, tag) = match rest.strip_prefix(b"W/") {
-                Some(tag) => (true, tag),
-                None => (false, rest),
-            };
-            let Some(end) = tag.strip_prefix(b"\"").and_then(|inner| memchr::memchr(b'"', inner)) else {
-                return false;
-            };
-            let (tag, behind) = tag.split_at(end + 2);
-            if tag == etag && !(is_weak && comparison == Comparison::Strong) {
-                return true;
+    fn of(
+        variant: &Variant,
+        selection: Selection,
+        content_type: &str,
+        boundary: impl FnOnce() -> String,
+    ) -> Self {
+        match selection {
+            Selection::Whole => Self::whole(variant),
+            Selection::Part(part) => Self::part(variant, part),
+            Selection::Parts(parts) => Self::parts(variant, &parts, content_type, &boundary()),
+            Selection::Unsatisfiable => {
+                let mut refused = Self::bare(416, Fields::new());
+                put(&mut refused.fields, b"Content-Range", unsatisfied_range(variant.length).as_bytes());
+                refused
             }
-            rest = trim_ows(trim_ows(behind).strip_prefix(b",").unwrap_or_default());
         }
-        false
-    })
+    }
+
+    fn whole(variant: &Variant) -> Self {
+        let mut answer = Self::bare(200, variant.fields.clone());
+        answer.length = Some(variant.length);
+        if variant.length > 0 {
+            answer.body.push(variant.content.piece(0..variant.length));
+        }
+        answer
+    }
+
+    fn part(variant: &Variant, part: Range<u64>) -> Self {
+        let mut answer = Self::bare(206, variant.fields.clone());
+        put(&mut answer.fields, b"Content-Range", content_range(&part, variant.length).as_bytes());
+        answer.length = Some(part.end - part.start);
+        answer.body.push(variant.content.piece(part));
+        answer
+    }
+
+    /// Several parts in one body, each with a head of its own. If all that is no less than the whole, the whole is
+    /// sent.
+    fn parts(variant: &Variant, parts: &[Range<u64>], content_type: &str, boundary: &str) -> Self {
+        let mut body = Vec::with_capacity(2 * parts.len() + 1);
+        let mut length = 0;
+        for (index, part) in parts.iter().enumerate() {
+            let head = part_head(boundary, content_type, part, variant.length, index == 0);
+            length += head.len() as u64 + (part.end - part.start);
+            body.push(Piece::Bytes(head.into()));
+            body.push(variant.content.piece(part.clone()));
+        }
+        let end = parts_end(boundary);
+        length += end.len() as u64;
+        body.push(Piece::Bytes(end.into()));
+        if length >= variant.length {
+            return Self::whole(variant);
+        }
+        let mut answer = Self::bare(206, variant.fields.clone());
+        let content_type = format!("multipart/byteranges; boundary={boundary}");
+        let set = answer.fields.set(b"Content-Type", content_type.as_bytes());
+        debug_assert!(set.is_ok(), "a boundary is made of letters and digits");
+        answer.length = Some(length);
+        answer.body = body;
+        answer
+    }
 }
 
-/// Makes a strong tag of the time, to the nanosecond, and the length.
-fn etag(file: &StaticFile) -> String {
-    let (sign, distance) = match file.modified.duration_since(UNIX_EPOCH) {
-        Ok(after) => ("", after),
-        Err(before) => ("-", before.duration()),
+impl Content {
+    fn piece(&self, range: Range<u64>) -> Piece {
+        match self {
+            Self::File(file) => Piece::File(Arc::clone(file), range),
+            Self::Memory(bytes) => {
+                // What is in memory has places that fit.
+                let place = |at: u64| usize::try_from(at).unwrap_or(bytes.len()).min(bytes.len());
+                Piece::Bytes(bytes.slice(place(range.start)..place(range.end)))
+            }
+        }
+    }
+}
+
+impl Piece {
+    /// Gives its length in bytes.
+    pub fn len(&self) -> u64 {
+        match self {
+            Self::Bytes(bytes) => bytes.len() as u64,
+            Self::File(_, range) => range.end - range.start,
+        }
+    }
+
+    /// Whether there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// Chooses the variant that the client likes best. If a copy that is not there would have been better, the first who
+/// asks for it is told which.
+fn chosen<'a>(holding: &'a Holding, head: &Head, wants_range: bool) -> (&'a Variant, Option<Coding>) {
+    let wish = |offered: &[Coding]| match choose(head.header_values("accept-encoding"), offered) {
+        Choice::Coded(coding) => Some(coding),
+        Choice::Identity | Choice::Nothing => None,
     };
-    format!("\"{sign}{:x}-{:x}\"", distance.as_nanos(), file.length)
+    let there = Codings::collect(
+        holding.coded().filter(|variant| !wants_range || variant.has_ranges()).filter_map(|it| it.coding),
+    );
+    let on_offer = if wants_range { there } else { Codings::collect(holding.codings_on_offer()) };
+    let best = wish(on_offer.as_slice());
+    let is_there = best.is_none_or(|coding| there.as_slice().contains(&coding));
+    let order = best.filter(|coding| !is_there && holding.take_order(*coding));
+    let coding = if is_there { best } else { wish(there.as_slice()) };
+    let variant = coding.and_then(|coding| holding.coded().find(|variant| variant.coding == Some(coding)));
+    (variant.unwrap_or(holding.plain()), order)
 }
 
-/// Cuts a time to what a date can tell; a date in a condition has no more.
-fn whole_seconds(time: SystemTime) -> SystemTime {
-    time.duration_since(UNIX_EPOCH)
-        .map_or(UNIX_EPOCH, |since| UNIX_EPOCH + Duration::from_secs(since.as_secs()))
+/// A few codings, each at most once.
+#[derive(Clone, Copy)]
+struct Codings {
+    list: [Coding; Coding::ALL.len()],
+    count: usize,
+}
+
+impl Codings {
+    fn collect(codings: impl Iterator<Item = Coding>) -> Self {
+        let mut all = Self { list: Coding::ALL, count: 0 };
+        for coding in codings.take(Coding::ALL.len()) {
+            all.list[all.count] = coding;
+            all.count += 1;
+        }
+        all
+    }
+
+    fn as_slice(&self) -> &[Coding] {
+        &self.list[..self.count]
+    }
 }
 
 fn put(fields: &mut Fields, name: &[u8], value: &[u8]) {
     let pushed = fields.push(name, value);
-    debug_assert!(pushed.is_ok(), "names are constants and values are dates, numbers and types");
+    debug_assert!(pushed.is_ok(), "names are constants and values are numbers");
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::http::parse::{HeadLimits, Parsed, parse};
-
-    const MODIFIED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
-    const TAG: &str = "\"ae1b981c3a4d4f5-a\"";
-
-    fn file(path: &str) -> StaticFile {
-        StaticFile {
-            file: tempfile::tempfile().unwrap(),
-            length: 10,
-            modified: UNIX_EPOCH + Duration::new(784_111_777, 123_456_245),
-            path: path.into(),
-        }
-    }
-
-    fn answer(method: &str, fields: &str) -> Representation {
-        let text = format!("{method} /a.css HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
-        let Ok(Parsed::Complete { head, .. }) = parse(text.as_bytes(), HeadLimits::main_port()) else {
-            panic!("{text}")
-        };
-        represent(&file("/a.css"), &head, Duration::from_secs(3600))
-    }
-
-    fn status(fields: &str) -> u16 {
-        answer("GET", fields).status
-    }
-
-    #[test]
-    fn a_plain_request_gets_type_validators_and_freshness() {
-        let plain = answer("GET", "");
-        assert_eq!((plain.status, plain.length, plain.sends_file), (200, Some(10), true));
-        let lines = format!(
-            "Last-Modified: {MODIFIED}\r\nETag: {TAG}\r\nCache-Control: max-age=3600\r\n\
-            Content-Type: text/css; charset=utf-8\r\n"
-        );
-        assert_eq!(String::from_utf8_lossy(plain.fields.as_bytes()), lines);
-    }
-
-    #[test]
-    fn head_announces_what_get_would_send() {
-        let (get, head) = (answer("GET", ""), answer("HEAD", ""));
-        assert_eq!((head.status, head.length, &head.fields), (get.status, get.length, &get.fields));
-        assert!(!head.sends_file);
-    }
-
-    #[test]
-    fn other_methods_are_refused_with_allow() {
-        for method in ["POST", "PUT", "DELETE", "OPTIONS", "QUERY", "get"] {
-            let refused = answer(method, "");
-            assert_eq!(
-                (refused.status, refused.length, refused.sends_file),
-                (405, Some(0), false),
-                "{method}"
-            );
-            assert_eq!(refused.fields.get(b"allow"), Some(&b"GET, HEAD"[..]));
-        }
-    }
-
-    #[test]
-    fn a_copy_that_is_still_good_is_304_with_validators_and_without_a_type() {
-        let good = answer("GET", &format!("If-None-Match: {TAG}\r\n"));
-        assert_eq!((good.status, good.length, good.sends_file), (304, None, false));
-        assert_eq!(good.fields.get(b"etag"), Some(TAG.as_bytes()));
-        assert!(good.fields.contains(b"last-modified") && good.fields.contains(b"cache-control"));
-        assert!(!good.fields.contains(b"content-type"));
-    }
-
-    #[test]
-    fn tags_compare_weakly_in_lists() {
-        for list in
-            [format!("W/{TAG}"), format!("\"x\", {TAG}"), format!("\"a,b\",W/\"c\" , W/{TAG}"), "*".into()]
-        {
-            assert_eq!(status(&format!("If-None-Match: {list}\r\n")), 304, "{list}");
-        }
-        assert_eq!(status(&format!("If-None-Match: \"x\"\r\nIf-None-Match: {TAG}\r\n")), 304);
-        for list in ["\"x\"", "x", "\"", "W/", "", "\"x\" \"y\"", "w/\"x\""] {
-            assert_eq!(status(&format!("If-None-Match: {list}\r\n")), 200, "{list}");
-        }
-    }
-
-    #[test]
-    fn a_tag_condition_outranks_a_date_condition() {
-        let date = format!("If-Modified-Since: {MODIFIED}\r\n");
-        assert_eq!(status(&date), 304);
-        assert_eq!(status(&format!("{date}If-None-Match: \"x\"\r\n")), 200);
-        let old = "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n";
-        assert_eq!(status(&format!("{old}If-None-Match: {TAG}\r\n")), 304);
-    }
-
-    #[test]
-    fn dates_compare_by_whole_seconds_and_bad_ones_do_not_count() {
-        let since = |date: &str| status(&format!("If-Modified-Since: {date}\r\n"));
-        assert_eq!(since("Sun, 06 Nov 1994 08:49:38 GMT"), 304);
-        assert_eq!(since("Sun, 06 Nov 1994 08:49:36 GMT"), 200);
-        assert_eq!(since("Sunday, 06-Nov-94 08:49:37 GMT"), 304);
-        assert_eq!(since("yesterday"), 200);
-    }
-
-    #[test]
-    fn preconditions_that_fail_are_412() {
-        assert_eq!(status(&format!("If-Match: {TAG}\r\n")), 200);
-        assert_eq!(status("If-Match: *\r\n"), 200);
-        assert_eq!(status("If-Match: \"x\"\r\n"), 412);
-        assert_eq!(status(&format!("If-Match: W/{TAG}\r\n")), 412);
-        assert_eq!(status(&format!("If-Unmodified-Since: {MODIFIED}\r\n")), 200);
-        assert_eq!(status("If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n"), 412);
-    }
-
-    #[test]
-    fn the_tag_changes_with_time_and_length() {
-        let base = file("/a");
-        let older =
-            StaticFile { modified: UNIX_EPOCH - Duration::new(784_111_777, 123_456_245), ..file("/a") };
-        let longer = StaticFile { length: 11, ..file("/a") };
-        let later = StaticFile { modified: base.modified + Duration::from_nanos(1), ..file("/a") };
-        let tags: std::collections::HashSet<_> = [base, older, longer, later].iter().map(etag).collect();
-        assert_eq!(tags.len(), 4);
-    }
-
-    #[test]
-    fn types_follow_the_ending_in_any_letter_case() {
-        for (path, expected) in [
-            ("/a.html", "text/html; charset=utf-8"),
-            ("/a.HTML", "text/html; charset=utf-8"),
-            ("/a.js", "text/javascript; charset=utf-8"),
-            ("/a.mjs", "text/javascript; charset=utf-8"),
-            ("/a.txt", "text/plain; charset=utf-8"),
-            ("/a.json", "application/json"),
-            ("/a.svg", "image/svg+xml"),
-            ("/a.png", "image/png"),
-            ("/a.woff2", "font/woff2"),
-            ("/a.wasm", "application/wasm"),
-            ("/a.webp", "image/webp"),
-            ("/a.avif", "image/avif"),
-            ("/a.pdf", "application/pdf"),
-            ("/a.b/c", "application/octet-stream"),
-            ("/a.", "application/octet-stream"),
-            ("/a.nothing-known", "application/octet-stream"),
-            ("/LICENSE", "application/octet-stream"),
-        ] {
-            assert_eq!(content_type(path.as_bytes()), expected, "{path}");
-        }
-        assert_eq!(content_type(b"/a.\xff"), "application/octet-stream");
-    }
-}
+#[cfg(all(test, not(loom)))]
+#[path = "representation_tests.rs"]
+mod tests;

@@ -2,8 +2,11 @@
 //!
 //! Promises: each candidate is opened as a mere handle (which waits for nothing and has no effect on a pipe or a
 //! device), and then the handle is asked what it is and where it really lies; only a regular file below the real
-//! document root is opened for reading, through that same handle. Size and time are those of the handle. The root is
-//! looked up anew each time, so a deployment that switches a link is seen by the next look.
+//! document root is opened for reading, through that same handle. Length and times are those of the handle. The root
+//! is looked up anew each time, so a deployment that switches a link is seen by the next look.
+//!
+//! Beside a file `a.css` may lie the same file in a content coding: `a.css.br`, `a.css.zst` or `a.css.gz`. They pass
+//! the same checks, and one that is older than the file counts as not there.
 //!
 //! Refuses: links that leave the root, whatever they point to; everything that is neither a file nor a directory.
 
@@ -11,12 +14,13 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{FileType, Mode as Permissions, OFlags, Stat};
 use rustix::io::Errno;
 
 use super::route::{Candidate, Mode, Route, route};
+use super::stamp::Stamp;
+use crate::http::Coding;
 use crate::http::uri::encode_path;
 
 /// The folder that is served, by name; the name may be a link.
@@ -40,17 +44,24 @@ pub enum Resolved {
     Script(FoundScript),
 }
 
-/// A regular file that has been opened for reading.
+/// A file to send, and what lies beside it.
 #[derive(Debug)]
 pub struct StaticFile {
-    /// The descriptor that was checked.
-    pub file: File,
-    /// The length at that moment, in bytes.
-    pub length: u64,
-    /// When it was last changed.
-    pub modified: SystemTime,
     /// Its path below the document root, with the leading slash; its ending tells the content type.
     pub path: Vec<u8>,
+    /// The file itself.
+    pub plain: Opened,
+    /// The same file in content codings.
+    pub coded: Vec<(Coding, Opened)>,
+}
+
+/// A regular file that has been opened for reading.
+#[derive(Debug)]
+pub struct Opened {
+    /// The descriptor that was checked.
+    pub file: File,
+    /// Its state at that moment.
+    pub stamp: Stamp,
 }
 
 /// A script and what a CGI environment says about it; all paths are raw bytes.
@@ -187,13 +198,28 @@ impl Root {
                 document_root: self.real_path.clone(),
             }),
             Candidate::IndexOfDirectory { .. } => Resolved::Directory,
-            Candidate::FileOrDirectory { path } | Candidate::Static { path } => Resolved::File(StaticFile {
-                file,
-                length: u64::try_from(found.stat.st_size).unwrap_or(0),
-                modified: modified(&found.stat),
-                path: path.clone(),
-            }),
+            Candidate::FileOrDirectory { path } | Candidate::Static { path } => {
+                let plain = Opened { file, stamp: Stamp::of(&found.stat) };
+                let coded = self.coded_neighbours(path, &plain.stamp);
+                Resolved::File(StaticFile { path: path.clone(), plain, coded })
+            }
         }
+    }
+
+    /// Looks for the same file in content codings. Whatever is wrong with one of them, the file itself can be sent.
+    fn coded_neighbours(&self, path: &[u8], plain: &Stamp) -> Vec<(Coding, Opened)> {
+        if CODED_ENDINGS.iter().any(|(_, ending)| path.ends_with(ending)) {
+            return Vec::new();
+        }
+        let look = |ending: &[u8]| {
+            let found = self.find(&[path, ending].concat()).ok()?;
+            let is_file = FileType::from_raw_mode(found.stat.st_mode) == FileType::RegularFile;
+            let stamp = Stamp::of(&found.stat);
+            let is_good =
+                is_file && stamp.length > 0 && stamp.is_as_new_as(plain) && self.holds(&found.real_path);
+            is_good.then(|| found.open().ok().map(|file| Opened { file, stamp })).flatten()
+        };
+        CODED_ENDINGS.iter().filter_map(|&(coding, ending)| Some((coding, look(ending)?))).collect()
     }
 }
 
@@ -204,6 +230,10 @@ impl Handle {
         rustix::fs::open(descriptor_name(self.handle.as_fd()), flags, Permissions::empty()).map(File::from)
     }
 }
+
+/// How the name of a file in a content coding ends.
+const CODED_ENDINGS: [(Coding, &[u8]); 3] =
+    [(Coding::Brotli, b".br"), (Coding::Zstd, b".zst"), (Coding::Gzip, b".gz")];
 
 /// A handle: it follows links, waits for nothing and cannot be read.
 const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
@@ -226,14 +256,6 @@ fn real_path(handle: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
 
 fn descriptor_name(handle: BorrowedFd<'_>) -> String {
     format!("/proc/self/fd/{}", handle.as_raw_fd())
-}
-
-fn modified(stat: &Stat) -> SystemTime {
-    let whole = Duration::from_secs(stat.st_mtime.unsigned_abs());
-    let part = Duration::from_nanos(stat.st_mtime_nsec);
-    let second =
-        if stat.st_mtime < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-    second.and_then(|second| second.checked_add(part)).unwrap_or(UNIX_EPOCH)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tempfile::TempDir;
 
@@ -52,8 +53,8 @@ impl Site {
             Resolved::Directory => "directory".into(),
             Resolved::File(mut file) => {
                 let mut content = String::new();
-                file.file.read_to_string(&mut content).unwrap();
-                assert_eq!(content.len() as u64, file.length);
+                file.plain.file.read_to_string(&mut content).unwrap();
+                assert_eq!(content.len() as u64, file.plain.stamp.length);
                 format!("file {content}")
             }
             Resolved::Forbidden => "forbidden".into(),
@@ -206,8 +207,8 @@ fn an_opened_file_stays_the_one_that_was_checked() {
     std::fs::remove_file(site.path("root/a")).unwrap();
     site.link("root/a", "../outside/secret");
     let mut content = String::new();
-    found.file.read_to_string(&mut content).unwrap();
-    assert_eq!((content.as_str(), found.length), ("root/a", 6));
+    found.plain.file.read_to_string(&mut content).unwrap();
+    assert_eq!((content.as_str(), found.plain.stamp.length), ("root/a", 6));
 }
 
 #[test]
@@ -312,5 +313,30 @@ fn times_before_the_epoch_are_told_as_they_are() {
     let time = UNIX_EPOCH - Duration::new(10, 500_000_000);
     File::options().write(true).open(site.path("root/a")).unwrap().set_modified(time).unwrap();
     let Resolved::File(found) = site.resolve(&Mode::Files, "/a") else { panic!("not found") };
-    assert_eq!(found.modified, time);
+    assert_eq!(found.plain.stamp.modified, time);
+}
+
+#[test]
+fn neighbours_in_content_codings_are_found_unless_they_are_older() {
+    let site = Site::with(&["root/a.css", "root/a.css.br", "root/a.css.gz", "root/a.css.zst", "root/b.css"]);
+    site.link("root/b.css.br", "../outside");
+    site.link("root/b.css.gz", site.path("outside/secret"));
+    std::fs::write(site.path("outside/secret"), "secret").unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, site.path("root/b.css.zst"), FileType::Fifo, Permissions::RWXU, 0)
+        .unwrap();
+    let codings = |path: &str| match site.resolve(&Mode::Files, path) {
+        Resolved::File(file) => file.coded.iter().map(|(coding, _)| *coding).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let set_time = |name: &str, time: SystemTime| {
+        File::options().write(true).open(site.path(name)).unwrap().set_modified(time).unwrap();
+    };
+    let time = UNIX_EPOCH + Duration::from_secs(1_000_000);
+    set_time("root/a.css", time);
+    set_time("root/a.css.br", time);
+    set_time("root/a.css.zst", time + Duration::from_secs(1));
+    set_time("root/a.css.gz", time - Duration::from_nanos(1));
+    assert_eq!(codings("/a.css"), [Coding::Brotli, Coding::Zstd]);
+    assert_eq!(codings("/a.css.br"), []);
+    assert_eq!(codings("/b.css"), [], "links that leave, pipes");
 }

@@ -1,7 +1,8 @@
 //! The file threads: whatever may wait for a disk, so that io threads never do.
 //!
 //! Promises: jobs start in the order they came; each is done once, and its result goes to the inbox of the io thread
-//! that asked. Refuses: it does not bound the number of jobs; a link has at most one at a time, so connections do.
+//! that asked. Refuses: it does not bound the number of jobs; a stream has at most one at a time, and a file that is
+//! kept ready at most one chore of a kind, so connections and memory do.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,22 +15,25 @@ use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue};
 
 use super::inbox::{Inbox, Message};
 
-pub(super) use super::file_job::{Done, Job};
+pub(super) use super::file_job::{Chore, Done, Job};
 
 /// The queue of the file threads.
 #[derive(Debug, Default)]
 pub(super) struct Disk {
     orders: SegQueue<Order>,
+    /// What is done when there is no order, by one thread alone: the others are there for orders.
+    long_chores: SegQueue<Chore>,
     bell: Bell,
     closed: AtomicBool,
 }
 
-/// A job and who wants its result.
+/// What is to be done.
 #[derive(Debug)]
-struct Order {
-    job: Job,
-    key: StreamKey,
-    inbox: Arc<Inbox>,
+enum Order {
+    /// Something that nobody waits for.
+    Chore(Chore),
+    /// A job, and who wants its result.
+    Job(Job, StreamKey, Arc<Inbox>),
 }
 
 impl Disk {
@@ -38,15 +42,30 @@ impl Disk {
         (0..FILE_THREADS)
             .map(|index| {
                 let disk = Arc::clone(self);
-                thread::Builder::new().name(format!("svc-file-{index}")).spawn(move || disk.run())
+                let does_long_chores = index == 0;
+                thread::Builder::new()
+                    .name(format!("svc-file-{index}"))
+                    .spawn(move || disk.run(does_long_chores))
             })
             .collect()
     }
 
     /// Asks for `job`; its result goes to `inbox` for the stream with `key`.
     pub(super) fn order(&self, job: Job, key: StreamKey, inbox: &Arc<Inbox>) {
-        self.orders.push(Order { job, key, inbox: Arc::clone(inbox) });
+        self.orders.push(Order::Job(job, key, Arc::clone(inbox)));
         self.bell.notify_one();
+    }
+
+    /// Asks for `chore`.
+    pub(super) fn order_chore(&self, chore: Chore) {
+        if chore.takes_long() {
+            self.long_chores.push(chore);
+            // The one who does them may not be the one who would wake.
+            self.bell.notify_all();
+        } else {
+            self.orders.push(Order::Chore(chore));
+            self.bell.notify_one();
+        }
     }
 
     /// Lets the threads end once no job is left.
@@ -56,21 +75,31 @@ impl Disk {
         self.bell.notify_all();
     }
 
-    fn run(&self) {
-        while let Some(Order { job, key, inbox }) = self.take() {
-            // A job that panicked still owes its link an answer.
-            let done = catch_unwind(AssertUnwindSafe(|| job.run())).unwrap_or(Done::Failed);
-            inbox.send(Message::Disk(key, done));
+    fn run(&self, does_long_chores: bool) {
+        while let Some(order) = self.take(does_long_chores) {
+            match order {
+                Order::Job(job, key, inbox) => {
+                    // A job that panicked still owes its stream an answer.
+                    let done = catch_unwind(AssertUnwindSafe(|| job.run())).unwrap_or(Done::Failed);
+                    inbox.send(Message::Disk(key, done));
+                }
+                // What a panic left undone is asked for again.
+                Order::Chore(chore) => drop(catch_unwind(AssertUnwindSafe(|| chore.run()))),
+            }
         }
     }
 
-    fn take(&self) -> Option<Order> {
+    fn take(&self, does_long_chores: bool) -> Option<Order> {
+        let pop = || {
+            let long = || if does_long_chores { self.long_chores.pop().map(Order::Chore) } else { None };
+            self.orders.pop().or_else(long)
+        };
         loop {
-            if let Some(order) = self.orders.pop() {
+            if let Some(order) = pop() {
                 return Some(order);
             }
             let ticket = self.bell.ticket();
-            if let Some(order) = self.orders.pop() {
+            if let Some(order) = pop() {
                 self.bell.cancel(ticket);
                 return Some(order);
             }

@@ -1,26 +1,25 @@
 //! Dispatching: from a parsed head to what answers it, and to the gate if that is a script.
 //!
-//! Promises: the disk is asked by a file thread; a script that answered a moment ago is not looked up again; each
-//! verdict of the gate leads to exactly one entry in the books. Refuses: it runs nothing itself.
+//! Promises: the disk is asked by a file thread; what answered a moment ago is not looked up again; each verdict of
+//! the gate leads to exactly one entry in the books. Refuses: it runs nothing itself.
 
 use std::io;
 
 use crate::admission::{Offer, ShedReason};
 use crate::config::Executor;
-use crate::files::representation::represent;
 use crate::files::resolve::directory_location;
-use crate::http::{MethodKind, uri};
+use crate::files::{Lookup, Piece, represent};
+use crate::http::uri;
 use crate::observe::{CancelReason, Event};
 use crate::pool::{Body, Exchange, Origin, ReplyHead, Request, Script};
 use crate::sync::primitive::Arc;
 use crate::time;
 
-use super::answer::{Answer, page};
-use super::disk::Job;
-use super::file_job::ReadAhead;
+use super::answer::{Answer, PAGE_TYPE, page};
+use super::disk::{Chore, Job};
 use super::io::Io;
 use super::reply::{Reply, Run};
-use super::site::{Found, FoundFile};
+use super::site::{Found, Ready};
 use super::stream::{Pending, Phase, Stream, Unwanted};
 
 impl Stream {
@@ -34,11 +33,18 @@ impl Stream {
             let script = Arc::clone(script);
             return self.run(io, script, pending);
         }
-        let is_conditional = head.header("if-none-match").or(head.header("if-modified-since")).is_some();
-        let wants_file = head.method_kind() == MethodKind::Get && !is_conditional;
-        let read_ahead = if wants_file { ReadAhead::Yes } else { ReadAhead::No };
-        self.phase = Phase::Finding(pending);
-        io.disk.order(Job::Find(Arc::clone(&io.site), path.path, read_ahead), self.key, &io.inbox);
+        let path = path.path;
+        match io.site.kept(&path, io.now) {
+            Lookup::Absent | Lookup::Old => {
+                self.phase = Phase::Finding(pending);
+                io.disk.order(Job::Find(Arc::clone(&io.site), path), self.key, &io.inbox);
+            }
+            Lookup::Good(holding) => self.send_file(io, Ready { holding, was_kept: true }, pending),
+            Lookup::Stale(holding) => {
+                io.disk.order_chore(Chore::Look(Arc::clone(&io.site), path));
+                self.send_file(io, Ready { holding, was_kept: true }, pending);
+            }
+        }
     }
 
     /// A file thread has found out what answers.
@@ -51,7 +57,7 @@ impl Stream {
                 io.routes.insert(path, Arc::clone(&script), io.now);
                 self.run(io, script, pending);
             }
-            Ok(Found::File(file)) => self.send_file(io, file, pending),
+            Ok(Found::File(ready)) => self.send_file(io, ready, pending),
             Ok(Found::Missing) if io.shared.config.executor == Executor::Stub => {
                 self.answer_before_body(Answer::stub(), pending);
             }
@@ -94,30 +100,29 @@ impl Stream {
         self.unwanted = (!intake.is_read()).then_some(Unwanted { intake, is_doubtful: expects_continue });
     }
 
-    fn send_file(&mut self, io: &Io, found: FoundFile, pending: Pending) {
+    fn send_file(&mut self, io: &mut Io, ready: Ready, pending: Pending) {
         self.leave_body(pending);
         let Some(head) = self.turn.head() else { return };
-        let FoundFile { file, first } = found;
-        let shown = represent(&file, head, io.shared.config.static_max_age);
-        let origin = Origin::Server;
-        let mut head = ReplyHead {
-            status: shown.status,
-            reason: None,
-            fields: shown.fields,
-            content_length: None,
-            origin,
-        };
-        self.phase = Phase::Replying(if shown.sends_file {
-            io.shared.metrics.static_miss();
-            head.content_length = shown.length;
-            let rest = Run::file(Arc::new(file.file), first.len() as u64, file.length);
-            Reply::runs(head, first, [rest])
-        } else if shown.status < 400 {
-            head.content_length = shown.length;
-            Reply::whole(head, Vec::new())
+        let shown = represent(&ready.holding, head, || io.ids.fresh());
+        if let Some(coding) = shown.order {
+            io.disk.order_chore(Chore::Code(Arc::clone(&ready.holding), coding));
+        }
+        let (status, origin) = (shown.status, Origin::Server);
+        let mut head =
+            ReplyHead { status, reason: None, fields: shown.fields, content_length: shown.length, origin };
+        if status >= 400 {
+            let typed = head.fields.push(b"Content-Type", PAGE_TYPE);
+            debug_assert!(typed.is_ok(), "the server's own fields are valid");
+            self.phase = Phase::Replying(Reply::whole(head, page(status)));
+            return;
+        }
+        let is_from_disk = shown.body.iter().any(|piece| matches!(piece, Piece::File(..)));
+        if ready.was_kept && !is_from_disk {
+            io.shared.metrics.static_hit();
         } else {
-            Reply::whole(head, page(shown.status))
-        });
+            io.shared.metrics.static_miss();
+        }
+        self.phase = Phase::Replying(Reply::runs(head, Vec::new(), shown.body.into_iter().map(Run::from)));
     }
 
     /// Offers the request to the pool.
@@ -158,6 +163,15 @@ impl Stream {
             Offer::Queued => io.note_offer(),
             Offer::Waiting(ticket) => turn.ticket = Some(ticket),
             Offer::Refused(reason) => self.shed(io, reason),
+        }
+    }
+}
+
+impl From<Piece> for Run {
+    fn from(piece: Piece) -> Self {
+        match piece {
+            Piece::Bytes(bytes) => Self::memory(bytes),
+            Piece::File(file, range) => Self::file(file, range.start, range.end),
         }
     }
 }

@@ -6,6 +6,8 @@
 use std::io;
 use std::os::unix::fs::FileExt;
 
+use crate::files::Holding;
+use crate::http::Coding;
 use crate::spool::{Spool, SpoolError, SpoolFile};
 use crate::sync::primitive::Arc;
 
@@ -17,19 +19,21 @@ use super::site::{Found, Site};
 pub(super) enum Job {
     /// Append these bytes to this file, or to a new one.
     Append(Spool, Option<SpoolFile>, Vec<u8>),
-    /// Find out what answers this normalised path; read the beginning of a file if so asked.
-    Find(Arc<Site>, Vec<u8>, ReadAhead),
+    /// Find out what answers this normalised path.
+    Find(Arc<Site>, Vec<u8>),
     /// Read this many bytes of the source, from this offset.
     Slice(Source, u64, usize),
 }
 
-/// Whether the beginning of a file is read when it is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReadAhead {
-    /// It will be wanted.
-    Yes,
-    /// It may not be wanted.
-    No,
+/// Something that nobody waits for.
+#[derive(Debug)]
+pub(super) enum Chore {
+    /// Make a copy of a file in a content coding.
+    Code(Arc<Holding>, Coding),
+    /// Look whether what is known about this normalised path is still so.
+    Look(Arc<Site>, Vec<u8>),
+    /// Give up what nobody has asked for lately.
+    Sweep(Arc<Site>),
 }
 
 /// The result of a job.
@@ -52,11 +56,28 @@ impl Job {
     pub(super) fn run(self) -> Done {
         match self {
             Self::Append(spool, file, bytes) => append(&spool, file, bytes),
-            Self::Find(site, path, read_ahead) => {
-                let found = site.find(&path, read_ahead);
+            Self::Find(site, path) => {
+                let found = site.find(&path);
                 Done::Found(path, found)
             }
             Self::Slice(source, offset, len) => Done::Slice(source.slice(offset, len)),
+        }
+    }
+}
+
+impl Chore {
+    /// Whether it may take so long that others must not wait behind it.
+    pub(super) fn takes_long(&self) -> bool {
+        matches!(self, Self::Code(..))
+    }
+
+    /// Does the chore. Waits for disks.
+    pub(super) fn run(self) {
+        match self {
+            Self::Code(holding, coding) => Site::code(&holding, coding),
+            // What goes wrong is told to the first request that has to wait for a look.
+            Self::Look(site, path) => drop(site.look(&path)),
+            Self::Sweep(site) => site.sweep(),
         }
     }
 }

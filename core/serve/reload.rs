@@ -10,11 +10,12 @@ use crate::tls::Terms;
 use crate::tls::validity::Standing;
 
 use super::shared::Shared;
+use super::site::Site;
 
 /// Reloads every part. Waits for disks.
-pub(super) fn reload(shared: &Shared) {
+pub(super) fn reload(shared: &Shared, site: &Site) {
     // A further part stands in this list.
-    let outcomes = [certificates(shared)];
+    let outcomes = [certificates(shared), files(site)];
     let parts: Vec<Result<(), String>> = outcomes.into_iter().flatten().collect();
     if parts.is_empty() {
         return shared.log.emit(&Event::NothingToReload);
@@ -30,6 +31,12 @@ pub(super) fn reload(shared: &Shared) {
         drop(facts);
         shared.log.emit(&Event::ReloadFailed { error: &errors.join("; ") });
     }
+}
+
+/// Forgets the static files that are kept ready, so that each is looked up before it is sent again; `None` when none are
+/// ever kept.
+fn files(site: &Site) -> Option<Result<(), String>> {
+    site.forget_files().then_some(Ok(()))
 }
 
 /// Loads the certificates anew; `None` without TLS.

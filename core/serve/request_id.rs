@@ -30,7 +30,8 @@ impl RequestIds {
         }
     }
 
-    fn fresh(&mut self) -> String {
+    /// Makes a name: 32 hexadecimal digits.
+    pub(super) fn fresh(&mut self) -> String {
         self.next = self.next.wrapping_add(1);
         // A bijection of the running number, so that neighbours do not look alike and nothing repeats.
         let mut mixed = self.next;

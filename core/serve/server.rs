@@ -16,18 +16,19 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::admission::Gate;
 use crate::config::Config;
-use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED};
+use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, STATIC_SWEEP_PAUSE};
 use crate::observe::{Event, Log};
 use crate::pool::{Engine, Exchange, PoolEvents, Source, Workers};
 use crate::spool::SpoolError;
 use crate::sync::lock::ShortLock;
 use crate::sync::park::Bell;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
+use crate::time;
 use crate::tls::{Terms, TlsError};
 
 use super::accept::Acceptor;
 use super::control::Control;
-use super::disk::Disk;
+use super::disk::{Chore, Disk};
 use super::drain::{Drain, Order, Readings};
 use super::inbox::{Inbox, Message};
 use super::lifecycle::Phase;
@@ -56,6 +57,7 @@ pub(super) struct Machinery {
     acceptor: OnceLock<Acceptor>,
     io_threads: ShortLock<Vec<JoinHandle<()>>>,
     disk: Arc<Disk>,
+    site: Arc<Site>,
     ended: Ended,
 }
 
@@ -153,18 +155,25 @@ impl Server {
             .create()
             .map_err(|error| StartError::SpoolDir { dir: shared.config.spool_dir.clone(), error })?;
         let mut drain = Drain::new(shared.config.drain_delay, shared.config.drain_timeout);
+        let site = Arc::new(Site::new(&shared.config));
         let machinery = Arc::new(Machinery {
             shared,
             inboxes: OnceLock::new(),
             acceptor: OnceLock::new(),
             io_threads: ShortLock::default(),
             disk: Arc::default(),
+            site,
             ended: Ended::default(),
         });
         let driven = Arc::clone(&machinery);
         let mut scan = Scan::new(&machinery.shared.config);
+        let mut sweep_at = time::now();
         let tick = move |shared: &Shared, now: Instant| {
             let scan_at = scan.scan(shared, now);
+            if now >= sweep_at && shared.lifecycle.phase() != Phase::Starting {
+                sweep_at = now + STATIC_SWEEP_PAUSE;
+                driven.disk.order_chore(Chore::Sweep(Arc::clone(&driven.site)));
+            }
             Some(driven.drive(&mut drain, now).map_or(scan_at, |drain_at| drain_at.min(scan_at)))
         };
         let control = Control::start(ops_listener, &machinery.shared, tick)?;
@@ -215,10 +224,12 @@ impl Server {
         let shared = &machinery.shared;
         // The process's end ends them; nobody waits for a disk.
         drop(machinery.disk.start()?);
-        let site = Arc::new(Site::new(&shared.config));
         let mut inboxes = Vec::new();
         for index in 0..shared.config.io_workers.max(1) {
-            let reactor = Reactor::new(Arc::clone(shared), Arc::clone(&site), Arc::clone(&machinery.disk))?;
+            let reactor = {
+                let (site, disk) = (Arc::clone(&machinery.site), Arc::clone(&machinery.disk));
+                Reactor::new(Arc::clone(shared), site, disk)?
+            };
             inboxes.push(reactor.inbox());
             let thread = reactor.start(index)?;
             machinery.io_threads.lock().push(thread);
@@ -235,7 +246,7 @@ impl Server {
 
     /// Reads anew what can change while the server runs, and says in the log how that went. Waits for disks.
     pub fn reload(&self) {
-        reload::reload(self.shared());
+        reload::reload(self.shared(), &self.machinery.site);
     }
 
     /// Begins the way down; later calls change nothing.

@@ -1,24 +1,29 @@
-//! The site that is served: where a path leads, asked on a file thread.
+//! The site that is served: where a path leads, asked on a file thread, and the files that are kept ready.
 //!
-//! Promises: what comes back is open and checked; nothing has to be looked up again to answer. Refuses: it remembers
-//! nothing (each io thread has its own cache of scripts).
+//! Promises: what comes back is open and checked; nothing has to be looked up again to answer. Refuses: scripts are
+//! not remembered here (each io thread has its own cache of them).
 
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::time::Instant;
 
+use crate::compress::{Levels, encode_whole, is_compressible};
 use crate::config::Config;
-use crate::files::{DocumentRoot, FoundScript, Mode, Resolved, StaticFile};
-use crate::limits::DISK_SLICE_BYTES;
+use crate::files::cache::LookBegun;
+use crate::files::{
+    DocumentRoot, FoundScript, Holding, Lookup, Mode, Resolved, StaticCache, StaticFile, Terms,
+};
+use crate::http::Coding;
 use crate::pool::Script;
 use crate::sync::primitive::Arc;
+use crate::time;
 
-use super::file_job::{ReadAhead, slice};
-
-/// The document root and how its paths are routed.
+/// The document root, how its paths are routed, and how its files are sent.
 #[derive(Debug)]
 pub(super) struct Site {
     root: DocumentRoot,
     mode: Mode,
+    terms: Terms,
+    cache: StaticCache,
 }
 
 /// What answers a path.
@@ -26,8 +31,8 @@ pub(super) struct Site {
 pub(super) enum Found {
     /// A directory that was asked for without its slash.
     Directory,
-    /// A file, and its beginning if it was asked for.
-    File(FoundFile),
+    /// A file.
+    File(Ready),
     /// Something that must not be served.
     Forbidden,
     /// Nothing.
@@ -37,39 +42,95 @@ pub(super) enum Found {
 }
 
 /// A file that is ready to be sent.
-#[derive(Debug)]
-pub(super) struct FoundFile {
-    /// What representation needs to know; its descriptor is at the same time the source of the bytes.
-    pub(super) file: StaticFile,
-    /// The beginning of the file.
-    pub(super) first: Vec<u8>,
+#[derive(Clone, Debug)]
+pub(super) struct Ready {
+    /// The file.
+    pub(super) holding: Arc<Holding>,
+    /// Whether it was ready before.
+    pub(super) was_kept: bool,
 }
 
 impl Site {
     /// Reads the settings of the site.
     pub(super) fn new(config: &Config) -> Self {
+        let cache = StaticCache::new(config.static_cache_bytes, config.static_revalidate, time::now());
+        // A copy that is not kept would be made for each request.
+        let offer = cache.is_on().then(|| Levels::new(config).for_files());
+        let codings = offer.map(|offer| offer.to_vec()).unwrap_or_default();
+        let terms = Terms {
+            max_age: config.static_max_age,
+            codings,
+            is_compressible,
+            memory_file_max: cache.memory_file_max(),
+        };
         Self {
             root: DocumentRoot::new(config.document_root.clone()),
             mode: Mode::from_entry_file(config.entry_file.as_deref()),
+            terms,
+            cache,
         }
     }
 
-    /// Finds what answers the normalised `path`. Waits for the disk.
-    pub(super) fn find(&self, path: &[u8], read_ahead: ReadAhead) -> io::Result<Found> {
-        Ok(match self.root.resolve(&self.mode, path)? {
+    /// Gives what is known about the normalised `path` without a look at the disk.
+    pub(super) fn kept(&self, path: &[u8], now: Instant) -> Lookup {
+        self.cache.get(path, now)
+    }
+
+    /// Finds what answers the normalised `path`. Waits for the disk, unless another request has just been answered.
+    pub(super) fn find(&self, path: &[u8]) -> io::Result<Found> {
+        if let Lookup::Good(holding) = self.cache.get(path, time::now()) {
+            return Ok(Found::File(Ready { holding, was_kept: true }));
+        }
+        self.look(path)
+    }
+
+    /// Looks at the disk for what answers the normalised `path`, and remembers it. Waits for the disk.
+    pub(super) fn look(&self, path: &[u8]) -> io::Result<Found> {
+        let look = self.cache.begin_look(time::now());
+        let found = match self.root.resolve(&self.mode, path)? {
+            Resolved::File(file) => return self.ready(path, file, look).map(Found::File),
             Resolved::Directory => Found::Directory,
             Resolved::Forbidden => Found::Forbidden,
             Resolved::Missing => Found::Missing,
             Resolved::Script(script) => Found::Script(Arc::new(into_script(script))),
-            Resolved::File(file) => {
-                let wanted = usize::try_from(file.length).unwrap_or(usize::MAX).min(DISK_SLICE_BYTES);
-                let first = match read_ahead {
-                    ReadAhead::Yes if wanted > 0 => slice(0, wanted, |buf, at| file.file.read_at(buf, at))?,
-                    ReadAhead::Yes | ReadAhead::No => Vec::new(),
-                };
-                Found::File(FoundFile { file, first })
-            }
-        })
+        };
+        self.cache.remove(path);
+        Ok(found)
+    }
+
+    /// Makes a copy of a file in a content coding, if it is worth keeping. Takes its time.
+    pub(super) fn code(holding: &Holding, coding: Coding) {
+        let copy = holding.bytes_to_code().ok().and_then(|bytes| encode_whole(coding, &bytes));
+        holding.keep(coding, copy);
+    }
+
+    /// Forgets the files that are kept ready; returns whether any are ever kept.
+    pub(super) fn forget_files(&self) -> bool {
+        self.cache.clear();
+        self.cache.is_on()
+    }
+
+    /// Gives up what nobody has asked for lately and others may need.
+    pub(super) fn sweep(&self) {
+        self.cache.sweep(time::now());
+    }
+
+    fn ready(&self, path: &[u8], file: StaticFile, look: LookBegun) -> io::Result<Ready> {
+        if let Some(holding) = self.cache.peek(path).filter(|holding| holding.is_of(&file)) {
+            self.cache.confirm(path, &holding, look);
+            return Ok(Ready { holding, was_kept: true });
+        }
+        // The file may answer other paths too: that of its directory, or every path of an application in one page.
+        let own_path = file.path.clone();
+        if let Some(holding) = self.cache.peek(&own_path).filter(|holding| holding.is_of(&file)) {
+            self.cache.insert(path, &holding, look);
+            return Ok(Ready { holding, was_kept: true });
+        }
+        let holding = Arc::new(Holding::load(file, &self.terms, time::wall())?);
+        for path in [path, &own_path] {
+            self.cache.insert(path, &holding, look);
+        }
+        Ok(Ready { holding, was_kept: false })
     }
 }
 

@@ -29,7 +29,7 @@ fn defaults_are_those_of_the_table() {
     assert_eq!(config.spool_max_bytes, 1 << 30);
     assert_eq!(config.header_timeout, Duration::from_secs(5));
     assert_eq!(config.drain_timeout, Duration::from_secs(25));
-    assert_eq!(config.static_max_age, Duration::from_secs(3600));
+    assert_eq!((config.static_max_age, config.static_cache_bytes), (Duration::from_secs(3600), 64 << 20));
     assert_eq!((config.brotli_level, config.zstd_level, config.gzip_level), (5, 3, 6));
     assert_eq!((config.access_log, config.log_level), (AccessLog::Off, Level::Info));
     assert_eq!((config.internal_addr, config.internal_allow_ips), (None, None));
@@ -59,6 +59,8 @@ fn every_live_setting_takes_a_value() {
         ("DRAIN_TIMEOUT_SECONDS", "0"),
         ("DRAIN_DELAY_SECONDS", "20"),
         ("STATIC_MAX_AGE", "0"),
+        ("STATIC_REVALIDATE", "off"),
+        ("STATIC_CACHE_BYTES", "25"),
         ("BROTLI_LEVEL", "11"),
         ("ZSTD_LEVEL", "19"),
         ("GZIP_LEVEL", "0"),
@@ -80,6 +82,7 @@ fn every_live_setting_takes_a_value() {
     assert_eq!(config.write_timeout, Duration::from_secs(19));
     assert_eq!((config.drain_timeout, config.drain_delay), (Duration::ZERO, Duration::from_secs(20)));
     assert_eq!(config.static_max_age, Duration::ZERO);
+    assert_eq!((config.static_revalidate, config.static_cache_bytes), (false, 25));
     assert_eq!((config.brotli_level, config.zstd_level, config.gzip_level), (11, 19, 0));
     assert_eq!((config.access_log, config.log_level), (AccessLog::Error, Level::Warn));
     assert_eq!(config.internal_addr.unwrap().to_string(), "127.0.0.1:9090");
@@ -101,16 +104,10 @@ fn all_problems_come_in_one_go_in_the_order_of_the_table() {
 
 #[test]
 fn what_is_reserved_accepts_its_inactive_value_only() {
-    config(&[("RATE_LIMIT", "0"), ("STATIC_REVALIDATE", "on"), ("WORKER_MODE_ENABLED", "0")]);
+    config(&[("RATE_LIMIT", "0"), ("WORKER_MODE_ENABLED", "0")]);
     assert_eq!(
-        lines(&[
-            ("RATE_LIMIT", "100"),
-            ("PLUGINS", "apm"),
-            ("STATIC_REVALIDATE", "false"),
-            ("ASYNC_WORKERS", "x")
-        ]),
+        lines(&[("RATE_LIMIT", "100"), ("PLUGINS", "apm"), ("ASYNC_WORKERS", "x")]),
         [
-            r#"STATIC_REVALIDATE: "false" is not available in this version; accepted: true"#,
             r#"RATE_LIMIT: "100" is not available in this version; accepted: 0"#,
             r#"ASYNC_WORKERS: "x" is not a whole number; accepted: 0"#,
             r#"PLUGINS: "apm" is not available in this version; accepted: unset"#,

@@ -1,0 +1,391 @@
+//! The static files that are kept ready, for all io threads together.
+//!
+//! Promises: what it takes is bounded by its room, whatever clients ask for, and files that are asked for again and
+//! again are not pushed out by many that are asked for once. What it says of a path was so on the disk at most
+//! [`STATIC_STALE`] ago, unless it was told to trust what it has. Refuses: it looks at no disk; a look is ordered by
+//! who gets [`Lookup::Stale`] or [`Lookup::Old`], and its outcome comes back through [`insert`](StaticCache::insert),
+//! [`confirm`](StaticCache::confirm) or [`remove`](StaticCache::remove).
+//!
+//! ```text
+//!   looked at      +1 s                  +2 s
+//!       │   good    │  stale: served,     │  old: waits for a look
+//!       └───────────┴──one orders a look──┴──────────────▶
+//! ```
+
+use std::time::{Duration, Instant};
+
+use quick_cache::sync::Cache;
+use quick_cache::{OptionsBuilder, Weighter};
+
+use super::holding::Holding;
+use crate::limits::{
+    DISK_SLICE_BYTES, STATIC_CACHE_SHARE, STATIC_DESCRIPTOR_AGE, STATIC_DESCRIPTOR_BYTES,
+    STATIC_DESCRIPTORS_MAX, STATIC_FRESH, STATIC_MEMORY_FILE_MAX, STATIC_STALE,
+};
+use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
+
+/// Keeps static files by the paths that they answer.
+#[derive(Debug)]
+pub struct StaticCache {
+    /// `None`: nothing is kept.
+    entries: Option<Cache<Box<[u8]>, Arc<Entry>, Weigher>>,
+    revalidates: bool,
+    start: Instant,
+    /// How often everything was forgotten.
+    generation: AtomicU64,
+}
+
+/// What the cache knows about a path.
+#[derive(Debug)]
+pub enum Lookup {
+    /// Nothing.
+    Absent,
+    /// What answers it, seen on the disk a moment ago.
+    Good(Arc<Holding>),
+    /// What answered it before; somebody must look at the disk first.
+    Old,
+    /// What answers it; the caller, and nobody else, is to order a look at the disk.
+    Stale(Arc<Holding>),
+}
+
+/// A look at the disk that has begun; what it finds was so at its beginning or later.
+#[derive(Clone, Copy, Debug)]
+pub struct LookBegun {
+    at: Instant,
+    generation: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    holding: Arc<Holding>,
+    /// The beginning of the last look at the disk, in nanoseconds after the cache's start.
+    looked_at: AtomicU64,
+    /// Somebody is looking.
+    is_ordered: AtomicBool,
+    /// What it takes of the room.
+    weight: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Weigher;
+
+/// Where nothing is kept, what a file thread reads of a file at once is no more than this, in bytes.
+const UNCACHED_FILE_BYTES: u64 = DISK_SLICE_BYTES as u64;
+
+/// How many parts the cache has, each with a lock and a share of the room of its own.
+const SHARDS: u64 = 4;
+
+/// What an average entry takes, in bytes; only sizes tables.
+const ENTRY_BYTES_TYPICAL: u64 = 16 * 1024;
+
+impl StaticCache {
+    /// Makes a cache with `room` bytes; with none it keeps nothing. Without `revalidates` it trusts what it has.
+    pub fn new(room: u64, revalidates: bool, start: Instant) -> Self {
+        let entries = (room > 0).then(|| {
+            let options = OptionsBuilder::new()
+                .shards(usize::try_from(SHARDS).unwrap_or(1))
+                .estimated_items_capacity(usize::try_from(room / ENTRY_BYTES_TYPICAL).unwrap_or(0).max(256))
+                .weight_capacity(room)
+                .build()
+                .ok()?;
+            Some(Cache::with_options(options, Weigher, Default::default(), Default::default()))
+        });
+        Self { entries: entries.flatten(), revalidates, start, generation: AtomicU64::new(0) }
+    }
+
+    /// Whether anything is ever kept.
+    pub fn is_on(&self) -> bool {
+        self.entries.is_some()
+    }
+
+    /// The longest file that is worth reading into memory.
+    pub fn memory_file_max(&self) -> u64 {
+        let share = self.entries.as_ref().map(|entries| entries.capacity() / STATIC_CACHE_SHARE / 2);
+        share.map_or(UNCACHED_FILE_BYTES, |share| share.min(STATIC_MEMORY_FILE_MAX))
+    }
+
+    /// Looks a normalised path up.
+    pub fn get(&self, path: &[u8], now: Instant) -> Lookup {
+        let Some(entry) = self.entries.as_ref().and_then(|entries| entries.get(path)) else {
+            return Lookup::Absent;
+        };
+        let age = entry.age(self.after(now));
+        if self.revalidates && age >= STATIC_STALE {
+            return Lookup::Old;
+        }
+        if entry.holding.descriptors() > 0 && !entry.holding.is_unchanged() {
+            return Lookup::Old;
+        }
+        let holding = Arc::clone(&entry.holding);
+        // Relaxed: only one of those who ask sees the word unset; nothing else hangs on it.
+        if self.revalidates && age >= STATIC_FRESH && !entry.is_ordered.swap(true, Ordering::Relaxed) {
+            return Lookup::Stale(holding);
+        }
+        Lookup::Good(holding)
+    }
+
+    /// Notes the beginning of a look at the disk.
+    pub fn begin_look(&self, now: Instant) -> LookBegun {
+        LookBegun { at: now, generation: self.generation.load(Ordering::Relaxed) }
+    }
+
+    /// Gives what the cache holds for a path, however old, for a look that may find it unchanged.
+    pub fn peek(&self, path: &[u8]) -> Option<Arc<Holding>> {
+        let entry = self.entries.as_ref()?.peek(path)?;
+        Some(Arc::clone(&entry.holding))
+    }
+
+    /// A look has found what `holding` holds.
+    pub fn confirm(&self, path: &[u8], holding: &Arc<Holding>, look: LookBegun) {
+        let Some(entry) = self.entries.as_ref().and_then(|entries| entries.peek(path)) else { return };
+        if Arc::ptr_eq(&entry.holding, holding) {
+            entry.looked_at.fetch_max(self.after(look.at), Ordering::Relaxed);
+            entry.is_ordered.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// A look has found something new.
+    pub fn insert(&self, path: &[u8], holding: &Arc<Holding>, look: LookBegun) {
+        let Some(entries) = &self.entries else { return };
+        let is_current = || self.generation.load(Ordering::Acquire) == look.generation;
+        let own = path.len() + std::mem::size_of::<Entry>() + std::mem::size_of::<Holding>();
+        let descriptor = STATIC_DESCRIPTOR_BYTES.max(entries.capacity() / STATIC_DESCRIPTORS_MAX);
+        let weight = holding.weight() + holding.descriptors() * descriptor + own as u64;
+        if !is_current() || weight > entries.capacity() / STATIC_CACHE_SHARE {
+            entries.remove(path);
+            return;
+        }
+        let entry = Entry {
+            holding: Arc::clone(holding),
+            looked_at: AtomicU64::new(self.after(look.at)),
+            is_ordered: AtomicBool::new(false),
+            weight,
+        };
+        entries.insert(path.into(), Arc::new(entry));
+        if !is_current() {
+            // Everything was forgotten meanwhile, this included.
+            entries.remove(path);
+        }
+    }
+
+    /// A look has found no file.
+    pub fn remove(&self, path: &[u8]) {
+        if let Some(entries) = &self.entries {
+            entries.remove(path);
+        }
+    }
+
+    /// Forgets everything, also what looks that are under way will find.
+    pub fn clear(&self) {
+        // AcqRel: pairs with the Acquire in `insert`: who inserts after this was emptied sees the new number.
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        if let Some(entries) = &self.entries {
+            entries.clear();
+        }
+    }
+
+    /// Gives up descriptors that nobody has asked for lately.
+    pub fn sweep(&self, now: Instant) {
+        let Some(entries) = &self.entries else { return };
+        let now = self.after(now);
+        entries.retain(|_, entry| entry.holding.descriptors() == 0 || entry.age(now) < STATIC_DESCRIPTOR_AGE);
+    }
+
+    /// How many bytes of the room are taken.
+    pub fn weight(&self) -> u64 {
+        self.entries.as_ref().map_or(0, Cache::weight)
+    }
+
+    fn after(&self, now: Instant) -> u64 {
+        u64::try_from(now.saturating_duration_since(self.start).as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl Entry {
+    fn age(&self, now: u64) -> Duration {
+        Duration::from_nanos(now.saturating_sub(self.looked_at.load(Ordering::Relaxed)))
+    }
+}
+
+impl Weighter<Box<[u8]>, Arc<Entry>> for Weigher {
+    fn weight(&self, _path: &Box<[u8]>, entry: &Arc<Entry>) -> u64 {
+        entry.weight
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::super::holding::Terms;
+    use super::super::resolve::{Opened, StaticFile};
+    use super::super::stamp::Stamp;
+    use super::*;
+
+    const LARGE: u64 = 100_001;
+
+    const ROOM: u64 = 8 << 20;
+
+    fn holding(length: u64) -> Arc<Holding> {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(length).unwrap();
+        let stamp = Stamp::of(&rustix::fs::fstat(&file).unwrap());
+        let found = StaticFile { path: b"/a".to_vec(), plain: Opened { file, stamp }, coded: Vec::new() };
+        let terms = Terms {
+            max_age: Duration::ZERO,
+            codings: Vec::new(),
+            is_compressible: |_| false,
+            memory_file_max: LARGE - 1,
+        };
+        Arc::new(Holding::load(found, &terms, crate::time::wall()).unwrap())
+    }
+
+    fn shown(lookup: &Lookup) -> &'static str {
+        match lookup {
+            Lookup::Absent => "absent",
+            Lookup::Good(_) => "good",
+            Lookup::Old => "old",
+            Lookup::Stale(_) => "stale",
+        }
+    }
+
+    struct Scene {
+        cache: StaticCache,
+        start: Instant,
+    }
+
+    impl Scene {
+        fn with(room: u64, revalidates: bool) -> Self {
+            let start = crate::time::now();
+            Self { cache: StaticCache::new(room, revalidates, start), start }
+        }
+
+        fn at(&self, milliseconds: u64) -> Instant {
+            self.start + Duration::from_millis(milliseconds)
+        }
+
+        fn put(&self, path: &str, holding: &Arc<Holding>, milliseconds: u64) {
+            let look = self.cache.begin_look(self.at(milliseconds));
+            self.cache.insert(path.as_bytes(), holding, look);
+        }
+
+        fn get(&self, path: &str, milliseconds: u64) -> &'static str {
+            shown(&self.cache.get(path.as_bytes(), self.at(milliseconds)))
+        }
+    }
+
+    #[test]
+    fn an_entry_is_good_then_stale_then_old() {
+        let scene = Scene::with(ROOM, true);
+        assert_eq!(scene.get("/a", 0), "absent");
+        scene.put("/a", &holding(10), 0);
+        assert_eq!(scene.get("/a", 999), "good");
+        assert_eq!(scene.get("/a", 1000), "stale");
+        assert_eq!(scene.get("/a", 1999), "good", "somebody is looking");
+        assert_eq!(scene.get("/a", 2000), "old");
+        assert_eq!(scene.get("/b", 0), "absent");
+    }
+
+    #[test]
+    fn a_look_that_finds_no_change_makes_it_good_again() {
+        let scene = Scene::with(ROOM, true);
+        let held = holding(10);
+        scene.put("/a", &held, 0);
+        assert_eq!(scene.get("/a", 1500), "stale");
+        scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(1500)));
+        assert_eq!(scene.get("/a", 2400), "good");
+        assert_eq!(scene.get("/a", 2600), "stale", "and somebody is told again");
+        // A look that began earlier tells nothing new.
+        scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(100)));
+        assert_eq!(scene.get("/a", 2400), "good");
+        // What another look has put there in the meantime is not what this one has seen.
+        scene.put("/a", &holding(20), 2600);
+        scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(9000)));
+        assert_eq!(scene.get("/a", 9000), "old");
+    }
+
+    #[test]
+    fn a_look_that_finds_nothing_or_something_new_is_believed() {
+        let scene = Scene::with(ROOM, true);
+        scene.put("/a", &holding(10), 0);
+        let new = holding(20);
+        scene.put("/a", &new, 500);
+        let Lookup::Good(got) = scene.cache.get(b"/a", scene.at(600)) else { panic!() };
+        assert!(Arc::ptr_eq(&got, &new));
+        scene.cache.remove(b"/a");
+        assert_eq!(scene.get("/a", 600), "absent");
+    }
+
+    #[test]
+    fn without_revalidation_an_entry_stays_until_everything_is_forgotten() {
+        let scene = Scene::with(ROOM, false);
+        scene.put("/a", &holding(10), 0);
+        assert_eq!(scene.get("/a", 1_000_000), "good");
+        let under_way = scene.cache.begin_look(scene.at(0));
+        scene.cache.clear();
+        assert_eq!(scene.get("/a", 1), "absent");
+        scene.cache.insert(b"/a", &holding(10), under_way);
+        assert_eq!(scene.get("/a", 1), "absent", "it was looked at before");
+        scene.put("/a", &holding(10), 1);
+        assert_eq!(scene.get("/a", 1), "good");
+    }
+
+    #[test]
+    fn without_room_nothing_is_kept() {
+        let scene = Scene::with(0, true);
+        scene.put("/a", &holding(10), 0);
+        assert_eq!(scene.get("/a", 0), "absent");
+        assert!(!scene.cache.is_on() && scene.cache.weight() == 0);
+        scene.cache.clear();
+        scene.cache.sweep(scene.start);
+    }
+
+    #[test]
+    fn the_room_is_never_exceeded_and_one_file_takes_only_its_share() {
+        let scene = Scene::with(ROOM, true);
+        let held = holding(90_000);
+        for number in 0..1000 {
+            scene.put(&format!("/{number}"), &held, 0);
+            assert!(scene.cache.weight() <= ROOM);
+        }
+        assert!(scene.cache.weight() > ROOM / 2);
+        let small = Scene::with(1 << 19, true);
+        small.put("/a", &holding(99_000), 0);
+        assert_eq!(small.get("/a", 0), "absent");
+    }
+
+    #[test]
+    fn what_is_asked_for_again_survives_a_scan() {
+        let scene = Scene::with(ROOM, true);
+        let held = holding(50_000);
+        scene.put("/logo", &held, 0);
+        for number in 0..10_000 {
+            assert_eq!(scene.get("/logo", 0), "good", "after {number}");
+            scene.put(&format!("/once/{number}"), &held, 0);
+        }
+    }
+
+    #[test]
+    fn descriptors_are_few_and_given_up_when_nobody_asks() {
+        let scene = Scene::with(ROOM, true);
+        let held = holding(LARGE);
+        for number in 0..1000 {
+            scene.put(&format!("/{number}"), &held, 0);
+        }
+        assert!(scene.cache.weight() / STATIC_DESCRIPTOR_BYTES <= STATIC_DESCRIPTORS_MAX);
+        scene.put("/small", &holding(10), 0);
+        scene.put("/large", &held, 5000);
+        scene.cache.sweep(scene.start + STATIC_DESCRIPTOR_AGE);
+        assert!(scene.cache.peek(b"/999").is_none());
+        assert!(scene.cache.peek(b"/small").is_some() && scene.cache.peek(b"/large").is_some());
+    }
+
+    #[test]
+    fn a_descriptor_whose_file_has_changed_is_old_at_once() {
+        let scene = Scene::with(ROOM, false);
+        let held = holding(LARGE);
+        scene.put("/a", &held, 0);
+        assert_eq!(scene.get("/a", 1), "good");
+        let super::super::holding::Content::File(file) = &held.plain().content else { panic!() };
+        file.set_len(1).unwrap();
+        assert_eq!(scene.get("/a", 1), "old");
+    }
+}

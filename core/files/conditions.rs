@@ -1,0 +1,244 @@
+//! Conditional requests: whether a client's copy is still good, and whether a range may be given of what is there now.
+//!
+//! Promises: conditions are judged in the order of RFC 9110 section 13.2.2; a tag that is weak never passes where a
+//! strong one is asked for. Refuses: it knows no file, only the validators of the representation that was chosen.
+
+use std::time::SystemTime;
+
+use super::stamp::whole_seconds;
+use crate::http::Head;
+use crate::http::date::parse_date;
+use crate::http::token::trim_ows;
+
+/// The fields of a request that a representation depends on, found in one walk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// `Accept-Encoding`.
+    pub accept_encoding: bool,
+    /// `If-Match`, `If-None-Match`, `If-Modified-Since` or `If-Unmodified-Since`.
+    pub condition: bool,
+    /// `Range`.
+    pub range: bool,
+}
+
+/// What a representation is recognised by.
+#[derive(Clone, Copy, Debug)]
+pub struct Validators<'a> {
+    /// Its entity tag, with its quotes, and with `W/` if it is weak.
+    pub tag: &'a [u8],
+    /// When it was last changed.
+    pub modified: SystemTime,
+}
+
+/// What the conditions of a request lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// A precondition does not hold: 412.
+    Failed,
+    /// The client's copy is good: 304.
+    NotModified,
+    /// The file is sent.
+    Send,
+}
+
+impl Asked {
+    /// Looks through the fields of a request.
+    pub fn of(head: &Head) -> Self {
+        let mut asked = Self::default();
+        for (name, _) in head.headers() {
+            match name.len() {
+                5 => asked.range |= name.eq_ignore_ascii_case(b"range"),
+                8 => asked.condition |= name.eq_ignore_ascii_case(b"if-match"),
+                13 => asked.condition |= name.eq_ignore_ascii_case(b"if-none-match"),
+                15 => asked.accept_encoding |= name.eq_ignore_ascii_case(b"accept-encoding"),
+                17 => asked.condition |= name.eq_ignore_ascii_case(b"if-modified-since"),
+                19 => asked.condition |= name.eq_ignore_ascii_case(b"if-unmodified-since"),
+                _ => {}
+            }
+        }
+        asked
+    }
+}
+
+/// Judges the conditions of a request, ranges aside.
+pub fn judge(head: &Head, validators: Validators<'_>) -> Judgement {
+    let since = |name| head.header(name).and_then(parse_date);
+    let modified = whole_seconds(validators.modified);
+    if head.header("if-match").is_some() {
+        if !names_tag(head.header_values("if-match"), validators.tag, Comparison::Strong) {
+            return Judgement::Failed;
+        }
+    } else if since("if-unmodified-since").is_some_and(|since| modified > since) {
+        return Judgement::Failed;
+    }
+    let is_good = if head.header("if-none-match").is_some() {
+        names_tag(head.header_values("if-none-match"), validators.tag, Comparison::Weak)
+    } else {
+        since("if-modified-since").is_some_and(|since| modified <= since)
+    };
+    if is_good { Judgement::NotModified } else { Judgement::Send }
+}
+
+/// Tells whether a range may be given: the request does not say which state of the file it wants more of, or it says
+/// this one, by its strong tag or its exact date.
+pub fn may_give_range(head: &Head, validators: Validators<'_>) -> bool {
+    let mut conditions = head.header_values("if-range");
+    match (conditions.next().map(trim_ows), conditions.next()) {
+        (None, _) => true,
+        (Some(_), Some(_)) => false,
+        (Some(tag), None) if tag.starts_with(b"\"") => tag == validators.tag,
+        (Some(tag), None) if tag.starts_with(b"W/") => false,
+        (Some(date), None) => parse_date(date) == Some(whole_seconds(validators.modified)),
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Strong,
+    Weak,
+}
+
+/// Tells whether a list of entity tags is `*` or has `tag`; a tag may have commas between its quotes.
+fn names_tag<'a>(values: impl Iterator<Item = &'a [u8]>, tag: &[u8], comparison: Comparison) -> bool {
+    let (is_own_weak, own) = split_weakness(tag);
+    values.into_iter().any(|value| {
+        let mut rest = trim_ows(value);
+        if rest == b"*" {
+            return true;
+        }
+        while !rest.is_empty() {
+            let (is_weak, tag) = split_weakness(rest);
+            let Some(end) = tag.strip_prefix(b"\"").and_then(|inner| memchr::memchr(b'"', inner)) else {
+                return false;
+            };
+            let (tag, behind) = tag.split_at(end + 2);
+            if tag == own && (comparison == Comparison::Weak || !(is_weak || is_own_weak)) {
+                return true;
+            }
+            rest = trim_ows(trim_ows(behind).strip_prefix(b",").unwrap_or_default());
+        }
+        false
+    })
+}
+
+fn split_weakness(tag: &[u8]) -> (bool, &[u8]) {
+    tag.strip_prefix(b"W/").map_or((false, tag), |strong| (true, strong))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::http::parse::{HeadLimits, Parsed, parse};
+
+    const MODIFIED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
+    const TAG: &str = "\"ae1b981c3a4d4f5-a\"";
+
+    fn head(fields: &str) -> Head {
+        let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
+        let Ok(Parsed::Complete { head, .. }) = parse(text.as_bytes(), HeadLimits::main_port()) else {
+            panic!("{text}")
+        };
+        head
+    }
+
+    fn validators(tag: &str) -> Validators<'_> {
+        Validators { tag: tag.as_bytes(), modified: UNIX_EPOCH + Duration::new(784_111_777, 123_456_245) }
+    }
+
+    fn status(fields: &str) -> u16 {
+        status_of(TAG, fields)
+    }
+
+    fn status_of(tag: &str, fields: &str) -> u16 {
+        match judge(&head(fields), validators(tag)) {
+            Judgement::Failed => 412,
+            Judgement::NotModified => 304,
+            Judgement::Send => 200,
+        }
+    }
+
+    #[test]
+    fn tags_compare_weakly_in_lists() {
+        for list in
+            [format!("W/{TAG}"), format!("\"x\", {TAG}"), format!("\"a,b\",W/\"c\" , W/{TAG}"), "*".into()]
+        {
+            assert_eq!(status(&format!("If-None-Match: {list}\r\n")), 304, "{list}");
+            assert_eq!(status_of(&format!("W/{TAG}"), &format!("If-None-Match: {list}\r\n")), 304, "{list}");
+        }
+        assert_eq!(status(&format!("If-None-Match: \"x\"\r\nIf-None-Match: {TAG}\r\n")), 304);
+        for list in ["\"x\"", "x", "\"", "W/", "", "\"x\" \"y\"", "w/\"x\""] {
+            assert_eq!(status(&format!("If-None-Match: {list}\r\n")), 200, "{list}");
+        }
+    }
+
+    #[test]
+    fn a_tag_condition_outranks_a_date_condition() {
+        let date = format!("If-Modified-Since: {MODIFIED}\r\n");
+        assert_eq!(status(&date), 304);
+        assert_eq!(status(&format!("{date}If-None-Match: \"x\"\r\n")), 200);
+        let old = "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n";
+        assert_eq!(status(&format!("{old}If-None-Match: {TAG}\r\n")), 304);
+    }
+
+    #[test]
+    fn dates_compare_by_whole_seconds_and_bad_ones_do_not_count() {
+        let since = |date: &str| status(&format!("If-Modified-Since: {date}\r\n"));
+        assert_eq!(since("Sun, 06 Nov 1994 08:49:38 GMT"), 304);
+        assert_eq!(since("Sun, 06 Nov 1994 08:49:36 GMT"), 200);
+        assert_eq!(since("Sunday, 06-Nov-94 08:49:37 GMT"), 304);
+        assert_eq!(since("yesterday"), 200);
+    }
+
+    #[test]
+    fn preconditions_that_fail_are_412() {
+        assert_eq!(status(&format!("If-Match: {TAG}\r\n")), 200);
+        assert_eq!(status("If-Match: *\r\n"), 200);
+        assert_eq!(status("If-Match: \"x\"\r\n"), 412);
+        assert_eq!(status(&format!("If-Match: W/{TAG}\r\n")), 412);
+        assert_eq!(status_of(&format!("W/{TAG}"), &format!("If-Match: {TAG}\r\n")), 412);
+        assert_eq!(status(&format!("If-Unmodified-Since: {MODIFIED}\r\n")), 200);
+        assert_eq!(status("If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n"), 412);
+    }
+
+    #[test]
+    fn a_precondition_is_judged_before_a_copy() {
+        assert_eq!(status(&format!("If-Match: \"x\"\r\nIf-None-Match: {TAG}\r\n")), 412);
+        assert_eq!(status(&format!("If-Match: {TAG}\r\nIf-None-Match: {TAG}\r\n")), 304);
+        let old = "If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n";
+        assert_eq!(status(&format!("{old}If-Match: {TAG}\r\n")), 200, "the tag outranks the date");
+    }
+
+    #[test]
+    fn a_range_is_given_of_the_state_that_the_client_has() {
+        let gives = |tag: &str, fields: &str| may_give_range(&head(fields), validators(tag));
+        assert!(gives(TAG, ""));
+        assert!(gives(TAG, &format!("If-Range: {TAG}\r\n")));
+        assert!(gives(TAG, &format!("If-Range: {MODIFIED}\r\n")));
+        for other in [
+            "\"x\"".to_owned(),
+            format!("W/{TAG}"),
+            format!("{TAG}, \"x\""),
+            "Sun, 06 Nov 1994 08:49:36 GMT".into(),
+            "Sun, 06 Nov 1994 08:49:38 GMT".into(),
+            "*".into(),
+            "x".into(),
+            String::new(),
+        ] {
+            assert!(!gives(TAG, &format!("If-Range: {other}\r\n")), "{other}");
+        }
+        assert!(!gives(&format!("W/{TAG}"), &format!("If-Range: W/{TAG}\r\n")));
+        assert!(!gives(TAG, &format!("If-Range: {TAG}\r\nIf-Range: {TAG}\r\n")));
+    }
+
+    #[test]
+    fn what_is_asked_is_found_in_any_letter_case() {
+        assert_eq!(Asked::of(&head("X-Range: a\r\nAccept: */*\r\n")), Asked::default());
+        let all = Asked { accept_encoding: true, condition: true, range: true };
+        assert_eq!(Asked::of(&head("RANGE: a\r\nIf-none-Match: *\r\naccept-encoding: br\r\n")), all);
+        for name in ["If-Match", "If-Modified-Since", "If-Unmodified-Since"] {
+            assert!(Asked::of(&head(&format!("{name}: x\r\n"))).condition, "{name}");
+        }
+    }
+}

@@ -1,0 +1,435 @@
+//! A file that is ready to be sent: its bytes or its descriptor, the fields that go with them, and the same in content
+//! codings.
+//!
+//! Promises: bytes, length and validators are of one state of the file; what was read while somebody wrote is read
+//! again. A variant is made once, and all that share the holding see it. Refuses: it codes nothing (that is done
+//! elsewhere and [`keep`](Holding::keep)s the outcome here); it does not know when it is out of date.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+
+use super::conditions::Validators;
+use super::media_type::content_type;
+use super::resolve::{Opened, StaticFile};
+use super::stamp::Stamp;
+use crate::http::date::imf_fixdate;
+use crate::http::{Coding, Fields};
+use crate::limits::{CODED_BYTES_MIN, CODED_FILE_BYTES_MAX, DESCRIPTOR_MIN, FILE_READ_TRIES};
+use crate::sync::primitive::{Arc, AtomicU8, AtomicU64, Ordering};
+
+/// How the files of a site are sent.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// The `max-age` of their `Cache-Control`.
+    pub max_age: Duration,
+    /// The codings that copies are made in, the best one first.
+    pub codings: Vec<Coding>,
+    /// Whether files of a media type get smaller by coding.
+    pub is_compressible: fn(&[u8]) -> bool,
+    /// The longest file that is read into memory; of a longer one the descriptor is kept.
+    pub memory_file_max: u64,
+}
+
+/// A file that is ready to be sent.
+#[derive(Debug)]
+pub struct Holding {
+    plain: Variant,
+    /// The operator's own files in content codings.
+    neighbours: Vec<Variant>,
+    /// Copies that we make, unless the file is nothing for that.
+    copies: Option<Copies>,
+    content_type: &'static str,
+    /// Whether any change to the files gives them another stamp.
+    is_settled: bool,
+}
+
+/// One representation of the file.
+#[derive(Debug)]
+pub struct Variant {
+    /// Its coding, if it has one.
+    pub coding: Option<Coding>,
+    /// Its bytes.
+    pub content: Content,
+    /// Its length in bytes.
+    pub length: u64,
+    /// The fields that go with a 304.
+    pub validators: Fields,
+    /// The fields that go with a 200.
+    pub fields: Fields,
+    tag: String,
+    stamp: Stamp,
+}
+
+/// Where the bytes of a variant are.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// On disk, behind the descriptor that was checked.
+    File(Arc<File>),
+    /// In memory.
+    Memory(Bytes),
+}
+
+/// Copies in content codings.
+#[derive(Debug)]
+struct Copies {
+    /// The codings to choose from, the best one first.
+    codings: Vec<Coding>,
+    /// What became of each coding: a copy, or nothing that is worth keeping.
+    made: [OnceLock<Option<Variant>>; Coding::ALL.len()],
+    /// One bit for each coding that somebody is asked to make.
+    ordered: AtomicU8,
+    /// How many bytes all copies together may still take.
+    room: AtomicU64,
+}
+
+impl Holding {
+    /// Reads a file, or keeps its descriptor if it is large. Waits for the disk.
+    ///
+    /// # Errors
+    ///
+    /// What the disk says.
+    pub fn load(found: StaticFile, terms: &Terms, now: SystemTime) -> io::Result<Self> {
+        let content_type = content_type(&found.path);
+        let stamp = found.plain.stamp;
+        let length = stamp.length;
+        let is_codable = found.coded.is_empty()
+            && !terms.codings.is_empty()
+            && (CODED_BYTES_MIN..=CODED_FILE_BYTES_MAX).contains(&length)
+            && (terms.is_compressible)(content_type.as_bytes());
+        let copies = is_codable.then(|| Copies::new(terms.codings.clone(), length));
+        let varies = is_codable || !found.coded.is_empty();
+        let dress = Dress { content_type, terms, varies };
+        let plain = dress.variant(None, found.plain)?;
+        // A neighbour that cannot be read is not offered.
+        let neighbours: Vec<_> = found
+            .coded
+            .into_iter()
+            .filter_map(|(coding, opened)| dress.variant(Some(coding), opened).ok())
+            .collect();
+        let is_settled =
+            std::iter::once(&plain).chain(&neighbours).all(|variant| variant.stamp.is_settled(now));
+        Ok(Self { plain, neighbours, copies, content_type, is_settled })
+    }
+
+    /// Whether `found` is the state of the files that is held.
+    pub fn is_of(&self, found: &StaticFile) -> bool {
+        let neighbours = self.neighbours.iter().map(|variant| (variant.coding, variant.stamp));
+        self.is_settled
+            && self.plain.stamp == found.plain.stamp
+            && neighbours.eq(found.coded.iter().map(|(coding, opened)| (Some(*coding), opened.stamp)))
+    }
+
+    /// Whether what is kept as a descriptor has not been changed since. Asks for what the system knows anyway, so that
+    /// it waits for nothing.
+    pub fn is_unchanged(&self) -> bool {
+        std::iter::once(&self.plain).chain(&self.neighbours).all(|variant| match &variant.content {
+            Content::Memory(_) => true,
+            Content::File(file) => variant.stamp.is_still_of(file),
+        })
+    }
+
+    /// The file as it is.
+    pub fn plain(&self) -> &Variant {
+        &self.plain
+    }
+
+    /// The media type, as it is announced.
+    pub fn content_type(&self) -> &'static str {
+        self.content_type
+    }
+
+    /// The variants in content codings that can be sent now, the best one first.
+    pub fn coded(&self) -> impl Iterator<Item = &Variant> {
+        let copies = self.copies.iter().flat_map(|copies| {
+            copies.codings.iter().filter_map(|coding| copies.made[*coding as usize].get()?.as_ref())
+        });
+        self.neighbours.iter().chain(copies)
+    }
+
+    /// The codings that can be had, now or once a copy has been made; the best one first.
+    pub fn codings_on_offer(&self) -> impl Iterator<Item = Coding> {
+        let copies = self.copies.iter().flat_map(|copies| {
+            let is_refused = |coding: Coding| matches!(copies.made[coding as usize].get(), Some(None));
+            copies.codings.iter().copied().filter(move |coding| !is_refused(*coding))
+        });
+        self.neighbours.iter().filter_map(|variant| variant.coding).chain(copies)
+    }
+
+    /// Takes the order for a copy in this coding; false if somebody has it already.
+    pub fn take_order(&self, coding: Coding) -> bool {
+        let bit = 1 << coding as u8;
+        // Relaxed: only one of those who ask sees the bit unset; nothing else hangs on it.
+        self.copies.as_ref().is_some_and(|copies| copies.ordered.fetch_or(bit, Ordering::Relaxed) & bit == 0)
+    }
+
+    /// Reads the bytes that a copy is made of. Waits for the disk.
+    ///
+    /// # Errors
+    ///
+    /// What the disk says; also when the file is no longer what it was.
+    pub fn bytes_to_code(&self) -> io::Result<Bytes> {
+        match &self.plain.content {
+            Content::Memory(bytes) => Ok(bytes.clone()),
+            Content::File(file) => {
+                let bytes = read(file, self.plain.length)?;
+                if bytes.len() as u64 != self.plain.length || !self.plain.stamp.is_still_of(file) {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                Ok(bytes.into())
+            }
+        }
+    }
+
+    /// Keeps what coding has made, if all copies together stay below the length of the file; `None` says that there is
+    /// nothing to keep, and that nobody need try again.
+    pub fn keep(&self, coding: Coding, coded: Option<Vec<u8>>) {
+        let Some(copies) = &self.copies else { return };
+        let taken = coded.filter(|coded| copies.take_room(coded.len() as u64));
+        let variant = taken.map(|coded| self.copy(coding, coded.into()));
+        // Whoever took the order is the only one.
+        let _ = copies.made[coding as usize].set(variant);
+    }
+
+    /// What it takes of a cache's room, in bytes: the most that it will ever hold.
+    pub fn weight(&self) -> u64 {
+        let variants = std::iter::once(&self.plain).chain(&self.neighbours).map(Variant::weight);
+        let reserve = if self.copies.is_some() { self.plain.length } else { 0 };
+        variants.sum::<u64>() + reserve
+    }
+
+    /// How many descriptors it keeps.
+    pub fn descriptors(&self) -> u64 {
+        let is_file = |variant: &&Variant| matches!(variant.content, Content::File(_));
+        std::iter::once(&self.plain).chain(&self.neighbours).filter(is_file).count() as u64
+    }
+
+    fn copy(&self, coding: Coding, bytes: Bytes) -> Variant {
+        let (mut validators, mut fields) = (self.plain.validators.clone(), self.plain.fields.clone());
+        let tag = format!("W/{}", self.plain.tag);
+        for fields in [&mut validators, &mut fields] {
+            set(fields, b"ETag", tag.as_bytes());
+        }
+        // Parts of a copy cannot be told from parts of another one: its tag is weak.
+        fields.remove(b"Accept-Ranges");
+        set(&mut fields, b"Content-Encoding", coding.token().as_bytes());
+        let length = bytes.len() as u64;
+        let content = Content::Memory(bytes);
+        Variant { coding: Some(coding), content, length, validators, fields, tag, stamp: self.plain.stamp }
+    }
+}
+
+impl Variant {
+    /// What the variant is recognised by.
+    pub fn validators(&self) -> Validators<'_> {
+        Validators { tag: self.tag.as_bytes(), modified: self.stamp.modified }
+    }
+
+    /// Whether parts of it can be given.
+    pub fn has_ranges(&self) -> bool {
+        !self.tag.starts_with("W/")
+    }
+
+    fn weight(&self) -> u64 {
+        // Fields are kept twice; the rest is what the structures take.
+        let overhead = 2 * self.fields.as_bytes().len() + std::mem::size_of::<Self>();
+        let content = match &self.content {
+            Content::Memory(bytes) => bytes.len() as u64,
+            Content::File(_) => 0,
+        };
+        content + overhead as u64
+    }
+}
+
+impl Copies {
+    fn new(codings: Vec<Coding>, room: u64) -> Self {
+        Self {
+            codings,
+            made: [const { OnceLock::new() }; Coding::ALL.len()],
+            ordered: AtomicU8::new(0),
+            room: AtomicU64::new(room),
+        }
+    }
+
+    fn take_room(&self, bytes: u64) -> bool {
+        // Relaxed: a budget; it orders nothing.
+        self.room.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |room| room.checked_sub(bytes)).is_ok()
+    }
+}
+
+/// What the variants of one file have in common.
+struct Dress<'a> {
+    content_type: &'static str,
+    terms: &'a Terms,
+    varies: bool,
+}
+
+impl Dress<'_> {
+    fn variant(&self, coding: Option<Coding>, opened: Opened) -> io::Result<Variant> {
+        let (content, stamp) = content(opened, self.terms.memory_file_max)?;
+        // A file and its neighbour may well have the same time and length.
+        let ending = coding.map(|coding| format!("-{}", coding.token())).unwrap_or_default();
+        let tag = format!("\"{}{ending}\"", stamp.tag());
+        let mut validators = Fields::new();
+        set(&mut validators, b"Last-Modified", &imf_fixdate(stamp.modified));
+        set(&mut validators, b"ETag", tag.as_bytes());
+        set(
+            &mut validators,
+            b"Cache-Control",
+            format!("max-age={}", self.terms.max_age.as_secs()).as_bytes(),
+        );
+        if self.varies {
+            set(&mut validators, b"Vary", b"Accept-Encoding");
+        }
+        let mut fields = validators.clone();
+        set(&mut fields, b"Accept-Ranges", b"bytes");
+        set(&mut fields, b"Content-Type", self.content_type.as_bytes());
+        if let Some(coding) = coding {
+            set(&mut fields, b"Content-Encoding", coding.token().as_bytes());
+        }
+        let length = match &content {
+            Content::Memory(bytes) => bytes.len() as u64,
+            Content::File(_) => stamp.length,
+        };
+        Ok(Variant { coding, content, length, validators, fields, tag, stamp })
+    }
+}
+
+/// Reads a file that is small, together with the stamp of what was read; a large one stays where it is.
+fn content(opened: Opened, memory_max: u64) -> io::Result<(Content, Stamp)> {
+    let Opened { file, mut stamp } = opened;
+    if stamp.length > memory_max {
+        // Low numbers are left to PHP, whose select() cannot see high ones.
+        let file = rustix::io::fcntl_dupfd_cloexec(&file, DESCRIPTOR_MIN).map(File::from).unwrap_or(file);
+        return Ok((Content::File(Arc::new(file)), stamp));
+    }
+    for tries_left in (0..FILE_READ_TRIES).rev() {
+        let bytes = read(&file, stamp.length)?;
+        let after = Stamp::of(&rustix::fs::fstat(&file)?);
+        // Somebody who writes without a pause appends: then the bytes are those of the stamp all the same.
+        if after == stamp || tries_left == 0 {
+            return Ok((Content::Memory(bytes.into()), stamp));
+        }
+        stamp = after;
+        if stamp.length > memory_max {
+            break;
+        }
+    }
+    content(Opened { file, stamp }, memory_max)
+}
+
+/// Reads up to `length` bytes; fewer only at the end of the file.
+fn read(file: &File, length: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], filled as u64) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    bytes.truncate(filled);
+    Ok(bytes)
+}
+
+fn set(fields: &mut Fields, name: &[u8], value: &[u8]) {
+    let set = fields.set(name, value);
+    debug_assert!(set.is_ok(), "names are constants and values are dates, numbers and types");
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::io::{Seek, Write};
+
+    use super::*;
+
+    fn opened(file: &File) -> Opened {
+        Opened { file: file.try_clone().unwrap(), stamp: Stamp::of(&rustix::fs::fstat(file).unwrap()) }
+    }
+
+    fn found(file: &File) -> StaticFile {
+        StaticFile { path: b"/a.txt".to_vec(), plain: opened(file), coded: Vec::new() }
+    }
+
+    fn load(found: StaticFile, now: SystemTime) -> Holding {
+        let terms = Terms {
+            max_age: Duration::ZERO,
+            codings: Coding::ALL.to_vec(),
+            is_compressible: |_| true,
+            memory_file_max: 100_000,
+        };
+        Holding::load(found, &terms, now).unwrap()
+    }
+
+    fn later() -> SystemTime {
+        crate::time::wall() + Duration::from_secs(10)
+    }
+
+    #[test]
+    fn a_change_is_recognised() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"one").unwrap();
+        let holding = load(found(&file), later());
+        assert!(holding.is_of(&found(&file)));
+        file.write_all(b"two").unwrap();
+        assert!(!holding.is_of(&found(&file)));
+        let mut beside = found(&file);
+        beside.coded.push((Coding::Gzip, opened(&file)));
+        assert!(!load(found(&file), later()).is_of(&beside), "a neighbour that is new");
+    }
+
+    #[test]
+    fn a_file_that_changed_a_moment_ago_is_read_again() {
+        let file = tempfile::tempfile().unwrap();
+        let holding = load(found(&file), crate::time::wall());
+        assert!(!holding.is_of(&found(&file)), "the next change might not show");
+    }
+
+    #[test]
+    fn what_was_read_is_of_the_stamp_that_goes_with_it() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"old bytes").unwrap();
+        let found = found(&file);
+        // Between the look and the reading.
+        file.rewind().unwrap();
+        file.set_len(0).unwrap();
+        file.write_all(b"new").unwrap();
+        let holding = load(found, later());
+        let Content::Memory(bytes) = &holding.plain().content else { panic!() };
+        assert_eq!((&bytes[..], holding.plain().length), (&b"new"[..], 3));
+        assert_eq!(holding.plain().stamp, opened(&file).stamp);
+    }
+
+    #[test]
+    fn a_descriptor_tells_that_its_file_has_changed() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.set_len(100_001).unwrap();
+        let holding = load(found(&file), later());
+        assert!(holding.is_unchanged());
+        assert_eq!(holding.bytes_to_code().unwrap().len(), 100_001);
+        file.write_all(b"x").unwrap();
+        assert!(!holding.is_unchanged());
+        assert!(holding.bytes_to_code().is_err());
+    }
+
+    #[test]
+    fn the_weight_covers_all_that_it_may_come_to_hold() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(10_000).unwrap();
+        let holding = load(found(&file), later());
+        let weight = holding.weight();
+        assert!(weight >= 20_000);
+        holding.keep(Coding::Brotli, Some(vec![0; 6000]));
+        holding.keep(Coding::Gzip, Some(vec![0; 6000]));
+        holding.keep(Coding::Zstd, Some(vec![0; 4000]));
+        let kept: Vec<_> = holding.coded().map(|variant| (variant.coding, variant.length)).collect();
+        assert_eq!(kept, [(Some(Coding::Brotli), 6000), (Some(Coding::Zstd), 4000)]);
+        assert_eq!(holding.weight(), weight);
+    }
+}
