@@ -28,10 +28,13 @@ impl Offered for Entry {
 /// A queue that takes an entry or not, and gives one when there is one.
 trait Queue: Send + Sync {
     fn offer(&self, entry: u64) -> bool;
-    fn take(&self) -> u64;
+    /// Each thread that takes at the same time has a seat of its own.
+    fn take(&self, seat: usize) -> u64;
 }
 
 const PLACES: usize = 64;
+
+const SEATS: usize = 4;
 
 struct OurGate(Gate<Entry>);
 
@@ -41,8 +44,8 @@ impl Queue for OurGate {
         self.0.announce();
         admitted
     }
-    fn take(&self) -> u64 {
-        self.0.take().map_or(0, |entry| entry.0)
+    fn take(&self, seat: usize) -> u64 {
+        self.0.take(seat).map_or(0, |entry| entry.0)
     }
 }
 
@@ -60,7 +63,7 @@ impl Queue for LockedList {
         self.1.notify_one();
         true
     }
-    fn take(&self) -> u64 {
+    fn take(&self, _seat: usize) -> u64 {
         let mut list = self.0.lock().expect("no panics here");
         loop {
             if let Some(entry) = list.pop_front() {
@@ -77,14 +80,14 @@ impl Queue for Channel {
     fn offer(&self, entry: u64) -> bool {
         self.0.try_send(entry).is_ok()
     }
-    fn take(&self) -> u64 {
+    fn take(&self, _seat: usize) -> u64 {
         self.1.recv().unwrap_or(0)
     }
 }
 
 fn queues() -> Vec<(&'static str, Arc<dyn Queue>)> {
     // Fail-fast, so that a full queue refuses as the others do.
-    let gate = Gate::new(PLACES, WaitingLimits { count_max: 0, bytes_max: 0 }, Duration::ZERO);
+    let gate = Gate::new(PLACES, SEATS, WaitingLimits { count_max: 0, bytes_max: 0 }, Duration::ZERO);
     let (sender, receiver) = crossbeam_channel::bounded(PLACES);
     vec![
         ("gate", Arc::new(OurGate(gate))),
@@ -99,7 +102,7 @@ fn offer_and_take(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.iter(|| {
                 queue.offer(black_box(1));
-                black_box(queue.take())
+                black_box(queue.take(0))
             });
         });
     }
@@ -110,7 +113,7 @@ fn offer_and_take(c: &mut Criterion) {
 fn move_through(queue: &Arc<dyn Queue>, count: u64) -> Duration {
     let begin = Instant::now();
     std::thread::scope(|scope| {
-        for _ in 0..4 {
+        for seat in 0..SEATS {
             scope.spawn(|| {
                 for entry in 0..count / 4 {
                     while !queue.offer(entry) {
@@ -118,9 +121,9 @@ fn move_through(queue: &Arc<dyn Queue>, count: u64) -> Duration {
                     }
                 }
             });
-            scope.spawn(|| {
+            scope.spawn(move || {
                 for _ in 0..count / 4 {
-                    black_box(queue.take());
+                    black_box(queue.take(seat));
                 }
             });
         }
@@ -143,7 +146,7 @@ fn hand_off(c: &mut Criterion) {
         let echo = {
             let (there, back) = (Arc::clone(&there), Arc::clone(&back));
             std::thread::spawn(move || {
-                while there.take() != 0 {
+                while there.take(0) != 0 {
                     back.offer(1);
                 }
             })
@@ -151,7 +154,7 @@ fn hand_off(c: &mut Criterion) {
         group.bench_function(name, |b| {
             b.iter(|| {
                 there.offer(1);
-                back.take()
+                back.take(0)
             });
         });
         there.offer(0);

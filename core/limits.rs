@@ -109,6 +109,12 @@ pub const THREAD_EXIT_GRACE: Duration = Duration::from_secs(2);
 /// The most threads of one kind.
 pub const THREADS_MAX: usize = 1024;
 
+/// Slots of a pool beyond its greatest number of workers: for replacements that boot before the old ones leave.
+pub const SPARE_SLOTS: usize = 4;
+
+/// The most request fibers that one persistent worker carries; with so many it takes no work.
+pub const REQUEST_FIBERS_MAX: usize = 256;
+
 /// The most places in the work queue.
 pub const QUEUE_CAPACITY_MAX: usize = 1 << 20;
 

@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 use svc_core::compress::{Levels, Stock};
 use svc_core::http::Version;
 use svc_core::observe::{Event, Log, PhpLevel};
-use svc_core::pool::{Engine, Exchange, StartError, Worker};
+use svc_core::pool::{Engine, Exchange, StartError, Started, Worker};
 use svc_core::serve::Shared;
 
 use svc_ffi::{Head, Host, Interpreter, LogSource, Outcome, Pairs, Request, Threads};
@@ -33,9 +33,10 @@ impl PhpEngine {
 }
 
 impl Engine for PhpEngine {
-    fn start(&self, _slot: usize) -> Result<Box<dyn Worker>, StartError> {
+    fn start(&self, _slot: usize) -> Result<Started, StartError> {
         let stock = Stock::new(Levels::new(&self.shared.config));
-        Ok(Box::new(PhpWorker { interpreter: self.threads.enter(), stock, shared: Arc::clone(&self.shared) }))
+        let worker = PhpWorker { interpreter: self.threads.enter(), stock, shared: Arc::clone(&self.shared) };
+        Ok(Started::Classic(Box::new(worker)))
     }
 }
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{AtomicU64, Ordering};
 use crate::sync::queue::WorkQueue;
+use crate::sync::roster::Roster;
 use crate::sync::turnstile::{Entry, Returned, Turnstile};
 
 /// Why a request was not admitted.
@@ -142,14 +143,14 @@ struct Waiting<T> {
 
 impl<T: Offered> Gate<T> {
     /// Makes an open gate in front of an empty queue of `capacity` places. A `ceiling` of zero is fail-fast mode:
-    /// nobody waits in front of the queue.
+    /// nobody waits in front of the queue. So many workers may take from it.
     ///
     /// # Panics
     ///
     /// If `capacity` is 0.
-    pub fn new(capacity: usize, limits: WaitingLimits, ceiling: Duration) -> Self {
+    pub fn new(capacity: usize, seats: usize, limits: WaitingLimits, ceiling: Duration) -> Self {
         Self {
-            queue: WorkQueue::new(capacity),
+            queue: WorkQueue::new(capacity, seats),
             turnstile: Turnstile::new(u32::try_from(capacity).unwrap_or(u32::MAX)),
             waiting: ShortLock::new(Waiting { entries: BTreeMap::new(), bytes: 0, next: 0 }),
             limits,
@@ -174,12 +175,34 @@ impl<T: Offered> Gate<T> {
         self.queue.announce();
     }
 
-    /// A worker takes the oldest entry, which gives its permit back; sleeps until there is one; `None` once the queue
-    /// has been [shut](Self::shut) and is empty.
-    pub fn take(&self) -> Option<T> {
-        let entry = self.queue.take()?;
+    /// A worker takes the oldest entry, if there is one, which gives its permit back.
+    pub fn try_take(&self) -> Option<T> {
+        let entry = self.queue.try_take()?;
         self.give_back();
         Some(entry)
+    }
+
+    /// The worker of `seat` takes the oldest entry, which gives its permit back; sleeps until there is one; `None` once
+    /// the queue has been [shut](Self::shut) and is empty.
+    pub fn take(&self, seat: usize) -> Option<T> {
+        let entry = self.queue.take(seat)?;
+        self.give_back();
+        Some(entry)
+    }
+
+    /// The seats on which workers sleep.
+    pub fn roster(&self) -> &Roster {
+        self.queue.roster()
+    }
+
+    /// Whether there is nothing to take.
+    pub fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether workers may end once there is nothing to take.
+    pub fn is_shut(&self) -> bool {
+        self.queue.is_closed()
     }
 
     /// An entry leaves the waiting set because it was answered. Nothing happens if it has been promoted meanwhile.
@@ -326,7 +349,7 @@ mod tests {
     }
 
     fn gate<'a>(capacity: usize, count_max: usize, bytes_max: u64) -> Gate<&'a Request> {
-        Gate::new(capacity, WaitingLimits { count_max, bytes_max }, SECOND)
+        Gate::new(capacity, 1, WaitingLimits { count_max, bytes_max }, SECOND)
     }
 
     fn ticket(offer: Offer) -> Ticket {
@@ -341,7 +364,7 @@ mod tests {
         for late in &requests[2..5] {
             ticket(gate.offer(late));
         }
-        let taken: Vec<_> = (0..5).map(|_| gate.take().unwrap().name).collect();
+        let taken: Vec<_> = (0..5).map(|_| gate.take(0).unwrap().name).collect();
         assert_eq!(taken, [0, 1, 2, 3, 4]);
         let facts = gate.facts();
         assert_eq!((facts.slots_available, facts.depth, facts.waiting), (2, 0, 0));
@@ -352,9 +375,9 @@ mod tests {
         let (requests, gate) = (requests(), gate(1, 10, 1000));
         gate.offer(&requests[0]);
         ticket(gate.offer(&requests[1]));
-        assert_eq!(gate.take().unwrap().name, 0);
+        assert_eq!(gate.take(0).unwrap().name, 0);
         ticket(gate.offer(&requests[2]));
-        assert_eq!((gate.take().unwrap().name, gate.take().unwrap().name), (1, 2));
+        assert_eq!((gate.take(0).unwrap().name, gate.take(0).unwrap().name), (1, 2));
     }
 
     #[test]
@@ -385,7 +408,7 @@ mod tests {
         ticket(gate.offer(&requests[2]));
         gate.leave(second);
         assert_eq!(gate.facts().waiting, 1);
-        assert_eq!((gate.take().unwrap().name, gate.take().unwrap().name), (0, 2));
+        assert_eq!((gate.take(0).unwrap().name, gate.take(0).unwrap().name), (0, 2));
         gate.leave(second);
         assert_eq!(gate.facts().waiting, 0);
     }
@@ -396,7 +419,7 @@ mod tests {
         gate.offer(&requests[0]);
         ticket(gate.offer(&requests[1]));
         requests[1].answered.set(true);
-        assert_eq!(gate.take().unwrap().name, 0);
+        assert_eq!(gate.take(0).unwrap().name, 0);
         let facts = gate.facts();
         assert_eq!((facts.slots_available, facts.depth, facts.waiting), (1, 0, 0));
     }
@@ -404,7 +427,7 @@ mod tests {
     #[test]
     fn fail_fast_mode_refuses_at_once() {
         let requests = requests();
-        let gate = Gate::new(1, WaitingLimits { count_max: 10, bytes_max: 10 }, Duration::ZERO);
+        let gate = Gate::new(1, 1, WaitingLimits { count_max: 10, bytes_max: 10 }, Duration::ZERO);
         gate.offer(&requests[0]);
         assert_eq!(gate.offer(&requests[1]), Offer::Refused(ShedReason::QueueFull));
     }
@@ -416,9 +439,9 @@ mod tests {
         let second = ticket(gate.offer(&requests[1]));
         gate.close();
         assert_eq!(gate.offer(&requests[2]), Offer::Refused(ShedReason::ShuttingDown));
-        assert_eq!(gate.take().unwrap().name, 0);
+        assert_eq!(gate.take(0).unwrap().name, 0);
         gate.shut();
-        assert!(gate.take().is_none());
+        assert!(gate.take(0).is_none());
         gate.leave(second);
         assert_eq!(gate.facts().slots_available, 1);
     }

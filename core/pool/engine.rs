@@ -1,11 +1,13 @@
 //! The seam behind which PHP stands.
 //!
 //! Promises to an engine: `start` and every call of the worker it returned happen on one thread, and the worker is
-//! dropped on that thread. Asks of an engine: a worker finishes each exchange it serves; one that does not is
+//! dropped on that thread. Asks of an engine: a worker finishes each exchange it takes; one that does not is
 //! answered 500 in its place.
 
 use crate::sync::primitive::Arc;
+use crate::sync::roster::Wake;
 
+use super::desk::Desk;
 use super::exchange::Exchange;
 
 /// Makes workers, one a thread.
@@ -14,14 +16,98 @@ pub trait Engine: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`StartError`] when the thread cannot run requests; the slot stays empty.
-    fn start(&self, slot: usize) -> Result<Box<dyn Worker>, StartError>;
+    /// [`StartError`] when the thread cannot run requests; it ends, and another one tries later.
+    fn start(&self, slot: usize) -> Result<Started, StartError>;
+}
+
+/// A worker that is ready for its loop.
+pub enum Started {
+    /// The pool runs its loop: one exchange after another.
+    Classic(Box<dyn Worker>),
+    /// It runs a loop of its own.
+    Persistent(Box<dyn Resident>),
 }
 
 /// Runs one exchange after another on its own thread.
 pub trait Worker {
     /// Runs a claimed exchange to its end.
     fn serve(&mut self, exchange: &Arc<Exchange>);
+
+    /// What tells whether the thread runs scripts; asked once, before the first exchange.
+    fn probe(&self) -> Option<Arc<dyn Probe>> {
+        None
+    }
+}
+
+/// A worker that stays: it boots an application once and serves many exchanges with it, several at a time.
+///
+/// ```text
+///   desk.booted()
+///   loop ── run what can run ──▶ desk.try_take() ── a claim ──▶ a new fiber
+///     │                            │ none
+///     │                            ▼
+///     │                          desk.duty(): Serve ── desk.sit() ──▶ wait for descriptors, times and the wake
+///     │                            │ Leave: no fiber left? return       └──▶ desk.stand()
+///     └────────────────────────────┘ End: return
+/// ```
+pub trait Resident {
+    /// What brings the thread out of its wait. Asked once, before [`run`](Self::run).
+    fn waker(&self) -> Arc<dyn Wake>;
+
+    /// Boots, says so, and serves until the desk says otherwise or it asks to be replaced. Exchanges that it still
+    /// holds when it returns are answered in its place.
+    fn run(&mut self, desk: &Desk) -> Departure;
+
+    /// What tells whether the thread runs scripts; asked once, before [`run`](Self::run).
+    fn probe(&self) -> Option<Arc<dyn Probe>> {
+        None
+    }
+}
+
+/// Finds out whether a thread executes the script's own instructions: asked, they answer at once, while a system call
+/// or a function of the interpreter does not. Called by other threads; must not block.
+pub trait Probe: Send + Sync + std::fmt::Debug {
+    /// Asks.
+    fn ask(&self);
+
+    /// Whether the last question was answered.
+    fn is_answered(&self) -> bool;
+}
+
+/// Why the loop of a persistent worker has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// The desk said so.
+    Dismissed,
+    /// The application did not boot, for this reason.
+    NotBooted(String),
+    /// It wants to be replaced.
+    Recycled(RecycleReason),
+}
+
+/// Why a persistent worker is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecycleReason {
+    /// Somebody asked for it.
+    Scheduled,
+    /// It holds too much memory.
+    MaxMemory,
+    /// Its state cannot be trusted any more.
+    Error,
+}
+
+impl RecycleReason {
+    /// Every reason, in the order of the exposition.
+    pub const ALL: [Self; 3] = [Self::Scheduled, Self::MaxMemory, Self::Error];
+
+    /// The reason's label value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::MaxMemory => "max_memory",
+            Self::Error => "error",
+        }
+    }
 }
 
 /// Why a thread cannot run requests.

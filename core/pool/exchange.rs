@@ -109,6 +109,12 @@ impl Exchange {
         matches!(self.state.stage(), Stage::Waiting | Stage::Queued | Stage::Answered)
     }
 
+    /// Whether a worker holds it and nobody has answered it yet: neither its worker to the end, nor the io thread in
+    /// its place.
+    pub fn is_unanswered(&self) -> bool {
+        matches!(self.state.stage(), Stage::Running | Stage::Responding)
+    }
+
     /// Whether the client has left or the server has answered in the worker's place.
     pub fn is_gone(&self) -> bool {
         match self.state.stage() {

@@ -10,12 +10,16 @@
 //! | `request` | what an engine is told about the request |
 //! | `mailbox` | the parts of the reply on their way to the io thread |
 //! | `engine` | the seam behind which PHP stands |
+//! | `desk` | where a worker gets its work from |
+//! | `slot` | a place in the pool, which survives its workers |
 //! | `workers` | the threads |
 
+pub mod desk;
 pub mod engine;
 pub mod exchange;
 pub mod mailbox;
 pub mod request;
+pub mod slot;
 pub mod wedge;
 pub mod workers;
 
@@ -23,5 +27,11 @@ pub use engine::{Engine, StartError, Worker};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use mailbox::{End, Origin, Part, ReplyHead};
 pub use request::{Body, Request, Script, TlsFacts};
+pub use desk::{Claim, Desk, Duty};
+pub use engine::{Departure, Engine, Probe, RecycleReason, Resident, StartError, Started, Worker};
+pub use exchange::{Exchange, Gone, Notify};
+pub use mailbox::{End, Origin, Part, ReplyHead};
+pub use request::{Body, Request, Script};
+pub use slot::{Oldest, Order, Phase, SlotReading};
 pub use wedge::{WedgeDetector, WedgeReport, WedgeSample};
-pub use workers::{PoolEvents, PoolFacts, Source, Workers};
+pub use workers::{Boots, PoolEvents, PoolFacts, PoolSize, Source, Trust, Workers};

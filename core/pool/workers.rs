@@ -1,26 +1,41 @@
-//! The threads of the pool.
+//! The threads of the pool, and the slots that outlive them.
 //!
-//! Promises: a worker counts as busy from the claim of an exchange until its engine has returned, and as current
-//! while its thread serves; both readings come from facts, so a thread that dies cannot stay in them. Refuses: it
-//! neither scales nor replaces threads.
+//! Promises: a worker counts as busy while it carries an unanswered exchange or runs a script, and as current while
+//! its thread serves or is about to; both readings come from facts, so a thread that dies cannot stay in them. A worker
+//! that asks to be replaced is, in its slot and without a gap. Refuses: how many there should be, and when one that
+//! failed is tried again, is its keeper's to decide.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::limits::PHP_STACK_BYTES;
+use rustix::thread::gettid;
+
+use crate::limits::{PHP_STACK_BYTES, SPARE_SLOTS};
 use crate::sync::lock::ShortLock;
-use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, AtomicUsize, CachePadded, Ordering};
+use crate::sync::primitive::{Arc, AtomicU64, AtomicUsize, CachePadded, Ordering};
+use crate::sync::roster::{Roster, Wake};
 use crate::time;
 
-use super::engine::Engine;
+use super::desk::Desk;
+use super::engine::{Departure, Engine, Probe, RecycleReason, Started};
 use super::exchange::Exchange;
+use super::slot::{Order, Phase, Slot, SlotReading};
 
 /// Where workers get their work.
 pub trait Source: Send + Sync + std::fmt::Debug + 'static {
-    /// Takes the oldest exchange; sleeps until there is one; `None` when there will be no more.
-    fn take(&self) -> Option<Arc<Exchange>>;
+    /// Takes the oldest exchange, if there is one.
+    fn try_take(&self) -> Option<Arc<Exchange>>;
+
+    /// Whether there is nothing to take.
+    fn is_empty(&self) -> bool;
+
+    /// Whether there will be nothing more once it is empty.
+    fn is_shut(&self) -> bool;
+
+    /// The seats on which workers wait, one for each slot.
+    fn roster(&self) -> &Roster;
 }
 
 /// Told what happens on worker threads. Called on the worker's thread; must not block.
@@ -33,8 +48,14 @@ pub trait PoolEvents: Send + Sync + 'static {
     fn served(&self, exchange: &Exchange, ran: Duration);
     /// A worker failed after it had accepted the exchange, which got its 500 if nothing had been sent.
     fn dropped(&self, exchange: &Exchange);
-    /// The thread of slot `slot` could not start or has ended, for this reason.
+    /// The thread of slot `slot` could not start or has ended, for this reason; the pool tries again later.
     fn worker_lost(&self, slot: usize, reason: &str);
+    /// A persistent worker has ended and is replaced.
+    fn recycled(&self, slot: usize, reason: RecycleReason);
+    /// A worker has ended because it was not needed.
+    fn retired(&self, slot: usize);
+    /// A persistent worker reset the application's state between two requests.
+    fn soft_reset(&self, slot: usize);
 }
 
 /// A reading of the pool.
@@ -44,6 +65,8 @@ pub struct PoolFacts {
     pub current: usize,
     /// Threads that run at least one request; never more than `current`.
     pub busy: usize,
+    /// Threads that carry anything, be it only what goes on after its answer.
+    pub carrying: usize,
     /// The configured minimum.
     pub min: usize,
     /// The configured maximum.
@@ -52,61 +75,154 @@ pub struct PoolFacts {
     pub spawned: u64,
 }
 
-/// A static set of worker threads.
+/// How often workers have booted, and have not, since the pool started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Boots {
+    /// Workers that take or took work.
+    pub succeeded: u64,
+    /// Workers that did not come so far, or panicked.
+    pub failed: u64,
+}
+
+/// How many workers a pool has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PoolSize {
+    /// It starts with so many, and never wants fewer.
+    pub min: usize,
+    /// It never wants more.
+    pub max: usize,
+}
+
+impl PoolSize {
+    /// The slots, and so the seats, that such a pool needs.
+    pub fn slots(self) -> usize {
+        self.max + SPARE_SLOTS.min(self.max)
+    }
+}
+
+/// The threads.
 #[derive(Debug)]
 pub struct Workers {
     shared: Arc<Shared>,
+}
+
+pub(super) struct Shared {
+    pub(super) slots: Box<[CachePadded<Slot>]>,
+    pub(super) source: Arc<dyn Source>,
+    pub(super) events: Arc<dyn PoolEvents>,
+    engine: Arc<dyn Engine>,
+    size: PoolSize,
+    epoch: Instant,
+    /// Workers that are enlisted.
+    current: AtomicUsize,
+    spawned: AtomicU64,
+    booted: AtomicU64,
+    failed: AtomicU64,
+    /// Short: a handle is put in or taken out.
     threads: ShortLock<Vec<JoinHandle<()>>>,
 }
 
-#[derive(Debug)]
-struct Shared {
-    source: Arc<dyn Source>,
-    /// One word a slot, each written by its own thread only.
-    busy: Vec<CachePadded<AtomicBool>>,
-    current: AtomicUsize,
-    spawned: AtomicU64,
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("size", &self.size)
+            .field("current", &self.current)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Workers {
-    /// Starts `count` threads that take from `source` and run through `engine`.
+    /// Starts the least number of threads, which take from `source` and run through `engine`.
     ///
     /// # Errors
     ///
     /// When the system gives no thread. Threads whose engine does not start are reported to `events` instead.
     pub fn start(
-        count: usize,
+        size: PoolSize,
         engine: &Arc<dyn Engine>,
         source: Arc<dyn Source>,
         events: &Arc<dyn PoolEvents>,
     ) -> io::Result<Self> {
+        debug_assert!(source.roster().seats() >= size.slots(), "a worker without a seat");
         let shared = Arc::new(Shared {
+            slots: (0..size.slots()).map(|_| CachePadded::new(Slot::new())).collect(),
             source,
-            busy: (0..count).map(|_| CachePadded::new(AtomicBool::new(false))).collect(),
+            events: Arc::clone(events),
+            engine: Arc::clone(engine),
+            size,
+            epoch: time::now(),
             current: AtomicUsize::new(0),
             spawned: AtomicU64::new(0),
+            booted: AtomicU64::new(0),
+            failed: AtomicU64::new(0),
+            threads: ShortLock::default(),
         });
-        let mut threads = Vec::with_capacity(count);
-        for slot in 0..count {
-            let (shared, engine, events) = (Arc::clone(&shared), Arc::clone(engine), Arc::clone(events));
-            shared.current.fetch_add(1, Ordering::Relaxed);
-            shared.spawned.fetch_add(1, Ordering::Relaxed);
-            let thread = thread::Builder::new()
-                .name(format!("svc-php-{slot}"))
-                .stack_size(PHP_STACK_BYTES)
-                .spawn(move || run(slot, &shared, &*engine, &*events))?;
-            threads.push(thread);
+        let workers = Self { shared };
+        for slot in 0..size.min {
+            workers.hire(slot, Trust::Full)?;
         }
-        Ok(Self { shared, threads: ShortLock::new(threads) })
+        Ok(workers)
+    }
+
+    /// Starts a worker in a vacant slot.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no thread.
+    pub fn hire(&self, slot: usize, trust: Trust) -> io::Result<()> {
+        if trust == Trust::Full {
+            self.shared.enlist(slot);
+        }
+        Shared::spawn(&self.shared, slot, time::now()).inspect_err(|_| self.shared.discharge(slot))
+    }
+
+    /// Tells the worker of a slot to end with what it carries.
+    pub fn dismiss(&self, slot: usize, order: Order) {
+        self.shared.slots[slot].give(order);
+        self.shared.source.roster().wake(slot);
+    }
+
+    /// Sets who is woken when workers are needed, have booted, or have failed.
+    pub fn set_keeper(&self, waker: Arc<dyn Wake>) {
+        self.shared.source.roster().set_help(waker);
+    }
+
+    /// Lets the keeper be woken when work comes and nobody is idle. Work that came before is the caller's to look for.
+    pub fn want_help(&self) {
+        self.shared.source.roster().want_help();
+    }
+
+    /// How often workers have booted, and have not.
+    pub fn boots(&self) -> Boots {
+        let succeeded = self.shared.booted.load(Ordering::Relaxed);
+        Boots { succeeded, failed: self.shared.failed.load(Ordering::Relaxed) }
     }
 
     /// Reads the pool. The readings are taken one after the other, `busy` first, and made consistent.
     pub fn facts(&self) -> PoolFacts {
-        let busy = self.shared.busy.iter().filter(|slot| slot.load(Ordering::Relaxed)).count();
-        let current = self.shared.current.load(Ordering::Relaxed);
-        let count = self.shared.busy.len();
-        let spawned = self.shared.spawned.load(Ordering::Relaxed);
-        PoolFacts { current, busy: busy.min(current), min: count, max: count, spawned }
+        let shared = &self.shared;
+        let busy = shared.slots.iter().filter(|slot| slot.is_busy()).count();
+        let carrying = shared.slots.iter().filter(|slot| slot.fibers.load(Ordering::Relaxed) > 0).count();
+        let current = shared.current.load(Ordering::Relaxed);
+        let spawned = shared.spawned.load(Ordering::Relaxed);
+        let (min, max) = (shared.size.min, shared.size.max);
+        PoolFacts { current, busy: busy.min(current), carrying, min, max, spawned }
+    }
+
+    /// Reads each slot that a worker has been in.
+    pub fn slots(&self, now: Instant) -> Vec<SlotReading> {
+        let slots = self.shared.slots.iter().enumerate().filter(|(_, slot)| slot.is_used());
+        slots.map(|(index, slot)| slot.reading(index, self.shared.epoch, now)).collect()
+    }
+
+    /// The lowest slot without a worker.
+    pub fn vacant_slot(&self) -> Option<usize> {
+        self.shared.slots.iter().position(|slot| slot.phase() == Phase::Vacant)
+    }
+
+    /// What tells whether the worker of a slot runs scripts.
+    pub fn probe(&self, slot: usize) -> Option<Arc<dyn Probe>> {
+        self.shared.slots[slot].probe()
     }
 
     /// The number of threads that serve or are about to.
@@ -116,59 +232,175 @@ impl Workers {
 
     /// Waits until every thread has ended; the source must have ended. Returns whether all ended in order.
     pub fn join(&self) -> bool {
-        let threads = std::mem::take(&mut *self.threads.lock());
-        // Every one is waited for, also behind one that failed.
-        threads.into_iter().filter_map(|thread| thread.join().err()).count() == 0
+        let mut in_order = true;
+        loop {
+            // One that starts another says so before it ends.
+            let Some(thread) = self.shared.threads.lock().pop() else { return in_order };
+            // Every one is waited for, also behind one that failed.
+            in_order &= thread.join().is_ok();
+        }
+    }
+
+    /// Forgets the threads that have ended.
+    pub fn reap(&self) {
+        self.shared.threads.lock().retain(|thread| !thread.is_finished());
     }
 
     /// The number of threads that have not ended.
     pub fn unfinished(&self) -> usize {
-        self.threads.lock().iter().filter(|thread| !thread.is_finished()).count()
+        self.shared.threads.lock().iter().filter(|thread| !thread.is_finished()).count()
     }
 }
 
-/// Takes the thread out of the pool's facts, however it ends.
-struct Presence<'a> {
-    shared: &'a Shared,
-    slot: usize,
+/// What a new worker is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// It is current from its start.
+    Full,
+    /// Its like has failed before: it is current once it has booted.
+    Probation,
 }
 
-impl Drop for Presence<'_> {
-    fn drop(&mut self) {
-        self.shared.busy[self.slot].store(false, Ordering::Relaxed);
-        self.shared.current.fetch_sub(1, Ordering::Relaxed);
+impl Shared {
+    /// Microseconds after the pool's start.
+    pub(super) fn stamp(&self, at: Instant) -> u64 {
+        u64::try_from(at.saturating_duration_since(self.epoch).as_micros()).unwrap_or(u64::MAX - 1)
     }
-}
 
-fn run(slot: usize, shared: &Shared, engine: &dyn Engine, events: &dyn PoolEvents) {
-    let presence = Presence { shared, slot };
-    let mut worker = match engine.start(slot) {
-        Ok(worker) => worker,
-        Err(error) => {
-            drop(presence);
-            events.worker_lost(slot, &error.to_string());
-            return;
+    /// The worker of a slot takes work from now on.
+    pub(super) fn booted(&self, slot: usize, now: Instant) {
+        if self.slots[slot].boot(self.stamp(now)) {
+            self.enlist(slot);
+            self.booted.fetch_add(1, Ordering::Relaxed);
+            self.source.roster().call_help();
         }
-    };
-    while let Some(exchange) = shared.source.take() {
-        let taken_at = time::now();
-        if exchange.claim(taken_at).is_err() {
-            events.found_answered(&exchange);
-            continue;
-        }
-        shared.busy[slot].store(true, Ordering::Relaxed);
-        events.taken(&exchange, taken_at.saturating_duration_since(exchange.offered_at));
-        // A worker that panicked is not used again: what it held on this thread may be half done.
-        let survived = catch_unwind(AssertUnwindSafe(|| worker.serve(&exchange))).is_ok();
-        shared.busy[slot].store(false, Ordering::Relaxed);
-        events.served(&exchange, time::now().saturating_duration_since(taken_at));
+    }
+
+    /// A worker is done with an exchange.
+    #[inline]
+    pub(super) fn close_books(&self, slot: &Slot, exchange: &Exchange, ran: Duration) {
+        slot.count_handled();
+        self.events.served(exchange, ran);
         if exchange.fail() {
-            events.dropped(&exchange);
+            self.events.dropped(exchange);
         }
-        if !survived {
-            drop(presence);
-            events.worker_lost(slot, "the engine panicked");
-            return;
+    }
+
+    fn enlist(&self, slot: usize) {
+        if self.slots[slot].enlist() {
+            self.current.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn discharge(&self, slot: usize) {
+        if self.slots[slot].discharge() {
+            self.current.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Starts the thread of a slot.
+    fn spawn(shared: &Arc<Self>, slot: usize, now: Instant) -> io::Result<()> {
+        shared.slots[slot].engage(shared.stamp(now));
+        let own = Arc::clone(shared);
+        let thread = thread::Builder::new()
+            .name(format!("svc-php-{slot}"))
+            .stack_size(PHP_STACK_BYTES)
+            .spawn(move || work(&own, slot))
+            .inspect_err(|_| shared.slots[slot].vacate())?;
+        shared.spawned.fetch_add(1, Ordering::Relaxed);
+        shared.threads.lock().push(thread);
+        Ok(())
+    }
+}
+
+/// How the work of a thread has ended.
+enum End {
+    Dismissed,
+    Failed(String),
+    Recycled(RecycleReason),
+}
+
+/// The life of one worker.
+fn work(shared: &Arc<Shared>, index: usize) {
+    let slot = &shared.slots[index];
+    slot.set_thread(gettid().as_raw_nonzero().get().unsigned_abs());
+    // A worker that panicked is not used again: what it held on this thread may be half done.
+    let end = catch_unwind(AssertUnwindSafe(|| run(shared, index)))
+        .unwrap_or_else(|_| End::Failed("the engine panicked".to_owned()));
+    slot.set_probe(None);
+    let roster = shared.source.roster();
+    roster.stand(index);
+    roster.set_waker(index, None);
+    let (order, has_served) = (slot.order(), slot.handled() > 0);
+    let end = match end {
+        // It would only boot and end for ever.
+        End::Recycled(_) if !has_served && order == Order::Stay => {
+            End::Failed("the application ended before it had served a request".to_owned())
+        }
+        other => other,
+    };
+    slot.vacate();
+    match (end, order) {
+        (End::Failed(reason), _) => {
+            shared.discharge(index);
+            shared.failed.fetch_add(1, Ordering::Relaxed);
+            shared.events.worker_lost(index, &reason);
+        }
+        (End::Recycled(reason), Order::Stay) => {
+            shared.events.recycled(index, reason);
+            // It stays enlisted: the next one is on its way.
+            if shared.source.is_shut() {
+                shared.discharge(index);
+            } else if let Err(error) = Shared::spawn(shared, index, time::now()) {
+                shared.discharge(index);
+                shared.failed.fetch_add(1, Ordering::Relaxed);
+                shared.events.worker_lost(index, &error.to_string());
+            }
+        }
+        (End::Recycled(reason), _) => {
+            shared.discharge(index);
+            shared.events.recycled(index, reason);
+        }
+        (End::Dismissed, order) => {
+            shared.discharge(index);
+            match order {
+                Order::Stay => {}
+                Order::Retire => shared.events.retired(index),
+                Order::HandOver => shared.events.recycled(index, RecycleReason::Scheduled),
+            }
+        }
+    }
+    // It may have been called for work that it has not taken.
+    if !shared.source.is_empty() {
+        roster.call_one();
+    }
+    roster.call_help();
+}
+
+/// Starts the engine and works until it is over; nothing of the engine is left on the thread afterwards.
+fn run(shared: &Arc<Shared>, index: usize) -> End {
+    let desk = Desk::new(Arc::clone(shared), index);
+    match shared.engine.start(index) {
+        Err(error) => End::Failed(error.to_string()),
+        Ok(Started::Classic(mut worker)) => {
+            shared.slots[index].set_probe(worker.probe());
+            desk.booted();
+            let serve =
+                |exchange: &Arc<Exchange>| catch_unwind(AssertUnwindSafe(|| worker.serve(exchange))).is_ok();
+            if desk.serve_each(serve) {
+                End::Dismissed
+            } else {
+                End::Failed("the engine panicked".to_owned())
+            }
+        }
+        Ok(Started::Persistent(mut resident)) => {
+            shared.source.roster().set_waker(index, Some(resident.waker()));
+            shared.slots[index].set_probe(resident.probe());
+            match resident.run(&desk) {
+                Departure::Dismissed => End::Dismissed,
+                Departure::NotBooted(reason) => End::Failed(reason),
+                Departure::Recycled(reason) => End::Recycled(reason),
+            }
         }
     }
 }

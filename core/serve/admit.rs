@@ -3,6 +3,7 @@
 use crate::admission::{Gate, Offered};
 use crate::pool::{Exchange, Source};
 use crate::sync::primitive::Arc;
+use crate::sync::roster::Roster;
 
 impl Offered for Arc<Exchange> {
     fn parked_bytes(&self) -> u64 {
@@ -19,7 +20,19 @@ impl Offered for Arc<Exchange> {
 }
 
 impl Source for Gate<Arc<Exchange>> {
-    fn take(&self) -> Option<Arc<Exchange>> {
-        Self::take(self)
+    fn try_take(&self) -> Option<Arc<Exchange>> {
+        Self::try_take(self)
+    }
+
+    fn is_empty(&self) -> bool {
+        Self::is_empty(self)
+    }
+
+    fn is_shut(&self) -> bool {
+        Self::is_shut(self)
+    }
+
+    fn roster(&self) -> &Roster {
+        Self::roster(self)
     }
 }

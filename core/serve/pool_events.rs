@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::observe::Event;
-use crate::pool::{Exchange, PoolEvents};
+use crate::pool::{Exchange, PoolEvents, RecycleReason};
 use crate::sync::primitive::Arc;
 
 use super::inbox::Message;
@@ -40,4 +40,10 @@ impl PoolEvents for Reports {
             self.0.tell_all(|| Message::PoolGone);
         }
     }
+
+    fn recycled(&self, _slot: usize, _reason: RecycleReason) {}
+
+    fn retired(&self, _slot: usize) {}
+
+    fn soft_reset(&self, _slot: usize) {}
 }

@@ -10,15 +10,15 @@ use crate::http::{HeadLimits, Parsed, parse};
 use crate::observe::exposition::Format;
 use crate::observe::{Probe, WorkerFacts};
 use crate::pool::{
-    Body, Engine, Exchange, Notify, PoolEvents, Request, Script, Source, StartError, StreamKey, Worker,
-    Workers,
+    Body, Engine, Exchange, Notify, PoolEvents, PoolSize, RecycleReason, Request, Script, Source, StartError,
+    Started, StreamKey, Worker, Workers,
 };
 use crate::serve::Phase;
 use crate::serve::ops_facts::OpsFacts;
 use crate::serve::ops_port::OpsSource;
 use crate::sync::counter::Flag;
-use crate::sync::park::Bell;
 use crate::sync::primitive::Arc;
+use crate::sync::roster::Roster;
 
 /// A server that serves, and its scan.
 struct Scene {
@@ -77,7 +77,7 @@ impl Scene {
 
     /// A worker takes the oldest request.
     fn take(&self) {
-        assert!(self.shared.gate.as_ref().unwrap().take().is_some());
+        assert!(self.shared.gate.as_ref().unwrap().try_take().is_some());
     }
 
     fn budget(&self) -> Duration {
@@ -100,37 +100,40 @@ impl Scene {
 }
 
 /// A pool whose threads never get anything: alive, and nothing done.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Stuck {
-    bell: Bell,
+    roster: Roster,
     released: Flag,
 }
 
 impl Source for Stuck {
-    fn take(&self) -> Option<Arc<Exchange>> {
-        loop {
-            let ticket = self.bell.ticket();
-            if self.released.is_raised() {
-                self.bell.cancel(ticket);
-                return None;
-            }
-            self.bell.sleep(&ticket);
-        }
+    fn try_take(&self) -> Option<Arc<Exchange>> {
+        None
+    }
+    fn is_empty(&self) -> bool {
+        true
+    }
+    fn is_shut(&self) -> bool {
+        self.released.is_raised()
+    }
+    fn roster(&self) -> &Roster {
+        &self.roster
     }
 }
 
 impl Stuck {
     fn start(shared: &Shared) -> Arc<Self> {
-        let stuck = Arc::<Self>::default();
+        let size = PoolSize { min: 2, max: 2 };
+        let stuck = Arc::new(Self { roster: Roster::new(size.slots()), released: Flag::new() });
         let (engine, events): (Arc<dyn Engine>, Arc<dyn PoolEvents>) = (Arc::new(Idle), Arc::new(Idle));
         let source: Arc<dyn Source> = Arc::<Self>::clone(&stuck);
-        shared.workers.set(Workers::start(2, &engine, source, &events).unwrap()).unwrap();
+        shared.workers.set(Workers::start(size, &engine, source, &events).unwrap()).unwrap();
         stuck
     }
 
     fn end(&self, shared: &Shared) {
         self.released.raise();
-        self.bell.notify_all();
+        self.roster.wake_all();
         assert!(shared.workers.get().unwrap().join());
     }
 }
@@ -143,8 +146,8 @@ impl Notify for Idle {
 }
 
 impl Engine for Idle {
-    fn start(&self, _slot: usize) -> Result<Box<dyn Worker>, StartError> {
-        Ok(Box::new(Self))
+    fn start(&self, _slot: usize) -> Result<Started, StartError> {
+        Ok(Started::Classic(Box::new(Self)))
     }
 }
 
@@ -158,6 +161,9 @@ impl PoolEvents for Idle {
     fn served(&self, _exchange: &Exchange, _ran: Duration) {}
     fn dropped(&self, _exchange: &Exchange) {}
     fn worker_lost(&self, _slot: usize, _reason: &str) {}
+    fn recycled(&self, _slot: usize, _reason: RecycleReason) {}
+    fn retired(&self, _slot: usize) {}
+    fn soft_reset(&self, _slot: usize) {}
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::admission::Gate;
 use crate::config::Config;
 use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, STATIC_SWEEP_PAUSE};
 use crate::observe::{Event, Log};
-use crate::pool::{Engine, Exchange, PoolEvents, Source, Workers};
+use crate::pool::{Engine, Exchange, PoolEvents, PoolSize, Source, Workers};
 use crate::spool::SpoolError;
 use crate::sync::lock::ShortLock;
 use crate::sync::park::Bell;
@@ -204,10 +204,10 @@ impl Server {
     pub fn start_pool(&self, engine: &Arc<dyn Engine>) -> Result<(), StartError> {
         let shared = &self.machinery.shared;
         let events: Arc<dyn PoolEvents> = Arc::new(Reports(Arc::clone(&self.machinery)));
-        let count = shared.config.php_workers.min;
+        let size = PoolSize { min: shared.config.php_workers.min, max: shared.config.php_workers.max };
         let Some(gate) = &shared.gate else { return Ok(()) };
         let source: Arc<dyn Source> = Arc::<Gate<Arc<Exchange>>>::clone(gate);
-        let workers = Workers::start(count, engine, source, &events)?;
+        let workers = Workers::start(size, engine, source, &events)?;
         let is_first = shared.workers.set(workers).is_ok();
         debug_assert!(is_first, "the pool was started twice");
         Ok(())
@@ -313,13 +313,14 @@ impl Machinery {
         }
         let permits_out = shared.config.max_connections.saturating_sub(shared.permits.free());
         let is_accepting = self.acceptor.get().is_some_and(|acceptor| !acceptor.is_finished());
+        let pool = shared.pool_facts();
         let has_late = self.acceptor.get().is_some_and(Acceptor::has_late);
         Readings {
             is_signalled: true,
             has_connections: is_accepting || has_late || permits_out > 0,
-            has_work: shared.pool_facts().busy > 0
-                || (shared.pool_facts().current > 0
-                    && shared.gate_facts().is_some_and(|gate| gate.depth > 0)),
+            has_work: pool.busy > 0
+                || pool.carrying > 0
+                || (pool.current > 0 && shared.gate_facts().is_some_and(|gate| gate.depth > 0)),
             has_threads: shared.workers.get().is_some_and(|workers| workers.unfinished() > 0),
         }
     }

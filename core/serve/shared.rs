@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::admission::{Gate, GateFacts, WaitingLimits};
 use crate::config::{Config, Executor};
 use crate::observe::{Log, Metrics, ReloadFacts};
-use crate::pool::{Exchange, PoolFacts, Workers};
+use crate::pool::{Exchange, PoolFacts, PoolSize, Workers};
 use crate::spool::Spool;
 use crate::sync::lock::ShortLock;
 use crate::sync::moment::Moment;
@@ -59,7 +59,9 @@ impl Shared {
         let started_at = time::now();
         let limits =
             WaitingLimits { count_max: config.queue_max_waiting, bytes_max: config.queue_max_waiting_bytes };
-        let gate = || Arc::new(Gate::new(config.queue_capacity.max(1), limits, config.queue_wait_timeout));
+        let size = PoolSize { min: config.php_workers.min, max: config.php_workers.max };
+        let (capacity, ceiling) = (config.queue_capacity.max(1), config.queue_wait_timeout);
+        let gate = || Arc::new(Gate::new(capacity, size.slots(), limits, ceiling));
         Arc::new(Self {
             metrics: Metrics::default(),
             log,

@@ -12,5 +12,6 @@ pub mod park;
 pub mod permits;
 pub mod primitive;
 pub mod queue;
+pub mod roster;
 pub mod stripe;
 pub mod turnstile;

@@ -48,10 +48,9 @@ mod real {
         SLEEPERS.1.notify_all();
     }
 
-    /// Wakes one sleeper. Models have one word with sleepers, so that any sleeper is the right one.
-    pub fn wake_one(_word: *const AtomicU32) {
-        let _guard = SLEEPERS.0.lock().unwrap();
-        SLEEPERS.1.notify_one();
+    /// Wakes every sleeper, so that the one that is meant is among them: there is one list of all.
+    pub fn wake_one(word: *const AtomicU32) {
+        wake_all(word);
     }
 
     /// The bounded queue as a lock around a list: linearizable, like crossbeam's.

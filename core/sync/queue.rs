@@ -3,10 +3,10 @@
 //! Promises: first in, first out; never more entries than its capacity; closing it wakes every sleeper, and what was
 //! queued before the closing is still taken. Refuses: it does not know which entries were answered meanwhile.
 
-use super::park::Bell;
 use super::primitive::{ArrayQueue, AtomicBool, Ordering};
+use super::roster::Roster;
 
-/// A bounded FIFO queue with sleeping consumers.
+/// A bounded FIFO queue, and the seats on which its consumers sleep.
 ///
 /// # Ordering
 ///
@@ -14,22 +14,22 @@ use super::primitive::{ArrayQueue, AtomicBool, Ordering};
 ///
 /// # Progress
 ///
-/// `push` never blocks; `take` sleeps while the queue is empty and open.
+/// `push` and `try_take` never block; `take` sleeps while the queue is empty and open.
 #[derive(Debug)]
 pub struct WorkQueue<T> {
     ring: ArrayQueue<T>,
-    idle: Bell,
+    roster: Roster,
     closed: AtomicBool,
 }
 
 impl<T> WorkQueue<T> {
-    /// Makes an open, empty queue.
+    /// Makes an open, empty queue for so many consumers.
     ///
     /// # Panics
     ///
     /// If `capacity` is 0.
-    pub fn new(capacity: usize) -> Self {
-        Self { ring: ArrayQueue::new(capacity), idle: Bell::new(), closed: AtomicBool::new(false) }
+    pub fn new(capacity: usize, seats: usize) -> Self {
+        Self { ring: ArrayQueue::new(capacity), roster: Roster::new(seats), closed: AtomicBool::new(false) }
     }
 
     /// Adds an entry and wakes a sleeping consumer.
@@ -57,43 +57,53 @@ impl<T> WorkQueue<T> {
 
     /// Wakes a sleeping consumer; one that takes an entry and leaves others wakes the next.
     pub fn announce(&self) {
-        self.idle.notify_one();
+        self.roster.call_one();
     }
 
-    /// Takes the oldest entry; sleeps until there is one; `None` once the queue is closed and empty.
-    pub fn take(&self) -> Option<T> {
+    /// Takes the oldest entry, if there is one.
+    pub fn try_take(&self) -> Option<T> {
+        let entry = self.ring.pop()?;
+        self.pass_on();
+        Some(entry)
+    }
+
+    /// Takes the oldest entry; sleeps on `seat` until there is one; `None` once the queue is closed and empty.
+    pub fn take(&self, seat: usize) -> Option<T> {
         loop {
-            if let Some(entry) = self.ring.pop() {
-                self.pass_on();
+            if let Some(entry) = self.try_take() {
                 return Some(entry);
             }
-            let ticket = self.idle.ticket();
-            if let Some(entry) = self.ring.pop() {
-                self.idle.cancel(ticket);
-                self.pass_on();
-                return Some(entry);
-            }
-            // Acquire: pairs with the Release in `close`, so that the last look below sees all that was queued.
-            if self.closed.load(Ordering::Acquire) {
-                self.idle.cancel(ticket);
+            if self.is_closed() {
+                // What was pushed before the closing is there now.
                 return self.ring.pop();
             }
-            self.idle.sleep(&ticket);
+            self.roster.rest(seat, || !self.is_empty() || self.is_closed());
         }
     }
 
-    /// Wakes another consumer if there is more to take.
-    fn pass_on(&self) {
+    /// Wakes a consumer if there is something to take.
+    pub fn pass_on(&self) {
         if !self.is_empty() {
-            self.idle.notify_one();
+            self.announce();
         }
     }
 
     /// Lets consumers end once the queue is empty. Entries pushed afterwards may stay untaken.
     pub fn close(&self) {
-        // Release: pairs with the Acquire in `take`.
+        // Release: pairs with the Acquire in `is_closed`.
         self.closed.store(true, Ordering::Release);
-        self.idle.notify_all();
+        self.roster.wake_all();
+    }
+
+    /// Whether it has been closed.
+    pub fn is_closed(&self) -> bool {
+        // Acquire: pairs with the Release in `close`, so that a look at the queue after it sees all that was queued.
+        self.closed.load(Ordering::Acquire)
+    }
+
+    /// The seats of its consumers.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
     }
 
     /// The number of entries now.
@@ -118,16 +128,16 @@ mod tests {
 
     #[test]
     fn entries_leave_in_the_order_they_came() {
-        let queue = WorkQueue::new(3);
+        let queue = WorkQueue::new(3, 3);
         for n in 0..3 {
             queue.push(n).unwrap();
         }
-        assert_eq!((0..3).map(|_| queue.take().unwrap()).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!((0..3).map(|_| queue.take(0).unwrap()).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]
     fn a_full_queue_gives_the_entry_back() {
-        let queue = WorkQueue::new(1);
+        let queue = WorkQueue::new(1, 3);
         queue.push('a').unwrap();
         assert_eq!(queue.push('b'), Err('b'));
         assert_eq!(queue.len(), queue.capacity());
@@ -135,19 +145,26 @@ mod tests {
 
     #[test]
     fn a_closed_queue_is_emptied_before_it_ends() {
-        let queue = WorkQueue::new(2);
+        let queue = WorkQueue::new(2, 3);
         queue.push(1).unwrap();
         queue.close();
-        assert_eq!(queue.take(), Some(1));
-        assert_eq!(queue.take(), None);
+        assert_eq!(queue.take(0), Some(1));
+        assert_eq!(queue.take(0), None);
     }
 
     #[test]
     fn one_announcement_brings_all_consumers_that_are_needed() {
-        let queue = WorkQueue::new(3);
+        let queue = WorkQueue::new(3, 3);
         std::thread::scope(|scope| {
             // Each consumer takes one entry and no more, so three are needed.
-            let consumers: Vec<_> = (0..3).map(|_| scope.spawn(|| queue.take())).collect();
+            let consumers: Vec<_> = (0..3)
+                .map(|seat| {
+                    scope.spawn({
+                        let queue = &queue;
+                        move || queue.take(seat)
+                    })
+                })
+                .collect();
             for n in 0..3 {
                 queue.push_unannounced(n).unwrap();
             }
@@ -160,9 +177,9 @@ mod tests {
 
     #[test]
     fn closing_wakes_a_sleeper() {
-        let queue = WorkQueue::<u8>::new(1);
+        let queue = WorkQueue::<u8>::new(1, 1);
         std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| queue.take());
+            let sleeper = scope.spawn(|| queue.take(0));
             queue.close();
             assert_eq!(sleeper.join().unwrap(), None);
         });

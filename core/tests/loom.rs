@@ -19,6 +19,7 @@ use svc_core::sync::histogram::Histogram;
 use svc_core::sync::park::Bell;
 use svc_core::sync::permits::Permits;
 use svc_core::sync::queue::WorkQueue;
+use svc_core::sync::roster::{Roster, Standing, Wake};
 
 /// Explores `model` with at most `preemptions` switches away from a thread that could have gone on.
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -55,11 +56,11 @@ fn a_bell_rung_after_the_work_was_published_wakes_its_sleeper() {
 #[test]
 fn a_queue_loses_and_doubles_nothing_and_closing_wakes_all() {
     explore(2, || {
-        let queue = Arc::new(WorkQueue::new(2));
+        let queue = Arc::new(WorkQueue::new(2, 2));
         let consumers: Vec<_> = (0..2)
-            .map(|_| {
+            .map(|seat| {
                 let queue = Arc::clone(&queue);
-                thread::spawn(move || std::iter::from_fn(|| queue.take()).collect::<Vec<u8>>())
+                thread::spawn(move || std::iter::from_fn(|| queue.take(seat)).collect::<Vec<u8>>())
             })
             .collect();
         queue.push(1).unwrap();
@@ -75,7 +76,7 @@ fn a_queue_loses_and_doubles_nothing_and_closing_wakes_all() {
 #[test]
 fn two_producers_and_a_consumer_that_sleeps_in_between() {
     explore(2, || {
-        let queue = Arc::new(WorkQueue::new(2));
+        let queue = Arc::new(WorkQueue::new(2, 2));
         let producers: Vec<_> = (1..=2)
             .map(|entry: u8| {
                 let queue = Arc::clone(&queue);
@@ -83,10 +84,143 @@ fn two_producers_and_a_consumer_that_sleeps_in_between() {
             })
             .collect();
         // No close: a lost wake-up would leave this thread asleep for ever.
-        let mut taken = [queue.take().unwrap(), queue.take().unwrap()];
+        let mut taken = [queue.take(0).unwrap(), queue.take(0).unwrap()];
         taken.sort_unstable();
         assert_eq!(taken, [1, 2]);
         producers.into_iter().for_each(|producer| producer.join().unwrap());
+    });
+}
+
+/// What a worker waits in that has a reactor of its own: a bell, and rings that are not forgotten.
+#[derive(Debug)]
+struct Reactor(Bell, Counter);
+
+impl Reactor {
+    fn on(roster: &Roster, seat: usize) -> Arc<Self> {
+        let reactor = Arc::new(Self(Bell::new(), Counter::new()));
+        roster.set_waker(seat, Some(Arc::<Self>::clone(&reactor)));
+        reactor
+    }
+
+    /// Waits for a ring beyond the first `seen`; returns how many there were.
+    fn wait(&self, seen: u64) -> u64 {
+        loop {
+            let ticket = self.0.ticket();
+            let rings = self.1.value();
+            if rings > seen {
+                self.0.cancel(ticket);
+                return rings;
+            }
+            self.0.sleep(&ticket);
+        }
+    }
+}
+
+impl Wake for Reactor {
+    fn wake(&self) {
+        self.1.incr();
+        self.0.notify_one();
+    }
+}
+
+#[test]
+fn a_worker_in_its_reactor_is_woken_for_work_that_came_while_it_sat_down() {
+    explore(3, || {
+        let shared = Arc::new((Roster::new(1), Counter::new()));
+        let reactor = Reactor::on(&shared.0, 0);
+        let producer = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.1.incr();
+                shared.0.call_one();
+            })
+        };
+        let (roster, work) = &*shared;
+        let mut rings = 0;
+        while work.value() == 0 {
+            roster.sit(0, Standing::Idle);
+            if work.value() == 0 {
+                rings = reactor.wait(rings);
+            }
+            roster.stand(0);
+        }
+        producer.join().unwrap();
+    });
+}
+
+#[test]
+fn work_that_a_carrying_worker_leaves_to_an_idle_one_is_taken() {
+    explore(2, || {
+        // Two entries; the idle worker takes one and leaves, the carrying one waits until it is needed.
+        let queue = Arc::new(WorkQueue::new(2, 2));
+        let reactor = Reactor::on(queue.roster(), 1);
+        let idle = {
+            let queue = Arc::clone(&queue);
+            thread::spawn(move || queue.take(0).unwrap())
+        };
+        let carrying = {
+            let queue = Arc::clone(&queue);
+            thread::spawn(move || {
+                let mut rings = 0;
+                loop {
+                    queue.roster().sit(1, Standing::Willing);
+                    if queue.is_empty() || queue.roster().has_idle() {
+                        rings = reactor.wait(rings);
+                    }
+                    queue.roster().stand(1);
+                    if !queue.roster().has_idle()
+                        && let Some(entry) = queue.try_take()
+                    {
+                        return entry;
+                    }
+                }
+            })
+        };
+        queue.push(1).unwrap();
+        queue.push(2).unwrap();
+        // No close: a lost wake-up would leave one of them asleep for ever.
+        let taken: u8 = idle.join().unwrap() + carrying.join().unwrap();
+        assert_eq!(taken, 3);
+    });
+}
+
+#[test]
+fn an_order_reaches_a_worker_that_is_about_to_rest() {
+    explore(3, || {
+        let shared = Arc::new((Roster::new(1), Counter::new()));
+        let worker = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                while shared.1.value() == 0 {
+                    shared.0.rest(0, || shared.1.value() > 0);
+                }
+            })
+        };
+        shared.1.incr();
+        shared.0.wake(0);
+        worker.join().unwrap();
+    });
+}
+
+#[test]
+fn help_that_is_wanted_comes_for_work_that_nobody_saw() {
+    explore(3, || {
+        let shared = Arc::new((Roster::new(1), Counter::new()));
+        let help = Arc::new(Reactor(Bell::new(), Counter::new()));
+        shared.0.set_help(Arc::<Reactor>::clone(&help));
+        let producer = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                shared.1.incr();
+                shared.0.call_one();
+            })
+        };
+        shared.0.want_help();
+        // Nobody sits: either the keeper sees the work after it wanted help, or it is called.
+        if shared.1.value() == 0 {
+            help.wait(0);
+        }
+        producer.join().unwrap();
     });
 }
 
@@ -305,7 +439,7 @@ impl Offered for Request {
 /// A gate with one place, and room for those who wait.
 fn narrow_gate() -> Arc<Gate<Request>> {
     let limits = WaitingLimits { count_max: 4, bytes_max: 0 };
-    Arc::new(Gate::new(1, limits, std::time::Duration::from_secs(1)))
+    Arc::new(Gate::new(1, 2, limits, std::time::Duration::from_secs(1)))
 }
 
 #[test]
@@ -322,7 +456,7 @@ fn offers_are_taken_in_their_order_through_the_waiting_set() {
             })
         };
         // No close: a lost wake-up would leave this thread asleep for ever.
-        let taken = [(); 3].map(|()| gate.take().unwrap().1);
+        let taken = [(); 3].map(|()| gate.take(0).unwrap().1);
         assert_eq!(taken, [0, 1, 2]);
         offerer.join().unwrap();
         let facts = gate.facts();
@@ -339,7 +473,7 @@ fn who_leaves_while_being_promoted_is_answered_once_and_no_permit_is_lost() {
         let Offer::Waiting(ticket) = gate.offer(late.clone()) else { panic!("the gate has one place") };
         let worker = {
             let gate = Arc::clone(&gate);
-            thread::spawn(move || gate.take().unwrap().1)
+            thread::spawn(move || gate.take(1).unwrap().1)
         };
         let stage = late.0.withdraw_unclaimed();
         gate.leave(ticket);
@@ -350,7 +484,7 @@ fn who_leaves_while_being_promoted_is_answered_once_and_no_permit_is_lost() {
             Stage::Waiting => assert_eq!((facts.slots_available, facts.depth), (1, 0)),
             Stage::Queued => {
                 assert_eq!((facts.slots_available, facts.depth), (0, 1), "it stays until a worker pops it");
-                let popped = gate.take().unwrap();
+                let popped = gate.take(0).unwrap();
                 assert!(popped.0.claim().is_err(), "and is not run");
                 assert_eq!(gate.facts().slots_available, 1);
             }
@@ -366,9 +500,9 @@ fn two_workers_promote_two_waiters_without_minting_a_permit() {
         (0..3).for_each(|name| drop(gate.offer(Request::new(name))));
         let worker = {
             let gate = Arc::clone(&gate);
-            thread::spawn(move || gate.take().unwrap().1)
+            thread::spawn(move || gate.take(1).unwrap().1)
         };
-        let here = gate.take().unwrap().1;
+        let here = gate.take(0).unwrap().1;
         let there = worker.join().unwrap();
         assert_eq!(here.min(there), 0);
         assert_eq!(here.max(there), 1);

@@ -412,7 +412,7 @@ impl<'a> GateScene<'a> {
         let ceiling = if fail_fast { Duration::ZERO } else { Duration::from_secs(1) };
         let (queue, waiting) = (VecDeque::new(), VecDeque::new());
         let model = GateModel { capacity, limits, fail_fast, closed: false, queue, waiting };
-        Self { gate: Gate::new(capacity, limits, ceiling), model, tickets: Vec::new(), taken: Vec::new() }
+        Self { gate: Gate::new(capacity, 1, limits, ceiling), model, tickets: Vec::new(), taken: Vec::new() }
     }
 
     fn offer(&mut self, request: &'a Request, context: &str) {
@@ -430,7 +430,7 @@ impl<'a> GateScene<'a> {
     fn take(&mut self, context: &str) {
         // Never on an empty queue, where it would sleep.
         let Some(expected) = self.model.take() else { return };
-        let taken = self.gate.take().map(|request| request.name);
+        let taken = self.gate.take(0).map(|request| request.name);
         assert_eq!(taken, Some(expected.name), "{context}");
         self.taken.push(expected.name);
     }

@@ -29,7 +29,7 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
             wait_budget: Duration::from_millis(250),
             wait_budget_ceiling: Duration::from_millis(1000),
         }),
-        pool: Some(PoolFacts { current: 4, busy: 3, min: 4, max: 4, spawned: 5 }),
+        pool: Some(PoolFacts { current: 4, busy: 3, carrying: 0, min: 4, max: 4, spawned: 5 }),
         pool_stalled: Some(true),
         spool_bytes: 11,
         spool_bytes_max: 12,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use svc_core::http::Fields;
-use svc_core::pool::{End, Engine, Exchange, Origin, ReplyHead, StartError, Worker};
+use svc_core::pool::{End, Engine, Exchange, Origin, ReplyHead, StartError, Started, Worker};
 use svc_core::sync::lock::ShortLock;
 use svc_core::sync::park::Bell;
 
@@ -72,8 +72,8 @@ impl Switchboard {
 pub(crate) struct Scripted(pub(crate) Arc<Switchboard>);
 
 impl Engine for Scripted {
-    fn start(&self, _slot: usize) -> Result<Box<dyn Worker>, StartError> {
-        Ok(Box::new(Actor(Arc::clone(&self.0))))
+    fn start(&self, _slot: usize) -> Result<Started, StartError> {
+        Ok(Started::Classic(Box::new(Actor(Arc::clone(&self.0)))))
     }
 }
 

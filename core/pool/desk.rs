@@ -1,0 +1,233 @@
+//! Where a worker gets its work from, and says what it does.
+//!
+//! Promises: what it hands out is claimed, so that nobody else answers it; work is left to an idle worker while the
+//! asking one carries something; whatever becomes of a claim, its exchange is answered and counted once. Refuses: it
+//! runs nothing and waits for nothing (a persistent worker waits in its own reactor).
+
+use std::time::Instant;
+
+use crate::limits::REQUEST_FIBERS_MAX;
+use crate::sync::primitive::{Arc, Ordering};
+use crate::sync::roster::Standing;
+use crate::time;
+
+use super::exchange::Exchange;
+use super::slot::{Order, Slot, Stay};
+use super::workers::Shared;
+
+/// The desk of one worker; stays on its thread.
+pub struct Desk {
+    shared: Arc<Shared>,
+    slot: usize,
+}
+
+/// What a worker should do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duty {
+    /// Take work.
+    Serve,
+    /// Take nothing new, let what it carries end, and return.
+    Leave,
+    /// Return now: the server ends.
+    End,
+}
+
+impl Desk {
+    pub(super) fn new(shared: Arc<Shared>, slot: usize) -> Self {
+        Self { shared, slot }
+    }
+
+    /// The worker's place in the pool.
+    pub fn slot(&self) -> usize {
+        self.slot
+    }
+
+    /// The worker takes work from now on. Later calls change nothing.
+    pub fn booted(&self) {
+        self.shared.booted(self.slot, time::now());
+    }
+
+    /// What the worker should do.
+    pub fn duty(&self) -> Duty {
+        let source = &self.shared.source;
+        if source.is_shut() && source.is_empty() {
+            Duty::End
+        } else if self.own().order() == Order::Stay {
+            Duty::Serve
+        } else {
+            Duty::Leave
+        }
+    }
+
+    /// Takes an exchange that waits, if this worker is the one to take it: none of its own fibers can run, it carries
+    /// fewer than [`REQUEST_FIBERS_MAX`], and if it carries any, nobody else is idle.
+    pub fn try_take(&self) -> Option<Claim> {
+        if self.own().order() != Order::Stay || !self.may_take() {
+            return None;
+        }
+        let (exchange, taken_at) = self.claim_next()?;
+        let stay = self.own().carry(exchange, taken_at);
+        Some(Claim { shared: Arc::clone(&self.shared), slot: self.slot, stay, is_finished: false })
+    }
+
+    /// Announces that the worker is about to wait. False: there is something to do; do not wait. A worker that waited
+    /// calls [`stand`](Self::stand) afterwards.
+    pub fn sit(&self) -> bool {
+        let roster = self.shared.source.roster();
+        if self.own().order() == Order::Stay {
+            match self.fibers() {
+                0 => roster.sit(self.slot, Standing::Idle),
+                1..REQUEST_FIBERS_MAX => roster.sit(self.slot, Standing::Willing),
+                // It cannot take anything: nobody should call it.
+                _ => {}
+            }
+        }
+        let is_needed = match self.duty() {
+            Duty::Serve => !self.shared.source.is_empty() && self.may_take(),
+            Duty::Leave => self.fibers() == 0,
+            Duty::End => true,
+        };
+        if is_needed {
+            roster.stand(self.slot);
+        }
+        !is_needed
+    }
+
+    /// The worker waits no more. If it has fibers to run first, the work that it may have been called for is somebody
+    /// else's.
+    pub fn stand(&self, has_runnable: bool) {
+        let roster = self.shared.source.roster();
+        roster.stand(self.slot);
+        if has_runnable && !self.shared.source.is_empty() {
+            roster.call_one();
+        }
+    }
+
+    /// PHP holds so many bytes of heap, at the end of a request.
+    pub fn note_heap(&self, bytes: u64) {
+        self.own().set_heap(bytes);
+    }
+
+    /// The application's state was reset between two requests.
+    pub fn note_soft_reset(&self) {
+        self.shared.events.soft_reset(self.slot);
+    }
+
+    /// The fibers that the worker carries: a claim that was not dropped is one.
+    pub fn fibers(&self) -> usize {
+        self.own().fibers.load(Ordering::Relaxed)
+    }
+
+    /// The requests that this worker has handled.
+    pub fn handled(&self) -> u64 {
+        self.own().handled()
+    }
+
+    /// Serves one exchange after another, until there will be none, or the pool wants the worker to end. False: the
+    /// engine panicked.
+    pub(super) fn serve_each(&self, mut serve: impl FnMut(&Arc<Exchange>) -> bool) -> bool {
+        let (shared, slot) = (&*self.shared, self.own());
+        let source = &shared.source;
+        while slot.order() == Order::Stay {
+            // Before the look at the queue, so that what was queued before the shutting is served.
+            let is_shut = source.is_shut();
+            let Some((exchange, taken_at)) = self.claim_next() else {
+                if is_shut {
+                    break;
+                }
+                let is_ordered = || slot.order() != Order::Stay;
+                source.roster().rest(self.slot, || !source.is_empty() || source.is_shut() || is_ordered());
+                continue;
+            };
+            slot.count_stay();
+            slot.run(shared.stamp(taken_at));
+            let survived = serve(&exchange);
+            let ended_at = time::now();
+            slot.idle_since(shared.stamp(ended_at));
+            slot.rest();
+            self.shared.close_books(slot, &exchange, ended_at.saturating_duration_since(taken_at));
+            if !survived {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Takes the oldest exchange that is still to be answered.
+    fn claim_next(&self) -> Option<(Arc<Exchange>, Instant)> {
+        loop {
+            let exchange = self.shared.source.try_take()?;
+            let taken_at = time::now();
+            if exchange.claim(taken_at).is_ok() {
+                let waited = taken_at.saturating_duration_since(exchange.offered_at);
+                self.shared.events.taken(&exchange, waited);
+                return Some((exchange, taken_at));
+            }
+            self.shared.events.found_answered(&exchange);
+        }
+    }
+
+    fn may_take(&self) -> bool {
+        match self.fibers() {
+            0 => true,
+            1..REQUEST_FIBERS_MAX => !self.shared.source.roster().has_idle(),
+            _ => false,
+        }
+    }
+
+    fn own(&self) -> &Slot {
+        &self.shared.slots[self.slot]
+    }
+}
+
+/// An exchange that a persistent worker has claimed: one of its fibers. Dropped when the fiber is gone.
+#[derive(Debug)]
+#[must_use = "a claim that is dropped is answered 500"]
+pub struct Claim {
+    shared: Arc<Shared>,
+    slot: usize,
+    stay: Arc<Stay>,
+    is_finished: bool,
+}
+
+impl Claim {
+    /// The exchange.
+    pub fn exchange(&self) -> &Arc<Exchange> {
+        &self.stay.exchange
+    }
+
+    /// Its fiber begins to run, or goes on.
+    pub fn run(&self) {
+        self.stay.set_parked(false);
+        self.own().run(self.shared.stamp(time::now()));
+    }
+
+    /// Its fiber waits for something, or has ended: no script runs on the thread any more.
+    pub fn park(&self) {
+        self.stay.set_parked(true);
+        self.own().rest();
+    }
+
+    /// Its handler is done, or has answered early; to be called when the exchange has been answered. What was not
+    /// answered gets a 500. Later calls change nothing.
+    pub fn finish(&mut self) {
+        if !std::mem::replace(&mut self.is_finished, true) {
+            let ran = time::now().saturating_duration_since(self.stay.taken_at);
+            self.shared.close_books(self.own(), &self.stay.exchange, ran);
+        }
+    }
+
+    fn own(&self) -> &Slot {
+        &self.shared.slots[self.slot]
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.finish();
+        if !self.stay.is_parked() {
+            self.own().rest();
+        }
+        self.own().let_go(&self.stay, self.shared.stamp(time::now()));
+    }
+}

@@ -1,0 +1,340 @@
+//! A place in the pool: what its worker is doing, readable by everybody.
+//!
+//! Promises: each word is written by the slot's worker alone, save the order, which its keeper writes; the place
+//! survives its workers, and so does the figure of the heap. Refuses: it starts and ends no thread.
+//!
+//! ```text
+//!   Vacant ──engaged──▶ Booting ──booted──▶ Serving ──its thread is about to end──▶ Vacant
+//!                          └──────────────────────did not boot────────────────────────▲
+//! ```
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use crate::sync::lock::ShortLock;
+use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use super::engine::Probe;
+use super::exchange::Exchange;
+
+/// Where a slot is in the life of its worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Phase {
+    /// It has no worker.
+    Vacant = 0,
+    /// Its worker boots.
+    Booting = 1,
+    /// Its worker takes work.
+    Serving = 2,
+}
+
+/// What the pool wants of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Order {
+    /// To go on.
+    Stay = 0,
+    /// To end with what it carries: it is not needed.
+    Retire = 1,
+    /// To end with what it carries: another one has taken over.
+    HandOver = 2,
+}
+
+/// One place in the pool.
+///
+/// # Ordering
+///
+/// Phase and order are Release and Acquire: who reads one sees what was written before it. The rest are statistics,
+/// and Relaxed.
+#[derive(Debug)]
+pub(super) struct Slot {
+    phase: AtomicU8,
+    order: AtomicU8,
+    /// Its worker is among the pool's current ones.
+    enlisted: AtomicBool,
+    /// A worker has been here.
+    used: AtomicBool,
+    thread_id: AtomicU32,
+    /// The times are microseconds after the pool's start.
+    spawned_us: AtomicU64,
+    idle_since_us: AtomicU64,
+    /// One more than the time at which a script began to run; 0 while none runs.
+    running_since_us: AtomicU64,
+    /// Exchanges that were claimed here.
+    stays: AtomicU64,
+    pub(super) fibers: AtomicUsize,
+    heap_bytes: AtomicU64,
+    /// Exchanges that the present worker has finished.
+    handled: AtomicU64,
+    /// What a persistent worker has claimed and not let go of, in that order. Short: a pointer is put in or taken out,
+    /// or a few are looked at.
+    carried: ShortLock<VecDeque<Arc<Stay>>>,
+    /// Short: a handle is copied.
+    probe: ShortLock<Option<Arc<dyn Probe>>>,
+}
+
+/// The stay of one exchange with a persistent worker.
+#[derive(Debug)]
+pub(super) struct Stay {
+    pub(super) exchange: Arc<Exchange>,
+    pub(super) taken_at: Instant,
+    serial: u64,
+    parked: AtomicBool,
+}
+
+/// The unanswered exchange that has been with a worker for longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Oldest {
+    /// Its number among the exchanges of the slot.
+    pub stay: u64,
+    /// For how long.
+    pub age: Duration,
+    /// Whether its fiber waits for something instead of running.
+    pub is_parked: bool,
+}
+
+/// A reading of one slot.
+#[derive(Clone, Debug)]
+pub struct SlotReading {
+    /// The slot's index.
+    pub slot: usize,
+    /// Where it is.
+    pub phase: Phase,
+    /// What is wanted of its worker.
+    pub order: Order,
+    /// Whether its worker carries an unanswered exchange, or runs a script.
+    pub is_busy: bool,
+    /// For how long its worker has had nothing to do; zero while it carries anything.
+    pub idle_for: Duration,
+    /// Its oldest unanswered exchange.
+    pub oldest: Option<Oldest>,
+    /// Fibers that its worker carries.
+    pub fibers: usize,
+    /// PHP's heap at the end of the slot's last request, in bytes.
+    pub heap_bytes: u64,
+    /// Requests that the present worker has handled.
+    pub handled: u64,
+    /// How long ago the present worker was started.
+    pub uptime: Duration,
+    /// The system's name of the thread.
+    pub thread_id: u32,
+}
+
+impl Slot {
+    pub(super) fn new() -> Self {
+        Self {
+            phase: AtomicU8::new(Phase::Vacant as u8),
+            order: AtomicU8::new(Order::Stay as u8),
+            enlisted: AtomicBool::new(false),
+            used: AtomicBool::new(false),
+            thread_id: AtomicU32::new(0),
+            spawned_us: AtomicU64::new(0),
+            idle_since_us: AtomicU64::new(0),
+            running_since_us: AtomicU64::new(0),
+            stays: AtomicU64::new(0),
+            fibers: AtomicUsize::new(0),
+            heap_bytes: AtomicU64::new(0),
+            handled: AtomicU64::new(0),
+            carried: ShortLock::default(),
+            probe: ShortLock::default(),
+        }
+    }
+
+    /// A worker is about to be started here.
+    pub(super) fn engage(&self, now_us: u64) {
+        debug_assert_eq!(self.phase(), Phase::Vacant, "two workers in one slot");
+        self.used.store(true, Ordering::Relaxed);
+        self.spawned_us.store(now_us, Ordering::Relaxed);
+        self.idle_since_us.store(now_us, Ordering::Relaxed);
+        self.handled.store(0, Ordering::Relaxed);
+        self.order.store(Order::Stay as u8, Ordering::Relaxed);
+        self.enter(Phase::Booting);
+    }
+
+    /// The worker's thread runs.
+    pub(super) fn set_thread(&self, thread_id: u32) {
+        self.thread_id.store(thread_id, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_probe(&self, probe: Option<Arc<dyn Probe>>) {
+        let old = std::mem::replace(&mut *self.probe.lock(), probe);
+        drop(old);
+    }
+
+    pub(super) fn probe(&self) -> Option<Arc<dyn Probe>> {
+        self.probe.lock().clone()
+    }
+
+    /// The worker takes work from now on. False: it did before.
+    pub(super) fn boot(&self, now_us: u64) -> bool {
+        if self.phase() != Phase::Booting {
+            return false;
+        }
+        self.idle_since_us.store(now_us, Ordering::Relaxed);
+        self.enter(Phase::Serving);
+        true
+    }
+
+    /// The worker is no more.
+    pub(super) fn vacate(&self) {
+        self.running_since_us.store(0, Ordering::Relaxed);
+        self.enter(Phase::Vacant);
+    }
+
+    fn enter(&self, phase: Phase) {
+        // Release: see the type.
+        self.phase.store(phase as u8, Ordering::Release);
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        // Acquire: see the type.
+        match self.phase.load(Ordering::Acquire) {
+            0 => Phase::Vacant,
+            1 => Phase::Booting,
+            _ => Phase::Serving,
+        }
+    }
+
+    pub(super) fn give(&self, order: Order) {
+        // Release: see the type.
+        self.order.store(order as u8, Ordering::Release);
+    }
+
+    pub(super) fn order(&self) -> Order {
+        // Acquire: see the type.
+        match self.order.load(Ordering::Acquire) {
+            0 => Order::Stay,
+            1 => Order::Retire,
+            _ => Order::HandOver,
+        }
+    }
+
+    /// Counts the worker among the current ones; false when it is there already.
+    pub(super) fn enlist(&self) -> bool {
+        !self.enlisted.swap(true, Ordering::Relaxed)
+    }
+
+    /// Takes the worker out of the current ones; false when it was not there.
+    pub(super) fn discharge(&self) -> bool {
+        self.enlisted.swap(false, Ordering::Relaxed)
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// A script begins to run on the thread.
+    #[inline]
+    pub(super) fn run(&self, now_us: u64) {
+        self.running_since_us.store(now_us + 1, Ordering::Relaxed);
+    }
+
+    /// No script runs on the thread any more.
+    #[inline]
+    pub(super) fn rest(&self) {
+        self.running_since_us.store(0, Ordering::Relaxed);
+    }
+
+    /// An exchange was claimed; returns its number.
+    #[inline]
+    pub(super) fn count_stay(&self) -> u64 {
+        // One writer.
+        let serial = self.stays.load(Ordering::Relaxed) + 1;
+        self.stays.store(serial, Ordering::Relaxed);
+        serial
+    }
+
+    /// An exchange was finished.
+    #[inline]
+    pub(super) fn count_handled(&self) {
+        // One writer.
+        self.handled.store(self.handled.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    pub(super) fn handled(&self) -> u64 {
+        self.handled.load(Ordering::Relaxed)
+    }
+
+    /// The worker has nothing to do since then.
+    #[inline]
+    pub(super) fn idle_since(&self, now_us: u64) {
+        self.idle_since_us.store(now_us, Ordering::Relaxed);
+    }
+
+    pub(super) fn set_heap(&self, bytes: u64) {
+        self.heap_bytes.store(bytes, Ordering::Relaxed);
+    }
+
+    /// A persistent worker takes an exchange in.
+    pub(super) fn carry(&self, exchange: Arc<Exchange>, taken_at: Instant) -> Arc<Stay> {
+        let parked = AtomicBool::new(true);
+        let stay = Arc::new(Stay { exchange, taken_at, serial: self.count_stay(), parked });
+        self.fibers.fetch_add(1, Ordering::Relaxed);
+        self.carried.lock().push_back(Arc::clone(&stay));
+        stay
+    }
+
+    /// A persistent worker lets go of an exchange.
+    pub(super) fn let_go(&self, stay: &Arc<Stay>, now_us: u64) {
+        self.carried.lock().retain(|one| !Arc::ptr_eq(one, stay));
+        self.idle_since(now_us);
+        self.fibers.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The oldest of the carried that nobody has answered yet.
+    fn oldest_carried(&self, now: Instant) -> Option<Oldest> {
+        let carried = self.carried.lock();
+        let stay = carried.iter().find(|stay| stay.exchange.is_unanswered())?;
+        Some(Oldest {
+            stay: stay.serial,
+            age: now.saturating_duration_since(stay.taken_at),
+            is_parked: stay.is_parked(),
+        })
+    }
+
+    /// Whether the worker carries an unanswered exchange, or runs a script.
+    pub(super) fn is_busy(&self) -> bool {
+        self.running_since_us.load(Ordering::Relaxed) != 0
+            || (self.fibers.load(Ordering::Relaxed) > 0
+                && self.carried.lock().iter().any(|stay| stay.exchange.is_unanswered()))
+    }
+
+    pub(super) fn reading(&self, slot: usize, epoch: Instant, now: Instant) -> SlotReading {
+        let since = |us: u64| now.saturating_duration_since(epoch + Duration::from_micros(us));
+        let fibers = self.fibers.load(Ordering::Relaxed);
+        let running = self.running_since_us.load(Ordering::Relaxed);
+        let oldest = match running.checked_sub(1) {
+            _ if fibers > 0 => self.oldest_carried(now),
+            Some(us) => {
+                Some(Oldest { stay: self.stays.load(Ordering::Relaxed), age: since(us), is_parked: false })
+            }
+            None => None,
+        };
+        let is_busy = running != 0 || oldest.is_some();
+        let idle_since = self.idle_since_us.load(Ordering::Relaxed);
+        SlotReading {
+            slot,
+            phase: self.phase(),
+            order: self.order(),
+            is_busy,
+            idle_for: if is_busy || fibers > 0 { Duration::ZERO } else { since(idle_since) },
+            oldest,
+            fibers,
+            heap_bytes: self.heap_bytes.load(Ordering::Relaxed),
+            handled: self.handled(),
+            uptime: since(self.spawned_us.load(Ordering::Relaxed)),
+            thread_id: self.thread_id.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Stay {
+    pub(super) fn is_parked(&self) -> bool {
+        self.parked.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_parked(&self, parked: bool) {
+        self.parked.store(parked, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,329 @@
+//! Who has nothing to do: seats on which workers sleep until somebody is needed.
+//!
+//! Promises: a worker that sat down before it looked for work the last time cannot miss work that was published before
+//! its seat was seen; of several sleepers one is called, an idle one before one that is merely willing, the lowest seat
+//! first. Refuses: it does not know what the work is; whoever is called looks for it, and calls the next if it leaves
+//! some.
+
+use std::sync::OnceLock;
+
+use super::lock::ShortLock;
+use super::primitive::{
+    Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, CachePadded, Ordering, fence, wait, wake_one,
+};
+
+/// Brings a thread out of whatever it sleeps in.
+pub trait Wake: Send + Sync + std::fmt::Debug {
+    /// Wakes it now, or keeps it from its next sleep. May be called by any thread, and for nothing; must not block.
+    fn wake(&self);
+}
+
+/// How a seat is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It carries nothing.
+    Idle,
+    /// It carries something that waits, and could take more.
+    Willing,
+}
+
+/// The seats.
+///
+/// # Ordering
+///
+/// Both sides put a `SeqCst` fence between their write (the sleeper's seat, the caller's work) and their read of the
+/// other's, so at least one of them sees the other (store buffering). The same holds between a worker that leaves
+/// work to an idle one and the idle one that stands up.
+///
+/// # Progress
+///
+/// `call_one` is lock-free until it has found a seat, and a few loads while nobody sits.
+#[derive(Debug)]
+pub struct Roster {
+    idle: Marks,
+    willing: Marks,
+    seats: Box<[CachePadded<Seat>]>,
+    /// The words of the marks that were ever written.
+    words: AtomicUsize,
+    help: Help,
+}
+
+/// One bit a seat.
+type Marks = Box<[CachePadded<AtomicU64>]>;
+
+#[derive(Debug, Default)]
+struct Seat {
+    /// How often it was woken; who rests sleeps on it.
+    rings: AtomicU32,
+    /// Short: a handle is copied. `None` for a worker that sleeps on the word above.
+    waker: ShortLock<Option<Arc<dyn Wake>>>,
+}
+
+/// Whoever can bring more workers.
+#[derive(Debug, Default)]
+struct Help {
+    wanted: AtomicBool,
+    waker: OnceLock<Arc<dyn Wake>>,
+}
+
+impl Roster {
+    /// Makes so many seats, nobody on them.
+    pub fn new(seats: usize) -> Self {
+        let words = seats.div_ceil(SEATS_PER_WORD);
+        let marks = || (0..words).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
+        Self {
+            idle: marks(),
+            willing: marks(),
+            seats: (0..seats).map(|_| CachePadded::new(Seat::default())).collect(),
+            words: AtomicUsize::new(0),
+            help: Help::default(),
+        }
+    }
+
+    /// The number of seats.
+    pub fn seats(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// From now on the worker of `seat` sleeps in something that `waker` brings it out of; `None`: it
+    /// [rests](Self::rest).
+    pub fn set_waker(&self, seat: usize, waker: Option<Arc<dyn Wake>>) {
+        let old = std::mem::replace(&mut *self.seats[seat].waker.lock(), waker);
+        drop(old);
+    }
+
+    /// Sets who is woken when somebody was called for and nobody sat, after [`want_help`](Self::want_help). Once.
+    pub fn set_help(&self, waker: Arc<dyn Wake>) {
+        // The first one stays.
+        let _ = self.help.waker.set(waker);
+    }
+
+    /// The next call that finds nobody wakes the help, once. Work that came before is the caller's to look for, after
+    /// this.
+    pub fn want_help(&self) {
+        self.help.wanted.store(true, Ordering::Relaxed);
+        // SeqCst: pairs with the fence in `call_one`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Takes a seat: its worker is about to sleep. It looks for work once more, and then sleeps or [stands
+    /// up](Self::stand).
+    pub fn sit(&self, seat: usize, standing: Standing) {
+        let (word, bit) = place(seat);
+        if self.words.load(Ordering::Relaxed) <= word {
+            self.words.fetch_max(word + 1, Ordering::Relaxed);
+        }
+        self.marks(standing)[word].fetch_or(bit, Ordering::Relaxed);
+        // SeqCst: pairs with the fences in `call_one`, `wake` and `stand`.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Leaves the seat. A call that came meanwhile is answered by looking for work afterwards.
+    pub fn stand(&self, seat: usize) {
+        let (word, bit) = place(seat);
+        for marks in [&self.idle, &self.willing] {
+            if marks[word].load(Ordering::Relaxed) & bit != 0 {
+                marks[word].fetch_and(!bit, Ordering::Relaxed);
+            }
+        }
+        // SeqCst: pairs with the fence in `sit` of who leaves work to this one.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Sleeps on `seat` until called, or for nothing; not at all if `is_needed` once the seat is taken.
+    pub fn rest(&self, seat: usize, is_needed: impl FnOnce() -> bool) {
+        let rings = &self.seats[seat].rings;
+        // Acquire: pairs with the Release in `wake`; a ring that is seen here happened before it.
+        let before = rings.load(Ordering::Acquire);
+        self.sit(seat, Standing::Idle);
+        if !is_needed() {
+            wait(rings, before);
+        }
+        self.stand(seat);
+    }
+
+    /// Whether a seat is taken by somebody who carries nothing.
+    pub fn has_idle(&self) -> bool {
+        self.idle[..self.words_in_use()].iter().any(|word| word.load(Ordering::Relaxed) != 0)
+    }
+
+    /// Wakes one who sits, an idle one if there is one; the help if nobody sits. The caller has published its work.
+    pub fn call_one(&self) {
+        // SeqCst: pairs with the fences in `sit` and `want_help`.
+        fence(Ordering::SeqCst);
+        let words = self.words_in_use();
+        let taken = [&self.idle, &self.willing].into_iter().find_map(|marks| take_lowest(&marks[..words]));
+        match taken {
+            Some(seat) => self.wake(seat),
+            None => self.call_wanted_help(),
+        }
+    }
+
+    /// Wakes the help, whether or not it is wanted.
+    pub fn call_help(&self) {
+        if let Some(waker) = self.help.waker.get() {
+            waker.wake();
+        }
+    }
+
+    /// Wakes the worker of `seat`, whether it sits or not. What it should see has been written before.
+    pub fn wake(&self, seat: usize) {
+        // SeqCst: pairs with the fence in `sit`.
+        fence(Ordering::SeqCst);
+        let seat = &self.seats[seat];
+        let waker = seat.waker.lock().clone();
+        match waker {
+            Some(waker) => waker.wake(),
+            None => {
+                // Release: pairs with the Acquire in `rest`.
+                seat.rings.fetch_add(1, Ordering::Release);
+                wake_one(&raw const seat.rings);
+            }
+        }
+    }
+
+    /// Wakes everybody.
+    pub fn wake_all(&self) {
+        (0..self.seats.len()).for_each(|seat| self.wake(seat));
+    }
+
+    #[cold]
+    fn call_wanted_help(&self) {
+        if self.help.wanted.load(Ordering::Relaxed) && self.help.wanted.swap(false, Ordering::Relaxed) {
+            self.call_help();
+        }
+    }
+
+    fn words_in_use(&self) -> usize {
+        self.words.load(Ordering::Relaxed)
+    }
+
+    fn marks(&self, standing: Standing) -> &Marks {
+        match standing {
+            Standing::Idle => &self.idle,
+            Standing::Willing => &self.willing,
+        }
+    }
+}
+
+const SEATS_PER_WORD: usize = u64::BITS as usize;
+
+/// The word and the bit of a seat.
+fn place(seat: usize) -> (usize, u64) {
+    (seat / SEATS_PER_WORD, 1 << (seat % SEATS_PER_WORD))
+}
+
+/// Takes the lowest mark away; returns its seat.
+fn take_lowest(marks: &[CachePadded<AtomicU64>]) -> Option<usize> {
+    for (index, word) in marks.iter().enumerate() {
+        let mut bits = word.load(Ordering::Relaxed);
+        while bits != 0 {
+            let bit = bits & bits.wrapping_neg();
+            // AcqRel: of several callers one gets the mark, after what its worker did before it sat down.
+            let before = word.fetch_and(!bit, Ordering::AcqRel);
+            if before & bit != 0 {
+                return Some(index * SEATS_PER_WORD + bit.trailing_zeros() as usize);
+            }
+            bits = before & !bit;
+        }
+    }
+    None
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Counts how often it is rung.
+    #[derive(Debug, Default)]
+    struct Rung(AtomicU32);
+
+    impl Wake for Rung {
+        fn wake(&self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl Rung {
+        fn on(roster: &Roster, seat: usize) -> Arc<Self> {
+            let rung = Arc::<Self>::default();
+            roster.set_waker(seat, Some(Arc::<Self>::clone(&rung)));
+            rung
+        }
+
+        fn times(&self) -> u32 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    #[test]
+    fn an_idle_seat_is_called_before_a_willing_one_and_the_lowest_first() {
+        let roster = Roster::new(130);
+        let rung: Vec<_> = (0..130).map(|seat| Rung::on(&roster, seat)).collect();
+        roster.sit(0, Standing::Willing);
+        roster.sit(129, Standing::Idle);
+        roster.sit(70, Standing::Idle);
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            let before: Vec<_> = rung.iter().map(|one| one.times()).collect();
+            roster.call_one();
+            order.extend((0..130).find(|seat| rung[*seat].times() > before[*seat]));
+        }
+        assert_eq!(order, [70, 129, 0]);
+        assert!(!roster.has_idle());
+    }
+
+    #[test]
+    fn who_stands_up_is_not_called() {
+        let roster = Roster::new(1);
+        let rung = Rung::on(&roster, 0);
+        roster.sit(0, Standing::Idle);
+        roster.stand(0);
+        roster.call_one();
+        assert_eq!(rung.times(), 0);
+    }
+
+    #[test]
+    fn who_is_needed_does_not_rest() {
+        let roster = Roster::new(1);
+        roster.rest(0, || true);
+        roster.rest(0, || {
+            roster.call_one();
+            false
+        });
+        assert!(!roster.has_idle());
+    }
+
+    #[test]
+    fn help_is_called_once_and_only_when_it_is_wanted_and_nobody_sits() {
+        let (roster, help) = (Roster::new(1), Arc::<Rung>::default());
+        let rung = Rung::on(&roster, 0);
+        roster.set_help(Arc::<Rung>::clone(&help));
+        roster.call_one();
+        assert_eq!(help.times(), 0, "nobody wants it");
+        roster.want_help();
+        roster.sit(0, Standing::Idle);
+        roster.call_one();
+        assert_eq!((rung.times(), help.times()), (1, 0));
+        roster.call_one();
+        roster.call_one();
+        assert_eq!((rung.times(), help.times()), (1, 1));
+    }
+
+    #[test]
+    fn everybody_can_be_woken() {
+        let (roster, ended) = (Roster::new(3), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for seat in 0..3 {
+                let (roster, ended) = (&roster, &ended);
+                scope.spawn(move || {
+                    while !ended.load(Ordering::Acquire) {
+                        roster.rest(seat, || ended.load(Ordering::Acquire));
+                    }
+                });
+            }
+            ended.store(true, Ordering::Release);
+            roster.wake_all();
+        });
+    }
+}
