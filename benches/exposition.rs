@@ -10,7 +10,7 @@ use svc_core::http::negotiate::OpenMetrics;
 use svc_core::observe::Metrics;
 use svc_core::observe::exposition::{Facts, Format, render};
 use svc_core::observe::process::ProcessFacts;
-use svc_core::pool::PoolFacts;
+use svc_core::pool::{Phase, PoolFacts, SlotReading};
 
 /// Counters as after some traffic, so that every series is there.
 fn busy_metrics() -> Metrics {
@@ -41,6 +41,10 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
             wait_budget_ceiling: Duration::from_millis(1000),
         }),
         pool: Some(PoolFacts { current: 4, busy: 3, carrying: 0, min: 4, max: 4, spawned: 4 }),
+        slots: (0..4)
+            .map(|slot| SlotReading { slot, phase: Phase::Serving, ..SlotReading::default() })
+            .collect(),
+        worker_mode: false,
         pool_stalled: Some(false),
         spool_bytes: 0,
         spool_bytes_max: 1 << 30,

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::record::Record;
 use super::timestamp::timestamp;
+use super::worker_event::WorkerEvent;
 use crate::admission::{GateFacts, Refusals};
 use crate::config::Level;
 
@@ -68,13 +69,8 @@ pub enum Event<'a> {
     },
     /// The server has stopped.
     Stopped,
-    /// A thread of the pool could not start or has ended.
-    WorkerLost {
-        /// Its place in the pool.
-        slot: usize,
-        /// Why.
-        reason: &'a str,
-    },
+    /// Something in the life of the pool's workers.
+    Worker(WorkerEvent<'a>),
     /// A body could not be spooled.
     SpoolTrouble {
         /// What the disk said.
@@ -244,10 +240,8 @@ impl Event<'_> {
     /// How important it is.
     pub fn level(&self) -> Level {
         match self {
-            Self::Failure { .. }
-            | Self::WorkerLost { .. }
-            | Self::SpoolTrouble { .. }
-            | Self::ReloadFailed { .. } => Level::Error,
+            Self::Worker(event) => event.level(),
+            Self::Failure { .. } | Self::SpoolTrouble { .. } | Self::ReloadFailed { .. } => Level::Error,
             Self::PhpMessage { level: PhpLevel::Error, .. } => Level::Error,
             Self::OpsExposed { .. }
             | Self::CertificateExpired { .. }
@@ -308,9 +302,7 @@ impl Event<'_> {
                 svc("drain deadline passed; remaining requests were cut off").number("cut_off", cut_off)
             }
             Self::Stopped => svc("svc has stopped"),
-            Self::WorkerLost { slot, reason } => {
-                svc("PHP worker thread was lost").number("slot", slot as u64).text("reason", reason)
-            }
+            Self::Worker(event) => event.record(svc),
             Self::SpoolTrouble { error } => svc("body could not be spooled").text("error", error),
             Self::AcceptFailed { error } => svc("main port cannot accept connections").text("error", error),
             Self::OpsAcceptFailed { error } => {
@@ -435,7 +427,7 @@ fn episode_fields(record: Record, episode: Refusals) -> Record {
         .number("episode_refused_waiting_bytes", episode.waiting_bytes)
 }
 
-fn as_millis(duration: Duration) -> u64 {
+pub(super) fn as_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 

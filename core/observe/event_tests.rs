@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::pool::StuckKind;
 use crate::time;
 
 const ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 80);
@@ -18,7 +19,7 @@ const GATE: GateFacts = GateFacts {
 const REFUSED: Refusals = Refusals { queue_full: 1, wait_timeout: 20, waiting_full: 300, waiting_bytes: 0 };
 
 /// One of each; a variant that is missing here does not compile in [`is_listed`].
-const ALL: [Event<'_>; 29] = [
+const ALL: [Event<'_>; 35] = [
     Event::Starting { version: "1" },
     Event::PhpReady { version: "8", zts: true, opcache: true },
     Event::OpcacheOff,
@@ -31,7 +32,13 @@ const ALL: [Event<'_>; 29] = [
     Event::AcceptFailed { error: "e" },
     Event::OpsAcceptFailed { error: "e" },
     Event::OpsReserveUsed { error: "e" },
-    Event::WorkerLost { slot: 1, reason: "r" },
+    Event::Worker(WorkerEvent::Lost { slot: 1, reason: "r" }),
+    Event::Worker(WorkerEvent::NotBooted { slot: 1, reason: "r", retry_after: Duration::from_millis(100) }),
+    Event::Worker(WorkerEvent::BootAgain { failures: 1 }),
+    Event::Worker(WorkerEvent::RollStarted { workers: 1 }),
+    Event::Worker(WorkerEvent::RollFinished { workers: 1 }),
+    Event::Worker(WorkerEvent::RollStopped { slot: 1, reason: "r", replaced: 1, left: 1 }),
+    Event::Worker(WorkerEvent::Stuck { slot: 1, kind: StuckKind::Cpu, age: Duration::from_secs(61) }),
     Event::SpoolTrouble { error: "e" },
     Event::RecordsDropped { count: 1 },
     Event::CertificateExpired { path: "p", not_after: SystemTime::UNIX_EPOCH },
@@ -65,7 +72,15 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::AcceptFailed { .. }
         | Event::OpsAcceptFailed { .. }
         | Event::OpsReserveUsed { .. }
-        | Event::WorkerLost { .. }
+        | Event::Worker(
+            WorkerEvent::Lost { .. }
+            | WorkerEvent::NotBooted { .. }
+            | WorkerEvent::BootAgain { .. }
+            | WorkerEvent::RollStarted { .. }
+            | WorkerEvent::RollFinished { .. }
+            | WorkerEvent::RollStopped { .. }
+            | WorkerEvent::Stuck { .. },
+        )
         | Event::SpoolTrouble { .. }
         | Event::RecordsDropped { .. }
         | Event::CertificateExpired { .. }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::admission::{Refusals, ShedReason};
 use crate::http::MethodKind;
+use crate::pool::RecycleReason;
 use crate::sync::counter::{Counter, Flag, UpDown};
 use crate::sync::histogram::{Histogram, Snapshot};
 
@@ -22,6 +23,10 @@ pub const QUEUE_WAIT_BOUNDS_US: &[u64] =
 /// Bounds of the time that a script takes, in microseconds.
 pub const PHP_DURATION_BOUNDS_US: &[u64] =
     &[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
+
+/// Bounds of the time that a persistent worker takes for a request, in microseconds.
+pub const WORKER_REQUEST_DURATION_BOUNDS_US: &[u64] =
+    &[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000];
 
 /// Why a request was answered without its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +162,10 @@ pub struct Metrics {
     static_misses: Counter,
     responses_coded: Counter,
     coding_saved_bytes: Counter,
+    workers_retired: Counter,
+    workers_recycled: [Counter; RecycleReason::ALL.len()],
+    soft_resets: Counter,
+    worker_request_duration: Histogram,
 }
 
 /// What the request path does.
@@ -192,6 +201,10 @@ impl Metrics {
             static_misses: Counter::new(),
             responses_coded: Counter::new(),
             coding_saved_bytes: Counter::new(),
+            workers_retired: Counter::new(),
+            workers_recycled: counters(),
+            soft_resets: Counter::new(),
+            worker_request_duration: Histogram::new(WORKER_REQUEST_DURATION_BOUNDS_US),
         }
     }
 
@@ -256,6 +269,27 @@ impl Metrics {
     #[inline]
     pub fn php_ran(&self, duration: Duration) {
         self.php_duration.record(as_micros(duration));
+    }
+
+    /// A persistent worker handled a request for `duration`.
+    #[inline]
+    pub fn worker_request_handled(&self, duration: Duration) {
+        self.worker_request_duration.record(as_micros(duration));
+    }
+
+    /// A worker has ended because it was not needed.
+    pub fn worker_retired(&self) {
+        self.workers_retired.incr();
+    }
+
+    /// The loop of a persistent worker has ended, to be replaced.
+    pub fn worker_recycled(&self, reason: RecycleReason) {
+        self.workers_recycled[reason as usize].incr();
+    }
+
+    /// A persistent worker reset its state between two requests.
+    pub fn soft_reset(&self) {
+        self.soft_resets.incr();
     }
 
     /// A connection was accepted and had to wait for its permit.
@@ -397,6 +431,26 @@ impl Metrics {
     /// How long scripts ran, in microseconds.
     pub fn php_duration(&self) -> Snapshot {
         self.php_duration.snapshot()
+    }
+
+    /// How long persistent workers took for requests, in microseconds.
+    pub fn worker_request_duration(&self) -> Snapshot {
+        self.worker_request_duration.snapshot()
+    }
+
+    /// Workers that have ended because they were not needed.
+    pub fn workers_retired_total(&self) -> u64 {
+        self.workers_retired.value()
+    }
+
+    /// Persistent workers that have ended for `reason`.
+    pub fn workers_recycled_by(&self, reason: RecycleReason) -> u64 {
+        self.workers_recycled[reason as usize].value()
+    }
+
+    /// Resets of persistent workers between two requests.
+    pub fn soft_resets_total(&self) -> u64 {
+        self.soft_resets.value()
     }
 
     /// Connections that had to wait for a permit.

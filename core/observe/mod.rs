@@ -23,9 +23,12 @@ pub mod names;
 pub mod process;
 pub mod record;
 pub mod timestamp;
+pub mod worker_event;
 
 pub use event::{Access, Event, PhpLevel};
 pub use exposition::{CertificateFacts, ReloadFacts};
 pub use health::{Health, Probe, ProbeFacts, WorkerFacts};
 pub use log::Log;
 pub use metrics::{CancelReason, Metrics, StatusClass, TlsHandshake};
+pub use metrics::{CancelReason, Metrics, StatusClass};
+pub use worker_event::WorkerEvent;

@@ -4,6 +4,7 @@
 //! asking one carries something; whatever becomes of a claim, its exchange is answered and counted once. Refuses: it
 //! runs nothing and waits for nothing (a persistent worker waits in its own reactor).
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use crate::limits::REQUEST_FIBERS_MAX;
@@ -16,9 +17,12 @@ use super::slot::{Order, Slot, Stay};
 use super::workers::Shared;
 
 /// The desk of one worker; stays on its thread.
+#[derive(Debug)]
 pub struct Desk {
     shared: Arc<Shared>,
     slot: usize,
+    /// The worker itself wants no more work.
+    is_closed: Cell<bool>,
 }
 
 /// What a worker should do.
@@ -34,7 +38,7 @@ pub enum Duty {
 
 impl Desk {
     pub(super) fn new(shared: Arc<Shared>, slot: usize) -> Self {
-        Self { shared, slot }
+        Self { shared, slot, is_closed: Cell::new(false) }
     }
 
     /// The worker's place in the pool.
@@ -52,17 +56,26 @@ impl Desk {
         let source = &self.shared.source;
         if source.is_shut() && source.is_empty() {
             Duty::End
-        } else if self.own().order() == Order::Stay {
+        } else if self.is_wanted() {
             Duty::Serve
         } else {
             Duty::Leave
         }
     }
 
+    /// The worker wants to be replaced: it takes no more work, and its duty is to leave.
+    pub fn close(&self) {
+        self.is_closed.set(true);
+        // It may have been called.
+        if !self.shared.source.is_empty() {
+            self.shared.source.roster().call_one();
+        }
+    }
+
     /// Takes an exchange that waits, if this worker is the one to take it: none of its own fibers can run, it carries
     /// fewer than [`REQUEST_FIBERS_MAX`], and if it carries any, nobody else is idle.
     pub fn try_take(&self) -> Option<Claim> {
-        if self.own().order() != Order::Stay || !self.may_take() {
+        if !self.is_wanted() || !self.may_take() {
             return None;
         }
         let (exchange, taken_at) = self.claim_next()?;
@@ -74,7 +87,7 @@ impl Desk {
     /// calls [`stand`](Self::stand) afterwards.
     pub fn sit(&self) -> bool {
         let roster = self.shared.source.roster();
-        if self.own().order() == Order::Stay {
+        if self.is_wanted() {
             match self.fibers() {
                 0 => roster.sit(self.slot, Standing::Idle),
                 1..REQUEST_FIBERS_MAX => roster.sit(self.slot, Standing::Willing),
@@ -165,6 +178,10 @@ impl Desk {
             }
             self.shared.events.found_answered(&exchange);
         }
+    }
+
+    fn is_wanted(&self) -> bool {
+        !self.is_closed.get() && self.own().order() == Order::Stay
     }
 
     fn may_take(&self) -> bool {

@@ -13,13 +13,22 @@
 //! | `desk` | where a worker gets its work from |
 //! | `slot` | a place in the pool, which survives its workers |
 //! | `workers` | the threads |
+//! | `scaling` | how many there should be |
+//! | `backoff` | when one is tried again |
+//! | `roll` | replacing all of them without a gap |
+//! | `supervisor` | who is held up by one request |
+//! | `wedge` | threads that live and take nothing |
 
+pub mod backoff;
 pub mod desk;
 pub mod engine;
 pub mod exchange;
 pub mod mailbox;
 pub mod request;
+pub mod roll;
+pub mod scaling;
 pub mod slot;
+pub mod supervisor;
 pub mod wedge;
 pub mod workers;
 
@@ -27,11 +36,15 @@ pub use engine::{Engine, StartError, Worker};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use mailbox::{End, Origin, Part, ReplyHead};
 pub use request::{Body, Request, Script, TlsFacts};
+pub use backoff::{Allowance, Backoff};
 pub use desk::{Claim, Desk, Duty};
 pub use engine::{Departure, Engine, Probe, RecycleReason, Resident, StartError, Started, Worker};
 pub use exchange::{Exchange, Gone, Notify};
 pub use mailbox::{End, Origin, Part, ReplyHead};
 pub use request::{Body, Request, Script};
+pub use roll::{Roll, RollStep};
+pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
 pub use slot::{Oldest, Order, Phase, SlotReading};
+pub use supervisor::{Finding, Inspection, STUCK_THRESHOLD, StuckKind, Supervisor};
 pub use wedge::{WedgeDetector, WedgeReport, WedgeSample};
-pub use workers::{Boots, PoolEvents, PoolFacts, PoolSize, Source, Trust, Workers};
+pub use workers::{Failure, PoolEvents, PoolFacts, PoolSize, Source, Trust, Workers};

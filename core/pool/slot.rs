@@ -5,7 +5,8 @@
 //!
 //! ```text
 //!   Vacant ──engaged──▶ Booting ──booted──▶ Serving ──its thread is about to end──▶ Vacant
-//!                          └──────────────────────did not boot────────────────────────▲
+//!                         ▲ └────────────────── did not boot ──────────────────────────▲
+//!                         └────────────────── replaced ─┘
 //! ```
 
 use std::collections::VecDeque;
@@ -16,12 +17,14 @@ use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, AtomicU32, AtomicU64, At
 
 use super::engine::Probe;
 use super::exchange::Exchange;
+use super::supervisor::{Finding, StuckKind};
 
 /// Where a slot is in the life of its worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Phase {
     /// It has no worker.
+    #[default]
     Vacant = 0,
     /// Its worker boots.
     Booting = 1,
@@ -30,10 +33,11 @@ pub enum Phase {
 }
 
 /// What the pool wants of a worker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Order {
     /// To go on.
+    #[default]
     Stay = 0,
     /// To end with what it carries: it is not needed.
     Retire = 1,
@@ -53,8 +57,8 @@ pub(super) struct Slot {
     order: AtomicU8,
     /// Its worker is among the pool's current ones.
     enlisted: AtomicBool,
-    /// A worker has been here.
-    used: AtomicBool,
+    /// Workers that have been here.
+    number: AtomicU64,
     thread_id: AtomicU32,
     /// The times are microseconds after the pool's start.
     spawned_us: AtomicU64,
@@ -67,6 +71,8 @@ pub(super) struct Slot {
     heap_bytes: AtomicU64,
     /// Exchanges that the present worker has finished.
     handled: AtomicU64,
+    long_running: AtomicU64,
+    stuck: [AtomicU64; StuckKind::ALL.len()],
     /// What a persistent worker has claimed and not let go of, in that order. Short: a pointer is put in or taken out,
     /// or a few are looked at.
     carried: ShortLock<VecDeque<Arc<Stay>>>,
@@ -95,10 +101,12 @@ pub struct Oldest {
 }
 
 /// A reading of one slot.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SlotReading {
     /// The slot's index.
     pub slot: usize,
+    /// How many workers it has had, the present one included.
+    pub number: u64,
     /// Where it is.
     pub phase: Phase,
     /// What is wanted of its worker.
@@ -119,6 +127,10 @@ pub struct SlotReading {
     pub uptime: Duration,
     /// The system's name of the thread.
     pub thread_id: u32,
+    /// Looks at the slot that found a request older than the threshold.
+    pub long_running: u64,
+    /// Requests that were found to hold the slot up, by kind.
+    pub stuck: [u64; StuckKind::ALL.len()],
 }
 
 impl Slot {
@@ -127,7 +139,7 @@ impl Slot {
             phase: AtomicU8::new(Phase::Vacant as u8),
             order: AtomicU8::new(Order::Stay as u8),
             enlisted: AtomicBool::new(false),
-            used: AtomicBool::new(false),
+            number: AtomicU64::new(0),
             thread_id: AtomicU32::new(0),
             spawned_us: AtomicU64::new(0),
             idle_since_us: AtomicU64::new(0),
@@ -136,15 +148,16 @@ impl Slot {
             fibers: AtomicUsize::new(0),
             heap_bytes: AtomicU64::new(0),
             handled: AtomicU64::new(0),
+            long_running: AtomicU64::new(0),
+            stuck: std::array::from_fn(|_| AtomicU64::new(0)),
             carried: ShortLock::default(),
             probe: ShortLock::default(),
         }
     }
 
-    /// A worker is about to be started here.
+    /// A worker is about to be started here, by whoever found the place vacant or is about to leave it.
     pub(super) fn engage(&self, now_us: u64) {
-        debug_assert_eq!(self.phase(), Phase::Vacant, "two workers in one slot");
-        self.used.store(true, Ordering::Relaxed);
+        self.number.fetch_add(1, Ordering::Relaxed);
         self.spawned_us.store(now_us, Ordering::Relaxed);
         self.idle_since_us.store(now_us, Ordering::Relaxed);
         self.handled.store(0, Ordering::Relaxed);
@@ -178,7 +191,6 @@ impl Slot {
 
     /// The worker is no more.
     pub(super) fn vacate(&self) {
-        self.running_since_us.store(0, Ordering::Relaxed);
         self.enter(Phase::Vacant);
     }
 
@@ -220,8 +232,13 @@ impl Slot {
         self.enlisted.swap(false, Ordering::Relaxed)
     }
 
+    /// How many workers have been here, the present one included.
+    pub(super) fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
     pub(super) fn is_used(&self) -> bool {
-        self.used.load(Ordering::Relaxed)
+        self.number() > 0
     }
 
     /// A script begins to run on the thread.
@@ -300,6 +317,16 @@ impl Slot {
                 && self.carried.lock().iter().any(|stay| stay.exchange.is_unanswered()))
     }
 
+    /// Counts what a look at the worker found.
+    pub(super) fn note(&self, finding: Finding) {
+        if finding.is_long {
+            self.long_running.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(kind) = finding.stuck {
+            self.stuck[kind as usize].fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     pub(super) fn reading(&self, slot: usize, epoch: Instant, now: Instant) -> SlotReading {
         let since = |us: u64| now.saturating_duration_since(epoch + Duration::from_micros(us));
         let fibers = self.fibers.load(Ordering::Relaxed);
@@ -315,6 +342,7 @@ impl Slot {
         let idle_since = self.idle_since_us.load(Ordering::Relaxed);
         SlotReading {
             slot,
+            number: self.number(),
             phase: self.phase(),
             order: self.order(),
             is_busy,
@@ -325,6 +353,8 @@ impl Slot {
             handled: self.handled(),
             uptime: since(self.spawned_us.load(Ordering::Relaxed)),
             thread_id: self.thread_id.load(Ordering::Relaxed),
+            long_running: self.long_running.load(Ordering::Relaxed),
+            stuck: std::array::from_fn(|kind| self.stuck[kind].load(Ordering::Relaxed)),
         }
     }
 }

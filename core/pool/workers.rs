@@ -22,6 +22,7 @@ use super::desk::Desk;
 use super::engine::{Departure, Engine, Probe, RecycleReason, Started};
 use super::exchange::Exchange;
 use super::slot::{Order, Phase, Slot, SlotReading};
+use super::supervisor::Finding;
 
 /// Where workers get their work.
 pub trait Source: Send + Sync + std::fmt::Debug + 'static {
@@ -48,8 +49,8 @@ pub trait PoolEvents: Send + Sync + 'static {
     fn served(&self, exchange: &Exchange, ran: Duration);
     /// A worker failed after it had accepted the exchange, which got its 500 if nothing had been sent.
     fn dropped(&self, exchange: &Exchange);
-    /// The thread of slot `slot` could not start or has ended, for this reason; the pool tries again later.
-    fn worker_lost(&self, slot: usize, reason: &str);
+    /// A worker did not boot, or has ended without being asked to; the pool's keeper hears why.
+    fn worker_failed(&self);
     /// A persistent worker has ended and is replaced.
     fn recycled(&self, slot: usize, reason: RecycleReason);
     /// A worker has ended because it was not needed.
@@ -75,13 +76,15 @@ pub struct PoolFacts {
     pub spawned: u64,
 }
 
-/// How often workers have booted, and have not, since the pool started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Boots {
-    /// Workers that take or took work.
-    pub succeeded: u64,
-    /// Workers that did not come so far, or panicked.
-    pub failed: u64,
+/// A worker that has ended without being asked to, and is not replaced yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Its slot.
+    pub slot: usize,
+    /// Whether it had booted before.
+    pub had_booted: bool,
+    /// Why it ended.
+    pub reason: String,
 }
 
 /// How many workers a pool has.
@@ -116,8 +119,10 @@ pub(super) struct Shared {
     /// Workers that are enlisted.
     current: AtomicUsize,
     spawned: AtomicU64,
+    /// Workers that have booted.
     booted: AtomicU64,
-    failed: AtomicU64,
+    /// Short: one is put in, or all are taken. There are never more than slots, whose keeper takes them.
+    failures: ShortLock<Vec<Failure>>,
     /// Short: a handle is put in or taken out.
     threads: ShortLock<Vec<JoinHandle<()>>>,
 }
@@ -136,7 +141,7 @@ impl Workers {
     ///
     /// # Errors
     ///
-    /// When the system gives no thread. Threads whose engine does not start are reported to `events` instead.
+    /// When the system gives no thread. A worker that does not boot is a [`Failure`] instead.
     pub fn start(
         size: PoolSize,
         engine: &Arc<dyn Engine>,
@@ -154,7 +159,7 @@ impl Workers {
             current: AtomicUsize::new(0),
             spawned: AtomicU64::new(0),
             booted: AtomicU64::new(0),
-            failed: AtomicU64::new(0),
+            failures: ShortLock::default(),
             threads: ShortLock::default(),
         });
         let workers = Self { shared };
@@ -173,7 +178,12 @@ impl Workers {
         if trust == Trust::Full {
             self.shared.enlist(slot);
         }
-        Shared::spawn(&self.shared, slot, time::now()).inspect_err(|_| self.shared.discharge(slot))
+        Shared::spawn(&self.shared, slot, time::now()).inspect_err(|_| self.shared.leave(slot))
+    }
+
+    /// How many workers the slot has had.
+    pub fn number(&self, slot: usize) -> u64 {
+        self.shared.slots[slot].number()
     }
 
     /// Tells the worker of a slot to end with what it carries.
@@ -192,10 +202,19 @@ impl Workers {
         self.shared.source.roster().want_help();
     }
 
-    /// How often workers have booted, and have not.
-    pub fn boots(&self) -> Boots {
-        let succeeded = self.shared.booted.load(Ordering::Relaxed);
-        Boots { succeeded, failed: self.shared.failed.load(Ordering::Relaxed) }
+    /// How often workers have booted.
+    pub fn booted_total(&self) -> u64 {
+        self.shared.booted.load(Ordering::Relaxed)
+    }
+
+    /// Takes the news of workers that have ended without being asked to.
+    pub fn take_failures(&self) -> Vec<Failure> {
+        std::mem::take(&mut *self.shared.failures.lock())
+    }
+
+    /// Counts what a look at the worker of a slot found.
+    pub fn note(&self, slot: usize, finding: Finding) {
+        self.shared.slots[slot].note(finding);
     }
 
     /// Reads the pool. The readings are taken one after the other, `busy` first, and made consistent.
@@ -286,6 +305,20 @@ impl Shared {
         }
     }
 
+    /// A worker has ended without being asked to.
+    fn fail(&self, slot: usize, had_booted: bool, reason: String) {
+        // Before the slot is seen as vacant: whoever sees it knows why.
+        self.failures.lock().push(Failure { slot, had_booted, reason });
+        self.leave(slot);
+        self.events.worker_failed();
+    }
+
+    /// A worker is no more, and nobody takes its place at once.
+    fn leave(&self, slot: usize) {
+        self.discharge(slot);
+        self.slots[slot].vacate();
+    }
+
     fn enlist(&self, slot: usize) {
         if self.slots[slot].enlist() {
             self.current.fetch_add(1, Ordering::Relaxed);
@@ -305,8 +338,7 @@ impl Shared {
         let thread = thread::Builder::new()
             .name(format!("svc-php-{slot}"))
             .stack_size(PHP_STACK_BYTES)
-            .spawn(move || work(&own, slot))
-            .inspect_err(|_| shared.slots[slot].vacate())?;
+            .spawn(move || work(&own, slot))?;
         shared.spawned.fetch_add(1, Ordering::Relaxed);
         shared.threads.lock().push(thread);
         Ok(())
@@ -331,38 +363,32 @@ fn work(shared: &Arc<Shared>, index: usize) {
     let roster = shared.source.roster();
     roster.stand(index);
     roster.set_waker(index, None);
-    let (order, has_served) = (slot.order(), slot.handled() > 0);
+    let (order, had_booted) = (slot.order(), slot.phase() == Phase::Serving);
     let end = match end {
         // It would only boot and end for ever.
-        End::Recycled(_) if !has_served && order == Order::Stay => {
+        End::Recycled(_) if slot.handled() == 0 && order == Order::Stay => {
             End::Failed("the application ended before it had served a request".to_owned())
         }
         other => other,
     };
-    slot.vacate();
+    slot.rest();
     match (end, order) {
-        (End::Failed(reason), _) => {
-            shared.discharge(index);
-            shared.failed.fetch_add(1, Ordering::Relaxed);
-            shared.events.worker_lost(index, &reason);
-        }
+        (End::Failed(reason), _) => shared.fail(index, had_booted, reason),
         (End::Recycled(reason), Order::Stay) => {
             shared.events.recycled(index, reason);
-            // It stays enlisted: the next one is on its way.
+            // It stays enlisted, and its slot taken: the next one is on its way.
             if shared.source.is_shut() {
-                shared.discharge(index);
+                shared.leave(index);
             } else if let Err(error) = Shared::spawn(shared, index, time::now()) {
-                shared.discharge(index);
-                shared.failed.fetch_add(1, Ordering::Relaxed);
-                shared.events.worker_lost(index, &error.to_string());
+                shared.fail(index, true, format!("the system gives no thread: {error}"));
             }
         }
         (End::Recycled(reason), _) => {
-            shared.discharge(index);
+            shared.leave(index);
             shared.events.recycled(index, reason);
         }
         (End::Dismissed, order) => {
-            shared.discharge(index);
+            shared.leave(index);
             match order {
                 Order::Stay => {}
                 Order::Retire => shared.events.retired(index),

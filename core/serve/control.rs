@@ -20,6 +20,7 @@ use crate::limits::{CONTROL_TICK, OPS_CONNECTIONS_MAX, OPS_STEPS_PER_TURN};
 use crate::observe::Event;
 use crate::policy::client::{AllowList, is_exposed};
 use crate::sync::primitive::{Arc, AtomicBool, Ordering};
+use crate::sync::roster::Wake;
 use crate::time;
 
 use super::accept::move_up;
@@ -32,7 +33,7 @@ use super::shared::Shared;
 /// The handle of the control thread.
 #[derive(Debug)]
 pub(super) struct Control {
-    waker: Waker,
+    waker: Arc<ControlWaker>,
     ending: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
@@ -54,7 +55,7 @@ impl Control {
             poll.registry().register(listener, LISTENER, Interest::READABLE)?;
             announce(listener.local_addr()?, shared);
         }
-        let waker = Waker::new(poll.registry(), WAKE)?;
+        let waker = Arc::new(ControlWaker(Waker::new(poll.registry(), WAKE)?));
         let mut reserve = Reserve::default();
         if let Some(listener) = &listener {
             reserve.fill(listener);
@@ -85,8 +86,12 @@ impl Control {
 
     /// Lets the tick happen now.
     pub(super) fn wake(&self) {
-        // The only failure is a full counter, and then the thread is being woken already.
-        let _ = self.waker.wake();
+        self.waker.wake();
+    }
+
+    /// What lets the tick happen, for others.
+    pub(super) fn waker(&self) -> Arc<dyn Wake> {
+        Arc::<ControlWaker>::clone(&self.waker)
     }
 
     /// Closes the operations port and ends the thread.
@@ -96,6 +101,17 @@ impl Control {
         self.wake();
         // A control thread that panicked has said so on standard error; there is nothing left to end.
         let _ = self.thread.join();
+    }
+}
+
+/// Wakes the control thread.
+#[derive(Debug)]
+struct ControlWaker(Waker);
+
+impl Wake for ControlWaker {
+    fn wake(&self) {
+        // The only failure is a full counter, and then the thread is being woken already.
+        let _ = self.0.wake();
     }
 }
 

@@ -26,6 +26,8 @@
 //! | `site` | where a path leads |
 //! | `disk`, `file_job` | the file threads and their work |
 //! | `pool_events` | what workers report |
+//! | `keeper` | how many workers there are, and what becomes of those that fail |
+//! | `supervision`, `thread_state` | which workers are held up, and by what |
 //! | `request_id` | the names of requests |
 //! | `scan` | what is looked at once a second |
 //! | `control` | the control thread: the tick and the operations port |
@@ -48,6 +50,7 @@ mod http2_stream;
 mod inbox;
 mod intake;
 mod io;
+mod keeper;
 mod lifecycle;
 mod link;
 mod ops_facts;
@@ -67,6 +70,8 @@ mod server;
 mod shared;
 mod site;
 mod stream;
+mod supervision;
+mod thread_state;
 mod timers;
 mod tls_stream;
 mod transport;

@@ -73,6 +73,8 @@ impl OpsSource for OpsFacts {
                 .map(|terms| CertificateFacts { first_expiry: terms.first_expiry() }),
             metrics: &shared.metrics,
             gate,
+            slots: shared.workers.get().map(|workers| workers.slots(time::now())).unwrap_or_default(),
+            worker_mode: shared.config.worker_mode_enabled,
             pool: gate.map(|_| shared.pool_facts()),
             pool_stalled: shared.config.worker_mode_enabled.then(|| shared.metrics.pool_stalled.is_raised()),
             spool_bytes: shared.spool.bytes(),

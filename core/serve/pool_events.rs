@@ -1,13 +1,13 @@
-//! What workers report becomes counters and log records.
+//! What workers report becomes counters.
 
 use std::time::Duration;
 
-use crate::observe::Event;
 use crate::pool::{Exchange, PoolEvents, RecycleReason};
 use crate::sync::primitive::Arc;
 
 use super::inbox::Message;
 use super::server::Machinery;
+use super::shared::Shared;
 
 /// Counts what happens on worker threads.
 #[derive(Debug)]
@@ -27,23 +27,32 @@ impl PoolEvents for Reports {
     }
 
     fn served(&self, _exchange: &Exchange, ran: Duration) {
-        self.0.shared.metrics.php_ran(ran);
+        let Shared { config, metrics, .. } = &*self.0.shared;
+        metrics.php_ran(ran);
+        if config.worker_mode_enabled {
+            metrics.worker_request_handled(ran);
+        }
     }
 
     fn dropped(&self, _exchange: &Exchange) {
         self.0.shared.metrics.dropped();
     }
 
-    fn worker_lost(&self, slot: usize, reason: &str) {
-        self.0.shared.log.emit(&Event::WorkerLost { slot, reason });
-        if self.0.shared.pool_facts().current == 0 {
+    fn worker_failed(&self) {
+        if self.0.shared.workers.get().is_some_and(|workers| workers.current() == 0) {
             self.0.tell_all(|| Message::PoolGone);
         }
     }
 
-    fn recycled(&self, _slot: usize, _reason: RecycleReason) {}
+    fn recycled(&self, _slot: usize, reason: RecycleReason) {
+        self.0.shared.metrics.worker_recycled(reason);
+    }
 
-    fn retired(&self, _slot: usize) {}
+    fn retired(&self, _slot: usize) {
+        self.0.shared.metrics.worker_retired();
+    }
 
-    fn soft_reset(&self, _slot: usize) {}
+    fn soft_reset(&self, _slot: usize) {
+        self.0.shared.metrics.soft_reset();
+    }
 }

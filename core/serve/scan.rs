@@ -4,7 +4,7 @@
 //! decide, and this moves the wait budget, one gauge and the log. Refuses: it waits for nothing, answers nobody, and
 //! does nothing for an executor without a queue.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::admission::{
     BudgetController, BudgetSample, Gate, GateFacts, Offered, SheddingEpisodes, SheddingReport,
@@ -12,9 +12,10 @@ use crate::admission::{
 use crate::config::Config;
 use crate::limits::CONTROL_TICK;
 use crate::observe::{Event, Log, Metrics};
-use crate::pool::{PoolFacts, WedgeDetector, WedgeReport, WedgeSample};
+use crate::pool::{PoolFacts, STUCK_THRESHOLD, WedgeDetector, WedgeReport, WedgeSample};
 
 use super::shared::Shared;
+use super::supervision::Supervision;
 
 /// The machines that look at the server once a second.
 #[derive(Debug)]
@@ -23,6 +24,7 @@ pub(super) struct Scan {
     episodes: SheddingEpisodes,
     /// Outside worker mode a wedge is not watched for.
     wedge: Option<WedgeDetector>,
+    supervision: Supervision,
     /// When to look again; `None` before the first look.
     due: Option<Instant>,
 }
@@ -30,10 +32,16 @@ pub(super) struct Scan {
 impl Scan {
     /// Makes the machines that `config` asks for.
     pub(super) fn new(config: &Config) -> Self {
+        Self::with_stuck_threshold(config, STUCK_THRESHOLD)
+    }
+
+    /// The same, with another idea of how long a request may be with its worker.
+    fn with_stuck_threshold(config: &Config, threshold: Duration) -> Self {
         Self {
             budget: BudgetController::new(config.queue_wait_timeout),
             episodes: SheddingEpisodes::default(),
             wedge: config.worker_mode_enabled.then(WedgeDetector::default),
+            supervision: Supervision::new(threshold),
             due: None,
         }
     }
@@ -48,6 +56,9 @@ impl Scan {
             let facts = self.move_budget(gate, metrics);
             self.watch_pool(facts, shared.pool_facts(), metrics, log, now);
             self.report_shedding(facts, metrics, log, now);
+            if let Some(workers) = shared.workers.get() {
+                self.supervision.look(workers, log, now);
+            }
         }
         let due = now + CONTROL_TICK;
         self.due = Some(due);

@@ -7,18 +7,20 @@ use super::*;
 use crate::admission::{Offer, ShedReason};
 use crate::config::{AccessLog, Level, RawConfig};
 use crate::http::{HeadLimits, Parsed, parse};
+use crate::limits::REQUEST_FIBERS_MAX;
 use crate::observe::exposition::Format;
 use crate::observe::{Probe, WorkerFacts};
 use crate::pool::{
-    Body, Engine, Exchange, Notify, PoolEvents, PoolSize, RecycleReason, Request, Script, Source, StartError,
-    Started, StreamKey, Worker, Workers,
+    Body, Departure, Desk, Duty, Engine, Exchange, Notify, PoolEvents, PoolSize, RecycleReason, Request,
+    Resident, Script, Source, StartError, Started, StreamKey, Worker, Workers,
 };
 use crate::serve::Phase;
 use crate::serve::ops_facts::OpsFacts;
 use crate::serve::ops_port::OpsSource;
 use crate::sync::counter::Flag;
-use crate::sync::primitive::Arc;
-use crate::sync::roster::Roster;
+use crate::sync::park::Bell;
+use crate::sync::primitive::{Arc, AtomicU32, Ordering};
+use crate::sync::roster::{Roster, Wake};
 
 /// A server that serves, and its scan.
 struct Scene {
@@ -160,7 +162,7 @@ impl PoolEvents for Idle {
     fn found_answered(&self, _exchange: &Exchange) {}
     fn served(&self, _exchange: &Exchange, _ran: Duration) {}
     fn dropped(&self, _exchange: &Exchange) {}
-    fn worker_lost(&self, _slot: usize, _reason: &str) {}
+    fn worker_failed(&self) {}
     fn recycled(&self, _slot: usize, _reason: RecycleReason) {}
     fn retired(&self, _slot: usize) {}
     fn soft_reset(&self, _slot: usize) {}
@@ -311,6 +313,130 @@ fn a_wedged_pool_takes_the_server_out_of_service_until_something_is_finished() {
     let expected =
         [(warning, vec![2, 8]), (warning, vec![2, 8]), ("PHP pool is reaching workers again", vec![])];
     assert_eq!(wedge, expected.map(|(text, numbers)| (text.to_owned(), numbers)));
+}
+
+/// A persistent worker whose fibers answer at once and then go on until they are let go.
+#[derive(Debug, Default)]
+struct Lingering {
+    rung: AtomicU32,
+    bell: Bell,
+    let_go: Flag,
+}
+
+impl Wake for Lingering {
+    fn wake(&self) {
+        self.rung.store(1, Ordering::SeqCst);
+        self.bell.notify_all();
+    }
+}
+
+impl Engine for Arc<Lingering> {
+    fn start(&self, _slot: usize) -> Result<Started, StartError> {
+        Ok(Started::Persistent(Box::new(LingeringWorker(Self::clone(self)))))
+    }
+}
+
+struct LingeringWorker(Arc<Lingering>);
+
+impl Resident for LingeringWorker {
+    fn waker(&self) -> Arc<dyn Wake> {
+        Arc::<Lingering>::clone(&self.0)
+    }
+
+    fn run(&mut self, desk: &Desk) -> Departure {
+        let mut fibers = Vec::new();
+        desk.booted();
+        while desk.duty() == Duty::Serve {
+            if self.0.let_go.is_raised() {
+                fibers.clear();
+            }
+            while let Some(mut claim) = desk.try_take() {
+                claim.finish();
+                fibers.push(claim);
+            }
+            if desk.sit() {
+                let ticket = self.0.bell.ticket();
+                if self.0.rung.swap(0, Ordering::SeqCst) == 1 {
+                    self.0.bell.cancel(ticket);
+                } else {
+                    self.0.bell.sleep(&ticket);
+                }
+                desk.stand(false);
+            }
+        }
+        Departure::Dismissed
+    }
+}
+
+/// Counts as the server does.
+struct Books(Arc<Shared>);
+
+impl PoolEvents for Books {
+    fn taken(&self, _exchange: &Exchange, _waited: Duration) {}
+    fn found_answered(&self, _exchange: &Exchange) {}
+    fn served(&self, _exchange: &Exchange, ran: Duration) {
+        self.0.metrics.php_ran(ran);
+    }
+    fn dropped(&self, _exchange: &Exchange) {}
+    fn worker_failed(&self) {}
+    fn recycled(&self, _slot: usize, _reason: RecycleReason) {}
+    fn retired(&self, _slot: usize) {}
+    fn soft_reset(&self, _slot: usize) {}
+}
+
+/// Waits until a condition that other threads bring about holds.
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        std::thread::yield_now();
+    }
+}
+
+/// Starts a persistent pool of one worker behind the gate of `shared`.
+fn start_lingering(shared: &Arc<Shared>) -> Arc<Lingering> {
+    let lingering = Arc::<Lingering>::default();
+    let engine: Arc<dyn Engine> = Arc::new(Arc::clone(&lingering));
+    let events: Arc<dyn PoolEvents> = Arc::new(Books(Arc::clone(shared)));
+    let source: Arc<dyn Source> = Arc::<Gate<Arc<Exchange>>>::clone(shared.gate.as_ref().unwrap());
+    let workers = Workers::start(PoolSize { min: 1, max: 1 }, &engine, source, &events).unwrap();
+    shared.workers.set(workers).unwrap();
+    lingering
+}
+
+#[test]
+fn fibers_that_outlive_their_answers_wedge_the_pool_until_they_end() {
+    let mut scene = Scene::new(&[("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "400")], true);
+    let lingering = start_lingering(&scene.shared);
+    let (gate, full) = (scene.shared.gate.clone().unwrap(), REQUEST_FIBERS_MAX as u64);
+    for _ in 0..REQUEST_FIBERS_MAX + 3 {
+        scene.offer();
+        gate.announce();
+    }
+    until(|| scene.shared.metrics.work_finished_total() == full);
+    let facts = scene.shared.pool_facts();
+    assert_eq!((gate.facts().depth, facts.busy, facts.carrying), (3, 0, 1));
+    let ops = OpsFacts::new(Arc::clone(&scene.shared));
+    let page = String::from_utf8(ops.metrics(Format::Text)).unwrap();
+    assert!(page.contains("\nsvc_worker_request_fibers_active{worker=\"0\"} 256\n"), "{page}");
+    assert!(page.contains("\nsvc_workers_idle 1\n"), "{page}");
+    // One look to compare with, two that are suspect, a minute more.
+    for _ in 0..1 + 2 + 60 {
+        assert!(ops.probe_facts().passes(Probe::Readiness));
+        scene.second();
+    }
+    assert!(!ops.probe_facts().passes(Probe::Readiness) && !ops.health().is_ok());
+    lingering.let_go.raise();
+    lingering.wake();
+    until(|| scene.shared.metrics.work_finished_total() == full + 3);
+    scene.second();
+    assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok());
+    gate.shut();
+    assert!(scene.shared.workers.get().unwrap().join());
+    let logged = scene.logged(&["queue_depth", "workers_idle"]);
+    let warning =
+        "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
+    let expected =
+        [(warning, vec![3, 1]), (warning, vec![3, 1]), ("PHP pool is reaching workers again", vec![])];
+    assert_eq!(logged, expected.map(|(text, numbers)| (text.to_owned(), numbers)));
 }
 
 #[test]

@@ -31,6 +31,7 @@ use super::control::Control;
 use super::disk::{Chore, Disk};
 use super::drain::{Drain, Order, Readings};
 use super::inbox::{Inbox, Message};
+use super::keeper::Keeper;
 use super::lifecycle::Phase;
 use super::pool_events::Reports;
 use super::reactor::Reactor;
@@ -167,6 +168,7 @@ impl Server {
         });
         let driven = Arc::clone(&machinery);
         let mut scan = Scan::new(&machinery.shared.config);
+        let mut keeper = Keeper::new(&machinery.shared.config);
         let mut sweep_at = time::now();
         let tick = move |shared: &Shared, now: Instant| {
             let scan_at = scan.scan(shared, now);
@@ -174,7 +176,8 @@ impl Server {
                 sweep_at = now + STATIC_SWEEP_PAUSE;
                 driven.disk.order_chore(Chore::Sweep(Arc::clone(&driven.site)));
             }
-            Some(driven.drive(&mut drain, now).map_or(scan_at, |drain_at| drain_at.min(scan_at)))
+            let others = [keeper.tend(shared, now), driven.drive(&mut drain, now)];
+            others.into_iter().flatten().chain([scan_at]).min()
         };
         let control = Control::start(ops_listener, &machinery.shared, tick)?;
         let (control, listener) = (ShortLock::new(Some(control)), ShortLock::new(Some(listener)));
@@ -208,8 +211,12 @@ impl Server {
         let Some(gate) = &shared.gate else { return Ok(()) };
         let source: Arc<dyn Source> = Arc::<Gate<Arc<Exchange>>>::clone(gate);
         let workers = Workers::start(size, engine, source, &events)?;
+        if let Some(control) = &*self.control.lock() {
+            workers.set_keeper(control.waker());
+        }
         let is_first = shared.workers.set(workers).is_ok();
         debug_assert!(is_first, "the pool was started twice");
+        self.wake_control();
         Ok(())
     }
 
@@ -256,6 +263,22 @@ impl Server {
             let (delay, timeout) = (shared.config.drain_delay, shared.config.drain_timeout);
             shared.log.emit(&Event::Draining { delay, timeout });
         }
+        self.wake_control();
+    }
+
+    /// Begins to replace all persistent workers, each by one that has booted; nothing is refused meanwhile. Returns
+    /// whether there are any: classic workers keep nothing that could be out of date.
+    pub fn roll_workers(&self) -> bool {
+        let shared = &self.machinery.shared;
+        if !shared.config.worker_mode_enabled || shared.workers.get().is_none() {
+            return false;
+        }
+        shared.roll_wanted.raise();
+        self.wake_control();
+        true
+    }
+
+    fn wake_control(&self) {
         if let Some(control) = &*self.control.lock() {
             control.wake();
         }

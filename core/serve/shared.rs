@@ -11,6 +11,7 @@ use crate::config::{Config, Executor};
 use crate::observe::{Log, Metrics, ReloadFacts};
 use crate::pool::{Exchange, PoolFacts, PoolSize, Workers};
 use crate::spool::Spool;
+use crate::sync::counter::Flag;
 use crate::sync::lock::ShortLock;
 use crate::sync::moment::Moment;
 use crate::sync::permits::Permits;
@@ -37,6 +38,8 @@ pub struct Shared {
     pub last_claim: Moment,
     /// The pool, once it has been started.
     pub workers: OnceLock<Workers>,
+    /// Raised when all persistent workers are to be replaced.
+    pub roll_wanted: Flag,
     /// Where long bodies and replies wait.
     pub spool: Spool,
     /// The permits of `MAX_CONNECTIONS`.
@@ -69,6 +72,7 @@ impl Shared {
             gate: (config.executor == Executor::Sapi).then(gate),
             last_claim: Moment::new(started_at),
             workers: OnceLock::new(),
+            roll_wanted: Flag::new(),
             spool: Spool::new(config.spool_dir.clone(), config.spool_max_bytes),
             permits: Permits::new(config.max_connections),
             tls: OnceLock::new(),

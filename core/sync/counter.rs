@@ -117,7 +117,7 @@ impl Drop for Inside<'_> {
     }
 }
 
-/// A gauge that is 0 or 1; written by one thread.
+/// A gauge that is 0 or 1.
 ///
 /// # Ordering
 ///

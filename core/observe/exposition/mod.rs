@@ -1,14 +1,14 @@
 //! The metrics as text: version 0.0.4 of the text format, and OpenMetrics.
 //!
 //! Promises: each family once, with its help and type before its series; a family whose condition does not hold is
-//! absent; the page is written into one buffer, whose size does not depend on traffic. Refuses: reading stops nobody,
+//! absent; the page is written into one buffer, whose size depends on the pool's and not on traffic. Refuses: reading stops nobody,
 //! so series of one page may be a few requests apart.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::admission::{GateFacts, ShedReason};
 use crate::http::MethodKind;
-use crate::pool::PoolFacts;
+use crate::pool::{Phase, PoolFacts, RecycleReason, SlotReading, StuckKind};
 
 use super::metrics::{CancelReason, Metrics, StatusClass, TlsHandshake};
 use super::names;
@@ -41,6 +41,10 @@ pub struct Facts<'a> {
     pub gate: Option<GateFacts>,
     /// The pool; `None` for an executor that has none.
     pub pool: Option<PoolFacts>,
+    /// The slots of the pool that workers have been in.
+    pub slots: Vec<SlotReading>,
+    /// Whether workers are persistent.
+    pub worker_mode: bool,
     /// Whether the pool counts as wedged; `None` where that is not watched, outside worker mode.
     pub pool_stalled: Option<bool>,
     /// Bytes in temporary files.
@@ -71,7 +75,7 @@ pub struct CertificateFacts {
 
 /// Writes the whole exposition.
 pub fn render(facts: &Facts<'_>, format: Format) -> Vec<u8> {
-    let mut page = Page::new(format);
+    let mut page = Page::new(format, facts.slots.len());
     server(&mut page, facts);
     connections(&mut page, facts.metrics);
     if let Some(certificates) = facts.certificates {
@@ -79,7 +83,11 @@ pub fn render(facts: &Facts<'_>, format: Format) -> Vec<u8> {
     }
     admission(&mut page, facts);
     if let Some(pool) = facts.pool {
-        workers(&mut page, &pool);
+        workers(&mut page, &pool, facts.metrics);
+        supervised(&mut page, &facts.slots);
+        if facts.worker_mode {
+            persistent(&mut page, facts);
+        }
     }
     waits(&mut page, facts);
     denials(&mut page, facts.metrics);
@@ -157,15 +165,48 @@ fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-fn workers(page: &mut Page, pool: &PoolFacts) {
+fn workers(page: &mut Page, pool: &PoolFacts, metrics: &Metrics) {
     page.count(&names::WORKERS_CURRENT, pool.current as u64);
     page.count(&names::WORKERS_MIN, pool.min as u64);
     page.count(&names::WORKERS_MAX, pool.max as u64);
     page.count(&names::WORKERS_IDLE, pool.current.saturating_sub(pool.busy) as u64);
     page.count(&names::BUSY_WORKERS, pool.busy as u64);
     page.count(&names::WORKERS_SPAWNED, pool.spawned);
-    // A pool of fixed size retires nobody.
-    page.count(&names::WORKERS_RETIRED, 0);
+    page.count(&names::WORKERS_RETIRED, metrics.workers_retired_total());
+}
+
+/// A slot that a worker has left keeps its series: counters must not vanish.
+fn supervised(page: &mut Page, slots: &[SlotReading]) {
+    let age = |slot: &SlotReading| slot.oldest.map_or(0.0, |oldest| oldest.age.as_secs_f64());
+    page.by_slot(&names::WORKER_REQUEST_AGE, "worker_id", slots.iter().map(|slot| (slot.slot, age(slot))));
+    page.by_slot(
+        &names::WORKER_LONG_RUNNING,
+        "worker_id",
+        slots.iter().map(|slot| (slot.slot, slot.long_running)),
+    );
+    let kinds = slots.iter().flat_map(|slot| {
+        StuckKind::ALL.map(|kind| (slot.slot, ("kind", kind.as_str()), slot.stuck[kind as usize]))
+    });
+    page.by_slot_and(&names::WORKER_STUCK, "worker_id", kinds);
+}
+
+fn persistent(page: &mut Page, facts: &Facts<'_>) {
+    let metrics = facts.metrics;
+    page.count(&names::WORKER_MODE_ENABLED, 1);
+    let durations = metrics.worker_request_duration();
+    page.count(&names::WORKER_REQUESTS_HANDLED, durations.count());
+    let recycles = RecycleReason::ALL.map(|reason| (reason.as_str(), metrics.workers_recycled_by(reason)));
+    // Of the values that follow, not read anew.
+    page.count(&names::WORKER_RECYCLES, recycles.iter().map(|(_, count)| count).sum());
+    page.labelled(&names::WORKER_RECYCLES_BY_REASON, "reason", recycles);
+    page.count(&names::WORKER_SOFT_RESETS, metrics.soft_resets_total());
+    let present = || facts.slots.iter().filter(|slot| slot.phase != Phase::Vacant);
+    page.by_slot(&names::WORKER_MEMORY, "worker", present().map(|slot| (slot.slot, slot.heap_bytes)));
+    let uptime = present().map(|slot| (slot.slot, slot.uptime.as_secs_f64()));
+    page.by_slot(&names::WORKER_UPTIME, "worker", uptime);
+    page.by_slot(&names::WORKER_REQUESTS, "worker", present().map(|slot| (slot.slot, slot.handled)));
+    page.by_slot(&names::WORKER_REQUEST_FIBERS, "worker", present().map(|slot| (slot.slot, slot.fibers)));
+    page.histogram(&names::WORKER_REQUEST_DURATION, &durations);
 }
 
 fn waits(page: &mut Page, facts: &Facts<'_>) {

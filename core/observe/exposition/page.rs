@@ -15,12 +15,14 @@ pub(super) struct Page {
     format: Format,
 }
 
-/// What a full page fits in, so that it is written without growing.
-const PAGE_BYTES: usize = 24 * 1024;
+/// What a full page fits in, so that it is written without growing: so much, and for each slot so much more.
+const PAGE_BYTES: usize = 28 * 1024;
+const SLOT_BYTES: usize = 768;
 
 impl Page {
-    pub(super) fn new(format: Format) -> Self {
-        Self { out: Vec::with_capacity(PAGE_BYTES), format }
+    /// An empty page for a pool of so many slots.
+    pub(super) fn new(format: Format, slots: usize) -> Self {
+        Self { out: Vec::with_capacity(PAGE_BYTES + slots * SLOT_BYTES), format }
     }
 
     /// A family of one series, whose value is a whole number.
@@ -52,6 +54,41 @@ impl Page {
             }
             self.put(family.name);
             self.labels([(label, name)]);
+            self.whole(value);
+        }
+    }
+
+    /// A family with one series for each slot of the pool; absent without series.
+    pub(super) fn by_slot<V: std::fmt::Display>(
+        &mut self,
+        family: &Family,
+        label: &str,
+        series: impl IntoIterator<Item = (usize, V)>,
+    ) {
+        for (index, (slot, value)) in series.into_iter().enumerate() {
+            if index == 0 {
+                self.head(family);
+            }
+            self.put(family.name);
+            self.labels([(label, itoa::Buffer::new().format(slot))]);
+            // Writing to memory cannot fail.
+            let _ = writeln!(self.out, " {value}");
+        }
+    }
+
+    /// A family with one series for each slot of the pool and value of another label; absent without series.
+    pub(super) fn by_slot_and(
+        &mut self,
+        family: &Family,
+        label: &str,
+        series: impl IntoIterator<Item = (usize, (&'static str, &'static str), u64)>,
+    ) {
+        for (index, (slot, other, value)) in series.into_iter().enumerate() {
+            if index == 0 {
+                self.head(family);
+            }
+            self.put(family.name);
+            self.labels([(label, itoa::Buffer::new().format(slot)), other]);
             self.whole(value);
         }
     }

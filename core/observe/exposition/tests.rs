@@ -3,6 +3,7 @@
 use super::*;
 use crate::http::negotiate::OpenMetrics;
 use crate::observe::names::{ALL, Kind};
+use crate::pool::Oldest;
 use crate::sync::counter::Flag;
 
 const OPENMETRICS: Format = Format::OpenMetrics(OpenMetrics::V1_0_0);
@@ -30,6 +31,23 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
             wait_budget_ceiling: Duration::from_millis(1000),
         }),
         pool: Some(PoolFacts { current: 4, busy: 3, carrying: 0, min: 4, max: 4, spawned: 5 }),
+        slots: vec![
+            SlotReading {
+                slot: 0,
+                number: 2,
+                phase: Phase::Serving,
+                oldest: Some(Oldest { stay: 9, age: Duration::from_millis(61_500), is_parked: true }),
+                fibers: 3,
+                heap_bytes: 4096,
+                handled: 7,
+                uptime: Duration::from_millis(2500),
+                long_running: 2,
+                stuck: [1, 0, 4],
+                ..SlotReading::default()
+            },
+            SlotReading { slot: 12, number: 1, ..SlotReading::default() },
+        ],
+        worker_mode: true,
         pool_stalled: Some(true),
         spool_bytes: 11,
         spool_bytes_max: 12,
@@ -61,6 +79,10 @@ fn busy_metrics() -> Metrics {
     metrics.tls_handshake(TlsHandshake::Resumed);
     metrics.departed_work_taken();
     metrics.php_ran(Duration::from_micros(2000));
+    metrics.worker_request_handled(Duration::from_micros(2000));
+    metrics.worker_recycled(RecycleReason::MaxMemory);
+    metrics.worker_retired();
+    metrics.soft_reset();
     metrics
 }
 
@@ -119,6 +141,26 @@ fn what_was_counted_is_what_is_shown() {
         "svc_config_last_reload_successful 1",
         "svc_config_last_reload_success_timestamp_seconds 1700000001.5",
         "svc_workers_idle 1",
+        "svc_workers_retired_total 1",
+        r#"svc_worker_request_age_seconds{worker_id="0"} 61.5"#,
+        r#"svc_worker_request_age_seconds{worker_id="12"} 0"#,
+        r#"svc_worker_long_running_total{worker_id="0"} 2"#,
+        r#"svc_worker_stuck_total{worker_id="0",kind="io"} 1"#,
+        r#"svc_worker_stuck_total{worker_id="0",kind="cpu"} 4"#,
+        r#"svc_worker_stuck_total{worker_id="12",kind="c_call"} 0"#,
+        "svc_worker_mode_enabled 1",
+        "svc_worker_requests_handled_total 1",
+        "svc_worker_recycles_total 1",
+        r#"svc_worker_recycles_by_reason_total{reason="scheduled"} 0"#,
+        r#"svc_worker_recycles_by_reason_total{reason="max_memory"} 1"#,
+        "svc_worker_soft_resets_total 1",
+        r#"svc_worker_memory_bytes{worker="0"} 4096"#,
+        r#"svc_worker_uptime_seconds{worker="0"} 2.5"#,
+        r#"svc_worker_requests_count{worker="0"} 7"#,
+        r#"svc_worker_request_fibers_active{worker="0"} 3"#,
+        r#"svc_worker_request_duration_us_bucket{le="1000"} 0"#,
+        r#"svc_worker_request_duration_us_bucket{le="2500"} 1"#,
+        r#"svc_worker_request_duration_us_bucket{le="+Inf"} 1"#,
         "svc_busy_workers 3",
         "svc_compressed_responses_total 2",
         "svc_compression_bytes_saved_total 700",
@@ -162,6 +204,35 @@ fn outside_worker_mode_there_is_no_wedge_to_tell_of() {
     assert!(!text(&Facts { pool_stalled: None, ..facts(&metrics) }, Format::Text).contains("pool_stalled"));
     let healthy = text(&Facts { pool_stalled: Some(false), ..facts(&metrics) }, Format::Text);
     has_line(&healthy, "svc_pool_stalled 0");
+}
+
+#[test]
+fn a_slot_that_its_worker_has_left_keeps_its_counters_only() {
+    let metrics = Metrics::new();
+    let page = text(&facts(&metrics), Format::Text);
+    assert!(page.contains("worker_id=\"12\"") && !page.contains("worker=\"12\""), "{page}");
+}
+
+#[test]
+fn outside_worker_mode_there_are_no_persistent_workers_to_tell_of() {
+    let metrics = busy_metrics();
+    let page = text(&Facts { worker_mode: false, ..facts(&metrics) }, Format::Text);
+    let shown: Vec<_> = ALL.iter().filter(|family| page.contains(family.name)).collect();
+    for absent in [
+        names::WORKER_MODE_ENABLED,
+        names::WORKER_REQUESTS_HANDLED,
+        names::WORKER_RECYCLES,
+        names::WORKER_RECYCLES_BY_REASON,
+        names::WORKER_SOFT_RESETS,
+        names::WORKER_MEMORY,
+        names::WORKER_UPTIME,
+        names::WORKER_REQUESTS,
+        names::WORKER_REQUEST_FIBERS,
+        names::WORKER_REQUEST_DURATION,
+    ] {
+        assert!(!shown.contains(&&absent), "{}", absent.name);
+    }
+    assert!(shown.contains(&&names::WORKER_STUCK));
 }
 
 #[test]
@@ -214,9 +285,18 @@ fn openmetrics_names_families_without_their_suffix_and_ends_with_eof() {
 fn a_full_page_fits_its_buffer() {
     let metrics = busy_metrics();
     MethodKind::ALL.into_iter().for_each(|method| metrics.request_received(method));
-    for format in [Format::Text, OPENMETRICS] {
-        let page = render(&facts(&metrics), format);
-        assert_eq!(page.capacity(), Vec::<u8>::with_capacity(24 * 1024).capacity(), "{} bytes", page.len());
+    let slot = SlotReading {
+        uptime: Duration::from_nanos(123_456_789_123_456_789),
+        oldest: Some(Oldest { stay: 1, age: Duration::from_nanos(12_345_123_456_789), is_parked: false }),
+        ..facts(&metrics).slots[0].clone()
+    };
+    for slots in [2, 500] {
+        let slots: Vec<_> = (0..slots).map(|index| SlotReading { slot: index, ..slot.clone() }).collect();
+        for format in [Format::Text, OPENMETRICS] {
+            let page = render(&Facts { slots: slots.clone(), ..facts(&metrics) }, format);
+            let room = 28 * 1024 + slots.len() * 768;
+            assert_eq!(page.capacity(), Vec::<u8>::with_capacity(room).capacity(), "{} bytes", page.len());
+        }
     }
 }
 

@@ -22,6 +22,9 @@ struct State {
     all_open: bool,
     gone: HashSet<String>,
     written: u64,
+    refuses_boots: bool,
+    holds_boots: bool,
+    boots: u64,
 }
 
 impl Switchboard {
@@ -29,6 +32,33 @@ impl Switchboard {
     pub(crate) fn open(&self, name: &str) {
         self.state.lock().open.insert(name.to_owned());
         self.bell.notify_all();
+    }
+
+    /// From now on workers do not boot, or do again.
+    pub(crate) fn refuse_boots(&self, refuses: bool) {
+        self.state.lock().refuses_boots = refuses;
+    }
+
+    /// From now on workers wait at `boot` before they have booted.
+    pub(crate) fn hold_boots(&self) {
+        self.state.lock().holds_boots = true;
+    }
+
+    /// Whether they do.
+    pub(crate) fn holds_boots(&self) -> bool {
+        self.state.lock().holds_boots
+    }
+
+    /// How many workers tried to boot.
+    pub(crate) fn boots(&self) -> u64 {
+        self.state.lock().boots
+    }
+
+    /// A worker tries to boot.
+    pub(crate) fn boot(&self) -> Result<(), String> {
+        let mut state = self.state.lock();
+        state.boots += 1;
+        if state.refuses_boots { Err("told not to boot".to_owned()) } else { Ok(()) }
     }
 
     /// Lets everybody go on.
@@ -52,18 +82,37 @@ impl Switchboard {
         self.state.lock().written
     }
 
-    fn wait(&self, name: &str) {
+    /// Waits at `name` until it is open.
+    pub(crate) fn wait(&self, name: &str) {
+        self.enter(name);
+        self.wait_until(|| self.is_open(name));
+    }
+
+    /// Somebody is at `name`.
+    pub(crate) fn enter(&self, name: &str) {
         self.state.lock().inside.insert(name.to_owned());
+    }
+
+    /// Whether who is at `name` may go on.
+    pub(crate) fn is_open(&self, name: &str) -> bool {
+        let state = self.state.lock();
+        state.all_open || state.open.contains(name)
+    }
+
+    /// Waits until `condition`; looks at it whenever something opens, or somebody is woken.
+    pub(crate) fn wait_until(&self, condition: impl Fn() -> bool) {
         loop {
             let ticket = self.bell.ticket();
-            let state = self.state.lock();
-            if state.all_open || state.open.contains(name) {
-                self.bell.cancel(ticket);
-                return;
+            if condition() {
+                return self.bell.cancel(ticket);
             }
-            drop(state);
             self.bell.sleep(&ticket);
         }
+    }
+
+    /// Lets those who wait look at their conditions.
+    pub(crate) fn wake(&self) {
+        self.bell.notify_all();
     }
 }
 
@@ -73,6 +122,7 @@ pub(crate) struct Scripted(pub(crate) Arc<Switchboard>);
 
 impl Engine for Scripted {
     fn start(&self, _slot: usize) -> Result<Started, StartError> {
+        self.0.boot().map_err(StartError)?;
         Ok(Started::Classic(Box::new(Actor(Arc::clone(&self.0)))))
     }
 }
@@ -170,13 +220,13 @@ impl Actor {
     }
 }
 
-fn head(status: u16, content_length: Option<u64>) -> ReplyHead {
+pub(crate) fn head(status: u16, content_length: Option<u64>) -> ReplyHead {
     let mut fields = Fields::new();
     fields.push(b"Content-Type", b"text/plain").unwrap();
     ReplyHead { status, reason: None, fields, content_length, origin: Origin::Script }
 }
 
-fn complete(exchange: &Exchange, status: u16, body: Vec<u8>) {
+pub(crate) fn complete(exchange: &Exchange, status: u16, body: Vec<u8>) {
     // A client that has left needs no answer.
     let _ = exchange.complete(head(status, None), body);
 }

@@ -1,6 +1,7 @@
 //! A whole server around an engine that does what the path says, and a client to talk to it.
 
 pub(crate) mod engine;
+pub(crate) mod resident;
 
 #[path = "../../../tests/support/client.rs"]
 pub(crate) mod client;
@@ -17,8 +18,9 @@ use svc_core::serve::{Server, Shared};
 use svc_core::sync::lock::ShortLock;
 use tempfile::TempDir;
 
-use client::{Client, eventually};
+use client::{Client, Response, eventually};
 use engine::{Scripted, Switchboard};
+use resident::Residents;
 
 /// A running server; it is drained when the test ends.
 pub(crate) struct Site {
@@ -71,9 +73,14 @@ impl Site {
         let config = Arc::new(Config::resolve(&RawConfig::new(variables)).unwrap());
         let log = Lines::default();
         let writer = Log::start(config.log_level, config.access_log, log.clone()).unwrap();
+        let is_persistent = config.worker_mode_enabled;
         let server = Server::prepare(config, writer).unwrap();
         let switches = Arc::new(Switchboard::default());
-        let engine: Arc<dyn Engine> = Arc::new(Scripted(Arc::clone(&switches)));
+        let engine: Arc<dyn Engine> = if is_persistent {
+            Arc::new(Residents(Arc::clone(&switches)))
+        } else {
+            Arc::new(Scripted(Arc::clone(&switches)))
+        };
         if server.shared().gate.is_some() {
             server.start_pool(&engine).unwrap();
         }
@@ -91,6 +98,11 @@ impl Site {
         Client::connect(self.addr())
     }
 
+    /// Asks the operations port.
+    pub(crate) fn ops(&self, path: &str) -> Response {
+        Client::connect(self.server.ops_addr().expect("INTERNAL_ADDR is set")).get(path)
+    }
+
     /// What the server's threads share.
     pub(crate) fn shared(&self) -> &Shared {
         self.server.shared()
@@ -104,6 +116,11 @@ impl Site {
     /// What was logged so far.
     pub(crate) fn log(&self) -> String {
         String::from_utf8(self.log.0.lock().clone()).unwrap()
+    }
+
+    /// Replaces all persistent workers; returns whether there are any.
+    pub(crate) fn roll(&self) -> bool {
+        self.server.roll_workers()
     }
 
     /// Begins the drain.
@@ -134,6 +151,7 @@ impl Site {
         let answered = || StatusClass::ALL.into_iter().map(|class| metrics.responses_by(class)).sum::<u64>();
         eventually("every request is answered", || metrics.requests_total() == answered());
         eventually("no worker is busy", || shared.pool_facts().busy == 0);
+        eventually("no worker carries anything", || shared.pool_facts().carrying == 0);
         assert_eq!(metrics.pending_requests.value(), 0, "pending");
         assert_eq!(metrics.request_duration().count(), answered(), "durations");
         assert_eq!(shared.permits.free(), shared.config.max_connections, "permits");

@@ -1,0 +1,108 @@
+//! What the log tells of the pool's workers.
+//!
+//! Promises: as [`Event`](super::Event) does, of which it is a part.
+
+use std::time::Duration;
+
+use super::event::as_millis;
+use super::record::Record;
+use crate::config::Level;
+use crate::pool::StuckKind;
+
+/// Something in the life of the pool's workers.
+#[derive(Clone, Copy, Debug)]
+pub enum WorkerEvent<'a> {
+    /// One has ended without being asked to.
+    Lost {
+        /// Its place in the pool.
+        slot: usize,
+        /// Why.
+        reason: &'a str,
+    },
+    /// One did not boot; others that failed with it are not told of.
+    NotBooted {
+        /// Its place in the pool.
+        slot: usize,
+        /// Why.
+        reason: &'a str,
+        /// When the next one is tried.
+        retry_after: Duration,
+    },
+    /// One has booted after others had not.
+    BootAgain {
+        /// How many attempts were in vain.
+        failures: u64,
+    },
+    /// All persistent ones are to be replaced.
+    RollStarted {
+        /// How many.
+        workers: usize,
+    },
+    /// All persistent ones have been replaced.
+    RollFinished {
+        /// How many.
+        workers: usize,
+    },
+    /// A replacement did not boot; the old ones that are left go on.
+    RollStopped {
+        /// The replacement's place in the pool.
+        slot: usize,
+        /// Why.
+        reason: &'a str,
+        /// How many were replaced before.
+        replaced: usize,
+        /// How many go on.
+        left: usize,
+    },
+    /// One request has held one up for too long.
+    Stuck {
+        /// The worker's place in the pool.
+        slot: usize,
+        /// By what.
+        kind: StuckKind,
+        /// For how long.
+        age: Duration,
+    },
+}
+
+impl WorkerEvent<'_> {
+    /// How important it is.
+    pub(super) fn level(&self) -> Level {
+        match self {
+            Self::Lost { .. } | Self::NotBooted { .. } => Level::Error,
+            Self::RollStopped { .. } | Self::Stuck { .. } => Level::Warn,
+            Self::BootAgain { .. } | Self::RollStarted { .. } | Self::RollFinished { .. } => Level::Info,
+        }
+    }
+
+    /// Writes it, with `svc` to begin the record of a message.
+    pub(super) fn record(&self, svc: impl Fn(&str) -> Record) -> Record {
+        match *self {
+            Self::Lost { slot, reason } => {
+                svc("PHP worker thread was lost").number("slot", slot as u64).text("reason", reason)
+            }
+            Self::NotBooted { slot, reason, retry_after } => svc("PHP worker did not boot")
+                .number("slot", slot as u64)
+                .text("reason", reason)
+                .number("retry_ms", as_millis(retry_after)),
+            Self::BootAgain { failures } => svc("PHP workers boot again").number("failures", failures),
+            Self::RollStarted { workers } => {
+                svc("PHP workers are being replaced").number("workers", workers as u64)
+            }
+            Self::RollFinished { workers } => {
+                svc("PHP workers have been replaced").number("workers", workers as u64)
+            }
+            Self::RollStopped { slot, reason, replaced, left } => {
+                svc("PHP workers were not all replaced: a new one did not boot, and the old ones go on")
+                    .number("slot", slot as u64)
+                    .text("reason", reason)
+                    .number("replaced", replaced as u64)
+                    .number("left", left as u64)
+            }
+            Self::Stuck { slot, kind, age } => svc("PHP worker is held up by one request")
+                .number("worker_id", slot as u64)
+                .text("kind", kind.as_str())
+                .number("age_ms", as_millis(age)),
+        }
+    }
+}

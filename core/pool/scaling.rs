@@ -1,0 +1,155 @@
+//! How many workers there should be.
+//!
+//! Promises: pure; a pool never wants fewer workers than its least number nor more than its greatest; it grows when
+//! work waits and nobody is idle, by what is needed at once, so that a burst is not answered one worker at a time; it
+//! shrinks by those who have had nothing to do for long. Refuses: it starts and ends nobody, and reads no clock.
+//!
+//! ```text
+//!            fewer than the least number: hire the missing
+//!            work waits, nobody idle, room: hire for what waits
+//!   as it is ─────────────────────────────────────────────────▶ as it is
+//!            nothing waits, idle for long, above the least number: retire
+//! ```
+
+use std::time::Duration;
+
+use super::workers::PoolSize;
+
+/// What the pool looks like.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ScalingSample {
+    /// Workers that have not been told to end, booting ones included.
+    pub staff: usize,
+    /// Those of them that boot.
+    pub booting: usize,
+    /// Those of them that could take work now.
+    pub idle: Vec<IdleWorker>,
+    /// Requests that no worker has taken.
+    pub waiting: usize,
+}
+
+/// A worker that carries nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleWorker {
+    /// Its slot.
+    pub slot: usize,
+    /// For how long.
+    pub idle_for: Duration,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scale {
+    /// So many workers are to be started.
+    pub hire: usize,
+    /// The workers of these slots are to end.
+    pub retire: Vec<usize>,
+}
+
+/// The rules for one pool.
+#[derive(Clone, Copy, Debug)]
+pub struct Scaling {
+    size: PoolSize,
+    idle_max: Duration,
+}
+
+impl Scaling {
+    /// Rules for a pool of this size, whose workers may have nothing to do for `idle_max`.
+    pub fn new(size: PoolSize, idle_max: Duration) -> Self {
+        Self { size, idle_max }
+    }
+
+    /// Whether the pool could grow.
+    pub fn has_room(&self, staff: usize) -> bool {
+        staff < self.size.max
+    }
+
+    /// Says what to do about what the pool looks like.
+    pub fn decide(&self, sample: &ScalingSample) -> Scale {
+        let PoolSize { min, max } = self.size;
+        if sample.staff < min {
+            return Scale { hire: min - sample.staff, retire: Vec::new() };
+        }
+        if sample.waiting > 0 {
+            // Those who boot will take what came first.
+            let uncovered = sample.waiting.saturating_sub(sample.booting);
+            let room = max.saturating_sub(sample.staff);
+            let hire = if sample.idle.is_empty() { uncovered.min(room) } else { 0 };
+            return Scale { hire, retire: Vec::new() };
+        }
+        let mut weary: Vec<_> =
+            sample.idle.iter().filter(|worker| worker.idle_for >= self.idle_max).copied().collect();
+        weary.sort_unstable_by_key(|worker| std::cmp::Reverse((worker.idle_for, worker.slot)));
+        weary.truncate(sample.staff - min);
+        Scale { hire: 0, retire: weary.into_iter().map(|worker| worker.slot).collect() }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    const IDLE_MAX: Duration = Duration::from_secs(30);
+
+    fn scaling() -> Scaling {
+        Scaling::new(PoolSize { min: 2, max: 8 }, IDLE_MAX)
+    }
+
+    fn idle(slot: usize, seconds: u64) -> IdleWorker {
+        IdleWorker { slot, idle_for: Duration::from_secs(seconds) }
+    }
+
+    fn busy(staff: usize, booting: usize, waiting: usize) -> ScalingSample {
+        ScalingSample { staff, booting, idle: Vec::new(), waiting }
+    }
+
+    #[test]
+    fn the_missing_are_hired_whatever_waits() {
+        assert_eq!(scaling().decide(&busy(0, 0, 0)).hire, 2);
+        assert_eq!(scaling().decide(&busy(1, 0, 50)).hire, 1);
+    }
+
+    #[test]
+    fn a_burst_brings_as_many_as_it_needs_at_once_and_no_more_than_there_may_be() {
+        assert_eq!(scaling().decide(&busy(2, 0, 3)).hire, 3);
+        assert_eq!(scaling().decide(&busy(2, 0, 100)).hire, 6);
+        assert_eq!(scaling().decide(&busy(8, 0, 100)).hire, 0);
+    }
+
+    #[test]
+    fn those_who_boot_are_counted_on() {
+        assert_eq!(scaling().decide(&busy(4, 2, 2)).hire, 0);
+        assert_eq!(scaling().decide(&busy(4, 2, 3)).hire, 1);
+    }
+
+    #[test]
+    fn work_that_an_idle_worker_will_take_brings_nobody() {
+        let sample = ScalingSample { idle: vec![idle(1, 0)], ..busy(2, 0, 5) };
+        assert_eq!(scaling().decide(&sample), Scale::default());
+    }
+
+    #[test]
+    fn those_idle_for_long_retire_the_longest_first_down_to_the_least_number() {
+        let idle = vec![idle(0, 31), idle(1, 40), idle(2, 29), idle(3, 31), idle(4, 100)];
+        let sample = ScalingSample { staff: 5, booting: 0, idle, waiting: 0 };
+        assert_eq!(scaling().decide(&sample).retire, [4, 1, 3]);
+    }
+
+    #[test]
+    fn nobody_retires_while_work_waits_or_at_the_least_number() {
+        let sample = ScalingSample { staff: 3, booting: 0, idle: vec![idle(2, 100)], waiting: 1 };
+        assert_eq!(scaling().decide(&sample), Scale::default());
+        let sample = ScalingSample { staff: 2, waiting: 0, ..sample };
+        assert_eq!(scaling().decide(&sample), Scale::default());
+    }
+
+    #[test]
+    fn a_pool_of_fixed_size_only_replaces_the_missing() {
+        let fixed = Scaling::new(PoolSize { min: 4, max: 4 }, Duration::ZERO);
+        assert!(!fixed.has_room(4));
+        assert_eq!(fixed.decide(&busy(4, 0, 9)), Scale::default());
+        let sample = ScalingSample { staff: 4, booting: 0, idle: vec![idle(0, 9); 4], waiting: 0 };
+        assert_eq!(fixed.decide(&sample), Scale::default());
+        assert_eq!(fixed.decide(&busy(3, 0, 0)).hire, 1);
+    }
+}

@@ -1,0 +1,69 @@
+//! The look at every worker, once a second: who has been with one request for too long.
+//!
+//! Promises: a thread is inspected only when its request is over age and not sorted yet, so that a healthy pool costs
+//! a reading a slot. Refuses: it acts on nothing.
+
+use std::time::{Duration, Instant};
+
+use crate::observe::{Event, Log, WorkerEvent};
+use crate::pool::{Inspection, Probe, SlotReading, Supervisor, Workers};
+use crate::sync::primitive::Arc;
+
+use super::thread_state;
+
+/// The supervisor and its eyes.
+#[derive(Debug)]
+pub(super) struct Supervision(Supervisor);
+
+impl Supervision {
+    /// Notes requests that are older than `threshold`.
+    pub(super) fn new(threshold: Duration) -> Self {
+        Self(Supervisor::new(threshold))
+    }
+
+    /// Looks at each slot.
+    pub(super) fn look(&mut self, workers: &Workers, log: &Log, now: Instant) {
+        for reading in workers.slots(now) {
+            let slot = reading.slot;
+            let finding = self.0.look(slot, reading.oldest, &Thread { workers, reading: &reading });
+            if finding.is_long {
+                workers.note(slot, finding);
+            }
+            if let (Some(kind), Some(oldest)) = (finding.stuck, reading.oldest) {
+                log.emit(&Event::Worker(WorkerEvent::Stuck { slot, kind, age: oldest.age }));
+            }
+        }
+    }
+}
+
+/// The thread of a slot.
+struct Thread<'a> {
+    workers: &'a Workers,
+    reading: &'a SlotReading,
+}
+
+impl Thread<'_> {
+    fn probe(&self) -> Option<Arc<dyn Probe>> {
+        self.workers.probe(self.reading.slot)
+    }
+}
+
+impl Inspection for Thread<'_> {
+    fn is_blocked(&self) -> bool {
+        thread_state::is_blocked(self.reading.thread_id)
+    }
+
+    fn ask(&self) {
+        if let Some(probe) = self.probe() {
+            probe.ask();
+        }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.probe().is_some_and(|probe| probe.is_answered())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "supervision_tests.rs"]
+mod tests;

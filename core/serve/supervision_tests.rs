@@ -1,0 +1,203 @@
+//! Threads that are held up in earnest, seen by the supervisor with a threshold of its own.
+
+use std::sync::mpsc::{Receiver, channel};
+
+use super::*;
+use crate::config::{AccessLog, Level};
+use crate::observe::Log;
+use crate::pool::{
+    Body, Engine, Exchange, Notify, PoolEvents, PoolSize, RecycleReason, Request, Script, Source, StartError,
+    Started, StuckKind, Worker,
+};
+use crate::spool::Spool;
+use crate::sync::counter::Flag;
+use crate::sync::queue::WorkQueue;
+use crate::sync::roster::Roster;
+use crate::time;
+
+/// What the worker does with its one request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Act {
+    /// Reads a pipe that stays silent.
+    Read,
+    /// Runs and answers questions, as a script's own instructions do.
+    Loop,
+    /// Runs and answers nothing, as a function of the interpreter does.
+    Compute,
+}
+
+/// The engine, the queue and the books of a pool of one worker.
+#[derive(Debug)]
+struct Bench {
+    act: Act,
+    queue: WorkQueue<Arc<Exchange>>,
+    asked: Flag,
+    answered: Flag,
+    released: Flag,
+}
+
+impl Source for Bench {
+    fn try_take(&self) -> Option<Arc<Exchange>> {
+        self.queue.try_take()
+    }
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+    fn is_shut(&self) -> bool {
+        self.queue.is_closed()
+    }
+    fn roster(&self) -> &Roster {
+        self.queue.roster()
+    }
+}
+
+impl Probe for Bench {
+    fn ask(&self) {
+        self.answered.lower();
+        self.asked.raise();
+    }
+    fn is_answered(&self) -> bool {
+        self.answered.is_raised()
+    }
+}
+
+impl PoolEvents for Bench {
+    fn taken(&self, _exchange: &Exchange, _waited: Duration) {}
+    fn found_answered(&self, _exchange: &Exchange) {}
+    fn served(&self, _exchange: &Exchange, _ran: Duration) {}
+    fn dropped(&self, _exchange: &Exchange) {}
+    fn worker_failed(&self) {}
+    fn recycled(&self, _slot: usize, _reason: RecycleReason) {}
+    fn retired(&self, _slot: usize) {}
+    fn soft_reset(&self, _slot: usize) {}
+}
+
+#[derive(Debug)]
+struct Nobody;
+
+impl Notify for Nobody {
+    fn reply_ready(&self, _key: u64) {}
+}
+
+struct BenchEngine(Arc<Bench>, crate::sync::lock::ShortLock<Option<Receiver<()>>>);
+
+impl Engine for BenchEngine {
+    fn start(&self, _slot: usize) -> Result<Started, StartError> {
+        let silence = self.1.lock().take().ok_or(StartError("one worker only".to_owned()))?;
+        Ok(Started::Classic(Box::new(BenchWorker(Arc::clone(&self.0), silence))))
+    }
+}
+
+struct BenchWorker(Arc<Bench>, Receiver<()>);
+
+impl Worker for BenchWorker {
+    fn serve(&mut self, _exchange: &Arc<Exchange>) {
+        let Self(bench, silence) = self;
+        match bench.act {
+            Act::Read => drop(silence.recv()),
+            Act::Loop | Act::Compute => {
+                while !bench.released.is_raised() {
+                    if bench.act == Act::Loop && bench.asked.is_raised() {
+                        bench.asked.lower();
+                        bench.answered.raise();
+                    }
+                    std::hint::spin_loop();
+                }
+            }
+        }
+    }
+
+    fn probe(&self) -> Option<Arc<dyn Probe>> {
+        Some(Arc::<Bench>::clone(&self.0))
+    }
+}
+
+fn exchange() -> Exchange {
+    use crate::http::{HeadLimits, Parsed, parse};
+    let parsed = parse::parse(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", HeadLimits::main_port());
+    let Ok(Parsed::Complete { head, .. }) = parsed else { panic!("not a head") };
+    let nobody = "127.0.0.1:1".parse().unwrap();
+    let request = Request {
+        head,
+        body: Body::Empty,
+        script: Arc::new(Script::default()),
+        client: nobody,
+        local: nobody,
+        https: false,
+        request_id: String::new(),
+        received_at: time::wall(),
+    };
+    Exchange::new(request, time::now(), None, Spool::new("/tmp".into(), 0), Arc::new(Nobody), 0)
+}
+
+/// Looks at a worker that does `act` until its request is sorted; returns the readings and what was logged.
+fn sorted(act: Act) -> (SlotReading, String) {
+    let size = PoolSize { min: 1, max: 1 };
+    let bench = Arc::new(Bench {
+        act,
+        queue: WorkQueue::new(1, size.slots()),
+        asked: Flag::new(),
+        answered: Flag::new(),
+        released: Flag::new(),
+    });
+    let (ends_silence, silence) = channel();
+    let engine: Arc<dyn Engine> =
+        Arc::new(BenchEngine(Arc::clone(&bench), crate::sync::lock::ShortLock::new(Some(silence))));
+    let (source, events): (Arc<dyn Source>, Arc<dyn PoolEvents>) = (bench.clone(), bench.clone());
+    let workers = Workers::start(size, &engine, source, &events).unwrap();
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let log = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
+    let mut supervision = Supervision::new(Duration::from_secs(5));
+    assert!(bench.queue.push(Arc::new(exchange())).is_ok());
+    let reading = |now| workers.slots(now)[0].clone();
+    // The thread needs a moment to come to where it will stay.
+    let is_there = || {
+        let blocked = thread_state::is_blocked(reading(time::now()).thread_id);
+        reading(time::now()).is_busy && blocked == (act == Act::Read)
+    };
+    while !is_there() {
+        std::thread::yield_now();
+    }
+    let begin = time::now();
+    supervision.look(&workers, &log, begin);
+    assert_eq!((reading(begin).long_running, reading(begin).stuck), (0, [0; 3]), "it is young");
+    for second in 6..10 {
+        supervision.look(&workers, &log, begin + Duration::from_secs(second));
+        // What answers at all answers within an instant.
+        while act == Act::Loop && !bench.answered.is_raised() {
+            std::thread::yield_now();
+        }
+    }
+    let found = reading(begin + Duration::from_secs(9));
+    bench.released.raise();
+    drop(ends_silence);
+    bench.queue.close();
+    assert!(workers.join());
+    assert!(log.shutdown());
+    drop(log);
+    let mut text = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
+    (found, text)
+}
+
+#[test]
+fn a_blocked_read_is_io() {
+    let (found, log) = sorted(Act::Read);
+    assert_eq!((found.long_running, found.stuck), (4, [1, 0, 0]));
+    assert!(log.contains("\"kind\":\"io\"") && log.matches("held up").count() == 1, "{log}");
+    assert!(found.oldest.is_some_and(|oldest| oldest.age >= Duration::from_secs(9)));
+}
+
+#[test]
+fn a_loop_of_the_script_is_cpu() {
+    let (found, _) = sorted(Act::Loop);
+    assert_eq!((found.long_running, found.stuck), (4, [0, 0, 1]));
+    assert_eq!(StuckKind::ALL[2].as_str(), "cpu");
+}
+
+#[test]
+fn a_function_that_does_not_come_back_is_c_call() {
+    let (found, log) = sorted(Act::Compute);
+    assert_eq!((found.long_running, found.stuck), (4, [0, 1, 0]));
+    assert!(log.contains("\"kind\":\"c_call\""), "{log}");
+}

@@ -1,0 +1,151 @@
+//! A persistent engine that does what the path says, many requests at a time on one thread.
+
+use std::sync::Arc;
+
+use svc_core::pool::{Claim, Departure, Desk, Duty, Engine, RecycleReason, Resident, StartError, Started};
+use svc_core::sync::counter::Flag;
+use svc_core::sync::roster::Wake;
+
+use super::engine::{Switchboard, complete};
+
+/// The engine.
+#[derive(Debug)]
+pub(crate) struct Residents(pub(crate) Arc<Switchboard>);
+
+impl Engine for Residents {
+    fn start(&self, slot: usize) -> Result<Started, StartError> {
+        let ring = Arc::new(Ring { rung: Flag::new(), board: Arc::clone(&self.0) });
+        Ok(Started::Persistent(Box::new(Guest {
+            board: Arc::clone(&self.0),
+            ring,
+            slot,
+            fibers: Vec::new(),
+        })))
+    }
+}
+
+/// What brings a guest out of its wait.
+#[derive(Debug)]
+struct Ring {
+    rung: Flag,
+    board: Arc<Switchboard>,
+}
+
+impl Wake for Ring {
+    fn wake(&self) {
+        self.rung.raise();
+        self.board.wake();
+    }
+}
+
+struct Guest {
+    board: Arc<Switchboard>,
+    ring: Arc<Ring>,
+    slot: usize,
+    fibers: Vec<Fiber>,
+}
+
+/// A request that goes on when its place is open.
+struct Fiber {
+    claim: Claim,
+    place: String,
+}
+
+impl Resident for Guest {
+    fn waker(&self) -> Arc<dyn Wake> {
+        Arc::<Ring>::clone(&self.ring)
+    }
+
+    fn run(&mut self, desk: &Desk) -> Departure {
+        if let Err(why) = self.board.boot() {
+            return Departure::NotBooted(why);
+        }
+        if self.board.holds_boots() {
+            self.board.wait("boot");
+        }
+        desk.booted();
+        let mut leaves_for = None;
+        loop {
+            self.go_on();
+            while let Some(claim) = desk.try_take() {
+                if let Some(reason) = self.begin(claim, desk) {
+                    desk.close();
+                    leaves_for = Some(reason);
+                }
+            }
+            match (desk.duty(), leaves_for) {
+                (Duty::End, _) => return Departure::Dismissed,
+                (Duty::Leave, None) if self.fibers.is_empty() => return Departure::Dismissed,
+                (Duty::Leave, Some(reason)) if self.fibers.is_empty() => return Departure::Recycled(reason),
+                _ => {}
+            }
+            if desk.sit() {
+                self.board.wait_until(|| self.ring.rung.is_raised() || self.has_runnable());
+                self.ring.rung.lower();
+                desk.stand(self.has_runnable());
+            }
+        }
+    }
+}
+
+impl Guest {
+    fn has_runnable(&self) -> bool {
+        self.fibers.iter().any(|fiber| self.board.is_open(&fiber.place))
+    }
+
+    /// Runs the fibers that can run to their ends.
+    fn go_on(&mut self) {
+        let (open, parked) =
+            std::mem::take(&mut self.fibers).into_iter().partition(|fiber| self.board.is_open(&fiber.place));
+        self.fibers = parked;
+        for Fiber { mut claim, place } in open {
+            claim.run();
+            complete(claim.exchange(), 200, place.into_bytes());
+            claim.finish();
+            claim.park();
+        }
+    }
+
+    /// Begins a request; returns why the worker wants to be replaced, if it does.
+    fn begin(&mut self, mut claim: Claim, desk: &Desk) -> Option<RecycleReason> {
+        claim.run();
+        let path = String::from_utf8(claim.exchange().request.head.path_and_query().0.to_vec()).unwrap();
+        let mut words = path[1..].splitn(2, '/');
+        let (act, rest) = (words.next().unwrap(), words.next().unwrap_or_default().to_owned());
+        let mut reason = None;
+        match act {
+            "hello" => complete(claim.exchange(), 200, b"hello".to_vec()),
+            "slot" => complete(claim.exchange(), 200, self.slot.to_string().into_bytes()),
+            "heap" => {
+                complete(claim.exchange(), 200, b"heap".to_vec());
+                desk.note_heap(rest.parse().unwrap());
+                desk.note_soft_reset();
+            }
+            "recycle" => {
+                complete(claim.exchange(), 200, b"recycled".to_vec());
+                reason = RecycleReason::ALL.into_iter().find(|reason| reason.as_str() == rest);
+            }
+            "silent" => {}
+            "panic" => panic!("told to"),
+            // The fiber waits, and answers when its place is open.
+            "park" => {
+                self.board.enter(&rest);
+                claim.park();
+                self.fibers.push(Fiber { claim, place: rest });
+                return None;
+            }
+            // The fiber has answered, and goes on until its place is open.
+            "linger" => {
+                complete(claim.exchange(), 200, b"answered".to_vec());
+                claim.finish();
+                claim.park();
+                self.fibers.push(Fiber { claim, place: rest });
+                return None;
+            }
+            _ => complete(claim.exchange(), 404, Vec::new()),
+        }
+        claim.finish();
+        claim.park();
+        reason
+    }
+}
