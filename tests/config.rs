@@ -53,7 +53,11 @@ fn each_wrong_setting_has_a_line_that_names_variable_value_and_what_is_accepted(
         ("LISTEN_ADDR", "8080", "is not an address; accepted: host:port, or :port for 0.0.0.0:port"),
         ("EXECUTOR", "fpm", "is not known; accepted: sapi, stub"),
         ("IO_WORKERS", "5000", "is too large; accepted: auto, or a whole number from 1 to 1024"),
-        ("PHP_WORKERS", "-1", "is too small; accepted: auto, or a whole number from 1 to 1024"),
+        (
+            "PHP_WORKERS",
+            "-1",
+            "is too small; accepted: auto, a whole number from 1 to 1024, or two of them as in 2:8",
+        ),
         ("MAX_CONNECTIONS", "0", "is too small; accepted: a whole number from 1 to 1000000"),
         (
             "MAX_BODY_BYTES",

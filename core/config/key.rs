@@ -284,7 +284,8 @@ impl Kind {
             Self::Paths => "paths separated by commas".to_owned(),
             Self::Text => "text".to_owned(),
             Self::Workers => {
-                format!("auto, or a whole number from 1 to {}", crate::limits::THREADS_MAX)
+                let max = crate::limits::THREADS_MAX;
+                format!("auto, a whole number from 1 to {max}, or two of them as in 2:8")
             }
         }
     }

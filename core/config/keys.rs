@@ -80,16 +80,23 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::IoWorkers, "IO_WORKERS", automatic(THREADS_MAX as u64), Initial::Computed("half the CPUs, at least 1"))
         .about(Chapter::Serving, "Threads that serve connections."),
     Key::new(Id::PhpWorkers, "PHP_WORKERS", Kind::Workers, Initial::Computed("2 for each CPU"))
-        .about(Chapter::Php, "Threads that run PHP."),
+        .about(
+            Chapter::Php,
+            "Threads that run PHP. `MIN:MAX`: as many as the work needs, at once when it waits and nobody is idle.",
+        ),
     Key::new(Id::PhpWorkersIdleSeconds, "PHP_WORKERS_IDLE_SECONDS", seconds(1), Initial::Is("30"))
-        .reserved("30")
-        .about(Chapter::Php, "How long a thread of a dynamic pool stays without work."),
+        .about(Chapter::Php, "How long a thread beyond the least number stays without work."),
     Key::new(Id::WorkerModeEnabled, "WORKER_MODE_ENABLED", Kind::Boolean, Initial::Is("false"))
-        .reserved("false")
-        .about(Chapter::Php, "Whether scripts stay loaded and handle many requests."),
+        .about(
+            Chapter::Php,
+            "Whether the script that `ENTRY_FILE` names stays loaded and handles many requests. Files that are there are \
+             sent, everything else is the script's; no other script runs.",
+        ),
     Key::new(Id::WorkerMaxMemoryMib, "WORKER_MAX_MEMORY_MIB", integer(0, 1 << 20, Unit::Mebibytes), Initial::Is("0"))
-        .reserved("0")
-        .about(Chapter::Php, "PHP heap above which a persistent worker starts anew; 0 sets no bound."),
+        .about(
+            Chapter::Php,
+            "PHP heap above which a persistent worker starts anew, looked at after each request; 0 sets no bound.",
+        ),
     Key::new(Id::SuperglobalsEnabled, "SUPERGLOBALS_ENABLED", Kind::Boolean, Initial::Is("true"))
         .reserved("true")
         .about(Chapter::Php, "Whether the superglobals are filled."),

@@ -35,6 +35,8 @@ pub enum Fault {
     HalfPair(&'static str),
     /// A directory that holds rules this version cannot apply.
     HoldsDenyFile,
+    /// It needs a script, and `ENTRY_FILE` names none.
+    LacksScript,
     /// Its lower bound is above its upper bound.
     MinAboveMax,
     /// Not `host:port`.
@@ -114,6 +116,7 @@ impl fmt::Display for Fault {
             Self::HoldsDenyFile => {
                 f.write_str("holds a .svcdeny file, whose rules this version does not apply")
             }
+            Self::LacksScript => f.write_str("keeps a script loaded, and ENTRY_FILE names none"),
             Self::MinAboveMax => f.write_str("has a minimum above its maximum"),
             Self::NotAnAddress => f.write_str("is not an address"),
             Self::NotABoolean => f.write_str("is neither true nor false"),

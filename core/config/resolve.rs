@@ -55,6 +55,7 @@ impl Config {
         resolver.compute_waiting();
         resolver.find_directories(raw);
         resolver.check_entry_file();
+        resolver.check_worker_mode();
         resolver.check_listeners();
         let php_ini = resolver.directives(raw);
         if resolver.problems.is_empty() {
@@ -130,10 +131,6 @@ impl Resolver {
             Value::Workers(workers) if workers.max > 0 => *workers,
             _ => Workers { min: (cpus * 2).min(THREADS_MAX), max: (cpus * 2).min(THREADS_MAX) },
         };
-        if chosen.min != chosen.max {
-            let text = format!("{}:{}", chosen.min, chosen.max);
-            self.fault(&KEYS[Id::PhpWorkers as usize], Some(OsStr::new(&text)), Fault::NotAvailable);
-        }
         self.set(Id::PhpWorkers, Value::Workers(chosen));
         self.set_if_automatic(Id::IoWorkers, (cpus / 2).clamp(1, THREADS_MAX));
         self.set_if_automatic(Id::QueueCapacity, (chosen.min * 128).min(QUEUE_CAPACITY_MAX));
@@ -196,6 +193,19 @@ impl Resolver {
             self.fault_accepting(key, &text, Fault::NotAFile, "the path of a file that is there");
         }
         self.set(Id::EntryFile, Value::Text(name.to_owned()));
+    }
+
+    fn check_worker_mode(&mut self) {
+        let has_script = matches!(self.value(Id::EntryFile), Value::Text(name) if name.ends_with(".php"));
+        if self.boolean(Id::WorkerModeEnabled) && !has_script {
+            let key = &KEYS[Id::WorkerModeEnabled as usize];
+            self.fault_accepting(
+                key,
+                "true",
+                Fault::LacksScript,
+                "true with a .php file as ENTRY_FILE, or false",
+            );
+        }
     }
 
     fn check_listeners(&mut self) {

@@ -5,6 +5,7 @@
 //! | files | file, else a directory redirects to `/a/` | `index.php`, `index.html` in it | script, rest as PATH_INFO | 404 |
 //! | front controller | file, else a directory with an index redirects to `/a/` | `index.php`, `index.html` in it, but not in the root | script, rest as PATH_INFO | the script |
 //! | single page | file | – | script, rest as PATH_INFO | the file |
+//! | worker | file | – | – | the script |
 //!
 //! Promises: pure; names are compared as decoded bytes. A script's name ends in `.php`, exactly so, at the end of a
 //! segment; the first such segment that is a file on disk is the script, and what follows is its PATH_INFO. A name
@@ -13,7 +14,7 @@
 
 use crate::http::uri::has_dot_segment_file;
 
-/// How paths lead to files and scripts; the setting `ENTRY_FILE` decides.
+/// How paths lead to files and scripts; the settings `ENTRY_FILE` and `WORKER_MODE_ENABLED` decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Files, scripts with PATH_INFO, and directory indexes.
@@ -27,6 +28,11 @@ pub enum Mode {
     SinglePage {
         /// The file's path in URLs, with its leading slash.
         file: Vec<u8>,
+    },
+    /// Files that are no scripts; everything else is answered by one script, which is loaded already.
+    Worker {
+        /// The script's path in URLs, with its leading slash.
+        script: Vec<u8>,
     },
 }
 
@@ -101,6 +107,14 @@ impl Mode {
             Self::SinglePage { file: path }
         }
     }
+
+    /// The same for persistent workers, which have loaded the script of `ENTRY_FILE`; `None` if it is none.
+    pub fn for_workers(entry_file: Option<&str>) -> Option<Self> {
+        match Self::from_entry_file(entry_file) {
+            Self::FrontController { script } => Some(Self::Worker { script }),
+            _ => None,
+        }
+    }
 }
 
 /// Finds where a normalised path leads.
@@ -111,6 +125,8 @@ pub fn route<'a>(mode: &'a Mode, path: &'a [u8]) -> Route<'a> {
     }
     let step = match mode {
         Mode::FrontController { script } if path == b"/" || is_or_is_below(path, script) => Step::Fallback,
+        // No script but the one that is loaded.
+        Mode::Worker { .. } => Step::Itself,
         _ => Step::Scripts(0),
     };
     Route::Try(Candidates { mode, path, step })
@@ -136,14 +152,14 @@ impl Candidates<'_> {
             Mode::Files | Mode::FrontController { .. } if is_directory => Step::Index(0),
             Mode::Files => Step::End,
             Mode::FrontController { .. } => Step::IndexBelow(0),
-            Mode::SinglePage { .. } => Step::Fallback,
+            Mode::SinglePage { .. } | Mode::Worker { .. } => Step::Fallback,
         };
         match self.mode {
             _ if is_directory => None,
             // The directory may have such a name, but a file must not be shown.
             _ if is_source(self.path) => None,
             Mode::Files => Some(Candidate::FileOrDirectory { path: self.path.into() }),
-            Mode::FrontController { .. } | Mode::SinglePage { .. } => {
+            Mode::FrontController { .. } | Mode::SinglePage { .. } | Mode::Worker { .. } => {
                 Some(Candidate::Static { path: self.path.into() })
             }
         }
@@ -168,7 +184,7 @@ impl Candidates<'_> {
         self.step = Step::End;
         match self.mode {
             Mode::Files => None,
-            Mode::FrontController { script } => {
+            Mode::FrontController { script } | Mode::Worker { script } => {
                 let path_info =
                     if is_or_is_below(self.path, script) { &self.path[script.len()..] } else { b"" };
                 Some(Candidate::Script { name: script.clone(), path_info: path_info.into() })
@@ -318,7 +334,7 @@ mod tests {
 
     #[test]
     fn a_source_file_is_never_offered_for_sending() {
-        for mode in [Mode::Files, front_controller(), single_page()] {
+        for mode in [Mode::Files, front_controller(), single_page(), worker()] {
             for path in ["/a.php", "/a.PHP", "/x/a.pHP", "/a.php/b.PHP"] {
                 assert!(
                     !tried(&mode, path).iter().any(|try_| try_.starts_with("send") && try_.ends_with(path))
@@ -356,9 +372,30 @@ mod tests {
         assert_eq!(tried(&mode, "/api.php/x"), ["run /api.php|/x", "send /api.php/x", "send /app.html"]);
     }
 
+    fn worker() -> Mode {
+        Mode::for_workers(Some("index.php")).unwrap()
+    }
+
+    #[test]
+    fn the_worker_answers_all_that_is_no_file_and_every_name_of_a_script() {
+        let mode = worker();
+        for path in ["/", "/a/", "/index.php", "/other.php", "/a/b.PHP"] {
+            assert_eq!(tried(&mode, path), ["run /index.php|"], "{path}");
+        }
+        assert_eq!(tried(&mode, "/a.css"), ["send /a.css", "run /index.php|"]);
+        assert_eq!(tried(&mode, "/index.php/a"), ["send /index.php/a", "run /index.php|/a"]);
+        assert_eq!(tried(&mode, "/other.php/a"), ["send /other.php/a", "run /index.php|"]);
+    }
+
+    #[test]
+    fn persistent_workers_need_a_script() {
+        assert_eq!(Mode::for_workers(None), None);
+        assert_eq!(Mode::for_workers(Some("app.html")), None);
+    }
+
     #[test]
     fn hidden_segments_lead_nowhere_in_every_mode() {
-        for mode in [Mode::Files, front_controller(), single_page()] {
+        for mode in [Mode::Files, front_controller(), single_page(), worker()] {
             for path in ["/.env", "/.git/config", "/a/.b/c.php", "/.php", "/a/.php"] {
                 assert_eq!(tried(&mode, path), ["hidden"], "{path}");
             }

@@ -63,9 +63,11 @@ impl Site {
             is_compressible,
             memory_file_max: cache.memory_file_max(),
         };
+        let entry = config.entry_file.as_deref();
+        let for_workers = || Mode::for_workers(entry).filter(|_| config.worker_mode_enabled);
         Self {
             root: DocumentRoot::new(config.document_root.clone()),
-            mode: Mode::from_entry_file(config.entry_file.as_deref()),
+            mode: for_workers().unwrap_or_else(|| Mode::from_entry_file(entry)),
             terms,
             cache,
         }

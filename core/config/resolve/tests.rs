@@ -42,7 +42,9 @@ fn every_live_setting_takes_a_value() {
     let config = config(&[
         ("LISTEN_ADDR", ":0"),
         ("EXECUTOR", "stub"),
-        ("PHP_WORKERS", "3:3"),
+        ("PHP_WORKERS", "3:5"),
+        ("PHP_WORKERS_IDLE_SECONDS", "24"),
+        ("WORKER_MAX_MEMORY_MIB", "25"),
         ("IO_WORKERS", "7"),
         ("MAX_CONNECTIONS", "12"),
         ("QUEUE_CAPACITY", "13"),
@@ -71,7 +73,8 @@ fn every_live_setting_takes_a_value() {
     ]);
     assert_eq!(config.listen_addr.to_string(), "0.0.0.0:0");
     assert_eq!(config.executor, Executor::Stub);
-    assert_eq!(config.php_workers, Workers { min: 3, max: 3 });
+    assert_eq!(config.php_workers, Workers { min: 3, max: 5 });
+    assert_eq!((config.php_workers_idle, config.worker_max_memory_mib), (Duration::from_secs(24), 25));
     assert_eq!((config.io_workers, config.max_connections, config.queue_capacity), (7, 12, 13));
     assert_eq!((config.queue_max_waiting, config.queue_max_waiting_bytes), (21, 22 << 10));
     assert_eq!(config.queue_wait_timeout, Duration::from_millis(23));
@@ -95,7 +98,7 @@ fn all_problems_come_in_one_go_in_the_order_of_the_table() {
     assert_eq!(
         found,
         [
-            r#"PHP_WORKERS: "many" is not a whole number; accepted: auto, or a whole number from 1 to 1024"#,
+            r#"PHP_WORKERS: "many" is not a whole number; accepted: auto, a whole number from 1 to 1024, or two of them as in 2:8"#,
             r#"HEADER_TIMEOUT_SECONDS: "0" is too small; accepted: whole seconds from 1 to 86400"#,
             r#"LOG_LEVEL: "loud" is not known; accepted: error, warn, info, debug"#,
         ]
@@ -104,7 +107,7 @@ fn all_problems_come_in_one_go_in_the_order_of_the_table() {
 
 #[test]
 fn what_is_reserved_accepts_its_inactive_value_only() {
-    config(&[("RATE_LIMIT", "0"), ("WORKER_MODE_ENABLED", "0")]);
+    config(&[("RATE_LIMIT", "0"), ("ASYNC_WORKERS", "0")]);
     assert_eq!(
         lines(&[("RATE_LIMIT", "100"), ("PLUGINS", "apm"), ("ASYNC_WORKERS", "x")]),
         [
@@ -143,13 +146,29 @@ fn a_wait_of_zero_is_fail_fast_mode() {
 }
 
 #[test]
-fn a_pool_of_changing_size_is_refused() {
+fn a_pool_of_changing_size_has_a_queue_for_its_first_workers() {
+    let config = config(&[("PHP_WORKERS", "2:8")]);
+    assert_eq!((config.php_workers, config.queue_capacity), (Workers { min: 2, max: 8 }, 256));
     assert_eq!(
-        lines(&[("PHP_WORKERS", "2:8")]),
+        lines(&[("PHP_WORKERS", "8:2")]),
         [
-            r#"PHP_WORKERS: "2:8" is not available in this version; accepted: auto, or a whole number from 1 to 1024"#
+            r#"PHP_WORKERS: "8:2" has a minimum above its maximum; accepted: auto, a whole number from 1 to 1024, or two of them as in 2:8"#
         ]
     );
+}
+
+#[test]
+fn worker_mode_needs_a_script_to_keep_loaded() {
+    let root = tempfile::tempdir().unwrap();
+    for name in ["index.php", "app.html"] {
+        std::fs::write(root.path().join(name), "").unwrap();
+    }
+    let root = ("DOCUMENT_ROOT", root.path().to_str().unwrap());
+    let mode = ("WORKER_MODE_ENABLED", "true");
+    assert!(config(&[root, mode, ("ENTRY_FILE", "index.php")]).worker_mode_enabled);
+    let refusal = r#"WORKER_MODE_ENABLED: "true" keeps a script loaded, and ENTRY_FILE names none; accepted: true with a .php file as ENTRY_FILE, or false"#;
+    assert_eq!(lines(&[root, mode]), [refusal]);
+    assert_eq!(lines(&[root, mode, ("ENTRY_FILE", "app.html")]), [refusal]);
 }
 
 #[test]

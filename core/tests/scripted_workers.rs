@@ -1,0 +1,293 @@
+//! Persistent workers behind a real server, driven by an engine that does what the path says.
+#![cfg(not(loom))]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use svc_core::admission::ShedReason;
+use svc_core::limits::REQUEST_FIBERS_MAX;
+use svc_core::pool::RecycleReason;
+
+use support::Site;
+use support::client::{Client, eventually};
+
+fn start(settings: &[(&str, &str)]) -> Site {
+    let mode = [("WORKER_MODE_ENABLED", "true"), ("INTERNAL_ADDR", "127.0.0.1:0")];
+    let site = Site::start(&mode.iter().chain(settings).copied().collect::<Vec<_>>());
+    let workers = site.shared().workers.get().unwrap();
+    eventually("all have booted", || workers.booted_total() == workers.facts().min as u64);
+    site
+}
+
+/// Sends a request on a connection of its own.
+fn ask(site: &Site, path: &str) -> Client {
+    let mut client = site.client();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    client
+}
+
+fn parked(site: &Site, place: &str) -> Client {
+    let client = ask(site, &format!("/park/{place}"));
+    site.until_inside(place);
+    client
+}
+
+/// The value of a series on the operations port.
+fn reading(site: &Site, series: &str) -> f64 {
+    let page = site.ops("/metrics").text();
+    let value = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no {series} in\n{page}")).parse().unwrap()
+}
+
+fn current(site: &Site) -> usize {
+    site.shared().pool_facts().current
+}
+
+fn recycled(site: &Site) -> [u64; 3] {
+    RecycleReason::ALL.map(|reason| site.metrics().workers_recycled_by(reason))
+}
+
+#[test]
+fn one_thread_serves_others_while_requests_wait() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let (mut first, mut second) = (parked(&site, "a"), parked(&site, "b"));
+    assert_eq!(site.client().get("/hello").text(), "hello");
+    let facts = site.shared().pool_facts();
+    assert_eq!((facts.busy, facts.carrying, facts.current), (1, 1, 1));
+    assert!((reading(&site, "svc_worker_request_fibers_active{worker=\"0\"}") - 2.0).abs() < 0.1);
+    site.switches.open("b");
+    assert_eq!(second.response().text(), "b");
+    site.switches.open("a");
+    assert_eq!(first.response().text(), "a");
+    drop((first, second));
+    site.check_books();
+    assert!(reading(&site, "svc_worker_request_fibers_active{worker=\"0\"}") < 0.1);
+    assert!((reading(&site, "svc_worker_requests_count{worker=\"0\"}") - 3.0).abs() < 0.1);
+    assert!((reading(&site, "svc_worker_requests_handled_total") - 3.0).abs() < 0.1);
+}
+
+#[test]
+fn a_worker_that_carries_something_leaves_work_to_an_idle_one() {
+    let site = start(&[("PHP_WORKERS", "2")]);
+    let mut waiting = parked(&site, "a");
+    let carrying = site.shared().workers.get().unwrap().slots(svc_core::time::now());
+    let carrying = carrying.iter().find(|slot| slot.fibers > 0).unwrap().slot;
+    for _ in 0..50 {
+        assert_ne!(site.client().get("/slot").text(), carrying.to_string());
+    }
+    site.switches.open("a");
+    assert_eq!(waiting.response().text(), "a");
+}
+
+#[test]
+fn what_goes_on_after_its_answer_is_not_busy_and_ends_before_the_server() {
+    let mut site = start(&[("PHP_WORKERS", "1")]);
+    assert_eq!(site.client().get("/linger/a").text(), "answered");
+    eventually("it is not busy", || site.shared().pool_facts().busy == 0);
+    assert_eq!(site.shared().pool_facts().carrying, 1);
+    assert_eq!(site.client().get("/hello").text(), "hello");
+    assert!(reading(&site, "svc_worker_request_age_seconds{worker_id=\"0\"}").abs() < 1e-9);
+    site.drain();
+    eventually("the gate is closed", || {
+        let facts = site.shared().gate_facts().unwrap();
+        facts.slots_available == facts.capacity && site.shared().lifecycle.is_closing()
+    });
+    assert_eq!(site.shared().pool_facts().carrying, 1, "the drain waits for it");
+    site.switches.open("a");
+    assert!(site.wait());
+}
+
+#[test]
+fn a_worker_with_all_the_fibers_it_may_carry_takes_nothing_until_one_ends() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let mut client = site.client();
+    for _ in 0..REQUEST_FIBERS_MAX {
+        assert_eq!(client.get("/linger/a").text(), "answered");
+    }
+    client.send("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("it waits", || site.shared().gate_facts().unwrap().depth == 1);
+    assert_eq!((site.shared().pool_facts().busy, site.shared().pool_facts().carrying), (0, 1));
+    site.switches.open("a");
+    assert_eq!(client.response().text(), "hello");
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn a_worker_that_asks_for_it_is_replaced_in_its_slot_without_a_gap() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let mut client = site.client();
+    for (index, reason) in RecycleReason::ALL.into_iter().enumerate() {
+        assert_eq!(client.get(&format!("/recycle/{}", reason.as_str())).text(), "recycled");
+        assert_eq!(client.get("/hello").text(), "hello");
+        assert_eq!(client.get("/slot").text(), "0");
+        eventually("it is counted", || recycled(&site)[index] == 1);
+        let facts = site.shared().pool_facts();
+        assert_eq!((facts.current, facts.spawned), (1, 2 + index as u64));
+    }
+    drop(client);
+    site.check_books();
+    assert_eq!(site.metrics().refused_total(), 0);
+    assert_eq!(site.metrics().workers_retired_total(), 0);
+    assert!((reading(&site, "svc_worker_recycles_total") - 3.0).abs() < 0.1);
+}
+
+#[test]
+fn a_worker_that_is_replaced_lets_what_it_carries_end() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let mut waiting = parked(&site, "a");
+    assert_eq!(site.client().get("/recycle/scheduled").text(), "recycled");
+    let mut next = ask(&site, "/hello");
+    assert_eq!(recycled(&site), [0, 0, 0]);
+    site.switches.open("a");
+    assert_eq!(waiting.response().text(), "a");
+    assert_eq!(next.response().text(), "hello", "the next one takes it");
+    eventually("it is counted", || recycled(&site) == [1, 0, 0]);
+}
+
+#[test]
+fn the_heap_of_a_slot_is_the_last_that_was_measured() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let heap = || reading(&site, "svc_worker_memory_bytes{worker=\"0\"}") as u64;
+    assert_eq!(heap(), 0);
+    site.client().get("/heap/4096");
+    eventually("it is measured", || heap() == 4096);
+    site.client().get("/recycle/max_memory");
+    eventually("another one is there", || site.shared().pool_facts().spawned == 2);
+    assert_eq!(heap(), 4096);
+    site.client().get("/heap/512");
+    eventually("it is measured again", || heap() == 512);
+    eventually("so are the resets", || site.metrics().soft_resets_total() == 2);
+}
+
+#[test]
+fn a_worker_that_dies_costs_what_it_carries_and_is_replaced() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let mut waiting = parked(&site, "a");
+    assert_eq!(site.client().get("/panic").status, 500);
+    assert_eq!(waiting.response().status, 500);
+    eventually("another one serves", || site.client().get("/hello").status == 200);
+    assert_eq!(site.metrics().dropped_total(), 2);
+    eventually("it is logged", || site.log().contains("PHP worker thread was lost"));
+    drop(waiting);
+    site.check_books();
+}
+
+#[test]
+fn a_request_that_is_let_go_without_an_answer_is_dropped() {
+    let site = start(&[]);
+    assert_eq!(site.client().get("/silent").status, 500);
+    site.check_books();
+    assert_eq!(site.metrics().dropped_total(), 1);
+}
+
+#[test]
+fn a_pool_that_does_not_boot_is_unavailable_and_tried_again_until_it_does() {
+    let site = start(&[("PHP_WORKERS", "2")]);
+    site.switches.refuse_boots(true);
+    let mut client = site.client();
+    eventually("both workers are gone", || {
+        client.get("/recycle/error");
+        current(&site) == 0
+    });
+    assert_eq!(client.get("/hello").status, 500);
+    assert!(site.metrics().refused_by(ShedReason::PoolUnavailable) > 0);
+    let probe = |path| site.ops(path).status;
+    assert_eq!([probe("/readyz"), probe("/startupz"), probe("/healthz")], [503, 503, 200]);
+    assert!(site.ops("/health").text().contains("\"executor_healthy\":false"));
+    let (before, boots) = (site.log().matches("PHP worker did not boot").count(), site.switches.boots());
+    eventually("it is tried again", || site.switches.boots() > boots + 1);
+    let (lines, tried) = (site.log().matches("PHP worker did not boot").count(), site.switches.boots());
+    assert!(lines as u64 <= tried - boots + before as u64 + 1, "{lines} lines for {tried} attempts");
+    assert_eq!(current(&site), 0, "one on probation is not current");
+    site.switches.refuse_boots(false);
+    eventually("both are back", || current(&site) == 2);
+    assert_eq!(client.get("/hello").status, 200);
+    assert_eq!(probe("/readyz"), 200);
+    eventually("it is told", || site.log().contains("PHP workers boot again"));
+    assert!(site.shared().pool_facts().spawned >= tried);
+}
+
+#[test]
+fn all_workers_are_replaced_on_demand_each_after_another_has_booted() {
+    let site = start(&[("PHP_WORKERS", "2")]);
+    let mut waiting = parked(&site, "a");
+    site.switches.hold_boots();
+    assert!(site.roll());
+    site.until_inside("boot");
+    for _ in 0..20 {
+        assert_eq!(site.client().get("/hello").text(), "hello", "the old ones serve");
+    }
+    assert_eq!(recycled(&site), [0, 0, 0]);
+    site.switches.open("boot");
+    let mut client = site.client();
+    eventually("one that carries nothing is replaced", || {
+        assert_eq!(client.get("/hello").text(), "hello");
+        recycled(&site) == [1, 0, 0] && current(&site) == 3
+    });
+    site.switches.open("a");
+    assert_eq!(waiting.response().text(), "a");
+    eventually("all are replaced", || recycled(&site) == [2, 0, 0]);
+    eventually("it is told", || site.log().contains("PHP workers have been replaced"));
+    let facts = site.shared().pool_facts();
+    assert_eq!((facts.current, facts.spawned, facts.max), (2, 4, 2));
+    drop((client, waiting));
+    site.check_books();
+    assert_eq!((site.metrics().refused_total(), site.metrics().dropped_total()), (0, 0));
+}
+
+#[test]
+fn a_replacement_that_does_not_boot_leaves_the_old_ones_in_place() {
+    let site = start(&[("PHP_WORKERS", "2")]);
+    site.switches.refuse_boots(true);
+    assert!(site.roll());
+    eventually("it is told", || site.log().contains("PHP workers were not all replaced"));
+    assert_eq!(site.client().get("/hello").text(), "hello");
+    assert_eq!((current(&site), recycled(&site)), (2, [0, 0, 0]));
+    let log = site.log();
+    assert!(log.contains("told not to boot") && !log.contains("\"ERROR\""), "{log}");
+    site.switches.refuse_boots(false);
+    assert!(site.roll());
+    eventually("another attempt succeeds", || recycled(&site) == [2, 0, 0]);
+}
+
+#[test]
+fn replacing_all_goes_on_while_one_takes_its_time() {
+    let site = start(&[("PHP_WORKERS", "3")]);
+    let mut waiting = parked(&site, "a");
+    assert!(site.roll());
+    eventually("the others are replaced", || recycled(&site)[0] == 2);
+    eventually("it is told", || site.log().contains("PHP workers have been replaced"));
+    assert_eq!(current(&site), 4, "the one that carries something is still there");
+    site.switches.open("a");
+    assert_eq!(waiting.response().text(), "a");
+    eventually("and then it goes", || current(&site) == 3);
+}
+
+#[test]
+fn a_pool_of_changing_size_brings_persistent_workers_when_the_present_ones_are_full() {
+    let site = start(&[("PHP_WORKERS", "1:2")]);
+    let mut client = site.client();
+    for _ in 0..REQUEST_FIBERS_MAX {
+        client.get("/linger/a");
+    }
+    assert_eq!(client.get("/hello").text(), "hello");
+    assert_eq!(current(&site), 2);
+    site.switches.open("a");
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn files_are_sent_and_no_other_script_is_run() {
+    let site = start(&[]);
+    std::fs::write(site.root.path().join("a.css"), "body {}").unwrap();
+    std::fs::write(site.root.path().join("other.php"), "secret").unwrap();
+    assert_eq!(site.client().get("/a.css").text(), "body {}");
+    for path in ["/other.php", "/index.php", "/OTHER.PHP"] {
+        let response = site.client().get(path);
+        assert_eq!((response.status, response.text().contains("secret")), (404, false), "the worker says so");
+    }
+    site.check_books();
+    assert_eq!(site.metrics().worker_request_duration().count(), 3);
+}
