@@ -30,5 +30,4 @@ pub use exposition::{CertificateFacts, ReloadFacts};
 pub use health::{Health, Probe, ProbeFacts, WorkerFacts};
 pub use log::Log;
 pub use metrics::{CancelReason, Metrics, StatusClass, TlsHandshake};
-pub use metrics::{CancelReason, Metrics, StatusClass};
 pub use worker_event::WorkerEvent;

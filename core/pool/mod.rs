@@ -32,16 +32,12 @@ pub mod supervisor;
 pub mod wedge;
 pub mod workers;
 
-pub use engine::{Engine, StartError, Worker};
-pub use exchange::{Exchange, Gone, Notify, StreamKey};
-pub use mailbox::{End, Origin, Part, ReplyHead};
-pub use request::{Body, Request, Script, TlsFacts};
 pub use backoff::{Allowance, Backoff};
 pub use desk::{Claim, Desk, Duty};
 pub use engine::{Departure, Engine, Probe, RecycleReason, Resident, StartError, Started, Worker};
-pub use exchange::{Exchange, Gone, Notify};
+pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use mailbox::{End, Origin, Part, ReplyHead};
-pub use request::{Body, Request, Script};
+pub use request::{Body, Request, Script, TlsFacts};
 pub use roll::{Roll, RollStep};
 pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
 pub use slot::{Oldest, Order, Phase, SlotReading};

@@ -7,7 +7,7 @@ use crate::config::{AccessLog, Level};
 use crate::observe::Log;
 use crate::pool::{
     Body, Engine, Exchange, Notify, PoolEvents, PoolSize, RecycleReason, Request, Script, Source, StartError,
-    Started, StuckKind, Worker,
+    Started, StreamKey, StuckKind, Worker,
 };
 use crate::spool::Spool;
 use crate::sync::counter::Flag;
@@ -76,7 +76,7 @@ impl PoolEvents for Bench {
 struct Nobody;
 
 impl Notify for Nobody {
-    fn reply_ready(&self, _key: u64) {}
+    fn reply_ready(&self, _key: StreamKey) {}
 }
 
 struct BenchEngine(Arc<Bench>, crate::sync::lock::ShortLock<Option<Receiver<()>>>);
@@ -124,10 +124,18 @@ fn exchange() -> Exchange {
         client: nobody,
         local: nobody,
         https: false,
+        tls: None,
         request_id: String::new(),
         received_at: time::wall(),
     };
-    Exchange::new(request, time::now(), None, Spool::new("/tmp".into(), 0), Arc::new(Nobody), 0)
+    Exchange::new(
+        request,
+        time::now(),
+        None,
+        Spool::new("/tmp".into(), 0),
+        Arc::new(Nobody),
+        StreamKey { connection: 0, stream: 0 },
+    )
 }
 
 /// Looks at a worker that does `act` until its request is sorted; returns the readings and what was logged.
