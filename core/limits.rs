@@ -38,6 +38,12 @@ pub const REPLY_MEMORY_MAX: usize = 256 * 1024;
 /// The part of a reply that a worker gathers before it hands it over, in bytes, unless the script flushes.
 pub const REPLY_GATHER_MAX: usize = 64 * 1024;
 
+/// What is read of a file that is being sent when the next run of it is not in memory, in bytes.
+pub const WARM_BYTES: usize = 1024 * 1024;
+
+/// The longest run of a file that is sent in one call, in bytes.
+pub const SEND_FILE_BYTES: usize = 256 * 1024;
+
 /// What is read from or written to a disk at once, in bytes.
 pub const DISK_SLICE_BYTES: usize = 64 * 1024;
 

@@ -16,7 +16,7 @@ Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workl
   --keep            leave the working folder (configurations, logs, results) and print its name
   --quick           one round of one second: shows that everything works, measures nothing
   --servers LIST    only these of svc,fpm,fpm_own,apache,swoole
-  --workloads LIST  only these of hello,rows,static
+  --workloads LIST  only these of hello,rows,static,large
 
 Environment (default):
   ROUNDS (3)  SECONDS_EACH (5)  CONNECTIONS (32)  THREADS of wrk (2)  WORKERS, PHP workers each (2 for each CPU)
@@ -34,7 +34,7 @@ die() { say "$*"; exit 1; }
 
 install=no keep=no
 servers=svc,fpm,fpm_own,apache,swoole
-workloads=hello,rows,static
+workloads=hello,rows,static,large
 rounds=${ROUNDS:-3}
 seconds_each=${SECONDS_EACH:-5}
 connections=${CONNECTIONS:-32}
@@ -61,7 +61,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-declare -A page=([hello]=hello.php [rows]=rows.php [static]=page.html)
+declare -A page=([hello]=hello.php [rows]=rows.php [static]=page.html [large]=large.html)
 running=()
 
 # shellcheck source-path=SCRIPTDIR source=peers/servers.sh
@@ -80,7 +80,7 @@ check_options() {
         [[ " ${catalogue[*]} " = *" $name "* ]] || die "--servers: $name is not one of ${catalogue[*]}"
     done
     for name in ${workloads//,/ }; do
-        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows static"
+        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows static large"
     done
 }
 
@@ -126,7 +126,8 @@ prepare_pages() {
     cp "$here/peers/php.ini" "$work"
     awk 'BEGIN { while (length(text) < 10240) text = text "<p>Ten kibibytes of a page that never changes.</p>\n"
                  printf "%s", substr(text, 1, 10240) }' >"$site/page.html"
-    cp "$site/page.html" "$work/expected"
+    for _ in {1..100}; do cat "$site/page.html"; done >"$site/large.html"
+    cp "$site/page.html" "$site/large.html" "$work/expected"
     printf 'Hello, World!' >"$work/expected/hello.php"
     awk -f "$here/peers/rows.awk" >"$work/expected/rows.php"
     chmod -R a+rX "$work"

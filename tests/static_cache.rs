@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustix::process::Signal;
 use support::Svc;
 use support::client::{Client, Response, eventually};
+use support::decoder::decoded;
 
 /// How long a change may go unseen.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);
@@ -217,5 +218,61 @@ fn files_that_change_while_they_are_read_are_never_mixed() {
             assert!(response.body.iter().all(|byte| *byte == response.body[0]), "two states in one answer");
         }
         done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn copies_in_codings_appear_once_somebody_asks() {
+    let text = "body { margin: 0; padding: 0; color: black }\n".repeat(50_000);
+    let svc = Svc::start(&[("small.css", &text[..20_000]), ("large.css", &text)], &[]);
+    let mut client = svc.client();
+    for (path, plain) in [("/small.css", &text[..20_000]), ("/large.css", &text)] {
+        for coding in ["br", "gzip", "zstd"] {
+            assert_copy(&mut client, path, coding, plain);
+        }
+    }
+    assert!(svc.metric("svc_compressed_responses_total") >= 2.0);
+    assert!(svc.metric("svc_compression_bytes_saved_total") >= 2_000_000.0);
+}
+
+/// Asks for a file until it comes in `coding`, and looks at all that goes with it.
+fn assert_copy(client: &mut Client, path: &str, coding: &str, plain: &str) {
+    let accept = format!("\r\nAccept-Encoding: {coding}");
+    let first = get(client, path, &accept);
+    assert_eq!((first.text().as_str(), first.field("content-encoding")), (plain, None), "{path}");
+    assert_eq!(first.field("vary"), Some("Accept-Encoding"));
+    let etag = first.field("etag").unwrap().to_owned();
+    let mut coded = first;
+    eventually("a copy is there", || {
+        coded = get(client, path, &accept);
+        coded.field("content-encoding") == Some(coding)
+    });
+    assert!(coded.is_whole && coded.body.len() < plain.len() / 10);
+    assert_eq!(decoded(coding, &coded.body).unwrap(), plain.as_bytes());
+    assert_eq!(coded.field("etag"), Some(format!("W/{etag}").as_str()));
+    assert_eq!((coded.field("vary"), coded.field("accept-ranges")), (Some("Accept-Encoding"), None));
+    for tag in [etag.clone(), format!("W/{etag}")] {
+        let known = get(client, path, &format!("{accept}\r\nIf-None-Match: {tag}"));
+        assert_eq!((known.status, known.field("vary")), (304, Some("Accept-Encoding")));
+    }
+    let part = get(client, path, &format!("{accept}\r\nRange: bytes=0-3"));
+    assert_eq!((part.status, part.text().as_str(), part.field("content-encoding")), (206, "body", None));
+    let head = client.request(&format!("HEAD {path} HTTP/1.1\r\nHost: x{accept}"));
+    assert_eq!(head.field("content-length"), Some(coded.body.len().to_string().as_str()));
+}
+
+#[test]
+fn what_is_dense_and_what_nobody_may_code_goes_out_as_it_is() {
+    let text = "body { margin: 0; padding: 0; color: black }\n".repeat(500);
+    let svc = Svc::start(&[("a.css", &text), ("a.png", &text)], &[("GZIP_LEVEL", "0")]);
+    let mut client = svc.client();
+    for _ in 0..3 {
+        let image = get(&mut client, "/a.png", "\r\nAccept-Encoding: gzip, br");
+        assert_eq!((image.field("vary"), image.field("content-encoding")), (None, None));
+        let sheet = get(&mut client, "/a.css", "\r\nAccept-Encoding: gzip");
+        assert_eq!((sheet.field("vary"), sheet.field("content-encoding")), (Some("Accept-Encoding"), None));
+    }
+    eventually("a copy in Brotli is there", || {
+        get(&mut client, "/a.css", "\r\nAccept-Encoding: gzip, br").field("content-encoding") == Some("br")
     });
 }

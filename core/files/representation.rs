@@ -27,10 +27,19 @@ pub struct Representation {
     pub length: Option<u64>,
     /// What is sent, in this order.
     pub body: Vec<Piece>,
-    /// How many bytes the content coding of a body saves; `None` when none is sent under a coding.
-    pub saved: Option<u64>,
+    /// What a content coding makes of the body; `None` when there is no body, or it is sent as it is.
+    pub coded: Option<Coded>,
     /// The coding in which the client would rather have had it, if nobody makes a copy in it yet.
     pub order: Option<Coding>,
+}
+
+/// What a content coding makes of a body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coded {
+    /// Its length without the coding, in bytes.
+    pub before: u64,
+    /// Its length in the coding. Of a part of a coded file nobody knows what it was: it is the same.
+    pub after: u64,
 }
 
 /// A part of a body.
@@ -75,16 +84,16 @@ pub fn represent(holding: &Holding, head: &Head, boundary: impl FnOnce() -> Stri
         answer.body.clear();
     }
     if variant.coding.is_some() && !answer.body.is_empty() {
-        let is_whole = answer.status == 200;
-        let saved = if is_whole { holding.plain().length.saturating_sub(variant.length) } else { 0 };
-        answer.saved = Some(saved);
+        let after = answer.length.unwrap_or(0);
+        let before = if answer.status == 200 { holding.plain().length } else { after };
+        answer.coded = Some(Coded { before, after });
     }
     answer
 }
 
 impl Representation {
     fn bare(status: u16, fields: Fields) -> Self {
-        Self { status, fields, length: None, body: Vec::new(), saved: None, order: None }
+        Self { status, fields, length: None, body: Vec::new(), coded: None, order: None }
     }
 
     fn of(

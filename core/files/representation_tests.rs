@@ -93,7 +93,7 @@ fn a_plain_request_gets_type_validators_and_freshness() {
         Content-Type: text/css; charset=utf-8\r\n"
     );
     assert_eq!(String::from_utf8_lossy(plain.fields.as_bytes()), lines);
-    assert_eq!((plain.saved, plain.order), (None, None));
+    assert_eq!((plain.coded, plain.order), (None, None));
 }
 
 #[test]
@@ -209,7 +209,10 @@ fn a_neighbour_is_sent_to_who_likes_it_with_validators_of_its_own() {
     assert_eq!((text(&plain).as_str(), field(&plain, "vary")), ("0123456789", Some("Accept-Encoding")));
     let coded = get(&holding, "Accept-Encoding: gzip, br\r\n");
     assert_eq!((text(&coded).as_str(), field(&coded, "content-encoding")), ("brotli", Some("br")));
-    assert_eq!((coded.length, coded.saved, coded.order), (Some(6), Some(4), None));
+    assert_eq!(
+        (coded.length, coded.coded, coded.order),
+        (Some(6), Some(Coded { before: 10, after: 6 }), None)
+    );
     assert_eq!(field(&coded, "content-type"), Some("text/css; charset=utf-8"));
     let gzip = get(&holding, "Accept-Encoding: gzip\r\n");
     assert_eq!(text(&gzip), "gzip");
@@ -228,7 +231,10 @@ fn a_neighbour_is_sent_to_who_likes_it_with_validators_of_its_own() {
     assert_eq!(get(&holding, &format!("If-None-Match: {}\r\n", tags[1])).status, 200);
     let part =
         get(&holding, &format!("Accept-Encoding: br\r\nRange: bytes=0-1\r\nIf-Range: {}\r\n", tags[1]));
-    assert_eq!((part.status, text(&part).as_str(), part.saved), (206, "br", Some(0)));
+    assert_eq!(
+        (part.status, text(&part).as_str(), part.coded),
+        (206, "br", Some(Coded { before: 2, after: 2 }))
+    );
     assert_eq!(field(&part, "content-range"), Some("bytes 0-1/6"));
 }
 
@@ -246,7 +252,10 @@ fn a_copy_is_ordered_once_and_sent_when_it_is_there() {
     assert_eq!(text(&get(&holding, "Accept-Encoding: gzip, br\r\n")), "gzip", "what is there goes first");
     holding.keep(Coding::Brotli, Some(b"brotli".to_vec()));
     let coded = get(&holding, "Accept-Encoding: gzip, br\r\n");
-    assert_eq!((text(&coded).as_str(), coded.order, coded.saved), ("brotli", None, Some(994)));
+    assert_eq!(
+        (text(&coded).as_str(), coded.order, coded.coded.unwrap()),
+        ("brotli", None, Coded { before: 1000, after: 6 })
+    );
     let plain = get(&holding, "");
     let weak = format!("W/{}", field(&plain, "etag").unwrap());
     assert_eq!((field(&coded, "etag"), field(&coded, "accept-ranges")), (Some(weak.as_str()), None));

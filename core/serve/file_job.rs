@@ -3,6 +3,7 @@
 //! Promises: a job owns what it needs, and its result gives back what the asker will need again. Refuses: it knows no
 //! connection.
 
+use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
@@ -13,6 +14,7 @@ use crate::sync::primitive::Arc;
 
 use super::reply::Source;
 use super::site::{Found, Site};
+use super::warmth::{read_now, warm};
 
 /// Something that may wait for a disk.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub(super) enum Job {
     Find(Arc<Site>, Vec<u8>),
     /// Read this many bytes of the source, from this offset.
     Slice(Source, u64, usize),
+    /// Have the system read this many bytes of the file, from this offset.
+    Warm(Arc<File>, u64, usize),
 }
 
 /// Something that nobody waits for.
@@ -49,6 +53,8 @@ pub(super) enum Done {
     Refused(Option<SpoolFile>, Vec<u8>, SpoolError),
     /// The bytes that were read; none at the end of the source.
     Slice(io::Result<Vec<u8>>),
+    /// The system has read what was asked for.
+    Warmed,
 }
 
 impl Job {
@@ -61,6 +67,10 @@ impl Job {
                 Done::Found(path, found)
             }
             Self::Slice(source, offset, len) => Done::Slice(source.slice(offset, len)),
+            Self::Warm(file, offset, len) => {
+                warm(&file, offset, len);
+                Done::Warmed
+            }
         }
     }
 }
@@ -94,6 +104,14 @@ fn append(spool: &Spool, file: Option<SpoolFile>, bytes: Vec<u8>) -> Done {
 }
 
 impl Source {
+    /// Reads up to `len` bytes of a file if that waits for nothing.
+    pub(super) fn slice_now(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
+        match self {
+            Self::File(file) => read_now(file, offset, len),
+            Self::Memory(_) | Self::Spool(_) => None,
+        }
+    }
+
     /// Reads up to `len` bytes; fewer only at the end of the source.
     fn slice(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         match self {

@@ -21,6 +21,7 @@ use crate::sync::primitive::Arc;
 use crate::time;
 
 use super::answer::Answer;
+use super::disk::Job;
 use super::http2;
 use super::intake::Intake;
 use super::io::Io;
@@ -255,6 +256,7 @@ impl Http1 {
         let was_waiting = self.waits_for_reader();
         let State::Serving(stream) = &mut self.state else { return Step::Again };
         stream.is_deserted = wire.is_peer_closed;
+        self.output.set_sends_files(wire.transport.can_send_files());
         if stream.unwanted.is_some() {
             self.skip_body(io);
             return Step::Again;
@@ -297,6 +299,9 @@ impl Http1 {
         self.is_held_back = flushed != Flushed::All;
         if matches!(flushed, Flushed::Some(count) if count > 0) {
             self.output_since = io.now;
+        }
+        if let Some((file, offset, len)) = self.output.take_cold() {
+            io.disk.order(Job::Warm(file, offset, len), self.key, &io.inbox);
         }
         Some(flushed)
     }

@@ -25,6 +25,7 @@
 //! | `answer` | what the server answers by itself |
 //! | `site` | where a path leads |
 //! | `disk`, `file_job` | the file threads and their work |
+//! | `warmth` | what of a file the system has in memory |
 //! | `pool_events` | what workers report |
 //! | `keeper` | how many workers there are, and what becomes of those that fail |
 //! | `supervision`, `thread_state` | which workers are held up, and by what |
@@ -76,6 +77,7 @@ mod timers;
 mod tls_stream;
 mod transport;
 mod turn;
+mod warmth;
 mod wire;
 
 pub use lifecycle::{Lifecycle, Phase};

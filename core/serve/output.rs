@@ -13,6 +13,8 @@ use bytes::{Buf, Bytes};
 use crate::limits::OUTPUT_BYTES_MAX;
 use crate::sync::primitive::Arc;
 
+use super::warmth::{Warmth, bytes_to_warm, warmth};
+
 /// A piece of up to this many bytes is copied behind the one before it.
 const COPY_BYTES_MAX: usize = 4096;
 
@@ -46,6 +48,7 @@ pub(super) struct Output {
     pieces: VecDeque<Piece>,
     len: usize,
     full_at: usize,
+    sends_files: bool,
 }
 
 #[derive(Debug)]
@@ -55,7 +58,20 @@ enum Piece {
     /// Bytes that others hold too.
     Shared(Bytes),
     /// A run of a file.
-    File { file: Arc<File>, offset: u64, len: usize },
+    File { file: Arc<File>, offset: u64, len: usize, state: FileState },
+}
+
+/// What is known about the run of a file that is at the front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileState {
+    /// Nothing yet.
+    Unseen,
+    /// It has to be read from its disk.
+    Cold(Warmth),
+    /// It is being read.
+    Awaited,
+    /// It was read a moment ago.
+    Warmed,
 }
 
 /// What became of a write.
@@ -63,7 +79,8 @@ enum Piece {
 pub(super) enum Flushed {
     /// Everything is out.
     All,
-    /// The system takes no more for now; so many bytes went out.
+    /// The system takes no more for now, or a disk has to be read first ([`Output::take_cold`]); so many bytes went
+    /// out.
     Some(usize),
 }
 
@@ -76,7 +93,35 @@ impl Default for Output {
 impl Output {
     /// Starts empty; it counts as full from this many bytes on.
     pub(super) fn full_at(bytes: usize) -> Self {
-        Self { pieces: VecDeque::new(), len: 0, full_at: bytes }
+        Self { pieces: VecDeque::new(), len: 0, full_at: bytes, sends_files: false }
+    }
+
+    /// Says whether the sink sends files.
+    pub(super) fn set_sends_files(&mut self, sends_files: bool) {
+        self.sends_files = sends_files;
+    }
+
+    /// Whether files may be pushed.
+    pub(super) fn sends_files(&self) -> bool {
+        self.sends_files
+    }
+
+    /// Gives the run of a file that has to be read from its disk before anything more goes out, if there is one that
+    /// nobody was asked to read; then [`warmed`](Self::warmed).
+    pub(super) fn take_cold(&mut self) -> Option<(Arc<File>, u64, usize)> {
+        let Some(Piece::File { file, offset, len, state }) = self.pieces.front_mut() else { return None };
+        let FileState::Cold(warmth) = *state else { return None };
+        *state = FileState::Awaited;
+        Some((Arc::clone(file), *offset, bytes_to_warm(warmth, *len)))
+    }
+
+    /// The run at the front has been read.
+    pub(super) fn warmed(&mut self) {
+        if let Some(Piece::File { state, .. }) = self.pieces.front_mut()
+            && *state == FileState::Awaited
+        {
+            *state = FileState::Warmed;
+        }
     }
 
     /// The number of bytes that wait.
@@ -130,7 +175,7 @@ impl Output {
     pub(super) fn push_file(&mut self, file: Arc<File>, offset: u64, len: usize) {
         if len > 0 {
             self.len += len;
-            self.pieces.push_back(Piece::File { file, offset, len });
+            self.pieces.push_back(Piece::File { file, offset, len, state: FileState::Unseen });
         }
     }
 
@@ -167,6 +212,9 @@ impl Output {
     pub(super) fn flush(&mut self, to: &mut impl Sink) -> io::Result<Flushed> {
         let mut out = 0;
         while self.len > 0 {
+            if !self.is_ready() {
+                return Ok(Flushed::Some(out));
+            }
             let (result, offered) = self.write_once(to);
             match result {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
@@ -185,10 +233,23 @@ impl Output {
         Ok(Flushed::All)
     }
 
-    /// Offers what one call can take; returns how much that was.
+    /// Whether what is at the front can be sent without waiting for a disk.
+    fn is_ready(&mut self) -> bool {
+        let Some(Piece::File { file, offset, len, state }) = self.pieces.front_mut() else { return true };
+        if *state == FileState::Unseen {
+            match warmth(file, *offset, *len) {
+                Warmth::Warm => return true,
+                other => *state = FileState::Cold(other),
+            }
+        }
+        *state == FileState::Warmed
+    }
+
+    /// Offers what one call can take; returns how much has to be taken for another call to be worth it.
     fn write_once(&self, to: &mut impl Sink) -> (io::Result<usize>, usize) {
-        if let Some(Piece::File { file, offset, len }) = self.pieces.front() {
-            return (to.send_file(file, *offset, *len), *len);
+        if let Some(Piece::File { file, offset, len, .. }) = self.pieces.front() {
+            // Less may have been taken because the file ends there: only another call tells.
+            return (to.send_file(file, *offset, *len), 0);
         }
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let (mut offered, mut count) = (0, 0);
@@ -359,6 +420,33 @@ mod tests {
             }
             assert_eq!(to.taken, b"<23456>");
         }
+    }
+
+    #[test]
+    fn a_run_that_is_not_in_memory_waits_until_it_was_read() {
+        // Beside the sources, which lie on a disk as a rule.
+        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.write_all(&[b'x'; 100_000]).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let file = Arc::new(file);
+        let mut output = Output::default();
+        output.push(b"<".to_vec());
+        output.push_file(Arc::clone(&file), 0, 100_000);
+        let mut to = Narrow { taken: Vec::new(), room: 1 << 20, step: 1 << 20 };
+        let flushed = output.flush(&mut to).unwrap();
+        if flushed == Flushed::All {
+            // A file system that does not drop.
+            return;
+        }
+        assert_eq!((flushed, output.len()), (Flushed::Some(1), 100_000));
+        let (_, offset, len) = output.take_cold().unwrap();
+        assert!(offset == 0 && len >= 100_000);
+        assert!(output.take_cold().is_none(), "it was asked for");
+        assert_eq!(output.flush(&mut to).unwrap(), Flushed::Some(0), "it is being read");
+        output.warmed();
+        assert_eq!(output.flush(&mut to).unwrap(), Flushed::All);
+        assert_eq!(to.taken.len(), 100_001);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::fs::File;
 use bytes::Bytes;
 
 use crate::http::{Fields, encode};
-use crate::limits::DISK_SLICE_BYTES;
+use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES};
 use crate::pool::mailbox::SpooledPart;
 use crate::pool::{End, Origin, Part, ReplyHead};
 use crate::spool::SpoolFile;
@@ -159,6 +159,9 @@ impl Reply {
                 self.put_shared(bytes, out);
                 continue;
             }
+            if self.sends_file(out) {
+                continue;
+            }
             if let Some(slice) = self.next_slice() {
                 return slice;
             }
@@ -206,6 +209,22 @@ impl Reply {
         self.tail.clear();
         self.parts.clear();
         self.ended = Some(End::Broken);
+    }
+
+    /// Puts the next run of a file into `out`, if that is what is next and `out` takes files.
+    fn sends_file(&mut self, out: &mut Output) -> bool {
+        let is_framed_bytes = matches!(self.frame, Frame::Bare | Frame::Length { left: 1.. });
+        let Some(Run { source: Source::File(file), offset, end }) = &self.run else { return false };
+        if !out.sends_files() || !is_framed_bytes || offset >= end {
+            return false;
+        }
+        let (file, offset, end) = (Arc::clone(file), *offset, *end);
+        let len = self.admit(as_index(end - offset).min(SEND_FILE_BYTES));
+        out.push_file(file, offset, len);
+        if let Some(run) = &mut self.run {
+            run.offset += len as u64;
+        }
+        true
     }
 
     fn next_slice(&mut self) -> Option<Want> {
@@ -413,6 +432,24 @@ mod tests {
         reply.parts().push_back(data("abc"));
         out.push(vec![0; OUTPUT_BYTES_MAX]);
         assert!(matches!(reply.pump(&mut out), Want::Room));
+    }
+
+    #[test]
+    fn a_file_goes_out_as_runs_where_the_sink_sends_files() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let end = 2 * SEND_FILE_BYTES as u64 + 10;
+        let Part::Head(head) = head(Some(end - 5)) else { panic!() };
+        let mut reply = Reply::runs(head, Vec::new(), [Run::file(file, 5, end)]);
+        let mut out = Output::default();
+        out.set_sends_files(true);
+        let Want::Head(_, Some(length)) = reply.pump(&mut out) else { panic!("no head") };
+        reply.begin_body(Frame::Length { left: length });
+        assert!(matches!(reply.pump(&mut out), Want::Room));
+        assert_eq!(out.len(), SEND_FILE_BYTES);
+        let mut out = Output::full_at(usize::MAX);
+        out.set_sends_files(true);
+        assert!(matches!(reply.pump(&mut out), Want::End(End::Complete)));
+        assert_eq!((out.len(), reply.body_bytes()), (SEND_FILE_BYTES + 5, end - 5));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::answer::{Answer, PAGE_TYPE, page};
 use super::disk::Job;
 use super::io::Io;
 use super::output::Output;
-use super::reply::{Frame, Reply, Source, Want};
+use super::reply::{Frame, Reply, Want};
 use super::stream::{Move, Phase, Stream};
 
 /// The head of a response, framing aside.
@@ -61,14 +61,13 @@ impl Stream {
             Want::Parts => Move::Wait,
             Want::Room => Move::Room,
             Want::Slice(source, offset, len) => {
-                self.order_slice(io, source, offset, len);
+                match source.slice_now(offset, len) {
+                    Some(bytes) => reply.sliced(bytes, output),
+                    None => io.disk.order(Job::Slice(source, offset, len), self.key, &io.inbox),
+                }
                 Move::Again
             }
         }
-    }
-
-    fn order_slice(&self, io: &Io, source: Source, offset: u64, len: usize) {
-        io.disk.order(Job::Slice(source, offset, len), self.key, &io.inbox);
     }
 
     /// The head has been encoded; the body goes out like this.

@@ -259,6 +259,7 @@ impl Stream {
             (Phase::Finding(_), Done::Found(path, found)) => self.found(io, path, found),
             (Phase::Replying(reply), Done::Slice(Ok(bytes))) => reply.sliced(bytes, output),
             (Phase::Replying(reply), Done::Slice(Err(_)) | Done::Failed) => reply.fail(),
+            (Phase::Replying(_), Done::Warmed) => output.warmed(),
             (Phase::Body(_) | Phase::Finding(_), Done::Failed) => self.refuse(500),
             // The stream went on without the result.
             _ => {}
