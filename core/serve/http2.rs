@@ -56,6 +56,8 @@ pub(super) struct Http2 {
     timers: Timers,
     /// When output last made progress, or began to wait.
     output_since: Instant,
+    /// The wire holds back what it took from the output.
+    is_held_back: bool,
     /// Since when no stream is open.
     idle_since: Instant,
     /// The client has been told that the connection ends.
@@ -101,6 +103,7 @@ impl Http2 {
             ready,
             timers: Timers::default(),
             output_since: now,
+            is_held_back: false,
             idle_since: now,
             is_leaving: false,
         }
@@ -143,9 +146,7 @@ impl Http2 {
     /// When the present wait is over; `None` while the wait is for the server itself.
     pub(super) fn deadline(&self, io: &Io) -> Option<Instant> {
         let config = &io.shared.config;
-        let output = self
-            .conduit
-            .with_output(|output| (!output.is_empty()).then(|| self.output_since + config.write_timeout));
+        let output = self.waits_for_reader().then(|| self.output_since + config.write_timeout);
         let idle = match self.stage {
             Stage::Greeting(_) => Some(self.idle_since + config.header_timeout),
             _ if !self.streams.is_empty() => None,
@@ -174,7 +175,7 @@ impl Http2 {
         if self.deadline(io).is_none_or(|deadline| deadline > io.now) {
             return Step::Again;
         }
-        let has_output = self.conduit.with_output(|output| !output.is_empty());
+        let has_output = self.waits_for_reader();
         if let Stage::Open(connection) = &mut self.stage
             && !has_output
             && !std::mem::replace(&mut self.is_leaving, true)
@@ -310,6 +311,11 @@ impl Http2 {
         }
     }
 
+    /// Whether something waits until the client reads.
+    fn waits_for_reader(&self) -> bool {
+        self.is_held_back || self.conduit.with_output(|output| !output.is_empty())
+    }
+
     /// Writes what waits, as far as the system takes it; `None` when the connection is of no more use.
     fn flush(&mut self, wire: &mut Wire, io: &Io) -> Option<Flushed> {
         let (flushed, was_full) = self.conduit.with_output(|output| {
@@ -317,6 +323,7 @@ impl Http2 {
             (wire.flush(output), was_full)
         });
         let flushed = flushed.ok()?;
+        self.is_held_back = flushed != Flushed::All;
         if flushed != Flushed::Some(0) {
             self.output_since = io.now;
             if was_full {
