@@ -8,7 +8,7 @@ use svc_core::admission::GateFacts;
 use svc_core::http::MethodKind;
 use svc_core::http::negotiate::OpenMetrics;
 use svc_core::observe::Metrics;
-use svc_core::observe::exposition::{Facts, Format, render};
+use svc_core::observe::exposition::{CertificateFacts, Facts, Format, ReloadFacts, render};
 use svc_core::observe::process::ProcessFacts;
 use svc_core::pool::{Phase, PoolFacts, SlotReading};
 
@@ -31,6 +31,8 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
         php_version: Some("8.4.0"),
         started_at: SystemTime::UNIX_EPOCH,
         uptime: Duration::from_secs(86_400),
+        reload: ReloadFacts { is_successful: true, succeeded_at: SystemTime::UNIX_EPOCH },
+        certificates: Some(CertificateFacts { first_expiry: Some(SystemTime::UNIX_EPOCH) }),
         metrics,
         gate: Some(GateFacts {
             depth: 3,

@@ -315,14 +315,12 @@ impl Event<'_> {
                 svc("log was too slow; records were dropped").number("count", count)
             }
             Self::CertificateExpired { path, not_after } => dated(svc(EXPIRED), path, "not_after", not_after),
-            Self::CertificateNotYetValid { path, not_before } => {
-                dated(svc("certificate is not valid yet"), path, "not_before", not_before)
-            }
+            Self::CertificateNotYetValid { path, not_before } => dated(svc(EARLY), path, "not_before", not_before),
             Self::HandshakeFailed { client, error } => {
                 svc("TLS handshake failed").text("client", client.to_string()).text("error", error)
-            },
+            }
             Self::Reloaded => svc("what SIGHUP reloads was reloaded"),
-            Self::ReloadFailed { error } => svc("something could not be reloaded and stays as it was").text("error", error),
+            Self::ReloadFailed { error } => svc(NOT_RELOADED).text("error", error),
             Self::NothingToReload => svc("SIGHUP came and there is nothing to reload"),
             Self::WedgeWarning { gate, workers_idle } => wedge_fields(svc(WEDGE_WARNING), gate, workers_idle),
             Self::PoolRecovered => svc("PHP pool is reaching workers again"),
@@ -390,6 +388,10 @@ const WEDGE_WARNING: &str =
     "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
 
 const EXPIRED: &str = "certificate has expired";
+
+const EARLY: &str = "certificate is not valid yet";
+
+const NOT_RELOADED: &str = "something could not be reloaded and stays as it was";
 
 fn dated(record: Record, path: &str, name: &str, at: SystemTime) -> Record {
     record.text("path", path).text(name, timestamp(at))
