@@ -51,16 +51,16 @@ impl CodedBody {
         Some(fitted(out))
     }
 
-    /// Codes the last piece and completes the body; gives nothing when it must stay without an end.
-    pub(crate) fn last_piece(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+    /// Codes the last piece, and completes the body unless it must stay without an end: the script broke off
+    /// (`is_complete` is false) or announced more. Gives what is left to send, and whether the body is complete.
+    pub(crate) fn end(&mut self, bytes: &[u8], is_complete: bool) -> (Vec<u8>, bool) {
         let mut out = Vec::new();
         let bytes = self.within_announced(bytes);
-        if self.left.is_some_and(|left| left > 0) {
-            return None;
-        }
-        self.encoder.write(bytes, &mut out).ok()?;
-        self.encoder.finish(&mut out).ok()?;
-        Some(fitted(out))
+        let is_complete = is_complete && self.left.is_none_or(|left| left == 0);
+        let done = self.encoder.write(bytes, &mut out).and_then(|()| {
+            if is_complete { self.encoder.finish(&mut out) } else { self.encoder.flush(&mut out) }
+        });
+        (fitted(out), is_complete && done.is_ok())
     }
 
     /// Gives the encoder back; what it has taken and given tells what the coding saved.
@@ -112,7 +112,8 @@ mod tests {
         assert!(!body.is_flushed());
         let second = body.piece(b"", Urgency::Flush).unwrap();
         assert!(!second.is_empty() && body.is_flushed());
-        let last = body.last_piece(b"two").unwrap();
+        let (last, is_complete) = body.end(b"two", true);
+        assert!(is_complete);
         assert_eq!(decoded(&[first, second, last].concat()), "one two");
     }
 
@@ -120,15 +121,24 @@ mod tests {
     fn what_is_longer_than_announced_is_cut() {
         let mut body = body(Some(5));
         let first = body.piece(b"one ", Urgency::Flush).unwrap();
-        let last = body.last_piece(b"two").unwrap();
+        let (last, is_complete) = body.end(b"two", true);
+        assert!(is_complete);
         assert_eq!(decoded(&[first, last].concat()), "one t");
     }
 
     #[test]
-    fn what_is_shorter_than_announced_has_no_end() {
-        let mut body = body(Some(9));
-        body.piece(b"one ", Urgency::Flush).unwrap();
-        assert_eq!(body.last_piece(b"two"), None);
+    fn what_is_shorter_than_announced_or_broken_off_has_all_its_bytes_and_no_end() {
+        for (announced, is_complete) in [(Some(9), true), (Some(7), false), (None, false)] {
+            let mut body = body(announced);
+            let first = body.piece(b"one ", Urgency::Flush).unwrap();
+            let (last, is_whole) = body.end(b"two", is_complete);
+            assert!(!is_whole);
+            let (coded, mut text) = ([first, last].concat(), [0; 7]);
+            let mut decoder = flate2::read::GzDecoder::new(&coded[..]);
+            decoder.read_exact(&mut text).unwrap();
+            assert_eq!(&text, b"one two");
+            assert!(decoder.read(&mut text).is_err(), "an end that nobody wrote");
+        }
     }
 
     #[test]

@@ -131,10 +131,9 @@ impl<'a> Response<'a> {
         self.stage = Stage::Streaming;
         let mut head = self.head.take().unwrap_or_else(plain_head);
         let verdict = self.judge(&head, head.content_length);
-        let verdict = self.begin_coding(verdict, &mut head);
+        let (verdict, bytes) = self.begin_body(verdict, &mut head.content_length, bytes, urgency);
         verdict.amend(&mut head.fields);
-        let Some(first) = self.coded_piece(bytes, urgency) else { return false };
-        let is_read = self.exchange.head(head, first).is_ok();
+        let is_read = self.exchange.head(head, bytes).is_ok();
         if is_read && self.coded.is_some() {
             self.metrics.response_coded();
         }
@@ -143,37 +142,28 @@ impl<'a> Response<'a> {
 
     /// Sends more of a body whose head has gone. False: nobody reads it, or it cannot go on.
     fn send(&mut self, bytes: Vec<u8>, urgency: Urgency) -> bool {
-        match self.coded_piece(bytes, urgency) {
+        let Some(body) = &mut self.coded else { return self.exchange.data(bytes).is_ok() };
+        match body.piece(&bytes, urgency) {
             // The coding keeps it for now.
-            Some(bytes) if bytes.is_empty() => !self.exchange.is_gone(),
-            Some(bytes) => self.exchange.data(bytes).is_ok(),
+            Some(coded) if coded.is_empty() => !self.exchange.is_gone(),
+            Some(coded) => self.exchange.data(coded).is_ok(),
             None => false,
-        }
-    }
-
-    fn coded_piece(&mut self, bytes: Vec<u8>, urgency: Urgency) -> Option<Vec<u8>> {
-        match &mut self.coded {
-            Some(body) => body.piece(&bytes, urgency),
-            None => Some(bytes),
         }
     }
 
     /// Ends a body whose head has gone. A script that broke off leaves what it said, and no end.
     fn end_stream(&mut self, is_complete: bool) {
         let rest = std::mem::take(&mut self.gathered);
-        let (rest, is_whole) = match &mut self.coded {
+        let (rest, is_whole) = match self.coded.take() {
             None => (rest, is_complete),
-            Some(body) if is_complete => match body.last_piece(&rest) {
-                Some(last) => (last, true),
-                None => (Vec::new(), false),
-            },
-            Some(body) => (body.piece(&rest, Urgency::Flush).unwrap_or_default(), false),
+            Some(mut body) => {
+                let ended = body.end(&rest, is_complete);
+                let encoder = body.into_encoder();
+                self.metrics.coding_ended(encoder.taken_bytes(), encoder.given_bytes());
+                self.stock.put(encoder);
+                ended
+            }
         };
-        if let Some(body) = self.coded.take() {
-            let encoder = body.into_encoder();
-            self.metrics.coding_ended(encoder.taken_bytes(), encoder.given_bytes());
-            self.stock.put(encoder);
-        }
         let is_sent = rest.is_empty() || self.exchange.data(rest).is_ok();
         self.exchange.end(if is_whole && is_sent { End::Complete } else { End::Broken });
     }
@@ -226,16 +216,29 @@ impl<'a> Response<'a> {
         judge(&self.exchange.request.head, subject, &self.stock.levels().for_pages())
     }
 
-    /// Makes an encoder ready if there will be bytes for it. Returns what becomes of the response: without memory for
-    /// an encoder it goes out as it is.
-    fn begin_coding(&mut self, verdict: Verdict, head: &mut ReplyHead) -> Verdict {
-        let Verdict::Coded(coding) = verdict else { return verdict };
-        if !self.counts_only {
-            let Ok(encoder) = self.stock.take(coding) else { return Verdict::Varies };
-            self.coded = Some(CodedBody::new(encoder, head.content_length));
+    /// Begins a body that streams. Returns what becomes of the response, and of its first bytes: without memory for an
+    /// encoder they go out as they are.
+    fn begin_body(
+        &mut self,
+        verdict: Verdict,
+        announced: &mut Option<u64>,
+        bytes: Vec<u8>,
+        urgency: Urgency,
+    ) -> (Verdict, Vec<u8>) {
+        let Verdict::Coded(coding) = verdict else { return (verdict, bytes) };
+        if self.counts_only {
+            *announced = None;
+            return (verdict, bytes);
         }
-        head.content_length = None;
-        verdict
+        let begun = self.stock.take(coding).ok().and_then(|encoder| {
+            let mut body = CodedBody::new(encoder, *announced);
+            let first = body.piece(&bytes, urgency)?;
+            Some((body, first))
+        });
+        let Some((body, first)) = begun else { return (Verdict::Varies, bytes) };
+        self.coded = Some(body);
+        *announced = None;
+        (verdict, first)
     }
 
     /// Codes a reply that is complete; nothing when it is not as long as its script announced, which its client can
@@ -243,8 +246,8 @@ impl<'a> Response<'a> {
     fn coded_whole(&mut self, verdict: Verdict, body: &[u8], length: u64) -> Option<Vec<u8>> {
         let coding = verdict.coding().filter(|_| body.len() as u64 == length)?;
         let mut whole = CodedBody::new(self.stock.take(coding).ok()?, None);
-        let coded = whole.last_piece(body);
+        let (coded, is_complete) = whole.end(body, true);
         self.stock.put(whole.into_encoder());
-        coded
+        is_complete.then_some(coded)
     }
 }

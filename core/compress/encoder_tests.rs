@@ -112,6 +112,27 @@ fn a_whole_body_asks_for_no_wider_window_than_clients_must_have() {
 }
 
 #[test]
+fn each_default_level_earns_its_place() {
+    let documents = [
+        include_str!("../../docs/http.md"),
+        include_str!("../../docs/php.md"),
+        include_str!("../../docs/metrics.md"),
+        include_str!("../../docs/performance.md"),
+    ];
+    let page = documents.concat().replace("\n\n", "</p>\n<p class=\"text\">");
+    let size = |coding, level| {
+        let (mut encoder, mut out) = (Encoder::new(coding, level).unwrap(), Vec::new());
+        encoder.write(page.as_bytes(), &mut out).unwrap();
+        encoder.finish(&mut out).unwrap();
+        out.len()
+    };
+    let (brotli, gzip, zstd) = (size(Coding::Brotli, 5), size(Coding::Gzip, 6), size(Coding::Zstd, 3));
+    // Who takes more time than gzip gives less to send; who takes less time gives hardly more.
+    assert!(brotli * 100 < gzip * 97, "{brotli} {gzip}");
+    assert!(zstd * 100 < gzip * 107, "{zstd} {gzip}");
+}
+
+#[test]
 fn an_encoder_from_the_stock_is_as_good_as_new() {
     let mut stock = Stock::new(Levels { brotli: 5, gzip: 6, zstd: 3 });
     for coding in Coding::ALL {

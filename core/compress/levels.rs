@@ -3,8 +3,8 @@
 //! Promises: a coding whose level is 0 is offered to nobody. Refuses: it knows no client.
 //!
 //! The order of an offer decides where a client likes several codings alike, as browsers do. What a script makes is
-//! coded anew each time: zstd at its default level takes a ninth of the processor time of Brotli for pages that are a
-//! twelfth larger (docs/performance.md has the table), so it comes first. A file is coded once and sent many times: the
+//! coded anew each time: zstd at its default level takes a ninth of the processor time of Brotli for pages that are an
+//! eleventh larger (docs/performance.md has the table), so it comes first. A file is coded once and sent many times: the
 //! smallest copy comes first.
 
 use crate::config::Config;
