@@ -351,6 +351,26 @@ fn http_1_0_gets_codings_that_it_asks_for() {
 }
 
 #[test]
+fn files_are_in_the_books_too() {
+    let text = "body { margin: 0 } ".repeat(1000);
+    let svc = Svc::start(&[("a.css", &text)], &[]);
+    let mut client = svc.client();
+    let mut coded = Vec::new();
+    eventually("a copy is made", || {
+        let response = client.request("GET /a.css HTTP/1.1\r\nHost: x\r\nAccept-Encoding: br");
+        assert_eq!(response.field("vary"), Some("Accept-Encoding"));
+        let is_coded = response.field("content-encoding") == Some("br");
+        assert!(
+            decoded(if is_coded { "br" } else { "identity" }, &response.body).unwrap() == text.as_bytes()
+        );
+        coded = response.body;
+        is_coded
+    });
+    eventually("it is counted", || svc.metric("svc_compressed_responses_total") == 1.0);
+    assert_eq!(svc.metric("svc_compression_bytes_saved_total"), (text.len() - coded.len()) as f64);
+}
+
+#[test]
 fn the_books_have_what_codings_saved() {
     let svc = start(&[]);
     let mut client = svc.client();

@@ -46,6 +46,7 @@ fn reader<'a>(coding: &str, bytes: &'a [u8]) -> Box<dyn Read + 'a> {
     match coding {
         "br" => Box::new(brotli::Decompressor::new(bytes, 4096)),
         "gzip" => Box::new(flate2::read::GzDecoder::new(bytes)),
+        "identity" => Box::new(bytes),
         "zstd" => Box::new(zstd::stream::read::Decoder::new(bytes).unwrap()),
         other => panic!("{other} is no coding"),
     }
