@@ -6,6 +6,7 @@ mod support;
 use std::os::unix::fs::symlink;
 
 use support::Svc;
+use support::client::eventually;
 
 const SHOW: &str =
     "<?php echo $_SERVER['SCRIPT_NAME'], '|', $_SERVER['PATH_INFO'] ?? '-', '|', $_SERVER['REQUEST_URI'];";
@@ -73,6 +74,24 @@ fn a_front_controller_gets_what_no_file_answers() {
     assert_eq!(client.get("/logo.svg").text(), "<svg/>");
     assert_eq!(client.get("/posts/1?x").text(), "/index.php|-|/posts/1?x");
     assert_eq!(client.get("/").text(), "/index.php|-|/");
+}
+
+#[test]
+fn a_front_controller_gets_paths_that_never_come_again_until_something_lies_there() {
+    let svc = Svc::start(&[("index.php", SHOW), ("blog/a.txt", "a")], &[("ENTRY_FILE", "index.php")]);
+    let mut client = svc.client();
+    for number in 0..50 {
+        for folder in ["/posts", "/blog", ""] {
+            let path = format!("{folder}/{number}");
+            assert_eq!(client.get(&path).text(), format!("/index.php|-|{path}"));
+        }
+    }
+    assert_eq!(client.get("/blog/a.txt").text(), "a");
+    for path in ["blog/7", "8"] {
+        std::fs::write(svc.root().join(path), "a file").unwrap();
+        eventually("the file is sent", || client.get(&format!("/{path}")).text() == "a file");
+    }
+    assert_eq!(client.get("/posts/7/index.php").text(), "/index.php|-|/posts/7/index.php");
 }
 
 #[test]

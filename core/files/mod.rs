@@ -31,4 +31,4 @@ pub use self::holding::{Holding, Terms};
 pub use self::representation::{Piece, Representation, represent};
 pub use self::resolve::{DocumentRoot, FoundScript, Resolved, StaticFile};
 pub use self::route::{Candidate, Mode, Route, route};
-pub use self::route_cache::RouteCache;
+pub use self::route_cache::{EVERYTHING_ELSE, RouteCache};

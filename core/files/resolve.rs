@@ -8,14 +8,19 @@
 //! Beside a file `a.css` may lie the same file in a content coding: `a.css.br`, `a.css.zst` or `a.css.gz`. They pass
 //! the same checks, and one that is older than the file counts as not there.
 //!
+//! That nothing lies at a path is, as a rule, known to the system without a disk
+//! ([`leaves_all_to_the_script`](DocumentRoot::leaves_all_to_the_script)): the many paths of a front controller need no
+//! file thread.
+//!
 //! Refuses: links that leave the root, whatever they point to; everything that is neither a file nor a directory.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
-use rustix::fs::{FileType, Mode as Permissions, OFlags, Stat};
+use rustix::fs::{CWD, FileType, Mode as Permissions, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
 use super::route::{Candidate, Mode, Route, route};
@@ -105,6 +110,37 @@ impl DocumentRoot {
         }
         Ok(Resolved::Missing)
     }
+
+    /// Whether only the script that answers for everything else is left for a normalised path. `false` when something
+    /// may lie there, or when the system cannot tell without a disk: so an io thread may ask.
+    pub fn leaves_all_to_the_script(&self, mode: &Mode, path: &[u8]) -> bool {
+        let (Mode::FrontController { script }, Route::Try(candidates)) = (mode, route(mode, path)) else {
+            return false;
+        };
+        let open = |at: BorrowedFd<'_>, path: &[u8], flags| {
+            rustix::fs::openat2(at, path, flags, Permissions::empty(), ResolveFlags::CACHED)
+        };
+        let Ok(root) = open(CWD, self.path.as_os_str().as_bytes(), HANDLE | OFlags::DIRECTORY) else {
+            return false;
+        };
+        let mut missing: Option<Vec<u8>> = None;
+        for candidate in candidates {
+            let name = candidate.path();
+            if missing.as_ref().is_some_and(|gone| name.starts_with(gone)) {
+                continue;
+            }
+            if let Candidate::Script { name, path_info } = &candidate
+                && name == script
+            {
+                return path_info.is_empty();
+            }
+            match open(root.as_fd(), relative(name), HANDLE) {
+                Err(Errno::NOENT) => missing = Some([name, b"/"].concat()),
+                _ => return false,
+            }
+        }
+        false
+    }
 }
 
 /// Gives the target of the redirect that adds the trailing slash, with the query as it came.
@@ -174,11 +210,7 @@ impl Root {
     }
 
     fn find(&self, path: &[u8]) -> Result<Handle, Errno> {
-        let relative = match path.strip_prefix(b"/").unwrap_or(path) {
-            b"" => b".",
-            relative => relative,
-        };
-        let handle = rustix::fs::openat(&self.handle, relative, HANDLE, Permissions::empty())?;
+        let handle = rustix::fs::openat(&self.handle, relative(path), HANDLE, Permissions::empty())?;
         let stat = rustix::fs::fstat(&handle)?;
         let real_path = real_path(handle.as_fd())?;
         Ok(Handle { handle, stat, real_path })
@@ -228,6 +260,14 @@ impl Handle {
     fn open(&self) -> Result<File, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         rustix::fs::open(descriptor_name(self.handle.as_fd()), flags, Permissions::empty()).map(File::from)
+    }
+}
+
+/// Gives the name below the root of what a path names.
+fn relative(path: &[u8]) -> &[u8] {
+    match path.strip_prefix(b"/").unwrap_or(path) {
+        b"" => b".",
+        relative => relative,
     }
 }
 

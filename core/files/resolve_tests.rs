@@ -340,3 +340,32 @@ fn neighbours_in_content_codings_are_found_unless_they_are_older() {
     assert_eq!(codings("/a.css.br"), []);
     assert_eq!(codings("/b.css"), [], "links that leave, pipes");
 }
+
+#[test]
+fn what_surely_leads_to_the_front_controller_can_be_told_without_a_disk() {
+    let site = Site::with(&["root/index.php", "root/a.css", "root/admin/index.php", "root/d/x"]);
+    site.link("root/link", "d");
+    let root = DocumentRoot::new(site.path("root"));
+    let mode = Mode::from_entry_file(Some("index.php"));
+    let is_left = |path: &str| root.leaves_all_to_the_script(&mode, path.as_bytes());
+    for path in ["/a.css", "/admin", "/admin/", "/d/x", "/index.php/x", "/.env", "/link/x", "/a.css/x"] {
+        assert!(!is_left(path), "{path}");
+    }
+    for path in ["/", "/index.php"] {
+        assert!(is_left(path), "{path}: nothing has to be looked for");
+    }
+    for path in ["/posts/1", "/posts/2", "/none.php", "/none"] {
+        // Somebody looks first, so that the system knows that it is not there.
+        assert_eq!(site.shown_in(&mode, path), "script root/index.php /index.php|", "{path}");
+        if !is_left(path) {
+            println!("skipped: this system cannot tell");
+            return;
+        }
+    }
+    std::fs::write(site.path("root/none"), "").unwrap();
+    assert!(!is_left("/none"), "what has come since is seen at once");
+    std::fs::create_dir_all(site.path("root/posts/1")).unwrap();
+    assert!(!is_left("/posts/1"));
+    assert!(!root.leaves_all_to_the_script(&Mode::Files, b"/none.php"));
+    assert!(!DocumentRoot::new(site.path("nowhere")).leaves_all_to_the_script(&mode, b"/none.php"));
+}

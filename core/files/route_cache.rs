@@ -34,6 +34,10 @@ impl<S> Default for RouteCache<S> {
     }
 }
 
+/// The path under which the script of a front controller is remembered, as it answers whatever leads nowhere else. No
+/// normalised path is like this.
+pub const EVERYTHING_ELSE: &[u8] = b"";
+
 impl<S> RouteCache<S> {
     /// Makes an empty cache.
     pub fn new() -> Self {

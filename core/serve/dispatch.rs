@@ -8,7 +8,7 @@ use std::io;
 use crate::admission::{Offer, ShedReason};
 use crate::config::Executor;
 use crate::files::resolve::directory_location;
-use crate::files::{Lookup, Piece, represent};
+use crate::files::{EVERYTHING_ELSE, Lookup, Piece, represent};
 use crate::http::uri;
 use crate::observe::{CancelReason, Event};
 use crate::pool::{Body, Exchange, Origin, ReplyHead, Request, Script};
@@ -36,13 +36,19 @@ impl Stream {
         let path = path.path;
         match io.site.kept(&path, io.now) {
             Lookup::Absent | Lookup::Old => {
+                if let Some(script) = io.routes.get(EVERYTHING_ELSE, io.now)
+                    && io.site.leaves_to_front_controller(&path)
+                {
+                    let script = Arc::clone(script);
+                    return self.run(io, script, pending);
+                }
                 self.phase = Phase::Finding(pending);
                 io.disk.order(Job::Find(Arc::clone(&io.site), path), self.key, &io.inbox);
             }
-            Lookup::Good(holding) => self.send_file(io, Ready { holding, was_kept: true }, pending),
+            Lookup::Good(holding) => self.send_file(io, &Ready { holding, was_kept: true }, pending),
             Lookup::Stale(holding) => {
                 io.disk.order_chore(Chore::Look(Arc::clone(&io.site), path));
-                self.send_file(io, Ready { holding, was_kept: true }, pending);
+                self.send_file(io, &Ready { holding, was_kept: true }, pending);
             }
         }
     }
@@ -54,10 +60,13 @@ impl Stream {
         };
         match found {
             Ok(Found::Script(script)) => {
+                if io.site.answers_everything_else(&script) {
+                    io.routes.insert(EVERYTHING_ELSE.to_vec(), Arc::clone(&script), io.now);
+                }
                 io.routes.insert(path, Arc::clone(&script), io.now);
                 self.run(io, script, pending);
             }
-            Ok(Found::File(ready)) => self.send_file(io, ready, pending),
+            Ok(Found::File(ready)) => self.send_file(io, &ready, pending),
             Ok(Found::Missing) if io.shared.config.executor == Executor::Stub => {
                 self.answer_before_body(Answer::stub(), pending);
             }
@@ -100,7 +109,7 @@ impl Stream {
         self.unwanted = (!intake.is_read()).then_some(Unwanted { intake, is_doubtful: expects_continue });
     }
 
-    fn send_file(&mut self, io: &mut Io, ready: Ready, pending: Pending) {
+    fn send_file(&mut self, io: &mut Io, ready: &Ready, pending: Pending) {
         self.leave_body(pending);
         let Some(head) = self.turn.head() else { return };
         let shown = represent(&ready.holding, head, || io.ids.fresh());

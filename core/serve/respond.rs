@@ -3,6 +3,7 @@
 //! Promises: what a connection is told to announce is what follows. Refuses: it makes no answer of its own beyond the
 //! page of an error that has none; how a head is encoded is the protocol's affair.
 
+use crate::files::EVERYTHING_ELSE;
 use crate::http::status::is_bodiless;
 use crate::http::{Fields, uri};
 use crate::observe::CancelReason;
@@ -122,6 +123,7 @@ impl Stream {
             && let Ok(normalised) = uri::normalise(head.path_and_query().0)
         {
             io.routes.forget(&normalised.path);
+            io.routes.forget(EVERYTHING_ELSE);
         }
     }
 }
