@@ -15,8 +15,8 @@ Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workl
   --install         install the missing ones of wrk, curl, nginx, php-fpm and Apache's mod_php from Debian first
   --keep            leave the working folder (configurations, logs, results) and print its name
   --quick           one round of one second: shows that everything works, measures nothing
-  --servers LIST    only these of svc,fpm,fpm_own,apache,swoole
-  --workloads LIST  only these of hello,rows,static,large
+  --servers LIST    only these of svc,fpm,fpm_own,apache,swoole,svc_tls,fpm_tls
+  --workloads LIST  only these of hello,rows,static,large,tls,connect
 
 Environment (default):
   ROUNDS (3)  SECONDS_EACH (5)  CONNECTIONS (32)  THREADS of wrk (2)  WORKERS, PHP workers each (2 for each CPU)
@@ -33,8 +33,8 @@ say() { printf 'peers: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 install=no keep=no
-servers=svc,fpm,fpm_own,apache,swoole
-workloads=hello,rows,static,large
+servers=svc,fpm,fpm_own,apache,swoole,svc_tls,fpm_tls
+workloads=hello,rows,static,large,tls,connect
 rounds=${ROUNDS:-3}
 seconds_each=${SECONDS_EACH:-5}
 connections=${CONNECTIONS:-32}
@@ -61,7 +61,9 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-declare -A page=([hello]=hello.php [rows]=rows.php [static]=page.html [large]=large.html)
+declare -A page=([hello]=hello.php [rows]=rows.php [static]=page.html [large]=large.html [tls]=hello.php
+    [connect]=page.html)
+declare -A over_tls=([tls]=yes [connect]=yes)
 running=()
 
 # shellcheck source-path=SCRIPTDIR source=peers/servers.sh
@@ -80,7 +82,7 @@ check_options() {
         [[ " ${catalogue[*]} " = *" $name "* ]] || die "--servers: $name is not one of ${catalogue[*]}"
     done
     for name in ${workloads//,/ }; do
-        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows static large"
+        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows static large tls connect"
     done
 }
 
@@ -130,6 +132,9 @@ prepare_pages() {
     cp "$site/page.html" "$site/large.html" "$work/expected"
     printf 'Hello, World!' >"$work/expected/hello.php"
     awk -f "$here/peers/rows.awk" >"$work/expected/rows.php"
+    # An ECDSA key; without openssl the servers with TLS are left out.
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
+        -keyout "$work/tls.key" -out "$work/tls.pem" 2>/dev/null || rm -f "$work/tls.pem"
     chmod -R a+rX "$work"
 }
 
@@ -174,7 +179,7 @@ examine() {
     done
     facts=$(answer "$id" facts.php || echo 'facts.php failed')
     version=$("${id}_version")
-    printf '%-17s %s\n' "$("${id}_label")" "${version:+$version, }$(head -n 1 <<<"$facts")" >>"$work/header"
+    printf '%-22s %s\n' "$("${id}_label")${https[$id]:+, TLS}" "${version:+$version, }$(head -n 1 <<<"$facts")" >>"$work/header"
     different=$(grep -v '^;' "$work/php.ini" | grep -vxF -- "$facts" | grep -vE -- "$("${id}_excuse")" | tr '\n' ' ' || true)
     [ -z "$different" ] || echo "  NOT LIKE THE OTHERS: it lacks $different" >>"$work/header"
     [[ $facts = *'OPcache on'* ]] || echo '  NOT LIKE THE OTHERS: its OPcache is off' >>"$work/header"
@@ -193,9 +198,14 @@ choose_memory_kind() {
 
 run_workload() {
     local workload=$1 round id rate
-    for id in "${running[@]}"; do load "$id" "${page[$workload]}" 1 || true; done # warm up, not counted
+    local taking_part=()
+    for id in "${running[@]}"; do
+        [ "${https[$id]:-}" != "${over_tls[$workload]:-}" ] || taking_part+=("$id")
+    done
+    ((${#taking_part[@]} > 0)) || return 0
+    for id in "${taking_part[@]}"; do load "$id" "${page[$workload]}" 1 "$workload" || true; done # warm up, not counted
     for ((round = 1; round <= rounds; round++)); do
-        for id in "${running[@]}"; do
+        for id in "${taking_part[@]}"; do
             measure "$id" "$workload" "${page[$workload]}"
             rate=$(tail -n 1 "$work/results" | awk -F '\t' '{ printf "%.0f", $3 / $4 * 1e6 }')
             say "$workload, round $round of $rounds: $("${id}_label") $rate requests/s"
@@ -206,7 +216,7 @@ run_workload() {
 # The ratios refer to nginx + php-fpm: to PEERS_FPM if it runs, for that is the same PHP.
 base() {
     local id
-    for id in fpm_own fpm; do
+    for id in fpm_own fpm fpm_tls; do
         [[ " ${running[*]} " = *" $id "* ]] || continue
         "${id}_label"
         return

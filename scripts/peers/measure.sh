@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # How peers.sh looks at a running server: its answers, its processes, and one run of the load generator against it.
 #
-# shellcheck disable=SC2154 # from the caller: work here port roots threads connections seconds_each memory_kind
+# shellcheck disable=SC2154 # from the caller: work here port https roots threads connections seconds_each memory_kind
 
 # Prints a free port of the loopback address, below the range that outgoing connections take theirs from.
 free_port() {
@@ -16,10 +16,13 @@ free_port() {
     done
 }
 
+# Prints where server $1 is.
+address() { echo "http${https[$1]:+s}://127.0.0.1:${port[$1]}"; }
+
 # Prints the body of page $2 of server $1; fails unless the status is 200.
 answer() {
     local status
-    status=$(curl -s -m 10 -o "$work/answer" -w '%{http_code}' "http://127.0.0.1:${port[$1]}/$2" 2>/dev/null) || return 1
+    status=$(curl -sk --http1.1 -m 10 -o "$work/answer" -w '%{http_code}' "$(address "$1")/$2" 2>/dev/null) || return 1
     [ "$status" = 200 ] && cat "$work/answer"
 }
 
@@ -44,10 +47,13 @@ memory_of() {
 machine_ticks() { awk 'NR == 1 { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat; }
 children_ticks() { sed 's/^.*) //' "/proc/$$/stat" | awk '{ print $14 + $15 }'; }
 
-# Loads page $2 of server $1 for $3 seconds; leaves what wrk says in $work/wrk.
+# Loads page $2 of server $1 for $3 seconds, with the options of workload $4; leaves what wrk says in $work/wrk.
 load() {
-    wrk -t "$threads" -c "$connections" -d "${3}s" -s "$here/peers/report.lua" \
-        "http://127.0.0.1:${port[$1]}/$2" >"$work/wrk" 2>&1
+    local options=()
+    # A new connection for each request, and with it a full handshake: wrk resumes no session.
+    [ "$4" != connect ] || options=(-H 'Connection: close')
+    wrk -t "$threads" -c "$connections" -d "${3}s" -s "$here/peers/report.lua" "${options[@]}" "$(address "$1")/$2" \
+        >"$work/wrk" 2>&1
 }
 
 # One run of workload $2 (page $3) against server $1: a line of $work/results. Its fields: workload, server, requests,
@@ -57,7 +63,7 @@ measure() {
     local id=$1 workload=$2 page=$3 before after machine children figures requests bytes wrong=0
     before=$(processes_of "$id")
     machine=$(machine_ticks) children=$(children_ticks)
-    load "$id" "$page" "$seconds_each" || say "$("${id}_label"), /$page: $(tail -n 1 "$work/wrk")"
+    load "$id" "$page" "$seconds_each" "$workload" || say "$("${id}_label"), /$page: $(tail -n 1 "$work/wrk")"
     machine=$(($(machine_ticks) - machine)) children=$(($(children_ticks) - children))
     after=$(processes_of "$id")
 

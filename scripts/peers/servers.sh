@@ -7,14 +7,17 @@
 #   ID_version  prints what it is besides its PHP, if there is something to say
 #   ID_excuse   prints a pattern of directives that cannot be as for the others, and do not matter
 #
+# Those in `https` speak TLS, with the certificate in $work/tls.pem; they take part in the workloads over TLS only, and
+# the others in the rest.
+#
 # What a server says goes to $work/ID.log.
 #
 # shellcheck disable=SC2154 # from the caller: work site here workers connections svc fpm_own swoole_php swoole_so
 # shellcheck disable=SC2034 # for the caller: catalogue
 
 # Ids in the order of the table.
-catalogue=(svc fpm fpm_own apache swoole)
-declare -A port=() roots=()
+catalogue=(svc fpm fpm_own apache swoole svc_tls fpm_tls)
+declare -A port=() roots=() https=([svc_tls]=yes [fpm_tls]=yes)
 
 # Writes template $1 as file $2, each further NAME=VALUE in the place of @NAME@.
 fill() {
@@ -34,14 +37,26 @@ svc_label() { echo svc; }
 svc_absent() { [ -x "$svc" ] || echo "there is no program at $svc (make build makes it; SVC names another)"; }
 svc_version() { :; }
 svc_excuse() { echo '^$'; }
-svc_start() {
-    local directives=() line
+svc_start() { svc_start_as svc; }
+
+# Starts svc under id $1, with further settings.
+svc_start_as() {
+    local id=$1 directives=() line
+    shift
     while read -r line; do directives+=(-d "$line"); done < <(grep -v '^;' "$work/php.ini")
-    LISTEN_ADDR=127.0.0.1:${port[svc]} INTERNAL_ADDR=127.0.0.1:$(free_port) DOCUMENT_ROOT=$site \
-        PHP_WORKERS=$workers ACCESS_LOG=off DRAIN_TIMEOUT_SECONDS=1 \
-        "$svc" serve "${directives[@]}" >"$work/svc.log" 2>&1 &
-    roots[svc]=$!
+    env "LISTEN_ADDR=127.0.0.1:${port[$id]}" "INTERNAL_ADDR=127.0.0.1:$(free_port)" "DOCUMENT_ROOT=$site" \
+        "PHP_WORKERS=$workers" ACCESS_LOG=off DRAIN_TIMEOUT_SECONDS=1 "$@" \
+        "$svc" serve "${directives[@]}" >"$work/$id.log" 2>&1 &
+    roots[$id]=$!
 }
+
+svc_tls_label() { svc_label; }
+svc_tls_absent() { if [ -f "$work/tls.pem" ]; then svc_absent; else certificate_absent; fi; }
+svc_tls_version() { svc_version; }
+svc_tls_excuse() { svc_excuse; }
+svc_tls_start() { svc_start_as svc_tls "TLS_CERT=$work/tls.pem" "TLS_KEY=$work/tls.key"; }
+
+certificate_absent() { echo 'there is no certificate (openssl makes it)'; }
 
 fpm_label() { echo 'nginx + php-fpm'; }
 fpm_absent() { nginx_absent "$(newest 'php-fpm[0-9.]*')"; }
@@ -57,6 +72,12 @@ fpm_own_version() { nginx_version; }
 fpm_own_excuse() { echo '^$'; }
 fpm_own_start() { nginx_start fpm_own "$fpm_own"; }
 
+fpm_tls_label() { fpm_label; }
+fpm_tls_absent() { if [ -f "$work/tls.pem" ]; then fpm_absent; else certificate_absent; fi; }
+fpm_tls_version() { nginx_version; }
+fpm_tls_excuse() { fpm_excuse; }
+fpm_tls_start() { nginx_start fpm_tls "$(newest 'php-fpm[0-9.]*')"; }
+
 nginx_absent() {
     command -v nginx >/dev/null || { echo 'nginx is not installed'; return; }
     [ -n "$1" ] || { echo 'php-fpm is not installed'; return; }
@@ -69,7 +90,8 @@ nginx_start() {
     local id=$1 fpm=$2 settings
     settings=("WORK=$work" "SITE=$site" "ID=$id" "PORT=${port[$id]}" "WORKERS=$workers")
     fill php-fpm.conf "$work/$id-fpm.conf" "${settings[@]}" "USER=$(when_root 'user = root')"
-    fill nginx.conf "$work/$id-nginx.conf" "${settings[@]}" "USER=$(when_root 'user root;')"
+    fill nginx.conf "$work/$id-nginx.conf" "${settings[@]}" "USER=$(when_root 'user root;')" \
+        "SSL=${https[$id]:+ssl}" "CERTIFICATE=${https[$id]:+ssl_certificate tls.pem; ssl_certificate_key tls.key;}"
     # shellcheck disable=SC2046 # an option or nothing
     "$fpm" --nodaemonize --php-ini "$work/php.ini" --fpm-config "$work/$id-fpm.conf" \
         $(when_root --allow-to-run-as-root) >"$work/$id.log" 2>&1 &
