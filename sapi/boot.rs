@@ -6,7 +6,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use svc_core::config::{Config, RawConfig};
 use svc_core::observe::{Event, Log};
 use svc_core::serve::{Server, StartError};
@@ -45,7 +45,10 @@ fn run(config: &Arc<Config>, log: &Log) -> Exit {
             // A setting that does not fit the machine is misuse; a port that is taken is bad luck.
             let is_misuse = matches!(
                 error,
-                StartError::Descriptors { .. } | StartError::SpoolDir { .. } | StartError::Tls(_)
+                StartError::Descriptors { .. }
+                    | StartError::Policy(_)
+                    | StartError::SpoolDir { .. }
+                    | StartError::Tls(_)
             );
             let exit = if is_misuse { Exit::Misused } else { Exit::Failed };
             return fail(&error, exit);
@@ -58,6 +61,7 @@ fn run(config: &Arc<Config>, log: &Log) -> Exit {
 fn serve_until_signal(server: &Server, mut extra: Map<String, Value>) -> Result<bool, Exit> {
     let shared = server.shared();
     extra.insert("listen_addr".to_owned(), server.main_addr().to_string().into());
+    extra.insert("deny_file".to_owned(), json!({ "loaded": shared.policy.deny.is_loaded() }));
     let report = Value::Object(shared.config.report(extra)).to_string();
     // Set once: a process opens its main port once.
     let _ = shared.config_report.set(report);

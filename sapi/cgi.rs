@@ -26,7 +26,10 @@ pub(crate) fn variables(request: &Request, out: &mut Pairs) {
     if let Some(content_type) = head.header("content-type") {
         out.push(b"CONTENT_TYPE", content_type);
     }
-    fields(head, out);
+    if let Some(trace) = &request.trace {
+        out.push(b"SVC_TRACE_ID", trace.trace_id().to_string().as_bytes());
+    }
+    fields(request, out);
 }
 
 fn server(request: &Request, out: &mut Pairs) {
@@ -36,9 +39,11 @@ fn server(request: &Request, out: &mut Pairs) {
     out.push(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     out.push(b"SERVER_PROTOCOL", protocol(head.version()).as_bytes());
-    out.push(b"SERVER_NAME", head.host().map_or(local.as_bytes(), without_port));
+    let (host, port) = &request.asked;
+    let host = host.as_deref().or_else(|| head.host());
+    out.push(b"SERVER_NAME", host.map_or(local.as_bytes(), without_port));
     out.push(b"SERVER_ADDR", local.as_bytes());
-    out.push(b"SERVER_PORT", decimal(&mut digits, u64::from(request.local.port())));
+    out.push(b"SERVER_PORT", decimal(&mut digits, port.unwrap_or(request.local.port()).into()));
     out.push(b"REMOTE_ADDR", request.client.ip().to_canonical().to_string().as_bytes());
     out.push(b"REMOTE_PORT", decimal(&mut digits, u64::from(request.client.port())));
     out.push(b"REQUEST_METHOD", head.method().as_bytes());
@@ -74,8 +79,8 @@ fn script(request: &Request, out: &mut Pairs) {
 }
 
 /// `HTTP_*`: the fields whose names no other name can pose as.
-fn fields(head: &Head, out: &mut Pairs) {
-    for (name, value) in joined_fields(head).filter(|(name, _)| is_cgi_safe_name(name)) {
+fn fields(request: &Request, out: &mut Pairs) {
+    for (name, value) in joined_fields(request).filter(|(name, _)| is_cgi_safe_name(name)) {
         let write_name = |bytes: &mut Vec<u8>| {
             bytes.extend_from_slice(b"HTTP_");
             bytes
@@ -85,8 +90,20 @@ fn fields(head: &Head, out: &mut Pairs) {
     }
 }
 
+/// The fields as scripts see them: the client's, but for those of its trace when the server has a place in it.
+pub(crate) fn joined_fields(request: &Request) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
+    let trace = request.trace.as_ref();
+    let of_trace = move |name: &[u8]| {
+        trace.is_some()
+            && (name.eq_ignore_ascii_case(b"traceparent") || name.eq_ignore_ascii_case(b"tracestate"))
+    };
+    let parent = trace.map(|trace| (&b"traceparent"[..], Cow::Owned(trace.traceparent().into_bytes())));
+    let state = trace.and_then(|trace| Some((&b"tracestate"[..], Cow::Borrowed(trace.tracestate()?))));
+    client_fields(&request.head).filter(move |(name, _)| !of_trace(name)).chain(parent).chain(state)
+}
+
 /// Each name once, at its first place, with all values joined. A host in the request target stands before the field.
-pub(crate) fn joined_fields(head: &Head) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
+fn client_fields(head: &Head) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
     head.headers().enumerate().filter_map(|(index, (name, value))| {
         let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
         if head.headers().take(index).any(|(earlier, _)| same(earlier)) {
@@ -154,6 +171,7 @@ fn decimal(buf: &mut [u8; 20], mut number: u64) -> &[u8] {
 mod tests {
     use std::time::SystemTime;
 
+    use svc_core::http::trace_context::{FreshIds, Trace};
     use svc_core::http::{HeadReader, Parsed};
     use svc_core::pool::{Body, Script};
 
@@ -167,7 +185,11 @@ mod tests {
     }
 
     fn all(text: &str, script: Script, body: Body) -> Vec<(String, String)> {
-        let request = Request {
+        pairs(&request(text, script, body))
+    }
+
+    fn request(text: &str, script: Script, body: Body) -> Request {
+        Request {
             head: head(text),
             body,
             script: script.into(),
@@ -175,11 +197,16 @@ mod tests {
             local: "127.0.0.1:8080".parse().unwrap(),
             https: false,
             tls: None,
+            asked: (None, None),
+            trace: None,
             request_id: "r".into(),
             received_at: SystemTime::UNIX_EPOCH,
-        };
+        }
+    }
+
+    fn pairs(request: &Request) -> Vec<(String, String)> {
         let mut pairs = Pairs::default();
-        variables(&request, &mut pairs);
+        variables(request, &mut pairs);
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         pairs.iter().map(|(name, value)| (text(name), text(value))).collect()
     }
@@ -250,6 +277,38 @@ mod tests {
         assert_eq!(get(&all, "CONTENT_LENGTH"), Some("5"));
         assert_eq!(get(&all, "CONTENT_TYPE"), Some("text/x"));
         assert_eq!(get(&all, "HTTP_CONTENT_TYPE"), Some("text/x"));
+    }
+
+    #[test]
+    fn what_a_trusted_proxy_tells_takes_the_place_of_what_the_server_sees() {
+        let text = "GET / HTTP/1.1\r\nHost: inner:8080\r\n\r\n";
+        let mut told = request(text, Script::default(), Body::Empty);
+        told.https = true;
+        told.asked = (Some(b"example.org:8443".to_vec()), Some(8443));
+        let all = pairs(&told);
+        assert_eq!((get(&all, "SERVER_NAME"), get(&all, "SERVER_PORT")), (Some("example.org"), Some("8443")));
+        assert_eq!((get(&all, "HTTPS"), get(&all, "REQUEST_SCHEME")), (Some("on"), Some("https")));
+        assert_eq!(get(&all, "HTTP_HOST"), Some("inner:8080"), "the field is the client's");
+    }
+
+    #[test]
+    fn the_place_in_a_trace_replaces_the_client_s() {
+        let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let text = format!(
+            "GET / HTTP/1.1\r\nHost: a\r\nTraceparent: {parent}\r\nTracestate: a=1\r\ntracestate: b=2\r\n\r\n"
+        );
+        let mut traced = request(&text, Script::default(), Body::Empty);
+        assert_eq!(get(&pairs(&traced), "HTTP_TRACEPARENT"), Some(parent));
+        assert_eq!(get(&pairs(&traced), "HTTP_TRACESTATE"), Some("a=1, b=2"));
+        assert_eq!(get(&pairs(&traced), "SVC_TRACE_ID"), None);
+        traced.trace = Some(Trace::of(&traced.head, FreshIds { trace_id: 1, span_id: 0xabc }));
+        let all = pairs(&traced);
+        assert_eq!(get(&all, "SVC_TRACE_ID"), Some("0af7651916cd43dd8448eb211c80319c"));
+        let ours = "00-0af7651916cd43dd8448eb211c80319c-0000000000000abc-01";
+        assert_eq!(
+            (get(&all, "HTTP_TRACEPARENT"), get(&all, "HTTP_TRACESTATE")),
+            (Some(ours), Some("a=1,b=2"))
+        );
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use svc_core::config::{Config, RawConfig, page};
+use svc_core::policy::Policy;
+use svc_core::time;
 use svc_core::tls::Terms;
 
 use crate::cli::{Page, Probe};
@@ -34,13 +36,17 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Prints every setting with its source, or everything that is wrong with them.
+/// Prints every setting with its source, or everything that is wrong with them and the files they lead to.
 pub fn check(raw: &RawConfig) -> Exit {
-    match Config::resolve(raw) {
-        Ok(config) => match Terms::open(&config) {
-            Ok(_) => print(&page::check(&config)),
-            Err(error) => misused(&error),
-        },
+    let config = match Config::resolve(raw) {
+        Ok(config) => config,
+        Err(error) => return misused(&error),
+    };
+    if let Err(error) = Policy::load(&config, time::now()) {
+        return misused(&error);
+    }
+    match Terms::open(&config) {
+        Ok(_) => print(&page::check(&config)),
         Err(error) => misused(&error),
     }
 }

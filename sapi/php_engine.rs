@@ -133,7 +133,7 @@ impl Host for Call<'_> {
     }
 
     fn fields(&mut self, out: &mut Pairs) {
-        for (name, value) in cgi::joined_fields(&self.exchange.request.head) {
+        for (name, value) in cgi::joined_fields(&self.exchange.request) {
             out.push(name, &value);
         }
     }

@@ -65,7 +65,7 @@ fn each_wrong_setting_has_a_line_that_names_variable_value_and_what_is_accepted(
             "is not a whole number; accepted: bytes from 1 to 1099511627776, also written with K, M or G",
         ),
         ("HEADER_TIMEOUT_SECONDS", "5s", "is not a whole number; accepted: whole seconds from 1 to 86400"),
-        ("RATE_LIMIT", "100", "is not available in this version; accepted: 0"),
+        ("RATE_LIMIT", "-1", "is too small; accepted: a whole number from 0 to 1000000"),
         ("ACCESS_LOG", "some", "is not known; accepted: off, error, all"),
         ("LOG_LEVEL", "loud", "is not known; accepted: error, warn, info, debug"),
         ("INTERNAL_ADDR", "localhost", "is not an address; accepted: host:port, or :port for 127.0.0.1:port"),

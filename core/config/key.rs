@@ -38,6 +38,8 @@ pub enum Kind {
     Boolean,
     /// One of a few words.
     Choice(&'static [&'static str]),
+    /// Patterns over URL paths, separated by commas.
+    Globs,
     /// A whole number.
     Integer {
         /// The smallest number.
@@ -62,6 +64,8 @@ pub enum Kind {
     Path,
     /// Paths in the file system, separated by commas.
     Paths,
+    /// Network ranges, single addresses and the word `private`, separated by commas.
+    Proxies,
     /// Any text.
     Text,
     /// A number of threads, or `auto` (the same as 0). `MIN:MAX` is understood, and refused while pools are static.
@@ -261,7 +265,7 @@ impl Kind {
         match self {
             Self::Boolean => Json::Boolean,
             Self::Integer { .. } | Self::IntegerOrAuto { .. } => Json::Integer,
-            Self::List | Self::Networks | Self::Paths => Json::Array,
+            Self::Globs | Self::List | Self::Networks | Self::Paths | Self::Proxies => Json::Array,
             Self::Address { .. } | Self::Choice(_) | Self::Path | Self::Text | Self::Workers => Json::String,
         }
     }
@@ -272,6 +276,7 @@ impl Kind {
             Self::Address { port_alone } => format!("host:port, or :port for {port_alone}:port"),
             Self::Boolean => "true or false".to_owned(),
             Self::Choice(words) => words.join(", "),
+            Self::Globs => "patterns of URL paths separated by commas".to_owned(),
             Self::Integer { min, max, unit } => {
                 format!("{} from {min} to {max}{}", unit.noun(), unit.suffixes())
             }
@@ -282,6 +287,7 @@ impl Kind {
             Self::Networks => "network ranges and addresses separated by commas".to_owned(),
             Self::Path => "a path".to_owned(),
             Self::Paths => "paths separated by commas".to_owned(),
+            Self::Proxies => "network ranges, addresses and the word private, separated by commas".to_owned(),
             Self::Text => "text".to_owned(),
             Self::Workers => {
                 let max = crate::limits::THREADS_MAX;

@@ -6,7 +6,7 @@
 use std::net::Ipv4Addr;
 
 use super::key::{Chapter, Exposure, Initial, Json, Key, Kind, Unit};
-use crate::limits::{QUEUE_CAPACITY_MAX, THREADS_MAX};
+use crate::limits::{QUEUE_CAPACITY_MAX, RATE_LIMIT_MAX, THREADS_MAX};
 
 /// Names a row of [`KEYS`] inside the folder; the order is the table's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,30 +194,36 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         ),
     Key::new(Id::TlsMinVersion, "TLS_MIN_VERSION", Kind::Choice(&["1.2", "1.3"]), Initial::Is("1.2"))
         .about(Chapter::Tls, "The lowest version of TLS that is spoken."),
-    Key::new(Id::RateLimit, "RATE_LIMIT", integer(0, 1_000_000_000, Unit::Count), Initial::Is("0"))
-        .reserved("0")
-        .about(Chapter::Policy, "Requests that one client may make in one window; 0 is off."),
+    Key::new(Id::RateLimit, "RATE_LIMIT", integer(0, RATE_LIMIT_MAX, Unit::Count), Initial::Is("0")).about(
+        Chapter::Policy,
+        "Requests that one client may make at once, and again in each further window; more get 429. A client is an IPv4 \
+         address or the /64 of an IPv6 address. 0 is off.",
+    ),
     Key::new(Id::RateWindowSeconds, "RATE_WINDOW_SECONDS", seconds(1), Initial::Is("60"))
-        .reserved("60")
-        .about(Chapter::Policy, "The length of the rate limiter's window."),
-    Key::new(Id::TrustedProxies, "TRUSTED_PROXIES", Kind::List, Initial::Unset)
-        .reserved("")
-        .json(Json::Boolean)
-        .about(Chapter::Policy, "Proxies whose word on the client's address is believed; the report says whether any is."),
-    Key::new(Id::PhpDenyPaths, "PHP_DENY_PATHS", Kind::List, Initial::Unset)
-        .reserved("")
-        .about(Chapter::Policy, "Patterns of URL paths at which no PHP runs."),
-    Key::new(Id::ErrorPagesDir, "ERROR_PAGES_DIR", Kind::Path, Initial::Unset)
-        .reserved("")
-        .exposed(Exposure::Local)
-        .about(Chapter::Policy, "Where the pages of errors live."),
+        .about(Chapter::Policy, "How long it takes until a client that has used all of `RATE_LIMIT` has it again."),
+    Key::new(Id::TrustedProxies, "TRUSTED_PROXIES", Kind::Proxies, Initial::Unset).json(Json::Boolean).about(
+        Chapter::Policy,
+        "Proxies whose word on clients is believed, in `Forwarded` or `X-Forwarded-*`; `private` means loopback, private \
+         and link-local addresses. The report says whether there are any.",
+    ),
+    Key::new(Id::PhpDenyPaths, "PHP_DENY_PATHS", Kind::Globs, Initial::Unset).about(
+        Chapter::Policy,
+        "Patterns of URL paths at which no PHP runs (404): `*` stays within a segment, `**` crosses them, letter case \
+         does not matter. Other files there are served.",
+    ),
+    Key::new(Id::ErrorPagesDir, "ERROR_PAGES_DIR", Kind::Path, Initial::Unset).exposed(Exposure::Local).about(
+        Chapter::Policy,
+        "A directory with pages for errors of the server's own, such as `404.html`, `4xx.html` and `5xx.html`; they are \
+         read when the server starts.",
+    ),
     Key::new(Id::AccessLog, "ACCESS_LOG", Kind::Choice(&["off", "error", "all"]), Initial::Is("off"))
         .about(Chapter::Logs, "Which requests are logged: none, those with a status of 400 or more, or all."),
     Key::new(Id::LogLevel, "LOG_LEVEL", Kind::Choice(&["error", "warn", "info", "debug"]), Initial::Is("info"))
         .about(Chapter::Logs, "The least important level that is logged."),
-    Key::new(Id::TraceContext, "TRACE_CONTEXT", Kind::Boolean, Initial::Is("false"))
-        .reserved("false")
-        .about(Chapter::Logs, "Whether trace contexts are taken over and passed on."),
+    Key::new(Id::TraceContext, "TRACE_CONTEXT", Kind::Boolean, Initial::Is("false")).about(
+        Chapter::Logs,
+        "Whether requests join the trace that their `traceparent` names, or begin one, and pass it on.",
+    ),
     Key::new(Id::OtelEnabled, "OTEL_ENABLED", Kind::Boolean, Initial::Is("false"))
         .reserved("false")
         .about(Chapter::Logs, "Whether spans are exported."),

@@ -103,7 +103,7 @@ pub struct Config {
     /// The length of the rate limiter's window.
     pub rate_window: Duration,
     /// The proxies whose word on the client's address is believed.
-    pub trusted_proxies: Vec<String>,
+    pub trusted_proxies: Vec<IpNet>,
     /// The URL paths at which no PHP runs.
     pub php_deny_paths: Vec<String>,
     /// Where the pages of errors live.

@@ -33,8 +33,6 @@ pub enum Fault {
     EmptyList,
     /// Its own pair is unset.
     HalfPair(&'static str),
-    /// A directory that holds rules this version cannot apply.
-    HoldsDenyFile,
     /// It needs a script, and `ENTRY_FILE` names none.
     LacksScript,
     /// Its lower bound is above its upper bound.
@@ -53,6 +51,8 @@ pub enum Fault {
     NotANetwork(String),
     /// Not a whole number.
     NotANumber,
+    /// This entry of a list is no pattern, for the reason given.
+    NotAPattern(String, String),
     /// This version lacks the feature.
     NotAvailable,
     /// Not a path below the document root.
@@ -113,9 +113,6 @@ impl fmt::Display for Fault {
             Self::AddressTaken(other) => write!(f, "overlaps with {other}"),
             Self::EmptyList => f.write_str("has no entry"),
             Self::HalfPair(other) => write!(f, "unset while {other} is set"),
-            Self::HoldsDenyFile => {
-                f.write_str("holds a .svcdeny file, whose rules this version does not apply")
-            }
             Self::LacksScript => f.write_str("keeps a script loaded, and ENTRY_FILE names none"),
             Self::MinAboveMax => f.write_str("has a minimum above its maximum"),
             Self::NotAnAddress => f.write_str("is not an address"),
@@ -125,6 +122,9 @@ impl fmt::Display for Fault {
             Self::NotAFile => f.write_str("is not a file in the document root"),
             Self::NotANetwork(entry) => write!(f, "has the entry {entry:?}, which is no network"),
             Self::NotANumber => f.write_str("is not a whole number"),
+            Self::NotAPattern(entry, why) => {
+                write!(f, "has the entry {entry:?}, which is no pattern ({why})")
+            }
             Self::NotAvailable => f.write_str("is not available in this version"),
             Self::NotBelowRoot => f.write_str("is not a path below the document root"),
             Self::NotUtf8 => f.write_str("is not valid UTF-8"),

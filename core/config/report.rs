@@ -19,7 +19,7 @@ impl Config {
         }
         report.insert("async_in_flight_cap".to_owned(), (self.async_max_fibers * self.async_workers).into());
         report.insert("tls_enabled".to_owned(), (!self.tls.is_empty()).into());
-        // A root with deny rules stops the start, so that a running server has loaded none.
+        // Settings know of no file; whoever has loaded one says so in `extra`.
         report.insert("deny_file".to_owned(), Map::from_iter([("loaded".to_owned(), false.into())]).into());
         report.extend(extra);
         report

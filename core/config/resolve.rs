@@ -158,22 +158,13 @@ impl Resolver {
                 Err(fault) => self.directory_fault(id, &path, fault),
             }
         }
-        // Serving such a directory as if the rules were not there would publish what they protect.
-        if let Value::Path(root) = self.value(Id::DocumentRoot).clone()
-            && root.join(".svcdeny").symlink_metadata().is_ok()
-        {
-            self.directory_fault(Id::DocumentRoot, &root, Fault::HoldsDenyFile);
-        }
     }
 
     fn directory_fault(&mut self, id: Id, path: &Path, fault: Fault) {
         self.problems.push(Problem {
             setting: KEYS[id as usize].variable,
             value: Some(path.display().to_string()),
-            accepted: match fault {
-                Fault::HoldsDenyFile => "a directory without one".to_owned(),
-                _ => "a directory".to_owned(),
-            },
+            accepted: "a directory".to_owned(),
             fault,
         });
     }
@@ -302,7 +293,7 @@ impl Resolver {
             },
             rate_limit: self.integer(Id::RateLimit),
             rate_window: self.duration(Id::RateWindowSeconds),
-            trusted_proxies: self.list(Id::TrustedProxies),
+            trusted_proxies: self.networks(Id::TrustedProxies).unwrap_or_default(),
             php_deny_paths: self.list(Id::PhpDenyPaths),
             error_pages_dir: self.path(Id::ErrorPagesDir),
             access_log: match self.text(Id::AccessLog) {

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use ipnet::{IpNet, Ipv4Net};
 
 use super::Workers;
+use super::glob;
 use super::key::{Json, Kind, Unit};
 use super::problem::Fault;
 use crate::limits::THREADS_MAX;
@@ -62,11 +63,13 @@ impl Kind {
                 Some(word) => Ok(Value::Text((*word).to_owned())),
                 None => Err(Fault::UnknownWord),
             },
+            Self::Globs => globs(text).map(Value::List),
             Self::Integer { min, max, unit } => integer(text, min, max, unit).map(Value::Integer),
             Self::IntegerOrAuto { .. } if text.eq_ignore_ascii_case("auto") => Ok(Value::Integer(0)),
             Self::IntegerOrAuto { max, unit } => integer(text, 0, max, unit).map(Value::Integer),
             Self::List => entries(text).map(|words| Value::List(words.map(str::to_owned).collect())),
             Self::Networks => entries(text)?.map(network).collect::<Result<_, _>>().map(Value::Networks),
+            Self::Proxies => proxies(text).map(Value::Networks),
             Self::Path | Self::Paths | Self::Text => Ok(Value::Text(text.to_owned())),
             Self::Workers => workers(text).map(Value::Workers),
         }
@@ -199,6 +202,41 @@ fn paths(text: &OsStr) -> Result<Vec<PathBuf>, Fault> {
     if paths.is_empty() { Err(Fault::EmptyList) } else { Ok(paths) }
 }
 
+fn globs(text: &str) -> Result<Vec<String>, Fault> {
+    let patterns = glob::patterns(text);
+    if patterns.is_empty() {
+        return Err(Fault::EmptyList);
+    }
+    for pattern in &patterns {
+        glob::url_path_glob(pattern).map_err(|why| Fault::NotAPattern((*pattern).to_owned(), why))?;
+    }
+    Ok(patterns.into_iter().map(str::to_owned).collect())
+}
+
+fn proxies(text: &str) -> Result<Vec<IpNet>, Fault> {
+    let mut networks = Vec::new();
+    for entry in entries(text)? {
+        if entry.eq_ignore_ascii_case("private") {
+            networks.extend(PRIVATE.iter().filter_map(|range| range.parse::<IpNet>().ok()));
+        } else {
+            networks.push(network(entry)?);
+        }
+    }
+    Ok(networks)
+}
+
+/// Loopback, private and link-local addresses: where proxies of one's own are.
+const PRIVATE: [&str; 8] = [
+    "127.0.0.0/8",
+    "10.0.0.0/8",
+    "172.16.0.0/12",
+    "192.168.0.0/16",
+    "169.254.0.0/16",
+    "::1/128",
+    "fc00::/7",
+    "fe80::/10",
+];
+
 fn network(entry: &str) -> Result<IpNet, Fault> {
     let single = entry.parse::<IpAddr>().map(IpNet::from);
     let network =
@@ -292,6 +330,45 @@ mod tests {
         assert_eq!(written, ["10.0.0.0/8", "127.0.0.1/32", "::1/128", "10.0.0.0/8"]);
         assert_eq!(parse(Kind::Networks, "10.0.0.0/33"), Err(Fault::NotANetwork("10.0.0.0/33".to_owned())));
         assert_eq!(parse(Kind::Networks, " , "), Err(Fault::EmptyList));
+    }
+
+    #[test]
+    fn proxies_are_networks_and_the_private_ones() {
+        let Ok(Value::Networks(networks)) = parse(Kind::Proxies, "203.0.113.7, private") else { panic!() };
+        assert_eq!(networks.len(), 1 + PRIVATE.len());
+        for inside in [
+            "127.0.0.1",
+            "10.1.2.3",
+            "172.31.0.1",
+            "192.168.0.1",
+            "169.254.1.1",
+            "::1",
+            "fd00::1",
+            "fe80::1",
+            "203.0.113.7",
+        ] {
+            assert!(
+                networks.iter().any(|range| range.contains(&inside.parse::<IpAddr>().unwrap())),
+                "{inside}"
+            );
+        }
+        for outside in ["172.32.0.1", "100.64.0.1", "2001:db8::1", "203.0.113.8"] {
+            assert!(
+                !networks.iter().any(|range| range.contains(&outside.parse::<IpAddr>().unwrap())),
+                "{outside}"
+            );
+        }
+        assert_eq!(parse(Kind::Proxies, "private,x"), Err(Fault::NotANetwork("x".to_owned())));
+        assert_eq!(parse(Kind::Networks, "private"), Err(Fault::NotANetwork("private".to_owned())));
+    }
+
+    #[test]
+    fn a_pattern_that_is_none_is_named() {
+        let patterns = parse(Kind::Globs, "/uploads/**, *.{php,phtml}");
+        assert_eq!(patterns, Ok(Value::List(vec!["/uploads/**".to_owned(), "*.{php,phtml}".to_owned()])));
+        let Err(Fault::NotAPattern(pattern, _)) = parse(Kind::Globs, "ok,a[") else { panic!() };
+        assert_eq!(pattern, "a[");
+        assert_eq!(parse(Kind::Globs, ","), Err(Fault::EmptyList));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::timestamp::timestamp;
 use super::worker_event::WorkerEvent;
 use crate::admission::{GateFacts, Refusals};
 use crate::config::Level;
+use crate::http::Trace;
 
 /// Something that an operator may want to know.
 #[derive(Clone, Copy, Debug)]
@@ -218,8 +219,8 @@ pub struct Access<'a> {
     pub protocol: &'a str,
     /// The request's name.
     pub request_id: &'a str,
-    /// The trace that it belongs to.
-    pub trace_id: Option<&'a str>,
+    /// Its place in a trace, if there are traces.
+    pub trace: Option<&'a Trace>,
     /// Why it was not admitted; `None` when it was, or needed no admission.
     pub shed_reason: Option<&'a str>,
 }
@@ -379,7 +380,8 @@ impl Access<'_> {
             .text_or_null("referer", self.referer)
             .text("protocol", self.protocol)
             .text("request_id", self.request_id)
-            .text_or_null("trace_id", self.trace_id)
+            .text_or_null("trace_id", self.trace.map(|trace| trace.trace_id().to_string()))
+            .text_or_null("span_id", self.trace.map(|trace| trace.span_id().to_string()))
             .text_or_null("shed_reason", self.shed_reason)
     }
 }

@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr};
 use ipnet::IpNet;
 
 use crate::http::Head;
-use crate::http::forwarded::{self, Hop, Lines};
+use crate::http::forwarded::{self, Hop, Lines, Told};
 
 /// Whoever made a request, as far as trusted proxies tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct Client {
     pub https: bool,
     /// The host that the client asked for, with its port if it had one, when a proxy tells it.
     pub host: Option<Vec<u8>>,
-    /// The port that the client asked at, when a proxy tells it.
+    /// The port that the client asked at, as far as a proxy's words tell it.
     pub port: Option<u16>,
 }
 
@@ -58,50 +58,60 @@ impl TrustedProxies {
 
     /// Finds out who made the request that came from `peer`.
     pub fn client(&self, peer: SocketAddr, https: bool, head: &Head) -> Client {
-        let direct = Client::direct(peer, https);
         if self.0.is_empty() || !self.trusts(peer.ip()) {
-            return direct;
+            return Client::direct(peer, https);
         }
         let lines = |name: &'static str| -> Lines<'_> { head.header_values(name).collect() };
         let standard = lines("forwarded");
-        if standard.is_empty() {
-            return self.by_older_fields(&direct, head);
-        }
-        let (client, _) = self.walk(&direct, forwarded::forwarded(&standard));
-        client
+        let (addr, told) = if standard.is_empty() {
+            let addresses = lines("x-forwarded-for");
+            let (addr, told, place) = self.walk(peer, forwarded::x_forwarded_for(&addresses));
+            let beside = |name| forwarded::beside(&lines(name), place);
+            let https = beside("x-forwarded-proto").and_then(forwarded::scheme);
+            let host = beside("x-forwarded-host").and_then(forwarded::host).map(<[u8]>::to_vec);
+            let port = beside("x-forwarded-port").and_then(forwarded::port);
+            (addr, Told { https, host, port, ..told })
+        } else {
+            let (addr, told, _) = self.walk(peer, forwarded::forwarded(&standard));
+            (addr, Told { port: None, ..told })
+        };
+        let port = told.port.or_else(|| port_asked(&told, head));
+        Client { addr, https: told.https.unwrap_or(https), host: told.host, port }
     }
 
-    fn by_older_fields(&self, direct: &Client, head: &Head) -> Client {
-        let lines = |name: &'static str| -> Lines<'_> { head.header_values(name).collect() };
-        let addresses = lines("x-forwarded-for");
-        let (mut client, place) = self.walk(direct, forwarded::x_forwarded_for(&addresses));
-        let beside = |name| forwarded::beside(&lines(name), place);
-        if let Some(https) = beside("x-forwarded-proto").and_then(forwarded::scheme) {
-            client.https = https;
-        }
-        client.host = beside("x-forwarded-host").and_then(forwarded::host).map(<[u8]>::to_vec);
-        client.port = beside("x-forwarded-port").and_then(forwarded::port);
-        client
-    }
-
-    /// Walks over the hops while they are trusted; returns the client and the place, from the right, of the entry that
-    /// tells of it.
-    fn walk(&self, direct: &Client, hops: impl Iterator<Item = Hop>) -> (Client, usize) {
-        let (mut client, mut place) = (direct.clone(), 0);
+    /// Walks over the hops while they are trusted; returns the client's address, the entry that tells how its request
+    /// came, and that entry's place from the right.
+    fn walk(&self, peer: SocketAddr, hops: impl Iterator<Item = Hop>) -> (SocketAddr, Told, usize) {
+        let (mut client, mut entry, mut place) = (peer, Told::default(), 0);
         for (at, hop) in hops.enumerate() {
             let Hop::Told(told) = hop else { break };
+            let hop = told.address.map(|address| SocketAddr::new(address, told.port.unwrap_or(0)));
             // Whoever wrote this entry is trusted, so that it tells how the request came, even if not from where.
-            client.https = told.https.unwrap_or(direct.https);
-            client.host = told.host;
-            place = at;
-            let Some(address) = told.address else { break };
-            client.addr = SocketAddr::new(address, told.port.unwrap_or(0));
-            if !self.trusts(address) {
+            (entry, place) = (told, at);
+            let Some(hop) = hop else { break };
+            client = hop;
+            if !self.trusts(hop.ip()) {
                 break;
             }
         }
-        (client, place)
+        (client, entry, place)
     }
+}
+
+/// The port that a client asked at when no proxy names it: that of the host, or the usual one of the scheme.
+fn port_asked(told: &Told, head: &Head) -> Option<u16> {
+    let usual = told.https.map(|https| if https { 443 } else { 80 });
+    match (&told.host, usual) {
+        (Some(host), _) => port_of(host).or(usual),
+        (None, Some(usual)) => head.host().and_then(port_of).or(Some(usual)),
+        (None, None) => None,
+    }
+}
+
+/// The port behind a host, which may be an address in brackets.
+fn port_of(host: &[u8]) -> Option<u16> {
+    let colon = host.iter().rposition(|&byte| byte == b':')?;
+    forwarded::port(&host[colon + 1..])
 }
 
 /// The peers that may read what an operator restricts.
@@ -200,10 +210,10 @@ mod tests {
             ("X-Forwarded-For: 6.6.6.6,, 10.0.0.2\r\n", "10.0.0.2:0 http - -"),
             ("X-Forwarded-For:\r\n", "10.0.0.1:999 http - -"),
             ("Forwarded: for=6.6.6.6, for=1.2.3, for=10.0.0.2\r\n", "10.0.0.2:0 http - -"),
-            ("Forwarded: for=6.6.6.6, for=\", for=10.0.0.2;proto=https\r\n", "10.0.0.2:0 https - -"),
+            ("Forwarded: for=6.6.6.6, for=\", for=10.0.0.2;proto=https\r\n", "10.0.0.2:0 https - 443"),
             // What is hidden is not passed over either, but its proxy still says how the request came.
-            ("Forwarded: for=6.6.6.6, for=_hidden;proto=https\r\n", "10.0.0.1:999 https - -"),
-            ("Forwarded: for=6.6.6.6, proto=https;host=a\r\n", "10.0.0.1:999 https a -"),
+            ("Forwarded: for=6.6.6.6, for=_hidden;proto=https\r\n", "10.0.0.1:999 https - 443"),
+            ("Forwarded: for=6.6.6.6, proto=https;host=a\r\n", "10.0.0.1:999 https a 443"),
         ] {
             assert_eq!(seen("10.0.0.1", fields), client, "{fields}");
         }
@@ -214,12 +224,12 @@ mod tests {
         for (fields, client) in [
             (
                 "Forwarded: for=6.6.6.6;proto=http;host=evil, for=1.1.1.1;proto=https;host=\"a:8443\", for=10.0.0.2;proto=http;host=b\r\n",
-                "1.1.1.1:0 https a:8443 -",
+                "1.1.1.1:0 https a:8443 8443",
             ),
             ("Forwarded: for=1.1.1.1, for=10.0.0.2;proto=https;host=b\r\n", "1.1.1.1:0 http - -"),
             (
                 "Forwarded: for=1.1.1.1;proto=https\r\nX-Forwarded-For: 2.2.2.2\r\nX-Forwarded-Host: x\r\n",
-                "1.1.1.1:0 https - -",
+                "1.1.1.1:0 https - 443",
             ),
             (
                 "X-Forwarded-For: 6.6.6.6, 1.1.1.1, 10.0.0.2\r\nX-Forwarded-Proto: http, https, http\r\n\
@@ -231,7 +241,7 @@ mod tests {
                 "X-Forwarded-For: 1.1.1.1, 10.0.0.2\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\n",
                 "1.1.1.1:0 https - 443",
             ),
-            ("X-Forwarded-Proto: https\r\nX-Forwarded-Host: a\r\n", "10.0.0.1:999 https a -"),
+            ("X-Forwarded-Proto: https\r\nX-Forwarded-Host: a\r\n", "10.0.0.1:999 https a 443"),
             (
                 "X-Forwarded-For: 1.1.1.1\r\nX-Forwarded-Proto: ftp\r\nX-Forwarded-Host: a b\r\nX-Forwarded-Port: 0\r\n",
                 "1.1.1.1:0 http - -",

@@ -9,9 +9,13 @@
 //! | [`rate`], [`rate_table`] | whether a client asks too often |
 //! | [`deny`] | whether a path is denied, or PHP at it |
 //! | [`error_pages`] | what stands in the place of an error |
+//! | [`load`] | whether all of it can be applied |
 
 pub mod client;
 pub mod deny;
 pub mod error_pages;
+pub mod load;
 pub mod rate;
 pub mod rate_table;
+
+pub use self::load::{Policy, PolicyError};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::SystemTime;
 
-use crate::http::Head;
+use crate::http::{Head, Trace};
 use crate::spool::SpoolFile;
 use crate::sync::primitive::Arc;
 
@@ -16,14 +16,18 @@ pub struct Request {
     pub body: Body,
     /// The script that answers, and how the path was split to find it.
     pub script: Arc<Script>,
-    /// The client's address.
+    /// The client's address, as far as it is known; port 0 stands for one that is not.
     pub client: SocketAddr,
     /// The address that the client connected to.
     pub local: SocketAddr,
-    /// Whether the client speaks TLS.
+    /// Whether the client asked by HTTPS.
     pub https: bool,
     /// The session, if the client speaks TLS with this server.
     pub tls: Option<Arc<TlsFacts>>,
+    /// The host that the client asked for and the port that it asked at, when a proxy tells them.
+    pub asked: (Option<Vec<u8>>, Option<u16>),
+    /// Its place in a trace, when there are traces.
+    pub trace: Option<Trace>,
     /// The request's name in logs and in `svc_request_id()`.
     pub request_id: String,
     /// When the first byte of the head arrived.

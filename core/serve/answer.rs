@@ -36,6 +36,13 @@ impl Answer {
         answer
     }
 
+    /// The answer to a client that has asked too often, and may ask again after so many seconds.
+    pub(super) fn too_many(wait_seconds: u64) -> Self {
+        let mut answer = Self::plain(429);
+        answer.add(b"Retry-After", itoa::Buffer::new().format(wait_seconds).as_bytes());
+        answer
+    }
+
     /// The answer to a client that speaks HTTP where HTTPS is spoken.
     pub(super) fn tls_expected() -> Self {
         let mut answer = Self::plain(400);

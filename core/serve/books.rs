@@ -158,12 +158,12 @@ impl Stream {
             bytes: body_bytes,
             duration,
             queue_wait: turn.exchange().and_then(|exchange| exchange.waited()),
-            client: self.ends.peer.ip().to_canonical(),
+            client: turn.visitor.client.addr.ip().to_canonical(),
             user_agent: head.and_then(|head| head.header("user-agent")),
             referer: head.and_then(|head| head.header("referer")),
             protocol: turn.version.as_str(),
             request_id: turn.request_id(),
-            trace_id: None,
+            trace: turn.visitor.trace.as_ref(),
             shed_reason: turn.shed_reason.map(ShedReason::as_str),
         }));
     }

@@ -5,6 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use super::*;
 use crate::config::{AccessLog, Config, Level, RawConfig};
 use crate::observe::Log;
+use crate::policy::Policy;
 
 struct Running {
     control: Control,
@@ -16,7 +17,7 @@ struct Running {
 fn shared(settings: &[(&str, &str)], log: impl Write + Send + 'static) -> Arc<Shared> {
     let settings = [("EXECUTOR", "stub"), ("DOCUMENT_ROOT", "/")].iter().chain(settings).copied();
     let config = Config::resolve(&RawConfig::new(settings)).unwrap();
-    Shared::new(Arc::new(config), Log::start(Level::Info, AccessLog::Off, log).unwrap())
+    Shared::new(Arc::new(config), Policy::default(), Log::start(Level::Info, AccessLog::Off, log).unwrap())
 }
 
 fn start() -> Running {

@@ -11,6 +11,7 @@ use crate::files::resolve::directory_location;
 use crate::files::{EVERYTHING_ELSE, Lookup, Piece, represent};
 use crate::http::uri;
 use crate::observe::{CancelReason, Event};
+use crate::policy::deny::Denial;
 use crate::pool::{Body, Exchange, Origin, ReplyHead, Request, Script};
 use crate::sync::primitive::Arc;
 use crate::time;
@@ -21,6 +22,7 @@ use super::io::Io;
 use super::reply::{Reply, Run};
 use super::site::{Found, Ready};
 use super::stream::{Pending, Phase, Stream, Unwanted};
+use super::visitor::Visitor;
 
 impl Stream {
     /// Finds out what answers the request.
@@ -29,6 +31,9 @@ impl Stream {
         let Ok(path) = uri::normalise(head.path_and_query().0) else {
             return self.answer_before_body(Answer::plain(400), pending);
         };
+        if let Some(denial) = io.site.denies(&path.path) {
+            return self.deny(io, denial, pending);
+        }
         if let Some(script) = io.routes.get(&path.path, io.now) {
             let script = Arc::clone(script);
             return self.run(io, script, pending);
@@ -70,6 +75,7 @@ impl Stream {
             Ok(Found::Missing) if io.shared.config.executor == Executor::Stub => {
                 self.answer_before_body(Answer::stub(), pending);
             }
+            Ok(Found::Denied(denial)) => self.deny(io, denial, pending),
             Ok(Found::Missing) => self.answer_before_body(Answer::plain(404), pending),
             Ok(Found::Forbidden) => self.answer_before_body(Answer::plain(403), pending),
             Ok(Found::Directory) => {
@@ -84,6 +90,15 @@ impl Stream {
                 self.answer_before_body(Answer::plain(503), pending);
             }
         }
+    }
+
+    /// What was asked for is not to be had.
+    fn deny(&mut self, io: &Io, denial: Denial, pending: Pending) {
+        match denial {
+            Denial::Path => io.shared.metrics.path_denied(),
+            Denial::Php => io.shared.metrics.php_denied(),
+        }
+        self.answer_before_body(Answer::plain(404), pending);
     }
 
     /// A script answers: its body is read first.
@@ -149,14 +164,17 @@ impl Stream {
             return metrics.cancelled(CancelReason::ClientAbort);
         }
         let Some((head, request_id)) = turn.take_head() else { return };
+        let Visitor { client, trace, .. } = &turn.visitor;
         let request = Request {
             head,
             body,
             script,
-            client: self.ends.peer,
+            client: client.addr,
             local: self.ends.local,
-            https: self.ends.is_tls,
+            https: client.https,
             tls: self.ends.tls.get().cloned(),
+            asked: (client.host.clone(), client.port),
+            trace: trace.clone(),
             request_id,
             received_at: turn.received_at,
         };

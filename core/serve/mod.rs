@@ -30,6 +30,7 @@
 //! | `keeper` | how many workers there are, and what becomes of those that fail |
 //! | `supervision`, `thread_state` | which workers are held up, and by what |
 //! | `request_id` | the names of requests |
+//! | `visitor` | who makes a request, and what it is told about itself |
 //! | `scan` | what is looked at once a second |
 //! | `control` | the control thread: the tick and the operations port |
 //! | `ops_port`, `ops_link`, `ops_facts` | the answers of the operations port |
@@ -77,6 +78,7 @@ mod timers;
 mod tls_stream;
 mod transport;
 mod turn;
+mod visitor;
 mod warmth;
 mod wire;
 

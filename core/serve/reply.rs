@@ -106,6 +106,14 @@ impl Reply {
         reply
     }
 
+    /// Sends `body` in the place of the body that is waiting; to be called before it has begun.
+    pub(super) fn replace_body(&mut self, body: &[u8]) {
+        debug_assert!(!self.has_begun(), "a head that has been sent announced another body");
+        self.parts.retain(|part| matches!(part, Part::End(_)));
+        (self.run, self.tail) = (None, VecDeque::new());
+        self.parts.push_front(Part::Data(body.to_vec()));
+    }
+
     /// Where the parts of the worker go.
     pub(super) fn parts(&mut self) -> &mut VecDeque<Part> {
         &mut self.parts
@@ -363,6 +371,17 @@ mod tests {
         let parts = vec![head(None), data("abc"), data("de"), Part::End(End::Complete)];
         let framing = |length: Option<u64>| Frame::Length { left: length.unwrap() };
         assert_eq!(sent(parts, framing), (Some(5), "abcde".to_owned(), End::Complete));
+    }
+
+    #[test]
+    fn a_body_is_replaced_before_it_has_begun() {
+        let parts = vec![head(None), data("abc"), data("de"), Part::End(End::Complete)];
+        let (mut reply, mut out) = (Reply { parts: parts.into(), ..Reply::default() }, Output::default());
+        let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
+        reply.replace_body(b"page");
+        reply.begin_body(Frame::Length { left: 4 });
+        assert!(matches!(reply.pump(&mut out), Want::End(End::Complete)));
+        assert_eq!(written(&mut out), "page");
     }
 
     #[test]

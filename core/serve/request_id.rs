@@ -1,9 +1,12 @@
-//! The name of a request: the one its client gave it if that is well formed, else one of ours.
+//! The name of a request: the one its client gave it if that is well formed, else one of ours; and the identifiers of
+//! its place in a trace.
 //!
 //! Promises: our names are 32 hexadecimal digits and do not repeat. Refuses: they are no secret; whoever sees some
 //! may guess others.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+
+use crate::http::trace_context::FreshIds;
 
 /// The longest name that is taken over from a client, in bytes.
 const CLIENT_ID_BYTES_MAX: usize = 128;
@@ -30,22 +33,34 @@ impl RequestIds {
         }
     }
 
+    /// Makes the identifiers that a request needs to take its place in a trace.
+    pub(super) fn for_trace(&mut self) -> FreshIds {
+        let [(high, low), (_, span_id)] = [self.numbers(), self.numbers()];
+        FreshIds { trace_id: (u128::from(high) << 64 | u128::from(low)).max(1), span_id: span_id.max(1) }
+    }
+
     /// Makes a name: 32 hexadecimal digits.
     pub(super) fn fresh(&mut self) -> String {
-        self.next = self.next.wrapping_add(1);
-        // A bijection of the running number, so that neighbours do not look alike and nothing repeats.
-        let mut mixed = self.next;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^= mixed >> 31;
+        let (thread, mixed) = self.numbers();
         let mut name = String::with_capacity(32);
-        for word in [self.thread, mixed] {
+        for word in [thread, mixed] {
             for shift in (0..16).rev() {
                 let digit = usize::try_from((word >> (shift * 4)) & 0xf).unwrap_or(0);
                 name.push(char::from(HEX_DIGITS[digit]));
             }
         }
         name
+    }
+
+    /// The thread's number, and one that does not repeat on it.
+    fn numbers(&mut self) -> (u64, u64) {
+        self.next = self.next.wrapping_add(1);
+        // A bijection of the running number, so that neighbours do not look alike and nothing repeats.
+        let mut mixed = self.next;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        (self.thread, mixed)
     }
 }
 
@@ -74,6 +89,15 @@ mod tests {
             let name = ids.name(Some(wish));
             assert!(name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit()), "{name}");
         }
+    }
+
+    #[test]
+    fn identifiers_of_traces_differ_too() {
+        let mut ids = RequestIds::new();
+        let made: std::collections::HashSet<_> =
+            (0..1000).map(|_| ids.for_trace()).map(|ids| (ids.trace_id, ids.span_id)).collect();
+        assert_eq!(made.len(), 1000);
+        assert!(made.iter().all(|(trace_id, span_id)| *trace_id != 0 && *span_id != 0));
     }
 
     #[test]

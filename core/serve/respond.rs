@@ -7,6 +7,7 @@ use crate::files::EVERYTHING_ELSE;
 use crate::http::status::is_bodiless;
 use crate::http::{Fields, uri};
 use crate::observe::CancelReason;
+use crate::policy::error_pages::ERROR_PAGE_TYPE;
 use crate::pool::{Origin, Part, ReplyHead};
 
 use super::answer::{Answer, PAGE_TYPE, page};
@@ -39,9 +40,14 @@ impl Stream {
 
     /// Answers with an error before the body was read; the connection is of no more use then.
     pub(super) fn refuse(&mut self, status: u16) {
+        self.refuse_with(Answer::plain(status));
+    }
+
+    /// The same, with this answer.
+    pub(super) fn refuse_with(&mut self, answer: Answer) {
         self.turn.keep_alive = false;
         self.is_cut_short = true;
-        self.answer(Answer::plain(status));
+        self.answer(answer);
     }
 
     /// Puts what there is of the reply into `output`.
@@ -88,7 +94,16 @@ impl Stream {
             io.shared.metrics.cancelled(CancelReason::Timeout);
         }
         let is_servers = !matches!(head.origin, Origin::Script | Origin::Server);
-        if is_servers && length == Some(0) && !is_bodiless(turn.status) {
+        if let Some(page) =
+            io.shared.policy.error_pages.page(turn.status).filter(|_| head.origin != Origin::Script)
+        {
+            length = Some(page.len() as u64);
+            reply.replace_body(page);
+            let typed = head.fields.set(b"Content-Type", ERROR_PAGE_TYPE);
+            debug_assert!(typed.is_ok(), "the server's own fields are valid");
+            // It told of the bytes that were replaced.
+            head.fields.remove(b"Content-Encoding");
+        } else if is_servers && length == Some(0) && !is_bodiless(turn.status) {
             let page = page(turn.status);
             length = Some(page.len() as u64);
             reply.parts().push_front(Part::Data(page));
@@ -105,6 +120,7 @@ impl Stream {
         }
         // A request's name is made of bytes that a field may have.
         let _ = head.fields.set(b"X-Request-ID", turn.request_id().as_bytes());
+        turn.visitor.tell(io, &mut head.fields);
         if !head.fields.contains(b"server") {
             let _ = head.fields.push(b"Server", b"svc");
         }

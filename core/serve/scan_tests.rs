@@ -10,6 +10,7 @@ use crate::http::{HeadLimits, Parsed, parse};
 use crate::limits::REQUEST_FIBERS_MAX;
 use crate::observe::exposition::Format;
 use crate::observe::{Probe, WorkerFacts};
+use crate::policy::Policy;
 use crate::pool::{
     Body, Departure, Desk, Duty, Engine, Exchange, Notify, PoolEvents, PoolSize, RecycleReason, Request,
     Resident, Script, Source, StartError, Started, StreamKey, Worker, Workers,
@@ -37,7 +38,7 @@ impl Scene {
         config.worker_mode_enabled = worker_mode;
         let (log, writer) = io::pipe().unwrap();
         let writer = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
-        let shared = Shared::new(Arc::new(config), writer);
+        let shared = Shared::new(Arc::new(config), Policy::default(), writer);
         shared.lifecycle.enter(Phase::Running);
         Self { scan: Scan::new(&shared.config), now: shared.started_at, shared, log }
     }
@@ -68,6 +69,8 @@ impl Scene {
             local: nobody,
             https: false,
             tls: None,
+            asked: (None, None),
+            trace: None,
             request_id: String::new(),
             received_at: crate::time::wall(),
         };

@@ -18,6 +18,7 @@ use crate::admission::Gate;
 use crate::config::Config;
 use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, STATIC_SWEEP_PAUSE};
 use crate::observe::{Event, Log};
+use crate::policy::{Policy, PolicyError};
 use crate::pool::{Engine, Exchange, PoolEvents, PoolSize, Source, Workers};
 use crate::spool::SpoolError;
 use crate::sync::lock::ShortLock;
@@ -83,6 +84,8 @@ pub enum StartError {
         /// How many the system grants.
         granted: u64,
     },
+    /// What is in a file that the settings lead to cannot be applied.
+    Policy(PolicyError),
     /// No file can be made in `SPOOL_DIR`.
     SpoolDir {
         /// The setting's value.
@@ -113,6 +116,7 @@ impl std::fmt::Display for StartError {
                 }
                 write!(f, "a limit of at least {needed} (ulimit -Hn)")
             }
+            Self::Policy(error) => error.fmt(f),
             Self::SpoolDir { dir, error } => {
                 write!(f, "SPOOL_DIR: {dir:?}: {error}; accepted: a directory in which files can be made")
             }
@@ -140,11 +144,12 @@ impl Server {
     /// settings need.
     pub fn prepare(config: Arc<Config>, log: Log) -> Result<Self, StartError> {
         raise_descriptor_limit(config.max_connections)?;
+        let policy = Policy::load(&config, time::now()).map_err(StartError::Policy)?;
         let (listener, main_addr) = bind("LISTEN_ADDR", config.listen_addr)?;
         let ops = config.internal_addr.map(|addr| bind("INTERNAL_ADDR", addr)).transpose()?;
         let (ops_listener, ops_addr) = ops.unzip();
         let terms = Terms::open(&config).map_err(StartError::Tls)?;
-        let shared = Shared::new(config, log);
+        let shared = Shared::new(config, policy, log);
         if let Some(terms) = terms {
             reload::warn_about_dates(&shared, &terms);
             // Set once, before anybody reads it.
@@ -156,7 +161,7 @@ impl Server {
             .create()
             .map_err(|error| StartError::SpoolDir { dir: shared.config.spool_dir.clone(), error })?;
         let mut drain = Drain::new(shared.config.drain_delay, shared.config.drain_timeout);
-        let site = Arc::new(Site::new(&shared.config));
+        let site = Arc::new(Site::new(&shared.config, &shared.policy));
         let machinery = Arc::new(Machinery {
             shared,
             inboxes: OnceLock::new(),

@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::admission::{Gate, GateFacts, WaitingLimits};
 use crate::config::{Config, Executor};
 use crate::observe::{Log, Metrics, ReloadFacts};
+use crate::policy::Policy;
 use crate::pool::{Exchange, PoolFacts, PoolSize, Workers};
 use crate::spool::Spool;
 use crate::sync::counter::Flag;
@@ -26,6 +27,8 @@ use super::lifecycle::Lifecycle;
 pub struct Shared {
     /// The resolved settings.
     pub config: Arc<Config>,
+    /// What clients may do.
+    pub policy: Arc<Policy>,
     /// What is counted.
     pub metrics: Metrics,
     /// Where records go.
@@ -58,7 +61,7 @@ pub struct Shared {
 
 impl Shared {
     /// Makes the state of a server that has not started serving.
-    pub fn new(config: Arc<Config>, log: Log) -> Arc<Self> {
+    pub fn new(config: Arc<Config>, policy: Policy, log: Log) -> Arc<Self> {
         let started_at = time::now();
         let limits =
             WaitingLimits { count_max: config.queue_max_waiting, bytes_max: config.queue_max_waiting_bytes };
@@ -66,6 +69,7 @@ impl Shared {
         let (capacity, ceiling) = (config.queue_capacity.max(1), config.queue_wait_timeout);
         let gate = || Arc::new(Gate::new(capacity, size.slots(), limits, ceiling));
         Arc::new(Self {
+            policy: Arc::new(policy),
             metrics: Metrics::default(),
             log,
             lifecycle: Lifecycle::default(),

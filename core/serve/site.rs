@@ -13,6 +13,8 @@ use crate::files::{
     DocumentRoot, FoundScript, Holding, Lookup, Mode, Resolved, StaticCache, StaticFile, Terms,
 };
 use crate::http::Coding;
+use crate::policy::Policy;
+use crate::policy::deny::Denial;
 use crate::pool::Script;
 use crate::sync::primitive::Arc;
 use crate::time;
@@ -24,11 +26,14 @@ pub(super) struct Site {
     mode: Mode,
     terms: Terms,
     cache: StaticCache,
+    policy: Arc<Policy>,
 }
 
 /// What answers a path.
 #[derive(Debug)]
 pub(super) enum Found {
+    /// Something that is not to be had, although it may be there.
+    Denied(Denial),
     /// A directory that was asked for without its slash.
     Directory,
     /// A file.
@@ -52,7 +57,7 @@ pub(super) struct Ready {
 
 impl Site {
     /// Reads the settings of the site.
-    pub(super) fn new(config: &Config) -> Self {
+    pub(super) fn new(config: &Config, policy: &Arc<Policy>) -> Self {
         let cache = StaticCache::new(config.static_cache_bytes, config.static_revalidate, time::now());
         // A copy that is not kept would be made for each request.
         let offer = cache.is_on().then(|| Levels::new(config).for_files());
@@ -70,6 +75,16 @@ impl Site {
             mode: for_workers().unwrap_or_else(|| Mode::from_entry_file(entry)),
             terms,
             cache,
+            policy: Arc::clone(policy),
+        }
+    }
+
+    /// Judges a normalised path as far as that is possible without the disk.
+    pub(super) fn denies(&self, path: &[u8]) -> Option<Denial> {
+        if self.policy.deny.denies(path) {
+            Some(Denial::Path)
+        } else {
+            self.policy.php_deny.names_script(path).then_some(Denial::Php)
         }
     }
 
@@ -101,11 +116,15 @@ impl Site {
     pub(super) fn look(&self, path: &[u8]) -> io::Result<Found> {
         let look = self.cache.begin_look(time::now());
         let found = match self.root.resolve(&self.mode, path)? {
+            Resolved::File(file) if self.denies_file(&file.path) => Found::Denied(Denial::Path),
             Resolved::File(file) => return self.ready(path, file, look).map(Found::File),
             Resolved::Directory => Found::Directory,
             Resolved::Forbidden => Found::Forbidden,
             Resolved::Missing => Found::Missing,
-            Resolved::Script(script) => Found::Script(Arc::new(into_script(script))),
+            Resolved::Script(script) => match self.denies_script(path, &script.script_name) {
+                Some(denial) => Found::Denied(denial),
+                None => Found::Script(Arc::new(into_script(script))),
+            },
         };
         self.cache.remove(path);
         Ok(found)
@@ -144,6 +163,34 @@ impl Site {
             self.cache.insert(path, &holding, look);
         }
         Ok(Ready { holding, was_kept: false })
+    }
+}
+
+impl Site {
+    /// Judges the file that was found for a path.
+    fn denies_file(&self, file: &[u8]) -> bool {
+        !self.is_fallback(file) && self.policy.deny.denies_file(file)
+    }
+
+    /// Judges the script that was found for a path.
+    fn denies_script(&self, path: &[u8], script: &[u8]) -> Option<Denial> {
+        let is_fallback = self.is_fallback(script);
+        if !is_fallback && self.policy.deny.denies_file(script) {
+            return Some(Denial::Path);
+        }
+        let is_denied = |path| self.policy.php_deny.matches(path);
+        (is_denied(path) || (!is_fallback && is_denied(script))).then_some(Denial::Php)
+    }
+
+    /// Whether this is what answers when nothing else does. Rules say what clients may ask for, and nobody asked for
+    /// this; who does is judged by the path.
+    fn is_fallback(&self, found: &[u8]) -> bool {
+        match &self.mode {
+            Mode::Files => false,
+            Mode::FrontController { script: fallback }
+            | Mode::SinglePage { file: fallback }
+            | Mode::Worker { script: fallback } => found == fallback,
+        }
     }
 }
 

@@ -27,6 +27,7 @@ use super::output::Output;
 use super::reply::Reply;
 use super::respond::Announced;
 use super::turn::{Began, Turn};
+use super::visitor::Visitor;
 
 /// One request that is being served.
 #[derive(Debug)]
@@ -133,14 +134,21 @@ impl Stream {
         let Incoming { head, framing, keep_alive, expects_continue } = incoming;
         let method = head.method_kind();
         io.shared.metrics.request_received(method);
+        let visitor = Visitor::of(io, ends, &head);
+        let too_many = visitor.must_wait().map(Answer::too_many);
+        if too_many.is_some() {
+            io.shared.metrics.rate_limited();
+        }
         let request_id = io.ids.name(head.header("x-request-id"));
         let config = &io.shared.config;
         let body_bytes_max =
             if method == MethodKind::Query { config.max_query_body } else { config.max_body_bytes };
-        let answer = answer_to_method(&head);
-        let mut stream = Self::of(key, ends, began.0, Turn::new(head, request_id, keep_alive, began));
+        let is_limited = too_many.is_some();
+        let answer = too_many.or_else(|| answer_to_method(&head));
+        let mut stream =
+            Self::of(key, ends, began.0, Turn::new(head, request_id, visitor, keep_alive, began));
         let Ok(decoder) = BodyDecoder::new(framing, body_bytes_max) else {
-            stream.refuse(413);
+            stream.refuse_with(answer.filter(|_| is_limited).unwrap_or_else(|| Answer::plain(413)));
             return stream;
         };
         let pending = Pending { intake: Intake::new(decoder), script: None, expects_continue };
@@ -160,7 +168,7 @@ impl Stream {
         (answer, head_only): (Answer, bool),
     ) -> Self {
         io.shared.metrics.request_received(MethodKind::Other);
-        let mut turn = Turn::unread(io.ids.name(None), began);
+        let mut turn = Turn::unread(io.ids.name(None), Visitor::unread(io, ends), began);
         turn.head_only = head_only;
         let mut stream = Self::of(key, ends, began.0, turn);
         stream.answer(answer);

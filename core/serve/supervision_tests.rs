@@ -125,6 +125,8 @@ fn exchange() -> Exchange {
         local: nobody,
         https: false,
         tls: None,
+        asked: (None, None),
+        trace: None,
         request_id: String::new(),
         received_at: time::wall(),
     };

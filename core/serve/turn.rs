@@ -11,6 +11,8 @@ use crate::observe::Metrics;
 use crate::pool::Exchange;
 use crate::sync::primitive::Arc;
 
+use super::visitor::Visitor;
+
 /// When the first byte of a head came, on both clocks.
 pub(super) type Began = (Instant, SystemTime);
 
@@ -35,6 +37,8 @@ pub(super) struct Turn {
     pub(super) ticket: Option<Ticket>,
     /// Why it was not admitted.
     pub(super) shed_reason: Option<ShedReason>,
+    /// Who asks.
+    pub(super) visitor: Visitor,
     subject: Subject,
 }
 
@@ -56,34 +60,41 @@ pub(super) const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl Turn {
     /// Begins the turn of a request that was read.
-    pub(super) fn new(head: Head, request_id: String, keep_alive: bool, started: Began) -> Self {
+    pub(super) fn new(
+        head: Head,
+        request_id: String,
+        visitor: Visitor,
+        keep_alive: bool,
+        started: Began,
+    ) -> Self {
         let (version, head_only) = (head.version(), head.method_kind() == MethodKind::Head);
-        Self::of(Subject::Head(head, request_id), version, head_only, keep_alive, started)
+        Self { keep_alive, ..Self::of(Subject::Head(head, request_id), visitor, version, head_only, started) }
     }
 
     /// Begins the turn of a request that cannot be read.
-    pub(super) fn unread(request_id: String, started: Began) -> Self {
-        Self::of(Subject::Unread(request_id), Version::Http11, false, false, started)
+    pub(super) fn unread(request_id: String, visitor: Visitor, started: Began) -> Self {
+        Self::of(Subject::Unread(request_id), visitor, Version::Http11, false, started)
     }
 
     fn of(
         subject: Subject,
+        visitor: Visitor,
         version: Version,
         head_only: bool,
-        keep_alive: bool,
         (started, received_at): Began,
     ) -> Self {
         let status = CLIENT_CLOSED_REQUEST;
         Self {
             version,
             head_only,
-            keep_alive,
+            keep_alive: false,
             started,
             received_at,
             status,
             is_pending: false,
             ticket: None,
             shed_reason: None,
+            visitor,
             subject,
         }
     }

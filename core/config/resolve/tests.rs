@@ -66,6 +66,12 @@ fn every_live_setting_takes_a_value() {
         ("BROTLI_LEVEL", "11"),
         ("ZSTD_LEVEL", "19"),
         ("GZIP_LEVEL", "0"),
+        ("RATE_LIMIT", "25"),
+        ("RATE_WINDOW_SECONDS", "26"),
+        ("TRUSTED_PROXIES", "10.0.0.1,private"),
+        ("PHP_DENY_PATHS", "/uploads/**,*.{a,b}"),
+        ("ERROR_PAGES_DIR", "/srv/pages"),
+        ("TRACE_CONTEXT", "yes"),
         ("ACCESS_LOG", "error"),
         ("LOG_LEVEL", "WARN"),
         ("INTERNAL_ADDR", ":9090"),
@@ -87,6 +93,10 @@ fn every_live_setting_takes_a_value() {
     assert_eq!(config.static_max_age, Duration::ZERO);
     assert_eq!((config.static_revalidate, config.static_cache_bytes), (false, 25));
     assert_eq!((config.brotli_level, config.zstd_level, config.gzip_level), (11, 19, 0));
+    assert_eq!((config.rate_limit, config.rate_window), (25, Duration::from_secs(26)));
+    assert_eq!((config.trusted_proxies.len(), config.trace_context), (9, true));
+    assert_eq!(config.php_deny_paths, ["/uploads/**", "*.{a,b}"]);
+    assert_eq!(config.error_pages_dir, Some("/srv/pages".into()));
     assert_eq!((config.access_log, config.log_level), (AccessLog::Error, Level::Warn));
     assert_eq!(config.internal_addr.unwrap().to_string(), "127.0.0.1:9090");
     assert_eq!(config.internal_allow_ips.unwrap().len(), 2);
@@ -107,12 +117,12 @@ fn all_problems_come_in_one_go_in_the_order_of_the_table() {
 
 #[test]
 fn what_is_reserved_accepts_its_inactive_value_only() {
-    config(&[("RATE_LIMIT", "0"), ("ASYNC_WORKERS", "0")]);
+    config(&[("ASYNC_WORKERS", "0"), ("OTEL_ENABLED", "off")]);
     assert_eq!(
-        lines(&[("RATE_LIMIT", "100"), ("PLUGINS", "apm"), ("ASYNC_WORKERS", "x")]),
+        lines(&[("ASYNC_WORKERS", "4"), ("PLUGINS", "apm"), ("ASYNC_MAX_FIBERS", "x")]),
         [
-            r#"RATE_LIMIT: "100" is not available in this version; accepted: 0"#,
-            r#"ASYNC_WORKERS: "x" is not a whole number; accepted: 0"#,
+            r#"ASYNC_WORKERS: "4" is not available in this version; accepted: 0"#,
+            r#"ASYNC_MAX_FIBERS: "x" is not a whole number; accepted: 256"#,
             r#"PLUGINS: "apm" is not available in this version; accepted: unset"#,
         ]
     );
@@ -227,14 +237,6 @@ fn without_a_root_public_is_served_if_it_is_there() {
     assert_eq!(default_root(home.path()), home.path());
     std::fs::create_dir(home.path().join("public")).unwrap();
     assert_eq!(default_root(home.path()), home.path().join("public"));
-}
-
-#[test]
-fn deny_rules_that_would_not_be_applied_stop_the_start() {
-    let root = tempfile::tempdir().unwrap();
-    std::fs::write(root.path().join(".svcdeny"), "*.sql\n").unwrap();
-    let found = lines(&[("DOCUMENT_ROOT", root.path().to_str().unwrap())]);
-    assert!(found[0].contains("holds a .svcdeny file"), "{found:?}");
 }
 
 #[test]

@@ -1,0 +1,214 @@
+//! What is not to be had, seen from outside: `.svcdeny` and `PHP_DENY_PATHS` in every routing mode.
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use std::process::{Output, Stdio};
+
+use support::{Svc, command};
+
+const RUN: &str = "<?php echo 'ran ', $_SERVER['SCRIPT_NAME'];";
+
+const FILES: &[(&str, &str)] = &[
+    ("index.php", RUN),
+    ("app.html", "app"),
+    ("admin/index.php", RUN),
+    ("admin/photo.jpg", "photo"),
+    ("private/index.html", "hidden"),
+    ("private/a/b.txt", "hidden"),
+    ("uploads/index.php", RUN),
+    ("uploads/x.php", RUN),
+    ("uploads/x.txt", "shown"),
+    ("dump.sql", "hidden"),
+    ("open.txt", "shown"),
+    ("other.php", RUN),
+];
+
+/// The routing modes, by entry file.
+const MODES: [&[(&str, &str)]; 3] = [&[], &[("ENTRY_FILE", "index.php")], &[("ENTRY_FILE", "app.html")]];
+
+fn start(rules: Option<&str>, settings: &[(&str, &str)]) -> Svc {
+    let mut files = FILES.to_vec();
+    if let Some(rules) = rules {
+        files.push((".svcdeny", rules));
+    }
+    Svc::start(&files, settings)
+}
+
+#[test]
+fn a_rule_denies_in_every_mode_however_the_path_is_written() {
+    for mode in MODES {
+        let svc = start(Some("private/\n*.sql\n/admin/index.php\n"), mode);
+        let mut client = svc.client();
+        let denied = [
+            "/private",
+            "/private/",
+            "/private/a/b.txt",
+            "/private/nothing",
+            "/PRIVATE/a/b.txt",
+            "/%70rivate/",
+            "//private//a/b.txt",
+            "/./private/",
+            "/open/../private/",
+            "/open/%2e%2e/private/",
+            "/open%2f..%2fprivate/",
+            "/private%2fa%2fb.txt",
+            "/dump.sql",
+            "/dump.SQL",
+            "/dump.sql/",
+            "/dump.sql/x.php",
+            "/d%75mp.sql?x",
+            "/admin/index.php",
+            "/admin/index.php/",
+            "/admin/index.php/foo",
+            "/Admin/Index.php",
+        ];
+        for path in denied {
+            let response = client.get(path);
+            assert_eq!(
+                (response.status, response.text().as_str()),
+                (404, "404 Not Found\n"),
+                "{mode:?} {path}"
+            );
+        }
+        let mut count = denied.len();
+        if mode != MODES[2] {
+            // The index has a name that the path does not show.
+            assert_eq!(client.get("/admin/").status, 404, "{mode:?}");
+            count += 1;
+        }
+        assert_eq!(svc.metric("svc_path_deny_total"), count as f64, "{mode:?}");
+        for (path, text) in
+            [("/open.txt", "shown"), ("/admin/photo.jpg", "photo"), ("/other.php", "ran /other.php")]
+        {
+            assert_eq!(client.get(path).text(), text, "{mode:?} {path}");
+        }
+        // Tricks that name something else, or nothing, and do not show what is denied either.
+        for path in [
+            "/dump.sql%00",
+            "/dump.sql%20",
+            "/dump.sql.",
+            "/private\\a\\b.txt",
+            "/private%c0%afa/b.txt",
+            "/dump%c0%ae.sql",
+        ] {
+            assert!(!client.get(path).text().contains("hidden"), "{mode:?} {path}");
+        }
+        let report: serde_json::Value = serde_json::from_str(&svc.ask("/config").text()).unwrap();
+        assert_eq!(report["deny_file"]["loaded"], true);
+    }
+}
+
+#[test]
+fn what_answers_when_nothing_else_does_is_not_denied() {
+    let svc = start(Some("*.php\n"), &[("ENTRY_FILE", "index.php")]);
+    let mut client = svc.client();
+    for path in ["/posts/1", "/"] {
+        assert_eq!(client.get(path).text(), "ran /index.php", "{path}");
+    }
+    for path in ["/index.php", "/index.php/posts/1", "/other.php", "/uploads/", "/admin/"] {
+        assert_eq!(client.get(path).status, 404, "{path}");
+    }
+    let svc = start(Some("*.html\n"), &[("ENTRY_FILE", "app.html")]);
+    assert_eq!(svc.get("/some/view").text(), "app");
+    assert_eq!(svc.get("/app.html").status, 404);
+    // In a plain tree the index is what was asked for.
+    assert_eq!(start(Some("*.php\n"), &[]).get("/").status, 404);
+}
+
+#[test]
+fn php_does_not_run_where_a_pattern_says_so_and_files_are_served() {
+    for mode in MODES {
+        let settings = [mode, &[("PHP_DENY_PATHS", "/uploads/**,admin/*.php")]].concat();
+        let svc = start(None, &settings);
+        let mut client = svc.client();
+        let denied = [
+            "/uploads/x.php",
+            "/uploads/X.PHP",
+            "/uploads/x.php/",
+            "/uploads/x.php/foo",
+            "/uploads/%78.php",
+            "//uploads//x.php",
+            "/uploads/none.php",
+            "/admin/index.php",
+            "/admin/index.php/foo",
+            "/a/../uploads/x.php",
+        ];
+        for path in denied {
+            assert_eq!(client.get(path).status, 404, "{mode:?} {path}");
+        }
+        // These name no script, but one is found.
+        let mut count = denied.len();
+        if mode != MODES[2] {
+            for path in ["/uploads/", "/admin/"] {
+                assert_eq!(client.get(path).status, 404, "{mode:?} {path}");
+                count += 1;
+            }
+        }
+        if mode == MODES[1] {
+            // Not even the front controller.
+            assert_eq!(client.get("/uploads/none.jpg").status, 404);
+            count += 1;
+        }
+        assert_eq!(svc.metric("svc_php_deny_total"), count as f64, "{mode:?}");
+        assert_eq!(svc.metric("svc_path_deny_total"), 0.0);
+        for (path, text) in
+            [("/uploads/x.txt", "shown"), ("/admin/photo.jpg", "photo"), ("/other.php", "ran /other.php")]
+        {
+            assert_eq!(client.get(path).text(), text, "{mode:?} {path}");
+        }
+        let report: serde_json::Value = serde_json::from_str(&svc.ask("/config").text()).unwrap();
+        assert_eq!(report["deny_file"]["loaded"], false);
+    }
+}
+
+#[test]
+fn what_both_deny_counts_as_a_denied_path() {
+    let svc = start(Some("/uploads/\n/admin/index.php\n"), &[("PHP_DENY_PATHS", "/uploads/**,/admin/**")]);
+    for path in ["/uploads/x.php", "/admin/"] {
+        assert_eq!(svc.get(path).status, 404, "{path}");
+    }
+    assert_eq!((svc.metric("svc_path_deny_total"), svc.metric("svc_php_deny_total")), (2.0, 0.0));
+}
+
+#[test]
+fn a_denied_path_costs_no_look_at_the_disk_and_a_denied_body_no_wait() {
+    let svc = start(Some("*.sql\n"), &[]);
+    let mut client = svc.client();
+    let response =
+        client.request("POST /dump.sql HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5");
+    assert_eq!(response.status, 404);
+    let mut client = svc.client();
+    assert_eq!(client.post("/dump.sql", b"12345").status, 404);
+    assert_eq!(client.get("/open.txt").text(), "shown", "the connection was lost");
+}
+
+/// What svc says about this root, without serving it.
+fn check(rules: &str, words: &[&str], settings: &[(&str, &str)]) -> Output {
+    let root = tempfile::tempdir().unwrap();
+    std::fs::write(root.path().join(".svcdeny"), rules).unwrap();
+    let mut command = command(root.path(), settings);
+    command.args(words).stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap()
+}
+
+#[test]
+fn rules_and_patterns_that_are_none_stop_the_start() {
+    for words in [&["check"][..], &["serve"]] {
+        let output = check("*.sql\n\na[b\n", words, &[]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(
+            said.starts_with("svc: error: ") && said.contains("/.svcdeny:3: \"a[b\" is no rule"),
+            "{said}"
+        );
+        assert_eq!(said.lines().count(), 1, "{said}");
+        let output = check("", words, &[("PHP_DENY_PATHS", "/ok/**,/a[")]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
+        assert!(
+            said.contains("PHP_DENY_PATHS: \"/ok/**,/a[\" has the entry \"/a[\", which is no pattern"),
+            "{said}"
+        );
+    }
+    assert!(check("*.sql\n", &["check"], &[]).status.success());
+}
