@@ -167,6 +167,17 @@ pub const HTTP2_HEAD_BYTES_MAX: u32 = 2 * HEAD_BYTES_MAX as u32;
 /// Streams that a client may reset before they were looked at; more of them end its connection.
 pub const HTTP2_RESETS_UNSEEN_MAX: usize = 32;
 
+/// Streams that a client may call off before their answers were out, beyond those whose answers it took; more of them
+/// end its connection. A page that is left at once calls off [`HTTP2_STREAMS_MAX`] of them, and may do so twice.
+pub const HTTP2_RESETS_MAX: u32 = 2 * HTTP2_STREAMS_MAX;
+
+/// Frames without content (PING, SETTINGS, empty DATA and the like) that a client may send in a row; more of them end
+/// its connection.
+pub const HTTP2_IDLE_FRAMES_MAX: u32 = 10_000;
+
+/// The frames without content that one with content stands for: it may move two windows, and more than once.
+pub const HTTP2_FRAMES_PER_CONTENT: u32 = 8;
+
 /// What a poller of the main port reports at once.
 pub const POLL_EVENTS: usize = 1024;
 

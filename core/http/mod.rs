@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | [`parse`] | bytes of a connection | [`Head`], [`BodyFraming`] or a [`HeadError`] |
 //! | [`pseudo`] | a method, a target, an authority and fields of HTTP/2 | the same |
+//! | [`frame_watch`] | bytes of a connection of HTTP/2 | where its frames end and what they are worth |
 //! | [`body`] | bytes after the head | body bytes or a [`BodyError`] |
 //! | [`encode`] | status, [`Fields`], framing | bytes of a response |
 //! | [`uri`] | raw path | normalised path |
@@ -28,6 +29,7 @@ pub mod date;
 pub mod encode;
 pub mod fields;
 pub mod forwarded;
+pub mod frame_watch;
 pub mod framing;
 pub mod head;
 pub mod head_error;
@@ -48,6 +50,7 @@ pub use self::coding::{Choice, Coding, choose};
 pub use self::date::DateCache;
 pub use self::encode::{Connection, Framing, ResponseHead};
 pub use self::fields::{Fields, InvalidField};
+pub use self::frame_watch::FrameWatch;
 pub use self::framing::BodyFraming;
 pub use self::head::{Head, Version};
 pub use self::head_error::HeadError;

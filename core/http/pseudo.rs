@@ -17,7 +17,7 @@ pub struct Pseudo<'a> {
     pub method: &'a str,
     /// `:path`, with the query; the authority for `CONNECT`.
     pub target: &'a [u8],
-    /// `:authority`; it stands for `Host` and replaces one.
+    /// `:authority`; it stands for `Host`.
     pub authority: Option<&'a [u8]>,
     /// Whether the request ends with its head.
     pub is_bodiless: bool,
@@ -27,7 +27,7 @@ pub struct Pseudo<'a> {
 ///
 /// # Errors
 ///
-/// As for a head of HTTP/1.1 with the same content.
+/// As for a head of HTTP/1.1 with the same content; also when a `Host` names another one than the authority.
 pub fn head_of<'a>(
     request: Pseudo<'_>,
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -45,8 +45,13 @@ pub fn head_of<'a>(
         field(&mut bytes, b"host", authority)?;
     }
     for (name, value) in fields {
-        if request.authority.is_none() || !name.eq_ignore_ascii_case(b"host") {
-            field(&mut bytes, name, value)?;
+        match request.authority {
+            Some(authority) if name.eq_ignore_ascii_case(b"host") => {
+                if !authority.eq_ignore_ascii_case(value) {
+                    return Err(HeadError::HostInvalid);
+                }
+            }
+            _ => field(&mut bytes, name, value)?,
         }
     }
     bytes.extend_from_slice(b"\r\n");
@@ -111,9 +116,10 @@ mod tests {
     }
 
     #[test]
-    fn the_authority_replaces_the_host() {
-        let (head, ..) = read(POST, &[("host", "other")]).unwrap();
+    fn the_authority_is_the_host_and_suffers_no_other() {
+        let (head, ..) = read(POST, &[("host", "H:8")]).unwrap();
         assert_eq!(head.header_values("host").collect::<Vec<_>>(), [b"h:8"]);
+        assert_eq!(read(POST, &[("host", "other")]).unwrap_err(), HeadError::HostInvalid);
         let (head, ..) = read(Pseudo { authority: None, ..POST }, &[("host", "other")]).unwrap();
         assert_eq!(head.host(), Some(&b"other"[..]));
         assert_eq!(read(Pseudo { authority: None, ..POST }, &[]).unwrap_err(), HeadError::HostMissing);
@@ -137,7 +143,7 @@ mod tests {
     fn the_limits_are_those_of_the_older_protocol() {
         let long = "x".repeat(crate::limits::HEAD_BYTES_MAX);
         assert_eq!(read(POST, &[("a", &long)]).unwrap_err(), HeadError::TooLarge);
-        let target = [b"/", long[..40_000].as_bytes()].concat();
+        let target = [b"/", &long.as_bytes()[..40_000]].concat();
         let error = read(Pseudo { target: &target, ..POST }, &[]).unwrap_err();
         assert_eq!(error, HeadError::TargetTooLong);
     }

@@ -1,12 +1,14 @@
 //! HTTP/2 on one connection: the framing is a library's, the requests are [`Stream`]s like any other.
 //!
 //! Promises: only streams that have something to do are looked at; what a client can make the server keep is bounded
-//! by the streams it may have open, their windows and their outputs; a client that resets more than it asks is thrown
-//! out by the library. At the drain the client is told by GOAWAY, and what it has asked is answered. Refuses: server
-//! push, trailers, and upgrades from HTTP/1.1: a client begins with the preface or agrees on `h2` by TLS.
+//! by the streams it may have open, their windows and their outputs; a client that calls off more than it lets be
+//! answered, that sends frames without content and no end, or that leaves a head unfinished is thrown out. At the drain
+//! the client is told by GOAWAY, and what it has asked is answered. Refuses: server push, trailers, and upgrades from
+//! HTTP/1.1: a client begins with the preface or agrees on `h2` by TLS.
 //!
 //! ```text
 //!   Greeting ──preface, settings──▶ Open ──both sides done, error, deadline──▶ Over ──output flushed──▶ (closed)
+//!                                                                                └──input left──▶ Lingering ──▶ (closed)
 //! ```
 
 use std::collections::BTreeMap;
@@ -16,14 +18,15 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use bytes::Bytes;
-use h2::RecvStream;
 use h2::server::{Builder, Connection, Handshake, SendResponse};
+use h2::{Reason, RecvStream};
 
 use crate::http::pseudo::{Pseudo, head_of};
-use crate::http::{HeadError, HeadLimits, Parsed};
+use crate::http::{FrameWatch, HeadError, HeadLimits, Parsed, Version};
 use crate::limits::{
     FIRST_BYTE_GRACE, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_HEAD_BYTES_MAX, HTTP2_OUTPUT_BYTES_MAX,
-    HTTP2_RESETS_UNSEEN_MAX, HTTP2_STREAM_WINDOW_BYTES, HTTP2_STREAMS_MAX,
+    HTTP2_RESETS_MAX, HTTP2_RESETS_UNSEEN_MAX, HTTP2_STREAM_WINDOW_BYTES, HTTP2_STREAMS_MAX,
+    LINGER_BYTES_MAX, LINGER_TIMEOUT,
 };
 use crate::pool::StreamKey;
 use crate::sync::primitive::Arc;
@@ -50,18 +53,27 @@ pub(super) struct Http2 {
     streams: BTreeMap<u32, Carried>,
     /// Streams that were answered while their clients were still sending.
     unread: BTreeMap<u32, Unread>,
-    /// Who of them has something to do; [`CONNECTION`] stands for the connection itself.
+    /// Who of them has something to do.
     ready: Arc<ReadySet>,
+    /// What wakes the connection itself.
     waker: Waker,
     timers: Timers,
+    /// What the client sends, by its frames.
+    watch: FrameWatch,
+    /// The frame or head that has begun and not ended, and since when it is awaited.
+    unfinished: Option<(u64, Instant)>,
+    /// Streams that the client called off, less those that it let be answered.
+    resets: u32,
+    /// Something waits until the client reads.
+    is_held_back: bool,
     /// When output last made progress, or began to wait.
     output_since: Instant,
-    /// The wire holds back what it took from the output.
-    is_held_back: bool,
-    /// Since when no stream is open.
+    /// Since when no stream is open and nothing waits to be sent.
     idle_since: Instant,
     /// The client has been told that the connection ends.
     is_leaving: bool,
+    /// The connection ends because of what the client did, and it may go on doing so.
+    is_cut_short: bool,
 }
 
 /// Where the connection is; see the diagram above.
@@ -69,13 +81,15 @@ enum Stage {
     Greeting(Handshake<Far, Bytes>),
     Open(Connection<Far, Bytes>),
     Over,
+    /// Everything is sent; what the client still sends is thrown away.
+    Lingering {
+        /// How much was thrown away.
+        bytes: u64,
+    },
 }
 
 /// What a client sends first.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// No stream has this number.
-const CONNECTION: u32 = 0;
 
 /// Whether a connection begins as HTTP/2 does.
 pub(super) fn is_preface(input: &[u8]) -> bool {
@@ -92,6 +106,9 @@ impl Http2 {
     pub(super) fn new(connection: u64, ends: Arc<Ends>, input: &[u8], now: Instant) -> Self {
         let (conduit, far) = Conduit::new(input);
         let ready = Arc::new(ReadySet::default());
+        ready.call();
+        let mut watch = FrameWatch::default();
+        watch.see(input);
         Self {
             connection,
             ends,
@@ -99,13 +116,17 @@ impl Http2 {
             conduit,
             streams: BTreeMap::new(),
             unread: BTreeMap::new(),
-            waker: ready.alarm(CONNECTION).waker(),
+            waker: ready.connection_waker(),
             ready,
             timers: Timers::default(),
-            output_since: now,
+            watch,
+            unfinished: None,
+            resets: 0,
             is_held_back: false,
+            output_since: now,
             idle_since: now,
             is_leaving: false,
+            is_cut_short: false,
         }
     }
 
@@ -127,6 +148,14 @@ impl Http2 {
 
     /// Takes a step: bytes in, what is ready, bytes out.
     pub(super) fn step(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
+        if let Stage::Lingering { .. } = self.stage {
+            return self.step_linger(wire, io);
+        }
+        if !self.is_leaving && io.shared.lifecycle.is_closing() {
+            // The poller may not have told yet what came before the closing.
+            wire.is_readable = true;
+            self.ready.call();
+        }
         let mut has_moved = self.read(wire, io);
         has_moved |= self.poll(io);
         has_moved |= self.serve_ready(io);
@@ -137,7 +166,7 @@ impl Http2 {
                 self.lose(io);
                 Step::Close
             }
-            Some(Flushed::All) if matches!(self.stage, Stage::Over) => Step::Close,
+            Some(Flushed::All) if matches!(self.stage, Stage::Over) => self.part(wire, io),
             Some(_) if has_moved || !self.ready.is_empty() => Step::Again,
             Some(_) => Step::Wait,
         }
@@ -146,18 +175,53 @@ impl Http2 {
     /// When the present wait is over; `None` while the wait is for the server itself.
     pub(super) fn deadline(&self, io: &Io) -> Option<Instant> {
         let config = &io.shared.config;
-        let output = self.waits_for_reader().then(|| self.output_since + config.write_timeout);
-        let idle = match self.stage {
+        let own = match self.stage {
+            Stage::Lingering { .. } => return Some(self.idle_since + LINGER_TIMEOUT),
+            _ if self.is_held_back => Some(self.output_since + config.write_timeout),
+            Stage::Greeting(_) if io.shared.lifecycle.is_closing() => {
+                Some(self.idle_since + config.header_timeout.min(FIRST_BYTE_GRACE))
+            }
             Stage::Greeting(_) => Some(self.idle_since + config.header_timeout),
             _ if !self.streams.is_empty() => None,
             _ if self.is_leaving => Some(self.idle_since + FIRST_BYTE_GRACE),
             _ => Some(self.idle_since + config.keepalive_timeout),
         };
-        [output, idle, self.timers.next()].into_iter().flatten().min()
+        [own, self.head_deadline(io), self.timers.next()].into_iter().flatten().min()
+    }
+
+    /// When a frame or head that has begun must have ended; bodies have deadlines of their own.
+    fn head_deadline(&self, io: &Io) -> Option<Instant> {
+        let (_, since) = self.unfinished.filter(|_| matches!(self.stage, Stage::Open(_)))?;
+        // What has come and not been looked at is not the client's fault.
+        self.conduit.is_drained().then(|| since + io.shared.config.header_timeout)
     }
 
     /// The deadline has passed: ends what is late, a stream or all.
     pub(super) fn on_deadline(&mut self, io: &mut Io) -> Step {
+        self.end_late_streams(io);
+        if self.deadline(io).is_none_or(|deadline| deadline > io.now) {
+            return Step::Again;
+        }
+        if self.is_held_back || matches!(self.stage, Stage::Lingering { .. }) {
+            self.lose(io);
+            return Step::Close;
+        }
+        if self.head_deadline(io).is_some_and(|deadline| deadline <= io.now) {
+            self.throw_out();
+            return Step::Again;
+        }
+        if let Stage::Open(_) = self.stage
+            && !self.is_leaving
+        {
+            // Idle for long enough; one more grace to let the farewell arrive.
+            self.leave(io);
+            return Step::Again;
+        }
+        self.lose(io);
+        Step::Close
+    }
+
+    fn end_late_streams(&mut self, io: &mut Io) {
         while let Some(late) = self.timers.pop(io.now) {
             let Ok(id) = u32::try_from(late) else { continue };
             let Some(carried) = self.streams.get_mut(&id) else {
@@ -172,21 +236,25 @@ impl Http2 {
             };
             self.settle(io, id, outcome);
         }
-        if self.deadline(io).is_none_or(|deadline| deadline > io.now) {
-            return Step::Again;
-        }
-        let has_output = self.waits_for_reader();
-        if let Stage::Open(connection) = &mut self.stage
-            && !has_output
-            && !std::mem::replace(&mut self.is_leaving, true)
-        {
-            // Idle for long enough; one more grace to let the farewell arrive.
+    }
+
+    /// Tells the client that the connection ends; what it has asked is answered.
+    fn leave(&mut self, io: &Io) {
+        if let Stage::Open(connection) = &mut self.stage {
             connection.graceful_shutdown();
+            self.ready.call();
+            self.is_leaving = true;
             self.idle_since = io.now;
-            return Step::Again;
         }
-        self.lose(io);
-        Step::Close
+    }
+
+    /// Ends the connection at once, because of what the client does.
+    fn throw_out(&mut self) {
+        if let Stage::Open(connection) = &mut self.stage {
+            connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
+            self.is_cut_short = true;
+            self.ready.call();
+        }
     }
 
     /// The connection is of no more use: closes the books on what was served.
@@ -199,25 +267,39 @@ impl Http2 {
     }
 
     /// Feeds what came, once the library has read what was fed before; returns whether there was anything.
-    fn read(&self, wire: &mut Wire, io: &mut Io) -> bool {
+    fn read(&mut self, wire: &mut Wire, io: &mut Io) -> bool {
         if matches!(self.stage, Stage::Over) || !self.conduit.is_drained() {
             return false;
         }
         match wire.read(&mut io.scratch) {
             Got::Bytes(count) => {
-                self.conduit.feed(&io.scratch[..count]);
-                true
+                let bytes = &io.scratch[..count];
+                self.watch.see(bytes);
+                self.unfinished = self.watch.unfinished().map(|frame| match self.unfinished {
+                    Some((same, since)) if same == frame => (frame, since),
+                    _ => (frame, io.now),
+                });
+                if let Some(carried) = self.watch.data_of().and_then(|id| self.streams.get_mut(&id)) {
+                    // The library does not tell of a part of a frame.
+                    carried.stream.note_body_progress(io.now);
+                }
+                self.conduit.feed(bytes);
+                if self.watch.is_flood() {
+                    self.throw_out();
+                }
             }
-            Got::End => {
-                self.conduit.end();
-                true
-            }
-            Got::Nothing => false,
+            Got::End => self.conduit.end(),
+            Got::Nothing => return false,
         }
+        self.ready.call();
+        true
     }
 
-    /// Lets the library work; returns whether a request came or the stage changed.
+    /// Lets the library work if there is anything to do for it; returns whether a request came or the stage changed.
     fn poll(&mut self, io: &mut Io) -> bool {
+        if !self.ready.take_call() {
+            return false;
+        }
         let waker = self.waker.clone();
         let mut context = Context::from_waker(&waker);
         let mut has_moved = false;
@@ -231,18 +313,16 @@ impl Http2 {
                     Poll::Ready(Err(_)) => self.stage = Stage::Over,
                     Poll::Pending => return has_moved,
                 },
-                Stage::Open(connection) => {
-                    if !self.is_leaving && io.shared.lifecycle.is_closing() {
-                        connection.graceful_shutdown();
-                        self.is_leaving = true;
+                Stage::Open(_) if !self.is_leaving && io.shared.lifecycle.is_closing() => self.leave(io),
+                Stage::Open(connection) => match connection.poll_accept(&mut context) {
+                    Poll::Ready(Some(Ok((request, respond)))) => self.accept(io, request, respond),
+                    Poll::Ready(end) => {
+                        self.is_cut_short |= end.is_some();
+                        self.lose(io);
                     }
-                    match connection.poll_accept(&mut context) {
-                        Poll::Ready(Some(Ok((request, respond)))) => self.accept(io, request, respond),
-                        Poll::Ready(Some(Err(_)) | None) => self.lose(io),
-                        Poll::Pending => return has_moved,
-                    }
-                }
-                Stage::Over => return has_moved,
+                    Poll::Pending => return has_moved,
+                },
+                Stage::Over | Stage::Lingering { .. } => return has_moved,
             }
             has_moved = true;
         }
@@ -257,7 +337,9 @@ impl Http2 {
             Ok(incoming) => Stream::begin(io, key, &self.ends, began, incoming),
             Err(error) => {
                 let answer = (Answer::plain(error.status()), parts.method == http::Method::HEAD);
-                Stream::unreadable(io, key, &self.ends, began, answer)
+                let mut stream = Stream::unreadable(io, key, &self.ends, began, answer);
+                stream.turn.version = Version::Http2;
+                stream
             }
         };
         let alarm = self.ready.alarm(id);
@@ -274,6 +356,9 @@ impl Http2 {
             has_moved = true;
             if let Some(carried) = self.streams.get_mut(&part) {
                 let outcome = carried.advance(io);
+                if carried.take_sent() {
+                    self.watch.note_content();
+                }
                 self.settle(io, part, outcome);
             } else if let Some(unread) = self.unread.get_mut(&part)
                 && !unread.advance(io)
@@ -295,6 +380,7 @@ impl Http2 {
         self.timers.disarm(u64::from(id), &mut carried.armed);
         let Some(carried) = self.streams.remove(&id) else { return };
         if outcome == Outcome::Finished {
+            self.resets = self.resets.saturating_sub(1);
             let (stream, unread) = carried.part(io.now);
             stream.finish(io);
             if let Some(mut unread) = unread
@@ -305,15 +391,14 @@ impl Http2 {
             }
         } else {
             carried.stream.lose(io, carried.output.len());
+            self.resets += 1;
+            if self.resets > HTTP2_RESETS_MAX {
+                self.throw_out();
+            }
         }
         if self.streams.is_empty() {
             self.idle_since = io.now;
         }
-    }
-
-    /// Whether something waits until the client reads.
-    fn waits_for_reader(&self) -> bool {
-        self.is_held_back || self.conduit.with_output(|output| !output.is_empty())
     }
 
     /// Writes what waits, as far as the system takes it; `None` when the connection is of no more use.
@@ -323,14 +408,42 @@ impl Http2 {
             (wire.flush(output), was_full)
         });
         let flushed = flushed.ok()?;
-        self.is_held_back = flushed != Flushed::All;
-        if flushed != Flushed::Some(0) {
+        let was_held_back = std::mem::replace(&mut self.is_held_back, flushed != Flushed::All);
+        if flushed != Flushed::Some(0) || !was_held_back {
             self.output_since = io.now;
-            if was_full {
-                self.waker.wake_by_ref();
-            }
+        }
+        if was_full && flushed != Flushed::Some(0) {
+            self.ready.call();
+        }
+        if was_held_back && !self.is_held_back && self.streams.is_empty() {
+            self.idle_since = io.now;
         }
         Some(flushed)
+    }
+
+    /// All is said: closes, but not before the client has had the time to read it. Closing with unread input would
+    /// make the system reset the connection, and the client lose the last answers.
+    fn part(&mut self, wire: &mut Wire, io: &Io) -> Step {
+        if wire.is_peer_closed || !(wire.is_readable || self.is_cut_short) {
+            return Step::Close;
+        }
+        wire.transport.shut_down();
+        self.idle_since = io.now;
+        self.stage = Stage::Lingering { bytes: 0 };
+        Step::Again
+    }
+
+    /// Throws away what the client still sends.
+    fn step_linger(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
+        let Stage::Lingering { bytes } = &mut self.stage else { return Step::Close };
+        match wire.read(&mut io.scratch) {
+            Got::Bytes(count) => {
+                *bytes += count as u64;
+                if *bytes > LINGER_BYTES_MAX { Step::Close } else { Step::Again }
+            }
+            Got::End => Step::Close,
+            Got::Nothing => Step::Wait,
+        }
     }
 }
 
@@ -340,6 +453,7 @@ impl std::fmt::Debug for Stage {
             Self::Greeting(_) => "Greeting",
             Self::Open(_) => "Open",
             Self::Over => "Over",
+            Self::Lingering { .. } => "Lingering",
         })
     }
 }

@@ -1,17 +1,23 @@
 //! Which parts of an HTTP/2 connection have something to do.
 //!
-//! Promises: a part that was woken is taken once, however often it was woken since; parts that nobody woke cost
-//! nothing. Refuses: it does not wake the io thread; all waking happens while it works on the connection.
+//! Promises: a part that was woken is taken once, in the order of the waking, however often it was woken since; parts
+//! that nobody woke cost nothing. Refuses: it does not wake the io thread; all waking happens while it works on the
+//! connection, on one thread, so there is nothing here for a model checker.
 
 use std::task::{Wake, Waker};
 
 use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue};
 
-/// The parts of one connection that were woken, by their numbers.
+/// The parts of one connection that were woken: streams by their numbers, and the connection itself.
 #[derive(Debug, Default)]
 pub(super) struct ReadySet {
     woken: SegQueue<Arc<Alarm>>,
+    is_connection_woken: AtomicBool,
 }
+
+/// Wakes the connection itself.
+#[derive(Debug)]
+struct Call(Arc<ReadySet>);
 
 /// Wakes one part.
 #[derive(Debug)]
@@ -27,12 +33,28 @@ impl ReadySet {
         Arc::new(Alarm { part, is_ringing: AtomicBool::new(false), set: Arc::clone(self) })
     }
 
-    /// Whether nobody was woken.
-    pub(super) fn is_empty(&self) -> bool {
-        self.woken.is_empty()
+    /// What wakes the connection, as the library wants it.
+    pub(super) fn connection_waker(self: &Arc<Self>) -> Waker {
+        Waker::from(Arc::new(Call(Arc::clone(self))))
     }
 
-    /// Takes a part that was woken.
+    /// Wakes the connection.
+    pub(super) fn call(&self) {
+        // Relaxed: as in `take`.
+        self.is_connection_woken.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the connection was woken; true once.
+    pub(super) fn take_call(&self) -> bool {
+        self.is_connection_woken.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether nobody was woken.
+    pub(super) fn is_empty(&self) -> bool {
+        self.woken.is_empty() && !self.is_connection_woken.load(Ordering::Relaxed)
+    }
+
+    /// Takes the stream that was woken first.
     pub(super) fn take(&self) -> Option<u32> {
         let alarm = self.woken.pop()?;
         // Relaxed: one thread rings and takes; the type serves the library, which asks for wakers that any could.
@@ -65,9 +87,30 @@ impl Wake for Alarm {
     }
 }
 
+impl Wake for Call {
+    fn wake(self: Arc<Self>) {
+        self.0.call();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.call();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_connection_is_woken_apart_from_its_streams() {
+        let set = Arc::new(ReadySet::default());
+        let waker = set.connection_waker();
+        assert!(set.is_empty() && !set.take_call());
+        waker.wake_by_ref();
+        waker.wake();
+        assert!(!set.is_empty() && set.take().is_none());
+        assert!(set.take_call() && !set.take_call() && set.is_empty());
+    }
 
     #[test]
     fn a_part_is_taken_once_until_it_is_woken_again() {

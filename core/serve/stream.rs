@@ -238,6 +238,13 @@ impl Stream {
         }
     }
 
+    /// Something of the body is on its way that cannot be taken yet.
+    pub(super) fn note_body_progress(&mut self, now: Instant) {
+        if let Phase::Body(_) = self.phase {
+            self.since = now;
+        }
+    }
+
     /// The body has ended, in a protocol that tells so by itself.
     pub(super) fn end_body(&mut self) {
         if let Phase::Body(pending) = &mut self.phase {

@@ -3,6 +3,7 @@
 pub(crate) mod books;
 pub(crate) mod client;
 pub(crate) mod decoder;
+pub(crate) mod http2;
 pub(crate) mod load;
 pub(crate) mod tls;
 

@@ -6,6 +6,9 @@ pub(crate) mod resident;
 #[path = "../../../tests/support/client.rs"]
 pub(crate) mod client;
 
+#[path = "../../../tests/support/http2.rs"]
+pub(crate) mod http2;
+
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,6 +24,7 @@ use tempfile::TempDir;
 use client::{Client, Response, eventually};
 use engine::{Scripted, Switchboard};
 use resident::Residents;
+use http2::Http2Client;
 
 /// A running server; it is drained when the test ends.
 pub(crate) struct Site {
@@ -101,6 +105,9 @@ impl Site {
     /// Asks the operations port.
     pub(crate) fn ops(&self, path: &str) -> Response {
         Client::connect(self.server.ops_addr().expect("INTERNAL_ADDR is set")).get(path)
+    /// A new connection of HTTP/2.
+    pub(crate) fn http2(&self) -> Http2Client {
+        Http2Client::connect(self.addr())
     }
 
     /// What the server's threads share.

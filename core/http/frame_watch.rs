@@ -1,0 +1,199 @@
+//! What goes by on a connection of HTTP/2, as far as it must be known without the framing library.
+//!
+//! The library tells of requests and bodies, not of frames; so a client that leaves a head unfinished, or sends nothing
+//! but frames without content, would go unnoticed. Promises: it knows where frames begin and end and what they are
+//! worth, in constant memory; whatever the bytes are, it only counts. Refuses: it decodes nothing and judges nothing
+//! malformed: the library does.
+
+use crate::limits::{HTTP2_FRAMES_PER_CONTENT, HTTP2_IDLE_FRAMES_MAX};
+
+/// Follows what a client sends, from its preface on.
+#[derive(Debug)]
+pub struct FrameWatch {
+    /// The head of the present frame, as far as it has come.
+    head: [u8; HEAD_BYTES],
+    have: usize,
+    /// What is to come before the next frame's head: of the preface, then of payloads.
+    left: usize,
+    /// A head of a request has begun and goes on in the next frame.
+    is_head_open: bool,
+    /// How many frames, or heads of several frames, have begun.
+    begun: u64,
+    /// How many frames without content the client may send yet.
+    credit: u32,
+}
+
+const HEAD_BYTES: usize = 9;
+const PREFACE_BYTES: usize = 24;
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const CONTINUATION: u8 = 9;
+const END_HEADERS: u8 = 4;
+
+impl Default for FrameWatch {
+    fn default() -> Self {
+        Self {
+            head: [0; HEAD_BYTES],
+            have: 0,
+            left: PREFACE_BYTES,
+            is_head_open: false,
+            begun: 0,
+            credit: HTTP2_IDLE_FRAMES_MAX,
+        }
+    }
+}
+
+impl FrameWatch {
+    /// Looks at what came.
+    pub fn see(&mut self, mut bytes: &[u8]) {
+        loop {
+            let skipped = self.left.min(bytes.len());
+            self.left -= skipped;
+            bytes = &bytes[skipped..];
+            if bytes.is_empty() {
+                return;
+            }
+            if self.have == HEAD_BYTES {
+                self.have = 0;
+            }
+            if self.have == 0 && !self.is_head_open {
+                self.begun += 1;
+            }
+            let taken = (HEAD_BYTES - self.have).min(bytes.len());
+            self.head[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
+            self.have += taken;
+            bytes = &bytes[taken..];
+            if self.have == HEAD_BYTES {
+                self.begin_payload();
+            }
+        }
+    }
+
+    /// The number of the frame, or of the head of several frames, that has begun and not ended, unless it is data.
+    pub fn unfinished(&self) -> Option<u64> {
+        let is_between = self.left == 0 && matches!(self.have, 0 | HEAD_BYTES) && !self.is_head_open;
+        (!is_between && self.data_of().is_none()).then_some(self.begun)
+    }
+
+    /// The stream whose data is coming, when a frame of data has begun and not ended.
+    pub fn data_of(&self) -> Option<u32> {
+        let is_data = self.have == HEAD_BYTES && self.left > 0 && self.head[3] == DATA;
+        let [.., a, b, c, d] = self.head;
+        is_data.then(|| u32::from_be_bytes([a & 0x7f, b, c, d]))
+    }
+
+    /// Content has gone to the client: that is worth a few frames without any.
+    pub fn note_content(&mut self) {
+        self.credit = self.credit.saturating_add(HTTP2_FRAMES_PER_CONTENT).min(HTTP2_IDLE_FRAMES_MAX);
+    }
+
+    /// Whether the client has sent more frames without content than can be of use.
+    pub fn is_flood(&self) -> bool {
+        self.credit == 0
+    }
+
+    fn begin_payload(&mut self) {
+        let [a, b, c, kind, flags, ..] = self.head;
+        let length = u32::from_be_bytes([0, a, b, c]);
+        self.left = usize::try_from(length).unwrap_or(usize::MAX);
+        if matches!(kind, HEADERS | CONTINUATION) {
+            self.is_head_open = flags & END_HEADERS == 0;
+        }
+        if matches!(kind, DATA | HEADERS) && length > 0 {
+            self.note_content();
+        } else {
+            self.credit = self.credit.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PING: u8 = 6;
+
+    fn frame(kind: u8, flags: u8, stream: u8, length: u8) -> Vec<u8> {
+        [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], &vec![7; usize::from(length)]].concat()
+    }
+
+    fn greeted() -> FrameWatch {
+        let mut watch = FrameWatch::default();
+        watch.see(&[0; PREFACE_BYTES]);
+        watch
+    }
+
+    #[test]
+    fn between_frames_nothing_is_unfinished() {
+        let mut watch = greeted();
+        assert_eq!(watch.unfinished(), None);
+        watch.see(&[frame(PING, 0, 0, 8), frame(HEADERS, END_HEADERS, 1, 20), frame(DATA, 1, 1, 0)].concat());
+        assert_eq!((watch.unfinished(), watch.data_of()), (None, None));
+    }
+
+    #[test]
+    fn a_head_of_several_frames_is_one() {
+        let mut watch = greeted();
+        watch.see(&frame(HEADERS, 0, 1, 20));
+        assert_eq!(watch.unfinished(), Some(1));
+        watch.see(&frame(CONTINUATION, 0, 1, 20));
+        watch.see(&frame(CONTINUATION, END_HEADERS, 1, 20)[..10]);
+        assert_eq!(watch.unfinished(), Some(1));
+        watch.see(&frame(CONTINUATION, END_HEADERS, 1, 20)[10..]);
+        assert_eq!(watch.unfinished(), None);
+        watch.see(&frame(PING, 0, 0, 8)[..3]);
+        assert_eq!(watch.unfinished(), Some(2));
+    }
+
+    #[test]
+    fn data_on_its_way_is_known_by_its_stream() {
+        let mut watch = greeted();
+        watch.see(&frame(DATA, 0, 5, 20)[..12]);
+        assert_eq!((watch.unfinished(), watch.data_of()), (None, Some(5)));
+        watch.see(&frame(DATA, 0, 5, 20)[12..]);
+        assert_eq!(watch.data_of(), None);
+    }
+
+    #[test]
+    fn it_is_the_same_however_the_bytes_are_cut() {
+        let frames =
+            [frame(HEADERS, 0, 3, 9), frame(CONTINUATION, END_HEADERS, 3, 1), frame(DATA, 0, 3, 200)];
+        let bytes = [vec![0; PREFACE_BYTES], frames.concat(), frame(PING, 0, 0, 8)].concat();
+        for cut in 0..bytes.len() {
+            let (mut whole, mut halves) = (FrameWatch::default(), FrameWatch::default());
+            whole.see(&bytes[..cut]);
+            bytes[..cut].iter().for_each(|byte| halves.see(&[*byte]));
+            assert_eq!(
+                (whole.unfinished(), whole.data_of()),
+                (halves.unfinished(), halves.data_of()),
+                "{cut}"
+            );
+            halves.see(&bytes[cut..]);
+            assert_eq!(
+                (halves.unfinished(), halves.begun, halves.credit),
+                (None, 3, HTTP2_IDLE_FRAMES_MAX - 1)
+            );
+        }
+    }
+
+    #[test]
+    fn frames_without_content_are_a_flood_in_the_end() {
+        let mut watch = greeted();
+        for _ in 0..HTTP2_IDLE_FRAMES_MAX {
+            assert!(!watch.is_flood());
+            watch.see(&frame(PING, 0, 0, 8));
+        }
+        assert!(watch.is_flood());
+    }
+
+    #[test]
+    fn frames_that_go_with_content_are_none() {
+        let mut watch = greeted();
+        for _ in 0..HTTP2_IDLE_FRAMES_MAX {
+            watch.note_content();
+            (0..HTTP2_FRAMES_PER_CONTENT).for_each(|_| watch.see(&frame(8, 0, 0, 4)));
+        }
+        assert!(!watch.is_flood());
+    }
+}

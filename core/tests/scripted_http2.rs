@@ -1,0 +1,535 @@
+//! HTTP/2 over real sockets, with an engine that does what the path says: many requests on one connection.
+#![cfg(not(loom))]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Site;
+use support::client::eventually;
+use support::http2::{END_HEADERS, END_STREAM, Http2Client, block, code, frame, head, kind, setting};
+use svc_core::admission::ShedReason;
+use svc_core::observe::{CancelReason, StatusClass};
+
+fn patterned(bytes: u64) -> Vec<u8> {
+    (0..bytes).map(|place| place.to_le_bytes()[0]).collect()
+}
+
+/// The sum that the engine's `echo` answers.
+fn sum_of(body: &[u8]) -> String {
+    format!("{} {}", body.len(), body.iter().map(|byte| u64::from(*byte)).sum::<u64>())
+}
+
+#[test]
+fn streams_are_answered_in_the_order_of_their_answers() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    let slow = client.ask("/wait/slow");
+    site.until_inside("slow");
+    for _ in 0..20 {
+        assert_eq!(client.get("/hello").text(), "hello");
+    }
+    assert_eq!(client.heard(slow).status, 0);
+    site.switches.open("slow");
+    let response = client.response(slow);
+    assert_eq!((response.status, response.text().as_str()), (200, "slow"));
+    assert_eq!((response.field("server"), response.field("content-length")), (Some("svc"), Some("4")));
+    assert!(response.field("date").is_some() && response.field("x-request-id").is_some());
+    drop(client);
+    site.check_books();
+    assert_eq!(site.metrics().requests_total(), 21);
+}
+
+#[test]
+fn bodies_of_many_streams_are_interleaved_and_exact_both_ways() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    let downloads: Vec<_> =
+        (0..20).map(|index| (client.ask(&format!("/flood/{}", index * 70_001)), index * 70_001)).collect();
+    let bodies: Vec<_> = (1..=20u64).map(|index| patterned(index * 13_457)).collect();
+    let uploads: Vec<_> = bodies.iter().map(|_| client.open(&head("POST", "/echo"), false)).collect();
+    let mut at = 0;
+    while at < bodies[19].len() {
+        for (id, body) in uploads.iter().zip(&bodies) {
+            if at < body.len() {
+                client.send_data(*id, &body[at..body.len().min(at + 9_999)]);
+            }
+        }
+        at += 9_999;
+    }
+    for (id, body) in uploads.iter().zip(&bodies) {
+        client.upload(*id, b"");
+        assert_eq!(client.response(*id).text(), sum_of(body));
+    }
+    for (id, bytes) in downloads {
+        let response = client.response(id);
+        assert!(response.is_whole && response.body == patterned(bytes), "{bytes} bytes");
+    }
+    let sent: u64 = bodies.iter().map(|body| body.len() as u64).sum();
+    assert_eq!(site.metrics().request_bytes_total(), sent);
+    drop(client);
+    site.check_books();
+    assert_eq!(site.shared().spool.bytes(), 0);
+}
+
+#[test]
+fn a_flushed_part_reaches_the_client_while_the_script_runs() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    let id = client.ask("/stream/rest");
+    client.until(|client| client.heard(id).body == b"first");
+    assert_eq!(client.heard(id).field("content-length"), None);
+    site.switches.open("rest");
+    assert_eq!(client.response(id).text(), "firstsecond");
+}
+
+#[test]
+fn hints_come_before_the_answer() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    let id = client.ask("/early");
+    assert_eq!(client.response(id).text(), "late");
+    let interim = &client.heard(id).interim;
+    assert_eq!(interim.len(), 1);
+    assert_eq!(interim[0], (103, vec![("link".to_owned(), "</style.css>; rel=preload".to_owned())]));
+}
+
+#[test]
+fn a_client_that_waits_is_asked_for_its_body() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    let fields = [head("POST", "/echo"), vec![("expect", "100-continue"), ("content-length", "3")]].concat();
+    let id = client.open(&fields, false);
+    client.until(|client| !client.heard(id).interim.is_empty());
+    assert_eq!(client.heard(id).interim, [(100, vec![])]);
+    client.upload(id, b"abc");
+    assert_eq!(client.response(id).text(), sum_of(b"abc"));
+    assert_eq!(client.heard(id).interim.len(), 1);
+}
+
+#[test]
+fn answers_without_content_end_with_their_heads() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    for (method, path, status, length) in [
+        ("HEAD", "/hello", 200, Some("5")),
+        ("HEAD", "/flood/1000000", 200, None),
+        ("GET", "/status/204", 204, None),
+        ("GET", "/status/304", 304, None),
+        ("GET", "/content/204", 204, None),
+        ("GET", "/content/304", 304, None),
+        ("GET", "/status/200", 200, Some("0")),
+        ("GET", "/content/205", 205, Some("0")),
+    ] {
+        let id = client.open(&head(method, path), true);
+        let response = client.response(id);
+        assert_eq!((response.status, response.field("content-length")), (status, length), "{method} {path}");
+        assert!(response.is_whole && response.body.is_empty());
+        assert_eq!(client.heard(id).frames, 1, "{method} {path}: no frame behind the head");
+    }
+}
+
+#[test]
+fn a_short_answer_takes_two_frames() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    let id = client.ask("/hello");
+    assert_eq!(client.response(id).text(), "hello");
+    assert_eq!(client.heard(id).frames, 2, "a head, and data with the end");
+}
+
+#[test]
+fn an_announced_length_is_kept_or_the_stream_breaks() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    let long = client.get("/announce/4");
+    assert_eq!(
+        (long.text().as_str(), long.field("content-length"), long.is_whole),
+        ("sixs", Some("4"), true)
+    );
+    assert!(!client.get("/announce/7").is_whole, "six bytes of seven");
+    assert!(!client.get("/broken").is_whole);
+    assert_eq!(client.get("/hello").text(), "hello", "the connection lives on");
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn failures_of_scripts_are_answered_per_stream() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    for (path, status) in [("/timeout", 504), ("/fatal", 500), ("/silent", 500), ("/panic", 500)] {
+        assert_eq!(client.get(path).status, status, "{path}");
+    }
+    assert!(!client.get("/half").is_whole);
+    assert_eq!(client.get("/hello").status, 200);
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn an_answer_before_the_body_lets_the_client_read_it() {
+    let site = Site::start(&[("MAX_BODY_BYTES", "1000")]);
+    std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
+    let mut client = site.http2();
+    let announced = [head("POST", "/echo"), vec![("content-length", "2000")]].concat();
+    for (fields, status) in [(announced, 413), (head("POST", "/echo"), 413), (head("PUT", "/note.txt"), 405)]
+    {
+        let id = client.open(&fields, false);
+        client.send_data(id, &[1; 2000]);
+        let response = client.response(id);
+        assert_eq!((response.status, response.is_whole), (status, true), "{fields:?}");
+        // In the end the client hears that nobody listens, and that it was no fault.
+        client.until(|client| client.heard(id).reset.is_some());
+        assert_eq!(client.heard(id).reset, Some(code::NO_ERROR));
+    }
+    assert_eq!(client.get("/hello").status, 200);
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn an_unwanted_body_that_ends_is_thrown_away_and_counted() {
+    let site = Site::start(&[]);
+    std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
+    let mut client = site.http2();
+    assert_eq!(client.post("/note.txt", &[1; 5000]).status, 405);
+    client.ping();
+    assert_eq!(client.get("/hello").status, 200);
+    drop(client);
+    site.check_books();
+    assert_eq!(site.metrics().request_bytes_total(), 5000);
+}
+
+#[test]
+fn a_long_body_is_spooled_and_exact() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    let body = patterned(3_000_000);
+    assert_eq!(client.post("/echo", &body).text(), sum_of(&body));
+    drop(client);
+    site.check_books();
+    assert_eq!(site.shared().spool.bytes(), 0);
+}
+
+#[test]
+fn a_reader_without_a_window_holds_no_worker() {
+    let site = Site::start(&[("PHP_WORKERS", "1")]);
+    let mut client = Http2Client::connect_with(site.addr(), &[(setting::INITIAL_WINDOW_SIZE, 0)]);
+    client.is_generous = false;
+    let id = client.ask("/flood/5000000");
+    eventually("the script is done", || site.switches.flooded() == 5_000_000);
+    eventually("the worker is free", || site.shared().pool_facts().busy == 0);
+    // Others on the same connection are served meanwhile.
+    let other = client.ask("/hello");
+    client.widen(other, 1000);
+    assert_eq!(client.response(other).text(), "hello");
+    client.is_generous = true;
+    client.widen(id, 10_000);
+    let response = client.response(id);
+    assert!(response.is_whole && response.body == patterned(5_000_000));
+    drop(client);
+    site.check_books();
+    assert_eq!(site.shared().spool.bytes(), 0);
+}
+
+#[test]
+fn a_stream_that_nobody_reads_ends_alone() {
+    let site = Site::start(&[("WRITE_TIMEOUT_SECONDS", "1")]);
+    let mut client = Http2Client::connect_with(site.addr(), &[(setting::INITIAL_WINDOW_SIZE, 10)]);
+    client.is_generous = false;
+    let id = client.ask("/flood/5000000");
+    client.until_over(id);
+    assert_eq!((client.heard(id).body.len(), client.heard(id).reset), (10, Some(code::CANCEL)));
+    assert_eq!(client.get("/hello").text(), "hello");
+    drop(client);
+    site.check_books();
+    assert_eq!(site.shared().spool.bytes(), 0);
+    assert_eq!(site.metrics().cancelled_by(CancelReason::ClientAbort), 0, "the answer had begun");
+}
+
+#[test]
+fn a_connection_that_nobody_reads_ends() {
+    let site = Site::start(&[("WRITE_TIMEOUT_SECONDS", "1")]);
+    let mut client = Http2Client::connect_with(site.addr(), &[(setting::INITIAL_WINDOW_SIZE, 0x7fff_ffff)]);
+    client.widen(0, 0x7fff_0000);
+    for _ in 0..4 {
+        client.ask("/flood/20000000");
+    }
+    eventually("the connection was given up", || {
+        site.metrics().requests_total() == 4 && site.metrics().connections.value() == 0
+    });
+    site.check_books();
+    assert_eq!(site.shared().spool.bytes(), 0);
+}
+
+#[test]
+fn a_reset_withdraws_the_request_wherever_it_is() {
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1")]);
+    let metrics = site.metrics();
+    let mut client = site.http2();
+    let running = client.ask("/wait/a");
+    site.until_inside("a");
+    let queued = client.ask("/hello");
+    eventually("one is queued", || metrics.pending_requests.value() == 2);
+    let waiting = client.ask("/hello");
+    eventually("one is waiting", || metrics.pending_requests.value() == 3);
+    let reading = client.open(&head("POST", "/echo"), false);
+    eventually("one is read", || metrics.requests_total() == 4);
+    for id in [waiting, queued, running, reading] {
+        client.reset(id, code::CANCEL);
+    }
+    eventually("all are counted", || metrics.responses_by(StatusClass::ClientError) == 4);
+    assert_eq!(metrics.pending_requests.value(), 0);
+    // The one whose body was read was never dispatched.
+    assert_eq!(metrics.cancelled_by(CancelReason::ClientAbort), 3);
+    site.switches.open("a");
+    eventually("the script saw it", || site.switches.saw_gone("a"));
+    assert_eq!(client.get("/hello").text(), "hello");
+    drop(client);
+    site.check_books();
+    assert_eq!(metrics.requests_total(), 5);
+}
+
+#[test]
+fn a_reset_within_the_answer_is_told_to_the_script_and_not_counted() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    let id = client.ask("/stream/a");
+    client.until(|client| client.heard(id).status == 200);
+    client.reset(id, code::CANCEL);
+    eventually("the books are closed", || site.metrics().responses_by(StatusClass::Success) == 1);
+    site.switches.open("a");
+    eventually("the script saw it", || site.switches.saw_gone("a"));
+    assert_eq!(site.metrics().cancelled_by(CancelReason::ClientAbort), 0);
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn a_wait_that_is_over_is_529_for_its_stream() {
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "200")]);
+    let mut client = site.http2();
+    let running = client.ask("/wait/a");
+    site.until_inside("a");
+    let late: Vec<_> = (0..5).map(|_| client.ask("/hello")).collect();
+    for id in late {
+        let response = client.response(id);
+        assert_eq!((response.status, response.text().as_str()), (529, "Site is overloaded"));
+        assert_eq!(response.field("retry-after"), Some("1"));
+    }
+    site.switches.open("a");
+    assert_eq!(client.response(running).text(), "a");
+    assert_eq!(site.metrics().refused_by(ShedReason::WaitTimeout), 5);
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn each_stream_is_one_request_at_the_gate() {
+    let settings = [("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "2"), ("QUEUE_MAX_WAITING", "3")];
+    let site = Site::start(&settings);
+    let mut client = site.http2();
+    let running = client.ask("/wait/a");
+    site.until_inside("a");
+    let others: Vec<_> = (0..10).map(|_| client.ask("/hello")).collect();
+    eventually("five are refused", || site.metrics().refused_by(ShedReason::WaitingFull) == 5);
+    site.switches.open("a");
+    assert_eq!(client.response(running).status, 200);
+    let statuses: Vec<_> = others.into_iter().map(|id| client.response(id).status).collect();
+    assert_eq!(statuses, [200, 200, 200, 200, 200, 529, 529, 529, 529, 529]);
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn a_lost_connection_takes_all_its_streams_along() {
+    let site = Site::start(&[("PHP_WORKERS", "2")]);
+    let mut client = site.http2();
+    let metrics = site.metrics();
+    client.ask("/wait/a");
+    client.ask("/stream/b");
+    site.until_inside("a");
+    site.until_inside("b");
+    for _ in 0..90 {
+        client.ask("/hello");
+    }
+    for _ in 0..8 {
+        client.open(&head("POST", "/echo"), false);
+    }
+    eventually("all have come", || metrics.requests_total() == 100 && metrics.pending_requests.value() == 91);
+    drop(client);
+    eventually("all are counted", || metrics.responses_by(StatusClass::ClientError) == 99);
+    assert_eq!(metrics.pending_requests.value(), 0);
+    assert_eq!(metrics.cancelled_by(CancelReason::ClientAbort), 91);
+    site.switches.open_all();
+    site.check_books();
+}
+
+#[test]
+fn streams_beyond_the_limit_are_refused_unseen() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    client.ping();
+    let limit = client.settings[&setting::MAX_CONCURRENT_STREAMS];
+    let open: Vec<_> = (0..limit).map(|_| client.open(&head("POST", "/echo"), false)).collect();
+    let beyond = client.ask("/hello");
+    client.until_over(beyond);
+    assert_eq!(client.heard(beyond).reset, Some(code::REFUSED_STREAM));
+    for id in open {
+        client.upload(id, b"");
+        assert_eq!(client.response(id).status, 200);
+    }
+    assert_eq!(client.get("/hello").status, 200);
+    drop(client);
+    site.check_books();
+    assert_eq!(site.metrics().requests_total(), u64::from(limit) + 1);
+}
+
+#[test]
+fn a_drain_lets_streams_end_and_says_farewell() {
+    let mut site = Site::start(&[]);
+    let mut client = site.http2();
+    let slow = client.ask("/wait/a");
+    site.until_inside("a");
+    site.drain();
+    client.until(|client| client.farewell.is_some());
+    // The last stream it will look at is fixed once our PONG has come.
+    client.until(|client| client.farewell == Some((slow, code::NO_ERROR)));
+    client.ask("/hello");
+    site.switches.open("a");
+    assert_eq!(client.response(slow).text(), "a");
+    client.expect_end();
+    assert!(site.wait(), "threads are left");
+    site.check_books();
+    assert_eq!(site.metrics().requests_total(), 1);
+}
+
+#[test]
+fn what_was_asked_before_the_drain_is_answered() {
+    let mut site = Site::start(&[("IO_WORKERS", "1")]);
+    std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
+    let mut clients: Vec<_> = (0..50).map(|_| site.http2()).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/note.txt").text(), "note");
+    }
+    let asked: Vec<_> = clients.iter_mut().map(|client| client.ask("/note.txt")).collect();
+    site.drain();
+    for (client, id) in clients.iter_mut().zip(asked) {
+        assert_eq!(client.response(id).text(), "note");
+        assert_eq!(client.expect_end(), Some(code::NO_ERROR));
+    }
+    assert!(site.wait());
+    site.check_books();
+}
+
+#[test]
+fn a_client_that_does_not_answer_the_farewell_does_not_hold_the_drain() {
+    let settings = [("DRAIN_TIMEOUT_SECONDS", "3600"), ("KEEPALIVE_TIMEOUT_SECONDS", "3600")];
+    let mut site = Site::start(&settings);
+    let mut client = site.http2();
+    client.ping();
+    site.drain();
+    // Never reads: the farewell's PING stays unanswered.
+    assert!(site.wait());
+    site.check_books();
+    assert_eq!(client.expect_end(), Some(code::NO_ERROR));
+}
+
+#[test]
+fn the_drain_deadline_cuts_streams_off() {
+    let mut site = Site::start(&[("DRAIN_TIMEOUT_SECONDS", "1"), ("PHP_WORKERS", "2")]);
+    let mut client = site.http2();
+    let running = client.ask("/wait/a");
+    let begun = client.ask("/stream/b");
+    site.until_inside("a");
+    client.until(|client| client.heard(begun).status == 200);
+    let queued = client.ask("/hello");
+    eventually("one is queued", || site.metrics().pending_requests.value() == 2);
+    site.drain();
+    assert_eq!(client.response(running).status, 503);
+    assert_eq!(client.response(queued).status, 503);
+    assert!(!client.response(begun).is_whole);
+    site.switches.open_all();
+    site.wait();
+    assert_eq!(site.metrics().refused_by(ShedReason::ShuttingDown), 1);
+    assert_eq!(site.metrics().cancelled_by(CancelReason::Shutdown), 2);
+    assert_eq!(site.metrics().pending_requests.value(), 0);
+}
+
+#[test]
+fn an_idle_connection_is_told_and_closed() {
+    let site = Site::start(&[("KEEPALIVE_TIMEOUT_SECONDS", "1")]);
+    let mut client = site.http2();
+    assert_eq!(client.get("/hello").status, 200);
+    assert_eq!(client.expect_end(), Some(code::NO_ERROR));
+    site.check_books();
+}
+
+#[test]
+fn a_busy_connection_is_not_idle() {
+    let site = Site::start(&[("KEEPALIVE_TIMEOUT_SECONDS", "1")]);
+    let (mut idle, mut busy) = (site.http2(), site.http2());
+    let id = busy.ask("/wait/a");
+    site.until_inside("a");
+    assert_eq!(idle.get("/hello").status, 200);
+    idle.expect_end();
+    site.switches.open("a");
+    assert_eq!(busy.response(id).text(), "a");
+}
+
+#[test]
+fn a_slow_body_is_408_for_its_stream() {
+    let site = Site::start(&[("BODY_TIMEOUT_SECONDS", "1")]);
+    let mut client = site.http2();
+    let id = client.open(&head("POST", "/echo"), false);
+    client.send_data(id, b"12");
+    assert_eq!(client.response(id).status, 408);
+    assert_eq!(client.get("/hello").status, 200);
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn a_drain_after_a_long_silence_waits_for_what_is_on_its_way() {
+    let mut site = Site::start(&[("IO_WORKERS", "1"), ("KEEPALIVE_TIMEOUT_SECONDS", "2")]);
+    std::fs::write(site.root.path().join("note.txt"), "note").unwrap();
+    // By the time the first one is closed, the others have been silent for longer than the grace of a drain.
+    let mut first = site.http2();
+    first.ping();
+    let mut clients: Vec<_> = (0..50).map(|_| site.http2()).collect();
+    clients.iter_mut().for_each(Http2Client::ping);
+    first.expect_end();
+    let asked: Vec<_> = clients.iter_mut().map(|client| client.ask("/note.txt")).collect();
+    site.drain();
+    for (client, id) in clients.iter_mut().zip(asked) {
+        assert_eq!(client.response(id).text(), "note");
+    }
+    drop(clients);
+    assert!(site.wait());
+    site.check_books();
+}
+
+#[test]
+fn a_head_may_be_cut_anywhere() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    let id = client.next_id();
+    let whole = block(&head("GET", "/hello"));
+    client.frame(kind::HEADERS, END_STREAM, id, &whole[..1]);
+    client.frame(kind::CONTINUATION, 0, id, &whole[1..whole.len() - 1]);
+    let last = frame(kind::CONTINUATION, END_HEADERS, id, &whole[whole.len() - 1..]);
+    for byte in last {
+        client.send(&[byte]);
+    }
+    assert_eq!(client.response(id).text(), "hello");
+}
+
+#[test]
+fn both_protocols_live_on_one_port() {
+    let site = Site::start(&[]);
+    let mut old = site.client();
+    let mut new = site.http2();
+    assert_eq!(old.get("/hello").text(), new.get("/hello").text());
+    let is_logged = |protocol: &str| site.log().contains(&format!("\"protocol\":\"{protocol}\""));
+    eventually("both are logged", || is_logged("HTTP/1.1") && is_logged("HTTP/2.0"));
+}
