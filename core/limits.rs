@@ -151,6 +151,11 @@ pub const OUTPUT_BYTES_MAX: usize = 256 * 1024;
 /// The streams that one connection of HTTP/2 carries at once.
 pub const HTTP2_STREAMS_MAX: u32 = 128;
 
+/// The streams of all connections beside the first one of each: as many as `MAX_CONNECTIONS`, or this if that is less.
+/// One more is refused, and its client may ask again. So many streams cost no more memory and descriptors than as many
+/// connections.
+pub const HTTP2_STREAMS_BESIDE_MIN: usize = 8 * HTTP2_STREAMS_MAX as usize;
+
 /// What waits in an io thread for the client of one HTTP/2 stream, in bytes; the library holds as much again.
 pub const HTTP2_OUTPUT_BYTES_MAX: usize = 64 * 1024;
 

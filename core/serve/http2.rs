@@ -328,8 +328,14 @@ impl Http2 {
         }
     }
 
-    fn accept(&mut self, io: &mut Io, request: http::Request<RecvStream>, respond: SendResponse<Bytes>) {
+    fn accept(&mut self, io: &mut Io, request: http::Request<RecvStream>, mut respond: SendResponse<Bytes>) {
         let id = respond.stream_id().as_u32();
+        let is_first = self.streams.is_empty() && self.unread.is_empty();
+        let permit = if is_first { None } else { io.shared.stream_permits.try_acquire() };
+        if permit.is_none() && !is_first {
+            // Nobody has looked at it, so the client may ask again.
+            return respond.send_reset(Reason::REFUSED_STREAM);
+        }
         let key = StreamKey { connection: self.connection, stream: id };
         let began = (time::now(), time::wall());
         let (parts, receive) = request.into_parts();
@@ -344,7 +350,7 @@ impl Http2 {
         };
         let alarm = self.ready.alarm(id);
         alarm.ring();
-        self.streams.insert(id, Carried::new(stream, alarm, (receive, respond), io.now));
+        self.streams.insert(id, Carried::new(stream, alarm, (receive, respond), permit, io.now));
     }
 
     /// Lets the streams take their steps that have something to do; returns whether there were any.

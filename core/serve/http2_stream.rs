@@ -15,6 +15,7 @@ use http::{HeaderName, HeaderValue, Response, StatusCode};
 use crate::http::Fields;
 use crate::limits::{HTTP2_OUTPUT_BYTES_MAX, LINGER_BYTES_MAX, LINGER_TIMEOUT, LINK_STEPS_MAX};
 use crate::pool::End;
+use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 use crate::time;
 
@@ -36,6 +37,7 @@ pub(super) struct Carried {
     pub(super) output: Output,
     waker: Waker,
     output_since: Instant,
+    permit: Option<Permit>,
     receive: RecvStream,
     respond: SendResponse<Bytes>,
     send: Option<SendStream<Bytes>>,
@@ -55,6 +57,7 @@ pub(super) struct Unread {
     pub(super) armed: Armed,
     /// When the client has had its time.
     pub(super) until: Instant,
+    _permit: Option<Permit>,
 }
 
 /// What became of a stream.
@@ -69,11 +72,12 @@ pub(super) enum Outcome {
 }
 
 impl Carried {
-    /// Takes over a request that was just read.
+    /// Takes over a request that was just read; the first stream of a connection has no permit of its own.
     pub(super) fn new(
         stream: Stream,
         alarm: Arc<Alarm>,
         (receive, respond): (RecvStream, SendResponse<Bytes>),
+        permit: Option<Permit>,
         now: Instant,
     ) -> Self {
         Self {
@@ -83,6 +87,7 @@ impl Carried {
             alarm,
             output: Output::full_at(HTTP2_OUTPUT_BYTES_MAX),
             output_since: now,
+            permit,
             receive,
             respond,
             send: None,
@@ -104,6 +109,7 @@ impl Carried {
             bytes: 0,
             armed: Armed::default(),
             until: now + LINGER_TIMEOUT,
+            _permit: self.permit,
         });
         (self.stream, unread)
     }

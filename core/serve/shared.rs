@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use crate::admission::{Gate, GateFacts, WaitingLimits};
 use crate::config::{Config, Executor};
+use crate::limits::HTTP2_STREAMS_BESIDE_MIN;
 use crate::observe::{Log, Metrics, ReloadFacts};
 use crate::policy::Policy;
 use crate::pool::{Exchange, PoolFacts, PoolSize, Workers};
@@ -51,6 +52,8 @@ pub struct Shared {
     pub tls: OnceLock<Terms>,
     /// What became of the last reload; locked to copy or to replace it.
     pub reload: ShortLock<ReloadFacts>,
+    /// The permits of streams beside the first one of their connection.
+    pub stream_permits: Arc<Permits>,
     /// The configuration report, rendered at start-up.
     pub config_report: OnceLock<String>,
     /// The version of the interpreter, when there is one.
@@ -81,6 +84,7 @@ impl Shared {
             permits: Permits::new(config.max_connections),
             tls: OnceLock::new(),
             reload: ShortLock::new(ReloadFacts { is_successful: true, succeeded_at: time::wall() }),
+            stream_permits: Permits::new(config.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)),
             config_report: OnceLock::new(),
             php_version: OnceLock::new(),
             started_at,

@@ -9,6 +9,7 @@ use support::client::eventually;
 use support::http2::{
     END_HEADERS, END_STREAM, Http2Client, PREFACE, block, code, frame, head, kind, setting,
 };
+use svc_core::limits::HTTP2_STREAMS_BESIDE_MIN;
 
 /// A site with one io thread, so that whoever is held up shows.
 fn site() -> Site {
@@ -140,6 +141,34 @@ fn a_flood_that_nobody_reads_the_answers_of_costs_one_connection() {
     eventually("it is read", || site.metrics().connections.value() == 2);
     drop(client);
     check_peace(&site, witness);
+}
+
+#[test]
+fn streams_beyond_what_all_may_have_are_refused_but_for_one_each() {
+    let site = Site::start(&[("MAX_CONNECTIONS", "100"), ("PHP_WORKERS", "1")]);
+    let beside = HTTP2_STREAMS_BESIDE_MIN;
+    let mut hoarders: Vec<_> = (0..9).map(|_| site.http2()).collect();
+    for client in &mut hoarders {
+        for _ in 0..120 {
+            client.open(&head("POST", "/echo"), false);
+        }
+        client.ping();
+    }
+    assert_eq!(site.shared().stream_permits.free(), 0);
+    assert_eq!(site.metrics().requests_total(), beside as u64 + 9);
+    let mut late = site.http2();
+    let first = late.open(&head("POST", "/echo"), false);
+    let second = late.ask("/hello");
+    late.until_over(second);
+    assert_eq!(late.heard(second).reset, Some(code::REFUSED_STREAM));
+    late.upload(first, b"");
+    assert_eq!(late.response(first).status, 200);
+    assert_eq!(late.get("/hello").text(), "hello", "one at a time goes on");
+    drop(hoarders);
+    eventually("the permits are back", || site.shared().stream_permits.free() == beside);
+    assert_eq!(late.get("/hello").text(), "hello");
+    drop(late);
+    site.check_books();
 }
 
 #[test]

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use svc_core::admission::ShedReason;
 use svc_core::config::{Config, RawConfig};
+use svc_core::limits::HTTP2_STREAMS_BESIDE_MIN;
 use svc_core::observe::{CancelReason, Log, Metrics, StatusClass};
 use svc_core::pool::Engine;
 use svc_core::serve::{Server, Shared};
@@ -23,8 +24,8 @@ use tempfile::TempDir;
 
 use client::{Client, Response, eventually};
 use engine::{Scripted, Switchboard};
-use resident::Residents;
 use http2::Http2Client;
+use resident::Residents;
 
 /// A running server; it is drained when the test ends.
 pub(crate) struct Site {
@@ -105,6 +106,8 @@ impl Site {
     /// Asks the operations port.
     pub(crate) fn ops(&self, path: &str) -> Response {
         Client::connect(self.server.ops_addr().expect("INTERNAL_ADDR is set")).get(path)
+    }
+
     /// A new connection of HTTP/2.
     pub(crate) fn http2(&self) -> Http2Client {
         Http2Client::connect(self.addr())
@@ -162,6 +165,8 @@ impl Site {
         assert_eq!(metrics.pending_requests.value(), 0, "pending");
         assert_eq!(metrics.request_duration().count(), answered(), "durations");
         assert_eq!(shared.permits.free(), shared.config.max_connections, "permits");
+        let beside = shared.config.max_connections.max(HTTP2_STREAMS_BESIDE_MIN);
+        assert_eq!(shared.stream_permits.free(), beside, "permits of streams");
         let refused: u64 = ShedReason::ALL.into_iter().map(|reason| metrics.refused_by(reason)).sum();
         let cancelled: u64 = CancelReason::ALL.into_iter().map(|reason| metrics.cancelled_by(reason)).sum();
         let failures =
