@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "functions.c",
+    "interrupt.c",
     "isolate.c",
     "libc.c",
     "lifecycle.c",

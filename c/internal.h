@@ -35,6 +35,9 @@ void shim_sapi_hooks_install(void);
 extern const zend_function_entry shim_functions[];
 void shim_functions_override(void);
 
+/* interrupt.c */
+void shim_interrupts_install(void);
+
 /* isolate.c: what PHP shares between threads and requests must not. */
 void shim_isolate_thread(void);
 void shim_isolate_begin(void);

@@ -63,6 +63,7 @@ const char *shim_startup(const shim_options *options)
     }
     shim_sapi_hooks_install();
     shim_functions_override();
+    shim_interrupts_install();
     /* The defaults belong to the caller and are not read again. */
     ini_defaults = NULL;
     ini_defaults_count = 0;

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file; both sides compare. */
-#define SHIM_ABI 2
+#define SHIM_ABI 3
 
 /* A view of bytes. `bytes` may be NULL when `length` is 0. */
 typedef struct shim_view {
@@ -175,6 +175,19 @@ void shim_thread_stop(void);
 
 /* Runs one request from start-up to shut-down. */
 shim_outcome shim_run(const shim_request *request, void *host);
+
+/* The question to a thread whether it executes instructions of a script. Owned by C, one a thread; made on the thread
+ * after shim_thread_start, and stopped there before shim_thread_stop, while nobody asks. NULL: no memory. */
+typedef struct shim_interrupter shim_interrupter;
+shim_interrupter *shim_interrupter_start(void);
+void shim_interrupter_stop(shim_interrupter *interrupter);
+
+/* Asks, on any thread; what was answered before is forgotten. */
+void shim_interrupter_ask(shim_interrupter *interrupter);
+
+/* Whether the last question was answered: at once by a thread that executes instructions, not by one that is inside a
+ * system call or a function. */
+bool shim_interrupter_is_answered(const shim_interrupter *interrupter);
 
 /* Blocks SIGHUP, SIGINT and SIGTERM in the calling thread and all that it starts, and ignores SIGPIPE. */
 void shim_signals_block(void);

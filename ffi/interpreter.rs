@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::bindings::{self, shim_request};
 use crate::border::{BARRIER, Guest, Storage, tell, view};
 use crate::host::Host;
+use crate::interrupter::Interrupter;
 
 /// One request, as PHP is told of it. All paths and texts are raw bytes.
 #[derive(Debug)]
@@ -50,6 +51,7 @@ pub enum Outcome {
 #[derive(Debug)]
 pub struct Interpreter {
     storage: Storage,
+    interrupter: Interrupter,
     /// Neither `Send` nor `Sync`: its storage belongs to the thread.
     _thread: PhantomData<*const ()>,
 }
@@ -62,7 +64,12 @@ impl Interpreter {
         // SAFETY: PHP has started (only `Threads` of a running `Php` come here), and this thread has no interpreter
         // that matters: a second one would share its storage, which PHP allows.
         unsafe { bindings::shim_thread_start() };
-        Self { storage: Storage::default(), _thread: PhantomData }
+        Self { storage: Storage::default(), interrupter: Interrupter::new(), _thread: PhantomData }
+    }
+
+    /// What asks this thread whether it executes a script's own instructions.
+    pub fn interrupter(&self) -> Interrupter {
+        self.interrupter.clone()
     }
 
     /// The number of threads that have an interpreter.
@@ -108,6 +115,7 @@ impl Interpreter {
 
 impl Drop for Interpreter {
     fn drop(&mut self) {
+        self.interrupter.revoke();
         // SAFETY: on the thread that called shim_thread_start, after its last request.
         unsafe { bindings::shim_thread_stop() };
         ALIVE.fetch_sub(1, Ordering::SeqCst);

@@ -12,12 +12,14 @@ pub mod barrier;
 mod border;
 mod host;
 mod interpreter;
+mod interrupter;
 mod php;
 pub mod signals;
 
 pub use barrier::RestartNews;
 pub use host::{Head, Host, Log, LogSource, Pairs};
 pub use interpreter::{Interpreter, Outcome, Request};
+pub use interrupter::Interrupter;
 pub use php::{Facts, Php, PhpError, StartOptions, Threads, exit_now};
 
 #[expect(

@@ -17,6 +17,8 @@ mod php;
 #[cfg(feature = "php")]
 mod php_engine;
 #[cfg(feature = "php")]
+mod probe;
+#[cfg(feature = "php")]
 mod reply_head;
 #[cfg(feature = "php")]
 mod response;

@@ -10,12 +10,13 @@ use std::time::UNIX_EPOCH;
 use svc_core::compress::{Levels, Stock};
 use svc_core::http::Version;
 use svc_core::observe::{Event, Log, PhpLevel};
-use svc_core::pool::{Engine, Exchange, StartError, Started, Worker};
+use svc_core::pool::{Engine, Exchange, Probe, StartError, Started, Worker};
 use svc_core::serve::Shared;
 
 use svc_ffi::{Head, Host, Interpreter, LogSource, Outcome, Pairs, Request, Threads};
 
 use crate::cgi;
+use crate::probe::probe;
 use crate::response::Response;
 
 /// Makes workers that run PHP.
@@ -48,6 +49,10 @@ struct PhpWorker {
 }
 
 impl Worker for PhpWorker {
+    fn probe(&self) -> Option<Arc<dyn Probe>> {
+        Some(probe(&self.interpreter))
+    }
+
     fn serve(&mut self, exchange: &Arc<Exchange>) {
         let request = &exchange.request;
         let cookies = cgi::cookies(&request.head);

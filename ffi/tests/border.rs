@@ -8,6 +8,7 @@ use svc_ffi::{Interpreter, Outcome, Php, StartOptions};
 
 use support::{Recorder, Scripts, request, run};
 
+#[expect(dead_code, reason = "each test file uses its part of the support")]
 mod support;
 
 #[test]

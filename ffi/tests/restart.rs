@@ -12,6 +12,7 @@ use svc_ffi::{Interpreter, Outcome, Php, Request, StartOptions};
 
 use support::{Scripts, request, run};
 
+#[expect(dead_code, reason = "each test file uses its part of the support")]
 mod support;
 
 const SCRIPTS: usize = 300;

@@ -78,6 +78,20 @@ impl Scripts {
     }
 }
 
+impl Scripts {
+    /// A name in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// Waits until something has that name.
+    pub(crate) fn until_exists(&self, name: &str) {
+        while !self.path(name).exists() {
+            std::thread::yield_now();
+        }
+    }
+}
+
 impl Drop for Scripts {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);

@@ -1,0 +1,24 @@
+//! The pool's question whether a thread executes PHP, put to the interpreter.
+
+use std::sync::Arc;
+
+use svc_core::pool::Probe;
+use svc_ffi::{Interpreter, Interrupter};
+
+/// Asks the thread of `interpreter`.
+pub(crate) fn probe(interpreter: &Interpreter) -> Arc<dyn Probe> {
+    Arc::new(Question(interpreter.interrupter()))
+}
+
+#[derive(Debug)]
+struct Question(Interrupter);
+
+impl Probe for Question {
+    fn ask(&self) {
+        self.0.ask();
+    }
+
+    fn is_answered(&self) -> bool {
+        self.0.is_answered()
+    }
+}
