@@ -12,10 +12,11 @@ use crate::tls::validity::Standing;
 use super::shared::Shared;
 use super::site::Site;
 
-/// Reloads every part. Waits for disks.
-pub(super) fn reload(shared: &Shared, site: &Site) {
+/// Reloads every part; `has_rolled` says whether persistent workers are being replaced, which their keeper tells of.
+/// Waits for disks.
+pub(super) fn reload(shared: &Shared, site: &Site, has_rolled: bool) {
     // A further part stands in this list.
-    let outcomes = [certificates(shared), files(site)];
+    let outcomes = [certificates(shared), files(site), has_rolled.then_some(Ok(()))];
     let parts: Vec<Result<(), String>> = outcomes.into_iter().flatten().collect();
     if parts.is_empty() {
         return shared.log.emit(&Event::NothingToReload);

@@ -258,7 +258,7 @@ impl Server {
 
     /// Reads anew what can change while the server runs, and says in the log how that went. Waits for disks.
     pub fn reload(&self) {
-        reload::reload(self.shared(), &self.machinery.site);
+        reload::reload(self.shared(), &self.machinery.site, self.roll_workers());
     }
 
     /// Begins the way down; later calls change nothing.
