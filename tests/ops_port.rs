@@ -158,6 +158,10 @@ const CLOSED_SETS: &[(&str, &str, &[&str])] = &[
         "reason",
         &["wait_timeout", "waiting_full", "waiting_bytes", "queue_full", "shutting_down", "pool_unavailable"],
     ),
+    ("svc_worker_request_age_seconds", "worker_id", &["0", "1"]),
+    ("svc_worker_long_running", "worker_id", &["0", "1"]),
+    ("svc_worker_stuck", "worker_id", &["0", "1"]),
+    ("svc_worker_stuck", "kind", &["io", "c_call", "cpu"]),
     ("svc_build", "version", &[env!("CARGO_PKG_VERSION")]),
 ];
 
@@ -400,4 +404,37 @@ fn a_script_that_takes_every_descriptor_does_not_silence_the_port() {
     std::fs::write(svc.root().join("go"), "").unwrap();
     eventually("the script has ended", || svc.metric("svc_busy_workers") == 0.0);
     assert_eq!(svc.get("/missing").status, 404);
+}
+
+#[test]
+fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
+    use svc_core::observe::exposition::{Facts, Format, render};
+    use svc_core::observe::process::ProcessFacts;
+    use svc_core::pool::{Phase, PoolFacts, SlotReading};
+    let metrics = svc_core::observe::Metrics::new();
+    metrics.worker_request_handled(std::time::Duration::from_millis(3));
+    let slot = |slot| SlotReading { slot, number: 1, phase: Phase::Serving, ..SlotReading::default() };
+    let facts = Facts {
+        version: "1",
+        php_version: None,
+        started_at: std::time::SystemTime::UNIX_EPOCH,
+        uptime: std::time::Duration::ZERO,
+        metrics: &metrics,
+        gate: None,
+        pool: Some(PoolFacts { current: 3, min: 2, max: 4, ..PoolFacts::default() }),
+        slots: (0..3).map(slot).collect(),
+        worker_mode: true,
+        pool_stalled: Some(false),
+        spool_bytes: 0,
+        spool_bytes_max: 0,
+        log_dropped: 0,
+        process: ProcessFacts::read(),
+    };
+    let text = render(&facts, Format::Text);
+    let page = exposition::read(&text, Dialect::Text).unwrap_or_else(|fault| panic!("{fault}"));
+    assert_eq!(page.value("svc_worker_requests_count", &[("worker", "2")]), Some(0.0));
+    assert_eq!(page.value("svc_worker_stuck_total", &[("worker_id", "2"), ("kind", "c_call")]), Some(0.0));
+    assert_eq!(total(&page, "svc_worker_request_duration_us_count"), 1.0);
+    let strangers = page.strangers("svc_worker_stuck_total", "kind", &["io", "c_call", "cpu"]);
+    assert!(strangers.is_empty(), "{strangers:?}");
 }

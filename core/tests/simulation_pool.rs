@@ -1,0 +1,245 @@
+//! A pool of changing size under hundreds of random days, with a clock that the simulation moves.
+//!
+//! A smaller model runs workers and work in steps of 10 ms and does what the rules say; what no model can get wrong in
+//! the same way is checked besides: bounds, that nothing in use is ended, that bursts are covered at once, and that a
+//! quiet pool is back at its least number. A failure names its seed, and a seed replays its history.
+#![cfg(not(loom))]
+
+use std::time::{Duration, Instant};
+
+use svc_core::pool::{Allowance, Backoff, IdleWorker, PoolSize, Scale, Scaling, ScalingSample};
+use svc_core::time;
+
+/// Histories.
+const SEEDS: u64 = 150;
+
+/// One step of time.
+const STEP_MS: u64 = 10;
+
+/// A stream of random numbers (xorshift64*).
+struct Dice(u64);
+
+impl Dice {
+    fn new(seed: u64) -> Self {
+        // Neighbouring seeds must not begin alike, and the state must not be 0.
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) % end
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// A worker of the model; times in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Worker {
+    Booting { until: u64 },
+    Busy { until: u64 },
+    Idle { since: u64 },
+}
+
+struct Pool {
+    size: PoolSize,
+    idle_max: Duration,
+    scaling: Scaling,
+    workers: Vec<Option<Worker>>,
+    waiting: usize,
+    boot_ms: u64,
+    now: u64,
+    hired: u64,
+    retired: u64,
+}
+
+impl Pool {
+    fn new(dice: &mut Dice) -> Self {
+        let min = 1 + dice.below(4) as usize;
+        let size = PoolSize { min, max: min + dice.below(9) as usize };
+        let idle_max = Duration::from_millis(100 * (1 + dice.below(30)));
+        Self {
+            size,
+            idle_max,
+            scaling: Scaling::new(size, idle_max),
+            workers: vec![None; size.max],
+            waiting: 0,
+            boot_ms: STEP_MS * dice.below(10),
+            now: 0,
+            hired: 0,
+            retired: 0,
+        }
+    }
+
+    fn staff(&self) -> usize {
+        self.workers.iter().flatten().count()
+    }
+
+    fn sample(&self) -> ScalingSample {
+        let workers = self.workers.iter().enumerate();
+        let idle = workers.filter_map(|(slot, worker)| match worker {
+            Some(Worker::Idle { since }) => {
+                Some(IdleWorker { slot, idle_for: Duration::from_millis(self.now - since) })
+            }
+            _ => None,
+        });
+        let is_booting = |worker: &&Worker| matches!(worker, Worker::Booting { .. });
+        ScalingSample {
+            staff: self.staff(),
+            booting: self.workers.iter().flatten().filter(is_booting).count(),
+            idle: idle.collect(),
+            waiting: self.waiting,
+        }
+    }
+
+    /// Time passes; boots and requests end, idle workers take what waits.
+    fn advance(&mut self, dice: &mut Dice, load_ms: u64) {
+        self.now += STEP_MS;
+        for worker in self.workers.iter_mut().flatten() {
+            if let Worker::Booting { until } | Worker::Busy { until } = *worker
+                && until <= self.now
+            {
+                *worker = Worker::Idle { since: self.now };
+            }
+            if self.waiting > 0 && matches!(worker, Worker::Idle { .. }) {
+                self.waiting -= 1;
+                *worker = Worker::Busy { until: self.now + STEP_MS * (1 + dice.below(load_ms)) };
+            }
+        }
+    }
+
+    /// Asks the machine, checks what it says, and does it.
+    fn tend(&mut self, context: &str) {
+        let sample = self.sample();
+        let scale = self.scaling.decide(&sample);
+        let context = format!("{context}: {:?}, {sample:?} -> {scale:?}", self.size);
+        assert_eq!(scale, self.rules(&sample), "{context}");
+        for slot in &scale.retire {
+            let worker = self.workers[*slot].take();
+            let Some(Worker::Idle { since }) = worker else { panic!("{worker:?} is in use; {context}") };
+            assert!(Duration::from_millis(self.now - since) >= self.idle_max, "too soon; {context}");
+        }
+        self.retired += scale.retire.len() as u64;
+        for _ in 0..scale.hire {
+            let vacant = self.workers.iter().position(Option::is_none);
+            let slot = vacant.unwrap_or_else(|| panic!("no room; {context}"));
+            self.workers[slot] = Some(Worker::Booting { until: self.now + self.boot_ms });
+        }
+        self.hired += scale.hire as u64;
+        assert!((self.size.min..=self.size.max).contains(&self.staff()), "{context}");
+        let sample = self.sample();
+        let is_covered = sample.waiting <= sample.booting || !sample.idle.is_empty();
+        assert!(is_covered || sample.staff == self.size.max, "work waits for nobody; {context}");
+    }
+
+    /// The rules, said the long way.
+    fn rules(&self, sample: &ScalingSample) -> Scale {
+        let mut scale = Scale::default();
+        let mut staff = sample.staff;
+        while staff < self.size.min {
+            (scale.hire, staff) = (scale.hire + 1, staff + 1);
+        }
+        if sample.staff >= self.size.min && sample.idle.is_empty() {
+            let mut booting = sample.booting;
+            while booting < sample.waiting && staff < self.size.max {
+                (scale.hire, staff, booting) = (scale.hire + 1, staff + 1, booting + 1);
+            }
+        }
+        if scale.hire == 0 && sample.waiting == 0 {
+            let mut idle = sample.idle.clone();
+            while staff > self.size.min {
+                let longest = idle.iter().copied().max_by_key(|worker| (worker.idle_for, worker.slot));
+                let Some(worker) = longest.filter(|worker| worker.idle_for >= self.idle_max) else { break };
+                idle.retain(|one| *one != worker);
+                scale.retire.push(worker.slot);
+                staff -= 1;
+            }
+        }
+        scale
+    }
+}
+
+#[test]
+fn a_pool_of_changing_size_follows_its_rules() {
+    let (mut hired, mut retired, mut full) = (0, 0, 0);
+    for seed in 1..=SEEDS {
+        let mut dice = Dice::new(seed);
+        let mut pool = Pool::new(&mut dice);
+        let (mut arrivals, mut load) = (0, 1);
+        for step in 0..2000 {
+            if dice.one_in(150) {
+                (arrivals, load) = ([0, 0, 1, 3, 40][dice.below(5) as usize], 1 + dice.below(40));
+            }
+            pool.advance(&mut dice, load);
+            if dice.one_in(4) {
+                pool.waiting += dice.below(arrivals + 1) as usize;
+            }
+            // A worker dies now and then.
+            if dice.one_in(400) {
+                let slot = dice.below(pool.size.max as u64) as usize;
+                pool.workers[slot] = None;
+            }
+            // Called when work finds nobody idle, and once a second.
+            let is_called = pool.waiting > 0 && pool.sample().idle.is_empty();
+            if is_called || pool.staff() < pool.size.min || step % 100 == 0 {
+                pool.tend(&format!("seed {seed}, step {step}"));
+            }
+            full += u64::from(pool.staff() == pool.size.max && pool.size.max > pool.size.min);
+        }
+        // The day is over: what is left is done, and the pool shrinks to its least number.
+        for step in 0..8_000 {
+            pool.advance(&mut dice, 1);
+            if step % 100 == 0 || pool.staff() < pool.size.min {
+                pool.tend(&format!("seed {seed}, evening {step}"));
+            }
+        }
+        assert_eq!((pool.staff(), pool.waiting), (pool.size.min, 0), "seed {seed}");
+        (hired, retired) = (hired + pool.hired, retired + pool.retired);
+    }
+    // A simulation that never gets there proves nothing.
+    assert!(hired > 1000 && retired > 1000 && full > 1000, "{hired} hired, {retired} retired, {full} full");
+}
+
+/// Boots fail for a while and then succeed: attempts become rare, and none comes before its time.
+#[test]
+fn a_pool_that_does_not_boot_never_spins() {
+    for seed in 1..=SEEDS {
+        let mut dice = Dice::new(seed);
+        let (mut backoff, start) = (Backoff::default(), time::now());
+        let at = |ms: u64| start + Duration::from_millis(ms);
+        let trouble_ms = 1000 + dice.below(600_000);
+        let (mut attempts, mut since_last, mut pause) = (Vec::new(), 0, 0);
+        let mut booting: Option<u64> = None;
+        for ms in (0..trouble_ms).step_by(10) {
+            since_last += 10;
+            if booting.is_some_and(|until| until <= ms) {
+                booting = None;
+                pause = backoff.failed(at(ms)).map_or(0, |pause| pause.as_millis() as u64);
+                since_last = 0;
+                assert!(pause > 0, "seed {seed}: a failure of the only attempt begins a pause");
+                if dice.one_in(3) {
+                    assert_eq!(backoff.failed(at(ms)), None, "seed {seed}: one that failed with it does not");
+                }
+            }
+            if booting.is_none() && backoff.allowance(at(ms)) != Allowance::Nobody {
+                assert!(since_last >= pause, "seed {seed}: {since_last} ms after a pause of {pause}");
+                backoff.tried();
+                booting = Some(ms + 10 + dice.below(300));
+                attempts.push(ms);
+            }
+        }
+        // From 100 ms on each pause is twice the one before, up to 30 s.
+        let bound = 10 + trouble_ms / 30_000;
+        assert!(
+            attempts.len() as u64 <= bound,
+            "seed {seed}: {} attempts in {trouble_ms} ms",
+            attempts.len()
+        );
+        assert!(backoff.booted() > 0, "seed {seed}");
+        assert_eq!((backoff.allowance(at(0)), backoff.deadline()), (Allowance::Any, None::<Instant>));
+    }
+}
