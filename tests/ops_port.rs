@@ -408,7 +408,7 @@ fn a_script_that_takes_every_descriptor_does_not_silence_the_port() {
 
 #[test]
 fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
-    use svc_core::observe::exposition::{Facts, Format, render};
+    use svc_core::observe::exposition::{Facts, Format, ReloadFacts, render};
     use svc_core::observe::process::ProcessFacts;
     use svc_core::pool::{Phase, PoolFacts, SlotReading};
     let metrics = svc_core::observe::Metrics::new();
@@ -425,6 +425,8 @@ fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
         slots: (0..3).map(slot).collect(),
         worker_mode: true,
         pool_stalled: Some(false),
+        reload: ReloadFacts { is_successful: true, succeeded_at: std::time::SystemTime::UNIX_EPOCH },
+        certificates: None,
         spool_bytes: 0,
         spool_bytes_max: 0,
         log_dropped: 0,
