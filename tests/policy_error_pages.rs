@@ -55,7 +55,8 @@ fn a_page_replaces_the_body_and_keeps_the_fields() {
     let response = svc.client().request("GET / HTTP/1.1\r\nHost: x\r\nHost: y");
     assert_eq!((response.status, response.text().as_str()), (400, "<p>yours"));
     let over = || svc.client().request("GET /a.txt HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 198.51.100.7");
-    let response = (0..10).map(|_| over()).last().unwrap();
+    (0..9).for_each(|_| assert_eq!(over().status, 200));
+    let response = over();
     assert_eq!((response.status, response.text().as_str()), (429, "<p>yours"));
     assert!(response.field("retry-after").is_some() && response.field("ratelimit").is_some());
 }

@@ -4,7 +4,7 @@
 //! answers nothing.
 
 use crate::http::trace_context::Trace;
-use crate::http::{Fields, Head};
+use crate::http::{Fields, Head, InvalidField};
 use crate::policy::client::Client;
 use crate::policy::rate::Standing;
 
@@ -49,18 +49,18 @@ impl Visitor {
 
     /// Adds to a response what its client is told about itself.
     pub(super) fn tell(&self, io: &Io, fields: &mut Fields) {
-        let mut add = |name: &[u8], value: &[u8]| {
-            let taken = fields.push(name, value);
+        let sound = |taken: Result<(), InvalidField>| {
             debug_assert!(taken.is_ok(), "the server's own fields are valid");
         };
         if let (Some(standing), Some(limiter)) = (self.standing, &io.shared.policy.limiter) {
-            add(b"RateLimit-Policy", limiter.policy_field().as_bytes());
-            add(b"RateLimit", standing.field().as_bytes());
+            // Beside a script's own, if it has limits too: both fields are lists.
+            sound(fields.push(b"RateLimit-Policy", limiter.policy_field().as_bytes()));
+            sound(fields.push(b"RateLimit", standing.field().as_bytes()));
         }
         if let Some(trace) = &self.trace {
-            add(b"traceparent", trace.traceparent().as_bytes());
+            sound(fields.set(b"traceparent", trace.traceparent().as_bytes()));
             if let Some(state) = trace.tracestate() {
-                add(b"tracestate", state);
+                sound(fields.set(b"tracestate", state));
             }
         }
     }
