@@ -241,6 +241,45 @@ fn a_protocol_is_agreed_upon() {
 }
 
 #[test]
+fn http_2_is_spoken_with_those_who_ask_for_it() {
+    let certificates = one();
+    let echo = "<?php $in = file_get_contents('php://input'); echo $_SERVER['SSL_PROTOCOL'], $in;";
+    let big = sample(6 << 20);
+    let svc = start(&certificates, 1, &[("echo.php", echo)], &[("WRITE_TIMEOUT_SECONDS", "1")]);
+    std::fs::write(svc.root().join("big.bin"), &big).unwrap();
+    std::fs::write(svc.root().join("far.bin"), vec![0; 32 << 20]).unwrap();
+    let curl = |words: &[&str], path: &str| {
+        let output = Command::new("curl")
+            .args(["-sS", "--http2", "-w", "%{stderr}%{http_version}", "--cacert"])
+            .arg(certificates.cert(0))
+            .args(["--resolve", &format!("{NAME}:{}:127.0.0.1", svc.main().port())])
+            .args(words)
+            .arg(format!("https://{NAME}:{}/{path}", svc.main().port()))
+            .output()
+            .unwrap();
+        assert_eq!(output.stderr, b"2");
+        output.stdout
+    };
+    assert!(curl(&[], "big.bin") == big);
+    let body = svc.root().join("big.bin").display().to_string();
+    let answer = curl(&["--data-binary", &format!("@{body}")], "echo.php");
+    assert!(answer.strip_prefix(b"TLSv1.3").unwrap() == big);
+    // A client that reads nothing has the time of any other.
+    let config = certificates.trust(&["h2"], &[&TLS13]);
+    let mut stuck = Client::connect_tls(svc.main(), session(&config, NAME));
+    stuck.send(GET_BIG_OVER_HTTP_2);
+    assert_eq!(stuck.session().alpn_protocol(), Some(&b"h2"[..]));
+    eventually("it was served", || svc.metric("svc_requests_total") == 3.0);
+    eventually("it is closed", || svc.metric("svc_active_connections") == 0.0);
+}
+
+/// The preface, settings with large windows, and a request for `/far.bin`.
+const GET_BIG_OVER_HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
+    \x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x7f\xff\xff\xff\
+    \x00\x00\x04\x08\x00\x00\x00\x00\x00\x7f\x00\x00\x00\
+    \x00\x00\x0f\x01\x05\x00\x00\x00\x01\x82\x87\x04\x08/far.bin\x41\x01a";
+
+#[test]
 fn a_reload_is_for_new_connections_and_disturbs_no_old_one() {
     let mut certificates = one();
     let body = String::from_utf8(sample(8 << 20).iter().map(|byte| byte % 26 + b'a').collect()).unwrap();

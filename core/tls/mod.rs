@@ -24,4 +24,4 @@ pub use self::terms::Terms;
 pub use self::validity::Validity;
 
 /// The protocols that clients may choose from above TLS, the preferred one first.
-pub const ALPN: &[&[u8]] = &[b"http/1.1"];
+pub const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];
