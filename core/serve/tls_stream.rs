@@ -113,6 +113,11 @@ impl<S: Read + Write> TlsStream<S> {
                 return self.read_plain(buf);
             }
         }
+        if filled == 0 {
+            // Its part of the handshake, or the alert that says what is wrong. What the socket does not take waits for
+            // its event; and where there is a request, tickets and the like travel with the answer.
+            self.flush()?;
+        }
         match filled {
             0 if self.failure.is_some() => Err(io::ErrorKind::InvalidData.into()),
             0 if self.has_ended => Ok(0),
@@ -143,15 +148,18 @@ impl<S: Read + Write> TlsStream<S> {
         let mut rest = &mut own[..count];
         IoSlice::advance_slices(&mut rest, 0);
         let mut taken = 0;
-        // Only what leaves makes room: so what is taken is proof that the client reads.
-        while self.flush()? && !rest.is_empty() {
-            match self.session.writer().write_vectored(rest)? {
-                // The keys are used up, and the alert that says so is on its way.
-                0 if !self.session.wants_write() => return Err(io::ErrorKind::WriteZero.into()),
-                count => {
-                    taken += count;
-                    IoSlice::advance_slices(&mut rest, count);
-                }
+        while !rest.is_empty() {
+            let was_full = self.session.wants_write();
+            // It takes what it has room for; what leaves makes room.
+            let count = self.session.writer().write_vectored(rest)?;
+            taken += count;
+            IoSlice::advance_slices(&mut rest, count);
+            if !self.flush()? {
+                break;
+            }
+            if count == 0 && !was_full {
+                // The keys are used up.
+                return Err(io::ErrorKind::WriteZero.into());
             }
         }
         if taken == 0 && !rest.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
@@ -277,8 +285,6 @@ impl<S: Read + Write> TlsStream<S> {
         } else if self.stage == Stage::Handshake && !self.session.is_handshaking() {
             self.stage = Stage::Open;
         }
-        // Its part of the handshake, or the alert that says what is wrong; what is not taken waits for its event.
-        self.flush()?;
         Ok(if is_drained { Fetched::All } else { Fetched::Some })
     }
 }
