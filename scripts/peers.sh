@@ -12,14 +12,16 @@ usage() {
     cat <<'TEXT'
 Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workloads LIST]
 
-  --install         install the missing ones of wrk, curl, nginx, php-fpm and Apache's mod_php from Debian first
+  --install         install the missing ones of wrk, curl, h2load, nginx, php-fpm and Apache's mod_php from Debian first
   --keep            leave the working folder (configurations, logs, results) and print its name
   --quick           one round of one second: shows that everything works, measures nothing
   --servers LIST    only these of svc,fpm,fpm_own,apache,swoole,svc_tls,fpm_tls
-  --workloads LIST  only these of hello,rows,static,large,tls,connect
+  --workloads LIST  only these of hello,rows,static,large,tls,connect,hello-h2,static-h2; the last two over HTTP/2
+                    without TLS, by h2load, for svc and nginx
 
 Environment (default):
   ROUNDS (3)  SECONDS_EACH (5)  CONNECTIONS (32)  THREADS of wrk (2)  WORKERS, PHP workers each (2 for each CPU)
+  STREAMS (16), of each connection of HTTP/2, of which there are CONNECTIONS / STREAMS
   SVC               the svc to measure (target/release/svc); its other settings are taken from the environment
   PEERS_FPM         a further php-fpm behind nginx, to compare the same build of PHP; the ratios then refer to it
   PEERS_SWOOLE_PHP  the PHP that loads Swoole (the newest on PATH); PEERS_SWOOLE_SO  the extension, if no php.ini has it
@@ -34,11 +36,12 @@ die() { say "$*"; exit 1; }
 
 install=no keep=no
 servers=svc,fpm,fpm_own,apache,swoole,svc_tls,fpm_tls
-workloads=hello,rows,static,large,tls,connect
+workloads=hello,rows,static,large,tls,connect,hello-h2,static-h2
 rounds=${ROUNDS:-3}
 seconds_each=${SECONDS_EACH:-5}
 connections=${CONNECTIONS:-32}
 threads=${THREADS:-2}
+streams=${STREAMS:-16}
 workers=${WORKERS:-$((2 * $(nproc)))}
 svc=${SVC:-${CARGO_TARGET_DIR:-$(dirname "$here")/target}/release/svc}
 fpm_own=${PEERS_FPM:-}
@@ -62,7 +65,7 @@ while [ $# -gt 0 ]; do
 done
 
 declare -A page=([hello]=hello.php [rows]=rows.php [static]=page.html [large]=large.html [tls]=hello.php
-    [connect]=page.html)
+    [connect]=page.html [hello-h2]=hello.php [static-h2]=page.html)
 declare -A over_tls=([tls]=yes [connect]=yes)
 running=()
 
@@ -74,7 +77,7 @@ running=()
 # Every number is a whole one above 0, every name is known: nothing starts before that is sure.
 check_options() {
     local name
-    for name in rounds seconds_each connections threads workers; do
+    for name in rounds seconds_each connections threads streams workers; do
         [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "$name: ${!name} is not a whole number above 0"
     done
     ((connections >= threads)) || die "connections: $connections is fewer than threads ($threads)"
@@ -82,18 +85,22 @@ check_options() {
         [[ " ${catalogue[*]} " = *" $name "* ]] || die "--servers: $name is not one of ${catalogue[*]}"
     done
     for name in ${workloads//,/ }; do
-        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows static large tls connect"
+        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows static large tls connect hello-h2 static-h2"
     done
 }
 
 check_tools() {
     local tool
     if [ "$install" = yes ]; then
-        "$here/system-packages.sh" wrk curl nginx php-fpm libapache2-mod-php || exit 1
+        "$here/system-packages.sh" wrk curl nghttp2-client nginx php-fpm libapache2-mod-php || exit 1
     fi
     for tool in wrk curl; do
         command -v "$tool" >/dev/null || die "$tool is missing (--install installs it)"
     done
+    if [[ $workloads = *-h2* ]] && ! command -v h2load >/dev/null; then
+        say 'left out: the workloads over HTTP/2: h2load is missing (--install installs it)'
+        workloads=$(tr , '\n' <<<"$workloads" | grep -v -- -h2 | paste -sd ,)
+    fi
 }
 
 # Ends the server $1 by the ids of its processes, and those that outlive their first one too.
@@ -197,16 +204,16 @@ choose_memory_kind() {
 }
 
 run_workload() {
-    local workload=$1 round id rate
-    local taking_part=()
+    local workload=$1 round id rate able=()
     for id in "${running[@]}"; do
-        [ "${https[$id]:-}" != "${over_tls[$workload]:-}" ] || taking_part+=("$id")
+        [ "${https[$id]:-}" != "${over_tls[$workload]:-}" ] && continue
+        [[ $workload != *-h2 || -n ${h2_port[$id]:-} ]] && able+=("$id")
     done
-    ((${#taking_part[@]} > 0)) || return 0
-    for id in "${taking_part[@]}"; do load "$id" "${page[$workload]}" 1 "$workload" || true; done # warm up, not counted
+    ((${#able[@]} > 0)) || return 0
+    for id in "${able[@]}"; do load "$id" "$workload" 1 || true; done # warm up, not counted
     for ((round = 1; round <= rounds; round++)); do
-        for id in "${taking_part[@]}"; do
-            measure "$id" "$workload" "${page[$workload]}"
+        for id in "${able[@]}"; do
+            measure "$id" "$workload"
             rate=$(tail -n 1 "$work/results" | awk -F '\t' '{ printf "%.0f", $3 / $4 * 1e6 }')
             say "$workload, round $round of $rounds: $("${id}_label") $rate requests/s"
         done

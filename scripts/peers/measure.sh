@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # How peers.sh looks at a running server: its answers, its processes, and one run of the load generator against it.
 #
-# shellcheck disable=SC2154 # from the caller: work here port https roots threads connections seconds_each memory_kind
+# shellcheck disable=SC2154 # from the caller: work here page port https h2_port roots threads connections streams seconds_each memory_kind
 
 # Prints a free port of the loopback address, below the range that outgoing connections take theirs from.
 free_port() {
@@ -47,23 +47,37 @@ memory_of() {
 machine_ticks() { awk 'NR == 1 { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat; }
 children_ticks() { sed 's/^.*) //' "/proc/$$/stat" | awk '{ print $14 + $15 }'; }
 
-# Loads page $2 of server $1 for $3 seconds, with the options of workload $4; leaves what wrk says in $work/wrk.
+# Loads server $1 with workload $2 for $3 seconds; leaves what the generator says in $work/wrk.
 load() {
-    local options=()
+    local path=${page[$2]} options=()
+    if [[ $2 = *-h2 ]]; then
+        load_h2 "${h2_port[$1]}/$path" "$3"
+        return
+    fi
     # A new connection for each request, and with it a full handshake: wrk resumes no session.
-    [ "$4" != connect ] || options=(-H 'Connection: close')
-    wrk -t "$threads" -c "$connections" -d "${3}s" -s "$here/peers/report.lua" "${options[@]}" "$(address "$1")/$2" \
+    [ "$2" != connect ] || options=(-H 'Connection: close')
+    wrk -t "$threads" -c "$connections" -d "${3}s" -s "$here/peers/report.lua" "${options[@]}" "$(address "$1")/$path" \
         >"$work/wrk" 2>&1
 }
 
-# One run of workload $2 (page $3) against server $1: a line of $work/results. Its fields: workload, server, requests,
+# Loads http://127.0.0.1:$1 over HTTP/2 for $2 seconds; says the same as peers/report.lua in the end.
+load_h2() {
+    local connections_h2=$(((connections + streams - 1) / streams))
+    rm -f "$work/h2load.log"
+    h2load -D "$2" -c "$connections_h2" -m "$streams" -t "$((threads < connections_h2 ? threads : connections_h2))" \
+        --log-file="$work/h2load.log" "http://127.0.0.1:$1" >"$work/wrk" 2>&1 || return
+    sort -n -k 3 "$work/h2load.log" 2>/dev/null |
+        awk -v "seconds=$2" -f "$here/peers/h2load.awk" "$work/wrk" - >>"$work/wrk"
+}
+
+# One run of workload $2 against server $1: a line of $work/results. Its fields: workload, server, requests,
 # duration, bytes, p50, p99, errors (connect, read, write, status, timeout), server ticks, ticks of others, memory, and
 # 1 if an answer was too short or wrong.
 measure() {
-    local id=$1 workload=$2 page=$3 before after machine children figures requests bytes wrong=0
+    local id=$1 workload=$2 file=${page[$2]} before after machine children figures requests bytes wrong=0
     before=$(processes_of "$id")
     machine=$(machine_ticks) children=$(children_ticks)
-    load "$id" "$page" "$seconds_each" "$workload" || say "$("${id}_label"), /$page: $(tail -n 1 "$work/wrk")"
+    load "$id" "$workload" "$seconds_each" || say "$("${id}_label"), /$file: $(tail -n 1 "$work/wrk")"
     machine=$(($(machine_ticks) - machine)) children=$(($(children_ticks) - children))
     after=$(processes_of "$id")
 
@@ -71,7 +85,7 @@ measure() {
     figures=$(sed -n 's/^peers //p' "$work/wrk")
     figures=${figures:-0 1000000 0 0 0 1 0 0 0 0}
     read -r requests _ bytes _ <<<"$figures"
-    ((bytes >= requests * $(wc -c <"$work/expected/$page"))) && answers_rightly "$id" "$page" || wrong=1
+    ((bytes >= requests * $(wc -c <"$work/expected/$file"))) && answers_rightly "$id" "$file" || wrong=1
     local ticks=$((${after%% *} - ${before%% *}))
     # shellcheck disable=SC2086 # ids and figures are lists of words
     printf '%s\t' "$workload" "$("${id}_label")" $figures "$ticks" "$((machine - children - ticks))" \

@@ -13,11 +13,12 @@
 # What a server says goes to $work/ID.log.
 #
 # shellcheck disable=SC2154 # from the caller: work site here workers connections svc fpm_own swoole_php swoole_so
-# shellcheck disable=SC2034 # for the caller: catalogue
+# shellcheck disable=SC2034 # for the caller: catalogue h2_port
 
 # Ids in the order of the table.
 catalogue=(svc fpm fpm_own apache swoole svc_tls fpm_tls)
-declare -A port=() roots=() https=([svc_tls]=yes [fpm_tls]=yes)
+# h2_port is set for who speaks HTTP/2 without TLS.
+declare -A port=() h2_port=() roots=() https=([svc_tls]=yes [fpm_tls]=yes)
 
 # Writes template $1 as file $2, each further NAME=VALUE in the place of @NAME@.
 fill() {
@@ -37,7 +38,10 @@ svc_label() { echo svc; }
 svc_absent() { [ -x "$svc" ] || echo "there is no program at $svc (make build makes it; SVC names another)"; }
 svc_version() { :; }
 svc_excuse() { echo '^$'; }
-svc_start() { svc_start_as svc; }
+svc_start() {
+    h2_port[svc]=${port[svc]}
+    svc_start_as svc
+}
 
 # Starts svc under id $1, with further settings.
 svc_start_as() {
@@ -88,7 +92,8 @@ nginx_version() { nginx -v 2>&1 | sed 's/.*version: //'; }
 # Starts nginx under id $1 before the php-fpm at $2.
 nginx_start() {
     local id=$1 fpm=$2 settings
-    settings=("WORK=$work" "SITE=$site" "ID=$id" "PORT=${port[$id]}" "WORKERS=$workers")
+    h2_port[$id]=$(free_port)
+    settings=("WORK=$work" "SITE=$site" "ID=$id" "PORT=${port[$id]}" "H2_PORT=${h2_port[$id]}" "WORKERS=$workers")
     fill php-fpm.conf "$work/$id-fpm.conf" "${settings[@]}" "USER=$(when_root 'user = root')"
     fill nginx.conf "$work/$id-nginx.conf" "${settings[@]}" "USER=$(when_root 'user root;')" \
         "SSL=${https[$id]:+ssl}" "CERTIFICATE=${https[$id]:+ssl_certificate tls.pem; ssl_certificate_key tls.key;}"
