@@ -268,3 +268,7 @@ const _: () = assert!(REPLY_GATHER_MAX < REPLY_MEMORY_MAX, "one handed-over part
 const _: () = assert!(CODING_WINDOW_LOG <= CODING_WINDOW_LOG_MAX, "pages are readable wherever files are");
 const _: () = assert!(CODING_WINDOW_LOG > 16, "Brotli is many times slower in windows of 64 KiB and less");
 const _: () = assert!(OPS_HEAD_BYTES_MAX <= HEAD_BYTES_MAX, "the operations port is the stricter one");
+const _: () =
+    assert!(STATIC_FRESH.as_millis() < STATIC_STALE.as_millis(), "somebody looks before all have to wait");
+const _: () =
+    assert!(SEND_FILE_BYTES <= OUTPUT_BYTES_MAX, "a run of a file is no more than a client's share");
