@@ -8,6 +8,7 @@ use support::Svc;
 use support::books::check_books;
 use support::client::{Client, Response, eventually};
 use support::decoder::{decoded, decoded_so_far, judged};
+use support::http2::{Http2Client, head};
 
 const CODINGS: [&str; 3] = ["br", "gzip", "zstd"];
 
@@ -347,6 +348,28 @@ fn http_1_0_gets_codings_that_it_asks_for() {
         ));
         let response = client.response();
         assert_eq!((response.field("content-encoding"), body("gzip", &response).len()), (Some("gzip"), 5000));
+    }
+}
+
+#[test]
+fn http_2_gets_codings_of_many_streams_at_a_time() {
+    let page = "<?php for ($i = 0; $i < 40; $i++) { echo str_repeat($_GET['n'] . ' little pages. ', 300);
+        if (isset($_GET['flush'])) flush(); }";
+    let svc = Svc::start_with(&[("page.php", page)], &[], &["output_buffering=0"]);
+    let mut client = Http2Client::connect(svc.main());
+    let asked: Vec<_> = (0..12)
+        .map(|number| {
+            let (path, coding) =
+                (format!("/page.php?n={number}{}", ["", "&flush"][number % 2]), CODINGS[number % 3]);
+            let mut fields = head("GET", &path);
+            fields.push(("accept-encoding", coding));
+            (client.open(&fields, true), coding, format!("{number} little pages. ").repeat(300 * 40))
+        })
+        .collect();
+    for (id, coding, page) in asked {
+        let response = client.response(id);
+        assert_eq!((response.field("content-encoding"), response.is_whole), (Some(coding), true));
+        assert!(body(coding, &response) == page, "{coding}");
     }
 }
 
