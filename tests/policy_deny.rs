@@ -212,3 +212,18 @@ fn rules_and_patterns_that_are_none_stop_the_start() {
     }
     assert!(check("*.sql\n", &["check"], &[]).status.success());
 }
+
+#[test]
+fn a_denied_path_stays_denied_beside_a_busy_front_controller() {
+    let svc = start(None, &[("ENTRY_FILE", "index.php"), ("PHP_DENY_PATHS", "/uploads/**")]);
+    let mut client = svc.client();
+    for round in 0..20 {
+        assert_eq!(client.get(&format!("/posts/{round}")).text(), "ran /index.php");
+        for path in ["/uploads/none", "/uploads/none/x", &format!("/uploads/{round}"), "/uploads/x.php"] {
+            let response = client.get(path);
+            assert_eq!((response.status, response.text().contains("ran")), (404, false), "{path}");
+        }
+        assert_eq!(client.get("/uploads/x.txt").text(), "shown");
+    }
+    assert_eq!(svc.metric("svc_php_deny_total"), 80.0);
+}

@@ -114,7 +114,7 @@ impl DocumentRoot {
     /// Whether only the script that answers for everything else is left for a normalised path. `false` when something
     /// may lie there, or when the system cannot tell without a disk: so an io thread may ask.
     pub fn leaves_all_to_the_script(&self, mode: &Mode, path: &[u8]) -> bool {
-        let (Mode::FrontController { script }, Route::Try(candidates)) = (mode, route(mode, path)) else {
+        let (Some(script), Route::Try(candidates)) = (mode.front_controller(), route(mode, path)) else {
             return false;
         };
         let open = |at: BorrowedFd<'_>, path: &[u8], flags| {
@@ -130,7 +130,7 @@ impl DocumentRoot {
                 continue;
             }
             if let Candidate::Script { name, path_info } = &candidate
-                && name == script
+                && **name == *script
             {
                 return path_info.is_empty();
             }

@@ -115,6 +115,14 @@ impl Mode {
             _ => None,
         }
     }
+
+    /// The script that answers for everything else, if there is one.
+    pub fn front_controller(&self) -> Option<&[u8]> {
+        match self {
+            Self::FrontController { script } | Self::Worker { script } => Some(script),
+            Self::Files | Self::SinglePage { .. } => None,
+        }
+    }
 }
 
 /// Finds where a normalised path leads.

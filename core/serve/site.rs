@@ -93,15 +93,14 @@ impl Site {
         self.cache.get(path, now)
     }
 
-    /// Whether the front controller is surely what answers the normalised `path`. Waits for nothing.
+    /// Whether the front controller is surely what answers the normalised `path`, and may. Waits for nothing.
     pub(super) fn leaves_to_front_controller(&self, path: &[u8]) -> bool {
-        self.root.leaves_all_to_the_script(&self.mode, path)
+        !self.policy.php_deny.matches(path) && self.root.leaves_all_to_the_script(&self.mode, path)
     }
 
     /// Whether `script` is what answers everything else, for a path that leads nowhere else.
     pub(super) fn answers_everything_else(&self, script: &Script) -> bool {
-        matches!(&self.mode, Mode::FrontController { script: name } if *name == script.name)
-            && script.path_info.is_empty()
+        script.path_info.is_empty() && self.mode.front_controller() == Some(&*script.name)
     }
 
     /// Finds what answers the normalised `path`. Waits for the disk, unless another request has just been answered.
