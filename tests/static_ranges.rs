@@ -9,6 +9,7 @@ use std::process::Command;
 
 use support::Svc;
 use support::client::{Client, Response};
+use support::tls::Certificates;
 
 fn get(client: &mut Client, path: &str, fields: &str) -> Response {
     client.request(&format!("GET {path} HTTP/1.1\r\nHost: test\r\n{fields}"))
@@ -152,4 +153,35 @@ fn clients_that_resume_end_up_with_the_file() {
     resume("curl", "curl", &["--silent", "--show-error", "--fail", "--continue-at", "-", "--output"]);
     resume("wget", "wget", &["--quiet", "--continue", "--output-document"]);
     assert_eq!(svc.metric("svc_responses_by_status_total{status=\"2xx\"}"), 2.0);
+}
+
+#[test]
+fn every_protocol_gives_the_same_bytes() {
+    let certificates = Certificates::new(&[&["files.test"]]);
+    let tls = certificates.settings(1);
+    let tls: Vec<(&str, &str)> = tls.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let all = bytes(3_000_000);
+    for (settings, scheme, protocols) in [
+        (&[][..], "http", ["--http1.1", "--http2-prior-knowledge"]),
+        (&tls[..], "https", ["--http1.1", "--http2"]),
+    ] {
+        let svc = Svc::start(&[], settings);
+        fs::write(svc.root().join("a.bin"), &all).unwrap();
+        fs::write(svc.root().join("small.bin"), &all[..5000]).unwrap();
+        for protocol in protocols {
+            for (file, range, expected) in [
+                ("a.bin", "0-", &all[..]),
+                ("a.bin", "70000-2500000", &all[70_000..=2_500_000]),
+                ("small.bin", "-4990", &all[10..5000]),
+            ] {
+                let output = Command::new("curl")
+                    .args(["-sS", "--insecure", "--fail", protocol, "--range", range])
+                    .arg(format!("{scheme}://{}/{file}", svc.main()))
+                    .output()
+                    .unwrap();
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                assert!(output.stdout == expected, "{scheme} {protocol} {file} {range}");
+            }
+        }
+    }
 }

@@ -152,6 +152,8 @@ fn merged(asked: Vec<Range<u64>>) -> Vec<Range<u64>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Shows what is selected of 10,000 bytes.
@@ -280,6 +282,33 @@ mod tests {
         assert!(matches!(select([set(RANGES_MAX).as_bytes()], 10_000), Selection::Parts(parts)
             if parts.len() == RANGES_MAX));
         assert_eq!(of_ten_thousand(&set(RANGES_MAX + 1)), "whole");
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_asked_for_is_what_is_given(
+            asked in prop::collection::vec((0_u64..3000, 0_u64..600), 1..20),
+            length in 1_u64..3000,
+        ) {
+            let set: Vec<_> = asked.iter().map(|(first, more)| format!("{first}-{}", first + more)).collect();
+            let selection = select([format!("bytes={}", set.join(",")).as_bytes()], length);
+            let parts = match selection {
+                Selection::Part(part) => vec![part],
+                Selection::Parts(parts) => parts,
+                Selection::Unsatisfiable => Vec::new(),
+                Selection::Whole => panic!("{set:?} follows the grammar"),
+            };
+            let is_given = |place: u64| parts.iter().filter(|part| part.contains(&place)).count();
+            for place in 0..length {
+                let is_asked = asked.iter().any(|(first, more)| (*first..=first + more).contains(&place));
+                prop_assert!(is_given(place) <= 1, "{place} twice in {parts:?}");
+                prop_assert!(!is_asked || is_given(place) == 1, "{place} is not in {parts:?}");
+            }
+            let first_asked = asked.iter().map(|(first, _)| *first).find(|first| *first < length);
+            if let (Some(first), Some(part)) = (first_asked, parts.first()) {
+                prop_assert!(part.contains(&first), "the first that was asked for comes first");
+            }
+        }
     }
 
     #[test]
