@@ -189,6 +189,9 @@ pub const POLL_EVENTS: usize = 1024;
 /// How many steps a connection makes before the other connections of its io thread get their turn.
 pub const LINK_STEPS_MAX: u32 = 64;
 
+/// The same for a connection of HTTP/2, each of whose steps serves all its streams that have something to do.
+pub const HTTP2_STEPS_MAX: u32 = 8;
+
 /// Records that wait for the log thread; what does not fit is dropped and counted.
 pub const LOG_QUEUE_RECORDS: usize = 8192;
 

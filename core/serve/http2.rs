@@ -50,7 +50,8 @@ pub(super) struct Http2 {
     ends: Arc<Ends>,
     stage: Stage,
     conduit: Conduit,
-    streams: BTreeMap<u32, Carried>,
+    /// Boxed: a node of the tree moves its neighbours.
+    streams: BTreeMap<u32, Box<Carried>>,
     /// Streams that were answered while their clients were still sending.
     unread: BTreeMap<u32, Unread>,
     /// Who of them has something to do.
@@ -350,7 +351,8 @@ impl Http2 {
         };
         let alarm = self.ready.alarm(id);
         alarm.ring();
-        self.streams.insert(id, Carried::new(stream, alarm, (receive, respond), permit, io.now));
+        let carried = Carried::new(stream, alarm, (receive, respond), permit, io.now);
+        self.streams.insert(id, Box::new(carried));
     }
 
     /// Lets the streams take their steps that have something to do; returns whether there were any.

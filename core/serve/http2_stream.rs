@@ -10,7 +10,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use crate::http::Fields;
 use crate::limits::{HTTP2_OUTPUT_BYTES_MAX, LINGER_BYTES_MAX, LINGER_TIMEOUT, LINK_STEPS_MAX};
@@ -313,9 +313,13 @@ impl Unread {
     }
 }
 
+/// How many fields a response has as a rule, with room to spare.
+const FIELDS_TYPICAL: usize = 12;
+
 /// Makes the library's head of ours; a field that HTTP/2 cannot carry is left out.
 fn response(status: u16, fields: &Fields) -> Response<()> {
     let mut head = Response::new(());
+    *head.headers_mut() = HeaderMap::with_capacity(FIELDS_TYPICAL);
     *head.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     for (name, value) in fields {
         if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {

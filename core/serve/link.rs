@@ -9,7 +9,7 @@ use std::time::Instant;
 use mio::event::Event;
 use mio::net::TcpStream;
 
-use crate::limits::LINK_STEPS_MAX;
+use crate::limits::{HTTP2_STEPS_MAX, LINK_STEPS_MAX};
 use crate::observe::{Event as Record, TlsHandshake};
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
@@ -35,6 +35,8 @@ pub(super) struct Link {
     wire: Wire,
     ends: Arc<Ends>,
     protocol: Protocol,
+    /// It has its turn when the messages and events of the present one have been looked at.
+    is_in_line: bool,
     _permit: Permit,
 }
 
@@ -92,6 +94,7 @@ impl Link {
             wire: Wire::new(transport),
             protocol: Protocol::Http1(Http1::new(key, Arc::clone(&ends), io.now)),
             ends,
+            is_in_line: false,
             _permit: arrival.permit,
         })
     }
@@ -115,7 +118,10 @@ impl Link {
                     stream.has_parts = true;
                 }
             }
-            Protocol::Http2(http2) => http2.visit(stream, |stream, _| stream.has_parts = true),
+            Protocol::Http2(http2) => {
+                http2.visit(stream, |stream, _| stream.has_parts = true);
+                return self.line_up(io);
+            }
         }
         self.advance(io)
     }
@@ -130,6 +136,7 @@ impl Link {
             }
             Protocol::Http2(http2) => {
                 http2.visit(stream, |stream, output| stream.take_disk(io, output, done));
+                return self.line_up(io);
             }
         }
         self.advance(io)
@@ -184,7 +191,9 @@ impl Link {
             self.lose(io);
             return Fate::Ended;
         }
-        for _ in 0..LINK_STEPS_MAX {
+        self.is_in_line = false;
+        let steps = if let Protocol::Http2(_) = self.protocol { HTTP2_STEPS_MAX } else { LINK_STEPS_MAX };
+        for _ in 0..steps {
             let step = match &mut self.protocol {
                 Protocol::Http1(http1) => http1.step(&mut self.wire, io),
                 Protocol::Http2(http2) => http2.step(&mut self.wire, io),
@@ -199,7 +208,14 @@ impl Link {
             }
         }
         // The others first.
-        io.again.push(self.key);
+        self.line_up(io)
+    }
+
+    /// Waits for the end of the present turn: what else it brings to other streams goes out in the same write.
+    fn line_up(&mut self, io: &mut Io) -> Fate {
+        if !std::mem::replace(&mut self.is_in_line, true) {
+            io.again.push(self.key);
+        }
         Fate::Lives
     }
 

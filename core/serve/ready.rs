@@ -113,6 +113,37 @@ mod tests {
     }
 
     #[test]
+    fn it_is_a_queue_without_repetitions_whatever_is_done() {
+        for seed in 1..200u64 {
+            let set = Arc::new(ReadySet::default());
+            let alarms: Vec<_> = (0..9).map(|part| set.alarm(part)).collect();
+            let wakers: Vec<_> = alarms.iter().map(Alarm::waker).collect();
+            let mut model = std::collections::VecDeque::new();
+            let mut random = seed;
+            for step in 0..300 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let part = u32::try_from(random % 9).unwrap();
+                if random >> 32 & 3 == 0 {
+                    assert_eq!(set.take(), model.pop_front(), "seed {seed}, step {step}");
+                } else {
+                    let index = usize::try_from(part).unwrap();
+                    if random >> 40 & 1 == 0 {
+                        alarms[index].ring()
+                    } else {
+                        wakers[index].wake_by_ref()
+                    }
+                    if !model.contains(&part) {
+                        model.push_back(part);
+                    }
+                }
+                assert_eq!(set.is_empty(), model.is_empty(), "seed {seed}, step {step}");
+            }
+        }
+    }
+
+    #[test]
     fn a_part_is_taken_once_until_it_is_woken_again() {
         let set = Arc::new(ReadySet::default());
         let (one, two) = (set.alarm(1), set.alarm(2));
