@@ -423,7 +423,6 @@ fn a_client_without_tls_is_told_where_it_is() {
     ] {
         let mut client = svc.client();
         client.send(garbage);
-        client.half_close();
         client.rest();
     }
     assert_eq!(certificates.client(svc.main(), NAME).get("/a.txt").text(), "a");

@@ -411,16 +411,16 @@ impl Http2 {
 
     /// Writes what waits, as far as the system takes it; `None` when the connection is of no more use.
     fn flush(&mut self, wire: &mut Wire, io: &Io) -> Option<Flushed> {
-        let (flushed, was_full) = self.conduit.with_output(|output| {
+        let (flushed, has_room_again) = self.conduit.with_output(|output| {
             let was_full = output.is_full();
-            (wire.flush(output), was_full)
+            (wire.flush(output), was_full && !output.is_full())
         });
         let flushed = flushed.ok()?;
         let was_held_back = std::mem::replace(&mut self.is_held_back, flushed != Flushed::All);
         if flushed != Flushed::Some(0) || !was_held_back {
             self.output_since = io.now;
         }
-        if was_full && flushed != Flushed::Some(0) {
+        if has_room_again {
             self.ready.call();
         }
         if was_held_back && !self.is_held_back && self.streams.is_empty() {
@@ -435,6 +435,7 @@ impl Http2 {
         if wire.is_peer_closed || !(wire.is_readable || self.is_cut_short) {
             return Step::Close;
         }
+        wire.transport.take_leave();
         wire.transport.shut_down();
         self.idle_since = io.now;
         self.stage = Stage::Lingering { bytes: 0 };
