@@ -7,18 +7,33 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 9] = [
+const SOURCES: [&str; 23] = [
+    "classes.c",
+    "fiber.c",
     "functions.c",
     "interrupt.c",
     "isolate.c",
     "libc.c",
     "lifecycle.c",
     "opcache.c",
+    "park.c",
     "request.c",
+    "request_object.c",
     "sapi_module.c",
     "shortcuts.c",
+    "state.c",
+    "state_audit.c",
+    "state_executor.c",
+    "state_globals.c",
+    "state_ini.c",
+    "state_modules.c",
+    "state_superglobals.c",
+    "tsrm.c",
+    "waits.c",
+    "worker.c",
 ];
-const HEADERS: [&str; 5] = ["compat.h", "internal.h", "libc_names.h", "probe.c", "shim.h"];
+const HEADERS: [&str; 7] =
+    ["compat.h", "internal.h", "libc_names.h", "probe.c", "request_object.h", "shim.h", "state.h"];
 
 fn main() {
     let c = Path::new(&env("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../c");

@@ -5,6 +5,10 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+/* As libphp is built: php_basic_globals has a member more then. */
+#ifndef _REENTRANT
+#define _REENTRANT 1
+#endif
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
@@ -13,13 +17,17 @@
 
 #include <SAPI.h>
 #include <ext/standard/basic_functions.h>
+#include <ext/standard/file.h>
 #include <ext/standard/info.h>
 #include <main/php_main.h>
 #include <main/php_output.h>
 #include <main/php_variables.h>
 #include <zend_exceptions.h>
 #include <zend_extensions.h>
+#include <zend_fibers.h>
 #include <zend_ini.h>
+#include <zend_interfaces.h>
+#include <zend_observer.h>
 #pragma GCC diagnostic pop
 
 #if PHP_VERSION_ID < 80300 || PHP_VERSION_ID >= 80600
@@ -30,6 +38,39 @@
 #endif
 
 ZEND_TSRMLS_CACHE_EXTERN()
+
+/* 8.4: http_get_last_response_headers(). */
+#if PHP_VERSION_ID >= 80400
+#define SHIM_FORGET_LAST_HTTP_HEADERS(basic) ZVAL_UNDEF(&(basic)->last_http_headers)
+#define SHIM_FREE_LAST_HTTP_HEADERS() zval_ptr_dtor(&BG(last_http_headers))
+#else
+#define SHIM_FORGET_LAST_HTTP_HEADERS(basic) (void)(basic)
+#define SHIM_FREE_LAST_HTTP_HEADERS() (void)0
+#endif
+
+/* The version whose zend_executor_globals state_audit.c lists. */
+#if PHP_VERSION_ID >= 80400 && PHP_VERSION_ID < 80500
+#define SHIM_EXECUTOR_IS_AUDITED 1
+#endif
+
+/* 8.5: the back-trace of the last fatal error, which error_get_last() tells. */
+#if PHP_VERSION_ID >= 80500
+#define SHIM_FORGET_BACKTRACE() \
+    do { \
+        zval_ptr_dtor(&EG(last_fatal_error_backtrace)); \
+        ZVAL_UNDEF(&EG(last_fatal_error_backtrace)); \
+    } while (0)
+#else
+#define SHIM_FORGET_BACKTRACE() (void)0
+#endif
+
+/* 8.4: fibers are started by a function of the engine; before, by their method. */
+#if PHP_VERSION_ID >= 80400
+#define SHIM_FIBER_START(fiber, result) zend_fiber_start(fiber, result)
+#else
+#define SHIM_FIBER_START(fiber, result) \
+    zend_call_method_with_0_params(&(fiber)->std, (fiber)->std.ce, NULL, "start", result)
+#endif
 
 /* glibc names it only with an underscore. */
 #ifndef NL_LOCALE_NAME

@@ -7,7 +7,7 @@ void shim_send_interim(int status);
 PHP_FUNCTION(svc_finish_request)
 {
     ZEND_PARSE_PARAMETERS_NONE();
-    if (shim_current == NULL || shim_current->finished) {
+    if (shim_party() == NULL || shim_current->finished) {
         RETURN_FALSE;
     }
     php_output_end_all();
@@ -21,7 +21,7 @@ PHP_FUNCTION(svc_request_id)
 {
     ZEND_PARSE_PARAMETERS_NONE();
     shim_view id = {0};
-    if (shim_current != NULL) {
+    if (shim_party() != NULL) {
         shim_host.request_id(shim_current->host, &id);
     }
     RETURN_STRINGL(id.bytes != NULL ? id.bytes : "", id.length);
@@ -31,7 +31,7 @@ PHP_FUNCTION(getallheaders)
 {
     ZEND_PARSE_PARAMETERS_NONE();
     array_init(return_value);
-    if (shim_current == NULL) {
+    if (shim_party() == NULL) {
         return;
     }
     shim_pairs fields = {0};
@@ -77,7 +77,7 @@ PHP_FUNCTION(headers_send)
         zend_argument_value_error(1, "must be a status code from 100 to 599, and not 101");
         RETURN_THROWS();
     }
-    if (shim_current == NULL || SG(headers_sent) || shim_current->finished) {
+    if (shim_party() == NULL || SG(headers_sent) || shim_current->finished) {
         RETURN_FALSE;
     }
     if (status < 200) {

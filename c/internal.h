@@ -4,11 +4,23 @@
 
 #include "compat.h"
 #include "shim.h"
+#include "state.h"
 
-/* The request that runs on this thread. Owned by shim_run's frame; `current` is NULL between requests. */
+/* Strings of a request for PHP, which wants them NUL-terminated and outside its own request memory. One block, kept
+ * from request to request. */
+typedef struct shim_strings {
+    char *bytes;
+    size_t size;
+} shim_strings;
+
+/* The request that runs on this thread, or NULL between requests. In classic mode it is owned by shim_run's frame, in
+ * worker mode by its fiber. */
 typedef struct shim_context {
     void *host;
     const shim_request *request;
+    /* When it arrived; Unix time. */
+    double time;
+    int64_t body_length;
     /* The response has been ended by svc_finish_request(); later output is dropped. */
     bool finished;
     /* The host said that nobody reads. */
@@ -21,10 +33,112 @@ typedef struct shim_context {
     bool starting;
     /* This thread holds the restart; see opcache.c. */
     bool restarting;
+    /* The script of a worker: it lives as long as the worker and serves no client itself. */
+    bool is_boot;
+    /* Svc\\Request::current(), once it has been asked for. */
+    zval object;
 } shim_context;
+
+/* Where a fiber's request is. */
+typedef enum shim_phase {
+    /* No request: kept for the next one. */
+    SHIM_PHASE_IDLE = 0,
+    SHIM_PHASE_RUNNING,
+    /* It waits in park.c. */
+    SHIM_PHASE_PARKED,
+    /* What it waited for has come. */
+    SHIM_PHASE_READY,
+} shim_phase;
+
+/* Why a wait is over. */
+typedef enum shim_woken {
+    /* It could not wait without its thread: the caller blocks. */
+    SHIM_WOKEN_NEVER_PARKED = 0,
+    SHIM_WOKEN_BY_DESCRIPTOR,
+    SHIM_WOKEN_BY_TIME,
+    /* The fiber is being destroyed: the caller returns at once. */
+    SHIM_WOKEN_TO_END,
+} shim_woken;
+
+/* A request of worker mode, and the fiber that carries one after the other. */
+typedef struct shim_fiber {
+    shim_context context;
+    shim_request_state state;
+    shim_strings strings;
+    /* PHP's fiber; NULL for a request on the thread's own stack. */
+    zend_fiber *php;
+    shim_phase phase;
+    /* The next one that is idle or ready. */
+    struct shim_fiber *next;
+    /* What a parked one waits for: a descriptor (or -1), a moment on the monotonic clock (or 0). */
+    int descriptor;
+    bool descriptor_is_copy;
+    int64_t deadline;
+    /* Its place among the timers and one more; 0: none. */
+    uint32_t timer_place;
+    shim_woken woken;
+} shim_fiber;
 
 extern __thread shim_context *shim_current;
 extern shim_callbacks shim_host;
+
+/* The host of the current request; NULL when there is none, or it has its outcome already. */
+static inline void *shim_party(void)
+{
+    return shim_current != NULL ? shim_current->host : NULL;
+}
+
+/* request.c */
+bool shim_describe(shim_strings *strings, const shim_request *request, char **script);
+
+/* worker.c: the worker of this thread. */
+typedef struct shim_worker {
+    /* The host of the boot request; NULL: this thread is no worker. */
+    void *host;
+    shim_context *boot;
+    /* The boot script has handed over: requests may begin. */
+    bool serving;
+    /* A request has ended by a jump: what it left behind is not freed before the boot request ends. */
+    bool tainted;
+    bool exit_scheduled;
+    char exit_reason[16];
+    shim_worker_card card;
+    zend_fcall_info handler;
+    zend_fcall_info_cache handler_cache;
+    shim_request_state boot_state;
+    uint64_t requests;
+} shim_worker;
+extern __thread shim_worker shim_own_worker;
+/* Runs one request from its beginning to its end on the stack that is current. */
+void shim_request_run(shim_fiber *fiber);
+void shim_worker_forget(void);
+
+/* fiber.c */
+extern __thread shim_fiber *shim_running;
+void shim_fiber_body(void);
+/* Switches to the loop until the fiber is resumed; false: it is being destroyed. */
+bool shim_fiber_switch_out(shim_fiber *fiber);
+bool shim_fiber_may_park(void);
+void shim_fibers_forget(void);
+
+/* waits.c */
+int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, int, ...));
+
+/* park.c: the one place where a request waits without its thread. */
+/* Waits for `events` (of poll()) on `descriptor`, or for the moment `deadline` on the monotonic clock (0: none). The
+ * request's own time limit ends the wait too, if `limited`. */
+shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limited);
+int64_t shim_now(void);
+void shim_ready_push(shim_fiber *fiber);
+shim_fiber *shim_ready_pop(void);
+void shim_reactor_close(void);
+
+/* classes.c */
+void shim_object_forget(shim_context *context);
+extern zend_class_entry *shim_class_worker;
+extern zend_function *shim_function_body;
+void shim_classes_register(void);
+extern const zend_function_entry shim_worker_functions[];
 
 /* sapi_module.c */
 extern sapi_module_struct shim_sapi;
@@ -51,6 +165,11 @@ void shim_shortcuts_thread_stop(void);
 /* Arms this thread's execution timer once more. Async-signal-safe. */
 void shim_execution_timer_rearm(int seconds);
 bool shim_is_opcache_lock(int descriptor);
+
+/* tsrm.c: what the module has asked to be kept for each thread, by its size; 0: nothing like that. */
+ts_rsrc_id shim_tsrm_place(const char *module, size_t size);
+/* The module that asked as the one of this index; NULL behind the last. */
+const char *shim_tsrm_module(size_t index);
 
 /* libc.c: libc's own functions, behind the executable's definitions of the same names. */
 void *shim_libc(void **slot, const char *name);

@@ -8,8 +8,11 @@
  *   the request starts (proc_open, exec, popen) get the overlay in their environment.
  * - Locale: setlocale builds a locale object for the thread (uselocale), which all of libc's locale functions honour.
  * - Working directory and umask: each PHP thread leaves the process's (unshare(CLONE_FS)). PHP's own chdir() is
- *   virtual and per request anyway. */
+ *   virtual and per request anyway.
+ *
+ * In worker mode what the boot script has set lies below what a request sets. */
 #include "internal.h"
+#include "state.h"
 
 #include <langinfo.h>
 #include <locale.h>
@@ -32,15 +35,44 @@ typedef struct overlay_entry {
 } overlay_entry;
 
 static __thread overlay_entry *overlay;
+/* What the boot script of this worker has set. */
+static __thread overlay_entry *boot_overlay;
 
-static overlay_entry *overlay_find(const char *name, size_t length)
+static overlay_entry *find_in(overlay_entry *list, const char *name, size_t length)
 {
-    for (overlay_entry *entry = overlay; entry != NULL; entry = entry->next) {
+    for (overlay_entry *entry = list; entry != NULL; entry = entry->next) {
         if (entry->name_length == length && memcmp(entry->name, name, length) == 0) {
             return entry;
         }
     }
     return NULL;
+}
+
+static overlay_entry *overlay_find(const char *name, size_t length)
+{
+    overlay_entry *entry = find_in(overlay, name, length);
+    return entry != NULL ? entry : find_in(boot_overlay, name, length);
+}
+
+/* The entry behind `entry` that is in force; begins with NULL, ends with NULL. */
+static const overlay_entry *overlay_next(const overlay_entry *entry)
+{
+    const overlay_entry *next = entry != NULL ? entry->next : overlay;
+    bool in_own = entry == NULL || find_in(overlay, entry->name, entry->name_length) == entry;
+    if (next == NULL && in_own) {
+        next = boot_overlay;
+        in_own = false;
+    }
+    while (next != NULL && find_in(overlay, next->name, next->name_length) != NULL &&
+           find_in(overlay, next->name, next->name_length) != next) {
+        next = next->next;
+    }
+    return next;
+}
+
+static bool overlay_is_empty(void)
+{
+    return overlay == NULL && boot_overlay == NULL;
 }
 
 static void overlay_remove(const char *name, size_t length)
@@ -87,7 +119,7 @@ static void overlay_clear(void)
 
 void shim_environment_each(void (*visit)(const char *, size_t, const char *, void *), void *data)
 {
-    for (const overlay_entry *entry = overlay; entry != NULL; entry = entry->next) {
+    for (const overlay_entry *entry = overlay_next(NULL); entry != NULL; entry = overlay_next(entry)) {
         visit(entry->name, entry->name_length, entry->value, data);
     }
 }
@@ -107,7 +139,7 @@ DECLARE_LIBC(posix_spawnp);
 
 char *getenv(const char *name)
 {
-    if (overlay != NULL) {
+    if (!overlay_is_empty()) {
         const overlay_entry *entry = overlay_find(name, strlen(name));
         if (entry != NULL) {
             return (char *)entry->value;
@@ -152,7 +184,7 @@ static char **merged_environment(char **block)
     for (char **at = environ; at != NULL && *at != NULL; at++) {
         count++;
     }
-    for (const overlay_entry *entry = overlay; entry != NULL; entry = entry->next) {
+    for (const overlay_entry *entry = overlay_next(NULL); entry != NULL; entry = overlay_next(entry)) {
         count++;
         size += entry->name_length + (entry->value != NULL ? strlen(entry->value) : 0) + 2;
     }
@@ -171,7 +203,7 @@ static char **merged_environment(char **block)
             merged[used++] = *at;
         }
     }
-    for (const overlay_entry *entry = overlay; entry != NULL; entry = entry->next) {
+    for (const overlay_entry *entry = overlay_next(NULL); entry != NULL; entry = overlay_next(entry)) {
         if (entry->value != NULL) {
             merged[used++] = text;
             text += sprintf(text, "%s=%s", entry->name, entry->value) + 1;
@@ -208,7 +240,7 @@ static int spawn(spawn_function *function, pid_t *pid, const char *path, const p
         posix_spawnattr_setflags(&own, (short)(flags | POSIX_SPAWN_SETSIGMASK));
     }
     char *block = NULL;
-    char **merged = environment == environ && overlay != NULL ? merged_environment(&block) : NULL;
+    char **merged = environment == environ && !overlay_is_empty() ? merged_environment(&block) : NULL;
     int result = function(pid, path, actions, &own, arguments, merged != NULL ? merged : environment);
     free(merged);
     free(block);
@@ -249,7 +281,7 @@ static bool is_shell_name(const char *name)
 static char *command_with_environment(const char *command)
 {
     size_t size = strlen(command) + 1;
-    for (const overlay_entry *entry = overlay; entry != NULL; entry = entry->next) {
+    for (const overlay_entry *entry = overlay_next(NULL); entry != NULL; entry = overlay_next(entry)) {
         size += entry->name_length + sizeof("export =''; ");
         for (const char *at = entry->value; at != NULL && *at != '\0'; at++) {
             size += *at == '\'' ? 4 : 1;
@@ -283,7 +315,7 @@ static char *command_with_environment(const char *command)
 
 FILE *popen(const char *command, const char *mode)
 {
-    if (overlay == NULL) {
+    if (overlay_is_empty()) {
         return LIBC(popen)(command, mode);
     }
     char *text = command_with_environment(command);
@@ -295,6 +327,13 @@ FILE *popen(const char *command, const char *mode)
 /* ---- locale ---- */
 
 static __thread locale_t own_locale;
+/* What the boot script of this worker has set. */
+static __thread locale_t boot_locale;
+
+static locale_t base_locale(void)
+{
+    return boot_locale != (locale_t)0 ? boot_locale : LC_GLOBAL_LOCALE;
+}
 
 static const struct {
     int category;
@@ -359,7 +398,7 @@ char *setlocale(int category, const char *name)
     if (shim_current == NULL || mask == 0) {
         return LIBC(setlocale)(category, name);
     }
-    locale_t now = own_locale != (locale_t)0 ? own_locale : LC_GLOBAL_LOCALE;
+    locale_t now = own_locale != (locale_t)0 ? own_locale : base_locale();
     if (name == NULL && now == LC_GLOBAL_LOCALE) {
         return LIBC(setlocale)(category, NULL);
     }
@@ -378,7 +417,8 @@ char *setlocale(int category, const char *name)
         }
         own_locale = next;
     }
-    return category == LC_ALL ? all_names(own_locale) : (char *)locale_name(own_locale, category);
+    now = own_locale != (locale_t)0 ? own_locale : now;
+    return category == LC_ALL ? all_names(now) : (char *)locale_name(now, category);
 }
 
 /* ---- threads and requests ---- */
@@ -398,8 +438,50 @@ void shim_isolate_end(void)
 {
     overlay_clear();
     if (own_locale != (locale_t)0) {
-        uselocale(LC_GLOBAL_LOCALE);
+        uselocale(base_locale());
         freelocale(own_locale);
         own_locale = (locale_t)0;
     }
+}
+
+/* ---- worker mode ---- */
+
+void shim_process_capture(void)
+{
+    boot_overlay = overlay;
+    overlay = NULL;
+    boot_locale = own_locale;
+    own_locale = (locale_t)0;
+}
+
+void shim_process_release(void)
+{
+    overlay = boot_overlay;
+    boot_overlay = NULL;
+    own_locale = boot_locale;
+    boot_locale = (locale_t)0;
+}
+
+void shim_process_suspend(shim_process_state *state)
+{
+    *state = (shim_process_state){.overlay = overlay, .locale = own_locale};
+    overlay = NULL;
+    if (own_locale != (locale_t)0) {
+        uselocale(base_locale());
+        own_locale = (locale_t)0;
+    }
+}
+
+void shim_process_resume(const shim_process_state *state)
+{
+    overlay = state->overlay;
+    own_locale = state->locale;
+    if (own_locale != (locale_t)0) {
+        uselocale(own_locale);
+    }
+}
+
+void shim_process_end(void)
+{
+    shim_isolate_end();
 }

@@ -1,7 +1,8 @@
-/* Functions that the executable defines before libc: a list, included where it is needed. */
+/* Functions that the executable defines before libc and libphp: a list, included where it is needed. */
 SHIM_LIBC_NAME(dlopen)
 SHIM_LIBC_NAME(fcntl)
 SHIM_LIBC_NAME(fcntl64)
+SHIM_LIBC_NAME(flock)
 SHIM_LIBC_NAME(getenv)
 SHIM_LIBC_NAME(getpid)
 SHIM_LIBC_NAME(memfd_create)
@@ -15,4 +16,6 @@ SHIM_LIBC_NAME(setlocale)
 SHIM_LIBC_NAME(sigaction)
 SHIM_LIBC_NAME(timer_create)
 SHIM_LIBC_NAME(timer_delete)
+SHIM_LIBC_NAME(timer_settime)
+SHIM_LIBC_NAME(ts_allocate_id)
 SHIM_LIBC_NAME(unsetenv)

@@ -39,6 +39,7 @@ const char *shim_startup(const shim_options *options)
         return "libphp is not of the PHP version that svc was built for (" PHP_VERSION "); build svc again";
     }
     shim_host = *options->callbacks;
+    shim_superglobals_hidden = !options->superglobals;
     ini_defaults = options->ini_defaults;
     ini_defaults_count = options->ini_defaults_count;
     ini_overrides = strndup(options->ini_overrides.bytes ? options->ini_overrides.bytes : "", options->ini_overrides.length);
@@ -128,6 +129,7 @@ void shim_thread_start(void)
 void shim_thread_stop(void)
 {
     ts_free_thread();
+    shim_reactor_close();
     shim_shortcuts_thread_stop();
 }
 

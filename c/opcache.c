@@ -38,6 +38,9 @@ static int answer(int descriptor, int command, void *argument)
         }
         return 0;
     }
+    if ((command == F_SETLKW || command == F_OFD_SETLKW) && shim_running != NULL) {
+        return shim_lock_record(descriptor, command, argument, LIBC(fcntl64));
+    }
     return LIBC(fcntl64)(descriptor, command, argument);
 }
 

@@ -3,9 +3,7 @@
  * Promises: every jump that PHP makes ends here; php_request_shutdown runs whatever happened before it. */
 #include "internal.h"
 
-/* PHP wants NUL-terminated strings that outlive its own request memory: they live in one block a thread. */
-static __thread char *strings;
-static __thread size_t strings_size;
+static __thread shim_strings own_strings;
 
 static char *put(char **at, shim_view view)
 {
@@ -18,28 +16,28 @@ static char *put(char **at, shim_view view)
     return start;
 }
 
-static bool reserve(size_t size)
+static bool reserve(shim_strings *strings, size_t size)
 {
-    if (size <= strings_size) {
+    if (size <= strings->size) {
         return true;
     }
-    char *larger = realloc(strings, size);
+    char *larger = realloc(strings->bytes, size);
     if (larger == NULL) {
         return false;
     }
-    strings = larger;
-    strings_size = size;
+    strings->bytes = larger;
+    strings->size = size;
     return true;
 }
 
-static bool describe(const shim_request *request, char **script)
+bool shim_describe(shim_strings *strings, const shim_request *request, char **script)
 {
     size_t size = request->method.length + request->uri.length + request->query.length + request->content_type.length +
                   request->authorization.length + request->script.length + 6;
-    if (!reserve(size)) {
+    if (!reserve(strings, size)) {
         return false;
     }
-    char *at = strings;
+    char *at = strings->bytes;
     SG(request_info).request_method = put(&at, request->method);
     SG(request_info).request_uri = put(&at, request->uri);
     SG(request_info).query_string = put(&at, request->query);
@@ -97,14 +95,19 @@ static shim_outcome outcome_of(const shim_context *context)
     return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
 }
 
-shim_outcome shim_run(const shim_request *request, void *host)
+/* Runs the script as a request of PHP's own: in classic mode for a client, in worker mode to boot. */
+static shim_outcome run(const shim_request *request, void *host, bool is_boot)
 {
-    shim_context context = {.host = host, .request = request};
+    shim_context context = {.host = host, .request = request, .time = request->time, .body_length = request->content_length, .is_boot = is_boot};
     char *script = NULL;
     shim_current = &context;
+    if (is_boot) {
+        shim_own_worker.host = host;
+        shim_own_worker.boot = &context;
+    }
     shim_isolate_begin();
     SG(server_context) = &context;
-    if (describe(request, &script) && start(&context)) {
+    if (shim_describe(&own_strings, request, &script) && start(&context)) {
         run_script(script);
     } else {
         context.fatal = true;
@@ -114,6 +117,10 @@ shim_outcome shim_run(const shim_request *request, void *host)
         shim_host.time_limit(host);
         context.finished = true;
     }
+    if (is_boot) {
+        shim_worker_forget();
+    }
+    shim_object_forget(&context);
     zend_try {
         php_request_shutdown(NULL);
     } zend_end_try();
@@ -122,4 +129,15 @@ shim_outcome shim_run(const shim_request *request, void *host)
     shim_isolate_end();
     shim_current = NULL;
     return outcome_of(&context);
+}
+
+shim_outcome shim_run(const shim_request *request, void *host)
+{
+    return run(request, host, false);
+}
+
+shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_card *card)
+{
+    shim_own_worker.card = *card;
+    return run(request, host, true);
 }

@@ -6,6 +6,7 @@
 #include "internal.h"
 
 __thread shim_context *shim_current;
+bool shim_superglobals_hidden;
 
 static char own_name[] = "svc";
 static char name_known_to_opcache[] = "fpm-fcgi";
@@ -20,13 +21,20 @@ static int start_modules(sapi_module_struct *module)
 static void connection_aborted(void)
 {
     shim_current->refused = true;
+    if (shim_own_worker.host != NULL) {
+        /* A jump would leave the worker's other requests with whatever this one was in the middle of. The script goes
+         * on, and connection_aborted() tells it. */
+        PG(connection_status) |= PHP_CONNECTION_ABORTED;
+        php_output_set_status(PHP_OUTPUT_DISABLED);
+        return;
+    }
     /* May jump out of the script; no frame of the host is on the stack here. */
     php_handle_aborted_connection();
 }
 
 static size_t write_output(const char *bytes, size_t length)
 {
-    if (shim_current == NULL || length == 0) {
+    if (shim_party() == NULL || length == 0) {
         return length;
     }
     if (shim_current->finished) {
@@ -42,7 +50,7 @@ static size_t write_output(const char *bytes, size_t length)
 static void flush_output(void *server_context)
 {
     (void)server_context;
-    if (shim_current == NULL || shim_current->finished) {
+    if (shim_party() == NULL || shim_current->finished) {
         return;
     }
     if (!SG(headers_sent)) {
@@ -90,7 +98,7 @@ static void hand_over_head(sapi_headers_struct *headers, int status, void (*send
 
 static int send_headers(sapi_headers_struct *headers)
 {
-    if (shim_current != NULL && !shim_current->finished) {
+    if (shim_party() != NULL && !shim_current->finished) {
         hand_over_head(headers, headers->http_response_code, shim_host.send_head);
     }
     return SAPI_HEADER_SENT_SUCCESSFULLY;
@@ -99,7 +107,7 @@ static int send_headers(sapi_headers_struct *headers)
 /* headers_send(103): what is set so far goes out as an informational response and stays set. */
 void shim_send_interim(int status)
 {
-    if (shim_current != NULL && !shim_current->finished) {
+    if (shim_party() != NULL && !shim_current->finished) {
         hand_over_head(&SG(sapi_headers), status, shim_host.send_interim);
     }
 }
@@ -107,7 +115,7 @@ void shim_send_interim(int status)
 static size_t read_post(char *buffer, size_t size)
 {
     size_t total = 0;
-    while (shim_current != NULL && total < size) {
+    while (shim_party() != NULL && total < size) {
         size_t count = shim_host.read_body(shim_current->host, buffer + total, size - total);
         if (count == 0) {
             break;
@@ -119,7 +127,7 @@ static size_t read_post(char *buffer, size_t size)
 
 static char *read_cookies(void)
 {
-    if (shim_current == NULL || !shim_current->request->has_cookies) {
+    if (shim_current == NULL || shim_current->request == NULL || !shim_current->request->has_cookies) {
         return NULL;
     }
     /* Freed with the request's memory: PHP keeps the pointer and does not free it. */
@@ -129,7 +137,7 @@ static char *read_cookies(void)
 
 static void register_variables(zval *array)
 {
-    if (shim_current == NULL) {
+    if (shim_party() == NULL) {
         return;
     }
     /* The host has finished its work before PHP may run out of memory and jump. */
@@ -151,7 +159,7 @@ static void register_variables(zval *array)
 /* getenv() of a variable of the request, as CGI programs expect. Returns an emalloc'ed string or NULL. */
 static char *get_request_variable(const char *name, size_t length)
 {
-    if (shim_current == NULL) {
+    if (shim_party() == NULL) {
         return NULL;
     }
     shim_pairs variables = {0};
@@ -170,7 +178,7 @@ static zend_result request_time(double *seconds)
     if (shim_current == NULL) {
         return FAILURE;
     }
-    *seconds = shim_current->request->time;
+    *seconds = shim_current->time;
     return SUCCESS;
 }
 
@@ -203,6 +211,16 @@ static void log_message(const char *message, int priority)
 static void (*next_error_cb)(int, zend_string *, const uint32_t, zend_string *);
 static void (*next_on_timeout)(int);
 
+/* Whether the error ends its script by a jump, in a worker whose other requests go on. PHP would let no destructor of
+ * the thread run any more; so it is told not to jump, and we do. Errors of the compiler stay PHP's affair: it has more
+ * to tidy up there. */
+static bool is_ours_to_jump(int type)
+{
+    const int fatal = E_ERROR | E_USER_ERROR | E_RECOVERABLE_ERROR | E_CORE_ERROR;
+    return shim_own_worker.serving && shim_current != NULL && (type & E_DONT_BAIL) == 0 && (type & fatal) != 0 &&
+           !CG(in_compilation);
+}
+
 static void observe_error(int type, zend_string *file, const uint32_t line, zend_string *message)
 {
     const shim_log record = {
@@ -218,14 +236,19 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         shim_current->fatal = true;
     }
     error_in_progress = &record;
+    const bool is_jumping = is_ours_to_jump(type);
     /* Jumps when the error ends the script; the pointer into this frame must be gone by then. */
     zend_try {
-        next_error_cb(type, file, line, message);
+        next_error_cb(is_jumping ? type | E_DONT_BAIL : type, file, line, message);
     } zend_catch {
         error_in_progress = NULL;
         zend_bailout();
     } zend_end_try();
     error_in_progress = NULL;
+    if (is_jumping) {
+        zend_set_memory_limit((size_t)PG(memory_limit));
+        zend_bailout();
+    }
 }
 
 /* Called by the signal handler of the execution timer, on the thread whose time is up. */
@@ -253,6 +276,11 @@ static PHP_MINIT_FUNCTION(svc)
 {
     (void)type;
     (void)module_number;
+    shim_classes_register();
+    if (shim_superglobals_hidden) {
+        /* Each thread copies the table of superglobals when all extensions have started. */
+        shim_superglobals_hide();
+    }
     sapi_module.name = name_known_to_opcache;
     return SUCCESS;
 }
@@ -268,7 +296,7 @@ static PHP_MINFO_FUNCTION(svc)
 zend_module_entry shim_module = {
     STANDARD_MODULE_HEADER,
     "svc",
-    NULL,
+    shim_worker_functions,
     PHP_MINIT(svc),
     NULL,
     NULL,

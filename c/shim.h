@@ -94,6 +94,23 @@ typedef struct shim_callbacks {
     void (*request_id)(void *request, shim_view *out);
     /* One log record; `request` is NULL outside of requests. */
     void (*log)(void *request, const shim_log *record);
+    /* Worker mode. The script of the worker `boot` waits for requests: the host begins them with shim_request_start,
+     * resumes them with shim_fiber_resume, sleeps with shim_wait, and returns when the worker ends and none is left. */
+    void (*serve)(void *boot);
+    /* The same for one request at a time: waits for one and runs it with shim_request_here; false when the worker
+     * ends. */
+    bool (*serve_one)(void *boot);
+    /* Worker mode: the request has ended. `request` is the host's again and not used any more. */
+    void (*ended)(void *request, int outcome);
+    /* Path and query as they came. */
+    void (*target)(void *request, shim_view *out);
+    /* The address of the request's client. */
+    void (*client)(void *request, shim_view *out);
+    /* Copies up to `size` bytes of the body from `offset` on; leaves what read_body comes to next as it is. */
+    size_t (*read_body_at)(void *request, char *buffer, size_t size, uint64_t offset);
+    /* The request waits without its thread from now on; it goes on. */
+    void (*parks)(void *request);
+    void (*resumes)(void *request);
     /* OPcache wants to restart: whether the calling thread is the only one inside a request, and others will be kept
      * out until shim_run has called restart_done. */
     bool (*restart_may_begin)(void);
@@ -110,6 +127,8 @@ typedef struct shim_options {
     size_t ini_defaults_count;
     /* Lines in php.ini's syntax that override php.ini. */
     shim_view ini_overrides;
+    /* Whether scripts find their request in $_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST and $_SERVER. */
+    bool superglobals;
 } shim_options;
 
 /* Facts of the PHP that is linked. Filled by C; views of static storage. */
@@ -188,6 +207,66 @@ void shim_interrupter_ask(shim_interrupter *interrupter);
 /* Whether the last question was answered: at once by a thread that executes instructions, not by one that is inside a
  * system call or a function. */
 bool shim_interrupter_is_answered(const shim_interrupter *interrupter);
+
+/* ---- worker mode ---- */
+
+/* A worker, as its script sees it. Filled by the host. */
+typedef struct shim_worker_card {
+    int64_t id;
+    /* Unix time, in seconds. */
+    double started;
+} shim_worker_card;
+
+/* Runs the script of a worker, from start-up to shut-down; it calls Svc\Worker::serve() or frankenphp_handle_request().
+ * Until it returns, the functions below may be called inside of `serve` and `serve_one`, on the same thread. */
+shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_card *card);
+
+/* The worker takes no more requests: Svc\Worker::exitReason() says why. At most 15 bytes of `reason` are kept. */
+void shim_worker_leaves(shim_view reason);
+
+/* What became of a request. */
+typedef enum shim_progress {
+    /* There was none to be resumed. */
+    SHIM_NOTHING = 0,
+    /* It waits; its thread is free. */
+    SHIM_WAITS = 1,
+    /* It has ended, and so has its fiber. */
+    SHIM_ENDED = 2,
+    /* There is no memory for it: `ended` has not been called. */
+    SHIM_REFUSED = 3,
+} shim_progress;
+
+/* Begins a request on a fiber and runs it until it waits or ends. `request` is read before this returns. */
+shim_progress shim_request_start(const shim_request *request, void *host);
+
+/* Runs a request to its end on the thread's own stack. */
+void shim_request_here(const shim_request *request, void *host);
+
+/* Resumes the request that has been ready for longest. */
+shim_progress shim_fiber_resume(void);
+
+/* Looks what has become ready; if nothing is, sleeps until something is, until the worker's descriptor is written to,
+ * or until `timeout_ms` have passed (-1: without limit, 0: does not sleep). Returns how many are ready. */
+size_t shim_wait(int timeout_ms);
+
+/* A new descriptor of an eventfd(2) that wakes the calling thread's shim_wait when it is written to; the caller's to
+ * close. -1: the system gives none. */
+int shim_wake_descriptor(void);
+
+/* What the host wants to know of the worker of the calling thread. Filled by C. */
+typedef struct shim_worker_facts {
+    /* PHP's heap. */
+    size_t heap_bytes;
+    /* A request has left memory behind that only a new boot frees. */
+    bool tainted;
+    /* Svc\Worker::scheduleExit() has been called. */
+    bool exit_scheduled;
+} shim_worker_facts;
+void shim_worker_facts_read(shim_worker_facts *facts);
+
+/* The name of a member of the engine or of an extension that is neither known to be a request's nor a thread's; empty
+ * when there is none. For tests. */
+shim_view shim_state_stray(void);
 
 /* Blocks SIGHUP, SIGINT and SIGTERM in the calling thread and all that it starts, and ignores SIGPIPE. */
 void shim_signals_block(void);

@@ -6,6 +6,7 @@
  *
  * A thread keeps one timer from its first request to its end. Arming and disarming it stay as they are. */
 #include "internal.h"
+#include "state.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -15,6 +16,7 @@
 
 DECLARE_LIBC(timer_create);
 DECLARE_LIBC(timer_delete);
+DECLARE_LIBC(timer_settime);
 DECLARE_LIBC(sigaction);
 DECLARE_LIBC(pthread_sigmask);
 DECLARE_LIBC(memfd_create);
@@ -28,6 +30,8 @@ static __thread struct {
     bool exists;
     timer_t timer;
     void *value;
+    /* When it fires, on the monotonic clock in nanoseconds; 0: it is not armed. */
+    int64_t deadline;
 } kept;
 
 static bool is_execution_timer(clockid_t clock, const struct sigevent *event)
@@ -63,12 +67,76 @@ int timer_delete(timer_t timer)
     return LIBC(timer_delete)(timer);
 }
 
+static int64_t now_nanoseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static int64_t nanoseconds(const struct timespec *time)
+{
+    return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
+}
+
+int timer_settime(timer_t timer, int flags, const struct itimerspec *value, struct itimerspec *old)
+{
+    if (kept.exists && timer == kept.timer && value != NULL) {
+        int64_t wait = nanoseconds(&value->it_value);
+        kept.deadline = wait > 0 && flags == 0 ? now_nanoseconds() + wait : 0;
+    }
+    return LIBC(timer_settime)(timer, flags, value, old);
+}
+
+/* Arms the timer, or disarms it with 0. */
+static void arm(int64_t deadline)
+{
+    int64_t wait = 0;
+    if (deadline > 0) {
+        wait = deadline - now_nanoseconds();
+        wait = wait > 0 ? wait : 1;
+    }
+    const struct itimerspec later = {.it_value = {.tv_sec = wait / 1000000000, .tv_nsec = wait % 1000000000}};
+    LIBC(timer_settime)(kept.timer, 0, &later, NULL);
+    kept.deadline = deadline;
+}
+
 void shim_execution_timer_rearm(int seconds)
 {
     if (kept.exists && seconds > 0) {
         const struct itimerspec later = {.it_value = {.tv_sec = seconds}};
         timer_settime(kept.timer, 0, &later, NULL);
     }
+}
+
+/* ---- the execution timer of a request that is suspended ---- */
+
+void shim_timer_suspend(shim_timer_state *state)
+{
+    *state = (shim_timer_state){0};
+    if (kept.exists && kept.deadline > 0) {
+        state->deadline = kept.deadline;
+        arm(0);
+    }
+    if (zend_atomic_bool_exchange_ex(&EG(timed_out), false)) {
+        state->timed_out = true;
+    }
+}
+
+void shim_timer_resume(const shim_timer_state *state)
+{
+    if (kept.exists && state->deadline > 0) {
+        arm(state->deadline);
+    }
+    if (state->timed_out) {
+        zend_atomic_bool_store_ex(&EG(timed_out), true);
+        zend_atomic_bool_store_ex(&EG(vm_interrupt), true);
+    }
+}
+
+int64_t shim_timer_deadline(void)
+{
+    return kept.exists ? kept.deadline : 0;
 }
 
 void shim_shortcuts_thread_start(void)

@@ -3,22 +3,60 @@
 //! Promises: a panic stops here; the callback answers with its stated fallback, and the request is told that nobody
 //! reads. Every pointer that comes in is valid for the call, as `c/shim.h` says.
 
-use std::ffi::{c_char, c_void};
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::OnceLock;
 
 use crate::barrier::{Barrier, RestartNews};
 use crate::bindings::{
-    shim_callbacks, shim_head, shim_log, shim_log_source_SHIM_LOG_ERROR, shim_pair, shim_pairs, shim_view,
+    self, shim_callbacks, shim_head, shim_log, shim_log_source_SHIM_LOG_ERROR, shim_outcome, shim_pair,
+    shim_pairs, shim_view,
 };
-use crate::host::{Head, Host, Log, LogSource, Pairs};
+use crate::host::{Head, Host, Log, LogSource, Pairs, Resident, Visit};
+use crate::interpreter::Outcome;
+use crate::worker::Visits;
 
-/// What `shim_run` is given as its host: a request in progress and the storage of what callbacks hand out.
+/// What C is given as the host of a request: a request in progress and the storage of what callbacks hand out.
 pub(crate) struct Guest<'a> {
-    pub(crate) host: &'a mut dyn Host,
-    pub(crate) storage: &'a mut Storage,
+    pub(crate) host: Party<'a>,
+    pub(crate) storage: Storage,
     pub(crate) panicked: bool,
+}
+
+/// Who takes part in a request.
+pub(crate) enum Party<'a> {
+    /// In classic mode.
+    Plain(&'a mut dyn Host),
+    /// The boot request of a worker.
+    Resident(&'a mut dyn Resident),
+    /// A request of a worker.
+    Visit(Box<dyn Visit>),
+}
+
+impl Guest<'_> {
+    fn host(&mut self) -> &mut dyn Host {
+        match &mut self.host {
+            Party::Plain(host) => *host,
+            Party::Resident(host) => *host,
+            Party::Visit(host) => &mut **host,
+        }
+    }
+
+    fn visit(&mut self) -> Option<&mut dyn Visit> {
+        match &mut self.host {
+            Party::Visit(host) => Some(&mut **host),
+            Party::Plain(_) | Party::Resident(_) => None,
+        }
+    }
+
+    fn resident(&mut self) -> Option<&mut dyn Resident> {
+        match &mut self.host {
+            Party::Resident(host) => Some(*host),
+            Party::Plain(_) | Party::Visit(_) => None,
+        }
+    }
 }
 
 /// Buffers that stay valid while a request runs; kept from request to request.
@@ -68,6 +106,14 @@ pub(crate) fn callbacks() -> shim_callbacks {
         fields: Some(fields),
         request_id: Some(request_id),
         log: Some(log),
+        serve: Some(serve),
+        serve_one: Some(serve_one),
+        ended: Some(ended),
+        target: Some(target),
+        client: Some(client),
+        read_body_at: Some(read_body_at),
+        parks: Some(parks),
+        resumes: Some(resumes),
         restart_may_begin: Some(restart_may_begin),
         restart_done: Some(restart_done),
     }
@@ -92,8 +138,9 @@ pub(crate) unsafe fn bytes<'a>(view: shim_view) -> &'a [u8] {
 
 /// Runs `call` on the request behind `pointer`; a panic marks the request and gives `fallback`.
 fn with_guest<T>(pointer: *mut c_void, fallback: T, call: impl FnOnce(&mut Guest<'_>) -> T) -> T {
-    // SAFETY: the pointer is the `Guest` that `Interpreter::run` keeps on its frame and lends to C for the duration of
-    // `shim_run`; callbacks of one request come one at a time on that thread, so the borrow is the only one.
+    // SAFETY: the pointer is the `Guest` that `Interpreter` keeps on its frame and lends to C for the duration of its
+    // call, or that `Guest::into_raw` gave to C until `ended`; callbacks of one request come one at a time on that
+    // thread, and a resident's own requests are other guests, so the borrow is the only one.
     let guest = unsafe { &mut *pointer.cast::<Guest<'_>>() };
     if guest.panicked {
         return fallback;
@@ -121,44 +168,135 @@ macro_rules! callbacks {
 callbacks! {
     fn write(output: shim_view) -> bool = false, |guest| {
         // SAFETY: C's view is valid for this call.
-        guest.host.write(unsafe { bytes(output) })
+        guest.host().write(unsafe { bytes(output) })
     };
-    fn flush() -> bool = false, |guest| guest.host.flush();
+    fn flush() -> bool = false, |guest| guest.host().flush();
     fn send_head(head: *const shim_head) -> () = (), |guest| {
         // SAFETY: C's struct is valid for this call.
-        guest.host.send_head(&unsafe { head_of(head) });
+        guest.host().send_head(&unsafe { head_of(head) });
     };
     fn send_interim(head: *const shim_head) -> () = (), |guest| {
         // SAFETY: C's struct is valid for this call.
-        guest.host.send_interim(&unsafe { head_of(head) });
+        guest.host().send_interim(&unsafe { head_of(head) });
     };
-    fn finish() -> () = (), |guest| guest.host.finish();
-    fn time_limit() -> () = (), |guest| guest.host.time_limit();
+    fn finish() -> () = (), |guest| guest.host().finish();
+    fn time_limit() -> () = (), |guest| guest.host().time_limit();
     fn read_body(buffer: *mut c_char, size: usize) -> usize = 0, |guest| {
         // SAFETY: C's buffer has `size` writable bytes, initialised or not; they are only written.
         let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), size) };
-        guest.host.read_body(buffer)
+        guest.host().read_body(buffer)
     };
     fn variables(out: *mut shim_pairs) -> () = (), |guest| {
-        let storage = &mut *guest.storage;
-        if storage.variables.is_empty() {
-            guest.host.variables(&mut storage.variables);
+        if guest.storage.variables.is_empty() {
+            let mut variables = std::mem::take(&mut guest.storage.variables);
+            guest.host().variables(&mut variables);
+            guest.storage.variables = variables;
         }
+        let storage = &mut guest.storage;
         // SAFETY: `out` is C's to be filled.
         unsafe { *out = list(&storage.variables, &mut storage.variable_views) };
     };
     fn fields(out: *mut shim_pairs) -> () = (), |guest| {
-        let storage = &mut *guest.storage;
-        if storage.fields.is_empty() {
-            guest.host.fields(&mut storage.fields);
+        if guest.storage.fields.is_empty() {
+            let mut fields = std::mem::take(&mut guest.storage.fields);
+            guest.host().fields(&mut fields);
+            guest.storage.fields = fields;
         }
+        let storage = &mut guest.storage;
         // SAFETY: `out` is C's to be filled.
         unsafe { *out = list(&storage.fields, &mut storage.field_views) };
     };
     fn request_id(out: *mut shim_view) -> () = (), |guest| {
         // SAFETY: `out` is C's to be filled.
-        unsafe { *out = view(guest.host.request_id()) };
+        unsafe { *out = view(guest.host().request_id()) };
     };
+    fn target(out: *mut shim_view) -> () = (), |guest| {
+        // SAFETY: `out` is C's to be filled.
+        unsafe { *out = view(guest.host().target()) };
+    };
+    fn client(out: *mut shim_view) -> () = (), |guest| {
+        // SAFETY: `out` is C's to be filled.
+        unsafe { *out = view(guest.host().client()) };
+    };
+    fn read_body_at(buffer: *mut c_char, size: usize, offset: u64) -> usize = 0, |guest| {
+        // SAFETY: C's buffer has `size` writable bytes, initialised or not; they are only written.
+        let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), size) };
+        guest.host().read_body_at(buffer, offset)
+    };
+    fn parks() -> () = (), |guest| {
+        if let Some(visit) = guest.visit() {
+            visit.parks();
+        }
+    };
+    fn resumes() -> () = (), |guest| {
+        if let Some(visit) = guest.visit() {
+            visit.resumes();
+        }
+    };
+    fn serve() -> () = (), |guest| {
+        if let Some(resident) = guest.resident() {
+            resident.serve(&mut Visits::of_this_thread());
+        }
+    };
+    fn serve_one() -> bool = false, |guest| {
+        guest.resident().is_some_and(|resident| resident.serve_one(&mut Visits::of_this_thread()))
+    };
+}
+
+unsafe extern "C" fn ended(request: *mut c_void, outcome: c_int) {
+    // SAFETY: the pointer came from `into_raw` below, and this is the last callback of its request.
+    let guest = unsafe { Guest::from_raw(request) };
+    guest.end(outcome_of(outcome.unsigned_abs()));
+}
+
+impl Guest<'static> {
+    /// Hands a request of a worker to C.
+    pub(crate) fn into_raw(visit: Box<dyn Visit>) -> *mut c_void {
+        let storage = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
+        Box::into_raw(Box::new(Self { host: Party::Visit(visit), storage, panicked: false })).cast()
+    }
+
+    /// Takes it back.
+    ///
+    /// # Safety
+    ///
+    /// The pointer came from [`into_raw`](Self::into_raw) and is not used any more.
+    pub(crate) unsafe fn from_raw(pointer: *mut c_void) -> Self {
+        // SAFETY: as the caller promises.
+        *unsafe { Box::from_raw(pointer.cast::<Self>()) }
+    }
+
+    /// Ends the request; a panic counts as fatal and stops here.
+    pub(crate) fn end(self, outcome: Outcome) {
+        let Self { host, mut storage, panicked } = self;
+        let outcome = if panicked { Outcome::Fatal } else { outcome };
+        if let Party::Visit(visit) = host {
+            // What the visit holds answers for it when it is dropped.
+            let _ = catch_unwind(AssertUnwindSafe(|| visit.ended(outcome)));
+        }
+        storage.clear();
+        SPARE.with_borrow_mut(|spare| {
+            if spare.len() < SPARE_MAX {
+                spare.push(storage);
+            }
+        });
+    }
+}
+
+thread_local! {
+    /// Storage of requests that have ended, for those to come.
+    static SPARE: RefCell<Vec<Storage>> = const { RefCell::new(Vec::new()) };
+}
+
+const SPARE_MAX: usize = 32;
+
+pub(crate) fn outcome_of(raw: shim_outcome) -> Outcome {
+    match raw {
+        bindings::shim_outcome_SHIM_COMPLETE => Outcome::Complete,
+        bindings::shim_outcome_SHIM_TIME_LIMIT => Outcome::TimeLimit,
+        bindings::shim_outcome_SHIM_ABORTED => Outcome::Aborted,
+        _ => Outcome::Fatal,
+    }
 }
 
 fn list(pairs: &Pairs, views: &mut Vec<shim_pair>) -> shim_pairs {
@@ -202,7 +340,7 @@ unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
     let file = unsafe { bytes(raw.file) };
     let record = Log { source, message, file, line: raw.line };
     if !request.is_null() {
-        with_guest(request, (), |guest| guest.host.log(&record));
+        with_guest(request, (), |guest| guest.host().log(&record));
     } else if let Some(sink) = LOG_SINK.get() {
         // A sink that panics loses one record.
         let _ = catch_unwind(AssertUnwindSafe(|| sink(&record)));

@@ -1,5 +1,8 @@
 //! How the server takes part in a request: the calls that PHP makes, with plain Rust types.
 
+use crate::interpreter::Outcome;
+use crate::worker::Visits;
+
 /// Takes part in one request. All calls come on the thread that runs it, one at a time.
 ///
 /// A call must not run PHP. It may wait (for room, for a disk); it must not wait for this request.
@@ -22,10 +25,38 @@ pub trait Host {
     fn variables(&mut self, out: &mut Pairs);
     /// Appends the request's fields as they came.
     fn fields(&mut self, out: &mut Pairs);
+    /// Copies bytes of the body from `offset` on to `buffer`; does not change what [`read_body`](Self::read_body) comes
+    /// to next. Returns how many, 0 at its end.
+    fn read_body_at(&mut self, buffer: &mut [u8], offset: u64) -> usize;
+    /// Path and query as they came.
+    fn target(&mut self) -> &[u8];
+    /// The client's address.
+    fn client(&mut self) -> &[u8];
     /// The request's name in logs.
     fn request_id(&mut self) -> &[u8];
     /// One log record of this request.
     fn log(&mut self, record: &Log<'_>);
+}
+
+/// Takes part in one request of a worker, and is kept while the request waits.
+pub trait Visit: Host {
+    /// The request waits without its thread from now on.
+    fn parks(&mut self);
+    /// It goes on.
+    fn resumes(&mut self);
+    /// It has ended so; nothing more comes.
+    fn ended(self: Box<Self>, outcome: Outcome);
+}
+
+/// Takes part in the life of a worker: its own calls come when its script serves, those of [`Host`] while it boots and
+/// ends.
+pub trait Resident: Host {
+    /// The script waits for requests: begins them, resumes them, sleeps; returns when the worker ends and no request is
+    /// left.
+    fn serve(&mut self, visits: &mut Visits);
+    /// The script waits for one request: runs one [`here`](Visits::here), and returns false when there is none because
+    /// the worker ends.
+    fn serve_one(&mut self, visits: &mut Visits) -> bool;
 }
 
 /// Status and fields of a response, as PHP keeps them.

@@ -4,9 +4,9 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::bindings::{self, shim_request};
-use crate::border::{BARRIER, Guest, Storage, tell, view};
-use crate::host::Host;
+use crate::bindings::{self, shim_outcome, shim_request, shim_worker_card};
+use crate::border::{BARRIER, Guest, Party, Storage, outcome_of, tell, view};
+use crate::host::{Host, Resident};
 use crate::interrupter::Interrupter;
 
 /// One request, as PHP is told of it. All paths and texts are raw bytes.
@@ -47,6 +47,15 @@ pub enum Outcome {
     Aborted,
 }
 
+/// A worker, as its script sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Card {
+    /// Its number.
+    pub id: usize,
+    /// Unix time of its start, in seconds.
+    pub started: f64,
+}
+
 /// PHP on the calling thread; freed there.
 #[derive(Debug)]
 pub struct Interpreter {
@@ -79,36 +88,54 @@ impl Interpreter {
 
     /// Runs one request from start-up to shut-down. Returns how the script ended; a panic of `host` counts as fatal.
     pub fn run(&mut self, request: &Request<'_>, host: &mut dyn Host) -> Outcome {
-        let raw = shim_request {
-            method: view(request.method),
-            uri: view(request.uri),
-            query: view(request.query),
-            content_type: view(request.content_type.unwrap_or_default()),
-            has_content_type: request.content_type.is_some(),
-            cookies: view(request.cookies.unwrap_or_default()),
-            has_cookies: request.cookies.is_some(),
-            authorization: view(request.authorization),
-            script: view(request.script),
-            content_length: i64::try_from(request.content_length).unwrap_or(i64::MAX),
-            protocol: request.protocol,
-            time: request.time,
-        };
+        let raw = request.raw();
+        self.run_with(Party::Plain(host), |host| {
+            // SAFETY: this thread has called shim_thread_start; the request's views and `host` outlive the call.
+            unsafe { bindings::shim_run(&raw const raw, host) }
+        })
+    }
+
+    /// Runs the script of a worker from start-up to shut-down; it serves requests meanwhile. Returns how the script
+    /// ended; a panic of `resident` counts as fatal.
+    pub fn boot(&mut self, request: &Request<'_>, resident: &mut dyn Resident, card: Card) -> Outcome {
+        let card = shim_worker_card { id: i64::try_from(card.id).unwrap_or(i64::MAX), started: card.started };
+        let raw = request.raw();
+        self.run_with(Party::Resident(resident), |host| {
+            // SAFETY: as in `run`; the card is read at once.
+            unsafe { bindings::shim_boot(&raw const raw, host, &raw const card) }
+        })
+    }
+
+    fn run_with(&mut self, party: Party<'_>, call: impl FnOnce(*mut c_void) -> shim_outcome) -> Outcome {
         self.storage.clear();
-        let mut guest = Guest { host, storage: &mut self.storage, panicked: false };
+        let storage = std::mem::take(&mut self.storage);
+        let mut guest = Guest { host: party, storage, panicked: false };
         if let Some(news) = BARRIER.enter() {
             tell(news);
         }
-        // SAFETY: this thread has called shim_thread_start; `raw`, its views and `guest` outlive the call.
-        let outcome = unsafe { bindings::shim_run(&raw const raw, (&raw mut guest).cast::<c_void>()) };
+        let outcome = call((&raw mut guest).cast::<c_void>());
         BARRIER.leave();
-        if guest.panicked {
-            return Outcome::Fatal;
-        }
-        match outcome {
-            bindings::shim_outcome_SHIM_COMPLETE => Outcome::Complete,
-            bindings::shim_outcome_SHIM_TIME_LIMIT => Outcome::TimeLimit,
-            bindings::shim_outcome_SHIM_ABORTED => Outcome::Aborted,
-            _ => Outcome::Fatal,
+        self.storage = guest.storage;
+        if guest.panicked { Outcome::Fatal } else { outcome_of(outcome) }
+    }
+}
+
+impl Request<'_> {
+    /// The same for C; its views are valid while `self` is.
+    pub(crate) fn raw(&self) -> shim_request {
+        shim_request {
+            method: view(self.method),
+            uri: view(self.uri),
+            query: view(self.query),
+            content_type: view(self.content_type.unwrap_or_default()),
+            has_content_type: self.content_type.is_some(),
+            cookies: view(self.cookies.unwrap_or_default()),
+            has_cookies: self.cookies.is_some(),
+            authorization: view(self.authorization),
+            script: view(self.script),
+            content_length: i64::try_from(self.content_length).unwrap_or(i64::MAX),
+            protocol: self.protocol,
+            time: self.time,
         }
     }
 }

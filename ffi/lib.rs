@@ -15,12 +15,14 @@ mod interpreter;
 mod interrupter;
 mod php;
 pub mod signals;
+mod worker;
 
 pub use barrier::RestartNews;
-pub use host::{Head, Host, Log, LogSource, Pairs};
-pub use interpreter::{Interpreter, Outcome, Request};
+pub use host::{Head, Host, Log, LogSource, Pairs, Resident, Visit};
+pub use interpreter::{Card, Interpreter, Outcome, Request};
 pub use interrupter::Interrupter;
 pub use php::{Facts, Php, PhpError, StartOptions, Threads, exit_now};
+pub use worker::{Progress, Visits, Waker, WorkerFacts};
 
 #[expect(
     clippy::allow_attributes,

@@ -35,6 +35,8 @@ pub struct StartOptions<'a> {
     pub ini_defaults: &'a [(&'a str, &'a str)],
     /// Values that override php.ini.
     pub ini_overrides: &'a [(String, String)],
+    /// Whether scripts find their request in the superglobals.
+    pub superglobals: bool,
     /// Receives log records that belong to no request. Called on any PHP thread.
     pub log: Box<dyn Fn(&Log<'_>) + Send + Sync>,
     /// Hears of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
@@ -96,6 +98,7 @@ impl Php {
             ini_defaults: pairs.as_ptr(),
             ini_defaults_count: pairs.len(),
             ini_overrides: view(lines.as_bytes()),
+            superglobals: options.superglobals,
         };
         // SAFETY: the first call of the shim in this process, on the thread that keeps `Self`; all views are valid.
         let error = unsafe { bindings::shim_startup(&raw const raw) };
@@ -133,6 +136,15 @@ impl Php {
             opcache_enabled: raw.opcache_enabled,
             ini_path: String::from_utf8_lossy(ini_path).into_owned(),
         }
+    }
+
+    /// The first member of the engine or of an extension of which nobody has said whether it is a request's or a
+    /// thread's; empty when there is none. For tests: worker mode keeps requests apart by that knowledge.
+    pub fn stray_state(&self) -> String {
+        // SAFETY: PHP has started; a static text.
+        let view = unsafe { bindings::shim_state_stray() };
+        // SAFETY: a view of static storage.
+        String::from_utf8_lossy(unsafe { bytes(view) }).into_owned()
     }
 
     /// A way for other threads to get their interpreter while PHP runs.

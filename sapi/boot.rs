@@ -149,7 +149,8 @@ mod executor {
         match Php::start(svc_ffi::StartOptions {
             ini_defaults: &[],
             ini_overrides: &[],
-            log: Box::new(move |record| crate::php_engine::write_log(&log, record, None)),
+            superglobals: true,
+            log: Box::new(move |record| crate::call::write_log(&log, record, None)),
             restarts: Box::new(|_| {}),
         }) {
             Ok(php) => php::lines(&php.facts()),

@@ -32,6 +32,18 @@ pub(crate) fn variables(request: &Request, out: &mut Pairs) {
     fields(request, out);
 }
 
+/// Appends the variables that the script of a worker finds while it boots.
+pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8], out: &mut Pairs) {
+    out.push(b"GATEWAY_INTERFACE", b"CGI/1.1");
+    out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
+    out.push(b"DOCUMENT_ROOT", document_root);
+    out.push(b"SCRIPT_FILENAME", filename);
+    out.push(b"SCRIPT_NAME", name);
+    out.push(b"PHP_SELF", name);
+    // What the runtimes of Symfony and Laravel look for before they call frankenphp_handle_request().
+    out.push(b"FRANKENPHP_WORKER", b"1");
+}
+
 fn server(request: &Request, out: &mut Pairs) {
     let head = &request.head;
     let local = request.local.ip().to_canonical().to_string();

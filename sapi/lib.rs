@@ -6,6 +6,8 @@
 
 pub mod boot;
 #[cfg(feature = "php")]
+mod call;
+#[cfg(feature = "php")]
 mod cgi;
 pub mod cli;
 #[cfg(feature = "php")]
@@ -16,6 +18,8 @@ pub mod healthcheck;
 mod php;
 #[cfg(feature = "php")]
 mod php_engine;
+#[cfg(feature = "php")]
+mod php_resident;
 #[cfg(feature = "php")]
 mod probe;
 #[cfg(feature = "php")]

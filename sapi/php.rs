@@ -8,7 +8,7 @@ use svc_core::serve::Shared;
 
 use svc_ffi::{Facts, Php, PhpError, RestartNews, StartOptions};
 
-use crate::php_engine::write_log;
+use crate::call::write_log;
 
 /// The values of php.ini-production, where they differ from what PHP has built in: what a server on the Internet
 /// wants when nobody has said otherwise. A php.ini overrides each of them.
@@ -57,6 +57,7 @@ pub(crate) fn start(config: &Config, shared: &Arc<Shared>) -> Result<Php, PhpErr
     let php = Php::start(StartOptions {
         ini_defaults: INI_DEFAULTS,
         ini_overrides: &config.php_ini.iter().cloned().chain(fixed).collect::<Vec<_>>(),
+        superglobals: config.superglobals_enabled,
         log: Box::new(move |record| write_log(&sink, record, None)),
         restarts: Box::new(move |news| note_restart(&books, news)),
     })?;

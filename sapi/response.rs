@@ -10,11 +10,15 @@
 //!       └──────────────── the script ends ────────────▲
 //! ```
 
-use svc_core::compress::{Stock, Subject, Verdict, judge};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use svc_core::compress::{Levels, Stock, Subject, Verdict, judge};
 use svc_core::http::MethodKind;
 use svc_core::limits::REPLY_GATHER_MAX;
-use svc_core::observe::Metrics;
 use svc_core::pool::{End, Exchange, Origin, ReplyHead};
+use svc_core::serve::Shared;
 
 use svc_ffi::{Head, Outcome};
 
@@ -29,10 +33,26 @@ enum Stage {
     Ended,
 }
 
+/// What the replies of one thread share.
+#[derive(Debug)]
+pub(crate) struct Kit {
+    /// The encoders of this thread. Borrowed for the making of one piece, which runs no script.
+    stock: RefCell<Stock>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl Kit {
+    /// Makes the kit of the calling thread.
+    pub(crate) fn new(shared: &Arc<Shared>) -> Rc<Self> {
+        let stock = RefCell::new(Stock::new(Levels::new(&shared.config)));
+        Rc::new(Self { stock, shared: Arc::clone(shared) })
+    }
+}
+
 /// The reply of one exchange, written by its script.
 #[derive(Debug)]
-pub(crate) struct Response<'a> {
-    exchange: &'a Exchange,
+pub(crate) struct Response {
+    exchange: Arc<Exchange>,
     stage: Stage,
     head: Option<ReplyHead>,
     gathered: Vec<u8>,
@@ -41,23 +61,21 @@ pub(crate) struct Response<'a> {
     written_bytes: u64,
     /// The body, once it streams in a coding.
     coded: Option<CodedBody>,
-    stock: &'a mut Stock,
-    metrics: &'a Metrics,
+    kit: Rc<Kit>,
 }
 
-impl<'a> Response<'a> {
-    /// Begins the reply of a claimed exchange; `stock` has the encoders of this thread.
-    pub(crate) fn new(exchange: &'a Exchange, stock: &'a mut Stock, metrics: &'a Metrics) -> Self {
+impl Response {
+    /// Begins the reply of a claimed exchange, with the kit of this thread.
+    pub(crate) fn new(exchange: Arc<Exchange>, kit: Rc<Kit>) -> Self {
         Self {
-            exchange,
             stage: Stage::Gathering,
             head: None,
             gathered: Vec::new(),
             counts_only: exchange.request.head.method_kind() == MethodKind::Head,
             written_bytes: 0,
             coded: None,
-            stock,
-            metrics,
+            exchange,
+            kit,
         }
     }
 
@@ -135,7 +153,7 @@ impl<'a> Response<'a> {
         verdict.amend(&mut head.fields);
         let is_read = self.exchange.head(head, bytes).is_ok();
         if is_read && self.coded.is_some() {
-            self.metrics.response_coded();
+            self.kit.shared.metrics.response_coded();
         }
         is_read
     }
@@ -159,8 +177,8 @@ impl<'a> Response<'a> {
             Some(mut body) => {
                 let ended = body.end(&rest, is_complete);
                 let encoder = body.into_encoder();
-                self.metrics.coding_ended(encoder.taken_bytes(), encoder.given_bytes());
-                self.stock.put(encoder);
+                self.kit.shared.metrics.coding_ended(encoder.taken_bytes(), encoder.given_bytes());
+                self.kit.stock.borrow_mut().put(encoder);
                 ended
             }
         };
@@ -204,8 +222,8 @@ impl<'a> Response<'a> {
         // A client that has gone loses its reply.
         let is_read = self.exchange.complete(head, body).is_ok();
         if is_read && verdict.coding().is_some() && !self.counts_only {
-            self.metrics.response_coded();
-            self.metrics.coding_ended(length, coded_bytes);
+            self.kit.shared.metrics.response_coded();
+            self.kit.shared.metrics.coding_ended(length, coded_bytes);
         }
     }
 
@@ -213,7 +231,7 @@ impl<'a> Response<'a> {
         // A 304 is about a page that was not made.
         let length = length.filter(|_| head.status != 304);
         let subject = Subject { status: head.status, fields: &head.fields, length };
-        judge(&self.exchange.request.head, subject, &self.stock.levels().for_pages())
+        judge(&self.exchange.request.head, subject, &self.kit.stock.borrow().levels().for_pages())
     }
 
     /// Begins a body that streams. Returns what becomes of the response, and of its first bytes: without memory for an
@@ -230,7 +248,7 @@ impl<'a> Response<'a> {
             *announced = None;
             return (verdict, bytes);
         }
-        let begun = self.stock.take(coding).ok().and_then(|encoder| {
+        let begun = self.kit.stock.borrow_mut().take(coding).ok().and_then(|encoder| {
             let mut body = CodedBody::new(encoder, *announced);
             let first = body.piece(&bytes, urgency)?;
             Some((body, first))
@@ -245,9 +263,9 @@ impl<'a> Response<'a> {
     /// tell only from the length.
     fn coded_whole(&mut self, verdict: Verdict, body: &[u8], length: u64) -> Option<Vec<u8>> {
         let coding = verdict.coding().filter(|_| body.len() as u64 == length)?;
-        let mut whole = CodedBody::new(self.stock.take(coding).ok()?, None);
+        let mut whole = CodedBody::new(self.kit.stock.borrow_mut().take(coding).ok()?, None);
         let (coded, is_complete) = whole.end(body, true);
-        self.stock.put(whole.into_encoder());
+        self.kit.stock.borrow_mut().put(whole.into_encoder());
         is_complete.then_some(coded)
     }
 }

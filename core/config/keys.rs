@@ -98,8 +98,11 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
             "PHP heap above which a persistent worker starts anew, looked at after each request; 0 sets no bound.",
         ),
     Key::new(Id::SuperglobalsEnabled, "SUPERGLOBALS_ENABLED", Kind::Boolean, Initial::Is("true"))
-        .reserved("true")
-        .about(Chapter::Php, "Whether the superglobals are filled."),
+        .about(
+            Chapter::Php,
+            "Whether scripts find the request in `$_GET`, `$_POST`, `$_COOKIE`, `$_FILES`, `$_REQUEST` and `$_SERVER`; \
+             `Svc\\Request::current()` has it either way.",
+        ),
     Key::new(Id::MaxConnections, "MAX_CONNECTIONS", integer(1, 1_000_000, Unit::Count), Initial::Is("10000"))
         .about(Chapter::Admission, "Connections open at once on the main port; further ones wait to be accepted."),
     Key::new(

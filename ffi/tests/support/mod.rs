@@ -46,6 +46,18 @@ impl Host for Recorder {
         self.body.drain(..count);
         count
     }
+    fn read_body_at(&mut self, buffer: &mut [u8], offset: u64) -> usize {
+        let rest = &self.body[usize::try_from(offset).unwrap().min(self.body.len())..];
+        let count = buffer.len().min(rest.len());
+        buffer[..count].copy_from_slice(&rest[..count]);
+        count
+    }
+    fn target(&mut self) -> &[u8] {
+        b"/path?a=1&b[]=2"
+    }
+    fn client(&mut self) -> &[u8] {
+        b"192.0.2.1"
+    }
     fn variables(&mut self, out: &mut Pairs) {
         out.push(b"REQUEST_METHOD", b"GET");
         out.push(b"SVC_TEST", b"a value");

@@ -1,0 +1,151 @@
+/* The classes and functions in the namespace Svc: their table and the readers of a worker. */
+#include "internal.h"
+#include "request_object.h"
+
+zend_class_entry *shim_class_worker;
+zend_function *shim_function_body;
+
+ZEND_METHOD(Svc_Worker, serve);
+PHP_FUNCTION(frankenphp_handle_request);
+ZEND_NAMED_FUNCTION(shim_sleep);
+ZEND_NAMED_FUNCTION(shim_wait_readable);
+ZEND_NAMED_FUNCTION(shim_wait_writable);
+
+/* ---- Svc\Worker ---- */
+
+/* The body of a request's fiber; scripts see it at the bottom of their back-traces and cannot call it. */
+ZEND_METHOD(Svc_Worker, request)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (shim_running != NULL) {
+        shim_fiber_body();
+    }
+}
+
+static bool is_worker(void)
+{
+    if (shim_own_worker.host == NULL) {
+        zend_throw_error(NULL, "This is no worker (WORKER_MODE_ENABLED)");
+        return false;
+    }
+    return true;
+}
+
+/* Ends the worker when its requests have ended; it boots anew. */
+ZEND_METHOD(Svc_Worker, scheduleExit)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (!is_worker()) {
+        RETURN_THROWS();
+    }
+    shim_own_worker.exit_scheduled = true;
+}
+
+ZEND_METHOD(Svc_Worker, current)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (!is_worker()) {
+        RETURN_THROWS();
+    }
+    object_init_ex(return_value, shim_class_worker);
+}
+
+ZEND_METHOD(Svc_Worker, id)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    RETURN_LONG((zend_long)shim_own_worker.card.id);
+}
+
+ZEND_METHOD(Svc_Worker, requestCount)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    RETURN_LONG((zend_long)shim_own_worker.requests);
+}
+
+ZEND_METHOD(Svc_Worker, startTime)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    RETURN_DOUBLE(shim_own_worker.card.started);
+}
+
+ZEND_METHOD(Svc_Worker, memoryUsage)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    RETURN_LONG((zend_long)zend_memory_usage(false));
+}
+
+/* Why it is about to end: scheduled, max_memory or error; null while it is not. */
+ZEND_METHOD(Svc_Worker, exitReason)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (shim_own_worker.exit_reason[0] != '\0') {
+        RETURN_STRING(shim_own_worker.exit_reason);
+    }
+    if (shim_own_worker.exit_scheduled) {
+        RETURN_STRING("scheduled");
+    }
+    RETURN_NULL();
+}
+
+ZEND_METHOD(Svc_Worker, __construct)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+}
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_serve, 0, 1, IS_VOID, 0)
+    ZEND_ARG_TYPE_INFO(0, handler, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_handle, 0, 1, _IS_BOOL, 0)
+    ZEND_ARG_TYPE_INFO(0, callback, IS_CALLABLE, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_void, 0, 0, IS_VOID, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_int, 0, 0, IS_LONG, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_float, 0, 0, IS_DOUBLE, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_reason, 0, 0, IS_STRING, 1)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_worker, 0, 0, Svc\\Worker, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_INFO_EX(arginfo_construct, 0, 0, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_sleep, 0, 1, IS_VOID, 0)
+    ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_wait, 0, 1, _IS_BOOL, 0)
+    ZEND_ARG_INFO(0, stream)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 1, "null")
+ZEND_END_ARG_INFO()
+
+static const zend_function_entry worker_methods[] = {
+    ZEND_ME(Svc_Worker, __construct, arginfo_construct, ZEND_ACC_PRIVATE)
+    ZEND_ME(Svc_Worker, serve, arginfo_serve, ZEND_ACC_PUBLIC | ZEND_ACC_STATIC)
+    ZEND_ME(Svc_Worker, scheduleExit, arginfo_void, ZEND_ACC_PUBLIC | ZEND_ACC_STATIC)
+    ZEND_ME(Svc_Worker, current, arginfo_worker, ZEND_ACC_PUBLIC | ZEND_ACC_STATIC)
+    ZEND_ME(Svc_Worker, request, arginfo_void, ZEND_ACC_PRIVATE | ZEND_ACC_STATIC)
+    ZEND_ME(Svc_Worker, id, arginfo_int, ZEND_ACC_PUBLIC)
+    ZEND_ME(Svc_Worker, requestCount, arginfo_int, ZEND_ACC_PUBLIC)
+    ZEND_ME(Svc_Worker, startTime, arginfo_float, ZEND_ACC_PUBLIC)
+    ZEND_ME(Svc_Worker, memoryUsage, arginfo_int, ZEND_ACC_PUBLIC)
+    ZEND_ME(Svc_Worker, exitReason, arginfo_reason, ZEND_ACC_PUBLIC)
+    ZEND_FE_END
+};
+
+const zend_function_entry shim_worker_functions[] = {
+    ZEND_NS_NAMED_FE("Svc", sleep, shim_sleep, arginfo_sleep)
+    ZEND_NS_NAMED_FE("Svc", wait_readable, shim_wait_readable, arginfo_wait)
+    ZEND_NS_NAMED_FE("Svc", wait_writable, shim_wait_writable, arginfo_wait)
+    PHP_FE(frankenphp_handle_request, arginfo_handle)
+    PHP_FE_END
+};
+
+void shim_classes_register(void)
+{
+    zend_class_entry entry;
+    INIT_CLASS_ENTRY(entry, "Svc\\Worker", worker_methods);
+    shim_class_worker = zend_register_internal_class(&entry);
+    shim_class_worker->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
+    shim_function_body = zend_hash_str_find_ptr(&shim_class_worker->function_table, "request", sizeof("request") - 1);
+    shim_request_class_register();
+}

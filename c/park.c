@@ -1,0 +1,310 @@
+/* The one place where a request waits without its thread.
+ *
+ * Waits end by a descriptor (epoll), by a moment (a heap of timers), or both; the thread itself sleeps in shim_wait
+ * only, which the host's wake-ups end too. Nothing is polled for: without a wait that is due, nobody wakes up. */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Our descriptors stay out of the range that select() can name. */
+enum { DESCRIPTOR_MIN = 1024, EVENTS = 64 };
+
+static __thread struct {
+    int poller;
+    int wake;
+    bool is_open;
+    /* Requests that wait for a descriptor. */
+    unsigned on_descriptors;
+    shim_fiber **timers;
+    uint32_t timers_count;
+    uint32_t timers_room;
+    shim_fiber *ready_first;
+    shim_fiber *ready_last;
+    size_t ready_count;
+} reactor;
+
+int64_t shim_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* ---- those that are ready ---- */
+
+void shim_ready_push(shim_fiber *fiber)
+{
+    fiber->phase = SHIM_PHASE_READY;
+    fiber->next = NULL;
+    if (reactor.ready_last != NULL) {
+        reactor.ready_last->next = fiber;
+    } else {
+        reactor.ready_first = fiber;
+    }
+    reactor.ready_last = fiber;
+    reactor.ready_count++;
+}
+
+shim_fiber *shim_ready_pop(void)
+{
+    shim_fiber *fiber = reactor.ready_first;
+    if (fiber != NULL) {
+        reactor.ready_first = fiber->next;
+        if (reactor.ready_first == NULL) {
+            reactor.ready_last = NULL;
+        }
+        reactor.ready_count--;
+    }
+    return fiber;
+}
+
+/* ---- timers: a binary heap, the earliest first ---- */
+
+static void timer_put(uint32_t place, shim_fiber *fiber)
+{
+    reactor.timers[place] = fiber;
+    fiber->timer_place = place + 1;
+}
+
+static void timer_up(uint32_t place, shim_fiber *fiber)
+{
+    while (place > 0 && reactor.timers[(place - 1) / 2]->deadline > fiber->deadline) {
+        timer_put(place, reactor.timers[(place - 1) / 2]);
+        place = (place - 1) / 2;
+    }
+    timer_put(place, fiber);
+}
+
+static void timer_down(uint32_t place, shim_fiber *fiber)
+{
+    for (;;) {
+        uint32_t child = 2 * place + 1;
+        if (child >= reactor.timers_count) {
+            break;
+        }
+        if (child + 1 < reactor.timers_count && reactor.timers[child + 1]->deadline < reactor.timers[child]->deadline) {
+            child++;
+        }
+        if (reactor.timers[child]->deadline >= fiber->deadline) {
+            break;
+        }
+        timer_put(place, reactor.timers[child]);
+        place = child;
+    }
+    timer_put(place, fiber);
+}
+
+static bool timer_add(shim_fiber *fiber)
+{
+    if (reactor.timers_count == reactor.timers_room) {
+        uint32_t room = reactor.timers_room > 0 ? 2 * reactor.timers_room : 64;
+        shim_fiber **larger = realloc(reactor.timers, room * sizeof(shim_fiber *));
+        if (larger == NULL) {
+            return false;
+        }
+        reactor.timers = larger;
+        reactor.timers_room = room;
+    }
+    timer_up(reactor.timers_count++, fiber);
+    return true;
+}
+
+static void timer_remove(shim_fiber *fiber)
+{
+    if (fiber->timer_place == 0) {
+        return;
+    }
+    uint32_t place = fiber->timer_place - 1;
+    fiber->timer_place = 0;
+    shim_fiber *last = reactor.timers[--reactor.timers_count];
+    if (last == fiber) {
+        return;
+    }
+    if (place > 0 && reactor.timers[(place - 1) / 2]->deadline > last->deadline) {
+        timer_up(place, last);
+    } else {
+        timer_down(place, last);
+    }
+}
+
+/* ---- descriptors ---- */
+
+static int keep_high(int descriptor)
+{
+    if (descriptor < 0) {
+        return -1;
+    }
+    int high = fcntl(descriptor, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN);
+    if (high < 0) {
+        return descriptor;
+    }
+    close(descriptor);
+    return high;
+}
+
+static bool open_reactor(void)
+{
+    if (reactor.is_open) {
+        return true;
+    }
+    int poller = keep_high(epoll_create1(EPOLL_CLOEXEC));
+    int wake = keep_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    struct epoll_event event = {.events = EPOLLIN};
+    if (poller < 0 || wake < 0 || epoll_ctl(poller, EPOLL_CTL_ADD, wake, &event) != 0) {
+        close(poller);
+        close(wake);
+        return false;
+    }
+    reactor.poller = poller;
+    reactor.wake = wake;
+    reactor.is_open = true;
+    return true;
+}
+
+int shim_wake_descriptor(void)
+{
+    return open_reactor() ? fcntl(reactor.wake, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN) : -1;
+}
+
+void shim_reactor_close(void)
+{
+    if (reactor.is_open) {
+        close(reactor.poller);
+        close(reactor.wake);
+        reactor.is_open = false;
+    }
+    free(reactor.timers);
+    reactor.timers = NULL;
+    reactor.timers_count = reactor.timers_room = 0;
+}
+
+/* False: epoll cannot tell of this one (a file on disk), which is always ready. */
+static bool watch(shim_fiber *fiber, int descriptor, short events)
+{
+    struct epoll_event event = {.data.ptr = fiber};
+    event.events = EPOLLONESHOT | ((events & POLLIN) != 0 ? EPOLLIN | EPOLLRDHUP : 0u) |
+                   ((events & POLLOUT) != 0 ? EPOLLOUT : 0u) | ((events & POLLPRI) != 0 ? EPOLLPRI : 0u);
+    fiber->descriptor_is_copy = false;
+    if (epoll_ctl(reactor.poller, EPOLL_CTL_ADD, descriptor, &event) != 0) {
+        if (errno != EEXIST) {
+            return false;
+        }
+        /* Another request waits for the same one. */
+        descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN);
+        if (descriptor < 0) {
+            return false;
+        }
+        if (epoll_ctl(reactor.poller, EPOLL_CTL_ADD, descriptor, &event) != 0) {
+            close(descriptor);
+            return false;
+        }
+        fiber->descriptor_is_copy = true;
+    }
+    fiber->descriptor = descriptor;
+    reactor.on_descriptors++;
+    return true;
+}
+
+static void unwatch(shim_fiber *fiber)
+{
+    if (fiber->descriptor < 0) {
+        return;
+    }
+    (void)epoll_ctl(reactor.poller, EPOLL_CTL_DEL, fiber->descriptor, NULL);
+    if (fiber->descriptor_is_copy) {
+        close(fiber->descriptor);
+    }
+    fiber->descriptor = -1;
+    reactor.on_descriptors--;
+}
+
+/* ---- waiting ---- */
+
+shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limited)
+{
+    shim_fiber *fiber = shim_running;
+    if (!shim_fiber_may_park() || !open_reactor()) {
+        return SHIM_WOKEN_NEVER_PARKED;
+    }
+    int64_t limit = limited ? shim_timer_deadline() : 0;
+    fiber->deadline = limit > 0 && (deadline == 0 || limit < deadline) ? limit : deadline;
+    fiber->descriptor = -1;
+    if (descriptor >= 0 && !watch(fiber, descriptor, events)) {
+        return SHIM_WOKEN_NEVER_PARKED;
+    }
+    if (fiber->deadline > 0 && !timer_add(fiber)) {
+        unwatch(fiber);
+        return SHIM_WOKEN_NEVER_PARKED;
+    }
+    fiber->phase = SHIM_PHASE_PARKED;
+    shim_state_suspend(&fiber->state);
+    if (fiber->context.host != NULL) {
+        shim_host.parks(fiber->context.host);
+    }
+    bool resumed = shim_fiber_switch_out(fiber);
+    if (fiber->context.host != NULL) {
+        shim_host.resumes(fiber->context.host);
+    }
+    /* First of all: the execution timer may fire as soon as it is armed. */
+    shim_current = &fiber->context;
+    shim_state_resume(&fiber->state);
+    fiber->phase = SHIM_PHASE_RUNNING;
+    return resumed ? fiber->woken : SHIM_WOKEN_TO_END;
+}
+
+static void wake(shim_fiber *fiber, shim_woken why)
+{
+    unwatch(fiber);
+    timer_remove(fiber);
+    fiber->woken = why;
+    shim_ready_push(fiber);
+}
+
+static int sleep_ms(int timeout_ms)
+{
+    if (reactor.ready_count > 0) {
+        return 0;
+    }
+    if (reactor.timers_count == 0) {
+        return timeout_ms;
+    }
+    int64_t wait = reactor.timers[0]->deadline - shim_now();
+    int64_t own_ms = wait <= 0 ? 0 : (wait + 999999) / 1000000;
+    if (timeout_ms >= 0 && own_ms > timeout_ms) {
+        return timeout_ms;
+    }
+    return own_ms > INT_MAX ? INT_MAX : (int)own_ms;
+}
+
+size_t shim_wait(int timeout_ms)
+{
+    struct epoll_event events[EVENTS];
+    int wait_ms = sleep_ms(timeout_ms);
+    int count = 0;
+    if (reactor.is_open && (wait_ms != 0 || reactor.on_descriptors > 0)) {
+        count = epoll_wait(reactor.poller, events, EVENTS, wait_ms);
+    }
+    for (int i = 0; i < count; i++) {
+        if (events[i].data.ptr != NULL) {
+            wake(events[i].data.ptr, SHIM_WOKEN_BY_DESCRIPTOR);
+            continue;
+        }
+        uint64_t rings;
+        ssize_t size = read(reactor.wake, &rings, sizeof(rings));
+        (void)size;
+    }
+    if (reactor.timers_count > 0) {
+        int64_t now = shim_now();
+        while (reactor.timers_count > 0 && reactor.timers[0]->deadline <= now) {
+            wake(reactor.timers[0], SHIM_WOKEN_BY_TIME);
+        }
+    }
+    return reactor.ready_count;
+}

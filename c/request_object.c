@@ -1,0 +1,295 @@
+/* Svc\Request: the request as an object, bound to its own request for ever.
+ *
+ * Everything but the body is taken when the object is made, while the request's own state is in place; so the object
+ * does not depend on which request runs when it is read. The body is read from the host when it is asked for, and
+ * before the request ends if the script keeps the object. Each part is a method and, under the same name, a property
+ * that can only be read. */
+#include "internal.h"
+#include "request_object.h"
+
+typedef enum part {
+    PART_METHOD,
+    PART_URI,
+    PART_PATH,
+    PART_QUERY,
+    PART_HEADERS,
+    PART_COOKIES,
+    PART_PAYLOAD,
+    PART_FILES,
+    PART_BODY,
+    PART_CLIENT,
+    PARTS,
+} part;
+
+static const char *const names[PARTS] = {"method", "uri", "path", "query", "headers", "cookies", "payload", "files", "body", "client"};
+
+typedef struct request_object {
+    zval parts[PARTS];
+    /* NULL when the request has ended. */
+    shim_context *context;
+    zend_object std;
+} request_object;
+
+static zend_class_entry *class;
+static zend_object_handlers handlers;
+
+static request_object *of(zend_object *object)
+{
+    return (request_object *)((char *)object - XtOffsetOf(request_object, std));
+}
+
+static zend_object *create(zend_class_entry *ce)
+{
+    request_object *request = zend_object_alloc(sizeof(*request), ce);
+    for (int i = 0; i < PARTS; i++) {
+        ZVAL_UNDEF(&request->parts[i]);
+    }
+    request->context = NULL;
+    zend_object_std_init(&request->std, ce);
+    object_properties_init(&request->std, ce);
+    request->std.handlers = &handlers;
+    return &request->std;
+}
+
+static void free_object(zend_object *object)
+{
+    for (int i = 0; i < PARTS; i++) {
+        zval_ptr_dtor(&of(object)->parts[i]);
+    }
+    zend_object_std_dtor(object);
+}
+
+/* The body as it came, forms included. */
+static void read_body(request_object *request)
+{
+    zval *body = &request->parts[PART_BODY];
+    if (Z_TYPE_P(body) != IS_UNDEF) {
+        return;
+    }
+    shim_context *context = request->context;
+    size_t size = context != NULL && context->body_length > 0 ? (size_t)context->body_length : 0;
+    if (size == 0) {
+        ZVAL_EMPTY_STRING(body);
+        return;
+    }
+    zend_string *text = zend_string_alloc(size, 0);
+    size_t used = 0;
+    while (used < size) {
+        size_t count = shim_host.read_body_at(context->host, ZSTR_VAL(text) + used, size - used, used);
+        if (count == 0) {
+            break;
+        }
+        used += count;
+    }
+    ZSTR_VAL(text)[used] = '\0';
+    ZSTR_LEN(text) = used;
+    ZVAL_NEW_STR(body, text);
+}
+
+static zval *part_of(request_object *request, part index)
+{
+    if (index == PART_BODY) {
+        read_body(request);
+    }
+    return &request->parts[index];
+}
+
+static void put_view(zval *to, shim_view view)
+{
+    ZVAL_STRINGL(to, view.bytes != NULL ? view.bytes : "", view.length);
+}
+
+static void put_source(zval *to, int index)
+{
+    zval *source = &PG(http_globals)[index];
+    if (Z_TYPE_P(source) == IS_ARRAY) {
+        ZVAL_COPY(to, source);
+    } else {
+        ZVAL_EMPTY_ARRAY(to);
+    }
+}
+
+static void put_headers(zval *to, void *host)
+{
+    shim_pairs fields = {0};
+    shim_host.fields(host, &fields);
+    array_init(to);
+    for (size_t i = 0; i < fields.count; i++) {
+        const shim_pair *field = &fields.pairs[i];
+        zend_string *name = zend_string_init(field->name.bytes, field->name.length, 0);
+        zend_string *lower = zend_string_tolower(name);
+        zval value;
+        put_view(&value, field->value);
+        zend_symtable_update(Z_ARRVAL_P(to), lower, &value);
+        zend_string_release(lower);
+        zend_string_release(name);
+    }
+}
+
+static void take(request_object *request, shim_context *context)
+{
+    shim_view target = {0};
+    shim_view client = {0};
+    shim_host.target(context->host, &target);
+    shim_host.client(context->host, &client);
+    request->context = context;
+    const char *method = SG(request_info).request_method;
+    ZVAL_STRING(&request->parts[PART_METHOD], method != NULL ? method : "");
+    put_view(&request->parts[PART_URI], target);
+    const char *mark = target.length > 0 ? memchr(target.bytes, '?', target.length) : NULL;
+    shim_view path = {.bytes = target.bytes, .length = mark != NULL ? (size_t)(mark - target.bytes) : target.length};
+    put_view(&request->parts[PART_PATH], path);
+    put_source(&request->parts[PART_QUERY], TRACK_VARS_GET);
+    put_source(&request->parts[PART_COOKIES], TRACK_VARS_COOKIE);
+    put_source(&request->parts[PART_PAYLOAD], TRACK_VARS_POST);
+    put_source(&request->parts[PART_FILES], TRACK_VARS_FILES);
+    put_headers(&request->parts[PART_HEADERS], context->host);
+    put_view(&request->parts[PART_CLIENT], client);
+}
+
+ZEND_METHOD(Svc_Request, current)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    shim_context *context = shim_current;
+    if (context == NULL || context->is_boot || context->host == NULL) {
+        zend_throw_error(NULL, "There is no request here");
+        RETURN_THROWS();
+    }
+    if (Z_TYPE(context->object) == IS_UNDEF) {
+        object_init_ex(&context->object, class);
+        take(of(Z_OBJ(context->object)), context);
+    }
+    RETURN_COPY(&context->object);
+}
+
+ZEND_METHOD(Svc_Request, __construct)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+}
+
+static int index_of(const zend_string *name)
+{
+    for (int i = 0; i < PARTS; i++) {
+        if (zend_string_equals_cstr(name, names[i], strlen(names[i]))) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* All readers: the method's own name says which part. */
+ZEND_METHOD(Svc_Request, read)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    int index = index_of(EX(func)->common.function_name);
+    if (index >= 0) {
+        RETURN_COPY(part_of(of(Z_OBJ_P(ZEND_THIS)), (part)index));
+    }
+}
+
+static zval *read_property(zend_object *object, zend_string *name, int type, void **slot, zval *value)
+{
+    int index = index_of(name);
+    if (index < 0) {
+        return zend_std_read_property(object, name, type, slot, value);
+    }
+    ZVAL_COPY(value, part_of(of(object), (part)index));
+    return value;
+}
+
+static int has_property(zend_object *object, zend_string *name, int how, void **slot)
+{
+    int index = index_of(name);
+    if (index < 0) {
+        return zend_std_has_property(object, name, how, slot);
+    }
+    return how == ZEND_PROPERTY_NOT_EMPTY ? zend_is_true(part_of(of(object), (part)index)) : 1;
+}
+
+static zval *write_property(zend_object *object, zend_string *name, zval *value, void **slot)
+{
+    if (index_of(name) >= 0) {
+        zend_throw_error(NULL, "Cannot modify readonly property Svc\\Request::$%s", ZSTR_VAL(name));
+        return value;
+    }
+    return zend_std_write_property(object, name, value, slot);
+}
+
+static zval *property_pointer(zend_object *object, zend_string *name, int type, void **slot)
+{
+    return index_of(name) >= 0 ? NULL : zend_std_get_property_ptr_ptr(object, name, type, slot);
+}
+
+static HashTable *debug_info(zend_object *object, int *is_temporary)
+{
+    HashTable *table = zend_new_array(PARTS);
+    for (int i = 0; i < PARTS; i++) {
+        zval *value = part_of(of(object), (part)i);
+        Z_TRY_ADDREF_P(value);
+        zend_hash_str_update(table, names[i], strlen(names[i]), value);
+    }
+    *is_temporary = 1;
+    return table;
+}
+
+/* The request is about to end: what the script keeps must not need it any more. */
+void shim_object_forget(shim_context *context)
+{
+    if (Z_TYPE(context->object) == IS_UNDEF) {
+        return;
+    }
+    request_object *request = of(Z_OBJ(context->object));
+    if (Z_REFCOUNT(context->object) > 1) {
+        zend_try {
+            read_body(request);
+        } zend_end_try();
+    }
+    request->context = NULL;
+    zval_ptr_dtor(&context->object);
+    ZVAL_UNDEF(&context->object);
+}
+
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_current, 0, 0, Svc\\Request, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_INFO_EX(arginfo_construct, 0, 0, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_text, 0, 0, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_list, 0, 0, IS_ARRAY, 0)
+ZEND_END_ARG_INFO()
+
+#define READER(name, type) ZEND_RAW_FENTRY(#name, zim_Svc_Request_read, arginfo_##type, ZEND_ACC_PUBLIC, NULL, NULL)
+
+static const zend_function_entry methods[] = {
+    ZEND_ME(Svc_Request, __construct, arginfo_construct, ZEND_ACC_PRIVATE)
+    ZEND_ME(Svc_Request, current, arginfo_current, ZEND_ACC_PUBLIC | ZEND_ACC_STATIC)
+    READER(method, text)
+    READER(uri, text)
+    READER(path, text)
+    READER(query, list)
+    READER(headers, list)
+    READER(cookies, list)
+    READER(payload, list)
+    READER(files, list)
+    READER(body, text)
+    READER(client, text)
+    ZEND_FE_END
+};
+
+void shim_request_class_register(void)
+{
+    zend_class_entry entry;
+    INIT_CLASS_ENTRY(entry, "Svc\\Request", methods);
+    class = zend_register_internal_class(&entry);
+    class->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
+    class->create_object = create;
+    memcpy(&handlers, zend_get_std_object_handlers(), sizeof(handlers));
+    handlers.offset = XtOffsetOf(request_object, std);
+    handlers.free_obj = free_object;
+    handlers.clone_obj = NULL;
+    handlers.read_property = read_property;
+    handlers.has_property = has_property;
+    handlers.write_property = write_property;
+    handlers.get_property_ptr_ptr = property_pointer;
+    handlers.get_debug_info = debug_info;
+}

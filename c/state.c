@@ -1,0 +1,55 @@
+/* A request's state as a whole: the concerns in their order.
+ *
+ * The order matters for directives: their handlers write into the other structs, so a request's values are taken back
+ * after everything else has become neutral, and put in place before anything else is the request's. Some write more than a
+ * directive's value (a new default_charset changes the current encoding of mbstring), so that is made neutral again. */
+#include "state.h"
+
+void shim_state_capture(void)
+{
+    shim_superglobals_capture();
+    shim_globals_capture();
+    shim_executor_capture();
+    shim_modules_capture();
+    shim_process_capture();
+    shim_ini_capture();
+}
+
+void shim_state_release(void)
+{
+    shim_ini_release();
+    shim_process_release();
+    shim_modules_release();
+    shim_superglobals_release();
+}
+
+void shim_state_suspend(shim_request_state *state)
+{
+    shim_timer_suspend(&state->timer);
+    shim_superglobals_suspend(&state->superglobals);
+    shim_modules_suspend(&state->modules);
+    shim_executor_suspend(&state->executor);
+    shim_globals_suspend(&state->globals);
+    shim_process_suspend(&state->process);
+    shim_ini_suspend(&state->ini);
+    if (state->ini.count > 0) {
+        shim_modules_neutral();
+    }
+}
+
+void shim_state_resume(shim_request_state *state)
+{
+    shim_ini_resume(&state->ini);
+    shim_process_resume(&state->process);
+    shim_globals_resume(&state->globals);
+    shim_executor_resume(&state->executor);
+    shim_modules_resume(state->modules);
+    shim_superglobals_resume(&state->superglobals);
+    shim_timer_resume(&state->timer);
+}
+
+void shim_state_free(shim_request_state *state)
+{
+    free(state->modules);
+    state->modules = NULL;
+}

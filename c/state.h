@@ -1,0 +1,167 @@
+/* What is per request, as one struct.
+ *
+ * In worker mode one thread carries many requests, and PHP keeps what belongs to a request in structs of the thread.
+ * While no request is in its place these hold the neutral image: what the boot script left, without what was the boot
+ * request's own. A request begins on the neutral image and ends by putting it back; a suspended one has what is its
+ * own in here, and the neutral image is in place again.
+ *
+ * One file a concern, each with the same verbs:
+ *
+ *   capture   makes the neutral image of what is in place (the boot script has run)
+ *   release   undoes capture
+ *   begin     neutral -> a request's own
+ *   suspend   a request's own -> saved here, neutral in place
+ *   resume    saved here -> in place
+ *   end       a request's own -> freed, neutral in place
+ *
+ * The boot request itself is suspended while its worker serves, and resumed when it has ended. */
+#ifndef SVC_SHIM_STATE_H
+#define SVC_SHIM_STATE_H
+
+#include "compat.h"
+
+#include <sys/stat.h>
+
+/* state_globals.c: the structs that travel whole. */
+typedef struct shim_globals_state {
+    sapi_globals_struct sapi;
+    zend_output_globals output;
+    php_core_globals core;
+    php_basic_globals basic;
+    struct {
+        int pclose_ret;
+        const char *user_stream_current_filename;
+        php_stream_context *default_context;
+        HashTable *stream_wrappers;
+        HashTable *stream_filters;
+        HashTable *wrapper_errors;
+    } file;
+    /* NULL: the neutral one. */
+    char *directory;
+    /* The request's, when it has changed it. */
+    mode_t umask;
+} shim_globals_state;
+
+/* state_executor.c: the engine's members that are a request's. The other members are the thread's or the fiber's. */
+typedef struct shim_executor_state {
+    int error_reporting;
+    int exit_status;
+    int ticks_count;
+    int user_error_handler_error_reporting;
+    zval user_error_handler;
+    zval user_exception_handler;
+    zend_stack user_error_handlers_error_reporting;
+    zend_stack user_error_handlers;
+    zend_stack user_exception_handlers;
+    zend_class_entry *exception_class;
+    zend_error_handling_t error_handling;
+    bool variable_width_locale;
+    bool ascii_compatible_locale;
+} shim_executor_state;
+
+/* state_superglobals.c: what scripts reach through the symbol table. */
+enum { SHIM_SUPERGLOBALS = 7 };
+typedef struct shim_superglobals_state {
+    zval values[SHIM_SUPERGLOBALS];
+    /* $_SESSION exists only while there is a session. */
+    zval session;
+} shim_superglobals_state;
+
+/* state_ini.c: directives that the request has changed. */
+typedef struct shim_ini_value {
+    zend_ini_entry *entry;
+    zend_string *value;
+    uint8_t modifiable;
+} shim_ini_value;
+typedef struct shim_ini_state {
+    HashTable *modified;
+    shim_ini_value *values;
+    uint32_t count;
+} shim_ini_state;
+
+/* isolate.c: environment and locale. */
+typedef struct shim_process_state {
+    void *overlay;
+    void *locale;
+} shim_process_state;
+
+/* shortcuts.c: the execution timer. */
+typedef struct shim_timer_state {
+    /* When it fires, on the monotonic clock in nanoseconds; 0: it is not armed. */
+    int64_t deadline;
+    bool timed_out;
+} shim_timer_state;
+
+typedef struct shim_request_state {
+    shim_globals_state globals;
+    shim_executor_state executor;
+    shim_superglobals_state superglobals;
+    shim_ini_state ini;
+    shim_process_state process;
+    shim_timer_state timer;
+    /* state_modules.c: members of extensions' structs; one block, allocated with the first use. */
+    char *modules;
+} shim_request_state;
+
+/* state.c */
+void shim_state_capture(void);
+void shim_state_release(void);
+void shim_state_suspend(shim_request_state *state);
+void shim_state_resume(shim_request_state *state);
+/* Frees what the struct itself holds. */
+void shim_state_free(shim_request_state *state);
+
+/* The concerns. `begin` and `end` are called one by one by worker.c, which knows what has to happen between them. */
+void shim_globals_capture(void);
+void shim_globals_begin(void);
+void shim_globals_suspend(shim_globals_state *state);
+void shim_globals_resume(shim_globals_state *state);
+void shim_globals_end(void);
+
+void shim_executor_capture(void);
+void shim_executor_begin(void);
+void shim_executor_suspend(shim_executor_state *state);
+void shim_executor_resume(const shim_executor_state *state);
+void shim_executor_end(void);
+
+/* Leaves them empty for scripts, in both modes. Called once, while extensions start. */
+extern bool shim_superglobals_hidden;
+void shim_superglobals_hide(void);
+void shim_superglobals_capture(void);
+void shim_superglobals_release(void);
+void shim_superglobals_begin(void);
+void shim_superglobals_suspend(shim_superglobals_state *state);
+void shim_superglobals_resume(shim_superglobals_state *state);
+void shim_superglobals_end(void);
+
+void shim_ini_capture(void);
+void shim_ini_release(void);
+void shim_ini_suspend(shim_ini_state *state);
+void shim_ini_resume(shim_ini_state *state);
+void shim_ini_end(void);
+
+void shim_process_capture(void);
+void shim_process_release(void);
+void shim_process_suspend(shim_process_state *state);
+void shim_process_resume(const shim_process_state *state);
+void shim_process_end(void);
+
+void shim_timer_suspend(shim_timer_state *state);
+void shim_timer_resume(const shim_timer_state *state);
+int64_t shim_timer_deadline(void);
+
+void shim_modules_capture(void);
+void shim_modules_release(void);
+void shim_modules_begin(void);
+/* Puts the neutral image in place once more, after directives' handlers have written where they should not. */
+void shim_modules_neutral(void);
+void shim_modules_suspend(char **block);
+void shim_modules_resume(const char *block);
+/* Extensions end the request (sessions are written), then what is left is freed. */
+void shim_modules_end(void);
+void shim_modules_clean(void);
+
+/* Whether a part of what the extension keeps is known to be a request's. */
+bool shim_modules_travel(const char *name);
+
+#endif

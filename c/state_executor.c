@@ -1,0 +1,113 @@
+/* The engine's own members: error handling, and what error handlers a request has.
+ *
+ * A request begins with the handlers that the boot script has installed, on stacks of its own. */
+#include "state.h"
+
+static __thread shim_executor_state neutral;
+
+static void read_members(shim_executor_state *state)
+{
+    *state = (shim_executor_state){
+        .error_reporting = EG(error_reporting),
+        .exit_status = EG(exit_status),
+        .ticks_count = EG(ticks_count),
+        .user_error_handler_error_reporting = EG(user_error_handler_error_reporting),
+        .user_error_handler = EG(user_error_handler),
+        .user_exception_handler = EG(user_exception_handler),
+        .user_error_handlers_error_reporting = EG(user_error_handlers_error_reporting),
+        .user_error_handlers = EG(user_error_handlers),
+        .user_exception_handlers = EG(user_exception_handlers),
+        .exception_class = EG(exception_class),
+        .error_handling = EG(error_handling),
+        .variable_width_locale = CG(variable_width_locale),
+        .ascii_compatible_locale = CG(ascii_compatible_locale),
+    };
+}
+
+static void write_members(const shim_executor_state *state)
+{
+    EG(error_reporting) = state->error_reporting;
+    EG(exit_status) = state->exit_status;
+    EG(ticks_count) = state->ticks_count;
+    EG(user_error_handler_error_reporting) = state->user_error_handler_error_reporting;
+    ZVAL_COPY_VALUE(&EG(user_error_handler), &state->user_error_handler);
+    ZVAL_COPY_VALUE(&EG(user_exception_handler), &state->user_exception_handler);
+    EG(user_error_handlers_error_reporting) = state->user_error_handlers_error_reporting;
+    EG(user_error_handlers) = state->user_error_handlers;
+    EG(user_exception_handlers) = state->user_exception_handlers;
+    EG(exception_class) = state->exception_class;
+    EG(error_handling) = state->error_handling;
+    CG(variable_width_locale) = state->variable_width_locale;
+    CG(ascii_compatible_locale) = state->ascii_compatible_locale;
+}
+
+/* A stack of the same contents with memory of its own. */
+static void copy_stack(zend_stack *stack)
+{
+    if (stack->elements == NULL) {
+        return;
+    }
+    void *elements = safe_emalloc((size_t)stack->max, (size_t)stack->size, 0);
+    memcpy(elements, stack->elements, (size_t)stack->top * (size_t)stack->size);
+    stack->elements = elements;
+}
+
+static void copy_handlers(zend_stack *stack)
+{
+    copy_stack(stack);
+    for (int i = 0; i < stack->top; i++) {
+        Z_TRY_ADDREF(((zval *)stack->elements)[i]);
+    }
+}
+
+static void free_handlers(zend_stack *stack)
+{
+    while (!zend_stack_is_empty(stack)) {
+        zval handler = *(zval *)zend_stack_top(stack);
+        zend_stack_del_top(stack);
+        zval_ptr_dtor(&handler);
+    }
+    zend_stack_destroy(stack);
+}
+
+void shim_executor_capture(void)
+{
+    read_members(&neutral);
+    neutral.exit_status = 0;
+    neutral.ticks_count = 0;
+    neutral.exception_class = NULL;
+    neutral.error_handling = EH_NORMAL;
+}
+
+void shim_executor_begin(void)
+{
+    Z_TRY_ADDREF(EG(user_error_handler));
+    Z_TRY_ADDREF(EG(user_exception_handler));
+    copy_stack(&EG(user_error_handlers_error_reporting));
+    copy_handlers(&EG(user_error_handlers));
+    copy_handlers(&EG(user_exception_handlers));
+}
+
+void shim_executor_suspend(shim_executor_state *state)
+{
+    read_members(state);
+    write_members(&neutral);
+}
+
+void shim_executor_resume(const shim_executor_state *state)
+{
+    write_members(state);
+}
+
+void shim_executor_end(void)
+{
+    SHIM_FORGET_BACKTRACE();
+    shim_executor_state own;
+    read_members(&own);
+    write_members(&neutral);
+    zval_ptr_dtor(&own.user_error_handler);
+    zval_ptr_dtor(&own.user_exception_handler);
+    zend_stack_destroy(&own.user_error_handlers_error_reporting);
+    free_handlers(&own.user_error_handlers);
+    free_handlers(&own.user_exception_handlers);
+}

@@ -1,0 +1,291 @@
+/* The structs of the engine's layers that are a request's nearly as a whole: they travel whole.
+ *
+ * SAPI (headers, status, request), output (buffers), core (connection, last error, superglobals' sources) and the
+ * standard functions (shutdown functions, strtok, stat cache, ...). Directives' values are in them too; these are the
+ * neutral ones again before a directive's handler writes there (state.c). Of the file functions' struct some members
+ * travel. */
+#include "state.h"
+
+#include <zend_smart_str.h>
+#include <zend_virtual_cwd.h>
+
+static __thread shim_globals_state neutral;
+static __thread char neutral_directory[MAXPATHLEN];
+
+#define SAPI_STRUCT TSRMG_BULK(sapi_globals_id, sapi_globals_struct *)
+#define OUTPUT_STRUCT TSRMG_BULK(output_globals_id, zend_output_globals *)
+#define CORE_STRUCT TSRMG_BULK(core_globals_id, php_core_globals *)
+#define BASIC_STRUCT TSRMG_BULK(basic_globals_id, php_basic_globals *)
+
+static void read_structs(shim_globals_state *state)
+{
+    state->sapi = *SAPI_STRUCT;
+    state->output = *OUTPUT_STRUCT;
+    state->core = *CORE_STRUCT;
+    state->basic = *BASIC_STRUCT;
+    state->file.pclose_ret = FG(pclose_ret);
+    state->file.user_stream_current_filename = FG(user_stream_current_filename);
+    state->file.default_context = FG(default_context);
+    state->file.stream_wrappers = FG(stream_wrappers);
+    state->file.stream_filters = FG(stream_filters);
+    state->file.wrapper_errors = FG(wrapper_errors);
+}
+
+/* All but the tables of tags and hosts whose URLs are rewritten: these are the directives'. */
+static void write_basic(const php_basic_globals *basic)
+{
+    php_basic_globals *own = BASIC_STRUCT;
+    HashTable *session_tags = own->url_adapt_session_ex.tags;
+    HashTable *output_tags = own->url_adapt_output_ex.tags;
+    HashTable session_hosts = own->url_adapt_session_hosts_ht;
+    HashTable output_hosts = own->url_adapt_output_hosts_ht;
+    *own = *basic;
+    own->url_adapt_session_ex.tags = session_tags;
+    own->url_adapt_output_ex.tags = output_tags;
+    own->url_adapt_session_hosts_ht = session_hosts;
+    own->url_adapt_output_hosts_ht = output_hosts;
+}
+
+static void write_structs(const shim_globals_state *state)
+{
+    *SAPI_STRUCT = state->sapi;
+    *OUTPUT_STRUCT = state->output;
+    *CORE_STRUCT = state->core;
+    write_basic(&state->basic);
+    FG(pclose_ret) = state->file.pclose_ret;
+    FG(user_stream_current_filename) = state->file.user_stream_current_filename;
+    FG(default_context) = state->file.default_context;
+    FG(stream_wrappers) = state->file.stream_wrappers;
+    FG(stream_filters) = state->file.stream_filters;
+    FG(wrapper_errors) = state->file.wrapper_errors;
+}
+
+static void make_sapi_neutral(sapi_globals_struct *sapi)
+{
+    sapi->server_context = NULL;
+    sapi->request_info = (sapi_request_info){0};
+    sapi->sapi_headers = (sapi_headers_struct){0};
+    sapi->read_post_bytes = 0;
+    sapi->post_read = 0;
+    sapi->headers_sent = 0;
+    sapi->rfc1867_uploaded_files = NULL;
+    sapi->global_request_time = 0;
+    ZVAL_UNDEF(&sapi->callback_func);
+    memset(&sapi->fci_cache, 0, sizeof(sapi->fci_cache));
+}
+
+static void make_core_neutral(php_core_globals *core)
+{
+    core->connection_status = PHP_CONNECTION_NORMAL;
+    core->header_is_being_sent = 0;
+    core->in_error_log = 0;
+    core->during_request_startup = 0;
+    core->last_error_type = 0;
+    core->last_error_lineno = 0;
+    core->last_error_message = NULL;
+    core->last_error_file = NULL;
+    core->tick_functions.head = NULL;
+    core->tick_functions.tail = NULL;
+    core->tick_functions.count = 0;
+    core->tick_functions.traverse_ptr = NULL;
+    for (int i = 0; i < NUM_TRACK_VARS; i++) {
+        ZVAL_UNDEF(&core->http_globals[i]);
+    }
+}
+
+static void make_basic_neutral(php_basic_globals *basic)
+{
+    basic->user_shutdown_function_names = NULL;
+    basic->strtok_string = NULL;
+    basic->strtok_last = NULL;
+    basic->strtok_len = 0;
+    basic->user_tick_functions = NULL;
+    ZVAL_UNDEF(&basic->active_ini_file_section);
+    SHIM_FORGET_LAST_HTTP_HEADERS(basic);
+    basic->CurrentStatFile = NULL;
+    basic->CurrentLStatFile = NULL;
+    basic->serialize_lock = 0;
+    memset(&basic->serialize, 0, sizeof(basic->serialize));
+    memset(&basic->unserialize, 0, sizeof(basic->unserialize));
+    basic->umask = -1;
+}
+
+/* The working directory that PHP imagines for the thread; its struct is hidden. Returns a copy if it is not the neutral
+ * one, which is in place again then. */
+static char *take_directory(void)
+{
+    char here[MAXPATHLEN];
+    if (virtual_getcwd(here, sizeof(here)) == NULL || strcmp(here, neutral_directory) == 0) {
+        return NULL;
+    }
+    (void)virtual_chdir(neutral_directory);
+    return estrdup(here);
+}
+
+void shim_globals_capture(void)
+{
+    if (virtual_getcwd(neutral_directory, sizeof(neutral_directory)) == NULL) {
+        strcpy(neutral_directory, "/");
+    }
+    read_structs(&neutral);
+    make_sapi_neutral(&neutral.sapi);
+    memset(&neutral.output, 0, sizeof(neutral.output));
+    make_core_neutral(&neutral.core);
+    make_basic_neutral(&neutral.basic);
+    neutral.file.user_stream_current_filename = NULL;
+    neutral.file.wrapper_errors = NULL;
+}
+
+/* A copy of a table of wrappers or filters: what a request registers is its own. */
+static HashTable *copy_table(HashTable *table)
+{
+    if (table == NULL) {
+        return NULL;
+    }
+    HashTable *copy;
+    ALLOC_HASHTABLE(copy);
+    zend_hash_init(copy, zend_hash_num_elements(table), NULL, table->pDestructor, 0);
+    zend_hash_copy(copy, table, NULL);
+    return copy;
+}
+
+void shim_globals_begin(void)
+{
+    FG(stream_wrappers) = copy_table(neutral.file.stream_wrappers);
+    FG(stream_filters) = copy_table(neutral.file.stream_filters);
+    if (FG(default_context) != NULL) {
+        GC_ADDREF(FG(default_context)->res);
+    }
+    zend_hash_init(&BG(putenv_ht), 1, NULL, neutral.basic.putenv_ht.pDestructor, 0);
+    if (BG(ctype_string) != NULL) {
+        zend_string_addref(BG(ctype_string));
+    }
+}
+
+void shim_globals_suspend(shim_globals_state *state)
+{
+    if (BG(umask) != -1) {
+        state->umask = umask((mode_t)BG(umask));
+    }
+    state->directory = take_directory();
+    read_structs(state);
+    write_structs(&neutral);
+}
+
+void shim_globals_resume(shim_globals_state *state)
+{
+    write_structs(state);
+    if (state->directory != NULL) {
+        (void)virtual_chdir(state->directory);
+        efree(state->directory);
+        state->directory = NULL;
+    }
+    if (BG(umask) != -1) {
+        umask(state->umask);
+    }
+}
+
+static void free_string(zend_string **string)
+{
+    if (*string != NULL) {
+        zend_string_release(*string);
+        *string = NULL;
+    }
+}
+
+static void free_table(HashTable **table)
+{
+    if (*table != NULL) {
+        zend_hash_destroy(*table);
+        FREE_HASHTABLE(*table);
+        *table = NULL;
+    }
+}
+
+/* What output_add_rewrite_var() and session.use_trans_sid have collected. */
+static void end_rewriting(url_adapt_state_ex_t *rewriting)
+{
+    smart_str_free(&rewriting->buf);
+    smart_str_free(&rewriting->tag);
+    smart_str_free(&rewriting->arg);
+    smart_str_free(&rewriting->url_app);
+    smart_str_free(&rewriting->form_app);
+    smart_str_free(&rewriting->attr_val);
+    smart_str_free(&rewriting->result);
+}
+
+static void end_basic(void)
+{
+    end_rewriting(&BG(url_adapt_session_ex));
+    end_rewriting(&BG(url_adapt_output_ex));
+    free_string(&BG(strtok_string));
+    free_string(&BG(ctype_string));
+    free_string(&BG(CurrentStatFile));
+    free_string(&BG(CurrentLStatFile));
+    zend_hash_destroy(&BG(putenv_ht));
+    if (BG(umask) != -1) {
+        umask((mode_t)BG(umask));
+    }
+    if (BG(user_tick_functions) != NULL) {
+        zend_llist_destroy(BG(user_tick_functions));
+        efree(BG(user_tick_functions));
+        BG(user_tick_functions) = NULL;
+    }
+    zval_ptr_dtor(&BG(active_ini_file_section));
+    SHIM_FREE_LAST_HTTP_HEADERS();
+    if (BG(user_filter_map) != neutral.basic.user_filter_map) {
+        free_table(&BG(user_filter_map));
+    }
+}
+
+static void end_files(void)
+{
+    if (FG(default_context) != NULL) {
+        zend_list_delete(FG(default_context)->res);
+        FG(default_context) = NULL;
+    }
+    free_table(&FG(stream_wrappers));
+    free_table(&FG(stream_filters));
+    free_table(&FG(wrapper_errors));
+    char *directory = take_directory();
+    if (directory != NULL) {
+        efree(directory);
+    }
+}
+
+/* The stream behind php://input. PHP leaves it to the end of all resources, which is the end of the worker; and a
+ * php://input that the script keeps points to it. */
+static void end_body(void)
+{
+    php_stream *body = SG(request_info).request_body;
+    if (body == NULL) {
+        return;
+    }
+    /* The first member of what a php://input keeps is the stream behind it. */
+    zend_resource *resource;
+    ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
+        php_stream *stream = resource->type == php_file_le_stream() ? resource->ptr : NULL;
+        if (stream != NULL && strcmp(stream->ops->label, "Input") == 0 && *(php_stream **)stream->abstract == body) {
+            php_stream_close(stream);
+        }
+    } ZEND_HASH_FOREACH_END();
+    body->flags &= ~(uint32_t)PHP_STREAM_FLAG_NO_FCLOSE;
+    php_stream_close(body);
+    SG(request_info).request_body = NULL;
+    SG(post_read) = 1;
+}
+
+void shim_globals_end(void)
+{
+    zend_llist_clean(&PG(tick_functions));
+    end_basic();
+    end_files();
+    free_string(&PG(last_error_message));
+    free_string(&PG(last_error_file));
+    if (SG(request_info).cookie_data != NULL) {
+        efree(SG(request_info).cookie_data);
+    }
+    end_body();
+    sapi_deactivate();
+    write_structs(&neutral);
+}

@@ -1,0 +1,176 @@
+/* $_GET, $_POST, $_COOKIE, $_FILES, $_SERVER, $_ENV, $_REQUEST and $_SESSION.
+ *
+ * Scripts reach them by their entries of the symbol table, so these are what is rebound at each switch. All are built
+ * when the request begins: the engine would build some only when it compiles a file that names them, and a worker's
+ * files are compiled before. $_ENV begins as the boot script left it, because that is where loaders of .env files
+ * write. */
+#include "state.h"
+#include "internal.h"
+
+static const char *const names[SHIM_SUPERGLOBALS] = {"_GET", "_POST", "_COOKIE", "_FILES", "_SERVER", "_ENV", "_REQUEST"};
+enum { ENVIRONMENT = 5 };
+
+static __thread zend_string *keys[SHIM_SUPERGLOBALS];
+static __thread zend_string *session_key;
+static __thread zval boot_environment;
+
+static zval *entry(int index)
+{
+    zval *found = zend_hash_find(&EG(symbol_table), keys[index]);
+    if (found == NULL) {
+        zval empty;
+        ZVAL_EMPTY_ARRAY(&empty);
+        found = zend_hash_add_new(&EG(symbol_table), keys[index], &empty);
+    }
+    return found;
+}
+
+static zend_string *key_of(const char *name)
+{
+    zend_auto_global *known = zend_hash_str_find_ptr(CG(auto_globals), name, strlen(name));
+    return known != NULL ? zend_string_copy(known->name) : zend_string_init(name, strlen(name), 0);
+}
+
+/* Whether the engine builds it later, when a file is compiled that names it. */
+static void disarm(zend_string *name)
+{
+    zend_auto_global *known = zend_hash_find_ptr(CG(auto_globals), name);
+    if (known != NULL) {
+        known->armed = 0;
+    }
+}
+
+void shim_superglobals_capture(void)
+{
+    for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
+        keys[i] = key_of(names[i]);
+    }
+    session_key = key_of("_SESSION");
+    (void)zend_is_auto_global(keys[ENVIRONMENT]);
+    ZVAL_COPY_DEREF(&boot_environment, entry(ENVIRONMENT));
+}
+
+void shim_superglobals_release(void)
+{
+    for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
+        zend_string_release(keys[i]);
+    }
+    zend_string_release(session_key);
+    zval_ptr_dtor(&boot_environment);
+    ZVAL_UNDEF(&boot_environment);
+}
+
+static void set(int index, const zval *value)
+{
+    zval *at = entry(index);
+    zval old = *at;
+    ZVAL_COPY_VALUE(at, value);
+    zval_ptr_dtor(&old);
+}
+
+void shim_superglobals_begin(void)
+{
+    for (int i = 0; i < NUM_TRACK_VARS; i++) {
+        ZVAL_UNDEF(&PG(http_globals)[i]);
+    }
+    for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
+        if (i == ENVIRONMENT) {
+            disarm(keys[i]);
+            continue;
+        }
+        zend_auto_global *known = zend_hash_find_ptr(CG(auto_globals), keys[i]);
+        if (known != NULL && known->auto_global_callback != NULL) {
+            known->armed = known->auto_global_callback(known->name);
+        }
+    }
+    zval environment;
+    ZVAL_COPY(&environment, &boot_environment);
+    set(ENVIRONMENT, &environment);
+    ZVAL_COPY(&PG(http_globals)[TRACK_VARS_ENV], &boot_environment);
+}
+
+void shim_superglobals_suspend(shim_superglobals_state *state)
+{
+    for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
+        zval *at = entry(i);
+        ZVAL_COPY_VALUE(&state->values[i], at);
+        ZVAL_EMPTY_ARRAY(at);
+    }
+    ZVAL_UNDEF(&state->session);
+    zval *session = zend_hash_find(&EG(symbol_table), session_key);
+    if (session != NULL) {
+        ZVAL_COPY(&state->session, session);
+        zend_hash_del(&EG(symbol_table), session_key);
+    }
+}
+
+void shim_superglobals_resume(shim_superglobals_state *state)
+{
+    for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
+        ZVAL_COPY_VALUE(entry(i), &state->values[i]);
+    }
+    if (Z_TYPE(state->session) != IS_UNDEF) {
+        zend_hash_update(&EG(symbol_table), session_key, &state->session);
+        ZVAL_UNDEF(&state->session);
+    }
+}
+
+void shim_superglobals_end(void)
+{
+    zval empty;
+    ZVAL_EMPTY_ARRAY(&empty);
+    for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
+        set(i, &empty);
+    }
+    zend_hash_del(&EG(symbol_table), session_key);
+    for (int i = 0; i < NUM_TRACK_VARS; i++) {
+        zval old = PG(http_globals)[i];
+        ZVAL_UNDEF(&PG(http_globals)[i]);
+        zval_ptr_dtor(&old);
+    }
+}
+
+/* ---- without superglobals ---- */
+
+/* What $_SERVER says of the server and not of the request. */
+static const char *const of_server[] = {
+    "DOCUMENT_ROOT", "GATEWAY_INTERFACE", "SCRIPT_FILENAME", "SERVER_ADDR", "SERVER_PORT", "SERVER_SOFTWARE", "FRANKENPHP_WORKER",
+};
+
+static zend_auto_global_callback hidden[SHIM_SUPERGLOBALS];
+
+/* Lets PHP build the array, for filter_input() and Svc\Request, and gives scripts another one. */
+static bool build_hidden(zend_string *name)
+{
+    int index = 0;
+    while (index < SHIM_SUPERGLOBALS - 1 && !zend_string_equals_cstr(name, names[index], strlen(names[index]))) {
+        index++;
+    }
+    bool armed = hidden[index] != NULL && hidden[index](name);
+    zval left;
+    ZVAL_EMPTY_ARRAY(&left);
+    if (strcmp(names[index], "_SERVER") == 0 && Z_TYPE(PG(http_globals)[TRACK_VARS_SERVER]) == IS_ARRAY) {
+        array_init(&left);
+        for (size_t i = 0; i < sizeof(of_server) / sizeof(of_server[0]); i++) {
+            size_t length = strlen(of_server[i]);
+            zval *value = zend_hash_str_find(Z_ARRVAL(PG(http_globals)[TRACK_VARS_SERVER]), of_server[i], length);
+            if (value != NULL) {
+                Z_TRY_ADDREF_P(value);
+                zend_hash_str_add_new(Z_ARRVAL(left), of_server[i], length, value);
+            }
+        }
+    }
+    zend_hash_update(&EG(symbol_table), name, &left);
+    return armed;
+}
+
+void shim_superglobals_hide(void)
+{
+    for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
+        zend_auto_global *known = zend_hash_str_find_ptr(CG(auto_globals), names[i], strlen(names[i]));
+        if (known != NULL && i != ENVIRONMENT) {
+            hidden[i] = known->auto_global_callback;
+            known->auto_global_callback = build_hidden;
+        }
+    }
+}

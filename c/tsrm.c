@@ -1,0 +1,48 @@
+/* Where extensions keep what they keep for a thread.
+ *
+ * Most say so in their entry of the table of modules; some (filter, assert(), the default directory handle) do not. All
+ * ask TSRM for a place while they start, and the executable's definition of that function comes before libphp's: it
+ * notes who has asked for how much. */
+#include "internal.h"
+
+DECLARE_LIBC(ts_allocate_id);
+
+enum { PLACES_MAX = 256 };
+
+static struct {
+    const zend_module_entry *module;
+    size_t size;
+    ts_rsrc_id id;
+} places[PLACES_MAX];
+static size_t places_count;
+
+ts_rsrc_id ts_allocate_id(ts_rsrc_id *id, size_t size, ts_allocate_ctor make, ts_allocate_dtor free)
+{
+    ts_rsrc_id result = LIBC(ts_allocate_id)(id, size, make, free);
+    /* Only while PHP starts, on one thread. */
+    if (places_count < PLACES_MAX && executor_globals_id != 0) {
+        places[places_count].module = EG(current_module);
+        places[places_count].size = size;
+        places[places_count].id = result;
+        places_count++;
+    }
+    return result;
+}
+
+ts_rsrc_id shim_tsrm_place(const char *module, size_t size)
+{
+    for (size_t i = 0; i < places_count; i++) {
+        if (places[i].module != NULL && places[i].size == size && strcmp(places[i].module->name, module) == 0) {
+            return places[i].id;
+        }
+    }
+    return 0;
+}
+
+const char *shim_tsrm_module(size_t index)
+{
+    if (index >= places_count) {
+        return NULL;
+    }
+    return places[index].module != NULL ? places[index].module->name : "Core";
+}

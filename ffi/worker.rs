@@ -1,0 +1,140 @@
+//! The requests of a worker: beginning, resuming, waiting.
+//!
+//! Promises: all of it happens on the worker's thread while its script serves; a request that has been begun ends by
+//! [`Visit::ended`], whatever becomes of it. Refuses: which request comes next, and when the worker ends, is the
+//! resident's affair.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::marker::PhantomData;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::time::Duration;
+
+use crate::bindings::{self, shim_worker_facts};
+use crate::border::{Guest, view};
+use crate::host::Visit;
+use crate::interpreter::{Interpreter, Outcome, Request};
+
+/// The requests that the calling thread's worker carries.
+#[derive(Debug)]
+pub struct Visits {
+    /// Neither `Send` nor `Sync`: fibers stay on their thread.
+    _thread: PhantomData<*const ()>,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// It waits for something; its thread is free.
+    Waits,
+    /// It has ended.
+    Ended,
+}
+
+/// What there is to know of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WorkerFacts {
+    /// PHP's heap.
+    pub heap_bytes: usize,
+    /// A request has left memory behind that only a new boot frees.
+    pub tainted: bool,
+    /// The script has asked to be booted anew.
+    pub exit_scheduled: bool,
+}
+
+impl Visits {
+    /// For the callbacks, which come on the worker's thread while its script serves.
+    pub(crate) fn of_this_thread() -> Self {
+        Self { _thread: PhantomData }
+    }
+
+    /// Begins a request on a fiber and runs it until it waits or ends.
+    pub fn begin(&mut self, request: &Request<'_>, visit: Box<dyn Visit>) -> Progress {
+        let raw = request.raw();
+        let guest = Guest::into_raw(visit);
+        // SAFETY: on the worker's thread while it serves; the views are read before this returns, and the guest is C's
+        // until `ended`.
+        match unsafe { bindings::shim_request_start(&raw const raw, guest) } {
+            bindings::shim_progress_SHIM_WAITS => Progress::Waits,
+            bindings::shim_progress_SHIM_REFUSED => {
+                // SAFETY: C has not called `ended` and says that it will not.
+                unsafe { Guest::from_raw(guest) }.end(Outcome::Fatal);
+                Progress::Ended
+            }
+            _ => Progress::Ended,
+        }
+    }
+
+    /// Runs a request to its end on the thread's own stack: nothing else runs meanwhile.
+    pub fn here(&mut self, request: &Request<'_>, visit: Box<dyn Visit>) {
+        let raw = request.raw();
+        let guest = Guest::into_raw(visit);
+        // SAFETY: as in `begin`; it always calls `ended`.
+        unsafe { bindings::shim_request_here(&raw const raw, guest) }
+    }
+
+    /// Resumes the request that has been ready for longest; `None` when none is.
+    pub fn resume(&mut self) -> Option<Progress> {
+        // SAFETY: on the worker's thread while it serves.
+        match unsafe { bindings::shim_fiber_resume() } {
+            bindings::shim_progress_SHIM_NOTHING => None,
+            bindings::shim_progress_SHIM_WAITS => Some(Progress::Waits),
+            _ => Some(Progress::Ended),
+        }
+    }
+
+    /// Looks for requests that can go on, without sleeping. Returns how many there are.
+    pub fn look(&mut self) -> usize {
+        self.wait(Some(Duration::ZERO))
+    }
+
+    /// Sleeps until a request can go on, the worker is woken, or `timeout` has passed. Returns how many can go on.
+    pub fn wait(&mut self, timeout: Option<Duration>) -> usize {
+        let timeout_ms = timeout.map_or(-1, |time| i32::try_from(time.as_millis()).unwrap_or(i32::MAX));
+        // SAFETY: on the worker's thread while it serves.
+        unsafe { bindings::shim_wait(timeout_ms) }
+    }
+
+    /// Reads the worker's facts.
+    pub fn facts(&self) -> WorkerFacts {
+        let mut raw = shim_worker_facts { heap_bytes: 0, tainted: false, exit_scheduled: false };
+        // SAFETY: on the worker's thread; `raw` is ours to be filled.
+        unsafe { bindings::shim_worker_facts_read(&raw mut raw) };
+        WorkerFacts { heap_bytes: raw.heap_bytes, tainted: raw.tainted, exit_scheduled: raw.exit_scheduled }
+    }
+
+    /// The worker takes no more requests, for this reason; its scripts can read it.
+    pub fn leaves(&mut self, reason: &str) {
+        // SAFETY: the text is copied.
+        unsafe { bindings::shim_worker_leaves(view(reason.as_bytes())) }
+    }
+}
+
+/// Wakes one thread's [`Visits::wait`] from any other thread.
+#[derive(Debug)]
+pub struct Waker(File);
+
+impl Waker {
+    /// Ends the wait of the thread, or keeps it from its next one.
+    pub fn wake(&self) {
+        // Full means that it has been woken already.
+        let _ = (&self.0).write(&1_u64.to_ne_bytes());
+    }
+}
+
+impl Interpreter {
+    /// What wakes this thread's worker. It may outlive the thread.
+    ///
+    /// # Errors
+    ///
+    /// What the system says when it has no descriptor left.
+    pub fn waker(&self) -> io::Result<Waker> {
+        // SAFETY: on the interpreter's thread.
+        let descriptor = unsafe { bindings::shim_wake_descriptor() };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: new, and nobody else's.
+        Ok(Waker(File::from(unsafe { OwnedFd::from_raw_fd(descriptor) })))
+    }
+}

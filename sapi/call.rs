@@ -1,0 +1,233 @@
+//! One exchange while PHP runs it.
+//!
+//! Promises: what a script says ends up in its exchange and nowhere else; what PHP logs becomes a record with PHP's
+//! level, file and line. Refuses: it does not know on which thread or fiber the script runs.
+
+use std::borrow::Cow;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use svc_core::http::Version;
+use svc_core::observe::{Event, Log, PhpLevel};
+use svc_core::pool::{Claim, Exchange};
+
+use svc_ffi::{Head, Host, LogSource, Outcome, Pairs, Request, Visit};
+
+use crate::cgi;
+use crate::response::{Kit, Response};
+
+/// One exchange while PHP runs it.
+#[derive(Debug)]
+pub(crate) struct Call {
+    exchange: Arc<Exchange>,
+    response: Response,
+    /// What a persistent worker holds of it.
+    claim: Option<Claim>,
+    body_read: u64,
+    target: Vec<u8>,
+    client: String,
+    kit: Rc<Kit>,
+}
+
+impl Call {
+    /// Begins the reply of a claimed exchange.
+    pub(crate) fn new(exchange: &Arc<Exchange>, kit: &Rc<Kit>) -> Self {
+        Self {
+            exchange: Arc::clone(exchange),
+            response: Response::new(Arc::clone(exchange), Rc::clone(kit)),
+            claim: None,
+            body_read: 0,
+            target: Vec::new(),
+            client: String::new(),
+            kit: Rc::clone(kit),
+        }
+    }
+
+    /// Begins the reply of an exchange that a persistent worker has claimed.
+    pub(crate) fn of_claim(claim: Claim, kit: &Rc<Kit>) -> Self {
+        let mut call = Self::new(claim.exchange(), kit);
+        claim.run();
+        call.claim = Some(claim);
+        call
+    }
+
+    /// Ends the reply as the script ended.
+    pub(crate) fn end(&mut self, outcome: Outcome) {
+        self.response.end(outcome);
+    }
+
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize {
+        match self.exchange.request.body.read_at(buffer, offset) {
+            Ok(count) => count,
+            Err(error) => {
+                self.kit.shared.log.emit(&Event::Failure {
+                    what: &format!("a spooled request body cannot be read: {error}"),
+                });
+                0
+            }
+        }
+    }
+}
+
+/// Tells PHP of an exchange.
+pub(crate) fn with_description<T>(exchange: &Exchange, tell: impl FnOnce(&Request<'_>) -> T) -> T {
+    let request = &exchange.request;
+    let cookies = cgi::cookies(&request.head);
+    let script = &request.script;
+    let uri = match &script.path_info[..] {
+        [] => Cow::Borrowed(&script.name[..]),
+        path_info => Cow::Owned([&script.name[..], path_info].concat()),
+    };
+    let since_epoch = request.received_at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    tell(&Request {
+        method: request.head.method().as_bytes(),
+        uri: &uri,
+        query: request.head.path_and_query().1.unwrap_or_default(),
+        content_type: request.head.header("content-type"),
+        cookies: cookies.as_deref(),
+        authorization: request.head.header("authorization").unwrap_or_default(),
+        script: &request.script.filename,
+        content_length: request.body.len(),
+        protocol: match request.head.version() {
+            Version::Http10 => 1000,
+            Version::Http11 => 1001,
+            Version::Http2 => 2000,
+        },
+        time: since_epoch.as_secs_f64(),
+    })
+}
+
+impl Host for Call {
+    fn write(&mut self, output: &[u8]) -> bool {
+        self.response.write(output)
+    }
+
+    fn flush(&mut self) -> bool {
+        self.response.flush()
+    }
+
+    fn send_head(&mut self, head: &Head<'_>) {
+        self.response.set_head(head);
+    }
+
+    fn send_interim(&mut self, head: &Head<'_>) {
+        self.response.interim(head);
+    }
+
+    fn finish(&mut self) {
+        self.response.finish();
+        if let Some(claim) = &mut self.claim {
+            claim.finish();
+        }
+    }
+
+    fn time_limit(&mut self) {
+        self.response.end(Outcome::TimeLimit);
+    }
+
+    fn read_body(&mut self, buffer: &mut [u8]) -> usize {
+        let count = self.read_at(buffer, self.body_read);
+        self.body_read += count as u64;
+        count
+    }
+
+    fn read_body_at(&mut self, buffer: &mut [u8], offset: u64) -> usize {
+        self.read_at(buffer, offset)
+    }
+
+    fn target(&mut self) -> &[u8] {
+        if self.target.is_empty() {
+            self.target = self.exchange.request.head.request_uri().into_owned();
+        }
+        &self.target
+    }
+
+    fn client(&mut self) -> &[u8] {
+        if self.client.is_empty() {
+            self.client = self.exchange.request.client.ip().to_canonical().to_string();
+        }
+        self.client.as_bytes()
+    }
+
+    fn variables(&mut self, out: &mut Pairs) {
+        cgi::variables(&self.exchange.request, out);
+    }
+
+    fn fields(&mut self, out: &mut Pairs) {
+        for (name, value) in cgi::joined_fields(&self.exchange.request) {
+            out.push(name, &value);
+        }
+    }
+
+    fn request_id(&mut self) -> &[u8] {
+        self.exchange.request.request_id.as_bytes()
+    }
+
+    fn log(&mut self, record: &svc_ffi::Log<'_>) {
+        write_log(&self.kit.shared.log, record, Some(&self.exchange.request.request_id));
+    }
+}
+
+impl Visit for Call {
+    fn parks(&mut self) {
+        if let Some(claim) = &self.claim {
+            claim.park();
+        }
+    }
+
+    fn resumes(&mut self) {
+        if let Some(claim) = &self.claim {
+            claim.run();
+        }
+    }
+
+    fn ended(mut self: Box<Self>, outcome: Outcome) {
+        self.end(outcome);
+        if let Some(claim) = &mut self.claim {
+            claim.finish();
+        }
+    }
+}
+
+/// Writes what PHP logs as a record of ours.
+pub(crate) fn write_log(log: &Log, record: &svc_ffi::Log<'_>, request_id: Option<&str>) {
+    log.emit(&Event::PhpMessage {
+        level: level(record.source),
+        message: record.message,
+        file: (!record.file.is_empty()).then_some(record.file),
+        line: (record.line > 0).then_some(record.line),
+        request_id,
+    });
+}
+
+/// PHP's own names for its levels, from the `E_` constants and syslog's priorities.
+fn level(source: LogSource) -> PhpLevel {
+    const WARNINGS: i32 = 2 | 32 | 128 | 512;
+    const NOTICES: i32 = 8 | 1024 | 2048;
+    const DEPRECATED: i32 = 8192 | 16384;
+    match source {
+        LogSource::Error(kind) if kind & WARNINGS != 0 => PhpLevel::Warning,
+        LogSource::Error(kind) if kind & NOTICES != 0 => PhpLevel::Notice,
+        LogSource::Error(kind) if kind & DEPRECATED != 0 => PhpLevel::Deprecated,
+        LogSource::Error(_) => PhpLevel::Error,
+        LogSource::Message(0..=3) => PhpLevel::Error,
+        LogSource::Message(4) => PhpLevel::Warning,
+        LogSource::Message(_) => PhpLevel::Notice,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_php_s_own() {
+        assert_eq!(level(LogSource::Error(1)), PhpLevel::Error);
+        assert_eq!(level(LogSource::Error(256)), PhpLevel::Error);
+        assert_eq!(level(LogSource::Error(512)), PhpLevel::Warning);
+        assert_eq!(level(LogSource::Error(8)), PhpLevel::Notice);
+        assert_eq!(level(LogSource::Error(16384)), PhpLevel::Deprecated);
+        assert_eq!(level(LogSource::Message(5)), PhpLevel::Notice);
+    }
+}

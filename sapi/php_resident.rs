@@ -1,0 +1,293 @@
+//! A PHP script that stays: it boots an application once and serves many exchanges with it.
+//!
+//! Promises: new exchanges are taken when no request of the worker's own can run; a request that waits holds no thread;
+//! a worker that is to be replaced takes nothing more, and lets those that it carries end first. Refuses: which worker
+//! takes which exchange, and when one is needed, is the pool's to decide.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use svc_core::pool::{Claim, Departure, Desk, Duty, Probe, RecycleReason, Resident, StartError};
+use svc_core::sync::roster::Wake;
+use svc_core::time;
+
+use svc_ffi::{Card, Head, Host, Interpreter, Outcome, Pairs, Progress, Request, Visits, Waker};
+
+use crate::call::{Call, with_description, write_log};
+use crate::cgi;
+use crate::probe::probe;
+use crate::response::Kit;
+
+/// One thread's PHP, with the script that stays on it.
+#[derive(Debug)]
+pub(crate) struct PhpResident {
+    slot: usize,
+    interpreter: Interpreter,
+    waker: Arc<Bell>,
+    kit: Rc<Kit>,
+}
+
+impl PhpResident {
+    /// Prepares the calling thread.
+    ///
+    /// # Errors
+    ///
+    /// [`StartError`] when the system gives no descriptors to wait with.
+    pub(crate) fn new(slot: usize, interpreter: Interpreter, kit: Rc<Kit>) -> Result<Self, StartError> {
+        let waker = interpreter
+            .waker()
+            .map_err(|error| StartError(format!("no descriptor to wait with: {error}")))?;
+        Ok(Self { slot, interpreter, waker: Arc::new(Bell(waker)), kit })
+    }
+}
+
+impl Resident for PhpResident {
+    fn waker(&self) -> Arc<dyn Wake> {
+        Arc::clone(&self.waker) as Arc<dyn Wake>
+    }
+
+    fn probe(&self) -> Option<Arc<dyn Probe>> {
+        Some(probe(&self.interpreter))
+    }
+
+    fn run(&mut self, desk: &Desk) -> Departure {
+        let entry = self.kit.shared.config.entry_file.as_deref().unwrap_or_default().trim_start_matches('/');
+        let name = format!("/{entry}");
+        let script = self.kit.shared.config.document_root.join(entry);
+        let started = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let request = Request {
+            method: b"GET",
+            uri: name.as_bytes(),
+            query: b"",
+            content_type: None,
+            cookies: None,
+            authorization: b"",
+            script: script.as_os_str().as_encoded_bytes(),
+            content_length: 0,
+            protocol: 1001,
+            time: started,
+        };
+        let mut stay = Stay::new(desk, &self.kit, &name, request.script);
+        let outcome = self.interpreter.boot(&request, &mut stay, Card { id: self.slot, started });
+        stay.departure(outcome)
+    }
+}
+
+/// Wakes the thread of a worker.
+#[derive(Debug)]
+struct Bell(Waker);
+
+impl Wake for Bell {
+    fn wake(&self) {
+        self.0.wake();
+    }
+}
+
+/// The stay of one script: from its boot to its end.
+struct Stay<'a> {
+    desk: &'a Desk,
+    kit: &'a Rc<Kit>,
+    /// The script's own variables, and its last words if it does not boot.
+    name: &'a str,
+    script: &'a [u8],
+    document_root: &'a [u8],
+    last_words: String,
+    memory_max: Option<u64>,
+    /// Requests that wait.
+    waiting: usize,
+    has_served: bool,
+    leaves: Option<RecycleReason>,
+}
+
+impl<'a> Stay<'a> {
+    fn new(desk: &'a Desk, kit: &'a Rc<Kit>, name: &'a str, script: &'a [u8]) -> Self {
+        let config = &kit.shared.config;
+        Self {
+            desk,
+            kit,
+            name,
+            script,
+            document_root: config.document_root.as_os_str().as_encoded_bytes(),
+            last_words: String::new(),
+            memory_max: (config.worker_max_memory_mib > 0).then_some(config.worker_max_memory_mib << 20),
+            waiting: 0,
+            has_served: false,
+            leaves: None,
+        }
+    }
+
+    /// Why the script's stay has ended.
+    fn departure(self, outcome: Outcome) -> Departure {
+        if !self.has_served {
+            let why = if self.last_words.is_empty() {
+                "the script ended without waiting for requests (Svc\\Worker::serve())".to_owned()
+            } else {
+                self.last_words
+            };
+            return Departure::NotBooted(why);
+        }
+        match self.leaves {
+            Some(reason) => Departure::Recycled(reason),
+            None if self.desk.duty() != Duty::Serve => Departure::Dismissed,
+            // The script has decided to end.
+            None if outcome == Outcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
+            None => Departure::Recycled(RecycleReason::Error),
+        }
+    }
+
+    /// A request has ended: looks whether the worker should go on.
+    fn look_after(&mut self, visits: &mut Visits) {
+        let facts = visits.facts();
+        let heap_bytes = facts.heap_bytes as u64;
+        self.desk.note_heap(heap_bytes);
+        self.desk.note_soft_reset();
+        if self.leaves.is_some() {
+            return;
+        }
+        self.leaves = if facts.tainted {
+            Some(RecycleReason::Error)
+        } else if facts.exit_scheduled {
+            Some(RecycleReason::Scheduled)
+        } else if self.memory_max.is_some_and(|max| heap_bytes > max) {
+            Some(RecycleReason::MaxMemory)
+        } else {
+            None
+        };
+        if let Some(reason) = self.leaves {
+            visits.leaves(reason.as_str());
+            self.desk.close();
+        }
+    }
+
+    fn count(&mut self, visits: &mut Visits, progress: Progress) {
+        match progress {
+            Progress::Waits => self.waiting += 1,
+            Progress::Ended => self.look_after(visits),
+        }
+    }
+
+    /// Runs what can go on.
+    fn resume_all(&mut self, visits: &mut Visits) {
+        if self.waiting == 0 {
+            return;
+        }
+        // As many as are ready now: one that is ready again at once does not keep the others from theirs.
+        for _ in 0..visits.look() {
+            let Some(progress) = visits.resume() else { return };
+            self.waiting -= 1;
+            self.count(visits, progress);
+        }
+    }
+
+    fn begin(&mut self, visits: &mut Visits, claim: Claim) {
+        let exchange = Arc::clone(claim.exchange());
+        let call = Box::new(Call::of_claim(claim, self.kit));
+        let progress = with_description(&exchange, |request| visits.begin(request, call));
+        self.count(visits, progress);
+    }
+
+    /// Takes an exchange, unless the worker is about to be replaced.
+    fn take(&self) -> Option<Claim> {
+        if self.leaves.is_some() { None } else { self.desk.try_take() }
+    }
+
+    /// Sleeps until there is something to do. False: the worker ends.
+    fn sleep(&self, visits: &mut Visits) -> bool {
+        let takes_more = self.leaves.is_none() && self.desk.duty() == Duty::Serve;
+        if !takes_more {
+            if self.waiting == 0 {
+                return false;
+            }
+            visits.wait(None);
+        } else if self.desk.sit() {
+            let ready = visits.wait(None);
+            self.desk.stand(ready > 0);
+        }
+        true
+    }
+}
+
+impl svc_ffi::Resident for Stay<'_> {
+    fn serve(&mut self, visits: &mut Visits) {
+        self.has_served = true;
+        self.desk.booted();
+        loop {
+            self.resume_all(visits);
+            if let Some(claim) = self.take() {
+                self.begin(visits, claim);
+            } else if !self.sleep(visits) {
+                return;
+            }
+        }
+    }
+
+    fn serve_one(&mut self, visits: &mut Visits) -> bool {
+        self.has_served = true;
+        self.desk.booted();
+        loop {
+            if let Some(claim) = self.take() {
+                let exchange = Arc::clone(claim.exchange());
+                let call = Box::new(Call::of_claim(claim, self.kit));
+                with_description(&exchange, |request| visits.here(request, call));
+                self.look_after(visits);
+                return self.leaves.is_none();
+            }
+            if !self.sleep(visits) {
+                return false;
+            }
+        }
+    }
+}
+
+/// While it boots and ends, the script has no client: its output is nobody's.
+impl Host for Stay<'_> {
+    fn write(&mut self, _output: &[u8]) -> bool {
+        true
+    }
+
+    fn flush(&mut self) -> bool {
+        true
+    }
+
+    fn send_head(&mut self, _head: &Head<'_>) {}
+
+    fn send_interim(&mut self, _head: &Head<'_>) {}
+
+    fn finish(&mut self) {}
+
+    fn time_limit(&mut self) {}
+
+    fn read_body(&mut self, _buffer: &mut [u8]) -> usize {
+        0
+    }
+
+    fn read_body_at(&mut self, _buffer: &mut [u8], _offset: u64) -> usize {
+        0
+    }
+
+    fn target(&mut self) -> &[u8] {
+        self.name.as_bytes()
+    }
+
+    fn client(&mut self) -> &[u8] {
+        b""
+    }
+
+    fn variables(&mut self, out: &mut Pairs) {
+        cgi::boot_variables(self.document_root, self.name.as_bytes(), self.script, out);
+    }
+
+    fn fields(&mut self, _out: &mut Pairs) {}
+
+    fn request_id(&mut self) -> &[u8] {
+        b""
+    }
+
+    fn log(&mut self, record: &svc_ffi::Log<'_>) {
+        if !self.has_served {
+            self.last_words = String::from_utf8_lossy(record.message).into_owned();
+        }
+        write_log(&self.kit.shared.log, record, None);
+    }
+}
