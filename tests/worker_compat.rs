@@ -1,0 +1,203 @@
+//! The objects and functions of worker mode, and scripts that were written for other servers.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Svc;
+use support::client::{Client, eventually};
+
+const LOOP: &str = r#"<?php
+if (!($_SERVER['FRANKENPHP_WORKER'] ?? false) || !function_exists('frankenphp_handle_request')) {
+    exit('this is no worker');
+}
+ignore_user_abort(true);
+file_put_contents(__DIR__ . '/boots', 'x', FILE_APPEND);
+$boot = $_SERVER;
+$handler = static function () use ($boot, &$served) {
+    $served++;
+    if (isset($_GET['exception'])) {
+        throw new Exception('as the test wants it');
+    }
+    if (isset($_GET['exit'])) {
+        exit('left early');
+    }
+    if (isset($_GET['memory'])) {
+        str_repeat('x', PHP_INT_MAX >> 4);
+    }
+    header('X-Served: ' . $served);
+    echo json_encode([$_GET, $_POST, $_COOKIE, file_get_contents('php://input'), $_SERVER['REQUEST_METHOD'],
+        $_SERVER['SCRIPT_FILENAME'] === $boot['SCRIPT_FILENAME'], filesize(__DIR__ . '/boots')]);
+};
+for ($count = 0; $count < 4; $count++) {
+    $more = frankenphp_handle_request($handler);
+    gc_collect_cycles();
+    if (!$more) {
+        break;
+    }
+}"#;
+
+const OBJECTS: &str = r#"<?php
+$kept = null;
+Svc\Worker::serve(function () use (&$kept) {
+    $request = Svc\Request::current();
+    switch ($request->path) {
+        case '/request':
+            if ($request->query['wait'] ?? false) {
+                touch(__DIR__ . '/inside');
+                while (!file_exists(__DIR__ . '/go')) {
+                    Svc\sleep(0.002);
+                    clearstatcache();
+                }
+            }
+            echo json_encode(['same' => Svc\Request::current() === $request, 'method' => $request->method, 'uri' => $request->uri(),
+                'path' => $request->path(), 'query' => $request->query(), 'header' => $request->headers['x-test'] ?? null,
+                'cookies' => $request->cookies, 'payload' => $request->payload(), 'files' => array_map(fn ($file) => $file['name'], $request->files),
+                'body' => $request->body, 'again' => $request->body(), 'client' => $request->client,
+                'globals' => [$_GET, $_POST, $_COOKIE, $_FILES === [], $_REQUEST, isset($_SERVER['REQUEST_METHOD']), isset($_SERVER['DOCUMENT_ROOT'])]]);
+            return;
+        case '/keep':
+            $kept = $request;
+            return;
+        case '/kept':
+            echo json_encode([$kept->path, $kept->body, $kept->query, isset($kept->method), isset($kept->other)]);
+            return;
+        case '/write':
+            try {
+                $request->method = 'PUT';
+            } catch (Error $error) {
+                echo $error->getMessage();
+            }
+            return;
+        case '/worker':
+            $worker = Svc\Worker::current();
+            $before = $worker->exitReason();
+            if (isset($_GET['exit'])) {
+                Svc\Worker::scheduleExit();
+            }
+            echo json_encode([$worker->id(), $worker->requestCount(), abs(microtime(true) - $worker->startTime()) < 60,
+                $worker->memoryUsage() > 100000, $before, $worker->exitReason()]);
+            return;
+        case '/upload':
+            $file = $_FILES['file'];
+            echo json_encode([$file['name'], is_uploaded_file($file['tmp_name']), file_get_contents($file['tmp_name']), $_POST]);
+            return;
+        case '/finish':
+            echo 'early';
+            svc_finish_request();
+            echo 'late';
+            Svc\sleep(0.05);
+            touch(__DIR__ . '/finished');
+            return;
+        case '/status':
+            echo json_encode([headers_sent(), http_response_code(), headers_list(), error_get_last()]);
+            return;
+    }
+});"#;
+
+const FORM: &str = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 7\r\nX-Test: 1\r\nCookie: c=3\r\n\r\na=1&b=2";
+
+fn start(script: &str, settings: &[(&str, &str)]) -> Svc {
+    let base = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    Svc::start(&[("worker.php", script)], &[&base, settings].concat())
+}
+
+fn send(svc: &Svc, message: &str) -> Client {
+    let mut client = svc.client();
+    client.send(message);
+    client
+}
+
+#[test]
+fn a_loop_of_the_script_s_own_serves_one_by_one() {
+    let svc = start(LOOP, &[]);
+    assert_eq!(svc.get("/?a=1").text(), r#"[{"a":"1"},[],[],"","GET",true,1]"#);
+    let mut client = send(&svc, &format!("POST /x?q=1 HTTP/1.1\r\nHost: x\r\n{FORM}"));
+    let response = client.response();
+    assert_eq!(response.text(), r#"[{"q":"1"},{"a":"1","b":"2"},{"c":"3"},"a=1&b=2","POST",true,1]"#);
+    assert_eq!(response.field("x-served"), Some("2"));
+    assert_eq!(svc.get("/?exit").text(), "left early");
+    assert_eq!(svc.get("/?exception").status, 500);
+    // Four requests, then its loop ends: it boots anew.
+    assert_eq!(svc.get("/").text(), r#"[[],[],[],"","GET",true,2]"#);
+    assert_eq!(svc.get("/?memory").status, 500);
+    assert_eq!(svc.get("/").text(), r#"[[],[],[],"","GET",true,3]"#);
+}
+
+#[test]
+fn the_request_is_an_object() {
+    let svc = start(OBJECTS, &[]);
+    let mut waits = send(&svc, &format!("POST /request?wait=1&q[]=%C3%A4 HTTP/1.1\r\nHost: x\r\n{FORM}"));
+    eventually("it is inside", || svc.root().join("inside").exists());
+    let other = svc.get("/request?other").text();
+    assert!(other.contains(r#""same":true,"method":"GET","uri":"\/request?other""#), "{other}");
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    let expected = concat!(
+        r#"{"same":true,"method":"POST","uri":"\/request?wait=1&q[]=%C3%A4","path":"\/request","#,
+        r#""query":{"wait":"1","q":["\u00e4"]},"header":"1","cookies":{"c":"3"},"payload":{"a":"1","b":"2"},"files":[],"#,
+        r#""body":"a=1&b=2","again":"a=1&b=2","client":"127.0.0.1","#,
+        r#""globals":[{"wait":"1","q":["\u00e4"]},{"a":"1","b":"2"},{"c":"3"},true,{"wait":"1","q":["\u00e4"],"a":"1","b":"2"},true,true]}"#,
+    );
+    assert_eq!(waits.response().text(), expected);
+    assert_eq!(svc.get("/write").text(), "Cannot modify readonly property Svc\\Request::$method");
+}
+
+#[test]
+fn a_request_object_stays_bound_to_its_request() {
+    let svc = start(OBJECTS, &[]);
+    let mut client = send(&svc, &format!("POST /keep?k=1 HTTP/1.1\r\nHost: x\r\n{FORM}"));
+    assert_eq!(client.response().status, 200);
+    assert_eq!(svc.get("/kept").text(), r#"["\/keep","a=1&b=2",{"k":"1"},true,false]"#);
+}
+
+#[test]
+fn without_superglobals_the_object_has_everything() {
+    for mode in ["true", "false"] {
+        let script = if mode == "true" {
+            OBJECTS.to_owned()
+        } else {
+            OBJECTS.replace("Svc\\Worker::serve(", "(fn ($f) => $f())(")
+        };
+        let svc = start(&script, &[("SUPERGLOBALS_ENABLED", "false"), ("WORKER_MODE_ENABLED", mode)]);
+        let mut client = send(&svc, &format!("POST /request?q=1 HTTP/1.1\r\nHost: x\r\n{FORM}"));
+        let text = client.response().text();
+        let expected = concat!(
+            r#""query":{"q":"1"},"header":"1","cookies":{"c":"3"},"payload":{"a":"1","b":"2"},"files":[],"#,
+            r#""body":"a=1&b=2","again":"a=1&b=2","client":"127.0.0.1","globals":[[],[],[],true,[],false,true]}"#
+        );
+        assert!(text.ends_with(expected), "worker mode {mode}: {text}");
+    }
+}
+
+#[test]
+fn a_worker_tells_of_itself() {
+    let svc = start(OBJECTS, &[]);
+    assert_eq!(svc.get("/worker").text(), "[0,1,true,true,null,null]");
+    assert_eq!(svc.get("/worker?exit").text(), r#"[0,2,true,true,null,"scheduled"]"#);
+    assert_eq!(svc.get("/worker").text(), "[0,1,true,true,null,null]", "a new boot");
+}
+
+#[test]
+fn uploads_and_late_work_are_each_request_s_own() {
+    let svc = start(OBJECTS, &[]);
+    let body = "--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.txt\"\r\n\r\ncontents\r\n--b\r\n\
+                Content-Disposition: form-data; name=\"x\"\r\n\r\n1\r\n--b--\r\n";
+    let head = format!(
+        "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    for _ in 0..3 {
+        let mut client = send(&svc, &format!("POST /upload HTTP/1.1\r\nHost: x\r\n{head}"));
+        assert_eq!(client.response().text(), r#"["a.txt",true,"contents",{"x":"1"}]"#);
+        assert_eq!(svc.get("/finish").text(), "early");
+        assert_eq!(
+            svc.get("/status").text(),
+            r#"[false,200,["X-Powered-By: PHP\/8.4.24"],null]"#.replace("8.4.24", &php_version(&svc))
+        );
+        eventually("the work goes on", || std::fs::remove_file(svc.root().join("finished")).is_ok());
+    }
+}
+
+fn php_version(svc: &Svc) -> String {
+    svc.log().find("PHP is ready").unwrap()["fields"]["version"].as_str().unwrap().to_owned()
+}

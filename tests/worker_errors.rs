@@ -1,0 +1,173 @@
+//! What becomes of a worker whose requests fail: the request gets its 500, the others their answers.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Svc;
+use support::client::{Client, eventually};
+
+const WORKER: &str = r#"<?php
+final class Loud
+{
+    public function __construct(private Closure $last) {}
+    public function __destruct() { ($this->last)(); }
+}
+final class Heavy extends Exception
+{
+    public function __destruct() { $GLOBALS['destructed'] = ($GLOBALS['destructed'] ?? 0) + 1; }
+}
+function deep(int $n): int { return $n === 0 ? exit('from below') : array_sum(array_map(fn () => deep($n - 1), [1])); }
+function memory(): string { return str_repeat('x', PHP_INT_MAX >> 4); }
+file_put_contents(__DIR__ . '/boots', 'x', FILE_APPEND);
+$served = 0;
+$kept = [];
+Svc\Worker::serve(function () use (&$served, &$kept) {
+    $served++;
+    switch (ltrim(strtok($_SERVER['REQUEST_URI'], '?'), '/')) {
+        case 'exception':
+            throw new LogicException('not caught');
+        case 'heavy':
+            throw new Heavy('heavy');
+        case 'exit':
+            deep(3);
+            // No break: it does not come here.
+        case 'memory':
+            $held = range(1, 10000);
+            memory();
+            // No break.
+        case 'recursion':
+            (function () { (function ($f) { $f($f); })(fn ($f) => array_map(fn () => $f($f), [1])); })();
+            // No break.
+        case 'in-shutdown':
+            register_shutdown_function(memory(...));
+            register_shutdown_function(function () { echo 'never'; });
+            echo 'before';
+            return;
+        case 'exception-in-shutdown':
+            register_shutdown_function(function () { throw new Exception('in shutdown'); });
+            register_shutdown_function(function () { echo ' and the next one'; });
+            echo 'before';
+            return;
+        case 'in-destructor':
+            $loud = new Loud(memory(...));
+            return;
+        case 'in-buffer':
+            ob_start(function (string $text) { memory(); return $text; });
+            echo 'x';
+            return;
+        case 'in-generator':
+            foreach ((function () { yield 1; memory(); })() as $one) {}
+            return;
+        case 'in-fiber':
+            (new Fiber(function () { (new Fiber(memory(...)))->start(); }))->start();
+            return;
+        case 'include':
+            include __DIR__ . '/broken.php';
+            return;
+        case 'keeps':
+            // Its destructor is to run although another request of the worker fails meanwhile.
+            $loud = new Loud(function () { touch(__DIR__ . '/destructed'); });
+            touch(__DIR__ . '/inside');
+            while (!file_exists(__DIR__ . '/go')) {
+                Svc\sleep(0.002);
+                clearstatcache();
+            }
+            unset($loud);
+            $cycle = new stdClass();
+            $cycle->self = $cycle;
+            unset($cycle);
+            echo json_encode([file_exists(__DIR__ . '/destructed'), strlen(str_repeat('x', 1 << 20)), Svc\Worker::current()->exitReason()]);
+            return;
+    }
+    echo $served, ' of boot ', filesize(__DIR__ . '/boots'), ' ', $GLOBALS['destructed'] ?? 0;
+});"#;
+
+fn start() -> Svc {
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    Svc::start(&[("worker.php", WORKER), ("broken.php", "<?php function (")], &settings)
+}
+
+fn send(svc: &Svc, path: &str) -> Client {
+    let mut client = svc.client();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    client
+}
+
+#[test]
+fn an_exception_costs_its_request_only() {
+    let svc = start();
+    for served in 0..3 {
+        assert_eq!(svc.get("/exception").status, 500);
+        assert_eq!(svc.get("/include").status, 500, "a ParseError");
+        assert_eq!(svc.get("/exit").text(), "from below");
+        assert_eq!(svc.get("/heavy").status, 500);
+        let response = svc.get("/exception-in-shutdown");
+        assert_eq!((response.status, response.text().as_str()), (500, "before and the next one"));
+        let expected = format!("{} of boot 1 {}", 6 * served + 6, served + 1);
+        assert_eq!(svc.get("/").text(), expected, "the application stays loaded");
+    }
+    let logged = svc.log().of("php");
+    let named =
+        |text: &str| logged.iter().any(|record| record["fields"]["message"].to_string().contains(text));
+    assert!(
+        named("Uncaught LogicException: not caught") && named("Uncaught Exception: in shutdown"),
+        "{logged:?}"
+    );
+}
+
+#[test]
+fn a_fatal_error_costs_its_request_and_a_new_boot() {
+    let svc = start();
+    for (boots, path) in
+        ["/memory", "/in-shutdown", "/in-destructor", "/in-buffer", "/in-generator", "/in-fiber"]
+            .into_iter()
+            .enumerate()
+    {
+        let response = svc.get(path);
+        assert_eq!(response.status, 500, "{path}: {}", response.text());
+        assert!(!response.text().contains("never"), "{path}");
+        assert_eq!(svc.get("/").text(), format!("1 of boot {} 0", boots + 2), "after {path}");
+    }
+}
+
+#[test]
+fn endless_recursion_is_an_error_like_others() {
+    let svc = start();
+    assert_eq!(svc.get("/recursion").status, 500);
+    assert!(svc.get("/").text().ends_with(" 0"));
+}
+
+#[test]
+fn neighbours_of_a_fatal_error_go_on() {
+    let svc = start();
+    let mut neighbour = send(&svc, "/keeps");
+    eventually("the neighbour is inside", || svc.root().join("inside").exists());
+    assert_eq!(svc.get("/memory").status, 500);
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    let response = neighbour.response();
+    assert_eq!((response.status, response.text().as_str()), (200, r#"[true,1048576,"error"]"#));
+    assert_eq!(svc.get("/").text(), "1 of boot 2 0", "the worker boots anew when the neighbour has ended");
+}
+
+#[test]
+fn many_failures_leave_no_memory_behind() {
+    let svc = start();
+    let resident = || {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", svc.pid().as_raw_nonzero())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap()
+    };
+    let mut client = svc.client();
+    let mut round = |count: usize| {
+        for _ in 0..count {
+            assert_eq!(client.get("/exception").status, 500);
+            assert_eq!(client.get("/memory").status, 500);
+        }
+    };
+    round(20);
+    let before = resident();
+    round(40);
+    let grown = resident().saturating_sub(before);
+    assert!(grown < 8 * 1024, "{grown} KiB more after forty fatal errors");
+}

@@ -1,0 +1,181 @@
+//! Requests as fibers: what scripts can tell them by, what they can do with fibers of their own, and what wakes them.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::Svc;
+use support::client::{Client, eventually};
+
+const WORKER: &str = r#"<?php
+$fibers = new WeakMap();
+$held = [];
+[$left, $right] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
+Svc\Worker::serve(function () use ($fibers, &$held, $left, $right) {
+    $own = Fiber::getCurrent();
+    switch (ltrim(strtok($_SERVER['REQUEST_URI'], '?'), '/')) {
+        case 'identity':
+            $fibers[$own] = $_GET['n'];
+            Svc\sleep(0.05);
+            echo json_encode([$fibers[$own] === $_GET['n'], Fiber::getCurrent() === $own]);
+            return;
+        case 'own':
+            // Fibers of the request's own: one yields, one waits, and the request waits in it.
+            $log = [];
+            $first = new Fiber(function () use (&$log) {
+                $log[] = 'first';
+                $log[] = Fiber::suspend('yielded');
+                Svc\sleep(0.05);
+                $log[] = Fiber::getCurrent() !== null;
+                return $_GET['n'];
+            });
+            $log[] = $first->start();
+            $first->resume('resumed');
+            echo json_encode([$log, $first->getReturn(), Fiber::getCurrent() === $own]);
+            return;
+        case 'suspend':
+            try {
+                Fiber::suspend();
+            } catch (Error $error) {
+                echo $error->getMessage();
+            }
+            return;
+        case 'hold':
+            $held[] = $own;
+            Svc\sleep(0.3);
+            echo 'held';
+            return;
+        case 'disturb':
+            try {
+                $held[0]->resume();
+            } catch (FiberError $error) {
+                echo $error->getMessage();
+            }
+            return;
+        case 'wait':
+            $began = microtime(true);
+            $ready = Svc\wait_readable($left, isset($_GET['timeout']) ? (float) $_GET['timeout'] : null);
+            echo json_encode([$ready, $ready ? fread($left, 100) : null, microtime(true) - $began < 5]);
+            return;
+        case 'write':
+            fwrite($right, $_GET['text']);
+            echo json_encode(Svc\wait_writable($right, 1));
+            return;
+        case 'blocked':
+            // Inside of an output callback nothing can switch: it blocks instead.
+            $began = hrtime(true);
+            ob_start(function (string $text) { Svc\sleep(0.05); return $text; });
+            echo 'x';
+            ob_end_flush();
+            echo hrtime(true) - $began >= 50_000_000 ? ' waited' : ' did not wait';
+            return;
+        case 'invalid':
+            foreach ([fn () => Svc\sleep(-1), fn () => Svc\sleep(NAN), fn () => Svc\wait_readable($left, -1.0)] as $call) {
+                try {
+                    $call();
+                    echo 'accepted ';
+                } catch (ValueError) {
+                    echo 'refused ';
+                }
+            }
+            return;
+        case 'reuse':
+            echo spl_object_id($own);
+            return;
+        case 'sleep':
+            Svc\sleep((float) $_GET['s']);
+            echo $_GET['n'];
+            return;
+        case 'serve':
+            try {
+                Svc\Worker::serve(fn () => null);
+            } catch (Error $error) {
+                echo $error->getMessage();
+            }
+            return;
+    }
+});"#;
+
+fn start() -> Svc {
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    Svc::start(&[("worker.php", WORKER)], &settings)
+}
+
+fn send(svc: &Svc, path: &str) -> Client {
+    let mut client = svc.client();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    client
+}
+
+#[test]
+fn each_request_is_a_fiber_of_its_own() {
+    let svc = start();
+    let mut clients: Vec<_> = (0..5).map(|n| send(&svc, &format!("/identity?n={n}"))).collect();
+    for client in &mut clients {
+        assert_eq!(client.response().text(), "[true,true]");
+    }
+    let first = svc.get("/reuse").text();
+    for _ in 0..3 {
+        assert_eq!(svc.get("/reuse").text(), first, "a fiber carries one request after the other");
+    }
+}
+
+#[test]
+fn requests_use_fibers_and_wait_in_them() {
+    let svc = start();
+    let mut clients: Vec<_> = (0..3).map(|n| send(&svc, &format!("/own?n={n}"))).collect();
+    for (n, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.response().text(), format!(r#"[["first","yielded","resumed",true],"{n}",true]"#));
+    }
+}
+
+#[test]
+fn a_request_s_own_fiber_is_not_a_script_s_to_switch() {
+    let svc = start();
+    assert_eq!(
+        svc.get("/suspend").text(),
+        "The fiber of a request cannot be suspended: nothing would resume it"
+    );
+    let mut held = send(&svc, "/hold");
+    eventually("another one refuses to resume it", || {
+        svc.get("/disturb").text() == "Cannot resume a fiber that is not suspended"
+    });
+    assert_eq!(held.response().text(), "held");
+    let refused = svc.get("/serve").text();
+    assert!(refused.starts_with("Svc\\Worker::serve() may"), "{refused}");
+}
+
+#[test]
+fn a_request_waits_for_a_stream() {
+    let svc = start();
+    assert_eq!(svc.get("/wait?timeout=0.02").text(), "[false,null,true]");
+    let mut waits = send(&svc, "/wait");
+    assert_eq!(svc.get("/write?text=hello").text(), "true");
+    assert_eq!(waits.response().text(), r#"[true,"hello",true]"#);
+    assert_eq!(svc.get("/write?text=there").text(), "true");
+    assert_eq!(svc.get("/wait").text(), r#"[true,"there",true]"#, "it is there already");
+    assert_eq!(svc.get("/invalid").text(), "refused refused refused ");
+}
+
+#[test]
+fn where_nothing_can_switch_it_blocks() {
+    let svc = start();
+    assert_eq!(svc.get("/blocked").text(), "x waited");
+}
+
+#[test]
+fn all_who_are_due_wake_up() {
+    let svc = start();
+    let began = Instant::now();
+    let mut clients: Vec<_> = (0..200).map(|n| send(&svc, &format!("/sleep?s=0.3&n={n}"))).collect();
+    for (n, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.response().text(), n.to_string());
+    }
+    assert!(began.elapsed() < Duration::from_secs(5), "they slept at the same time");
+    let mut late = send(&svc, "/sleep?s=0.3&n=late");
+    let mut early = send(&svc, "/sleep?s=0.1&n=early");
+    assert_eq!(early.response().text(), "early");
+    assert_eq!(late.response().text(), "late");
+}

@@ -1,0 +1,69 @@
+//! Requests that take turns on one thread see nothing of each other.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Svc;
+use support::client::{Client, eventually};
+
+const WORKER: &str = include_str!("php/worker.php");
+
+fn start() -> Svc {
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    Svc::start_with(&[("worker.php", WORKER)], &settings, &["zend.assertions=1"])
+}
+
+/// Starts a request that makes everything dirty and stays inside until `leave` says so.
+fn enter(svc: &Svc, name: &str) -> Client {
+    let mut client = svc.client();
+    client.send(format!("GET /dirty?stay={name} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    eventually("the dirty request is inside", || svc.root().join(format!("inside-{name}")).exists());
+    client
+}
+
+fn leave(svc: &Svc, name: &str) {
+    std::fs::write(svc.root().join(format!("go-{name}")), "").unwrap();
+}
+
+fn look(svc: &Svc) -> String {
+    let response = svc.get("/look");
+    assert_eq!(response.status, 200, "{}", response.text());
+    response.text()
+}
+
+#[test]
+fn nothing_stays_on_the_thread() {
+    let svc = start();
+    let clean = look(&svc);
+    assert!(clean.contains("\"precision\":\"11\"") && clean.contains("Europe\\/Berlin"), "{clean}");
+    for (end, status) in [("", 201), ("?end=exit", 201), ("?end=exception", 201), ("?end=buffers", 201)] {
+        let response = svc.get(&format!("/dirty{end}"));
+        assert_eq!(response.status, status, "{end}: {}", response.text());
+        assert!(response.text().contains(" bye"), "its shutdown function ran: {}", response.text());
+        assert_eq!(look(&svc), clean, "after {end:?}");
+    }
+}
+
+#[test]
+fn nothing_is_seen_while_another_request_waits() {
+    let svc = start();
+    let clean = look(&svc);
+    let mut dirty = enter(&svc, "a");
+    for _ in 0..3 {
+        assert_eq!(look(&svc), clean);
+    }
+    let other = svc.get("/dirty").text();
+    assert_eq!(other, "[still dirty bye]");
+    assert_eq!(look(&svc), clean);
+    leave(&svc, "a");
+    let response = dirty.response();
+    assert_eq!(
+        response.text(),
+        "[still dirty bye]",
+        "the other requests cleaned up behind the wrong one's back"
+    );
+    assert_eq!(response.status, 201);
+    assert_eq!(response.field("x-left"), Some("behind"));
+    assert_eq!(look(&svc), clean);
+}

@@ -1,0 +1,132 @@
+//! Sessions of requests that take turns on one thread.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Svc;
+use support::client::{Client, eventually};
+
+const WORKER: &str = r#"<?php
+final class Kept implements SessionHandlerInterface
+{
+    public static array $data = [];
+    public function open(string $path, string $name): bool { return true; }
+    public function close(): bool { return true; }
+    public function read(string $id): string { return self::$data[$id] ?? ''; }
+    public function write(string $id, string $data): bool { self::$data[$id] = $data; return true; }
+    public function destroy(string $id): bool { return true; }
+    public function gc(int $max): int { return 0; }
+}
+session_save_path(__DIR__);
+$served = 0;
+Svc\Worker::serve(function () use (&$served) {
+    $served++;
+    if (isset($_GET['look'])) {
+        echo json_encode([session_status(), session_id(), isset($_SESSION), ini_get('session.save_handler')]);
+        return;
+    }
+    if (isset($_GET['own'])) {
+        session_set_save_handler(new Kept(), true);
+    }
+    session_start();
+    $before = [session_id(), $_SESSION['n'] ?? 0];
+    $_SESSION['n'] = $before[1] + 1;
+    if (isset($_GET['stay'])) {
+        touch(__DIR__ . "/inside-{$_GET['stay']}");
+        while (!file_exists(__DIR__ . "/go-{$_GET['stay']}")) {
+            Svc\sleep(0.002);
+            clearstatcache();
+        }
+    }
+    match ($_GET['end'] ?? '') {
+        'exit' => exit(json_encode([session_id(), $_SESSION['n']])),
+        'exception' => throw new Exception(),
+        'fatal' => str_repeat('x', 1 << 40),
+        default => null,
+    };
+    echo json_encode([session_id() === $before[0], $_SESSION['n'], session_id(), Kept::$data !== []]);
+});"#;
+
+fn start() -> Svc {
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    Svc::start(&[("worker.php", WORKER)], &settings)
+}
+
+fn send(svc: &Svc, path: &str, cookie: &str) -> Client {
+    let mut client = svc.client();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\nCookie: PHPSESSID={cookie}\r\n\r\n"));
+    client
+}
+
+fn inside(svc: &Svc, name: &str) {
+    eventually("the request is inside", || svc.root().join(format!("inside-{name}")).exists());
+}
+
+fn leave(svc: &Svc, name: &str) {
+    std::fs::write(svc.root().join(format!("go-{name}")), "").unwrap();
+}
+
+#[test]
+fn overlapping_requests_have_a_session_each() {
+    let svc = start();
+    let mut first = send(&svc, "/?stay=a", "aaa");
+    inside(&svc, "a");
+    let mut second = send(&svc, "/?stay=b", "bbb");
+    inside(&svc, "b");
+    assert_eq!(svc.get("/?look").text(), r#"[1,"",false,"files"]"#, "a third one has none");
+    assert_eq!(send(&svc, "/", "ccc").response().text(), r#"[true,1,"ccc",false]"#);
+    leave(&svc, "a");
+    let response = first.response();
+    assert_eq!(response.text(), r#"[true,1,"aaa",false]"#);
+    assert_eq!(response.field("set-cookie"), None, "it brought its id itself");
+    leave(&svc, "b");
+    assert_eq!(second.response().text(), r#"[true,1,"bbb",false]"#);
+    assert_eq!(send(&svc, "/", "aaa").response().text(), r#"[true,2,"aaa",false]"#);
+    assert_eq!(send(&svc, "/", "bbb").response().text(), r#"[true,2,"bbb",false]"#);
+}
+
+#[test]
+fn requests_of_one_session_take_turns() {
+    let svc = start();
+    let mut first = send(&svc, "/?stay=a", "same");
+    inside(&svc, "a");
+    let mut others: Vec<_> = (0..3).map(|_| send(&svc, "/", "same")).collect();
+    // The thread is free for others while they wait for the lock.
+    assert_eq!(send(&svc, "/", "other").response().text(), r#"[true,1,"other",false]"#);
+    leave(&svc, "a");
+    assert_eq!(first.response().text(), r#"[true,1,"same",false]"#);
+    let mut counts: Vec<_> = others.iter_mut().map(|client| client.response().text()).collect();
+    counts.sort();
+    let expected = [2, 3, 4].map(|count| format!(r#"[true,{count},"same",false]"#));
+    assert_eq!(counts, expected);
+}
+
+#[test]
+fn a_session_ends_with_its_request_however_that_ends() {
+    let svc = start();
+    for (count, end) in ["exit", "exception", "fatal", "exit"].into_iter().enumerate() {
+        let response = send(&svc, &format!("/?end={end}"), "kept").response();
+        assert_eq!(response.status, if end == "exit" { 200 } else { 500 }, "{end}");
+        assert_eq!(svc.get("/?look").text(), r#"[1,"",false,"files"]"#, "after {end}");
+        let text = send(&svc, "/", "kept").response().text();
+        assert_eq!(text, format!(r#"[true,{},"kept",false]"#, 2 * count + 2), "after {end}");
+    }
+}
+
+#[test]
+fn a_handler_of_one_request_is_not_the_others() {
+    let svc = start();
+    let mut first = send(&svc, "/?own&stay=a", "same");
+    inside(&svc, "a");
+    assert_eq!(
+        send(&svc, "/", "same").response().text(),
+        r#"[true,1,"same",false]"#,
+        "another store, no lock"
+    );
+    assert_eq!(svc.get("/?look").text(), r#"[1,"",false,"files"]"#);
+    leave(&svc, "a");
+    assert_eq!(first.response().text(), r#"[true,1,"same",false]"#);
+    assert_eq!(send(&svc, "/?own", "same").response().text(), r#"[true,2,"same",true]"#);
+    assert_eq!(send(&svc, "/", "same").response().text(), r#"[true,2,"same",true]"#);
+}
