@@ -54,7 +54,8 @@ impl Desk {
     /// What the worker should do.
     pub fn duty(&self) -> Duty {
         let source = &self.shared.source;
-        if source.is_shut() && source.is_empty() {
+        // What it cannot take has been answered, or somebody else takes it.
+        if source.is_shut() && (source.is_empty() || !self.is_wanted() || !self.may_take()) {
             Duty::End
         } else if self.is_wanted() {
             Duty::Serve

@@ -114,6 +114,20 @@ fn a_worker_with_all_the_fibers_it_may_carry_takes_nothing_until_one_ends() {
 }
 
 #[test]
+fn a_drain_that_is_over_ends_workers_whatever_they_carry() {
+    let mut site = start(&[("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", "0")]);
+    let mut client = site.client();
+    for _ in 0..REQUEST_FIBERS_MAX {
+        assert_eq!(client.get("/linger/a").text(), "answered");
+    }
+    client.send("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("it waits", || site.shared().gate_facts().unwrap().depth == 1);
+    site.drain();
+    assert_eq!(client.response().status, 503);
+    assert!(site.wait(), "every thread has ended");
+}
+
+#[test]
 fn a_worker_that_asks_for_it_is_replaced_in_its_slot_without_a_gap() {
     let site = start(&[("PHP_WORKERS", "1")]);
     let mut client = site.client();
