@@ -130,7 +130,7 @@ fn a_limit_that_no_connection_fits_in_is_told_what_it_must_be() {
     let output = shell.env_clear().envs(settings).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
-    let expected = "the limit is 1100; accepted: a limit of at least 1546 (ulimit -Hn)";
+    let expected = "the limit is 1100; accepted: a limit of at least 1802 (ulimit -Hn)";
     assert!(said.contains(expected), "{said}");
 }
 

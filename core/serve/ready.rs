@@ -130,9 +130,9 @@ mod tests {
                 } else {
                     let index = usize::try_from(part).unwrap();
                     if random >> 40 & 1 == 0 {
-                        alarms[index].ring()
+                        alarms[index].ring();
                     } else {
-                        wakers[index].wake_by_ref()
+                        wakers[index].wake_by_ref();
                     }
                     if !model.contains(&part) {
                         model.push_back(part);
