@@ -14,6 +14,7 @@ use svc_ffi::{
 
 use support::{Recorder, Scripts};
 
+#[expect(dead_code, reason = "each test file uses its part of the support")]
 mod support;
 
 /// One request, as the tests write it.
@@ -32,7 +33,6 @@ struct Reply {
     status: i32,
     text: String,
     fields: Vec<String>,
-    logs: Vec<String>,
 }
 
 /// Begins the requests of a list in their order, and resumes whatever can go on before it begins the next one.
@@ -112,7 +112,6 @@ impl Visit for Guest {
             status,
             text: String::from_utf8_lossy(&self.recorder.output).into_owned(),
             fields,
-            logs: self.recorder.logs.into_iter().map(|(text, _)| text).collect(),
         };
         self.replies.borrow_mut()[self.index] = Some(reply);
     }
