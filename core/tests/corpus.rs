@@ -5,6 +5,8 @@ mod invariants;
 
 use std::path::Path;
 
+use proptest::prelude::*;
+
 /// Replays one folder of samples named `VERDICT-what-it-shows.seed`.
 fn replay(folder: &str, verdict_of: fn(&[u8]) -> String) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(folder);
@@ -59,4 +61,26 @@ fn trace_contexts_get_their_verdicts() {
 #[test]
 fn ranges_get_their_verdicts() {
     replay("range", invariants::range);
+}
+
+proptest! {
+    #[test]
+    fn whatever_proxies_say_keeps_the_promises(
+        words in prop::collection::vec(prop::sample::select(&[
+            "for=", "proto=", "host=", "by=", "192.0.2.1", "[2001:db8::1]", ":80", "_x", "unknown", "https", "a", "\"", "\\",
+            ",", ";", " ", "\t", "=", "\n", "\0", "\u{e9}",
+        ][..]), 0..24),
+    ) {
+        invariants::hops(words.concat().as_bytes());
+    }
+
+    #[test]
+    fn whatever_a_trace_context_says_keeps_the_promises(
+        words in prop::collection::vec(prop::sample::select(&[
+            "00-", "01-", "ff-", "0af7651916cd43dd8448eb211c80319c-", "b7ad6b7169203331-", "01", "-", "x", "\n", "\n\n", "a=1", "t@s=2",
+            ",", " ", "=", "\u{e9}",
+        ][..]), 0..24),
+    ) {
+        invariants::trace(words.concat().as_bytes());
+    }
 }
