@@ -72,7 +72,7 @@ families! {
     BUSY_WORKERS: Gauge "svc_busy_workers" "PHP worker threads that execute at least one request.";
     WORKERS_SPAWNED: Counter "svc_workers_spawned_total" "PHP worker threads started since the server started.";
     WORKERS_RETIRED: Counter "svc_workers_retired_total" "PHP worker threads retired because they were idle.";
-    WORKER_REQUEST_AGE: Gauge "svc_worker_request_age_seconds" "For how long the oldest unanswered request has been with the worker; 0 without one.";
+    WORKER_REQUEST_AGE: Gauge "svc_worker_request_age_seconds" "For how long the oldest request that keeps the worker busy has been with it; 0 without one.";
     WORKER_LONG_RUNNING: Counter "svc_worker_long_running_total" "Looks at the worker that found a request older than a minute.";
     WORKER_STUCK: Counter "svc_worker_stuck_total" "Requests that held the worker up for more than a minute, by what they did.";
     WORKER_MODE_ENABLED: Gauge "svc_worker_mode_enabled" "1 in worker mode.";

@@ -89,7 +89,7 @@ pub(super) struct Stay {
     parked: AtomicBool,
 }
 
-/// The unanswered exchange that has been with a worker for longest.
+/// The exchange that has kept a worker busy for longest: unanswered, or running on after its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Oldest {
     /// Its number among the exchanges of the slot.
@@ -115,7 +115,7 @@ pub struct SlotReading {
     pub is_busy: bool,
     /// For how long its worker has had nothing to do; zero while it carries anything.
     pub idle_for: Duration,
-    /// Its oldest unanswered exchange.
+    /// What has kept it busy for longest.
     pub oldest: Option<Oldest>,
     /// Fibers that its worker carries.
     pub fibers: usize,
@@ -299,10 +299,10 @@ impl Slot {
         self.fibers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The oldest of the carried that nobody has answered yet.
+    /// The oldest of the carried that nobody has answered yet, or that runs on after its answer.
     fn oldest_carried(&self, now: Instant) -> Option<Oldest> {
         let carried = self.carried.lock();
-        let stay = carried.iter().find(|stay| stay.exchange.is_unanswered())?;
+        let stay = carried.iter().find(|stay| stay.exchange.is_unanswered() || !stay.is_parked())?;
         Some(Oldest {
             stay: stay.serial,
             age: now.saturating_duration_since(stay.taken_at),

@@ -305,3 +305,18 @@ fn files_are_sent_and_no_other_script_is_run() {
     site.check_books();
     assert_eq!(site.metrics().worker_request_duration().count(), 3);
 }
+
+#[test]
+fn a_request_whose_client_has_left_still_holds_its_worker_up_while_it_runs() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let mut client = ask(&site, "/block/a");
+    site.until_inside("a");
+    let age = || reading(&site, "svc_worker_request_age_seconds{worker_id=\"0\"}");
+    assert!(age() > 0.0);
+    drop(std::mem::replace(&mut client, site.client()));
+    eventually("its leaving is counted", || site.metrics().abandoned_total() == 1);
+    assert!(age() > 0.0 && site.shared().pool_facts().busy == 1);
+    site.switches.open("a");
+    eventually("it ends", || age() < 1e-9);
+    assert_eq!(client.get("/hello").text(), "hello");
+}

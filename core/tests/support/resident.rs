@@ -125,6 +125,11 @@ impl Guest {
                 complete(claim.exchange(), 200, b"recycled".to_vec());
                 reason = RecycleReason::ALL.into_iter().find(|reason| reason.as_str() == rest);
             }
+            // The whole worker waits.
+            "block" => {
+                self.board.wait(&rest);
+                complete(claim.exchange(), 200, rest.into_bytes());
+            }
             "silent" => {}
             "panic" => panic!("told to"),
             // The fiber waits, and answers when its place is open.
