@@ -251,9 +251,10 @@ impl Http2 {
 
     /// Ends the connection at once, because of what the client does.
     fn throw_out(&mut self) {
-        if let Stage::Open(connection) = &mut self.stage {
+        if let Stage::Open(connection) = &mut self.stage
+            && !std::mem::replace(&mut self.is_cut_short, true)
+        {
             connection.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
-            self.is_cut_short = true;
             self.ready.call();
         }
     }
