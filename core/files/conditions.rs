@@ -62,7 +62,11 @@ impl Asked {
 
 /// Judges the conditions of a request, ranges aside.
 pub fn judge(head: &Head, validators: Validators<'_>) -> Judgement {
-    let since = |name| head.header(name).and_then(parse_date);
+    // A date that comes twice is none.
+    let since = |name| {
+        let mut values = head.header_values(name);
+        values.next().filter(|_| values.next().is_none()).and_then(parse_date)
+    };
     let modified = whole_seconds(validators.modified);
     if head.header("if-match").is_some() {
         if !names_tag(head.header_values("if-match"), validators.tag, Comparison::Strong) {
@@ -200,6 +204,15 @@ mod tests {
         assert_eq!(status_of(&format!("W/{TAG}"), &format!("If-Match: {TAG}\r\n")), 412);
         assert_eq!(status(&format!("If-Unmodified-Since: {MODIFIED}\r\n")), 200);
         assert_eq!(status("If-Unmodified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n"), 412);
+    }
+
+    #[test]
+    fn a_date_that_comes_twice_is_none() {
+        assert_eq!(status(&format!("If-Modified-Since: {MODIFIED}\r\n")), 304);
+        assert_eq!(
+            status(&format!("If-Modified-Since: {MODIFIED}\r\nIf-Modified-Since: {MODIFIED}\r\n")),
+            200
+        );
     }
 
     #[test]

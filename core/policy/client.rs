@@ -75,7 +75,7 @@ impl TrustedProxies {
             let (addr, told, _) = self.walk(peer, forwarded::forwarded(&standard));
             (addr, Told { port: None, ..told })
         };
-        let port = told.port.or_else(|| port_asked(&told, head));
+        let port = told.port.or_else(|| port_asked(&told, https, head));
         Client { addr, https: told.https.unwrap_or(https), host: told.host, port }
     }
 
@@ -99,11 +99,12 @@ impl TrustedProxies {
 }
 
 /// The port that a client asked at when no proxy names it: that of the host, or the usual one of the scheme.
-fn port_asked(told: &Told, head: &Head) -> Option<u16> {
-    let usual = told.https.map(|https| if https { 443 } else { 80 });
-    match (&told.host, usual) {
-        (Some(host), _) => port_of(host).or(usual),
-        (None, Some(usual)) => head.host().and_then(port_of).or(Some(usual)),
+/// `None` when proxies tell nothing of how they were asked.
+fn port_asked(told: &Told, https: bool, head: &Head) -> Option<u16> {
+    let usual = if told.https.unwrap_or(https) { 443 } else { 80 };
+    match (&told.host, told.https) {
+        (Some(host), _) => Some(port_of(host).unwrap_or(usual)),
+        (None, Some(_)) => Some(head.host().and_then(port_of).unwrap_or(usual)),
         (None, None) => None,
     }
 }

@@ -139,7 +139,9 @@ impl Stream {
         if too_many.is_some() {
             io.shared.metrics.rate_limited();
         }
-        let request_id = io.ids.name(head.header("x-request-id"));
+        let mut wishes = head.header_values("x-request-id");
+        let request_id = io.ids.name(wishes.next().filter(|_| wishes.next().is_none()));
+        drop(wishes);
         let config = &io.shared.config;
         let body_bytes_max =
             if method == MethodKind::Query { config.max_query_body } else { config.max_body_bytes };
