@@ -16,7 +16,7 @@ Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workl
   --keep            leave the working folder (configurations, logs, results) and print its name
   --quick           one round of one second: shows that everything works, measures nothing
   --servers LIST    only these of svc,fpm,fpm_own,apache,swoole,svc_tls,fpm_tls
-  --workloads LIST  only these of hello,rows,static,large,tls,connect,hello-h2,static-h2; the last two over HTTP/2
+  --workloads LIST  only these of hello,rows,coded,static,large,tls,connect,hello-h2,static-h2; the last two over HTTP/2
                     without TLS, by h2load, for svc and nginx
 
 Environment (default):
@@ -36,7 +36,7 @@ die() { say "$*"; exit 1; }
 
 install=no keep=no
 servers=svc,fpm,fpm_own,apache,swoole,svc_tls,fpm_tls
-workloads=hello,rows,static,large,tls,connect,hello-h2,static-h2
+workloads=hello,rows,coded,static,large,tls,connect,hello-h2,static-h2
 rounds=${ROUNDS:-3}
 seconds_each=${SECONDS_EACH:-5}
 connections=${CONNECTIONS:-32}
@@ -64,7 +64,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-declare -A page=([hello]=hello.php [rows]=rows.php [static]=page.html [large]=large.html [tls]=hello.php
+declare -A page=([hello]=hello.php [rows]=rows.php [coded]=rows.php [static]=page.html [large]=large.html [tls]=hello.php
     [connect]=page.html [hello-h2]=hello.php [static-h2]=page.html)
 declare -A over_tls=([tls]=yes [connect]=yes)
 running=()
@@ -85,7 +85,7 @@ check_options() {
         [[ " ${catalogue[*]} " = *" $name "* ]] || die "--servers: $name is not one of ${catalogue[*]}"
     done
     for name in ${workloads//,/ }; do
-        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows static large tls connect hello-h2 static-h2"
+        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows coded static large tls connect hello-h2 static-h2"
     done
 }
 
@@ -207,6 +207,7 @@ run_workload() {
     local workload=$1 round id rate able=()
     for id in "${running[@]}"; do
         [ "${https[$id]:-}" != "${over_tls[$workload]:-}" ] && continue
+        [[ $workload != coded || -n ${codes[$id]:-} ]] || continue
         [[ $workload != *-h2 || -n ${h2_port[$id]:-} ]] && able+=("$id")
     done
     ((${#able[@]} > 0)) || return 0

@@ -56,6 +56,7 @@ load() {
     fi
     # A new connection for each request, and with it a full handshake: wrk resumes no session.
     [ "$2" != connect ] || options=(-H 'Connection: close')
+    [ "$2" != coded ] || options=(-H 'Accept-Encoding: gzip')
     wrk -t "$threads" -c "$connections" -d "${3}s" -s "$here/peers/report.lua" "${options[@]}" "$(address "$1")/$path" \
         >"$work/wrk" 2>&1
 }
@@ -85,7 +86,11 @@ measure() {
     figures=$(sed -n 's/^peers //p' "$work/wrk")
     figures=${figures:-0 1000000 0 0 0 1 0 0 0 0}
     read -r requests _ bytes _ <<<"$figures"
-    ((bytes >= requests * $(wc -c <"$work/expected/$file"))) && answers_rightly "$id" "$file" || wrong=1
+    local least
+    least=$(wc -c <"$work/expected/$file")
+    # Coded, the page takes about a seventh; what is far below is not the page.
+    [ "$workload" != coded ] || least=$((least / 20))
+    ((bytes >= requests * least)) && answers_rightly "$id" "$file" || wrong=1
     local ticks=$((${after%% *} - ${before%% *}))
     # shellcheck disable=SC2086 # ids and figures are lists of words
     printf '%s\t' "$workload" "$("${id}_label")" $figures "$ticks" "$((machine - children - ticks))" \

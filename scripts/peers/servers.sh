@@ -13,12 +13,12 @@
 # What a server says goes to $work/ID.log.
 #
 # shellcheck disable=SC2154 # from the caller: work site here workers connections svc fpm_own swoole_php swoole_so
-# shellcheck disable=SC2034 # for the caller: catalogue h2_port
+# shellcheck disable=SC2034 # for the caller: catalogue h2_port codes
 
 # Ids in the order of the table.
 catalogue=(svc fpm fpm_own apache swoole svc_tls fpm_tls)
-# h2_port is set for who speaks HTTP/2 without TLS.
-declare -A port=() h2_port=() roots=() https=([svc_tls]=yes [fpm_tls]=yes)
+# h2_port is set for who speaks HTTP/2 without TLS, codes for who gives gzip at level 6 to scripts' output.
+declare -A port=() h2_port=() roots=() https=([svc_tls]=yes [fpm_tls]=yes) codes=([svc]=yes [fpm]=yes [fpm_own]=yes)
 
 # Writes template $1 as file $2, each further NAME=VALUE in the place of @NAME@.
 fill() {
