@@ -21,6 +21,8 @@ typedef struct shim_context {
     /* When it arrived; Unix time. */
     double time;
     int64_t body_length;
+    /* The resource of the stream behind php://input, when it was made with the request. */
+    zend_resource *body;
     /* The response has been ended by svc_finish_request(); later output is dropped. */
     bool finished;
     /* The host said that nobody reads. */

@@ -5,6 +5,7 @@
  * neutral ones again before a directive's handler writes there (state.c). Of the file functions' struct some members
  * travel. */
 #include "state.h"
+#include "internal.h"
 
 #include <zend_smart_str.h>
 #include <zend_virtual_cwd.h>
@@ -253,26 +254,47 @@ static void end_files(void)
     }
 }
 
-/* The stream behind php://input. PHP leaves it to the end of all resources, which is the end of the worker; and a
- * php://input that the script keeps points to it. */
+/* The resource of the stream behind php://input. Scripts find that stream, and the one that it writes to, in
+ * get_resources(), and may have closed it: then the pointer to it is stale, and the resource of one that was made when
+ * the request began is what is left. */
+static zend_resource *resource_of_body(const php_stream *body)
+{
+    if (shim_current != NULL && shim_current->body != NULL) {
+        return shim_current->body;
+    }
+    zend_resource *resource;
+    ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
+        if (resource->ptr == body && resource->type == php_file_le_stream()) {
+            return resource;
+        }
+    } ZEND_HASH_FOREACH_END();
+    return NULL;
+}
+
+/* Ends the stream behind php://input. PHP leaves that to the end of all resources, which is the end of the worker; and
+ * a php://input that the script keeps points to it. */
 static void end_body(void)
 {
     php_stream *body = SG(request_info).request_body;
-    if (body == NULL) {
+    SG(request_info).request_body = NULL;
+    SG(post_read) = 1;
+    zend_resource *own = body != NULL ? resource_of_body(body) : NULL;
+    if (own == NULL) {
         return;
     }
-    /* The first member of what a php://input keeps is the stream behind it. */
+    if (own->type != php_file_le_stream()) {
+        zend_list_delete(own);
+        return;
+    }
     zend_resource *resource;
     ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
         php_stream *stream = resource->type == php_file_le_stream() ? resource->ptr : NULL;
+        /* The first member of what a php://input keeps is the stream behind it. */
         if (stream != NULL && strcmp(stream->ops->label, "Input") == 0 && *(php_stream **)stream->abstract == body) {
             php_stream_close(stream);
         }
     } ZEND_HASH_FOREACH_END();
-    body->flags &= ~(uint32_t)PHP_STREAM_FLAG_NO_FCLOSE;
     php_stream_close(body);
-    SG(request_info).request_body = NULL;
-    SG(post_read) = 1;
 }
 
 void shim_globals_end(void)

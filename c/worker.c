@@ -133,8 +133,7 @@ static void begin(shim_fiber *fiber)
     sapi_activate();
     SG(request_info).headers_only = 0;
     if (SG(request_info).request_body != NULL) {
-        /* Scripts find it in get_resources(); it is not theirs to close. */
-        SG(request_info).request_body->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
+        fiber->context.body = SG(request_info).request_body->res;
     }
     zend_set_timeout(EG(timeout_seconds), 1);
     if (PG(expose_php)) {

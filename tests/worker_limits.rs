@@ -50,7 +50,7 @@ fn a_time_limit_ends_its_own_request() {
     let began = Instant::now();
     let response = svc.get("/?loop&limit=1");
     assert_eq!(response.status, 504);
-    assert!(began.elapsed() >= Duration::from_millis(900) && began.elapsed() < Duration::from_secs(3));
+    assert!(began.elapsed() >= Duration::from_millis(900) && began.elapsed() < Duration::from_secs(12));
     assert_eq!(patient.response().text(), r#"["20",2]"#, "the limit was not this one's");
     assert_eq!(svc.get("/").text(), r#"["30",1]"#, "a new boot");
 }
@@ -63,7 +63,7 @@ fn a_limit_ends_a_request_that_waits() {
     let began = Instant::now();
     assert_eq!(svc.get("/?limit=20").text(), r#"["20",2]"#, "another one has its own limit");
     assert_eq!(waits.response().status, 504);
-    assert!(began.elapsed() < Duration::from_secs(3));
+    assert!(began.elapsed() < Duration::from_secs(12));
 }
 
 #[test]
