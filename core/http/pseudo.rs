@@ -8,7 +8,7 @@ use super::framing::BodyFraming;
 use super::head::Version;
 use super::head_error::HeadError;
 use super::parse::{HeadLimits, Parsed, complete};
-use super::token::{is_token, is_value_byte, list_contains};
+use super::token::{is_token, is_value_byte, list_contains, trim_ows};
 
 /// A request as HTTP/2 brings it.
 #[derive(Clone, Copy, Debug)]
@@ -74,9 +74,10 @@ pub fn head_of<'a>(
     }
 }
 
-/// Appends a field as a line, unless it would become more than one.
+/// Appends a field as a line, unless it would become more than one, or read otherwise than it came.
 fn field(bytes: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
-    if !is_token(name) || !value.iter().all(|&byte| is_value_byte(byte)) {
+    let is_trimmed = trim_ows(value).len() == value.len();
+    if !is_trimmed || !is_token(name) || !value.iter().all(|&byte| is_value_byte(byte)) {
         return Err(HeadError::FieldInvalid);
     }
     bytes.extend_from_slice(name);
@@ -151,6 +152,9 @@ mod tests {
     #[test]
     fn a_value_cannot_become_a_line() {
         assert!(read(POST, &[("a", "1\r\nb: 2")]).is_err());
+        for padded in [" 1", "1 ", "\t1"] {
+            assert_eq!(read(POST, &[("a", padded)]).unwrap_err(), HeadError::FieldInvalid);
+        }
         assert!(read(Pseudo { target: b"/ HTTP/1.1\r\nx: y", ..POST }, &[]).is_err());
     }
 
