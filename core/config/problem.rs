@@ -126,7 +126,7 @@ impl fmt::Display for Fault {
                 write!(f, "has the entry {entry:?}, which is no pattern ({why})")
             }
             Self::NotAvailable => f.write_str("is not available in this version"),
-            Self::NotBelowRoot => f.write_str("is not a path below the document root"),
+            Self::NotBelowRoot => f.write_str("is not a path below the document root, or is hidden"),
             Self::NotUtf8 => f.write_str("is not valid UTF-8"),
             Self::TooLarge => f.write_str("is too large"),
             Self::TooSmall => f.write_str("is too small"),

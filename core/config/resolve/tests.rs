@@ -242,11 +242,13 @@ fn without_a_root_public_is_served_if_it_is_there() {
 #[test]
 fn the_entry_file_is_a_file_below_the_root() {
     let root = tempfile::tempdir().unwrap();
-    std::fs::write(root.path().join("index.php"), "").unwrap();
+    for name in ["index.php", ".svcdeny"] {
+        std::fs::write(root.path().join(name), "").unwrap();
+    }
     let with =
         |entry: &str| resolve(&[("DOCUMENT_ROOT", root.path().to_str().unwrap()), ("ENTRY_FILE", entry)]);
     assert_eq!(with("/index.php").unwrap().entry_file.as_deref(), Some("index.php"));
-    for wrong in ["../index.php", "/", "a/../index.php", "missing.php", "./"] {
+    for wrong in ["../index.php", "/", "a/../index.php", "missing.php", "./", ".svcdeny"] {
         assert!(with(wrong).is_err(), "{wrong}");
     }
 }
