@@ -124,6 +124,8 @@ bool shim_fiber_may_park(void);
 void shim_fibers_forget(void);
 
 /* waits.c */
+/* Lets other requests of the worker run while the reader of this one's output has no room. */
+void shim_wait_for_reader(void);
 int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, int, ...));
 
 /* park.c: the one place where a request waits without its thread. */

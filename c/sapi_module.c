@@ -40,6 +40,7 @@ static size_t write_output(const char *bytes, size_t length)
     if (shim_current->finished) {
         return length;
     }
+    shim_wait_for_reader();
     if (!shim_host.write(shim_current->host, shim_view_of(bytes, length))) {
         connection_aborted();
         return 0;

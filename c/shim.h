@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file; both sides compare. */
-#define SHIM_ABI 3
+#define SHIM_ABI 4
 
 /* A view of bytes. `bytes` may be NULL when `length` is 0. */
 typedef struct shim_view {
@@ -94,6 +94,8 @@ typedef struct shim_callbacks {
     void (*request_id)(void *request, shim_view *out);
     /* One log record; `request` is NULL outside of requests. */
     void (*log)(void *request, const shim_log *record);
+    /* Whether output would hold the thread until its reader has made room. */
+    bool (*is_crowded)(void *request);
     /* Worker mode. The script of the worker `boot` waits for requests: the host begins them with shim_request_start,
      * resumes them with shim_fiber_resume, sleeps with shim_wait, and returns when the worker ends and none is left. */
     void (*serve)(void *boot);

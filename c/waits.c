@@ -60,6 +60,18 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
     }
 }
 
+/* ---- output ---- */
+
+void shim_wait_for_reader(void)
+{
+    int64_t pause = 0;
+    while (shim_running != NULL && shim_fiber_may_park() && shim_host.is_crowded(shim_current->host)) {
+        if (!pause_between_tries(&pause)) {
+            return;
+        }
+    }
+}
+
 /* ---- Svc\sleep(), Svc\wait_readable(), Svc\wait_writable() ---- */
 
 /* The moment after `seconds`; 0: none. */

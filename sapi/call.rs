@@ -103,6 +103,10 @@ impl Host for Call {
         self.response.write(output)
     }
 
+    fn is_crowded(&self) -> bool {
+        self.response.is_crowded()
+    }
+
     fn flush(&mut self) -> bool {
         self.response.flush()
     }

@@ -246,6 +246,10 @@ impl Host for Stay<'_> {
         true
     }
 
+    fn is_crowded(&self) -> bool {
+        false
+    }
+
     fn flush(&mut self) -> bool {
         true
     }

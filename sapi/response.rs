@@ -111,6 +111,11 @@ impl Response {
         self.gathered.len() < REPLY_GATHER_MAX || self.hand_over(Urgency::Gather)
     }
 
+    /// Whether more output would wait for the reader.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.stage == Stage::Streaming && self.exchange.is_crowded()
+    }
+
     /// Sends what there is. False: nobody reads it.
     pub(crate) fn flush(&mut self) -> bool {
         match self.stage {

@@ -22,6 +22,12 @@ Svc\Worker::serve(function () {
         flush();
         file_put_contents(__DIR__ . "/left-{$_GET['stay']}", connection_aborted());
     }
+    if (isset($_GET['long'])) {
+        for ($n = 0; $n < 1000; $n++) {
+            echo str_repeat('x', 65536);
+        }
+        return;
+    }
     if (isset($_GET['exit'])) {
         Svc\Worker::scheduleExit();
     }
@@ -124,4 +130,23 @@ fn a_hang_up_boots_the_workers_anew() {
     eventually("another one has booted", || svc.get("/").text() == "2");
     go(&svc, "a");
     assert_eq!(waits.response().text(), "stayed2", "what the old one carries ends in peace");
+}
+
+#[test]
+fn a_slow_reader_holds_its_own_request_only() {
+    let settings = [
+        ("PHP_WORKERS", "1"),
+        ("WORKER_MODE_ENABLED", "true"),
+        ("ENTRY_FILE", "worker.php"),
+        ("SPOOL_MAX_BYTES", "1M"),
+    ];
+    let svc = Svc::start(&[("worker.php", WORKER)], &settings);
+    let mut slow = svc.client();
+    slow.send("GET /?long HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("it is parked", || svc.metric(r#"svc_worker_request_fibers_active{worker="0"}"#) == 1.0);
+    for _ in 0..3 {
+        assert_eq!(svc.get("/").text(), "1", "the thread is free for others");
+    }
+    assert_eq!(slow.response().body.len(), 65_536_000);
+    assert_eq!(svc.get("/").text(), "1");
 }

@@ -158,6 +158,11 @@ impl Exchange {
         Ok(())
     }
 
+    /// Whether [`data`](Self::data) would wait for the reader now, as far as one can tell.
+    pub fn is_crowded(&self) -> bool {
+        self.reply.is_crowded()
+    }
+
     /// Ends a reply whose head has been handed over.
     pub fn end(&self, end: End) {
         if self.state.finish() != Stage::Orphaned {

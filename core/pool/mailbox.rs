@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use crate::http::Fields;
-use crate::limits::REPLY_MEMORY_MAX;
+use crate::limits::{REPLY_GATHER_MAX, REPLY_MEMORY_MAX};
 use crate::spool::{Spool, SpoolError, SpoolFile};
 use crate::sync::lock::ShortLock;
 use crate::sync::park::Bell;
@@ -157,6 +157,11 @@ impl Mailbox {
         }
     }
 
+    /// Whether body bytes would have to wait for the reader, as far as one can tell: others use the spool too.
+    pub fn is_crowded(&self) -> bool {
+        matches!(self.has_room(), Ok(false)) && !self.spool.has_room_for(REPLY_GATHER_MAX as u64)
+    }
+
     /// Takes all parts that are there, in order.
     pub fn collect(&self, into: &mut VecDeque<Part>) {
         let mut inner = self.inner.lock();
@@ -267,6 +272,19 @@ mod tests {
         drop(collected(&mailbox));
         drop(mailbox);
         assert_eq!(spool.bytes(), 0);
+    }
+
+    #[test]
+    fn a_writer_can_look_before_it_would_wait() {
+        let mailbox = mailbox(0);
+        assert!(!mailbox.is_crowded());
+        mailbox.put_data(vec![0; REPLY_MEMORY_MAX]).unwrap();
+        assert!(mailbox.is_crowded());
+        assert_eq!(collected(&mailbox).len(), 1);
+        assert!(!mailbox.is_crowded());
+        mailbox.put_data(vec![0; REPLY_MEMORY_MAX]).unwrap();
+        mailbox.close();
+        assert!(!mailbox.is_crowded(), "nobody waits for a reader that left");
     }
 
     #[test]

@@ -75,6 +75,11 @@ impl Spool {
         self.0.bytes.load(Ordering::Relaxed)
     }
 
+    /// Whether the budget has so many bytes left.
+    pub fn has_room_for(&self, bytes: u64) -> bool {
+        self.bytes().saturating_add(bytes) <= self.0.bytes_max
+    }
+
     /// Whether no byte more would be taken now.
     pub fn is_full(&self) -> bool {
         self.bytes() >= self.0.bytes_max

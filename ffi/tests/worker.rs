@@ -56,6 +56,9 @@ macro_rules! host_through {
             fn write(&mut self, output: &[u8]) -> bool {
                 self.$field.write(output)
             }
+            fn is_crowded(&self) -> bool {
+                self.$field.is_crowded()
+            }
             fn flush(&mut self) -> bool {
                 self.$field.flush()
             }

@@ -24,6 +24,9 @@ impl Host for Recorder {
         self.output.extend_from_slice(output);
         !self.refuses
     }
+    fn is_crowded(&self) -> bool {
+        false
+    }
     fn flush(&mut self) -> bool {
         !self.refuses
     }
