@@ -262,6 +262,10 @@ pub const OPS_HEAD_BYTES_MAX: usize = 8 * 1024;
 /// How long a client of the operations port may take for one request and for reading its answer.
 pub const OPS_EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Connections that the system holds for a port until they are accepted, if its own limit (`net.core.somaxconn`) allows:
+/// a client that finds no room asks again a second later.
+pub const LISTEN_BACKLOG: i32 = 4096;
+
 /// The lowest number that a descriptor of ours gets: `select` in PHP sees numbers below 1024 only.
 pub const DESCRIPTOR_MIN: i32 = 1024;
 

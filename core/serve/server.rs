@@ -16,7 +16,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::admission::Gate;
 use crate::config::Config;
-use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, STATIC_SWEEP_PAUSE};
+use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, LISTEN_BACKLOG, STATIC_SWEEP_PAUSE};
 use crate::observe::{Event, Log};
 use crate::policy::{Policy, PolicyError};
 use crate::pool::{Engine, Exchange, PoolEvents, PoolSize, Source, Workers};
@@ -421,8 +421,11 @@ impl Ended {
 }
 
 fn bind(variable: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let bound =
-        TcpListener::bind(addr).and_then(|listener| listener.local_addr().map(|addr| (listener, addr)));
+    let bound = TcpListener::bind(addr).and_then(|listener| {
+        // The library asks for 128; listening once more only moves that bound.
+        rustix::net::listen(&listener, LISTEN_BACKLOG)?;
+        listener.local_addr().map(|addr| (listener, addr))
+    });
     bound.map_err(|error| StartError::Bind { variable, addr, error })
 }
 
@@ -443,4 +446,27 @@ fn raise_descriptor_limit(max_connections: usize) -> Result<(), StartError> {
         return Err(StartError::Descriptors { max_connections, needed, granted });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_burst_of_connections_finds_room_before_any_is_accepted() {
+        let most =
+            fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse::<usize>().unwrap();
+        let (_listener, addr) = bind("LISTEN_ADDR", "127.0.0.1:0".parse().unwrap()).unwrap();
+
+        // One without room is heard a second later at the earliest.
+        let burst = 300.min(most);
+        let connect = |_| TcpStream::connect_timeout(&addr, Duration::from_millis(500));
+        let connected: io::Result<Vec<_>> = (0..burst).map(connect).collect();
+
+        assert_eq!(connected.unwrap().len(), burst);
+    }
 }
