@@ -134,6 +134,26 @@ fn without_revalidation_a_change_is_seen_on_sighup() {
 }
 
 #[test]
+fn a_crawl_over_everything_leaves_what_is_in_demand() {
+    let settings = [("STATIC_CACHE_BYTES", "4M"), ("STATIC_REVALIDATE", "false")];
+    let svc = Svc::start(&[("logo.css", "logo{}")], &settings);
+    let page = "page".repeat(5000);
+    for number in 0..400 {
+        fs::write(svc.root().join(format!("{number}.txt")), &page).unwrap();
+    }
+    let mut client = svc.client();
+    for _ in 0..10 {
+        assert_eq!(client.get("/logo.css").text(), "logo{}");
+    }
+    for number in 0..400 {
+        assert_eq!(client.get(&format!("/{number}.txt")).status, 200);
+    }
+    let (hits, misses) = hits_and_misses(&svc);
+    assert_eq!(client.get("/logo.css").text(), "logo{}");
+    assert_eq!(hits_and_misses(&svc), (hits + 1.0, misses));
+}
+
+#[test]
 fn without_room_every_request_looks_at_the_disk() {
     let svc = Svc::start(&[("a.txt", "one")], &[("STATIC_CACHE_BYTES", "0")]);
     let mut client = svc.client();

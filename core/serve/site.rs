@@ -158,8 +158,10 @@ impl Site {
             return Ok(Ready { holding, was_kept: true });
         }
         let holding = Arc::new(Holding::load(file, &self.terms, time::wall())?);
-        for path in [path, &own_path] {
-            self.cache.insert(path, &holding, look);
+        self.cache.insert(path, &holding, look);
+        if path != own_path {
+            // Twice under one name would look to the cache like a file that is asked for again.
+            self.cache.insert(&own_path, &holding, look);
         }
         Ok(Ready { holding, was_kept: false })
     }
