@@ -6,7 +6,6 @@
 mod support;
 
 #[path = "support/exposition.rs"]
-#[expect(dead_code, reason = "each test file uses its part of the support")]
 mod exposition;
 
 use exposition::Dialect;

@@ -174,12 +174,15 @@ impl Resolver {
         let key = &KEYS[Id::EntryFile as usize];
         let name = text.trim_start_matches('/');
         // Hidden files are never served, and least of all to everybody.
-        let is_plain = |part: Component<'_>| {
-            matches!(part, Component::Normal(name) if !name.as_encoded_bytes().starts_with(b"."))
-        };
+        let is_plain = |part: Component<'_>| matches!(part, Component::Normal(name) if !name.as_encoded_bytes().starts_with(b"."));
         let plain = Path::new(name).components().all(is_plain);
         if name.is_empty() || !plain {
-            self.fault_accepting(key, &text, Fault::NotBelowRoot, "the path of a file that is not hidden, as in index.php");
+            self.fault_accepting(
+                key,
+                &text,
+                Fault::NotBelowRoot,
+                "the path of a file that is not hidden, as in index.php",
+            );
             return;
         }
         // A root that is not there has a line of its own.
