@@ -232,7 +232,6 @@ static void end_basic(void)
         efree(BG(user_tick_functions));
         BG(user_tick_functions) = NULL;
     }
-    zval_ptr_dtor(&BG(active_ini_file_section));
     SHIM_FREE_LAST_HTTP_HEADERS();
     if (BG(user_filter_map) != neutral.basic.user_filter_map) {
         free_table(&BG(user_filter_map));

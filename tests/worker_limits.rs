@@ -127,6 +127,7 @@ Svc\Worker::serve(function () use (&$kept) {
     stream_filter_register('kept', php_user_filter::class);
     output_add_rewrite_var('a', 'b');
     trigger_error('x');
+    parse_ini_string("[a]\nb=1\n[c]\nd=2", true);
     strtok('a b', ' ');
     register_shutdown_function(fn () => null);
     header('X-A: 1');
