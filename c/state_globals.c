@@ -112,15 +112,28 @@ static void make_basic_neutral(php_basic_globals *basic)
 }
 
 /* The working directory that PHP imagines for the thread; its struct is hidden. Returns a copy if it is not the neutral
- * one, which is in place again then. */
-static char *take_directory(void)
+ * one. */
+static char *own_directory(void)
 {
     char here[MAXPATHLEN];
     if (virtual_getcwd(here, sizeof(here)) == NULL || strcmp(here, neutral_directory) == 0) {
         return NULL;
     }
-    (void)virtual_chdir(neutral_directory);
     return estrdup(here);
+}
+
+/* By PHP's chdir() too: OPcache remembers the directory there, and finds scripts of relative names by it. */
+static void go_to(const char *directory)
+{
+    zend_function *function = zend_hash_str_find_ptr(CG(function_table), "chdir", sizeof("chdir") - 1);
+    if (virtual_chdir(directory) != 0 || function == NULL) {
+        return;
+    }
+    zval name, result;
+    ZVAL_STRING(&name, directory);
+    zend_call_known_function(function, NULL, NULL, &result, 1, &name, NULL);
+    zval_ptr_dtor(&result);
+    zval_ptr_dtor(&name);
 }
 
 void shim_globals_capture(void)
@@ -168,16 +181,19 @@ void shim_globals_suspend(shim_globals_state *state)
     if (BG(umask) != -1) {
         state->umask = umask((mode_t)BG(umask));
     }
-    state->directory = take_directory();
+    state->directory = own_directory();
     read_structs(state);
     write_structs(&neutral);
+    if (state->directory != NULL) {
+        go_to(neutral_directory);
+    }
 }
 
 void shim_globals_resume(shim_globals_state *state)
 {
     write_structs(state);
     if (state->directory != NULL) {
-        (void)virtual_chdir(state->directory);
+        go_to(state->directory);
         efree(state->directory);
         state->directory = NULL;
     }
@@ -247,8 +263,9 @@ static void end_files(void)
     free_table(&FG(stream_wrappers));
     free_table(&FG(stream_filters));
     free_table(&FG(wrapper_errors));
-    char *directory = take_directory();
+    char *directory = own_directory();
     if (directory != NULL) {
+        go_to(neutral_directory);
         efree(directory);
     }
 }

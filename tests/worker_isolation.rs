@@ -67,3 +67,36 @@ fn nothing_is_seen_while_another_request_waits() {
     assert_eq!(response.field("x-left"), Some("behind"));
     assert_eq!(look(&svc), clean);
 }
+
+#[test]
+fn relative_names_are_looked_up_where_the_request_is() {
+    let worker = r#"<?php
+Svc\Worker::serve(function () {
+    $in = $_GET['in'] ?? null;
+    $in === null || chdir(__DIR__ . "/$in");
+    include 'name.php';
+    Svc\sleep(0.03);
+    include 'name.php';
+});"#;
+    let files = [
+        ("worker.php", worker),
+        ("name.php", "<?php echo 'root ';"),
+        ("a/name.php", "<?php echo 'a ';"),
+        ("b/name.php", "<?php echo 'b ';"),
+    ];
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    let svc = Svc::start_with(&files, &settings, &["opcache.file_update_protection=0", "include_path=."]);
+    let asked = ["/x?in=a", "/x?in=b", "/x", "/x?in=a", "/x", "/x?in=b"];
+    for _ in 0..2 {
+        let mut clients: Vec<_> = asked
+            .iter()
+            .map(|path| {
+                let mut client = svc.client();
+                client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+                client
+            })
+            .collect();
+        let texts: Vec<_> = clients.iter_mut().map(|client| client.response().text()).collect();
+        assert_eq!(texts, ["a a ", "b b ", "root root ", "a a ", "root root ", "b b "]);
+    }
+}
