@@ -54,9 +54,16 @@ void shim_ini_release(void)
     boot_count = 0;
 }
 
+/* session_set_save_handler() sets a value that its directive refuses from everybody else. What it stands for is in the
+ * session's struct, which travels whole. */
+static bool is_told(const zend_ini_entry *entry)
+{
+    return entry->on_modify != NULL && !zend_string_equals_literal(entry->name, "session.save_handler");
+}
+
 static void tell(zend_ini_entry *entry, zend_string *value, int stage)
 {
-    if (entry->on_modify == NULL) {
+    if (!is_told(entry)) {
         return;
     }
     zend_try {

@@ -129,4 +129,5 @@ fn a_handler_of_one_request_is_not_the_others() {
     assert_eq!(first.response().text(), r#"[true,1,"same",false]"#);
     assert_eq!(send(&svc, "/?own", "same").response().text(), r#"[true,2,"same",true]"#);
     assert_eq!(send(&svc, "/", "same").response().text(), r#"[true,2,"same",true]"#);
+    assert_eq!(svc.log().of("php"), [0; 0], "taking turns is nothing to report");
 }
