@@ -15,12 +15,13 @@ Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workl
   --install         install the missing ones of wrk, curl, h2load, nginx, php-fpm and Apache's mod_php from Debian first
   --keep            leave the working folder (configurations, logs, results) and print its name
   --quick           one round of one second: shows that everything works, measures nothing
-  --servers LIST    only these of svc,fpm,fpm_own,apache,swoole,svc_tls,fpm_tls
-  --workloads LIST  only these of hello,rows,coded,static,large,tls,connect,hello-h2,static-h2; the last two over HTTP/2
-                    without TLS, by h2load, for svc and nginx
+  --servers LIST    only these of svc,svc_worker,fpm,fpm_own,apache,swoole,svc_tls,fpm_tls
+  --workloads LIST  only these of hello,rows,coded,wait,static,large,tls,connect,hello-h2,static-h2; the last two over
+                    HTTP/2 without TLS, by h2load, for svc and nginx
 
 Environment (default):
   ROUNDS (3)  SECONDS_EACH (5)  CONNECTIONS (32)  THREADS of wrk (2)  WORKERS, PHP workers each (2 for each CPU)
+  WAITING (64), connections in the workload wait
   STREAMS (16), of each connection of HTTP/2, of which there are CONNECTIONS / STREAMS
   SVC               the svc to measure (target/release/svc); its other settings are taken from the environment
   PEERS_FPM         a further php-fpm behind nginx, to compare the same build of PHP; the ratios then refer to it
@@ -35,12 +36,13 @@ say() { printf 'peers: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 install=no keep=no
-servers=svc,fpm,fpm_own,apache,swoole,svc_tls,fpm_tls
-workloads=hello,rows,coded,static,large,tls,connect,hello-h2,static-h2
+servers=svc,svc_worker,fpm,fpm_own,apache,swoole,svc_tls,fpm_tls
+workloads=hello,rows,coded,wait,static,large,tls,connect,hello-h2,static-h2
 rounds=${ROUNDS:-3}
 seconds_each=${SECONDS_EACH:-5}
 connections=${CONNECTIONS:-32}
 threads=${THREADS:-2}
+waiting=${WAITING:-64}
 streams=${STREAMS:-16}
 workers=${WORKERS:-$((2 * $(nproc)))}
 svc=${SVC:-${CARGO_TARGET_DIR:-$(dirname "$here")/target}/release/svc}
@@ -64,7 +66,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-declare -A page=([hello]=hello.php [rows]=rows.php [coded]=rows.php [static]=page.html [large]=large.html [tls]=hello.php
+declare -A page=([hello]=hello.php [rows]=rows.php [coded]=rows.php [wait]=wait.php [static]=page.html [large]=large.html [tls]=hello.php
     [connect]=page.html [hello-h2]=hello.php [static-h2]=page.html)
 declare -A over_tls=([tls]=yes [connect]=yes)
 running=()
@@ -77,15 +79,16 @@ running=()
 # Every number is a whole one above 0, every name is known: nothing starts before that is sure.
 check_options() {
     local name
-    for name in rounds seconds_each connections threads streams workers; do
+    for name in rounds seconds_each connections waiting threads streams workers; do
         [[ ${!name} =~ ^[1-9][0-9]*$ ]] || die "$name: ${!name} is not a whole number above 0"
     done
     ((connections >= threads)) || die "connections: $connections is fewer than threads ($threads)"
+    ((waiting >= threads)) || die "waiting: $waiting is fewer than threads ($threads)"
     for name in ${servers//,/ }; do
         [[ " ${catalogue[*]} " = *" $name "* ]] || die "--servers: $name is not one of ${catalogue[*]}"
     done
     for name in ${workloads//,/ }; do
-        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows coded static large tls connect hello-h2 static-h2"
+        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows coded wait static large tls connect hello-h2 static-h2"
     done
 }
 
@@ -138,6 +141,7 @@ prepare_pages() {
     for _ in {1..100}; do cat "$site/page.html"; done >"$site/large.html"
     cp "$site/page.html" "$site/large.html" "$work/expected"
     printf 'Hello, World!' >"$work/expected/hello.php"
+    printf 'waited' >"$work/expected/wait.php"
     awk -f "$here/peers/rows.awk" >"$work/expected/rows.php"
     # An ECDSA key; without openssl the servers with TLS are left out.
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
@@ -233,7 +237,7 @@ base() {
 
 print_result() {
     cat "$work/header"
-    echo "$rounds rounds of $seconds_each s; wrk: $connections connections, $threads threads;" \
+    echo "$rounds rounds of $seconds_each s; wrk: $connections connections ($waiting for wait), $threads threads;" \
         "$workers PHP workers each; $(nproc) CPUs, shared with wrk; $(date -u +%F)"
     echo
     awk -v "base=$(base)" -v "memory_kind=$memory_kind" -v "tick=$(getconf CLK_TCK)" -v "cpus=$(nproc)" \

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # How peers.sh looks at a running server: its answers, its processes, and one run of the load generator against it.
 #
-# shellcheck disable=SC2154 # from the caller: work here page port https h2_port roots threads connections streams seconds_each memory_kind
+# shellcheck disable=SC2154 # from the caller: work here page port https h2_port roots threads connections waiting streams seconds_each memory_kind
 
 # Prints a free port of the loopback address, below the range that outgoing connections take theirs from.
 free_port() {
@@ -47,6 +47,9 @@ memory_of() {
 machine_ticks() { awk 'NR == 1 { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat; }
 children_ticks() { sed 's/^.*) //' "/proc/$$/stat" | awk '{ print $14 + $15 }'; }
 
+# Prints how many connections workload $1 has open: waiting is measured with more requests at a time than workers.
+connections_of() { if [ "$1" = wait ]; then echo "$waiting"; else echo "$connections"; fi; }
+
 # Loads server $1 with workload $2 for $3 seconds; leaves what the generator says in $work/wrk.
 load() {
     local path=${page[$2]} options=()
@@ -57,7 +60,7 @@ load() {
     # A new connection for each request, and with it a full handshake: wrk resumes no session.
     [ "$2" != connect ] || options=(-H 'Connection: close')
     [ "$2" != coded ] || options=(-H 'Accept-Encoding: gzip')
-    wrk -t "$threads" -c "$connections" -d "${3}s" -s "$here/peers/report.lua" "${options[@]}" "$(address "$1")/$path" \
+    wrk -t "$threads" -c "$(connections_of "$2")" -d "${3}s" -s "$here/peers/report.lua" "${options[@]}" "$(address "$1")/$path" \
         >"$work/wrk" 2>&1
 }
 

@@ -12,11 +12,11 @@
 #
 # What a server says goes to $work/ID.log.
 #
-# shellcheck disable=SC2154 # from the caller: work site here workers connections svc fpm_own swoole_php swoole_so
+# shellcheck disable=SC2154 # from the caller: work site here workers connections waiting workloads svc fpm_own swoole_php swoole_so
 # shellcheck disable=SC2034 # for the caller: catalogue h2_port codes
 
 # Ids in the order of the table.
-catalogue=(svc fpm fpm_own apache swoole svc_tls fpm_tls)
+catalogue=(svc svc_worker fpm fpm_own apache swoole svc_tls fpm_tls)
 # h2_port is set for who speaks HTTP/2 without TLS, codes for who gives gzip at level 6 to scripts' output.
 declare -A port=() h2_port=() roots=() https=([svc_tls]=yes [fpm_tls]=yes) codes=([svc]=yes [fpm]=yes [fpm_own]=yes)
 
@@ -53,6 +53,12 @@ svc_start_as() {
         "$svc" serve "${directives[@]}" >"$work/$id.log" 2>&1 &
     roots[$id]=$!
 }
+
+svc_worker_label() { echo 'svc, worker mode'; }
+svc_worker_absent() { svc_absent; }
+svc_worker_version() { svc_version; }
+svc_worker_excuse() { svc_excuse; }
+svc_worker_start() { svc_start_as svc_worker WORKER_MODE_ENABLED=true ENTRY_FILE=worker.php; }
 
 svc_tls_label() { svc_label; }
 svc_tls_absent() { if [ -f "$work/tls.pem" ]; then svc_absent; else certificate_absent; fi; }
@@ -120,7 +126,11 @@ apache_excuse() { echo '^$'; }
 
 # One process serves one connection until that closes: with fewer processes than connections the others would get
 # nothing, so this server alone has more PHP workers than asked for.
-apache_processes() { echo $((connections + 2 > workers ? connections + 2 : workers)); }
+apache_processes() {
+    local most=$connections
+    [[ ,$workloads, != *,wait,* ]] || ((waiting <= most)) || most=$waiting
+    echo $((most + 2 > workers ? most + 2 : workers))
+}
 
 # In a session of its own: at its end Apache signals its whole process group.
 apache_start() {

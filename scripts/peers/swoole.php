@@ -23,13 +23,19 @@ $rows = static function ($request, $response): void {
     $response->end(json_encode($rows));
 };
 
+// Swoole gives the thread to other requests meanwhile.
+$wait = static function ($request, $response): void {
+    Swoole\Coroutine::sleep(0.01);
+    $response->end('waited');
+};
+
 $facts = static function ($request, $response) use ($site): void {
     ob_start();
     require "$site/facts.php";
     $response->end(ob_get_clean() . 'Swoole=' . SWOOLE_VERSION . "\n");
 };
 
-$pages = ['/hello.php' => $hello, '/rows.php' => $rows, '/facts.php' => $facts];
+$pages = ['/hello.php' => $hello, '/rows.php' => $rows, '/wait.php' => $wait, '/facts.php' => $facts];
 
 $server = new Swoole\Http\Server('127.0.0.1', (int) $port);
 $server->set([

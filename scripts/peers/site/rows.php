@@ -1,6 +1,6 @@
 <?php
 
-// 200 rows as JSON: a page that computes, without leaving the process. swoole.php has the same rows.
+// 200 rows as JSON: a page that computes, without leaving the process. swoole.php and worker.php have the same rows.
 $rows = [];
 for ($id = 1; $id <= 200; $id++) {
     $rows[] = [
