@@ -160,8 +160,8 @@ static void call_handler(void)
 /* Each of them, whatever became of those before it; exit() ends them all. */
 static void call_shutdown_functions(const place *here)
 {
-    /* A shutdown function may register another one, which is called too. */
-    for (uint32_t i = 0; BG(user_shutdown_function_names) != NULL && i < BG(user_shutdown_function_names)->nNumUsed; i++) {
+    /* A shutdown function may register another one, which is called too. Volatile, because a jump may land in the step. */
+    for (volatile uint32_t i = 0; BG(user_shutdown_function_names) != NULL && i < BG(user_shutdown_function_names)->nNumUsed; i++) {
         zval *entry = &BG(user_shutdown_function_names)->arPacked[i];
         if ((HT_FLAGS(BG(user_shutdown_function_names)) & HASH_FLAG_PACKED) == 0) {
             entry = &BG(user_shutdown_function_names)->arData[i].val;
