@@ -72,6 +72,11 @@ impl Browser {
         self.follow(response)
     }
 
+    /// The values of the cookies.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &str> {
+        self.cookies.values().map(String::as_str)
+    }
+
     /// How many cookies there are.
     pub(crate) fn cookies(&self) -> usize {
         self.cookies.len()
@@ -93,13 +98,14 @@ impl Browser {
         panic!("too many redirects; the last response is {response:?}");
     }
 
-    fn exchange(&mut self, method: &str, target: &str, kind: &str, body: &[u8]) -> Response {
+    /// Sends one request and reads its response, which may be a redirect.
+    pub(crate) fn exchange(&mut self, method: &str, target: &str, kind: &str, body: &[u8]) -> Response {
         let mut head = format!("{method} {target} HTTP/1.1\r\nHost: {}\r\nUser-Agent: test\r\n", self.addr);
         if !self.cookies.is_empty() {
             let pairs: Vec<_> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
             write!(head, "Cookie: {}\r\n", pairs.join("; ")).unwrap();
         }
-        if method == "POST" {
+        if !kind.is_empty() {
             write!(head, "Content-Type: {kind}\r\nContent-Length: {}\r\n", body.len()).unwrap();
         }
         self.client.send(head + "\r\n");
