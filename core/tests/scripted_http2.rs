@@ -263,7 +263,6 @@ fn a_connection_that_nobody_reads_ends() {
 }
 
 #[test]
-#[ignore = "counts on a moment that it does not wait for, and fails now and then"]
 fn a_reset_withdraws_the_request_wherever_it_is() {
     let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1")]);
     let metrics = site.metrics();
@@ -281,8 +280,8 @@ fn a_reset_withdraws_the_request_wherever_it_is() {
     }
     eventually("all are counted", || metrics.responses_by(StatusClass::ClientError) == 4);
     assert_eq!(metrics.pending_requests.value(), 0);
-    // The one whose body was read was never dispatched.
-    assert_eq!(metrics.cancelled_by(CancelReason::ClientAbort), 3);
+    // The one whose body was read was never dispatched; it counts if nobody had found out yet what answers it.
+    assert!((3..=4).contains(&metrics.cancelled_by(CancelReason::ClientAbort)));
     site.switches.open("a");
     eventually("the script saw it", || site.switches.saw_gone("a"));
     assert_eq!(client.get("/hello").text(), "hello");
