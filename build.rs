@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 23] = [
+const SOURCES: [&str; 24] = [
     "classes.c",
+    "execution_timer.c",
     "fiber.c",
     "functions.c",
     "interrupt.c",

@@ -164,11 +164,17 @@ void shim_environment_each(void (*visit)(const char *name, size_t name_length, c
 
 /* shortcuts.c */
 void shim_shortcuts_install(void);
-void shim_shortcuts_thread_start(void);
-void shim_shortcuts_thread_stop(void);
+bool shim_is_opcache_lock(int descriptor);
+
+/* execution_timer.c */
+typedef struct shim_timer shim_timer;
+void shim_execution_timer_start(void);
+void shim_execution_timer_stop(void);
 /* Arms this thread's execution timer once more. Async-signal-safe. */
 void shim_execution_timer_rearm(int seconds);
-bool shim_is_opcache_lock(int descriptor);
+shim_timer *shim_timer_of_thread(void);
+/* By any one other thread, about once a second while the timer's thread runs PHP. */
+void shim_timer_look(shim_timer *timer);
 
 /* tsrm.c: what the module has asked to be kept for each thread, by its size; 0: nothing like that. */
 ts_rsrc_id shim_tsrm_place(const char *module, size_t size);

@@ -8,6 +8,7 @@
 
 struct shim_interrupter {
     zend_atomic_bool *flag;
+    shim_timer *timer;
     bool asked;
     bool answered;
 };
@@ -38,6 +39,7 @@ shim_interrupter *shim_interrupter_start(void)
     own = calloc(1, sizeof(*own));
     if (own != NULL) {
         own->flag = &EG(vm_interrupt);
+        own->timer = shim_timer_of_thread();
     }
     return own;
 }
@@ -52,6 +54,11 @@ void shim_interrupter_ask(shim_interrupter *interrupter)
 bool shim_interrupter_is_answered(const shim_interrupter *interrupter)
 {
     return __atomic_load_n(&interrupter->answered, __ATOMIC_ACQUIRE);
+}
+
+void shim_interrupter_look(shim_interrupter *interrupter)
+{
+    shim_timer_look(interrupter->timer);
 }
 
 void shim_interrupter_stop(shim_interrupter *interrupter)

@@ -120,7 +120,7 @@ static void give_way_to_io(void)
 void shim_thread_start(void)
 {
     give_way_to_io();
-    shim_shortcuts_thread_start();
+    shim_execution_timer_start();
     (void)ts_resource(0);
     ZEND_TSRMLS_CACHE_UPDATE();
     shim_isolate_thread();
@@ -130,7 +130,7 @@ void shim_thread_stop(void)
 {
     ts_free_thread();
     shim_reactor_close();
-    shim_shortcuts_thread_stop();
+    shim_execution_timer_stop();
 }
 
 static void control_signals(sigset_t *set)

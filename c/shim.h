@@ -210,6 +210,10 @@ void shim_interrupter_ask(shim_interrupter *interrupter);
  * system call or a function. */
 bool shim_interrupter_is_answered(const shim_interrupter *interrupter);
 
+/* To be called about once a second, by one other thread at a time: the time limit of the thread's script is kept by
+ * whoever calls, and by the kernel only when it is near. Nobody has to call; limits are then the kernel's at once. */
+void shim_interrupter_look(shim_interrupter *interrupter);
+
 /* ---- worker mode ---- */
 
 /* A worker, as its script sees it. Filled by the host. */

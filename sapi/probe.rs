@@ -1,4 +1,4 @@
-//! The pool's question whether a thread executes PHP, put to the interpreter.
+//! The pool's look at a thread that executes PHP, passed on to the interpreter.
 
 use std::sync::Arc;
 
@@ -20,5 +20,9 @@ impl Probe for Question {
 
     fn is_answered(&self) -> bool {
         self.0.is_answered()
+    }
+
+    fn look(&self) {
+        self.0.look();
     }
 }

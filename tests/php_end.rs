@@ -177,6 +177,40 @@ fn a_script_can_shorten_its_time() {
     is_well(&svc);
 }
 
+/// Seconds that are far off when a script begins, and near before it ends.
+const FAR: u32 = 6;
+
+#[test]
+fn a_limit_that_is_far_off_at_first_ends_what_computes() {
+    let svc = start(&[&format!("max_execution_time={FAR}")]);
+    // A second request, so that the worker has been looked at.
+    is_well(&svc);
+    assert_eq!(run(&svc, "for (;;) {}").status, 504);
+    record(&svc, &format!("Maximum execution time of {FAR} seconds exceeded"));
+    is_well(&svc);
+}
+
+#[test]
+fn a_limit_that_is_far_off_at_first_ends_what_sleeps() {
+    let svc = start(&[&format!("max_execution_time={FAR}")]);
+    is_well(&svc);
+    let root = svc.root().display();
+    assert_eq!(run(&svc, &format!("sleep(60); touch('{root}/woke');")).status, 504);
+    assert!(!svc.root().join("woke").exists());
+    is_well(&svc);
+}
+
+#[test]
+fn a_limit_that_came_near_is_nothing_to_the_next_request() {
+    let svc = start(&[&format!("max_execution_time={FAR}")]);
+    is_well(&svc);
+    // Ends when its limit is the kernel's already.
+    assert_eq!(run(&svc, &format!("echo sleep({FAR} - 2);")).text(), "0");
+    // Longer than what was left of it.
+    assert_eq!(run(&svc, "set_time_limit(60); echo sleep(3);").text(), "0", "the sleep was interrupted");
+    is_well(&svc);
+}
+
 #[test]
 fn shutdown_functions_and_destructors_run_however_a_script_ends() {
     let svc = start(&["display_errors=0"]);

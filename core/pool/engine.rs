@@ -72,6 +72,9 @@ pub trait Probe: Send + Sync + std::fmt::Debug {
 
     /// Whether the last question was answered.
     fn is_answered(&self) -> bool;
+
+    /// Called once a second while the worker lives; may be used to keep time for it.
+    fn look(&self) {}
 }
 
 /// Why the loop of a persistent worker has ended.

@@ -1,7 +1,7 @@
 //! The look at every worker, once a second: who has been with one request for too long.
 //!
 //! Promises: a thread is inspected only when its request is over age and not sorted yet, so that a healthy pool costs
-//! a reading a slot. Refuses: it acts on nothing.
+//! a reading and a call of [`Probe::look`] a slot. Refuses: it acts on nothing.
 
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,9 @@ impl Supervision {
     pub(super) fn look(&mut self, workers: &Workers, log: &Log, now: Instant) {
         for reading in workers.slots(now) {
             let slot = reading.slot;
+            if let Some(probe) = workers.probe(slot) {
+                probe.look();
+            }
             let finding = self.0.look(slot, reading.oldest, &Thread { workers, reading: &reading });
             if finding.is_long {
                 workers.note(slot, finding);

@@ -1,0 +1,240 @@
+/* The timer behind max_execution_time and set_time_limit().
+ *
+ * For each request Zend creates a timer, arms it, disarms it and deletes it: four system calls, for a limit that hardly
+ * a request comes near. Here a thread keeps one timer from its first request to its end, and a limit that is far off is
+ * written down and not told to the kernel. A watcher (the one-second look at the pool) reads it, and arms the timer when
+ * the limit has come near. Nothing fires early, so no system call of a script is interrupted for nothing. Where nobody
+ * has watched lately, limits go to the kernel at once.
+ *
+ * States of a limit (`word`): none; OWED, which the watcher may make MOVING; KERNEL. Only the thread itself leaves OWED
+ * and KERNEL otherwise, and only the watcher leaves MOVING, after one system call. */
+#include "internal.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <time.h>
+
+DECLARE_LIBC(timer_create);
+DECLARE_LIBC(timer_delete);
+DECLARE_LIBC(timer_settime);
+
+static const int64_t SECOND = 1000000000;
+/* A limit this near is the kernel's. More than a watcher ever sleeps, ... */
+static const int64_t NEAR = 4 * SECOND;
+/* ... and a thread that nobody has looked at for so long is not watched. */
+static const int64_t LATELY = 2 * SECOND;
+
+enum holder { NONE = 0, OWED = 1, KERNEL = 2, MOVING = 3 };
+
+struct shim_timer {
+    /* This thread runs PHP; its timer may be created before its first request. */
+    bool wanted;
+    bool exists;
+    timer_t timer;
+    void *value;
+    /* When the limit is over, on the monotonic clock in nanoseconds, times four, and who sees to it; 0: there is none. */
+    uint64_t word;
+    /* When the watcher looked; the watcher's. */
+    int64_t looked_at;
+};
+
+static __thread shim_timer own;
+
+static int64_t deadline_of(uint64_t word)
+{
+    return (int64_t)(word >> 2);
+}
+
+static enum holder holder_of(uint64_t word)
+{
+    return (enum holder)(word & 3);
+}
+
+static uint64_t word_of(int64_t deadline, enum holder holder)
+{
+    return (uint64_t)deadline << 2 | holder;
+}
+
+static int64_t now_nanoseconds(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
+}
+
+static int tell_kernel(timer_t timer, int64_t wait)
+{
+    const struct itimerspec later = {.it_value = {.tv_sec = wait / SECOND, .tv_nsec = wait % SECOND}};
+    return LIBC(timer_settime)(timer, 0, &later, NULL);
+}
+
+/* ---- on the thread itself; also in the handler of its signal ---- */
+
+/* There is no limit any more, but the kernel may still hold its timer armed. Returns what there was. */
+static uint64_t take_limit(void)
+{
+    for (;;) {
+        uint64_t word = __atomic_load_n(&own.word, __ATOMIC_ACQUIRE);
+        if (holder_of(word) == MOVING) {
+            /* For as long as one system call takes. */
+            sched_yield();
+        } else if (__atomic_compare_exchange_n(&own.word, &word, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            return word;
+        }
+    }
+}
+
+static int no_limit(void)
+{
+    int result = holder_of(take_limit()) == KERNEL ? tell_kernel(own.timer, 0) : 0;
+    /* It may have fired in between and have been armed anew. */
+    __atomic_store_n(&own.word, 0, __ATOMIC_RELEASE);
+    return result;
+}
+
+/* `deadline` is in the future. */
+static int limit(int64_t deadline, int64_t now)
+{
+    enum holder before = holder_of(take_limit());
+    bool is_watched = now - __atomic_load_n(&own.looked_at, __ATOMIC_RELAXED) < LATELY;
+    if (!is_watched || deadline - now < NEAR) {
+        int result = tell_kernel(own.timer, deadline - now);
+        __atomic_store_n(&own.word, word_of(deadline, KERNEL), __ATOMIC_RELEASE);
+        return result;
+    }
+    int result = before == KERNEL ? tell_kernel(own.timer, 0) : 0;
+    /* Release: pairs with the watcher's acquire; the timer exists. */
+    __atomic_store_n(&own.word, word_of(deadline, OWED), __ATOMIC_RELEASE);
+    return result;
+}
+
+static void limit_at(int64_t deadline)
+{
+    int64_t now = now_nanoseconds();
+    (void)limit(deadline > now ? deadline : now + 1, now);
+}
+
+void shim_execution_timer_rearm(int seconds)
+{
+    if (own.exists && seconds > 0) {
+        limit_at(now_nanoseconds() + seconds * SECOND);
+    }
+}
+
+int64_t shim_timer_deadline(void)
+{
+    return own.exists ? deadline_of(__atomic_load_n(&own.word, __ATOMIC_RELAXED)) : 0;
+}
+
+/* ---- what Zend calls ---- */
+
+static bool is_execution_timer(clockid_t clock, const struct sigevent *event)
+{
+    return own.wanted && clock == CLOCK_BOOTTIME && event != NULL && event->sigev_notify == SIGEV_THREAD_ID &&
+           event->sigev_signo == SIGRTMIN;
+}
+
+int timer_create(clockid_t clock, struct sigevent *event, timer_t *timer)
+{
+    if (!is_execution_timer(clock, event)) {
+        return LIBC(timer_create)(clock, event, timer);
+    }
+    if (own.exists && own.value == event->sigev_value.sival_ptr) {
+        *timer = own.timer;
+        return 0;
+    }
+    int result = LIBC(timer_create)(clock, event, timer);
+    if (result == 0 && !own.exists) {
+        own.exists = true;
+        own.timer = *timer;
+        own.value = event->sigev_value.sival_ptr;
+    }
+    return result;
+}
+
+int timer_delete(timer_t timer)
+{
+    if (own.exists && timer == own.timer) {
+        /* PHP has disarmed it (zend_unset_timeout), or it has fired. */
+        return 0;
+    }
+    return LIBC(timer_delete)(timer);
+}
+
+int timer_settime(timer_t timer, int flags, const struct itimerspec *value, struct itimerspec *old)
+{
+    bool is_a_limit = own.exists && timer == own.timer && value != NULL && flags == 0 && old == NULL;
+    if (!is_a_limit) {
+        return LIBC(timer_settime)(timer, flags, value, old);
+    }
+    int64_t wait = (int64_t)value->it_value.tv_sec * SECOND + value->it_value.tv_nsec;
+    if (wait <= 0) {
+        return no_limit();
+    }
+    int64_t now = now_nanoseconds();
+    return limit(now + wait, now);
+}
+
+/* ---- the limit of a request that is suspended ---- */
+
+void shim_timer_suspend(shim_timer_state *state)
+{
+    *state = (shim_timer_state){.deadline = shim_timer_deadline()};
+    if (state->deadline > 0) {
+        (void)no_limit();
+    }
+    if (zend_atomic_bool_exchange_ex(&EG(timed_out), false)) {
+        state->timed_out = true;
+    }
+}
+
+void shim_timer_resume(const shim_timer_state *state)
+{
+    if (own.exists && state->deadline > 0) {
+        limit_at(state->deadline);
+    }
+    if (state->timed_out) {
+        zend_atomic_bool_store_ex(&EG(timed_out), true);
+        zend_atomic_bool_store_ex(&EG(vm_interrupt), true);
+    }
+}
+
+/* ---- the watcher ---- */
+
+shim_timer *shim_timer_of_thread(void)
+{
+    return &own;
+}
+
+void shim_timer_look(shim_timer *timer)
+{
+    int64_t now = now_nanoseconds();
+    __atomic_store_n(&timer->looked_at, now, __ATOMIC_RELAXED);
+    uint64_t word = __atomic_load_n(&timer->word, __ATOMIC_ACQUIRE);
+    int64_t wait = deadline_of(word) - now;
+    if (holder_of(word) != OWED || wait >= NEAR) {
+        return;
+    }
+    uint64_t moving = word_of(deadline_of(word), MOVING);
+    if (__atomic_compare_exchange_n(&timer->word, &word, moving, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+        (void)tell_kernel(timer->timer, wait > 0 ? wait : 1);
+        __atomic_store_n(&timer->word, word_of(deadline_of(moving), KERNEL), __ATOMIC_RELEASE);
+    }
+}
+
+/* ---- the thread's first and last step ---- */
+
+void shim_execution_timer_start(void)
+{
+    own.wanted = true;
+}
+
+void shim_execution_timer_stop(void)
+{
+    own.wanted = false;
+    if (own.exists) {
+        LIBC(timer_delete)(own.timer);
+        own.exists = false;
+    }
+    __atomic_store_n(&own.word, 0, __ATOMIC_RELEASE);
+}
