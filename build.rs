@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 24] = [
+const SOURCES: [&str; 25] = [
     "classes.c",
     "execution_timer.c",
     "fiber.c",
@@ -21,6 +21,7 @@ const SOURCES: [&str; 24] = [
     "request.c",
     "request_object.c",
     "sapi_module.c",
+    "server_variables.c",
     "shortcuts.c",
     "state.c",
     "state_audit.c",

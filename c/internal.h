@@ -149,6 +149,15 @@ extern sapi_module_struct shim_sapi;
 extern zend_module_entry shim_module;
 void shim_sapi_hooks_install(void);
 
+/* server_variables.c */
+/* After all extensions have started. */
+void shim_server_variables_install(void);
+void shim_server_variables_register(zval *array);
+/* getenv() of a variable of the request, as CGI programs expect. Returns an emalloc'ed string or NULL. */
+char *shim_server_variable(const char *name, size_t length);
+/* The worker's memory is about to go. */
+void shim_server_variables_forget(void);
+
 /* functions.c */
 extern const zend_function_entry shim_functions[];
 void shim_functions_override(void);

@@ -63,6 +63,7 @@ const char *shim_startup(const shim_options *options)
         return "PHP's modules do not start";
     }
     shim_sapi_hooks_install();
+    shim_server_variables_install();
     shim_functions_override();
     shim_interrupts_install();
     /* The defaults belong to the caller and are not read again. */

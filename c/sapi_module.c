@@ -136,44 +136,6 @@ static char *read_cookies(void)
     return estrndup(cookies->bytes, cookies->length);
 }
 
-static void register_variables(zval *array)
-{
-    if (shim_party() == NULL) {
-        return;
-    }
-    /* The host has finished its work before PHP may run out of memory and jump. */
-    shim_pairs variables = {0};
-    shim_host.variables(shim_current->host, &variables);
-    for (size_t i = 0; i < variables.count; i++) {
-        const shim_pair *pair = &variables.pairs[i];
-        size_t length = 0;
-        char *value = estrndup(pair->value.bytes ? pair->value.bytes : "", pair->value.length);
-        char *name = estrndup(pair->name.bytes, pair->name.length);
-        if (sapi_module.input_filter(PARSE_SERVER, name, &value, pair->value.length, &length)) {
-            php_register_variable_safe(name, value, length, array);
-        }
-        efree(name);
-        efree(value);
-    }
-}
-
-/* getenv() of a variable of the request, as CGI programs expect. Returns an emalloc'ed string or NULL. */
-static char *get_request_variable(const char *name, size_t length)
-{
-    if (shim_party() == NULL) {
-        return NULL;
-    }
-    shim_pairs variables = {0};
-    shim_host.variables(shim_current->host, &variables);
-    for (size_t i = 0; i < variables.count; i++) {
-        const shim_pair *pair = &variables.pairs[i];
-        if (pair->name.length == length && memcmp(pair->name.bytes, name, length) == 0) {
-            return estrndup(pair->value.bytes ? pair->value.bytes : "", pair->value.length);
-        }
-    }
-    return NULL;
-}
-
 static zend_result request_time(double *seconds)
 {
     if (shim_current == NULL) {
@@ -314,12 +276,12 @@ sapi_module_struct shim_sapi = {
     .shutdown = php_module_shutdown_wrapper,
     .ub_write = write_output,
     .flush = flush_output,
-    .getenv = get_request_variable,
+    .getenv = shim_server_variable,
     .sapi_error = php_error,
     .send_headers = send_headers,
     .read_post = read_post,
     .read_cookies = read_cookies,
-    .register_server_variables = register_variables,
+    .register_server_variables = shim_server_variables_register,
     .log_message = log_message,
     .get_request_time = request_time,
     .php_ini_ignore_cwd = 1,

@@ -86,7 +86,7 @@ typedef struct shim_callbacks {
     void (*time_limit)(void *request);
     /* Copies up to `size` bytes of the body to `buffer`; returns how many, 0 at its end. */
     size_t (*read_body)(void *request, char *buffer, size_t size);
-    /* The variables of $_SERVER. */
+    /* The variables of $_SERVER; their names consist of letters, digits and underscores. */
     void (*variables)(void *request, shim_pairs *out);
     /* The request's fields as they came. */
     void (*fields)(void *request, shim_pairs *out);

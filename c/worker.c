@@ -359,6 +359,7 @@ void shim_worker_forget(void)
         zend_objects_store_mark_destructed(&EG(objects_store));
         CG(unclean_shutdown) = 1;
     }
+    shim_server_variables_forget();
     free(own_stack.strings.bytes);
     own_stack.strings = (shim_strings){0};
     shim_own_worker = (shim_worker){0};

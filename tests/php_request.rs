@@ -274,3 +274,21 @@ fn a_session_is_closed_after_a_fatal_error() {
         assert_eq!(svc.client().get("/").status, 200);
     }
 }
+
+#[test]
+fn filters_see_the_variables_as_they_came() {
+    const FILTERED: &str =
+        "<?php echo json_encode([$_SERVER['HTTP_X'], filter_input(INPUT_SERVER, 'HTTP_X', FILTER_UNSAFE_RAW),
+        $_SERVER['REQUEST_TIME'] > 0, filter_input(INPUT_SERVER, 'REQUEST_TIME')], JSON_UNESCAPED_SLASHES);";
+    for (directives, of_script) in [(&[][..], "<b>"), (&["filter.default=special_chars"][..], "&#60;b&#62;")]
+    {
+        let svc = Svc::start_with(&[("a.php", FILTERED)], &[], directives);
+        // PHP adds the time itself, behind the filter's back.
+        let expected = json!([of_script, "<b>", true, null]);
+        assert_eq!(
+            ask(&mut svc.client(), "GET /a.php HTTP/1.1\r\nHost: x\r\nX: <b>"),
+            expected,
+            "{directives:?}"
+        );
+    }
+}

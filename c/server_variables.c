@@ -1,0 +1,165 @@
+/* $_SERVER, from what the host says of the request.
+ *
+ * PHP's own way for each variable is the input filter, which stores the value twice: for scripts, and for
+ * filter_input(). Where the filter would change nothing both arrays are made here, at a fraction of the cost. A worker
+ * also keeps the strings of its last request: most of what a request says, the one before it said at the same place.
+ *
+ * Promises: both arrays hold what PHP's own way would put there. The host's part: names consist of letters, digits and
+ * underscores. */
+#include "internal.h"
+
+#include <dlfcn.h>
+#include <ext/filter/php_filter.h>
+
+/* ---- the input filter ---- */
+
+/* The place of ext/filter's globals in a thread's storage; 0: the extension is not there. */
+static ts_rsrc_id filter_place;
+/* The input filter is one that we know: ext/filter's, or the one that PHP has without it. */
+static bool filter_is_known;
+/* FILTER_UNSAFE_RAW, which changes nothing. */
+static zend_long filter_raw;
+
+static const void *library_of(const void *function)
+{
+    Dl_info info;
+    return dladdr(function, &info) != 0 ? info.dli_fbase : NULL;
+}
+
+void shim_server_variables_install(void)
+{
+    filter_place = shim_tsrm_place("filter", sizeof(zend_filter_globals));
+    const void *owner = library_of((const void *)sapi_module.input_filter);
+    zval *raw = zend_get_constant_str("FILTER_UNSAFE_RAW", sizeof("FILTER_UNSAFE_RAW") - 1);
+    filter_raw = raw != NULL ? Z_LVAL_P(raw) : -1;
+    filter_is_known = owner != NULL && owner == library_of((const void *)php_request_startup) &&
+                      (filter_place != 0 || sapi_module.input_filter == php_default_input_filter);
+}
+
+/* Whether variables are the client's bytes, for scripts and for filter_input(). */
+static bool filter_changes_nothing(void)
+{
+    if (!filter_is_known) {
+        return false;
+    }
+    return filter_place == 0 || TSRMG_BULK(filter_place, zend_filter_globals *)->default_filter == filter_raw;
+}
+
+/* What filter_input(INPUT_SERVER) reads. */
+static void tell_filter(const zval *array)
+{
+    if (filter_place == 0) {
+        return;
+    }
+    zval *raw = &TSRMG_BULK(filter_place, zend_filter_globals *)->server_array;
+    zval_ptr_dtor(raw);
+    ZVAL_ARR(raw, zend_array_dup(Z_ARRVAL_P(array)));
+}
+
+/* ---- strings of the last request ---- */
+
+enum { KEPT_MAX = 64, KEPT_BYTES_MAX = 256 };
+
+/* By their place among the variables. Of the worker's own memory, so it lives no longer than the boot request. */
+static __thread struct {
+    zend_string *name;
+    zend_string *value;
+} kept[KEPT_MAX];
+
+void shim_server_variables_forget(void)
+{
+    for (size_t i = 0; i < KEPT_MAX; i++) {
+        if (kept[i].name != NULL) {
+            zend_string_release(kept[i].name);
+        }
+        if (kept[i].value != NULL) {
+            zend_string_release(kept[i].value);
+        }
+    }
+    memset(kept, 0, sizeof(kept));
+}
+
+/* A reference to `*own` if it says the same as `view`, to a new string otherwise, which takes its place. */
+static zend_string *keep(zend_string **own, const shim_view *view)
+{
+    zend_string *old = *own;
+    if (old != NULL && zend_string_equals_cstr(old, view->bytes, view->length)) {
+        return zend_string_copy(old);
+    }
+    zend_string *new = zend_string_init_fast(view->bytes, view->length);
+    *own = view->length <= KEPT_BYTES_MAX ? zend_string_copy(new) : NULL;
+    if (old != NULL) {
+        zend_string_release(old);
+    }
+    return new;
+}
+
+/* ---- the arrays ---- */
+
+static void add(zval *array, size_t place, const shim_pair *pair)
+{
+    static const shim_view nothing = {.bytes = "", .length = 0};
+    const shim_view *said = pair->value.bytes != NULL ? &pair->value : &nothing;
+    zend_string *name;
+    zval value;
+    if (shim_own_worker.serving && place < KEPT_MAX) {
+        name = keep(&kept[place].name, &pair->name);
+        ZVAL_STR(&value, keep(&kept[place].value, said));
+    } else {
+        name = zend_string_init_fast(pair->name.bytes, pair->name.length);
+        ZVAL_STRINGL_FAST(&value, said->bytes, said->length);
+    }
+    zend_hash_update(Z_ARRVAL_P(array), name, &value);
+    zend_string_release(name);
+}
+
+/* PHP's own way. */
+static void add_filtered(zval *array, const shim_pair *pair)
+{
+    size_t length = 0;
+    char *value = estrndup(pair->value.bytes ? pair->value.bytes : "", pair->value.length);
+    char *name = estrndup(pair->name.bytes, pair->name.length);
+    if (sapi_module.input_filter(PARSE_SERVER, name, &value, pair->value.length, &length)) {
+        php_register_variable_safe(name, value, length, array);
+    }
+    efree(name);
+    efree(value);
+}
+
+void shim_server_variables_register(zval *array)
+{
+    if (shim_party() == NULL) {
+        return;
+    }
+    /* The host has finished its work before PHP may run out of memory and jump. */
+    shim_pairs variables = {0};
+    shim_host.variables(shim_current->host, &variables);
+    if (!filter_changes_nothing()) {
+        for (size_t i = 0; i < variables.count; i++) {
+            add_filtered(array, &variables.pairs[i]);
+        }
+        return;
+    }
+    /* Room for what PHP adds. */
+    zend_hash_extend(Z_ARRVAL_P(array), (uint32_t)variables.count + 8, false);
+    for (size_t i = 0; i < variables.count; i++) {
+        add(array, i, &variables.pairs[i]);
+    }
+    tell_filter(array);
+}
+
+char *shim_server_variable(const char *name, size_t length)
+{
+    if (shim_party() == NULL) {
+        return NULL;
+    }
+    shim_pairs variables = {0};
+    shim_host.variables(shim_current->host, &variables);
+    for (size_t i = 0; i < variables.count; i++) {
+        const shim_pair *pair = &variables.pairs[i];
+        if (pair->name.length == length && memcmp(pair->name.bytes, name, length) == 0) {
+            return estrndup(pair->value.bytes ? pair->value.bytes : "", pair->value.length);
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,69 @@
+//! `$_SERVER` in worker mode, where one request's strings may serve the next.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Svc;
+
+const WORKER: &str = r#"<?php
+$kept = [];
+Svc\Worker::serve(function () use (&$kept) {
+    $seen = json_encode([$_SERVER['REQUEST_URI'], $_SERVER['HTTP_X_A'] ?? null, $_SERVER['HTTP_X_B'] ?? null,
+        filter_input(INPUT_SERVER, 'HTTP_X_A')], JSON_UNESCAPED_SLASHES);
+    if (isset($_GET['spoil'])) {
+        // In place, through references, and kept for later.
+        foreach ($_SERVER as $name => &$value) {
+            $kept[] = $name;
+            if (is_string($value)) {
+                $kept[] = $value;
+                $value .= ' spoilt';
+                $value[0] = '!';
+                $kept[] = &$value;
+            }
+        }
+    }
+    if (isset($_GET['kept'])) {
+        $kept = [];
+    }
+    echo $seen;
+});"#;
+
+fn start() -> Svc {
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    Svc::start_with(&[("worker.php", WORKER)], &settings, &[])
+}
+
+fn ask(svc: &Svc, path: &str, fields: &str) -> String {
+    let mut client = svc.client();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n{fields}\r\n"));
+    client.response().text()
+}
+
+#[test]
+fn what_a_script_does_to_its_variables_is_nothing_to_the_next_request() {
+    let svc = start();
+    for round in 0..50 {
+        let fields = "X-A: first\r\nX-B: second\r\n";
+        assert_eq!(ask(&svc, "/?spoil", fields), r#"["/?spoil","first","second","first"]"#, "round {round}");
+        assert_eq!(ask(&svc, "/", fields), r#"["/","first","second","first"]"#, "round {round}");
+        if round % 7 == 0 {
+            ask(&svc, "/?kept", fields);
+        }
+    }
+}
+
+#[test]
+fn requests_that_differ_in_fields_do_not_get_each_other_s() {
+    let svc = start();
+    let long = "v".repeat(3000);
+    for _ in 0..10 {
+        assert_eq!(ask(&svc, "/", "X-A: a\r\nX-B: b\r\n"), r#"["/","a","b","a"]"#);
+        assert_eq!(ask(&svc, "/", "X-B: b\r\nX-A: a\r\n"), r#"["/","a","b","a"]"#, "another order");
+        assert_eq!(ask(&svc, "/", "X-B: a\r\n"), r#"["/",null,"a",null]"#, "one is missing");
+        assert_eq!(ask(&svc, "/", "X-A:\r\n"), r#"["/","",null,""]"#, "an empty one");
+        assert_eq!(ask(&svc, "/", &format!("X-A: {long}\r\n")), format!(r#"["/","{long}",null,"{long}"]"#));
+        let many: String = (0..90).map(|n| format!("X-{n}: {n}\r\n")).collect();
+        assert_eq!(ask(&svc, "/", &format!("{many}X-A: last\r\n")), r#"["/","last",null,"last"]"#);
+    }
+}
