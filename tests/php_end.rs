@@ -180,11 +180,16 @@ fn a_script_can_shorten_its_time() {
 /// Seconds that are far off when a script begins, and near before it ends.
 const FAR: u32 = 6;
 
+/// A server whose worker has been looked at: limits that are far off are not the kernel's from now on.
+fn start_watched() -> Svc {
+    let svc = start(&[&format!("max_execution_time={FAR}")]);
+    assert_eq!(run(&svc, "echo sleep(2);").text(), "0");
+    svc
+}
+
 #[test]
 fn a_limit_that_is_far_off_at_first_ends_what_computes() {
-    let svc = start(&[&format!("max_execution_time={FAR}")]);
-    // A second request, so that the worker has been looked at.
-    is_well(&svc);
+    let svc = start_watched();
     assert_eq!(run(&svc, "for (;;) {}").status, 504);
     record(&svc, &format!("Maximum execution time of {FAR} seconds exceeded"));
     is_well(&svc);
@@ -192,8 +197,7 @@ fn a_limit_that_is_far_off_at_first_ends_what_computes() {
 
 #[test]
 fn a_limit_that_is_far_off_at_first_ends_what_sleeps() {
-    let svc = start(&[&format!("max_execution_time={FAR}")]);
-    is_well(&svc);
+    let svc = start_watched();
     let root = svc.root().display();
     assert_eq!(run(&svc, &format!("sleep(60); touch('{root}/woke');")).status, 504);
     assert!(!svc.root().join("woke").exists());
@@ -202,8 +206,7 @@ fn a_limit_that_is_far_off_at_first_ends_what_sleeps() {
 
 #[test]
 fn a_limit_that_came_near_is_nothing_to_the_next_request() {
-    let svc = start(&[&format!("max_execution_time={FAR}")]);
-    is_well(&svc);
+    let svc = start_watched();
     // Ends when its limit is the kernel's already.
     assert_eq!(run(&svc, &format!("echo sleep({FAR} - 2);")).text(), "0");
     // Longer than what was left of it.
