@@ -12,6 +12,7 @@
 
 DECLARE_LIBC(sigaction);
 DECLARE_LIBC(pthread_sigmask);
+DECLARE_LIBC(sigprocmask);
 DECLARE_LIBC(memfd_create);
 DECLARE_LIBC(getpid);
 
@@ -54,15 +55,28 @@ static bool is_rtmin_only(const sigset_t *set)
     return memcmp(set, &only, sizeof(uint64_t)) == 0;
 }
 
-int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+/* PHP unblocks it with the one function or the other. */
+static int change_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, const sigset_t *set, sigset_t *old)
 {
     bool unblocks = shim_current != NULL && how == SIG_UNBLOCK && set != NULL && old == NULL && is_rtmin_only(set);
     if (unblocks && is_unblocked) {
         return 0;
     }
-    int result = LIBC(pthread_sigmask)(how, set, old);
-    is_unblocked = unblocks && result == 0;
+    int result = real(how, set, old);
+    if (set != NULL) {
+        is_unblocked = unblocks && result == 0;
+    }
     return result;
+}
+
+int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+    return change_mask(LIBC(pthread_sigmask), how, set, old);
+}
+
+int sigprocmask(int how, const sigset_t *set, sigset_t *old)
+{
+    return change_mask(LIBC(sigprocmask), how, set, old);
 }
 
 /* ---- the process ---- */
