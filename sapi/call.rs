@@ -149,7 +149,7 @@ impl Host for Call {
 
     fn client(&mut self) -> &[u8] {
         if self.client.is_empty() {
-            self.client = self.exchange.request.client.ip().to_canonical().to_string();
+            self.client = cgi::ip_text(self.exchange.request.client.ip());
         }
         self.client.as_bytes()
     }

@@ -15,6 +15,9 @@ pub struct Fields {
     lines: Vec<u8>,
 }
 
+/// What the fields of most responses take.
+const USUAL_BYTES: usize = 224;
+
 /// Why a field was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidField {
@@ -37,7 +40,9 @@ impl Fields {
     /// When the name is no token or the value has a CR, an LF or a NUL; nothing was appended then.
     pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), InvalidField> {
         let value = checked(name, value)?;
-        self.lines.reserve(name.len() + value.len() + 4);
+        let length = name.len() + value.len() + 4;
+        // At once as much as most responses have, so that it grows once.
+        self.lines.reserve(if self.lines.capacity() == 0 { length.max(USUAL_BYTES) } else { length });
         self.lines.extend_from_slice(name);
         self.lines.extend_from_slice(b": ");
         self.lines.extend_from_slice(value);
