@@ -16,6 +16,7 @@ use bytes::Bytes;
 use super::conditions::Validators;
 use super::media_type::content_type;
 use super::resolve::{Opened, StaticFile};
+use super::slice::read_slice;
 use super::stamp::Stamp;
 use crate::http::date::imf_fixdate;
 use crate::http::{Coding, Fields};
@@ -324,18 +325,7 @@ fn content(opened: Opened, memory_max: u64) -> io::Result<(Content, Stamp)> {
 
 /// Reads up to `length` bytes; fewer only at the end of the file.
 fn read(file: &File, length: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        match file.read_at(&mut bytes[filled..], filled as u64) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    bytes.truncate(filled);
-    Ok(bytes)
+    read_slice(0, usize::try_from(length).unwrap_or(0), |buf, at| file.read_at(buf, at))
 }
 
 fn set(fields: &mut Fields, name: &[u8], value: &[u8]) {

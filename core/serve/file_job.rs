@@ -8,6 +8,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 
 use crate::files::Holding;
+use crate::files::slice::read_slice;
 use crate::http::Coding;
 use crate::spool::{Spool, SpoolError, SpoolFile};
 use crate::sync::primitive::Arc;
@@ -115,34 +116,14 @@ impl Source {
     /// Reads up to `len` bytes; fewer only at the end of the source.
     fn slice(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         match self {
-            Self::File(file) => slice(offset, len, |buf, at| file.read_at(buf, at)),
-            Self::Memory(bytes) => slice(offset, len, |buf, at| {
+            Self::File(file) => read_slice(offset, len, |buf, at| file.read_at(buf, at)),
+            Self::Memory(bytes) => read_slice(offset, len, |buf, at| {
                 let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
                 let count = rest.len().min(buf.len());
                 buf[..count].copy_from_slice(&rest[..count]);
                 Ok(count)
             }),
-            Self::Spool(file) => slice(offset, len, |buf, at| file.read_at(buf, at)),
+            Self::Spool(file) => read_slice(offset, len, |buf, at| file.read_at(buf, at)),
         }
     }
-}
-
-/// Reads up to `len` bytes by `read_at`; fewer only at the end.
-pub(super) fn slice(
-    offset: u64,
-    len: usize,
-    read_at: impl Fn(&mut [u8], u64) -> io::Result<usize>,
-) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; len];
-    let mut filled = 0;
-    while filled < len {
-        match read_at(&mut bytes[filled..], offset + filled as u64) {
-            Ok(0) => break,
-            Ok(count) => filled += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    bytes.truncate(filled);
-    Ok(bytes)
 }
