@@ -19,7 +19,7 @@ use crate::time;
 use super::answer::{Answer, PAGE_TYPE, page};
 use super::disk::{Chore, Job};
 use super::io::Io;
-use super::reply::{Reply, Run};
+use super::reply::Reply;
 use super::site::{Found, Ready};
 use super::stream::{Pending, Phase, Stream, Unwanted};
 use super::visitor::Visitor;
@@ -150,7 +150,7 @@ impl Stream {
         } else {
             io.shared.metrics.static_miss();
         }
-        self.phase = Phase::Replying(Reply::runs(head, Vec::new(), shown.body.into_iter().map(Run::from)));
+        self.phase = Phase::Replying(Reply::pieces(head, shown.body));
     }
 
     /// Offers the request to the pool.
@@ -194,15 +194,6 @@ impl Stream {
             Offer::Queued => io.note_offer(),
             Offer::Waiting(ticket) => turn.ticket = Some(ticket),
             Offer::Refused(reason) => self.shed(io, reason),
-        }
-    }
-}
-
-impl From<Piece> for Run {
-    fn from(piece: Piece) -> Self {
-        match piece {
-            Piece::Bytes(bytes) => Self::memory(bytes),
-            Piece::File(file, range) => Self::file(file, range.start, range.end),
         }
     }
 }

@@ -109,7 +109,7 @@ impl Source {
     pub(super) fn slice_now(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
         match self {
             Self::File(file) => read_now(file, offset, len),
-            Self::Memory(_) | Self::Spool(_) => None,
+            Self::Spool(_) => None,
         }
     }
 
@@ -117,12 +117,6 @@ impl Source {
     fn slice(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
         match self {
             Self::File(file) => read_slice(offset, len, |buf, at| file.read_at(buf, at)),
-            Self::Memory(bytes) => read_slice(offset, len, |buf, at| {
-                let rest = usize::try_from(at).ok().and_then(|at| bytes.get(at..)).unwrap_or_default();
-                let count = rest.len().min(buf.len());
-                buf[..count].copy_from_slice(&rest[..count]);
-                Ok(count)
-            }),
             Self::Spool(file) => read_slice(offset, len, |buf, at| file.read_at(buf, at)),
         }
     }

@@ -9,6 +9,7 @@ use std::fs::File;
 
 use bytes::Bytes;
 
+use crate::files::Piece;
 use crate::http::{Fields, encode};
 use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES};
 use crate::pool::mailbox::SpooledPart;
@@ -26,7 +27,7 @@ pub(super) struct Reply {
     /// What is being read now.
     run: Option<Run>,
     /// What follows between the last part and the end.
-    tail: VecDeque<Run>,
+    tail: VecDeque<Piece>,
     is_reading: bool,
     ended: Option<End>,
     body_bytes: u64,
@@ -51,7 +52,7 @@ pub(super) enum Frame {
     Bare,
 }
 
-/// Bytes that are at hand or read from a disk, slice by slice.
+/// Bytes that are read from a disk, slice by slice.
 #[derive(Debug)]
 pub(super) struct Run {
     /// Where they are.
@@ -67,8 +68,6 @@ pub(super) struct Run {
 pub(super) enum Source {
     /// A file of the site.
     File(Arc<File>),
-    /// Bytes that others may hold too.
-    Memory(Bytes),
     /// A reply that waited on disk.
     Spool(Arc<SpoolFile>),
 }
@@ -99,11 +98,10 @@ impl Reply {
         Self { parts, ..Self::default() }
     }
 
-    /// Starts a reply whose body is `first` and then these runs.
-    pub(super) fn runs(head: ReplyHead, first: Vec<u8>, runs: impl IntoIterator<Item = Run>) -> Self {
-        let mut reply = Self::whole(head, first);
-        reply.tail = runs.into_iter().filter(|run| run.offset < run.end).collect();
-        reply
+    /// Starts a reply whose body is in these pieces.
+    pub(super) fn pieces(head: ReplyHead, body: Vec<Piece>) -> Self {
+        let parts = VecDeque::from([Part::Head(head), Part::End(End::Complete)]);
+        Self { parts, tail: body.into(), ..Self::default() }
     }
 
     /// Sends `body` in the place of the body that is waiting; to be called before it has begun.
@@ -159,14 +157,6 @@ impl Reply {
             if out.is_full() {
                 return Want::Room;
             }
-            if let Some(run) = &mut self.run
-                && let Source::Memory(bytes) = &run.source
-            {
-                let bytes = bytes.slice(as_index(run.offset)..as_index(run.end));
-                self.run = None;
-                self.put_shared(bytes, out);
-                continue;
-            }
             if self.sends_file(out) {
                 continue;
             }
@@ -185,9 +175,9 @@ impl Reply {
                 }
                 Some(Part::End(end)) => match self.tail.pop_front() {
                     None => self.end(end, out),
-                    next => {
-                        self.run = next;
+                    Some(piece) => {
                         self.parts.push_front(Part::End(end));
+                        self.begin_piece(piece, out);
                     }
                 },
                 None => return Want::Parts,
@@ -217,6 +207,15 @@ impl Reply {
         self.tail.clear();
         self.parts.clear();
         self.ended = Some(End::Broken);
+    }
+
+    fn begin_piece(&mut self, piece: Piece, out: &mut Output) {
+        match piece {
+            Piece::Bytes(bytes) => self.put_shared(bytes, out),
+            Piece::File(file, range) => {
+                self.run = Some(Run { source: Source::File(file), offset: range.start, end: range.end });
+            }
+        }
     }
 
     /// Puts the next run of a file into `out`, if that is what is next and `out` takes files.
@@ -299,7 +298,7 @@ impl Reply {
         if !matches!(self.parts.back(), Some(Part::End(End::Complete))) {
             return None;
         }
-        let tail = self.tail.iter().map(|run| Some(run.end - run.offset));
+        let tail = self.tail.iter().map(|piece| Some(piece.len()));
         let parts = self.parts.iter().map(|part| match part {
             Part::Data(bytes) => Some(bytes.len() as u64),
             Part::Spooled(run) => Some(run.len),
@@ -307,19 +306,6 @@ impl Reply {
             Part::Head(_) | Part::Interim(..) => None,
         });
         parts.chain(tail).sum()
-    }
-}
-
-impl Run {
-    /// All of `bytes`.
-    pub(super) fn memory(bytes: Bytes) -> Self {
-        let end = bytes.len() as u64;
-        Self { source: Source::Memory(bytes), offset: 0, end }
-    }
-
-    /// The bytes of `file` from `offset` to `end`.
-    pub(super) fn file(file: Arc<File>, offset: u64, end: u64) -> Self {
-        Self { source: Source::File(file), offset, end }
     }
 }
 
@@ -458,7 +444,7 @@ mod tests {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let end = 2 * SEND_FILE_BYTES as u64 + 10;
         let Part::Head(head) = head(Some(end - 5)) else { panic!() };
-        let mut reply = Reply::runs(head, Vec::new(), [Run::file(file, 5, end)]);
+        let mut reply = Reply::pieces(head, vec![Piece::File(file, 5..end)]);
         let mut out = Output::default();
         out.set_sends_files(true);
         let Want::Head(_, Some(length)) = reply.pump(&mut out) else { panic!("no head") };
@@ -475,8 +461,8 @@ mod tests {
     fn a_source_that_ends_early_breaks_the_reply() {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let Part::Head(head) = head(Some(10)) else { panic!() };
-        let (mut reply, mut out) =
-            (Reply::runs(head, b"abc".to_vec(), [Run::file(file, 3, 10)]), Output::default());
+        let pieces = vec![Piece::Bytes(Bytes::from_static(b"abc")), Piece::File(file, 3..10)];
+        let (mut reply, mut out) = (Reply::pieces(head, pieces), Output::default());
         let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
         reply.begin_body(Frame::Length { left: 10 });
         assert!(matches!(reply.pump(&mut out), Want::Slice(_, 3, 7)));
