@@ -46,6 +46,8 @@ mod disk;
 mod dispatch;
 mod drain;
 mod file_job;
+#[cfg(test)]
+mod fixture;
 mod http1;
 mod http2;
 mod http2_stream;

@@ -6,16 +6,16 @@ use std::time::Duration;
 use super::*;
 use crate::admission::{Offer, ShedReason};
 use crate::config::{AccessLog, Level, RawConfig};
-use crate::http::{HeadLimits, Parsed, parse};
 use crate::limits::REQUEST_FIBERS_MAX;
 use crate::observe::exposition::Format;
 use crate::observe::{Probe, WorkerFacts};
 use crate::policy::Policy;
 use crate::pool::{
-    Body, Departure, Desk, Duty, Engine, Exchange, Notify, PoolEvents, PoolSize, RecycleReason, Request,
-    Resident, Script, Source, StartError, Started, StreamKey, Worker, Workers,
+    Departure, Desk, Duty, Engine, Exchange, PoolEvents, PoolSize, RecycleReason, Resident, Source,
+    StartError, Started, Worker, Workers,
 };
 use crate::serve::Phase;
+use crate::serve::fixture::{Nobody, exchange};
 use crate::serve::ops_facts::OpsFacts;
 use crate::serve::ops_port::OpsSource;
 use crate::sync::counter::Flag;
@@ -58,26 +58,7 @@ impl Scene {
 
     /// A client of patience comes.
     fn offer(&self) -> Offer {
-        let parsed = parse::parse(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", HeadLimits::main_port());
-        let Ok(Parsed::Complete { head, .. }) = parsed else { panic!("not a head") };
-        let nobody = "127.0.0.1:1".parse().unwrap();
-        let request = Request {
-            head,
-            body: Body::Empty,
-            script: Arc::new(Script::default()),
-            client: nobody,
-            local: nobody,
-            https: false,
-            tls: None,
-            asked: (None, None),
-            trace: None,
-            request_id: String::new(),
-            received_at: crate::time::wall(),
-        };
-        let (spool, notify) = (self.shared.spool.clone(), Arc::new(Idle));
-        let exchange =
-            Exchange::new(request, self.now, None, spool, notify, StreamKey { connection: 0, stream: 0 });
-        self.shared.gate.as_ref().unwrap().offer(Arc::new(exchange))
+        self.shared.gate.as_ref().unwrap().offer(exchange(self.now, self.shared.spool.clone()))
     }
 
     /// A worker takes the oldest request.
@@ -130,7 +111,7 @@ impl Stuck {
     fn start(shared: &Shared) -> Arc<Self> {
         let size = PoolSize { min: 2, max: 2 };
         let stuck = Arc::new(Self { roster: Roster::new(size.slots()), released: Flag::new() });
-        let (engine, events): (Arc<dyn Engine>, Arc<dyn PoolEvents>) = (Arc::new(Idle), Arc::new(Idle));
+        let (engine, events): (Arc<dyn Engine>, Arc<dyn PoolEvents>) = (Arc::new(Idle), Arc::new(Nobody));
         let source: Arc<dyn Source> = Arc::<Self>::clone(&stuck);
         shared.workers.set(Workers::start(size, &engine, source, &events).unwrap()).unwrap();
         stuck
@@ -146,10 +127,6 @@ impl Stuck {
 #[derive(Debug)]
 struct Idle;
 
-impl Notify for Idle {
-    fn reply_ready(&self, _key: StreamKey) {}
-}
-
 impl Engine for Idle {
     fn start(&self, _slot: usize) -> Result<Started, StartError> {
         Ok(Started::Classic(Box::new(Self)))
@@ -158,17 +135,6 @@ impl Engine for Idle {
 
 impl Worker for Idle {
     fn serve(&mut self, _exchange: &Arc<Exchange>) {}
-}
-
-impl PoolEvents for Idle {
-    fn taken(&self, _exchange: &Exchange, _waited: Duration) {}
-    fn found_answered(&self, _exchange: &Exchange) {}
-    fn served(&self, _exchange: &Exchange, _ran: Duration) {}
-    fn dropped(&self, _exchange: &Exchange) {}
-    fn worker_failed(&self) {}
-    fn recycled(&self, _slot: usize, _reason: RecycleReason) {}
-    fn retired(&self, _slot: usize) {}
-    fn soft_reset(&self, _slot: usize) {}
 }
 
 #[test]

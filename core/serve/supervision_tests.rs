@@ -5,10 +5,8 @@ use std::sync::mpsc::{Receiver, channel};
 use super::*;
 use crate::config::{AccessLog, Level};
 use crate::observe::Log;
-use crate::pool::{
-    Body, Engine, Exchange, Notify, PoolEvents, PoolSize, RecycleReason, Request, Script, Source, StartError,
-    Started, StreamKey, StuckKind, Worker,
-};
+use crate::pool::{Engine, Exchange, PoolEvents, PoolSize, Source, StartError, Started, StuckKind, Worker};
+use crate::serve::fixture::{Nobody, exchange};
 use crate::spool::Spool;
 use crate::sync::counter::Flag;
 use crate::sync::queue::WorkQueue;
@@ -61,24 +59,6 @@ impl Probe for Bench {
     }
 }
 
-impl PoolEvents for Bench {
-    fn taken(&self, _exchange: &Exchange, _waited: Duration) {}
-    fn found_answered(&self, _exchange: &Exchange) {}
-    fn served(&self, _exchange: &Exchange, _ran: Duration) {}
-    fn dropped(&self, _exchange: &Exchange) {}
-    fn worker_failed(&self) {}
-    fn recycled(&self, _slot: usize, _reason: RecycleReason) {}
-    fn retired(&self, _slot: usize) {}
-    fn soft_reset(&self, _slot: usize) {}
-}
-
-#[derive(Debug)]
-struct Nobody;
-
-impl Notify for Nobody {
-    fn reply_ready(&self, _key: StreamKey) {}
-}
-
 struct BenchEngine(Arc<Bench>, crate::sync::lock::ShortLock<Option<Receiver<()>>>);
 
 impl Engine for BenchEngine {
@@ -112,34 +92,6 @@ impl Worker for BenchWorker {
     }
 }
 
-fn exchange() -> Exchange {
-    use crate::http::{HeadLimits, Parsed, parse};
-    let parsed = parse::parse(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", HeadLimits::main_port());
-    let Ok(Parsed::Complete { head, .. }) = parsed else { panic!("not a head") };
-    let nobody = "127.0.0.1:1".parse().unwrap();
-    let request = Request {
-        head,
-        body: Body::Empty,
-        script: Arc::new(Script::default()),
-        client: nobody,
-        local: nobody,
-        https: false,
-        tls: None,
-        asked: (None, None),
-        trace: None,
-        request_id: String::new(),
-        received_at: time::wall(),
-    };
-    Exchange::new(
-        request,
-        time::now(),
-        None,
-        Spool::new("/tmp".into(), 0),
-        Arc::new(Nobody),
-        StreamKey { connection: 0, stream: 0 },
-    )
-}
-
 /// Looks at a worker that does `act` until its request is sorted; returns the readings and what was logged.
 fn sorted(act: Act) -> (SlotReading, String) {
     let size = PoolSize { min: 1, max: 1 };
@@ -153,12 +105,12 @@ fn sorted(act: Act) -> (SlotReading, String) {
     let (ends_silence, silence) = channel();
     let engine: Arc<dyn Engine> =
         Arc::new(BenchEngine(Arc::clone(&bench), crate::sync::lock::ShortLock::new(Some(silence))));
-    let (source, events): (Arc<dyn Source>, Arc<dyn PoolEvents>) = (bench.clone(), bench.clone());
+    let (source, events): (Arc<dyn Source>, Arc<dyn PoolEvents>) = (bench.clone(), Arc::new(Nobody));
     let workers = Workers::start(size, &engine, source, &events).unwrap();
     let (mut reader, writer) = std::io::pipe().unwrap();
     let log = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
     let mut supervision = Supervision::new(Duration::from_secs(5));
-    assert!(bench.queue.push(Arc::new(exchange())).is_ok());
+    assert!(bench.queue.push(exchange(time::now(), Spool::new("/tmp".into(), 0))).is_ok());
     let reading = |now| workers.slots(now)[0].clone();
     // The thread needs a moment to come to where it will stay.
     let is_there = || {

@@ -1,0 +1,50 @@
+//! What tests of this folder begin with: a request that means nothing, and somebody who does nothing.
+
+use std::time::{Duration, Instant};
+
+use crate::http::{HeadLimits, Parsed, parse};
+use crate::pool::{Body, Exchange, Notify, PoolEvents, RecycleReason, Request, Script, StreamKey};
+use crate::spool::Spool;
+use crate::sync::primitive::Arc;
+use crate::time;
+
+/// Who is told of everything and does nothing.
+#[derive(Debug)]
+pub(super) struct Nobody;
+
+impl Notify for Nobody {
+    fn reply_ready(&self, _key: StreamKey) {}
+}
+
+impl PoolEvents for Nobody {
+    fn taken(&self, _exchange: &Exchange, _waited: Duration) {}
+    fn found_answered(&self, _exchange: &Exchange) {}
+    fn served(&self, _exchange: &Exchange, _ran: Duration) {}
+    fn dropped(&self, _exchange: &Exchange) {}
+    fn worker_failed(&self) {}
+    fn recycled(&self, _slot: usize, _reason: RecycleReason) {}
+    fn retired(&self, _slot: usize) {}
+    fn soft_reset(&self, _slot: usize) {}
+}
+
+/// Makes the exchange of a client of patience, who came at `now` and whom nobody answers.
+pub(super) fn exchange(now: Instant, spool: Spool) -> Arc<Exchange> {
+    let parsed = parse::parse(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", HeadLimits::main_port());
+    let Ok(Parsed::Complete { head, .. }) = parsed else { panic!("not a head") };
+    let nobody = "127.0.0.1:1".parse().unwrap();
+    let request = Request {
+        head,
+        body: Body::Empty,
+        script: Arc::new(Script::default()),
+        client: nobody,
+        local: nobody,
+        https: false,
+        tls: None,
+        asked: (None, None),
+        trace: None,
+        request_id: String::new(),
+        received_at: time::wall(),
+    };
+    let key = StreamKey { connection: 0, stream: 0 };
+    Arc::new(Exchange::new(request, now, None, spool, Arc::new(Nobody), key))
+}
