@@ -165,9 +165,7 @@ impl Site {
         }
         Ok(Ready { holding, was_kept: false })
     }
-}
 
-impl Site {
     /// Judges the file that was found for a path.
     fn denies_file(&self, file: &[u8]) -> bool {
         !self.is_fallback(file) && self.policy.deny.denies_file(file)
