@@ -5,6 +5,7 @@
 //!
 //! | file | noun |
 //! |---|---|
+//! | `label` | values of labels that are fixed sets |
 //! | `metrics` | what the request path counts |
 //! | `names` | the families: name, type, help |
 //! | `exposition` | both text formats of the metrics |
@@ -17,6 +18,7 @@
 pub mod event;
 pub mod exposition;
 pub mod health;
+pub mod label;
 pub mod log;
 pub mod metrics;
 pub mod names;
@@ -28,6 +30,7 @@ pub mod worker_event;
 pub use event::{Access, Event, PhpLevel};
 pub use exposition::{CertificateFacts, ReloadFacts};
 pub use health::{Health, Probe, ProbeFacts, WorkerFacts};
+pub use label::{CancelReason, StatusClass, TlsHandshake};
 pub use log::Log;
-pub use metrics::{CancelReason, Metrics, StatusClass, TlsHandshake};
+pub use metrics::Metrics;
 pub use worker_event::WorkerEvent;

@@ -10,7 +10,8 @@ use crate::admission::{GateFacts, ShedReason};
 use crate::http::MethodKind;
 use crate::pool::{Phase, PoolFacts, RecycleReason, SlotReading, StuckKind};
 
-use super::metrics::{CancelReason, Metrics, StatusClass, TlsHandshake};
+use super::label::{CancelReason, StatusClass, TlsHandshake};
+use super::metrics::Metrics;
 use super::names;
 use super::process::ProcessFacts;
 

@@ -1,0 +1,100 @@
+//! Label values that are fixed sets, in the order of the exposition.
+//!
+//! Promises: a value is spelled in one place. Refuses: the reasons for refusals and for recycled workers belong to those
+//! who give them.
+
+/// Why a request was answered without its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CancelReason {
+    /// The client hung up while the request was queued or its handler ran.
+    ClientAbort,
+    /// The script reached its time limit.
+    Timeout,
+    /// The drain deadline cut it off.
+    Shutdown,
+}
+
+impl CancelReason {
+    /// Every reason, in the order of the exposition.
+    pub const ALL: [Self; 3] = [Self::ClientAbort, Self::Timeout, Self::Shutdown];
+
+    /// The reason's label value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ClientAbort => "client_abort",
+            Self::Timeout => "timeout",
+            Self::Shutdown => "shutdown",
+        }
+    }
+}
+
+/// The class of a status code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StatusClass {
+    /// 100 to 199: only a protocol switch ends a request with one.
+    Informational,
+    /// 200 to 299.
+    Success,
+    /// 300 to 399.
+    Redirection,
+    /// 400 to 499.
+    ClientError,
+    /// 500 and above.
+    ServerError,
+}
+
+impl StatusClass {
+    /// Every class, in the order of the exposition.
+    pub const ALL: [Self; 5] =
+        [Self::Informational, Self::Success, Self::Redirection, Self::ClientError, Self::ServerError];
+
+    /// Sorts a status code in; what a script makes up above 599 is a server's error.
+    pub fn of(status: u16) -> Self {
+        match status {
+            ..=199 => Self::Informational,
+            200..=299 => Self::Success,
+            300..=399 => Self::Redirection,
+            400..=499 => Self::ClientError,
+            500.. => Self::ServerError,
+        }
+    }
+
+    /// The class's label value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Informational => "1xx",
+            Self::Success => "2xx",
+            Self::Redirection => "3xx",
+            Self::ClientError => "4xx",
+            Self::ServerError => "5xx",
+        }
+    }
+}
+
+/// How a TLS handshake ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TlsHandshake {
+    /// A session began.
+    Full,
+    /// A session was resumed.
+    Resumed,
+    /// The connection ended before the handshake did.
+    Failed,
+    /// The client spoke HTTP without TLS.
+    PlainHttp,
+}
+
+impl TlsHandshake {
+    /// Every outcome, in the order of the exposition.
+    pub const ALL: [Self; 4] = [Self::Full, Self::Resumed, Self::Failed, Self::PlainHttp];
+
+    /// The outcome's label value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Resumed => "resumed",
+            Self::Failed => "failed",
+            Self::PlainHttp => "plain_http",
+        }
+    }
+}
