@@ -131,6 +131,10 @@ void shim_server_variables_register(zval *array)
     if (shim_party() == NULL) {
         return;
     }
+    if (shim_current->is_boot) {
+        /* As under the command line and CGI: that is where scripts for workers look for what they are told. */
+        php_import_environment_variables(array);
+    }
     /* The host has finished its work before PHP may run out of memory and jump. */
     shim_pairs variables = {0};
     shim_host.variables(shim_current->host, &variables);

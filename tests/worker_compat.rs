@@ -125,6 +125,24 @@ fn a_loop_of_the_script_s_own_serves_one_by_one() {
 }
 
 #[test]
+fn the_boot_script_is_told_the_environment_and_requests_are_not() {
+    const TOLD: &str = r#"<?php
+        $most = $_SERVER['MAX_REQUESTS'];
+        $boot = [$most, $_SERVER['FRANKENPHP_WORKER'], filter_input(INPUT_SERVER, 'MAX_REQUESTS')];
+        $handler = static function () use ($boot) {
+            echo json_encode([$boot, $_SERVER['MAX_REQUESTS'] ?? null, getenv('MAX_REQUESTS')]);
+        };
+        while ($most-- > 0 && frankenphp_handle_request($handler)) {
+        }"#;
+    let svc = start(TOLD, &[("MAX_REQUESTS", "2")]);
+    for _ in 0..4 {
+        assert_eq!(svc.get("/").text(), r#"[["2","1","2"],null,"2"]"#);
+    }
+    let recycles = "svc_worker_recycles_by_reason_total{reason=\"scheduled\"}";
+    eventually("both loops have ended", || svc.metric(recycles) == 2.0);
+}
+
+#[test]
 fn the_request_is_an_object() {
     let svc = start(OBJECTS, &[]);
     let mut waits = send(&svc, &format!("POST /request?wait=1&q[]=%C3%A4 HTTP/1.1\r\nHost: x\r\n{FORM}"));
