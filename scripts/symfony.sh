@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the folder with the classes of Symfony's kernel, its router and sessions, and of Twig, as namespaces say.
+# Prints the folder with the classes of Symfony's kernel, its router, sessions and runtime, and of Twig, as namespaces say.
 #
 # They come from the machine's own archive of packages (see unpack.sh).
 set -euo pipefail
@@ -11,8 +11,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 packages=(
     php-psr-container php-psr-event-dispatcher php-psr-log php-symfony-deprecation-contracts php-symfony-error-handler
     php-symfony-event-dispatcher php-symfony-event-dispatcher-contracts php-symfony-http-foundation
-    php-symfony-http-kernel php-symfony-routing php-symfony-service-contracts php-symfony-var-dumper php-twig
+    php-symfony-http-kernel php-symfony-routing php-symfony-runtime php-symfony-service-contracts php-symfony-var-dumper php-twig
 )
 
-provide symfony 1 "${packages[@]}"
+provide symfony 2 "${packages[@]}"
 echo "$home/usr/share/php"

@@ -53,7 +53,7 @@ fn start(classes: &str, entry: &str) -> Svc {
     let mode: &[_] = match entry {
         "classic.php" => &[("PHP_WORKERS", "2")],
         "fibers.php" => &[("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("WORKER", "fibers")],
-        _ => &[("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true")],
+        _ => &[("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("REQUESTS_AT_MOST", "100000")],
     };
     Svc::start_in(root, &[&[("ENTRY_FILE", entry), ("SYMFONY", classes)], mode].concat())
 }
@@ -162,7 +162,7 @@ fn an_application_of_symfony_s_answers_as_in_classic_mode() {
     let requests = classic.iter().map(Vec::len).sum();
     assert!(requests >= 1000, "{requests}");
     assert!(classic[0][1].contains("You were here 1 times."), "{}", classic[0][1]);
-    for entry in ["fibers.php", "loop.php"] {
+    for entry in ["fibers.php", "loop.php", "runtime.php"] {
         let svc = start(&classes, entry);
         assert_same(&classic, &all_see(&svc, user_sees));
         one_worker_did_it_all(&svc, requests);
