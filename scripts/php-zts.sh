@@ -66,7 +66,7 @@ private_apt() { APT_CONFIG="$apt_home/apt.conf" "$@"; }
 use_suite() {
     local keyring
     mkdir -p "$apt_home"/lists/partial "$apt_home"/cache/archives/partial
-    keyring=$(ls /usr/share/keyrings/{debian,ubuntu}-archive-keyring.gpg 2>/dev/null | head -n 1)
+    for keyring in /usr/share/keyrings/{debian,ubuntu}-archive-keyring.gpg ''; do [ ! -e "$keyring" ] || break; done
     printf 'deb-src %s%s %s main\n' "${keyring:+[signed-by=$keyring] }" "$1" "$2" >"$apt_home/sources.list"
     cat >"$apt_home/apt.conf" <<CONF
 Dir::Etc::sourcelist "$apt_home/sources.list";
@@ -74,10 +74,15 @@ Dir::Etc::sourceparts "-";
 Dir::State::lists "$apt_home/lists";
 Dir::Cache "$apt_home/cache";
 APT::Sandbox::User "";
+Acquire::Retries "3";
 Acquire::Languages "none";
 CONF
-    private_apt apt-get update -qq >/dev/null 2>&1
+    private_apt apt-get update -qq >>"$apt_home/log" 2>&1
 }
+
+# Whether the suite in use has the sources of package $1. All of the answer is read: a reader that leaves early would end
+# apt-cache by SIGPIPE, and with it the pipe.
+has_source() { private_apt apt-cache showsrc "$1" 2>>"$apt_home/log" | grep "^Package: $1\$" >/dev/null; }
 
 # Finds the first suite with a fitting PHP, unpacks its pristine sources, prints the tree's path.
 fetch_source() {
@@ -92,11 +97,11 @@ fetch_source() {
             say "looking for PHP sources in $suite"
             use_suite "$uri" "$suite" || continue
             for package in php8.4 php8.3 php8.5; do
-                private_apt apt-cache showsrc "$package" 2>/dev/null | grep -q "^Package: $package\$" || continue
+                has_source "$package" || continue
                 say "downloading the sources of $package from $suite"
-                (cd "$apt_home" && private_apt apt-get source -qq --download-only "$package" >/dev/null 2>&1) || continue
+                (cd "$apt_home" && private_apt apt-get source -qq --download-only "$package" >>log 2>&1) || continue
                 # Unpatched: the packaging's patches touch the build system and want its own tools.
-                (cd "$apt_home" && dpkg-source --no-check --skip-patches -x ./*.dsc tree >/dev/null 2>&1) || continue
+                (cd "$apt_home" && dpkg-source --no-check --skip-patches -x ./*.dsc tree >>log 2>&1) || continue
                 tree=$cache/php-src-$(sed -nE 's/^#define PHP_VERSION "([^"]+)"/\1/p' "$apt_home/tree/main/php_version.h")
                 rm -rf "$tree"
                 mv "$apt_home/tree" "$tree"
@@ -105,6 +110,7 @@ fetch_source() {
             done
         done
     done
+    tail -n 20 "$apt_home/log" >&2
     die "no archive of this machine has sources of PHP 8.3 to 8.5; set SVC_PHP_CONFIG to the php-config of a ZTS build"
 }
 
