@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 25] = [
+const SOURCES: [&str; 27] = [
     "classes.c",
     "execution_timer.c",
     "fiber.c",
@@ -28,14 +28,24 @@ const SOURCES: [&str; 25] = [
     "state_executor.c",
     "state_globals.c",
     "state_ini.c",
+    "state_libraries.c",
     "state_modules.c",
+    "state_parts.c",
     "state_superglobals.c",
     "tsrm.c",
     "waits.c",
     "worker.c",
 ];
-const HEADERS: [&str; 7] =
-    ["compat.h", "internal.h", "libc_names.h", "probe.c", "request_object.h", "shim.h", "state.h"];
+const HEADERS: [&str; 8] = [
+    "compat.h",
+    "internal.h",
+    "libc_names.h",
+    "probe.c",
+    "request_object.h",
+    "shim.h",
+    "state.h",
+    "state_parts.h",
+];
 
 fn main() {
     let c = Path::new(&env("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../c");

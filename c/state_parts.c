@@ -1,0 +1,190 @@
+/* The parts of PHP's own extensions that are a request's. Extensions whose structs are threads' are listed in
+ * state_audit.c. */
+#include "state_parts.h"
+
+#include <ext/date/php_date.h>
+#include <ext/filter/php_filter.h>
+#include <ext/json/php_json.h>
+#include <ext/pcre/php_pcre.h>
+#include <ext/random/php_random.h>
+#include <ext/session/php_session.h>
+#if __has_include(<ext/mbstring/mbstring.h>)
+#define HAVE_MBSTRING_HEADER 1
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include <ext/mbstring/mbstring.h>
+#pragma GCC diagnostic pop
+#endif
+
+/* ---- date ---- */
+
+static void date_begin(void *globals)
+{
+    zend_date_globals *date = globals;
+    if (date->timezone != NULL) {
+        date->timezone = estrdup(date->timezone);
+    }
+}
+
+static void date_end(void *globals)
+{
+    zend_date_globals *date = globals;
+    if (date->timezone != NULL) {
+        efree(date->timezone);
+        date->timezone = NULL;
+    }
+}
+
+/* ---- mbstring ---- */
+
+#ifdef HAVE_MBSTRING_HEADER
+static void mbstring_make_neutral(void *globals)
+{
+    zend_mbstring_globals *mbstring = globals;
+    mbstring->all_encodings_list = NULL;
+    mbstring->last_used_encoding_name = NULL;
+    mbstring->last_used_encoding = NULL;
+}
+
+static void mbstring_begin(void *globals)
+{
+    zend_mbstring_globals *mbstring = globals;
+    if (mbstring->current_detect_order_list != NULL) {
+        size_t size = mbstring->current_detect_order_list_size * sizeof(*mbstring->current_detect_order_list);
+        const mbfl_encoding **copy = emalloc(size);
+        memcpy(copy, mbstring->current_detect_order_list, size);
+        mbstring->current_detect_order_list = copy;
+    }
+}
+
+static void mbstring_end(void *globals)
+{
+    zend_mbstring_globals *mbstring = globals;
+    if (mbstring->current_detect_order_list != NULL) {
+        efree((void *)mbstring->current_detect_order_list);
+    }
+    if (mbstring->all_encodings_list != NULL) {
+        zend_array_release(mbstring->all_encodings_list);
+    }
+    if (mbstring->last_used_encoding_name != NULL) {
+        zend_string_release(mbstring->last_used_encoding_name);
+    }
+}
+#endif
+
+/* ---- random ---- */
+
+static void random_make_neutral(void *globals)
+{
+    zend_random_globals *random = globals;
+    random->combined_lcg_seeded = false;
+    random->mt19937_seeded = false;
+}
+
+/* ---- session ---- */
+
+static void session_make_neutral(void *globals)
+{
+    php_ps_globals *session = globals;
+    session->id = NULL;
+    session->session_status = php_session_none;
+    session->mod_data = NULL;
+    session->mod_user_is_open = 0;
+    session->session_vars = NULL;
+    session->session_started_filename = NULL;
+    ZVAL_UNDEF(&session->http_session_vars);
+}
+
+/* Handlers that the boot script has set are every request's; each frees its own. */
+static void session_begin(void *globals)
+{
+    php_ps_globals *session = globals;
+    zval *handlers = (zval *)&session->mod_user_names;
+    for (size_t i = 0; i < sizeof(session->mod_user_names) / sizeof(zval); i++) {
+        Z_TRY_ADDREF(handlers[i]);
+    }
+    if (session->mod_user_class_name != NULL) {
+        zend_string_addref(session->mod_user_class_name);
+    }
+}
+
+/* ---- assert() and opendir(), parts of the standard extension ---- */
+
+/* As in assert.c and dir.c, which have no headers. */
+typedef struct assert_globals {
+    zval callback;
+    char *cb;
+    bool active;
+    bool bail;
+    bool warning;
+    bool exception;
+} assert_globals;
+
+static void assert_begin(void *globals)
+{
+    Z_TRY_ADDREF(((assert_globals *)globals)->callback);
+}
+
+static void assert_end(void *globals)
+{
+    zval_ptr_dtor(&((assert_globals *)globals)->callback);
+}
+
+typedef struct dir_globals {
+    zend_resource *default_dir;
+} dir_globals;
+
+static void dir_begin(void *globals)
+{
+    if (((dir_globals *)globals)->default_dir != NULL) {
+        GC_ADDREF(((dir_globals *)globals)->default_dir);
+    }
+}
+
+static void dir_end(void *globals)
+{
+    if (((dir_globals *)globals)->default_dir != NULL) {
+        zend_list_delete(((dir_globals *)globals)->default_dir);
+    }
+}
+
+const shim_part shim_own_parts[] = {
+    {
+        .module = "standard",
+        .size = sizeof(assert_globals),
+        .hidden = true,
+        .ranges = {SHIM_MEMBER(assert_globals, callback)},
+        .begin = assert_begin,
+        .end = assert_end,
+    },
+    {.module = "standard", .size = sizeof(dir_globals), .hidden = true, .begin = dir_begin, .end = dir_end},
+    {
+        .module = "date",
+        .ranges = {SHIM_MEMBER(zend_date_globals, timezone)},
+        .begin = date_begin,
+        .end = date_end,
+    },
+    {.module = "filter", .size = sizeof(zend_filter_globals), .hidden = true, .stop = true},
+    {.module = "json"},
+#ifdef HAVE_MBSTRING_HEADER
+    {
+        .module = "mbstring",
+        .ranges =
+            {SHIM_MEMBER(zend_mbstring_globals, current_internal_encoding),
+             SHIM_MEMBERS(zend_mbstring_globals, current_http_output_encoding, http_input_identify_string),
+             SHIM_MEMBERS(zend_mbstring_globals, current_detect_order_list, current_detect_order_list_size),
+             SHIM_MEMBER(zend_mbstring_globals, all_encodings_list),
+             SHIM_MEMBERS(zend_mbstring_globals, current_filter_illegal_mode, current_filter_illegal_substchar),
+             SHIM_MEMBERS(zend_mbstring_globals, illegalchars, outconv_state),
+             SHIM_MEMBERS(zend_mbstring_globals, last_used_encoding_name, http_input_set)},
+        .make_neutral = mbstring_make_neutral,
+        .begin = mbstring_begin,
+        .end = mbstring_end,
+    },
+#endif
+    {.module = "pcre", .ranges = {SHIM_MEMBER(zend_pcre_globals, error_code)}},
+    {.module = "random", .make_neutral = random_make_neutral},
+    {.module = "session", .make_neutral = session_make_neutral, .begin = session_begin, .start = true, .stop = true},
+    {.module = "zlib", .start = true, .stop = true},
+};
+const size_t shim_own_parts_count = sizeof(shim_own_parts) / sizeof(shim_own_parts[0]);
