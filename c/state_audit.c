@@ -71,12 +71,11 @@ static const char *stray_of_executor(void)
 
 /* ---- extensions ---- */
 
-/* What they keep is the thread's: directives, tables of types, caches, connections, the last error of a call. */
+/* What they keep is the thread's: directives, tables of types, caches, connections. */
 static const char *const of_threads[] = {
-    "Core",    "PDO",        "Phar",     "SPL",     "Zend OPcache", "bcmath",    "curl",  "dom",    "exif",   "gd",
-    "Reflection", "fileinfo", "gettext", "hash", "iconv",      "intl",     "mysqli",  "mysqlnd",      "openssl",   "pcntl", "pdo_mysql", "pdo_pgsql", "pdo_sqlite",
-    "pgsql",   "posix",      "readline", "soap",    "sockets",      "sodium",    "sqlite3", "standard", "tokenizer", "xml",
-    "xmlreader", "xmlwriter", "zip",
+    "bcmath", "Core", "curl", "exif", "fileinfo", "gd", "gettext", "hash", "iconv", "lexbor", "mysqlnd", "pcntl", "PDO",
+    "pdo_mysql", "pdo_pgsql", "pdo_sqlite", "pgsql", "Phar", "readline", "Reflection", "sodium", "SPL", "sqlite3",
+    "standard", "tokenizer", "uri", "xml", "xmlreader", "xmlwriter", "Zend OPcache", "zip",
 };
 
 static bool is_known(const char *name)

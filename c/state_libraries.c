@@ -7,31 +7,46 @@
 #include <dlfcn.h>
 #include <zend_smart_str.h>
 
+typedef void (*function)(void);
+
+/* The library's function of that name; found once, if there is one. */
+static function find(function *found, const char *name)
+{
+    if (*found == NULL) {
+        *found = (function)dlsym(RTLD_DEFAULT, name);
+    }
+    return *found;
+}
+
 /* ---- libxml ---- */
 
-/* The beginning of zend_libxml_globals, whose header wants libxml2's. What follows, the loader of external entities,
- * stays the thread's. */
 typedef struct libxml_globals {
     zval stream_context;
     smart_str error_buffer;
     zend_llist *error_list;
+    zend_fcall_info_cache entity_loader;
+    bool entity_loader_disabled;
 } libxml_globals;
+
+/* What the list that the boot script collects errors in was made with; no `dtor`: it collects none. */
+static __thread zend_llist boot_list;
 
 static void libxml_make_neutral(void *globals)
 {
     libxml_globals *libxml = globals;
-    ZVAL_UNDEF(&libxml->stream_context);
+    boot_list = libxml->error_list != NULL ? *libxml->error_list : (zend_llist){0};
     memset(&libxml->error_buffer, 0, sizeof(libxml->error_buffer));
     libxml->error_list = NULL;
 }
 
-/* libxml2 knows, for each thread, whom it tells of errors: a function of PHP's while libxml_use_internal_errors() is on.
- * That function is hidden; libxml2 is asked for it. */
+/* libxml2 knows, for each thread, whom it tells of errors: a function of PHP's while libxml_use_internal_errors() is
+ * on. That function is hidden; libxml2 is asked for it. */
 static void libxml_report(bool to_php)
 {
     static __thread void *reporter;
-    void **(*current)(void) = (void **(*)(void))dlsym(RTLD_DEFAULT, "__xmlStructuredError");
-    void (*set)(void *, void *) = (void (*)(void *, void *))dlsym(RTLD_DEFAULT, "xmlSetStructuredErrorFunc");
+    static __thread function found[2];
+    void **(*current)(void) = (void **(*)(void))find(&found[0], "__xmlStructuredError");
+    void (*set)(void *, void *) = (void (*)(void *, void *))find(&found[1], "xmlSetStructuredErrorFunc");
     if (current == NULL || set == NULL) {
         return;
     }
@@ -41,16 +56,42 @@ static void libxml_report(bool to_php)
     set(NULL, to_php ? reporter : NULL);
 }
 
+static void libxml_begin(void *globals)
+{
+    libxml_globals *libxml = globals;
+    Z_TRY_ADDREF(libxml->stream_context);
+    zend_fcall_info_cache *loader = &libxml->entity_loader;
+    if (ZEND_FCC_INITIALIZED(*loader)) {
+        zend_fcc_addref(loader);
+        if ((loader->function_handler->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE) != 0) {
+            /* What stands for a method that __call() answers is freed with the loader. */
+            zend_function *copy = emalloc(sizeof(zend_function));
+            *copy = *loader->function_handler;
+            zend_string_addref(copy->common.function_name);
+            loader->function_handler = copy;
+        }
+    }
+    if (boot_list.dtor != NULL) {
+        libxml->error_list = emalloc(sizeof(zend_llist));
+        zend_llist_init(libxml->error_list, boot_list.size, boot_list.dtor, 0);
+        libxml_report(true);
+    }
+}
+
 static void libxml_end(void *globals)
 {
     libxml_globals *libxml = globals;
     zval_ptr_dtor(&libxml->stream_context);
+    ZVAL_UNDEF(&libxml->stream_context);
     smart_str_free(&libxml->error_buffer);
     if (libxml->error_list != NULL) {
         libxml_report(false);
         zend_llist_destroy(libxml->error_list);
         efree(libxml->error_list);
         libxml->error_list = NULL;
+    }
+    if (ZEND_FCC_INITIALIZED(libxml->entity_loader)) {
+        zend_fcc_dtor(&libxml->entity_loader);
     }
 }
 
@@ -68,14 +109,226 @@ static void libxml_resume(void *globals)
     }
 }
 
+/* As xmlError, which libxml_get_last_error() reads for the thread. */
+typedef struct libxml_error {
+    int domain;
+    int code;
+    char *message;
+    int level;
+    char *file;
+    int line;
+    char *strings[3];
+    int numbers[2];
+    void *context;
+    void *node;
+} libxml_error;
+
+static __thread function libxml_reset;
+
+static void *libxml_find_error(void *globals)
+{
+    (void)globals;
+    void *(*error)(void) = (void *(*)(void))dlsym(RTLD_DEFAULT, "__xmlLastError");
+    return error != NULL && find(&libxml_reset, "xmlResetLastError") != NULL ? error() : NULL;
+}
+
+static void libxml_end_error(void *error)
+{
+    if (((libxml_error *)error)->code != 0 || ((libxml_error *)error)->message != NULL) {
+        libxml_reset();
+    }
+}
+
+/* ---- intl ---- */
+
+typedef struct intl_globals {
+    void *current_collator;
+    char *default_locale;
+    void *compare_func;
+    void *grapheme_iterator;
+    /* What is in it differs between versions; the extension's own shut-down frees it. */
+    struct {
+        int code;
+        void *message;
+    } error;
+    zend_long error_level;
+    bool use_exceptions;
+} intl_globals;
+
+/* ---- mysqli ---- */
+
+typedef struct mysqli_globals {
+    zend_long num_links;
+    zend_long max_links;
+    zend_long num_active_persistent;
+    zend_long num_inactive_persistent;
+    zend_long max_persistent;
+    bool allow_persistent;
+    zend_ulong default_port;
+    char *default_host;
+    char *default_user;
+    char *default_pw;
+    char *default_socket;
+    bool allow_local_infile;
+    char *local_infile_directory;
+    zend_long error_no;
+    char *error_msg;
+    zend_long report_mode;
+    bool rollback_on_cached_plink;
+} mysqli_globals;
+
+static void mysqli_make_neutral(void *globals)
+{
+    mysqli_globals *mysqli = globals;
+    mysqli->error_no = 0;
+    mysqli->error_msg = NULL;
+}
+
+static void mysqli_end(void *globals)
+{
+    mysqli_globals *mysqli = globals;
+    if (mysqli->error_msg != NULL) {
+        efree(mysqli->error_msg);
+        mysqli->error_msg = NULL;
+    }
+}
+
+/* ---- openssl ---- */
+
+enum { OPENSSL_ERRORS = 16 };
+typedef struct openssl_errors {
+    int buffer[OPENSSL_ERRORS];
+    int top;
+    int bottom;
+} openssl_errors;
+
+typedef struct openssl_globals {
+    openssl_errors *errors;
+    openssl_errors *errors_mark;
+} openssl_globals;
+
+/* What OpenSSL itself still keeps for the thread goes to where openssl_error_string() would move it. */
+static void openssl_suspend(void *globals)
+{
+    openssl_globals *openssl = globals;
+    static __thread function found;
+    unsigned long (*next)(void) = (unsigned long (*)(void))find(&found, "ERR_get_error");
+    int code = next != NULL ? (int)next() : 0;
+    if (code == 0) {
+        return;
+    }
+    if (openssl->errors == NULL) {
+        openssl->errors = pecalloc(1, sizeof(*openssl->errors), 1);
+    }
+    for (openssl_errors *errors = openssl->errors; code != 0; code = (int)next()) {
+        errors->top = (errors->top + 1) % OPENSSL_ERRORS;
+        if (errors->top == errors->bottom) {
+            errors->bottom = (errors->bottom + 1) % OPENSSL_ERRORS;
+        }
+        errors->buffer[errors->top] = code;
+    }
+}
+
+static void openssl_end(void *globals)
+{
+    openssl_globals *openssl = globals;
+    openssl_suspend(globals);
+    free(openssl->errors);
+    free(openssl->errors_mark);
+    *openssl = (openssl_globals){0};
+}
+
+/* ---- soap ---- */
+
+/* What a server or a client of SOAP does, while its functions run code: what it tells errors to, most of all. */
+typedef struct soap_globals {
+    HashTable default_encodings[3];
+    HashTable *typemap;
+    int cur_uniq_ns;
+    int soap_version;
+    void *sdl;
+    char *error_code;
+    zval error_object;
+    bool use_soap_error_handler;
+    char cache_mode;
+    char cache_enabled;
+    char *cache_dir;
+    zend_long cache_ttl;
+    zend_long cache_limit;
+    HashTable *mem_cache;
+    void *encoding;
+    HashTable *class_map;
+    int features;
+    HashTable wsdl_cache;
+    int cur_uniq_ref;
+    HashTable *ref_map;
+} soap_globals;
+
+/* ---- sockets ---- */
+
+typedef struct sockets_globals {
+    int last_error;
+    char *strerror_buf;
+} sockets_globals;
+
 const shim_part shim_library_parts[] = {
+    {.module = "dom", .size = sizeof(bool)},
+    /* The state of gmp_random_bits(); only whether there is one need be known. */
+    {.module = "gmp", .blank = true, .stop = true},
+    {
+        .module = "intl",
+        .size = sizeof(intl_globals),
+        .ranges =
+            {SHIM_MEMBER(intl_globals, current_collator), SHIM_MEMBER(intl_globals, compare_func),
+             SHIM_MEMBER(intl_globals, error)},
+        .blank = true,
+        .stop = true,
+    },
     {
         .module = "libxml",
-        .ranges = {{0, sizeof(libxml_globals)}},
+        .size = sizeof(libxml_globals),
         .make_neutral = libxml_make_neutral,
+        .begin = libxml_begin,
         .suspend = libxml_suspend,
         .resume = libxml_resume,
         .end = libxml_end,
+    },
+    {
+        .module = "libxml",
+        .size = sizeof(libxml_error),
+        .inner = libxml_find_error,
+        .blank = true,
+        .end = libxml_end_error,
+    },
+    {
+        .module = "mysqli",
+        .size = sizeof(mysqli_globals),
+        .ranges = {SHIM_MEMBERS(mysqli_globals, error_no, report_mode)},
+        .make_neutral = mysqli_make_neutral,
+        .end = mysqli_end,
+    },
+    {
+        .module = "openssl",
+        .size = sizeof(openssl_globals),
+        .blank = true,
+        .suspend = openssl_suspend,
+        .end = openssl_end,
+    },
+    {.module = "posix", .size = sizeof(int), .blank = true},
+    {.module = "snmp", .size = sizeof(int)},
+    {
+        .module = "soap",
+        .size = sizeof(soap_globals),
+        .hidden = true,
+        .ranges =
+            {SHIM_MEMBERS(soap_globals, typemap, use_soap_error_handler),
+             SHIM_MEMBERS(soap_globals, encoding, features), SHIM_MEMBERS(soap_globals, cur_uniq_ref, ref_map)},
+    },
+    {
+        .module = "sockets",
+        .size = sizeof(sockets_globals),
+        .ranges = {SHIM_MEMBER(sockets_globals, last_error)},
+        .blank = true,
     },
 };
 const size_t shim_library_parts_count = sizeof(shim_library_parts) / sizeof(shim_library_parts[0]);

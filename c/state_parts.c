@@ -2,12 +2,14 @@
  * state_audit.c. */
 #include "state_parts.h"
 
+#include <dlfcn.h>
 #include <ext/date/php_date.h>
 #include <ext/filter/php_filter.h>
 #include <ext/json/php_json.h>
 #include <ext/pcre/php_pcre.h>
 #include <ext/random/php_random.h>
 #include <ext/session/php_session.h>
+#include <ext/standard/php_array.h>
 #if __has_include(<ext/mbstring/mbstring.h>)
 #define HAVE_MBSTRING_HEADER 1
 #pragma GCC diagnostic push
@@ -26,12 +28,33 @@ static void date_begin(void *globals)
     }
 }
 
+static void date_make_neutral(void *globals)
+{
+    ((zend_date_globals *)globals)->last_errors = NULL;
+}
+
+static void free_messages(timelib_error_message *messages, int count)
+{
+    for (int i = 0; i < count; i++) {
+        efree(messages[i].message);
+    }
+    if (messages != NULL) {
+        efree(messages);
+    }
+}
+
 static void date_end(void *globals)
 {
     zend_date_globals *date = globals;
     if (date->timezone != NULL) {
         efree(date->timezone);
         date->timezone = NULL;
+    }
+    if (date->last_errors != NULL) {
+        free_messages(date->last_errors->warning_messages, date->last_errors->warning_count);
+        free_messages(date->last_errors->error_messages, date->last_errors->error_count);
+        efree(date->last_errors);
+        date->last_errors = NULL;
     }
 }
 
@@ -70,6 +93,53 @@ static void mbstring_end(void *globals)
         zend_string_release(mbstring->last_used_encoding_name);
     }
 }
+
+#ifdef HAVE_MBREGEX
+/* Behind a pointer in mbstring's struct. A search holds an expression of the table, which another one's may replace: so
+ * the table is the request's too. */
+typedef struct mb_regex_globals {
+    void *default_mbctype;
+    void *current_mbctype;
+    const void *current_mbctype_mbfl_encoding;
+    HashTable expressions;
+    zval search_str;
+    zval *search_str_val;
+    size_t search_pos;
+    void *search_re;
+    void *search_regs;
+    unsigned int regex_default_options;
+    void *regex_default_syntax;
+} mb_regex_globals;
+
+static void *mb_regex_find(void *globals)
+{
+    bool can_free = dlsym(RTLD_DEFAULT, "onig_region_free") != NULL;
+    return can_free ? ((zend_mbstring_globals *)globals)->mb_regex_globals : NULL;
+}
+
+static void mb_regex_make_neutral(void *globals)
+{
+    mb_regex_globals *regex = globals;
+    zend_hash_init(&regex->expressions, 0, NULL, regex->expressions.pDestructor, 0);
+    ZVAL_UNDEF(&regex->search_str);
+    regex->search_str_val = NULL;
+    regex->search_pos = 0;
+    regex->search_re = NULL;
+    regex->search_regs = NULL;
+}
+
+static void mb_regex_end(void *globals)
+{
+    mb_regex_globals *regex = globals;
+    zval_ptr_dtor(&regex->search_str);
+    ZVAL_UNDEF(&regex->search_str);
+    if (regex->search_regs != NULL) {
+        ((void (*)(void *, int))dlsym(RTLD_DEFAULT, "onig_region_free"))(regex->search_regs, 1);
+        regex->search_regs = NULL;
+    }
+    zend_hash_destroy(&regex->expressions);
+}
+#endif
 #endif
 
 /* ---- random ---- */
@@ -108,7 +178,8 @@ static void session_begin(void *globals)
     }
 }
 
-/* ---- assert() and opendir(), parts of the standard extension ---- */
+/* ---- array_multisort() (objects that it compares may run code), assert() and opendir(), parts of the standard
+ * extension ---- */
 
 /* As in assert.c and dir.c, which have no headers. */
 typedef struct assert_globals {
@@ -149,6 +220,7 @@ static void dir_end(void *globals)
 }
 
 const shim_part shim_own_parts[] = {
+    {.module = "standard", .size = sizeof(zend_array_globals), .hidden = true, .blank = true},
     {
         .module = "standard",
         .size = sizeof(assert_globals),
@@ -160,7 +232,9 @@ const shim_part shim_own_parts[] = {
     {.module = "standard", .size = sizeof(dir_globals), .hidden = true, .begin = dir_begin, .end = dir_end},
     {
         .module = "date",
-        .ranges = {SHIM_MEMBER(zend_date_globals, timezone)},
+        .size = sizeof(zend_date_globals),
+        .ranges = {SHIM_MEMBER(zend_date_globals, timezone), SHIM_MEMBER(zend_date_globals, last_errors)},
+        .make_neutral = date_make_neutral,
         .begin = date_begin,
         .end = date_end,
     },
@@ -169,6 +243,7 @@ const shim_part shim_own_parts[] = {
 #ifdef HAVE_MBSTRING_HEADER
     {
         .module = "mbstring",
+        .size = sizeof(zend_mbstring_globals),
         .ranges =
             {SHIM_MEMBER(zend_mbstring_globals, current_internal_encoding),
              SHIM_MEMBERS(zend_mbstring_globals, current_http_output_encoding, http_input_identify_string),
@@ -181,8 +256,17 @@ const shim_part shim_own_parts[] = {
         .begin = mbstring_begin,
         .end = mbstring_end,
     },
+#ifdef HAVE_MBREGEX
+    {
+        .module = "mbstring",
+        .size = sizeof(mb_regex_globals),
+        .inner = mb_regex_find,
+        .make_neutral = mb_regex_make_neutral,
+        .end = mb_regex_end,
+    },
 #endif
-    {.module = "pcre", .ranges = {SHIM_MEMBER(zend_pcre_globals, error_code)}},
+#endif
+    {.module = "pcre", .size = sizeof(zend_pcre_globals), .ranges = {SHIM_MEMBER(zend_pcre_globals, error_code)}},
     {.module = "random", .make_neutral = random_make_neutral},
     {.module = "session", .make_neutral = session_make_neutral, .begin = session_begin, .start = true, .stop = true},
     {.module = "zlib", .start = true, .stop = true},

@@ -8,16 +8,25 @@ use support::Svc;
 use support::client::{Client, eventually};
 
 const WORKER: &str = include_str!("php/worker.php");
+const EXTENSIONS: &str = include_str!("php/extensions.php");
 
 fn start() -> Svc {
+    start_with(WORKER)
+}
+
+fn start_with(worker: &str) -> Svc {
     let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
-    Svc::start_with(&[("worker.php", WORKER)], &settings, &["zend.assertions=1"])
+    Svc::start_with(&[("worker.php", worker)], &settings, &["zend.assertions=1"])
 }
 
 /// Starts a request that makes everything dirty and stays inside until `leave` says so.
 fn enter(svc: &Svc, name: &str) -> Client {
+    stay(svc, "/dirty?", name)
+}
+
+fn stay(svc: &Svc, path: &str, name: &str) -> Client {
     let mut client = svc.client();
-    client.send(format!("GET /dirty?stay={name} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    client.send(format!("GET {path}stay={name} HTTP/1.1\r\nHost: x\r\n\r\n"));
     eventually("the dirty request is inside", || svc.root().join(format!("inside-{name}")).exists());
     client
 }
@@ -98,5 +107,32 @@ Svc\Worker::serve(function () {
             .collect();
         let texts: Vec<_> = clients.iter_mut().map(|client| client.response().text()).collect();
         assert_eq!(texts, ["a a ", "b b ", "root root ", "a a ", "root root ", "b b "]);
+    }
+}
+
+#[test]
+fn what_extensions_keep_is_a_requests_own() {
+    let svc = start_with(EXTENSIONS);
+    let of = |path: &str| {
+        let response = svc.get(path);
+        assert_eq!(response.status, 200, "{}", response.text());
+        response.text()
+    };
+    let (clean, a, b) = (of("/"), of("/?as=a"), of("/?as=b"));
+    assert!(clean.contains("\"boot\""), "the loader of entities that the boot script has set: {clean}");
+    assert!(clean != a && a != b && b != clean, "{clean}\n{a}\n{b}");
+    assert!(a.contains("\"still\"") && b.contains("\"still\""), "{a}\n{b}");
+    assert_eq!(of("/"), clean);
+    let mut first = stay(&svc, "/?as=a&", "first");
+    assert_eq!(of("/"), clean, "beside one");
+    let mut second = stay(&svc, "/?as=b&", "second");
+    let mut third = stay(&svc, "/?", "third");
+    assert_eq!(of("/?as=b"), b);
+    for (client, name, alone) in
+        [(&mut first, "first", &a), (&mut third, "third", &clean), (&mut second, "second", &b)]
+    {
+        leave(&svc, name);
+        assert_eq!(client.response().text(), *alone, "{name}");
+        assert_eq!(of("/"), clean, "after {name}");
     }
 }
