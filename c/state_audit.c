@@ -74,7 +74,7 @@ static const char *stray_of_executor(void)
 /* What they keep is the thread's: directives, tables of types, caches, connections. */
 static const char *const of_threads[] = {
     "bcmath", "Core", "curl", "exif", "fileinfo", "gd", "gettext", "hash", "iconv", "lexbor", "mysqlnd", "pcntl", "PDO",
-    "pdo_mysql", "pdo_pgsql", "pdo_sqlite", "pgsql", "Phar", "readline", "Reflection", "sodium", "SPL", "sqlite3",
+    "pdo_mysql", "pdo_pgsql", "pdo_sqlite", "Phar", "readline", "Reflection", "sodium", "SPL", "sqlite3",
     "standard", "tokenizer", "uri", "xml", "xmlreader", "xmlwriter", "Zend OPcache", "zip",
 };
 

@@ -238,6 +238,69 @@ static void openssl_end(void *globals)
     *openssl = (openssl_globals){0};
 }
 
+/* ---- pgsql ---- */
+
+/* pg_connect() finds an open connection again by what it was opened with; the names of types and tables are remembered
+ * by numbers, whatever the database. */
+typedef struct pgsql_globals {
+    zend_long links[4];
+    bool allow_persistent;
+    int ignore_notices;
+    zend_long auto_reset_persistent;
+    int log_notices;
+    zend_object *default_link;
+    zend_string *regexes[11];
+    HashTable field_oids;
+    HashTable table_oids;
+    HashTable connections;
+} pgsql_globals;
+
+static void pgsql_make_neutral(void *globals)
+{
+    pgsql_globals *pgsql = globals;
+    zend_hash_init(&pgsql->field_oids, 0, NULL, pgsql->field_oids.pDestructor, 0);
+    zend_hash_init(&pgsql->table_oids, 0, NULL, pgsql->table_oids.pDestructor, 0);
+    zend_hash_init(&pgsql->connections, 0, NULL, NULL, 1);
+}
+
+static void pgsql_begin(void *globals)
+{
+    pgsql_globals *pgsql = globals;
+    if (pgsql->default_link != NULL) {
+        GC_ADDREF(pgsql->default_link);
+    }
+}
+
+/* The table does not count as a user of its connections: one that ends takes itself out of the table in place, which
+ * may be another request's. So none ends while its table is away. */
+static void pgsql_suspend(void *globals)
+{
+    zval *connection;
+    ZEND_HASH_FOREACH_VAL(&((pgsql_globals *)globals)->connections, connection) {
+        Z_ADDREF_P(connection);
+    } ZEND_HASH_FOREACH_END();
+}
+
+static void pgsql_resume(void *globals)
+{
+    zval *connection;
+    ZEND_HASH_FOREACH_VAL(&((pgsql_globals *)globals)->connections, connection) {
+        zend_object_release(Z_OBJ_P(connection));
+    } ZEND_HASH_FOREACH_END();
+}
+
+static void pgsql_end(void *globals)
+{
+    pgsql_globals *pgsql = globals;
+    if (pgsql->default_link != NULL) {
+        zend_object_release(pgsql->default_link);
+        pgsql->default_link = NULL;
+    }
+    zend_hash_destroy(&pgsql->field_oids);
+    zend_hash_destroy(&pgsql->table_oids);
+    zend_hash_destroy(&pgsql->connections);
+}
+
 /* ---- soap ---- */
 
 /* What a server or a client of SOAP does, while its functions run code: what it tells errors to, most of all. */
@@ -313,6 +376,16 @@ const shim_part shim_library_parts[] = {
         .blank = true,
         .suspend = openssl_suspend,
         .end = openssl_end,
+    },
+    {
+        .module = "pgsql",
+        .size = sizeof(pgsql_globals),
+        .ranges = {SHIM_MEMBER(pgsql_globals, default_link), SHIM_MEMBERS(pgsql_globals, field_oids, connections)},
+        .make_neutral = pgsql_make_neutral,
+        .begin = pgsql_begin,
+        .suspend = pgsql_suspend,
+        .resume = pgsql_resume,
+        .end = pgsql_end,
     },
     {.module = "posix", .size = sizeof(int), .blank = true},
     {.module = "snmp", .size = sizeof(int)},
