@@ -48,20 +48,36 @@ ZEND_TSRMLS_CACHE_EXTERN()
 #define SHIM_FREE_LAST_HTTP_HEADERS() (void)0
 #endif
 
-/* The version whose zend_executor_globals state_audit.c lists. */
-#if PHP_VERSION_ID >= 80400 && PHP_VERSION_ID < 80500
+/* The versions whose zend_executor_globals state_audit.c lists. */
+#if PHP_VERSION_ID >= 80400 && PHP_VERSION_ID < 80600
 #define SHIM_EXECUTOR_IS_AUDITED 1
 #endif
 
 /* 8.5: the back-trace of the last fatal error, which error_get_last() tells. */
 #if PHP_VERSION_ID >= 80500
-#define SHIM_FORGET_BACKTRACE() \
-    do { \
-        zval_ptr_dtor(&EG(last_fatal_error_backtrace)); \
-        ZVAL_UNDEF(&EG(last_fatal_error_backtrace)); \
-    } while (0)
+#define SHIM_READ_BACKTRACE(backtrace) ZVAL_COPY_VALUE(backtrace, &EG(last_fatal_error_backtrace))
+#define SHIM_WRITE_BACKTRACE(backtrace) ZVAL_COPY_VALUE(&EG(last_fatal_error_backtrace), backtrace)
+#define SHIM_EXECUTOR_BACKTRACE THREAD(fatal_error_backtrace_on), REQUEST(last_fatal_error_backtrace),
 #else
-#define SHIM_FORGET_BACKTRACE() (void)0
+#define SHIM_READ_BACKTRACE(backtrace) ZVAL_UNDEF(backtrace)
+#define SHIM_WRITE_BACKTRACE(backtrace) (void)(backtrace)
+#define SHIM_EXECUTOR_BACKTRACE
+#endif
+
+/* 8.5: the engine's classes are const in more places. */
+#if PHP_VERSION_ID >= 80500
+typedef const zend_class_entry shim_scope;
+#else
+typedef zend_class_entry shim_scope;
+#endif
+
+/* 8.5: shutdown functions come without what zend_call_function() wants. */
+#if PHP_VERSION_ID >= 80500
+#define SHIM_CALL_SHUTDOWN_FUNCTION(function, result) \
+    zend_call_known_fcc(&(function)->fci_cache, result, (function)->param_count, (function)->params, NULL)
+#else
+#define SHIM_CALL_SHUTDOWN_FUNCTION(function, result) \
+    ((function)->fci.retval = (result), (void)zend_call_function(&(function)->fci, &(function)->fci_cache))
 #endif
 
 /* 8.4: fibers are started by a function of the engine; before, by their method. */

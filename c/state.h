@@ -57,6 +57,7 @@ typedef struct shim_executor_state {
     zend_error_handling_t error_handling;
     bool variable_width_locale;
     bool ascii_compatible_locale;
+    zval fatal_backtrace;
 } shim_executor_state;
 
 /* state_superglobals.c: what scripts reach through the symbol table. */

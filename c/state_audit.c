@@ -25,6 +25,7 @@ typedef struct member {
 static const member executor[] = {
     THREAD(uninitialized_zval), THREAD(error_zval), THREAD(symtable_cache), THREAD(symtable_cache_limit),
     THREAD(symtable_cache_ptr), THREAD(symbol_table), THREAD(included_files), FIBER(bailout), REQUEST(error_reporting),
+    SHIM_EXECUTOR_BACKTRACE
     REQUEST(exit_status), THREAD(function_table), THREAD(class_table), THREAD(zend_constants), FIBER(vm_stack_top),
     FIBER(vm_stack_end), FIBER(vm_stack), FIBER(vm_stack_page_size), FIBER(current_execute_data), THREAD(fake_scope),
     FIBER(jit_trace_num), FIBER(current_observed_frame), REQUEST(ticks_count), THREAD(precision),

@@ -22,6 +22,7 @@ static void read_members(shim_executor_state *state)
         .variable_width_locale = CG(variable_width_locale),
         .ascii_compatible_locale = CG(ascii_compatible_locale),
     };
+    SHIM_READ_BACKTRACE(&state->fatal_backtrace);
 }
 
 static void write_members(const shim_executor_state *state)
@@ -39,6 +40,7 @@ static void write_members(const shim_executor_state *state)
     EG(error_handling) = state->error_handling;
     CG(variable_width_locale) = state->variable_width_locale;
     CG(ascii_compatible_locale) = state->ascii_compatible_locale;
+    SHIM_WRITE_BACKTRACE(&state->fatal_backtrace);
 }
 
 /* A stack of the same contents with memory of its own. */
@@ -77,6 +79,7 @@ void shim_executor_capture(void)
     neutral.ticks_count = 0;
     neutral.exception_class = NULL;
     neutral.error_handling = EH_NORMAL;
+    ZVAL_UNDEF(&neutral.fatal_backtrace);
 }
 
 void shim_executor_begin(void)
@@ -101,12 +104,12 @@ void shim_executor_resume(const shim_executor_state *state)
 
 void shim_executor_end(void)
 {
-    SHIM_FORGET_BACKTRACE();
     shim_executor_state own;
     read_members(&own);
     write_members(&neutral);
     zval_ptr_dtor(&own.user_error_handler);
     zval_ptr_dtor(&own.user_exception_handler);
+    zval_ptr_dtor(&own.fatal_backtrace);
     zend_stack_destroy(&own.user_error_handlers_error_reporting);
     free_handlers(&own.user_error_handlers);
     free_handlers(&own.user_exception_handlers);

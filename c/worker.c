@@ -37,7 +37,7 @@ typedef struct place {
     zend_vm_stack stack;
     zval *top;
     zval *end;
-    zend_class_entry *scope;
+    shim_scope *scope;
     bool is_blocked;
 } place;
 
@@ -174,8 +174,7 @@ static void call_shutdown_functions(const place *here)
         bool ended = STEP(here, {
             zval result;
             ZVAL_UNDEF(&result);
-            function->fci.retval = &result;
-            (void)zend_call_function(&function->fci, &function->fci_cache);
+            SHIM_CALL_SHUTDOWN_FUNCTION(function, &result);
             zval_ptr_dtor(&result);
             goes_on = EG(exception) == NULL || !zend_is_unwind_exit(EG(exception));
         });
