@@ -5,6 +5,9 @@
 
 use std::time::{Instant, SystemTime};
 
+/// What tells the time: [`now`], or the clock of a test, which may only go faster.
+pub type Clock = fn() -> Instant;
+
 /// Reads the monotonic clock.
 #[expect(clippy::disallowed_methods, reason = "this is the one reader of the monotonic clock")]
 pub fn now() -> Instant {

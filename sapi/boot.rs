@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use svc_core::config::{Config, RawConfig};
 use svc_core::observe::{Event, Log};
 use svc_core::serve::{Server, StartError};
+use svc_core::time::{self, Clock};
 
 use crate::commands::{self, Exit};
 
@@ -27,7 +28,7 @@ pub fn serve(raw: &RawConfig) -> Exit {
         Err(error) => return fail(&format_args!("the log thread does not start: {error}"), Exit::Failed),
     };
     log.emit(&Event::Starting { version: env!("CARGO_PKG_VERSION") });
-    let exit = run(&config, &log);
+    let exit = run(&config, &log, time::now, executor::wait_for_signal);
     log.shutdown();
     exit
 }
@@ -37,9 +38,10 @@ fn fail(error: &dyn Display, exit: Exit) -> Exit {
     exit
 }
 
-/// Binds, boots the executor, opens the main port, waits for the end.
-fn run(config: &Arc<Config>, log: &Log) -> Exit {
-    let server = match Server::prepare(Arc::clone(config), log.clone()) {
+/// Binds, boots the executor, opens the main port, calls `until`, and drains when it returns. The control thread lives
+/// by `clock`. The executor starts and ends on the calling thread.
+pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Server)) -> Exit {
+    let server = match Server::prepare_by(Arc::clone(config), log.clone(), clock) {
         Ok(server) => server,
         Err(error) => {
             // A setting that does not fit the machine is misuse; a port that is taken is bad luck.
@@ -54,11 +56,15 @@ fn run(config: &Arc<Config>, log: &Log) -> Exit {
             return fail(&error, exit);
         }
     };
-    executor::run(config, log, &server)
+    executor::run(config, log, &server, until)
 }
 
-/// Opens the main port, serves until a signal, drains. Returns whether every thread has ended.
-fn serve_until_signal(server: &Server, mut extra: Map<String, Value>) -> Result<bool, Exit> {
+/// Opens the main port, calls `until`, drains. Returns whether every thread has ended.
+fn serve_until(
+    server: &Server,
+    mut extra: Map<String, Value>,
+    until: impl FnOnce(&Server),
+) -> Result<bool, Exit> {
     let shared = server.shared();
     extra.insert("listen_addr".to_owned(), server.main_addr().to_string().into());
     extra.insert("deny_file".to_owned(), json!({ "loaded": shared.policy.deny.is_loaded() }));
@@ -66,7 +72,7 @@ fn serve_until_signal(server: &Server, mut extra: Map<String, Value>) -> Result<
     // Set once: a process opens its main port once.
     let _ = shared.config_report.set(report);
     server.open().map_err(|error| fail(&error, Exit::Failed))?;
-    executor::wait_for_signal(server);
+    until(server);
     server.drain();
     Ok(server.wait())
 }
@@ -90,11 +96,11 @@ mod executor {
     use crate::php;
     use crate::php_engine::PhpEngine;
 
-    use super::{Arc, Config, Event, Exit, Log, Server, commands, fail, serve_until_signal};
+    use super::{Arc, Config, Event, Exit, Log, Server, commands, fail, serve_until};
 
-    pub(super) fn run(config: &Config, log: &Log, server: &Server) -> Exit {
+    pub(super) fn run(config: &Config, log: &Log, server: &Server, until: impl FnOnce(&Server)) -> Exit {
         if config.executor == Executor::Stub {
-            return match serve_until_signal(server, super::Map::new()) {
+            return match serve_until(server, super::Map::new(), until) {
                 Ok(_) => Exit::Well,
                 Err(exit) => exit,
             };
@@ -103,7 +109,7 @@ mod executor {
             Ok(php) => php,
             Err(error) => return fail(&format_args!("PHP does not start: {error}"), Exit::Failed),
         };
-        match run_with(&php, server) {
+        match run_with(&php, server, until) {
             Ok(true) => Exit::Well,
             Ok(false) => {
                 // A thread still runs PHP: ending in order would pull PHP away under it.
@@ -114,7 +120,7 @@ mod executor {
         }
     }
 
-    fn run_with(php: &Php, server: &Server) -> Result<bool, Exit> {
+    fn run_with(php: &Php, server: &Server, until: impl FnOnce(&Server)) -> Result<bool, Exit> {
         let facts = php.facts();
         let engine: Arc<dyn Engine> = Arc::new(PhpEngine::new(php.threads(), Arc::clone(server.shared())));
         // Set once: PHP starts once.
@@ -122,7 +128,7 @@ mod executor {
         server
             .start_pool(&engine)
             .map_err(|error| fail(&format_args!("the PHP threads do not start: {error}"), Exit::Failed))?;
-        serve_until_signal(server, php::report(&facts))
+        serve_until(server, php::report(&facts), until)
     }
 
     /// Waits for the signal to end; from then on another one ends the process at once.
@@ -166,16 +172,16 @@ mod executor {
 mod executor {
     use svc_core::config::Executor;
 
-    use super::{Config, Exit, Log, Server, fail, serve_until_signal};
+    use super::{Config, Exit, Log, Server, fail, serve_until};
 
-    pub(super) fn run(config: &Config, _log: &Log, server: &Server) -> Exit {
+    pub(super) fn run(config: &Config, _log: &Log, server: &Server, until: impl FnOnce(&Server)) -> Exit {
         if config.executor == Executor::Sapi {
             return fail(
                 &"EXECUTOR: \"sapi\" is not in this build, which has no PHP; accepted: stub",
                 Exit::Misused,
             );
         }
-        match serve_until_signal(server, super::Map::new()) {
+        match serve_until(server, super::Map::new(), until) {
             Ok(_) => Exit::Well,
             Err(exit) => exit,
         }

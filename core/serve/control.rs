@@ -21,7 +21,7 @@ use crate::observe::Event;
 use crate::policy::client::{AllowList, is_exposed};
 use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 use crate::sync::roster::Wake;
-use crate::time;
+use crate::time::{self, Clock};
 
 use super::accept::move_up;
 use super::ops_facts::OpsFacts;
@@ -39,8 +39,8 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// Starts the thread. `tick` is called about once a second, after each [`wake`](Self::wake), and at the moment
-    /// that it returned the last time if that comes earlier.
+    /// Starts the thread, which lives by `clock`. `tick` is called about once a second, after each
+    /// [`wake`](Self::wake), and at the moment that it returned the last time if that comes earlier.
     ///
     /// # Errors
     ///
@@ -48,6 +48,7 @@ impl Control {
     pub(super) fn start(
         mut listener: Option<TcpListener>,
         shared: &Arc<Shared>,
+        clock: Clock,
         tick: impl FnMut(&Shared, Instant) -> Option<Instant> + Send + 'static,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
@@ -65,8 +66,9 @@ impl Control {
         let thread_of_control = ControlThread {
             shared: Arc::clone(shared),
             ending: Arc::clone(&ending),
+            clock,
             tick,
-            tick_at: time::now(),
+            tick_at: clock(),
             port: OpsPort {
                 listener,
                 responder: OpsResponder::new(OpsFacts::new(Arc::clone(shared)), allowed),
@@ -129,6 +131,7 @@ const WAKE: Token = Token(usize::MAX - 1);
 struct ControlThread<T> {
     shared: Arc<Shared>,
     ending: Arc<AtomicBool>,
+    clock: Clock,
     tick: T,
     tick_at: Instant,
     port: OpsPort,
@@ -140,15 +143,15 @@ impl<T: FnMut(&Shared, Instant) -> Option<Instant>> ControlThread<T> {
         let mut woken = true;
         // Acquire: pairs with the Release in `Control::stop`.
         while !self.ending.load(Ordering::Acquire) {
-            let now = time::now();
+            let now = (self.clock)();
             if woken || now >= self.tick_at {
                 let asked = (self.tick)(&self.shared, now);
                 self.tick_at = asked.map_or(now + CONTROL_TICK, |asked| asked.min(now + CONTROL_TICK));
             }
             woken = false;
             // An interrupted wait comes back as one without events.
-            let _ = poll.poll(&mut events, Some(self.pause(time::now())));
-            let now = time::now();
+            let _ = poll.poll(&mut events, Some(self.pause((self.clock)())));
+            let now = (self.clock)();
             for event in &events {
                 match event.token() {
                     LISTENER => self.port.backlog = true,

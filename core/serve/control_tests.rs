@@ -29,7 +29,7 @@ fn start() -> Running {
         tick.send(()).ok();
         Some(now + Duration::from_secs(3600))
     };
-    let control = Control::start(Some(listener), &shared, tick).unwrap();
+    let control = Control::start(Some(listener), &shared, time::now, tick).unwrap();
     Running { control, addr, shared, ticks }
 }
 

@@ -24,7 +24,7 @@ use crate::spool::SpoolError;
 use crate::sync::lock::ShortLock;
 use crate::sync::park::Bell;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
-use crate::time;
+use crate::time::{self, Clock};
 use crate::tls::{Terms, TlsError};
 
 use super::accept::Acceptor;
@@ -143,6 +143,15 @@ impl Server {
     /// When an address cannot be listened on, a directory cannot be written, or the system does not grant what the
     /// settings need.
     pub fn prepare(config: Arc<Config>, log: Log) -> Result<Self, StartError> {
+        Self::prepare_by(config, log, time::now)
+    }
+
+    /// The same with another clock for the control thread: for what it looks at once a second, and for the way down.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn prepare_by(config: Arc<Config>, log: Log, clock: Clock) -> Result<Self, StartError> {
         raise_descriptor_limit(config.max_connections)?;
         let policy = Policy::load(&config, time::now()).map_err(StartError::Policy)?;
         let (listener, main_addr) = bind("LISTEN_ADDR", config.listen_addr)?;
@@ -174,7 +183,7 @@ impl Server {
         let driven = Arc::clone(&machinery);
         let mut scan = Scan::new(&machinery.shared.config);
         let mut keeper = Keeper::new(&machinery.shared.config);
-        let mut sweep_at = time::now();
+        let mut sweep_at = clock();
         let tick = move |shared: &Shared, now: Instant| {
             let scan_at = scan.scan(shared, now);
             if now >= sweep_at && shared.lifecycle.phase() != Phase::Starting {
@@ -184,7 +193,7 @@ impl Server {
             let others = [keeper.tend(shared, now), driven.drive(&mut drain, now)];
             others.into_iter().flatten().chain([scan_at]).min()
         };
-        let control = Control::start(ops_listener, &machinery.shared, tick)?;
+        let control = Control::start(ops_listener, &machinery.shared, clock, tick)?;
         let (control, listener) = (ShortLock::new(Some(control)), ShortLock::new(Some(listener)));
         Ok(Self { machinery, control, listener, main_addr, ops_addr })
     }

@@ -1,0 +1,314 @@
+//! A worker whose fibers are all taken by requests that have been answered takes nothing off the queue: the wedged pool,
+//! with PHP in it, and with a clock that the test moves.
+//!
+//! One test, because PHP starts once in a process and ends on the thread that started it.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use std::fs;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use svc::boot;
+use svc::commands::Exit;
+use svc_core::config::{AccessLog, Config, Level, RawConfig};
+use svc_core::observe::Log;
+use svc_core::serve::Server;
+
+use support::client::{Client, Response, eventually};
+
+/// What one worker carries.
+const FIBERS: usize = 256;
+
+const WORKER: &str = r#"<?php
+ini_set('max_execution_time', 0);
+foreach (['answered', 'last', 'left', 'unanswered'] as $gate) {
+    posix_mkfifo(__DIR__ . "/$gate", 0600);
+}
+Svc\Worker::serve(function () {
+    $path = $_SERVER['REQUEST_URI'];
+    echo $path;
+    if ($path === '/plain') {
+        return;
+    }
+    if ($path !== '/unanswered') {
+        svc_finish_request();
+    }
+    Svc\wait_readable(fopen(__DIR__ . $path, 'r+'));
+});"#;
+
+/// The control thread's clock. It stands still while the test says so, and goes when the test moves it.
+mod clock {
+    use super::{AtomicBool, AtomicU64, Duration, Instant, LazyLock, Ordering};
+
+    static START: LazyLock<Instant> = LazyLock::new(svc_core::time::now);
+    static STOPPED: AtomicBool = AtomicBool::new(false);
+    static STOPPED_AT_MS: AtomicU64 = AtomicU64::new(0);
+    static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
+    static READINGS: AtomicU64 = AtomicU64::new(0);
+
+    fn real_ms() -> u64 {
+        u64::try_from(START.elapsed().as_millis()).unwrap()
+    }
+
+    pub(super) fn now() -> Instant {
+        let start = *START;
+        READINGS.fetch_add(1, Ordering::SeqCst);
+        let stopped = STOPPED.load(Ordering::SeqCst);
+        let own_ms = if stopped { STOPPED_AT_MS.load(Ordering::SeqCst) } else { real_ms() };
+        start + Duration::from_millis(own_ms + AHEAD_MS.load(Ordering::SeqCst))
+    }
+
+    pub(super) fn readings() -> u64 {
+        READINGS.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn stop() {
+        // Ahead of every reading by a thread that has not seen the stop yet.
+        STOPPED_AT_MS.store(real_ms() + 1000, Ordering::SeqCst);
+        STOPPED.store(true, Ordering::SeqCst);
+    }
+
+    pub(super) fn go() {
+        AHEAD_MS.fetch_add(1000, Ordering::SeqCst);
+        STOPPED.store(false, Ordering::SeqCst);
+    }
+
+    pub(super) fn advance(by: Duration) {
+        AHEAD_MS.fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+/// The server as its clients and its operator see it.
+struct Scene<'a> {
+    main: SocketAddr,
+    ops: SocketAddr,
+    root: &'a Path,
+    log: &'a Lines,
+}
+
+impl Scene<'_> {
+    fn ask(&self, path: &str) -> Response {
+        Client::connect(self.ops).get(path)
+    }
+
+    fn metric(&self, series: &str) -> String {
+        let page = self.ask("/metrics").text();
+        let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {series} in {page}")).to_owned()
+    }
+
+    /// Lets seconds pass, and the control thread see each.
+    fn seconds(&self, count: u32) {
+        for _ in 0..count {
+            clock::advance(Duration::from_secs(1));
+            let read = clock::readings();
+            // One turn of its loop begins by acting on what the clock says, and reads it three times in all.
+            eventually("the control thread has had a look", || {
+                self.ask("/healthz");
+                clock::readings() > read + 3
+            });
+        }
+    }
+
+    /// Whether the server is in service, by all that tell.
+    fn is_well(&self) -> bool {
+        let (readiness, health) = (self.ask("/readyz").status, self.ask("/health"));
+        let report: Value = serde_json::from_slice(&health.body).unwrap();
+        let stalled = report["pool_stalled"].as_bool().unwrap();
+        assert_eq!(self.ask("/healthz").status, 200, "liveness knows nothing of it");
+        let expected = if stalled { (503, 503, "1") } else { (200, 200, "0") };
+        let gauge = self.metric("svc_pool_stalled");
+        assert_eq!((readiness, health.status, gauge.as_str()), expected, "{report}");
+        !stalled
+    }
+
+    /// Fills the worker with requests that wait at the gate `name`, the last one at the gate `last`, and the queue with
+    /// three more. Returns the clients that have no answer.
+    fn fill(&self, name: &str, last: &str, is_answered: bool) -> Vec<Client> {
+        let mut clients = Vec::new();
+        for carried in 1..=FIBERS {
+            let name = if carried == FIBERS { last } else { name };
+            let mut client = Client::connect(self.main);
+            client.send(format!("GET /{name} HTTP/1.1\r\nHost: x\r\n\r\n"));
+            eventually("the worker carries it", || self.carried() == carried);
+            if is_answered {
+                assert_eq!(client.response().text(), format!("/{name}"));
+            } else {
+                clients.push(client);
+            }
+        }
+        for _ in 0..3 {
+            let mut client = Client::connect(self.main);
+            client.send("GET /plain HTTP/1.1\r\nHost: x\r\n\r\n");
+            clients.push(client);
+        }
+        eventually("three wait", || self.metric("svc_queue_depth") == "3");
+        clients
+    }
+
+    fn carried(&self) -> usize {
+        self.metric("svc_worker_request_fibers_active{worker=\"0\"}").parse().unwrap()
+    }
+
+    fn let_go(&self, name: &str) {
+        let mut gate = fs::OpenOptions::new().write(true).open(self.root.join(name)).unwrap();
+        gate.write_all(b"!").unwrap();
+    }
+
+    /// The fields of the records with this message.
+    fn told(&self, message: &str) -> Vec<Value> {
+        let lines = self.log.0.lock().unwrap().clone();
+        let records = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let fields = records.map(|line| {
+            let record: Value = serde_json::from_slice(line).unwrap();
+            (record["level"].as_str().unwrap().to_owned(), record["fields"].clone())
+        });
+        fields
+            .filter(|(_, fields)| fields["message"] == message)
+            .map(|(level, mut fields)| {
+                fields["level"] = level.into();
+                fields
+            })
+            .collect()
+    }
+}
+
+const WARNING: &str =
+    "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
+const RECOVERED: &str = "PHP pool is reaching workers again";
+
+/// What the server has logged.
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn requests_without_an_answer_keep_a_worker_busy(scene: &Scene<'_>) {
+    let mut clients = scene.fill("unanswered", "unanswered", false);
+    assert_eq!(
+        (scene.metric("svc_busy_workers"), scene.metric("svc_workers_idle")),
+        ("1".into(), "0".into())
+    );
+    scene.seconds(130);
+    assert!(scene.is_well());
+    assert!(scene.told(WARNING).is_empty());
+    scene.let_go("unanswered");
+    for client in &mut clients {
+        assert_eq!(client.response().status, 200);
+    }
+}
+
+fn requests_with_an_answer_wedge_the_pool_until_they_end(scene: &Scene<'_>) {
+    let mut clients = scene.fill("answered", "answered", true);
+    assert_eq!(
+        (scene.metric("svc_busy_workers"), scene.metric("svc_workers_idle")),
+        ("0".into(), "1".into())
+    );
+    // One look to compare with, and one that is suspect.
+    scene.seconds(2);
+    assert!(scene.told(WARNING).is_empty());
+    scene.seconds(1);
+    eventually("the log says so", || scene.told(WARNING).len() == 1);
+    let warning = &scene.told(WARNING)[0];
+    let numbers = ["queue_depth", "workers_idle", "queue_capacity", "admission_slots_available"];
+    assert_eq!(numbers.map(|name| warning[name].as_u64().unwrap()), [3, 1, 8, 5], "{warning}");
+    assert_eq!(warning["level"], "WARN");
+    scene.seconds(59);
+    assert!(scene.is_well(), "for a minute it is a suspicion");
+    scene.seconds(1);
+    assert!(!scene.is_well());
+    scene.seconds(60);
+    assert_eq!(scene.told(WARNING).len(), 3, "once a minute");
+    assert!(!scene.is_well() && scene.told(RECOVERED).is_empty());
+    scene.let_go("answered");
+    for client in &mut clients {
+        assert_eq!(client.response().text(), "/plain");
+    }
+    scene.seconds(1);
+    assert!(scene.is_well());
+    eventually("the log says so", || scene.told(RECOVERED).len() == 1);
+    assert_eq!(scene.told(RECOVERED)[0]["level"], "INFO");
+}
+
+fn a_minute_without_waiting_requests_ends_the_wedge_in_silence(scene: &Scene<'_>) {
+    let clients = scene.fill("left", "last", true);
+    scene.seconds(63);
+    assert!(!scene.is_well());
+    drop(clients);
+    eventually("they are gone", || scene.metric("svc_pending_requests") == "0");
+    scene.seconds(120);
+    assert!(!scene.is_well(), "what is in the queue was never looked at");
+    // The worker finds that nobody wants them any more, and finishes none.
+    scene.let_go("last");
+    eventually("nothing is queued", || scene.metric("svc_queue_depth") == "0");
+    scene.seconds(59);
+    assert!(!scene.is_well());
+    scene.seconds(1);
+    assert!(scene.is_well());
+    assert_eq!(scene.told(RECOVERED).len(), 1, "that of the other wedge");
+    scene.let_go("left");
+}
+
+#[test]
+fn answered_requests_that_hold_all_fibers_wedge_the_pool() {
+    let root = tempfile::tempdir().unwrap();
+    fs::write(root.path().join("worker.php"), WORKER).unwrap();
+    let settings = [
+        ("DOCUMENT_ROOT", root.path().to_str().unwrap()),
+        ("ENTRY_FILE", "worker.php"),
+        ("INTERNAL_ADDR", "127.0.0.1:0"),
+        ("LISTEN_ADDR", "127.0.0.1:0"),
+        ("PHP_WORKERS", "1"),
+        ("QUEUE_CAPACITY", "8"),
+        ("QUEUE_WAIT_TIMEOUT_MS", "60000"),
+        ("WORKER_MODE_ENABLED", "true"),
+    ];
+    let config = Arc::new(Config::resolve(&RawConfig::new(settings)).unwrap());
+    let lines = Lines::default();
+    let log = Log::start(Level::Info, AccessLog::Off, lines.clone()).unwrap();
+    let mut result = Ok(());
+    let exit = boot::run(&config, &log, clock::now, |server: &Server| {
+        let (main, ops) = (server.main_addr(), server.ops_addr().unwrap());
+        let scene = Scene { main, ops, root: root.path(), log: &lines };
+        result = catch_unwind(AssertUnwindSafe(|| {
+            let mut first = Client::connect(main);
+            assert_eq!(first.get("/plain").status, 200, "before that nothing is watched for");
+            clock::stop();
+            requests_without_an_answer_keep_a_worker_busy(&scene);
+            requests_with_an_answer_wedge_the_pool_until_they_end(&scene);
+            a_minute_without_waiting_requests_ends_the_wedge_in_silence(&scene);
+        }));
+        clock::go();
+        // Those that a failed test has left behind.
+        for gate in ["answered", "last", "left", "unanswered"] {
+            let _ = fs::OpenOptions::new()
+                .read(true)
+                .write(true)
+                .open(root.path().join(gate))
+                .and_then(|mut gate| gate.write(b"!"));
+        }
+    });
+    log.shutdown();
+    if let Err(panic) = result {
+        resume_unwind(panic);
+    }
+    assert_eq!(exit, Exit::Well);
+}
