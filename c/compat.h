@@ -80,6 +80,11 @@ typedef zend_class_entry shim_scope;
     ((function)->fci.retval = (result), (void)zend_call_function(&(function)->fci, &(function)->fci_cache))
 #endif
 
+/* 8.4: the state of mt_rand() is in the struct of its extension; before, behind a pointer there. */
+#if PHP_VERSION_ID < 80400
+#define SHIM_RANDOM_IS_BEHIND_POINTER 1
+#endif
+
 /* 8.4: fibers are started by a function of the engine; before, by their method. */
 #if PHP_VERSION_ID >= 80400
 #define SHIM_FIBER_START(fiber, result) zend_fiber_start(fiber, result)

@@ -151,6 +151,13 @@ static void random_make_neutral(void *globals)
     random->mt19937_seeded = false;
 }
 
+#ifdef SHIM_RANDOM_IS_BEHIND_POINTER
+static void *random_find_state(void *globals)
+{
+    return ((zend_random_globals *)globals)->mt19937->state;
+}
+#endif
+
 /* ---- session ---- */
 
 static void session_make_neutral(void *globals)
@@ -268,6 +275,9 @@ const shim_part shim_own_parts[] = {
 #endif
     {.module = "pcre", .size = sizeof(zend_pcre_globals), .ranges = {SHIM_MEMBER(zend_pcre_globals, error_code)}},
     {.module = "random", .make_neutral = random_make_neutral},
+#ifdef SHIM_RANDOM_IS_BEHIND_POINTER
+    {.module = "random", .size = sizeof(php_random_status_state_mt19937), .inner = random_find_state},
+#endif
     {.module = "session", .make_neutral = session_make_neutral, .begin = session_begin, .start = true, .stop = true},
     {.module = "zlib", .start = true, .stop = true},
 };
