@@ -74,9 +74,10 @@ static const char *stray_of_executor(void)
 
 /* What they keep is the thread's: directives, tables of types, caches, connections. */
 static const char *const of_threads[] = {
-    "bcmath", "Core", "curl", "exif", "fileinfo", "gd", "gettext", "hash", "iconv", "lexbor", "mysqlnd", "pcntl", "PDO",
-    "pdo_mysql", "pdo_pgsql", "pdo_sqlite", "Phar", "readline", "Reflection", "sodium", "SPL", "sqlite3",
-    "standard", "tokenizer", "uri", "xml", "xmlreader", "xmlwriter", "Zend OPcache", "zip",
+    "bcmath", "Core", "curl", "dba", "exif", "FFI", "fileinfo", "gd", "gettext", "hash", "iconv", "ldap", "lexbor",
+    "mysqlnd", "odbc", "pcntl", "PDO", "PDO_DBLIB", "pdo_mysql", "pdo_pgsql", "pdo_sqlite", "Phar", "readline",
+    "Reflection", "sodium", "SPL", "sqlite3", "standard", "tidy", "tokenizer", "uri", "xml", "xmlreader", "xmlwriter",
+    "Zend OPcache", "zip",
 };
 
 static bool is_known(const char *name)
