@@ -179,3 +179,46 @@ fn all_who_are_due_wake_up() {
     assert_eq!(early.response().text(), "early");
     assert_eq!(late.response().text(), "late");
 }
+
+#[test]
+fn callbacks_of_replacements_may_wait_whatever_their_expressions() {
+    let worker = r#"<?php
+Svc\Worker::serve(function () {
+    $wait = function (array $match): string {
+        touch(__DIR__ . $_SERVER['REQUEST_URI']);
+        Svc\sleep(0.05);
+        return "<$match[1]>";
+    };
+    switch ($_SERVER['REQUEST_URI']) {
+        case '/large':
+            echo preg_replace_callback('/' . str_repeat('(a)?', 40) . 'x/', $wait, 'ax ax');
+            return;
+        case '/table':
+            echo preg_replace_callback_array(['/' . str_repeat('(a)?', 40) . 'x/' => $wait], 'ax ax');
+            return;
+        case '/small':
+            echo preg_replace_callback('/b(.)/', $wait, 'b1 b2 b3 b4');
+            return;
+    }
+    touch(__DIR__ . '/match');
+    for ($i = 0; $i < 100; $i++) {
+        preg_match('/(zz)(z)/', str_repeat(' ', 5000) . 'zzz', $match);
+        Svc\sleep(0.002);
+    }
+    echo $match[2];
+});"#;
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    let svc = Svc::start_with(&[("worker.php", worker)], &settings, &[]);
+    for large in ["large", "table"] {
+        let asked = [large, "small", "match"];
+        // Each is inside when the next one comes.
+        let mut clients = asked.map(|path| {
+            let mut client = svc.client();
+            client.send(format!("GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+            eventually("it is inside", || std::fs::remove_file(svc.root().join(path)).is_ok());
+            client
+        });
+        let texts = clients.each_mut().map(|client| client.response().text());
+        assert_eq!(texts, ["<a> <a>", "<1> <2> <3> <4>", "z"], "{large}");
+    }
+}
