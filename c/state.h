@@ -58,6 +58,8 @@ typedef struct shim_executor_state {
     bool variable_width_locale;
     bool ascii_compatible_locale;
     zval fatal_backtrace;
+    /* The classes that its autoloaders are asked for. */
+    HashTable *in_autoload;
 } shim_executor_state;
 
 /* state_superglobals.c: what scripts reach through the symbol table. */

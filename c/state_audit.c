@@ -30,7 +30,7 @@ static const member executor[] = {
     FIBER(vm_stack_end), FIBER(vm_stack), FIBER(vm_stack_page_size), FIBER(current_execute_data), THREAD(fake_scope),
     FIBER(jit_trace_num), FIBER(current_observed_frame), REQUEST(ticks_count), THREAD(precision),
     THREAD(persistent_constants_count), THREAD(persistent_functions_count), THREAD(persistent_classes_count),
-    THREAD(no_extensions), THREAD(full_tables_cleanup), THREAD(vm_interrupt), REQUEST(timed_out), THREAD(in_autoload),
+    THREAD(no_extensions), THREAD(full_tables_cleanup), THREAD(vm_interrupt), REQUEST(timed_out), REQUEST(in_autoload),
     THREAD(hard_timeout), FIBER(stack_base), FIBER(stack_limit), THREAD(regular_list), THREAD(persistent_list),
     REQUEST(user_error_handler_error_reporting), THREAD(exception_ignore_args), REQUEST(user_error_handler),
     REQUEST(user_exception_handler), REQUEST(user_error_handlers_error_reporting), REQUEST(user_error_handlers),

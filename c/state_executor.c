@@ -21,6 +21,7 @@ static void read_members(shim_executor_state *state)
         .error_handling = EG(error_handling),
         .variable_width_locale = CG(variable_width_locale),
         .ascii_compatible_locale = CG(ascii_compatible_locale),
+        .in_autoload = EG(in_autoload),
     };
     SHIM_READ_BACKTRACE(&state->fatal_backtrace);
 }
@@ -40,6 +41,7 @@ static void write_members(const shim_executor_state *state)
     EG(error_handling) = state->error_handling;
     CG(variable_width_locale) = state->variable_width_locale;
     CG(ascii_compatible_locale) = state->ascii_compatible_locale;
+    EG(in_autoload) = state->in_autoload;
     SHIM_WRITE_BACKTRACE(&state->fatal_backtrace);
 }
 
@@ -80,6 +82,7 @@ void shim_executor_capture(void)
     neutral.exception_class = NULL;
     neutral.error_handling = EH_NORMAL;
     ZVAL_UNDEF(&neutral.fatal_backtrace);
+    neutral.in_autoload = NULL;
 }
 
 void shim_executor_begin(void)
@@ -110,6 +113,10 @@ void shim_executor_end(void)
     zval_ptr_dtor(&own.user_error_handler);
     zval_ptr_dtor(&own.user_exception_handler);
     zval_ptr_dtor(&own.fatal_backtrace);
+    if (own.in_autoload != NULL) {
+        zend_hash_destroy(own.in_autoload);
+        FREE_HASHTABLE(own.in_autoload);
+    }
     zend_stack_destroy(&own.user_error_handlers_error_reporting);
     free_handlers(&own.user_error_handlers);
     free_handlers(&own.user_exception_handlers);
