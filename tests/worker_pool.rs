@@ -161,6 +161,8 @@ fn the_pages_of_worker_mode_are_strictly_valid_and_only_grow() {
     let mut stays = send(&svc, "stay=a");
     until_inside(&svc, "a");
     svc.get("/");
+    // It has its answer a little earlier than its end.
+    eventually("one is carried", || svc.metric("svc_worker_request_fibers_active{worker=\"0\"}") as u64 == 1);
     for (before, dialect) in before.iter().zip([Dialect::Text, Dialect::OpenMetrics]) {
         let during = scrape(dialect);
         assert_eq!(during.faults_after(before), [""; 0]);
