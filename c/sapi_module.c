@@ -32,6 +32,10 @@ static void connection_aborted(void)
     php_handle_aborted_connection();
 }
 
+/* What a fiber hands over at once: less than the host holds as one piece, so that a long output waits here, where its
+ * thread is free meanwhile, and not inside the host. Not much less: a page goes over whole. */
+#define FIBER_WRITE_MAX ((size_t)1024 * 1024)
+
 static size_t write_output(const char *bytes, size_t length)
 {
     if (shim_party() == NULL || length == 0) {
@@ -40,10 +44,14 @@ static size_t write_output(const char *bytes, size_t length)
     if (shim_current->finished) {
         return length;
     }
-    shim_wait_for_reader();
-    if (!shim_host.write(shim_current->host, shim_view_of(bytes, length))) {
-        connection_aborted();
-        return 0;
+    size_t step = shim_running != NULL && length > FIBER_WRITE_MAX ? FIBER_WRITE_MAX : length;
+    for (size_t done = 0; done < length; done += step) {
+        size_t count = length - done < step ? length - done : step;
+        shim_wait_for_reader();
+        if (!shim_host.write(shim_current->host, shim_view_of(bytes + done, count))) {
+            connection_aborted();
+            return 0;
+        }
     }
     return length;
 }

@@ -28,6 +28,10 @@ Svc\Worker::serve(function () {
         }
         return;
     }
+    if (isset($_GET['bulk'])) {
+        echo str_repeat('x', 1 << 25);
+        return;
+    }
     if (isset($_GET['exit'])) {
         Svc\Worker::scheduleExit();
     }
@@ -141,12 +145,15 @@ fn a_slow_reader_holds_its_own_request_only() {
         ("SPOOL_MAX_BYTES", "1M"),
     ];
     let svc = Svc::start(&[("worker.php", WORKER)], &settings);
-    let mut slow = svc.client();
-    slow.send("GET /?long HTTP/1.1\r\nHost: x\r\n\r\n");
-    eventually("it is parked", || svc.metric(r#"svc_worker_request_fibers_active{worker="0"}"#) == 1.0);
-    for _ in 0..3 {
-        assert_eq!(svc.get("/").text(), "1", "the thread is free for others");
+    // What it writes in pieces, and what it writes at once.
+    for (query, length) in [("long", 65_536_000), ("bulk", 1 << 25)] {
+        let mut slow = svc.client();
+        slow.send(format!("GET /?{query} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        eventually("it is parked", || svc.metric(r#"svc_worker_request_fibers_active{worker="0"}"#) == 1.0);
+        for _ in 0..3 {
+            assert_eq!(svc.get("/").text(), "1", "the thread is free for others");
+        }
+        assert_eq!(slow.response().body.len(), length);
+        assert_eq!(svc.get("/").text(), "1");
     }
-    assert_eq!(slow.response().body.len(), 65_536_000);
-    assert_eq!(svc.get("/").text(), "1");
 }
