@@ -48,6 +48,7 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
             .collect(),
         worker_mode: false,
         pool_stalled: Some(false),
+        reply_memory_bytes: 1 << 20,
         spool_bytes: 0,
         spool_bytes_max: 1 << 30,
         log_dropped: 0,

@@ -35,6 +35,14 @@ pub const BODY_MEMORY_MAX: usize = 64 * 1024;
 /// The part of a reply that waits in memory for a slow reader, in bytes; more goes to a spool file.
 pub const REPLY_MEMORY_MAX: usize = 256 * 1024;
 
+/// The longest piece of a reply that waits in memory, in bytes; a longer one goes to a spool file.
+pub const REPLY_PIECE_MAX: usize = 4 * 1024 * 1024;
+
+/// What all replies together hold in memory, in bytes, a few KiB of each aside; more goes to spool files. While those have no room either, a
+/// worker waits for its reader, and a reply keeps twice [`REPLY_GATHER_MAX`] whatever the others hold: nobody who reads
+/// is stopped by those who do not.
+pub const REPLIES_MEMORY_MAX: u64 = 128 * 1024 * 1024;
+
 /// The part of a reply that a worker gathers before it hands it over, in bytes, unless the script flushes.
 pub const REPLY_GATHER_MAX: usize = 64 * 1024;
 
@@ -46,6 +54,9 @@ pub const SEND_FILE_BYTES: usize = 256 * 1024;
 
 /// What is read from or written to a disk at once, in bytes.
 pub const DISK_SLICE_BYTES: usize = 64 * 1024;
+
+/// The same for a reply that waited on disk, while replies hold all the memory that they may.
+pub const TIGHT_SLICE_BYTES: usize = 4 * 1024;
 
 /// The longest static file whose bytes are kept in memory; longer ones are kept as descriptors.
 pub const STATIC_MEMORY_FILE_MAX: u64 = 1024 * 1024;
@@ -272,6 +283,7 @@ pub const DESCRIPTOR_MIN: i32 = 1024;
 const _: () = assert!(RATE_TABLE_SETS.is_power_of_two(), "bits of a hash choose a set");
 const _: () = assert!(TARGET_BYTES_MAX < HEAD_BYTES_MAX, "a legal target must fit into a legal head");
 const _: () = assert!(REPLY_GATHER_MAX < REPLY_MEMORY_MAX, "one handed-over part must fit the mailbox");
+const _: () = assert!(REPLY_PIECE_MAX as u64 <= REPLIES_MEMORY_MAX / 32, "no reply takes the others' memory");
 const _: () = assert!(CODING_WINDOW_LOG <= CODING_WINDOW_LOG_MAX, "pages are readable wherever files are");
 const _: () = assert!(CODING_WINDOW_LOG > 16, "Brotli is many times slower in windows of 64 KiB and less");
 const _: () = assert!(OPS_HEAD_BYTES_MAX <= HEAD_BYTES_MAX, "the operations port is the stricter one");

@@ -96,6 +96,8 @@ families! {
     STATIC_CACHE_MISSES: Counter "svc_static_cache_misses_total" "Static files that needed a disk read.";
     COMPRESSED_RESPONSES: Counter "svc_compressed_responses_total" "Responses sent under a content coding.";
     COMPRESSION_BYTES_SAVED: Counter "svc_compression_bytes_saved_total" "Bytes that content codings saved: size before less size after.";
+    REPLY_MEMORY_BYTES: Gauge "svc_reply_memory_bytes" "Bytes of replies that wait in memory for their readers.";
+    REPLY_MEMORY_LIMIT_BYTES: Gauge "svc_reply_memory_limit_bytes" "The bytes of replies in memory from which on others wait in temporary files.";
     SPOOL_BYTES: Gauge "svc_spool_bytes" "Bytes of bodies that wait in temporary files.";
     SPOOL_LIMIT_BYTES: Gauge "svc_spool_limit_bytes" "The most bytes that temporary files may hold.";
     LOG_RECORDS_DROPPED: Counter "svc_log_records_dropped_total" "Log records that did not fit into the queue.";

@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::http::Fields;
-use crate::spool::Spool;
+use crate::spool::{Share, Spool};
 use crate::sync::exchange_state::{ExchangeState, Stage};
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
 
-use super::mailbox::{End, Mailbox, Origin, Part, ReplyHead};
+use super::mailbox::{Delivery, End, Mailbox, Origin, Part, ReplyHead};
 use super::request::Request;
 
 /// Whom a reply is for, in the words of the io thread that waits for it.
@@ -133,7 +133,7 @@ impl Exchange {
         if self.state.stage() != Stage::Running {
             return Err(Gone);
         }
-        self.put([Part::Interim(status, fields)])
+        self.put(Part::Interim(status, fields))
     }
 
     /// Hands the head over, and the first bytes of the body with it.
@@ -143,7 +143,7 @@ impl Exchange {
     /// [`Gone`] when nobody reads the reply.
     pub fn head(&self, head: ReplyHead, first: Vec<u8>) -> Result<(), Gone> {
         self.state.respond().map_err(|_| Gone)?;
-        self.put([Part::Head(head), Part::Data(first)])
+        self.deliver(Delivery::of(first).after(head))
     }
 
     /// Hands body bytes over. May wait until the reader made room; never after the reader has left.
@@ -153,9 +153,7 @@ impl Exchange {
     /// [`Gone`] when nobody reads the reply.
     pub fn data(&self, bytes: Vec<u8>) -> Result<(), Gone> {
         debug_assert!(self.state.stage() != Stage::Running, "data before the head");
-        let tell = self.reply.put_data(bytes).map_err(|_| Gone)?;
-        self.tell(tell);
-        Ok(())
+        self.deliver(Delivery::of(bytes))
     }
 
     /// Whether [`data`](Self::data) would wait for the reader now, as far as one can tell.
@@ -167,7 +165,7 @@ impl Exchange {
     pub fn end(&self, end: End) {
         if self.state.finish() != Stage::Orphaned {
             // A reader that left needs no end.
-            let _ = self.put([Part::End(end)]);
+            let _ = self.put(Part::End(end));
         }
     }
 
@@ -180,7 +178,7 @@ impl Exchange {
         if self.state.finish() == Stage::Orphaned {
             return Err(Gone);
         }
-        self.put([Part::Head(head), Part::Data(body), Part::End(End::Complete)])
+        self.deliver(Delivery::of(body).after(head).before(End::Complete))
     }
 
     /// Answers for a worker that was lost: 500 if nothing was sent, a broken end otherwise, nothing if the worker
@@ -207,9 +205,9 @@ impl Exchange {
         }
     }
 
-    /// The io thread takes all parts that are there.
-    pub fn collect(&self, into: &mut VecDeque<Part>) {
-        self.reply.collect(into);
+    /// The io thread takes all parts that are there, and what they are of the memory of all replies.
+    pub fn collect(&self, into: &mut VecDeque<Part>) -> Share {
+        self.reply.collect(into)
     }
 
     /// The io thread stops reading: its client has left, or it answers itself. Returns the stage it found: `Waiting`,
@@ -253,10 +251,20 @@ impl Exchange {
         self.client_left.load(Ordering::Relaxed)
     }
 
-    fn put(&self, parts: impl IntoIterator<Item = Part>) -> Result<(), Gone> {
-        let tell = self.reply.put(parts).map_err(|_| Gone)?;
+    fn put(&self, part: Part) -> Result<(), Gone> {
+        let tell = self.reply.put(part).map_err(|_| Gone)?;
         self.tell(tell);
         Ok(())
+    }
+
+    fn deliver(&self, mut delivery: Delivery) -> Result<(), Gone> {
+        loop {
+            let tell = self.reply.deliver(&mut delivery).map_err(|_| Gone)?;
+            self.tell(tell);
+            if delivery.is_done() {
+                return Ok(());
+            }
+        }
     }
 
     fn tell(&self, tell: bool) {

@@ -1,17 +1,18 @@
 //! The parts of a reply on their way from a worker to the io thread.
 //!
-//! Promises: parts arrive in order; what waits in memory stays below [`REPLY_MEMORY_MAX`] plus one part, the rest
-//! waits in a spool file; a worker sleeps only when the spool budget is used up too, and wakes when the reader made
-//! room or left. Refuses: it does not decide who may answer; the exchange does.
+//! Promises: parts arrive in order; what waits in memory stays below [`REPLY_MEMORY_MAX`] plus one piece, and within the
+//! budget of all replies; the rest waits in a spool file. A worker sleeps only when the budget of those is used up too
+//! and its reader has something to read, and wakes when the reader took it or left. Refuses: it does not decide who may
+//! answer; the exchange does.
 
 use std::collections::VecDeque;
 
 use crate::http::Fields;
-use crate::limits::{REPLY_GATHER_MAX, REPLY_MEMORY_MAX};
-use crate::spool::{Spool, SpoolError, SpoolFile};
+use crate::limits::{REPLY_GATHER_MAX, REPLY_MEMORY_MAX, REPLY_PIECE_MAX};
+use crate::spool::{Share, Spool, SpoolError, SpoolFile};
 use crate::sync::lock::ShortLock;
 use crate::sync::park::Bell;
-use crate::sync::primitive::Arc;
+use crate::sync::primitive::{Arc, RawGuard};
 
 /// One step of a reply, in order: interim heads, the head, data, the end.
 #[derive(Debug)]
@@ -26,6 +27,13 @@ pub enum Part {
     Spooled(SpooledPart),
     /// The last part.
     End(End),
+}
+
+impl Part {
+    /// The bytes of the body that it holds in memory.
+    pub fn memory_bytes(&self) -> usize {
+        if let Self::Data(bytes) = self { bytes.len() } else { 0 }
+    }
 }
 
 /// A run of reply bytes in a spool file. The disk space is free again when all runs of its file are dropped.
@@ -84,6 +92,60 @@ pub enum End {
     Broken,
 }
 
+/// What a worker hands over at once, in this order; what is missing is not said now.
+#[derive(Debug, Default)]
+pub struct Delivery {
+    head: Option<ReplyHead>,
+    bytes: Vec<u8>,
+    /// How many of the bytes have been delivered.
+    delivered: usize,
+    end: Option<End>,
+}
+
+impl Delivery {
+    /// Begins with these bytes of the body.
+    pub fn of(bytes: Vec<u8>) -> Self {
+        Self { bytes, ..Self::default() }
+    }
+
+    /// Puts the head before them.
+    #[must_use]
+    pub fn after(self, head: ReplyHead) -> Self {
+        Self { head: Some(head), ..self }
+    }
+
+    /// Puts the end behind them.
+    #[must_use]
+    pub fn before(self, end: End) -> Self {
+        Self { end: Some(end), ..self }
+    }
+
+    /// Whether all of it has been delivered.
+    pub fn is_done(&self) -> bool {
+        self.rest().is_empty() && self.head.is_none() && self.end.is_none()
+    }
+
+    fn rest(&self) -> &[u8] {
+        &self.bytes[self.delivered..]
+    }
+
+    fn take_rest(&mut self) -> Vec<u8> {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.drain(..std::mem::take(&mut self.delivered));
+        bytes
+    }
+
+    fn take_slice(&mut self, len_max: usize) -> Vec<u8> {
+        let rest = self.rest();
+        if rest.len() <= len_max {
+            return self.take_rest();
+        }
+        let slice = rest[..len_max].to_vec();
+        self.delivered += len_max;
+        slice
+    }
+}
+
 /// The reader has left; nothing more can be said to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
@@ -102,6 +164,8 @@ pub struct Mailbox {
 struct Inner {
     parts: VecDeque<Part>,
     memory_bytes: usize,
+    /// What these are of the memory of all replies.
+    share: Share,
     /// The file that the writer appends to; a new one is begun when it is long.
     spool_file: Option<Arc<SpoolFile>>,
     /// The reader has been told of parts that it has not collected yet.
@@ -115,61 +179,66 @@ impl Mailbox {
         Self { inner: ShortLock::default(), room: Bell::new(), spool }
     }
 
-    /// Adds parts; returns whether the reader has to be told.
+    /// Adds a part that is no data; returns whether the reader has to be told.
     ///
     /// # Errors
     ///
     /// [`Closed`] when the reader left.
-    pub fn put(&self, parts: impl IntoIterator<Item = Part>) -> Result<bool, Closed> {
-        let mut inner = self.inner.lock();
-        if inner.closed {
-            return Err(Closed);
-        }
-        for part in parts {
-            if let Part::Data(bytes) = &part {
-                inner.memory_bytes += bytes.len();
-            }
-            inner.parts.push_back(part);
-        }
-        Ok(!std::mem::replace(&mut inner.told, true))
+    pub fn put(&self, part: Part) -> Result<bool, Closed> {
+        debug_assert!(!matches!(part, Part::Data(_) | Part::Spooled(_)), "data has to be counted");
+        let mut inner = self.open()?;
+        inner.parts.push_back(part);
+        Ok(inner.tell())
     }
 
-    /// Adds body bytes: in memory while there is room, else on disk, else when the reader made room. May wait for
-    /// the disk, and without limit for the reader; a reader that leaves ends the wait.
+    /// Adds what there is room for of `delivery`: in memory while there is room, else on disk, else when the reader made
+    /// room. May wait for the disk, and without limit for the reader; a reader that leaves ends the wait. Returns whether
+    /// the reader has to be told, which has to happen before the rest is delivered.
     ///
     /// # Errors
     ///
     /// [`Closed`] when the reader left.
-    pub fn put_data(&self, bytes: Vec<u8>) -> Result<bool, Closed> {
+    pub fn deliver(&self, delivery: &mut Delivery) -> Result<bool, Closed> {
         loop {
-            if self.has_room()? {
-                return self.put([Part::Data(bytes)]);
+            if let Some(tell) = self.put_all(delivery)? {
+                return Ok(tell);
             }
-            if let Ok(part) = self.spooled(&bytes) {
-                return self.put_spooled(part);
+            if let Ok(part) = self.spooled(delivery.rest()) {
+                return self.put_spooled(part, delivery);
             }
             let ticket = self.room.ticket();
-            if self.has_room()? {
-                self.room.cancel(ticket);
-            } else {
-                self.room.sleep(&ticket);
+            match self.put_slice(delivery) {
+                Ok(None) => self.room.sleep(&ticket),
+                Ok(Some(tell)) => {
+                    self.room.cancel(ticket);
+                    return Ok(tell);
+                }
+                Err(closed) => {
+                    self.room.cancel(ticket);
+                    return Err(closed);
+                }
             }
         }
     }
 
-    /// Whether body bytes would have to wait for the reader, as far as one can tell: others use the spool too.
+    /// Whether body bytes would have to wait for the reader, as far as one can tell: others use the budgets too.
     pub fn is_crowded(&self) -> bool {
-        matches!(self.has_room(), Ok(false)) && !self.spool.has_room_for(REPLY_GATHER_MAX as u64)
+        let Ok(inner) = self.open() else { return false };
+        let piece = REPLY_GATHER_MAX as u64;
+        let has_memory = inner.memory_bytes < REPLY_MEMORY_MAX && self.spool.has_memory_for(piece);
+        inner.memory_bytes > 0 && !has_memory && !self.spool.has_room_for(piece)
     }
 
-    /// Takes all parts that are there, in order.
-    pub fn collect(&self, into: &mut VecDeque<Part>) {
+    /// Takes all parts that are there, in order, and what they are of the memory of all replies.
+    pub fn collect(&self, into: &mut VecDeque<Part>) -> Share {
         let mut inner = self.inner.lock();
         inner.told = false;
         inner.memory_bytes = 0;
         into.append(&mut inner.parts);
+        let share = std::mem::take(&mut inner.share);
         drop(inner);
         self.room.notify_one();
+        share
     }
 
     /// The reader leaves: what is there is dropped, a waiting writer wakes.
@@ -177,10 +246,10 @@ impl Mailbox {
         let mut inner = self.inner.lock();
         inner.closed = true;
         inner.spool_file = None;
-        let parts = std::mem::take(&mut inner.parts);
+        let (parts, share) = (std::mem::take(&mut inner.parts), std::mem::take(&mut inner.share));
         inner.memory_bytes = 0;
         drop(inner);
-        drop(parts);
+        drop((parts, share));
         self.room.notify_all();
     }
 
@@ -189,13 +258,44 @@ impl Mailbox {
         self.inner.lock().closed
     }
 
-    fn has_room(&self) -> Result<bool, Closed> {
+    fn open(&self) -> Result<RawGuard<'_, Inner>, Closed> {
         let inner = self.inner.lock();
-        if inner.closed { Err(Closed) } else { Ok(inner.memory_bytes < REPLY_MEMORY_MAX) }
+        if inner.closed { Err(Closed) } else { Ok(inner) }
+    }
+
+    /// Adds all of `delivery` if its bytes may wait in memory.
+    fn put_all(&self, delivery: &mut Delivery) -> Result<Option<bool>, Closed> {
+        let mut inner = self.open()?;
+        let len = delivery.rest().len();
+        let has_room = len == 0
+            || (inner.memory_bytes < REPLY_MEMORY_MAX
+                && len <= REPLY_PIECE_MAX
+                && inner.share.try_take(&self.spool, len as u64));
+        if !has_room {
+            return Ok(None);
+        }
+        let bytes = delivery.take_rest();
+        inner.push(delivery, bytes);
+        Ok(Some(inner.tell()))
+    }
+
+    /// Adds a few bytes whatever others hold, unless the reader has some to read.
+    fn put_slice(&self, delivery: &mut Delivery) -> Result<Option<bool>, Closed> {
+        let mut inner = self.open()?;
+        if inner.memory_bytes > 0 {
+            return Ok(None);
+        }
+        let bytes = delivery.take_slice(2 * REPLY_GATHER_MAX);
+        inner.share.take(&self.spool, bytes.len() as u64);
+        inner.push(delivery, bytes);
+        Ok(Some(inner.tell()))
     }
 
     /// Writes `bytes` to the spool file. Only the writer calls it, so the file has one appender.
     fn spooled(&self, bytes: &[u8]) -> Result<SpooledPart, SpoolError> {
+        if !self.spool.has_room_for(bytes.len() as u64) {
+            return Err(SpoolError::Full);
+        }
         let current = self.inner.lock().spool_file.clone();
         let file = match current {
             Some(file) if file.len() < SPOOL_FILE_BYTES => file,
@@ -206,17 +306,36 @@ impl Mailbox {
         Ok(SpooledPart { file, offset, len: bytes.len() as u64 })
     }
 
-    fn put_spooled(&self, part: SpooledPart) -> Result<bool, Closed> {
-        let mut inner = self.inner.lock();
-        if inner.closed {
-            return Err(Closed);
-        }
+    fn put_spooled(&self, part: SpooledPart, delivery: &mut Delivery) -> Result<bool, Closed> {
+        let mut inner = self.open()?;
+        drop(delivery.take_rest());
         inner.spool_file = Some(Arc::clone(&part.file));
+        inner.parts.extend(delivery.head.take().map(Part::Head));
         match inner.parts.back_mut() {
             Some(Part::Spooled(last)) if last.is_followed_by(&part) => last.len += part.len,
             _ => inner.parts.push_back(Part::Spooled(part)),
         }
-        Ok(!std::mem::replace(&mut inner.told, true))
+        inner.parts.extend(delivery.end.take().map(Part::End));
+        Ok(inner.tell())
+    }
+}
+
+impl Inner {
+    /// Adds `bytes`, which have their share, and what is around them in `delivery`.
+    fn push(&mut self, delivery: &mut Delivery, bytes: Vec<u8>) {
+        self.memory_bytes += bytes.len();
+        self.parts.extend(delivery.head.take().map(Part::Head));
+        if !bytes.is_empty() {
+            self.parts.push_back(Part::Data(bytes));
+        }
+        if delivery.rest().is_empty() {
+            self.parts.extend(delivery.end.take().map(Part::End));
+        }
+    }
+
+    /// Whether the reader has to be told.
+    fn tell(&mut self) -> bool {
+        !std::mem::replace(&mut self.told, true)
     }
 }
 
@@ -231,6 +350,10 @@ mod tests {
         Mailbox::new(Spool::new(std::env::temp_dir(), spool_bytes_max))
     }
 
+    fn put_data(mailbox: &Mailbox, bytes: Vec<u8>) -> Result<bool, Closed> {
+        mailbox.deliver(&mut Delivery::of(bytes))
+    }
+
     fn collected(mailbox: &Mailbox) -> VecDeque<Part> {
         let mut parts = VecDeque::new();
         mailbox.collect(&mut parts);
@@ -240,18 +363,18 @@ mod tests {
     #[test]
     fn the_reader_is_told_once_until_it_collects() {
         let mailbox = mailbox(0);
-        assert_eq!(mailbox.put_data(vec![1]), Ok(true));
-        assert_eq!(mailbox.put_data(vec![2]), Ok(false));
+        assert_eq!(put_data(&mailbox, vec![1]), Ok(true));
+        assert_eq!(put_data(&mailbox, vec![2]), Ok(false));
         assert_eq!(collected(&mailbox).len(), 2);
-        assert_eq!(mailbox.put([Part::End(End::Complete)]), Ok(true));
+        assert_eq!(mailbox.put(Part::End(End::Complete)), Ok(true));
     }
 
     #[test]
     fn what_memory_does_not_hold_waits_on_disk_in_one_run() {
         let mailbox = mailbox(1 << 20);
-        mailbox.put_data(vec![0; REPLY_MEMORY_MAX]).unwrap();
-        mailbox.put_data(b"abc".to_vec()).unwrap();
-        mailbox.put_data(b"def".to_vec()).unwrap();
+        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, b"abc".to_vec()).unwrap();
+        put_data(&mailbox, b"def".to_vec()).unwrap();
         let parts = collected(&mailbox);
         let [Part::Data(_), Part::Spooled(run)] = parts.iter().collect::<Vec<_>>()[..] else {
             panic!("expected data and one spooled run, got {parts:?}");
@@ -263,11 +386,67 @@ mod tests {
     }
 
     #[test]
+    fn what_all_replies_may_hold_bounds_each() {
+        let spool = Spool::with_memory(std::env::temp_dir(), 1 << 20, 100_000);
+        let (one, other) = (Mailbox::new(spool.clone()), Mailbox::new(spool.clone()));
+        put_data(&one, vec![0; 90_000]).unwrap();
+        put_data(&other, vec![0; 90_000]).unwrap();
+        put_data(&other, vec![0; 1000]).unwrap();
+        assert_eq!(spool.bytes(), 90_000, "a few bytes are kept in any case");
+        let mut parts = VecDeque::new();
+        let share = one.collect(&mut parts);
+        put_data(&other, vec![0; 90_000]).unwrap();
+        assert_eq!(spool.bytes(), 180_000, "what was collected is still held");
+        drop(share);
+        put_data(&other, vec![0; 80_000]).unwrap();
+        assert_eq!(spool.bytes(), 180_000);
+        other.close();
+        assert_eq!((spool.bytes(), spool.memory_bytes()), (0, 0));
+    }
+
+    #[test]
+    fn a_long_piece_waits_on_disk() {
+        let mailbox = mailbox(1 << 30);
+        put_data(&mailbox, vec![0; REPLY_PIECE_MAX + 1]).unwrap();
+        assert!(matches!(collected(&mailbox)[0], Part::Spooled(_)));
+    }
+
+    #[test]
+    fn with_no_room_at_all_a_reply_goes_on_slice_by_slice_as_it_is_read() {
+        let mailbox = Mailbox::new(Spool::with_memory(std::env::temp_dir(), 0, 0));
+        let head = ReplyHead {
+            status: 200,
+            reason: None,
+            fields: Fields::new(),
+            content_length: None,
+            origin: Origin::Script,
+        };
+        let bytes: Vec<u8> = (0..300_000u32).map(|place| place.to_le_bytes()[0]).collect();
+        let mut delivery = Delivery::of(bytes.clone()).after(head).before(End::Complete);
+        let (mut read, mut slices) = (Vec::new(), 0);
+        while !delivery.is_done() {
+            assert_eq!(mailbox.deliver(&mut delivery), Ok(true));
+            for part in collected(&mailbox) {
+                match part {
+                    Part::Head(_) => assert!(read.is_empty()),
+                    Part::Data(data) => {
+                        slices += 1;
+                        read.extend_from_slice(&data);
+                    }
+                    Part::End(_) => assert!(delivery.is_done()),
+                    part => panic!("unexpected {part:?}"),
+                }
+            }
+        }
+        assert!(read == bytes && slices == 3, "{slices} slices");
+    }
+
+    #[test]
     fn a_collected_run_gives_its_bytes_back() {
         let spool = Spool::new(std::env::temp_dir(), 1 << 20);
         let mailbox = Mailbox::new(spool.clone());
-        mailbox.put_data(vec![0; REPLY_MEMORY_MAX]).unwrap();
-        mailbox.put_data(vec![0; 1000]).unwrap();
+        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, vec![0; 1000]).unwrap();
         assert_eq!(spool.bytes(), 1000);
         drop(collected(&mailbox));
         drop(mailbox);
@@ -278,11 +457,11 @@ mod tests {
     fn a_writer_can_look_before_it_would_wait() {
         let mailbox = mailbox(0);
         assert!(!mailbox.is_crowded());
-        mailbox.put_data(vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
         assert!(mailbox.is_crowded());
         assert_eq!(collected(&mailbox).len(), 1);
         assert!(!mailbox.is_crowded());
-        mailbox.put_data(vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
         mailbox.close();
         assert!(!mailbox.is_crowded(), "nobody waits for a reader that left");
     }
@@ -290,9 +469,9 @@ mod tests {
     #[test]
     fn a_writer_without_room_waits_for_the_reader() {
         let mailbox = mailbox(0);
-        mailbox.put_data(vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
         std::thread::scope(|scope| {
-            let writer = scope.spawn(|| mailbox.put_data(b"late".to_vec()));
+            let writer = scope.spawn(|| put_data(&mailbox, b"late".to_vec()));
             assert_eq!(collected(&mailbox).len(), 1);
             writer.join().unwrap().unwrap();
         });
@@ -302,12 +481,12 @@ mod tests {
     #[test]
     fn a_writer_without_room_wakes_when_the_reader_leaves() {
         let mailbox = mailbox(0);
-        mailbox.put_data(vec![0; REPLY_MEMORY_MAX]).unwrap();
+        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
         std::thread::scope(|scope| {
-            let writer = scope.spawn(|| mailbox.put_data(b"late".to_vec()));
+            let writer = scope.spawn(|| put_data(&mailbox, b"late".to_vec()));
             mailbox.close();
             assert_eq!(writer.join().unwrap(), Err(Closed));
         });
-        assert_eq!(mailbox.put([Part::End(End::Complete)]), Err(Closed));
+        assert_eq!(mailbox.put(Part::End(End::Complete)), Err(Closed));
     }
 }

@@ -46,7 +46,7 @@ impl Stream {
             exchange.withdraw();
             return Some(Stage::Responding);
         }
-        exchange.collect(reply.parts());
+        reply.collect(exchange);
         if let Some((status, origin)) = reply.waiting_head() {
             // The answer was made before anybody called it off.
             exchange.withdraw();

@@ -300,6 +300,9 @@ impl Http1 {
         if matches!(flushed, Flushed::Some(count) if count > 0) {
             self.output_since = io.now;
         }
+        if let State::Serving(stream) = &mut self.state {
+            stream.note_unsent(self.output.len());
+        }
         if let Some((file, offset, len)) = self.output.take_cold() {
             io.disk.order(Job::Warm(file, offset, len), self.key, &io.inbox);
         }

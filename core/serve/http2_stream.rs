@@ -284,7 +284,7 @@ impl Carried {
                 },
                 capacity => capacity,
             };
-            let bytes = self.output.take(capacity);
+            let bytes = self.stream.lend(self.output.take(capacity));
             let ends = is_last && self.output.is_empty();
             send.send_data(bytes, ends).ok()?;
             self.is_end_sent |= ends;

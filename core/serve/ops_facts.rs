@@ -77,6 +77,7 @@ impl OpsSource for OpsFacts {
             worker_mode: shared.config.worker_mode_enabled,
             pool: gate.map(|_| shared.pool_facts()),
             pool_stalled: shared.config.worker_mode_enabled.then(|| shared.metrics.pool_stalled.is_raised()),
+            reply_memory_bytes: shared.spool.memory_bytes(),
             spool_bytes: shared.spool.bytes(),
             spool_bytes_max: shared.config.spool_max_bytes,
             log_dropped: shared.log.dropped_total(),

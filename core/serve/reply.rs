@@ -11,10 +11,10 @@ use bytes::Bytes;
 
 use crate::files::Piece;
 use crate::http::{Fields, encode};
-use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES};
+use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES, TIGHT_SLICE_BYTES};
 use crate::pool::mailbox::SpooledPart;
-use crate::pool::{End, Origin, Part, ReplyHead};
-use crate::spool::SpoolFile;
+use crate::pool::{End, Exchange, Origin, Part, ReplyHead};
+use crate::spool::{Share, SpoolFile};
 use crate::sync::primitive::Arc;
 
 use super::output::Output;
@@ -28,7 +28,10 @@ pub(super) struct Reply {
     run: Option<Run>,
     /// What follows between the last part and the end.
     tail: VecDeque<Piece>,
-    is_reading: bool,
+    /// What the bytes of the worker that are here, or on their way from a spool file, are of the memory of all replies.
+    share: Share,
+    /// How many bytes are on their way from a disk, if any.
+    reading: Option<usize>,
     ended: Option<End>,
     body_bytes: u64,
 }
@@ -61,6 +64,18 @@ pub(super) struct Run {
     pub(super) offset: u64,
     /// Where they end.
     pub(super) end: u64,
+}
+
+/// Bytes that somebody keeps.
+struct Lent {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 /// Where slices come from.
@@ -145,13 +160,38 @@ impl Reply {
         self.frame = frame;
     }
 
+    /// Takes what the worker has said since.
+    pub(super) fn collect(&mut self, exchange: &Exchange) {
+        self.share.absorb(exchange.collect(&mut self.parts));
+    }
+
+    /// The output has so many bytes left: what has gone is no longer held.
+    pub(super) fn note_unsent(&mut self, output_bytes: usize) {
+        if self.share.bytes() > 0 {
+            let parts: usize = self.parts.iter().map(Part::memory_bytes).sum();
+            self.share.keep((parts + self.reading.unwrap_or(0) + output_bytes) as u64);
+        }
+    }
+
+    /// Bytes from the output go to somebody who keeps them for a while: their share goes with them.
+    pub(super) fn lend(&mut self, bytes: Bytes) -> Bytes {
+        let share = self.share.split(bytes.len() as u64);
+        if share.is_counted() { Bytes::from_owner(Lent { bytes, _share: share }) } else { bytes }
+    }
+
     /// Puts what is there into `out` and says what it wants next.
     pub(super) fn pump(&mut self, out: &mut Output) -> Want {
+        let want = self.advance(out);
+        self.note_unsent(out.len());
+        want
+    }
+
+    fn advance(&mut self, out: &mut Output) -> Want {
         loop {
             if let Some(end) = self.ended {
                 return Want::End(end);
             }
-            if self.is_reading {
+            if self.reading.is_some() {
                 return Want::Disk;
             }
             if out.is_full() {
@@ -160,8 +200,8 @@ impl Reply {
             if self.sends_file(out) {
                 continue;
             }
-            if let Some(slice) = self.next_slice() {
-                return slice;
+            if let Some(want) = self.next_slice(out) {
+                return want;
             }
             match self.parts.pop_front() {
                 Some(Part::Interim(status, fields)) => return Want::Interim(status, fields),
@@ -187,7 +227,7 @@ impl Reply {
 
     /// A slice has been read; an empty one means that the source ends before its time.
     pub(super) fn sliced(&mut self, bytes: Vec<u8>, out: &mut Output) {
-        self.is_reading = false;
+        self.reading = None;
         let Some(run) = &mut self.run else { return };
         run.offset += bytes.len() as u64;
         if bytes.is_empty() {
@@ -202,7 +242,7 @@ impl Reply {
 
     /// The rest cannot be had.
     pub(super) fn fail(&mut self) {
-        self.is_reading = false;
+        self.reading = None;
         self.run = None;
         self.tail.clear();
         self.parts.clear();
@@ -234,15 +274,25 @@ impl Reply {
         true
     }
 
-    fn next_slice(&mut self) -> Option<Want> {
+    fn next_slice(&mut self, out: &Output) -> Option<Want> {
         let run = self.run.as_ref()?;
         let skipped = self.frame == Frame::Absent || self.frame == Frame::Length { left: 0 };
         if skipped || run.offset >= run.end {
             self.run = None;
             return None;
         }
-        self.is_reading = true;
-        let len = as_index(run.end - run.offset).min(DISK_SLICE_BYTES);
+        let mut len = as_index(run.end - run.offset).min(DISK_SLICE_BYTES);
+        if let Source::Spool(file) = &run.source
+            && !self.share.try_take(file.spool(), len as u64)
+        {
+            // It went to the disk for want of memory: little of it comes back before it can be sent.
+            if !out.is_empty() {
+                return Some(Want::Room);
+            }
+            len = len.min(TIGHT_SLICE_BYTES);
+            self.share.take(file.spool(), len as u64);
+        }
+        self.reading = Some(len);
         Some(Want::Slice(run.source.clone(), run.offset, len))
     }
 
@@ -437,6 +487,53 @@ mod tests {
         reply.parts().push_back(data("abc"));
         out.push(vec![0; OUTPUT_BYTES_MAX]);
         assert!(matches!(reply.pump(&mut out), Want::Room));
+    }
+
+    #[test]
+    fn what_has_gone_is_no_longer_held() {
+        let spool = crate::spool::Spool::with_memory(std::env::temp_dir(), 0, 1 << 20);
+        let mut reply =
+            Reply { parts: vec![head(None), data(&"x".repeat(40_000))].into(), ..Reply::default() };
+        reply.share.take(&spool, 40_000);
+        let (mut out, whole) = (Output::default(), spool.memory_bytes());
+        let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
+        reply.begin_body(Frame::Bare);
+        assert!(matches!(reply.pump(&mut out), Want::Parts));
+        assert_eq!(spool.memory_bytes(), whole, "it is in the output");
+        let lent = reply.lend(out.take(10_000));
+        reply.note_unsent(out.len());
+        assert!(spool.memory_bytes() <= whole && spool.memory_bytes() > whole - 8192, "somebody keeps it");
+        drop(lent);
+        assert!(spool.memory_bytes() <= whole - 8192);
+        drop(out.take(usize::MAX));
+        reply.note_unsent(out.len());
+        assert_eq!(spool.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn little_of_a_spooled_run_comes_back_while_memory_is_short() {
+        let spool = crate::spool::Spool::with_memory(std::env::temp_dir(), 1 << 20, 100_000);
+        let file = Arc::new(spool.create().unwrap());
+        file.append(&[b'x'; 80_000]).unwrap();
+        let spooled = Part::Spooled(SpooledPart { file, offset: 0, len: 80_000 });
+        let mut reply = Reply { parts: vec![head(None), spooled].into(), ..Reply::default() };
+        let (mut out, mut other) = (Output::default(), Share::default());
+        other.take(&spool, 90_000);
+        let held = spool.memory_bytes();
+        let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
+        reply.begin_body(Frame::Bare);
+        assert!(matches!(reply.pump(&mut out), Want::Slice(_, 0, TIGHT_SLICE_BYTES)));
+        reply.sliced(vec![b'x'; TIGHT_SLICE_BYTES], &mut out);
+        assert!(matches!(reply.pump(&mut out), Want::Room), "nothing more before it has gone");
+        assert_eq!(spool.memory_bytes(), held + TIGHT_SLICE_BYTES as u64);
+        drop((out.take(usize::MAX), other));
+        assert!(matches!(reply.pump(&mut out), Want::Slice(_, _, DISK_SLICE_BYTES)));
+        assert_eq!(spool.memory_bytes(), DISK_SLICE_BYTES as u64, "it is on its way");
+        reply.sliced(vec![b'x'; 100], &mut out);
+        reply.pump(&mut out);
+        reply.fail();
+        reply.note_unsent(0);
+        assert_eq!(spool.memory_bytes(), 0);
     }
 
     #[test]

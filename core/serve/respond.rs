@@ -60,7 +60,7 @@ impl Stream {
             Want::Interim(status, fields) => Move::Interim(status, fields),
             Want::Parts if std::mem::take(&mut self.has_parts) => {
                 if let Some(exchange) = self.turn.exchange() {
-                    exchange.collect(reply.parts());
+                    reply.collect(exchange);
                 }
                 Move::Again
             }

@@ -15,6 +15,8 @@ use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use bytes::Bytes;
+
 use crate::http::{BodyDecoder, BodyError, BodyFraming, Fields, Head, MethodKind};
 use crate::pool::{End, Script, StreamKey, TlsFacts};
 use crate::sync::primitive::Arc;
@@ -288,6 +290,18 @@ impl Stream {
         if let Phase::Body(pending) = &mut self.phase {
             pending.intake.retry();
         }
+    }
+
+    /// The output has so many bytes left that have not been sent.
+    pub(super) fn note_unsent(&mut self, output_bytes: usize) {
+        if let Phase::Replying(reply) = &mut self.phase {
+            reply.note_unsent(output_bytes);
+        }
+    }
+
+    /// Bytes from the output go to somebody who keeps them for a while.
+    pub(super) fn lend(&mut self, bytes: Bytes) -> Bytes {
+        if let Phase::Replying(reply) = &mut self.phase { reply.lend(bytes) } else { bytes }
     }
 
     /// When the present wait is over; `None` while the wait is for the server itself, or for the output to be read.

@@ -1,8 +1,9 @@
-//! Bodies that do not fit in memory: unlinked temporary files under one budget for the whole process.
+//! Bodies that wait: in memory under one budget for the whole process, beyond it in unlinked temporary files under
+//! another one.
 //!
 //! Promises: a spool file has no name, so nothing is left behind whatever happens; the bytes of all of them together
-//! never pass the budget; a file gives its bytes back when it is dropped. Refuses: it never waits for room; the
-//! caller decides what a full budget means.
+//! never pass their budget; a file gives its bytes back when it is dropped, as a [`Share`] of the memory does. Refuses:
+//! it never waits for room; the caller decides what a full budget means.
 
 use std::fs::File;
 use std::io;
@@ -10,20 +11,35 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::limits::{DESCRIPTOR_MIN, TROUBLE_RECORD_PAUSE};
+use crate::limits::{DESCRIPTOR_MIN, REPLIES_MEMORY_MAX, TROUBLE_RECORD_PAUSE};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicU64, Ordering};
 
-/// Where spool files live and how many bytes they may hold together. Cloning shares the budget.
+mod share;
+
+pub use share::Share;
+
+/// Where spool files live, and how many bytes may wait in them and in memory. Cloning shares the budgets.
 #[derive(Clone, Debug)]
 pub struct Spool(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     dir: PathBuf,
+    disk: Budget,
+    memory: Budget,
+    trouble: ShortLock<Trouble>,
+}
+
+/// How many bytes may be held together, and how many are.
+///
+/// # Ordering
+///
+/// Relaxed throughout: a statistic with a bound; it orders nothing.
+#[derive(Debug)]
+struct Budget {
     bytes_max: u64,
     bytes: AtomicU64,
-    trouble: ShortLock<Trouble>,
 }
 
 /// What the disk said, for whoever tells it.
@@ -55,7 +71,13 @@ impl std::fmt::Display for SpoolError {
 impl Spool {
     /// Uses the directory `dir` with a budget of `bytes_max` bytes.
     pub fn new(dir: PathBuf, bytes_max: u64) -> Self {
-        Self(Arc::new(Shared { dir, bytes_max, bytes: AtomicU64::new(0), trouble: ShortLock::default() }))
+        Self::with_memory(dir, bytes_max, REPLIES_MEMORY_MAX)
+    }
+
+    /// The same, with a budget of `memory_max` bytes in memory.
+    pub fn with_memory(dir: PathBuf, bytes_max: u64, memory_max: u64) -> Self {
+        let (disk, memory) = (Budget::new(bytes_max), Budget::new(memory_max));
+        Self(Arc::new(Shared { dir, disk, memory, trouble: ShortLock::default() }))
     }
 
     /// Creates an empty file. Waits for the disk.
@@ -72,17 +94,27 @@ impl Spool {
 
     /// Bytes in spool files now.
     pub fn bytes(&self) -> u64 {
-        self.0.bytes.load(Ordering::Relaxed)
+        self.0.disk.bytes()
     }
 
-    /// Whether the budget has so many bytes left.
+    /// Bytes that replies hold in memory now, more or less.
+    pub fn memory_bytes(&self) -> u64 {
+        self.0.memory.bytes()
+    }
+
+    /// Whether the budget of the files has so many bytes left.
     pub fn has_room_for(&self, bytes: u64) -> bool {
-        self.bytes().saturating_add(bytes) <= self.0.bytes_max
+        self.0.disk.has_room_for(bytes)
+    }
+
+    /// Whether the budget of the memory has so many bytes left.
+    pub fn has_memory_for(&self, bytes: u64) -> bool {
+        self.0.memory.has_room_for(bytes)
     }
 
     /// Whether no byte more would be taken now.
     pub fn is_full(&self) -> bool {
-        self.bytes() >= self.0.bytes_max
+        !self.0.disk.has_room_for(1)
     }
 
     /// Gives what the disk said when it refused something since the last time; nothing within a pause after that, so
@@ -103,20 +135,35 @@ impl Spool {
         self.0.trouble.lock().untold = Some(error.to_string());
         error
     }
+}
 
-    fn take(&self, bytes: u64) -> Result<(), SpoolError> {
-        let limit = self.0.bytes_max;
-        let add = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= limit);
-        // Relaxed: a statistic with a bound; it orders nothing.
-        match self.0.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(SpoolError::Full),
-        }
+impl Budget {
+    fn new(bytes_max: u64) -> Self {
+        Self { bytes_max, bytes: AtomicU64::new(0) }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    fn has_room_for(&self, bytes: u64) -> bool {
+        self.bytes().saturating_add(bytes) <= self.bytes_max
+    }
+
+    /// Takes so many bytes if there is room for them; says whether there was.
+    fn try_take(&self, bytes: u64) -> bool {
+        let add = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.bytes_max);
+        self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+
+    /// Takes so many bytes, whether there is room for them or not.
+    fn take(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
     fn give_back(&self, bytes: u64) {
-        let before = self.0.bytes.fetch_sub(bytes, Ordering::Relaxed);
-        debug_assert!(before >= bytes, "the spool gave back {bytes} of {before} bytes");
+        let before = self.bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "gave back {bytes} of {before} bytes");
     }
 }
 
@@ -142,10 +189,12 @@ impl SpoolFile {
     /// either way the file is as it was.
     pub fn append(&self, bytes: &[u8]) -> Result<(), SpoolError> {
         let count = bytes.len() as u64;
-        self.spool.take(count)?;
+        if !self.spool.0.disk.try_take(count) {
+            return Err(SpoolError::Full);
+        }
         let end = self.len();
         if let Err(error) = self.file.write_all_at(bytes, end) {
-            self.spool.give_back(count);
+            self.spool.0.disk.give_back(count);
             return Err(self.spool.refused(error));
         }
         // Release: pairs with the Acquire in `len`.
@@ -163,6 +212,11 @@ impl SpoolFile {
         self.file.read_at(&mut buf[..room], offset)
     }
 
+    /// Where it belongs.
+    pub fn spool(&self) -> &Spool {
+        &self.spool
+    }
+
     /// The number of bytes in the file.
     pub fn len(&self) -> u64 {
         // Acquire: pairs with the Release in `append`.
@@ -177,7 +231,7 @@ impl SpoolFile {
 
 impl Drop for SpoolFile {
     fn drop(&mut self) {
-        self.spool.give_back(self.len());
+        self.spool.0.disk.give_back(self.len());
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use loom::thread;
 use svc_core::admission::{Gate, Offer, Offered, WaitingLimits};
 use svc_core::policy::rate_table::{RateTable, Take};
-use svc_core::pool::mailbox::{End, Mailbox, Part};
+use svc_core::pool::mailbox::{Closed, Delivery, End, Mailbox, Part};
 use svc_core::spool::Spool;
 use svc_core::sync::counter::{Counter, UpDown};
 use svc_core::sync::exchange_state::{ExchangeState, Stage};
@@ -273,11 +273,15 @@ fn two_workers_cannot_claim_one_exchange() {
     });
 }
 
+fn put_data(mailbox: &Mailbox, bytes: Vec<u8>) -> Result<bool, Closed> {
+    mailbox.deliver(&mut Delivery::of(bytes))
+}
+
 /// A mailbox without room: every further part has to wait for the reader.
 fn full_mailbox() -> Arc<Mailbox> {
     // The directory does not exist, so that nothing is ever spooled.
     let mailbox = Mailbox::new(Spool::new("/nonexistent".into(), 0));
-    mailbox.put_data(vec![0; svc_core::limits::REPLY_MEMORY_MAX]).unwrap();
+    put_data(&mailbox, vec![0; svc_core::limits::REPLY_MEMORY_MAX]).unwrap();
     Arc::new(mailbox)
 }
 
@@ -287,7 +291,7 @@ fn a_writer_that_waits_for_room_is_woken_by_the_reader() {
         let mailbox = full_mailbox();
         let writer = {
             let mailbox = Arc::clone(&mailbox);
-            thread::spawn(move || mailbox.put_data(b"late".to_vec()).is_ok())
+            thread::spawn(move || put_data(&mailbox, b"late".to_vec()).is_ok())
         };
         let mut parts = VecDeque::new();
         mailbox.collect(&mut parts);
@@ -303,7 +307,7 @@ fn a_writer_that_waits_for_room_is_woken_when_the_reader_leaves() {
         let mailbox = full_mailbox();
         let writer = {
             let mailbox = Arc::clone(&mailbox);
-            thread::spawn(move || mailbox.put_data(b"late".to_vec()).is_err())
+            thread::spawn(move || put_data(&mailbox, b"late".to_vec()).is_err())
         };
         mailbox.close();
         assert!(writer.join().unwrap());
@@ -318,11 +322,8 @@ fn a_reader_is_told_of_every_part_that_it_has_not_seen() {
         let writer = {
             let (mailbox, told) = (Arc::clone(&mailbox), Arc::clone(&told));
             thread::spawn(move || {
-                for part in [Part::Data(vec![1]), Part::End(End::Complete)] {
-                    if mailbox.put([part]).unwrap() {
-                        told.incr();
-                    }
-                }
+                let tells = [put_data(&mailbox, vec![1]), mailbox.put(Part::End(End::Complete))];
+                tells.iter().filter(|tell| tell.unwrap()).for_each(|_| told.incr());
             })
         };
         let mut parts = VecDeque::new();

@@ -6,6 +6,8 @@ mod support;
 
 use support::Site;
 use support::client::eventually;
+use support::http2::{Http2Client, setting};
+use svc_core::limits::{HTTP2_OUTPUT_BYTES_MAX, REPLIES_MEMORY_MAX, TIGHT_SLICE_BYTES};
 use svc_core::observe::{CancelReason, StatusClass};
 
 #[test]
@@ -130,6 +132,37 @@ fn a_slow_reader_that_leaves_frees_the_worker_that_waits_for_it() {
     drop(slow);
     assert_eq!(site.client().get("/hello").text(), "hello");
     site.check_books();
+}
+
+#[test]
+fn readers_that_stall_share_a_bounded_memory_and_keep_nobody_waiting() {
+    // What they let be sent and do not take off the wire counts too; each of those gets a little whatever others hold.
+    for (window, own) in [(0, TIGHT_SLICE_BYTES), (0x7fff_ffff, HTTP2_OUTPUT_BYTES_MAX)] {
+        let site = Site::start(&[("QUEUE_CAPACITY", "512")]);
+        let mut stalled = Vec::new();
+        for _ in 0..2 {
+            let mut client =
+                Http2Client::connect_with(site.addr(), &[(setting::INITIAL_WINDOW_SIZE, window)]);
+            client.widen(0, 0x7fff_0000);
+            for _ in 0..100 {
+                client.ask("/bulk/1000000");
+            }
+            stalled.push(client);
+        }
+        eventually("all is handed over", || {
+            site.metrics().queue_wait().count() == 200 && site.shared().pool_facts().busy == 0
+        });
+        let held = site.shared().spool.memory_bytes();
+        let most = REPLIES_MEMORY_MAX + 200 * own as u64;
+        assert!(held <= most && held > REPLIES_MEMORY_MAX / 2, "{held} bytes");
+        assert!(site.shared().spool.bytes() > 0, "nothing was spooled");
+        assert_eq!(site.client().get("/hello").text(), "hello");
+        let response = site.client().get("/bulk/1000000");
+        assert!(response.is_whole && response.body.len() == 1_000_000);
+        drop(stalled);
+        site.check_books();
+        assert_eq!(site.shared().spool.bytes(), 0, "the spool is not empty");
+    }
 }
 
 #[test]

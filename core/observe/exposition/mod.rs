@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::admission::{GateFacts, ShedReason};
 use crate::http::MethodKind;
+use crate::limits::REPLIES_MEMORY_MAX;
 use crate::pool::{Phase, PoolFacts, RecycleReason, SlotReading, StuckKind};
 
 use super::label::{CancelReason, StatusClass, TlsHandshake};
@@ -48,6 +49,8 @@ pub struct Facts<'a> {
     pub worker_mode: bool,
     /// Whether the pool counts as wedged; `None` where that is not watched, outside worker mode.
     pub pool_stalled: Option<bool>,
+    /// Bytes of replies in memory.
+    pub reply_memory_bytes: u64,
     /// Bytes in temporary files.
     pub spool_bytes: u64,
     /// The most bytes in temporary files.
@@ -92,6 +95,8 @@ pub fn render(facts: &Facts<'_>, format: Format) -> Vec<u8> {
     }
     waits(&mut page, facts);
     denials(&mut page, facts.metrics);
+    page.count(&names::REPLY_MEMORY_BYTES, facts.reply_memory_bytes);
+    page.count(&names::REPLY_MEMORY_LIMIT_BYTES, REPLIES_MEMORY_MAX);
     page.count(&names::SPOOL_BYTES, facts.spool_bytes);
     page.count(&names::SPOOL_LIMIT_BYTES, facts.spool_bytes_max);
     page.count(&names::LOG_RECORDS_DROPPED, facts.log_dropped);

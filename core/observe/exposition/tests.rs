@@ -49,6 +49,7 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
         ],
         worker_mode: true,
         pool_stalled: Some(true),
+        reply_memory_bytes: 14,
         spool_bytes: 11,
         spool_bytes_max: 12,
         log_dropped: 13,

@@ -148,6 +148,10 @@ impl Worker for Actor {
             "echo" => self.echo(exchange),
             "stream" => self.stream(exchange, rest),
             "flood" => self.flood(exchange, rest.parse().unwrap()),
+            "bulk" => {
+                let _ = exchange.head(head(200, None), vec![b'x'; rest.parse().unwrap()]);
+                exchange.end(End::Complete);
+            }
             "announce" => self.announce(exchange, rest.parse().unwrap()),
             "broken" => {
                 let _ = exchange.head(head(200, None), b"part".to_vec());

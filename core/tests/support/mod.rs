@@ -162,6 +162,7 @@ impl Site {
         eventually("every request is answered", || metrics.requests_total() == answered());
         eventually("no worker is busy", || shared.pool_facts().busy == 0);
         eventually("no worker carries anything", || shared.pool_facts().carrying == 0);
+        eventually("no reply is held", || shared.spool.memory_bytes() == 0);
         assert_eq!(metrics.pending_requests.value(), 0, "pending");
         assert_eq!(metrics.request_duration().count(), answered(), "durations");
         assert_eq!(shared.permits.free(), shared.config.max_connections, "permits");

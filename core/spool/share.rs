@@ -1,0 +1,155 @@
+//! What one reply holds of the memory that all replies share.
+//!
+//! Promises: what is taken is given back, at the latest when the share is dropped; a reply of a few bytes touches nothing
+//! that other threads write. Refuses: it holds no bytes, it counts them; whoever moves them moves the share with them.
+
+use super::Spool;
+
+/// So many bytes are counted as one step, and what is left of them not at all: most replies are that short.
+const STEP_BYTES: u64 = 4096;
+
+/// Bytes of one reply that wait in memory.
+#[derive(Debug, Default)]
+pub struct Share {
+    /// Whose memory it is; nobody's while nothing is counted.
+    of: Option<Spool>,
+    bytes: u64,
+    /// What the budget knows of them: whole steps.
+    counted: u64,
+}
+
+impl Share {
+    /// The bytes that it stands for.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Whether the budget knows of any of them.
+    pub fn is_counted(&self) -> bool {
+        self.counted > 0
+    }
+
+    /// Takes so many bytes more if the budget of `spool` has room for them; says whether it had.
+    pub fn try_take(&mut self, spool: &Spool, bytes: u64) -> bool {
+        let more = self.more_steps(bytes);
+        if more > 0 && !spool.0.memory.try_take(more) {
+            return false;
+        }
+        self.note(spool, bytes, more);
+        true
+    }
+
+    /// Takes so many bytes more, whether there is room for them or not.
+    pub fn take(&mut self, spool: &Spool, bytes: u64) {
+        let more = self.more_steps(bytes);
+        if more > 0 {
+            spool.0.memory.take(more);
+        }
+        self.note(spool, bytes, more);
+    }
+
+    /// Gives back what is beyond so many bytes.
+    pub fn keep(&mut self, bytes: u64) {
+        if bytes >= self.bytes {
+            return;
+        }
+        self.bytes = bytes;
+        let counted = self.counted.min(in_steps(bytes));
+        self.give_back(self.counted - counted);
+    }
+
+    /// Takes over what another one holds.
+    pub fn absorb(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+        self.counted += std::mem::take(&mut other.counted);
+        self.of = self.of.take().or_else(|| other.of.take());
+    }
+
+    /// Hands so many of its bytes over to a share of their own.
+    pub fn split(&mut self, bytes: u64) -> Self {
+        let bytes = bytes.min(self.bytes);
+        let counted = self.counted.min(in_steps(bytes));
+        self.bytes -= bytes;
+        self.counted -= counted;
+        Self { of: self.of.clone().filter(|_| counted > 0), bytes, counted }
+    }
+
+    fn more_steps(&self, bytes: u64) -> u64 {
+        in_steps(self.bytes + bytes).saturating_sub(self.counted)
+    }
+
+    fn note(&mut self, spool: &Spool, bytes: u64, more: u64) {
+        self.bytes += bytes;
+        self.counted += more;
+        if self.counted > 0 && self.of.is_none() {
+            self.of = Some(spool.clone());
+        }
+    }
+
+    fn give_back(&mut self, bytes: u64) {
+        if let Some(spool) = self.of.as_ref().filter(|_| bytes > 0) {
+            spool.0.memory.give_back(bytes);
+            self.counted -= bytes;
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.give_back(self.counted);
+    }
+}
+
+fn in_steps(bytes: u64) -> u64 {
+    bytes - bytes % STEP_BYTES
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    fn spool(memory_max: u64) -> Spool {
+        Spool::with_memory(std::env::temp_dir(), 0, memory_max)
+    }
+
+    #[test]
+    fn the_budget_is_shared_and_given_back() {
+        let spool = spool(10 * STEP_BYTES);
+        let (mut one, mut other) = (Share::default(), Share::default());
+        assert!(one.try_take(&spool, 8 * STEP_BYTES));
+        assert!(!other.try_take(&spool, 3 * STEP_BYTES));
+        assert_eq!(other.bytes(), 0);
+        other.take(&spool, 3 * STEP_BYTES);
+        assert_eq!(spool.memory_bytes(), 11 * STEP_BYTES);
+        one.keep(STEP_BYTES + 5);
+        assert_eq!((one.bytes(), spool.memory_bytes()), (STEP_BYTES + 5, 4 * STEP_BYTES));
+        drop(one);
+        drop(other);
+        assert_eq!(spool.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn a_few_bytes_are_not_counted() {
+        let spool = spool(0);
+        let mut share = Share::default();
+        assert!(share.try_take(&spool, STEP_BYTES - 1));
+        assert!(!share.try_take(&spool, 1));
+        assert!(spool.has_memory_for(0) && !spool.has_memory_for(1));
+    }
+
+    #[test]
+    fn shares_are_joined_and_parted() {
+        let spool = spool(100 * STEP_BYTES);
+        let (mut one, mut other) = (Share::default(), Share::default());
+        one.take(&spool, 3 * STEP_BYTES - 1);
+        other.take(&spool, 3 * STEP_BYTES - 1);
+        one.absorb(other);
+        assert_eq!((one.bytes(), spool.memory_bytes()), (6 * STEP_BYTES - 2, 4 * STEP_BYTES));
+        let part = one.split(5 * STEP_BYTES);
+        assert_eq!((part.bytes(), one.bytes()), (5 * STEP_BYTES, STEP_BYTES - 2));
+        drop(one);
+        assert_eq!(spool.memory_bytes(), 4 * STEP_BYTES);
+        drop(part);
+        assert_eq!(spool.memory_bytes(), 0);
+    }
+}
