@@ -46,6 +46,7 @@ pub struct Metrics {
     /// Restarts of OPcache.
     pub opcache_restarts: Counter,
     accept_stalls: Counter,
+    streams_refused: Counter,
     tls_handshakes: [Counter; TlsHandshake::ALL.len()],
     requests: [Counter; MethodKind::ALL.len()],
     responses: [Counter; StatusClass::ALL.len()],
@@ -86,6 +87,7 @@ impl Metrics {
             opcache_restart_delayed: Flag::new(),
             opcache_restarts: Counter::new(),
             accept_stalls: Counter::new(),
+            streams_refused: Counter::new(),
             tls_handshakes: counters(),
             requests: counters(),
             responses: counters(),
@@ -201,6 +203,11 @@ impl Metrics {
     /// A connection was accepted and had to wait for its permit.
     pub fn accept_had_to_wait(&self) {
         self.accept_stalls.incr();
+    }
+
+    /// A stream was refused because all connections together carried as many as they may.
+    pub fn stream_refused(&self) {
+        self.streams_refused.incr();
     }
 
     /// A TLS handshake ended like this.
@@ -362,6 +369,11 @@ impl Metrics {
     /// Connections that had to wait for a permit.
     pub fn accept_stalls_total(&self) -> u64 {
         self.accept_stalls.value()
+    }
+
+    /// Streams that were refused because all connections together carried as many as they may.
+    pub fn streams_refused_total(&self) -> u64 {
+        self.streams_refused.value()
     }
 
     /// TLS handshakes that ended like this.

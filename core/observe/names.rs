@@ -52,6 +52,7 @@ families! {
     ACTIVE_CONNECTIONS: Gauge "svc_active_connections" "Open connections on the main port.";
     ACCEPT_STALLED: Gauge "svc_accept_stalled" "1 while the accept loop waits for a free connection permit.";
     ACCEPT_STALLS: Counter "svc_accept_stalls_total" "Connections that had to wait for a permit after being accepted.";
+    STREAMS_REFUSED: Counter "svc_streams_refused_total" "Streams of HTTP/2 that were refused because all connections carried too many.";
     TLS_HANDSHAKES: Counter "svc_tls_handshakes_total" "TLS handshakes that ended, by result.";
     TLS_CERTIFICATE_EXPIRY: Gauge "svc_tls_certificate_expiry_timestamp_seconds" "When the first of the certificates expires, as Unix time in seconds.";
     PENDING_REQUESTS: Gauge "svc_pending_requests" "PHP requests accepted but not yet answered.";

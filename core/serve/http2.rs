@@ -335,6 +335,7 @@ impl Http2 {
         let is_first = self.streams.is_empty() && self.unread.is_empty();
         let permit = if is_first { None } else { io.shared.stream_permits.try_acquire() };
         if permit.is_none() && !is_first {
+            io.shared.metrics.stream_refused();
             // Nobody has looked at it, so the client may ask again.
             return respond.send_reset(Reason::REFUSED_STREAM);
         }

@@ -161,6 +161,8 @@ fn streams_beyond_what_all_may_have_are_refused_but_for_one_each() {
     let second = late.ask("/hello");
     late.until_over(second);
     assert_eq!(late.heard(second).reset, Some(code::REFUSED_STREAM));
+    // The hoarders' were refused too.
+    assert_eq!(site.metrics().streams_refused_total(), (9 * 120 - 9 - beside + 1) as u64);
     late.upload(first, b"");
     assert_eq!(late.response(first).status, 200);
     assert_eq!(late.get("/hello").text(), "hello", "one at a time goes on");

@@ -133,6 +133,7 @@ fn connections(page: &mut Page, metrics: &Metrics) {
     page.count(&names::ACTIVE_CONNECTIONS, metrics.connections.value());
     page.count(&names::ACCEPT_STALLED, u64::from(metrics.accept_stalled.is_raised()));
     page.count(&names::ACCEPT_STALLS, metrics.accept_stalls_total());
+    page.count(&names::STREAMS_REFUSED, metrics.streams_refused_total());
 }
 
 fn tls(page: &mut Page, metrics: &Metrics, certificates: CertificateFacts) {
