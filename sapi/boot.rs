@@ -6,7 +6,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use svc_core::config::{Config, RawConfig};
 use svc_core::observe::{Event, Log};
 use svc_core::serve::{Server, StartError};
@@ -67,10 +67,8 @@ fn serve_until(
 ) -> Result<bool, Exit> {
     let shared = server.shared();
     extra.insert("listen_addr".to_owned(), server.main_addr().to_string().into());
-    extra.insert("deny_file".to_owned(), json!({ "loaded": shared.policy.deny.is_loaded() }));
-    let report = Value::Object(shared.config.report(extra)).to_string();
     // Set once: a process opens its main port once.
-    let _ = shared.config_report.set(report);
+    let _ = shared.report_extra.set(extra);
     server.open().map_err(|error| fail(&error, Exit::Failed))?;
     until(server);
     server.drain();

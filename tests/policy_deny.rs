@@ -5,6 +5,8 @@ mod support;
 
 use std::process::{Output, Stdio};
 
+use rustix::process::Signal;
+use support::client::eventually;
 use support::{Svc, command};
 
 const RUN: &str = "<?php echo 'ran ', $_SERVER['SCRIPT_NAME'];";
@@ -226,4 +228,34 @@ fn a_denied_path_stays_denied_beside_a_busy_front_controller() {
         assert_eq!(client.get("/uploads/x.txt").text(), "shown");
     }
     assert_eq!(svc.metric("svc_php_deny_total"), 80.0);
+}
+
+#[test]
+fn a_hang_up_reads_the_rules_again_and_a_broken_file_changes_nothing() {
+    let svc = start(None, &[("STATIC_REVALIDATE", "false")]);
+    let is_loaded = || svc.ask("/config").text().contains(r#""deny_file":{"loaded":true}"#);
+    for path in ["/dump.sql", "/other.php", "/private/"] {
+        assert_eq!(svc.get(path).status, 200, "{path}");
+    }
+    assert!(!is_loaded());
+    let write = |rules: &str| {
+        std::fs::write(svc.root().join(".svcdeny"), rules).unwrap();
+        svc.signal(Signal::HUP);
+    };
+    write("*.sql\nother.php\nindex.html\n");
+    for path in ["/dump.sql", "/other.php", "/private/"] {
+        eventually("it is denied", || svc.get(path).status == 404);
+    }
+    assert!(is_loaded());
+    write("open.txt\na[b\n");
+    let refusal = || svc.log().find("something could not be reloaded and stays as it was");
+    eventually("it is refused", || refusal().is_some());
+    let error = refusal().unwrap()["fields"]["error"].as_str().unwrap().to_owned();
+    assert!(error.contains("/.svcdeny:2: \"a[b\" is no rule"), "{error}");
+    assert_eq!((svc.get("/dump.sql").status, svc.get("/open.txt").status), (404, 200));
+    std::fs::remove_file(svc.root().join(".svcdeny")).unwrap();
+    svc.signal(Signal::HUP);
+    eventually("nothing is denied", || svc.get("/dump.sql").status == 200);
+    assert!(!is_loaded());
+    eventually("all is well", || svc.metric("svc_config_last_reload_successful") == 1.0);
 }

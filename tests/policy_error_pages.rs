@@ -5,6 +5,8 @@ mod support;
 
 use std::process::Stdio;
 
+use rustix::process::Signal;
+use support::client::eventually;
 use support::{Svc, command};
 use tempfile::TempDir;
 
@@ -109,4 +111,21 @@ fn pages_that_cannot_be_read_stop_the_start() {
             );
         }
     }
+}
+
+#[test]
+fn a_hang_up_reads_the_pages_again_and_what_cannot_be_read_changes_nothing() {
+    let pages = pages(&[("404.html", "<p>old")]);
+    let svc = start(&pages, &[], &[]);
+    assert_eq!(svc.get("/none").text(), "<p>old");
+    std::fs::write(pages.path().join("404.html"), "<p>new").unwrap();
+    svc.signal(Signal::HUP);
+    eventually("the new page is sent", || svc.get("/none").text() == "<p>new");
+    std::fs::write(pages.path().join("404.html"), "x".repeat((1 << 20) + 1)).unwrap();
+    svc.signal(Signal::HUP);
+    let message = "something could not be reloaded and stays as it was";
+    eventually("it is refused", || svc.log().find(message).is_some());
+    assert!(svc.log().find(message).unwrap()["fields"]["error"].as_str().unwrap().contains("is too long"));
+    assert_eq!(svc.get("/none").text(), "<p>new");
+    assert_eq!(svc.metric("svc_config_last_reload_successful"), 0.0);
 }

@@ -217,7 +217,7 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::ErrorPagesDir, "ERROR_PAGES_DIR", Kind::Path, Initial::Unset).exposed(Exposure::Local).about(
         Chapter::Policy,
         "A directory with pages for errors of the server's own, such as `404.html`, `4xx.html` and `5xx.html`; they are \
-         read when the server starts.",
+         read when the server starts, and again on SIGHUP.",
     ),
     Key::new(Id::AccessLog, "ACCESS_LOG", Kind::Choice(&["off", "error", "all"]), Initial::Is("off"))
         .about(Chapter::Logs, "Which requests are logged: none, those with a status of 400 or more, or all."),

@@ -3,7 +3,7 @@
 //! A directory has them by status: `404.html`, and `4xx.html` and `5xx.html` for what has no page of its own. Other
 //! files in it are left alone.
 //!
-//! Promises: pages are read once, when the server starts, so that no error needs a disk; memory is bounded. Refuses: a
+//! Promises: pages are read as a whole and kept, so that no error needs a disk; memory is bounded. Refuses: a
 //! directory or a page that cannot be read. A page replaces a body and nothing else; that is the caller's part.
 
 use std::collections::HashMap;

@@ -1,7 +1,7 @@
 //! What a client may do: who it is, how much of it, and what is not to be had.
 //!
-//! Promises: pure decisions over addresses, paths and time; the files that some of them follow are read once, when the
-//! server starts. Refuses: no socket, no clock, and no disk once requests are served.
+//! Promises: pure decisions over addresses, paths and time; the files that some of them follow are read when the server
+//! starts, and again when somebody asks for that. Refuses: no socket, no clock, and no disk for a request.
 //!
 //! | file | decides |
 //! |---|---|
@@ -18,4 +18,4 @@ pub mod load;
 pub mod rate;
 pub mod rate_table;
 
-pub use self::load::{Policy, PolicyError};
+pub use self::load::{Policy, PolicyError, Rules};

@@ -31,7 +31,7 @@ impl Stream {
         let Ok(path) = uri::normalise(head.path_and_query().0) else {
             return self.answer_before_body(Answer::plain(400), pending);
         };
-        if let Some(denial) = io.site.denies(&path.path) {
+        if let Some(denial) = io.site.denies(&io.rules, &path.path) {
             return self.deny(io, denial, pending);
         }
         if let Some(script) = io.routes.get(&path.path, io.now) {

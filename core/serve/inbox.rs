@@ -28,6 +28,8 @@ pub(super) enum Message {
     PoolGone,
     /// Parts of a reply are ready, for the stream with this key.
     ReplyReady(StreamKey),
+    /// Rules of clients were read anew.
+    RulesChanged,
     /// The thread ends.
     Stop,
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::files::RouteCache;
 use crate::http::DateCache;
 use crate::limits::READ_BYTES;
+use crate::policy::Rules;
 use crate::pool::{Notify, Script, StreamKey};
 use crate::sync::primitive::Arc;
 
@@ -26,6 +27,8 @@ pub(super) struct Io {
     pub(super) inbox: Arc<Inbox>,
     /// The inbox, as workers see it.
     pub(super) notify: Arc<dyn Notify>,
+    /// What stands in files, as this thread was told the last time.
+    pub(super) rules: Arc<Rules>,
     pub(super) routes: RouteCache<Script>,
     pub(super) date: DateCache,
     pub(super) ids: RequestIds,
@@ -51,6 +54,7 @@ impl Io {
         now: Instant,
     ) -> Self {
         Self {
+            rules: shared.policy.rules(),
             shared,
             site,
             disk,
@@ -65,6 +69,12 @@ impl Io {
             now,
             offers: 0,
         }
+    }
+
+    /// Looks at what stands in files as it was read anew; what was found under the old rules is found again.
+    pub(super) fn take_rules(&mut self) {
+        self.rules = self.shared.policy.rules();
+        self.routes = RouteCache::new();
     }
 
     /// Notes that a request was offered; the workers hear of it at the end of the turn, or after a few offers.

@@ -86,7 +86,7 @@ impl OpsSource for OpsFacts {
         render(&facts, format)
     }
 
-    fn config_report(&self) -> Option<&str> {
-        self.shared.config_report.get().map(String::as_str)
+    fn config_report(&self) -> Option<String> {
+        self.shared.config_report()
     }
 }

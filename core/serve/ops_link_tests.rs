@@ -21,7 +21,7 @@ impl OpsSource for Facts {
         vec![b'm'; 100_000]
     }
 
-    fn config_report(&self) -> Option<&str> {
+    fn config_report(&self) -> Option<String> {
         None
     }
 }

@@ -36,7 +36,7 @@ pub(super) trait OpsSource {
     /// The metrics in `format`.
     fn metrics(&self, format: Format) -> Vec<u8>;
     /// The configuration report; `None` until it has been made.
-    fn config_report(&self) -> Option<&str>;
+    fn config_report(&self) -> Option<String>;
 }
 
 /// Answers requests.
@@ -131,7 +131,7 @@ impl<S: OpsSource> OpsResponder<S> {
                 Some(report) => Answer {
                     status: 200,
                     content_type: JSON,
-                    body: Cow::Borrowed(report.as_bytes()),
+                    body: Cow::Owned(report.into_bytes()),
                     vary: b"Accept-Encoding",
                 },
                 None => Answer::text(503, "starting\n"),

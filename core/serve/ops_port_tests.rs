@@ -39,8 +39,8 @@ impl OpsSource for Facts {
         }
     }
 
-    fn config_report(&self) -> Option<&str> {
-        self.report.as_deref()
+    fn config_report(&self) -> Option<String> {
+        self.report.clone()
     }
 }
 

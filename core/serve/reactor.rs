@@ -107,6 +107,7 @@ impl Reactor {
             Message::PhaseChanged => self.drive_all(Link::advance),
             Message::PoolGone => self.drive_all(Link::on_pool_gone),
             Message::CutOff => self.drive_all(Link::cut_off),
+            Message::RulesChanged => self.io.take_rules(),
             Message::Stop => {}
         }
     }

@@ -5,6 +5,7 @@
 //! waits for it.
 
 use crate::observe::{Event, ReloadFacts};
+use crate::policy::PolicyError;
 use crate::time;
 use crate::tls::Terms;
 use crate::tls::validity::Standing;
@@ -12,11 +13,16 @@ use crate::tls::validity::Standing;
 use super::shared::Shared;
 use super::site::Site;
 
-/// Reloads every part; `has_rolled` says whether persistent workers are being replaced, which their keeper tells of.
-/// Waits for disks.
-pub(super) fn reload(shared: &Shared, site: &Site, has_rolled: bool) {
-    // A further part stands in this list.
-    let outcomes = [certificates(shared), files(site), has_rolled.then_some(Ok(()))];
+/// Reloads every part; `has_rolled` says whether persistent workers are being replaced, which their keeper tells of, and
+/// `tell` lets io threads know of new rules. Waits for disks.
+pub(super) fn reload(shared: &Shared, site: &Site, has_rolled: bool, tell: impl FnOnce()) {
+    let rules = [deny_rules(shared), error_pages(shared)];
+    if rules.iter().any(Option::is_some) {
+        tell();
+    }
+    // A further part stands in this list; files come behind the rules that they are judged by.
+    let [deny_rules, error_pages] = rules;
+    let outcomes = [certificates(shared), deny_rules, error_pages, files(site), has_rolled.then_some(Ok(()))];
     let parts: Vec<Result<(), String>> = outcomes.into_iter().flatten().collect();
     if parts.is_empty() {
         return shared.log.emit(&Event::NothingToReload);
@@ -31,6 +37,23 @@ pub(super) fn reload(shared: &Shared, site: &Site, has_rolled: bool) {
         facts.is_successful = false;
         drop(facts);
         shared.log.emit(&Event::ReloadFailed { error: &errors.join("; ") });
+    }
+}
+
+/// Reads the rules of the document root anew; `None` if there are none and were none.
+fn deny_rules(shared: &Shared) -> Option<Result<(), String>> {
+    concerning(shared.policy.read_deny_rules())
+}
+
+/// Reads the pages of errors anew; `None` if the settings name none.
+fn error_pages(shared: &Shared) -> Option<Result<(), String>> {
+    concerning(shared.policy.read_error_pages())
+}
+
+fn concerning(outcome: Result<bool, PolicyError>) -> Option<Result<(), String>> {
+    match outcome {
+        Ok(concerns) => concerns.then_some(Ok(())),
+        Err(error) => Some(Err(error.to_string())),
     }
 }
 

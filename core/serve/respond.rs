@@ -94,9 +94,7 @@ impl Stream {
             io.shared.metrics.cancelled(CancelReason::Timeout);
         }
         let is_servers = !matches!(head.origin, Origin::Script | Origin::Server);
-        if let Some(page) =
-            io.shared.policy.error_pages.page(turn.status).filter(|_| head.origin != Origin::Script)
-        {
+        if let Some(page) = io.rules.error_pages.page(turn.status).filter(|_| head.origin != Origin::Script) {
             length = Some(page.len() as u64);
             reply.replace_body(page);
             let typed = head.fields.set(b"Content-Type", ERROR_PAGE_TYPE);

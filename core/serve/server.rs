@@ -267,7 +267,9 @@ impl Server {
 
     /// Reads anew what can change while the server runs, and says in the log how that went. Waits for disks.
     pub fn reload(&self) {
-        reload::reload(self.shared(), &self.machinery.site, self.roll_workers());
+        let machinery = &self.machinery;
+        let tell = || machinery.tell_all(|| Message::RulesChanged);
+        reload::reload(self.shared(), &machinery.site, self.roll_workers(), tell);
     }
 
     /// Begins the way down; later calls change nothing.

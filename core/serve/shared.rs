@@ -6,6 +6,8 @@
 use std::sync::OnceLock;
 use std::time::Instant;
 
+use serde_json::{Map, Value, json};
+
 use crate::admission::{Gate, GateFacts, WaitingLimits};
 use crate::config::{Config, Executor};
 use crate::limits::HTTP2_STREAMS_BESIDE_MIN;
@@ -54,8 +56,8 @@ pub struct Shared {
     pub reload: ShortLock<ReloadFacts>,
     /// The permits of streams beside the first one of their connection.
     pub stream_permits: Arc<Permits>,
-    /// The configuration report, rendered at start-up.
-    pub config_report: OnceLock<String>,
+    /// What the configuration report says beside the settings; set when the server is about to serve.
+    pub report_extra: OnceLock<Map<String, Value>>,
     /// The version of the interpreter, when there is one.
     pub php_version: OnceLock<String>,
     /// When the server started.
@@ -85,11 +87,18 @@ impl Shared {
             tls: OnceLock::new(),
             reload: ShortLock::new(ReloadFacts { is_successful: true, succeeded_at: time::wall() }),
             stream_permits: Permits::new(config.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)),
-            config_report: OnceLock::new(),
+            report_extra: OnceLock::new(),
             php_version: OnceLock::new(),
             started_at,
             config,
         })
+    }
+
+    /// The configuration report; `None` until all of it is known.
+    pub fn config_report(&self) -> Option<String> {
+        let mut extra = self.report_extra.get()?.clone();
+        extra.insert("deny_file".to_owned(), json!({ "loaded": self.policy.rules().deny.is_loaded() }));
+        Some(Value::Object(self.config.report(extra)).to_string())
     }
 
     /// Reads the pool; all zero before it has been started.

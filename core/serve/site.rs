@@ -13,8 +13,8 @@ use crate::files::{
     DocumentRoot, FoundScript, Holding, Lookup, Mode, Resolved, StaticCache, StaticFile, Terms,
 };
 use crate::http::Coding;
-use crate::policy::Policy;
 use crate::policy::deny::Denial;
+use crate::policy::{Policy, Rules};
 use crate::pool::Script;
 use crate::sync::primitive::Arc;
 use crate::time;
@@ -80,8 +80,8 @@ impl Site {
     }
 
     /// Judges a normalised path as far as that is possible without the disk.
-    pub(super) fn denies(&self, path: &[u8]) -> Option<Denial> {
-        if self.policy.deny.denies(path) {
+    pub(super) fn denies(&self, rules: &Rules, path: &[u8]) -> Option<Denial> {
+        if rules.deny.denies(path) {
             Some(Denial::Path)
         } else {
             self.policy.php_deny.names_script(path).then_some(Denial::Php)
@@ -114,13 +114,14 @@ impl Site {
     /// Looks at the disk for what answers the normalised `path`, and remembers it. Waits for the disk.
     pub(super) fn look(&self, path: &[u8]) -> io::Result<Found> {
         let look = self.cache.begin_look(time::now());
+        let rules = self.policy.rules();
         let found = match self.root.resolve(&self.mode, path)? {
-            Resolved::File(file) if self.denies_file(&file.path) => Found::Denied(Denial::Path),
+            Resolved::File(file) if self.denies_file(&rules, &file.path) => Found::Denied(Denial::Path),
             Resolved::File(file) => return self.ready(path, file, look).map(Found::File),
             Resolved::Directory => Found::Directory,
             Resolved::Forbidden => Found::Forbidden,
             Resolved::Missing => Found::Missing,
-            Resolved::Script(script) => match self.denies_script(path, &script.script_name) {
+            Resolved::Script(script) => match self.denies_script(&rules, path, &script.script_name) {
                 Some(denial) => Found::Denied(denial),
                 None => Found::Script(Arc::new(into_script(script))),
             },
@@ -167,14 +168,14 @@ impl Site {
     }
 
     /// Judges the file that was found for a path.
-    fn denies_file(&self, file: &[u8]) -> bool {
-        !self.is_fallback(file) && self.policy.deny.denies_file(file)
+    fn denies_file(&self, rules: &Rules, file: &[u8]) -> bool {
+        !self.is_fallback(file) && rules.deny.denies_file(file)
     }
 
     /// Judges the script that was found for a path.
-    fn denies_script(&self, path: &[u8], script: &[u8]) -> Option<Denial> {
+    fn denies_script(&self, rules: &Rules, path: &[u8], script: &[u8]) -> Option<Denial> {
         let is_fallback = self.is_fallback(script);
-        if !is_fallback && self.policy.deny.denies_file(script) {
+        if !is_fallback && rules.deny.denies_file(script) {
             return Some(Denial::Path);
         }
         let is_denied = |path| self.policy.php_deny.matches(path);
