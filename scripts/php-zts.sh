@@ -111,6 +111,7 @@ fetch_source() {
         done
     done
     tail -n 20 "$apt_home/log" >&2
+    rm -rf "$apt_home"
     die "no archive of this machine has sources of PHP 8.3 to 8.5; set SVC_PHP_CONFIG to the php-config of a ZTS build"
 }
 
