@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 27] = [
+const SOURCES: [&str; 28] = [
     "classes.c",
     "execution_timer.c",
     "fiber.c",
@@ -16,6 +16,7 @@ const SOURCES: [&str; 27] = [
     "isolate.c",
     "libc.c",
     "lifecycle.c",
+    "loading.c",
     "opcache.c",
     "park.c",
     "request.c",

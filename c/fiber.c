@@ -80,7 +80,7 @@ static bool is_in_large_expression(void)
 bool shim_fiber_may_park(void)
 {
     return shim_running != NULL && shim_running->php != NULL && shim_running->phase == SHIM_PHASE_RUNNING &&
-           !zend_fiber_switch_blocked() && OG(running) == NULL && EG(active_fiber) != NULL &&
+           !zend_fiber_switch_blocked() && !shim_is_loading() && OG(running) == NULL && EG(active_fiber) != NULL &&
            (EG(active_fiber)->flags & ZEND_FIBER_FLAG_DESTROYED) == 0 && !is_in_large_expression();
 }
 

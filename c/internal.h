@@ -162,6 +162,15 @@ void shim_server_variables_forget(void);
 extern const zend_function_entry shim_functions[];
 void shim_functions_override(void);
 
+/* loading.c */
+void shim_loading_install(void);
+/* Whether the running request is inside of a load of code, where it cannot be suspended. */
+bool shim_is_loading(void);
+/* A request begins: what is being loaded around it is not its own. */
+void shim_loading_begin(void);
+/* What was being loaded has ended by a jump. */
+void shim_loading_forget(void);
+
 /* interrupt.c */
 void shim_interrupts_install(void);
 

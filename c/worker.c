@@ -73,6 +73,7 @@ static void return_to(const place *place)
     EG(exception_class) = NULL;
     EG(record_errors) = false;
     CG(unclean_shutdown) = 0;
+    shim_loading_forget();
     while (!place->is_blocked && zend_fiber_switch_blocked()) {
         zend_fiber_switch_unblock();
     }
@@ -226,6 +227,7 @@ void shim_request_run(shim_fiber *fiber)
     shim_context *before = shim_current;
     shim_current = &fiber->context;
     fiber->phase = SHIM_PHASE_RUNNING;
+    shim_loading_begin();
     shim_own_worker.requests++;
     volatile bool began = false;
     (void)STEP(&here, {

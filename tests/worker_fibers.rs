@@ -222,30 +222,3 @@ Svc\Worker::serve(function () {
         assert_eq!(texts, ["<a> <a>", "<1> <2> <3> <4>", "z"], "{large}");
     }
 }
-
-#[test]
-fn a_class_is_found_by_all_who_wait_for_its_autoloader() {
-    let worker = r#"<?php
-spl_autoload_register(function (string $class): void {
-    touch(__DIR__ . "/$_GET[as]");
-    while (!file_exists(__DIR__ . '/go')) {
-        Svc\sleep(0.002);
-        clearstatcache();
-    }
-    require_once __DIR__ . "/$class.php";
-});
-Svc\Worker::serve(function () {
-    echo (new Wanted())->greet();
-});"#;
-    let wanted = "<?php class Wanted { public function greet() { return 'found'; } }";
-    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
-    let svc = Svc::start_with(&[("worker.php", worker), ("Wanted.php", wanted)], &settings, &[]);
-    let mut clients = ["first", "second"].map(|name| {
-        let mut client = svc.client();
-        client.send(format!("GET /?as={name} HTTP/1.1\r\nHost: x\r\n\r\n"));
-        eventually("its autoloader waits", || svc.root().join(name).exists());
-        client
-    });
-    std::fs::write(svc.root().join("go"), "").unwrap();
-    assert_eq!(clients.each_mut().map(|client| client.response().text()), ["found", "found"]);
-}

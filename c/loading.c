@@ -1,0 +1,79 @@
+/* Loading of code: what the engine does for one request at a time.
+ *
+ * The compiler and the linking of classes keep where they are in variables of the thread, as a stack of one file in
+ * another; and while a class is being autoloaded the engine tells everybody else that there is none. Both may call a
+ * script's code (error handlers, stream wrappers, autoloaders), and a request that waited there would let another one
+ * in. So a request that waits while it loads code blocks its thread. */
+#include "internal.h"
+
+#include <zend_compile.h>
+
+/* How many loads the running request is inside of. No request is suspended inside of one. */
+static __thread unsigned depth;
+
+static zend_op_array *(*next_compile_file)(zend_file_handle *file, int type);
+static __typeof__(zend_compile_string) next_compile_string;
+static __typeof__(zend_autoload) next_autoload;
+
+static void leave(void)
+{
+    /* A fiber of a script's own may leave what it has entered for another request. */
+    if (depth > 0) {
+        depth--;
+    }
+}
+
+static zend_op_array *load_file(zend_file_handle *file, int type)
+{
+    depth++;
+    zend_op_array *code = next_compile_file(file, type);
+    leave();
+    return code;
+}
+
+static zend_op_array *load_string(zend_string *source, const char *name, zend_compile_position position)
+{
+    depth++;
+    zend_op_array *code = next_compile_string(source, name, position);
+    leave();
+    return code;
+}
+
+static zend_class_entry *load_class(zend_string *name, zend_string *lower_name)
+{
+    depth++;
+    zend_class_entry *class = next_autoload(name, lower_name);
+    leave();
+    return class;
+}
+
+bool shim_is_loading(void)
+{
+    return depth > 0 || CG(current_linking_class) != NULL;
+}
+
+void shim_loading_begin(void)
+{
+    depth = 0;
+}
+
+void shim_loading_forget(void)
+{
+    if (depth > 0 && EG(in_autoload) != NULL) {
+        zend_hash_clean(EG(in_autoload));
+    }
+    CG(current_linking_class) = NULL;
+    depth = 0;
+}
+
+void shim_loading_install(void)
+{
+    next_compile_file = zend_compile_file;
+    zend_compile_file = load_file;
+    next_compile_string = zend_compile_string;
+    zend_compile_string = load_string;
+    if (zend_autoload != NULL) {
+        next_autoload = zend_autoload;
+        zend_autoload = load_class;
+    }
+}

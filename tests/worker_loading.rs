@@ -1,0 +1,120 @@
+//! Requests that wait while they load code: the engine loads for one request at a time, so they block instead.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Svc;
+use support::client::{Client, eventually};
+
+const WORKER: &str = r#"<?php
+final class Source
+{
+    public $context;
+    private string $left;
+    public function stream_open(string $path): bool
+    {
+        Svc\sleep($_GET['s']);
+        $this->left = "<?php\nreturn [__LINE__, " . parse_url($path, PHP_URL_HOST) . '];';
+        return true;
+    }
+    public function stream_read(int $size): string
+    {
+        Svc\sleep($_GET['s']);
+        [$read, $this->left] = [substr($this->left, 0, 9), substr($this->left, 9)];
+        return $read;
+    }
+    public function stream_eof(): bool { return $this->left === ''; }
+    public function stream_stat(): array { return []; }
+    public function stream_set_option(): bool { return false; }
+}
+stream_wrapper_register('source', Source::class);
+spl_autoload_register(function (string $class) {
+    Svc\sleep(0.05);
+    class_exists($class, false) && throw new LogicException("$class is there");
+    include __DIR__ . "/$class.php";
+});
+Svc\Worker::serve(function () {
+    $n = $_GET['n'] ?? 0;
+    switch (ltrim(strtok($_SERVER['REQUEST_URI'], '?'), '/')) {
+        case 'autoload':
+            echo get_class(new Child());
+            return;
+        case 'compile':
+            // The compiler complains of the parameters' order.
+            set_error_handler(fn () => Svc\sleep($_GET['s']) || true);
+            file_put_contents($file = __DIR__ . "/own-$n.php", "<?php\nfunction own$n(\$a = 1, \$b) { return __LINE__; }\nreturn [__LINE__, own$n(1, 2), $n];");
+            echo json_encode([include $file, eval("function eval$n(\$a = 1, \$b) { return 1; }\nreturn [__LINE__, eval$n(1, 2), $n];")]);
+            return;
+        case 'wrapper':
+            echo json_encode(include "source://$n");
+            return;
+        case 'fails':
+            spl_autoload_register(fn () => isset($_GET['fails']) && trigger_error('as the test wants it', E_USER_ERROR), prepend: true);
+            new Child();
+            return;
+        case 'beside':
+            touch(__DIR__ . '/inside');
+            while (!file_exists(__DIR__ . '/go')) {
+                Svc\sleep(0.002);
+                clearstatcache();
+            }
+            echo get_class(new Child());
+            return;
+    }
+});"#;
+
+fn start() -> Svc {
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    let files = [
+        ("worker.php", WORKER),
+        ("Child.php", "<?php class Child extends Ancestor {}"),
+        ("Ancestor.php", "<?php class Ancestor {}"),
+    ];
+    Svc::start(&files, &settings)
+}
+
+fn send(svc: &Svc, path: &str) -> Client {
+    let mut client = svc.client();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    client
+}
+
+/// Those who come later wait for longer: whoever began first would be the first to go on.
+fn send_six(svc: &Svc, path: &str) -> Vec<Client> {
+    (0..6).map(|n| send(svc, &format!("{path}?n={n}&s={}", 0.01 * f64::from(n + 1)))).collect()
+}
+
+#[test]
+fn all_find_a_class_that_is_being_loaded() {
+    let svc = start();
+    for mut client in send_six(&svc, "/autoload") {
+        assert_eq!(client.response().text(), "Child");
+    }
+}
+
+#[test]
+fn handlers_of_the_compiler_s_complaints_may_wait() {
+    let svc = start();
+    for (n, client) in send_six(&svc, "/compile").iter_mut().enumerate() {
+        assert_eq!(client.response().text(), format!("[[3,2,{n}],[2,1,{n}]]"));
+    }
+}
+
+#[test]
+fn sources_that_come_by_and_by_are_not_mixed() {
+    let svc = start();
+    for (n, client) in send_six(&svc, "/wrapper").iter_mut().enumerate() {
+        assert_eq!(client.response().text(), format!("[2,{n}]"));
+    }
+}
+
+#[test]
+fn an_autoloader_that_fails_keeps_its_class_from_nobody() {
+    let svc = start();
+    let mut beside = send(&svc, "/beside");
+    eventually("it is inside", || svc.root().join("inside").exists());
+    assert_eq!(svc.get("/fails?fails").status, 500);
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    assert_eq!(beside.response().text(), "Child");
+}
