@@ -65,6 +65,13 @@ Svc\Worker::serve(function () use (&$served, &$kept) {
         case 'include':
             include __DIR__ . '/broken.php';
             return;
+        case 'compiler':
+            eval('function twice() {} function twice() {}');
+            return;
+        case 'linking':
+            include __DIR__ . '/twice.php';
+            include __DIR__ . '/twice.php';
+            return;
         case 'keeps':
             // Its destructor is to run although another request of the worker fails meanwhile.
             $loud = new Loud(function () { touch(__DIR__ . '/destructed'); });
@@ -85,7 +92,10 @@ Svc\Worker::serve(function () use (&$served, &$kept) {
 
 fn start() -> Svc {
     let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
-    Svc::start(&[("worker.php", WORKER), ("broken.php", "<?php function (")], &settings)
+    Svc::start(
+        &[("worker.php", WORKER), ("broken.php", "<?php function ("), ("twice.php", "<?php class Twice {}")],
+        &settings,
+    )
 }
 
 fn send(svc: &Svc, path: &str) -> Client {
@@ -138,10 +148,16 @@ fn endless_recursion_is_an_error_like_others() {
 
 #[test]
 fn neighbours_of_a_fatal_error_go_on() {
+    for path in ["/memory", "/compiler", "/linking"] {
+        neighbours_go_on(path);
+    }
+}
+
+fn neighbours_go_on(path: &str) {
     let svc = start();
     let mut neighbour = send(&svc, "/keeps");
     eventually("the neighbour is inside", || svc.root().join("inside").exists());
-    assert_eq!(svc.get("/memory").status, 500);
+    assert_eq!(svc.get(path).status, 500);
     std::fs::write(svc.root().join("go"), "").unwrap();
     let response = neighbour.response();
     assert_eq!((response.status, response.text().as_str()), (200, r#"[true,1048576,"error"]"#));
