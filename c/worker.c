@@ -13,22 +13,51 @@ __thread shim_worker shim_own_worker;
 
 /* ---- ends by exception and by jump ---- */
 
+/* As zend_user_exception_handler(), which forgets what the handler throws unless it is called from the bottom of the
+ * stack. */
+static void call_exception_handler(void)
+{
+    zend_object *exception = EG(exception);
+    zval argument, result, handler;
+    EG(exception) = NULL;
+    ZVAL_OBJ(&argument, exception);
+    ZVAL_COPY_VALUE(&handler, &EG(user_exception_handler));
+    zend_stack_push(&EG(user_exception_handlers), &handler);
+    ZVAL_UNDEF(&EG(user_exception_handler));
+    ZVAL_UNDEF(&result);
+    bool called = call_user_function(NULL, NULL, &handler, &result, 1, &argument) == SUCCESS;
+    zval_ptr_dtor(&result);
+    if (called) {
+        OBJ_RELEASE(exception);
+    } else {
+        EG(exception) = exception;
+    }
+    zval *before = zend_stack_top(&EG(user_exception_handlers));
+    if (Z_TYPE(EG(user_exception_handler)) == IS_UNDEF && before != NULL) {
+        ZVAL_COPY_VALUE(&EG(user_exception_handler), before);
+        zend_stack_del_top(&EG(user_exception_handlers));
+    }
+}
+
+static bool is_exit(const zend_object *exception)
+{
+    return zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception);
+}
+
 /* An exception that nobody caught: the script's handler gets it, or the log. exit() is none. */
 static void report_exception(void)
 {
+    if (EG(exception) != NULL && !is_exit(EG(exception)) && Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
+        call_exception_handler();
+    }
     if (EG(exception) == NULL) {
         return;
     }
-    if (!zend_is_unwind_exit(EG(exception)) && !zend_is_graceful_exit(EG(exception))) {
-        if (Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
-            zend_user_exception_handler();
-        }
-        if (EG(exception) != NULL) {
-            (void)zend_exception_error(EG(exception), E_ERROR);
-        }
-        return;
+    if (is_exit(EG(exception))) {
+        zend_clear_exception();
+    } else {
+        (void)zend_exception_error(EG(exception), E_ERROR);
     }
-    zend_clear_exception();
 }
 
 /* Where the engine was before it called a request's code. */

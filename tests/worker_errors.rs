@@ -72,6 +72,12 @@ Svc\Worker::serve(function () use (&$served, &$kept) {
             include __DIR__ . '/twice.php';
             include __DIR__ . '/twice.php';
             return;
+        case 'in-handler':
+            set_exception_handler(function (Throwable $first) { throw new DomainException('not caught either', 0, $first); });
+            throw new LogicException('given to the handler');
+        case 'handled':
+            set_exception_handler(function (Throwable $first) { echo $first->getMessage(); exit; });
+            throw new LogicException('given to the handler');
         case 'keeps':
             // Its destructor is to run although another request of the worker fails meanwhile.
             $loud = new Loud(function () { touch(__DIR__ . '/destructed'); });
@@ -144,6 +150,21 @@ fn endless_recursion_is_an_error_like_others() {
     let svc = start();
     assert_eq!(svc.get("/recursion").status, 500);
     assert!(svc.get("/").text().ends_with(" 0"));
+}
+
+#[test]
+fn what_a_handler_of_exceptions_throws_is_an_error() {
+    let svc = start();
+    assert_eq!(svc.get("/in-handler").status, 500);
+    eventually("it is logged", || {
+        svc.log()
+            .of("php")
+            .iter()
+            .any(|record| record["fields"]["message"].to_string().contains("not caught either"))
+    });
+    let handled = svc.get("/handled");
+    assert_eq!((handled.status, handled.text().as_str()), (200, "given to the handler"));
+    assert_eq!(svc.get("/").text(), "3 of boot 1 0", "the application stays loaded");
 }
 
 #[test]
