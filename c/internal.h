@@ -58,6 +58,8 @@ typedef enum shim_woken {
     SHIM_WOKEN_NEVER_PARKED = 0,
     SHIM_WOKEN_BY_DESCRIPTOR,
     SHIM_WOKEN_BY_TIME,
+    /* Its descriptor is closed. */
+    SHIM_WOKEN_BY_CLOSE,
     /* The fiber is being destroyed: the caller returns at once. */
     SHIM_WOKEN_TO_END,
 } shim_woken;
@@ -75,6 +77,11 @@ typedef struct shim_fiber {
     /* What a parked one waits for: a descriptor (or -1), a moment on the monotonic clock (or 0). */
     int descriptor;
     bool descriptor_is_copy;
+    /* What it was asked to wait for, of which the descriptor may be a copy. */
+    int watched;
+    /* Its place among those that wait for a descriptor, and which wait it is. */
+    uint32_t watch_place;
+    uint64_t ticket;
     int64_t deadline;
     /* Its place among the timers and one more; 0: none. */
     uint32_t timer_place;
@@ -135,6 +142,7 @@ shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limite
 int64_t shim_now(void);
 void shim_ready_push(shim_fiber *fiber);
 shim_fiber *shim_ready_pop(void);
+void shim_reactor_install(void);
 void shim_reactor_close(void);
 
 /* classes.c */

@@ -1,4 +1,5 @@
 /* Functions that the executable defines before libc and libphp: a list, included where it is needed. */
+SHIM_LIBC_NAME(close)
 SHIM_LIBC_NAME(dlopen)
 SHIM_LIBC_NAME(fcntl)
 SHIM_LIBC_NAME(fcntl64)

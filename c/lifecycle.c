@@ -50,6 +50,7 @@ const char *shim_startup(const shim_options *options)
         return "the executable does not export what it defines before libc (c/libc_names.h)";
     }
     shim_shortcuts_install();
+    shim_reactor_install();
     if (!php_tsrm_startup()) {
         return "PHP's thread-safe resource manager does not start";
     }

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -16,12 +17,18 @@
 /* Our descriptors stay out of the range that select() can name. */
 enum { DESCRIPTOR_MIN = 1024, EVENTS = 64 };
 
+/* The ticket of the worker's own descriptor, which wakes no request. */
+enum { NOBODY = 0 };
+
 static __thread struct {
     int poller;
     int wake;
     bool is_open;
-    /* Requests that wait for a descriptor. */
-    unsigned on_descriptors;
+    /* Requests that wait for a descriptor, and a number for the next such wait. */
+    shim_fiber **watches;
+    uint32_t watches_count;
+    uint32_t watches_room;
+    uint64_t next_ticket;
     shim_fiber **timers;
     uint32_t timers_count;
     uint32_t timers_room;
@@ -136,6 +143,8 @@ static void timer_remove(shim_fiber *fiber)
 
 /* ---- descriptors ---- */
 
+DECLARE_LIBC(close);
+
 static int keep_high(int descriptor)
 {
     if (descriptor < 0) {
@@ -183,16 +192,80 @@ void shim_reactor_close(void)
     free(reactor.timers);
     reactor.timers = NULL;
     reactor.timers_count = reactor.timers_room = 0;
+    free(reactor.watches);
+    reactor.watches = NULL;
+    reactor.watches_count = reactor.watches_room = 0;
+}
+
+static void wake(shim_fiber *fiber, shim_woken why);
+
+/* The descriptor is closed, or is another file's by now. Returns whether there were any. */
+static bool wake_watchers_of(int descriptor)
+{
+    bool found = false;
+    for (uint32_t i = reactor.watches_count; i > 0; i--) {
+        shim_fiber *fiber = reactor.watches[i - 1];
+        if (fiber->watched == descriptor) {
+            wake(fiber, SHIM_WOKEN_BY_CLOSE);
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* Comes before libc's. epoll forgets what is closed, if nobody has a copy of it, and tells nobody; and the number may be
+ * another file's at once. */
+int close(int descriptor)
+{
+    if (reactor.watches_count > 0) {
+        (void)wake_watchers_of(descriptor);
+    }
+    return LIBC(close)(descriptor);
+}
+
+/* A child has copies of all that its parent waits for, and the parent's epoll. */
+static void forget_in_child(void)
+{
+    reactor.watches_count = 0;
+}
+
+void shim_reactor_install(void)
+{
+    pthread_atfork(NULL, NULL, forget_in_child);
+}
+
+static bool watches_have_room(void)
+{
+    if (reactor.watches_count < reactor.watches_room) {
+        return true;
+    }
+    uint32_t room = reactor.watches_room > 0 ? 2 * reactor.watches_room : 64;
+    shim_fiber **larger = realloc(reactor.watches, room * sizeof(shim_fiber *));
+    if (larger == NULL) {
+        return false;
+    }
+    reactor.watches = larger;
+    reactor.watches_room = room;
+    return true;
 }
 
 /* False: epoll cannot tell of this one (a file on disk), which is always ready. */
 static bool watch(shim_fiber *fiber, int descriptor, short events)
 {
-    struct epoll_event event = {.data.ptr = fiber};
+    if (!watches_have_room()) {
+        return false;
+    }
+    struct epoll_event event = {.data.u64 = ++reactor.next_ticket};
     event.events = EPOLLONESHOT | ((events & POLLIN) != 0 ? EPOLLIN | EPOLLRDHUP : 0u) |
                    ((events & POLLOUT) != 0 ? EPOLLOUT : 0u) | ((events & POLLPRI) != 0 ? EPOLLPRI : 0u);
+    fiber->watched = descriptor;
     fiber->descriptor_is_copy = false;
-    if (epoll_ctl(reactor.poller, EPOLL_CTL_ADD, descriptor, &event) != 0) {
+    if (epoll_ctl(reactor.poller, EPOLL_CTL_ADD, descriptor, &event) == 0) {
+        /* So whoever waits for that number waits for a file that libc has closed by itself; to wake them removes it. */
+        if (wake_watchers_of(descriptor)) {
+            (void)epoll_ctl(reactor.poller, EPOLL_CTL_ADD, descriptor, &event);
+        }
+    } else {
         if (errno != EEXIST) {
             return false;
         }
@@ -208,7 +281,9 @@ static bool watch(shim_fiber *fiber, int descriptor, short events)
         fiber->descriptor_is_copy = true;
     }
     fiber->descriptor = descriptor;
-    reactor.on_descriptors++;
+    fiber->ticket = event.data.u64;
+    fiber->watch_place = reactor.watches_count;
+    reactor.watches[reactor.watches_count++] = fiber;
     return true;
 }
 
@@ -217,12 +292,25 @@ static void unwatch(shim_fiber *fiber)
     if (fiber->descriptor < 0) {
         return;
     }
+    shim_fiber *last = reactor.watches[--reactor.watches_count];
+    last->watch_place = fiber->watch_place;
+    reactor.watches[fiber->watch_place] = last;
     (void)epoll_ctl(reactor.poller, EPOLL_CTL_DEL, fiber->descriptor, NULL);
     if (fiber->descriptor_is_copy) {
-        close(fiber->descriptor);
+        (void)LIBC(close)(fiber->descriptor);
     }
     fiber->descriptor = -1;
-    reactor.on_descriptors--;
+}
+
+/* Who waits with this ticket; NULL: nobody any more. */
+static shim_fiber *watcher_of(uint64_t ticket)
+{
+    for (uint32_t i = 0; i < reactor.watches_count; i++) {
+        if (reactor.watches[i]->ticket == ticket) {
+            return reactor.watches[i];
+        }
+    }
+    return NULL;
 }
 
 /* ---- waiting ---- */
@@ -288,12 +376,15 @@ size_t shim_wait(int timeout_ms)
     struct epoll_event events[EVENTS];
     int wait_ms = sleep_ms(timeout_ms);
     int count = 0;
-    if (reactor.is_open && (wait_ms != 0 || reactor.on_descriptors > 0)) {
+    if (reactor.is_open && (wait_ms != 0 || reactor.watches_count > 0)) {
         count = epoll_wait(reactor.poller, events, EVENTS, wait_ms);
     }
     for (int i = 0; i < count; i++) {
-        if (events[i].data.ptr != NULL) {
-            wake(events[i].data.ptr, SHIM_WOKEN_BY_DESCRIPTOR);
+        if (events[i].data.u64 != NOBODY) {
+            shim_fiber *fiber = watcher_of(events[i].data.u64);
+            if (fiber != NULL) {
+                wake(fiber, SHIM_WOKEN_BY_DESCRIPTOR);
+            }
             continue;
         }
         uint64_t rings;

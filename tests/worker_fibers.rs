@@ -13,7 +13,7 @@ const WORKER: &str = r#"<?php
 $fibers = new WeakMap();
 $held = [];
 [$left, $right] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
-Svc\Worker::serve(function () use ($fibers, &$held, $left, $right) {
+Svc\Worker::serve(function () use ($fibers, &$held, &$left, &$right) {
     $own = Fiber::getCurrent();
     switch (ltrim(strtok($_SERVER['REQUEST_URI'], '?'), '/')) {
         case 'identity':
@@ -62,6 +62,10 @@ Svc\Worker::serve(function () use ($fibers, &$held, $left, $right) {
         case 'write':
             fwrite($right, $_GET['text']);
             echo json_encode(Svc\wait_writable($right, 1));
+            return;
+        case 'close':
+            fclose($left);
+            [$left, $right] = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0);
             return;
         case 'blocked':
             // Inside of an output callback nothing can switch: it blocks instead.
@@ -157,6 +161,26 @@ fn a_request_waits_for_a_stream() {
     assert_eq!(svc.get("/write?text=there").text(), "true");
     assert_eq!(svc.get("/wait").text(), r#"[true,"there",true]"#, "it is there already");
     assert_eq!(svc.get("/invalid").text(), "refused refused refused ");
+}
+
+#[test]
+fn a_request_that_waits_hears_of_the_end_of_its_stream() {
+    let svc = start();
+    let carried = |count: f64| {
+        eventually("so many wait", || svc.metric(r#"svc_worker_request_fibers_active{worker="0"}"#) == count);
+    };
+    let mut first = send(&svc, "/wait");
+    carried(1.0);
+    let mut second = send(&svc, "/wait?timeout=30");
+    carried(2.0);
+    svc.get("/close");
+    assert_eq!(first.response().text(), "[false,null,true]", "another request has closed it");
+    assert_eq!(second.response().text(), "[false,null,true]");
+    // The next stream has the number of the one that was closed.
+    let mut third = send(&svc, "/wait");
+    carried(1.0);
+    svc.get("/write?text=again");
+    assert_eq!(third.response().text(), r#"[true,"again",true]"#);
 }
 
 #[test]
