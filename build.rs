@@ -7,8 +7,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 28] = [
+const SOURCES: [&str; 29] = [
     "classes.c",
+    "closing.c",
     "execution_timer.c",
     "fiber.c",
     "functions.c",

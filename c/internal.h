@@ -99,6 +99,13 @@ static inline void *shim_party(void)
 
 /* request.c */
 bool shim_describe(shim_strings *strings, const shim_request *request, char **script);
+/* The file of the script that runs; NULL: none does. */
+extern __thread zend_file_handle *shim_script;
+
+/* closing.c */
+void shim_closing_install(void);
+/* Scripts cannot close it. */
+void shim_keep_open(php_stream *stream);
 
 /* worker.c: the worker of this thread. */
 typedef struct shim_worker {
@@ -133,6 +140,8 @@ void shim_fibers_forget(void);
 /* waits.c */
 /* Lets other requests of the worker run while the reader of this one's output has no room. */
 void shim_wait_for_reader(void);
+/* Whether a request that is parked waits for a lock of it. */
+bool shim_is_being_locked(int descriptor);
 int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, int, ...));
 
 /* park.c: the one place where a request waits without its thread. */

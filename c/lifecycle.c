@@ -66,6 +66,7 @@ const char *shim_startup(const shim_options *options)
     shim_sapi_hooks_install();
     shim_server_variables_install();
     shim_functions_override();
+    shim_closing_install();
     shim_interrupts_install();
     shim_loading_install();
     /* The defaults belong to the caller and are not read again. */

@@ -4,6 +4,7 @@
 #include "internal.h"
 
 static __thread shim_strings own_strings;
+__thread zend_file_handle *shim_script;
 
 static char *put(char **at, shim_view view)
 {
@@ -74,11 +75,13 @@ static void run_script(char *path)
     zend_try {
         zend_stream_init_filename(&file, path);
         file.primary_script = 1;
+        shim_script = &file;
         /* PHP would go to the script's folder and back again; nobody needs the way back. */
         SG(options) |= SAPI_OPTION_NO_CHDIR;
         VCWD_CHDIR_FILE(path);
         php_execute_script(&file);
     } zend_end_try();
+    shim_script = NULL;
     zend_try {
         zend_destroy_file_handle(&file);
     } zend_end_try();

@@ -181,6 +181,9 @@ void shim_globals_suspend(shim_globals_state *state)
     if (BG(umask) != -1) {
         state->umask = umask((mode_t)BG(umask));
     }
+    if (SG(request_info).request_body != NULL) {
+        shim_keep_open(SG(request_info).request_body);
+    }
     state->directory = own_directory();
     read_structs(state);
     write_structs(&neutral);

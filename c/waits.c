@@ -25,6 +25,42 @@ static bool pause_between_tries(int64_t *pause)
     return shim_park(-1, 0, shim_now() + *pause, false) == SHIM_WOKEN_BY_TIME;
 }
 
+/* Requests that are parked before a lock, each on its own stack. */
+typedef struct lock_wait {
+    int descriptor;
+    struct lock_wait *next;
+    struct lock_wait *before;
+} lock_wait;
+static __thread lock_wait *lock_waits;
+
+bool shim_is_being_locked(int descriptor)
+{
+    const lock_wait *wait = lock_waits;
+    while (wait != NULL && wait->descriptor != descriptor) {
+        wait = wait->next;
+    }
+    return wait != NULL;
+}
+
+static bool pause_before_lock(int descriptor, int64_t *pause)
+{
+    lock_wait own = {.descriptor = descriptor, .next = lock_waits};
+    if (own.next != NULL) {
+        own.next->before = &own;
+    }
+    lock_waits = &own;
+    bool goes_on = pause_between_tries(pause);
+    if (own.next != NULL) {
+        own.next->before = own.before;
+    }
+    if (own.before != NULL) {
+        own.before->next = own.next;
+    } else {
+        lock_waits = own.next;
+    }
+    return goes_on;
+}
+
 int flock(int descriptor, int operation)
 {
     if (shim_running == NULL || (operation & LOCK_NB) != 0 || (operation & LOCK_UN) != 0 || !shim_fiber_may_park()) {
@@ -36,7 +72,7 @@ int flock(int descriptor, int operation)
         if (result == 0 || errno != EWOULDBLOCK) {
             return result;
         }
-        if (!pause_between_tries(&pause)) {
+        if (!pause_before_lock(descriptor, &pause)) {
             return LIBC(flock)(descriptor, operation);
         }
     }
@@ -54,7 +90,7 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
         if (result == 0 || (errno != EAGAIN && errno != EACCES)) {
             return result;
         }
-        if (!pause_between_tries(&pause)) {
+        if (!pause_before_lock(descriptor, &pause)) {
             return call(descriptor, command, lock);
         }
     }

@@ -1,0 +1,109 @@
+/* Streams that scripts can name and must not close.
+ *
+ * get_resources() shows scripts every stream of the thread. Some are in use below them: the file that the script comes
+ * from, which PHP closes when the script has ended, and the body of the request, which each php://input reads. And in a
+ * worker another request may wait for a lock, with the stream in its hands. */
+#include "internal.h"
+
+#include <zend_llist.h>
+
+static zif_handler php_fclose;
+static zif_handler php_pclose;
+
+void shim_keep_open(php_stream *stream)
+{
+    stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
+}
+
+static void keep_source_open(zend_file_handle *file)
+{
+    if (file->type == ZEND_HANDLE_STREAM && file->handle.stream.handle != NULL) {
+        shim_keep_open(file->handle.stream.handle);
+    }
+}
+
+static void keep_own_open(void)
+{
+    if (SG(request_info).request_body != NULL) {
+        shim_keep_open(SG(request_info).request_body);
+    }
+    if (shim_script != NULL) {
+        keep_source_open(shim_script);
+    }
+    zend_llist_position position;
+    for (zend_file_handle *file = zend_llist_get_first_ex(&CG(open_files), &position); file != NULL;
+         file = zend_llist_get_next_ex(&CG(open_files), &position)) {
+        keep_source_open(file);
+    }
+}
+
+/* Whether another request of the thread waits for a lock of it. */
+static bool is_being_locked(php_stream *stream)
+{
+    int descriptor = -1;
+    return php_stream_is(stream, PHP_STREAM_IS_STDIO) &&
+           php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&descriptor, 0) == SUCCESS &&
+           shim_is_being_locked(descriptor);
+}
+
+static bool may_close(const zend_execute_data *call)
+{
+    const zval *argument = ZEND_CALL_ARG(call, 1);
+    if (ZEND_CALL_NUM_ARGS(call) == 0 || Z_TYPE_P(argument) != IS_RESOURCE || Z_RES_TYPE_P(argument) != php_file_le_stream()) {
+        return true;
+    }
+    php_stream *stream = Z_RES_VAL_P(argument);
+    keep_own_open();
+    /* To close an inner stream closes the outer one. */
+    php_stream *outer = stream->enclosing_stream != NULL ? stream->enclosing_stream : stream;
+    if ((outer->flags & PHP_STREAM_FLAG_NO_FCLOSE) == 0 && !is_being_locked(stream)) {
+        return true;
+    }
+    php_error_docref(NULL, E_WARNING, "cannot close the provided stream, as it is in use");
+    return false;
+}
+
+static ZEND_FUNCTION(guarded_fclose)
+{
+    if (!may_close(execute_data)) {
+        RETURN_FALSE;
+    }
+    php_fclose(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static ZEND_FUNCTION(guarded_pclose)
+{
+    if (!may_close(execute_data)) {
+        RETURN_LONG(-1);
+    }
+    php_pclose(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static zif_handler handler_of(const char *name)
+{
+    zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
+    return function != NULL && function->type == ZEND_INTERNAL_FUNCTION ? function->internal_function.handler : NULL;
+}
+
+/* Functions with other names (gzclose) are the same function. */
+static void replace(zif_handler handler, zif_handler guarded)
+{
+    zend_function *function;
+    ZEND_HASH_FOREACH_PTR(CG(function_table), function) {
+        if (function->type == ZEND_INTERNAL_FUNCTION && function->internal_function.handler == handler) {
+            function->internal_function.handler = guarded;
+        }
+    } ZEND_HASH_FOREACH_END();
+}
+
+void shim_closing_install(void)
+{
+    php_fclose = handler_of("fclose");
+    php_pclose = handler_of("pclose");
+    if (php_fclose != NULL) {
+        replace(php_fclose, ZEND_FN(guarded_fclose));
+    }
+    if (php_pclose != NULL) {
+        replace(php_pclose, ZEND_FN(guarded_pclose));
+    }
+}
