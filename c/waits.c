@@ -22,7 +22,21 @@ static bool pause_between_tries(int64_t *pause)
     if (*pause > LONGEST_PAUSE_NS) {
         *pause = LONGEST_PAUSE_NS;
     }
-    return shim_park(-1, 0, shim_now() + *pause, false) == SHIM_WOKEN_BY_TIME;
+    return shim_park(-1, 0, shim_now() + *pause, true) == SHIM_WOKEN_BY_TIME;
+}
+
+/* The request's time is up while it waits for a lock. Whoever called may go on waiting, as a session does: the client
+ * hears of it now. */
+static bool is_over(void)
+{
+    if (!zend_atomic_bool_load_ex(&EG(timed_out))) {
+        return false;
+    }
+    if (!shim_current->finished && shim_current->host != NULL) {
+        shim_host.time_limit(shim_current->host);
+        shim_current->finished = true;
+    }
+    return true;
 }
 
 /* Requests that are parked before a lock, each on its own stack. */
@@ -75,6 +89,10 @@ int flock(int descriptor, int operation)
         if (!pause_before_lock(descriptor, &pause)) {
             return LIBC(flock)(descriptor, operation);
         }
+        if (is_over()) {
+            errno = EINTR;
+            return -1;
+        }
     }
 }
 
@@ -92,6 +110,10 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
         }
         if (!pause_before_lock(descriptor, &pause)) {
             return call(descriptor, command, lock);
+        }
+        if (is_over()) {
+            errno = EINTR;
+            return -1;
         }
     }
 }

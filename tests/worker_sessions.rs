@@ -26,6 +26,9 @@ Svc\Worker::serve(function () use (&$served) {
         echo json_encode([session_status(), session_id(), isset($_SESSION), ini_get('session.save_handler')]);
         return;
     }
+    if (isset($_GET['limit'])) {
+        set_time_limit((int) $_GET['limit']);
+    }
     if (isset($_GET['own'])) {
         session_set_save_handler(new Kept(), true);
     }
@@ -100,6 +103,17 @@ fn requests_of_one_session_take_turns() {
     counts.sort();
     let expected = [2, 3, 4].map(|count| format!(r#"[true,{count},"same",false]"#));
     assert_eq!(counts, expected);
+}
+
+#[test]
+fn who_waits_for_a_session_has_its_answer_at_its_limit() {
+    let svc = start();
+    let mut holder = send(&svc, "/?stay=a", "same");
+    inside(&svc, "a");
+    assert_eq!(send(&svc, "/?limit=1", "same").response().status, 504);
+    leave(&svc, "a");
+    assert_eq!(holder.response().text(), r#"[true,1,"same",false]"#);
+    assert_eq!(send(&svc, "/", "same").response().status, 200);
 }
 
 #[test]
