@@ -253,3 +253,27 @@ void shim_fibers_forget(void)
     }
     idle_count = 0;
 }
+
+/* ---- fibers that nobody ends ---- */
+
+static zend_object_free_obj_t php_free_fiber;
+
+/* After a fatal error PHP runs no destructors, and it is the destructor of a fiber that frees its stack. What is on the
+ * stack stays as it is, as all that the script held. */
+static void free_fiber(zend_object *object)
+{
+    zend_fiber *fiber = (zend_fiber *)object;
+    if (CG(unclean_shutdown) && fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED) {
+        fiber->context.cleanup = NULL;
+        zend_fiber_destroy_context(&fiber->context);
+        fiber->context.status = ZEND_FIBER_STATUS_DEAD;
+    }
+    php_free_fiber(object);
+}
+
+void shim_fibers_install(void)
+{
+    zend_object_handlers *handlers = (zend_object_handlers *)zend_ce_fiber->default_object_handlers;
+    php_free_fiber = handlers->free_obj;
+    handlers->free_obj = free_fiber;
+}

@@ -131,6 +131,7 @@ void shim_worker_forget(void);
 
 /* fiber.c */
 extern __thread shim_fiber *shim_running;
+void shim_fibers_install(void);
 void shim_fiber_body(void);
 /* Switches to the loop until the fiber is resumed; false: it is being destroyed. */
 bool shim_fiber_switch_out(shim_fiber *fiber);

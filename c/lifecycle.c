@@ -69,6 +69,7 @@ const char *shim_startup(const shim_options *options)
     shim_closing_install();
     shim_interrupts_install();
     shim_loading_install();
+    shim_fibers_install();
     /* The defaults belong to the caller and are not read again. */
     ini_defaults = NULL;
     ini_defaults_count = 0;

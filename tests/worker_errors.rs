@@ -62,6 +62,14 @@ Svc\Worker::serve(function () use (&$served, &$kept) {
         case 'in-fiber':
             (new Fiber(function () { (new Fiber(memory(...)))->start(); }))->start();
             return;
+        case 'beside-fibers':
+            $fibers = [];
+            for ($n = 0; $n < 10; $n++) {
+                $fibers[$n] = new Fiber(function () { (new Fiber(fn () => Fiber::suspend()))->start(); Fiber::suspend(); });
+                $fibers[$n]->start();
+            }
+            memory();
+            // No break.
         case 'include':
             include __DIR__ . '/broken.php';
             return;
@@ -205,4 +213,22 @@ fn many_failures_leave_no_memory_behind() {
     round(40);
     let grown = resident().saturating_sub(before);
     assert!(grown < 8 * 1024, "{grown} KiB more after forty fatal errors");
+}
+
+#[test]
+fn fibers_that_a_failure_leaves_behind_are_freed() {
+    let svc = start();
+    let mappings = || {
+        std::fs::read_to_string(format!("/proc/{}/maps", svc.pid().as_raw_nonzero())).unwrap().lines().count()
+    };
+    let round = || {
+        for _ in 0..10 {
+            assert_eq!(svc.get("/beside-fibers").status, 500);
+        }
+        assert!(svc.get("/").text().contains("1 of boot"));
+        mappings()
+    };
+    let before = round();
+    let after = round();
+    assert!(after < before + 40, "{} more mappings after ten failures with ten fibers each", after - before);
 }
