@@ -117,6 +117,8 @@ typedef struct shim_worker {
     /* A request has ended by a jump: what it left behind is not freed before the boot request ends. */
     bool tainted;
     bool exit_scheduled;
+    /* The script was told that it serves no more. */
+    bool over;
     char exit_reason[16];
     shim_worker_card card;
     zend_fcall_info handler;

@@ -306,6 +306,7 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
     } else {
         *more = shim_host.serve_one(shim_own_worker.host);
     }
+    shim_own_worker.over = loop != NULL || !*more;
     shim_fibers_forget();
     leave();
     zval_ptr_dtor(&shim_own_worker.handler.function_name);
@@ -320,6 +321,11 @@ static bool may_serve(const char *what)
     }
     if (shim_own_worker.serving || EG(active_fiber) != NULL) {
         zend_throw_error(NULL, "%s may not be called inside of a request or a fiber", what);
+        return false;
+    }
+    if (shim_own_worker.over) {
+        /* It was told; a loop that asks for ever would hold its worker up. */
+        zend_throw_unwind_exit();
         return false;
     }
     return true;

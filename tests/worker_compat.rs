@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "each test file uses its part of the support")]
 mod support;
 
+use rustix::process::Signal;
 use support::Svc;
 use support::client::{Client, eventually};
 
@@ -140,6 +141,21 @@ fn the_boot_script_is_told_the_environment_and_requests_are_not() {
     }
     let recycles = "svc_worker_recycles_by_reason_total{reason=\"scheduled\"}";
     eventually("both loops have ended", || svc.metric(recycles) == 2.0);
+}
+
+#[test]
+fn a_loop_without_an_end_ends_with_its_worker() {
+    for call in ["Svc\\Worker::serve", "frankenphp_handle_request"] {
+        let script = format!("<?php while (true) {{ {call}(function () {{ echo 'served'; }}); }}");
+        let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+        let mut svc = Svc::start_with(&[("worker.php", &script)], &settings, &["max_execution_time=0"]);
+        assert_eq!(svc.get("/").text(), "served");
+        svc.signal(Signal::HUP);
+        eventually("it is replaced", || svc.log().find("PHP workers have been replaced").is_some());
+        eventually("the old one ends", || svc.metric("svc_workers_current") < 1.5);
+        assert_eq!(svc.get("/").text(), "served", "{call}");
+        svc.stop();
+    }
 }
 
 #[test]
