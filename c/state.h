@@ -120,12 +120,17 @@ void shim_globals_begin(void);
 void shim_globals_suspend(shim_globals_state *state);
 void shim_globals_resume(shim_globals_state *state);
 void shim_globals_end(void);
+/* Frees what a script's destructors may depend on, while the request is whole but for that; they may make more of it.
+ * False: there is none (any more). */
+bool shim_globals_drop(void);
 
 void shim_executor_capture(void);
 void shim_executor_begin(void);
 void shim_executor_suspend(shim_executor_state *state);
 void shim_executor_resume(const shim_executor_state *state);
 void shim_executor_end(void);
+/* As shim_globals_drop, of handlers. */
+bool shim_executor_drop(void);
 
 /* Leaves them empty for scripts, in both modes. Called once, while extensions start. */
 extern bool shim_superglobals_hidden;

@@ -105,19 +105,44 @@ void shim_executor_resume(const shim_executor_state *state)
     write_members(state);
 }
 
-void shim_executor_end(void)
+static void forget_handlers(void)
+{
+    ZVAL_UNDEF(&EG(user_error_handler));
+    ZVAL_UNDEF(&EG(user_exception_handler));
+    zend_stack_init(&EG(user_error_handlers_error_reporting), sizeof(int));
+    zend_stack_init(&EG(user_error_handlers), sizeof(zval));
+    zend_stack_init(&EG(user_exception_handlers), sizeof(zval));
+    zval none;
+    ZVAL_UNDEF(&none);
+    SHIM_WRITE_BACKTRACE(&none);
+}
+
+bool shim_executor_drop(void)
 {
     shim_executor_state own;
     read_members(&own);
-    write_members(&neutral);
+    if (Z_TYPE(own.user_error_handler) == IS_UNDEF && Z_TYPE(own.user_exception_handler) == IS_UNDEF &&
+        own.user_error_handlers.elements == NULL && own.user_exception_handlers.elements == NULL &&
+        Z_TYPE(own.fatal_backtrace) == IS_UNDEF) {
+        return false;
+    }
+    /* Destructors may install handlers. */
+    forget_handlers();
     zval_ptr_dtor(&own.user_error_handler);
     zval_ptr_dtor(&own.user_exception_handler);
     zval_ptr_dtor(&own.fatal_backtrace);
-    if (own.in_autoload != NULL) {
-        zend_hash_destroy(own.in_autoload);
-        FREE_HASHTABLE(own.in_autoload);
-    }
     zend_stack_destroy(&own.user_error_handlers_error_reporting);
     free_handlers(&own.user_error_handlers);
     free_handlers(&own.user_exception_handlers);
+    return true;
+}
+
+void shim_executor_end(void)
+{
+    HashTable *in_autoload = EG(in_autoload);
+    write_members(&neutral);
+    if (in_autoload != NULL) {
+        zend_hash_destroy(in_autoload);
+        FREE_HASHTABLE(in_autoload);
+    }
 }

@@ -246,11 +246,6 @@ static void end_basic(void)
     if (BG(umask) != -1) {
         umask((mode_t)BG(umask));
     }
-    if (BG(user_tick_functions) != NULL) {
-        zend_llist_destroy(BG(user_tick_functions));
-        efree(BG(user_tick_functions));
-        BG(user_tick_functions) = NULL;
-    }
     SHIM_FREE_LAST_HTTP_HEADERS();
     if (BG(user_filter_map) != neutral.basic.user_filter_map) {
         free_table(&BG(user_filter_map));
@@ -259,10 +254,6 @@ static void end_basic(void)
 
 static void end_files(void)
 {
-    if (FG(default_context) != NULL) {
-        zend_list_delete(FG(default_context)->res);
-        FG(default_context) = NULL;
-    }
     free_table(&FG(stream_wrappers));
     free_table(&FG(stream_filters));
     free_table(&FG(wrapper_errors));
@@ -314,6 +305,32 @@ static void end_body(void)
         }
     } ZEND_HASH_FOREACH_END();
     php_stream_close(body);
+}
+
+/* Each is out of its place before it is freed. */
+bool shim_globals_drop(void)
+{
+    HashTable *functions = BG(user_shutdown_function_names);
+    zend_llist *ticks = BG(user_tick_functions);
+    php_stream_context *context = FG(default_context);
+    if (functions == NULL && ticks == NULL && context == NULL) {
+        return false;
+    }
+    BG(user_shutdown_function_names) = NULL;
+    BG(user_tick_functions) = NULL;
+    FG(default_context) = NULL;
+    if (functions != NULL) {
+        zend_hash_destroy(functions);
+        FREE_HASHTABLE(functions);
+    }
+    if (ticks != NULL) {
+        zend_llist_destroy(ticks);
+        efree(ticks);
+    }
+    if (context != NULL) {
+        zend_list_delete(context->res);
+    }
+    return true;
 }
 
 void shim_globals_end(void)

@@ -81,8 +81,9 @@ static void libxml_begin(void *globals)
 static void libxml_end(void *globals)
 {
     libxml_globals *libxml = globals;
-    zval_ptr_dtor(&libxml->stream_context);
+    zval context = libxml->stream_context;
     ZVAL_UNDEF(&libxml->stream_context);
+    zval_ptr_dtor(&context);
     smart_str_free(&libxml->error_buffer);
     if (libxml->error_list != NULL) {
         libxml_report(false);

@@ -205,7 +205,9 @@ static void assert_begin(void *globals)
 
 static void assert_end(void *globals)
 {
-    zval_ptr_dtor(&((assert_globals *)globals)->callback);
+    zval callback = ((assert_globals *)globals)->callback;
+    ZVAL_UNDEF(&((assert_globals *)globals)->callback);
+    zval_ptr_dtor(&callback);
 }
 
 typedef struct dir_globals {

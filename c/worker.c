@@ -132,6 +132,9 @@ static void return_to(const place *place)
 
 /* ---- one request ---- */
 
+/* Whoever has not had enough then has it freed at the end of the worker. */
+enum { DROPS_MAX = 16 };
+
 static void start_output(void)
 {
     php_output_activate();
@@ -146,6 +149,14 @@ static void start_output(void)
     } else if (PG(implicit_flush)) {
         php_output_set_implicit_flush(1);
     }
+}
+
+/* Without the layer of output PHP would write what late destructors print to the server's own standard error. */
+static void end_output(void)
+{
+    php_output_deactivate();
+    php_output_activate();
+    php_output_set_status(PHP_OUTPUT_DISABLED);
 }
 
 /* From the neutral state to the request's own; what a request is given is complete when this returns. */
@@ -222,6 +233,23 @@ static shim_outcome outcome_of(const shim_context *context)
     return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
 }
 
+/* Frees what a request leaves that destructors may hang on. They run a script's code, which may leave more. */
+static void drop(const place *here)
+{
+    volatile bool goes_on = true;
+    for (int round = 0; goes_on && round < DROPS_MAX; round++) {
+        goes_on = false;
+        bool ended = STEP(here, {
+            goes_on = shim_globals_drop();
+            goes_on = shim_executor_drop() || goes_on;
+            if (goes_on) {
+                shim_superglobals_end();
+            }
+        });
+        goes_on = goes_on || !ended;
+    }
+}
+
 /* The steps of php_request_shutdown that are a request's. The client has its answer after the third. */
 static void finish(shim_fiber *fiber, const place *here)
 {
@@ -235,14 +263,16 @@ static void finish(shim_fiber *fiber, const place *here)
     (void)STEP(here, php_output_end_all());
     zend_unset_timeout();
     (void)STEP(here, shim_modules_end());
-    (void)STEP(here, php_output_deactivate());
+    (void)STEP(here, end_output());
     shim_object_forget(context);
     shim_host.ended(context->host, outcome_of(context));
     context->host = NULL;
     context->finished = true;
-    (void)STEP(here, php_free_shutdown_functions());
     (void)STEP(here, shim_superglobals_end());
+    drop(here);
     (void)STEP(here, shim_modules_clean());
+    drop(here);
+    (void)STEP(here, php_output_deactivate());
     (void)STEP(here, shim_executor_end());
     (void)STEP(here, shim_globals_end());
     shim_ini_end();

@@ -136,3 +136,73 @@ fn what_extensions_keep_is_a_requests_own() {
         assert_eq!(of("/"), clean, "after {name}");
     }
 }
+
+const LATE: &str = r#"<?php
+final class Late
+{
+    public function __construct(public string $id) {}
+    public function __invoke(): bool { return false; }
+    public function __destruct()
+    {
+        Svc\sleep(0.002);
+        echo 'late';
+        putenv('LATE=1');
+        ini_set('precision', '7');
+        setcookie('late', '1');
+        set_error_handler(fn () => true);
+        set_exception_handler(fn () => null);
+        register_shutdown_function(fn () => touch(__DIR__ . '/never'));
+        register_tick_function(fn () => null);
+        stream_context_set_default(['http' => ['user_agent' => 'late']]);
+        $_GET['late'] = $_SERVER['late'] = 1;
+        Svc\sleep(0.002);
+        $GLOBALS['gone'] = ($GLOBALS['gone'] ?? 0) + (($_COOKIE['id'] ?? $this->id) === $this->id ? 1 : 1000);
+    }
+}
+Svc\Worker::serve(function () {
+    if (isset($_GET['look'])) {
+        $handlers = [set_error_handler(null), set_exception_handler(null)];
+        echo json_encode([$handlers, getenv('LATE'), ini_get('precision'), count(headers_list()), isset($_SERVER['late']),
+            stream_context_get_options(stream_context_get_default()), $GLOBALS['gone'] ?? 0]);
+        return;
+    }
+    $id = $_COOKIE['id'];
+    set_error_handler(new Late($id));
+    set_error_handler(new Late($id));
+    set_exception_handler(new Late($id));
+    register_shutdown_function(new Late($id));
+    register_tick_function(new Late($id));
+    stream_context_set_default(['http' => ['late' => new Late($id)]]);
+    $_GET['object'] = $_SERVER['object'] = new Late($id);
+    @assert_options(ASSERT_CALLBACK, new Late($id));
+    echo $id;
+});"#;
+
+#[test]
+fn what_destructors_do_at_the_end_is_its_request_s() {
+    let svc = Svc::start(
+        &[("worker.php", LATE)],
+        &[("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")],
+    );
+    let before = svc.get("/?look").text();
+    assert!(before.ends_with(",0]"), "{before}");
+    for round in 1..=3 {
+        let ask = |id: u32| {
+            let mut client = svc.client();
+            client.send(format!("GET / HTTP/1.1\r\nHost: x\r\nCookie: id={id}\r\n\r\n"));
+            client
+        };
+        let clients: Vec<_> = (0..6).map(ask).collect();
+        for (id, mut client) in clients.into_iter().enumerate() {
+            assert!(client.response().text().starts_with(&id.to_string()));
+        }
+        let (rest, none) = (before.trim_end_matches("0]"), format!("{}]", round * 6 * 8));
+        eventually("all objects are gone", || {
+            let text = svc.get("/?look").text();
+            assert!(text.starts_with(rest), "{text} instead of {rest}");
+            text.ends_with(&format!(",{none}"))
+        });
+    }
+    assert!(!svc.root().join("never").exists());
+    assert!(svc.log().of("svc").iter().all(|record| record["level"] != "ERROR"));
+}
