@@ -390,7 +390,7 @@ fn files_are_in_the_books_too() {
         is_coded
     });
     eventually("it is counted", || svc.metric("svc_compressed_responses_total") == 1.0);
-    assert_eq!(svc.metric("svc_compression_bytes_saved_total"), (text.len() - coded.len()) as f64);
+    svc.assert_metric("svc_compression_bytes_saved_total", (text.len() - coded.len()) as f64);
 }
 
 #[test]

@@ -104,8 +104,8 @@ fn methods_are_passed_on_but_for_those_that_have_no_meaning_here() {
     assert!(response.field("allow").is_some_and(|allow| allow.contains("GET")));
     let response = client.request("CONNECT x:80 HTTP/1.1\r\nHost: x:80");
     assert_eq!(response.status, 405);
-    assert_eq!(svc.metric("svc_requests_by_method_total{method=\"OTHER\"}"), 2.0);
-    assert_eq!(svc.metric("svc_requests_by_method_total{method=\"QUERY\"}"), 1.0);
+    svc.assert_metric("svc_requests_by_method_total{method=\"OTHER\"}", 2.0);
+    svc.assert_metric("svc_requests_by_method_total{method=\"QUERY\"}", 1.0);
 }
 
 #[test]

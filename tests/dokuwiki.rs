@@ -106,7 +106,7 @@ fn check_what_the_operator_sees(svc: &Svc, uploaded_bytes: usize) {
         .filter(|record| record["fields"]["status"].as_u64() >= Some(500))
         .collect();
     assert!(failed.is_empty(), "{failed:?}");
-    assert_eq!(svc.metric("svc_responses_by_status_total{status=\"5xx\"}"), 0.0);
+    svc.assert_metric("svc_responses_by_status_total{status=\"5xx\"}", 0.0);
     assert!(svc.metric("svc_requests_by_method_total{method=\"POST\"}") >= 5.0);
     assert!(
         svc.metric("svc_responses_by_status_total{status=\"3xx\"}") >= 2.0,
@@ -118,5 +118,5 @@ fn check_what_the_operator_sees(svc: &Svc, uploaded_bytes: usize) {
     eventually("all but the logo have waited", || {
         svc.metric("svc_queue_wait_us_count") as u64 + 1 == svc.metric("svc_request_duration_us_count") as u64
     });
-    assert_eq!(svc.metric("svc_busy_workers"), 0.0);
+    svc.assert_metric("svc_busy_workers", 0.0);
 }

@@ -34,9 +34,9 @@ fn php_answers_on_a_kept_connection() {
         assert_eq!(response.field("server"), Some("svc"));
         assert!(response.field("date").unwrap().ends_with(" GMT"));
     }
-    assert_eq!(svc.metric("svc_requests_total"), 3.0);
-    assert_eq!(svc.metric("svc_responses_by_status_total{status=\"2xx\"}"), 3.0);
-    assert_eq!(svc.metric("svc_active_connections"), 1.0);
+    svc.assert_metric("svc_requests_total", 3.0);
+    svc.assert_metric("svc_responses_by_status_total{status=\"2xx\"}", 3.0);
+    svc.assert_metric("svc_active_connections", 1.0);
 }
 
 #[test]
@@ -144,12 +144,13 @@ fn overload_is_529_while_probes_and_files_are_served() {
     assert_eq!((response.text().as_str(), response.field("retry-after")), ("Site is overloaded", Some("1")));
     assert_eq!(svc.get("/a.txt").text(), "text");
     assert_eq!(svc.ask("/readyz").status, 200, "load is no fault");
-    assert_eq!(svc.metric("svc_pending_requests"), 2.0);
-    assert_eq!(svc.metric("svc_busy_workers"), 1.0);
-    assert_eq!(svc.metric("svc_admission_refused_total{reason=\"queue_full\"}"), 1.0);
+    svc.assert_metric("svc_pending_requests", 2.0);
+    svc.assert_metric("svc_busy_workers", 1.0);
+    svc.assert_metric("svc_admission_refused_total{reason=\"queue_full\"}", 1.0);
     go(&svc, "a");
     assert_eq!((running.response().text(), queued.response().text()), ("done".into(), "done".into()));
-    assert_eq!((svc.metric("svc_pending_requests"), svc.metric("svc_queue_depth")), (0.0, 0.0));
+    svc.assert_metric("svc_pending_requests", 0.0);
+    svc.assert_metric("svc_queue_depth", 0.0);
 }
 
 #[test]
@@ -168,8 +169,8 @@ fn a_client_that_leaves_is_499_and_its_script_learns_it() {
     eventually("the script was told", || {
         std::fs::read_to_string(svc.root().join("told")).is_ok_and(|told| told == "1")
     });
-    assert_eq!(svc.metric("svc_responses_by_status_total{status=\"4xx\"}"), 1.0);
-    assert_eq!(svc.metric("svc_abandoned_work_total"), 1.0);
+    svc.assert_metric("svc_responses_by_status_total{status=\"4xx\"}", 1.0);
+    svc.assert_metric("svc_abandoned_work_total", 1.0);
     assert_eq!(svc.log().of("access")[0]["fields"]["status"], 499);
 }
 
@@ -195,10 +196,10 @@ fn a_connection_beyond_the_budget_waits_while_probes_answer() {
     second.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
     eventually("the accept loop is parked", || svc.metric("svc_accept_stalled") == 1.0);
     assert_eq!(svc.ask("/healthz").status, 200);
-    assert_eq!(svc.metric("svc_active_connections"), 1.0);
+    svc.assert_metric("svc_active_connections", 1.0);
     drop(first);
     assert_eq!(second.response().text(), "hello");
-    assert_eq!(svc.metric("svc_accept_stalls_total"), 1.0);
+    svc.assert_metric("svc_accept_stalls_total", 1.0);
     eventually("the accept loop runs", || svc.metric("svc_accept_stalled") == 0.0);
 }
 

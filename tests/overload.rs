@@ -47,7 +47,7 @@ fn ten_times_the_load_costs_nothing_but_refusals() {
     let (served, refused) = (count(&samples, 200), count(&samples, 529));
     assert_eq!(served + refused, samples.len() as f64, "an answer is 200 or 529");
     assert!(served > 0.0 && refused > served);
-    assert_eq!(svc.metric("svc_responses_by_status_total{status=\"2xx\"}"), served);
+    svc.assert_metric("svc_responses_by_status_total{status=\"2xx\"}", served);
     let reasons = ["wait_timeout", "waiting_full", "waiting_bytes", "queue_full"];
     let of = |reason: &str| svc.metric(&format!("svc_admission_refused_total{{reason=\"{reason}\"}}"));
     assert_eq!(reasons.map(of).iter().sum::<f64>(), refused);
@@ -62,8 +62,8 @@ fn fail_fast_mode_refuses_at_once_when_the_queue_is_full() {
     let (svc, samples) = overloaded(5.0, None, &[("QUEUE_WAIT_TIMEOUT_MS", "0"), ("QUEUE_CAPACITY", "8")]);
     let refused = count(&samples, 529);
     assert!(refused > 0.0);
-    assert_eq!(svc.metric("svc_admission_refused_total{reason=\"queue_full\"}"), refused);
-    assert_eq!(svc.metric("svc_admission_wait_budget_us"), 0.0);
+    svc.assert_metric("svc_admission_refused_total{reason=\"queue_full\"}", refused);
+    svc.assert_metric("svc_admission_wait_budget_us", 0.0);
     check_books(&svc);
 }
 
@@ -79,5 +79,5 @@ fn clients_that_leave_are_499_and_lower_the_budget() {
         svc.metric("svc_request_cancelled_total{reason=\"client_abort\"}") >= 1.0
     });
     check_books(&svc);
-    assert_eq!(svc.metric("svc_admission_wait_budget_ceiling_us"), 1_000_000.0);
+    svc.assert_metric("svc_admission_wait_budget_ceiling_us", 1_000_000.0);
 }

@@ -22,8 +22,8 @@ fn run(svc: &Svc, code: &str) -> Response {
 
 fn is_well(svc: &Svc) {
     assert_eq!(run(svc, "echo 'alive';").text(), "alive");
-    assert_eq!(svc.metric("svc_workers_current"), 1.0);
-    assert_eq!(svc.metric("svc_dropped_requests_total"), 0.0);
+    svc.assert_metric("svc_workers_current", 1.0);
+    svc.assert_metric("svc_dropped_requests_total", 0.0);
 }
 
 /// Waits for PHP's record that contains `text`.
@@ -72,7 +72,7 @@ fn an_error_before_output_is_a_500_that_tells_nothing() {
         assert_eq!(response.status, 500, "{code}");
         assert!(!response.text().contains("secret"), "{code}: {}", response.text());
     }
-    assert_eq!(svc.metric("svc_responses_by_status_total{status=\"5xx\"}"), 8.0);
+    svc.assert_metric("svc_responses_by_status_total{status=\"5xx\"}", 8.0);
     is_well(&svc);
 }
 
@@ -148,11 +148,7 @@ fn a_script_beyond_its_time_is_a_504() {
     eventually("shutdown functions run", || svc.root().join("shut").exists());
     let response = run(&svc, "echo 'part'; flush(); while (true) { strlen('x'); }");
     assert_eq!((response.status, response.text().as_str(), response.is_whole), (200, "part", false));
-    assert_eq!(
-        svc.metric("svc_request_cancelled_total{reason=\"timeout\"}"),
-        1.0,
-        "the second was under way"
-    );
+    svc.assert_metric("svc_request_cancelled_total{reason=\"timeout\"}", 1.0);
     assert_eq!(
         run(&svc, "set_time_limit(1); set_time_limit(0); echo ini_get('max_execution_time');").text(),
         "0"
@@ -283,11 +279,7 @@ fn a_write_after_the_client_left_ends_the_script() {
     stream(&svc, "");
     assert!(!svc.root().join("completed").exists());
     is_well(&svc);
-    assert_eq!(
-        svc.metric("svc_request_cancelled_total{reason=\"client_abort\"}"),
-        0.0,
-        "the response was under way"
-    );
+    svc.assert_metric("svc_request_cancelled_total{reason=\"client_abort\"}", 0.0);
 }
 
 #[test]

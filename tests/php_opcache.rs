@@ -137,8 +137,8 @@ fn a_cache_that_overflows_restarts_and_every_answer_is_right() {
     let restarts =
         statistics["oom_restarts"].as_u64().unwrap() + statistics["hash_restarts"].as_u64().unwrap();
     assert!(restarts > 1, "it hardly ever restarted: {statistics}");
-    assert_eq!(svc.metric("svc_workers_current"), 4.0);
-    assert_eq!(svc.metric("svc_responses_by_status_total{status=\"5xx\"}"), 0.0);
+    svc.assert_metric("svc_workers_current", 4.0);
+    svc.assert_metric("svc_responses_by_status_total{status=\"5xx\"}", 0.0);
 }
 
 #[test]

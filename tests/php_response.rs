@@ -256,13 +256,14 @@ fn after_finish_request_the_script_runs_on_unheard() {
         ("said", Some("1"), None)
     );
     eventually("the script runs on", || svc.root().join("inside").exists());
-    assert_eq!((svc.metric("svc_busy_workers"), svc.metric("svc_pending_requests")), (1.0, 0.0));
+    svc.assert_metric("svc_busy_workers", 1.0);
+    svc.assert_metric("svc_pending_requests", 0.0);
     std::fs::write(svc.root().join("go"), "").unwrap();
     eventually("the script ends", || svc.root().join("end").exists());
     assert_eq!(std::fs::read_to_string(svc.root().join("end")).unwrap(), "[true,false,0,0]");
     assert_eq!(run(&svc, "echo 'next';").text(), "next");
     eventually("the worker is idle", || svc.metric("svc_busy_workers") == 0.0);
-    assert_eq!(svc.metric("svc_abandoned_work_total"), 0.0);
+    svc.assert_metric("svc_abandoned_work_total", 0.0);
 }
 
 #[test]

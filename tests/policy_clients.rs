@@ -108,7 +108,7 @@ fn a_client_that_asks_too_often_is_told_when_to_come_back() {
     // A /64 is one client.
     let statuses: Vec<u16> = (1..=5).map(|n| of(&format!("2001:db8::{n}"), "/a.txt").status).collect();
     assert_eq!(statuses, [200, 200, 200, 200, 429]);
-    assert_eq!(svc.metric("svc_rate_limited_total"), 3.0);
+    svc.assert_metric("svc_rate_limited_total", 3.0);
 }
 
 #[test]

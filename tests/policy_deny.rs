@@ -79,7 +79,7 @@ fn a_rule_denies_in_every_mode_however_the_path_is_written() {
             assert_eq!(client.get("/admin/").status, 404, "{mode:?}");
             count += 1;
         }
-        assert_eq!(svc.metric("svc_path_deny_total"), count as f64, "{mode:?}");
+        svc.assert_metric("svc_path_deny_total", count as f64);
         for (path, text) in
             [("/open.txt", "shown"), ("/admin/photo.jpg", "photo"), ("/other.php", "ran /other.php")]
         {
@@ -152,8 +152,8 @@ fn php_does_not_run_where_a_pattern_says_so_and_files_are_served() {
             assert_eq!(client.get("/uploads/none.jpg").status, 404);
             count += 1;
         }
-        assert_eq!(svc.metric("svc_php_deny_total"), count as f64, "{mode:?}");
-        assert_eq!(svc.metric("svc_path_deny_total"), 0.0);
+        svc.assert_metric("svc_php_deny_total", count as f64);
+        svc.assert_metric("svc_path_deny_total", 0.0);
         for (path, text) in
             [("/uploads/x.txt", "shown"), ("/admin/photo.jpg", "photo"), ("/other.php", "ran /other.php")]
         {
@@ -170,7 +170,8 @@ fn what_both_deny_counts_as_a_denied_path() {
     for path in ["/uploads/x.php", "/admin/"] {
         assert_eq!(svc.get(path).status, 404, "{path}");
     }
-    assert_eq!((svc.metric("svc_path_deny_total"), svc.metric("svc_php_deny_total")), (2.0, 0.0));
+    svc.assert_metric("svc_path_deny_total", 2.0);
+    svc.assert_metric("svc_php_deny_total", 0.0);
 }
 
 #[test]
@@ -227,7 +228,7 @@ fn a_denied_path_stays_denied_beside_a_busy_front_controller() {
         }
         assert_eq!(client.get("/uploads/x.txt").text(), "shown");
     }
-    assert_eq!(svc.metric("svc_php_deny_total"), 80.0);
+    svc.assert_metric("svc_php_deny_total", 80.0);
 }
 
 #[test]

@@ -127,5 +127,5 @@ fn a_hang_up_reads_the_pages_again_and_what_cannot_be_read_changes_nothing() {
     eventually("it is refused", || svc.log().find(message).is_some());
     assert!(svc.log().find(message).unwrap()["fields"]["error"].as_str().unwrap().contains("is too long"));
     assert_eq!(svc.get("/none").text(), "<p>new");
-    assert_eq!(svc.metric("svc_config_last_reload_successful"), 0.0);
+    svc.assert_metric("svc_config_last_reload_successful", 0.0);
 }

@@ -111,7 +111,7 @@ effects! {
     php_workers: "PHP_WORKERS" {
         let svc = Svc::start(&[], &[("PHP_WORKERS", "3")]);
         eventually("they have their names", || threads(&svc, "svc-php-") == 3);
-        assert_eq!(svc.metric("svc_workers_current"), 3.0);
+        svc.assert_metric("svc_workers_current", 3.0);
     }
 
     php_workers_idle_seconds: "PHP_WORKERS_IDLE_SECONDS" {
@@ -170,7 +170,7 @@ effects! {
             let svc = Svc::start(&[SLEEP], &[&settings[..], &[("QUEUE_CAPACITY", capacity)]].concat());
             let _held = occupy(&svc, fits);
             assert_eq!(svc.get("/sleep.php").status, 529);
-            assert_eq!(svc.metric(r#"svc_admission_refused_total{reason="queue_full"}"#), 1.0);
+            svc.assert_metric(r#"svc_admission_refused_total{reason="queue_full"}"#, 1.0);
         }
     }
 
@@ -179,7 +179,7 @@ effects! {
         let svc = Svc::start(&[SLEEP], &settings);
         let _held = occupy(&svc, 2);
         assert_eq!(svc.get("/sleep.php").status, 529);
-        assert_eq!(svc.metric(r#"svc_admission_refused_total{reason="waiting_full"}"#), 1.0);
+        svc.assert_metric(r#"svc_admission_refused_total{reason="waiting_full"}"#, 1.0);
     }
 
     queue_max_waiting_bytes: "QUEUE_MAX_WAITING_BYTES" {
@@ -187,14 +187,14 @@ effects! {
         let svc = Svc::start(&[SLEEP], &settings);
         let _held = occupy(&svc, 1);
         assert_eq!(svc.client().post("/sleep.php", &[b'x'; 11]).status, 529);
-        assert_eq!(svc.metric(r#"svc_admission_refused_total{reason="waiting_bytes"}"#), 1.0);
+        svc.assert_metric(r#"svc_admission_refused_total{reason="waiting_bytes"}"#, 1.0);
     }
 
     queue_wait_timeout_ms: "QUEUE_WAIT_TIMEOUT_MS" {
         let svc = Svc::start(&[SLEEP], &[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "50")]);
         let _held = occupy(&svc, 0);
         assert_eq!(svc.get("/sleep.php").status, 529);
-        assert_eq!(svc.metric(r#"svc_admission_refused_total{reason="wait_timeout"}"#), 1.0);
+        svc.assert_metric(r#"svc_admission_refused_total{reason="wait_timeout"}"#, 1.0);
     }
 
     max_body_bytes: "MAX_BODY_BYTES" {
@@ -366,7 +366,7 @@ effects! {
         let mut client = svc.client();
         let statuses: Vec<u16> = (0..3).map(|_| client.get("/").status).collect();
         assert_eq!(statuses, [200, 200, 429]);
-        assert_eq!(svc.metric("svc_rate_limited_total"), 1.0);
+        svc.assert_metric("svc_rate_limited_total", 1.0);
     }
 
     rate_window_seconds: "RATE_WINDOW_SECONDS" {
@@ -393,7 +393,7 @@ effects! {
         let files = [("uploads/evil.php", "<?php echo 'ran';"), HELLO];
         let svc = Svc::start(&files, &[("PHP_DENY_PATHS", "/uploads/**")]);
         assert_eq!((svc.get("/uploads/evil.php").status, svc.get("/").status), (404, 200));
-        assert_eq!(svc.metric("svc_php_deny_total"), 1.0);
+        svc.assert_metric("svc_php_deny_total", 1.0);
     }
 
     error_pages_dir: "ERROR_PAGES_DIR" {

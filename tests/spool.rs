@@ -51,7 +51,7 @@ fn large_bodies_arrive_whole_and_leave_nothing_behind() {
         assert_eq!(client.response().text(), expected, "in chunks");
     }
     assert_eq!(std::fs::read_dir(spool.path()).unwrap().count(), 0);
-    assert_eq!(svc.metric("svc_spool_bytes"), 0.0);
+    svc.assert_metric("svc_spool_bytes", 0.0);
 }
 
 #[test]
@@ -103,5 +103,5 @@ fn a_reader_that_leaves_frees_disk_and_worker() {
     drop(slow);
     assert_eq!(svc.get("/").text(), "hello");
     eventually("the spool is empty", || svc.metric("svc_spool_bytes") == 0.0);
-    assert_eq!(svc.metric("svc_request_cancelled_total{reason=\"client_abort\"}"), 0.0);
+    svc.assert_metric("svc_request_cancelled_total{reason=\"client_abort\"}", 0.0);
 }

@@ -152,7 +152,7 @@ fn clients_that_resume_end_up_with_the_file() {
     };
     resume("curl", "curl", &["--silent", "--show-error", "--fail", "--continue-at", "-", "--output"]);
     resume("wget", "wget", &["--quiet", "--continue", "--output-document"]);
-    assert_eq!(svc.metric("svc_responses_by_status_total{status=\"2xx\"}"), 2.0);
+    svc.assert_metric("svc_responses_by_status_total{status=\"2xx\"}", 2.0);
 }
 
 #[test]

@@ -299,7 +299,7 @@ fn a_reload_is_for_new_connections_and_disturbs_no_old_one() {
     assert_ne!(before, after);
     assert_eq!(kept.get("/a.txt").text(), "a");
     assert!(loading.body_of(head).text() == body);
-    assert_eq!(svc.metric("svc_config_last_reload_successful"), 1.0);
+    svc.assert_metric("svc_config_last_reload_successful", 1.0);
 }
 
 #[test]
@@ -315,8 +315,8 @@ fn a_reload_of_broken_files_leaves_the_old_ones_and_says_so() {
     let error = record["fields"]["error"].as_str().unwrap();
     assert_eq!(record["level"], "ERROR");
     assert!(error.starts_with("TLS_CERT: ") && error.contains("has no certificate in it"), "{error}");
-    assert_eq!(svc.metric("svc_config_last_reload_successful"), 0.0);
-    assert_eq!(svc.metric("svc_config_last_reload_success_timestamp_seconds"), at_start);
+    svc.assert_metric("svc_config_last_reload_successful", 0.0);
+    svc.assert_metric("svc_config_last_reload_success_timestamp_seconds", at_start);
     assert_eq!(certificates.client(svc.main(), NAME).get("/a.txt").text(), "a");
     certificates.renew(0, &[NAME]);
     svc.signal(Signal::HUP);
@@ -337,7 +337,7 @@ fn a_certificate_out_of_its_time_is_a_warning() {
     );
     let expired = svc.log().find("certificate has expired").unwrap();
     assert_eq!(expired["fields"]["not_after"], "1999-01-01T00:00:00.000000Z");
-    assert_eq!(svc.metric("svc_tls_certificate_expiry_timestamp_seconds"), 915_148_800.0);
+    svc.assert_metric("svc_tls_certificate_expiry_timestamp_seconds", 915_148_800.0);
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn a_handshake_has_the_time_of_a_head() {
     slow.send(b"\x16\x03\x01\x02");
     silent.expect_end();
     slow.expect_end();
-    assert_eq!(svc.metric("svc_tls_handshakes_total{result=\"failed\"}"), 1.0);
+    svc.assert_metric("svc_tls_handshakes_total{result=\"failed\"}", 1.0);
     let records: Vec<_> = svc.log().of("svc");
     let failed = records.iter().filter(|record| record["fields"]["message"] == "TLS handshake failed");
     assert_eq!(failed.map(|record| record["level"].as_str().unwrap()).collect::<Vec<_>>(), ["DEBUG"]);
@@ -414,7 +414,7 @@ fn a_client_without_tls_is_told_where_it_is() {
     let mut http2 = svc.client();
     http2.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     assert_eq!(http2.response().status, 400);
-    assert_eq!(svc.metric("svc_tls_handshakes_total{result=\"plain_http\"}"), 3.0);
+    svc.assert_metric("svc_tls_handshakes_total{result=\"plain_http\"}", 3.0);
     for garbage in [
         &b"\x80\x2e\x01\x00\x02"[..],
         b"\x16\x03\x01\xff\xff\x00",
@@ -476,7 +476,7 @@ fn many_clients_are_served_at_once() {
             });
         }
     });
-    assert_eq!(svc.metric("svc_tls_handshakes_total{result=\"full\"}"), 48.0 * 4.0);
+    svc.assert_metric("svc_tls_handshakes_total{result=\"full\"}", 48.0 * 4.0);
 }
 
 #[test]

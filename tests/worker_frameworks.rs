@@ -144,8 +144,8 @@ fn assert_same(expected: &[Vec<String>], seen: &[Vec<String>]) {
 }
 
 fn one_worker_did_it_all(svc: &Svc, requests: usize) {
-    assert_eq!(svc.metric("svc_worker_requests_count{worker=\"0\"}"), requests as f64);
-    assert_eq!(svc.metric("svc_workers_spawned_total"), 1.0, "no boot but the first");
+    svc.assert_metric("svc_worker_requests_count{worker=\"0\"}", requests as f64);
+    svc.assert_metric("svc_workers_spawned_total", 1.0);
     // Symfony reports the exceptions that it answers, and leaves errors of PHP's to PHP.
     let expected =
         |message: &str| message.contains("[critical]") || message.starts_with("Uncaught DivisionByZeroError");
@@ -268,5 +268,5 @@ fn a_wiki_answers_as_in_classic_mode() {
     let svc = Svc::start_in(root, &settings);
     assert_same(&classic, &all_see(&svc, reader_sees));
     assert!(svc.metric("svc_worker_requests_count{worker=\"0\"}") >= 1000.0);
-    assert_eq!(svc.metric("svc_workers_spawned_total"), 1.0, "no boot but the first");
+    svc.assert_metric("svc_workers_spawned_total", 1.0);
 }

@@ -107,14 +107,14 @@ fn the_metrics_tell_what_a_worker_carries() {
     let svc = start(WORKER);
     let (mut first, mut second) = (stay(&svc, "a"), stay(&svc, "b"));
     eventually("two are carried", || svc.metric(r#"svc_worker_request_fibers_active{worker="0"}"#) == 2.0);
-    assert_eq!(svc.metric("svc_busy_workers"), 1.0);
+    svc.assert_metric("svc_busy_workers", 1.0);
     go(&svc, "a");
     go(&svc, "b");
     first.response();
     second.response();
     eventually("none is carried", || svc.metric(r#"svc_worker_request_fibers_active{worker="0"}"#) == 0.0);
-    assert_eq!(svc.metric("svc_busy_workers"), 0.0);
-    assert_eq!(svc.metric("svc_worker_requests_handled_total"), 2.0);
+    svc.assert_metric("svc_busy_workers", 0.0);
+    svc.assert_metric("svc_worker_requests_handled_total", 2.0);
     eventually("each was followed by a reset", || svc.metric("svc_worker_soft_resets_total") == 2.0);
     assert!(svc.metric(r#"svc_worker_memory_bytes{worker="0"}"#) > 100_000.0);
     svc.get("/?exit");
@@ -122,7 +122,7 @@ fn the_metrics_tell_what_a_worker_carries() {
     assert_eq!(svc.get("/").text(), "3");
     for (reason, count) in [("scheduled", 1.0), ("error", 1.0), ("max_memory", 0.0)] {
         let series = format!(r#"svc_worker_recycles_by_reason_total{{reason="{reason}"}}"#);
-        assert_eq!(svc.metric(&series), count, "{reason}");
+        svc.assert_metric(&series, count);
     }
 }
 

@@ -260,10 +260,19 @@ fn find(bytes: &[u8], mark: &[u8]) -> Option<usize> {
 }
 
 /// Looks again and again until `condition` holds; fails the test when it never does.
-pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+#[track_caller]
+pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
+    assert!(becomes(condition), "never came true: {what}");
+}
+
+/// Waits until `condition` holds; false when it does not in all the time that a test has.
+pub(crate) fn becomes(mut condition: impl FnMut() -> bool) -> bool {
     let started = svc_core::time::now();
     while !condition() {
-        assert!(started.elapsed() < PATIENCE, "never came true: {what}");
+        if started.elapsed() >= PATIENCE {
+            return false;
+        }
         std::thread::yield_now();
     }
+    true
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 use svc_core::sync::lock::ShortLock;
 use tempfile::TempDir;
 
-use client::{Client, Response, eventually};
+use client::{Client, Response, becomes, eventually};
 
 /// A running server with its document root; it is killed when the test ends and it has not.
 #[derive(Debug)]
@@ -119,6 +119,17 @@ impl Svc {
         let text = self.ask("/metrics").text();
         let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         value.map_or(0.0, |value| value.parse().unwrap())
+    }
+
+    /// Asserts that a series comes to a value. A response is in the books an instant after its client has read it.
+    #[track_caller]
+    pub(crate) fn assert_metric(&self, series: &str, expected: f64) {
+        let mut seen = f64::NAN;
+        let is_there = becomes(|| {
+            seen = self.metric(series);
+            seen == expected
+        });
+        assert!(is_there, "{series} is {seen} and not {expected}");
     }
 
     /// The process.
