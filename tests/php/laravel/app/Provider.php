@@ -1,0 +1,66 @@
+<?php
+namespace App;
+
+use Illuminate\Auth\GenericUser;
+use Illuminate\Contracts\Auth\Authenticatable;
+use Illuminate\Contracts\Auth\UserProvider;
+use Illuminate\Support\Facades\Auth;
+use Illuminate\Support\Facades\Route;
+use Illuminate\Support\ServiceProvider;
+
+final class Provider extends ServiceProvider
+{
+    public function register(): void
+    {
+        $this->app->singleton('requests', static fn () => new Counter());
+        $this->app->singleton('own', static fn () => new Counter());
+        $this->app->scoped('scoped', static fn () => new Counter());
+    }
+
+    public function boot(): void
+    {
+        Auth::provider('anybody', static fn () => new Anybody());
+        Route::middleware('web')->group(base_path('routes/web.php'));
+        // Both are there before the first request: one is for all requests of a boot, one for each request anew.
+        $this->app->make('requests');
+        $this->app->make('scoped');
+    }
+}
+
+final class Counter
+{
+    private int $count = 0;
+
+    public function next(): int
+    {
+        return ++$this->count;
+    }
+}
+
+/** Users without a database: every name is somebody's. */
+final class Anybody implements UserProvider
+{
+    public function retrieveById($identifier)
+    {
+        return new GenericUser(['id' => $identifier, 'remember_token' => null]);
+    }
+
+    public function retrieveByToken($identifier, $token)
+    {
+        return null;
+    }
+
+    public function updateRememberToken(Authenticatable $user, $token)
+    {
+    }
+
+    public function retrieveByCredentials(array $credentials)
+    {
+        return null;
+    }
+
+    public function validateCredentials(Authenticatable $user, array $credentials)
+    {
+        return false;
+    }
+}

@@ -1,0 +1,4 @@
+<?php
+// A boot for each request.
+require __DIR__ . '/vendor/autoload.php';
+answer(require __DIR__ . '/bootstrap/app.php');

@@ -1,0 +1,6 @@
+<?php
+return [
+    'defaults' => ['guard' => 'web'],
+    'guards' => ['web' => ['driver' => 'session', 'provider' => 'users']],
+    'providers' => ['users' => ['driver' => 'anybody']],
+];

@@ -1,0 +1,2 @@
+<?php
+return ['default' => 'server', 'channels' => ['server' => ['driver' => 'errorlog', 'level' => 'debug']]];

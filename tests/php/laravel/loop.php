@@ -1,0 +1,8 @@
+<?php
+// One boot for all requests, which come one at a time, each to a copy of the application.
+require __DIR__ . '/vendor/autoload.php';
+ignore_user_abort(true);
+$worker = new App\Worker(require __DIR__ . '/bootstrap/app.php');
+$most = (int) $_SERVER['REQUESTS_AT_MOST'];
+for ($count = 0; $count < $most && frankenphp_handle_request($worker->answer(...)); $count++) {
+}

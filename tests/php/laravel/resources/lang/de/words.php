@@ -1,0 +1,2 @@
+<?php
+return ['hello' => 'Grüß Gott, :name!'];
