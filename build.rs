@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 29] = [
+const SOURCES: [&str; 30] = [
     "classes.c",
     "closing.c",
     "execution_timer.c",
@@ -15,6 +15,7 @@ const SOURCES: [&str; 29] = [
     "functions.c",
     "interrupt.c",
     "isolate.c",
+    "late_boot.c",
     "libc.c",
     "lifecycle.c",
     "loading.c",

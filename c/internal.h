@@ -131,6 +131,11 @@ extern __thread shim_worker shim_own_worker;
 void shim_request_run(shim_fiber *fiber);
 void shim_worker_forget(void);
 
+/* late_boot.c: what an application has set up that boots inside of its first request. */
+void shim_late_boot_expect(void);
+void shim_late_boot_take(void);
+void shim_late_boot_give(void);
+
 /* fiber.c */
 extern __thread shim_fiber *shim_running;
 void shim_fibers_install(void);

@@ -250,7 +250,7 @@ static void drop(const place *here)
     }
 }
 
-/* The steps of php_request_shutdown that are a request's. The client has its answer after the third. */
+/* The steps of php_request_shutdown that are a request's. The client has its answer after php_output_deactivate(). */
 static void finish(shim_fiber *fiber, const place *here)
 {
     shim_context *context = &fiber->context;
@@ -260,6 +260,7 @@ static void finish(shim_fiber *fiber, const place *here)
     }
     zend_llist_clean(&PG(tick_functions));
     call_shutdown_functions(here);
+    (void)STEP(here, shim_late_boot_take());
     (void)STEP(here, php_output_end_all());
     zend_unset_timeout();
     (void)STEP(here, shim_modules_end());
@@ -386,7 +387,9 @@ PHP_FUNCTION(frankenphp_handle_request)
         RETURN_THROWS();
     }
     bool more = false;
+    shim_late_boot_expect();
     serve_with(&handler, &cache, NULL, &more);
+    shim_late_boot_give();
     RETURN_BOOL(more);
 }
 

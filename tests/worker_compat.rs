@@ -126,6 +126,39 @@ fn a_loop_of_the_script_s_own_serves_one_by_one() {
 }
 
 #[test]
+fn an_application_may_boot_inside_of_its_first_request() {
+    const BOOT: &str =
+        "set_error_handler(static fn ($level, $message) => throw new ErrorException($message));
+        set_exception_handler(static function (Throwable $e) { echo 'handled: ', $e->getMessage(); });
+        date_default_timezone_set('Asia/Tokyo');";
+    const LOOP: &str = "$handler = static function () use (&$booted) {
+            if (!$booted) {
+                $booted = true;
+                INSIDE
+            }
+            if (isset($_GET['own'])) {
+                set_error_handler(static fn () => true);
+                date_default_timezone_set('Europe/Oslo');
+                ini_set('precision', 3);
+            }
+            echo date_default_timezone_get(), ' ', ini_get('precision'), ' ';
+            echo [][1];
+        };
+        while (frankenphp_handle_request($handler)) {
+        }";
+    let (usual, own) = ("Asia/Tokyo 14 handled: Undefined array key 1", "Europe/Oslo 3 ");
+    let svc = start(&format!("<?php {}", LOOP.replace("INSIDE", BOOT)), &[]);
+    for (target, text) in [("/", usual), ("/?own", own), ("/", usual), ("/?own", own), ("/", usual)] {
+        assert_eq!(svc.get(target).text(), text);
+    }
+    // What has booted before is what requests begin with, the second one too.
+    let svc = start(&format!("<?php {BOOT} {}", LOOP.replace("INSIDE", "")), &[]);
+    for (target, text) in [("/?own", own), ("/", usual), ("/?own", own), ("/", usual)] {
+        assert_eq!(svc.get(target).text(), text);
+    }
+}
+
+#[test]
 fn the_boot_script_is_told_the_environment_and_requests_are_not() {
     const TOLD: &str = r#"<?php
         $most = $_SERVER['MAX_REQUESTS'];

@@ -1,0 +1,63 @@
+/* Applications that boot inside of their first request.
+ *
+ * A script with a loop of its own may load its application when there is a request for it. What that sets up for good, as
+ * it thinks, would end with this request: handlers of errors and the time zone. So if the script had no error handler
+ * before its first request and there is one after it, the script is given what the request had. Scripts that booted
+ * before get nothing: what requests change stays theirs. */
+#include "internal.h"
+
+static __thread struct {
+    bool expected;
+    zval error_handler;
+    int error_handler_levels;
+    zval exception_handler;
+    zval zone;
+} boot;
+
+/* Before a request of the script's own loop. */
+void shim_late_boot_expect(void)
+{
+    boot.expected = shim_own_worker.requests == 0 && Z_TYPE(EG(user_error_handler)) == IS_UNDEF;
+}
+
+/* At the request's end, while what it has set up is in place. */
+void shim_late_boot_take(void)
+{
+    if (!boot.expected || Z_TYPE(EG(user_error_handler)) == IS_UNDEF) {
+        return;
+    }
+    ZVAL_COPY(&boot.error_handler, &EG(user_error_handler));
+    boot.error_handler_levels = EG(user_error_handler_error_reporting);
+    ZVAL_COPY(&boot.exception_handler, &EG(user_exception_handler));
+    zval function;
+    ZVAL_STRING(&function, "date_default_timezone_get");
+    (void)call_user_function(NULL, NULL, &function, &boot.zone, 0, NULL);
+    zval_ptr_dtor(&function);
+}
+
+/* After the request, when what the script has set up is in place. */
+void shim_late_boot_give(void)
+{
+    boot.expected = false;
+    if (Z_TYPE(boot.error_handler) == IS_UNDEF) {
+        return;
+    }
+    EG(user_error_handler_error_reporting) = boot.error_handler_levels;
+    ZVAL_COPY_VALUE(&EG(user_error_handler), &boot.error_handler);
+    if (Z_TYPE(EG(user_exception_handler)) == IS_UNDEF) {
+        ZVAL_COPY_VALUE(&EG(user_exception_handler), &boot.exception_handler);
+    } else {
+        zval_ptr_dtor(&boot.exception_handler);
+    }
+    ZVAL_UNDEF(&boot.error_handler);
+    ZVAL_UNDEF(&boot.exception_handler);
+    if (Z_TYPE(boot.zone) == IS_STRING) {
+        zval function, result;
+        ZVAL_STRING(&function, "date_default_timezone_set");
+        (void)call_user_function(NULL, NULL, &function, &result, 1, &boot.zone);
+        zval_ptr_dtor(&function);
+        zval_ptr_dtor(&result);
+    }
+    zval_ptr_dtor(&boot.zone);
+    ZVAL_UNDEF(&boot.zone);
+}
