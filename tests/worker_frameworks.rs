@@ -18,7 +18,7 @@ use std::process::Command;
 
 use browser::{Browser, input};
 use support::Svc;
-use support::client::Response;
+use support::client::{Response, eventually};
 use visits::Step;
 
 const WIKI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php/wiki");
@@ -134,7 +134,10 @@ impl Framework {
     }
 
     fn one_worker_did_it_all(&self, svc: &Svc, requests: usize) {
-        assert_eq!(svc.metric("svc_worker_requests_count{worker=\"0\"}"), requests as f64);
+        // The last one has its answer before it has ended.
+        eventually("all requests are counted", || {
+            svc.metric("svc_worker_requests_count{worker=\"0\"}") == requests as f64
+        });
         assert_eq!(svc.metric("svc_workers_spawned_total"), 1.0, "no boot but the first");
         let told = svc.log().of("php");
         let message = |record: &serde_json::Value| record["fields"]["message"].as_str().unwrap().to_owned();
