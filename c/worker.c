@@ -170,6 +170,10 @@ static void begin(shim_fiber *fiber)
     if (!shim_describe(&fiber->strings, request, &script)) {
         zend_error_noreturn(E_ERROR, "Out of memory");
     }
+    /* What PHP says of the request's form is for the log. No handler hears of it, as none is there yet before a script. */
+    zval error_handler;
+    ZVAL_COPY_VALUE(&error_handler, &EG(user_error_handler));
+    ZVAL_UNDEF(&EG(user_error_handler));
     php_output_activate();
     sapi_activate();
     SG(request_info).headers_only = 0;
@@ -182,6 +186,7 @@ static void begin(shim_fiber *fiber)
     }
     start_output();
     shim_superglobals_begin();
+    ZVAL_COPY_VALUE(&EG(user_error_handler), &error_handler);
     shim_modules_begin();
 }
 

@@ -139,6 +139,45 @@ fn an_exception_costs_its_request_only() {
 }
 
 #[test]
+fn what_php_says_of_a_form_is_nothing_for_the_error_handler() {
+    const HANDLER: &str = "<?php
+        set_error_handler(static fn ($level, $message) => throw new ErrorException($message));
+        Svc\\Worker::serve(function () {
+            try {
+                echo [][1];
+            } catch (ErrorException $e) {
+                echo count($_POST), ' ', $e->getMessage();
+            }
+        });";
+    const URLENCODED: &str = "application/x-www-form-urlencoded\r\nContent-Length: 15\r\n\r\na=1&b=2&c=3&d=4";
+    const MULTIPART: &str = "multipart/form-data\r\nContent-Length: 1\r\n\r\nx";
+    for mode in ["true", "false"] {
+        let script = if mode == "true" {
+            HANDLER
+        } else {
+            &HANDLER.replace("Svc\\Worker::serve(", "(fn ($f) => $f())(")
+        };
+        let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "worker.php")];
+        let svc = Svc::start_with(&[("worker.php", script)], &settings, &["max_input_vars=2"]);
+        for (form, fields) in [(URLENCODED, 3), (MULTIPART, 0), (URLENCODED, 3)] {
+            let mut client = svc.client();
+            client.send(format!("POST / HTTP/1.1\r\nHost: x\r\nContent-Type: {form}"));
+            let response = client.response();
+            let expected = format!("{fields} Undefined array key 1");
+            assert_eq!((response.status, response.text()), (200, expected), "worker mode: {mode}");
+        }
+        for text in ["Input variables exceeded 2", "Missing boundary in multipart/form-data POST data"] {
+            eventually("it is logged", || {
+                svc.log()
+                    .of("php")
+                    .iter()
+                    .any(|record| record["fields"]["message"].to_string().contains(text))
+            });
+        }
+    }
+}
+
+#[test]
 fn a_fatal_error_costs_its_request_and_a_new_boot() {
     let svc = start();
     for (boots, path) in
