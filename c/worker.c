@@ -14,7 +14,7 @@ __thread shim_worker shim_own_worker;
 /* ---- ends by exception and by jump ---- */
 
 /* As zend_user_exception_handler(), which forgets what the handler throws unless it is called from the bottom of the
- * stack. */
+ * stack. A handler that does not return is not called again. */
 static void call_exception_handler(void)
 {
     zend_object *exception = EG(exception);
@@ -33,7 +33,7 @@ static void call_exception_handler(void)
         EG(exception) = exception;
     }
     zval *before = zend_stack_top(&EG(user_exception_handlers));
-    if (Z_TYPE(EG(user_exception_handler)) == IS_UNDEF && before != NULL) {
+    if (EG(exception) == NULL && Z_TYPE(EG(user_exception_handler)) == IS_UNDEF && before != NULL) {
         ZVAL_COPY_VALUE(&EG(user_exception_handler), before);
         zend_stack_del_top(&EG(user_exception_handlers));
     }

@@ -86,6 +86,17 @@ Svc\Worker::serve(function () use (&$served, &$kept) {
         case 'handled':
             set_exception_handler(function (Throwable $first) { echo $first->getMessage(); exit; });
             throw new LogicException('given to the handler');
+        case 'handled-twice':
+            register_shutdown_function(function () { throw new Exception('of the shutdown'); });
+            set_exception_handler(function (Throwable $e) {
+                echo 'handled: ', $e->getMessage(), ' ';
+                match ($_GET['then']) {
+                    'end' => null,
+                    'exit' => exit('exit '),
+                    'throw' => throw new LogicException("about an exception {$e->getMessage()}"),
+                };
+            });
+            throw new Exception('of the request');
         case 'keeps':
             // Its destructor is to run although another request of the worker fails meanwhile.
             $loud = new Loud(function () { touch(__DIR__ . '/destructed'); });
@@ -212,6 +223,21 @@ fn what_a_handler_of_exceptions_throws_is_an_error() {
     let handled = svc.get("/handled");
     assert_eq!((handled.status, handled.text().as_str()), (200, "given to the handler"));
     assert_eq!(svc.get("/").text(), "3 of boot 1 0", "the application stays loaded");
+}
+
+#[test]
+fn a_handler_of_exceptions_that_does_not_return_is_not_called_again() {
+    let svc = start();
+    let answers = [
+        ("end", (200, "handled: of the request handled: of the shutdown ")),
+        ("exit", (500, "handled: of the request exit ")),
+        ("throw", (500, "handled: of the request ")),
+    ];
+    for (then, expected) in answers {
+        let response = svc.get(&format!("/handled-twice?then={then}"));
+        assert_eq!((response.status, response.text().as_str()), expected, "{then}");
+    }
+    assert_eq!(svc.get("/").text(), "4 of boot 1 0", "the application stays loaded");
 }
 
 #[test]
