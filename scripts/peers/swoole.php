@@ -44,7 +44,7 @@ $server->set([
     'http_compression' => false,
     'log_level' => SWOOLE_LOG_WARNING,
     'enable_static_handler' => true,
-    'static_handler_locations' => ['/page.html'],
+    'static_handler_locations' => ['/page.html', '/large.html'],
     'document_root' => $site,
 ]);
 $server->on('request', static function ($request, $response) use ($pages): void {
