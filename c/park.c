@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -355,29 +356,47 @@ static void wake(shim_fiber *fiber, shim_woken why)
     shim_ready_push(fiber);
 }
 
-static int sleep_ms(int timeout_ms)
+/* How long the thread may sleep, in nanoseconds; negative: for ever. */
+static int64_t sleep_time(int timeout_ms)
 {
+    int64_t timeout = timeout_ms < 0 ? -1 : (int64_t)timeout_ms * 1000000;
     if (reactor.ready_count > 0) {
         return 0;
     }
     if (reactor.timers_count == 0) {
-        return timeout_ms;
+        return timeout;
     }
     int64_t wait = reactor.timers[0]->deadline - shim_now();
-    int64_t own_ms = wait <= 0 ? 0 : (wait + 999999) / 1000000;
-    if (timeout_ms >= 0 && own_ms > timeout_ms) {
-        return timeout_ms;
+    wait = wait > 0 ? wait : 0;
+    return timeout >= 0 && timeout < wait ? timeout : wait;
+}
+
+/* epoll_wait() in whole milliseconds would have everybody wait half a millisecond too long, who sleeps for ten. */
+static int wait_for_events(struct epoll_event *events, int64_t time)
+{
+#ifdef SYS_epoll_pwait2
+    static int is_coarse;
+    if (time > 0 && !__atomic_load_n(&is_coarse, __ATOMIC_RELAXED)) {
+        const struct timespec wait = {.tv_sec = time / 1000000000, .tv_nsec = time % 1000000000};
+        int count = (int)syscall(SYS_epoll_pwait2, reactor.poller, events, EVENTS, &wait, NULL, 0);
+        if (count >= 0 || (errno != ENOSYS && errno != EPERM)) {
+            return count;
+        }
+        /* An old kernel, or a sandbox that does not know the call. */
+        __atomic_store_n(&is_coarse, 1, __ATOMIC_RELAXED);
     }
-    return own_ms > INT_MAX ? INT_MAX : (int)own_ms;
+#endif
+    int64_t time_ms = time < 0 ? -1 : (time + 999999) / 1000000;
+    return epoll_wait(reactor.poller, events, EVENTS, time_ms > INT_MAX ? INT_MAX : (int)time_ms);
 }
 
 size_t shim_wait(int timeout_ms)
 {
     struct epoll_event events[EVENTS];
-    int wait_ms = sleep_ms(timeout_ms);
+    int64_t time = sleep_time(timeout_ms);
     int count = 0;
-    if (reactor.is_open && (wait_ms != 0 || reactor.watches_count > 0)) {
-        count = epoll_wait(reactor.poller, events, EVENTS, wait_ms);
+    if (reactor.is_open && (time != 0 || reactor.watches_count > 0)) {
+        count = wait_for_events(events, time);
     }
     for (int i = 0; i < count; i++) {
         if (events[i].data.u64 != NOBODY) {
