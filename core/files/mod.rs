@@ -10,7 +10,7 @@
 //! | [`resolve`] | candidates, the disk | open files, a script, a redirect, nothing |
 //! | [`stamp`] | a descriptor | the state of a file |
 //! | [`media_type`] | a name | `Content-Type` |
-//! | [`slice`] | something to read from | so many of its bytes |
+//! | [`slice`](mod@slice) | something to read from | so many of its bytes |
 //! | [`holding`] | open files | bytes, fields, coded variants: a file ready to be sent |
 //! | [`cache`] | path, time | the holding that was ready a moment ago |
 //! | [`conditions`] | a request, validators | send, not modified, failed |
