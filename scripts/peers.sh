@@ -15,7 +15,7 @@ Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workl
   --install         install the missing ones of wrk, curl, h2load, nginx, php-fpm and Apache's mod_php from Debian first
   --keep            leave the working folder (configurations, logs, results) and print its name
   --quick           one round of one second: shows that everything works, measures nothing
-  --servers LIST    only these of svc,svc_worker,fpm,fpm_own,apache,swoole,svc_tls,fpm_tls
+  --servers LIST    only these of svc,svc_worker,fpm,fpm_own,apache,swoole,swoole_process,svc_tls,fpm_tls
   --workloads LIST  only these of hello,rows,coded,wait,static,large,tls,connect,hello-h2,static-h2; the last two over
                     HTTP/2 without TLS, by h2load, for svc and nginx
 
@@ -36,7 +36,7 @@ say() { printf 'peers: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 
 install=no keep=no
-servers=svc,svc_worker,fpm,fpm_own,apache,swoole,svc_tls,fpm_tls
+servers=svc,svc_worker,fpm,fpm_own,apache,swoole,swoole_process,svc_tls,fpm_tls
 workloads=hello,rows,coded,wait,static,large,tls,connect,hello-h2,static-h2
 rounds=${ROUNDS:-3}
 seconds_each=${SECONDS_EACH:-5}

@@ -16,7 +16,7 @@
 # shellcheck disable=SC2034 # for the caller: catalogue h2_port codes
 
 # Ids in the order of the table.
-catalogue=(svc svc_worker fpm fpm_own apache swoole svc_tls fpm_tls)
+catalogue=(svc svc_worker fpm fpm_own apache swoole swoole_process svc_tls fpm_tls)
 # h2_port is set for who speaks HTTP/2 without TLS, codes for who gives gzip at level 6 to scripts' output.
 declare -A port=() h2_port=() roots=() https=([svc_tls]=yes [fpm_tls]=yes) codes=([svc]=yes [fpm]=yes [fpm_own]=yes)
 
@@ -159,10 +159,19 @@ swoole_absent() { [ -n "$(swoole_command)" ] || echo 'no PHP here loads the exte
 swoole_version() { answer swoole facts.php | sed -n 's/^Swoole=/Swoole /p'; }
 # The command line fixes these two; Swoole's answers use neither.
 swoole_excuse() { echo '^(output_buffering|register_argc_argv)='; }
-swoole_start() {
+swoole_start() { swoole_start_as swoole base; }
+
+swoole_process_label() { echo 'Swoole, process mode'; }
+swoole_process_absent() { swoole_absent; }
+swoole_process_version() { answer swoole_process facts.php | sed -n 's/^Swoole=/Swoole /p'; }
+swoole_process_excuse() { swoole_excuse; }
+swoole_process_start() { swoole_start_as swoole_process process; }
+
+# Starts Swoole under id $1 in mode $2.
+swoole_start_as() {
     local command
     mapfile -t command < <(swoole_command)
-    "${command[@]}" -c "$work/php.ini" "$here/peers/swoole.php" "${port[swoole]}" "$workers" "$site" \
-        >"$work/swoole.log" 2>&1 &
-    roots[swoole]=$!
+    "${command[@]}" -c "$work/php.ini" "$here/peers/swoole.php" "${port[$1]}" "$workers" "$site" "$2" \
+        >"$work/$1.log" 2>&1 &
+    roots[$1]=$!
 }

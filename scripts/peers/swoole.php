@@ -1,7 +1,8 @@
 <?php
 
-// The pages of site/ as a Swoole application: loaded once, a function for each. Arguments: port, workers, folder.
-[, $port, $workers, $site] = $argv;
+// The pages of site/ as a Swoole application: loaded once, a function for each. Arguments: port, workers, folder, mode:
+// `base`, where each worker has connections of its own, or `process`, where threads of another process pass requests on.
+[, $port, $workers, $site, $mode] = $argv;
 
 $hello = static fn ($request, $response) => $response->end('Hello, World!');
 
@@ -37,7 +38,7 @@ $facts = static function ($request, $response) use ($site): void {
 
 $pages = ['/hello.php' => $hello, '/rows.php' => $rows, '/wait.php' => $wait, '/facts.php' => $facts];
 
-$server = new Swoole\Http\Server('127.0.0.1', (int) $port);
+$server = new Swoole\Http\Server('127.0.0.1', (int) $port, $mode === 'base' ? SWOOLE_BASE : SWOOLE_PROCESS);
 $server->set([
     'worker_num' => (int) $workers,
     'backlog' => 1024,
