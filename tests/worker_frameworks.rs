@@ -243,9 +243,16 @@ fn reader_sees(svc: &Svc, user: usize) -> Vec<String> {
     let pages = WIKI_PAGES.iter().cycle().skip(user * 5).take(WIKI_PAGES.len() * READINGS);
     let sees = |target: &&str| {
         let response = browser.exchange("GET", target, "", b"");
-        format!("user {user}: {target}\n{}", without_tokens(&comparable(&response)))
+        format!("user {user}: {target}\n{}", without_tokens(&without_signature(&comparable(&response))))
     };
     pages.map(sees).collect()
+}
+
+/// A page of the wiki without the signature that it offers to who edits, which tells the minute.
+fn without_signature(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("var SIG=") else { return text.to_owned() };
+    let after = rest.split_once(';').map_or("", |(_, after)| after);
+    format!("{before}{after}")
 }
 
 /// Text without moments, names of sessions and their tokens: without long numbers and words of hexadecimal digits.
