@@ -55,13 +55,6 @@ static uint64_t word_of(int64_t deadline, enum holder holder)
     return (uint64_t)deadline << 2 | holder;
 }
 
-static int64_t now_nanoseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * SECOND + now.tv_nsec;
-}
-
 static int tell_kernel(timer_t timer, int64_t wait)
 {
     const struct itimerspec later = {.it_value = {.tv_sec = wait / SECOND, .tv_nsec = wait % SECOND}};
@@ -110,14 +103,14 @@ static int limit(int64_t deadline, int64_t now)
 
 static void limit_at(int64_t deadline)
 {
-    int64_t now = now_nanoseconds();
+    int64_t now = shim_now();
     (void)limit(deadline > now ? deadline : now + 1, now);
 }
 
 void shim_execution_timer_rearm(int seconds)
 {
     if (own.exists && seconds > 0) {
-        limit_at(now_nanoseconds() + seconds * SECOND);
+        limit_at(shim_now() + seconds * SECOND);
     }
 }
 
@@ -171,7 +164,7 @@ int timer_settime(timer_t timer, int flags, const struct itimerspec *value, stru
     if (wait <= 0) {
         return no_limit();
     }
-    int64_t now = now_nanoseconds();
+    int64_t now = shim_now();
     return limit(now + wait, now);
 }
 
@@ -208,7 +201,7 @@ shim_timer *shim_timer_of_thread(void)
 
 void shim_timer_look(shim_timer *timer)
 {
-    int64_t now = now_nanoseconds();
+    int64_t now = shim_now();
     __atomic_store_n(&timer->looked_at, now, __ATOMIC_RELAXED);
     uint64_t word = __atomic_load_n(&timer->word, __ATOMIC_ACQUIRE);
     int64_t wait = deadline_of(word) - now;

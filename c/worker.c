@@ -255,7 +255,8 @@ static void drop(const place *here)
     }
 }
 
-/* The steps of php_request_shutdown that are a request's. The client has its answer after php_output_deactivate(). */
+/* The steps of php_request_shutdown that are a request's. The client has its answer
+ * once its output has ended. */
 static void finish(shim_fiber *fiber, const place *here)
 {
     shim_context *context = &fiber->context;
