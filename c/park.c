@@ -357,18 +357,16 @@ static void wake(shim_fiber *fiber, shim_woken why)
 }
 
 /* How long the thread may sleep, in nanoseconds; negative: for ever. */
-static int64_t sleep_time(int timeout_ms)
+static int64_t sleep_time(void)
 {
-    int64_t timeout = timeout_ms < 0 ? -1 : (int64_t)timeout_ms * 1000000;
     if (reactor.ready_count > 0) {
         return 0;
     }
     if (reactor.timers_count == 0) {
-        return timeout;
+        return -1;
     }
     int64_t wait = reactor.timers[0]->deadline - shim_now();
-    wait = wait > 0 ? wait : 0;
-    return timeout >= 0 && timeout < wait ? timeout : wait;
+    return wait > 0 ? wait : 0;
 }
 
 /* epoll_wait() in whole milliseconds would have everybody wait half a millisecond too long, who sleeps for ten. */
@@ -390,10 +388,10 @@ static int wait_for_events(struct epoll_event *events, int64_t time)
     return epoll_wait(reactor.poller, events, EVENTS, time_ms > INT_MAX ? INT_MAX : (int)time_ms);
 }
 
-size_t shim_wait(int timeout_ms)
+/* Wakes those whose wait is over within `time`. */
+static size_t wake_within(int64_t time)
 {
     struct epoll_event events[EVENTS];
-    int64_t time = sleep_time(timeout_ms);
     int count = 0;
     if (reactor.is_open && (time != 0 || reactor.watches_count > 0)) {
         count = wait_for_events(events, time);
@@ -417,4 +415,14 @@ size_t shim_wait(int timeout_ms)
         }
     }
     return reactor.ready_count;
+}
+
+size_t shim_look(void)
+{
+    return wake_within(0);
+}
+
+size_t shim_wait(void)
+{
+    return wake_within(sleep_time());
 }

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file; both sides compare. */
-#define SHIM_ABI 4
+#define SHIM_ABI 5
 
 /* A view of bytes. `bytes` may be NULL when `length` is 0. */
 typedef struct shim_view {
@@ -251,9 +251,11 @@ void shim_request_here(const shim_request *request, void *host);
 /* Resumes the request that has been ready for longest. */
 shim_progress shim_fiber_resume(void);
 
-/* Looks what has become ready; if nothing is, sleeps until something is, until the worker's descriptor is written to,
- * or until `timeout_ms` have passed (-1: without limit, 0: does not sleep). Returns how many are ready. */
-size_t shim_wait(int timeout_ms);
+/* Looks which requests have become ready. Returns how many are. */
+size_t shim_look(void);
+
+/* The same; if none is, sleeps until one is, or until the worker's descriptor is written to. */
+size_t shim_wait(void);
 
 /* A new descriptor of an eventfd(2) that wakes the calling thread's shim_wait when it is written to; the caller's to
  * close. -1: the system gives none. */

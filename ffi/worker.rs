@@ -8,7 +8,6 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::marker::PhantomData;
 use std::os::fd::{FromRawFd, OwnedFd};
-use std::time::Duration;
 
 use crate::bindings::{self, shim_worker_facts};
 use crate::border::{Guest, view};
@@ -85,14 +84,14 @@ impl Visits {
 
     /// Looks for requests that can go on, without sleeping. Returns how many there are.
     pub fn look(&mut self) -> usize {
-        self.wait(Some(Duration::ZERO))
+        // SAFETY: on the worker's thread while it serves.
+        unsafe { bindings::shim_look() }
     }
 
-    /// Sleeps until a request can go on, the worker is woken, or `timeout` has passed. Returns how many can go on.
-    pub fn wait(&mut self, timeout: Option<Duration>) -> usize {
-        let timeout_ms = timeout.map_or(-1, |time| i32::try_from(time.as_millis()).unwrap_or(i32::MAX));
+    /// Sleeps until a request can go on, or the worker is woken. Returns how many can go on.
+    pub fn wait(&mut self) -> usize {
         // SAFETY: on the worker's thread while it serves.
-        unsafe { bindings::shim_wait(timeout_ms) }
+        unsafe { bindings::shim_wait() }
     }
 
     /// Reads the worker's facts.

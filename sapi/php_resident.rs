@@ -199,9 +199,9 @@ impl<'a> Stay<'a> {
             if self.waiting == 0 {
                 return false;
             }
-            visits.wait(None);
+            visits.wait();
         } else if self.desk.sit() {
-            let ready = visits.wait(None);
+            let ready = visits.wait();
             self.desk.stand(ready > 0);
         }
         true

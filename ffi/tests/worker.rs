@@ -143,7 +143,7 @@ impl Resident for Lab {
             } else if active == 0 {
                 return;
             } else {
-                visits.wait(None);
+                visits.wait();
             }
         }
     }
