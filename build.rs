@@ -7,12 +7,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 30] = [
+const SOURCES: [&str; 34] = [
     "classes.c",
     "closing.c",
+    "collector.c",
+    "deep.c",
+    "ending.c",
     "execution_timer.c",
     "fiber.c",
     "functions.c",
+    "guard.c",
     "interrupt.c",
     "isolate.c",
     "late_boot.c",
@@ -39,8 +43,9 @@ const SOURCES: [&str; 30] = [
     "waits.c",
     "worker.c",
 ];
-const HEADERS: [&str; 8] = [
+const HEADERS: [&str; 9] = [
     "compat.h",
+    "guard.h",
     "internal.h",
     "libc_names.h",
     "probe.c",

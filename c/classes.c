@@ -3,7 +3,10 @@
 #include "request_object.h"
 
 zend_class_entry *shim_class_worker;
-zend_function *shim_function_body;
+
+/* Whose frame it is at the bottom of a request: scripts see it in their back-traces, the engine names it in its messages,
+ * and nobody can call it. */
+zend_function shim_function_body = {ZEND_INTERNAL_FUNCTION};
 
 ZEND_METHOD(Svc_Worker, serve);
 PHP_FUNCTION(frankenphp_handle_request);
@@ -12,15 +15,6 @@ ZEND_NAMED_FUNCTION(shim_wait_readable);
 ZEND_NAMED_FUNCTION(shim_wait_writable);
 
 /* ---- Svc\Worker ---- */
-
-/* The body of a request's fiber; scripts see it at the bottom of their back-traces and cannot call it. */
-ZEND_METHOD(Svc_Worker, request)
-{
-    ZEND_PARSE_PARAMETERS_NONE();
-    if (shim_running != NULL) {
-        shim_fiber_body();
-    }
-}
 
 static bool is_worker(void)
 {
@@ -123,7 +117,6 @@ static const zend_function_entry worker_methods[] = {
     ZEND_ME(Svc_Worker, serve, arginfo_serve, ZEND_ACC_PUBLIC | ZEND_ACC_STATIC)
     ZEND_ME(Svc_Worker, scheduleExit, arginfo_void, ZEND_ACC_PUBLIC | ZEND_ACC_STATIC)
     ZEND_ME(Svc_Worker, current, arginfo_worker, ZEND_ACC_PUBLIC | ZEND_ACC_STATIC)
-    ZEND_ME(Svc_Worker, request, arginfo_void, ZEND_ACC_PRIVATE | ZEND_ACC_STATIC)
     ZEND_ME(Svc_Worker, id, arginfo_int, ZEND_ACC_PUBLIC)
     ZEND_ME(Svc_Worker, requestCount, arginfo_int, ZEND_ACC_PUBLIC)
     ZEND_ME(Svc_Worker, startTime, arginfo_float, ZEND_ACC_PUBLIC)
@@ -146,6 +139,9 @@ void shim_classes_register(void)
     INIT_CLASS_ENTRY(entry, "Svc\\Worker", worker_methods);
     shim_class_worker = zend_register_internal_class(&entry);
     shim_class_worker->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
-    shim_function_body = zend_hash_str_find_ptr(&shim_class_worker->function_table, "request", sizeof("request") - 1);
+    shim_function_body.common.scope = shim_class_worker;
+    shim_function_body.common.fn_flags = ZEND_ACC_PRIVATE | ZEND_ACC_STATIC;
+    shim_function_body.common.function_name =
+        zend_new_interned_string(zend_string_init("request", sizeof("request") - 1, 1));
     shim_request_class_register();
 }

@@ -85,12 +85,11 @@ typedef zend_class_entry shim_scope;
 #define SHIM_RANDOM_IS_BEHIND_POINTER 1
 #endif
 
-/* 8.4: fibers are started by a function of the engine; before, by their method. */
+/* 8.4: it returns SUCCESS; before, true. */
 #if PHP_VERSION_ID >= 80400
-#define SHIM_FIBER_START(fiber, result) zend_fiber_start(fiber, result)
+#define SHIM_FIBER_INIT_CONTEXT(context, kind, run, size) (zend_fiber_init_context(context, kind, run, size) == SUCCESS)
 #else
-#define SHIM_FIBER_START(fiber, result) \
-    zend_call_method_with_0_params(&(fiber)->std, (fiber)->std.ce, NULL, "start", result)
+#define SHIM_FIBER_INIT_CONTEXT(context, kind, run, size) zend_fiber_init_context(context, kind, run, size)
 #endif
 
 /* glibc names it only with an underscore. */

@@ -1,10 +1,13 @@
-/* Requests on fibers of PHP's own.
+/* Requests on stacks of their own.
  *
  * A request is a Fiber to everybody: Fiber::getCurrent() tells requests apart, and fibers that a script makes are
- * started from it. It is only resumed from here, never by a script: while it waits it has a caller, so PHP refuses. A
- * fiber carries one request after the other, with its stacks.
+ * started from it. But the stack that it runs on is a carrier's, which is ours, is kept from request to request, and is
+ * no object of PHP's. The Fiber is new for each request: what scripts have keyed by it is never another request's.
  *
- * A request may wait inside a fiber of its own making: what is resumed then is that fiber, the innermost one. */
+ * Invariants. Only the loop switches to a carrier, or to the fiber of a script's own in which the carrier's request waits.
+ * A request's Fiber always has a caller, so PHP refuses to let scripts resume it, and Fiber::suspend() is refused in it. A
+ * carrier comes back to the loop when its request waits, when it has ended, or for good; whichever it is, the request's
+ * host has heard of its end exactly if it has ended. */
 #include "internal.h"
 
 /* Carriers without a request, in the order in which they were put back. */
@@ -13,19 +16,18 @@ static __thread unsigned idle_count;
 /* More than that end with their request. */
 enum { IDLE_MAX = 64 };
 
+/* A request has the same room for what scripts call as in a process of php-fpm's (zend.max_allowed_stack_size), and as
+ * much again for what the engine does below without looking. Memory is taken as it is used. */
+enum { STACK_SIZE = 16 * 1024 * 1024 };
+
 __thread shim_fiber *shim_running;
 
-static zend_fiber_transfer switch_to(zend_fiber_context *context, zval *exception)
+static void switch_to(zend_fiber_context *context)
 {
     zend_fiber_transfer transfer = {.context = context};
-    if (exception != NULL) {
-        ZVAL_COPY(&transfer.value, exception);
-        transfer.flags = ZEND_FIBER_TRANSFER_FLAG_ERROR;
-    } else {
-        ZVAL_NULL(&transfer.value);
-    }
+    ZVAL_NULL(&transfer.value);
     zend_fiber_switch_context(&transfer);
-    return transfer;
+    zval_ptr_dtor(&transfer.value);
 }
 
 /* PHP matches expressions of fewer groups in one block of the thread, and forgets who has that block when a replacement
@@ -79,39 +81,148 @@ static bool is_in_large_expression(void)
 
 bool shim_fiber_may_park(void)
 {
-    return shim_running != NULL && shim_running->php != NULL && shim_running->phase == SHIM_PHASE_RUNNING &&
-           !zend_fiber_switch_blocked() && !shim_is_loading() && OG(running) == NULL && EG(active_fiber) != NULL &&
-           (EG(active_fiber)->flags & ZEND_FIBER_FLAG_DESTROYED) == 0 && !is_in_large_expression();
+    return shim_running != NULL && shim_running->is_carried && shim_running->phase == SHIM_PHASE_RUNNING &&
+           !zend_fiber_switch_blocked() && !shim_is_loading() && !shim_is_collecting() && OG(running) == NULL &&
+           EG(active_fiber) != NULL && (EG(active_fiber)->flags & ZEND_FIBER_FLAG_DESTROYED) == 0 &&
+           !is_in_large_expression();
 }
 
-bool shim_fiber_switch_out(shim_fiber *fiber)
+void shim_fiber_switch_out(shim_fiber *fiber)
+{
+    fiber->innermost = EG(current_fiber_context);
+    if (EG(active_fiber) != NULL) {
+        EG(active_fiber)->execute_data = EG(current_execute_data);
+    }
+    fiber->bottom->prev_execute_data = NULL;
+    switch_to(fiber->loop);
+}
+
+/* ---- the request's Fiber ---- */
+
+void shim_fiber_identify(shim_fiber *fiber)
+{
+    if (!fiber->is_carried) {
+        return;
+    }
+    zval object;
+    if (object_init_ex(&object, zend_ce_fiber) != SUCCESS) {
+        return;
+    }
+    zend_fiber *php = (zend_fiber *)Z_OBJ(object);
+    php->context.kind = zend_ce_fiber;
+    php->context.status = ZEND_FIBER_STATUS_RUNNING;
+    php->context.stack = fiber->carrier.stack;
+    php->caller = fiber->loop;
+    php->previous = &fiber->carrier;
+    php->stack_bottom = fiber->bottom;
+    php->execute_data = fiber->bottom;
+    ZVAL_NULL(&php->result);
+    fiber->php = php;
+    EG(active_fiber) = php;
+}
+
+/* Scripts see that it has ended. */
+static zend_fiber *take_away(shim_fiber *fiber)
 {
     zend_fiber *php = fiber->php;
-    php->previous = EG(current_fiber_context);
-    EG(active_fiber)->execute_data = EG(current_execute_data);
-    php->stack_bottom->prev_execute_data = NULL;
-    zend_fiber_transfer transfer = switch_to(php->caller, NULL);
-    if ((transfer.flags & ZEND_FIBER_TRANSFER_FLAG_ERROR) != 0) {
-        zend_throw_exception_internal(Z_OBJ(transfer.value));
-        return false;
+    fiber->php = NULL;
+    EG(active_fiber) = NULL;
+    if (php != NULL) {
+        php->context.status = ZEND_FIBER_STATUS_DEAD;
+        php->context.stack = NULL;
+        php->caller = NULL;
+        php->previous = NULL;
+        php->stack_bottom = NULL;
+        php->execute_data = NULL;
     }
-    zval_ptr_dtor(&transfer.value);
-    return true;
+    return php;
 }
 
-/* What a fiber runs: requests, until it is not needed any more. */
-void shim_fiber_body(void)
+/* Whoever hangs more on the next Fiber, again and again, has it freed without one. */
+enum { RETIREMENTS_MAX = 8 };
+
+void shim_fiber_retire(shim_fiber *fiber)
+{
+    for (int round = 0; fiber->php != NULL && round < RETIREMENTS_MAX; round++) {
+        zend_fiber *php = take_away(fiber);
+        if ((OBJ_FLAGS(&php->std) & IS_OBJ_WEAKLY_REFERENCED) != 0 && GC_REFCOUNT(&php->std) == 1) {
+            /* Destructors of what a WeakMap holds for it run in a Fiber too. */
+            shim_fiber_identify(fiber);
+        }
+        OBJ_RELEASE(&php->std);
+    }
+    zend_fiber *last = take_away(fiber);
+    if (last != NULL) {
+        OBJ_RELEASE(&last->std);
+    }
+}
+
+/* ---- carriers ---- */
+
+static void free_vm_stack(zend_fiber_context *carrier)
+{
+    shim_fiber *fiber = (shim_fiber *)((char *)carrier - XtOffsetOf(shim_fiber, carrier));
+    zend_vm_stack current = EG(vm_stack);
+    EG(vm_stack) = fiber->vm_stack;
+    zend_vm_stack_destroy();
+    EG(vm_stack) = current;
+}
+
+static void enter_stack(shim_fiber *fiber)
+{
+    zend_vm_stack page = fiber->vm_stack;
+    EG(vm_stack) = page;
+    EG(vm_stack_top) = page->top + ZEND_CALL_FRAME_SLOT;
+    EG(vm_stack_end) = page->end;
+    EG(vm_stack_page_size) = ZEND_FIBER_VM_STACK_SIZE;
+    fiber->bottom = (zend_execute_data *)page->top;
+    memset(fiber->bottom, 0, sizeof(*fiber->bottom));
+    fiber->bottom->func = &shim_function_body;
+    fiber->bottom->prev_execute_data = EG(current_execute_data);
+    EG(current_execute_data) = fiber->bottom;
+    EG(jit_trace_num) = 0;
+#ifdef ZEND_CHECK_STACK_LIMIT
+    char *base = zend_fiber_stack_base(fiber->carrier.stack);
+    char *limit = zend_fiber_stack_limit(fiber->carrier.stack);
+    if (EG(max_allowed_stack_size) > 0 && EG(max_allowed_stack_size) < base - limit) {
+        limit = base - EG(max_allowed_stack_size) + EG(reserved_stack_size);
+    }
+    EG(stack_base) = base;
+    EG(stack_limit) = EG(max_allowed_stack_size) == ZEND_MAX_ALLOWED_STACK_SIZE_UNCHECKED ? NULL : limit;
+#endif
+}
+
+/* What a carrier runs: requests, until it is not needed any more. */
+static ZEND_STACK_ALIGNED void carry(zend_fiber_transfer *transfer)
 {
     shim_fiber *fiber = shim_running;
-    for (;;) {
-        shim_request_run(fiber);
-        if (shim_own_worker.tainted || idle_count >= IDLE_MAX) {
-            return;
+    enter_stack(fiber);
+    /* Each step of a request catches its own jumps; one that comes out between two steps must not leave this stack. */
+    zend_first_try {
+        for (;;) {
+            shim_request_run(fiber);
+            if (shim_own_worker.tainted || idle_count >= IDLE_MAX) {
+                break;
+            }
+            shim_fiber_switch_out(fiber);
         }
-        if (!shim_fiber_switch_out(fiber)) {
-            return;
-        }
-    }
+    } zend_catch {
+        shim_own_worker.tainted = true;
+        CG(unclean_shutdown) = 0;
+    } zend_end_try();
+    fiber->vm_stack = EG(vm_stack);
+    fiber->carrier.cleanup = free_vm_stack;
+    transfer->context = fiber->loop;
+    transfer->flags = 0;
+    ZVAL_NULL(&transfer->value);
+}
+
+/* May run out of memory: then what there was is left to the end of the worker. */
+static void build(void *argument)
+{
+    shim_fiber *fiber = argument;
+    fiber->vm_stack = zend_vm_stack_new_page(ZEND_FIBER_VM_STACK_SIZE, NULL);
+    fiber->is_carried = SHIM_FIBER_INIT_CONTEXT(&fiber->carrier, &idle, carry, STACK_SIZE);
 }
 
 static shim_fiber *make(void)
@@ -120,117 +231,94 @@ static shim_fiber *make(void)
     if (fiber == NULL) {
         return NULL;
     }
-    zval object;
-    if (object_init_ex(&object, zend_ce_fiber) != SUCCESS) {
+    if (!shim_quietly(build, fiber) || !fiber->is_carried) {
         free(fiber);
         return NULL;
     }
-    fiber->php = (zend_fiber *)Z_OBJ(object);
-    fiber->php->fci.size = sizeof(fiber->php->fci);
-    ZVAL_UNDEF(&fiber->php->fci.function_name);
-    fiber->php->fci_cache.function_handler = shim_function_body;
+    fiber->innermost = &fiber->carrier;
     return fiber;
 }
 
-static void drop(shim_fiber *fiber)
+static void free_fiber_struct(shim_fiber *fiber)
 {
-    zend_fiber *php = fiber->php;
-    fiber->php = NULL;
     shim_state_free(&fiber->state);
     free(fiber->strings.bytes);
     free(fiber);
-    OBJ_RELEASE(&php->std);
 }
 
-/* A script has suspended its request's own fiber: nobody would resume it. */
-static void refuse_suspension(shim_fiber *fiber)
-{
-    zval error;
-    object_init_ex(&error, zend_ce_error);
-    zend_update_property_string(zend_ce_error, Z_OBJ(error), "message", sizeof("message") - 1,
-                                "The fiber of a request cannot be suspended: nothing would resume it");
-    fiber->php->stack_bottom->prev_execute_data = EG(current_execute_data);
-    fiber->php->caller = EG(current_fiber_context);
-    EG(active_fiber) = fiber->php;
-    (void)switch_to(fiber->php->previous, &error);
-    EG(active_fiber) = NULL;
-    zval_ptr_dtor(&error);
-}
-
-/* Lets the fiber run until it waits or its request has ended. */
+/* Lets the fiber run until it waits, or its request has ended. */
 static void run(shim_fiber *fiber)
 {
     shim_context *before = shim_current;
-    zend_execute_data *frame = EG(current_execute_data);
     shim_running = fiber;
-    if (fiber->php->context.status == ZEND_FIBER_STATUS_INIT) {
-        zend_try {
-            zval result;
-            ZVAL_UNDEF(&result);
-            (void)SHIM_FIBER_START(fiber->php, &result);
-            zval_ptr_dtor(&result);
-        } zend_catch {
-            /* It had no memory for its stack. */
-            shim_own_worker.tainted = true;
-            EG(current_execute_data) = frame;
-            CG(unclean_shutdown) = 0;
-        } zend_end_try();
-    } else {
-        fiber->php->stack_bottom->prev_execute_data = EG(current_execute_data);
-        fiber->php->caller = EG(current_fiber_context);
-        EG(active_fiber) = fiber->php;
-        (void)switch_to(fiber->php->previous, NULL);
-        EG(active_fiber) = NULL;
+    fiber->loop = EG(current_fiber_context);
+    if (fiber->bottom != NULL) {
+        fiber->bottom->prev_execute_data = EG(current_execute_data);
     }
-    while (fiber->php->context.status == ZEND_FIBER_STATUS_SUSPENDED && fiber->phase == SHIM_PHASE_RUNNING) {
-        refuse_suspension(fiber);
+    if (fiber->php != NULL) {
+        fiber->php->caller = fiber->loop;
     }
+    switch_to(fiber->innermost);
     shim_running = NULL;
     shim_current = before;
+}
+
+/* The host's request does not go on: it hears of it, if it has not yet. */
+static void give_up(shim_fiber *fiber)
+{
+    void *host = fiber->context.host;
+    fiber->context.host = NULL;
+    if (host != NULL) {
+        shim_host.ended(host, SHIM_FATAL);
+    }
 }
 
 /* After a run: keeps the fiber, or lets it go. */
 static shim_progress settle(shim_fiber *fiber)
 {
-    if (fiber->php->context.status == ZEND_FIBER_STATUS_SUSPENDED) {
-        if (fiber->phase != SHIM_PHASE_IDLE) {
-            return SHIM_WAITS;
-        }
+    const bool is_dead = fiber->carrier.status == ZEND_FIBER_STATUS_DEAD;
+    if (!is_dead && (fiber->phase == SHIM_PHASE_PARKED || fiber->phase == SHIM_PHASE_READY)) {
+        return SHIM_WAITS;
+    }
+    if (!is_dead && fiber->phase == SHIM_PHASE_IDLE) {
+        fiber->innermost = &fiber->carrier;
         fiber->next = idle;
         idle = fiber;
         idle_count++;
         return SHIM_ENDED;
     }
-    bool ended = fiber->context.host == NULL;
-    if (EG(exception) != NULL) {
-        zend_clear_exception();
+    give_up(fiber);
+    if (is_dead) {
+        free_fiber_struct(fiber);
+    } else {
+        /* An extension has switched to the loop: nobody knows what is on that stack. */
+        shim_own_worker.tainted = true;
     }
-    drop(fiber);
-    return ended ? SHIM_ENDED : SHIM_REFUSED;
+    return SHIM_ENDED;
 }
 
-shim_progress shim_request_start(const shim_request *request, void *host)
+static shim_progress start(shim_context context)
 {
     shim_fiber *fiber = idle;
     if (fiber != NULL) {
         idle = fiber->next;
         idle_count--;
     } else {
-        volatile bool failed = true;
-        shim_fiber *volatile made = NULL;
-        zend_try {
-            made = make();
-            failed = made == NULL;
-        } zend_end_try();
-        if (failed) {
-            return SHIM_REFUSED;
-        }
-        fiber = made;
+        fiber = make();
     }
-    fiber->context = (shim_context){.host = host, .request = request, .time = request->time, .body_length = request->content_length};
+    if (fiber == NULL) {
+        shim_host.ended(context.host, SHIM_FATAL);
+        return SHIM_ENDED;
+    }
+    fiber->context = context;
     fiber->descriptor = -1;
     run(fiber);
     return settle(fiber);
+}
+
+shim_progress shim_request_start(const shim_request *request, void *host)
+{
+    return start(shim_context_of(request, host));
 }
 
 shim_progress shim_fiber_resume(void)
@@ -243,15 +331,31 @@ shim_progress shim_fiber_resume(void)
     return settle(fiber);
 }
 
-/* The worker serves no more: fibers without a request are destroyed. */
+/* The worker serves no more: carriers without a request are freed. */
 void shim_fibers_forget(void)
 {
     while (idle != NULL) {
         shim_fiber *fiber = idle;
         idle = fiber->next;
-        drop(fiber);
+        fiber->carrier.cleanup = free_vm_stack;
+        zend_fiber_destroy_context(&fiber->carrier);
+        free_fiber_struct(fiber);
     }
     idle_count = 0;
+}
+
+/* ---- Fiber::suspend() ---- */
+
+static zif_handler php_suspend;
+
+/* Nobody would resume the Fiber of a request. */
+static ZEND_FUNCTION(guarded_suspend)
+{
+    if (shim_running != NULL && EG(active_fiber) != NULL && EG(active_fiber) == shim_running->php) {
+        zend_throw_error(NULL, "The fiber of a request cannot be suspended: nothing would resume it");
+        RETURN_THROWS();
+    }
+    php_suspend(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
 /* ---- fibers that nobody ends ---- */
@@ -276,4 +380,9 @@ void shim_fibers_install(void)
     zend_object_handlers *handlers = (zend_object_handlers *)zend_ce_fiber->default_object_handlers;
     php_free_fiber = handlers->free_obj;
     handlers->free_obj = free_fiber;
+    zend_function *suspend = zend_hash_str_find_ptr(&zend_ce_fiber->function_table, "suspend", sizeof("suspend") - 1);
+    if (suspend != NULL && suspend->type == ZEND_INTERNAL_FUNCTION) {
+        php_suspend = suspend->internal_function.handler;
+        suspend->internal_function.handler = ZEND_FN(guarded_suspend);
+    }
 }

@@ -111,7 +111,31 @@ const zend_function_entry shim_functions[] = {
     PHP_FE_END
 };
 
+/* ---- functions of PHP's that know more here ---- */
+
 static zif_handler php_getenv_handler;
+static zif_handler php_connection_aborted_handler;
+static zif_handler php_connection_status_handler;
+
+/* PHP learns that a client has left from output that nobody takes. The host knows it before. */
+static void look_for_client(void)
+{
+    if (shim_party() != NULL && !shim_current->finished && shim_host.is_gone(shim_current->host)) {
+        PG(connection_status) |= PHP_CONNECTION_ABORTED;
+    }
+}
+
+static ZEND_FUNCTION(connection_aborted_by_host)
+{
+    look_for_client();
+    php_connection_aborted_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static ZEND_FUNCTION(connection_status_by_host)
+{
+    look_for_client();
+    php_connection_status_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
 
 static void merge_variable(const char *name, size_t length, const char *value, void *array)
 {
@@ -133,11 +157,21 @@ static ZEND_FUNCTION(getenv_with_overlay)
     }
 }
 
+/* Returns PHP's own handler; NULL: there is no such function. */
+static zif_handler replace(const char *name, zif_handler handler)
+{
+    zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
+    if (function == NULL || function->type != ZEND_INTERNAL_FUNCTION) {
+        return NULL;
+    }
+    zif_handler own = function->internal_function.handler;
+    function->internal_function.handler = handler;
+    return own;
+}
+
 void shim_functions_override(void)
 {
-    zend_function *function = zend_hash_str_find_ptr(CG(function_table), "getenv", sizeof("getenv") - 1);
-    if (function != NULL && function->type == ZEND_INTERNAL_FUNCTION) {
-        php_getenv_handler = function->internal_function.handler;
-        function->internal_function.handler = ZEND_FN(getenv_with_overlay);
-    }
+    php_getenv_handler = replace("getenv", ZEND_FN(getenv_with_overlay));
+    php_connection_aborted_handler = replace("connection_aborted", ZEND_FN(connection_aborted_by_host));
+    php_connection_status_handler = replace("connection_status", ZEND_FN(connection_status_by_host));
 }

@@ -3,6 +3,7 @@
 #define SVC_SHIM_INTERNAL_H
 
 #include "compat.h"
+#include "guard.h"
 #include "shim.h"
 #include "state.h"
 
@@ -37,6 +38,10 @@ typedef struct shim_context {
     bool restarting;
     /* The script of a worker: it lives as long as the worker and serves no client itself. */
     bool is_boot;
+    /* It has ended by exit(). */
+    bool exited;
+    /* What it has left may have left more. */
+    bool drops_more;
     /* Svc\\Request::current(), once it has been asked for. */
     zval object;
 } shim_context;
@@ -60,16 +65,27 @@ typedef enum shim_woken {
     SHIM_WOKEN_BY_TIME,
     /* Its descriptor is closed. */
     SHIM_WOKEN_BY_CLOSE,
-    /* The fiber is being destroyed: the caller returns at once. */
-    SHIM_WOKEN_TO_END,
 } shim_woken;
 
-/* A request of worker mode, and the fiber that carries one after the other. */
+/* A request of worker mode, and the carrier (a stack of its own) that runs one after the other.
+ *
+ * The carrier is ours and no object of PHP's; each request gets a Fiber object of its own, which scripts see as the
+ * current one and which nobody sees again in another request. */
 typedef struct shim_fiber {
     shim_context context;
     shim_request_state state;
     shim_strings strings;
-    /* PHP's fiber; NULL for a request on the thread's own stack. */
+    /* Whether there is a carrier; a request on the thread's own stack has none, and no Fiber. */
+    bool is_carried;
+    zend_fiber_context carrier;
+    /* Its VM stack, and the frame at the bottom of it. */
+    zend_vm_stack vm_stack;
+    zend_execute_data *bottom;
+    /* The loop's context, to which it switches, and the one of its own that is to be resumed: of the carrier, or of a
+     * fiber that the request has made. */
+    zend_fiber_context *loop;
+    zend_fiber_context *innermost;
+    /* The request's Fiber; NULL: it has not begun, or has ended. */
     zend_fiber *php;
     shim_phase phase;
     /* The next one that is idle or ready. */
@@ -107,6 +123,13 @@ void shim_closing_install(void);
 /* Scripts cannot close it. */
 void shim_keep_open(php_stream *stream);
 
+/* ending.c: what a request leaves to its end. */
+void shim_request_finish(shim_fiber *fiber, const shim_place *here);
+/* An exception that nobody caught: the script's handler gets it, or the log. exit() is none. */
+void shim_exception_report(void);
+/* Runs a step of a request; what it throws is reported in its name. */
+bool shim_step(const shim_place *here, void (*step)(shim_fiber *), shim_fiber *fiber);
+
 /* worker.c: the worker of this thread. */
 typedef struct shim_worker {
     /* The host of the boot request; NULL: this thread is no worker. */
@@ -125,10 +148,13 @@ typedef struct shim_worker {
     zend_fcall_info_cache handler_cache;
     shim_request_state boot_state;
     uint64_t requests;
+    /* Those that have begun and not ended. */
+    unsigned carried;
 } shim_worker;
 extern __thread shim_worker shim_own_worker;
 /* Runs one request from its beginning to its end on the stack that is current. */
 void shim_request_run(shim_fiber *fiber);
+shim_context shim_context_of(const shim_request *request, void *host);
 void shim_worker_forget(void);
 
 /* late_boot.c: what an application has set up that boots inside of its first request. */
@@ -139,9 +165,12 @@ void shim_late_boot_give(void);
 /* fiber.c */
 extern __thread shim_fiber *shim_running;
 void shim_fibers_install(void);
-void shim_fiber_body(void);
-/* Switches to the loop until the fiber is resumed; false: it is being destroyed. */
-bool shim_fiber_switch_out(shim_fiber *fiber);
+/* Gives the request a new Fiber, which is the current one from then on; may jump. */
+void shim_fiber_identify(shim_fiber *fiber);
+/* Takes it away, with what scripts have hung on it; may run their code. */
+void shim_fiber_retire(shim_fiber *fiber);
+/* Switches to the loop until the fiber is resumed. */
+void shim_fiber_switch_out(shim_fiber *fiber);
 bool shim_fiber_may_park(void);
 void shim_fibers_forget(void);
 
@@ -163,9 +192,10 @@ void shim_reactor_install(void);
 void shim_reactor_close(void);
 
 /* classes.c */
+/* The request ends: its object must not need it any more. */
 void shim_object_forget(shim_context *context);
 extern zend_class_entry *shim_class_worker;
-extern zend_function *shim_function_body;
+extern zend_function shim_function_body;
 void shim_classes_register(void);
 extern const zend_function_entry shim_worker_functions[];
 
@@ -218,6 +248,25 @@ void shim_execution_timer_rearm(int seconds);
 shim_timer *shim_timer_of_thread(void);
 /* By any one other thread, about once a second while the timer's thread runs PHP. */
 void shim_timer_look(shim_timer *timer);
+
+/* collector.c: when the cycle collector runs. */
+void shim_collector_install(void);
+/* A worker boots. */
+void shim_collector_forget(void);
+bool shim_is_collecting(void);
+/* Whether a jump has come out of a collection; asked after each. */
+bool shim_collector_was_left(void);
+/* Whether there is so much possible garbage that it should be collected between two requests; and that. */
+bool shim_collector_is_due(void);
+void shim_collector_run(void);
+
+/* deep.c: freeing structures of any depth. */
+typedef struct shim_descent shim_descent;
+bool shim_deep_install(void);
+bool shim_deep_follow_fibers(void);
+/* What is being freed on the current stack, and the way back to it after a jump. */
+shim_descent *shim_descent_here(void);
+void shim_descent_return_to(shim_descent *descent);
 
 /* tsrm.c: what the module has asked to be kept for each thread, by its size; 0: nothing like that. */
 ts_rsrc_id shim_tsrm_place(const char *module, size_t size);

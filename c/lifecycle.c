@@ -49,6 +49,9 @@ const char *shim_startup(const shim_options *options)
     if (shim_libc_hidden() != NULL) {
         return "the executable does not export what it defines before libc (c/libc_names.h)";
     }
+    if (!shim_deep_install()) {
+        return "libphp does not export what frees objects and arrays";
+    }
     shim_shortcuts_install();
     shim_reactor_install();
     if (!php_tsrm_startup()) {
@@ -70,6 +73,10 @@ const char *shim_startup(const shim_options *options)
     shim_interrupts_install();
     shim_loading_install();
     shim_fibers_install();
+    shim_collector_install();
+    if (!shim_deep_follow_fibers()) {
+        return "PHP has no room left for what an extension keeps with a fiber";
+    }
     /* The defaults belong to the caller and are not read again. */
     ini_defaults = NULL;
     ini_defaults_count = 0;

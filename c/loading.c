@@ -49,7 +49,7 @@ static zend_class_entry *load_class(zend_string *name, zend_string *lower_name)
 
 bool shim_is_loading(void)
 {
-    return depth > 0 || CG(current_linking_class) != NULL;
+    return depth > 0 || CG(in_compilation) || CG(current_linking_class) != NULL;
 }
 
 void shim_loading_begin(void)
@@ -66,8 +66,33 @@ void shim_loading_forget(void)
     depth = 0;
 }
 
+static zif_handler php_opcache_compile_file;
+
+/* OPcache compiles without asking the engine to, and where the compiler jumps it tells the script that it could not. */
+static ZEND_FUNCTION(guarded_opcache_compile_file)
+{
+    const bool was_unclean = CG(unclean_shutdown);
+    depth++;
+    php_opcache_compile_file(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    leave();
+    if (CG(unclean_shutdown) && !was_unclean && shim_own_worker.serving) {
+        shim_jump_was_caught();
+    }
+}
+
+static void guard_opcache(void)
+{
+    zend_function *function =
+        zend_hash_str_find_ptr(CG(function_table), "opcache_compile_file", sizeof("opcache_compile_file") - 1);
+    if (function != NULL && function->type == ZEND_INTERNAL_FUNCTION) {
+        php_opcache_compile_file = function->internal_function.handler;
+        function->internal_function.handler = ZEND_FN(guarded_opcache_compile_file);
+    }
+}
+
 void shim_loading_install(void)
 {
+    guard_opcache();
     next_compile_file = zend_compile_file;
     zend_compile_file = load_file;
     next_compile_string = zend_compile_string;

@@ -316,28 +316,38 @@ static shim_fiber *watcher_of(uint64_t ticket)
 
 /* ---- waiting ---- */
 
+/* Puts the request among those that wait; false: it cannot wait without its thread. */
+static bool enlist(shim_fiber *fiber, int descriptor, short events)
+{
+    fiber->descriptor = -1;
+    if (descriptor >= 0 && !watch(fiber, descriptor, events)) {
+        return false;
+    }
+    if (fiber->deadline > 0 && !timer_add(fiber)) {
+        unwatch(fiber);
+        return false;
+    }
+    return true;
+}
+
 shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limited)
 {
     shim_fiber *fiber = shim_running;
-    if (!shim_fiber_may_park() || !open_reactor()) {
+    if (!shim_fiber_may_park() || !open_reactor() || !shim_state_prepare(&fiber->state)) {
         return SHIM_WOKEN_NEVER_PARKED;
     }
     int64_t limit = limited ? shim_timer_deadline() : 0;
     fiber->deadline = limit > 0 && (deadline == 0 || limit < deadline) ? limit : deadline;
-    fiber->descriptor = -1;
-    if (descriptor >= 0 && !watch(fiber, descriptor, events)) {
+    if (!enlist(fiber, descriptor, events)) {
         return SHIM_WOKEN_NEVER_PARKED;
     }
-    if (fiber->deadline > 0 && !timer_add(fiber)) {
-        unwatch(fiber);
-        return SHIM_WOKEN_NEVER_PARKED;
-    }
+    /* From here to the switch, and from the switch back to the end, nothing jumps and no script's code runs. */
     fiber->phase = SHIM_PHASE_PARKED;
     shim_state_suspend(&fiber->state);
     if (fiber->context.host != NULL) {
         shim_host.parks(fiber->context.host);
     }
-    bool resumed = shim_fiber_switch_out(fiber);
+    shim_fiber_switch_out(fiber);
     if (fiber->context.host != NULL) {
         shim_host.resumes(fiber->context.host);
     }
@@ -345,7 +355,7 @@ shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limite
     shim_current = &fiber->context;
     shim_state_resume(&fiber->state);
     fiber->phase = SHIM_PHASE_RUNNING;
-    return resumed ? fiber->woken : SHIM_WOKEN_TO_END;
+    return fiber->woken;
 }
 
 static void wake(shim_fiber *fiber, shim_woken why)

@@ -107,6 +107,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
     if (is_boot) {
         shim_own_worker.host = host;
         shim_own_worker.boot = &context;
+        shim_collector_forget();
     }
     shim_isolate_begin();
     SG(server_context) = &context;
@@ -123,7 +124,9 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
     if (is_boot) {
         shim_worker_forget();
     }
-    shim_object_forget(&context);
+    zend_try {
+        shim_object_forget(&context);
+    } zend_end_try();
     zend_try {
         php_request_shutdown(NULL);
     } zend_end_try();

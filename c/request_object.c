@@ -2,7 +2,7 @@
  *
  * Everything but the body is taken when the object is made, while the request's own state is in place; so the object
  * does not depend on which request runs when it is read. The body is read from the host when it is asked for, and
- * before the request ends if the script keeps the object. Each part is a method and, under the same name, a property
+ * before the request ends if the script keeps the object and there is memory for it. Each part is a method and, under the same name, a property
  * that can only be read. */
 #include "internal.h"
 #include "request_object.h"
@@ -67,7 +67,12 @@ static void read_body(request_object *request)
         return;
     }
     shim_context *context = request->context;
-    size_t size = context != NULL && context->body_length > 0 ? (size_t)context->body_length : 0;
+    if (context == NULL) {
+        /* It was too large to be kept: see shim_object_forget(). */
+        zend_throw_error(NULL, "The body of a request that has ended is gone; read it before, to keep it");
+        return;
+    }
+    size_t size = context->body_length > 0 ? (size_t)context->body_length : 0;
     if (size == 0) {
         ZVAL_EMPTY_STRING(body);
         return;
@@ -183,7 +188,11 @@ ZEND_METHOD(Svc_Request, read)
     ZEND_PARSE_PARAMETERS_NONE();
     int index = index_of(EX(func)->common.function_name);
     if (index >= 0) {
-        RETURN_COPY(part_of(of(Z_OBJ_P(ZEND_THIS)), (part)index));
+        const zval *own = part_of(of(Z_OBJ_P(ZEND_THIS)), (part)index);
+        if (Z_TYPE_P(own) == IS_UNDEF) {
+            RETURN_THROWS();
+        }
+        RETURN_COPY(own);
     }
 }
 
@@ -193,7 +202,11 @@ static zval *read_property(zend_object *object, zend_string *name, int type, voi
     if (index < 0) {
         return zend_std_read_property(object, name, type, slot, value);
     }
-    ZVAL_COPY(value, part_of(of(object), (part)index));
+    const zval *own = part_of(of(object), (part)index);
+    if (Z_TYPE_P(own) == IS_UNDEF) {
+        return &EG(uninitialized_zval);
+    }
+    ZVAL_COPY(value, own);
     return value;
 }
 
@@ -224,7 +237,11 @@ static HashTable *debug_info(zend_object *object, int *is_temporary)
 {
     HashTable *table = zend_new_array(PARTS);
     for (int i = 0; i < PARTS; i++) {
-        zval *value = part_of(of(object), (part)i);
+        const bool is_gone = i == PART_BODY && of(object)->context == NULL;
+        zval *value = is_gone ? &of(object)->parts[i] : part_of(of(object), (part)i);
+        if (Z_TYPE_P(value) == IS_UNDEF) {
+            value = &EG(uninitialized_zval);
+        }
         Z_TRY_ADDREF_P(value);
         zend_hash_str_update(table, names[i], strlen(names[i]), value);
     }
@@ -232,21 +249,30 @@ static HashTable *debug_info(zend_object *object, int *is_temporary)
     return table;
 }
 
-/* The request is about to end: what the script keeps must not need it any more. */
+/* Room that is left to the worker's other requests. */
+enum { SLACK = 1024 * 1024 };
+
+/* Whether a body of that size fits in what PHP may take. */
+static bool has_room_for(int64_t size)
+{
+    return PG(memory_limit) <= 0 || (int64_t)zend_memory_usage(true) + size + SLACK < (int64_t)PG(memory_limit);
+}
+
 void shim_object_forget(shim_context *context)
 {
     if (Z_TYPE(context->object) == IS_UNDEF) {
         return;
     }
     request_object *request = of(Z_OBJ(context->object));
-    if (Z_REFCOUNT(context->object) > 1) {
-        zend_try {
-            read_body(request);
-        } zend_end_try();
+    zval object;
+    ZVAL_COPY_VALUE(&object, &context->object);
+    ZVAL_UNDEF(&context->object);
+    /* The answer is complete: that somebody keeps the object must not cost more than there is. */
+    if (Z_REFCOUNT(object) > 1 && (context->body_length <= 0 || has_room_for(context->body_length))) {
+        read_body(request);
     }
     request->context = NULL;
-    zval_ptr_dtor(&context->object);
-    ZVAL_UNDEF(&context->object);
+    zval_ptr_dtor(&object);
 }
 
 ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_current, 0, 0, Svc\\Request, 0)

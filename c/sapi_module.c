@@ -222,6 +222,12 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     };
     /* A new thread reads the directives anew, and may complain about one, before its start returns to us. */
     ZEND_TSRMLS_CACHE_UPDATE();
+    if (shim_is_quiet()) {
+        if ((type & E_DONT_BAIL) == 0 && (type & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
+            zend_bailout();
+        }
+        return;
+    }
     if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
         shim_current->fatal = true;
     }
@@ -236,7 +242,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     } zend_end_try();
     error_in_progress = NULL;
     if (is_jumping) {
-        zend_set_memory_limit((size_t)PG(memory_limit));
+        shim_memory_limit_apply();
         if (CG(in_compilation)) {
             jump_from_compiler(type, file, line, message);
         }

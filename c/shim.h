@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file; both sides compare. */
-#define SHIM_ABI 5
+#define SHIM_ABI 6
 
 /* A view of bytes. `bytes` may be NULL when `length` is 0. */
 typedef struct shim_view {
@@ -94,6 +94,8 @@ typedef struct shim_callbacks {
     void (*request_id)(void *request, shim_view *out);
     /* One log record; `request` is NULL outside of requests. */
     void (*log)(void *request, const shim_log *record);
+    /* Whether the client has hung up. */
+    bool (*is_gone)(void *request);
     /* Whether output would hold the thread until its reader has made room. */
     bool (*is_crowded)(void *request);
     /* Worker mode. The script of the worker `boot` waits for requests: the host begins them with shim_request_start,
@@ -236,13 +238,12 @@ typedef enum shim_progress {
     SHIM_NOTHING = 0,
     /* It waits; its thread is free. */
     SHIM_WAITS = 1,
-    /* It has ended, and so has its fiber. */
+    /* It has ended: its host has been told. */
     SHIM_ENDED = 2,
-    /* There is no memory for it: `ended` has not been called. */
-    SHIM_REFUSED = 3,
 } shim_progress;
 
-/* Begins a request on a fiber and runs it until it waits or ends. `request` is read before this returns. */
+/* Begins a request on a fiber and runs it until it waits or ends; where there is no memory for it, it ends at once.
+ * `request` is read before this returns. */
 shim_progress shim_request_start(const shim_request *request, void *host);
 
 /* Runs a request to its end on the thread's own stack. */
@@ -269,8 +270,13 @@ typedef struct shim_worker_facts {
     bool tainted;
     /* Svc\Worker::scheduleExit() has been called. */
     bool exit_scheduled;
+    /* There is so much possible garbage that shim_worker_tidy() should be called, now that no request runs. */
+    bool tidy_wanted;
 } shim_worker_facts;
 void shim_worker_facts_read(shim_worker_facts *facts);
+
+/* Collects garbage, in nobody's name: destructors run, and what they print goes nowhere. Between requests. */
+void shim_worker_tidy(void);
 
 /* The name of a member of the engine or of an extension that is neither known to be a request's nor a thread's; empty
  * when there is none. For tests. */

@@ -3,6 +3,7 @@
  * The order matters for directives: their handlers write into the other structs, so a request's values are taken back
  * after everything else has become neutral, and put in place before anything else is the request's. Some write more than a
  * directive's value (a new default_charset changes the current encoding of mbstring), so that is made neutral again. */
+#include "guard.h"
 #include "state.h"
 
 void shim_state_capture(void)
@@ -23,11 +24,17 @@ void shim_state_release(void)
     shim_superglobals_release();
 }
 
+bool shim_state_prepare(shim_request_state *state)
+{
+    return shim_superglobals_prepare() && shim_modules_prepare(&state->modules);
+}
+
 void shim_state_suspend(shim_request_state *state)
 {
+    shim_memory_limit_lift();
     shim_timer_suspend(&state->timer);
     shim_superglobals_suspend(&state->superglobals);
-    shim_modules_suspend(&state->modules);
+    shim_modules_suspend(state->modules);
     shim_executor_suspend(&state->executor);
     shim_globals_suspend(&state->globals);
     shim_process_suspend(&state->process);
@@ -35,16 +42,19 @@ void shim_state_suspend(shim_request_state *state)
     if (state->ini.count > 0) {
         shim_modules_neutral();
     }
+    shim_memory_limit_apply();
 }
 
 void shim_state_resume(shim_request_state *state)
 {
+    shim_memory_limit_lift();
     shim_ini_resume(&state->ini);
     shim_process_resume(&state->process);
     shim_globals_resume(&state->globals);
     shim_executor_resume(&state->executor);
     shim_modules_resume(state->modules);
     shim_superglobals_resume(&state->superglobals);
+    shim_memory_limit_apply();
     shim_timer_resume(&state->timer);
 }
 

@@ -10,9 +10,15 @@
  *   capture   makes the neutral image of what is in place (the boot script has run)
  *   release   undoes capture
  *   begin     neutral -> a request's own
+ *   prepare   gathers what suspend needs; false: there is no memory, and the request stays where it is
  *   suspend   a request's own -> saved here, neutral in place
  *   resume    saved here -> in place
  *   end       a request's own -> freed, neutral in place
+ *
+ * Invariants. `begin` takes what it needs first and puts it in place then, without anything that could jump: a jump out of
+ * it leaves the neutral image whole, and what has not begun is not ended. What is saved comes from malloc, in `prepare`,
+ * before anybody is told that the request waits. `suspend` and `resume` cannot fail, cannot jump and run no script's code;
+ * engine code that could is called by shim_quietly(). `end` may run scripts' code, and is a guarded step.
  *
  * The boot request itself is suspended while its worker serves, and resumed when it has ended. */
 #ifndef SVC_SHIM_STATE_H
@@ -60,13 +66,22 @@ typedef struct shim_executor_state {
     zval fatal_backtrace;
     /* The classes that its autoloaders are asked for. */
     HashTable *in_autoload;
+    /* What is in flight: a callback may have thrown before the engine waits for something. */
+    zend_object *exception;
+    zend_object *prev_exception;
+    const zend_op *opline_before_exception;
+    shim_scope *fake_scope;
+    zend_string *filename_override;
+    zend_long lineno_override;
+    /* Somebody has swallowed a jump of the request's. */
+    bool unclean_shutdown;
 } shim_executor_state;
 
 /* state_superglobals.c: what scripts reach through the symbol table. */
 enum { SHIM_SUPERGLOBALS = 7 };
 typedef struct shim_superglobals_state {
     zval values[SHIM_SUPERGLOBALS];
-    /* $_SESSION exists only while there is a session. */
+    /* Undefined while there is no session. */
     zval session;
 } shim_superglobals_state;
 
@@ -104,11 +119,17 @@ typedef struct shim_request_state {
     shim_timer_state timer;
     /* state_modules.c: members of extensions' structs; one block, allocated with the first use. */
     char *modules;
+    /* How far the request has begun: what has not begun is not ended. */
+    bool globals_begun;
+    bool executor_begun;
+    int modules_begun;
+    int modules_started;
 } shim_request_state;
 
 /* state.c */
 void shim_state_capture(void);
 void shim_state_release(void);
+bool shim_state_prepare(shim_request_state *state);
 void shim_state_suspend(shim_request_state *state);
 void shim_state_resume(shim_request_state *state);
 /* Frees what the struct itself holds. */
@@ -120,6 +141,8 @@ void shim_globals_begin(void);
 void shim_globals_suspend(shim_globals_state *state);
 void shim_globals_resume(shim_globals_state *state);
 void shim_globals_end(void);
+/* Puts the neutral image in place, whatever is there. */
+void shim_globals_neutral(void);
 /* Frees what a script's destructors may depend on, while the request is whole but for that; they may make more of it.
  * False: there is none (any more). */
 bool shim_globals_drop(void);
@@ -129,6 +152,8 @@ void shim_executor_begin(void);
 void shim_executor_suspend(shim_executor_state *state);
 void shim_executor_resume(const shim_executor_state *state);
 void shim_executor_end(void);
+/* Puts the neutral image in place, whatever is there. */
+void shim_executor_neutral(void);
 /* As shim_globals_drop, of handlers. */
 bool shim_executor_drop(void);
 
@@ -138,6 +163,8 @@ void shim_superglobals_hide(void);
 void shim_superglobals_capture(void);
 void shim_superglobals_release(void);
 void shim_superglobals_begin(void);
+/* False: the script has taken the arrays away, and there is no memory for them. */
+bool shim_superglobals_prepare(void);
 void shim_superglobals_suspend(shim_superglobals_state *state);
 void shim_superglobals_resume(shim_superglobals_state *state);
 void shim_superglobals_end(void);
@@ -160,14 +187,18 @@ int64_t shim_timer_deadline(void);
 
 void shim_modules_capture(void);
 void shim_modules_release(void);
-void shim_modules_begin(void);
+/* References to what the boot script owns, then the extensions' own start-up, which may run scripts' code. */
+void shim_modules_begin(int *begun);
+void shim_modules_start(int *started);
+bool shim_modules_prepare(char **block);
 /* Puts the neutral image in place once more, after directives' handlers have written where they should not. */
 void shim_modules_neutral(void);
-void shim_modules_suspend(char **block);
+void shim_modules_suspend(char *block);
 void shim_modules_resume(const char *block);
-/* Extensions end the request (sessions are written), then what is left is freed. */
-void shim_modules_end(void);
-void shim_modules_clean(void);
+/* Extensions end the request (sessions are written), then what is left is freed: one part a call, each of which may run
+ * scripts' code; false when none is left. */
+bool shim_modules_end(int *started);
+bool shim_modules_clean(int *begun);
 
 /* Whether a part of what the extension keeps is known to be a request's. */
 bool shim_modules_travel(const char *name);

@@ -22,6 +22,13 @@ static void read_members(shim_executor_state *state)
         .variable_width_locale = CG(variable_width_locale),
         .ascii_compatible_locale = CG(ascii_compatible_locale),
         .in_autoload = EG(in_autoload),
+        .exception = EG(exception),
+        .prev_exception = EG(prev_exception),
+        .opline_before_exception = EG(opline_before_exception),
+        .fake_scope = EG(fake_scope),
+        .filename_override = EG(filename_override),
+        .lineno_override = EG(lineno_override),
+        .unclean_shutdown = CG(unclean_shutdown),
     };
     SHIM_READ_BACKTRACE(&state->fatal_backtrace);
 }
@@ -42,25 +49,32 @@ static void write_members(const shim_executor_state *state)
     CG(variable_width_locale) = state->variable_width_locale;
     CG(ascii_compatible_locale) = state->ascii_compatible_locale;
     EG(in_autoload) = state->in_autoload;
+    EG(exception) = state->exception;
+    EG(prev_exception) = state->prev_exception;
+    EG(opline_before_exception) = state->opline_before_exception;
+    EG(fake_scope) = state->fake_scope;
+    EG(filename_override) = state->filename_override;
+    EG(lineno_override) = state->lineno_override;
+    CG(unclean_shutdown) = state->unclean_shutdown;
     SHIM_WRITE_BACKTRACE(&state->fatal_backtrace);
 }
 
 /* A stack of the same contents with memory of its own. */
-static void copy_stack(zend_stack *stack)
+static zend_stack copy_of(const zend_stack *stack)
 {
-    if (stack->elements == NULL) {
-        return;
+    zend_stack copy = *stack;
+    if (stack->elements != NULL) {
+        copy.elements = safe_emalloc((size_t)stack->max, (size_t)stack->size, 0);
+        memcpy(copy.elements, stack->elements, (size_t)stack->top * (size_t)stack->size);
     }
-    void *elements = safe_emalloc((size_t)stack->max, (size_t)stack->size, 0);
-    memcpy(elements, stack->elements, (size_t)stack->top * (size_t)stack->size);
-    stack->elements = elements;
+    return copy;
 }
 
-static void copy_handlers(zend_stack *stack)
+static void put_handlers(zend_stack *stack, zend_stack copy)
 {
-    copy_stack(stack);
-    for (int i = 0; i < stack->top; i++) {
-        Z_TRY_ADDREF(((zval *)stack->elements)[i]);
+    *stack = copy;
+    for (int i = 0; i < copy.top; i++) {
+        Z_TRY_ADDREF(((zval *)copy.elements)[i]);
     }
 }
 
@@ -83,15 +97,26 @@ void shim_executor_capture(void)
     neutral.error_handling = EH_NORMAL;
     ZVAL_UNDEF(&neutral.fatal_backtrace);
     neutral.in_autoload = NULL;
+    neutral.exception = NULL;
+    neutral.prev_exception = NULL;
+    neutral.opline_before_exception = NULL;
+    neutral.fake_scope = NULL;
+    neutral.filename_override = NULL;
+    neutral.lineno_override = -1;
+    neutral.unclean_shutdown = false;
 }
 
 void shim_executor_begin(void)
 {
+    const zend_stack levels = copy_of(&EG(user_error_handlers_error_reporting));
+    const zend_stack error_handlers = copy_of(&EG(user_error_handlers));
+    const zend_stack exception_handlers = copy_of(&EG(user_exception_handlers));
+    /* From here on nothing jumps. */
     Z_TRY_ADDREF(EG(user_error_handler));
     Z_TRY_ADDREF(EG(user_exception_handler));
-    copy_stack(&EG(user_error_handlers_error_reporting));
-    copy_handlers(&EG(user_error_handlers));
-    copy_handlers(&EG(user_exception_handlers));
+    EG(user_error_handlers_error_reporting) = levels;
+    put_handlers(&EG(user_error_handlers), error_handlers);
+    put_handlers(&EG(user_exception_handlers), exception_handlers);
 }
 
 void shim_executor_suspend(shim_executor_state *state)
@@ -145,4 +170,9 @@ void shim_executor_end(void)
         zend_hash_destroy(in_autoload);
         FREE_HASHTABLE(in_autoload);
     }
+}
+
+void shim_executor_neutral(void)
+{
+    write_members(&neutral);
 }

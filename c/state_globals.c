@@ -347,3 +347,8 @@ void shim_globals_end(void)
     sapi_deactivate();
     write_structs(&neutral);
 }
+
+void shim_globals_neutral(void)
+{
+    write_structs(&neutral);
+}

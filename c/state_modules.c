@@ -152,31 +152,41 @@ void shim_modules_release(void)
     neutral = NULL;
 }
 
-void shim_modules_begin(void)
+void shim_modules_begin(int *begun)
 {
-    for (int i = 0; i < found_count; i++) {
-        if (found[i].part->begin != NULL) {
-            found[i].part->begin(found[i].globals);
-        }
-        if (found[i].part->start && found[i].entry->request_startup_func != NULL) {
-            (void)found[i].entry->request_startup_func(found[i].entry->type, found[i].entry->module_number);
+    for (; *begun < found_count; ++*begun) {
+        if (found[*begun].part->begin != NULL) {
+            found[*begun].part->begin(found[*begun].globals);
         }
     }
 }
 
-void shim_modules_suspend(char **block)
+void shim_modules_start(int *started)
 {
-    if (*block == NULL) {
-        *block = malloc(block_size);
-        if (*block == NULL) {
-            zend_error_noreturn(E_ERROR, "Out of memory");
+    while (*started < found_count) {
+        const int which = (*started)++;
+        const zend_module_entry *entry = found[which].entry;
+        if (found[which].part->start && entry->request_startup_func != NULL) {
+            (void)entry->request_startup_func(entry->type, entry->module_number);
         }
     }
+}
+
+bool shim_modules_prepare(char **block)
+{
+    if (*block == NULL) {
+        *block = malloc(block_size > 0 ? block_size : 1);
+    }
+    return *block != NULL;
+}
+
+void shim_modules_suspend(char *block)
+{
     for (int i = 0; i < found_count; i++) {
         if (found[i].part->suspend != NULL) {
             found[i].part->suspend(found[i].globals);
         }
-        (void)read_part(i, found[i].globals, *block);
+        (void)read_part(i, found[i].globals, block);
     }
     write_parts(neutral);
 }
@@ -191,21 +201,27 @@ void shim_modules_resume(const char *block)
     }
 }
 
-void shim_modules_end(void)
+bool shim_modules_end(int *started)
 {
-    for (int i = found_count - 1; i >= 0; i--) {
-        if (found[i].part->stop && found[i].entry->request_shutdown_func != NULL) {
-            (void)found[i].entry->request_shutdown_func(found[i].entry->type, found[i].entry->module_number);
-        }
+    if (*started == 0) {
+        return false;
     }
+    const int which = --*started;
+    const zend_module_entry *entry = found[which].entry;
+    if (found[which].part->stop && entry->request_shutdown_func != NULL) {
+        (void)entry->request_shutdown_func(entry->type, entry->module_number);
+    }
+    return true;
 }
 
-void shim_modules_clean(void)
+bool shim_modules_clean(int *begun)
 {
-    for (int i = 0; i < found_count; i++) {
-        if (found[i].part->end != NULL) {
-            found[i].part->end(found[i].globals);
-        }
+    if (*begun == 0) {
+        return false;
     }
-    write_parts(neutral);
+    const int which = --*begun;
+    if (found[which].part->end != NULL) {
+        found[which].part->end(found[which].globals);
+    }
+    return true;
 }

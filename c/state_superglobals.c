@@ -4,14 +4,17 @@
  * when the request begins: the engine would build some only when it compiles a file that names them, and a worker's
  * files are compiled before. $_ENV begins as the boot script left it, because that is where loaders of .env files
  * write. */
-#include "state.h"
 #include "internal.h"
+#include "state.h"
 
 static const char *const names[SHIM_SUPERGLOBALS] = {"_GET", "_POST", "_COOKIE", "_FILES", "_SERVER", "_ENV", "_REQUEST"};
 enum { ENVIRONMENT = 5 };
 
 static __thread zend_string *keys[SHIM_SUPERGLOBALS];
 static __thread zend_string *session_key;
+/* $_SESSION while the worker serves: the symbol table leads here, so that a session comes and goes without a change of the
+ * table. */
+static __thread zval session;
 static __thread zval boot_environment;
 
 static zval *entry(int index)
@@ -48,12 +51,30 @@ void shim_superglobals_capture(void)
     session_key = key_of("_SESSION");
     (void)zend_is_auto_global(keys[ENVIRONMENT]);
     ZVAL_COPY_DEREF(&boot_environment, entry(ENVIRONMENT));
+    zval *own = zend_hash_find(&EG(symbol_table), session_key);
+    zval lead;
+    ZVAL_UNDEF(&session);
+    ZVAL_INDIRECT(&lead, &session);
+    if (own != NULL) {
+        ZVAL_COPY_VALUE(&session, own);
+        ZVAL_COPY_VALUE(own, &lead);
+    } else {
+        zend_hash_add_new(&EG(symbol_table), session_key, &lead);
+    }
+    HT_FLAGS(&EG(symbol_table)) |= HASH_FLAG_HAS_EMPTY_IND;
 }
 
 void shim_superglobals_release(void)
 {
     for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
         zend_string_release(keys[i]);
+    }
+    zval *lead = zend_hash_find(&EG(symbol_table), session_key);
+    if (Z_TYPE(session) == IS_UNDEF) {
+        zend_hash_del(&EG(symbol_table), session_key);
+    } else if (lead != NULL) {
+        ZVAL_COPY_VALUE(lead, &session);
+        ZVAL_UNDEF(&session);
     }
     zend_string_release(session_key);
     zval_ptr_dtor(&boot_environment);
@@ -89,6 +110,24 @@ void shim_superglobals_begin(void)
     ZVAL_COPY(&PG(http_globals)[TRACK_VARS_ENV], &boot_environment);
 }
 
+static void make_entries(void *nothing)
+{
+    (void)nothing;
+    for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
+        (void)entry(i);
+    }
+}
+
+bool shim_superglobals_prepare(void)
+{
+    for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
+        if (zend_hash_find(&EG(symbol_table), keys[i]) == NULL) {
+            return shim_quietly(make_entries, NULL);
+        }
+    }
+    return true;
+}
+
 void shim_superglobals_suspend(shim_superglobals_state *state)
 {
     for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
@@ -96,23 +135,18 @@ void shim_superglobals_suspend(shim_superglobals_state *state)
         ZVAL_COPY_VALUE(&state->values[i], at);
         ZVAL_EMPTY_ARRAY(at);
     }
-    ZVAL_UNDEF(&state->session);
-    zval *session = zend_hash_find(&EG(symbol_table), session_key);
-    if (session != NULL) {
-        ZVAL_COPY(&state->session, session);
-        zend_hash_del(&EG(symbol_table), session_key);
-    }
+    ZVAL_COPY_VALUE(&state->session, &session);
+    ZVAL_UNDEF(&session);
 }
 
+/* The entries are there: whoever ran meanwhile has left them, when it was suspended or ended. */
 void shim_superglobals_resume(shim_superglobals_state *state)
 {
     for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
         ZVAL_COPY_VALUE(entry(i), &state->values[i]);
     }
-    if (Z_TYPE(state->session) != IS_UNDEF) {
-        zend_hash_update(&EG(symbol_table), session_key, &state->session);
-        ZVAL_UNDEF(&state->session);
-    }
+    ZVAL_COPY_VALUE(&session, &state->session);
+    ZVAL_UNDEF(&state->session);
 }
 
 void shim_superglobals_end(void)
@@ -122,7 +156,9 @@ void shim_superglobals_end(void)
     for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
         set(i, &empty);
     }
-    zend_hash_del(&EG(symbol_table), session_key);
+    zval own = session;
+    ZVAL_UNDEF(&session);
+    zval_ptr_dtor(&own);
     for (int i = 0; i < NUM_TRACK_VARS; i++) {
         zval old = PG(http_globals)[i];
         ZVAL_UNDEF(&PG(http_globals)[i]);

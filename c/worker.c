@@ -5,135 +5,13 @@
  * php_request_startup and php_request_shutdown do for a request, without what they do for a thread: modules stay
  * started, code stays loaded, memory stays allocated.
  *
- * A jump (fatal error, memory or time limit) ends its request here. What its frames held is not freed, so the worker
+ * A jump (fatal error, memory or time limit) ends its request (guard.c). What its frames held is not freed, so the worker
  * is tainted from then on: the host lets the other requests end and boots it anew. */
 #include "internal.h"
 
 __thread shim_worker shim_own_worker;
 
-/* ---- ends by exception and by jump ---- */
-
-/* As zend_user_exception_handler(), which forgets what the handler throws unless it is called from the bottom of the
- * stack. A handler that does not return is not called again. */
-static void call_exception_handler(void)
-{
-    zend_object *exception = EG(exception);
-    zval argument, result, handler;
-    EG(exception) = NULL;
-    ZVAL_OBJ(&argument, exception);
-    ZVAL_COPY_VALUE(&handler, &EG(user_exception_handler));
-    zend_stack_push(&EG(user_exception_handlers), &handler);
-    ZVAL_UNDEF(&EG(user_exception_handler));
-    ZVAL_UNDEF(&result);
-    bool called = call_user_function(NULL, NULL, &handler, &result, 1, &argument) == SUCCESS;
-    zval_ptr_dtor(&result);
-    if (called) {
-        OBJ_RELEASE(exception);
-    } else {
-        EG(exception) = exception;
-    }
-    zval *before = zend_stack_top(&EG(user_exception_handlers));
-    if (EG(exception) == NULL && Z_TYPE(EG(user_exception_handler)) == IS_UNDEF && before != NULL) {
-        ZVAL_COPY_VALUE(&EG(user_exception_handler), before);
-        zend_stack_del_top(&EG(user_exception_handlers));
-    }
-}
-
-static bool is_exit(const zend_object *exception)
-{
-    return zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception);
-}
-
-/* An exception that nobody caught: the script's handler gets it, or the log. exit() is none. */
-static void report_exception(void)
-{
-    if (EG(exception) != NULL && !is_exit(EG(exception)) && Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
-        call_exception_handler();
-    }
-    if (EG(exception) == NULL) {
-        return;
-    }
-    if (is_exit(EG(exception))) {
-        zend_clear_exception();
-    } else {
-        (void)zend_exception_error(EG(exception), E_ERROR);
-    }
-}
-
-/* Where the engine was before it called a request's code. */
-typedef struct place {
-    zend_execute_data *frame;
-    zend_vm_stack stack;
-    zval *top;
-    zval *end;
-    shim_scope *scope;
-    bool is_blocked;
-} place;
-
-static place place_here(void)
-{
-    return (place){
-        .frame = EG(current_execute_data),
-        .stack = EG(vm_stack),
-        .top = EG(vm_stack_top),
-        .end = EG(vm_stack_end),
-        .scope = EG(fake_scope),
-        .is_blocked = zend_fiber_switch_blocked(),
-    };
-}
-
-/* After a jump: the engine is where it was. */
-static void return_to(const place *place)
-{
-    shim_own_worker.tainted = true;
-    if (ZEND_OBSERVER_ENABLED) {
-        zend_observer_fcall_end_all();
-    }
-    while (EG(vm_stack) != place->stack && EG(vm_stack) != NULL) {
-        zend_vm_stack page = EG(vm_stack);
-        EG(vm_stack) = page->prev;
-        efree(page);
-    }
-    EG(vm_stack_top) = place->top;
-    EG(vm_stack_end) = place->end;
-    EG(current_execute_data) = place->frame;
-    EG(fake_scope) = place->scope;
-    EG(error_handling) = EH_NORMAL;
-    EG(exception_class) = NULL;
-    EG(record_errors) = false;
-    CG(unclean_shutdown) = 0;
-    shim_loading_forget();
-    while (!place->is_blocked && zend_fiber_switch_blocked()) {
-        zend_fiber_switch_unblock();
-    }
-    if (EG(exception) != NULL) {
-        zend_clear_exception();
-    }
-    /* Neighbours, and what ends this request, may need memory beyond what the jump left allocated. */
-    size_t used = zend_memory_usage(true);
-    if (PG(memory_limit) > 0 && used > (size_t)PG(memory_limit) / 2) {
-        zend_set_memory_limit(used + (size_t)PG(memory_limit));
-    }
-}
-
-/* Runs a step that may call a script's code. False: it ended by a jump. */
-#define STEP(here, code) \
-    ({ \
-        volatile bool step_ended = false; \
-        zend_try { \
-            code; \
-            report_exception(); \
-            step_ended = true; \
-        } zend_catch { \
-            return_to(here); \
-        } zend_end_try(); \
-        step_ended; \
-    })
-
 /* ---- one request ---- */
-
-/* Whoever has not had enough then has it freed at the end of the worker. */
-enum { DROPS_MAX = 16 };
 
 static void start_output(void)
 {
@@ -151,47 +29,57 @@ static void start_output(void)
     }
 }
 
-/* Without the layer of output PHP would write what late destructors print to the server's own standard error. */
-static void end_output(void)
-{
-    php_output_deactivate();
-    php_output_activate();
-    php_output_set_status(PHP_OUTPUT_DISABLED);
-}
-
-/* From the neutral state to the request's own; what a request is given is complete when this returns. */
+/* What the boot script owns is the request's too before anything comes from the client that could end in a jump. */
 static void begin(shim_fiber *fiber)
 {
-    const shim_request *request = fiber->context.request;
-    char *script = NULL;
     shim_globals_begin();
+    fiber->state.globals_begun = true;
     shim_executor_begin();
+    fiber->state.executor_begun = true;
+    shim_modules_begin(&fiber->state.modules_begun);
     SG(server_context) = &fiber->context;
-    if (!shim_describe(&fiber->strings, request, &script)) {
+    shim_fiber_identify(fiber);
+}
+
+/* The request as it came: its form is parsed here. */
+static void take_in(shim_fiber *fiber)
+{
+    char *script = NULL;
+    if (!shim_describe(&fiber->strings, fiber->context.request, &script)) {
         zend_error_noreturn(E_ERROR, "Out of memory");
     }
-    /* What PHP says of the request's form is for the log. No handler hears of it, as none is there yet before a script. */
-    zval error_handler;
-    ZVAL_COPY_VALUE(&error_handler, &EG(user_error_handler));
-    ZVAL_UNDEF(&EG(user_error_handler));
     php_output_activate();
     sapi_activate();
     SG(request_info).headers_only = 0;
     if (SG(request_info).request_body != NULL) {
         fiber->context.body = SG(request_info).request_body->res;
     }
-    zend_set_timeout(EG(timeout_seconds), 1);
     if (PG(expose_php)) {
         sapi_add_header(SAPI_PHP_VERSION_HEADER, sizeof(SAPI_PHP_VERSION_HEADER) - 1, 1);
     }
     start_output();
     shim_superglobals_begin();
-    ZVAL_COPY_VALUE(&EG(user_error_handler), &error_handler);
-    shim_modules_begin();
 }
 
-static void call_handler(void)
+/* What PHP says of the request's form is for the log. No handler hears of it, as none is there yet before a script. */
+static bool take_in_unheard(shim_fiber *fiber, const shim_place *here)
 {
+    zval handler;
+    ZVAL_COPY_VALUE(&handler, &EG(user_error_handler));
+    ZVAL_UNDEF(&EG(user_error_handler));
+    const bool ended = shim_step(here, take_in, fiber);
+    ZVAL_COPY_VALUE(&EG(user_error_handler), &handler);
+    return ended;
+}
+
+static void start_extensions(shim_fiber *fiber)
+{
+    shim_modules_start(&fiber->state.modules_started);
+}
+
+static void call_handler(shim_fiber *fiber)
+{
+    (void)fiber;
     zval result;
     ZVAL_UNDEF(&result);
     zend_fcall_info call = shim_own_worker.handler;
@@ -203,123 +91,65 @@ static void call_handler(void)
     zval_ptr_dtor(&result);
 }
 
-/* Each of them, whatever became of those before it; exit() ends them all. */
-static void call_shutdown_functions(const place *here)
+/* Nobody's request: what the worker does on its own account and runs scripts' code. */
+static void clean_up(shim_fiber *fiber)
 {
-    /* A shutdown function may register another one, which is called too. Volatile, because a jump may land in the step. */
-    for (volatile uint32_t i = 0; BG(user_shutdown_function_names) != NULL && i < BG(user_shutdown_function_names)->nNumUsed; i++) {
-        zval *entry = &BG(user_shutdown_function_names)->arPacked[i];
-        if ((HT_FLAGS(BG(user_shutdown_function_names)) & HASH_FLAG_PACKED) == 0) {
-            entry = &BG(user_shutdown_function_names)->arData[i].val;
-        }
-        if (Z_TYPE_P(entry) == IS_UNDEF) {
-            continue;
-        }
-        php_shutdown_function_entry *function = Z_PTR_P(entry);
-        volatile bool goes_on = true;
-        bool ended = STEP(here, {
-            zval result;
-            ZVAL_UNDEF(&result);
-            SHIM_CALL_SHUTDOWN_FUNCTION(function, &result);
-            zval_ptr_dtor(&result);
-            goes_on = EG(exception) == NULL || !zend_is_unwind_exit(EG(exception));
-        });
-        if (!ended || !goes_on) {
-            return;
-        }
-    }
+    (void)fiber;
+    php_output_activate();
+    php_output_set_status(PHP_OUTPUT_DISABLED);
+    shim_collector_run();
 }
 
-static shim_outcome outcome_of(const shim_context *context)
+static bool serve_client(shim_fiber *fiber, const shim_place *here)
 {
-    if (context->fatal) {
-        return context->timed_out ? SHIM_TIME_LIMIT : SHIM_FATAL;
-    }
-    return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
-}
-
-/* Frees what a request leaves that destructors may hang on. They run a script's code, which may leave more. */
-static void drop(const place *here)
-{
-    volatile bool goes_on = true;
-    for (int round = 0; goes_on && round < DROPS_MAX; round++) {
-        goes_on = false;
-        bool ended = STEP(here, {
-            goes_on = shim_globals_drop();
-            goes_on = shim_executor_drop() || goes_on;
-            if (goes_on) {
-                shim_superglobals_end();
-            }
-        });
-        goes_on = goes_on || !ended;
-    }
-}
-
-/* The steps of php_request_shutdown that are a request's. The client has its answer
- * once its output has ended. */
-static void finish(shim_fiber *fiber, const place *here)
-{
-    shim_context *context = &fiber->context;
-    if (context->timed_out && context->fatal && !context->finished) {
-        shim_host.time_limit(context->host);
-        context->finished = true;
-    }
-    zend_llist_clean(&PG(tick_functions));
-    call_shutdown_functions(here);
-    (void)STEP(here, shim_late_boot_take());
-    (void)STEP(here, php_output_end_all());
-    zend_unset_timeout();
-    (void)STEP(here, shim_modules_end());
-    (void)STEP(here, end_output());
-    shim_object_forget(context);
-    shim_host.ended(context->host, outcome_of(context));
-    context->host = NULL;
-    context->finished = true;
-    (void)STEP(here, shim_superglobals_end());
-    drop(here);
-    (void)STEP(here, shim_modules_clean());
-    drop(here);
-    (void)STEP(here, php_output_deactivate());
-    (void)STEP(here, shim_executor_end());
-    (void)STEP(here, shim_globals_end());
-    shim_ini_end();
-    shim_modules_neutral();
-    shim_process_end();
+    return take_in_unheard(fiber, here) && shim_step(here, start_extensions, fiber) &&
+           shim_step(here, call_handler, fiber);
 }
 
 void shim_request_run(shim_fiber *fiber)
 {
-    const place here = place_here();
     shim_context *before = shim_current;
     shim_current = &fiber->context;
     fiber->phase = SHIM_PHASE_RUNNING;
+    fiber->state.globals_begun = false;
+    fiber->state.executor_begun = false;
+    fiber->state.modules_begun = 0;
+    fiber->state.modules_started = 0;
     shim_loading_begin();
-    shim_own_worker.requests++;
-    volatile bool began = false;
-    (void)STEP(&here, {
-        begin(fiber);
-        began = true;
-    });
-    fiber->context.request = NULL;
-    if (began && EG(exception) == NULL) {
-        (void)STEP(&here, call_handler());
-    } else {
-        fiber->context.fatal = true;
+    shim_own_worker.carried++;
+    shim_place here = shim_place_here();
+    zend_set_timeout(EG(timeout_seconds), 1);
+    bool ended = shim_step(&here, begin, fiber);
+    here.fiber = fiber->php;
+    if (ended && fiber->context.request != NULL) {
+        shim_own_worker.requests++;
+        ended = serve_client(fiber, &here);
+    } else if (ended) {
+        ended = shim_step(&here, clean_up, fiber);
     }
-    finish(fiber, &here);
+    fiber->context.fatal = fiber->context.fatal || !ended;
+    fiber->context.request = NULL;
+    shim_request_finish(fiber, &here);
+    shim_own_worker.carried--;
     fiber->phase = SHIM_PHASE_IDLE;
     shim_current = before;
 }
 
 /* ---- the worker ---- */
 
-static void enter(void)
+/* False: there is no memory for the boot script's own state. */
+static bool enter(void)
 {
     zend_unset_timeout();
     shim_state_capture();
+    if (!shim_state_prepare(&shim_own_worker.boot_state)) {
+        shim_state_release();
+        return false;
+    }
     shim_state_suspend(&shim_own_worker.boot_state);
     shim_own_worker.serving = true;
     shim_current = NULL;
+    return true;
 }
 
 static void leave(void)
@@ -337,7 +167,12 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
     shim_own_worker.handler = *handler;
     shim_own_worker.handler_cache = *cache;
     Z_TRY_ADDREF(shim_own_worker.handler.function_name);
-    enter();
+    if (!enter()) {
+        zval_ptr_dtor(&shim_own_worker.handler.function_name);
+        ZVAL_UNDEF(&shim_own_worker.handler.function_name);
+        zend_throw_error(NULL, "There is no memory to serve requests with");
+        return;
+    }
     if (loop != NULL) {
         loop(shim_own_worker.host);
     } else {
@@ -399,14 +234,29 @@ PHP_FUNCTION(frankenphp_handle_request)
     RETURN_BOOL(more);
 }
 
-/* The carrier of a request on the thread's own stack. */
+/* For requests on the thread's own stack, one at a time. */
 static __thread shim_fiber own_stack;
+
+shim_context shim_context_of(const shim_request *request, void *host)
+{
+    return (shim_context){.host = host, .request = request, .time = request->time, .body_length = request->content_length};
+}
+
+static void run_here(shim_context context)
+{
+    own_stack.context = context;
+    shim_request_run(&own_stack);
+    shim_state_free(&own_stack.state);
+}
 
 void shim_request_here(const shim_request *request, void *host)
 {
-    own_stack.context = (shim_context){.host = host, .request = request, .time = request->time, .body_length = request->content_length};
-    shim_request_run(&own_stack);
-    shim_state_free(&own_stack.state);
+    run_here(shim_context_of(request, host));
+}
+
+void shim_worker_tidy(void)
+{
+    run_here((shim_context){.finished = true});
 }
 
 void shim_worker_facts_read(shim_worker_facts *facts)
@@ -415,6 +265,7 @@ void shim_worker_facts_read(shim_worker_facts *facts)
         .heap_bytes = zend_memory_usage(false),
         .tainted = shim_own_worker.tainted,
         .exit_scheduled = shim_own_worker.exit_scheduled,
+        .tidy_wanted = !shim_own_worker.tainted && shim_collector_is_due(),
     };
 }
 
@@ -435,6 +286,7 @@ void shim_worker_forget(void)
         CG(unclean_shutdown) = 1;
     }
     shim_server_variables_forget();
+    shim_guard_forget();
     free(own_stack.strings.bytes);
     own_stack.strings = (shim_strings){0};
     shim_own_worker = (shim_worker){0};

@@ -106,6 +106,7 @@ pub(crate) fn callbacks() -> shim_callbacks {
         fields: Some(fields),
         request_id: Some(request_id),
         log: Some(log),
+        is_gone: Some(is_gone),
         is_crowded: Some(is_crowded),
         serve: Some(serve),
         serve_one: Some(serve_one),
@@ -171,6 +172,7 @@ callbacks! {
         // SAFETY: C's view is valid for this call.
         guest.host().write(unsafe { bytes(output) })
     };
+    fn is_gone() -> bool = false, |guest| guest.host().is_gone();
     fn is_crowded() -> bool = false, |guest| guest.host().is_crowded();
     fn flush() -> bool = false, |guest| guest.host().flush();
     fn send_head(head: *const shim_head) -> () = (), |guest| {

@@ -9,6 +9,8 @@ use crate::worker::Visits;
 pub trait Host {
     /// The script wrote `output`. False: nobody reads it any more, and the script may be ended.
     fn write(&mut self, output: &[u8]) -> bool;
+    /// Whether the client has hung up.
+    fn is_gone(&self) -> bool;
     /// Whether `write` would hold the thread until its reader has made room.
     fn is_crowded(&self) -> bool;
     /// The script wants what it wrote to reach the client now. False: nobody reads it any more.

@@ -12,7 +12,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use crate::bindings::{self, shim_worker_facts};
 use crate::border::{Guest, view};
 use crate::host::Visit;
-use crate::interpreter::{Interpreter, Outcome, Request};
+use crate::interpreter::{Interpreter, Request};
 
 /// The requests that the calling thread's worker carries.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub struct WorkerFacts {
     pub tainted: bool,
     /// The script has asked to be booted anew.
     pub exit_scheduled: bool,
+    /// [`Visits::tidy`] is worth its time now.
+    pub tidy_wanted: bool,
 }
 
 impl Visits {
@@ -47,7 +49,7 @@ impl Visits {
         Self { _thread: PhantomData }
     }
 
-    /// Begins a request on a fiber and runs it until it waits or ends.
+    /// Begins a request on a fiber and runs it until it waits or ends; where there is no memory for it, it ends at once.
     pub fn begin(&mut self, request: &Request<'_>, visit: Box<dyn Visit>) -> Progress {
         let raw = request.raw();
         let guest = Guest::into_raw(visit);
@@ -55,11 +57,6 @@ impl Visits {
         // until `ended`.
         match unsafe { bindings::shim_request_start(&raw const raw, guest) } {
             bindings::shim_progress_SHIM_WAITS => Progress::Waits,
-            bindings::shim_progress_SHIM_REFUSED => {
-                // SAFETY: C has not called `ended` and says that it will not.
-                unsafe { Guest::from_raw(guest) }.end(Outcome::Fatal);
-                Progress::Ended
-            }
             _ => Progress::Ended,
         }
     }
@@ -96,10 +93,22 @@ impl Visits {
 
     /// Reads the worker's facts.
     pub fn facts(&self) -> WorkerFacts {
-        let mut raw = shim_worker_facts { heap_bytes: 0, tainted: false, exit_scheduled: false };
+        let mut raw =
+            shim_worker_facts { heap_bytes: 0, tainted: false, exit_scheduled: false, tidy_wanted: false };
         // SAFETY: on the worker's thread; `raw` is ours to be filled.
         unsafe { bindings::shim_worker_facts_read(&raw mut raw) };
-        WorkerFacts { heap_bytes: raw.heap_bytes, tainted: raw.tainted, exit_scheduled: raw.exit_scheduled }
+        WorkerFacts {
+            heap_bytes: raw.heap_bytes,
+            tainted: raw.tainted,
+            exit_scheduled: raw.exit_scheduled,
+            tidy_wanted: raw.tidy_wanted,
+        }
+    }
+
+    /// Collects the garbage that requests have left, in nobody's name: what destructors print goes nowhere.
+    pub fn tidy(&mut self) {
+        // SAFETY: on the worker's thread while it serves, and no request runs: they are called by the same loop.
+        unsafe { bindings::shim_worker_tidy() }
     }
 
     /// The worker takes no more requests, for this reason; its scripts can read it.

@@ -103,6 +103,10 @@ impl Host for Call {
         self.response.write(output)
     }
 
+    fn is_gone(&self) -> bool {
+        self.exchange.is_gone()
+    }
+
     fn is_crowded(&self) -> bool {
         self.response.is_crowded()
     }

@@ -157,6 +157,8 @@ impl<'a> Stay<'a> {
         if let Some(reason) = self.leaves {
             visits.leaves(reason.as_str());
             self.desk.close();
+        } else if facts.tidy_wanted {
+            visits.tidy();
         }
     }
 
@@ -244,6 +246,10 @@ impl svc_ffi::Resident for Stay<'_> {
 impl Host for Stay<'_> {
     fn write(&mut self, _output: &[u8]) -> bool {
         true
+    }
+
+    fn is_gone(&self) -> bool {
+        false
     }
 
     fn is_crowded(&self) -> bool {

@@ -56,6 +56,9 @@ macro_rules! host_through {
             fn write(&mut self, output: &[u8]) -> bool {
                 self.$field.write(output)
             }
+            fn is_gone(&self) -> bool {
+                self.$field.is_gone()
+            }
             fn is_crowded(&self) -> bool {
                 self.$field.is_crowded()
             }

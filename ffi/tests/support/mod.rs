@@ -24,6 +24,9 @@ impl Host for Recorder {
         self.output.extend_from_slice(output);
         !self.refuses
     }
+    fn is_gone(&self) -> bool {
+        false
+    }
     fn is_crowded(&self) -> bool {
         false
     }

@@ -1,0 +1,99 @@
+/* When PHP's cycle collector runs in worker mode.
+ *
+ * A collection frees the garbage of the whole thread, and calls destructors of what other requests have left. Inside of a
+ * request these would print into its page, write to its session and read its superglobals. So the collection that the
+ * engine starts by itself is put off until no request is in place; a request that fills the collector's buffer all alone
+ * has it run on the spot, as does a call of gc_collect_cycles().
+ *
+ * Promises: no request is suspended while a collection runs. */
+#include "internal.h"
+
+#include <zend_gc.h>
+
+/* As PHP's own: roots that are worth a collection, the step by which that number adapts, and what a collection has to
+ * find for it not to rise. */
+enum { ROOTS = 10001, ROOTS_STEP = 10000, ROOTS_MAX = 1000000000, WORTHWHILE = 100 };
+/* More than that are not put off. */
+enum { ROOTS_OF_ONE = 50000 };
+
+static __thread struct {
+    bool is_running;
+    /* A jump has left the collection that ran: the engine believes that it still does, and runs no other one. */
+    bool was_left;
+    uint32_t threshold;
+} collector;
+
+static int run(void)
+{
+    const bool was_running = collector.is_running;
+    collector.is_running = true;
+    int count = zend_gc_collect_cycles();
+    collector.is_running = was_running;
+    return count;
+}
+
+static bool is_called_by_script(void)
+{
+    const zend_execute_data *frame = EG(current_execute_data);
+    return frame != NULL && frame->func != NULL && frame->func->type == ZEND_INTERNAL_FUNCTION &&
+           frame->func->common.function_name != NULL &&
+           zend_string_equals_literal(frame->func->common.function_name, "gc_collect_cycles");
+}
+
+static uint32_t roots(void)
+{
+    zend_gc_status status;
+    zend_gc_get_status(&status);
+    return status.num_roots;
+}
+
+/* What the engine calls to collect. */
+static int collect(void)
+{
+    const bool is_request = shim_own_worker.serving && shim_current != NULL && shim_current != shim_own_worker.boot;
+    if (is_request && !is_called_by_script() && roots() < ROOTS_OF_ONE) {
+        return 0;
+    }
+    return run();
+}
+
+bool shim_is_collecting(void)
+{
+    return collector.is_running;
+}
+
+bool shim_collector_was_left(void)
+{
+    if (collector.is_running) {
+        collector.is_running = false;
+        collector.was_left = true;
+    }
+    return collector.was_left;
+}
+
+void shim_collector_forget(void)
+{
+    collector.is_running = false;
+    collector.was_left = false;
+    collector.threshold = ROOTS;
+}
+
+bool shim_collector_is_due(void)
+{
+    return roots() >= collector.threshold && gc_enabled() && !collector.was_left;
+}
+
+void shim_collector_run(void)
+{
+    const int count = run();
+    if (count >= WORTHWHILE && collector.threshold > ROOTS) {
+        collector.threshold -= ROOTS_STEP;
+    } else if (count < WORTHWHILE && collector.threshold < ROOTS_MAX) {
+        collector.threshold = roots() + ROOTS_STEP;
+    }
+}
+
+void shim_collector_install(void)
+{
+    gc_collect_cycles = collect;
+}

@@ -1,0 +1,282 @@
+/* How a request of worker mode ends.
+ *
+ *   handler returned, exited, threw or jumped
+ *     -> shutdown functions -> what a worker holds speaks (exit() without a word) -> buffers end
+ *     -> extensions end (sessions are written) -> the client has its answer
+ *     -> what the request leaves is freed, its destructors run -> neutral
+ *
+ * Invariants. Each of these is a step, or several: a jump out of one does not keep the next from being done. What the
+ * client is told is decided before anything is freed. The time limit runs through to the end, anew for what comes after
+ * the answer. At the end the neutral image is in place, whatever has become of the steps. */
+#include "internal.h"
+
+static bool is_exit(const zend_object *exception)
+{
+    return zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception);
+}
+
+/* As zend_user_exception_handler(), which forgets what the handler throws unless it is called from the bottom of the
+ * stack. A handler that does not return is not called again. */
+static void call_exception_handler(void)
+{
+    zend_object *exception = EG(exception);
+    zval argument, result, handler;
+    EG(exception) = NULL;
+    ZVAL_OBJ(&argument, exception);
+    ZVAL_COPY_VALUE(&handler, &EG(user_exception_handler));
+    zend_stack_push(&EG(user_exception_handlers), &handler);
+    ZVAL_UNDEF(&EG(user_exception_handler));
+    ZVAL_UNDEF(&result);
+    bool called = call_user_function(NULL, NULL, &handler, &result, 1, &argument) == SUCCESS;
+    zval_ptr_dtor(&result);
+    if (called) {
+        OBJ_RELEASE(exception);
+    } else {
+        EG(exception) = exception;
+    }
+    zval *before = zend_stack_top(&EG(user_exception_handlers));
+    if (EG(exception) == NULL && Z_TYPE(EG(user_exception_handler)) == IS_UNDEF && before != NULL) {
+        ZVAL_COPY_VALUE(&EG(user_exception_handler), before);
+        zend_stack_del_top(&EG(user_exception_handlers));
+    }
+}
+
+void shim_exception_report(void)
+{
+    if (EG(exception) != NULL && !is_exit(EG(exception)) && Z_TYPE(EG(user_exception_handler)) != IS_UNDEF) {
+        call_exception_handler();
+    }
+    if (EG(exception) == NULL) {
+        return;
+    }
+    if (is_exit(EG(exception))) {
+        if (shim_current != NULL) {
+            shim_current->exited = true;
+        }
+        zend_clear_exception();
+    } else {
+        (void)zend_exception_error(EG(exception), E_ERROR);
+    }
+}
+
+/* ---- steps ---- */
+
+typedef struct call_of_step {
+    void (*step)(shim_fiber *);
+    shim_fiber *fiber;
+} call_of_step;
+
+static void call_step(void *argument)
+{
+    const call_of_step *call = argument;
+    call->step(call->fiber);
+    shim_exception_report();
+}
+
+bool shim_step(const shim_place *here, void (*step)(shim_fiber *), shim_fiber *fiber)
+{
+    call_of_step call = {step, fiber};
+    return shim_guard(here, call_step, &call);
+}
+
+/* ---- before the answer is complete ---- */
+
+typedef struct call_of_function {
+    php_shutdown_function_entry *function;
+    bool goes_on;
+} call_of_function;
+
+static void call_shutdown_function(void *argument)
+{
+    call_of_function *call = argument;
+    zval result;
+    ZVAL_UNDEF(&result);
+    SHIM_CALL_SHUTDOWN_FUNCTION(call->function, &result);
+    zval_ptr_dtor(&result);
+    call->goes_on = EG(exception) == NULL || !zend_is_unwind_exit(EG(exception));
+    shim_exception_report();
+}
+
+/* Each of them, whatever became of those before it; exit() ends them all. */
+static void call_shutdown_functions(const shim_place *here)
+{
+    /* A shutdown function may register another one, which is called too. */
+    for (uint32_t i = 0; BG(user_shutdown_function_names) != NULL && i < BG(user_shutdown_function_names)->nNumUsed; i++) {
+        zval *entry = &BG(user_shutdown_function_names)->arPacked[i];
+        if ((HT_FLAGS(BG(user_shutdown_function_names)) & HASH_FLAG_PACKED) == 0) {
+            entry = &BG(user_shutdown_function_names)->arData[i].val;
+        }
+        if (Z_TYPE_P(entry) == IS_UNDEF) {
+            continue;
+        }
+        call_of_function call = {.function = Z_PTR_P(entry)};
+        if (!shim_guard(here, call_shutdown_function, &call) || !call.goes_on) {
+            return;
+        }
+    }
+}
+
+/* Whether a script has ended itself with a failure and without a word, and nobody else's objects are about. Elsewhere PHP
+ * ends with such a script, and what it holds for long says why in its destructors (Symfony's dd()). */
+static bool should_speak(const shim_fiber *fiber)
+{
+    zval length;
+    ZVAL_LONG(&length, 0);
+    return fiber->context.exited && !fiber->context.finished && EG(exit_status) != 0 && !SG(headers_sent) &&
+           (php_output_get_length(&length) != SUCCESS || Z_LVAL(length) == 0) && shim_own_worker.carried == 1;
+}
+
+static void let_speak(shim_fiber *fiber)
+{
+    (void)fiber;
+    /* Destructed once, the worker's objects are of no more use. */
+    shim_own_worker.exit_scheduled = true;
+    zend_objects_store_call_destructors(&EG(objects_store));
+}
+
+static void take_late_boot(shim_fiber *fiber)
+{
+    (void)fiber;
+    shim_late_boot_take();
+}
+
+static void end_buffers(shim_fiber *fiber)
+{
+    (void)fiber;
+    php_output_end_all();
+}
+
+static void stop_extension(shim_fiber *fiber)
+{
+    (void)shim_modules_end(&fiber->state.modules_started);
+}
+
+/* Without the layer of output PHP would write what late destructors print to the server's own standard error. */
+static void end_output(shim_fiber *fiber)
+{
+    (void)fiber;
+    php_output_deactivate();
+    php_output_activate();
+    php_output_set_status(PHP_OUTPUT_DISABLED);
+}
+
+static void forget_object(shim_fiber *fiber)
+{
+    shim_object_forget(&fiber->context);
+}
+
+static shim_outcome outcome_of(const shim_context *context)
+{
+    if (context->fatal) {
+        return context->timed_out ? SHIM_TIME_LIMIT : SHIM_FATAL;
+    }
+    return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
+}
+
+static void answer(shim_fiber *fiber, const shim_place *here)
+{
+    shim_context *context = &fiber->context;
+    if (context->timed_out && context->fatal && !context->finished) {
+        shim_host.time_limit(context->host);
+        context->finished = true;
+    }
+    zend_llist_clean(&PG(tick_functions));
+    call_shutdown_functions(here);
+    (void)shim_step(here, take_late_boot, fiber);
+    if (should_speak(fiber)) {
+        (void)shim_step(here, let_speak, fiber);
+    }
+    (void)shim_step(here, end_buffers, fiber);
+    while (fiber->state.modules_started > 0) {
+        (void)shim_step(here, stop_extension, fiber);
+    }
+    (void)shim_step(here, end_output, fiber);
+    const shim_outcome outcome = outcome_of(context);
+    (void)shim_step(here, forget_object, fiber);
+    void *host = context->host;
+    context->host = NULL;
+    context->finished = true;
+    if (host != NULL) {
+        shim_host.ended(host, outcome);
+    }
+}
+
+/* ---- behind it ---- */
+
+/* Whoever has not had enough then has it freed at the end of the worker. */
+enum { DROPS_MAX = 16 };
+
+static void drop_once(shim_fiber *fiber)
+{
+    bool *more = &fiber->context.drops_more;
+    *more = fiber->state.globals_begun && shim_globals_drop();
+    *more = (fiber->state.executor_begun && shim_executor_drop()) || *more;
+    if (*more) {
+        shim_superglobals_end();
+    }
+}
+
+/* Frees what a request leaves that destructors may hang on. They run a script's code, which may leave more. */
+static void drop(shim_fiber *fiber, const shim_place *here)
+{
+    fiber->context.drops_more = true;
+    for (int round = 0; fiber->context.drops_more && round < DROPS_MAX; round++) {
+        (void)shim_step(here, drop_once, fiber);
+    }
+}
+
+static void end_superglobals(shim_fiber *fiber)
+{
+    (void)fiber;
+    shim_superglobals_end();
+}
+
+static void clean_extension(shim_fiber *fiber)
+{
+    (void)shim_modules_clean(&fiber->state.modules_begun);
+}
+
+static void deactivate_output(shim_fiber *fiber)
+{
+    (void)fiber;
+    php_output_deactivate();
+}
+
+static void end_executor(shim_fiber *fiber)
+{
+    (void)fiber;
+    shim_executor_end();
+}
+
+static void end_globals(shim_fiber *fiber)
+{
+    (void)fiber;
+    shim_globals_end();
+}
+
+void shim_request_finish(shim_fiber *fiber, const shim_place *here)
+{
+    answer(fiber, here);
+    /* Destructors have a limit of their own: the answer may have taken long. */
+    zend_set_timeout(EG(timeout_seconds), 1);
+    (void)shim_step(here, end_superglobals, fiber);
+    drop(fiber, here);
+    while (fiber->state.modules_begun > 0) {
+        (void)shim_step(here, clean_extension, fiber);
+    }
+    drop(fiber, here);
+    shim_place bare = *here;
+    bare.fiber = NULL;
+    (void)shim_step(&bare, shim_fiber_retire, fiber);
+    drop(fiber, &bare);
+    zend_unset_timeout();
+    (void)shim_step(&bare, deactivate_output, fiber);
+    (void)shim_step(&bare, end_executor, fiber);
+    (void)shim_step(&bare, end_globals, fiber);
+    shim_globals_neutral();
+    shim_executor_neutral();
+    shim_ini_end();
+    shim_modules_neutral();
+    shim_process_end();
+    shim_memory_limit_apply();
+}

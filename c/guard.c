@@ -1,0 +1,170 @@
+/* Jumps of PHP's in worker mode: where they end, and what is put back.
+ *
+ * Invariants. Whoever runs a script's code in worker mode does so below shim_guard(); so there is one setjmp, in a frame
+ * whose variables nobody changes, and a jump never crosses a frame of the host's. What a jump skips and the engine would
+ * miss is put back here and nowhere else: the frames, the VM's stack, the active fiber, the scope, how errors are
+ * handled, the flags that tell the engine that it is being shut down, and the protection of the cycle collector. */
+#include "guard.h"
+#include "internal.h"
+
+#include <zend_gc.h>
+
+shim_place shim_place_here(void)
+{
+    return (shim_place){
+        .descent = shim_descent_here(),
+        .frame = EG(current_execute_data),
+        .stack = EG(vm_stack),
+        .top = EG(vm_stack_top),
+        .end = EG(vm_stack_end),
+        .page_size = EG(vm_stack_page_size),
+        .scope = EG(fake_scope),
+        .fiber = EG(active_fiber),
+        .is_blocked = zend_fiber_switch_blocked(),
+    };
+}
+
+/* ---- the memory limit ---- */
+
+/* What jumps have left allocated on this thread since its worker has booted. */
+static __thread size_t left_behind;
+
+void shim_memory_limit_lift(void)
+{
+    (void)zend_set_memory_limit(SIZE_MAX / 2);
+}
+
+void shim_memory_limit_apply(void)
+{
+    size_t limit = PG(memory_limit) > 0 ? (size_t)PG(memory_limit) + left_behind : SIZE_MAX / 2;
+    if (zend_set_memory_limit(limit) != SUCCESS) {
+        (void)zend_set_memory_limit(zend_memory_usage(true));
+    }
+}
+
+/* Neighbours, and what ends this request, may need memory beyond what the jump has left allocated. */
+static void make_room(void)
+{
+    size_t used = zend_memory_usage(true);
+    if (PG(memory_limit) > 0 && used > (size_t)PG(memory_limit) / 2) {
+        left_behind = used;
+    }
+    shim_memory_limit_apply();
+}
+
+void shim_guard_forget(void)
+{
+    left_behind = 0;
+}
+
+/* ---- after a jump ---- */
+
+/* PHP protects the collector from what it calls a shut-down. If the jump came out of a collection, its buffer is half
+ * worked off, and it stays protected. */
+static void unprotect_collector(void)
+{
+    if (!shim_collector_was_left()) {
+        gc_protect(false);
+    }
+}
+
+static void put_back(const shim_place *place)
+{
+    shim_own_worker.tainted = true;
+    if (ZEND_OBSERVER_ENABLED) {
+        zend_observer_fcall_end_all();
+    }
+    while (EG(vm_stack) != place->stack && EG(vm_stack) != NULL) {
+        zend_vm_stack page = EG(vm_stack);
+        EG(vm_stack) = page->prev;
+        efree(page);
+    }
+    EG(vm_stack) = place->stack;
+    EG(vm_stack_top) = place->top;
+    EG(vm_stack_end) = place->end;
+    EG(vm_stack_page_size) = place->page_size;
+    EG(current_execute_data) = place->frame;
+    EG(active_fiber) = place->fiber;
+    EG(fake_scope) = place->scope;
+    EG(error_handling) = EH_NORMAL;
+    EG(exception_class) = NULL;
+    EG(record_errors) = false;
+    /* Not released: a destructor would run in nobody's name, and what the request held is not freed anyway. */
+    EG(exception) = NULL;
+    EG(prev_exception) = NULL;
+    EG(opline_before_exception) = NULL;
+    CG(unclean_shutdown) = 0;
+    BG(serialize_lock) = 0;
+    memset(&BG(serialize), 0, sizeof(BG(serialize)));
+    memset(&BG(unserialize), 0, sizeof(BG(unserialize)));
+    shim_descent_return_to(place->descent);
+    shim_loading_forget();
+    while (!place->is_blocked && zend_fiber_switch_blocked()) {
+        zend_fiber_switch_unblock();
+    }
+    unprotect_collector();
+    make_room();
+}
+
+void shim_jump_was_caught(void)
+{
+    shim_own_worker.tainted = true;
+    CG(unclean_shutdown) = 0;
+    unprotect_collector();
+}
+
+bool shim_guard(const shim_place *here, void (*step)(void *), void *argument)
+{
+    volatile bool ended = false;
+    zend_try {
+        step(argument);
+        ended = true;
+    } zend_end_try();
+    /* The flag is also up when the session or the compiler has caught the jump on its way here. */
+    if (ended && !CG(unclean_shutdown)) {
+        return true;
+    }
+    put_back(here);
+    return false;
+}
+
+/* ---- in mid-switch ---- */
+
+static __thread bool is_quiet;
+
+bool shim_is_quiet(void)
+{
+    return is_quiet;
+}
+
+bool shim_quietly(void (*step)(void *), void *argument)
+{
+    const shim_place here = shim_place_here();
+    const bool was_quiet = is_quiet;
+    /* What throws changes the frame that it throws into: not the script's, which knows of nothing. */
+    zend_execute_data frame = {.func = &shim_function_body, .prev_execute_data = here.frame};
+    zend_object *const exception = EG(exception);
+    zend_object *const earlier = EG(prev_exception);
+    const zend_op *const opline = EG(opline_before_exception);
+    zval handler;
+    ZVAL_COPY_VALUE(&handler, &EG(user_error_handler));
+    ZVAL_UNDEF(&EG(user_error_handler));
+    EG(exception) = NULL;
+    EG(prev_exception) = NULL;
+    EG(current_execute_data) = &frame;
+    is_quiet = true;
+    shim_memory_limit_lift();
+    const bool ended = shim_guard(&here, step, argument);
+    if (EG(exception) != NULL) {
+        /* An error of the engine's own: nothing of a script's hangs on it. */
+        OBJ_RELEASE(EG(exception));
+    }
+    is_quiet = was_quiet;
+    EG(current_execute_data) = here.frame;
+    EG(exception) = exception;
+    EG(prev_exception) = earlier;
+    EG(opline_before_exception) = opline;
+    ZVAL_COPY_VALUE(&EG(user_error_handler), &handler);
+    shim_memory_limit_apply();
+    return ended;
+}
