@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 34] = [
+const SOURCES: [&str; 35] = [
     "classes.c",
     "closing.c",
     "collector.c",
@@ -24,6 +24,7 @@ const SOURCES: [&str; 34] = [
     "lifecycle.c",
     "loading.c",
     "opcache.c",
+    "overflow.c",
     "park.c",
     "request.c",
     "request_object.c",

@@ -6,8 +6,8 @@
  * call works it off: the order in which the links of a very long chain are destructed changes, nothing else.
  *
  * Invariants. What is on the list has one reference, the list's, so that neither the collector nor a script's destructor
- * that runs meanwhile can free it. A stack (a thread's, a fiber's) has a list of its own; a destructor that switches to
- * another fiber takes none of it along. */
+ * that runs meanwhile can free it. Each stack (a thread's, a fiber's) has an outermost call of its own. Nothing here lies on
+ * a stack: a jump may leave the outermost call behind, and is noticed when somebody frees from above its place. */
 #include "internal.h"
 
 #include <dlfcn.h>
@@ -16,18 +16,16 @@
 /* How much of a stack one recursion may take before the rest is put off. */
 enum { STACK_MAX = 128 * 1024, ROOM_AT_FIRST = 256 };
 
-/* The outermost call's: on its frame. */
-struct shim_descent {
-    const char *top;
+/* The place of the outermost call on the current stack; NULL: nothing is being freed on it. */
+static __thread const char *top;
+
+static __thread struct {
     zend_refcounted **list;
     size_t count;
     size_t room;
-};
+} later;
 
-/* Of the stack that is current; NULL: nothing is being freed on it. */
-static __thread shim_descent *current;
-
-/* Where contexts of fibers keep theirs while they are not current. */
+/* Where contexts of fibers keep their outermost call while they are not current. */
 static int place = -1;
 
 static void (*free_object)(zend_object *);
@@ -44,65 +42,70 @@ static void free_now(zend_refcounted *counted)
 
 static bool put_off(zend_refcounted *counted)
 {
-    if (current->count == current->room) {
-        size_t room = current->room > 0 ? 2 * current->room : ROOM_AT_FIRST;
-        zend_refcounted **larger = realloc(current->list, room * sizeof(*larger));
+    if (later.count == later.room) {
+        size_t room = later.room > 0 ? 2 * later.room : ROOM_AT_FIRST;
+        zend_refcounted **larger = realloc(later.list, room * sizeof(*larger));
         if (larger == NULL) {
             return false;
         }
-        current->list = larger;
-        current->room = room;
+        later.list = larger;
+        later.room = room;
     }
     GC_SET_REFCOUNT(counted, 1);
-    current->list[current->count++] = counted;
+    later.list[later.count++] = counted;
     return true;
 }
 
-static zend_never_inline void work_off(shim_descent *own)
+static zend_never_inline void work_off(size_t down_to)
 {
-    while (own->count > 0) {
-        zend_refcounted *counted = own->list[--own->count];
+    while (later.count > down_to) {
+        zend_refcounted *counted = later.list[--later.count];
         /* A destructor may have got hold of it, by a weak reference. */
         if (GC_TYPE(counted) == IS_ARRAY || GC_DELREF(counted) == 0) {
             free_now(counted);
         }
     }
-    free(own->list);
 }
 
-static void begin(zend_refcounted *counted, const char *top)
+static void begin(zend_refcounted *counted, const char *here)
 {
-    shim_descent own = {.top = top};
-    current = &own;
+    const size_t before = later.count;
+    top = here;
     free_now(counted);
-    if (UNEXPECTED(own.list != NULL)) {
-        work_off(&own);
+    if (UNEXPECTED(later.count > before)) {
+        work_off(before);
     }
-    current = NULL;
+    top = NULL;
+}
+
+/* Whether nobody below is freeing: from above the outermost call's place it has been left by a jump. */
+static bool is_outermost(const char *here)
+{
+    return top == NULL || here > top;
 }
 
 /* Whether the recursion has come so far down that the rest of it is put off. */
 static bool is_put_off(zend_refcounted *counted, const char *here)
 {
-    return UNEXPECTED(current->top - here > STACK_MAX) && put_off(counted);
+    return UNEXPECTED(top - here > STACK_MAX) && put_off(counted);
 }
 
 void ZEND_FASTCALL zend_objects_store_del(zend_object *object)
 {
-    const char here = 0;
-    if (current == NULL) {
-        begin((zend_refcounted *)object, &here);
-    } else if (!is_put_off((zend_refcounted *)object, &here)) {
+    const char *here = __builtin_frame_address(0);
+    if (is_outermost(here)) {
+        begin((zend_refcounted *)object, here);
+    } else if (!is_put_off((zend_refcounted *)object, here)) {
         free_object(object);
     }
 }
 
 void ZEND_FASTCALL zend_array_destroy(HashTable *array)
 {
-    const char here = 0;
-    if (current == NULL) {
-        begin((zend_refcounted *)array, &here);
-    } else if (!is_put_off((zend_refcounted *)array, &here)) {
+    const char *here = __builtin_frame_address(0);
+    if (is_outermost(here)) {
+        begin((zend_refcounted *)array, here);
+    } else if (!is_put_off((zend_refcounted *)array, here)) {
         free_array(array);
     }
 }
@@ -111,18 +114,31 @@ void ZEND_FASTCALL zend_array_destroy(HashTable *array)
 
 static void change_stack(zend_fiber_context *from, zend_fiber_context *to)
 {
-    from->reserved[place] = current;
-    current = to->reserved[place];
+    from->reserved[place] = (void *)top;
+    top = to->reserved[place];
 }
 
-shim_descent *shim_descent_here(void)
+const void *shim_descent_here(void)
 {
-    return current;
+    return top;
 }
 
-void shim_descent_return_to(shim_descent *descent)
+void shim_descent_return_to(const void *descent)
 {
-    current = descent;
+    top = descent;
+}
+
+void shim_descent_forget(void)
+{
+    top = NULL;
+    later.count = 0;
+}
+
+void shim_descent_stop(void)
+{
+    free(later.list);
+    later.list = NULL;
+    later.count = later.room = 0;
 }
 
 bool shim_deep_install(void)

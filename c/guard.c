@@ -125,6 +125,7 @@ bool shim_guard(const shim_place *here, void (*step)(void *), void *argument)
         return true;
     }
     put_back(here);
+    (void)shim_overflow_report();
     return false;
 }
 

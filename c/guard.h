@@ -10,7 +10,7 @@
 
 /* Where the engine was before it called a request's code. */
 typedef struct shim_place {
-    struct shim_descent *descent;
+    const void *descent;
     zend_execute_data *frame;
     zend_vm_stack stack;
     zval *top;

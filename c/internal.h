@@ -261,12 +261,22 @@ bool shim_collector_is_due(void);
 void shim_collector_run(void);
 
 /* deep.c: freeing structures of any depth. */
-typedef struct shim_descent shim_descent;
 bool shim_deep_install(void);
 bool shim_deep_follow_fibers(void);
-/* What is being freed on the current stack, and the way back to it after a jump. */
-shim_descent *shim_descent_here(void);
-void shim_descent_return_to(shim_descent *descent);
+/* The outermost call that frees on the current stack, and the way back to it after a jump. */
+const void *shim_descent_here(void);
+void shim_descent_return_to(const void *descent);
+/* PHP's heap is about to go, with all that is still to be freed. */
+void shim_descent_forget(void);
+void shim_descent_stop(void);
+
+/* overflow.c: the end of a stack. */
+/* Once PHP has started, before other threads do. */
+void shim_overflow_install(void);
+void shim_overflow_thread_start(void);
+void shim_overflow_thread_stop(void);
+/* After a jump: whether it came from the end of a stack; then its request is told so. */
+bool shim_overflow_report(void);
 
 /* tsrm.c: what the module has asked to be kept for each thread, by its size; 0: nothing like that. */
 ts_rsrc_id shim_tsrm_place(const char *module, size_t size);

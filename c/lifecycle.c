@@ -74,6 +74,7 @@ const char *shim_startup(const shim_options *options)
     shim_loading_install();
     shim_fibers_install();
     shim_collector_install();
+    shim_overflow_install();
     if (!shim_deep_follow_fibers()) {
         return "PHP has no room left for what an extension keeps with a fiber";
     }
@@ -136,11 +137,14 @@ void shim_thread_start(void)
     (void)ts_resource(0);
     ZEND_TSRMLS_CACHE_UPDATE();
     shim_isolate_thread();
+    shim_overflow_thread_start();
 }
 
 void shim_thread_stop(void)
 {
     ts_free_thread();
+    shim_overflow_thread_stop();
+    shim_descent_stop();
     shim_reactor_close();
     shim_execution_timer_stop();
 }

@@ -81,6 +81,7 @@ static void run_script(char *path)
         VCWD_CHDIR_FILE(path);
         php_execute_script(&file);
     } zend_end_try();
+    (void)shim_overflow_report();
     shim_script = NULL;
     zend_try {
         zend_destroy_file_handle(&file);
@@ -109,6 +110,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
         shim_own_worker.boot = &context;
         shim_collector_forget();
     }
+    shim_descent_forget();
     shim_isolate_begin();
     SG(server_context) = &context;
     if (shim_describe(&own_strings, request, &script) && start(&context)) {
@@ -130,6 +132,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
     zend_try {
         php_request_shutdown(NULL);
     } zend_end_try();
+    (void)shim_overflow_report();
     SG(server_context) = NULL;
     SG(request_info) = (sapi_request_info){0};
     shim_isolate_end();

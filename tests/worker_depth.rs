@@ -5,6 +5,7 @@
 mod support;
 
 use support::Svc;
+use support::client::eventually;
 
 const HANDLER: &str = r#"
 final class Link
@@ -68,12 +69,98 @@ fn structures_of_any_depth_are_freed() {
             "lists",
         ] {
             for place in ["request", "fiber", "destructor"] {
-                let path = format!("/?kind={kind}&length=200000&where={place}");
+                let path = format!("/?kind={kind}&length=100000&where={place}");
                 let response = svc.get(&path);
-                let count = if place == "destructor" { "400000" } else { "200000" };
+                let count = if place == "destructor" { "200000" } else { "100000" };
                 let expected = if kind == "destructors" { count } else { "freed" };
                 assert_eq!((response.status, response.text()), (200, expected.to_owned()), "{mode} {path}");
             }
+        }
+    }
+}
+
+/// What follows a structure without looking at the stack.
+const WALKS: &str = r#"
+function nested(string $kind, int $depth): mixed
+{
+    for ($head = null; $depth > 0; $depth--) {
+        if ($kind === 'array') { $head = [$head]; continue; }
+        $link = new stdClass(); $link->next = $head; $head = $link;
+    }
+    return $head;
+}
+function handle(): void
+{
+    if (!isset($_GET['walk'])) { echo 'served'; return; }
+    [$one, $other] = [nested($_GET['kind'], 120000), nested($_GET['kind'], 120000)];
+    $run = function () use ($one, $other) {
+        ob_start();
+        match ($_GET['walk']) {
+            'compare' => $one == $other,
+            'count' => count((array) $one, COUNT_RECURSIVE),
+            'convert' => mb_convert_encoding($one, 'UTF-8'),
+            'filter' => filter_var($one, FILTER_DEFAULT, FILTER_REQUIRE_ARRAY),
+            'replace' => array_replace_recursive((array) $one, (array) $other),
+        };
+        ob_end_clean();
+    };
+    if (isset($_GET['fiber'])) { (new Fiber($run))->start(); } else { $run(); }
+    echo 'walked';
+}
+"#;
+
+#[test]
+fn a_structure_that_is_too_deep_to_be_followed_is_a_fatal_error() {
+    for mode in ["true", "false"] {
+        let serve = if mode == "true" { "Svc\\Worker::serve(handle(...));" } else { "handle();" };
+        let script = format!("<?php {WALKS} {serve}");
+        let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "worker.php")];
+        let svc = Svc::start_with(&[("worker.php", &script)], &settings, &["memory_limit=1G"]);
+        let mut ended = 0;
+        for walk in ["compare", "count", "convert", "filter", "replace"] {
+            for kind in ["array", "object"] {
+                for stack in ["", "&fiber=1"] {
+                    let response = svc.get(&format!("/?walk={walk}&kind={kind}{stack}"));
+                    let is_told = response.status == 500 || response.text() == "walked";
+                    assert!(is_told, "{mode} {walk} {kind} {stack}: {}", response.status);
+                    ended += usize::from(response.status == 500);
+                    eventually("it goes on", || svc.get("/").text() == "served");
+                }
+            }
+        }
+        assert!(ended > 0, "nothing came to the end of a stack");
+        eventually("it is logged", || {
+            let is_told =
+                |record: &serde_json::Value| record.to_string().contains("a structure is nested too deep");
+            svc.log().of("php").iter().any(is_told)
+        });
+    }
+}
+
+#[test]
+fn a_jump_out_of_a_destructor_leaves_nothing_to_those_who_come_after() {
+    const HANDLER: &str = r#"
+final class Failing { public function __destruct() { str_repeat('x', PHP_INT_MAX >> 4); } }
+function handle(): void
+{
+    if (isset($_GET['fail'])) {
+        $deep = function (int $n) use (&$deep): void { if ($n > 0) { $deep($n - 1); return; } $failing = new Failing(); unset($failing); };
+        $deep((int) $_GET['fail']);
+        return;
+    }
+    for ($i = 0; $i < 1000; $i++) { $held[] = [new stdClass(), [[$i]]]; }
+    unset($held);
+    echo 'served';
+}
+"#;
+    for mode in ["true", "false"] {
+        let serve = if mode == "true" { "Svc\\Worker::serve(handle(...));" } else { "handle();" };
+        let script = format!("<?php {HANDLER} {serve}");
+        let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "worker.php")];
+        let svc = Svc::start(&[("worker.php", &script)], &settings);
+        for depth in [1, 100, 3000] {
+            assert_eq!(svc.get(&format!("/?fail={depth}")).status, 500, "{mode} {depth}");
+            eventually("it goes on", || svc.get("/").text() == "served");
         }
     }
 }
