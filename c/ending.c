@@ -146,9 +146,9 @@ static void end_buffers(shim_fiber *fiber)
     php_output_end_all();
 }
 
-static void stop_extension(shim_fiber *fiber)
+static void stop_extensions(shim_fiber *fiber)
 {
-    (void)shim_modules_end(&fiber->state.modules_started);
+    shim_modules_end(&fiber->state.modules_started);
 }
 
 /* Without the layer of output PHP would write what late destructors print to the server's own standard error. */
@@ -182,17 +182,21 @@ static void answer(shim_fiber *fiber, const shim_place *here)
     }
     zend_llist_clean(&PG(tick_functions));
     call_shutdown_functions(here);
-    (void)shim_step(here, take_late_boot, fiber);
+    if (!fiber->is_carried) {
+        (void)shim_step(here, take_late_boot, fiber);
+    }
     if (should_speak(fiber)) {
         (void)shim_step(here, let_speak, fiber);
     }
     (void)shim_step(here, end_buffers, fiber);
     while (fiber->state.modules_started > 0) {
-        (void)shim_step(here, stop_extension, fiber);
+        (void)shim_step(here, stop_extensions, fiber);
     }
     (void)shim_step(here, end_output, fiber);
     const shim_outcome outcome = outcome_of(context);
-    (void)shim_step(here, forget_object, fiber);
+    if (Z_TYPE(context->object) != IS_UNDEF) {
+        (void)shim_step(here, forget_object, fiber);
+    }
     void *host = context->host;
     context->host = NULL;
     context->finished = true;
@@ -208,19 +212,24 @@ enum { DROPS_MAX = 16 };
 
 static void drop_once(shim_fiber *fiber)
 {
-    bool *more = &fiber->context.drops_more;
-    *more = fiber->state.globals_begun && shim_globals_drop();
-    *more = (fiber->state.executor_begun && shim_executor_drop()) || *more;
-    if (*more) {
-        shim_superglobals_end();
+    if (fiber->state.globals_begun) {
+        shim_globals_drop();
     }
+    if (fiber->state.executor_begun) {
+        shim_executor_drop();
+    }
+    shim_superglobals_end();
+}
+
+static bool holds(const shim_fiber *fiber)
+{
+    return (fiber->state.globals_begun && shim_globals_hold()) || (fiber->state.executor_begun && shim_executor_holds());
 }
 
 /* Frees what a request leaves that destructors may hang on. They run a script's code, which may leave more. */
 static void drop(shim_fiber *fiber, const shim_place *here)
 {
-    fiber->context.drops_more = true;
-    for (int round = 0; fiber->context.drops_more && round < DROPS_MAX; round++) {
+    for (int round = 0; holds(fiber) && round < DROPS_MAX; round++) {
         (void)shim_step(here, drop_once, fiber);
     }
 }
@@ -231,21 +240,15 @@ static void end_superglobals(shim_fiber *fiber)
     shim_superglobals_end();
 }
 
-static void clean_extension(shim_fiber *fiber)
+static void clean_extensions(shim_fiber *fiber)
 {
-    (void)shim_modules_clean(&fiber->state.modules_begun);
+    shim_modules_clean(&fiber->state.modules_begun);
 }
 
 static void deactivate_output(shim_fiber *fiber)
 {
     (void)fiber;
     php_output_deactivate();
-}
-
-static void end_executor(shim_fiber *fiber)
-{
-    (void)fiber;
-    shim_executor_end();
 }
 
 static void end_globals(shim_fiber *fiber)
@@ -262,7 +265,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     (void)shim_step(here, end_superglobals, fiber);
     drop(fiber, here);
     while (fiber->state.modules_begun > 0) {
-        (void)shim_step(here, clean_extension, fiber);
+        (void)shim_step(here, clean_extensions, fiber);
     }
     drop(fiber, here);
     shim_place bare = *here;
@@ -271,8 +274,8 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     drop(fiber, &bare);
     zend_unset_timeout();
     (void)shim_step(&bare, deactivate_output, fiber);
-    (void)shim_step(&bare, end_executor, fiber);
     (void)shim_step(&bare, end_globals, fiber);
+    shim_executor_end();
     shim_globals_neutral();
     shim_executor_neutral();
     shim_ini_end();

@@ -40,8 +40,6 @@ typedef struct shim_context {
     bool is_boot;
     /* It has ended by exit(). */
     bool exited;
-    /* What it has left may have left more. */
-    bool drops_more;
     /* Svc\\Request::current(), once it has been asked for. */
     zval object;
 } shim_context;

@@ -143,9 +143,10 @@ void shim_globals_resume(shim_globals_state *state);
 void shim_globals_end(void);
 /* Puts the neutral image in place, whatever is there. */
 void shim_globals_neutral(void);
-/* Frees what a script's destructors may depend on, while the request is whole but for that; they may make more of it.
- * False: there is none (any more). */
-bool shim_globals_drop(void);
+/* Whether there is something that scripts' destructors may hang on; and frees it, while the request is whole but for that:
+ * they may make more of it. */
+bool shim_globals_hold(void);
+void shim_globals_drop(void);
 
 void shim_executor_capture(void);
 void shim_executor_begin(void);
@@ -154,8 +155,9 @@ void shim_executor_resume(const shim_executor_state *state);
 void shim_executor_end(void);
 /* Puts the neutral image in place, whatever is there. */
 void shim_executor_neutral(void);
-/* As shim_globals_drop, of handlers. */
-bool shim_executor_drop(void);
+/* The same of handlers. */
+bool shim_executor_holds(void);
+void shim_executor_drop(void);
 
 /* Leaves them empty for scripts, in both modes. Called once, while extensions start. */
 extern bool shim_superglobals_hidden;
@@ -195,10 +197,10 @@ bool shim_modules_prepare(char **block);
 void shim_modules_neutral(void);
 void shim_modules_suspend(char *block);
 void shim_modules_resume(const char *block);
-/* Extensions end the request (sessions are written), then what is left is freed: one part a call, each of which may run
- * scripts' code; false when none is left. */
-bool shim_modules_end(int *started);
-bool shim_modules_clean(int *begun);
+/* Extensions end the request (sessions are written), then what is left is freed. Each may run scripts' code: after a jump
+ * the numbers say how many are left, and the next call goes on with them. */
+void shim_modules_end(int *started);
+void shim_modules_clean(int *begun);
 
 /* Whether a part of what the extension keeps is known to be a request's. */
 bool shim_modules_travel(const char *name);

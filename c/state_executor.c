@@ -142,15 +142,19 @@ static void forget_handlers(void)
     SHIM_WRITE_BACKTRACE(&none);
 }
 
-bool shim_executor_drop(void)
+bool shim_executor_holds(void)
+{
+    zval backtrace;
+    SHIM_READ_BACKTRACE(&backtrace);
+    return Z_TYPE(EG(user_error_handler)) != IS_UNDEF || Z_TYPE(EG(user_exception_handler)) != IS_UNDEF ||
+           EG(user_error_handlers).elements != NULL || EG(user_exception_handlers).elements != NULL ||
+           Z_TYPE(backtrace) != IS_UNDEF;
+}
+
+void shim_executor_drop(void)
 {
     shim_executor_state own;
     read_members(&own);
-    if (Z_TYPE(own.user_error_handler) == IS_UNDEF && Z_TYPE(own.user_exception_handler) == IS_UNDEF &&
-        own.user_error_handlers.elements == NULL && own.user_exception_handlers.elements == NULL &&
-        Z_TYPE(own.fatal_backtrace) == IS_UNDEF) {
-        return false;
-    }
     /* Destructors may install handlers. */
     forget_handlers();
     zval_ptr_dtor(&own.user_error_handler);
@@ -159,13 +163,12 @@ bool shim_executor_drop(void)
     zend_stack_destroy(&own.user_error_handlers_error_reporting);
     free_handlers(&own.user_error_handlers);
     free_handlers(&own.user_exception_handlers);
-    return true;
 }
 
 void shim_executor_end(void)
 {
     HashTable *in_autoload = EG(in_autoload);
-    write_members(&neutral);
+    EG(in_autoload) = NULL;
     if (in_autoload != NULL) {
         zend_hash_destroy(in_autoload);
         FREE_HASHTABLE(in_autoload);

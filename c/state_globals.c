@@ -307,15 +307,17 @@ static void end_body(void)
     php_stream_close(body);
 }
 
+bool shim_globals_hold(void)
+{
+    return BG(user_shutdown_function_names) != NULL || BG(user_tick_functions) != NULL || FG(default_context) != NULL;
+}
+
 /* Each is out of its place before it is freed. */
-bool shim_globals_drop(void)
+void shim_globals_drop(void)
 {
     HashTable *functions = BG(user_shutdown_function_names);
     zend_llist *ticks = BG(user_tick_functions);
     php_stream_context *context = FG(default_context);
-    if (functions == NULL && ticks == NULL && context == NULL) {
-        return false;
-    }
     BG(user_shutdown_function_names) = NULL;
     BG(user_tick_functions) = NULL;
     FG(default_context) = NULL;
@@ -330,7 +332,6 @@ bool shim_globals_drop(void)
     if (context != NULL) {
         zend_list_delete(context->res);
     }
-    return true;
 }
 
 void shim_globals_end(void)
@@ -345,7 +346,6 @@ void shim_globals_end(void)
     }
     end_body();
     sapi_deactivate();
-    write_structs(&neutral);
 }
 
 void shim_globals_neutral(void)

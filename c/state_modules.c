@@ -201,27 +201,23 @@ void shim_modules_resume(const char *block)
     }
 }
 
-bool shim_modules_end(int *started)
+void shim_modules_end(int *started)
 {
-    if (*started == 0) {
-        return false;
+    while (*started > 0) {
+        const int which = --*started;
+        const zend_module_entry *entry = found[which].entry;
+        if (found[which].part->stop && entry->request_shutdown_func != NULL) {
+            (void)entry->request_shutdown_func(entry->type, entry->module_number);
+        }
     }
-    const int which = --*started;
-    const zend_module_entry *entry = found[which].entry;
-    if (found[which].part->stop && entry->request_shutdown_func != NULL) {
-        (void)entry->request_shutdown_func(entry->type, entry->module_number);
-    }
-    return true;
 }
 
-bool shim_modules_clean(int *begun)
+void shim_modules_clean(int *begun)
 {
-    if (*begun == 0) {
-        return false;
+    while (*begun > 0) {
+        const int which = --*begun;
+        if (found[which].part->end != NULL) {
+            found[which].part->end(found[which].globals);
+        }
     }
-    const int which = --*begun;
-    if (found[which].part->end != NULL) {
-        found[which].part->end(found[which].globals);
-    }
-    return true;
 }
