@@ -66,6 +66,8 @@ fn main() {
         println!("cargo::rerun-if-changed={}", c.join(file).display());
     }
     println!("cargo::rerun-if-changed=../build.rs");
+    // For the tests that compile what PHP's headers say.
+    println!("cargo::rustc-env=SHIM_PHP_CONFIG={}", php.config);
 }
 
 /// What `php-config` says of an installed PHP.

@@ -48,20 +48,13 @@ ZEND_TSRMLS_CACHE_EXTERN()
 #define SHIM_FREE_LAST_HTTP_HEADERS() (void)0
 #endif
 
-/* The versions whose zend_executor_globals state_audit.c lists. */
-#if PHP_VERSION_ID >= 80400 && PHP_VERSION_ID < 80600
-#define SHIM_EXECUTOR_IS_AUDITED 1
-#endif
-
 /* 8.5: the back-trace of the last fatal error, which error_get_last() tells. */
 #if PHP_VERSION_ID >= 80500
 #define SHIM_READ_BACKTRACE(backtrace) ZVAL_COPY_VALUE(backtrace, &EG(last_fatal_error_backtrace))
 #define SHIM_WRITE_BACKTRACE(backtrace) ZVAL_COPY_VALUE(&EG(last_fatal_error_backtrace), backtrace)
-#define SHIM_EXECUTOR_BACKTRACE THREAD(fatal_error_backtrace_on), REQUEST(last_fatal_error_backtrace),
 #else
 #define SHIM_READ_BACKTRACE(backtrace) ZVAL_UNDEF(backtrace)
 #define SHIM_WRITE_BACKTRACE(backtrace) (void)(backtrace)
-#define SHIM_EXECUTOR_BACKTRACE
 #endif
 
 /* 8.5: the engine's classes are const in more places. */
@@ -83,6 +76,34 @@ typedef zend_class_entry shim_scope;
 /* 8.4: the state of mt_rand() is in the struct of its extension; before, behind a pointer there. */
 #if PHP_VERSION_ID < 80400
 #define SHIM_RANDOM_IS_BEHIND_POINTER 1
+#endif
+
+/* What the extensions' structs in state_libraries.c have in some versions only, or elsewhere. */
+#if PHP_VERSION_ID >= 80500
+#define SHIM_GMP_MEMBERS struct { int allocated; int size; void *limbs; } zpp_arg[3];
+#define SHIM_OPENSSL_MEMBERS \
+    struct { void *libctx; void *default_libctx; void *custom_libctx; char *propq; } ctx;
+#define SHIM_PGSQL_MEMBERS \
+    zend_long auto_reset_persistent; zend_object *default_link; zend_string *regexes[11]; \
+    bool allow_persistent; bool ignore_notices; bool log_notices;
+#else
+#define SHIM_GMP_MEMBERS
+#define SHIM_OPENSSL_MEMBERS
+#define SHIM_PGSQL_MEMBERS \
+    bool allow_persistent; int ignore_notices; zend_long auto_reset_persistent; int log_notices; \
+    zend_object *default_link; SHIM_PGSQL_REGEXES
+#endif
+#if PHP_VERSION_ID >= 80400
+#define SHIM_PGSQL_REGEXES zend_string *regexes[11];
+#define SHIM_SOAP_ERROR_MEMBERS char *error_code; zval error_object; bool use_soap_error_handler;
+#else
+#define SHIM_PGSQL_REGEXES
+#define SHIM_SOAP_ERROR_MEMBERS bool use_soap_error_handler; char *error_code; zval error_object; char cache;
+#endif
+#if PHP_VERSION_ID >= 80500
+#define SHIM_SOAP_ENCODINGS
+#else
+#define SHIM_SOAP_ENCODINGS HashTable defEncNs; HashTable defEnc; HashTable defEncIndex;
 #endif
 
 /* 8.4: it returns SUCCESS; before, true. */

@@ -278,9 +278,23 @@ void shim_worker_facts_read(shim_worker_facts *facts);
 /* Collects garbage, in nobody's name: destructors run, and what they print goes nowhere. Between requests. */
 void shim_worker_tidy(void);
 
-/* The name of a member of the engine or of an extension that is neither known to be a request's nor a thread's; empty
- * when there is none. For tests. */
+/* The name of an extension that keeps something for a thread of which nobody has said whether it is a request's or the
+ * thread's; empty when there is none. For tests. */
 shim_view shim_state_stray(void);
+
+/* The index-th extension that is known to keep something for a request and keeps it otherwise in this PHP: that stays
+ * with the thread. False: there are no more. */
+bool shim_state_unfit(size_t index, shim_view *extension);
+
+/* What travels with requests of an extension's struct. Filled by C, for tests. */
+typedef struct shim_span {
+    shim_view module;
+    size_t struct_size;
+    size_t offset;
+    size_t size;
+} shim_span;
+/* The index-th one; false: there are no more. */
+bool shim_state_span(size_t index, shim_span *span);
 
 /* Blocks SIGHUP, SIGINT and SIGTERM in the calling thread and all that it starts, and ignores SIGPIPE. */
 void shim_signals_block(void);

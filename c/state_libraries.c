@@ -118,9 +118,12 @@ typedef struct libxml_error {
     int level;
     char *file;
     int line;
-    char *strings[3];
-    int numbers[2];
-    void *context;
+    char *str1;
+    char *str2;
+    char *str3;
+    int int1;
+    int int2;
+    void *ctxt;
     void *node;
 } libxml_error;
 
@@ -140,6 +143,37 @@ static void libxml_end_error(void *error)
     }
 }
 
+/* ---- gmp ---- */
+
+/* The state of gmp_random_bits(). */
+typedef struct gmp_globals {
+    bool rand_initialized;
+    struct {
+        struct {
+            int allocated;
+            int size;
+            void *limbs;
+        } seed;
+        int algorithm;
+        void *functions;
+    } rand_state;
+    SHIM_GMP_MEMBERS
+} gmp_globals;
+
+/* ---- dom, posix, snmp ---- */
+
+typedef struct dom_globals {
+    bool suppress_warnings;
+} dom_globals;
+
+typedef struct posix_globals {
+    int last_error;
+} posix_globals;
+
+typedef struct snmp_globals {
+    int valueretrieval;
+} snmp_globals;
+
 /* ---- intl ---- */
 
 typedef struct intl_globals {
@@ -149,9 +183,8 @@ typedef struct intl_globals {
     void *grapheme_iterator;
     /* What is in it differs between versions; the extension's own shut-down frees it. */
     struct {
-        int code;
-        void *message;
-    } error;
+        void *parts[2];
+    } g_error;
     zend_long error_level;
     bool use_exceptions;
 } intl_globals;
@@ -206,6 +239,7 @@ typedef struct openssl_errors {
 typedef struct openssl_globals {
     openssl_errors *errors;
     openssl_errors *errors_mark;
+    SHIM_OPENSSL_MEMBERS
 } openssl_globals;
 
 /* What OpenSSL itself still keeps for the thread goes to where openssl_error_string() would move it. */
@@ -236,7 +270,8 @@ static void openssl_end(void *globals)
     openssl_suspend(globals);
     free(openssl->errors);
     free(openssl->errors_mark);
-    *openssl = (openssl_globals){0};
+    openssl->errors = NULL;
+    openssl->errors_mark = NULL;
 }
 
 /* ---- pgsql ---- */
@@ -244,13 +279,11 @@ static void openssl_end(void *globals)
 /* pg_connect() finds an open connection again by what it was opened with; the names of types and tables are remembered
  * by numbers, whatever the database. */
 typedef struct pgsql_globals {
-    zend_long links[4];
-    bool allow_persistent;
-    int ignore_notices;
-    zend_long auto_reset_persistent;
-    int log_notices;
-    zend_object *default_link;
-    zend_string *regexes[11];
+    zend_long num_links;
+    zend_long num_persistent;
+    zend_long max_links;
+    zend_long max_persistent;
+    SHIM_PGSQL_MEMBERS
     HashTable field_oids;
     HashTable table_oids;
     HashTable connections;
@@ -306,14 +339,12 @@ static void pgsql_end(void *globals)
 
 /* What a server or a client of SOAP does, while its functions run code: what it tells errors to, most of all. */
 typedef struct soap_globals {
-    HashTable default_encodings[3];
+    SHIM_SOAP_ENCODINGS
     HashTable *typemap;
     int cur_uniq_ns;
     int soap_version;
     void *sdl;
-    char *error_code;
-    zval error_object;
-    bool use_soap_error_handler;
+    SHIM_SOAP_ERROR_MEMBERS
     char cache_mode;
     char cache_enabled;
     char *cache_dir;
@@ -336,15 +367,24 @@ typedef struct sockets_globals {
 } sockets_globals;
 
 const shim_part shim_library_parts[] = {
-    {.module = "dom", .size = sizeof(bool)},
-    /* The state of gmp_random_bits(); only whether there is one need be known. */
-    {.module = "gmp", .blank = true, .stop = true},
+    {.module = "dom", .size = sizeof(dom_globals)},
+    {
+        .module = "gmp",
+        .size = sizeof(gmp_globals),
+        .ranges = {SHIM_MEMBERS(gmp_globals, rand_initialized, rand_state)},
+        .blank = true,
+        .stop = true,
+    },
     {
         .module = "intl",
         .size = sizeof(intl_globals),
+        .directives =
+            {SHIM_DIRECTIVE(intl_globals, default_locale, "intl.default_locale"),
+             SHIM_DIRECTIVE(intl_globals, error_level, "intl.error_level"),
+             SHIM_DIRECTIVE(intl_globals, use_exceptions, "intl.use_exceptions")},
         .ranges =
             {SHIM_MEMBER(intl_globals, current_collator), SHIM_MEMBER(intl_globals, compare_func),
-             SHIM_MEMBER(intl_globals, error)},
+             SHIM_MEMBER(intl_globals, g_error)},
         .blank = true,
         .stop = true,
     },
@@ -367,6 +407,14 @@ const shim_part shim_library_parts[] = {
     {
         .module = "mysqli",
         .size = sizeof(mysqli_globals),
+        .directives =
+            {SHIM_DIRECTIVE(mysqli_globals, max_links, "mysqli.max_links"),
+             SHIM_DIRECTIVE(mysqli_globals, max_persistent, "mysqli.max_persistent"),
+             SHIM_DIRECTIVE(mysqli_globals, allow_persistent, "mysqli.allow_persistent"),
+             SHIM_DIRECTIVE(mysqli_globals, default_port, "mysqli.default_port"),
+             SHIM_DIRECTIVE(mysqli_globals, default_socket, "mysqli.default_socket"),
+             SHIM_DIRECTIVE(mysqli_globals, local_infile_directory, "mysqli.local_infile_directory"),
+             SHIM_DIRECTIVE(mysqli_globals, rollback_on_cached_plink, "mysqli.rollback_on_cached_plink")},
         .ranges = {SHIM_MEMBERS(mysqli_globals, error_no, report_mode)},
         .make_neutral = mysqli_make_neutral,
         .end = mysqli_end,
@@ -374,6 +422,7 @@ const shim_part shim_library_parts[] = {
     {
         .module = "openssl",
         .size = sizeof(openssl_globals),
+        .ranges = {SHIM_MEMBERS(openssl_globals, errors, errors_mark)},
         .blank = true,
         .suspend = openssl_suspend,
         .end = openssl_end,
@@ -381,6 +430,12 @@ const shim_part shim_library_parts[] = {
     {
         .module = "pgsql",
         .size = sizeof(pgsql_globals),
+        .directives =
+            {SHIM_DIRECTIVE(pgsql_globals, max_links, "pgsql.max_links"),
+             SHIM_DIRECTIVE(pgsql_globals, allow_persistent, "pgsql.allow_persistent"),
+             SHIM_DIRECTIVE(pgsql_globals, auto_reset_persistent, "pgsql.auto_reset_persistent"),
+             SHIM_DIRECTIVE(pgsql_globals, ignore_notices, "pgsql.ignore_notice"),
+             SHIM_DIRECTIVE(pgsql_globals, log_notices, "pgsql.log_notice")},
         .ranges = {SHIM_MEMBER(pgsql_globals, default_link), SHIM_MEMBERS(pgsql_globals, field_oids, connections)},
         .make_neutral = pgsql_make_neutral,
         .begin = pgsql_begin,
@@ -388,15 +443,22 @@ const shim_part shim_library_parts[] = {
         .resume = pgsql_resume,
         .end = pgsql_end,
     },
-    {.module = "posix", .size = sizeof(int), .blank = true},
-    {.module = "snmp", .size = sizeof(int)},
+    {.module = "posix", .size = sizeof(posix_globals), .blank = true},
+    {.module = "snmp", .size = sizeof(snmp_globals)},
     {
         .module = "soap",
         .size = sizeof(soap_globals),
+        .directives =
+            {SHIM_DIRECTIVE(soap_globals, cache_enabled, "soap.wsdl_cache_enabled"),
+             SHIM_DIRECTIVE(soap_globals, cache_mode, "soap.wsdl_cache"),
+             SHIM_DIRECTIVE(soap_globals, cache_dir, "soap.wsdl_cache_dir"),
+             SHIM_DIRECTIVE(soap_globals, cache_ttl, "soap.wsdl_cache_ttl"),
+             SHIM_DIRECTIVE(soap_globals, cache_limit, "soap.wsdl_cache_limit")},
         .hidden = true,
         .ranges =
-            {SHIM_MEMBERS(soap_globals, typemap, use_soap_error_handler),
-             SHIM_MEMBERS(soap_globals, encoding, features), SHIM_MEMBERS(soap_globals, cur_uniq_ref, ref_map)},
+            {SHIM_MEMBERS(soap_globals, typemap, sdl), SHIM_MEMBER(soap_globals, use_soap_error_handler),
+             SHIM_MEMBERS(soap_globals, error_code, error_object), SHIM_MEMBERS(soap_globals, encoding, features),
+             SHIM_MEMBERS(soap_globals, cur_uniq_ref, ref_map)},
     },
     {
         .module = "sockets",

@@ -30,6 +30,9 @@ static const shim_part *part_at(size_t index)
 static char *find_struct(const shim_part *part, const zend_module_entry *entry)
 {
     ts_rsrc_id id = 0;
+    if (!shim_part_fits(part)) {
+        return NULL;
+    }
     if (part->hidden) {
         id = shim_tsrm_place(part->module, part->size);
     } else if (entry->globals_size > 0) {
@@ -48,6 +51,12 @@ static char *find_struct(const shim_part *part, const zend_module_entry *entry)
 static zend_module_entry *module_of(const shim_part *part)
 {
     return zend_hash_str_find_ptr(&module_registry, part->module, strlen(part->module));
+}
+
+bool shim_modules_hold(const shim_part *part)
+{
+    const zend_module_entry *entry = module_of(part);
+    return entry != NULL && find_struct(part, entry) != NULL;
 }
 
 bool shim_modules_travel(const char *name)

@@ -233,6 +233,11 @@ const shim_part shim_own_parts[] = {
     {
         .module = "standard",
         .size = sizeof(assert_globals),
+        .directives =
+            {SHIM_DIRECTIVE(assert_globals, active, "assert.active"),
+             SHIM_DIRECTIVE(assert_globals, bail, "assert.bail"),
+             SHIM_DIRECTIVE(assert_globals, warning, "assert.warning"),
+             SHIM_DIRECTIVE(assert_globals, exception, "assert.exception")},
         .hidden = true,
         .ranges = {SHIM_MEMBER(assert_globals, callback)},
         .begin = assert_begin,
@@ -242,17 +247,22 @@ const shim_part shim_own_parts[] = {
     {
         .module = "date",
         .size = sizeof(zend_date_globals),
+        .directives = {SHIM_DIRECTIVE(zend_date_globals, default_timezone, "date.timezone")},
         .ranges = {SHIM_MEMBER(zend_date_globals, timezone), SHIM_MEMBER(zend_date_globals, last_errors)},
         .make_neutral = date_make_neutral,
         .begin = date_begin,
         .end = date_end,
     },
     {.module = "filter", .size = sizeof(zend_filter_globals), .hidden = true, .stop = true},
-    {.module = "json"},
+    {.module = "json", .size = sizeof(zend_json_globals)},
 #ifdef HAVE_MBSTRING_HEADER
     {
         .module = "mbstring",
         .size = sizeof(zend_mbstring_globals),
+        .directives =
+            {SHIM_DIRECTIVE(zend_mbstring_globals, internal_encoding_name, "mbstring.internal_encoding"),
+             SHIM_DIRECTIVE(zend_mbstring_globals, encoding_translation, "mbstring.encoding_translation"),
+             SHIM_DIRECTIVE(zend_mbstring_globals, strict_detection, "mbstring.strict_detection")},
         .ranges =
             {SHIM_MEMBER(zend_mbstring_globals, current_internal_encoding),
              SHIM_MEMBERS(zend_mbstring_globals, current_http_output_encoding, http_input_identify_string),
@@ -275,12 +285,34 @@ const shim_part shim_own_parts[] = {
     },
 #endif
 #endif
-    {.module = "pcre", .size = sizeof(zend_pcre_globals), .ranges = {SHIM_MEMBER(zend_pcre_globals, error_code)}},
-    {.module = "random", .make_neutral = random_make_neutral},
+    {
+        .module = "pcre",
+        .size = sizeof(zend_pcre_globals),
+        .directives =
+            {SHIM_DIRECTIVE(zend_pcre_globals, backtrack_limit, "pcre.backtrack_limit"),
+             SHIM_DIRECTIVE(zend_pcre_globals, recursion_limit, "pcre.recursion_limit")},
+        .ranges = {SHIM_MEMBER(zend_pcre_globals, error_code)},
+    },
+    {.module = "random", .size = sizeof(zend_random_globals), .make_neutral = random_make_neutral},
 #ifdef SHIM_RANDOM_IS_BEHIND_POINTER
     {.module = "random", .size = sizeof(php_random_status_state_mt19937), .inner = random_find_state},
 #endif
-    {.module = "session", .make_neutral = session_make_neutral, .begin = session_begin, .start = true, .stop = true},
+    {
+        .module = "session",
+        .size = sizeof(php_ps_globals),
+        .directives =
+            {SHIM_DIRECTIVE(php_ps_globals, save_path, "session.save_path"),
+             SHIM_DIRECTIVE(php_ps_globals, gc_probability, "session.gc_probability"),
+             SHIM_DIRECTIVE(php_ps_globals, cookie_lifetime, "session.cookie_lifetime"),
+             SHIM_DIRECTIVE(php_ps_globals, cookie_path, "session.cookie_path"),
+             SHIM_DIRECTIVE(php_ps_globals, use_trans_sid, "session.use_trans_sid"),
+             SHIM_DIRECTIVE(php_ps_globals, lazy_write, "session.lazy_write"),
+             SHIM_DIRECTIVE(php_ps_globals, rfc1867_min_freq, "session.upload_progress.min_freq")},
+        .make_neutral = session_make_neutral,
+        .begin = session_begin,
+        .start = true,
+        .stop = true,
+    },
     {.module = "zlib", .start = true, .stop = true},
 };
 const size_t shim_own_parts_count = sizeof(shim_own_parts) / sizeof(shim_own_parts[0]);

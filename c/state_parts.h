@@ -12,12 +12,20 @@ typedef struct shim_range {
     size_t size;
 } shim_range;
 
-enum { SHIM_RANGES_MAX = 9 };
+/* A directive whose value is a member of the struct. */
+typedef struct shim_directive {
+    const char *name;
+    size_t offset;
+} shim_directive;
+
+enum { SHIM_RANGES_MAX = 9, SHIM_DIRECTIVES_MAX = 8 };
 
 typedef struct shim_part {
     const char *module;
     /* The size of its struct, if it is known here: nothing of a struct of another size travels. */
     size_t size;
+    /* Up to the first without a name: nothing of a struct that has one of them elsewhere travels. */
+    shim_directive directives[SHIM_DIRECTIVES_MAX];
     /* The table of modules does not tell of the struct. */
     bool hidden;
     /* Where it is, if the extension's struct only leads there; NULL: nowhere. */
@@ -43,10 +51,18 @@ typedef struct shim_part {
 #define SHIM_MEMBERS(type, first, last) \
     {offsetof(type, first), offsetof(type, last) + sizeof(((type *)0)->last) - offsetof(type, first)}
 
+#define SHIM_DIRECTIVE(type, member, name) {name, offsetof(type, member)}
+
 extern const shim_part shim_own_parts[];
 extern const size_t shim_own_parts_count;
 extern const shim_part shim_library_parts[];
 extern const size_t shim_library_parts_count;
 enum { SHIM_PARTS_MAX = 32 };
+
+/* state_audit.c: whether the directives that PHP has say that the struct is the one that is written down. */
+bool shim_part_fits(const shim_part *part);
+
+/* state_modules.c: whether the struct is there, of a layout that is known. */
+bool shim_modules_hold(const shim_part *part);
 
 #endif

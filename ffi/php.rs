@@ -138,8 +138,8 @@ impl Php {
         }
     }
 
-    /// The first member of the engine or of an extension of which nobody has said whether it is a request's or a
-    /// thread's; empty when there is none. For tests: worker mode keeps requests apart by that knowledge.
+    /// The first extension of which nobody has said whether what it keeps is a request's or a thread's; empty when there
+    /// is none. For tests: worker mode keeps requests apart by that knowledge.
     pub fn stray_state(&self) -> String {
         // SAFETY: PHP has started; a static text.
         let view = unsafe { bindings::shim_state_stray() };
@@ -147,10 +147,48 @@ impl Php {
         String::from_utf8_lossy(unsafe { bytes(view) }).into_owned()
     }
 
+    /// The extensions that keep what is a request's otherwise than svc knows: it stays with the thread.
+    pub fn unfit_extensions(&self) -> Vec<String> {
+        let name = |index| {
+            let mut view = view(&[]);
+            // SAFETY: PHP has started, and `view` is ours to be filled.
+            let found = unsafe { bindings::shim_state_unfit(index, &raw mut view) };
+            // SAFETY: a view of static storage.
+            found.then(|| String::from_utf8_lossy(unsafe { bytes(view) }).into_owned())
+        };
+        (0..).map_while(name).collect()
+    }
+
     /// A way for other threads to get their interpreter while PHP runs.
     pub fn threads(&self) -> Threads {
         Threads(())
     }
+}
+
+/// What travels with requests of an extension's struct.
+#[derive(Clone, Debug)]
+pub struct Span {
+    /// The extension's name.
+    pub extension: String,
+    /// The size of its struct; 0: whatever it is, it travels whole.
+    pub struct_size: usize,
+    /// What travels of it.
+    pub range: std::ops::Range<usize>,
+}
+
+/// All that is known of extensions' structs, whether they are loaded or not. For tests.
+pub fn travelling() -> impl Iterator<Item = Span> {
+    (0..).map_while(|index| {
+        let mut raw = bindings::shim_span { module: view(&[]), struct_size: 0, offset: 0, size: 0 };
+        // SAFETY: static tables, which need no PHP, and `raw` is ours to be filled.
+        let found = unsafe { bindings::shim_state_span(index, &raw mut raw) };
+        found.then(|| Span {
+            // SAFETY: a view of static storage.
+            extension: String::from_utf8_lossy(unsafe { bytes(raw.module) }).into_owned(),
+            struct_size: raw.struct_size,
+            range: raw.offset..raw.offset + raw.size,
+        })
+    })
 }
 
 impl Drop for Php {
