@@ -284,7 +284,7 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_list, 0, 0, IS_ARRAY, 0)
 ZEND_END_ARG_INFO()
 
-#define READER(name, type) ZEND_RAW_FENTRY(#name, zim_Svc_Request_read, arginfo_##type, ZEND_ACC_PUBLIC, NULL, NULL)
+#define READER(name, type) ZEND_NAMED_ME(name, zim_Svc_Request_read, arginfo_##type, ZEND_ACC_PUBLIC)
 
 static const zend_function_entry methods[] = {
     ZEND_ME(Svc_Request, __construct, arginfo_construct, ZEND_ACC_PRIVATE)
