@@ -282,9 +282,15 @@ void shim_worker_tidy(void);
  * thread's; empty when there is none. For tests. */
 shim_view shim_state_stray(void);
 
-/* The index-th extension that is known to keep something for a request and keeps it otherwise in this PHP: that stays
- * with the thread. False: there are no more. */
-bool shim_state_unfit(size_t index, shim_view *extension);
+/* An extension that is known to keep something for a request, and keeps it otherwise in this PHP: that stays with the
+ * thread. Filled by C. */
+typedef struct shim_unfit {
+    shim_view extension;
+    /* The shim was compiled with headers that say otherwise: they are another PHP's. */
+    bool has_header;
+} shim_unfit;
+/* The index-th one; false: there are no more. */
+bool shim_state_unfit(size_t index, shim_unfit *unfit);
 
 /* What travels with requests of an extension's struct. Filled by C, for tests. */
 typedef struct shim_span {

@@ -69,12 +69,12 @@ static bool is_loaded(const shim_part *part)
     return entry != NULL && (part->hidden || entry->globals_size > 0);
 }
 
-bool shim_state_unfit(size_t index, shim_view *module)
+bool shim_state_unfit(size_t index, shim_unfit *unfit)
 {
     const shim_part *part;
     for (size_t i = 0; (part = part_at(i)) != NULL; i++) {
         if (is_loaded(part) && part->inner == NULL && !shim_modules_hold(part) && index-- == 0) {
-            *module = view_of_name(part->module);
+            *unfit = (shim_unfit){view_of_name(part->module), i >= shim_library_parts_count};
             return true;
         }
     }

@@ -21,7 +21,7 @@ pub use barrier::RestartNews;
 pub use host::{Head, Host, Log, LogSource, Pairs, Resident, Visit};
 pub use interpreter::{Card, Interpreter, Outcome, Request};
 pub use interrupter::Interrupter;
-pub use php::{Facts, Php, PhpError, Span, StartOptions, Threads, exit_now, travelling};
+pub use php::{Facts, Php, PhpError, Span, StartOptions, Threads, Unfit, exit_now, travelling};
 pub use worker::{Progress, Visits, Waker, WorkerFacts};
 
 #[expect(

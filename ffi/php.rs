@@ -148,21 +148,33 @@ impl Php {
     }
 
     /// The extensions that keep what is a request's otherwise than svc knows: it stays with the thread.
-    pub fn unfit_extensions(&self) -> Vec<String> {
-        let name = |index| {
-            let mut view = view(&[]);
-            // SAFETY: PHP has started, and `view` is ours to be filled.
-            let found = unsafe { bindings::shim_state_unfit(index, &raw mut view) };
-            // SAFETY: a view of static storage.
-            found.then(|| String::from_utf8_lossy(unsafe { bytes(view) }).into_owned())
+    pub fn unfit_extensions(&self) -> Vec<Unfit> {
+        let one = |index| {
+            let mut raw = bindings::shim_unfit { extension: view(&[]), has_header: false };
+            // SAFETY: PHP has started, and `raw` is ours to be filled.
+            let found = unsafe { bindings::shim_state_unfit(index, &raw mut raw) };
+            found.then(|| Unfit {
+                // SAFETY: a view of static storage.
+                extension: String::from_utf8_lossy(unsafe { bytes(raw.extension) }).into_owned(),
+                has_header: raw.has_header,
+            })
         };
-        (0..).map_while(name).collect()
+        (0..).map_while(one).collect()
     }
 
     /// A way for other threads to get their interpreter while PHP runs.
     pub fn threads(&self) -> Threads {
         Threads(())
     }
+}
+
+/// An extension that keeps what is a request's otherwise than svc knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfit {
+    /// Its name.
+    pub extension: String,
+    /// PHP's headers, with which svc was built, say how; so this is another PHP.
+    pub has_header: bool,
 }
 
 /// What travels with requests of an extension's struct.

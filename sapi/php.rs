@@ -66,7 +66,26 @@ pub(crate) fn start(config: &Config, shared: &Arc<Shared>) -> Result<Php, PhpErr
     if !facts.opcache_enabled {
         log.emit(&Event::OpcacheOff);
     }
+    if config.worker_mode_enabled {
+        judge_extensions(&php, shared)?;
+    }
     Ok(php)
+}
+
+/// Worker mode keeps requests apart by what svc knows of extensions. Where PHP's own are not as in the headers that svc was
+/// built with, nothing is to be relied on; what an extension around a library keeps is a last error, a connection.
+fn judge_extensions(php: &Php, shared: &Shared) -> Result<(), PhpError> {
+    for unfit in php.unfit_extensions() {
+        let extension = &unfit.extension;
+        if unfit.has_header {
+            return Err(PhpError::NotStarted(format!(
+                "PHP's {extension} is not as it was when svc was built: worker mode cannot keep requests apart; \
+                 build svc with this PHP"
+            )));
+        }
+        shared.log.emit(&Event::ExtensionUnknown { extension });
+    }
+    Ok(())
 }
 
 fn note_restart(shared: &Shared, news: RestartNews) {

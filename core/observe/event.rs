@@ -32,6 +32,11 @@ pub enum Event<'a> {
     },
     /// OPcache is off: every request compiles its scripts anew.
     OpcacheOff,
+    /// In worker mode, an extension keeps what is a request's where svc does not look for it.
+    ExtensionUnknown {
+        /// Its name.
+        extension: &'a str,
+    },
     /// OPcache wants to restart, and scripts run for too long.
     OpcacheRestartDelayed,
     /// OPcache has restarted after a delay.
@@ -248,6 +253,7 @@ impl Event<'_> {
             | Self::CertificateExpired { .. }
             | Self::CertificateNotYetValid { .. }
             | Self::OpcacheOff
+            | Self::ExtensionUnknown { .. }
             | Self::OpcacheRestartDelayed
             | Self::DrainTimeout { .. }
             | Self::AcceptFailed { .. }
@@ -285,6 +291,10 @@ impl Event<'_> {
                 svc("PHP is ready").text("version", version).boolean("zts", zts).boolean("opcache", opcache)
             }
             Self::OpcacheOff => svc("OPcache is off: every request compiles its scripts anew"),
+            Self::ExtensionUnknown { extension } => {
+                svc("what this PHP extension keeps for a request stays with the worker: svc does not know this version of it")
+                    .text("extension", extension)
+            }
             Self::OpcacheRestartDelayed => svc(
                 "OPcache cannot restart while long scripts overlap: every request compiles its scripts anew until it can",
             ),

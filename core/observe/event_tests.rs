@@ -19,10 +19,11 @@ const GATE: GateFacts = GateFacts {
 const REFUSED: Refusals = Refusals { queue_full: 1, wait_timeout: 20, waiting_full: 300, waiting_bytes: 0 };
 
 /// One of each; a variant that is missing here does not compile in [`is_listed`].
-const ALL: [Event<'_>; 35] = [
+const ALL: [Event<'_>; 36] = [
     Event::Starting { version: "1" },
     Event::PhpReady { version: "8", zts: true, opcache: true },
     Event::OpcacheOff,
+    Event::ExtensionUnknown { extension: "e" },
     Event::OpcacheRestartDelayed,
     Event::OpcacheRestarted,
     Event::OpsListening { addr: ADDR },
@@ -63,6 +64,7 @@ fn is_listed(event: &Event<'_>) -> bool {
         Event::Starting { .. }
         | Event::PhpReady { .. }
         | Event::OpcacheOff
+        | Event::ExtensionUnknown { .. }
         | Event::OpcacheRestartDelayed
         | Event::OpcacheRestarted
         | Event::OpsListening { .. }

@@ -1,0 +1,113 @@
+//! Extensions that keep what is a request's otherwise than the server expects: it says so, or refuses worker mode.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use support::Svc;
+
+const MESSAGE: &str =
+    "what this PHP extension keeps for a request stays with the worker: svc does not know this version of it";
+
+/// An extension that only asks for a place of `SIZE` bytes, as a real one of its name does, and says that a directive's
+/// value is `OFFSET` bytes into it.
+const IMPOSTOR: &str = r#"
+#include <php.h>
+
+ZEND_BEGIN_MODULE_GLOBALS(impostor)
+    char bytes[SIZE];
+ZEND_END_MODULE_GLOBALS(impostor)
+ZEND_DECLARE_MODULE_GLOBALS(impostor)
+
+static const zend_ini_entry_def directives[] = {
+    ZEND_INI_ENTRY3_EX(DIRECTIVE, "1", PHP_INI_ALL, NULL, (void *)OFFSET, NULL, NULL, NULL)
+    {0},
+};
+
+static int start(int type, int number)
+{
+#ifdef MOVES
+    zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), MOVES, strlen(MOVES));
+    entry->mh_arg1 = (char *)entry->mh_arg1 + 8;
+#endif
+#ifdef HIDDEN
+    ts_allocate_id(&impostor_globals_id, SIZE, NULL, NULL);
+#endif
+    return zend_register_ini_entries_ex(directives, number, type);
+}
+
+zend_module_entry impostor_module_entry = {
+    STANDARD_MODULE_HEADER, NAME, NULL, start, NULL, NULL, NULL, NULL, "1",
+#ifdef HIDDEN
+    0, NULL,
+#else
+    PHP_MODULE_GLOBALS(impostor),
+#endif
+    NULL, NULL, NULL, STANDARD_MODULE_PROPERTIES_EX
+};
+ZEND_GET_MODULE(impostor)
+"#;
+
+/// Compiles an impostor; returns the directive that loads it.
+fn impostor(folder: &Path, name: &str, facts: &[&str]) -> String {
+    let config = std::env::var("SVC_PHP_CONFIG").unwrap_or_else(|_| "php-config".into());
+    let includes = Command::new(config).arg("--includes").output().unwrap().stdout;
+    let (source, object) = (folder.join(format!("{name}.c")), folder.join(format!("{name}.so")));
+    std::fs::write(&source, IMPOSTOR).unwrap();
+    let mut compiler = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".into()));
+    // Hidden: each has the same names.
+    compiler.args(["-w", "-shared", "-fPIC", "-fvisibility=hidden", "-D_GNU_SOURCE", "-D_REENTRANT"]);
+    compiler.args(String::from_utf8(includes).unwrap().split_whitespace());
+    compiler.arg(format!("-DNAME=\"{name}\"")).args(facts.iter().map(|fact| format!("-D{fact}")));
+    assert!(compiler.arg("-o").arg(&object).arg(&source).status().unwrap().success());
+    format!("extension={}", object.display())
+}
+
+const WORKER: (&str, &str) =
+    ("worker.php", "<?php Svc\\Worker::serve(function () { echo json_encode(get_loaded_extensions()); });");
+const SETTINGS: [(&str, &str); 3] =
+    [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+
+#[test]
+fn an_extension_of_another_layout_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let soap = svc_ffi::travelling().find(|span| span.extension == "soap").unwrap().struct_size;
+    let size = format!("SIZE={soap}");
+    let directives = [
+        // As it is.
+        impostor(folder.path(), "snmp", &["SIZE=4", "DIRECTIVE=\"snmp.other\"", "OFFSET=0"]),
+        // Larger.
+        impostor(folder.path(), "gmp", &["SIZE=4096", "DIRECTIVE=\"gmp.other\"", "OFFSET=0"]),
+        // As large, and in another order.
+        impostor(folder.path(), "soap", &[&size, "HIDDEN", "DIRECTIVE=\"soap.wsdl_cache_ttl\"", "OFFSET=3"]),
+    ];
+    let directives: Vec<_> = directives.iter().map(String::as_str).collect();
+    let svc = Svc::start_with(&[WORKER], &SETTINGS, &directives);
+    let loaded = svc.get("/").text();
+    for name in ["snmp", "gmp", "soap"] {
+        assert!(loaded.contains(&format!("\"{name}\"")), "{loaded}");
+    }
+    let records = svc.log().of("svc").into_iter().filter(|record| record["fields"]["message"] == MESSAGE);
+    let named: Vec<_> = records.map(|record| record["fields"]["extension"].clone()).collect();
+    assert_eq!(named, ["gmp", "soap"]);
+}
+
+#[test]
+fn a_php_of_another_build_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join(WORKER.0), WORKER.1).unwrap();
+    let facts = ["SIZE=8", "OFFSET=0", "DIRECTIVE=\"mover.other\"", "MOVES=\"session.gc_probability\""];
+    let directive = impostor(folder.path(), "mover", &facts);
+    let output = support::command(folder.path(), &SETTINGS)
+        .args(["-d", &directive])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("PHP's session is not as it was when svc was built"), "{said}");
+}
