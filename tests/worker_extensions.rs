@@ -4,6 +4,7 @@
 #[expect(dead_code, reason = "each test file uses its part of the support")]
 mod support;
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -101,13 +102,15 @@ fn a_php_of_another_build_is_refused() {
     std::fs::write(folder.path().join(WORKER.0), WORKER.1).unwrap();
     let facts = ["SIZE=8", "OFFSET=0", "DIRECTIVE=\"mover.other\"", "MOVES=\"session.gc_probability\""];
     let directive = impostor(folder.path(), "mover", &facts);
-    let output = support::command(folder.path(), &SETTINGS)
-        .args(["-d", &directive])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .output()
-        .unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    let mut server = support::command(folder.path(), &SETTINGS);
+    server.args(["-d", &directive]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = server.spawn().unwrap();
+    let mut records = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    if records.any(|record| record.contains("svc is ready")) {
+        child.kill().unwrap();
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "it has started");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("PHP's session is not as it was when svc was built"), "{said}");
 }
