@@ -156,14 +156,14 @@ pub(crate) const ENGINE: &[Engine] = &[
         fibers: "bailout vm_stack_top vm_stack_end vm_stack vm_stack_page_size current_execute_data jit_trace_num \
             current_observed_frame stack_base stack_limit main_fiber_context current_fiber_context active_fiber",
         threads: "uninitialized_zval error_zval symtable_cache symtable_cache_limit symtable_cache_ptr symbol_table \
-            included_files fatal_error_backtrace_on function_table class_table zend_constants fake_scope precision \
+            included_files fatal_error_backtrace_on function_table class_table zend_constants precision \
             persistent_constants_count persistent_functions_count persistent_classes_count no_extensions \
             full_tables_cleanup vm_interrupt hard_timeout regular_list persistent_list exception_ignore_args \
             capture_warnings_during_sccp timeout_seconds ini_directives error_reporting_ini_entry objects_store \
-            lazy_objects_store exception prev_exception opline_before_exception exception_op current_module active \
+            lazy_objects_store exception_op current_module active \
             flags assertions ht_iterators_count ht_iterators_used ht_iterators ht_iterators_slots saved_fpu_cw_ptr \
             saved_fpu_cw trampoline call_trampoline_op weakrefs exception_string_param_max_len get_gc_buffer \
-            fiber_stack_size record_errors num_errors errors filename_override lineno_override call_stack \
+            fiber_stack_size record_errors num_errors errors call_stack \
             max_allowed_stack_size reserved_stack_size max_execution_timer_timer pid oldact strtod_state reserved",
     },
     // A request that compiles or links does not park, but for what the shim keeps from it (c/loading.c).
@@ -173,7 +173,7 @@ pub(crate) const ENGINE: &[Engine] = &[
         otherwise: "",
         fibers: "",
         threads: "loop_var_stack active_class_entry compiled_filename zend_lineno active_op_array function_table \
-            class_table auto_globals parse_error in_compilation short_tags unclean_shutdown \
+            class_table auto_globals parse_error in_compilation short_tags \
             ini_parser_unbuffered_errors open_files ini_parser_param skip_shebang increment_lineno doc_comment \
             extra_fn_flags compiler_options context file_context arena interned_strings script_encoding_list \
             script_encoding_list_size multibyte detect_unicode encoding_declared ast ast_arena delayed_oplines_stack \
