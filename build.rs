@@ -7,12 +7,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: [&str; 35] = [
+const SOURCES: &[&str] = &[
     "classes.c",
     "closing.c",
     "collector.c",
     "deep.c",
     "ending.c",
+    "environment.c",
     "execution_timer.c",
     "fiber.c",
     "functions.c",
@@ -23,9 +24,11 @@ const SOURCES: [&str; 35] = [
     "libc.c",
     "lifecycle.c",
     "loading.c",
+    "locale.c",
     "opcache.c",
     "overflow.c",
     "park.c",
+    "programs.c",
     "request.c",
     "request_object.c",
     "sapi_module.c",
@@ -44,7 +47,7 @@ const SOURCES: [&str; 35] = [
     "waits.c",
     "worker.c",
 ];
-const HEADERS: [&str; 9] = [
+const HEADERS: &[&str] = &[
     "compat.h",
     "guard.h",
     "internal.h",
@@ -62,7 +65,7 @@ fn main() {
     probe(&c, &php);
     compile(&c, &php);
     bind(&c);
-    for file in SOURCES.iter().chain(&HEADERS) {
+    for file in SOURCES.iter().chain(HEADERS) {
         println!("cargo::rerun-if-changed={}", c.join(file).display());
     }
     println!("cargo::rerun-if-changed=../build.rs");

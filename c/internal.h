@@ -231,7 +231,28 @@ void shim_interrupts_install(void);
 void shim_isolate_thread(void);
 void shim_isolate_begin(void);
 void shim_isolate_end(void);
+
+/* environment.c */
+/* What the request has put on top of the process's environment; a value of NULL: it has unset it. */
 void shim_environment_each(void (*visit)(const char *name, size_t name_length, const char *value, void *data), void *data);
+/* The environment for a program; one block, to be freed. NULL: the process's. False: no memory. */
+bool shim_environment_merge(char ***out);
+void shim_environment_clear(void);
+void shim_environment_capture(void);
+void shim_environment_release(void);
+/* What the request has put, out of its place and back. */
+void *shim_environment_take(void);
+void shim_environment_give(void *own);
+
+/* locale.c */
+void shim_locale_end(void);
+void shim_locale_capture(void);
+void shim_locale_release(void);
+void *shim_locale_take(void);
+void shim_locale_give(void *own);
+
+/* programs.c */
+void shim_programs_install(void);
 
 /* shortcuts.c */
 void shim_shortcuts_install(void);

@@ -54,6 +54,7 @@ const char *shim_startup(const shim_options *options)
     }
     shim_shortcuts_install();
     shim_reactor_install();
+    shim_programs_install();
     if (!php_tsrm_startup()) {
         return "PHP's thread-safe resource manager does not start";
     }

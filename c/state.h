@@ -97,7 +97,7 @@ typedef struct shim_ini_state {
     uint32_t count;
 } shim_ini_state;
 
-/* isolate.c: environment and locale. */
+/* isolate.c: environment and locale. Each is a list or an object of its file. */
 typedef struct shim_process_state {
     void *overlay;
     void *locale;

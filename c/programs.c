@@ -1,0 +1,271 @@
+/* Programs that a request starts.
+ *
+ * However PHP starts one (proc_open, exec, shell_exec, popen, system, passthru, mail), it gets the request's environment
+ * (environment.c) and a signal mask of its own: ours blocks the control signals. PHP's own ways end in posix_spawn or in
+ * popen; libc's popen knows the process's environment only, so there is one here, and the pclose that belongs to it.
+ *
+ * A request cannot replace the server by a program (pcntl_exec); a child that it has forked can. */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+DECLARE_LIBC(execve);
+DECLARE_LIBC(pclose);
+DECLARE_LIBC(posix_spawn);
+DECLARE_LIBC(posix_spawnp);
+
+/* ---- posix_spawn ---- */
+
+typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
+                           char *const[], char *const[]);
+
+/* Adds to the caller's attributes that the child's signal mask is empty. */
+static int spawn(spawn_function *function, pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                 const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
+{
+    if (shim_current == NULL) {
+        return function(pid, path, actions, attributes, arguments, environment);
+    }
+    posix_spawnattr_t own;
+    short flags = 0;
+    sigset_t none;
+    char **merged = NULL;
+    if (environment == environ && !shim_environment_merge(&merged)) {
+        return ENOMEM;
+    }
+    sigemptyset(&none);
+    if (attributes != NULL) {
+        own = *attributes;
+        posix_spawnattr_getflags(&own, &flags);
+    } else {
+        posix_spawnattr_init(&own);
+    }
+    if ((flags & POSIX_SPAWN_SETSIGMASK) == 0) {
+        posix_spawnattr_setsigmask(&own, &none);
+        posix_spawnattr_setflags(&own, (short)(flags | POSIX_SPAWN_SETSIGMASK));
+    }
+    int result = function(pid, path, actions, &own, arguments, merged != NULL ? merged : environment);
+    free(merged);
+    if (attributes == NULL) {
+        posix_spawnattr_destroy(&own);
+    }
+    return result;
+}
+
+int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
+{
+    return spawn(LIBC(posix_spawn), pid, path, actions, attributes, arguments, environment);
+}
+
+int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+                 const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
+{
+    return spawn(LIBC(posix_spawnp), pid, file, actions, attributes, arguments, environment);
+}
+
+/* ---- popen ---- */
+
+/* A program at the other end of a pipe. */
+typedef struct program {
+    struct program *next;
+    FILE *pipe;
+    pid_t pid;
+    pthread_t thread;
+} program;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* Of all threads: a library may close on one what it has opened on another. */
+static program *programs;
+
+static bool is_mode(const char *mode, bool *reads)
+{
+    bool writes = false;
+    *reads = false;
+    for (; *mode != '\0'; mode++) {
+        switch (*mode) {
+        case 'r':
+            *reads = true;
+            break;
+        case 'w':
+            writes = true;
+            break;
+        case 'e':
+            break;
+        default:
+            return false;
+        }
+    }
+    return *reads != writes;
+}
+
+/* Starts the shell with one end of the pipe as its input or output. */
+static int start_shell(pid_t *pid, const char *command, int end, int as)
+{
+    posix_spawn_file_actions_t actions;
+    char *const arguments[] = {"sh", "-c", (char *)command, NULL};
+    int result = posix_spawn_file_actions_init(&actions);
+    if (result != 0) {
+        return result;
+    }
+    result = posix_spawn_file_actions_adddup2(&actions, end, as);
+    if (result == 0) {
+        result = posix_spawn(pid, "/bin/sh", &actions, NULL, arguments, environ);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+    return result;
+}
+
+static bool open_program(program *program, const char *command, bool reads)
+{
+    int ends[2];
+    /* Ours stays close-on-exec whatever the mode says. libc's would not, and the program of another thread's request could
+     * get a copy of it: then this one's never sees the end of its input. */
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return false;
+    }
+    int own = reads ? ends[0] : ends[1];
+    int other = reads ? ends[1] : ends[0];
+    program->pipe = fdopen(own, reads ? "r" : "w");
+    int result = program->pipe == NULL ? errno : start_shell(&program->pid, command, other, reads ? STDOUT_FILENO : STDIN_FILENO);
+    close(other);
+    if (result == 0) {
+        return true;
+    }
+    if (program->pipe != NULL) {
+        fclose(program->pipe);
+    } else {
+        close(own);
+    }
+    errno = result;
+    return false;
+}
+
+FILE *popen(const char *command, const char *mode)
+{
+    bool reads;
+    if (!is_mode(mode, &reads)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    program *program = malloc(sizeof(*program));
+    if (program == NULL) {
+        return NULL;
+    }
+    if (!open_program(program, command, reads)) {
+        free(program);
+        return NULL;
+    }
+    program->thread = pthread_self();
+    pthread_mutex_lock(&lock);
+    program->next = programs;
+    programs = program;
+    pthread_mutex_unlock(&lock);
+    return program->pipe;
+}
+
+static program *take_program(FILE *pipe)
+{
+    pthread_mutex_lock(&lock);
+    program **at = &programs;
+    while (*at != NULL && (*at)->pipe != pipe) {
+        at = &(*at)->next;
+    }
+    program *found = *at;
+    if (found != NULL) {
+        *at = found->next;
+    }
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+int pclose(FILE *pipe)
+{
+    program *program = take_program(pipe);
+    if (program == NULL) {
+        return LIBC(pclose)(pipe);
+    }
+    pid_t pid = program->pid;
+    free(program);
+    int unwritten = fclose(pipe);
+    int status = -1;
+    pid_t ended;
+    do {
+        ended = waitpid(pid, &status, 0);
+    } while (ended < 0 && errno == EINTR);
+    if (ended < 0) {
+        return -1;
+    }
+    return status != 0 ? status : unwritten;
+}
+
+/* ---- in the place of the process ---- */
+
+static pid_t server;
+
+/* Also in a child of vfork(), which nobody tells that it is one. */
+static bool is_the_server(void)
+{
+    return shim_current != NULL && (pid_t)syscall(SYS_getpid) == server;
+}
+
+int execve(const char *path, char *const arguments[], char *const environment[])
+{
+    if (is_the_server()) {
+        errno = EPERM;
+        return -1;
+    }
+    char **merged = NULL;
+    if (environment == environ && !shim_environment_merge(&merged)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    int result = LIBC(execve)(path, arguments, merged != NULL ? merged : environment);
+    int error = errno;
+    free(merged);
+    errno = error;
+    return result;
+}
+
+int execv(const char *path, char *const arguments[])
+{
+    return execve(path, arguments, environ);
+}
+
+/* ---- forks ---- */
+
+static void lock_programs(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void unlock_programs(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* The pipes of other threads' programs are not the child's: these would not see the end of their input before its. */
+static void keep_own_programs(void)
+{
+    for (const program *program = programs; program != NULL; program = program->next) {
+        if (!pthread_equal(program->thread, pthread_self())) {
+            close(fileno(program->pipe));
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+void shim_programs_install(void)
+{
+    server = (pid_t)syscall(SYS_getpid);
+    pthread_atfork(lock_programs, unlock_programs, keep_own_programs);
+}

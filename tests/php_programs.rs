@@ -1,0 +1,163 @@
+//! Programs that scripts start: what they get, and what others can read of it.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use serde_json::Value;
+use support::Svc;
+use support::client::eventually;
+
+const PROGRAMS: &str = include_str!("php/programs.php");
+const CLASSIC: &str = "<?php require 'programs.php'; isset($_GET['put']) && put(); report($_GET['what']);";
+const WORKER: &str = "<?php
+require 'programs.php';
+putenv('TEST_BOOT=boot');
+putenv('TEST_BOTH=boot');
+putenv('TEST_UNPUT=boot');
+putenv('TEST_BOOT_GONE');
+Svc\\Worker::serve(function () {
+    isset($_GET['put']) && put();
+    isset($_GET['wait']) && Svc\\sleep(0.01);
+    report($_GET['what']);
+});";
+const SETTINGS: [(&str, &str); 3] = [("TEST_GONE", "1"), ("TEST_BOOT_GONE", "1"), ("TEST_KEPT", "it's kept")];
+const WORKER_MODE: [(&str, &str); 3] =
+    [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+
+fn start(settings: &[(&str, &str)]) -> Svc {
+    let files = [("programs.php", PROGRAMS), ("classic.php", CLASSIC), ("worker.php", WORKER)];
+    Svc::start_with(&files, &[&SETTINGS, settings].concat(), &["sendmail_path=."])
+}
+
+/// What each way to start a program says.
+fn report(svc: &Svc, path: &str) -> Vec<(String, Value)> {
+    let response = svc.get(path);
+    assert_eq!(response.status, 200, "{}", response.text());
+    let report: Value = serde_json::from_str(&response.text()).unwrap();
+    let report: Vec<_> = report.as_object().unwrap().clone().into_iter().collect();
+    assert_eq!(report.len(), 8);
+    report
+}
+
+/// What is the tests' own in the environment of each program; all have got the same.
+fn environment(svc: &Svc, path: &str) -> Vec<String> {
+    let own = |environment: &Value| -> Vec<String> {
+        let settings = environment.as_array().unwrap().iter().map(|setting| setting.as_str().unwrap());
+        settings.filter(|setting| setting.starts_with("TEST")).map(str::to_owned).collect()
+    };
+    let report = report(svc, path);
+    for (way, environment) in &report {
+        assert_eq!(own(environment), own(&report[0].1), "{way} differs from {}", report[0].0);
+    }
+    own(&report[0].1)
+}
+
+const PUT: [&str; 6] = [
+    "TEST-no.name=3",
+    "TEST_BOTH=request",
+    "TEST_EMPTY=",
+    "TEST_LINES=one\ntwo\n",
+    "TEST_PLAIN=plain",
+    "TEST_QUOTES=it's \"a\" $secret; `echo`",
+];
+
+fn sorted(parts: &[&[&str]]) -> Vec<String> {
+    let mut all: Vec<_> = parts.concat().iter().map(|&setting| setting.to_owned()).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn all_programs_get_the_environment_of_their_request() {
+    let svc = start(&[("PHP_WORKERS", "1")]);
+    let plain = ["TEST_BOOT_GONE=1", "TEST_GONE=1", "TEST_KEPT=it's kept"];
+    let path = "/classic.php?what=environments";
+    assert_eq!(environment(&svc, path), plain);
+    let put = sorted(&[&PUT, &["TEST_BOOT_GONE=1", "TEST_KEPT=it's kept", "TEST_TWICE=second"]]);
+    assert_eq!(environment(&svc, &format!("{path}&put")), put);
+    assert_eq!(environment(&svc, path), plain, "the request before has left something");
+}
+
+#[test]
+fn programs_of_a_worker_get_what_its_boot_script_has_put_too() {
+    let svc = start(&WORKER_MODE);
+    let plain = ["TEST_BOOT=boot", "TEST_BOTH=boot", "TEST_GONE=1", "TEST_KEPT=it's kept", "TEST_UNPUT=boot"];
+    assert_eq!(environment(&svc, "/?what=environments"), plain);
+    let put = sorted(&[&PUT, &["TEST_BOOT=boot", "TEST_KEPT=it's kept", "TEST_TWICE=second"]]);
+    assert_eq!(environment(&svc, "/?what=environments&put"), put);
+    assert_eq!(environment(&svc, "/?what=environments&put&wait"), put, "after a wait");
+    assert_eq!(environment(&svc, "/?what=environments"), plain);
+}
+
+#[test]
+fn no_value_that_a_script_has_put_stands_in_a_command_line() {
+    for (svc, path) in [(start(&[]), "/classic.php"), (start(&WORKER_MODE), "/")] {
+        for (way, line) in report(&svc, &format!("{path}?what=lines&put")) {
+            let line = line.as_str().unwrap();
+            assert!(line.contains("sh"), "{way}: {line}");
+            for part in ["plain", "secret", "TEST_", "second", "boot"] {
+                assert!(!line.contains(part), "{way}: {line}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pipe_to_a_program_is_what_it_is_in_libc() {
+    let script = r#"<?php
+$status = [];
+foreach (['r', 'rb'] as $mode) {
+    $pipe = popen('echo out; exit 7', $mode);
+    $status[] = [fgets($pipe), pclose($pipe)];
+}
+foreach (['w', 'wb'] as $mode) {
+    $pipe = popen('cat > ' . __DIR__ . '/written; kill -9 $$', $mode);
+    fwrite($pipe, 'in');
+    $status[] = [pclose($pipe), file_get_contents(__DIR__ . '/written')];
+}
+// One that reads nothing; what is written is lost, and its status tells.
+$pipe = popen('exec <&-; exit 3', 'w');
+$status[] = pclose($pipe);
+// Two at a time, closed in the order in which they were opened: neither has a copy of the other's end.
+$first = popen('cat > /dev/null; exit 1', 'w');
+$second = popen('cat > /dev/null; exit 2', 'w');
+$status[] = [pclose($first), pclose($second)];
+exec('exit 9', $lines, $code);
+$status[] = [$lines, $code];
+echo json_encode($status);
+"#;
+    let svc = Svc::start(&[("pipes.php", script)], &[]);
+    let expected = r#"[["out\n",7],["out\n",7],[9,"in"],[9,"in"],3,[1,2],[[],9]]"#;
+    assert_eq!(svc.get("/pipes.php").text(), expected);
+}
+
+#[test]
+fn the_pipe_of_one_request_is_not_inherited_by_programs_of_another() {
+    let script = r#"<?php
+if (isset($_GET['look'])) {
+    $process = proc_open(['ls', '-l', '/proc/self/fd'], [1 => ['file', __DIR__ . '/seen', 'w']], $pipes);
+    proc_close($process);
+    exit(file_get_contents(__DIR__ . '/seen'));
+}
+$in = popen('cat', 'r');
+$out = popen('cat', 'w');
+file_put_contents(__DIR__ . '/opened', fstat($in)['ino'] . ' ' . fstat($out)['ino']);
+rename(__DIR__ . '/opened', __DIR__ . '/inside');
+while (!file_exists(__DIR__ . '/go')) {
+    usleep(1000);
+    clearstatcache();
+}
+"#;
+    let svc = Svc::start(&[("pipe.php", script)], &[("PHP_WORKERS", "2")]);
+    let mut client = svc.client();
+    client.send("GET /pipe.php HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("the pipes are open", || svc.root().join("inside").exists());
+    let seen = svc.get("/pipe.php?look").text();
+    assert!(seen.contains("/seen"), "{seen}");
+    for pipe in std::fs::read_to_string(svc.root().join("inside")).unwrap().split(' ') {
+        assert!(!seen.contains(&format!("pipe:[{pipe}]")), "{pipe} is in {seen}");
+    }
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    assert_eq!(client.response().status, 200);
+}
