@@ -157,6 +157,17 @@ static ZEND_FUNCTION(getenv_with_overlay)
     }
 }
 
+static zif_handler php_umask_handler;
+
+/* umask() without an argument, or with null, only asks. */
+static ZEND_FUNCTION(umask_that_asks)
+{
+    if (ZEND_NUM_ARGS() == 0 || (ZEND_NUM_ARGS() == 1 && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) == IS_NULL)) {
+        RETURN_LONG(shim_shared_umask());
+    }
+    php_umask_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
 /* Returns PHP's own handler; NULL: there is no such function. */
 static zif_handler replace(const char *name, zif_handler handler)
 {
@@ -174,4 +185,7 @@ void shim_functions_override(void)
     php_getenv_handler = replace("getenv", ZEND_FN(getenv_with_overlay));
     php_connection_aborted_handler = replace("connection_aborted", ZEND_FN(connection_aborted_by_host));
     php_connection_status_handler = replace("connection_status", ZEND_FN(connection_status_by_host));
+    if (!shim_has_own_umask()) {
+        php_umask_handler = replace("umask", ZEND_FN(umask_that_asks));
+    }
 }

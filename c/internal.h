@@ -228,6 +228,11 @@ void shim_loading_forget(void);
 void shim_interrupts_install(void);
 
 /* isolate.c: what PHP shares between threads and requests must not. */
+void shim_isolate_install(void);
+/* Whether the system lets each thread have its own umask. */
+bool shim_has_own_umask(void);
+/* If not: the one of all. */
+mode_t shim_shared_umask(void);
 void shim_isolate_thread(void);
 void shim_isolate_begin(void);
 void shim_isolate_end(void);

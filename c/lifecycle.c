@@ -54,6 +54,7 @@ const char *shim_startup(const shim_options *options)
     }
     shim_shortcuts_install();
     shim_reactor_install();
+    shim_isolate_install();
     shim_programs_install();
     if (!php_tsrm_startup()) {
         return "PHP's thread-safe resource manager does not start";
@@ -108,6 +109,7 @@ void shim_facts_read(shim_facts *facts)
         .max_execution_timers = true,
 #endif
         .opcache_enabled = opcache_is_enabled(),
+        .umask_per_thread = shim_has_own_umask(),
     };
     if (php_ini_opened_path != NULL) {
         facts->ini_path = shim_view_of(php_ini_opened_path, strlen(php_ini_opened_path));

@@ -143,6 +143,8 @@ typedef struct shim_facts {
     bool zend_signals;
     bool max_execution_timers;
     bool opcache_enabled;
+    /* The system lets each thread have its own file mode mask; otherwise umask() acts on the process. */
+    bool umask_per_thread;
     shim_view ini_path;
 } shim_facts;
 

@@ -179,7 +179,12 @@ void shim_globals_begin(void)
 void shim_globals_suspend(shim_globals_state *state)
 {
     if (BG(umask) != -1) {
+        /* Requests begin with the mask that the boot script leaves: only theirs is taken off the thread. */
+        bool is_boot = state == &shim_own_worker.boot_state.globals;
         state->umask = umask((mode_t)BG(umask));
+        if (is_boot) {
+            umask(state->umask);
+        }
     }
     if (SG(request_info).request_body != NULL) {
         shim_keep_open(SG(request_info).request_body);

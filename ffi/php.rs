@@ -59,6 +59,8 @@ pub struct Facts {
     pub max_execution_timers: bool,
     /// OPcache is loaded and on.
     pub opcache_enabled: bool,
+    /// Each thread has its own file mode mask; otherwise `umask()` acts on the process.
+    pub umask_per_thread: bool,
     /// The php.ini that was read, or empty.
     pub ini_path: String,
 }
@@ -119,6 +121,7 @@ impl Php {
             zend_signals: false,
             max_execution_timers: false,
             opcache_enabled: false,
+            umask_per_thread: false,
             ini_path: view(&[]),
         };
         // SAFETY: PHP has started, and `raw` is ours to be filled.
@@ -134,6 +137,7 @@ impl Php {
             zend_signals: raw.zend_signals,
             max_execution_timers: raw.max_execution_timers,
             opcache_enabled: raw.opcache_enabled,
+            umask_per_thread: raw.umask_per_thread,
             ini_path: String::from_utf8_lossy(ini_path).into_owned(),
         }
     }

@@ -66,6 +66,9 @@ pub(crate) fn start(config: &Config, shared: &Arc<Shared>) -> Result<Php, PhpErr
     if !facts.opcache_enabled {
         log.emit(&Event::OpcacheOff);
     }
+    if !facts.umask_per_thread {
+        log.emit(&Event::UmaskShared);
+    }
     if config.worker_mode_enabled {
         judge_extensions(&php, shared)?;
     }
@@ -115,6 +118,7 @@ pub(crate) fn report(facts: &Facts) -> serde_json::Map<String, serde_json::Value
         "zend_signals": facts.zend_signals,
         "max_execution_timers": facts.max_execution_timers,
         "opcache_enabled": facts.opcache_enabled,
+        "umask_per_thread": facts.umask_per_thread,
         "ini_path": facts.ini_path,
     });
     [("php".to_owned(), php)].into_iter().collect()

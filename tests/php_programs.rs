@@ -5,8 +5,8 @@
 mod support;
 
 use serde_json::Value;
-use support::Svc;
 use support::client::eventually;
+use support::{Svc, c};
 
 const PROGRAMS: &str = include_str!("php/programs.php");
 const CLASSIC: &str = "<?php require 'programs.php'; isset($_GET['put']) && put(); report($_GET['what']);";
@@ -160,4 +160,92 @@ while (!file_exists(__DIR__ . '/go')) {
     }
     std::fs::write(svc.root().join("go"), "").unwrap();
     assert_eq!(client.response().status, 200);
+}
+
+const BOOT_MASK: &str = r#"<?php
+$before = umask(0o027);
+Svc\Worker::serve(function () use ($before) {
+    $seen = [sprintf('%03o', $before), sprintf('%03o', umask())];
+    if (isset($_GET['mask'])) {
+        umask(0o077);
+        Svc\sleep(0.001);
+        touch(__DIR__ . '/inside');
+        while (isset($_GET['stay']) && !file_exists(__DIR__ . '/go')) {
+            Svc\sleep(0.001);
+            clearstatcache();
+        }
+    }
+    isset($_GET['exit']) && Svc\Worker::current()->scheduleExit();
+    $name = tempnam(__DIR__, 'mask');
+    unlink($name);
+    mkdir($name);
+    $seen[] = sprintf('%03o', fileperms($name) & 0o777);
+    rmdir($name);
+    echo implode(' ', $seen), ' ', sprintf('%03o', umask());
+});"#;
+
+#[test]
+fn the_file_mode_mask_of_a_boot_script_is_where_its_requests_begin() {
+    let svc = Svc::start(&[("worker.php", BOOT_MASK)], &WORKER_MODE);
+    let before = svc.get("/").text()[..3].to_owned();
+    let plain = format!("{before} 027 750 027");
+    assert_eq!(svc.get("/").text(), plain);
+    let mut client = svc.client();
+    client.send("GET /?mask&stay HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("its mask is changed", || svc.root().join("inside").exists());
+    assert_eq!(svc.get("/").text(), plain, "beside one that has changed it");
+    assert_eq!(svc.get("/?mask").text(), format!("{before} 027 700 077"));
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    assert_eq!(client.response().text(), format!("{before} 027 700 077"));
+    assert_eq!(svc.get("/").text(), plain);
+    // The next boot begins where the first one did.
+    assert_eq!(svc.get("/?exit").text(), plain);
+    assert_eq!(svc.get("/").text(), plain);
+}
+
+const SHARED: &str = "umask() acts on all requests: the system does not let a thread have its own";
+
+const MASKS: &str = r#"<?php
+if (isset($_GET['ask'])) {
+    for ($times = 0; !file_exists(__DIR__ . '/go'); $times++) {
+        for ($i = 0; $i < 1000; $i++) {
+            $mask = umask() | umask(null);
+        }
+        touch(__DIR__ . '/inside');
+        clearstatcache();
+    }
+    printf('%03o', $mask);
+    exit;
+}
+for ($i = 0; $i < 2000; $i++) {
+    mkdir(__DIR__ . "/made$i");
+    $modes[] = sprintf('%03o', fileperms(__DIR__ . "/made$i") & 0o777);
+}
+$before = umask(0o027);
+printf('%s %03o %03o', implode(' ', array_unique($modes)), umask(), umask($before));
+"#;
+
+#[test]
+fn a_server_whose_threads_share_the_file_mode_mask_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let wrapper = folder.path().join("without_unshare");
+    c::program(include_str!("php/without_unshare.c"), &wrapper);
+    let files = [("mask.php", MASKS)];
+    let fact = |svc: &Svc| {
+        let report: Value = serde_json::from_str(&svc.ask("/config").text()).unwrap();
+        report["php"]["umask_per_thread"].as_bool().unwrap()
+    };
+    let shared = Svc::start_under(&wrapper, &files, &[]);
+    let record = shared.log().find(SHARED).unwrap();
+    assert_eq!((record["level"].as_str(), fact(&shared)), (Some("WARN"), false));
+    // To ask for the mask does not change what others create meanwhile.
+    let mut client = shared.client();
+    client.send("GET /mask.php?ask HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("somebody asks", || shared.root().join("inside").exists());
+    let made = shared.get("/mask.php").text();
+    std::fs::write(shared.root().join("go"), "").unwrap();
+    let mask = u32::from_str_radix(&client.response().text(), 8).unwrap();
+    assert_eq!(made, format!("{:03o} 027 027", 0o777 & !mask));
+    let own = Svc::start(&files, &[]);
+    assert_eq!((own.log().find(SHARED), fact(&own)), (None, true));
 }

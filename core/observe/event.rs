@@ -41,6 +41,8 @@ pub enum Event<'a> {
     OpcacheRestartDelayed,
     /// OPcache has restarted after a delay.
     OpcacheRestarted,
+    /// The system gives threads no file mode mask of their own.
+    UmaskShared,
     /// The main port accepts connections.
     Listening {
         /// Its address.
@@ -255,6 +257,7 @@ impl Event<'_> {
             | Self::OpcacheOff
             | Self::ExtensionUnknown { .. }
             | Self::OpcacheRestartDelayed
+            | Self::UmaskShared
             | Self::DrainTimeout { .. }
             | Self::AcceptFailed { .. }
             | Self::OpsAcceptFailed { .. }
@@ -299,6 +302,7 @@ impl Event<'_> {
                 "OPcache cannot restart while long scripts overlap: every request compiles its scripts anew until it can",
             ),
             Self::OpcacheRestarted => svc("OPcache has restarted after a delay"),
+            Self::UmaskShared => svc(UMASK_SHARED),
             Self::Listening { addr } => svc("main port is listening").text("addr", addr.to_string()),
             Self::OpsListening { addr } => svc("operations port is listening").text("addr", addr.to_string()),
             Self::OpsExposed { addr } => {
@@ -398,6 +402,8 @@ impl Access<'_> {
 
 const WEDGE_WARNING: &str =
     "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
+
+const UMASK_SHARED: &str = "umask() acts on all requests: the system does not let a thread have its own";
 
 const EXPIRED: &str = "certificate has expired";
 

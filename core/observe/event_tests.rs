@@ -26,6 +26,7 @@ const ALL: [Event<'_>; 36] = [
     Event::ExtensionUnknown { extension: "e" },
     Event::OpcacheRestartDelayed,
     Event::OpcacheRestarted,
+    Event::UmaskShared,
     Event::OpsListening { addr: ADDR },
     Event::OpsExposed { addr: ADDR },
     Event::Listening { addr: ADDR },
@@ -67,6 +68,7 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::ExtensionUnknown { .. }
         | Event::OpcacheRestartDelayed
         | Event::OpcacheRestarted
+        | Event::UmaskShared
         | Event::OpsListening { .. }
         | Event::OpsExposed { .. }
         | Event::Listening { .. }

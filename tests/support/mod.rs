@@ -1,6 +1,7 @@
 //! Starts the real binary on ports that the system chooses, and talks to it.
 
 pub(crate) mod books;
+pub(crate) mod c;
 pub(crate) mod client;
 pub(crate) mod decoder;
 pub(crate) mod http2;
@@ -43,13 +44,7 @@ impl Svc {
 
     /// Starts a server on these files, with these settings and PHP directives (`key=value`).
     pub(crate) fn start_with(files: &[(&str, &str)], settings: &[(&str, &str)], directives: &[&str]) -> Self {
-        let root = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = root.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        Self::launch(root, settings, directives)
+        Self::launch(written(files), settings, directives)
     }
 
     /// Starts a server on a document root that is there already.
@@ -57,11 +52,25 @@ impl Svc {
         Self::launch(root, settings, &[])
     }
 
+    /// Starts a server by a program that changes something about its process first.
+    pub(crate) fn start_under(wrapper: &Path, files: &[(&str, &str)], settings: &[(&str, &str)]) -> Self {
+        let root = written(files);
+        let plain = command(root.path(), settings);
+        let mut command = Command::new(wrapper);
+        command.env_clear().arg(plain.get_program()).stdin(Stdio::null());
+        command.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        Self::spawn(root, command)
+    }
+
     fn launch(root: TempDir, settings: &[(&str, &str)], directives: &[&str]) -> Self {
         let mut command = command(root.path(), settings);
         for directive in directives {
             command.args(["-d", directive]);
         }
+        Self::spawn(root, command)
+    }
+
+    fn spawn(root: TempDir, mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let log = Log::default();
         let (lines, records) = (BufReader::new(child.stdout.take().unwrap()), log.clone());
@@ -186,6 +195,17 @@ impl Log {
         let record = self.find(message).unwrap_or_else(|| panic!("no record {message:?}"));
         record["fields"]["addr"].as_str().unwrap().parse().unwrap()
     }
+}
+
+/// A folder with these files.
+fn written(files: &[(&str, &str)]) -> TempDir {
+    let root = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = root.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    root
 }
 
 /// The command that starts the server on `root`: loopback, ports of the system's choice, and these settings.

@@ -1,0 +1,26 @@
+//! Small programs and extensions in C that tests need.
+
+use std::path::Path;
+use std::process::Command;
+
+/// Compiles a program.
+pub(crate) fn program(source: &str, target: &Path) {
+    compile(source, target, &[]);
+}
+
+/// Compiles an extension for the PHP that the server has been built with.
+pub(crate) fn extension(source: &str, target: &Path) {
+    let config = std::env::var("SVC_PHP_CONFIG").unwrap_or_else(|_| "php-config".to_owned());
+    let includes = Command::new(config).arg("--includes").output().expect("php-config is there");
+    let includes = String::from_utf8(includes.stdout).unwrap();
+    compile(source, target, &["-shared -fPIC", &includes]);
+}
+
+fn compile(source: &str, target: &Path, flags: &[&str]) {
+    let file = target.with_extension("c");
+    std::fs::write(&file, source).unwrap();
+    let flags = flags.iter().flat_map(|flags| flags.split_whitespace());
+    let status =
+        Command::new("cc").args(flags).arg("-o").arg(target).arg(&file).status().expect("cc is there");
+    assert!(status.success());
+}
