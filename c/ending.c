@@ -274,6 +274,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     drop(fiber, &bare);
     zend_unset_timeout();
     (void)shim_step(&bare, deactivate_output, fiber);
+    shim_child_end();
     (void)shim_step(&bare, end_globals, fiber);
     shim_executor_end();
     shim_globals_neutral();

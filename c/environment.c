@@ -106,6 +106,12 @@ void shim_environment_each(void (*visit)(const char *, size_t, const char *, voi
 
 /* ---- before libc's ---- */
 
+/* A child that PHP has forked is a process of its own (children.c). */
+static bool is_a_requests_own(void)
+{
+    return shim_current != NULL && !shim_is_child;
+}
+
 char *getenv(const char *name)
 {
     if (!is_empty()) {
@@ -119,7 +125,7 @@ char *getenv(const char *name)
 
 int setenv(const char *name, const char *value, int overwrite)
 {
-    if (shim_current == NULL) {
+    if (!is_a_requests_own()) {
         return LIBC(setenv)(name, value, overwrite);
     }
     if (!overwrite && getenv(name) != NULL) {
@@ -130,12 +136,12 @@ int setenv(const char *name, const char *value, int overwrite)
 
 int unsetenv(const char *name)
 {
-    return shim_current != NULL ? put(name, strlen(name), NULL) : LIBC(unsetenv)(name);
+    return is_a_requests_own() ? put(name, strlen(name), NULL) : LIBC(unsetenv)(name);
 }
 
 int putenv(char *setting)
 {
-    if (shim_current == NULL) {
+    if (!is_a_requests_own()) {
         return LIBC(putenv)(setting);
     }
     const char *equals = strchr(setting, '=');
@@ -210,6 +216,16 @@ bool shim_environment_merge(char ***out)
     merge(&merging);
     *out = settings;
     return true;
+}
+
+void shim_environment_become(void)
+{
+    char **merged;
+    if (shim_environment_merge(&merged) && merged != NULL) {
+        environ = merged;
+        free_list(&overlay);
+        free_list(&boot_overlay);
+    }
 }
 
 /* ---- requests ---- */

@@ -222,6 +222,11 @@ void shim_execution_timer_start(void)
     own.wanted = true;
 }
 
+void shim_execution_timer_forget(void)
+{
+    own = (shim_timer){.wanted = true};
+}
+
 void shim_execution_timer_stop(void)
 {
     own.wanted = false;

@@ -81,6 +81,9 @@ static bool is_in_large_expression(void)
 
 bool shim_fiber_may_park(void)
 {
+    if (shim_is_child) {
+        return false;
+    }
     return shim_running != NULL && shim_running->is_carried && shim_running->phase == SHIM_PHASE_RUNNING &&
            !zend_fiber_switch_blocked() && !shim_is_loading() && !shim_is_collecting() && OG(running) == NULL &&
            EG(active_fiber) != NULL && (EG(active_fiber)->flags & ZEND_FIBER_FLAG_DESTROYED) == 0 &&

@@ -227,6 +227,12 @@ void shim_loading_forget(void);
 /* interrupt.c */
 void shim_interrupts_install(void);
 
+/* children.c: processes that a request forks. */
+extern bool shim_is_child;
+void shim_children_install(void);
+/* The script has ended. In a child this ends the process with the script's exit status; elsewhere it does nothing. */
+void shim_child_end(void);
+
 /* isolate.c: what PHP shares between threads and requests must not. */
 void shim_isolate_install(void);
 /* Whether the system lets each thread have its own umask. */
@@ -242,6 +248,8 @@ void shim_isolate_end(void);
 void shim_environment_each(void (*visit)(const char *name, size_t name_length, const char *value, void *data), void *data);
 /* The environment for a program; one block, to be freed. NULL: the process's. False: no memory. */
 bool shim_environment_merge(char ***out);
+/* Makes the request's environment the process's, in a child. */
+void shim_environment_become(void);
 void shim_environment_clear(void);
 void shim_environment_capture(void);
 void shim_environment_release(void);
@@ -267,6 +275,8 @@ bool shim_is_opcache_lock(int descriptor);
 typedef struct shim_timer shim_timer;
 void shim_execution_timer_start(void);
 void shim_execution_timer_stop(void);
+/* In a forked child, which inherits no timer. */
+void shim_execution_timer_forget(void);
 /* Arms this thread's execution timer once more. Async-signal-safe. */
 void shim_execution_timer_rearm(int seconds);
 shim_timer *shim_timer_of_thread(void);

@@ -60,6 +60,7 @@ const char *shim_startup(const shim_options *options)
         return "PHP's thread-safe resource manager does not start";
     }
     ZEND_TSRMLS_CACHE_UPDATE();
+    shim_children_install();
     /* Copies the module and resets some of its members: what follows is set on the copy's source afterwards. */
     sapi_startup(&shim_sapi);
     shim_sapi.ini_entries = ini_overrides;

@@ -133,6 +133,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
         php_request_shutdown(NULL);
     } zend_end_try();
     (void)shim_overflow_report();
+    shim_child_end();
     SG(server_context) = NULL;
     SG(request_info) = (sapi_request_info){0};
     shim_isolate_end();

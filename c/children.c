@@ -1,0 +1,239 @@
+/* Children that a request forks (pcntl_fork), and that go on running PHP.
+ *
+ * Such a child is a copy of the server with one thread: nobody is there to send its reply, write its log, or watch its
+ * time, and what it shares with its parent (connections, OPcache's memory) it must leave alone. So it becomes a process
+ * of its own at once. Its request has no client any more and no host; the server's descriptors are closed; what it puts
+ * into the environment is its own process's; it compiles for itself; it waits with its thread. When its script ends, so
+ * does the process, after shutdown functions and destructors: it never comes back to the host's loop.
+ *
+ * Between requests nothing may fork: there is no script whose end would end the child. */
+#include "internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+bool shim_is_child;
+
+DECLARE_LIBC(fork);
+
+/* ---- the host of a child ---- */
+
+static bool take_output(void *request, shim_view output)
+{
+    (void)request;
+    (void)output;
+    return true;
+}
+
+static bool do_flush(void *request)
+{
+    (void)request;
+    return true;
+}
+
+static void take_head(void *request, const shim_head *head)
+{
+    (void)request;
+    (void)head;
+}
+
+static void do_nothing(void *request)
+{
+    (void)request;
+}
+
+/* What of the body had not been read before is the parent's: it may be in a file that is closed here. */
+static size_t read_nothing(void *request, char *buffer, size_t size)
+{
+    (void)request;
+    (void)buffer;
+    (void)size;
+    return 0;
+}
+
+static size_t read_nothing_at(void *request, char *buffer, size_t size, uint64_t offset)
+{
+    (void)offset;
+    return read_nothing(request, buffer, size);
+}
+
+/* The thread that writes the log is the parent's. */
+static void write_log(void *request, const shim_log *record)
+{
+    (void)request;
+    char line[1024];
+    int length = snprintf(line, sizeof(line), "svc: forked process %d: %.*s", (int)getpid(),
+                          (int)(record->message.length < 800 ? record->message.length : 800), record->message.bytes);
+    if (length > 0 && record->file.length > 0 && (size_t)length < sizeof(line)) {
+        int more = snprintf(line + length, sizeof(line) - (size_t)length, " in %.*s:%u",
+                            (int)(record->file.length < 512 ? record->file.length : 512), record->file.bytes, record->line);
+        length += more > 0 ? more : 0;
+    }
+    if (length <= 0) {
+        return;
+    }
+    size_t size = (size_t)length < sizeof(line) - 1 ? (size_t)length : sizeof(line) - 2;
+    line[size++] = '\n';
+    ssize_t written = write(STDERR_FILENO, line, size);
+    (void)written;
+}
+
+static bool is_not(void *request)
+{
+    (void)request;
+    return false;
+}
+
+static void has_ended(void *request, int outcome)
+{
+    (void)request;
+    (void)outcome;
+}
+
+static bool may_not_restart(void)
+{
+    return false;
+}
+
+static void has_restarted(void)
+{
+}
+
+/* The rest (variables, fields, names) reads the child's own copy of the request, and stays. */
+static void replace_host(void)
+{
+    shim_host.write = take_output;
+    shim_host.flush = do_flush;
+    shim_host.send_head = take_head;
+    shim_host.send_interim = take_head;
+    shim_host.finish = do_nothing;
+    shim_host.time_limit = do_nothing;
+    shim_host.read_body = read_nothing;
+    shim_host.read_body_at = read_nothing_at;
+    shim_host.log = write_log;
+    shim_host.is_crowded = is_not;
+    shim_host.serve = do_nothing;
+    shim_host.serve_one = is_not;
+    shim_host.ended = has_ended;
+    shim_host.parks = do_nothing;
+    shim_host.resumes = do_nothing;
+    shim_host.restart_may_begin = may_not_restart;
+    shim_host.restart_done = has_restarted;
+}
+
+/* ---- the fork ---- */
+
+/* The server keeps what it opens while it serves out of the range that select() can name. Below it are its listening
+ * sockets, and whatever else was open before PHP started. */
+enum { SERVER_DESCRIPTOR_MIN = 1024, EARLY_MAX = 64 };
+
+static struct {
+    int descriptor;
+    dev_t device;
+    ino_t inode;
+} early[EARLY_MAX];
+static size_t early_count;
+
+static void note_early_descriptors(void)
+{
+    for (int descriptor = STDERR_FILENO + 1; descriptor < SERVER_DESCRIPTOR_MIN && early_count < EARLY_MAX; descriptor++) {
+        int flags = fcntl(descriptor, F_GETFD);
+        struct stat file;
+        /* Without the flag it has been inherited, and is not the server's. */
+        if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && fstat(descriptor, &file) == 0) {
+            early[early_count].descriptor = descriptor;
+            early[early_count].device = file.st_dev;
+            early[early_count].inode = file.st_ino;
+            early_count++;
+        }
+    }
+}
+
+static void close_server_descriptors(void)
+{
+    for (size_t i = 0; i < early_count; i++) {
+        struct stat file;
+        /* The number may be a script's file by now. */
+        if (fstat(early[i].descriptor, &file) == 0 && file.st_dev == early[i].device && file.st_ino == early[i].inode) {
+            (void)syscall(SYS_close, early[i].descriptor);
+        }
+    }
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, SERVER_DESCRIPTOR_MIN, ~0u, 0u) == 0) {
+        return;
+    }
+#endif
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return;
+    }
+    for (rlim_t descriptor = SERVER_DESCRIPTOR_MIN; descriptor < limit.rlim_cur && descriptor < INT_MAX; descriptor++) {
+        (void)syscall(SYS_close, (int)descriptor);
+    }
+}
+
+/* In the child, where PHP's locks are free (see below) and libc's are too. */
+static void become_child(void)
+{
+    tsrm_env_unlock();
+    if (shim_current == NULL) {
+        return;
+    }
+    shim_is_child = true;
+    close_server_descriptors();
+    replace_host();
+    shim_environment_become();
+    shim_execution_timer_forget();
+    /* Its boot script ends where it would serve. */
+    shim_own_worker.over = true;
+}
+
+void shim_children_install(void)
+{
+    note_early_descriptors();
+    /* PHP holds this lock for a moment around each getenv(); a child could get it from another thread as locked. */
+    pthread_atfork(tsrm_env_lock, tsrm_env_unlock, become_child);
+}
+
+/* OPcache's memory is the parent's too, and its locks are between threads. Scripts that are compiled go on to be used. The
+ * stage is one in which OPcache's handlers have nothing to say. */
+static void leave_opcache(void)
+{
+    static const char *const directives[] = {"opcache.enable", "opcache.jit"};
+    for (size_t i = 0; i < sizeof(directives) / sizeof(directives[0]); i++) {
+        zend_string *name = zend_string_init(directives[i], strlen(directives[i]), 0);
+        if (zend_hash_exists(EG(ini_directives), name)) {
+            (void)zend_alter_ini_entry_chars(name, "0", 1, ZEND_INI_USER, ZEND_INI_STAGE_ACTIVATE);
+        }
+        zend_string_release(name);
+    }
+}
+
+/* Comes before libc's; pcntl_fork() is PHP's caller. */
+pid_t fork(void)
+{
+    if (shim_current == NULL && shim_own_worker.serving) {
+        errno = EAGAIN;
+        return -1;
+    }
+    pid_t child = LIBC(fork)();
+    if (child == 0 && shim_is_child) {
+        leave_opcache();
+    }
+    return child;
+}
+
+/* ---- its end ---- */
+
+void shim_child_end(void)
+{
+    if (shim_is_child) {
+        _exit(EG(exit_status));
+    }
+}
