@@ -46,6 +46,7 @@ const SOURCES: &[&str] = &[
     "state_superglobals.c",
     "tsrm.c",
     "waits.c",
+    "watches.c",
     "worker.c",
 ];
 const HEADERS: &[&str] = &[
@@ -58,6 +59,7 @@ const HEADERS: &[&str] = &[
     "shim.h",
     "state.h",
     "state_parts.h",
+    "watches.h",
 ];
 
 fn main() {

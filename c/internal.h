@@ -88,14 +88,12 @@ typedef struct shim_fiber {
     shim_phase phase;
     /* The next one that is idle or ready. */
     struct shim_fiber *next;
-    /* What a parked one waits for: a descriptor (or -1), a moment on the monotonic clock (or 0). */
+    /* What a parked one waits for: events of a descriptor (or of -1), a moment on the monotonic clock (or 0). */
     int descriptor;
-    bool descriptor_is_copy;
-    /* What it was asked to wait for, of which the descriptor may be a copy. */
-    int watched;
-    /* Its place among those that wait for a descriptor, and which wait it is. */
-    uint32_t watch_place;
-    uint64_t ticket;
+    short events;
+    /* The others who wait for that descriptor. */
+    struct shim_fiber *next_watcher;
+    struct shim_fiber *previous_watcher;
     int64_t deadline;
     /* Its place among the timers and one more; 0: none. */
     uint32_t timer_place;

@@ -2,12 +2,11 @@
  *
  * Waits end by a descriptor (epoll), by a moment (a heap of timers), or both; the thread itself sleeps in shim_wait
  * only, which the host's wake-ups end too. Nothing is polled for: without a wait that is due, nobody wakes up. */
-#include "internal.h"
+#include "watches.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -18,18 +17,13 @@
 /* Our descriptors stay out of the range that select() can name. */
 enum { DESCRIPTOR_MIN = 1024, EVENTS = 64 };
 
-/* The ticket of the worker's own descriptor, which wakes no request. */
+/* What epoll says of the worker's own descriptor, which wakes no request. */
 enum { NOBODY = 0 };
 
 static __thread struct {
     int poller;
     int wake;
     bool is_open;
-    /* Requests that wait for a descriptor, and a number for the next such wait. */
-    shim_fiber **watches;
-    uint32_t watches_count;
-    uint32_t watches_room;
-    uint64_t next_ticket;
     shim_fiber **timers;
     uint32_t timers_count;
     uint32_t timers_room;
@@ -142,9 +136,7 @@ static void timer_remove(shim_fiber *fiber)
     }
 }
 
-/* ---- descriptors ---- */
-
-DECLARE_LIBC(close);
+/* ---- the thread's own descriptors ---- */
 
 static int keep_high(int descriptor)
 {
@@ -173,6 +165,7 @@ static bool open_reactor(void)
         return false;
     }
     reactor.poller = poller;
+    shim_watches_open(poller);
     reactor.wake = wake;
     reactor.is_open = true;
     return true;
@@ -193,125 +186,19 @@ void shim_reactor_close(void)
     free(reactor.timers);
     reactor.timers = NULL;
     reactor.timers_count = reactor.timers_room = 0;
-    free(reactor.watches);
-    reactor.watches = NULL;
-    reactor.watches_count = reactor.watches_room = 0;
+    shim_watches_close();
 }
 
-static void wake(shim_fiber *fiber, shim_woken why);
-
-/* The descriptor is closed, or is another file's by now. Returns whether there were any. */
-static bool wake_watchers_of(int descriptor)
-{
-    bool found = false;
-    for (uint32_t i = reactor.watches_count; i > 0; i--) {
-        shim_fiber *fiber = reactor.watches[i - 1];
-        if (fiber->watched == descriptor) {
-            wake(fiber, SHIM_WOKEN_BY_CLOSE);
-            found = true;
-        }
-    }
-    return found;
-}
-
-/* Comes before libc's. epoll forgets what is closed, if nobody has a copy of it, and tells nobody; and the number may be
- * another file's at once. */
-int close(int descriptor)
-{
-    if (reactor.watches_count > 0) {
-        (void)wake_watchers_of(descriptor);
-    }
-    return LIBC(close)(descriptor);
-}
-
-/* A child has copies of all that its parent waits for, and the parent's epoll. */
+/* A child has copies of all that its parent waits for, and the parent's epoll: it makes one of its own. */
 static void forget_in_child(void)
 {
-    reactor.watches_count = 0;
+    reactor.is_open = false;
+    shim_watches_forget();
 }
 
 void shim_reactor_install(void)
 {
     pthread_atfork(NULL, NULL, forget_in_child);
-}
-
-static bool watches_have_room(void)
-{
-    if (reactor.watches_count < reactor.watches_room) {
-        return true;
-    }
-    uint32_t room = reactor.watches_room > 0 ? 2 * reactor.watches_room : 64;
-    shim_fiber **larger = realloc(reactor.watches, room * sizeof(shim_fiber *));
-    if (larger == NULL) {
-        return false;
-    }
-    reactor.watches = larger;
-    reactor.watches_room = room;
-    return true;
-}
-
-/* False: epoll cannot tell of this one (a file on disk), which is always ready. */
-static bool watch(shim_fiber *fiber, int descriptor, short events)
-{
-    if (!watches_have_room()) {
-        return false;
-    }
-    struct epoll_event event = {.data.u64 = ++reactor.next_ticket};
-    event.events = EPOLLONESHOT | ((events & POLLIN) != 0 ? EPOLLIN | EPOLLRDHUP : 0u) |
-                   ((events & POLLOUT) != 0 ? EPOLLOUT : 0u) | ((events & POLLPRI) != 0 ? EPOLLPRI : 0u);
-    fiber->watched = descriptor;
-    fiber->descriptor_is_copy = false;
-    if (epoll_ctl(reactor.poller, EPOLL_CTL_ADD, descriptor, &event) == 0) {
-        /* So whoever waits for that number waits for a file that libc has closed by itself; to wake them removes it. */
-        if (wake_watchers_of(descriptor)) {
-            (void)epoll_ctl(reactor.poller, EPOLL_CTL_ADD, descriptor, &event);
-        }
-    } else {
-        if (errno != EEXIST) {
-            return false;
-        }
-        /* Another request waits for the same one. */
-        descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN);
-        if (descriptor < 0) {
-            return false;
-        }
-        if (epoll_ctl(reactor.poller, EPOLL_CTL_ADD, descriptor, &event) != 0) {
-            close(descriptor);
-            return false;
-        }
-        fiber->descriptor_is_copy = true;
-    }
-    fiber->descriptor = descriptor;
-    fiber->ticket = event.data.u64;
-    fiber->watch_place = reactor.watches_count;
-    reactor.watches[reactor.watches_count++] = fiber;
-    return true;
-}
-
-static void unwatch(shim_fiber *fiber)
-{
-    if (fiber->descriptor < 0) {
-        return;
-    }
-    shim_fiber *last = reactor.watches[--reactor.watches_count];
-    last->watch_place = fiber->watch_place;
-    reactor.watches[fiber->watch_place] = last;
-    (void)epoll_ctl(reactor.poller, EPOLL_CTL_DEL, fiber->descriptor, NULL);
-    if (fiber->descriptor_is_copy) {
-        (void)LIBC(close)(fiber->descriptor);
-    }
-    fiber->descriptor = -1;
-}
-
-/* Who waits with this ticket; NULL: nobody any more. */
-static shim_fiber *watcher_of(uint64_t ticket)
-{
-    for (uint32_t i = 0; i < reactor.watches_count; i++) {
-        if (reactor.watches[i]->ticket == ticket) {
-            return reactor.watches[i];
-        }
-    }
-    return NULL;
 }
 
 /* ---- waiting ---- */
@@ -320,11 +207,11 @@ static shim_fiber *watcher_of(uint64_t ticket)
 static bool enlist(shim_fiber *fiber, int descriptor, short events)
 {
     fiber->descriptor = -1;
-    if (descriptor >= 0 && !watch(fiber, descriptor, events)) {
+    if (descriptor >= 0 && !shim_watch(fiber, descriptor, events)) {
         return false;
     }
     if (fiber->deadline > 0 && !timer_add(fiber)) {
-        unwatch(fiber);
+        shim_unwatch(fiber);
         return false;
     }
     return true;
@@ -358,9 +245,9 @@ shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limite
     return fiber->woken;
 }
 
-static void wake(shim_fiber *fiber, shim_woken why)
+void shim_wake(shim_fiber *fiber, shim_woken why)
 {
-    unwatch(fiber);
+    shim_unwatch(fiber);
     timer_remove(fiber);
     fiber->woken = why;
     shim_ready_push(fiber);
@@ -403,15 +290,12 @@ static size_t wake_within(int64_t time)
 {
     struct epoll_event events[EVENTS];
     int count = 0;
-    if (reactor.is_open && (time != 0 || reactor.watches_count > 0)) {
+    if (reactor.is_open && (time != 0 || shim_watches_any())) {
         count = wait_for_events(events, time);
     }
     for (int i = 0; i < count; i++) {
         if (events[i].data.u64 != NOBODY) {
-            shim_fiber *fiber = watcher_of(events[i].data.u64);
-            if (fiber != NULL) {
-                wake(fiber, SHIM_WOKEN_BY_DESCRIPTOR);
-            }
+            shim_watches_wake(&events[i]);
             continue;
         }
         uint64_t rings;
@@ -421,7 +305,7 @@ static size_t wake_within(int64_t time)
     if (reactor.timers_count > 0) {
         int64_t now = shim_now();
         while (reactor.timers_count > 0 && reactor.timers[0]->deadline <= now) {
-            wake(reactor.timers[0], SHIM_WOKEN_BY_TIME);
+            shim_wake(reactor.timers[0], SHIM_WOKEN_BY_TIME);
         }
     }
     return reactor.ready_count;

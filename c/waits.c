@@ -162,6 +162,11 @@ ZEND_NAMED_FUNCTION(shim_sleep)
     }
 }
 
+static bool has_bytes(const php_stream *stream)
+{
+    return stream->writepos > stream->readpos;
+}
+
 static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
 {
     zval *resource;
@@ -178,13 +183,17 @@ static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
     }
     php_stream *stream;
     php_stream_from_zval(stream, resource);
-    if (events == POLLIN && stream->writepos > stream->readpos) {
+    if (events == POLLIN && has_bytes(stream)) {
         RETURN_TRUE;
     }
     php_socket_t descriptor = -1;
     if (php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&descriptor, 0) != SUCCESS) {
         zend_argument_value_error(1, "must be a stream with a descriptor");
         RETURN_THROWS();
+    }
+    /* What a TLS session has decrypted, of which its descriptor knows nothing, the cast has put there. */
+    if (events == POLLIN && has_bytes(stream)) {
+        RETURN_TRUE;
     }
     int64_t deadline = is_forever ? 0 : after(timeout);
     /* Most often it is there already, or will not be waited for. */
