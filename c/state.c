@@ -26,7 +26,7 @@ void shim_state_release(void)
 
 bool shim_state_prepare(shim_request_state *state)
 {
-    return shim_superglobals_prepare() && shim_modules_prepare(&state->modules);
+    return shim_superglobals_prepare() && shim_modules_prepare(&state->modules) && shim_ini_prepare(&state->ini);
 }
 
 void shim_state_suspend(shim_request_state *state)
@@ -62,4 +62,5 @@ void shim_state_free(shim_request_state *state)
 {
     free(state->modules);
     state->modules = NULL;
+    shim_ini_free(&state->ini);
 }

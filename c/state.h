@@ -93,8 +93,10 @@ typedef struct shim_ini_value {
 } shim_ini_value;
 typedef struct shim_ini_state {
     HashTable *modified;
+    /* From malloc, kept from wait to wait. */
     shim_ini_value *values;
     uint32_t count;
+    uint32_t room;
 } shim_ini_state;
 
 /* isolate.c: environment and locale. Each is a list or an object of its file. */
@@ -173,6 +175,9 @@ void shim_superglobals_end(void);
 
 void shim_ini_capture(void);
 void shim_ini_release(void);
+/* Makes room for what the next suspend saves; false: there is no memory. */
+bool shim_ini_prepare(shim_ini_state *state);
+void shim_ini_free(shim_ini_state *state);
 void shim_ini_suspend(shim_ini_state *state);
 void shim_ini_resume(shim_ini_state *state);
 void shim_ini_end(void);

@@ -1,9 +1,14 @@
 /* Directives.
  *
  * What the boot script has changed is the requests' starting point: while the worker serves, these values count as
- * unchanged. A request's changes travel with it: PHP keeps the list of changed directives, and each directive has a
- * handler that writes its value to where it is used. */
+ * unchanged. A request's changes travel with it: PHP keeps the list of changed directives, and each directive may have a
+ * handler that writes its value to where it is used.
+ *
+ * Handlers are the extensions' code: they allocate, warn of deprecated directives, and refuse. So they are called where
+ * nobody hears of it (guard.h), and only those that have to be: what a handler writes into a struct that travels whole is
+ * there already. */
 #include "state.h"
+#include "internal.h"
 
 /* What the boot script changed, with the values from before; PHP restores them when the boot request ends. */
 typedef struct boot_value {
@@ -23,9 +28,9 @@ static uint32_t count_of(const HashTable *table)
 
 void shim_ini_capture(void)
 {
+    boot_values = safe_emalloc(count_of(EG(modified_ini_directives)) + 1, sizeof(*boot_values), 0);
     boot_modified = EG(modified_ini_directives);
     boot_count = 0;
-    boot_values = safe_emalloc(count_of(boot_modified) + 1, sizeof(*boot_values), 0);
     EG(modified_ini_directives) = NULL;
     if (boot_modified == NULL) {
         return;
@@ -54,21 +59,111 @@ void shim_ini_release(void)
     boot_count = 0;
 }
 
-/* session_set_save_handler() sets a value that its directive refuses from everybody else. What it stands for is in the
- * session's struct, which travels whole. */
+/* ---- handlers ---- */
+
+/* Their directives are in a struct that travels whole (state_parts.c). A session's refuse to be changed while there is
+ * one, and its save handler is more than the directive says. */
+static const char *const whole_modules[] = {"session", "zlib"};
+
+/* What these handlers write travels too, and they free what is there before: it may be the boot script's. */
+static const char *const carried[] = {"assert.callback", "open_basedir"};
+
+/* They act on the thread: the limits are put in place with the rest of the request (state.c, execution_timer.c). */
+static const char memory_limit[] = "memory_limit", time_limit[] = "max_execution_time";
+
+static bool is_named(const zend_ini_entry *entry, const char *name)
+{
+    return zend_string_equals_cstr(entry->name, name, strlen(name));
+}
+
+static bool is_of_module(const zend_ini_entry *entry, const char *name)
+{
+    const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, name, strlen(name));
+    return module != NULL && module->module_number == entry->module_number;
+}
+
 static bool is_told(const zend_ini_entry *entry)
 {
-    return entry->on_modify != NULL && !zend_string_equals_literal(entry->name, "session.save_handler");
+    if (entry->on_modify == NULL || is_named(entry, memory_limit)) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(carried) / sizeof(carried[0]); i++) {
+        if (is_named(entry, carried[i])) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < sizeof(whole_modules) / sizeof(whole_modules[0]); i++) {
+        if (is_of_module(entry, whole_modules[i])) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void tell(zend_ini_entry *entry, zend_string *value, int stage)
 {
-    if (!is_told(entry)) {
-        return;
-    }
-    zend_try {
+    if (is_named(entry, time_limit)) {
+        /* Its handler would arm the timer. */
+        EG(timeout_seconds) = value != NULL ? ZEND_ATOL(ZSTR_VAL(value)) : 0;
+    } else if (is_told(entry)) {
         (void)entry->on_modify(entry, value, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3, stage);
-    } zend_end_try();
+    }
+}
+
+typedef struct changes {
+    HashTable *modified;
+    HashPosition at;
+} changes;
+
+/* One that jumps is not told again. */
+static void tell_of_starting_point(void *argument)
+{
+    changes *all = argument;
+    zend_ini_entry *entry;
+    while ((entry = zend_hash_get_current_data_ptr_ex(all->modified, &all->at)) != NULL) {
+        (void)zend_hash_move_forward_ex(all->modified, &all->at);
+        if (entry->modified) {
+            tell(entry, entry->orig_value, ZEND_INI_STAGE_DEACTIVATE);
+        }
+    }
+}
+
+typedef struct values {
+    const shim_ini_state *state;
+    uint32_t next;
+} values;
+
+static void tell_of_own(void *argument)
+{
+    values *all = argument;
+    while (all->next < all->state->count) {
+        const shim_ini_value *own = &all->state->values[all->next++];
+        /* Not the stage of a call of ini_set(): that one has effects of its own. */
+        tell(own->entry, own->value, ZEND_INI_STAGE_ACTIVATE);
+    }
+}
+
+/* ---- changing places ---- */
+
+bool shim_ini_prepare(shim_ini_state *state)
+{
+    const uint32_t count = count_of(EG(modified_ini_directives));
+    if (count <= state->room) {
+        return true;
+    }
+    shim_ini_value *larger = realloc(state->values, count * sizeof(*larger));
+    if (larger == NULL) {
+        return false;
+    }
+    state->values = larger;
+    state->room = count;
+    return true;
+}
+
+void shim_ini_free(shim_ini_state *state)
+{
+    free(state->values);
+    *state = (shim_ini_state){0};
 }
 
 /* Puts the starting point in place; returns the request's value, which is the caller's then. */
@@ -78,7 +173,6 @@ static shim_ini_value take_back(zend_ini_entry *entry)
     if (own.value == entry->orig_value && own.value != NULL) {
         zend_string_addref(own.value);
     }
-    tell(entry, entry->orig_value, ZEND_INI_STAGE_DEACTIVATE);
     entry->value = entry->orig_value;
     entry->modifiable = entry->orig_modifiable;
     entry->modified = 0;
@@ -87,17 +181,29 @@ static shim_ini_value take_back(zend_ini_entry *entry)
     return own;
 }
 
+/* Takes the list of the request's changes out of its place, and lets handlers know. */
+static HashTable *take_modified(void)
+{
+    changes all = {.modified = EG(modified_ini_directives)};
+    EG(modified_ini_directives) = NULL;
+    if (all.modified != NULL) {
+        zend_hash_internal_pointer_reset_ex(all.modified, &all.at);
+        while (!shim_quietly(tell_of_starting_point, &all)) {
+        }
+    }
+    return all.modified;
+}
+
 void shim_ini_suspend(shim_ini_state *state)
 {
-    *state = (shim_ini_state){.modified = EG(modified_ini_directives)};
-    EG(modified_ini_directives) = NULL;
+    state->count = 0;
+    state->modified = take_modified();
     if (state->modified == NULL) {
         return;
     }
-    state->values = safe_emalloc(count_of(state->modified) + 1, sizeof(*state->values), 0);
     zend_ini_entry *entry;
     ZEND_HASH_FOREACH_PTR(state->modified, entry) {
-        if (entry->modified) {
+        if (entry->modified && state->count < state->room) {
             state->values[state->count++] = take_back(entry);
         }
     } ZEND_HASH_FOREACH_END();
@@ -105,14 +211,15 @@ void shim_ini_suspend(shim_ini_state *state)
 
 void shim_ini_resume(shim_ini_state *state)
 {
+    values all = {.state = state};
+    while (state->count > 0 && !shim_quietly(tell_of_own, &all)) {
+    }
     for (uint32_t i = 0; i < state->count; i++) {
         const shim_ini_value *own = &state->values[i];
         zend_ini_entry *entry = own->entry;
         entry->orig_value = entry->value;
         entry->orig_modifiable = entry->modifiable;
         entry->modified = 1;
-        /* Not the stage of a call of ini_set(): that one has effects of its own (zlib.output_compression). */
-        tell(entry, own->value, ZEND_INI_STAGE_ACTIVATE);
         entry->value = own->value;
         entry->modifiable = own->modifiable;
         if (own->value == entry->orig_value && own->value != NULL) {
@@ -120,26 +227,25 @@ void shim_ini_resume(shim_ini_state *state)
         }
     }
     EG(modified_ini_directives) = state->modified;
-    if (state->values != NULL) {
-        efree(state->values);
-    }
-    *state = (shim_ini_state){0};
+    state->modified = NULL;
+    state->count = 0;
 }
 
 void shim_ini_end(void)
 {
-    shim_ini_state state;
-    shim_ini_suspend(&state);
-    for (uint32_t i = 0; i < state.count; i++) {
-        if (state.values[i].value != NULL) {
-            zend_string_release(state.values[i].value);
+    HashTable *modified = take_modified();
+    if (modified == NULL) {
+        return;
+    }
+    zend_ini_entry *entry;
+    ZEND_HASH_FOREACH_PTR(modified, entry) {
+        if (entry->modified) {
+            zend_string *value = take_back(entry).value;
+            if (value != NULL) {
+                zend_string_release(value);
+            }
         }
-    }
-    if (state.values != NULL) {
-        efree(state.values);
-    }
-    if (state.modified != NULL) {
-        zend_hash_destroy(state.modified);
-        FREE_HASHTABLE(state.modified);
-    }
+    } ZEND_HASH_FOREACH_END();
+    zend_hash_destroy(modified);
+    FREE_HASHTABLE(modified);
 }
