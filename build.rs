@@ -43,6 +43,7 @@ const SOURCES: &[&str] = &[
     "state_libraries.c",
     "state_modules.c",
     "state_parts.c",
+    "state_streams.c",
     "state_superglobals.c",
     "tsrm.c",
     "waits.c",

@@ -253,8 +253,9 @@ static void deactivate_output(shim_fiber *fiber)
 
 static void end_globals(shim_fiber *fiber)
 {
-    (void)fiber;
-    shim_globals_end();
+    if (fiber->state.globals_begun) {
+        shim_globals_end();
+    }
 }
 
 void shim_request_finish(shim_fiber *fiber, const shim_place *here)

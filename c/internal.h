@@ -315,6 +315,9 @@ ts_rsrc_id shim_tsrm_place(const char *module, size_t size);
 /* The module that asked as the one of this index; NULL behind the last. */
 const char *shim_tsrm_module(size_t index);
 
+/* The directory that PHP imagines for the thread. */
+cwd_state *shim_directory(void);
+
 /* libc.c: libc's own functions, behind the executable's definitions of the same names. */
 void *shim_libc(void **slot, const char *name);
 const char *shim_libc_hidden(void);

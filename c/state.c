@@ -21,6 +21,7 @@ void shim_state_release(void)
     shim_ini_release();
     shim_process_release();
     shim_modules_release();
+    shim_globals_release();
     shim_superglobals_release();
 }
 

@@ -27,6 +27,17 @@
 #include "compat.h"
 
 #include <sys/stat.h>
+#include <zend_virtual_cwd.h>
+
+/* state_streams.c: what the layer of streams keeps. */
+typedef struct shim_streams_state {
+    int pclose_ret;
+    const char *user_stream_current_filename;
+    php_stream_context *default_context;
+    HashTable *stream_wrappers;
+    HashTable *stream_filters;
+    HashTable *wrapper_errors;
+} shim_streams_state;
 
 /* state_globals.c: the structs that travel whole. */
 typedef struct shim_globals_state {
@@ -34,16 +45,9 @@ typedef struct shim_globals_state {
     zend_output_globals output;
     php_core_globals core;
     php_basic_globals basic;
-    struct {
-        int pclose_ret;
-        const char *user_stream_current_filename;
-        php_stream_context *default_context;
-        HashTable *stream_wrappers;
-        HashTable *stream_filters;
-        HashTable *wrapper_errors;
-    } file;
-    /* NULL: the neutral one. */
-    char *directory;
+    shim_streams_state streams;
+    /* Its buffer is Zend's, and moves with it. */
+    cwd_state directory;
     /* The request's, when it has changed it. */
     mode_t umask;
 } shim_globals_state;
@@ -139,6 +143,7 @@ void shim_state_free(shim_request_state *state);
 
 /* The concerns. `begin` and `end` are called one by one by worker.c, which knows what has to happen between them. */
 void shim_globals_capture(void);
+void shim_globals_release(void);
 void shim_globals_begin(void);
 void shim_globals_suspend(shim_globals_state *state);
 void shim_globals_resume(shim_globals_state *state);
@@ -149,6 +154,18 @@ void shim_globals_neutral(void);
  * they may make more of it. */
 bool shim_globals_hold(void);
 void shim_globals_drop(void);
+
+/* Part of the globals. */
+void shim_streams_capture(void);
+void shim_streams_release(void);
+void shim_streams_begin(void);
+void shim_streams_suspend(shim_streams_state *state);
+void shim_streams_resume(const shim_streams_state *state);
+void shim_streams_end(void);
+/* Puts the neutral image in place, whatever is there. */
+void shim_streams_neutral(void);
+/* A context of the same options and the same notifier: nothing that is set in the one is seen in the other. */
+php_stream_context *shim_context_copy(const php_stream_context *context);
 
 void shim_executor_capture(void);
 void shim_executor_begin(void);

@@ -2,13 +2,16 @@
  *
  * SAPI (headers, status, request), output (buffers), core (connection, last error, superglobals' sources) and the
  * standard functions (shutdown functions, strtok, stat cache, ...). Directives' values are in them too; these are the
- * neutral ones again before a directive's handler writes there (state.c). Of the file functions' struct some members
- * travel. */
+ * neutral ones again before a directive's handler writes there (state.c). With them travel the working directory, and
+ * what streams keep (state_streams.c).
+ *
+ * What the neutral image points to is the boot script's: a request may read it. Whatever PHP changes or frees in place
+ * is left out of the image, or the request gets a copy when it begins. */
 #include "state.h"
 #include "internal.h"
 
+#include <php_syslog.h>
 #include <zend_smart_str.h>
-#include <zend_virtual_cwd.h>
 
 static __thread shim_globals_state neutral;
 static __thread char neutral_directory[MAXPATHLEN];
@@ -24,12 +27,6 @@ static void read_structs(shim_globals_state *state)
     state->output = *OUTPUT_STRUCT;
     state->core = *CORE_STRUCT;
     state->basic = *BASIC_STRUCT;
-    state->file.pclose_ret = FG(pclose_ret);
-    state->file.user_stream_current_filename = FG(user_stream_current_filename);
-    state->file.default_context = FG(default_context);
-    state->file.stream_wrappers = FG(stream_wrappers);
-    state->file.stream_filters = FG(stream_filters);
-    state->file.wrapper_errors = FG(wrapper_errors);
 }
 
 /* All but the tables of tags and hosts whose URLs are rewritten: these are the directives'. */
@@ -53,12 +50,6 @@ static void write_structs(const shim_globals_state *state)
     *OUTPUT_STRUCT = state->output;
     *CORE_STRUCT = state->core;
     write_basic(&state->basic);
-    FG(pclose_ret) = state->file.pclose_ret;
-    FG(user_stream_current_filename) = state->file.user_stream_current_filename;
-    FG(default_context) = state->file.default_context;
-    FG(stream_wrappers) = state->file.stream_wrappers;
-    FG(stream_filters) = state->file.stream_filters;
-    FG(wrapper_errors) = state->file.wrapper_errors;
 }
 
 static void make_sapi_neutral(sapi_globals_struct *sapi)
@@ -85,6 +76,8 @@ static void make_core_neutral(php_core_globals *core)
     core->last_error_lineno = 0;
     core->last_error_message = NULL;
     core->last_error_file = NULL;
+    core->open_basedir_modified = false;
+    core->php_sys_temp_dir = NULL;
     core->tick_functions.head = NULL;
     core->tick_functions.tail = NULL;
     core->tick_functions.count = 0;
@@ -92,6 +85,14 @@ static void make_core_neutral(php_core_globals *core)
     for (int i = 0; i < NUM_TRACK_VARS; i++) {
         ZVAL_UNDEF(&core->http_globals[i]);
     }
+}
+
+/* All but the table of tags, which is a directive's. */
+static void make_rewriting_neutral(url_adapt_state_ex_t *rewriting)
+{
+    HashTable *tags = rewriting->tags;
+    memset(rewriting, 0, sizeof(*rewriting));
+    rewriting->tags = tags;
 }
 
 static void make_basic_neutral(php_basic_globals *basic)
@@ -109,67 +110,76 @@ static void make_basic_neutral(php_basic_globals *basic)
     memset(&basic->serialize, 0, sizeof(basic->serialize));
     memset(&basic->unserialize, 0, sizeof(basic->unserialize));
     basic->umask = -1;
+    basic->syslog_device = NULL;
+    make_rewriting_neutral(&basic->url_adapt_session_ex);
+    make_rewriting_neutral(&basic->url_adapt_output_ex);
 }
 
-/* The working directory that PHP imagines for the thread; its struct is hidden. Returns a copy if it is not the neutral
- * one. */
-static char *own_directory(void)
-{
-    char here[MAXPATHLEN];
-    if (virtual_getcwd(here, sizeof(here)) == NULL || strcmp(here, neutral_directory) == 0) {
-        return NULL;
-    }
-    return estrdup(here);
-}
+/* ---- the working directory that PHP imagines for the thread ---- */
 
-/* By PHP's chdir() too: OPcache remembers the directory there, and finds scripts of relative names by it. */
-static void go_to(const char *directory)
+static void call_chdir(void *function)
 {
-    zend_function *function = zend_hash_str_find_ptr(CG(function_table), "chdir", sizeof("chdir") - 1);
-    if (virtual_chdir(directory) != 0 || function == NULL) {
-        return;
-    }
     zval name, result;
-    ZVAL_STRING(&name, directory);
+    ZVAL_EMPTY_STRING(&name);
     zend_call_known_function(function, NULL, NULL, &result, 1, &name, NULL);
     zval_ptr_dtor(&result);
-    zval_ptr_dtor(&name);
 }
+
+/* OPcache remembers the directory, finds scripts of relative names by it, and asks for it anew when PHP's chdir() is
+ * called: even with a name that leads nowhere. */
+static void directory_has_changed(void)
+{
+    void *function = zend_hash_str_find_ptr(CG(function_table), "chdir", sizeof("chdir") - 1);
+    if (function != NULL && zend_get_extension("Zend OPcache") != NULL) {
+        (void)shim_quietly(call_chdir, function);
+    }
+}
+
+/* Puts `next` in place; returns what was there. */
+static cwd_state swap_directory(cwd_state next)
+{
+    cwd_state before = *shim_directory();
+    *shim_directory() = next;
+    if (strcmp(before.cwd, next.cwd) != 0) {
+        directory_has_changed();
+    }
+    return before;
+}
+
+static cwd_state directory_of(const char *path)
+{
+    return (cwd_state){.cwd = estrdup(path), .cwd_length = strlen(path)};
+}
+
+/* ---- the verbs ---- */
 
 void shim_globals_capture(void)
 {
     if (virtual_getcwd(neutral_directory, sizeof(neutral_directory)) == NULL) {
         strcpy(neutral_directory, "/");
     }
+    neutral.directory = directory_of(neutral_directory);
+    shim_streams_capture();
     read_structs(&neutral);
     make_sapi_neutral(&neutral.sapi);
     memset(&neutral.output, 0, sizeof(neutral.output));
     make_core_neutral(&neutral.core);
     make_basic_neutral(&neutral.basic);
-    neutral.file.user_stream_current_filename = NULL;
-    neutral.file.wrapper_errors = NULL;
 }
 
-/* A copy of a table of wrappers or filters: what a request registers is its own. */
-static HashTable *copy_table(HashTable *table)
+void shim_globals_release(void)
 {
-    if (table == NULL) {
-        return NULL;
-    }
-    HashTable *copy;
-    ALLOC_HASHTABLE(copy);
-    zend_hash_init(copy, zend_hash_num_elements(table), NULL, table->pDestructor, 0);
-    zend_hash_copy(copy, table, NULL);
-    return copy;
+    shim_streams_release();
+    efree(neutral.directory.cwd);
+    neutral.directory = (cwd_state){0};
 }
 
 void shim_globals_begin(void)
 {
-    FG(stream_wrappers) = copy_table(neutral.file.stream_wrappers);
-    FG(stream_filters) = copy_table(neutral.file.stream_filters);
-    if (FG(default_context) != NULL) {
-        GC_ADDREF(FG(default_context)->res);
-    }
+    const cwd_state directory = directory_of(neutral_directory);
+    shim_streams_begin();
+    /* From here on nothing is allocated. */
+    neutral.directory = swap_directory(directory);
     zend_hash_init(&BG(putenv_ht), 1, NULL, neutral.basic.putenv_ht.pDestructor, 0);
     if (BG(ctype_string) != NULL) {
         zend_string_addref(BG(ctype_string));
@@ -189,22 +199,17 @@ void shim_globals_suspend(shim_globals_state *state)
     if (SG(request_info).request_body != NULL) {
         shim_keep_open(SG(request_info).request_body);
     }
-    state->directory = own_directory();
     read_structs(state);
+    shim_streams_suspend(&state->streams);
     write_structs(&neutral);
-    if (state->directory != NULL) {
-        go_to(neutral_directory);
-    }
+    state->directory = swap_directory(neutral.directory);
 }
 
 void shim_globals_resume(shim_globals_state *state)
 {
+    neutral.directory = swap_directory(state->directory);
     write_structs(state);
-    if (state->directory != NULL) {
-        go_to(state->directory);
-        efree(state->directory);
-        state->directory = NULL;
-    }
+    shim_streams_resume(&state->streams);
     if (BG(umask) != -1) {
         umask(state->umask);
     }
@@ -215,15 +220,6 @@ static void free_string(zend_string **string)
     if (*string != NULL) {
         zend_string_release(*string);
         *string = NULL;
-    }
-}
-
-static void free_table(HashTable **table)
-{
-    if (*table != NULL) {
-        zend_hash_destroy(*table);
-        FREE_HASHTABLE(*table);
-        *table = NULL;
     }
 }
 
@@ -252,20 +248,25 @@ static void end_basic(void)
         umask((mode_t)BG(umask));
     }
     SHIM_FREE_LAST_HTTP_HEADERS();
-    if (BG(user_filter_map) != neutral.basic.user_filter_map) {
-        free_table(&BG(user_filter_map));
+    if (BG(syslog_device) != NULL) {
+        php_closelog();
+        free(BG(syslog_device));
+        BG(syslog_device) = NULL;
     }
 }
 
-static void end_files(void)
+static void end_core(void)
 {
-    free_table(&FG(stream_wrappers));
-    free_table(&FG(stream_filters));
-    free_table(&FG(wrapper_errors));
-    char *directory = own_directory();
-    if (directory != NULL) {
-        go_to(neutral_directory);
-        efree(directory);
+    free_string(&PG(last_error_message));
+    free_string(&PG(last_error_file));
+    if (PG(open_basedir_modified)) {
+        efree(PG(open_basedir));
+        PG(open_basedir) = neutral.core.open_basedir;
+        PG(open_basedir_modified) = false;
+    }
+    if (PG(php_sys_temp_dir) != NULL) {
+        efree(PG(php_sys_temp_dir));
+        PG(php_sys_temp_dir) = NULL;
     }
 }
 
@@ -343,17 +344,22 @@ void shim_globals_end(void)
 {
     zend_llist_clean(&PG(tick_functions));
     end_basic();
-    end_files();
-    free_string(&PG(last_error_message));
-    free_string(&PG(last_error_file));
+    shim_streams_end();
     if (SG(request_info).cookie_data != NULL) {
         efree(SG(request_info).cookie_data);
     }
     end_body();
     sapi_deactivate();
+    efree(swap_directory(neutral.directory).cwd);
+    end_core();
 }
 
 void shim_globals_neutral(void)
 {
     write_structs(&neutral);
+    shim_streams_neutral();
+    if (shim_directory()->cwd != neutral.directory.cwd) {
+        *shim_directory() = neutral.directory;
+        directory_has_changed();
+    }
 }

@@ -56,24 +56,45 @@ static void libxml_report(bool to_php)
     set(NULL, to_php ? reporter : NULL);
 }
 
+/* PHP writes into contexts that it is given (the name of a peer behind a proxy). */
+static php_stream_context *libxml_copy_context(const zval *context)
+{
+    bool is_one = Z_TYPE_P(context) == IS_RESOURCE && Z_RES_P(context)->type == php_le_stream_context();
+    return is_one ? shim_context_copy(Z_RES_P(context)->ptr) : NULL;
+}
+
+/* What stands for a method that __call() answers is freed with the loader. */
+static zend_function *libxml_copy_method(const zend_fcall_info_cache *loader)
+{
+    if (!ZEND_FCC_INITIALIZED(*loader) || (loader->function_handler->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE) == 0) {
+        return NULL;
+    }
+    zend_function *copy = emalloc(sizeof(zend_function));
+    *copy = *loader->function_handler;
+    return copy;
+}
+
 static void libxml_begin(void *globals)
 {
     libxml_globals *libxml = globals;
-    Z_TRY_ADDREF(libxml->stream_context);
-    zend_fcall_info_cache *loader = &libxml->entity_loader;
-    if (ZEND_FCC_INITIALIZED(*loader)) {
-        zend_fcc_addref(loader);
-        if ((loader->function_handler->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE) != 0) {
-            /* What stands for a method that __call() answers is freed with the loader. */
-            zend_function *copy = emalloc(sizeof(zend_function));
-            *copy = *loader->function_handler;
-            zend_string_addref(copy->common.function_name);
-            loader->function_handler = copy;
-        }
+    zend_function *const method = libxml_copy_method(&libxml->entity_loader);
+    zend_llist *const errors = boot_list.dtor != NULL ? emalloc(sizeof(zend_llist)) : NULL;
+    php_stream_context *const context = libxml_copy_context(&libxml->stream_context);
+    /* From here on nothing is allocated. */
+    ZVAL_UNDEF(&libxml->stream_context);
+    if (context != NULL) {
+        ZVAL_RES(&libxml->stream_context, context->res);
     }
-    if (boot_list.dtor != NULL) {
-        libxml->error_list = emalloc(sizeof(zend_llist));
-        zend_llist_init(libxml->error_list, boot_list.size, boot_list.dtor, 0);
+    if (ZEND_FCC_INITIALIZED(libxml->entity_loader)) {
+        zend_fcc_addref(&libxml->entity_loader);
+    }
+    if (method != NULL) {
+        zend_string_addref(method->common.function_name);
+        libxml->entity_loader.function_handler = method;
+    }
+    if (errors != NULL) {
+        zend_llist_init(errors, boot_list.size, boot_list.dtor, 0);
+        libxml->error_list = errors;
         libxml_report(true);
     }
 }

@@ -214,13 +214,6 @@ typedef struct dir_globals {
     zend_resource *default_dir;
 } dir_globals;
 
-static void dir_begin(void *globals)
-{
-    if (((dir_globals *)globals)->default_dir != NULL) {
-        GC_ADDREF(((dir_globals *)globals)->default_dir);
-    }
-}
-
 static void dir_end(void *globals)
 {
     if (((dir_globals *)globals)->default_dir != NULL) {
@@ -243,7 +236,8 @@ const shim_part shim_own_parts[] = {
         .begin = assert_begin,
         .end = assert_end,
     },
-    {.module = "standard", .size = sizeof(dir_globals), .hidden = true, .begin = dir_begin, .end = dir_end},
+    /* Reading a directory moves it on, for everybody who reads it: a request has no default one before it opens its own. */
+    {.module = "standard", .size = sizeof(dir_globals), .hidden = true, .blank = true, .end = dir_end},
     {
         .module = "date",
         .size = sizeof(zend_date_globals),

@@ -5,7 +5,10 @@
  * notes who has asked for how much. */
 #include "internal.h"
 
+#include <zend_virtual_cwd.h>
+
 DECLARE_LIBC(ts_allocate_id);
+DECLARE_LIBC(ts_allocate_fast_id);
 
 enum { PLACES_MAX = 256 };
 
@@ -27,6 +30,24 @@ ts_rsrc_id ts_allocate_id(ts_rsrc_id *id, size_t size, ts_allocate_ctor make, ts
         places_count++;
     }
     return result;
+}
+
+/* The structs of the engine itself. Most tell where they are; that of the working directory does not, but none is of its
+ * size. */
+static size_t directory_offset;
+
+ts_rsrc_id ts_allocate_fast_id(ts_rsrc_id *id, size_t *offset, size_t size, ts_allocate_ctor make, ts_allocate_dtor free)
+{
+    ts_rsrc_id result = LIBC(ts_allocate_fast_id)(id, offset, size, make, free);
+    if (size == sizeof(virtual_cwd_globals)) {
+        directory_offset = *offset;
+    }
+    return result;
+}
+
+cwd_state *shim_directory(void)
+{
+    return &TSRMG_FAST_BULK_STATIC(directory_offset, virtual_cwd_globals *)->cwd;
 }
 
 ts_rsrc_id shim_tsrm_place(const char *module, size_t size)

@@ -1,0 +1,112 @@
+//! What the boot script has set up is where each request starts; what a request changes in place stays its own.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Svc;
+
+const WORKER: &str = include_str!("php/starting_point.php");
+
+/// With a boot script that has set everything up, or only called a function of streams.
+fn start(full: bool) -> Svc {
+    start_script(WORKER, full)
+}
+
+fn start_script(worker: &str, full: bool) -> Svc {
+    let files = [("worker.php", worker), ("sub/x", ""), (if full { "full" } else { "spare" }, "")];
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    Svc::start_with(&files, &settings, &["zend.assertions=1", "assert.exception=0", "assert.warning=0"])
+}
+
+fn text(svc: &Svc, path: &str) -> String {
+    let response = svc.get(path);
+    assert_eq!(response.status, 200, "{path}: {}", response.text());
+    response.text()
+}
+
+#[test]
+fn what_is_changed_in_place_is_the_request_s_own() {
+    for full in [false, true] {
+        let svc = start(full);
+        let neutral = text(&svc, "/?do=look");
+        assert_eq!(neutral.contains("X-Boot: 1"), full, "{neutral}");
+        assert_eq!(neutral.contains("boot_notified"), full, "{neutral}");
+        assert_eq!(neutral.contains("\"TEXT\""), full, "{neutral}");
+        assert_eq!(neutral.contains("\"fixed\""), full, "{neutral}");
+        assert_eq!(neutral.contains("\"asserted\": 1"), full, "{neutral}");
+        assert!(!neutral.contains("secret"), "{neutral}");
+        assert_eq!(text(&svc, "/?do=look"), neutral, "after one that looks");
+        for round in 0..4 {
+            let stay = |svc: &Svc| {
+                let mut client = svc.client();
+                client.send("GET /?do=change&stay HTTP/1.1\r\nHost: x\r\n\r\n");
+                client
+            };
+            let mut first = stay(&svc);
+            assert_eq!(text(&svc, "/?do=look"), neutral, "beside one, {round}");
+            let mut second = stay(&svc);
+            assert_eq!(text(&svc, "/?do=look"), neutral, "beside two, {round}");
+            assert_eq!(text(&svc, "/?do=change"), "same", "{round}");
+            text(&svc, "/?do=go");
+            for client in [&mut first, &mut second] {
+                let response = client.response();
+                assert_eq!((response.status, response.text().as_str()), (200, "same"), "{round}");
+            }
+            assert_eq!(text(&svc, "/?do=look"), neutral, "after them, {round}");
+        }
+        assert!(svc.log().of("svc").iter().all(|record| record["level"] != "ERROR"));
+    }
+}
+
+#[test]
+fn a_loop_of_the_script_s_own_starts_each_request_there_too() {
+    let in_loop = WORKER.replace("Svc\\Worker::serve(function", "$handler = (function");
+    let in_loop = format!("{in_loop} while (frankenphp_handle_request($handler)) {{ }}");
+    for full in [false, true] {
+        let svc = start_script(&in_loop, full);
+        let neutral = text(&svc, "/?do=look");
+        for _ in 0..3 {
+            assert_eq!(text(&svc, "/?do=change"), "same");
+            assert_eq!(text(&svc, "/?do=look"), neutral);
+        }
+    }
+}
+
+#[test]
+fn what_a_request_has_registered_is_freed_with_it() {
+    let svc = start(true);
+    let used = || text(&svc, "/?do=memory").parse::<i64>().unwrap();
+    let many = |count: usize| {
+        for _ in 0..count {
+            assert_eq!(text(&svc, "/?do=change"), "same");
+        }
+    };
+    many(20);
+    let before = used();
+    many(200);
+    let per_request = (used() - before) / 200;
+    assert!(per_request < 8, "{per_request} bytes for each request");
+}
+
+#[test]
+fn addresses_are_rewritten_as_the_request_says() {
+    for full in [false, true] {
+        let svc = start(full);
+        for length in [1, 2000, 1, 500, 2000] {
+            let expected =
+                format!(r#"<form><input type="hidden" name="own" value="{}" /></form>"#, "x".repeat(length));
+            assert_eq!(text(&svc, &format!("/?do=rewrite&length={length}")), expected);
+        }
+    }
+}
+
+#[test]
+fn a_stream_outlives_the_wrapper_of_its_request() {
+    let svc = start(true);
+    for _ in 0..3 {
+        text(&svc, "/?do=keep");
+        text(&svc, "/?do=look");
+        assert_eq!(text(&svc, "/?do=kept"), "fixed");
+    }
+}
