@@ -126,8 +126,12 @@ pub const THREAD_EXIT_GRACE: Duration = Duration::from_secs(2);
 /// The most threads of one kind.
 pub const THREADS_MAX: usize = 1024;
 
-/// Slots of a pool beyond its greatest number of workers: for replacements that boot before the old ones leave.
-pub const SPARE_SLOTS: usize = 4;
+/// The least number of workers that a pool lets linger: they take no more work and end with what they carry, while others
+/// have taken their places. A larger pool lets as many linger as it may have workers, so that all of them can be replaced
+/// while each still has a stream open. Each holds an application's memory, so there is no more room than for one
+/// generation; in a small pool, where a generation is soon used up, there is room for a few. Beyond that a worker that
+/// wants to be replaced keeps its place until it has ended.
+pub const LINGERING_MIN: usize = 4;
 
 /// The most request fibers that one persistent worker carries; with so many it takes no work.
 pub const REQUEST_FIBERS_MAX: usize = 256;

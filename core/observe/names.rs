@@ -77,6 +77,7 @@ families! {
     WORKER_LONG_RUNNING: Counter "svc_worker_long_running_total" "Looks at the worker that found a request older than a minute.";
     WORKER_STUCK: Counter "svc_worker_stuck_total" "Requests that held the worker up for more than a minute, by what they did.";
     WORKER_MODE_ENABLED: Gauge "svc_worker_mode_enabled" "1 in worker mode.";
+    WORKERS_LINGERING: Gauge "svc_workers_lingering" "Persistent workers that end with what they carry while others have taken their places.";
     WORKER_REQUESTS_HANDLED: Counter "svc_worker_requests_handled_total" "Requests that persistent workers have handled.";
     WORKER_RECYCLES: Counter "svc_worker_recycles_total" "Persistent workers that have ended to be replaced.";
     WORKER_RECYCLES_BY_REASON: Counter "svc_worker_recycles_by_reason_total" "Persistent workers that have ended to be replaced, by reason.";

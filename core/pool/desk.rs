@@ -64,9 +64,14 @@ impl Desk {
         }
     }
 
-    /// The worker wants to be replaced: it takes no more work, and its duty is to leave.
+    /// The worker wants to be replaced: it takes no more work, and its duty is to leave. Another one stands in for it if
+    /// what it carries keeps it from ending.
     pub fn close(&self) {
         self.is_closed.set(true);
+        self.own().want_to_leave(self.shared.stamp(time::now()));
+        if self.fibers() > 0 {
+            self.shared.source.roster().call_help();
+        }
         // It may have been called.
         if !self.shared.source.is_empty() {
             self.shared.source.roster().call_one();

@@ -15,6 +15,7 @@
 //! | `workers` | the threads |
 //! | `scaling` | how many there should be |
 //! | `backoff` | when one is tried again |
+//! | `relief` | standing in for one that is to be replaced and cannot end yet |
 //! | `roll` | replacing all of them without a gap |
 //! | `supervisor` | who is held up by one request |
 //! | `wedge` | threads that live and take nothing |
@@ -24,6 +25,7 @@ pub mod desk;
 pub mod engine;
 pub mod exchange;
 pub mod mailbox;
+pub mod relief;
 pub mod request;
 pub mod roll;
 pub mod scaling;
@@ -37,6 +39,7 @@ pub use desk::{Claim, Desk, Duty};
 pub use engine::{Departure, Engine, Probe, RecycleReason, Resident, StartError, Started, Worker};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use mailbox::{End, Origin, Part, ReplyHead};
+pub use relief::relieved;
 pub use request::{Body, Request, Script, TlsFacts};
 pub use roll::{Roll, RollStep};
 pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};

@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use super::slot::{Order, Phase, SlotReading};
+use super::slot::{Phase, SlotReading};
 
 /// The machine.
 #[derive(Clone, Debug, Default)]
@@ -59,7 +59,7 @@ pub enum RollStep {
 impl Roll {
     /// All workers that are there now are to be replaced; also those that were new a moment ago.
     pub fn ask(&mut self, slots: &[SlotReading]) {
-        let staff = slots.iter().filter(|slot| slot.phase != Phase::Vacant && slot.order == Order::Stay);
+        let staff = slots.iter().filter(|slot| slot.is_staff());
         let old: VecDeque<_> = staff.map(Engagement::of).collect();
         let (replacement, replaced) =
             self.under_way.take().map_or((None, 0), |roll| (roll.replacement, roll.replaced));
@@ -83,7 +83,7 @@ impl Roll {
         let roll = self.under_way.as_mut()?;
         let is_there = |one: &Engagement| {
             let found = slots.iter().find(|slot| Engagement::of(slot) == *one);
-            found.is_some_and(|slot| slot.phase != Phase::Vacant && slot.order == Order::Stay)
+            found.is_some_and(SlotReading::is_staff)
         };
         // Whoever was replaced or retired meanwhile is not old any more.
         roll.old.retain(is_there);

@@ -8,6 +8,9 @@
 //!                         ▲ └────────────────── did not boot ──────────────────────────▲
 //!                         └────────────────── replaced ─┘
 //! ```
+//!
+//! A worker that was told to end, by an order, lingers: its place is not free before it has ended, and it is not one of
+//! those who take work. Whoever decides first wins: an order that comes when the worker has begun to end is refused.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -45,6 +48,9 @@ pub enum Order {
     HandOver = 2,
 }
 
+/// What stands in a slot's word of the order when its worker has begun to end: nobody orders it about any more.
+const SETTLED: u8 = 3;
+
 /// One place in the pool.
 ///
 /// # Ordering
@@ -57,6 +63,8 @@ pub(super) struct Slot {
     order: AtomicU8,
     /// Its worker is among the pool's current ones.
     enlisted: AtomicBool,
+    /// Its worker is among those that take work, or are about to.
+    taking: AtomicBool,
     /// Workers that have been here.
     number: AtomicU64,
     thread_id: AtomicU32,
@@ -65,6 +73,8 @@ pub(super) struct Slot {
     idle_since_us: AtomicU64,
     /// One more than the time at which a script began to run; 0 while none runs.
     running_since_us: AtomicU64,
+    /// One more than the time at which the worker wanted to be replaced; 0 before.
+    leaving_since_us: AtomicU64,
     /// Exchanges that were claimed here.
     stays: AtomicU64,
     pub(super) fibers: AtomicUsize,
@@ -111,6 +121,8 @@ pub struct SlotReading {
     pub phase: Phase,
     /// What is wanted of its worker.
     pub order: Order,
+    /// For how long its worker has wanted to be replaced; `None`: it does not.
+    pub leaving_for: Option<Duration>,
     /// Whether its worker carries an unanswered exchange, or runs a script.
     pub is_busy: bool,
     /// For how long its worker has had nothing to do; zero while it carries anything.
@@ -139,11 +151,13 @@ impl Slot {
             phase: AtomicU8::new(Phase::Vacant as u8),
             order: AtomicU8::new(Order::Stay as u8),
             enlisted: AtomicBool::new(false),
+            taking: AtomicBool::new(false),
             number: AtomicU64::new(0),
             thread_id: AtomicU32::new(0),
             spawned_us: AtomicU64::new(0),
             idle_since_us: AtomicU64::new(0),
             running_since_us: AtomicU64::new(0),
+            leaving_since_us: AtomicU64::new(0),
             stays: AtomicU64::new(0),
             fibers: AtomicUsize::new(0),
             heap_bytes: AtomicU64::new(0),
@@ -161,6 +175,7 @@ impl Slot {
         self.spawned_us.store(now_us, Ordering::Relaxed);
         self.idle_since_us.store(now_us, Ordering::Relaxed);
         self.handled.store(0, Ordering::Relaxed);
+        self.leaving_since_us.store(0, Ordering::Relaxed);
         self.order.store(Order::Stay as u8, Ordering::Relaxed);
         self.enter(Phase::Booting);
     }
@@ -208,18 +223,39 @@ impl Slot {
         }
     }
 
-    pub(super) fn give(&self, order: Order) {
+    /// The place is vacant and about to be taken: what its last worker was told is over.
+    pub(super) fn invite(&self) {
+        debug_assert_eq!(self.phase(), Phase::Vacant, "a place for two");
+        self.order.store(Order::Stay as u8, Ordering::Relaxed);
+    }
+
+    /// Orders the worker to end. False: it has its order, or has begun to end by itself.
+    pub(super) fn give(&self, order: Order) -> bool {
+        debug_assert_ne!(order, Order::Stay, "no order is taken back");
         // Release: see the type.
-        self.order.store(order as u8, Ordering::Release);
+        let (stay, order) = (Order::Stay as u8, order as u8);
+        self.order.compare_exchange(stay, order, Ordering::Release, Ordering::Relaxed).is_ok()
+    }
+
+    /// The worker has begun to end: no order reaches it from now on. Returns the one that did.
+    pub(super) fn settle(&self) -> Order {
+        // Acquire: see the type.
+        Order::of(self.order.swap(SETTLED, Ordering::Acquire))
     }
 
     pub(super) fn order(&self) -> Order {
         // Acquire: see the type.
-        match self.order.load(Ordering::Acquire) {
-            0 => Order::Stay,
-            1 => Order::Retire,
-            _ => Order::HandOver,
-        }
+        Order::of(self.order.load(Ordering::Acquire))
+    }
+
+    /// The worker wants to be replaced, and takes nothing more.
+    pub(super) fn want_to_leave(&self, now_us: u64) {
+        self.leaving_since_us.store(now_us + 1, Ordering::Relaxed);
+    }
+
+    /// Whether its worker was told to end and has not ended.
+    pub(super) fn is_lingering(&self) -> bool {
+        self.phase() != Phase::Vacant && self.order() != Order::Stay
     }
 
     /// Counts the worker among the current ones; false when it is there already.
@@ -230,6 +266,16 @@ impl Slot {
     /// Takes the worker out of the current ones; false when it was not there.
     pub(super) fn discharge(&self) -> bool {
         self.enlisted.swap(false, Ordering::Relaxed)
+    }
+
+    /// Counts the worker among those that take work; false when it is there already.
+    pub(super) fn begin_taking(&self) -> bool {
+        !self.taking.swap(true, Ordering::Relaxed)
+    }
+
+    /// Takes the worker out of those that take work; false when it was not there.
+    pub(super) fn end_taking(&self) -> bool {
+        self.taking.swap(false, Ordering::Relaxed)
     }
 
     /// How many workers have been here, the present one included.
@@ -340,11 +386,13 @@ impl Slot {
         };
         let is_busy = running != 0 || oldest.is_some();
         let idle_since = self.idle_since_us.load(Ordering::Relaxed);
+        let leaving_since = self.leaving_since_us.load(Ordering::Relaxed).checked_sub(1);
         SlotReading {
             slot,
             number: self.number(),
             phase: self.phase(),
             order: self.order(),
+            leaving_for: leaving_since.map(since),
             is_busy,
             idle_for: if is_busy || fibers > 0 { Duration::ZERO } else { since(idle_since) },
             oldest,
@@ -355,6 +403,29 @@ impl Slot {
             thread_id: self.thread_id.load(Ordering::Relaxed),
             long_running: self.long_running.load(Ordering::Relaxed),
             stuck: std::array::from_fn(|kind| self.stuck[kind].load(Ordering::Relaxed)),
+        }
+    }
+}
+
+impl SlotReading {
+    /// Whether a worker is there that has not been told to end.
+    pub fn is_staff(&self) -> bool {
+        self.phase != Phase::Vacant && self.order == Order::Stay
+    }
+
+    /// Whether its worker was told to end and has not ended.
+    pub fn is_lingering(&self) -> bool {
+        self.phase != Phase::Vacant && self.order != Order::Stay
+    }
+}
+
+impl Order {
+    fn of(word: u8) -> Self {
+        match word {
+            1 => Self::Retire,
+            2 => Self::HandOver,
+            // Who has begun to end by himself was told nothing.
+            _ => Self::Stay,
         }
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! Promises: a worker counts as busy while it carries an unanswered exchange or runs a script, and as current while
 //! its thread serves or is about to; both readings come from facts, so a thread that dies cannot stay in them. A worker
-//! that asks to be replaced is, in its slot and without a gap. Refuses: how many there should be, and when one that
-//! failed is tried again, is its keeper's to decide.
+//! that asks to be replaced and carries nothing is, in its slot and without a gap. Refuses: how many there should be, who
+//! stands in for one that wants to be replaced and carries something, and when one that failed is tried again, is the
+//! keeper's to decide.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::gettid;
 
-use crate::limits::{PHP_STACK_BYTES, SPARE_SLOTS};
+use crate::limits::{LINGERING_MIN, PHP_STACK_BYTES};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicU64, AtomicUsize, CachePadded, Ordering};
 use crate::sync::roster::{Roster, Wake};
@@ -68,6 +69,10 @@ pub struct PoolFacts {
     pub busy: usize,
     /// Threads that carry anything, be it only what goes on after its answer.
     pub carrying: usize,
+    /// Threads that take no more work, as others have taken their places, and end with what they carry.
+    pub lingering: usize,
+    /// Those of them that run no request: what they carry has been answered.
+    pub lingering_idle: usize,
     /// The configured minimum.
     pub min: usize,
     /// The configured maximum.
@@ -99,7 +104,12 @@ pub struct PoolSize {
 impl PoolSize {
     /// The slots, and so the seats, that such a pool needs.
     pub fn slots(self) -> usize {
-        self.max + SPARE_SLOTS.min(self.max)
+        self.max + self.lingering_max()
+    }
+
+    /// The most workers that may linger while others have taken their places.
+    pub fn lingering_max(self) -> usize {
+        self.max.max(LINGERING_MIN)
     }
 }
 
@@ -118,6 +128,8 @@ pub(super) struct Shared {
     epoch: Instant,
     /// Workers that are enlisted.
     current: AtomicUsize,
+    /// Those of them that take work, or are about to.
+    taking: AtomicUsize,
     spawned: AtomicU64,
     /// Workers that have booted.
     booted: AtomicU64,
@@ -157,6 +169,7 @@ impl Workers {
             size,
             epoch: time::now(),
             current: AtomicUsize::new(0),
+            taking: AtomicUsize::new(0),
             spawned: AtomicU64::new(0),
             booted: AtomicU64::new(0),
             failures: ShortLock::default(),
@@ -175,6 +188,7 @@ impl Workers {
     ///
     /// When the system gives no thread.
     pub fn hire(&self, slot: usize, trust: Trust) -> io::Result<()> {
+        self.shared.slots[slot].invite();
         if trust == Trust::Full {
             self.shared.enlist(slot);
         }
@@ -186,10 +200,31 @@ impl Workers {
         self.shared.slots[slot].number()
     }
 
-    /// Tells the worker of a slot to end with what it carries.
-    pub fn dismiss(&self, slot: usize, order: Order) {
-        self.shared.slots[slot].give(order);
+    /// Tells the worker of a slot to end with what it carries. False: it has its order, or has begun to end by itself.
+    pub fn dismiss(&self, slot: usize, order: Order) -> bool {
+        if !self.shared.slots[slot].give(order) {
+            return false;
+        }
+        self.shared.end_taking(slot);
         self.shared.source.roster().wake(slot);
+        true
+    }
+
+    /// Tells the worker of a slot to end with what it carries, and starts another one in the vacant slot. False: it has
+    /// begun to end by itself, and nobody was started.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no thread; the worker ends all the same.
+    pub fn relieve(&self, slot: usize, vacant: usize) -> io::Result<bool> {
+        if !self.shared.slots[slot].give(Order::HandOver) {
+            return Ok(false);
+        }
+        let hired = self.hire(vacant, Trust::Full);
+        // Not before the other one counts: no request is to find a pool without workers.
+        self.shared.end_taking(slot);
+        self.shared.source.roster().wake(slot);
+        hired.map(|()| true)
     }
 
     /// Sets who is woken when workers are needed, have booted, or have failed.
@@ -222,10 +257,14 @@ impl Workers {
         let shared = &self.shared;
         let busy = shared.slots.iter().filter(|slot| slot.is_busy()).count();
         let carrying = shared.slots.iter().filter(|slot| slot.fibers.load(Ordering::Relaxed) > 0).count();
+        let is_lingering = |slot: &&CachePadded<Slot>| slot.is_lingering();
+        let lingering = shared.slots.iter().filter(is_lingering).count();
+        let lingering_idle =
+            shared.slots.iter().filter(|slot| slot.is_lingering() && !slot.is_busy()).count();
         let current = shared.current.load(Ordering::Relaxed);
         let spawned = shared.spawned.load(Ordering::Relaxed);
         let (min, max) = (shared.size.min, shared.size.max);
-        PoolFacts { current, busy: busy.min(current), carrying, min, max, spawned }
+        PoolFacts { current, busy: busy.min(current), carrying, lingering, lingering_idle, min, max, spawned }
     }
 
     /// Reads each slot that a worker has been in.
@@ -244,9 +283,9 @@ impl Workers {
         self.shared.slots[slot].probe()
     }
 
-    /// The number of threads that serve or are about to.
-    pub fn current(&self) -> usize {
-        self.shared.current.load(Ordering::Relaxed)
+    /// The number of threads that take work or are about to: the current ones without those that linger.
+    pub fn taking(&self) -> usize {
+        self.shared.taking.load(Ordering::Relaxed)
     }
 
     /// Waits until every thread has ended; the source must have ended. Returns whether all ended in order.
@@ -323,11 +362,25 @@ impl Shared {
         if self.slots[slot].enlist() {
             self.current.fetch_add(1, Ordering::Relaxed);
         }
+        if self.slots[slot].order() == Order::Stay && self.slots[slot].begin_taking() {
+            self.taking.fetch_add(1, Ordering::Relaxed);
+        }
+        // It may have been told to end meanwhile.
+        if self.slots[slot].order() != Order::Stay {
+            self.end_taking(slot);
+        }
     }
 
     fn discharge(&self, slot: usize) {
+        self.end_taking(slot);
         if self.slots[slot].discharge() {
             self.current.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    fn end_taking(&self, slot: usize) {
+        if self.slots[slot].end_taking() {
+            self.taking.fetch_sub(1, Ordering::Relaxed);
         }
     }
 
@@ -363,7 +416,7 @@ fn work(shared: &Arc<Shared>, index: usize) {
     let roster = shared.source.roster();
     roster.stand(index);
     roster.set_waker(index, None);
-    let (order, had_booted) = (slot.order(), slot.phase() == Phase::Serving);
+    let (order, had_booted) = (slot.settle(), slot.phase() == Phase::Serving);
     let end = match end {
         // It would only boot and end for ever.
         End::Recycled(_) if slot.handled() == 0 && order == Order::Stay => {

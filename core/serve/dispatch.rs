@@ -185,7 +185,7 @@ impl Stream {
         turn.set_exchange(Arc::clone(&exchange));
         turn.is_pending = true;
         metrics.pending_requests.enter();
-        let has_workers = io.shared.workers.get().is_some_and(|workers| workers.current() > 0);
+        let has_workers = io.shared.workers.get().is_some_and(|workers| workers.taking() > 0);
         let verdict = match &io.shared.gate {
             Some(gate) if has_workers => gate.offer(exchange),
             _ => Offer::Refused(ShedReason::PoolUnavailable),

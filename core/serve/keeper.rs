@@ -11,7 +11,7 @@ use crate::config::Config;
 use crate::observe::{Event, Log, WorkerEvent};
 use crate::pool::{
     Allowance, Backoff, Exchange, Failure, IdleWorker, Order, Phase, PoolSize, Roll, RollStep, Scaling,
-    ScalingSample, SlotReading, Trust, Workers,
+    ScalingSample, SlotReading, Trust, Workers, relieved,
 };
 use crate::sync::primitive::Arc;
 
@@ -21,6 +21,8 @@ use super::shared::Shared;
 #[derive(Debug)]
 pub(super) struct Keeper {
     scaling: Scaling,
+    /// The most workers that may linger.
+    lingering_max: usize,
     backoff: Backoff,
     roll: Roll,
     /// The slot in which the present replacement of a roll was started.
@@ -39,6 +41,7 @@ impl Keeper {
         let size = PoolSize { min: config.php_workers.min, max: config.php_workers.max };
         Self {
             scaling: Scaling::new(size, config.php_workers_idle),
+            lingering_max: size.lingering_max(),
             backoff: Backoff::default(),
             roll: Roll::default(),
             roll_slot: None,
@@ -60,10 +63,11 @@ impl Keeper {
             shared.roll_wanted.lower();
             let slots = workers.slots(now);
             self.roll.ask(&slots);
-            let workers = slots.iter().filter(|slot| is_staff(slot)).count();
+            let workers = slots.iter().filter(|slot| slot.is_staff()).count();
             tell(&shared.log, WorkerEvent::RollStarted { workers });
         }
         self.replace(workers, &shared.log, now);
+        self.relieve(workers, &shared.log, now);
         self.scale(workers, gate, &shared.log, now);
         self.backoff.deadline().filter(|_| self.is_short)
     }
@@ -128,10 +132,35 @@ impl Keeper {
         }
     }
 
+    /// Lets workers that want to be replaced linger while others take their places: those that carry something, or take
+    /// their time to end. As many as may; the others keep their places until they have ended.
+    fn relieve(&mut self, workers: &Workers, log: &Log, now: Instant) {
+        for slot in relieved(&workers.slots(now), self.lingering_max) {
+            let vacant = workers.vacant_slot().filter(|_| self.backoff.allowance(now) == Allowance::Any);
+            match vacant.map(|vacant| (vacant, workers.relieve(slot, vacant))) {
+                // There is nobody to take its place yet; the next one that is hired does.
+                None => {
+                    workers.dismiss(slot, Order::HandOver);
+                }
+                Some((_, Ok(_))) => {}
+                Some((vacant, Err(error))) => self.not_hired(vacant, &error, log, now),
+            }
+        }
+    }
+
+    /// The system gives no thread.
+    fn not_hired(&mut self, slot: usize, error: &std::io::Error, log: &Log, now: Instant) {
+        let reason = format!("the system gives no thread: {error}");
+        if let Some(retry_after) = self.backoff.failed(now) {
+            tell(log, WorkerEvent::NotBooted { slot, reason: &reason, retry_after });
+        }
+        self.is_short = true;
+    }
+
     /// Starts who is missing, ends who is not needed.
     fn scale(&mut self, workers: &Workers, gate: &Gate<Arc<Exchange>>, log: &Log, now: Instant) {
         let slots = workers.slots(now);
-        let staff = slots.iter().filter(|slot| is_staff(slot)).count();
+        let staff = slots.iter().filter(|slot| slot.is_staff()).count();
         let booting = slots.iter().filter(|slot| slot.phase == Phase::Booting).count();
         let allowance = self.backoff.allowance(now);
         if booting == 0 && allowance == Allowance::Any && self.scaling.has_room(staff) {
@@ -139,7 +168,7 @@ impl Keeper {
             workers.want_help();
         }
         let facts = gate.facts();
-        let idle = slots.iter().filter(|slot| is_staff(slot) && is_able(slot));
+        let idle = slots.iter().filter(|slot| slot.is_staff() && is_able(slot));
         let scale = self.scaling.decide(&ScalingSample {
             staff,
             booting,
@@ -159,12 +188,7 @@ impl Keeper {
             let Some(slot) = workers.vacant_slot() else { return };
             self.backoff.tried();
             if let Err(error) = workers.hire(slot, trust) {
-                let reason = format!("the system gives no thread: {error}");
-                if let Some(retry_after) = self.backoff.failed(now) {
-                    tell(log, WorkerEvent::NotBooted { slot, reason: &reason, retry_after });
-                }
-                self.is_short = true;
-                return;
+                return self.not_hired(slot, &error, log, now);
             }
         }
     }
@@ -174,12 +198,7 @@ fn tell(log: &Log, event: WorkerEvent<'_>) {
     log.emit(&Event::Worker(event));
 }
 
-/// Whether a worker is there that has not been told to end.
-fn is_staff(slot: &SlotReading) -> bool {
-    slot.phase != Phase::Vacant && slot.order == Order::Stay
-}
-
 /// Whether its worker could take work now.
 fn is_able(slot: &SlotReading) -> bool {
-    slot.phase == Phase::Serving && !slot.is_busy && slot.fibers == 0
+    slot.phase == Phase::Serving && slot.leaving_for.is_none() && !slot.is_busy && slot.fibers == 0
 }

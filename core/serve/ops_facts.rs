@@ -34,7 +34,7 @@ impl OpsFacts {
         match (&self.shared.gate, self.shared.workers.get()) {
             (None, _) => WorkerFacts::NotNeeded,
             (Some(_), None) => WorkerFacts::NotStarted,
-            (Some(_), Some(workers)) => WorkerFacts::Running(workers.facts().current),
+            (Some(_), Some(workers)) => WorkerFacts::Running(workers.taking()),
         }
     }
 }

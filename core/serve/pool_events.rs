@@ -39,7 +39,7 @@ impl PoolEvents for Reports {
     }
 
     fn worker_failed(&self) {
-        if self.0.shared.workers.get().is_some_and(|workers| workers.current() == 0) {
+        if self.0.shared.workers.get().is_some_and(|workers| workers.taking() == 0) {
             self.0.tell_all(|| Message::PoolGone);
         }
     }

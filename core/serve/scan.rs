@@ -79,7 +79,8 @@ impl Scan {
 
     fn watch_pool(&mut self, gate: GateFacts, pool: PoolFacts, metrics: &Metrics, log: &Log, now: Instant) {
         let Some(wedge) = &mut self.wedge else { return };
-        let workers_idle = pool.current.saturating_sub(pool.busy);
+        // Those that linger take nothing off the queue, and nobody wonders why.
+        let workers_idle = pool.current.saturating_sub(pool.busy + pool.lingering_idle);
         let sample = WedgeSample {
             queued: gate.depth as u64,
             refused: metrics.refused_total(),

@@ -5,7 +5,7 @@
 mod support;
 
 use svc_core::admission::ShedReason;
-use svc_core::limits::REQUEST_FIBERS_MAX;
+use svc_core::limits::{LINGERING_MIN, REQUEST_FIBERS_MAX};
 use svc_core::pool::RecycleReason;
 
 use support::Site;
@@ -147,16 +147,117 @@ fn a_worker_that_asks_for_it_is_replaced_in_its_slot_without_a_gap() {
 }
 
 #[test]
-fn a_worker_that_is_replaced_lets_what_it_carries_end() {
+fn a_worker_that_is_replaced_lets_what_it_carries_end_while_another_serves() {
     let site = start(&[("PHP_WORKERS", "1")]);
     let mut waiting = parked(&site, "a");
-    assert_eq!(site.client().get("/recycle/scheduled").text(), "recycled");
-    let mut next = ask(&site, "/hello");
-    assert_eq!(recycled(&site), [0, 0, 0]);
+    assert_eq!(site.client().get("/recycle/error").text(), "recycled");
+    for _ in 0..3 {
+        assert_eq!(site.client().get("/slot").text(), "1", "another one serves");
+    }
+    assert_eq!(recycled(&site), [0, 0, 0], "it has not ended");
+    let facts = site.shared().pool_facts();
+    assert_eq!((facts.current, facts.busy, facts.lingering, facts.max), (2, 1, 1, 1));
+    assert!((reading(&site, "svc_workers_lingering") - 1.0).abs() < 0.1);
+    assert!((reading(&site, "svc_worker_request_fibers_active{worker=\"0\"}") - 1.0).abs() < 0.1);
     site.switches.open("a");
     assert_eq!(waiting.response().text(), "a");
-    assert_eq!(next.response().text(), "hello", "the next one takes it");
-    eventually("it is counted", || recycled(&site) == [1, 0, 0]);
+    eventually("it is counted", || recycled(&site) == [0, 0, 1]);
+    eventually("it is gone", || current(&site) == 1);
+    assert_eq!(site.shared().pool_facts().lingering, 0);
+    drop(waiting);
+    site.check_books();
+    assert_eq!((site.metrics().refused_total(), site.metrics().workers_retired_total()), (0, 0));
+    assert_eq!(site.shared().pool_facts().spawned, 2);
+}
+
+/// Leaves a request behind in a worker that wants to be replaced; returns its client when another worker serves.
+fn left_behind(site: &Site, place: &str) -> Client {
+    let client = parked(site, place);
+    assert_eq!(site.client().get("/recycle/error").text(), "recycled");
+    client
+}
+
+#[test]
+fn no_more_workers_linger_than_may_and_the_next_one_keeps_its_place() {
+    let site = start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "50")]);
+    let places: Vec<_> = (0..=LINGERING_MIN).map(|number| format!("p{number}")).collect();
+    let mut waiting: Vec<_> = places
+        .iter()
+        .map(|place| {
+            eventually("somebody serves", || site.client().get("/hello").status == 200);
+            left_behind(&site, place)
+        })
+        .collect();
+    eventually("as many linger as may", || site.shared().pool_facts().lingering == LINGERING_MIN);
+    assert_eq!(site.client().get("/hello").status, 529, "the last one keeps its place");
+    let spawned = site.shared().pool_facts().spawned;
+    assert_eq!((current(&site), spawned), (LINGERING_MIN + 1, LINGERING_MIN as u64 + 1));
+    assert_eq!(site.ops("/readyz").status, 200, "as under overload");
+    site.switches.open("p0");
+    assert_eq!(waiting[0].response().text(), "p0");
+    eventually("there is room for one more", || site.client().get("/hello").status == 200);
+    for (place, client) in places.iter().zip(&mut waiting).skip(1) {
+        site.switches.open(place);
+        assert_eq!(client.response().text(), *place);
+    }
+    eventually("all are counted", || recycled(&site) == [0, 0, LINGERING_MIN as u64 + 1]);
+    eventually("one is left", || current(&site) == 1);
+    drop(waiting);
+    site.check_books();
+}
+
+#[test]
+fn all_workers_of_a_pool_may_linger_at_once() {
+    let site = start(&[("PHP_WORKERS", "6")]);
+    let mut waiting: Vec<_> = (0..6).map(|number| parked(&site, &format!("p{number}"))).collect();
+    // Each is alone with its request: an idle one takes the next.
+    for _ in 0..6 {
+        assert_eq!(site.client().get("/recycle/scheduled").text(), "recycled");
+    }
+    assert_eq!(site.client().get("/hello").text(), "hello");
+    assert!(site.roll());
+    assert_eq!(site.client().get("/hello").text(), "hello");
+    for (number, client) in waiting.iter_mut().enumerate() {
+        site.switches.open(&format!("p{number}"));
+        assert_eq!(client.response().text(), format!("p{number}"));
+    }
+    eventually("the pool is as large as it was", || current(&site) == 6);
+    eventually("nobody lingers", || site.shared().pool_facts().lingering == 0);
+    drop(waiting);
+    site.check_books();
+    assert_eq!((site.metrics().refused_total(), site.metrics().dropped_total()), (0, 0));
+}
+
+#[test]
+fn without_a_replacement_that_boots_a_lingering_worker_is_none_to_count_on() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let mut waiting = parked(&site, "a");
+    site.switches.refuse_boots(true);
+    assert_eq!(site.client().get("/recycle/error").text(), "recycled");
+    eventually("nobody takes requests", || site.client().get("/hello").status == 500);
+    assert_eq!([site.ops("/readyz").status, site.ops("/healthz").status], [503, 200]);
+    assert_eq!(site.shared().pool_facts().lingering, 1);
+    let boots = site.switches.boots();
+    eventually("it is tried again", || site.switches.boots() > boots + 1);
+    site.switches.refuse_boots(false);
+    eventually("one serves", || site.client().get("/hello").status == 200);
+    assert_eq!(site.ops("/readyz").status, 200);
+    site.switches.open("a");
+    assert_eq!(waiting.response().text(), "a");
+    drop(waiting);
+    site.check_books();
+}
+
+#[test]
+fn a_drain_waits_for_what_lingers() {
+    let mut site = start(&[("PHP_WORKERS", "1")]);
+    let mut waiting = left_behind(&site, "a");
+    eventually("it lingers", || site.shared().pool_facts().lingering == 1);
+    site.drain();
+    eventually("the gate is closed", || site.shared().lifecycle.is_closing());
+    site.switches.open("a");
+    assert_eq!(waiting.response().text(), "a");
+    assert!(site.wait());
 }
 
 #[test]

@@ -200,6 +200,7 @@ fn supervised(page: &mut Page, slots: &[SlotReading]) {
 fn persistent(page: &mut Page, facts: &Facts<'_>) {
     let metrics = facts.metrics;
     page.count(&names::WORKER_MODE_ENABLED, 1);
+    page.count(&names::WORKERS_LINGERING, facts.pool.map_or(0, |pool| pool.lingering as u64));
     let durations = metrics.worker_request_duration();
     page.count(&names::WORKER_REQUESTS_HANDLED, durations.count());
     let recycles = RecycleReason::ALL.map(|reason| (reason.as_str(), metrics.workers_recycled_by(reason)));

@@ -30,7 +30,16 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
             wait_budget: Duration::from_millis(250),
             wait_budget_ceiling: Duration::from_millis(1000),
         }),
-        pool: Some(PoolFacts { current: 4, busy: 3, carrying: 0, min: 4, max: 4, spawned: 5 }),
+        pool: Some(PoolFacts {
+            current: 4,
+            busy: 3,
+            carrying: 0,
+            lingering: 1,
+            lingering_idle: 0,
+            min: 4,
+            max: 4,
+            spawned: 5,
+        }),
         slots: vec![
             SlotReading {
                 slot: 0,
@@ -150,6 +159,7 @@ fn what_was_counted_is_what_is_shown() {
         r#"svc_worker_stuck_total{worker_id="0",kind="cpu"} 4"#,
         r#"svc_worker_stuck_total{worker_id="12",kind="c_call"} 0"#,
         "svc_worker_mode_enabled 1",
+        "svc_workers_lingering 1",
         "svc_worker_requests_handled_total 1",
         "svc_worker_recycles_total 1",
         r#"svc_worker_recycles_by_reason_total{reason="scheduled"} 0"#,
