@@ -24,8 +24,8 @@ fn is_held_back(slot: &SlotReading) -> bool {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use crate::pool::{Order, Phase};
 
+    use super::super::slot::{Order, Phase};
     use super::*;
 
     fn serving(slot: usize, fibers: usize, leaving_ms: Option<u64>) -> SlotReading {

@@ -1,5 +1,6 @@
 //! A pool of slots that does what the roll orders.
 
+use super::super::slot::Order;
 use super::*;
 
 /// Slots by number; workers boot when told to.

@@ -33,12 +33,11 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
         pool: Some(PoolFacts {
             current: 4,
             busy: 3,
-            carrying: 0,
             lingering: 1,
-            lingering_idle: 0,
             min: 4,
             max: 4,
             spawned: 5,
+            ..PoolFacts::default()
         }),
         slots: vec![
             SlotReading {
