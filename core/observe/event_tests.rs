@@ -37,6 +37,7 @@ const ALL: [Event<'_>; 36] = [
     Event::Worker(WorkerEvent::Lost { slot: 1, reason: "r" }),
     Event::Worker(WorkerEvent::NotBooted { slot: 1, reason: "r", retry_after: Duration::from_millis(100) }),
     Event::Worker(WorkerEvent::BootAgain { failures: 1 }),
+    Event::Worker(WorkerEvent::CacheHeld { lingering: 1 }),
     Event::Worker(WorkerEvent::RollStarted { workers: 1 }),
     Event::Worker(WorkerEvent::RollFinished { workers: 1 }),
     Event::Worker(WorkerEvent::RollStopped { slot: 1, reason: "r", replaced: 1, left: 1 }),
@@ -80,6 +81,7 @@ fn is_listed(event: &Event<'_>) -> bool {
             WorkerEvent::Lost { .. }
             | WorkerEvent::NotBooted { .. }
             | WorkerEvent::BootAgain { .. }
+            | WorkerEvent::CacheHeld { .. }
             | WorkerEvent::RollStarted { .. }
             | WorkerEvent::RollFinished { .. }
             | WorkerEvent::RollStopped { .. }

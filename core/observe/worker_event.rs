@@ -33,6 +33,11 @@ pub enum WorkerEvent<'a> {
         /// How many attempts were in vain.
         failures: u64,
     },
+    /// OPcache cannot restart before old ones have ended.
+    CacheHeld {
+        /// How many take no more work and have not ended.
+        lingering: usize,
+    },
     /// All persistent ones are to be replaced.
     RollStarted {
         /// How many.
@@ -70,7 +75,7 @@ impl WorkerEvent<'_> {
     pub(super) fn level(&self) -> Level {
         match self {
             Self::Lost { .. } | Self::NotBooted { .. } => Level::Error,
-            Self::RollStopped { .. } | Self::Stuck { .. } => Level::Warn,
+            Self::CacheHeld { .. } | Self::RollStopped { .. } | Self::Stuck { .. } => Level::Warn,
             Self::BootAgain { .. } | Self::RollStarted { .. } | Self::RollFinished { .. } => Level::Info,
         }
     }
@@ -86,6 +91,10 @@ impl WorkerEvent<'_> {
                 .text("reason", reason)
                 .number("retry_ms", as_millis(retry_after)),
             Self::BootAgain { failures } => svc("PHP workers boot again").number("failures", failures),
+            Self::CacheHeld { lingering } => svc(
+                "OPcache cannot restart before old PHP workers have ended: new ones do without it until then",
+            )
+            .number("lingering", lingering as u64),
             Self::RollStarted { workers } => {
                 svc("PHP workers are being replaced").number("workers", workers as u64)
             }

@@ -51,6 +51,11 @@ impl Desk {
         self.shared.booted(self.slot, time::now());
     }
 
+    /// The worker does without the cache that workers share; to be said before [`booted`](Self::booted).
+    pub fn stay_outside(&self) {
+        self.own().stay_outside();
+    }
+
     /// What the worker should do.
     pub fn duty(&self) -> Duty {
         let source = &self.shared.source;

@@ -9,6 +9,7 @@ use crate::sync::roster::Wake;
 
 use super::desk::Desk;
 use super::exchange::Exchange;
+use super::renewal::CacheFacts;
 
 /// Makes workers, one a thread.
 pub trait Engine: Send + Sync + 'static {
@@ -18,6 +19,16 @@ pub trait Engine: Send + Sync + 'static {
     ///
     /// [`StartError`] when the thread cannot run requests; it ends, and another one tries later.
     fn start(&self, slot: usize) -> Result<Started, StartError>;
+
+    /// What there is to know of the cache that its persistent workers share; `None`: they share none.
+    fn cache(&self) -> Option<CacheFacts> {
+        None
+    }
+
+    /// Whoever starts from now on is to find code as it is on disk. Returns whether that makes a difference.
+    fn refresh(&self) -> bool {
+        false
+    }
 }
 
 /// A worker that is ready for its loop.

@@ -16,6 +16,7 @@
 //! | `scaling` | how many there should be |
 //! | `backoff` | when one is tried again |
 //! | `relief` | standing in for one that is to be replaced and cannot end yet |
+//! | `renewal` | emptying a cache that workers share |
 //! | `roll` | replacing all of them without a gap |
 //! | `supervisor` | who is held up by one request |
 //! | `wedge` | threads that live and take nothing |
@@ -26,6 +27,7 @@ pub mod engine;
 pub mod exchange;
 pub mod mailbox;
 pub mod relief;
+pub mod renewal;
 pub mod request;
 pub mod roll;
 pub mod scaling;
@@ -40,6 +42,7 @@ pub use engine::{Departure, Engine, Probe, RecycleReason, Resident, StartError, 
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use mailbox::{End, Origin, Part, ReplyHead};
 pub use relief::relieved;
+pub use renewal::{CacheFacts, Renewal, RenewalSample, RenewalStep};
 pub use request::{Body, Request, Script, TlsFacts};
 pub use roll::{Roll, RollStep};
 pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};

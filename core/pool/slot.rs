@@ -65,6 +65,8 @@ pub(super) struct Slot {
     enlisted: AtomicBool,
     /// Its worker is among those that take work, or are about to.
     taking: AtomicBool,
+    /// Its worker does without the cache that workers share.
+    outsider: AtomicBool,
     /// Workers that have been here.
     number: AtomicU64,
     thread_id: AtomicU32,
@@ -123,6 +125,8 @@ pub struct SlotReading {
     pub order: Order,
     /// For how long its worker has wanted to be replaced; `None`: it does not.
     pub leaving_for: Option<Duration>,
+    /// Whether its worker does without the cache that workers share, because that wanted to be renewed.
+    pub is_outsider: bool,
     /// Whether its worker carries an unanswered exchange, or runs a script.
     pub is_busy: bool,
     /// For how long its worker has had nothing to do; zero while it carries anything.
@@ -152,6 +156,7 @@ impl Slot {
             order: AtomicU8::new(Order::Stay as u8),
             enlisted: AtomicBool::new(false),
             taking: AtomicBool::new(false),
+            outsider: AtomicBool::new(false),
             number: AtomicU64::new(0),
             thread_id: AtomicU32::new(0),
             spawned_us: AtomicU64::new(0),
@@ -176,6 +181,7 @@ impl Slot {
         self.idle_since_us.store(now_us, Ordering::Relaxed);
         self.handled.store(0, Ordering::Relaxed);
         self.leaving_since_us.store(0, Ordering::Relaxed);
+        self.outsider.store(false, Ordering::Relaxed);
         self.order.store(Order::Stay as u8, Ordering::Relaxed);
         self.enter(Phase::Booting);
     }
@@ -246,6 +252,11 @@ impl Slot {
     pub(super) fn order(&self) -> Order {
         // Acquire: see the type.
         Order::of(self.order.load(Ordering::Acquire))
+    }
+
+    /// The worker does without the cache that workers share.
+    pub(super) fn stay_outside(&self) {
+        self.outsider.store(true, Ordering::Relaxed);
     }
 
     /// The worker wants to be replaced, and takes nothing more.
@@ -393,6 +404,7 @@ impl Slot {
             phase: self.phase(),
             order: self.order(),
             leaving_for: leaving_since.map(since),
+            is_outsider: self.outsider.load(Ordering::Relaxed),
             is_busy,
             idle_for: if is_busy || fibers > 0 { Duration::ZERO } else { since(idle_since) },
             oldest,

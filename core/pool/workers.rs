@@ -22,6 +22,7 @@ use crate::time;
 use super::desk::Desk;
 use super::engine::{Departure, Engine, Probe, RecycleReason, Started};
 use super::exchange::Exchange;
+use super::renewal::CacheFacts;
 use super::slot::{Order, Phase, Slot, SlotReading};
 use super::supervisor::Finding;
 
@@ -232,6 +233,11 @@ impl Workers {
         self.shared.source.roster().set_help(waker);
     }
 
+    /// Wakes the keeper.
+    pub fn call_keeper(&self) {
+        self.shared.source.roster().call_help();
+    }
+
     /// Lets the keeper be woken when work comes and nobody is idle. Work that came before is the caller's to look for.
     pub fn want_help(&self) {
         self.shared.source.roster().want_help();
@@ -286,6 +292,16 @@ impl Workers {
     /// The number of threads that take work or are about to: the current ones without those that linger.
     pub fn taking(&self) -> usize {
         self.shared.taking.load(Ordering::Relaxed)
+    }
+
+    /// What there is to know of the cache that persistent workers share; `None`: they share none.
+    pub fn cache(&self) -> Option<CacheFacts> {
+        self.shared.engine.cache()
+    }
+
+    /// Whoever starts from now on is to find code as it is on disk. Returns whether that makes a difference.
+    pub fn refresh(&self) -> bool {
+        self.shared.engine.refresh()
     }
 
     /// Waits until every thread has ended; the source must have ended. Returns whether all ended in order.

@@ -10,8 +10,8 @@ use crate::admission::Gate;
 use crate::config::Config;
 use crate::observe::{Event, Log, WorkerEvent};
 use crate::pool::{
-    Allowance, Backoff, Exchange, Failure, IdleWorker, Order, Phase, PoolSize, Roll, RollStep, Scaling,
-    ScalingSample, SlotReading, Trust, Workers, relieved,
+    Allowance, Backoff, Exchange, Failure, IdleWorker, Order, Phase, PoolSize, Renewal, RenewalSample,
+    RenewalStep, Roll, RollStep, Scaling, ScalingSample, SlotReading, Trust, Workers, relieved,
 };
 use crate::sync::primitive::Arc;
 
@@ -25,6 +25,7 @@ pub(super) struct Keeper {
     lingering_max: usize,
     backoff: Backoff,
     roll: Roll,
+    renewal: Renewal,
     /// The slot in which the present replacement of a roll was started.
     roll_slot: Option<usize>,
     /// Why it did not boot.
@@ -44,6 +45,7 @@ impl Keeper {
             lingering_max: size.lingering_max(),
             backoff: Backoff::default(),
             roll: Roll::default(),
+            renewal: Renewal::default(),
             roll_slot: None,
             roll_failure: None,
             booted: 0,
@@ -61,15 +63,43 @@ impl Keeper {
         }
         if shared.roll_wanted.is_raised() {
             shared.roll_wanted.lower();
-            let slots = workers.slots(now);
-            self.roll.ask(&slots);
-            let workers = slots.iter().filter(|slot| slot.is_staff()).count();
-            tell(&shared.log, WorkerEvent::RollStarted { workers });
+            workers.refresh();
+            self.renewal.begin_anew();
+            self.begin_roll(workers, &shared.log, now);
         }
         self.replace(workers, &shared.log, now);
+        self.renew(workers, shared, now);
         self.relieve(workers, &shared.log, now);
         self.scale(workers, gate, &shared.log, now);
         self.backoff.deadline().filter(|_| self.is_short)
+    }
+
+    fn begin_roll(&mut self, workers: &Workers, log: &Log, now: Instant) {
+        let slots = workers.slots(now);
+        self.roll.ask(&slots);
+        let workers = slots.iter().filter(|slot| slot.is_staff()).count();
+        tell(log, WorkerEvent::RollStarted { workers });
+    }
+
+    /// Goes on with renewing what the workers share.
+    fn renew(&mut self, workers: &Workers, shared: &Shared, now: Instant) {
+        let Some(cache) = workers.cache().filter(|_| !self.roll.is_under_way()) else { return };
+        let slots = workers.slots(now);
+        let serving = |slot: &&SlotReading| slot.is_staff() && slot.phase == Phase::Serving;
+        let staff_outsiders = slots.iter().filter(serving).filter(|slot| slot.is_outsider).count();
+        let staff_users = slots.iter().filter(serving).count() - staff_outsiders;
+        match self.renewal.decide(RenewalSample { cache, staff_users, staff_outsiders }, now) {
+            Some(RenewalStep::Roll) => {
+                self.begin_roll(workers, &shared.log, now);
+                self.replace(workers, &shared.log, now);
+            }
+            Some(RenewalStep::Held) => {
+                shared.metrics.opcache_restart_delayed.raise();
+                let lingering = slots.iter().filter(|slot| slot.is_lingering()).count();
+                tell(&shared.log, WorkerEvent::CacheHeld { lingering });
+            }
+            None => {}
+        }
     }
 
     /// Takes the news of boots and failures.
@@ -120,6 +150,7 @@ impl Keeper {
                     tell(log, WorkerEvent::RollFinished { workers });
                 }
                 Some(RollStep::Stopped { slot, replaced, left }) => {
+                    self.renewal.stopped(now);
                     // It may have failed since the news were taken.
                     self.hear(workers, log, now);
                     self.roll_slot = None;

@@ -13,16 +13,17 @@ use crate::tls::validity::Standing;
 use super::shared::Shared;
 use super::site::Site;
 
-/// Reloads every part; `has_rolled` says whether persistent workers are being replaced, which their keeper tells of, and
-/// `tell` lets io threads know of new rules. Waits for disks.
-pub(super) fn reload(shared: &Shared, site: &Site, has_rolled: bool, tell: impl FnOnce()) {
+/// Reloads every part; `has_new_code` says whether scripts are read anew: persistent workers are being replaced, of which
+/// their keeper tells, or a cache is emptied. `tell` lets io threads know of new rules. Waits for disks.
+pub(super) fn reload(shared: &Shared, site: &Site, has_new_code: bool, tell: impl FnOnce()) {
     let rules = [deny_rules(shared), error_pages(shared)];
     if rules.iter().any(Option::is_some) {
         tell();
     }
     // A further part stands in this list; files come behind the rules that they are judged by.
     let [deny_rules, error_pages] = rules;
-    let outcomes = [certificates(shared), deny_rules, error_pages, files(site), has_rolled.then_some(Ok(()))];
+    let outcomes =
+        [certificates(shared), deny_rules, error_pages, files(site), has_new_code.then_some(Ok(()))];
     let parts: Vec<Result<(), String>> = outcomes.into_iter().flatten().collect();
     if parts.is_empty() {
         return shared.log.emit(&Event::NothingToReload);

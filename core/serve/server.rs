@@ -269,7 +269,8 @@ impl Server {
     pub fn reload(&self) {
         let machinery = &self.machinery;
         let tell = || machinery.tell_all(|| Message::RulesChanged);
-        reload::reload(self.shared(), &machinery.site, self.roll_workers(), tell);
+        let has_new_code = self.roll_workers() || self.refresh_code();
+        reload::reload(self.shared(), &machinery.site, has_new_code, tell);
     }
 
     /// Begins the way down; later calls change nothing.
@@ -292,6 +293,12 @@ impl Server {
         shared.roll_wanted.raise();
         self.wake_control();
         true
+    }
+
+    /// Lets classic workers find code as it is on disk. Returns whether that makes a difference.
+    fn refresh_code(&self) -> bool {
+        let shared = &self.machinery.shared;
+        !shared.config.worker_mode_enabled && shared.workers.get().is_some_and(Workers::refresh)
     }
 
     fn wake_control(&self) {

@@ -7,7 +7,10 @@
 
 use std::time::{Duration, Instant};
 
-use svc_core::pool::{Allowance, Backoff, IdleWorker, PoolSize, Scale, Scaling, ScalingSample};
+use svc_core::pool::{
+    Allowance, Backoff, CacheFacts, IdleWorker, PoolSize, Renewal, RenewalSample, RenewalStep, Scale,
+    Scaling, ScalingSample,
+};
 use svc_core::time;
 
 /// Histories.
@@ -242,4 +245,116 @@ fn a_pool_that_does_not_boot_never_spins() {
         assert!(backoff.booted() > 0, "seed {seed}");
         assert_eq!((backoff.allowance(at(0)), backoff.deadline()), (Allowance::Any, None::<Instant>));
     }
+}
+
+/// Workers around a cache: each uses it or not, and lingers until a moment once it has been replaced.
+#[derive(Default)]
+struct Company {
+    renewal: Renewal,
+    /// Whether each of the staff uses the cache.
+    staff: Vec<bool>,
+    /// The same of those that linger, and when they end.
+    lingering: Vec<(bool, u64)>,
+    is_stale: bool,
+    renewals: u64,
+    /// Of the staff, so many are still to be replaced.
+    rolling: usize,
+    rolls: Vec<u64>,
+    held: u64,
+}
+
+impl Company {
+    fn users(&self) -> usize {
+        let lingering = self.lingering.iter().filter(|(uses, _)| *uses);
+        self.staff.iter().filter(|uses| **uses).count() + lingering.count()
+    }
+
+    /// A worker boots: whether it uses the cache is decided by the moment.
+    fn boot(&mut self) -> bool {
+        if self.is_stale && self.users() == 0 {
+            (self.is_stale, self.renewals) = (false, self.renewals + 1);
+        }
+        !self.is_stale
+    }
+
+    /// 100 ms pass; `breaks` says whether new workers do not boot, `long` how long old ones linger at most.
+    fn step(&mut self, dice: &mut Dice, now: u64, at: Instant, breaks: bool, long: u64) {
+        self.lingering.retain(|(_, until)| *until > now);
+        if self.rolling > 0 && breaks {
+            self.rolling = 0;
+            self.renewal.stopped(at);
+        } else if self.rolling > 0 {
+            let new = self.boot();
+            let old = std::mem::replace(&mut self.staff[self.rolling - 1], new);
+            self.lingering.push((old, now + dice.below(long)));
+            self.rolling -= 1;
+        }
+        if dice.one_in(60) {
+            // One ends, and boots anew.
+            let one = dice.below(self.staff.len() as u64) as usize;
+            self.staff[one] = false;
+            self.staff[one] = self.boot();
+        }
+        if self.rolling > 0 {
+            return;
+        }
+        let staff_users = self.staff.iter().filter(|uses| **uses).count();
+        let sample = RenewalSample {
+            cache: CacheFacts { is_stale: self.is_stale, users: self.users() },
+            staff_users,
+            staff_outsiders: self.staff.len() - staff_users,
+        };
+        match self.renewal.decide(sample, at) {
+            Some(RenewalStep::Roll) => {
+                assert!(self.is_stale || sample.staff_outsiders > 0, "for nothing: {sample:?}");
+                (self.rolling, self.rolls) = (self.staff.len(), [&self.rolls[..], &[now]].concat());
+            }
+            Some(RenewalStep::Held) => {
+                assert!(self.is_stale && self.users() > 0 && staff_users == 0, "nobody holds: {sample:?}");
+                self.held += 1;
+            }
+            None => {}
+        }
+    }
+}
+
+/// The cache wants to be renewed now and then, workers come and go, some linger for long, some do not boot: in the end all
+/// use a fresh one, and never is a pool rolled without end.
+#[test]
+fn a_cache_is_renewed_in_the_end_and_never_without_end() {
+    let (mut renewals, mut held) = (0, 0);
+    for seed in 1..=SEEDS {
+        let (mut dice, start) = (Dice::new(seed), time::now());
+        let at = |now: u64| start + Duration::from_millis(now);
+        let mut company = Company { staff: vec![true; 1 + dice.below(6) as usize], ..Company::default() };
+        let (mut now, mut long, mut breaks) = (0, 1, false);
+        for _ in 0..6000 {
+            now += 100;
+            if dice.one_in(300) {
+                (long, breaks) = ([1, 1000, 60_000][dice.below(3) as usize], dice.one_in(4));
+            }
+            company.is_stale |= dice.one_in(200);
+            company.step(&mut dice, now, at(now), breaks, long);
+        }
+        // Per ten minutes: those at once, and what the growing pauses leave room for; a quiet time has not been.
+        let bound = 4 + 600 / 5;
+        assert!(company.rolls.len() < bound, "seed {seed}: {} rolls in ten minutes", company.rolls.len());
+        // From here on all is well: whatever pause there is has an end.
+        for _ in 0..8000 {
+            now += 100;
+            company.step(&mut dice, now, at(now), false, 1000);
+        }
+        assert!(
+            !company.is_stale && company.staff.iter().all(|uses| *uses),
+            "seed {seed}: it was never renewed"
+        );
+        let rolls = company.rolls.len();
+        for _ in 0..100 {
+            now += 100;
+            company.step(&mut dice, now, at(now), false, 1);
+        }
+        assert_eq!(company.rolls.len(), rolls, "seed {seed}: a fresh one is left alone");
+        (renewals, held) = (renewals + company.renewals, held + company.held);
+    }
+    assert!(renewals > 1000 && held > 100, "{renewals} renewals, {held} held");
 }

@@ -8,11 +8,15 @@ use svc_core::pool::{End, Engine, Exchange, Origin, ReplyHead, StartError, Start
 use svc_core::sync::lock::ShortLock;
 use svc_core::sync::park::Bell;
 
+use super::cache::Cache;
+
 /// Lets a test hold workers at named places.
 #[derive(Debug, Default)]
 pub(crate) struct Switchboard {
     state: ShortLock<State>,
     bell: Bell,
+    /// What persistent workers share.
+    pub(crate) cache: Cache,
 }
 
 #[derive(Debug, Default)]

@@ -3,6 +3,7 @@
 pub(crate) mod engine;
 pub(crate) mod resident;
 
+pub(crate) mod cache;
 #[path = "../../../tests/support/client.rs"]
 pub(crate) mod client;
 

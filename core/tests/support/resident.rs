@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use svc_core::pool::{Claim, Departure, Desk, Duty, Engine, RecycleReason, Resident, StartError, Started};
+use svc_core::pool::{
+    CacheFacts, Claim, Departure, Desk, Duty, Engine, RecycleReason, Resident, StartError, Started,
+};
 use svc_core::sync::counter::Flag;
 use svc_core::sync::roster::Wake;
 
@@ -19,8 +21,13 @@ impl Engine for Residents {
             board: Arc::clone(&self.0),
             ring,
             slot,
+            uses_cache: false,
             fibers: Vec::new(),
         })))
+    }
+
+    fn cache(&self) -> Option<CacheFacts> {
+        self.0.cache.facts()
     }
 }
 
@@ -42,7 +49,16 @@ struct Guest {
     board: Arc<Switchboard>,
     ring: Arc<Ring>,
     slot: usize,
+    uses_cache: bool,
     fibers: Vec<Fiber>,
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        if self.uses_cache {
+            self.board.cache.leave();
+        }
+    }
 }
 
 /// A request that goes on when its place is open.
@@ -62,6 +78,10 @@ impl Resident for Guest {
         }
         if self.board.holds_boots() {
             self.board.wait("boot");
+        }
+        self.uses_cache = self.board.cache.enter();
+        if !self.uses_cache {
+            desk.stay_outside();
         }
         desk.booted();
         let mut leaves_for = None;
@@ -115,6 +135,10 @@ impl Guest {
         let mut reason = None;
         match act {
             "hello" => complete(claim.exchange(), 200, b"hello".to_vec()),
+            "cache" => {
+                let place = if self.uses_cache { "user" } else { "outsider" };
+                complete(claim.exchange(), 200, place.as_bytes().to_vec());
+            }
             "slot" => complete(claim.exchange(), 200, self.slot.to_string().into_bytes()),
             "heap" => {
                 complete(claim.exchange(), 200, b"heap".to_vec());

@@ -1,0 +1,49 @@
+//! A cache that persistent workers share and that can be renewed only while nobody uses it.
+
+use svc_core::pool::CacheFacts;
+use svc_core::sync::lock::ShortLock;
+
+/// The cache; there is none before it has been used.
+#[derive(Debug, Default)]
+pub(crate) struct Cache(ShortLock<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    exists: bool,
+    facts: CacheFacts,
+    renewals: u64,
+}
+
+impl Cache {
+    /// It wants to be renewed.
+    pub(crate) fn spoil(&self) {
+        let mut state = self.0.lock();
+        (state.exists, state.facts.is_stale) = (true, true);
+    }
+
+    /// A worker boots; returns whether it uses the cache.
+    pub(crate) fn enter(&self) -> bool {
+        let State { facts, renewals, .. } = &mut *self.0.lock();
+        if facts.is_stale && facts.users == 0 {
+            facts.is_stale = false;
+            *renewals += 1;
+        }
+        facts.users += usize::from(!facts.is_stale);
+        !facts.is_stale
+    }
+
+    /// A worker that uses it ends.
+    pub(crate) fn leave(&self) {
+        self.0.lock().facts.users -= 1;
+    }
+
+    pub(crate) fn facts(&self) -> Option<CacheFacts> {
+        let state = self.0.lock();
+        state.exists.then_some(state.facts)
+    }
+
+    /// How often it was renewed.
+    pub(crate) fn renewals(&self) -> u64 {
+        self.0.lock().renewals
+    }
+}
