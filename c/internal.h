@@ -230,6 +230,15 @@ extern bool shim_is_child;
 void shim_children_install(void);
 /* The script has ended. In a child this ends the process with the script's exit status; elsewhere it does nothing. */
 void shim_child_end(void);
+/* cache.c: OPcache, as a worker and its requests see it. */
+/* After all extensions have started. */
+void shim_cache_install(void);
+/* php_request_startup has run. */
+void shim_cache_started(bool is_boot);
+/* This thread gives back OPcache's lock. */
+void shim_cache_unlocked(void);
+/* A request of a worker begins, which arrived then. */
+void shim_cache_begin(double time);
 
 /* isolate.c: what PHP shares between threads and requests must not. */
 void shim_isolate_install(void);
@@ -312,6 +321,8 @@ bool shim_overflow_report(void);
 
 /* tsrm.c: what the module has asked to be kept for each thread, by its size; 0: nothing like that. */
 ts_rsrc_id shim_tsrm_place(const char *module, size_t size);
+/* How much is kept there; 0: nobody knows. */
+size_t shim_tsrm_size(ts_rsrc_id id);
 /* The module that asked as the one of this index; NULL behind the last. */
 const char *shim_tsrm_module(size_t index);
 

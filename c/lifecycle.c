@@ -81,6 +81,7 @@ const char *shim_startup(const shim_options *options)
     if (!shim_deep_follow_fibers()) {
         return "PHP has no room left for what an extension keeps with a fiber";
     }
+    shim_cache_install();
     /* The defaults belong to the caller and are not read again. */
     ini_defaults = NULL;
     ini_defaults_count = 0;
@@ -111,6 +112,7 @@ void shim_facts_read(shim_facts *facts)
 #endif
         .opcache_enabled = opcache_is_enabled(),
         .umask_per_thread = shim_has_own_umask(),
+        .opcache_validates = zend_ini_long("opcache.validate_timestamps", sizeof("opcache.validate_timestamps") - 1, 0) != 0,
     };
     if (php_ini_opened_path != NULL) {
         facts->ini_path = shim_view_of(php_ini_opened_path, strlen(php_ini_opened_path));

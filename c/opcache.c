@@ -25,6 +25,9 @@ static int answer(int descriptor, int command, void *argument)
 {
     if ((command == F_SETLK || command == F_SETLKW) && shim_is_opcache_lock(descriptor)) {
         /* No other process has this file, and between threads OPcache uses a mutex. */
+        if (((const struct flock *)argument)->l_type == F_UNLCK) {
+            shim_cache_unlocked();
+        }
         return 0;
     }
     if (is_restart_question(command, argument)) {

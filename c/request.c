@@ -64,6 +64,9 @@ static bool start(shim_context *context)
         context->restarting = false;
         shim_host.restart_done();
     }
+    if (started) {
+        shim_cache_started(context->is_boot);
+    }
     /* PHP would stop a script at the first output of a HEAD request; the host drops the body and keeps its length. */
     SG(request_info).headers_only = 0;
     return started;

@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file; both sides compare. */
-#define SHIM_ABI 6
+#define SHIM_ABI 8
 
 /* A view of bytes. `bytes` may be NULL when `length` is 0. */
 typedef struct shim_view {
@@ -119,6 +119,10 @@ typedef struct shim_callbacks {
      * out until shim_run has called restart_done. */
     bool (*restart_may_begin)(void);
     void (*restart_done)(void);
+    /* OPcache has been told to restart, or found out that it must. On any PHP thread, which may hold OPcache's lock. */
+    void (*restart_wanted)(void);
+    /* The worker of the calling thread has started up, and uses OPcache's memory or not for as long as it lives. */
+    void (*worker_started)(bool uses_cache);
 } shim_callbacks;
 
 /* What PHP is started with. Filled by the host; only read during shim_startup, except `callbacks`. */
@@ -145,6 +149,8 @@ typedef struct shim_facts {
     bool opcache_enabled;
     /* The system lets each thread have its own file mode mask; otherwise umask() acts on the process. */
     bool umask_per_thread;
+    /* OPcache looks whether scripts have changed on disk. */
+    bool opcache_validates;
     shim_view ini_path;
 } shim_facts;
 
@@ -191,6 +197,8 @@ void shim_facts_read(shim_facts *facts);
 
 /* Ends PHP. All other threads have called shim_thread_stop. */
 void shim_shutdown(void);
+/* OPcache is to be emptied by the next request that starts up; from then on code is as it is on disk. On any thread. */
+void shim_cache_refresh(void);
 
 /* Prepares the calling thread for shim_run. */
 void shim_thread_start(void);

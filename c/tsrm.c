@@ -60,6 +60,16 @@ ts_rsrc_id shim_tsrm_place(const char *module, size_t size)
     return 0;
 }
 
+size_t shim_tsrm_size(ts_rsrc_id id)
+{
+    for (size_t i = 0; i < places_count; i++) {
+        if (places[i].id == id) {
+            return places[i].size;
+        }
+    }
+    return 0;
+}
+
 const char *shim_tsrm_module(size_t index)
 {
     if (index >= places_count) {

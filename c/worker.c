@@ -123,6 +123,7 @@ void shim_request_run(shim_fiber *fiber)
     here.fiber = fiber->php;
     if (ended && fiber->context.request != NULL) {
         shim_own_worker.requests++;
+        shim_cache_begin(fiber->context.time);
         ended = serve_client(fiber, &here);
     } else if (ended) {
         ended = shim_step(&here, clean_up, fiber);

@@ -5,6 +5,10 @@
 //! wait is bounded: for a moment new requests are held back; if the running ones do not end in time the barrier opens
 //! again, scripts run uncached (OPcache has switched itself off until it restarts), and a later request tries anew.
 //!
+//! A worker is inside while it starts up, and then either a user of the cache for as long as it lives, whom nobody waits
+//! for here (the pool replaces workers), or, if it has started up while a restart was wanted, an outsider, who never
+//! touches the cache and is in nobody's way.
+//!
 //! ```text
 //!          restart wanted, others inside              the last other one leaves, or time is up
 //!   Open ──────────────────────────────▶ Gathering ─────────────────────────────────────────▶ Open
@@ -14,6 +18,7 @@
 //!
 //! The machine is pure (its times are arguments); [`Barrier`] is its shell.
 
+use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -29,6 +34,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(32);
 /// What is worth telling about restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartNews {
+    /// It is time to restart: the cache is full, or a script has reset it.
+    Wanted,
     /// The first attempt was in vain: scripts run for too long. Until a later one succeeds scripts run uncached.
     Delayed,
     /// The cache has restarted.
@@ -36,6 +43,30 @@ pub enum RestartNews {
         /// Whether it had been delayed.
         was_delayed: bool,
     },
+}
+
+/// What there is to know of the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheFacts {
+    /// A restart is wanted.
+    pub is_stale: bool,
+    /// Workers that use it.
+    pub users: usize,
+}
+
+/// Where the calling thread stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    /// Not in a request, or inside.
+    Inside,
+    /// Its worker uses the cache for as long as it lives.
+    User,
+    /// Its worker does without.
+    Outsider,
+}
+
+thread_local! {
+    static PLACE: Cell<Place> = const { Cell::new(Place::Inside) };
 }
 
 /// What the barrier does with new requests.
@@ -53,6 +84,8 @@ enum Mode {
 #[derive(Debug)]
 struct State {
     inside: u32,
+    users: usize,
+    is_wanted: bool,
     mode: Mode,
     /// No gathering before this moment.
     rest_until: Option<Instant>,
@@ -63,6 +96,18 @@ struct State {
 }
 
 impl State {
+    const fn new() -> Self {
+        Self {
+            inside: 0,
+            users: 0,
+            is_wanted: false,
+            mode: Mode::Open,
+            rest_until: None,
+            vain: 0,
+            told: false,
+        }
+    }
+
     /// A request asks to begin. `None`: it is inside. `Some`: it has to wait, at most for this long.
     fn enter(&mut self, now: Instant) -> Option<Duration> {
         if let Mode::Gathering { until } = self.mode
@@ -92,9 +137,24 @@ impl State {
         self.inside == 0 && self.mode != Mode::Open
     }
 
+    /// A worker that was inside has started up. Returns whether those who wait should look again.
+    fn settle(&mut self, place: Place) -> bool {
+        self.users += usize::from(place == Place::User);
+        self.leave()
+    }
+
+    /// A restart is wanted. Returns whether that is news.
+    fn note_wanted(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_wanted, true)
+    }
+
     /// A request that is inside wants to restart the cache. Returns whether it may.
     fn want_restart(&mut self, now: Instant) -> bool {
         debug_assert!(self.inside > 0, "who restarts is inside");
+        if self.users > 0 {
+            // They stay for longer than anybody can be held back.
+            return false;
+        }
         if self.inside == 1 && self.mode != Mode::Exclusive {
             self.mode = Mode::Exclusive;
             return true;
@@ -108,6 +168,7 @@ impl State {
     fn restart_done(&mut self) -> RestartNews {
         debug_assert_eq!(self.mode, Mode::Exclusive, "a restart ended that had not begun");
         self.mode = Mode::Open;
+        self.is_wanted = false;
         self.rest_until = None;
         self.told = false;
         RestartNews::Done { was_delayed: std::mem::take(&mut self.vain) > 0 }
@@ -140,10 +201,7 @@ impl Default for Barrier {
 impl Barrier {
     /// Makes an open barrier with nobody inside.
     pub const fn new() -> Self {
-        Self {
-            state: Mutex::new(State { inside: 0, mode: Mode::Open, rest_until: None, vain: 0, told: false }),
-            changed: Condvar::new(),
-        }
+        Self { state: Mutex::new(State::new()), changed: Condvar::new() }
     }
 
     /// Begins a request; every `enter` is followed by one `leave` on the same thread. Returns what there is to tell.
@@ -162,12 +220,47 @@ impl Barrier {
         (vain == 0 && state.vain > 0 && state.claim_news()).then_some(RestartNews::Delayed)
     }
 
-    /// Ends a request.
+    /// Ends a request, or the stay of a worker.
     pub fn leave(&self) {
-        let look_again = self.lock().leave();
+        let mut state = self.lock();
+        let look_again = match PLACE.replace(Place::Inside) {
+            Place::Inside => state.leave(),
+            Place::User => {
+                state.users -= 1;
+                false
+            }
+            Place::Outsider => false,
+        };
+        drop(state);
         if look_again {
             self.changed.notify_all();
         }
+    }
+
+    /// The calling thread's worker has started up and uses the cache, or not.
+    pub fn worker_started(&self, uses_cache: bool) {
+        let place = if uses_cache { Place::User } else { Place::Outsider };
+        PLACE.set(place);
+        let look_again = self.lock().settle(place);
+        if look_again {
+            self.changed.notify_all();
+        }
+    }
+
+    /// Whether the calling thread's worker does without the cache because that waits for a restart.
+    pub fn is_outsider(&self) -> bool {
+        PLACE.get() == Place::Outsider
+    }
+
+    /// A restart is wanted. Returns whether that is news.
+    pub fn note_wanted(&self) -> bool {
+        self.lock().note_wanted()
+    }
+
+    /// Reads the state of the cache.
+    pub fn cache(&self) -> CacheFacts {
+        let state = self.lock();
+        CacheFacts { is_stale: state.is_wanted, users: state.users }
     }
 
     /// Asks, from inside a request, to be the only one inside until [`end_exclusive`](Self::end_exclusive).
@@ -194,7 +287,7 @@ mod tests {
     use super::*;
 
     fn state() -> (State, Instant) {
-        (State { inside: 0, mode: Mode::Open, rest_until: None, vain: 0, told: false }, Instant::now())
+        (State::new(), Instant::now())
     }
 
     #[test]
@@ -245,6 +338,56 @@ mod tests {
             assert_eq!(state.rest_until, Some(now + Duration::from_secs(pause_secs)));
             now += Duration::from_secs(pause_secs);
         }
+    }
+
+    #[test]
+    fn a_worker_that_uses_the_cache_is_not_waited_for() {
+        let (mut state, now) = state();
+        assert_eq!(state.enter(now), None);
+        state.settle(Place::User);
+        assert_eq!(state.enter(now), None);
+        assert!(state.note_wanted());
+        assert!(!state.want_restart(now));
+        assert_eq!(state.enter(now), None, "nobody is held back");
+        assert!(!state.note_wanted(), "it is no news");
+    }
+
+    #[test]
+    fn a_worker_that_does_without_is_in_nobodys_way() {
+        let barrier = Barrier::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                barrier.enter();
+                barrier.note_wanted();
+                barrier.worker_started(false);
+                assert!(barrier.is_outsider());
+                scope.spawn(|| {
+                    barrier.enter();
+                    assert!(barrier.try_exclusive());
+                    barrier.end_exclusive();
+                    barrier.worker_started(true);
+                    assert_eq!(barrier.cache(), CacheFacts { is_stale: false, users: 1 });
+                    barrier.leave();
+                });
+            });
+        });
+        assert_eq!(barrier.cache(), CacheFacts { is_stale: false, users: 0 });
+    }
+
+    #[test]
+    fn when_the_last_user_has_left_the_next_worker_restarts() {
+        let (mut state, now) = state();
+        state.enter(now);
+        state.settle(Place::User);
+        state.note_wanted();
+        state.enter(now);
+        assert!(!state.want_restart(now));
+        state.settle(Place::Outsider);
+        state.users -= 1;
+        state.enter(now);
+        assert!(state.want_restart(now));
+        state.restart_done();
+        assert!(!state.is_wanted);
     }
 
     #[test]

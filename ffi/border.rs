@@ -118,6 +118,8 @@ pub(crate) fn callbacks() -> shim_callbacks {
         resumes: Some(resumes),
         restart_may_begin: Some(restart_may_begin),
         restart_done: Some(restart_done),
+        restart_wanted: Some(restart_wanted),
+        worker_started: Some(worker_started),
     }
 }
 
@@ -359,7 +361,22 @@ pub(crate) fn tell(news: RestartNews) {
 }
 
 unsafe extern "C" fn restart_may_begin() -> bool {
+    hear_of_restart();
     BARRIER.try_exclusive()
+}
+
+unsafe extern "C" fn restart_wanted() {
+    hear_of_restart();
+}
+
+fn hear_of_restart() {
+    if BARRIER.note_wanted() {
+        tell(RestartNews::Wanted);
+    }
+}
+
+unsafe extern "C" fn worker_started(uses_cache: bool) {
+    BARRIER.worker_started(uses_cache);
 }
 
 unsafe extern "C" fn restart_done() {

@@ -17,7 +17,7 @@ mod php;
 pub mod signals;
 mod worker;
 
-pub use barrier::RestartNews;
+pub use barrier::{CacheFacts, RestartNews};
 pub use host::{Head, Host, Log, LogSource, Pairs, Resident, Visit};
 pub use interpreter::{Card, Interpreter, Outcome, Request};
 pub use interrupter::Interrupter;

@@ -3,9 +3,9 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::barrier::RestartNews;
+use crate::barrier::{CacheFacts, RestartNews};
 use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
-use crate::border::{self, LOG_SINK, RESTART_SINK, bytes, view};
+use crate::border::{self, BARRIER, LOG_SINK, RESTART_SINK, bytes, view};
 use crate::host::Log;
 use crate::interpreter::Interpreter;
 
@@ -61,6 +61,8 @@ pub struct Facts {
     pub opcache_enabled: bool,
     /// Each thread has its own file mode mask; otherwise `umask()` acts on the process.
     pub umask_per_thread: bool,
+    /// OPcache looks whether scripts have changed on disk.
+    pub opcache_validates: bool,
     /// The php.ini that was read, or empty.
     pub ini_path: String,
 }
@@ -122,6 +124,7 @@ impl Php {
             max_execution_timers: false,
             opcache_enabled: false,
             umask_per_thread: false,
+            opcache_validates: false,
             ini_path: view(&[]),
         };
         // SAFETY: PHP has started, and `raw` is ours to be filled.
@@ -138,6 +141,7 @@ impl Php {
             max_execution_timers: raw.max_execution_timers,
             opcache_enabled: raw.opcache_enabled,
             umask_per_thread: raw.umask_per_thread,
+            opcache_validates: raw.opcache_validates,
             ini_path: String::from_utf8_lossy(ini_path).into_owned(),
         }
     }
@@ -225,6 +229,17 @@ impl Threads {
     /// Prepares the calling thread to run PHP.
     pub fn enter(&self) -> Interpreter {
         Interpreter::new()
+    }
+
+    /// What there is to know of OPcache's memory.
+    pub fn cache(&self) -> CacheFacts {
+        BARRIER.cache()
+    }
+
+    /// Has OPcache emptied: whatever starts from now on runs code as it is on disk.
+    pub fn refresh(&self) {
+        // SAFETY: PHP has started; sets a flag.
+        unsafe { bindings::shim_cache_refresh() };
     }
 }
 

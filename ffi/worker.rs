@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use crate::bindings::{self, shim_worker_facts};
-use crate::border::{Guest, view};
+use crate::border::{BARRIER, Guest, view};
 use crate::host::Visit;
 use crate::interpreter::{Interpreter, Request};
 
@@ -109,6 +109,11 @@ impl Visits {
     pub fn tidy(&mut self) {
         // SAFETY: on the worker's thread while it serves, and no request runs: they are called by the same loop.
         unsafe { bindings::shim_worker_tidy() }
+    }
+
+    /// Whether the worker does without OPcache because that waits for a restart.
+    pub fn is_outsider(&self) -> bool {
+        BARRIER.is_outsider()
     }
 
     /// The worker takes no more requests, for this reason; its scripts can read it.

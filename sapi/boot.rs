@@ -120,7 +120,8 @@ mod executor {
 
     fn run_with(php: &Php, server: &Server, until: impl FnOnce(&Server)) -> Result<bool, Exit> {
         let facts = php.facts();
-        let engine: Arc<dyn Engine> = Arc::new(PhpEngine::new(php.threads(), Arc::clone(server.shared())));
+        let engine: Arc<dyn Engine> =
+            Arc::new(PhpEngine::new(php.threads(), &facts, Arc::clone(server.shared())));
         // Set once: PHP starts once.
         let _ = server.shared().php_version.set(facts.version.clone());
         server

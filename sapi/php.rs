@@ -94,11 +94,17 @@ fn judge_extensions(php: &Php, shared: &Shared) -> Result<(), PhpError> {
 fn note_restart(shared: &Shared, news: RestartNews) {
     let metrics = &shared.metrics;
     match news {
+        RestartNews::Wanted => {
+            if let Some(workers) = shared.workers.get() {
+                workers.call_keeper();
+            }
+        }
         RestartNews::Delayed => {
             metrics.opcache_restart_delayed.raise();
             shared.log.emit(&Event::OpcacheRestartDelayed);
         }
         RestartNews::Done { was_delayed } => {
+            let was_delayed = was_delayed || metrics.opcache_restart_delayed.is_raised();
             metrics.opcache_restarts.incr();
             metrics.opcache_restart_delayed.lower();
             if was_delayed {

@@ -6,10 +6,10 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use svc_core::pool::{Engine, Exchange, Probe, StartError, Started, Worker};
+use svc_core::pool::{CacheFacts, Engine, Exchange, Probe, StartError, Started, Worker};
 use svc_core::serve::Shared;
 
-use svc_ffi::{Interpreter, Threads};
+use svc_ffi::{Facts, Interpreter, Threads};
 
 use crate::call::{Call, with_description};
 use crate::php_resident::PhpResident;
@@ -21,12 +21,16 @@ use crate::response::Kit;
 pub(crate) struct PhpEngine {
     threads: Threads,
     shared: Arc<Shared>,
+    has_cache: bool,
+    /// The cache does not see by itself that code has changed.
+    is_blind: bool,
 }
 
 impl PhpEngine {
-    /// Uses the running PHP behind `threads`.
-    pub(crate) fn new(threads: Threads, shared: Arc<Shared>) -> Self {
-        Self { threads, shared }
+    /// Uses the running PHP behind `threads`, of which `facts` tell.
+    pub(crate) fn new(threads: Threads, facts: &Facts, shared: Arc<Shared>) -> Self {
+        let has_cache = facts.opcache_enabled;
+        Self { threads, shared, has_cache, is_blind: has_cache && !facts.opcache_validates }
     }
 }
 
@@ -37,6 +41,21 @@ impl Engine for PhpEngine {
             return Ok(Started::Persistent(Box::new(PhpResident::new(slot, interpreter, kit)?)));
         }
         Ok(Started::Classic(Box::new(PhpWorker { interpreter, kit })))
+    }
+
+    fn cache(&self) -> Option<CacheFacts> {
+        if !(self.has_cache && self.shared.config.worker_mode_enabled) {
+            return None;
+        }
+        let facts = self.threads.cache();
+        Some(CacheFacts { is_stale: facts.is_stale, users: facts.users })
+    }
+
+    fn refresh(&self) -> bool {
+        if self.is_blind {
+            self.threads.refresh();
+        }
+        self.is_blind
     }
 }
 

@@ -117,6 +117,15 @@ impl<'a> Stay<'a> {
         }
     }
 
+    /// The script has booted.
+    fn begin_serving(&mut self, visits: &Visits) {
+        self.has_served = true;
+        if visits.is_outsider() {
+            self.desk.stay_outside();
+        }
+        self.desk.booted();
+    }
+
     /// Why the script's stay has ended.
     fn departure(self, outcome: Outcome) -> Departure {
         if !self.has_served {
@@ -212,8 +221,7 @@ impl<'a> Stay<'a> {
 
 impl svc_ffi::Resident for Stay<'_> {
     fn serve(&mut self, visits: &mut Visits) {
-        self.has_served = true;
-        self.desk.booted();
+        self.begin_serving(visits);
         loop {
             self.resume_all(visits);
             if let Some(claim) = self.take() {
@@ -225,8 +233,7 @@ impl svc_ffi::Resident for Stay<'_> {
     }
 
     fn serve_one(&mut self, visits: &mut Visits) -> bool {
-        self.has_served = true;
-        self.desk.booted();
+        self.begin_serving(visits);
         loop {
             if let Some(claim) = self.take() {
                 let exchange = Arc::clone(claim.exchange());

@@ -9,9 +9,11 @@ use std::fs::File;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use support::Svc;
+use support::client::eventually;
 
 /// Without it, OPcache leaves scripts alone that were written in the last two seconds.
 const AT_ONCE: &str = "opcache.file_update_protection=0";
@@ -155,4 +157,22 @@ fn the_cache_can_be_reset_under_load() {
     let statistics = status(&svc)["opcache_statistics"].clone();
     assert!(statistics["manual_restarts"].as_u64().unwrap() > 0, "{statistics}");
     assert_eq!(status(&svc)["restart_in_progress"], false);
+}
+
+/// As a deployment that does not let OPcache look at files.
+#[test]
+fn a_hang_up_makes_changed_code_seen_where_the_cache_does_not_look() {
+    let files = [("status.php", STATUS), ("index.php", "<?php echo 'old';")];
+    let svc = Svc::start_with(&files, &[], &[AT_ONCE, "opcache.validate_timestamps=0"]);
+    assert_eq!(svc.get("/").text(), "old");
+    std::fs::write(svc.root().join("index.php"), "<?php echo 'new';").unwrap();
+    assert_eq!(svc.get("/").text(), "old");
+    svc.signal(Signal::HUP);
+    eventually("the change is seen", || svc.get("/").text() == "new");
+    eventually("it is on again", || {
+        let status = status(&svc);
+        status["opcache_enabled"] == true && status["restart_pending"] == false
+    });
+    assert_eq!(svc.metric("svc_opcache_restarts_total") as u64, 1);
+    assert!(svc.log().find("what SIGHUP reloads was reloaded").is_some());
 }

@@ -1,0 +1,223 @@
+/* What OPcache keeps for a request, and who of a worker's life uses its memory.
+ *
+ * OPcache decides when a request starts up whether it serves it; a worker starts up once and lives long. So its requests
+ * get here what they would have been given: the time of day by which scripts on disk are compared with the cache, and
+ * the cache itself, when an earlier one has done without it by ini_set('opcache.enable', 0).
+ *
+ * A thread that started up while OPcache waits for a restart is not served before its next start-up, and touches none of
+ * the shared memory until then: it is not in the way of the restart. The host is told who is.
+ *
+ * OPcache's struct has no header that is installed. It is found by what its directives say of it, and the two members
+ * that matter by what changes them; what is not found stays as it is. */
+#include "internal.h"
+
+#include <dlfcn.h>
+
+/* Bytes of the struct, counted from its beginning; 0: not known. */
+static size_t at_enabled;
+static size_t at_in_use;
+static size_t at_time;
+static ts_rsrc_id globals_id;
+
+static ZEND_INI_MH((*next_on_enable));
+/* Whether the cache serves this thread, but for what its request has asked for. */
+static __thread bool is_served;
+static bool reset_wanted;
+
+static zend_ini_entry *directive(const char *name, size_t length)
+{
+    return zend_hash_str_find_ptr(EG(ini_directives), name, length);
+}
+
+static char *globals(void)
+{
+    return TSRMG_BULK(globals_id, char *);
+}
+
+/* ---- the request's own choice ---- */
+
+/* "till the end of request", says OPcache, and means the start-up of the next one. */
+static ZEND_INI_MH(on_enable)
+{
+    int result = next_on_enable(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
+    if (stage == ZEND_INI_STAGE_DEACTIVATE && shim_own_worker.serving) {
+        globals()[at_in_use] = is_served && zend_ini_parse_bool(new_value);
+    }
+    return result;
+}
+
+/* Turned off in the middle of a request, OPcache clears two flags of a row of them: its directive's and the one in use. */
+static size_t find_in_use(zend_ini_entry *entry)
+{
+    enum { FLAGS = 6 };
+    char *flags = globals() + at_enabled;
+    char before[FLAGS];
+    size_t found = 0, cleared = 0;
+    zend_string *off = ZSTR_CHAR('0');
+    memcpy(before, flags, FLAGS);
+    memset(flags, 1, FLAGS);
+    (void)entry->on_modify(entry, off, entry->mh_arg1, entry->mh_arg2, entry->mh_arg3, ZEND_INI_STAGE_RUNTIME);
+    for (size_t i = 1; i < FLAGS; i++) {
+        if (flags[i] == 0) {
+            found = at_enabled + i;
+            cleared++;
+        }
+    }
+    memcpy(flags, before, FLAGS);
+    return cleared == 1 ? found : 0;
+}
+
+/* ---- the time ---- */
+
+/* Behind the directives' values. */
+static size_t end_of_directives(void)
+{
+    size_t end = 0;
+    zend_ini_entry *entry;
+    ZEND_HASH_FOREACH_PTR(EG(ini_directives), entry) {
+        bool is_own = zend_string_starts_with_literal(entry->name, "opcache.") && entry->mh_arg2 != NULL;
+        if (is_own && *(ts_rsrc_id *)entry->mh_arg2 == globals_id && (size_t)entry->mh_arg1 > end) {
+            end = (size_t)entry->mh_arg1;
+        }
+    } ZEND_HASH_FOREACH_END();
+    return (end + 2 * sizeof(zend_long) - 1) & ~(sizeof(zend_long) - 1);
+}
+
+/* A request has just started up: the first word that says when. */
+static size_t find_time(void)
+{
+    time_t now = (time_t)sapi_get_request_time();
+    size_t size = shim_tsrm_size(globals_id);
+    for (size_t at = end_of_directives(); at > sizeof(zend_long) && at + sizeof(now) <= size; at += sizeof(zend_long)) {
+        time_t value;
+        memcpy(&value, globals() + at, sizeof(value));
+        if (value == now) {
+            return at;
+        }
+    }
+    return 0;
+}
+
+void shim_cache_begin(double time)
+{
+    size_t at = __atomic_load_n(&at_time, __ATOMIC_RELAXED);
+    if (at != 0) {
+        time_t seconds = (time_t)time;
+        memcpy(globals() + at, &seconds, sizeof(seconds));
+    }
+}
+
+/* ---- restarts ---- */
+
+/* OPcache tells before it acts, and with its lock held: whoever starts up in between would not see the restart coming.
+ * So the host hears of it when the lock is given back. */
+static __thread bool is_scheduling;
+
+static void on_schedule(int reason)
+{
+    (void)reason;
+    is_scheduling = true;
+}
+
+void shim_cache_unlocked(void)
+{
+    if (is_scheduling) {
+        is_scheduling = false;
+        shim_host.restart_wanted();
+    }
+}
+
+static zif_handler next_reset;
+
+static ZEND_FUNCTION(reset_and_tell)
+{
+    next_reset(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (Z_TYPE_P(return_value) == IS_TRUE) {
+        shim_host.restart_wanted();
+    }
+}
+
+/* opcache_reset(), whether scripts may call it or not. */
+static zif_handler find_reset(void)
+{
+    const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("zend opcache"));
+    const zend_function_entry *function = module != NULL ? module->functions : NULL;
+    while (function != NULL && function->fname != NULL && strcmp(function->fname, "opcache_reset") != 0) {
+        function++;
+    }
+    return function != NULL && function->fname != NULL ? function->handler : NULL;
+}
+
+static void hear_of_restarts(void)
+{
+    void (**hook)(int) = (void (**)(int))dlsym(RTLD_DEFAULT, "zend_accel_schedule_restart_hook");
+    if (hook != NULL) {
+        *hook = on_schedule;
+        return;
+    }
+    /* PHP before 8.4: of a cache that is full the host hears when the next request starts up. */
+    zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("opcache_reset"));
+    if (function != NULL && function->type == ZEND_INTERNAL_FUNCTION) {
+        next_reset = function->internal_function.handler;
+        function->internal_function.handler = ZEND_FN(reset_and_tell);
+    }
+}
+
+void shim_cache_refresh(void)
+{
+    __atomic_store_n(&reset_wanted, true, __ATOMIC_RELEASE);
+}
+
+/* Has the cache emptied at the next opportunity; what starts up now does without it. */
+static void reset(void)
+{
+    zif_handler handler = find_reset();
+    if (handler == NULL || at_in_use == 0) {
+        return;
+    }
+    zval result;
+    zend_execute_data frame = {0};
+    char *path = SG(request_info).path_translated;
+    /* opcache.restrict_api is for scripts. */
+    SG(request_info).path_translated = zend_ini_string("opcache.restrict_api", sizeof("opcache.restrict_api") - 1, 0);
+    ZVAL_FALSE(&result);
+    handler(&frame, &result);
+    SG(request_info).path_translated = path;
+    if (Z_TYPE(result) == IS_TRUE) {
+        shim_host.restart_wanted();
+        globals()[at_in_use] = 0;
+    }
+}
+
+void shim_cache_started(bool is_boot)
+{
+    if (__atomic_load_n(&reset_wanted, __ATOMIC_RELAXED) && __atomic_exchange_n(&reset_wanted, false, __ATOMIC_ACQ_REL)) {
+        reset();
+    }
+    if (!is_boot) {
+        return;
+    }
+    zend_ini_entry *entry = directive(ZEND_STRL("opcache.enable"));
+    if (at_in_use != 0 && entry != NULL) {
+        /* Each thread has a table of its own. */
+        entry->on_modify = on_enable;
+    }
+    is_served = at_in_use != 0 && globals()[at_in_use] != 0;
+    if (is_served && __atomic_load_n(&at_time, __ATOMIC_RELAXED) == 0) {
+        __atomic_store_n(&at_time, find_time(), __ATOMIC_RELAXED);
+    }
+    shim_host.worker_started(is_served || at_in_use == 0);
+}
+
+void shim_cache_install(void)
+{
+    zend_ini_entry *entry = directive(ZEND_STRL("opcache.enable"));
+    if (entry == NULL || entry->on_modify == NULL || entry->mh_arg2 == NULL) {
+        return;
+    }
+    globals_id = *(ts_rsrc_id *)entry->mh_arg2;
+    at_enabled = (size_t)entry->mh_arg1;
+    at_in_use = find_in_use(entry);
+    next_on_enable = entry->on_modify;
+    hear_of_restarts();
+}
