@@ -45,6 +45,12 @@ const INI_FIXED: &[(&str, &str)] = &[
     ("opcache.protect_memory", "0"),
 ];
 
+/// The same in worker mode.
+const INI_FIXED_FOR_WORKERS: &[(&str, &str)] = &[
+    // Lets `file_exists()` and its like look into the cache also where a worker does without it, while it restarts.
+    ("opcache.enable_file_override", "0"),
+];
+
 /// Starts PHP on the calling thread.
 ///
 /// # Errors
@@ -53,7 +59,8 @@ const INI_FIXED: &[(&str, &str)] = &[
 pub(crate) fn start(config: &Config, shared: &Arc<Shared>) -> Result<Php, PhpError> {
     let log = &shared.log;
     let (sink, books) = (log.clone(), Arc::clone(shared));
-    let fixed = INI_FIXED.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+    let for_workers = if config.worker_mode_enabled { INI_FIXED_FOR_WORKERS } else { &[] };
+    let fixed = INI_FIXED.iter().chain(for_workers).map(|&(name, value)| (name.to_owned(), value.to_owned()));
     let php = Php::start(StartOptions {
         ini_defaults: INI_DEFAULTS,
         ini_overrides: &config.php_ini.iter().cloned().chain(fixed).collect::<Vec<_>>(),
