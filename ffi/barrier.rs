@@ -213,7 +213,7 @@ impl Barrier {
             return None;
         }
         let vain = state.vain;
-        while let Some(wait) = state.enter(Instant::now()) {
+        while let Some(wait) = state.enter(now()) {
             state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
         // Whoever opens the barrier after the first attempt in vain tells of it.
@@ -265,7 +265,7 @@ impl Barrier {
 
     /// Asks, from inside a request, to be the only one inside until [`end_exclusive`](Self::end_exclusive).
     pub fn try_exclusive(&self) -> bool {
-        self.lock().want_restart(Instant::now())
+        self.lock().want_restart(now())
     }
 
     /// Lets the others in again. Returns what there is to tell.
@@ -278,6 +278,10 @@ impl Barrier {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn now() -> Instant {
+    Instant::now()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use super::*;
 
 fn state() -> (State, Instant) {
-    (State::new(), Instant::now())
+    (State::new(), now())
 }
 
 #[test]
