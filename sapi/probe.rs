@@ -22,7 +22,8 @@ impl Probe for Question {
         self.0.is_answered()
     }
 
-    fn look(&self) {
+    fn look(&self) -> Option<u64> {
         self.0.look();
+        None
     }
 }

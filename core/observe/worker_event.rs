@@ -67,6 +67,10 @@ pub enum WorkerEvent<'a> {
         kind: StuckKind,
         /// For how long.
         age: Duration,
+        /// The request's name.
+        request_id: &'a str,
+        /// Its path.
+        path: &'a [u8],
     },
 }
 
@@ -108,10 +112,12 @@ impl WorkerEvent<'_> {
                     .number("replaced", replaced as u64)
                     .number("left", left as u64)
             }
-            Self::Stuck { slot, kind, age } => svc("PHP worker is held up by one request")
+            Self::Stuck { slot, kind, age, request_id, path } => svc("PHP worker is held up by one request")
                 .number("worker_id", slot as u64)
                 .text("kind", kind.as_str())
-                .number("age_ms", as_millis(age)),
+                .number("age_ms", as_millis(age))
+                .text("request_id", request_id)
+                .text("path", path),
         }
     }
 }

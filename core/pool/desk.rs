@@ -163,10 +163,11 @@ impl Desk {
                 source.roster().rest(self.slot, || !source.is_empty() || source.is_shut() || is_ordered());
                 continue;
             };
-            slot.count_stay();
+            slot.present(Some(&exchange));
             slot.run(shared.stamp(taken_at));
             let survived = serve(&exchange);
             let ended_at = time::now();
+            slot.present(None);
             slot.idle_since(shared.stamp(ended_at));
             slot.rest();
             self.shared.close_books(slot, &exchange, ended_at.saturating_duration_since(taken_at));
@@ -183,6 +184,7 @@ impl Desk {
             let exchange = self.shared.source.try_take()?;
             let taken_at = time::now();
             if exchange.claim(taken_at).is_ok() {
+                self.own().count_stay(&exchange);
                 let waited = taken_at.saturating_duration_since(exchange.offered_at);
                 self.shared.events.taken(&exchange, waited);
                 return Some((exchange, taken_at));

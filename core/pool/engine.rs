@@ -76,7 +76,8 @@ pub trait Resident {
 }
 
 /// Finds out whether a thread executes the script's own instructions: asked, they answer at once, while a system call
-/// or a function of the interpreter does not. Called by other threads; must not block.
+/// or a function of the interpreter does not; and whether it is beyond a time limit. Called by other threads; must not
+/// block.
 pub trait Probe: Send + Sync + std::fmt::Debug {
     /// Asks.
     fn ask(&self);
@@ -84,8 +85,11 @@ pub trait Probe: Send + Sync + std::fmt::Debug {
     /// Whether the last question was answered.
     fn is_answered(&self) -> bool;
 
-    /// Called once a second while the worker lives; may be used to keep time for it.
-    fn look(&self) {}
+    /// Called once a second while the worker lives; keeps time for it. Returns the [stay](Exchange::stay) of the exchange
+    /// whose time limit is over while the thread has not come to ending it.
+    fn look(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Why the loop of a persistent worker has ended.

@@ -38,7 +38,8 @@ pub struct Gone;
 ///
 /// The worker's calls are [`claim`](Self::claim), then [`interim`](Self::interim)*, [`head`](Self::head),
 /// [`data`](Self::data)*, [`end`](Self::end), or [`complete`](Self::complete) alone. The io thread's calls are
-/// [`collect`](Self::collect) and [`withdraw`](Self::withdraw).
+/// [`collect`](Self::collect) and [`withdraw`](Self::withdraw). Whoever watches time limits calls
+/// [`overrun`](Self::overrun).
 #[derive(Debug)]
 pub struct Exchange {
     /// What the client asked for.
@@ -54,6 +55,8 @@ pub struct Exchange {
     /// The wait for a worker in microseconds and one more; 0 while no worker has taken it.
     waited_us: AtomicU64,
     client_left: AtomicBool,
+    /// Its number among the exchanges of the slot that took it; 0 before.
+    stay: AtomicU64,
 }
 
 impl Exchange {
@@ -77,6 +80,7 @@ impl Exchange {
             key,
             waited_us: AtomicU64::new(0),
             client_left: AtomicBool::new(false),
+            stay: AtomicU64::new(0),
         }
     }
 
@@ -115,7 +119,12 @@ impl Exchange {
         matches!(self.state.stage(), Stage::Running | Stage::Responding)
     }
 
-    /// Whether the client has left or the server has answered in the worker's place.
+    /// Whether it was answered in its worker's place because its time limit was over.
+    pub fn is_overdue(&self) -> bool {
+        self.state.stage() == Stage::Overdue
+    }
+
+    /// Whether the client has left or the io thread has answered in the worker's place.
     pub fn is_gone(&self) -> bool {
         match self.state.stage() {
             Stage::Orphaned => true,
@@ -163,7 +172,7 @@ impl Exchange {
 
     /// Ends a reply whose head has been handed over.
     pub fn end(&self, end: End) {
-        if self.state.finish() != Stage::Orphaned {
+        if !matches!(self.state.finish(), Stage::Orphaned | Stage::Overdue) {
             // A reader that left needs no end.
             let _ = self.put(Part::End(end));
         }
@@ -175,7 +184,7 @@ impl Exchange {
     ///
     /// [`Gone`] when nobody reads the reply; the exchange is finished all the same.
     pub fn complete(&self, head: ReplyHead, body: Vec<u8>) -> Result<(), Gone> {
-        if self.state.finish() == Stage::Orphaned {
+        if matches!(self.state.finish(), Stage::Orphaned | Stage::Overdue) {
             return Err(Gone);
         }
         self.deliver(Delivery::of(body).after(head).before(End::Complete))
@@ -190,19 +199,25 @@ impl Exchange {
                 self.end(End::Broken);
                 true
             }
-            Stage::Running | Stage::Orphaned => self
-                .complete(
-                    ReplyHead {
-                        status: 500,
-                        reason: None,
-                        fields: Fields::new(),
-                        content_length: None,
-                        origin: Origin::WorkerLost,
-                    },
-                    Vec::new(),
-                )
-                .is_ok(),
+            Stage::Running | Stage::Orphaned | Stage::Overdue => {
+                self.complete(bare_head(500, Origin::WorkerLost), Vec::new()).is_ok()
+            }
         }
+    }
+
+    /// The time limit of the exchange is over, and its worker cannot say so: answers in its place, with 504 if nothing
+    /// was sent, and with a broken end otherwise. False: there was nothing to answer, or it is just being answered.
+    pub fn overrun(&self) -> bool {
+        // Under the mailbox's lock: whoever finds it overdue finds the answer too.
+        let tell = self.reply.cut(|has_head| match self.state.overrun(has_head)? {
+            Stage::Running => {
+                let head = bare_head(504, Origin::TimeLimit);
+                Some(Delivery::default().after(head).before(End::Complete))
+            }
+            _ => Some(Delivery::default().before(End::Broken)),
+        });
+        self.tell(tell == Some(true));
+        tell.is_some()
     }
 
     /// The io thread takes all parts that are there, and what they are of the memory of all replies.
@@ -211,10 +226,13 @@ impl Exchange {
     }
 
     /// The io thread stops reading: its client has left, or it answers itself. Returns the stage it found: `Waiting`,
-    /// `Queued` and `Running` give the caller the answer; later stages mean that the reply was on its way.
+    /// `Queued` and `Running` give the caller the answer; later stages mean that the reply was on its way. One that is
+    /// `Overdue` is whole, and can be [`collect`](Self::collect)ed.
     pub fn withdraw(&self) -> Stage {
         let found = self.state.withdraw();
-        self.reply.close();
+        if found != Stage::Overdue {
+            self.reply.close();
+        }
         found
     }
 
@@ -238,6 +256,17 @@ impl Exchange {
     /// How long it waited for a worker; `None` when none has taken it.
     pub fn waited(&self) -> Option<Duration> {
         self.waited_us.load(Ordering::Relaxed).checked_sub(1).map(Duration::from_micros)
+    }
+
+    /// Notes its number among the exchanges of the slot that took it.
+    pub(super) fn note_stay(&self, stay: u64) {
+        // Relaxed: who asks for it has the exchange from who took it.
+        self.stay.store(stay, Ordering::Relaxed);
+    }
+
+    /// Its number among the exchanges of the slot that took it.
+    pub fn stay(&self) -> u64 {
+        self.stay.load(Ordering::Relaxed)
     }
 
     /// The io thread is about to withdraw because the client has left.
@@ -272,4 +301,9 @@ impl Exchange {
             self.notify.reply_ready(self.key);
         }
     }
+}
+
+/// The head of an answer in a worker's place.
+fn bare_head(status: u16, origin: Origin) -> ReplyHead {
+    ReplyHead { status, reason: None, fields: Fields::new(), content_length: None, origin }
 }

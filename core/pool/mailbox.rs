@@ -2,8 +2,8 @@
 //!
 //! Promises: parts arrive in order; what waits in memory stays below [`REPLY_MEMORY_MAX`] plus one piece, and within the
 //! budget of all replies; the rest waits in a spool file. A worker sleeps only when the budget of those is used up too
-//! and its reader has something to read, and wakes when the reader took it or left. Refuses: it does not decide who may
-//! answer; the exchange does.
+//! and its reader has something to read, and wakes when the reader took it or left, or when somebody else has ended the
+//! reply. Refuses: it does not decide who may answer; the exchange does.
 
 use std::collections::VecDeque;
 
@@ -146,7 +146,7 @@ impl Delivery {
     }
 }
 
-/// The reader has left; nothing more can be said to it.
+/// The reader has left, or the reply was ended in its writer's place: nothing more can be said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
@@ -171,6 +171,10 @@ struct Inner {
     /// The reader has been told of parts that it has not collected yet.
     told: bool,
     closed: bool,
+    /// A head has been put in.
+    has_head: bool,
+    /// Somebody else has ended the reply.
+    cut: bool,
 }
 
 impl Mailbox {
@@ -253,6 +257,20 @@ impl Mailbox {
         self.room.notify_all();
     }
 
+    /// Ends the reply in its writer's place with what `answer` says, which is told whether the head is out; the writer
+    /// can say nothing more then. Returns whether the reader has to be told; `None` when `answer` has nothing to say.
+    pub fn cut(&self, answer: impl FnOnce(bool) -> Option<Delivery>) -> Option<bool> {
+        let mut inner = self.open().ok()?;
+        let mut delivery = answer(inner.has_head)?;
+        debug_assert!(delivery.rest().is_empty(), "data has to be counted");
+        inner.push(&mut delivery, Vec::new());
+        inner.cut = true;
+        let tell = inner.tell();
+        drop(inner);
+        self.room.notify_all();
+        Some(tell)
+    }
+
     /// Whether the reader has left.
     pub fn is_closed(&self) -> bool {
         self.inner.lock().closed
@@ -260,7 +278,7 @@ impl Mailbox {
 
     fn open(&self) -> Result<RawGuard<'_, Inner>, Closed> {
         let inner = self.inner.lock();
-        if inner.closed { Err(Closed) } else { Ok(inner) }
+        if inner.closed || inner.cut { Err(Closed) } else { Ok(inner) }
     }
 
     /// Adds all of `delivery` if its bytes may wait in memory.
@@ -310,7 +328,7 @@ impl Mailbox {
         let mut inner = self.open()?;
         drop(delivery.take_rest());
         inner.spool_file = Some(Arc::clone(&part.file));
-        inner.parts.extend(delivery.head.take().map(Part::Head));
+        inner.push_head(delivery);
         match inner.parts.back_mut() {
             Some(Part::Spooled(last)) if last.is_followed_by(&part) => last.len += part.len,
             _ => inner.parts.push_back(Part::Spooled(part)),
@@ -324,13 +342,18 @@ impl Inner {
     /// Adds `bytes`, which have their share, and what is around them in `delivery`.
     fn push(&mut self, delivery: &mut Delivery, bytes: Vec<u8>) {
         self.memory_bytes += bytes.len();
-        self.parts.extend(delivery.head.take().map(Part::Head));
+        self.push_head(delivery);
         if !bytes.is_empty() {
             self.parts.push_back(Part::Data(bytes));
         }
         if delivery.rest().is_empty() {
             self.parts.extend(delivery.end.take().map(Part::End));
         }
+    }
+
+    fn push_head(&mut self, delivery: &mut Delivery) {
+        self.has_head |= delivery.head.is_some();
+        self.parts.extend(delivery.head.take().map(Part::Head));
     }
 
     /// Whether the reader has to be told.
@@ -367,6 +390,42 @@ mod tests {
         assert_eq!(put_data(&mailbox, vec![2]), Ok(false));
         assert_eq!(collected(&mailbox).len(), 2);
         assert_eq!(mailbox.put(Part::End(End::Complete)), Ok(true));
+    }
+
+    fn plain(status: u16) -> ReplyHead {
+        let (fields, origin) = (Fields::new(), Origin::Script);
+        ReplyHead { status, reason: None, fields, content_length: None, origin }
+    }
+
+    #[test]
+    fn a_reply_that_was_cut_takes_nothing_more() {
+        let mailbox = mailbox(0);
+        mailbox.deliver(&mut Delivery::of(vec![1]).after(plain(200))).unwrap();
+        assert_eq!(mailbox.cut(|_| None), None, "whoever has nothing to say changes nothing");
+        put_data(&mailbox, vec![2]).unwrap();
+        let cut = mailbox.cut(|has_head| {
+            assert!(has_head);
+            Some(Delivery::default().before(End::Broken))
+        });
+        assert_eq!(cut, Some(false), "the reader has been told already");
+        assert_eq!(put_data(&mailbox, vec![3]), Err(Closed));
+        assert_eq!(mailbox.put(Part::End(End::Complete)), Err(Closed));
+        let parts = collected(&mailbox);
+        assert_eq!(parts.len(), 4, "{parts:?}");
+        assert!(matches!(parts.back(), Some(Part::End(End::Broken))));
+        assert_eq!(mailbox.cut(|_| Some(Delivery::default())), None, "once");
+    }
+
+    #[test]
+    fn a_cut_wakes_a_writer_that_waits_for_room() {
+        let mailbox = Arc::new(mailbox(0));
+        put_data(&mailbox, vec![0; REPLY_MEMORY_MAX]).unwrap();
+        let writer = std::thread::spawn({
+            let mailbox = Arc::clone(&mailbox);
+            move || put_data(&mailbox, vec![1; REPLY_PIECE_MAX])
+        });
+        mailbox.cut(|_| Some(Delivery::default().before(End::Broken))).unwrap();
+        assert_eq!(writer.join().unwrap(), Err(Closed));
     }
 
     #[test]

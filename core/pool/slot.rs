@@ -88,6 +88,8 @@ pub(super) struct Slot {
     /// What a persistent worker has claimed and not let go of, in that order. Short: a pointer is put in or taken out,
     /// or a few are looked at.
     carried: ShortLock<VecDeque<Arc<Stay>>>,
+    /// What a classic worker runs. Short: a pointer is put in, copied or taken out.
+    present: ShortLock<Option<Arc<Exchange>>>,
     /// Short: a handle is copied.
     probe: ShortLock<Option<Arc<dyn Probe>>>,
 }
@@ -170,6 +172,7 @@ impl Slot {
             long_running: AtomicU64::new(0),
             stuck: std::array::from_fn(|_| AtomicU64::new(0)),
             carried: ShortLock::default(),
+            present: ShortLock::default(),
             probe: ShortLock::default(),
         }
     }
@@ -310,13 +313,30 @@ impl Slot {
         self.running_since_us.store(0, Ordering::Relaxed);
     }
 
-    /// An exchange was claimed; returns its number.
+    /// An exchange was claimed: it gets its number.
     #[inline]
-    pub(super) fn count_stay(&self) -> u64 {
+    pub(super) fn count_stay(&self, exchange: &Exchange) {
         // One writer.
         let serial = self.stays.load(Ordering::Relaxed) + 1;
         self.stays.store(serial, Ordering::Relaxed);
-        serial
+        exchange.note_stay(serial);
+    }
+
+    /// A classic worker runs this one now, or none.
+    #[inline]
+    pub(super) fn present(&self, exchange: Option<&Arc<Exchange>>) {
+        let before = std::mem::replace(&mut *self.present.lock(), exchange.map(Arc::clone));
+        drop(before);
+    }
+
+    /// The exchange of this number, while it is with the worker.
+    pub(super) fn exchange(&self, stay: u64) -> Option<Arc<Exchange>> {
+        let present = self.present.lock().clone().filter(|exchange| exchange.stay() == stay);
+        present.or_else(|| {
+            let carried = self.carried.lock();
+            let found = carried.iter().find(|one| one.serial == stay)?;
+            Some(Arc::clone(&found.exchange))
+        })
     }
 
     /// An exchange was finished.
@@ -343,7 +363,8 @@ impl Slot {
     /// A persistent worker takes an exchange in.
     pub(super) fn carry(&self, exchange: Arc<Exchange>, taken_at: Instant) -> Arc<Stay> {
         let parked = AtomicBool::new(true);
-        let stay = Arc::new(Stay { exchange, taken_at, serial: self.count_stay(), parked });
+        let serial = exchange.stay();
+        let stay = Arc::new(Stay { exchange, taken_at, serial, parked });
         self.fibers.fetch_add(1, Ordering::Relaxed);
         self.carried.lock().push_back(Arc::clone(&stay));
         stay

@@ -289,6 +289,11 @@ impl Workers {
         self.shared.slots[slot].probe()
     }
 
+    /// The exchange of this number, while the worker of a slot has it.
+    pub fn exchange(&self, slot: usize, stay: u64) -> Option<Arc<Exchange>> {
+        self.shared.slots[slot].exchange(stay)
+    }
+
     /// The number of threads that take work or are about to: the current ones without those that linger.
     pub fn taking(&self) -> usize {
         self.shared.taking.load(Ordering::Relaxed)

@@ -42,24 +42,27 @@ impl Stream {
             return None;
         };
         let exchange = turn.exchange()?;
+        if !reply.has_begun() {
+            reply.collect(exchange);
+        }
+        if reason == CancelReason::ClientAbort {
+            exchange.note_client_left();
+        }
+        let stage = exchange.withdraw();
+        if stage == Stage::Overdue {
+            reply.collect(exchange);
+        }
         if reply.has_begun() {
-            exchange.withdraw();
             return Some(Stage::Responding);
         }
-        reply.collect(exchange);
         if let Some((status, origin)) = reply.waiting_head() {
             // The answer was made before anybody called it off.
-            exchange.withdraw();
             turn.status = status;
             if origin == Origin::TimeLimit {
                 metrics.cancelled(CancelReason::Timeout);
             }
             return Some(Stage::Responding);
         }
-        if reason == CancelReason::ClientAbort {
-            exchange.note_client_left();
-        }
-        let stage = exchange.withdraw();
         leave_gate(io, turn.ticket.take());
         match (stage, reason) {
             // A refusal, counted by the caller.

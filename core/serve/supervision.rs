@@ -1,7 +1,9 @@
-//! The look at every worker, once a second: who has been with one request for too long.
+//! The look at every worker, once a second: who has been with one request for too long, and whose request is beyond its
+//! time limit.
 //!
 //! Promises: a thread is inspected only when its request is over age and not sorted yet, so that a healthy pool costs
-//! a reading and a call of [`Probe::look`] a slot. Refuses: it acts on nothing.
+//! a reading and a call of [`Probe::look`] a slot; a client hears of its time limit although its worker is inside of a
+//! call that does not return. Refuses: it ends nothing; the worker of such a request stays busy until it has.
 
 use std::time::{Duration, Instant};
 
@@ -25,15 +27,26 @@ impl Supervision {
     pub(super) fn look(&mut self, workers: &Workers, log: &Log, now: Instant) {
         for reading in workers.slots(now) {
             let slot = reading.slot;
-            if let Some(probe) = workers.probe(slot) {
-                probe.look();
+            if let Some(stay) = workers.probe(slot).and_then(|probe| probe.look())
+                && let Some(exchange) = workers.exchange(slot, stay)
+            {
+                // It may just have been answered.
+                let _ = exchange.overrun();
             }
             let finding = self.0.look(slot, reading.oldest, &Thread { workers, reading: &reading });
             if finding.is_long {
                 workers.note(slot, finding);
             }
             if let (Some(kind), Some(oldest)) = (finding.stuck, reading.oldest) {
-                log.emit(&Event::Worker(WorkerEvent::Stuck { slot, kind, age: oldest.age }));
+                let exchange = workers.exchange(slot, oldest.stay);
+                let request = exchange.as_ref().map(|exchange| &exchange.request);
+                log.emit(&Event::Worker(WorkerEvent::Stuck {
+                    slot,
+                    kind,
+                    age: oldest.age,
+                    request_id: request.map_or("", |request| &request.request_id),
+                    path: request.map_or(b"", |request| request.head.path_and_query().0),
+                }));
             }
         }
     }

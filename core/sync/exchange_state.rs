@@ -3,14 +3,16 @@
 //! ```text
 //!   Waiting ──promote──▶ Queued ──claim──▶ Running ──respond──▶ Responding ──finish──▶ Done
 //!     │                    │                 │                                          ▲
-//!     │ withdraw           │ withdraw        │ withdraw                                 │
-//!     │                    │ expire          ▼                                          │
-//!     ▼                    ▼               Orphaned ───────────────finish───────────────┘
-//!   Answered ◀─────────────┘
+//!     │ withdraw           │ withdraw        │ withdraw             │                   │
+//!     │                    │ expire          ▼                      │ overrun           │
+//!     ▼                    ▼               Orphaned ────────────────┼──────finish───────┤
+//!   Answered ◀─────────────┘                                        ▼                   │
+//!                       Running ──────────────overrun───────────▶ Overdue ────finish────┘
 //! ```
 //!
 //! The io thread that owns the client's connection withdraws (deadline, hang-up, drain); a worker claims, expires what
-//! it finds too late, responds and finishes. `Running ──finish──▶ Done` also exists: a reply that is handed over in
+//! it finds too late, responds and finishes; whoever watches the workers' time limits overruns what has gone beyond its
+//! own. `Running ──finish──▶ Done` also exists: a reply that is handed over in
 //! one piece. An exchange starts in `Queued` and is parked in `Waiting` before anybody else sees it.
 
 use super::primitive::{AtomicU8, Ordering};
@@ -33,6 +35,9 @@ pub enum Stage {
     Answered = 5,
     /// In the waiting set in front of the queue.
     Waiting = 6,
+    /// Its time limit is over while its worker could not say so: it was answered in its worker's place, and what the
+    /// worker says is dropped.
+    Overdue = 7,
 }
 
 impl Stage {
@@ -44,7 +49,8 @@ impl Stage {
             3 => Self::Done,
             4 => Self::Orphaned,
             5 => Self::Answered,
-            _ => Self::Waiting,
+            6 => Self::Waiting,
+            _ => Self::Overdue,
         }
     }
 }
@@ -107,9 +113,16 @@ impl ExchangeState {
     ///
     /// # Errors
     ///
-    /// `Orphaned` when the io thread was first; nothing may be sent.
+    /// `Orphaned` when the io thread was first, `Overdue` when the watcher was; nothing may be sent.
     pub fn respond(&self) -> Result<(), Stage> {
         self.step(Stage::Running, Stage::Responding)
+    }
+
+    /// The watcher answers in the place of a worker whose time limit is over: from `Running`, and if the head is out, from
+    /// `Responding` too. Returns the stage it found when that is the one it left, and is the answer the caller's then.
+    pub fn overrun(&self, head_is_out: bool) -> Option<Stage> {
+        let from = if head_is_out { Stage::Responding } else { Stage::Running };
+        self.step(from, Stage::Overdue).is_ok().then_some(from)
     }
 
     /// The worker has said all; returns the stage before.
@@ -125,8 +138,8 @@ impl ExchangeState {
 
     /// The io thread takes the answer away from the workers; returns the stage it found.
     ///
-    /// `Waiting`, `Queued`, `Answered` and `Running` mean that the caller owns the answer; `Responding` and `Done` mean
-    /// that the reply is already on its way and nothing changed.
+    /// `Waiting`, `Queued`, `Answered` and `Running` mean that the caller owns the answer; `Responding`, `Overdue` and
+    /// `Done` mean that the reply is already on its way and nothing changed.
     pub fn withdraw(&self) -> Stage {
         let mut seen = self.stage();
         loop {
@@ -193,6 +206,41 @@ mod tests {
         assert_eq!(state.withdraw(), Stage::Responding);
         assert_eq!(state.finish(), Stage::Responding);
         assert_eq!(state.withdraw(), Stage::Done);
+    }
+
+    #[test]
+    fn respond_and_withdraw_after_overrun_lose() {
+        let state = ExchangeState::queued();
+        state.claim().unwrap();
+        assert_eq!(state.overrun(false), Some(Stage::Running));
+        assert_eq!(state.respond(), Err(Stage::Overdue));
+        assert_eq!(state.withdraw(), Stage::Overdue);
+        assert_eq!(state.overrun(false), None, "once");
+        assert_eq!(state.finish(), Stage::Overdue);
+        assert_eq!(state.stage(), Stage::Done);
+    }
+
+    #[test]
+    fn overrun_takes_a_reply_only_when_its_head_is_out() {
+        let state = ExchangeState::queued();
+        assert_eq!(state.overrun(false), None, "nobody runs it");
+        state.claim().unwrap();
+        state.respond().unwrap();
+        assert_eq!(state.overrun(false), None, "its head is on its way");
+        assert_eq!(state.overrun(true), Some(Stage::Responding));
+        assert_eq!(state.finish(), Stage::Overdue);
+    }
+
+    #[test]
+    fn overrun_after_finish_or_withdraw_loses() {
+        let [answered, orphaned] = [(); 2].map(|()| ExchangeState::queued());
+        answered.claim().unwrap();
+        assert_eq!(answered.finish(), Stage::Running);
+        assert_eq!(answered.overrun(false), None);
+        orphaned.claim().unwrap();
+        assert_eq!(orphaned.withdraw(), Stage::Running);
+        assert_eq!(orphaned.overrun(false), None);
+        assert_eq!(orphaned.stage(), Stage::Orphaned);
     }
 
     #[test]

@@ -261,6 +261,74 @@ fn a_reply_in_one_piece_is_given_or_taken_away() {
 }
 
 #[test]
+fn a_reply_is_given_or_taken_away_or_overrun() {
+    explore(4, || {
+        let state = Arc::new(ExchangeState::queued());
+        state.claim().unwrap();
+        let worker = {
+            let state = Arc::clone(&state);
+            thread::spawn(move || {
+                let head_is_ours = state.respond().is_ok();
+                let before = state.finish();
+                assert_eq!(head_is_ours, before == Stage::Responding);
+                head_is_ours
+            })
+        };
+        let watcher = {
+            let state = Arc::clone(&state);
+            thread::spawn(move || state.overrun(false).is_some())
+        };
+        let withdrawn = state.withdraw() == Stage::Running;
+        let sides = [worker.join().unwrap(), watcher.join().unwrap(), withdrawn];
+        assert_eq!(sides.iter().filter(|answered| **answered).count(), 1, "{sides:?}");
+    });
+}
+
+/// The mailbox of a reply and its state, with what the worker and the watcher do with both.
+struct Held(ExchangeState, Mailbox);
+
+impl Held {
+    fn complete(&self) -> bool {
+        let is_ours = self.0.finish() == Stage::Running;
+        if is_ours {
+            let _ = self.1.put(Part::End(End::Complete));
+        }
+        is_ours
+    }
+
+    fn overrun(&self) -> bool {
+        let end = || Delivery::default().before(End::Broken);
+        self.1.cut(|has_head| self.0.overrun(has_head).map(|_| end())).is_some()
+    }
+}
+
+#[test]
+fn whoever_finds_an_exchange_overdue_finds_its_answer_too() {
+    explore(3, || {
+        let held =
+            Arc::new(Held(ExchangeState::queued(), Mailbox::new(Spool::new("/nonexistent".into(), 0))));
+        held.0.claim().unwrap();
+        let [worker, watcher] = [Held::complete, Held::overrun].map(|side| {
+            let held = Arc::clone(&held);
+            thread::spawn(move || side(&held))
+        });
+        let found = held.0.withdraw();
+        let mut parts = VecDeque::new();
+        held.1.collect(&mut parts);
+        let (completed, overran) = (worker.join().unwrap(), watcher.join().unwrap());
+        match found {
+            Stage::Running => assert!(!completed && !overran),
+            Stage::Overdue => {
+                assert!(overran && parts.len() == 1 && matches!(parts[0], Part::End(End::Broken)), "{parts:?}");
+            }
+            // Its answer was given, or is on its way; the worker has said its last word in any case.
+            _ => assert!(completed != overran || found == Stage::Done),
+        }
+        assert!(!(completed && overran));
+    });
+}
+
+#[test]
 fn two_workers_cannot_claim_one_exchange() {
     explore(4, || {
         let state = Arc::new(ExchangeState::queued());

@@ -6,6 +6,7 @@ mod support;
 
 use support::Site;
 use support::client::eventually;
+use svc_core::observe::CancelReason;
 
 #[test]
 fn a_silent_client_is_closed_without_a_word() {
@@ -106,5 +107,50 @@ fn a_script_that_failed_is_looked_up_again() {
     std::fs::remove_file(site.root.path().join("index.php")).unwrap();
     assert_eq!(client.get("/fatal").status, 404);
     drop(client);
+    site.check_books();
+}
+
+#[test]
+fn a_request_beyond_its_time_is_answered_in_its_worker_s_place() {
+    let site = Site::start(&[("PHP_WORKERS", "1")]);
+    let mut client = site.client();
+    client.send("GET /overdue/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert_eq!(client.response().status, 504);
+    assert_eq!(site.shared().pool_facts().busy, 1, "its worker is still busy with it");
+    site.switches.open("a");
+    assert_eq!(client.get("/hello").text(), "hello", "what it said later was dropped");
+    assert_eq!(site.metrics().cancelled_by(CancelReason::Timeout), 1);
+    drop(client);
+    site.check_books();
+}
+
+#[test]
+fn a_reply_beyond_its_time_breaks_off_and_is_not_cancelled() {
+    let site = Site::start(&[("PHP_WORKERS", "1")]);
+    let mut client = site.client();
+    client.send("GET /overdue-stream/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    let response = client.response();
+    assert_eq!((response.status, response.text().as_str(), response.is_whole), (200, "first", false));
+    assert_eq!(site.shared().pool_facts().busy, 1);
+    site.switches.open("a");
+    drop(client);
+    site.check_books();
+    assert_eq!(site.metrics().cancelled_by(CancelReason::Timeout), 0);
+}
+
+#[test]
+fn a_drain_counts_a_request_beyond_its_time_once() {
+    let mut site = Site::start(&[("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", "1")]);
+    let mut client = site.client();
+    client.send("GET /overdue/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    site.drain();
+    // The limit or the drain, whichever came first; never both.
+    let status = client.response().status;
+    site.switches.open("a");
+    assert!(site.wait());
+    let cancelled =
+        [CancelReason::Timeout, CancelReason::Shutdown].map(|reason| site.metrics().cancelled_by(reason));
+    assert_eq!(cancelled, if status == 504 { [1, 0] } else { [0, 1] });
     site.check_books();
 }

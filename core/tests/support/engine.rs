@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use svc_core::http::Fields;
-use svc_core::pool::{End, Engine, Exchange, Origin, ReplyHead, StartError, Started, Worker};
+use svc_core::pool::{End, Engine, Exchange, Origin, Probe, ReplyHead, StartError, Started, Worker};
 use svc_core::sync::lock::ShortLock;
 use svc_core::sync::park::Bell;
 
@@ -29,6 +29,8 @@ struct State {
     refuses_boots: bool,
     holds_boots: bool,
     boots: u64,
+    /// The number of the exchange whose time limit is over.
+    overdue: Option<u64>,
 }
 
 impl Switchboard {
@@ -147,6 +149,18 @@ impl Worker for Actor {
                 }
                 complete(exchange, 200, rest.into());
             }
+            "overdue" => {
+                self.0.state.lock().overdue = Some(exchange.stay());
+                self.0.wait(rest);
+                complete(exchange, 200, b"late".to_vec());
+            }
+            "overdue-stream" => {
+                let _ = exchange.head(head(200, None), b"first".to_vec());
+                self.0.state.lock().overdue = Some(exchange.stay());
+                self.0.wait(rest);
+                let _ = exchange.data(b"second".to_vec());
+                exchange.end(End::Complete);
+            }
             "status" => complete(exchange, rest.parse().unwrap(), Vec::new()),
             "content" => complete(exchange, rest.parse().unwrap(), b"content".to_vec()),
             "echo" => self.echo(exchange),
@@ -178,6 +192,22 @@ impl Worker for Actor {
             }
             _ => complete(exchange, 404, Vec::new()),
         }
+    }
+
+    fn probe(&self) -> Option<Arc<dyn Probe>> {
+        Some(Arc::<Switchboard>::clone(&self.0))
+    }
+}
+
+impl Probe for Switchboard {
+    fn ask(&self) {}
+
+    fn is_answered(&self) -> bool {
+        false
+    }
+
+    fn look(&self) -> Option<u64> {
+        self.state.lock().overdue
     }
 }
 
