@@ -42,7 +42,7 @@ pub(super) fn exchange(now: Instant, spool: Spool) -> Arc<Exchange> {
         tls: None,
         asked: (None, None),
         trace: None,
-        request_id: String::new(),
+        request_id: "a-name".to_owned(),
         received_at: time::wall(),
     };
     let key = StreamKey { connection: 0, stream: 0 };

@@ -319,7 +319,10 @@ fn whoever_finds_an_exchange_overdue_finds_its_answer_too() {
         match found {
             Stage::Running => assert!(!completed && !overran),
             Stage::Overdue => {
-                assert!(overran && parts.len() == 1 && matches!(parts[0], Part::End(End::Broken)), "{parts:?}");
+                assert!(
+                    overran && parts.len() == 1 && matches!(parts[0], Part::End(End::Broken)),
+                    "{parts:?}"
+                );
             }
             // Its answer was given, or is on its way; the worker has said its last word in any case.
             _ => assert!(completed != overran || found == Stage::Done),
