@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 const SOURCES: &[&str] = &[
+    "after_jump.c",
     "cache.c",
     "children.c",
     "classes.c",

@@ -173,6 +173,20 @@ static shim_outcome outcome_of(const shim_context *context)
     return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
 }
 
+static void after_jump(shim_fiber *fiber)
+{
+    (void)fiber;
+    shim_after_jump();
+}
+
+/* Puts right what a jump has left set behind it. */
+static void mend(shim_fiber *fiber, const shim_place *here)
+{
+    if (fiber->context.fatal) {
+        (void)shim_step(here, after_jump, fiber);
+    }
+}
+
 static void answer(shim_fiber *fiber, const shim_place *here)
 {
     shim_context *context = &fiber->context;
@@ -181,6 +195,7 @@ static void answer(shim_fiber *fiber, const shim_place *here)
         context->finished = true;
     }
     zend_llist_clean(&PG(tick_functions));
+    mend(fiber, here);
     call_shutdown_functions(here);
     if (!fiber->is_carried) {
         (void)shim_step(here, take_late_boot, fiber);
@@ -189,6 +204,7 @@ static void answer(shim_fiber *fiber, const shim_place *here)
         (void)shim_step(here, let_speak, fiber);
     }
     (void)shim_step(here, end_buffers, fiber);
+    mend(fiber, here);
     while (fiber->state.modules_started > 0) {
         (void)shim_step(here, stop_extensions, fiber);
     }

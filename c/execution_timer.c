@@ -6,6 +6,11 @@
  * the limit has come near. Nothing fires early, so no system call of a script is interrupted for nothing. Where nobody
  * has watched lately, limits go to the kernel at once.
  *
+ * A limit fires once. Zend ends the script at its next instruction; until the thread comes to that, nothing interrupts it
+ * again: PHP waits for streams in calls that it begins anew after each interruption, with their full timeout. What runs
+ * after the script has a limit of the same length, from the moment at which the first one was taken. The limit that is
+ * over stays written down until then, and so the watcher sees a thread that does not come to it.
+ *
  * States of a limit (`word`): none; OWED, which the watcher may make MOVING; KERNEL. Only the thread itself leaves OWED
  * and KERNEL otherwise, and only the watcher leaves MOVING, after one system call. */
 #include "internal.h"
@@ -23,6 +28,10 @@ static const int64_t SECOND = 1000000000;
 static const int64_t NEAR = 4 * SECOND;
 /* ... and a thread that nobody has looked at for so long is not watched. */
 static const int64_t LATELY = 2 * SECOND;
+/* A thread that executes instructions has taken its limit long before. */
+static const int64_t GRACE = SECOND / 4;
+/* How often a thread is interrupted that waits for a lock, once its limit is over. */
+static const int64_t INSISTENCE = SECOND / 10;
 
 enum holder { NONE = 0, OWED = 1, KERNEL = 2, MOVING = 3 };
 
@@ -34,6 +43,10 @@ struct shim_timer {
     void *value;
     /* When the limit is over, on the monotonic clock in nanoseconds, times four, and who sees to it; 0: there is none. */
     uint64_t word;
+    /* The host's number of the request whose limit it is; changes only while there is none. */
+    uint64_t request;
+    /* Its thread waits where one interruption may come a moment too early; the thread's. */
+    volatile bool insists;
     /* When the watcher looked; the watcher's. */
     int64_t looked_at;
 };
@@ -77,12 +90,16 @@ static uint64_t take_limit(void)
     }
 }
 
+/* Release: pairs with the watcher's acquire; whose it is, and that the timer exists. */
+static void write_limit(int64_t deadline, enum holder holder)
+{
+    __atomic_store_n(&own.request, shim_current != NULL ? shim_current->number : 0, __ATOMIC_RELEASE);
+    __atomic_store_n(&own.word, word_of(deadline, holder), __ATOMIC_RELEASE);
+}
+
 static int no_limit(void)
 {
-    int result = holder_of(take_limit()) == KERNEL ? tell_kernel(own.timer, 0) : 0;
-    /* It may have fired in between and have been armed anew. */
-    __atomic_store_n(&own.word, 0, __ATOMIC_RELEASE);
-    return result;
+    return holder_of(take_limit()) == KERNEL ? tell_kernel(own.timer, 0) : 0;
 }
 
 /* `deadline` is in the future. */
@@ -92,12 +109,11 @@ static int limit(int64_t deadline, int64_t now)
     bool is_watched = now - __atomic_load_n(&own.looked_at, __ATOMIC_RELAXED) < LATELY;
     if (!is_watched || deadline - now < NEAR) {
         int result = tell_kernel(own.timer, deadline - now);
-        __atomic_store_n(&own.word, word_of(deadline, KERNEL), __ATOMIC_RELEASE);
+        write_limit(deadline, KERNEL);
         return result;
     }
     int result = before == KERNEL ? tell_kernel(own.timer, 0) : 0;
-    /* Release: pairs with the watcher's acquire; the timer exists. */
-    __atomic_store_n(&own.word, word_of(deadline, OWED), __ATOMIC_RELEASE);
+    write_limit(deadline, OWED);
     return result;
 }
 
@@ -107,16 +123,37 @@ static void limit_at(int64_t deadline)
     (void)limit(deadline > now ? deadline : now + 1, now);
 }
 
-void shim_execution_timer_rearm(int seconds)
-{
-    if (own.exists && seconds > 0) {
-        limit_at(shim_now() + seconds * SECOND);
-    }
-}
-
 int64_t shim_timer_deadline(void)
 {
     return own.exists ? deadline_of(__atomic_load_n(&own.word, __ATOMIC_RELAXED)) : 0;
+}
+
+void shim_execution_timer_fired(void)
+{
+    if (own.insists) {
+        (void)tell_kernel(own.timer, INSISTENCE);
+    }
+}
+
+void shim_execution_timer_insists(bool insists)
+{
+    own.insists = insists;
+    if (insists && own.exists && zend_atomic_bool_load_ex(&EG(timed_out))) {
+        (void)tell_kernel(own.timer, INSISTENCE);
+    } else if (!insists && own.exists && holder_of(__atomic_load_n(&own.word, __ATOMIC_RELAXED)) == KERNEL &&
+        shim_timer_deadline() <= shim_now()) {
+        (void)tell_kernel(own.timer, 0);
+    }
+}
+
+/* zend_timeout() lowers the flag before it raises its error. */
+void shim_execution_timer_taken(void)
+{
+    int64_t deadline = own.exists ? shim_timer_deadline() : 0;
+    int64_t now = shim_now();
+    if (deadline > 0 && deadline <= now && EG(timeout_seconds) > 0 && !zend_atomic_bool_load_ex(&EG(timed_out))) {
+        limit_at(now + EG(timeout_seconds) * SECOND);
+    }
 }
 
 /* ---- what Zend calls ---- */
@@ -184,7 +221,12 @@ void shim_timer_suspend(shim_timer_state *state)
 void shim_timer_resume(const shim_timer_state *state)
 {
     if (own.exists && state->deadline > 0) {
-        limit_at(state->deadline);
+        if (state->timed_out) {
+            /* It has fired. */
+            write_limit(state->deadline, KERNEL);
+        } else {
+            limit_at(state->deadline);
+        }
     }
     if (state->timed_out) {
         zend_atomic_bool_store_ex(&EG(timed_out), true);
@@ -199,20 +241,26 @@ shim_timer *shim_timer_of_thread(void)
     return &own;
 }
 
-void shim_timer_look(shim_timer *timer)
+uint64_t shim_timer_look(shim_timer *timer)
 {
     int64_t now = shim_now();
     __atomic_store_n(&timer->looked_at, now, __ATOMIC_RELAXED);
     uint64_t word = __atomic_load_n(&timer->word, __ATOMIC_ACQUIRE);
     int64_t wait = deadline_of(word) - now;
+    if (holder_of(word) == KERNEL && wait < -GRACE) {
+        uint64_t request = __atomic_load_n(&timer->request, __ATOMIC_ACQUIRE);
+        /* Whose limit it is was written before the limit: if that is still there, so is its request. */
+        return word == __atomic_load_n(&timer->word, __ATOMIC_ACQUIRE) ? request : 0;
+    }
     if (holder_of(word) != OWED || wait >= NEAR) {
-        return;
+        return 0;
     }
     uint64_t moving = word_of(deadline_of(word), MOVING);
     if (__atomic_compare_exchange_n(&timer->word, &word, moving, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
         (void)tell_kernel(timer->timer, wait > 0 ? wait : 1);
         __atomic_store_n(&timer->word, word_of(deadline_of(moving), KERNEL), __ATOMIC_RELEASE);
     }
+    return 0;
 }
 
 /* ---- the thread's first and last step ---- */

@@ -2,7 +2,7 @@
  *
  * Invariants. Whoever runs a script's code in worker mode does so below shim_guard(); so there is one setjmp, in a frame
  * whose variables nobody changes, and a jump never crosses a frame of the host's. What a jump skips and the engine would
- * miss is put back here and nowhere else: the frames, the VM's stack, the active fiber, the scope, how errors are
+ * miss is put back here (what extensions would miss, by after_jump.c): the frames, the VM's stack, the active fiber, the scope, how errors are
  * handled, the flags that tell the engine that it is being shut down, and the protection of the cycle collector. */
 #include "guard.h"
 #include "internal.h"
@@ -94,9 +94,6 @@ static void put_back(const shim_place *place)
     EG(prev_exception) = NULL;
     EG(opline_before_exception) = NULL;
     CG(unclean_shutdown) = 0;
-    BG(serialize_lock) = 0;
-    memset(&BG(serialize), 0, sizeof(BG(serialize)));
-    memset(&BG(unserialize), 0, sizeof(BG(unserialize)));
     shim_descent_return_to(place->descent);
     shim_loading_forget();
     while (!place->is_blocked && zend_fiber_switch_blocked()) {

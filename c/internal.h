@@ -19,6 +19,8 @@ typedef struct shim_strings {
 typedef struct shim_context {
     void *host;
     const shim_request *request;
+    /* The host's name for it. */
+    uint64_t number;
     /* When it arrived; Unix time. */
     double time;
     int64_t body_length;
@@ -32,6 +34,8 @@ typedef struct shim_context {
     bool fatal;
     /* The execution timer fired. */
     volatile bool timed_out;
+    /* It was left without the lock of its session: what it has of that is not to be written. */
+    bool lost_session;
     /* Inside php_request_startup, where OPcache restarts. */
     bool starting;
     /* This thread holds the restart; see opcache.c. */
@@ -278,17 +282,29 @@ void shim_programs_install(void);
 void shim_shortcuts_install(void);
 bool shim_is_opcache_lock(int descriptor);
 
+/* after_jump.c: puts right what a jump has left set. May run a session's handlers, and jump; to be called at the bottom
+ * of a request, whether or not there was a jump. */
+void shim_after_jump(void);
+/* Closes what a user's session handler has left open; after the session has ended. NULL: the thread's. */
+void shim_session_close(void *globals);
+bool shim_session_is_active(void);
+
 /* execution_timer.c */
 typedef struct shim_timer shim_timer;
 void shim_execution_timer_start(void);
 void shim_execution_timer_stop(void);
 /* In a forked child, which inherits no timer. */
 void shim_execution_timer_forget(void);
-/* Arms this thread's execution timer once more. Async-signal-safe. */
-void shim_execution_timer_rearm(int seconds);
+/* The timer of this thread has fired. Async-signal-safe. */
+void shim_execution_timer_fired(void);
+/* An error ends the script of this thread: if it is the time limit's, what runs afterwards has a limit too. */
+void shim_execution_timer_taken(void);
+/* Whether this thread is about to wait in a call that an interruption ends, and that ends so once the limit is over. */
+void shim_execution_timer_insists(bool insists);
 shim_timer *shim_timer_of_thread(void);
-/* By any one other thread, about once a second while the timer's thread runs PHP. */
-void shim_timer_look(shim_timer *timer);
+/* By any one other thread, about once a second while the timer's thread runs PHP. Returns the number of the request whose
+ * limit has been over for a while; 0: there is none. */
+uint64_t shim_timer_look(shim_timer *timer);
 
 /* collector.c: when the cycle collector runs. */
 void shim_collector_install(void);

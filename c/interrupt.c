@@ -1,4 +1,4 @@
-/* Whether a thread executes the instructions of a script.
+/* Whether a thread executes the instructions of a script, and whether its time limit is over while it does not.
  *
  * Zend looks at a flag of each thread whenever a script jumps back or calls: whoever raises it gets an answer within an
  * instant from a thread that executes instructions, and none from one that is inside a system call or a function.
@@ -56,9 +56,9 @@ bool shim_interrupter_is_answered(const shim_interrupter *interrupter)
     return __atomic_load_n(&interrupter->answered, __ATOMIC_ACQUIRE);
 }
 
-void shim_interrupter_look(shim_interrupter *interrupter)
+uint64_t shim_interrupter_look(shim_interrupter *interrupter)
 {
-    shim_timer_look(interrupter->timer);
+    return shim_timer_look(interrupter->timer);
 }
 
 void shim_interrupter_stop(shim_interrupter *interrupter)

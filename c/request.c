@@ -105,7 +105,14 @@ static shim_outcome outcome_of(const shim_context *context)
 /* Runs the script as a request of PHP's own: in classic mode for a client, in worker mode to boot. */
 static shim_outcome run(const shim_request *request, void *host, bool is_boot)
 {
-    shim_context context = {.host = host, .request = request, .time = request->time, .body_length = request->content_length, .is_boot = is_boot};
+    shim_context context = {
+        .host = host,
+        .request = request,
+        .number = request->number,
+        .time = request->time,
+        .body_length = request->content_length,
+        .is_boot = is_boot,
+    };
     char *script = NULL;
     shim_current = &context;
     if (is_boot) {
@@ -125,6 +132,11 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
         /* The client hears of it now, not when the shutdown functions have ended. */
         shim_host.time_limit(host);
         context.finished = true;
+    }
+    if (CG(unclean_shutdown)) {
+        zend_try {
+            shim_after_jump();
+        } zend_end_try();
     }
     if (is_boot) {
         shim_worker_forget();

@@ -230,6 +230,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     }
     if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
         shim_current->fatal = true;
+        shim_execution_timer_taken();
     }
     error_in_progress = &record;
     const bool is_jumping = is_ours_to_jump(type);
@@ -255,9 +256,8 @@ static void observe_timeout(int seconds)
 {
     if (shim_current != NULL) {
         shim_current->timed_out = true;
-        /* Zend leaves it at one firing; what runs after the script (shutdown functions, destructors) has limits too. */
-        shim_execution_timer_rearm(seconds);
     }
+    shim_execution_timer_fired();
     if (next_on_timeout != NULL) {
         next_on_timeout(seconds);
     }
@@ -284,6 +284,24 @@ static PHP_MINIT_FUNCTION(svc)
     return SUCCESS;
 }
 
+/* Extensions end a request in the reverse of the order in which they started: before session does. */
+static PHP_RSHUTDOWN_FUNCTION(svc)
+{
+    (void)type;
+    (void)module_number;
+    if (CG(unclean_shutdown)) {
+        shim_after_jump();
+    }
+    return SUCCESS;
+}
+
+/* Behind the end of all extensions. */
+static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(svc)
+{
+    shim_session_close(NULL);
+    return SUCCESS;
+}
+
 static PHP_MINFO_FUNCTION(svc)
 {
     (void)zend_module;
@@ -299,10 +317,12 @@ zend_module_entry shim_module = {
     PHP_MINIT(svc),
     NULL,
     NULL,
-    NULL,
+    PHP_RSHUTDOWN(svc),
     PHP_MINFO(svc),
     SVC_VERSION,
-    STANDARD_MODULE_PROPERTIES,
+    NO_MODULE_GLOBALS,
+    ZEND_MODULE_POST_ZEND_DEACTIVATE_N(svc),
+    STANDARD_MODULE_PROPERTIES_EX,
 };
 
 sapi_module_struct shim_sapi = {

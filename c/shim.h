@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file; both sides compare. */
-#define SHIM_ABI 8
+#define SHIM_ABI 9
 
 /* A view of bytes. `bytes` may be NULL when `length` is 0. */
 typedef struct shim_view {
@@ -156,6 +156,8 @@ typedef struct shim_facts {
 
 /* One request. Filled by the host, valid until shim_run returns. */
 typedef struct shim_request {
+    /* What the host calls it, among the requests of its thread; 0: nobody waits for its answer. */
+    uint64_t number;
     shim_view method;
     /* The script's name and what follows it in the path, decoded, without the query. Extensions that route by it
      * (Phar::webPhar) expect Apache's reading; $_SERVER['REQUEST_URI'] is another thing. */
@@ -223,8 +225,10 @@ void shim_interrupter_ask(shim_interrupter *interrupter);
 bool shim_interrupter_is_answered(const shim_interrupter *interrupter);
 
 /* To be called about once a second, by one other thread at a time: the time limit of the thread's script is kept by
- * whoever calls, and by the kernel only when it is near. Nobody has to call; limits are then the kernel's at once. */
-void shim_interrupter_look(shim_interrupter *interrupter);
+ * whoever calls, and by the kernel only when it is near. Nobody has to call; limits are then the kernel's at once.
+ * Returns the number of the request whose limit is over while its thread has not come to ending it: it is inside of a
+ * call. 0: there is none. */
+uint64_t shim_interrupter_look(shim_interrupter *interrupter);
 
 /* ---- worker mode ---- */
 

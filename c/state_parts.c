@@ -1,6 +1,7 @@
 /* The parts of PHP's own extensions that are a request's. Extensions whose structs are threads' are listed in
  * state_audit.c. */
 #include "state_parts.h"
+#include "internal.h"
 
 #include <dlfcn.h>
 #include <ext/date/php_date.h>
@@ -304,6 +305,7 @@ const shim_part shim_own_parts[] = {
              SHIM_DIRECTIVE(php_ps_globals, rfc1867_min_freq, "session.upload_progress.min_freq")},
         .make_neutral = session_make_neutral,
         .begin = session_begin,
+        .end = shim_session_close,
         .start = true,
         .stop = true,
     },

@@ -2,7 +2,8 @@
  *
  * The executable's flock() and the lock commands of fcntl() come before libc's. Inside a request that can wait without
  * its thread they try, wait a little, and try again: a session file that another request of the same thread holds is
- * free only when that request goes on. Everywhere else they block as ever. */
+ * free only when that request goes on. Everywhere else they block as ever. A wait for a lock ends at the time limit of
+ * its request, also where the session would begin it anew. */
 #include "internal.h"
 
 #include <errno.h>
@@ -25,18 +26,37 @@ static bool pause_between_tries(int64_t *pause)
     return shim_park(-1, 0, shim_now() + *pause, true) == SHIM_WOKEN_BY_TIME;
 }
 
-/* The request's time is up while it waits for a lock. Whoever called may go on waiting, as a session does: the client
- * hears of it now. */
 static bool is_over(void)
 {
-    if (!zend_atomic_bool_load_ex(&EG(timed_out))) {
+    return zend_atomic_bool_load_ex(&EG(timed_out));
+}
+
+/* The session extension waits: in a function of its own, or by itself before there is a script. No frames but PHP's are
+ * around it. */
+static bool is_for_session(void)
+{
+    const zend_execute_data *frame = EG(current_execute_data);
+    const zend_module_entry *module = &shim_module;
+    if (frame != NULL && frame->func != NULL) {
+        module = frame->func->type == ZEND_INTERNAL_FUNCTION ? frame->func->internal_function.module : NULL;
+    }
+    if (module == NULL) {
         return false;
     }
-    if (!shim_current->finished && shim_current->host != NULL) {
-        shim_host.time_limit(shim_current->host);
-        shim_current->finished = true;
+    return strcmp(module->name, "session") == 0 || (strcmp(module->name, "svc") == 0 && shim_session_is_active());
+}
+
+/* The time of the request is over, and it does not have the lock. Whoever called is told that the wait was interrupted,
+ * and the script ends when that returns. A session begins its wait anew then, and on any other error it goes on without
+ * the lock: so its script is ended here. */
+static int give_up(void)
+{
+    if (is_for_session()) {
+        shim_current->lost_session = true;
+        zend_timeout();
     }
-    return true;
+    errno = EINTR;
+    return -1;
 }
 
 /* Requests that are parked before a lock, each on its own stack. */
@@ -75,10 +95,30 @@ static bool pause_before_lock(int descriptor, int64_t *pause)
     return goes_on;
 }
 
+/* Waits with the thread. Whoever begins a wait anew when it has been interrupted is not answered at once. */
+static int flock_here(int descriptor, int operation)
+{
+    int result = LIBC(flock)(descriptor, operation | LOCK_NB);
+    if (result == 0 || errno != EWOULDBLOCK) {
+        return result;
+    }
+    shim_execution_timer_insists(true);
+    do {
+        result = LIBC(flock)(descriptor, operation);
+    } while (result != 0 && errno == EINTR && !is_over());
+    int error = errno;
+    shim_execution_timer_insists(false);
+    errno = error;
+    return result != 0 && error == EINTR ? give_up() : result;
+}
+
 int flock(int descriptor, int operation)
 {
-    if (shim_running == NULL || (operation & LOCK_NB) != 0 || (operation & LOCK_UN) != 0 || !shim_fiber_may_park()) {
+    if (shim_current == NULL || (operation & LOCK_NB) != 0 || (operation & LOCK_UN) != 0) {
         return LIBC(flock)(descriptor, operation);
+    }
+    if (!shim_fiber_may_park() || is_over()) {
+        return flock_here(descriptor, operation);
     }
     int64_t pause = 0;
     for (;;) {
@@ -87,21 +127,34 @@ int flock(int descriptor, int operation)
             return result;
         }
         if (!pause_before_lock(descriptor, &pause)) {
-            return LIBC(flock)(descriptor, operation);
+            return flock_here(descriptor, operation);
         }
         if (is_over()) {
-            errno = EINTR;
-            return -1;
+            return give_up();
         }
     }
+}
+
+/* Waits with the thread; whoever called knows interruptions, and begins anew or does not. */
+static int lock_record_here(int descriptor, int command, void *lock, int (*call)(int, int, ...))
+{
+    shim_execution_timer_insists(true);
+    int result = call(descriptor, command, lock);
+    int error = errno;
+    shim_execution_timer_insists(false);
+    errno = error;
+    return result;
 }
 
 int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, int, ...))
 {
     int try = command == F_SETLKW ? F_SETLK : F_OFD_SETLK;
     int64_t pause = 0;
-    if (shim_running == NULL || !shim_fiber_may_park()) {
+    if (shim_current == NULL) {
         return call(descriptor, command, lock);
+    }
+    if (!shim_fiber_may_park() || is_over()) {
+        return lock_record_here(descriptor, command, lock, call);
     }
     for (;;) {
         int result = call(descriptor, try, lock);
@@ -109,7 +162,7 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
             return result;
         }
         if (!pause_before_lock(descriptor, &pause)) {
-            return call(descriptor, command, lock);
+            return lock_record_here(descriptor, command, lock, call);
         }
         if (is_over()) {
             errno = EINTR;

@@ -240,7 +240,13 @@ static __thread shim_fiber own_stack;
 
 shim_context shim_context_of(const shim_request *request, void *host)
 {
-    return (shim_context){.host = host, .request = request, .time = request->time, .body_length = request->content_length};
+    return (shim_context){
+        .host = host,
+        .request = request,
+        .number = request->number,
+        .time = request->time,
+        .body_length = request->content_length,
+    };
 }
 
 static void run_here(shim_context context)

@@ -12,6 +12,8 @@ use crate::interrupter::Interrupter;
 /// One request, as PHP is told of it. All paths and texts are raw bytes.
 #[derive(Debug)]
 pub struct Request<'a> {
+    /// The caller's name for it among the requests of its thread; 0 when nobody waits for its answer.
+    pub number: u64,
     /// The method, as it came.
     pub method: &'a [u8],
     /// The script's name and what follows it in the path, decoded, without the query.
@@ -124,6 +126,7 @@ impl Request<'_> {
     /// The same for C; its views are valid while `self` is.
     pub(crate) fn raw(&self) -> shim_request {
         shim_request {
+            number: self.number,
             method: view(self.method),
             uri: view(self.uri),
             query: view(self.query),

@@ -43,12 +43,15 @@ impl Interrupter {
     }
 
     /// Looks after the time limit of the thread's script. Called about once a second, it saves each request two system
-    /// calls; a limit is told to the kernel when it comes near, and at once if nobody has looked for two seconds.
-    pub fn look(&self) {
-        if let Raw(Some(raw)) = *self.raw() {
+    /// calls; a limit is told to the kernel when it comes near, and at once if nobody has looked for two seconds. Returns
+    /// the [number](crate::Request::number) of the request whose limit is over while its thread has not come to ending it.
+    pub fn look(&self) -> Option<u64> {
+        let number = match *self.raw() {
             // SAFETY: as in `ask`; the lock is held, so nobody else looks.
-            unsafe { bindings::shim_interrupter_look(raw.as_ptr()) };
-        }
+            Raw(Some(raw)) => unsafe { bindings::shim_interrupter_look(raw.as_ptr()) },
+            Raw(None) => 0,
+        };
+        (number != 0).then_some(number)
     }
 
     /// The thread is about to free PHP's storage: questions go nowhere from now on. On that thread.

@@ -81,6 +81,7 @@ pub(crate) fn with_description<T>(exchange: &Exchange, tell: impl FnOnce(&Reques
     };
     let since_epoch = request.received_at.duration_since(UNIX_EPOCH).unwrap_or_default();
     tell(&Request {
+        number: exchange.stay(),
         method: request.head.method().as_bytes(),
         uri: &uri,
         query: request.head.path_and_query().1.unwrap_or_default(),

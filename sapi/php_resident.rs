@@ -57,6 +57,7 @@ impl Resident for PhpResident {
         let script = self.kit.shared.config.document_root.join(entry);
         let started = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let request = Request {
+            number: 0,
             method: b"GET",
             uri: name.as_bytes(),
             query: b"",

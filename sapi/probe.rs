@@ -23,7 +23,6 @@ impl Probe for Question {
     }
 
     fn look(&self) -> Option<u64> {
-        self.0.look();
-        None
+        self.0.look()
     }
 }

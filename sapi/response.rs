@@ -156,7 +156,7 @@ impl Response {
         let verdict = self.judge(&head, head.content_length);
         let (verdict, bytes) = self.begin_body(verdict, &mut head.content_length, bytes, urgency);
         verdict.amend(&mut head.fields);
-        let is_read = self.exchange.head(head, bytes).is_ok();
+        let is_read = self.exchange.head(head, bytes).is_ok() || self.exchange.is_overdue();
         if is_read && self.coded.is_some() {
             self.kit.shared.metrics.response_coded();
         }
@@ -165,13 +165,22 @@ impl Response {
 
     /// Sends more of a body whose head has gone. False: nobody reads it, or it cannot go on.
     fn send(&mut self, bytes: Vec<u8>, urgency: Urgency) -> bool {
-        let Some(body) = &mut self.coded else { return self.exchange.data(bytes).is_ok() };
+        let Some(body) = &mut self.coded else { return self.goes_on(self.exchange.data(bytes).is_ok()) };
         match body.piece(&bytes, urgency) {
             // The coding keeps it for now.
             Some(coded) if coded.is_empty() => !self.exchange.is_gone(),
-            Some(coded) => self.exchange.data(coded).is_ok(),
+            Some(coded) => {
+                let is_read = self.exchange.data(coded).is_ok();
+                self.goes_on(is_read)
+            }
             None => false,
         }
+    }
+
+    /// Whether the script is to go on: a reply that was answered in its place takes no more, but nobody has left. Its time
+    /// limit ends it.
+    fn goes_on(&self, is_read: bool) -> bool {
+        is_read || self.exchange.is_overdue()
     }
 
     /// Ends a body whose head has gone. A script that broke off leaves what it said, and no end.

@@ -1,0 +1,77 @@
+//! Locks that a request waits for while it cannot give its thread away.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Svc;
+use support::client::{Client, eventually};
+
+const WORKER: &str = r#"<?php
+session_save_path(__DIR__);
+function lock(): bool
+{
+    $file = fopen(__DIR__ . '/lock', 'c');
+    return flock($file, LOCK_EX) && (bool) ($GLOBALS['locks'][] = $file);
+}
+Svc\Worker::serve(function () {
+    set_time_limit((int) ($_GET['limit'] ?? 30));
+    match ($_GET['do']) {
+        'hold' => lock(),
+        'session' => session_start(),
+        'output' => ob_start(fn (string $text) => lock() ? $text : 'refused'),
+        'autoload' => spl_autoload_register(function () { lock(); }),
+        'autostart' => spl_autoload_register(function () { session_start(); }),
+        default => null,
+    };
+    if (isset($_GET['class'])) {
+        class_exists('Missing' . $_GET['class']);
+    }
+    if (isset($_GET['stay'])) {
+        touch(__DIR__ . '/inside');
+        while (!file_exists(__DIR__ . '/go')) {
+            Svc\sleep(0.002);
+            clearstatcache();
+        }
+    }
+    echo 'end';
+});"#;
+
+fn start() -> Svc {
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    Svc::start(&[("worker.php", WORKER)], &settings)
+}
+
+fn send(svc: &Svc, path: &str) -> Client {
+    let mut client = svc.client();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\nCookie: PHPSESSID=same\r\n\r\n"));
+    client
+}
+
+fn ends_at_its_limit(holds: &str, waits: &str) {
+    let svc = start();
+    let mut holder = send(&svc, &format!("/?do={holds}&stay"));
+    eventually("it holds the lock", || svc.root().join("inside").exists());
+    assert_eq!(send(&svc, &format!("/?do={waits}&limit=1")).response().status, 504);
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    let response = holder.response();
+    assert_eq!((response.status, response.text().as_str()), (200, "end"));
+    svc.assert_metric("svc_busy_workers", 0.0);
+    assert_eq!(send(&svc, "/?do=nothing").response().text(), "end");
+    svc.assert_metric("svc_request_cancelled_total{reason=\"timeout\"}", 1.0);
+}
+
+#[test]
+fn a_lock_of_a_parked_request_that_an_autoloader_wants_ends_it_at_its_limit() {
+    ends_at_its_limit("hold", "autoload&class=A");
+}
+
+#[test]
+fn a_lock_of_a_parked_request_that_an_output_callback_wants_ends_it_at_its_limit() {
+    ends_at_its_limit("hold", "output");
+}
+
+#[test]
+fn a_session_of_a_parked_request_that_an_autoloader_wants_ends_it_at_its_limit() {
+    ends_at_its_limit("session", "autostart&class=B");
+}
