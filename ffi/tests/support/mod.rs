@@ -118,6 +118,7 @@ impl Drop for Scripts {
 
 pub(crate) fn request(script: &Path) -> Request<'_> {
     Request {
+        number: 0,
         method: b"GET",
         uri: b"/",
         query: b"a=1&b[]=2",
