@@ -161,6 +161,7 @@ impl Resident for Lab {
 
 fn described(ask: &Ask) -> Request<'_> {
     Request {
+        number: 0,
         method: if ask.body.is_empty() { b"GET" } else { b"POST" },
         uri: b"/path",
         query: ask.query.as_bytes(),
