@@ -321,3 +321,18 @@ fn a_wait_for_a_session_that_starts_by_itself_ends_at_the_limit() {
         is_well(&svc, 1.0);
     }
 }
+
+#[test]
+fn shutdown_functions_and_destructors_are_limited_when_the_script_was_not() {
+    for svc in each_mode(&[], &["max_execution_time=1"]) {
+        for code in [
+            "register_shutdown_function(function () { for (;;) {} }); echo 'kept back';",
+            "$object = new class { public function __destruct() { for (;;) {} } }; echo 'kept back';",
+            "register_shutdown_function(function () { register_shutdown_function(fn () => sleep(60)); for (;;) {} }); for (;;) {}",
+        ] {
+            assert_eq!(send(&svc, "a", code).response().status, 504, "{code}");
+            svc.assert_metric("svc_busy_workers", 0.0);
+        }
+        is_well(&svc, 3.0);
+    }
+}
