@@ -53,7 +53,7 @@ fn send(svc: &Svc, path: &str) -> Client {
 }
 
 /// The requests that all workers carry: a new worker takes the place of a tainted one, and may have another number.
-fn parked(svc: &Svc) -> f64 {
+fn parked_requests(svc: &Svc) -> f64 {
     let page = svc.ask("/metrics").text();
     let carried = page.lines().filter_map(|line| line.strip_prefix("svc_worker_request_fibers_active{"));
     carried.filter_map(|rest| rest.split(' ').next_back()?.parse::<f64>().ok()).sum()
@@ -62,7 +62,7 @@ fn parked(svc: &Svc) -> f64 {
 /// A request is parked; `request` is made beside it; the parked one and those that follow find all as it should be.
 fn attack(svc: &Svc, request: impl FnOnce(&mut Client)) {
     let mut parked = send(svc, "/park?who=me");
-    eventually("it is parked", || parked(svc) >= 1.0);
+    eventually("it is parked", || parked_requests(svc) >= 1.0);
     let mut client = svc.client();
     request(&mut client);
     std::fs::write(svc.root().join("go"), "").unwrap();
@@ -164,7 +164,7 @@ fn a_form_that_does_not_fit_in_memory() {
     let form = [b"a=".as_slice(), &vec![b'x'; 9 << 20]].concat();
     for _ in 0..3 {
         let mut parked = send(&svc, "/park?who=me");
-        eventually("it is parked", || parked(&svc) >= 1.0);
+        eventually("it is parked", || parked_requests(&svc) >= 1.0);
         let mut client = svc.client();
         client.send(format!(
             "POST /case HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n\

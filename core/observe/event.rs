@@ -294,13 +294,8 @@ impl Event<'_> {
                 svc("PHP is ready").text("version", version).boolean("zts", zts).boolean("opcache", opcache)
             }
             Self::OpcacheOff => svc("OPcache is off: every request compiles its scripts anew"),
-            Self::ExtensionUnknown { extension } => {
-                svc("what this PHP extension keeps for a request stays with the worker: svc does not know this version of it")
-                    .text("extension", extension)
-            }
-            Self::OpcacheRestartDelayed => svc(
-                "OPcache cannot restart while long scripts overlap: every request compiles its scripts anew until it can",
-            ),
+            Self::ExtensionUnknown { extension } => svc(EXTENSION_UNKNOWN).text("extension", extension),
+            Self::OpcacheRestartDelayed => svc(OPCACHE_RESTART_DELAYED),
             Self::OpcacheRestarted => svc("OPcache has restarted after a delay"),
             Self::UmaskShared => svc(UMASK_SHARED),
             Self::Listening { addr } => svc("main port is listening").text("addr", addr.to_string()),
@@ -330,7 +325,9 @@ impl Event<'_> {
                 svc("log was too slow; records were dropped").number("count", count)
             }
             Self::CertificateExpired { path, not_after } => dated(svc(EXPIRED), path, "not_after", not_after),
-            Self::CertificateNotYetValid { path, not_before } => dated(svc(EARLY), path, "not_before", not_before),
+            Self::CertificateNotYetValid { path, not_before } => {
+                dated(svc(EARLY), path, "not_before", not_before)
+            }
             Self::HandshakeFailed { client, error } => {
                 svc("TLS handshake failed").text("client", client.to_string()).text("error", error)
             }
@@ -403,6 +400,10 @@ impl Access<'_> {
 const WEDGE_WARNING: &str =
     "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
 
+const EXTENSION_UNKNOWN: &str =
+    "what this PHP extension keeps for a request stays with the worker: svc does not know this version of it";
+const OPCACHE_RESTART_DELAYED: &str =
+    "OPcache cannot restart while long scripts overlap: every request compiles its scripts anew until it can";
 const UMASK_SHARED: &str = "umask() acts on all requests: the system does not let a thread have its own";
 
 const EXPIRED: &str = "certificate has expired";

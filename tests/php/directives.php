@@ -22,8 +22,6 @@ const VALUES = [
     'zend.assertions' => ['0', '1'],
 ];
 const GUESSES = ['1', '0', '7', '30', '64K', 'UTF-8', 'ISO-8859-1', 'EUC-JP', 'Japanese', 'none', 'a=href', '/tmp', 'x'];
-// OPcache stays off once it has been switched off.
-const LEFT_OUT = ['opcache.enable'];
 
 /** Gives the directive another value, if there is one. */
 function change(string $name): ?string
@@ -70,7 +68,7 @@ Svc\Worker::serve(function () use (&$told, $pair) {
     set_error_handler(fn () => true);
     switch ($_GET['do']) {
         case 'names':
-            echo implode(' ', array_diff(array_keys(ini_get_all()), LEFT_OUT));
+            echo implode(' ', array_keys(ini_get_all()));
             return;
         case 'look':
             echo json_encode([ini_get_all(), effects(), error_get_last(), $told], JSON_PARTIAL_OUTPUT_ON_ERROR | JSON_PRETTY_PRINT);
