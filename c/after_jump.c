@@ -13,17 +13,27 @@
  *   streams   user_stream_current_filename: the same name would be refused as recursive
  *   core      in_user_include     include of URLs would be refused
  *             in_error_log        nothing would be logged
+ *   output    running             the next output would switch all of it off (shim_output_mend)
  *   engine    error_handling, exception_class: warnings would be thrown
  *             record_errors       errors would be kept for a class that is not being made any more
  *             in_autoload         the class would not be looked for again
  *
  * What stays: flags of objects (generators that run, heaps and arrays that are being sorted, handles of curl in a
- * callback), which are no more than their objects; OG(running), which PHP treats as an error of the script's; what soap
+ * callback), which are no more than their objects; what soap
  * and pcre keep, which costs a request nothing but the message of its next error, or time. */
 #include "internal.h"
 
 #include <ext/session/php_session.h>
 #include <ext/standard/file.h>
+
+/* Right after the jump: a callback that it has left is not called again, and what is in its buffer goes out as it is. */
+void shim_output_mend(void)
+{
+    if (OG(running) != NULL) {
+        OG(running)->flags |= PHP_OUTPUT_HANDLER_DISABLED;
+        OG(running) = NULL;
+    }
+}
 
 /* NULL: there is no such extension. */
 static php_ps_globals *session_of_thread(void)

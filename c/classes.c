@@ -140,6 +140,7 @@ void shim_classes_register(void)
     shim_class_worker = zend_register_internal_class(&entry);
     shim_class_worker->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
     shim_function_body.common.scope = shim_class_worker;
+    shim_function_body.internal_function.module = &shim_module;
     shim_function_body.common.fn_flags = ZEND_ACC_PRIVATE | ZEND_ACC_STATIC;
     shim_function_body.common.function_name =
         zend_new_interned_string(zend_string_init("request", sizeof("request") - 1, 1));

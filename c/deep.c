@@ -31,15 +31,6 @@ static int place = -1;
 static void (*free_object)(zend_object *);
 static void (*free_array)(zend_array *);
 
-static void free_now(zend_refcounted *counted)
-{
-    if (GC_TYPE(counted) == IS_OBJECT) {
-        free_object((zend_object *)counted);
-    } else {
-        free_array((zend_array *)counted);
-    }
-}
-
 static bool put_off(zend_refcounted *counted)
 {
     if (later.count == later.room) {
@@ -61,17 +52,17 @@ static zend_never_inline void work_off(size_t down_to)
     while (later.count > down_to) {
         zend_refcounted *counted = later.list[--later.count];
         /* A destructor may have got hold of it, by a weak reference. */
-        if (GC_TYPE(counted) == IS_ARRAY || GC_DELREF(counted) == 0) {
-            free_now(counted);
+        if (GC_TYPE(counted) == IS_ARRAY) {
+            free_array((zend_array *)counted);
+        } else if (GC_DELREF(counted) == 0) {
+            free_object((zend_object *)counted);
         }
     }
 }
 
-static void begin(zend_refcounted *counted, const char *here)
+/* Behind the outermost call, which began with so many on the list. */
+static void end(size_t before)
 {
-    const size_t before = later.count;
-    top = here;
-    free_now(counted);
     if (UNEXPECTED(later.count > before)) {
         work_off(before);
     }
@@ -94,8 +85,12 @@ void ZEND_FASTCALL zend_objects_store_del(zend_object *object)
 {
     const char *here = __builtin_frame_address(0);
     if (is_outermost(here)) {
-        begin((zend_refcounted *)object, here);
-    } else if (!is_put_off((zend_refcounted *)object, here)) {
+        const size_t before = later.count;
+        top = here;
+        free_object(object);
+        end(before);
+    } else if (GC_TYPE(object) != IS_OBJECT || !is_put_off((zend_refcounted *)object, here)) {
+        /* What the collector has freed already is no object any more, and has its memory only for a while. */
         free_object(object);
     }
 }
@@ -104,7 +99,10 @@ void ZEND_FASTCALL zend_array_destroy(HashTable *array)
 {
     const char *here = __builtin_frame_address(0);
     if (is_outermost(here)) {
-        begin((zend_refcounted *)array, here);
+        const size_t before = later.count;
+        top = here;
+        free_array(array);
+        end(before);
     } else if (!is_put_off((zend_refcounted *)array, here)) {
         free_array(array);
     }

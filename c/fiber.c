@@ -246,6 +246,7 @@ static void free_fiber_struct(shim_fiber *fiber)
 {
     shim_state_free(&fiber->state);
     free(fiber->strings.bytes);
+    free(fiber->locks);
     free(fiber);
 }
 

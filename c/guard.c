@@ -71,6 +71,9 @@ static void unprotect_collector(void)
 static void put_back(const shim_place *place)
 {
     shim_own_worker.tainted = true;
+    if (shim_current != NULL) {
+        shim_current->jumped = true;
+    }
     if (ZEND_OBSERVER_ENABLED) {
         zend_observer_fcall_end_all();
     }
@@ -94,6 +97,7 @@ static void put_back(const shim_place *place)
     EG(prev_exception) = NULL;
     EG(opline_before_exception) = NULL;
     CG(unclean_shutdown) = 0;
+    shim_output_mend();
     shim_descent_return_to(place->descent);
     shim_loading_forget();
     while (!place->is_blocked && zend_fiber_switch_blocked()) {

@@ -44,6 +44,8 @@ typedef struct shim_context {
     bool is_boot;
     /* It has ended by exit(). */
     bool exited;
+    /* A step of it has ended by a jump. */
+    bool jumped;
     /* Svc\\Request::current(), once it has been asked for. */
     zval object;
 } shim_context;
@@ -69,6 +71,13 @@ typedef enum shim_woken {
     SHIM_WOKEN_BY_CLOSE,
 } shim_woken;
 
+/* A lock on a file that a request has taken by flock(). */
+typedef struct shim_lock {
+    int descriptor;
+    dev_t device;
+    ino_t file;
+} shim_lock;
+
 /* A request of worker mode, and the carrier (a stack of its own) that runs one after the other.
  *
  * The carrier is ours and no object of PHP's; each request gets a Fiber object of its own, which scripts see as the
@@ -87,6 +96,10 @@ typedef struct shim_fiber {
      * fiber that the request has made. */
     zend_fiber_context *loop;
     zend_fiber_context *innermost;
+    /* Locks on files that it holds (waits.c). */
+    shim_lock *locks;
+    uint32_t locks_count;
+    uint32_t locks_room;
     /* The request's Fiber; NULL: it has not begun, or has ended. */
     zend_fiber *php;
     shim_phase phase;
@@ -177,6 +190,10 @@ void shim_fibers_forget(void);
 /* waits.c */
 /* Lets other requests of the worker run while the reader of this one's output has no room. */
 void shim_wait_for_reader(void);
+/* The request has ended by a jump, which leaves its files open: the locks on them are given back. */
+void shim_locks_release(shim_fiber *fiber);
+/* It has ended well: what it still holds is held by what it has left to others. */
+void shim_locks_forget(shim_fiber *fiber);
 /* Whether a request that is parked waits for a lock of it. */
 bool shim_is_being_locked(int descriptor);
 int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, int, ...));
@@ -286,6 +303,7 @@ bool shim_is_opcache_lock(int descriptor);
  * of a request, whether or not there was a jump. */
 void shim_after_jump(void);
 /* Closes what a user's session handler has left open; after the session has ended. NULL: the thread's. */
+void shim_output_mend(void);
 void shim_session_close(void *globals);
 bool shim_session_is_active(void);
 

@@ -29,6 +29,16 @@ static void set_ini_defaults(HashTable *configuration)
     }
 }
 
+/* Where no layer of output is in place (after a fatal error in an output callback) PHP writes to stdio's standard output,
+ * and that is where the server's log goes. */
+static void silence_stdio(void)
+{
+    FILE *nowhere = fopen("/dev/null", "we");
+    if (nowhere != NULL) {
+        stdout = nowhere;
+    }
+}
+
 const char *shim_startup(const shim_options *options)
 {
     if (options->abi != SHIM_ABI || options->callbacks->size != sizeof(shim_callbacks)) {
@@ -49,6 +59,7 @@ const char *shim_startup(const shim_options *options)
     if (shim_libc_hidden() != NULL) {
         return "the executable does not export what it defines before libc (c/libc_names.h)";
     }
+    silence_stdio();
     if (!shim_deep_install()) {
         return "libphp does not export what frees objects and arrays";
     }

@@ -134,6 +134,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
         context.finished = true;
     }
     if (CG(unclean_shutdown)) {
+        shim_output_mend();
         zend_try {
             shim_after_jump();
         } zend_end_try();

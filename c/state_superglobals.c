@@ -43,6 +43,28 @@ static void disarm(zend_string *name)
     }
 }
 
+/* An array may lead to itself by a reference. */
+enum { LEVELS_MAX = 16 };
+
+/* A copy without references: what one request writes through one would be everybody's. */
+static void copy_without_references(zval *copy, const zval *value, int level)
+{
+    ZVAL_DEREF(value);
+    if (Z_TYPE_P(value) != IS_ARRAY || level == LEVELS_MAX) {
+        ZVAL_COPY(copy, value);
+        return;
+    }
+    ZVAL_ARR(copy, zend_array_dup(Z_ARRVAL_P(value)));
+    zval *entry;
+    ZEND_HASH_FOREACH_VAL(Z_ARRVAL_P(copy), entry) {
+        if (Z_TYPE_P(entry) == IS_REFERENCE || Z_TYPE_P(entry) == IS_ARRAY) {
+            zval old = *entry;
+            copy_without_references(entry, &old, level + 1);
+            zval_ptr_dtor(&old);
+        }
+    } ZEND_HASH_FOREACH_END();
+}
+
 void shim_superglobals_capture(void)
 {
     for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
@@ -50,7 +72,7 @@ void shim_superglobals_capture(void)
     }
     session_key = key_of("_SESSION");
     (void)zend_is_auto_global(keys[ENVIRONMENT]);
-    ZVAL_COPY_DEREF(&boot_environment, entry(ENVIRONMENT));
+    copy_without_references(&boot_environment, entry(ENVIRONMENT), 0);
     zval *own = zend_hash_find(&EG(symbol_table), session_key);
     zval lead;
     ZVAL_UNDEF(&session);

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 
 DECLARE_LIBC(flock);
@@ -112,7 +113,86 @@ static int flock_here(int descriptor, int operation)
     return result != 0 && error == EINTR ? give_up() : result;
 }
 
+/* ---- locks that a request of a worker holds ---- */
+
+static shim_lock *lock_on(shim_fiber *fiber, int descriptor)
+{
+    for (uint32_t i = 0; i < fiber->locks_count; i++) {
+        if (fiber->locks[i].descriptor == descriptor) {
+            return &fiber->locks[i];
+        }
+    }
+    return NULL;
+}
+
+static bool is_the_same(const shim_lock *lock)
+{
+    struct stat now;
+    return fstat(lock->descriptor, &now) == 0 && now.st_dev == lock->device && now.st_ino == lock->file;
+}
+
+static void note_lock(shim_fiber *fiber, int descriptor)
+{
+    struct stat now;
+    shim_lock *lock = lock_on(fiber, descriptor);
+    if (fstat(descriptor, &now) != 0) {
+        return;
+    }
+    if (lock == NULL && fiber->locks_count == fiber->locks_room) {
+        uint32_t room = fiber->locks_room > 0 ? 2 * fiber->locks_room : 8;
+        shim_lock *larger = realloc(fiber->locks, room * sizeof(*larger));
+        if (larger == NULL) {
+            return;
+        }
+        fiber->locks = larger;
+        fiber->locks_room = room;
+    }
+    lock = lock != NULL ? lock : &fiber->locks[fiber->locks_count++];
+    *lock = (shim_lock){.descriptor = descriptor, .device = now.st_dev, .file = now.st_ino};
+}
+
+static void note_unlock(shim_fiber *fiber, int descriptor)
+{
+    shim_lock *lock = lock_on(fiber, descriptor);
+    if (lock != NULL) {
+        *lock = fiber->locks[--fiber->locks_count];
+    }
+}
+
+void shim_locks_release(shim_fiber *fiber)
+{
+    for (uint32_t i = 0; i < fiber->locks_count; i++) {
+        /* The number may be another file's by now, or a lock that somebody else has taken there. */
+        if (is_the_same(&fiber->locks[i])) {
+            (void)LIBC(flock)(fiber->locks[i].descriptor, LOCK_UN);
+        }
+    }
+    fiber->locks_count = 0;
+}
+
+void shim_locks_forget(shim_fiber *fiber)
+{
+    fiber->locks_count = 0;
+}
+
+static int lock_file(int descriptor, int operation);
+
 int flock(int descriptor, int operation)
+{
+    const int result = lock_file(descriptor, operation);
+    if (result == 0 && shim_running != NULL) {
+        const int error = errno;
+        if ((operation & LOCK_UN) != 0) {
+            note_unlock(shim_running, descriptor);
+        } else {
+            note_lock(shim_running, descriptor);
+        }
+        errno = error;
+    }
+    return result;
+}
+
+static int lock_file(int descriptor, int operation)
 {
     if (shim_current == NULL || (operation & LOCK_NB) != 0 || (operation & LOCK_UN) != 0) {
         return LIBC(flock)(descriptor, operation);

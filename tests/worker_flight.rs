@@ -229,3 +229,24 @@ fn a_destructor_behind_the_answer_has_a_time_limit() {
         eventually("the worker goes on", || svc.get("/").text() == "answered");
     }
 }
+
+#[test]
+fn nothing_that_a_script_prints_goes_to_the_server_s_own_output() {
+    const HANDLER: &str = r"
+        register_shutdown_function(function () { echo 'stray'; ob_start(); echo 'stray'; });
+        if (isset($_GET['fail'])) { ob_start(function () { str_repeat('x', PHP_INT_MAX >> 4); }); }
+        echo 'own';";
+    for mode in ["true", "false"] {
+        let serve = if mode == "true" { "Svc\\Worker::serve(handle(...));" } else { "handle();" };
+        let script = format!("<?php function handle(): void {{ {HANDLER} }} {serve}");
+        let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "worker.php")];
+        let svc = Svc::start(&[("worker.php", &script)], &settings);
+        assert_eq!(svc.get("/?fail=1").status, 500);
+        eventually("the worker goes on", || svc.get("/").text() == "ownstraystray");
+        // The log is read to here, and whoever reads it refuses what is no record.
+        eventually("the error is logged", || {
+            svc.log().of("php").iter().any(|record| record["fields"]["php_level"] == "error")
+        });
+        assert!(svc.log().find("stray").is_none());
+    }
+}

@@ -18,6 +18,7 @@ Svc\Worker::serve(function () {
     set_time_limit((int) ($_GET['limit'] ?? 30));
     match ($_GET['do']) {
         'hold' => lock(),
+        'fatal' => lock() && str_repeat('x', PHP_INT_MAX >> 4),
         'session' => session_start(),
         'output' => ob_start(fn (string $text) => lock() ? $text : 'refused'),
         'autoload' => spl_autoload_register(function () { lock(); }),
@@ -74,4 +75,16 @@ fn a_lock_of_a_parked_request_that_an_output_callback_wants_ends_it_at_its_limit
 #[test]
 fn a_session_of_a_parked_request_that_an_autoloader_wants_ends_it_at_its_limit() {
     ends_at_its_limit("session", "autostart&class=B");
+}
+
+#[test]
+fn a_request_that_ends_by_a_jump_gives_its_locks_back() {
+    let svc = start();
+    // It keeps the worker of the fatal error from booting anew.
+    let mut parked = send(&svc, "/?stay");
+    eventually("it waits", || svc.root().join("inside").exists());
+    assert_eq!(send(&svc, "/?do=fatal").response().status, 500);
+    assert_eq!(send(&svc, "/?do=hold").response().text(), "end", "the next one has the lock");
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    assert_eq!(parked.response().text(), "end");
 }

@@ -67,3 +67,21 @@ fn requests_that_differ_in_fields_do_not_get_each_other_s() {
         assert_eq!(ask(&svc, "/", &format!("{many}X-A: last\r\n")), r#"["/","last",null,"last"]"#);
     }
 }
+
+#[test]
+fn what_a_script_does_to_its_environment_is_nothing_to_the_next_request() {
+    const BOOT: &str = r#"<?php
+$_ENV = ['a' => 'boot', 'b' => ['c' => 'boot'], 'd' => 'boot'];
+$_ENV['self'] = &$_ENV['b'];
+foreach ($_ENV as &$value) { $inner = &$_ENV['b']['c']; }
+Svc\Worker::serve(function () {
+    $seen = [$_ENV['a'], $_ENV['b']['c'], $_ENV['d'], $_ENV['self']['c']];
+    $_ENV['a'] = $_ENV['b']['c'] = $_ENV['d'] = $_ENV['self']['c'] = 'spoilt';
+    echo json_encode($seen);
+});"#;
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    let svc = Svc::start(&[("worker.php", BOOT)], &settings);
+    for _ in 0..3 {
+        assert_eq!(svc.get("/").text(), r#"["boot","boot","boot","boot"]"#);
+    }
+}

@@ -183,7 +183,7 @@ pub(crate) const ENGINE: &[Engine] = &[
     },
     Engine {
         name: "php_file_globals",
-        taken_by: ("shim_globals_state", Some("file")),
+        taken_by: ("shim_streams_state", None),
         otherwise: "",
         fibers: "",
         // Directives, and where one call of a function of libc's leaves its answer.
