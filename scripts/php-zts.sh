@@ -10,6 +10,10 @@
 #
 #   scripts/php-zts.sh            path of the php-config
 #   scripts/php-zts.sh --source   path of the PHP source tree (PHP's own tests); fetched if it is not there
+#   scripts/php-zts.sh --debug    path of the php-config of a build with PHP's own assertions and leak reports
+#   scripts/php-zts.sh --asan     the same, and with AddressSanitizer in libphp
+#
+# The last two are for `make sanitize`: they have what the tests need and little more, and are always builds of ours.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -33,6 +37,21 @@ configure_flags=(
     --with-curl --with-external-pcre --with-freetype --with-jpeg --with-openssl --with-sodium --with-webp
     --with-zip --with-zlib
 )
+
+# What a build that looks for faults leaves out, to be there sooner.
+plain_flags=(
+    --enable-zts --disable-zend-signals --enable-zend-max-execution-timers
+    --enable-embed=shared --enable-cli --disable-cgi --disable-phpdbg --without-pear
+    --enable-debug --enable-mbstring --enable-opcache --enable-sockets --enable-pcntl
+    --enable-mysqlnd --with-mysqli=mysqlnd --with-pdo-mysql=mysqlnd
+    --with-curl --with-external-pcre --with-openssl --with-zlib
+)
+
+case ${1:-} in
+--debug) variant=-debug ;;
+--asan) variant=-asan ;;
+*) variant='' ;;
+esac
 
 say() { printf 'php-zts: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -127,16 +146,25 @@ compile() {
     done
 }
 
+# Sets cflags, cxxflags and configure's flags for the build that was asked for.
+choose_flags() {
+    cflags='-O2 -fno-semantic-interposition' cxxflags=-O2 flags=("${configure_flags[@]}")
+    [ -n "$variant" ] || return 0
+    cflags='-O1 -g -fno-omit-frame-pointer' cxxflags=-O1 flags=("${plain_flags[@]}")
+    [ "$variant" != -asan ] || flags+=(--enable-address-sanitizer)
+}
+
 build() {
-    local source=$1 prefix=$2 work=$2.work log=$2.log
+    local source=$1 prefix=$2 work=$2.work log=$2.log cflags cxxflags flags
+    choose_flags
     "$here/system-packages.sh" "${build_packages[@]}" || exit 1
     rm -rf "$work" "$prefix"
     mkdir -p "$work" "$prefix"
     cd "$work"
     say "configuring (log: $log)"
-    CFLAGS='-O2 -fno-semantic-interposition' CXXFLAGS='-O2' \
+    CFLAGS=$cflags CXXFLAGS=$cxxflags \
         "$source/configure" --quiet --prefix="$prefix" --with-config-file-path="$prefix/etc" \
-        --with-config-file-scan-dir="$prefix/etc/conf.d" "${configure_flags[@]}" >"$log" 2>&1 ||
+        --with-config-file-scan-dir="$prefix/etc/conf.d" "${flags[@]}" >"$log" 2>&1 ||
         { tail -n 20 "$log" >&2; die "configure failed"; }
     compile "$log" || { grep -iE 'error' "$log" | head -n 20 >&2; die "the build failed; see $log"; }
     make install-cli install-headers install-build install-programs install-modules install-sapi >>"$log" 2>&1 ||
@@ -156,29 +184,29 @@ if [ "${1:-}" = --source ]; then
     exit
 fi
 
-if [ -n "${SVC_PHP_CONFIG:-}" ]; then
+if [ -z "$variant" ] && [ -n "${SVC_PHP_CONFIG:-}" ]; then
     why=$(misfit "$SVC_PHP_CONFIG")
     [ -z "$why" ] || die "SVC_PHP_CONFIG=$SVC_PHP_CONFIG does not fit: $why"
     echo "$SVC_PHP_CONFIG"
     exit
 fi
-if onpath=$(command -v php-config) && [ -z "$(misfit "$onpath")" ]; then
+if [ -z "$variant" ] && onpath=$(command -v php-config) && [ -z "$(misfit "$onpath")" ]; then
     echo "$onpath"
     exit
 fi
 
 exec 9>"$cache/lock"
 flock 9
-for prefix in "$cache"/php-8.*-zts-r$recipe; do
+for prefix in "$cache"/php-8.*-zts$variant-r$recipe; do
     if [ -e "$prefix/.complete" ] && [ -z "$(misfit "$prefix/bin/php-config")" ]; then
         echo "$prefix/bin/php-config"
         exit
     fi
 done
-say "no thread-safe PHP here: building one in $cache, once (about 10 minutes on two cores)"
+say "no thread-safe PHP${variant:+ for $variant} here: building one in $cache, once (about 10 minutes on two cores)"
 "$here/system-packages.sh" "${build_packages[@]}" || exit 1
 source=$(fetch_source)
-prefix=$cache/php-${source##*/php-src-}-zts-r$recipe
+prefix=$cache/php-${source##*/php-src-}-zts$variant-r$recipe
 (build "$source" "$prefix")
 why=$(misfit "$prefix/bin/php-config")
 [ -z "$why" ] || die "the build in $prefix does not fit: $why"

@@ -1,0 +1,405 @@
+<?php
+/** Runs one program, and knows what it must find. Each operation is a method `do_...`; the model in Rust has the same. */
+final class Mind
+{
+    use Calls, Streams;
+
+    /** What must be found after each wait: a probe and its answer. @var array<string, array{Closure, mixed}> */
+    private array $own = [];
+    /** What is in the buffers of the request, the outermost first. @var list<string|null> */
+    private array $texts = [];
+    /** The fibers that run, the innermost last. */
+    private array $fibers = [];
+    /** Fibers that nobody resumes any more. */
+    private WeakMap $abandoned;
+    private array $kept = [];
+    /** Inside of a callback where these are not as the program left them. */
+    private int $in_handler = 0, $in_buffer = 0;
+    private int $uses = 0;
+    private ?Throwable $armed = null;
+    private ?array $random = null;
+    /** The request has been taken apart, as far as the program can tell. */
+    private bool $is_over = false;
+
+    public function __construct(public readonly string $id)
+    {
+        $this->abandoned = new WeakMap();
+        $this->fibers[] = Fiber::getCurrent();
+        $this->texts[] = '';
+        $name = svc_request_id();
+        $this->own = [
+            '$_GET' => [static fn () => $_GET, ['id' => $id]],
+            '$_COOKIE' => [static fn () => $_COOKIE, ['id' => $id]],
+            '$_REQUEST' => [static fn () => $_REQUEST['id'] ?? null, $id],
+            '$_SERVER' => [static fn () => $_SERVER['HTTP_X_ID'] ?? null, $id],
+            'target' => [static fn () => $_SERVER['REQUEST_URI'] ?? null, "/chaos?id=$id"],
+            'request' => [static fn () => Svc\Request::current()->query['id'] ?? null, $id],
+            'field' => [static fn () => getallheaders()['X-Id'] ?? null, $id],
+            'request id' => [static fn () => svc_request_id(), $name],
+            'body' => [static fn () => json_decode(file_get_contents('php://input'), true)['id'] ?? null, $id],
+            'fiber' => [fn () => end($this->fibers) === false || Fiber::getCurrent() === end($this->fibers), true],
+            'level' => [fn () => $this->in_buffer > 0 || ob_get_level() === count($this->texts), true],
+            'handler' => [fn () => $this->in_handler > 0 ? null : $this->name_of_handler(), null],
+            'last error' => [static fn () => error_get_last()['message'] ?? null, null],
+            'CHAOS_BOOT' => [static fn () => getenv('CHAOS_BOOT'), 'boot'],
+            'directory' => [static fn () => getcwd(), getcwd()],
+            'umask' => [static fn () => umask(), umask()],
+            'session' => [fn () => $this->in_handler > 0 ? $this->own['session'][1] : $_SESSION ?? null, null],
+        ];
+    }
+
+    // ---- the frame of a program ----
+
+    /** Runs operations one after the other. */
+    public function run(array $ops): void
+    {
+        foreach ($ops as $op) {
+            $this->{'do_' . $op[0]}(...array_slice($op, 1));
+        }
+    }
+
+    /** The request looks around: everything is its own. */
+    public function check(string $when): void
+    {
+        if ($this->is_over) {
+            return;
+        }
+        foreach ($this->own as $what => [$probe, $expected]) {
+            $found = $probe();
+            if ($found !== $expected && !($what === 'handler' && $this->in_handler > 0)) {
+                World::complain($this->id, "sees another $what ($when)", $expected, $found);
+            }
+        }
+        if ($this->in_buffer === 0 && end($this->texts) !== null && ob_get_contents() !== end($this->texts)) {
+            World::complain($this->id, "sees another buffer ($when)", end($this->texts), ob_get_contents());
+        }
+        if ($this->random !== null && $this->random !== []) {
+            $expected = array_shift($this->random);
+            $found = mt_rand();
+            if ($found !== $expected) {
+                World::complain($this->id, "draws another number ($when)", $expected, $found);
+            }
+        }
+    }
+
+    public function end(): void
+    {
+        $this->check('end');
+        [$kept, $this->kept] = [$this->kept, []];
+        foreach ($kept as $one) {
+            if ($one instanceof Quiet) {
+                $one->ends_in_time();
+            }
+        }
+    }
+
+    private function say(string $text): void
+    {
+        // Before it is printed: who prints may wait, and another part of the program then looks.
+        $last = array_key_last($this->texts);
+        if ($this->texts[$last] !== null) {
+            $this->texts[$last] .= $text;
+            if ($last === 0 && strlen($this->texts[0]) >= 4096) {
+                $this->texts[0] = '';
+            }
+        }
+        echo $text;
+    }
+
+    private function wait(float $seconds, string $when): void
+    {
+        Svc\sleep($seconds);
+        $this->check("after a wait in $when");
+    }
+
+    /** Something else was in between, and comes back to `level` buffers. */
+    private function close_down_to(int $level): void
+    {
+        while (count($this->texts) > $level) {
+            $this->close_buffer(true);
+        }
+    }
+
+    private function close_buffer(bool $is_sent): void
+    {
+        array_pop($this->texts);
+        // What the callback makes of it is known to the model, not here; and the check would see it half way.
+        $last = array_key_last($this->texts);
+        $is_known = $this->texts[$last] !== null;
+        $this->texts[$last] = null;
+        $this->in_buffer++;
+        try {
+            $is_sent ? ob_end_flush() : ob_end_clean();
+        } finally {
+            $this->in_buffer--;
+            $this->texts[$last] = $is_known && ob_get_level() > 0 ? ob_get_contents() : null;
+        }
+    }
+
+    private function name_of_handler(): ?string
+    {
+        $handler = set_error_handler(null);
+        restore_error_handler();
+        return $handler instanceof Handler ? $handler->name : null;
+    }
+
+    // ---- operations ----
+
+    private function do_echo(string $text): void
+    {
+        $this->say($text);
+    }
+
+    private function do_big(int $bytes): void
+    {
+        $this->say(str_repeat('x', $bytes));
+    }
+
+    private function do_sleep(float $seconds): void
+    {
+        $this->wait($seconds, 'sleep');
+    }
+
+    private function do_check(): void
+    {
+        $this->check('check');
+    }
+
+    private function do_ini(string $name, string $value): void
+    {
+        if (str_starts_with($name, 'session.') && (headers_sent() || session_status() === PHP_SESSION_ACTIVE)) {
+            return;
+        }
+        ini_set($name, $value);
+        // A directive may be deprecated.
+        $this->own['last error'][1] = error_get_last()['message'] ?? null;
+        $this->own["ini $name"] = [static fn () => ini_get($name), $value];
+        $this->check('ini');
+    }
+
+    private function do_handler(string $kind): void
+    {
+        $handler = new Handler($this->id . ++$this->uses, $kind, $this->on_error(...));
+        set_error_handler($handler);
+        $this->own['handler'][1] = $handler->name;
+    }
+
+    private function on_error(string $kind, string $message): bool
+    {
+        $is_mine = str_starts_with($message, 'warning of ');
+        if ($is_mine && $message !== "warning of $this->id") {
+            World::complain($this->id, 'hears of an error', "warning of $this->id", $message);
+        }
+        $this->in_handler++;
+        try {
+            if ($kind === 'park') {
+                $this->wait(0.001, 'an error handler');
+            }
+            if (!$is_mine) {
+                return true;
+            }
+            if ($kind === 'throw') {
+                throw new ErrorException('thrown');
+            }
+            $this->say('E');
+            return true;
+        } finally {
+            $this->in_handler--;
+        }
+    }
+
+    private function do_warn(): void
+    {
+        if ($this->own['handler'][1] === null) {
+            $this->own['last error'][1] = "warning of $this->id";
+        }
+        trigger_error("warning of $this->id", E_USER_WARNING);
+    }
+
+    private function do_catcher(string $kind): void
+    {
+        set_exception_handler(function (Throwable $thrown) use ($kind) {
+            // It is away while it is called, as PHP has it; so are the fibers that the exception came through.
+            $this->fibers = [$this->fibers[0]];
+            if ($kind === 'park') {
+                $this->wait(0.001, 'an exception handler');
+            }
+            $this->say('X' . $thrown->getMessage());
+        });
+    }
+
+    private function do_buffer(string $kind, int $chunk, bool $is_sent, array $ops): void
+    {
+        $callback = match ($kind) {
+            'plain' => null,
+            'wrap' => static fn (string $text) => "[$text]",
+            'false' => static fn () => false,
+            'sleep' => function (string $text) {
+                $this->in_buffer++;
+                Svc\sleep(0.001);
+                $this->in_buffer--;
+                return "<$text>";
+            },
+            'throw' => function (string $text) {
+                if ($this->armed !== null) {
+                    [$armed, $this->armed] = [$this->armed, null];
+                    throw $armed;
+                }
+                return $text;
+            },
+        };
+        ob_start($callback, $chunk);
+        // With a size PHP passes on when it likes; the model knows when.
+        $this->texts[] = $chunk > 0 ? null : '';
+        $level = count($this->texts);
+        $this->run($ops);
+        $this->close_down_to($level);
+        $this->armed = $kind === 'throw' ? new RuntimeException('of a buffer') : null;
+        $this->close_buffer($is_sent);
+        $this->check('buffer');
+    }
+
+    private function do_generator(int $stops_after, array $ops): void
+    {
+        $fiber = end($this->fibers);
+        $generator = (function () use ($ops, $fiber) {
+            try {
+                foreach ($ops as $op) {
+                    $this->run([$op]);
+                    yield;
+                }
+            } finally {
+                if ($fiber === null || !isset($this->abandoned[$fiber])) {
+                    $this->say('F');
+                }
+            }
+        })();
+        $count = 0;
+        foreach ($generator as $_) {
+            $this->say('.');
+            if (++$count === $stops_after) {
+                break;
+            }
+        }
+        unset($generator);
+    }
+
+    private function do_fiber(array $ops): void
+    {
+        $fiber = $this->fiber($ops);
+        $depth = count($this->fibers);
+        $this->fibers[] = $fiber;
+        $fiber->start();
+        while (!$fiber->isTerminated()) {
+            array_splice($this->fibers, $depth);
+            $this->say('~');
+            $this->wait(0.0, 'between fibers');
+            $this->fibers[] = $fiber;
+            $fiber->resume();
+        }
+        array_splice($this->fibers, $depth);
+    }
+
+    private function do_abandon(array $ops): void
+    {
+        $fiber = $this->fiber($ops);
+        $level = count($this->texts);
+        $depth = count($this->fibers);
+        $this->fibers[] = $fiber;
+        $fiber->start();
+        array_splice($this->fibers, $depth);
+        if (!$fiber->isTerminated()) {
+            $this->abandoned[$fiber] = true;
+            $this->kept[] = $fiber;
+        }
+        $this->close_down_to($level);
+        $this->check('abandon');
+    }
+
+    private function fiber(array $ops): Fiber
+    {
+        return new Fiber(function () use ($ops) { $this->run($ops); });
+    }
+
+    private function do_suspend(): void
+    {
+        if (count($this->fibers) > 1 && end($this->fibers) !== false) {
+            Fiber::suspend();
+        }
+    }
+
+    private function do_try(array $ops): void
+    {
+        $level = count($this->texts);
+        $depth = count($this->fibers);
+        try {
+            $this->run($ops);
+        } catch (Throwable $thrown) {
+            array_splice($this->fibers, $depth);
+            $this->close_down_to($level);
+            $this->say('C' . $thrown->getMessage());
+        }
+    }
+
+    private function do_throw(): void
+    {
+        throw new Exception('thrown');
+    }
+
+    private function do_exit(): void
+    {
+        exit;
+    }
+
+    private function do_fatal(string $kind): void
+    {
+        match ($kind) {
+            'memory' => str_repeat('x', PHP_INT_MAX >> 4),
+            'compile' => eval('function strlen() {}'),
+            'recursion' => (static function (Closure $self): void { $self($self); })(static function (Closure $self): void { $self($self); }),
+        };
+    }
+
+    private function do_shutdown(array $ops): void
+    {
+        register_shutdown_function(function () use ($ops) {
+            $this->fibers = [$this->fibers[0]];
+            // What ended the program is known by now.
+            $this->own['last error'][1] = error_get_last()['message'] ?? null;
+            $this->run($ops);
+        });
+    }
+
+    private function do_destruct(array $ops): void
+    {
+        $object = new Quiet(fn () => $this->run($ops));
+        unset($object);
+    }
+
+    private function do_keep(array $ops): void
+    {
+        $this->kept[] = new Quiet(function (bool $is_in_time) use ($ops) {
+            $this->is_over = $this->is_over || !$is_in_time;
+            $this->run($ops);
+        });
+    }
+
+    private function do_keepsake(string $kind): void
+    {
+        if ($this->fibers[0] !== null) {
+            World::$keepsakes[$this->fibers[0]] ??= new Keepsake($this->id, $kind);
+            $this->own['keepsake'] = [fn () => World::$keepsakes[$this->fibers[0]]->id, $this->id];
+        }
+    }
+}
+
+/** An error handler that can be told from another one. */
+final class Handler
+{
+    public function __construct(public readonly string $name, private string $kind, private Closure $tell) {}
+
+    public function __invoke(int $type, string $message): bool
+    {
+        return ($this->tell)($this->kind, $message);
+    }
+}

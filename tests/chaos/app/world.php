@@ -1,0 +1,176 @@
+<?php
+/** What every request finds at its beginning, and what requests share. */
+final class World
+{
+    /** By Fiber: what each request leaves there. @var WeakMap<object, Keepsake> */
+    public static WeakMap $keepsakes;
+    /** What the autoloader runs for a class. @var array<string, Closure> */
+    public static array $autoloads = [];
+    private static array $neutral;
+    private static WeakMap $seen;
+
+    public static function found(): void
+    {
+        self::$keepsakes = new WeakMap();
+        self::$seen = new WeakMap();
+        // Boot has things of its own, which requests must find again.
+        putenv('CHAOS_BOOT=boot');
+        set_error_handler(self::boot_error(...));
+        spl_autoload_register(static function (string $class): void {
+            if (isset(self::$autoloads[$class])) {
+                (self::$autoloads[$class])();
+            }
+        });
+        stream_context_get_default(['http' => ['header' => 'X-Boot: 1']]);
+        ini_set('user_agent', 'boot');
+        self::$neutral = self::look();
+    }
+
+    public static function boot_error(int $type, string $message): bool
+    {
+        return false;
+    }
+
+    /** Everything that a request could find of another one's. */
+    public static function look(): array
+    {
+        $handler = set_error_handler(null);
+        restore_error_handler();
+        $exceptions = set_exception_handler(null);
+        restore_exception_handler();
+        $umask = umask();
+        return [
+            'error handler' => $handler instanceof Closure ? (new ReflectionFunction($handler))->getName() : $handler,
+            'exception handler' => $exceptions === null,
+            'ini' => self::directives(),
+            'env' => array_filter(getenv(), static fn ($name) => str_starts_with($name, 'CHAOS'), ARRAY_FILTER_USE_KEY),
+            'locale' => setlocale(LC_ALL, 0),
+            'directory' => getcwd(),
+            'umask' => $umask,
+            'session' => [session_status(), session_id(), session_name(), isset($_SESSION)],
+            'last error' => error_get_last(),
+            'wrappers' => stream_get_wrappers(),
+            'filters' => stream_get_filters(),
+            'context' => stream_context_get_options(stream_context_get_default()),
+            'zone' => date_default_timezone_get(),
+            'mb' => [mb_internal_encoding(), mb_substitute_character(), mb_language()],
+            'libxml' => extension_loaded('libxml') ? libxml_use_internal_errors() : null,
+            'json' => json_last_error(),
+            'preg' => preg_last_error(),
+            'aborted' => ignore_user_abort(),
+            'gc' => gc_enabled(),
+            'assert' => ini_get('assert.callback'),
+        ];
+    }
+
+    private static function directives(): array
+    {
+        // What counts, and what is told by its own look.
+        return array_diff_key(ini_get_all(null, false), ['date.timezone' => 0]);
+    }
+
+    public static function check_neutral(string $id): void
+    {
+        $found = self::look();
+        // The operating system's own script may have been told a time limit by the engine.
+        foreach ($found as $what => $value) {
+            if ($value !== self::$neutral[$what]) {
+                $before = self::$neutral[$what];
+                if (is_array($value)) {
+                    [$value, $before] = [array_diff_assoc(self::flat($value), self::flat($before)), array_diff_assoc(self::flat($before), self::flat($value))];
+                }
+                self::complain($id, "begins with another $what", $before, $value);
+            }
+        }
+        $fresh = [
+            'level' => [ob_get_level(), 1],
+            'headers' => [array_values(preg_grep('/^X-Powered/i', headers_list(), PREG_GREP_INVERT)), []],
+            'status' => [http_response_code(), 200],
+            'written' => [ob_get_contents(), ''],
+        ];
+        foreach ($fresh as $what => [$is, $should]) {
+            if ($is !== $should) {
+                self::complain($id, "begins with $what", $should, $is);
+            }
+        }
+        $fiber = Fiber::getCurrent() ?? new stdClass();
+        if (isset(self::$keepsakes[$fiber]) || isset(self::$seen[$fiber])) {
+            self::complain($id, 'begins in the fiber of another request', null, null);
+        }
+        self::$seen[$fiber] = true;
+        self::check_collector($id);
+    }
+
+    /** Cycles are collected, generators end, destructors run. */
+    public static function check_collector(string $id): void
+    {
+        $cycle = new stdClass();
+        $cycle->self = $cycle;
+        unset($cycle);
+        if (gc_collect_cycles() < 1) {
+            self::complain($id, 'finds the collector off', gc_status(), null);
+        }
+        $ran = [];
+        $generator = (static function () use (&$ran) {
+            try {
+                yield;
+            } finally {
+                $ran[] = 'finally';
+            }
+        })();
+        $generator->current();
+        unset($generator);
+        (new Quiet(static function () use (&$ran) { $ran[] = 'destructor'; }));
+        if ($ran !== ['finally', 'destructor']) {
+            self::complain($id, 'finds ends that do not run', ['finally', 'destructor'], $ran);
+        }
+    }
+
+    public static function complain(string $id, string $what, mixed $expected, mixed $found): void
+    {
+        self::report("chaos! $id $what: expected " . self::show($expected) . ', found ' . self::show($found));
+    }
+
+    private static function report(string $line): void
+    {
+        file_put_contents(getenv('CHAOS_COMPLAINTS'), "$line\n", FILE_APPEND);
+    }
+
+    public static function show(mixed $value): string
+    {
+        return substr((string) json_encode($value, JSON_PARTIAL_OUTPUT_ON_ERROR | JSON_UNESCAPED_SLASHES), 0, 400);
+    }
+
+    private static function flat(array $list): array
+    {
+        return array_map(static fn ($item) => is_scalar($item) ? (string) $item : json_encode($item), $list);
+    }
+}
+
+/** Calls a closure when it ends. */
+final class Quiet
+{
+    public ?object $self = null;
+    private bool $is_in_time = false;
+
+    public function __construct(private Closure $last) {}
+    public function ends_in_time(): void { $this->is_in_time = true; }
+    public function __destruct() { ($this->last)($this->is_in_time); }
+}
+
+/** What a request leaves beside its fiber: its destructor runs when the fiber goes, in nobody's request. */
+final class Keepsake
+{
+    public function __construct(public string $id, private string $kind) {}
+
+    public function __destruct()
+    {
+        match ($this->kind) {
+            'quiet' => null,
+            'park' => Svc\sleep(0.001),
+            'throw' => throw new LogicException('a keepsake of ' . $this->id),
+            'fatal' => str_repeat('x', PHP_INT_MAX >> 4),
+            'print' => print "printed by the keepsake of $this->id",
+        };
+    }
+}

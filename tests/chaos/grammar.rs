@@ -1,0 +1,377 @@
+//! Random programs: what a request does, as a tree of operations.
+//!
+//! Promises: a seed makes the same program everywhere; what a program does to others is only what the server must keep
+//! apart, so that its answer can be said before. Knows nothing of servers.
+
+use serde_json::{Value, json};
+
+/// A stream of numbers that its seed decides.
+#[derive(Clone, Debug)]
+pub(crate) struct Dice(u64);
+
+/// One step of a program, with the steps inside of it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Op {
+    pub(crate) name: &'static str,
+    pub(crate) args: Vec<Value>,
+    pub(crate) ops: Option<Vec<Op>>,
+    /// What comes after `ops`.
+    pub(crate) last: Option<&'static str>,
+}
+
+/// How the client treats its request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Client {
+    Patient,
+    /// Reads only after so many milliseconds.
+    Slow(u64),
+    /// Hangs up after so many milliseconds.
+    Gone(u64),
+}
+
+/// One request.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) id: String,
+    pub(crate) client: Client,
+    pub(crate) ops: Vec<Op>,
+}
+
+/// What may stand where.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    depth: u32,
+    /// Nothing may be printed.
+    is_silent: bool,
+    /// Neither an exception nor exit() leaves it.
+    may_throw: bool,
+    may_exit: bool,
+    may_lock: bool,
+    may_suspend: bool,
+    is_abandoned: bool,
+    /// On the small stack of a fiber of the program's own.
+    is_in_fiber: bool,
+}
+
+/// How violent programs are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Temper {
+    /// Nothing that ends a worker.
+    Mild,
+    /// Fatal errors and time limits too.
+    Wild,
+}
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[usize::try_from(self.below(from.len() as u64)).unwrap()]
+    }
+}
+
+impl Op {
+    fn new(name: &'static str, args: Vec<Value>) -> Self {
+        Self { name, args, ops: None, last: None }
+    }
+
+    fn with(name: &'static str, args: Vec<Value>, ops: Vec<Op>) -> Self {
+        Self { name, args, ops: Some(ops), last: None }
+    }
+
+    /// As the application reads it.
+    pub(crate) fn json(&self) -> Value {
+        let mut list = vec![json!(self.name)];
+        list.extend(self.args.iter().cloned());
+        list.extend(self.ops.as_ref().map(|ops| json_of(ops)));
+        list.extend(self.last.map(|last| json!(last)));
+        Value::Array(list)
+    }
+
+    pub(crate) fn text(&self, at: usize) -> &str {
+        self.args[at].as_str().unwrap()
+    }
+
+    pub(crate) fn number(&self, at: usize) -> u64 {
+        self.args[at].as_u64().unwrap()
+    }
+
+    pub(crate) fn inner(&self) -> &[Op] {
+        self.ops.as_deref().unwrap_or_default()
+    }
+}
+
+pub(crate) fn json_of(ops: &[Op]) -> Value {
+    Value::Array(ops.iter().map(Op::json).collect())
+}
+
+impl Program {
+    pub(crate) fn new(seed: u64, temper: Temper) -> Self {
+        let mut dice = Dice::new(seed);
+        let place = Place {
+            depth: 0,
+            is_silent: false,
+            may_throw: true,
+            may_exit: true,
+            may_lock: true,
+            may_suspend: true,
+            is_abandoned: false,
+            is_in_fiber: false,
+        };
+        let mut ops = operations(&mut dice, place, 8);
+        // What concerns the whole reply stands where the model can follow it.
+        for _ in 0..dice.below(3) {
+            let at = usize::try_from(dice.below(ops.len() as u64 + 1)).unwrap();
+            ops.insert(at, of_the_reply(&mut dice));
+        }
+        if temper == Temper::Wild && dice.one_in(12) {
+            let end = violent_end(&mut dice);
+            insert_deep(&mut dice, &mut ops, end);
+        }
+        if dice.one_in(10) {
+            ops.push(Op::new("finish", vec![]));
+            ops.extend(operations(&mut dice, place, 4));
+        }
+        let client = match dice.below(20) {
+            0 | 1 => Client::Gone(dice.below(20)),
+            2 => Client::Slow(dice.below(60)),
+            _ => Client::Patient,
+        };
+        Self { id: format!("p{seed:x}"), client, ops }
+    }
+
+    /// The request's body.
+    pub(crate) fn body(&self) -> String {
+        json!({ "id": self.id, "ops": json_of(&self.ops) }).to_string()
+    }
+}
+
+fn of_the_reply(dice: &mut Dice) -> Op {
+    let silent = Place {
+        depth: 2,
+        is_silent: true,
+        may_throw: false,
+        may_exit: false,
+        may_lock: false,
+        may_suspend: false,
+        is_abandoned: false,
+        is_in_fiber: true,
+    };
+    match dice.below(8) {
+        0 | 1 => Op::new("header", vec![json!(dice.below(5))]),
+        2 => Op::new("status", vec![json!(dice.pick(&[201, 404, 418, 503]))]),
+        3 => Op::with("head_callback", vec![], operations(dice, silent, 2)),
+        4 => Op::new("flush", vec![]),
+        5 => Op::new("big", vec![json!(dice.pick(&[100, 5000, 70_000, 400_000]))]),
+        6 => Op::new("catcher", vec![json!(dice.pick(&["say", "park"]))]),
+        _ => Op::new("handler", vec![json!(dice.pick(&["say", "park", "throw"]))]),
+    }
+}
+
+fn violent_end(dice: &mut Dice) -> Op {
+    match dice.below(8) {
+        0 => Op::new("limit", vec![]),
+        1 => Op::new("limit_sleep", vec![]),
+        2 => Op::new("fatal", vec![json!("recursion")]),
+        3 | 4 => Op::new("fatal", vec![json!("compile")]),
+        _ => Op::new("fatal", vec![json!("memory")]),
+    }
+}
+
+/// Puts `op` somewhere into the tree.
+fn insert_deep(dice: &mut Dice, ops: &mut Vec<Op>, op: Op) {
+    let inner: Vec<usize> = (0..ops.len()).filter(|at| ops[*at].ops.is_some()).collect();
+    if !inner.is_empty() && !dice.one_in(3) {
+        let at = dice.pick(&inner);
+        return insert_deep(dice, ops[at].ops.as_mut().unwrap(), op);
+    }
+    let at = usize::try_from(dice.below(ops.len() as u64 + 1)).unwrap();
+    ops.insert(at, op);
+}
+
+fn operations(dice: &mut Dice, place: Place, most: u64) -> Vec<Op> {
+    let count = 1 + dice.below(most);
+    (0..count).map(|_| if place.depth < 5 && dice.one_in(2) { nested(dice, place) } else { leaf(dice, place) }).collect()
+}
+
+const DIRECTIVES: [(&str, &[&str]); 18] = [
+    ("precision", &["5", "9", "17"]),
+    ("serialize_precision", &["5", "17"]),
+    ("memory_limit", &["512M", "1G", "700M"]),
+    ("error_reporting", &["0", "32767", "1"]),
+    ("display_errors", &["0"]),
+    ("log_errors", &["0", "1"]),
+    ("user_agent", &["a", "b"]),
+    ("default_socket_timeout", &["11", "22"]),
+    ("include_path", &["/tmp", ".:/usr"]),
+    ("arg_separator.output", &[";", "|"]),
+    ("session.gc_maxlifetime", &["100", "200"]),
+    ("session.sid_length", &["30", "40"]),
+    ("session.name", &["CHAOSA", "CHAOSB"]),
+    ("session.serialize_handler", &["php", "php_serialize"]),
+    ("pcre.backtrack_limit", &["5000", "900000"]),
+    ("max_execution_time", &["70", "80"]),
+    ("html_errors", &["0", "1"]),
+    ("zend.enable_gc", &["1"]),
+];
+
+fn leaf(dice: &mut Dice, place: Place) -> Op {
+    let prints = if place.is_silent { 0 } else { 7 };
+    match dice.below(26 + prints) {
+        0..=3 => Op::new("sleep", vec![json!(dice.pick(&[0.0, 0.001, 0.003, 0.01]))]),
+        4 | 5 => Op::new("pair", vec![json!(dice.pick(&["time", "data"]))]),
+        6..=8 => {
+            let (name, values) = dice.pick(&DIRECTIVES);
+            Op::new("ini", vec![json!(name), json!(dice.pick(values))])
+        }
+        9 => Op::new("env", vec![json!(dice.pick(&["A", "B"]))]),
+        10 => Op::new("unset_env", vec![]),
+        11 => Op::new("locale", vec![json!(dice.pick(&["C", "C.UTF-8", "POSIX"]))]),
+        12 => Op::new("umask", vec![json!(dice.pick(&[0o22, 0o27, 0o77]))]),
+        13 => Op::new("chdir", vec![json!(dice.below(4))]),
+        14 => Op::new("zone", vec![json!(dice.pick(&["Europe/Berlin", "Asia/Tokyo", "UTC"]))]),
+        15 => Op::new("encoding", vec![json!(dice.pick(&["ISO-8859-1", "UTF-8", "SJIS"]))]),
+        16 => Op::new("libxml", vec![]),
+        17 => Op::new("random", vec![json!(dice.below(1000))]),
+        18 => Op::new("context", vec![]),
+        19 => Op::new("cycles", vec![json!(dice.pick(&[1, 10, 12_000]))]),
+        20 => {
+            let kind = dice.pick(&["array", "object", "closure", "exception", "generator"]);
+            // Without a request around it PHP ends by it too, in a fiber.
+            let depth = dice.pick(if place.is_in_fiber { &[10, 300] } else { &[10, 300, 20_000] });
+            Op::new("deep", vec![json!(kind), json!(depth)])
+        }
+        21 => Op::new("tokens", vec![]),
+        22 => Op::new("json", vec![]),
+        23 => Op::new("keepsake", vec![json!(dice.pick(&["quiet", "quiet", "park", "print"]))]),
+        24 if dice.one_in(20) => Op::new("shell", vec![]),
+        24 | 25 => Op::new("check", vec![]),
+        26 if place.may_suspend => Op::new("suspend", vec![]),
+        27 if place.may_throw => Op::new("warn", vec![]),
+        28 if place.may_throw && dice.one_in(2) => Op::new("throw", vec![]),
+        29 if place.may_exit && dice.one_in(4) => Op::new("exit", vec![]),
+        30 if dice.one_in(4) => Op::new("recurse", vec![json!(dice.pick(&["map", "json", "serialize"]))]),
+        _ => Op::new("echo", vec![json!(format!("{:x}", dice.below(1 << 20)))]),
+    }
+}
+
+/// Callbacks that a library's C code makes: what is thrown there comes back in ways of its own.
+const OF_LIBRARIES: [&str; 3] = ["xml", "sqlite", "curl"];
+const OF_THE_ENGINE: [&str; 20] = [
+    "usort", "map", "walk", "replace", "large", "iterate", "reflect", "json", "serialize", "wakeup", "string", "offset",
+    "get", "count", "clone", "include", "eval", "dynamic", "generator", "filter",
+];
+
+fn nested(dice: &mut Dice, place: Place) -> Op {
+    let inner = Place { depth: place.depth + 1, ..place };
+    let contained = Place { may_throw: false, may_exit: false, ..inner };
+    let silent = Place { is_silent: true, is_in_fiber: true, may_lock: false, may_suspend: false, ..contained };
+    let owner = Place { may_lock: false, may_suspend: inner.may_suspend && !inner.is_abandoned, ..inner };
+    if place.is_silent {
+        return match dice.below(2) {
+            0 => Op::with("call", vec![json!(dice.pick(&OF_THE_ENGINE))], operations(dice, inner, 2)),
+            _ => Op::with("call", vec![json!(dice.pick(&OF_LIBRARIES))], operations(dice, contained, 2)),
+        };
+    }
+    match dice.below(26) {
+        0..=2 => {
+            let kind = dice.pick(&["plain", "wrap", "false", "sleep"]);
+            let chunk = if dice.one_in(4) && kind != "false" { 1 + dice.below(40) + 5 } else { 0 };
+            let is_sent = !dice.one_in(4);
+            Op::with("buffer", vec![json!(kind), json!(chunk), json!(is_sent)], operations(dice, inner, 4))
+        }
+        3 if place.may_throw => {
+            Op::with("buffer", vec![json!("throw"), json!(0), json!(!dice.one_in(4))], operations(dice, inner, 3))
+        }
+        4 | 5 => Op::with("generator", vec![json!(dice.below(5))], operations(dice, inner, 4)),
+        6 | 7 => {
+            let inside = Place { may_suspend: true, is_abandoned: false, is_in_fiber: true, ..inner };
+            Op::with("fiber", vec![], operations(dice, inside, 4))
+        }
+        8 => {
+            // It holds nothing that others wait for, since it never ends.
+            let inside = Place { may_suspend: true, is_abandoned: true, is_in_fiber: true, ..inner };
+            Op::with("abandon", vec![], operations(dice, inside, 4))
+        }
+        9 | 10 => Op::with("try", vec![], operations(dice, Place { may_throw: true, ..inner }, 5)),
+        11 => Op::with("shutdown", vec![], operations(dice, Place { may_suspend: false, may_lock: false, ..contained }, 4)),
+        12 => Op::with("destruct", vec![], operations(dice, inner, 3)),
+        13 => Op::with("keep", vec![], operations(dice, silent, 2)),
+        14..=17 => Op::with("call", vec![json!(dice.pick(&OF_THE_ENGINE))], operations(dice, inner, 3)),
+        18 => {
+            let inside = Place { may_suspend: contained.may_suspend && !place.is_abandoned, ..contained };
+            Op::with("call", vec![json!(dice.pick(&OF_LIBRARIES))], operations(dice, inside, 3))
+        }
+        19 => Op::with("call", vec![json!("autoload")], operations(dice, Place { may_lock: false, may_suspend: false, ..inner }, 3)),
+        20 => Op::with("call", vec![json!("gc")], operations(dice, silent, 3)),
+        21 if place.may_lock => {
+            let op = Op::with("session", vec![json!(dice.pick(&["files", "user", "shared"]))], operations(dice, owner, 3));
+            Op { last: Some(dice.pick(&["write", "destroy", "abort", "leave"])), ..op }
+        }
+        22 if place.may_lock => Op::with("lock", vec![], operations(dice, Place { may_suspend: false, ..owner }, 3)),
+        23 => Op::with("wrapper", vec![], operations(dice, Place { may_suspend: false, ..contained }, 3)),
+        24 => Op::with("filter", vec![], operations(dice, Place { may_suspend: false, ..contained }, 3)),
+        _ => Op::with("call", vec![json!("usort")], operations(dice, inner, 3)),
+    }
+}
+
+/// Programs as a file, which a person may read and change.
+pub(crate) fn to_json(programs: &[Program]) -> String {
+    let each = programs.iter().map(|program| {
+        let client = match program.client {
+            Client::Patient => json!(["patient", 0]),
+            Client::Slow(ms) => json!(["slow", ms]),
+            Client::Gone(ms) => json!(["gone", ms]),
+        };
+        format!("{}", json!({ "id": program.id, "client": client, "ops": json_of(&program.ops) }))
+    });
+    format!("[{}]", each.collect::<Vec<_>>().join(",\n"))
+}
+
+/// What `to_json` has written.
+pub(crate) fn from_json(text: &str) -> Vec<Program> {
+    let programs: Vec<Value> = serde_json::from_str(text).unwrap();
+    let of = |program: &Value| {
+        let ms = program["client"][1].as_u64().unwrap();
+        let client = match program["client"][0].as_str().unwrap() {
+            "slow" => Client::Slow(ms),
+            "gone" => Client::Gone(ms),
+            _ => Client::Patient,
+        };
+        Program { id: program["id"].as_str().unwrap().to_owned(), client, ops: ops_from(&program["ops"]) }
+    };
+    programs.iter().map(of).collect()
+}
+
+fn ops_from(list: &Value) -> Vec<Op> {
+    list.as_array().unwrap().iter().map(op_from).collect()
+}
+
+fn op_from(value: &Value) -> Op {
+    let list = value.as_array().unwrap();
+    // A test's life is short.
+    let word = |value: &Value| -> &'static str { Box::leak(value.as_str().unwrap().to_owned().into_boxed_str()) };
+    let at = list.iter().position(Value::is_array);
+    let args = list[1..at.unwrap_or(list.len())].to_vec();
+    let last = at.and_then(|at| list.get(at + 1)).map(word);
+    Op { name: word(&list[0]), args, ops: at.map(|at| ops_from(&list[at])), last }
+}

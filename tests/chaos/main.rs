@@ -1,0 +1,111 @@
+//! Chaos: random programs on many requests at once, against a model of what each may see.
+//!
+//! A program changes whatever a request can change, waits wherever a request can wait, and looks after each wait whether
+//! everything is still its own; its answer must be exactly what the model says. A round is 256 programs on 64 clients and 2
+//! workers. `make chaos` runs for as long as it is told; a seed that found something is run again by `make chaos SEED=...`,
+//! and made smaller there.
+#![cfg(feature = "php")]
+
+mod grammar;
+mod model;
+mod round;
+mod server;
+mod shrink;
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+#[path = "../support/mod.rs"]
+mod support;
+mod visit;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use grammar::{Program, Temper};
+use server::Server;
+
+/// The seeds of the ordinary suite.
+const FIXED: std::ops::Range<u64> = 1..5;
+
+#[test]
+fn fixed_programs_find_nothing() {
+    let mut server = Server::start();
+    for seed in FIXED {
+        let found = round::run(&mut server, &round::programs(seed, Temper::Wild));
+        assert!(found.is_empty(), "make chaos SEED={seed} finds it alone:\n{}", found.join("\n"));
+    }
+    assert_eq!(server.stop(), Vec::<String>::new());
+}
+
+#[test]
+#[ignore = "runs for CHAOS_SECONDS; make chaos"]
+fn programs_find_nothing_for_as_long_as_asked() {
+    if let Some(file) = setting("CHAOS_FILE") {
+        return again(&grammar::from_json(&std::fs::read_to_string(file).unwrap()));
+    }
+    let temper = if setting("CHAOS_MILD").is_some() { Temper::Mild } else { Temper::Wild };
+    if let Some(seed) = setting("CHAOS_SEED") {
+        return again(&round::programs(seed.parse().unwrap(), temper));
+    }
+    let seconds = setting("CHAOS_SECONDS").map_or(60, |seconds| seconds.parse().unwrap());
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let first: u64 = setting("CHAOS_FIRST").map_or_else(|| u64::from(std::process::id()) << 20, |first| first.parse().unwrap());
+    println!("seeds from {first} on");
+    let mut server = Server::start();
+    let (mut count, mut failed) = (0, Vec::new());
+    for seed in first.. {
+        if Instant::now() > until {
+            break;
+        }
+        let found = round::run(&mut server, &round::programs(seed, temper));
+        count += round::PROGRAMS;
+        if !found.is_empty() {
+            println!("seed {seed} found {} things:\n    {}", found.len(), first_of(&found, 12).join("\n    "));
+            failed.push(seed);
+            // The next one is not to suffer from it.
+            server = Server::start();
+        }
+    }
+    failed.extend((!server.stop().is_empty()).then_some(0));
+    println!("{count} programs, {} of {} rounds found something", failed.len(), count / round::PROGRAMS);
+    assert!(failed.is_empty(), "seeds: {failed:?}; make chaos SEED=... runs one alone");
+}
+
+/// Runs programs on a server of their own, and makes them fewer if they find something.
+fn again(programs: &[Program]) {
+    let mut server = Server::start();
+    let mut found = round::run(&mut server, programs);
+    found.extend(server.stop());
+    if found.is_empty() {
+        return;
+    }
+    println!("found:\n    {}", first_of(&found, 20).join("\n    "));
+    let budget = Duration::from_secs(setting("CHAOS_SHRINK").map_or(120, |seconds| seconds.parse().unwrap()));
+    let Some((fewer, found)) = shrink::shrink(programs.to_vec(), budget) else {
+        panic!("it does not come again");
+    };
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("chaos-{}.json", std::process::id()));
+    std::fs::write(&path, grammar::to_json(&fewer)).unwrap();
+    panic!(
+        "{} programs are left; make chaos FILE={} runs them:\n{}\nthey find:\n    {}",
+        fewer.len(),
+        path.display(),
+        grammar::to_json(&fewer),
+        first_of(&found, 20).join("\n    ")
+    );
+}
+
+fn first_of(found: &[String], count: usize) -> &[String] {
+    &found[..found.len().min(count)]
+}
+
+fn setting(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Shows one program, as it is sent.
+#[test]
+#[ignore = "shows the program CHAOS_PROGRAM"]
+fn show() {
+    let seed = u64::from_str_radix(setting("CHAOS_PROGRAM").unwrap().trim_start_matches('p'), 16).unwrap();
+    let program = Program::new(seed, if setting("CHAOS_MILD").is_some() { Temper::Mild } else { Temper::Wild });
+    println!("{}\n{:?}", grammar::to_json(&[program.clone()]), model::answer(&program));
+}

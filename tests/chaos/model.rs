@@ -1,0 +1,306 @@
+//! What a program's answer is, said without running it.
+//!
+//! Promises: it is PHP's own meaning of the program, alone on its server; whatever differs from it came from a neighbour
+//! or from the server. Refuses: what a fatal error leaves of a body is not foretold.
+
+use super::grammar::{Op, Program};
+
+/// The answer that a program has earned.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    /// None: a jump ended it, and the body is what was there.
+    pub(crate) body: Option<String>,
+    pub(crate) fields: Vec<(String, String)>,
+    /// The head was out when the program failed, so that the client learns of it by a cut.
+    pub(crate) may_be_cut: bool,
+}
+
+/// How a part of a program ends.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum End {
+    Normal,
+    Thrown(&'static str),
+    Exited,
+    Fatal,
+    TimeLimit,
+    /// The fiber that it is in is not resumed any more.
+    Abandoned,
+}
+
+#[derive(Debug)]
+struct Buffer {
+    kind: String,
+    chunk: usize,
+    text: String,
+    is_disabled: bool,
+}
+
+#[derive(Debug)]
+struct Model<'a> {
+    buffers: Vec<Buffer>,
+    body: String,
+    status: u16,
+    fields: Vec<(String, String)>,
+    is_head_sent: bool,
+    may_be_cut: bool,
+    is_finished: bool,
+    handler: Option<&'a str>,
+    catcher: bool,
+    shutdowns: Vec<&'a [Op]>,
+    /// Whether each fiber, the innermost last, is one to be resumed.
+    fibers: Vec<bool>,
+    id: &'a str,
+}
+
+/// PHP's `output_buffering` in production.
+const BASE_BYTES: usize = 4096;
+
+/// Foretells the answer.
+pub(crate) fn answer(program: &Program) -> Answer {
+    let base = Buffer { kind: "plain".into(), chunk: BASE_BYTES, text: String::new(), is_disabled: false };
+    let mut model = Model {
+        buffers: vec![base],
+        body: String::new(),
+        status: 200,
+        fields: Vec::new(),
+        is_head_sent: false,
+        may_be_cut: false,
+        is_finished: false,
+        handler: None,
+        catcher: false,
+        shutdowns: Vec::new(),
+        fibers: Vec::new(),
+        id: &program.id,
+    };
+    let end = model.run(&program.ops);
+    let mut is_jump = model.settle(&end);
+    let mut next = 0;
+    while next < model.shutdowns.len() {
+        let ops = model.shutdowns[next];
+        next += 1;
+        model.fibers.clear();
+        let end = model.run(ops);
+        is_jump |= model.settle(&end);
+        if end != End::Normal && !matches!(end, End::Thrown(_)) {
+            break;
+        }
+    }
+    model.close_all();
+    let is_body_known = !is_jump || model.is_finished;
+    Answer {
+        status: model.status,
+        body: is_body_known.then_some(model.body),
+        fields: model.fields,
+        may_be_cut: model.may_be_cut,
+    }
+}
+
+impl<'a> Model<'a> {
+    /// The top of the stack: what becomes of whatever nobody caught. True: a jump.
+    fn settle(&mut self, end: &End) -> bool {
+        let is_jump = matches!(end, End::Fatal | End::TimeLimit);
+        let is_failure = is_jump || matches!(end, End::Thrown(_)) && !self.catcher;
+        self.may_be_cut |= is_failure && self.is_head_sent && !self.is_finished;
+        match end {
+            End::Thrown(message) if self.catcher => self.say(&format!("X{message}")),
+            End::Thrown(_) | End::Fatal if !self.is_head_sent && self.status < 500 => self.status = 500,
+            End::TimeLimit if !self.is_head_sent => self.status = 504,
+            _ => {}
+        }
+        is_jump
+    }
+
+    fn run(&mut self, ops: &'a [Op]) -> End {
+        for op in ops {
+            let end = self.step(op);
+            if end != End::Normal {
+                return end;
+            }
+        }
+        End::Normal
+    }
+
+    fn step(&mut self, op: &'a Op) -> End {
+        match op.name {
+            "echo" => self.say(op.text(0)),
+            "big" => self.say(&"x".repeat(usize::try_from(op.number(0)).unwrap())),
+            "recurse" => self.say("R"),
+            "handler" => self.handler = Some(op.text(0)),
+            "catcher" => self.catcher = true,
+            "warn" => match self.handler {
+                Some("throw") => return End::Thrown("thrown"),
+                Some(_) => self.say("E"),
+                None => {}
+            },
+            "header" if !self.is_head_sent => self.set_field(op.number(0)),
+            "status" if !self.is_head_sent => self.status = u16::try_from(op.number(0)).unwrap(),
+            "flush" => self.flush(),
+            "finish" => {
+                self.close_all();
+                (self.is_finished, self.is_head_sent) = (true, true);
+            }
+            "throw" => return End::Thrown("thrown"),
+            "exit" => return End::Exited,
+            "fatal" => return End::Fatal,
+            "limit" | "limit_sleep" => return End::TimeLimit,
+            "suspend" => match self.fibers.last() {
+                Some(true) => self.say("~"),
+                Some(false) => return End::Abandoned,
+                None => {}
+            },
+            "shutdown" => self.shutdowns.push(op.inner()),
+            "session" if op.text(0) == "user" && self.is_head_sent => {}
+            "buffer" => return self.buffer(op),
+            "generator" => return self.generator(op),
+            "fiber" | "abandon" => return self.fiber(op),
+            "try" => return self.attempt(op),
+            // It runs at the end, and prints nothing. A callback of the head likewise.
+            "keep" | "head_callback" => {}
+            _ => return self.run(op.inner()),
+        }
+        End::Normal
+    }
+
+    // ---- what stands around others ----
+
+    fn buffer(&mut self, op: &'a Op) -> End {
+        let level = self.buffers.len() + 1;
+        let chunk = usize::try_from(op.number(1)).unwrap();
+        self.buffers.push(Buffer { kind: op.text(0).into(), chunk, text: String::new(), is_disabled: false });
+        let end = self.run(op.inner());
+        if end != End::Normal {
+            return end;
+        }
+        self.close_down_to(level);
+        self.close(op.args[2].as_bool().unwrap());
+        if op.text(0) == "throw" { End::Thrown("of a buffer") } else { End::Normal }
+    }
+
+    fn generator(&mut self, op: &'a Op) -> End {
+        let mut count = 0;
+        for inner in op.inner() {
+            match self.step(inner) {
+                End::Normal => self.say("."),
+                End::Thrown(message) => {
+                    self.say("F");
+                    return End::Thrown(message);
+                }
+                end => return end,
+            }
+            count += 1;
+            if count == op.number(0) {
+                break;
+            }
+        }
+        self.say("F");
+        End::Normal
+    }
+
+    fn fiber(&mut self, op: &'a Op) -> End {
+        let (level, depth) = (self.buffers.len(), self.fibers.len());
+        self.fibers.push(op.name == "fiber");
+        let end = self.run(op.inner());
+        self.fibers.truncate(depth);
+        match end {
+            End::Normal | End::Abandoned if op.name == "abandon" => {
+                self.close_down_to(level);
+                End::Normal
+            }
+            end => end,
+        }
+    }
+
+    fn attempt(&mut self, op: &'a Op) -> End {
+        let (level, depth) = (self.buffers.len(), self.fibers.len());
+        match self.run(op.inner()) {
+            End::Thrown(message) => {
+                self.fibers.truncate(depth);
+                self.close_down_to(level);
+                self.say(&format!("C{message}"));
+                End::Normal
+            }
+            end => end,
+        }
+    }
+
+    // ---- output ----
+
+    fn say(&mut self, text: &str) {
+        self.write(self.buffers.len(), text);
+    }
+
+    /// Writes into the buffer below `above`.
+    fn write(&mut self, above: usize, text: &str) {
+        if self.is_finished {
+            return;
+        }
+        let Some(at) = above.checked_sub(1) else {
+            if !text.is_empty() {
+                self.is_head_sent = true;
+            }
+            self.body.push_str(text);
+            return;
+        };
+        if self.buffers[at].is_disabled {
+            return self.write(at, text);
+        }
+        let buffer = &mut self.buffers[at];
+        buffer.text.push_str(text);
+        if buffer.chunk > 0 && buffer.text.len() >= buffer.chunk {
+            let whole = buffer.passed();
+            self.write(at, &whole);
+        }
+    }
+
+    fn close(&mut self, is_sent: bool) {
+        let Some(mut buffer) = self.buffers.pop() else { return };
+        if buffer.is_disabled {
+            return;
+        }
+        let whole = buffer.passed();
+        if is_sent {
+            self.write(self.buffers.len(), &whole);
+        }
+    }
+
+    fn close_down_to(&mut self, level: usize) {
+        while self.buffers.len() > level {
+            self.close(true);
+        }
+    }
+
+    fn close_all(&mut self) {
+        self.close_down_to(0);
+    }
+
+    fn flush(&mut self) {
+        if self.buffers.len() == 1 {
+            let text = std::mem::take(&mut self.buffers[0].text);
+            self.write(0, &text);
+        }
+        self.is_head_sent = true;
+    }
+
+    fn set_field(&mut self, n: u64) {
+        let name = format!("x-chaos-{n}");
+        self.fields.retain(|(known, _)| *known != name);
+        self.fields.push((name, self.id.to_owned()));
+    }
+}
+
+impl Buffer {
+    /// What its callback makes of what it has.
+    fn passed(&mut self) -> String {
+        let text = std::mem::take(&mut self.text);
+        match self.kind.as_str() {
+            "wrap" => format!("[{text}]"),
+            "sleep" => format!("<{text}>"),
+            "false" => {
+                self.is_disabled = true;
+                text
+            }
+            _ => text,
+        }
+    }
+}

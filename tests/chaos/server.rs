@@ -1,0 +1,222 @@
+//! The server under chaos, and everything that it says of itself.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::command;
+use crate::visit;
+
+const FILES: [(&str, &str); 6] = [
+    ("worker.php", include_str!("app/worker.php")),
+    ("world.php", include_str!("app/world.php")),
+    ("mind.php", include_str!("app/mind.php")),
+    ("calls.php", include_str!("app/calls.php")),
+    ("streams.php", include_str!("app/streams.php")),
+    ("included.php", include_str!("app/included.php")),
+];
+
+/// A running server. It is killed when it goes.
+#[derive(Debug)]
+pub(crate) struct Server {
+    child: Child,
+    place: TempDir,
+    pub(crate) main: SocketAddr,
+    ops: SocketAddr,
+    /// What a server should not say: lines of its standard error, records of panics.
+    noise: mpsc::Receiver<String>,
+    complaints_read: usize,
+    /// Open descriptors after the first requests.
+    descriptors: Option<f64>,
+}
+
+/// Descriptors beyond those of the first rest: connections that the system has not closed yet, kept files.
+const DESCRIPTORS_MORE: f64 = 40.0;
+/// How long a server may take to come to rest.
+const REST: Duration = Duration::from_secs(20);
+
+impl Server {
+    /// Starts a server. `CHAOS_CLASSIC=1` has it without worker mode: there each request is alone with its interpreter, and
+    /// what is found then is a fault of the model's.
+    pub(crate) fn start() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().join("root");
+        fs::create_dir(&root).unwrap();
+        for (name, text) in FILES {
+            fs::write(root.join(name), text).unwrap();
+        }
+        for n in 0..4 {
+            let directory = place.path().join(format!("d{n}"));
+            fs::create_dir(&directory).unwrap();
+            fs::write(directory.join("name"), format!("d{n}")).unwrap();
+        }
+        fs::create_dir(place.path().join("sessions")).unwrap();
+        let (mut child, noise, ready) = launch(&place, &root);
+        let Ok((main, ops)) = ready.recv_timeout(Duration::from_secs(120)) else {
+            let _ = child.kill();
+            panic!("the server does not start: {:?}", noise.try_iter().collect::<Vec<_>>());
+        };
+        Self { child, place, main, ops, noise, complaints_read: 0, descriptors: None }
+    }
+
+    /// How the process ended, if it has.
+    pub(crate) fn death(&mut self) -> Option<String> {
+        let status = self.child.try_wait().unwrap()?;
+        Some(match status.signal() {
+            Some(signal) => format!("the server died of signal {signal}"),
+            None => format!("the server ended: {status}"),
+        })
+    }
+
+    /// What programs and the server have complained of since the last call.
+    pub(crate) fn complaints(&mut self) -> Vec<String> {
+        let text = fs::read_to_string(self.place.path().join("complaints")).unwrap_or_default();
+        let fresh = text[self.complaints_read..].lines().map(str::to_owned).collect::<Vec<_>>();
+        self.complaints_read = text.len();
+        fresh.into_iter().chain(self.noise.try_iter()).collect()
+    }
+
+    /// Waits until nothing is under way; what is left then is an offence against the laws of rest.
+    pub(crate) fn offences_at_rest(&mut self) -> Vec<String> {
+        let until = Instant::now() + REST;
+        loop {
+            let offences = self.look();
+            if offences.is_empty() || Instant::now() > until || self.death().is_some() {
+                return offences;
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    fn look(&mut self) -> Vec<String> {
+        if self.death().is_some() {
+            return Vec::new();
+        }
+        // It may die at any moment, which is then what is told.
+        let Some(text) = visit::ask(self.ops, "/metrics") else { return vec!["no metrics".into()] };
+        let value = |series: &str| -> f64 {
+            let sum = text.lines().filter(|line| line.starts_with(series) && !line.starts_with('#'));
+            sum.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        };
+        let mut offences = Vec::new();
+        for series in ["svc_worker_request_fibers_active{", "svc_busy_workers ", "svc_pending_requests ", "svc_queue_depth ",
+            "svc_active_connections ", "svc_spool_bytes ", "svc_reply_memory_bytes ", "svc_log_records_dropped_total "]
+        {
+            // Our own look is no connection of the main port.
+            if value(series) != 0.0 {
+                offences.push(format!("at rest {series} is {}", value(series)));
+            }
+        }
+        if value("svc_workers_current ") != value("svc_workers_min ") {
+            offences.push(format!("at rest there are {} workers", value("svc_workers_current ")));
+        }
+        let descriptors = value("process_open_fds ");
+        match self.descriptors {
+            Some(first) if descriptors > first + DESCRIPTORS_MORE => {
+                offences.push(format!("at rest {descriptors} descriptors are open, and first it was {first}"));
+            }
+            None if offences.is_empty() => self.descriptors = Some(descriptors),
+            _ => {}
+        }
+        offences
+    }
+
+    /// Ends it in order; says how that went wrong.
+    pub(crate) fn stop(mut self) -> Vec<String> {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let until = Instant::now() + Duration::from_secs(60);
+        while self.child.try_wait().unwrap().is_none() && Instant::now() < until {
+            std::thread::yield_now();
+        }
+        let mut found = self.complaints();
+        match self.child.try_wait().unwrap() {
+            Some(status) if status.success() => {}
+            Some(status) => found.push(format!("the server ended with {status}")),
+            None => found.push("the server does not end".into()),
+        }
+        found
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+type Ready = mpsc::Receiver<(SocketAddr, SocketAddr)>;
+
+fn launch(place: &TempDir, root: &Path) -> (Child, mpsc::Receiver<String>, Ready) {
+    let is_classic = std::env::var("CHAOS_CLASSIC").is_ok();
+    let mut command = command(
+        root,
+        &[
+            ("WORKER_MODE_ENABLED", if is_classic { "false" } else { "true" }),
+            ("ENTRY_FILE", "worker.php"),
+            ("PHP_WORKERS", if is_classic { "8" } else { "2" }),
+            ("CHAOS_COMPLAINTS", place.path().join("complaints").to_str().unwrap()),
+            ("CHAOS_PLACE", place.path().to_str().unwrap()),
+        ],
+    );
+    // What the sanitizers are told goes through.
+    for name in ["ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "USE_ZEND_ALLOC"] {
+        if let Ok(value) = std::env::var(name) {
+            command.env(name, value);
+        }
+    }
+    let sessions = format!("session.save_path={}", place.path().join("sessions").display());
+    for directive in [sessions.as_str(), "session.use_cookies=0", "session.use_strict_mode=0",
+        "session.cache_limiter=", "memory_limit=512M", "max_execution_time=90", "html_errors=0", "session.gc_probability=0"]
+    {
+        command.args(["-d", directive]);
+    }
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (noise, heard) = mpsc::channel();
+    let (ready, is_ready) = mpsc::channel();
+    let said = noise.clone();
+    let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+    std::thread::spawn(move || listen(stdout, &said, &ready));
+    std::thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            let _ = noise.send(format!("on standard error: {line}"));
+        }
+    });
+    (child, heard, is_ready)
+}
+
+fn listen(stdout: impl Read, noise: &mpsc::Sender<String>, ready: &mpsc::Sender<(SocketAddr, SocketAddr)>) {
+    let mut addresses = Vec::new();
+    let mut copy = std::env::var_os("CHAOS_LOG").and_then(|path| fs::File::options().append(true).create(true).open(path).ok());
+    for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+        if let Some(file) = &mut copy {
+            let _ = writeln!(file, "{line}");
+        }
+        let Ok(record) = serde_json::from_str::<Value>(&line) else {
+            let _ = noise.send(format!("no record: {line}"));
+            continue;
+        };
+        let fields = &record["fields"];
+        let message = fields["message"].as_str().unwrap_or_default();
+        if let Some(addr) = fields["addr"].as_str().filter(|_| message.ends_with("port is listening")) {
+            addresses.push((message.starts_with("main"), addr.parse::<SocketAddr>().unwrap()));
+        }
+        if message == "svc is ready" {
+            let of = |is_main: bool| addresses.iter().find(|(main, _)| *main == is_main).unwrap().1;
+            let _ = ready.send((of(true), of(false)));
+        }
+        if message.contains("panic") || message.contains("Call to ") || message.contains("Undefined ") || message.contains("TypeError") {
+            let _ = noise.send(format!("in the log: {line}"));
+        }
+    }
+}

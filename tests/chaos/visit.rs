@@ -1,0 +1,133 @@
+//! One client of one program: sends it, and judges what comes back.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use crate::grammar::{Client, Program};
+use crate::model::{self, Answer};
+
+/// How long an answer may take; beyond that nobody will answer.
+const PATIENCE: Duration = Duration::from_secs(75);
+
+/// What was read of an answer.
+#[derive(Debug)]
+struct Reply {
+    status: u16,
+    fields: Vec<(String, String)>,
+    body: Vec<u8>,
+    is_whole: bool,
+}
+
+/// Runs the program on the server; what is wrong with its answer.
+pub(crate) fn visit(addr: SocketAddr, program: &Program) -> Option<String> {
+    let body = program.body();
+    let request = format!(
+        "POST /chaos?id={id} HTTP/1.1\r\nHost: chaos\r\nCookie: id={id}\r\nX-Id: {id}\r\nContent-Type: application/json\r\n\
+         Connection: close\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len(),
+        id = program.id
+    );
+    let Ok(mut socket) = TcpStream::connect(addr) else { return Some("cannot connect".into()) };
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    if let Err(error) = socket.write_all(request.as_bytes()) {
+        return Some(format!("cannot send: {error}"));
+    }
+    match program.client {
+        Client::Gone(ms) => {
+            std::thread::sleep(Duration::from_millis(ms));
+            return None;
+        }
+        Client::Slow(ms) => std::thread::sleep(Duration::from_millis(ms)),
+        Client::Patient => {}
+    }
+    let mut bytes = Vec::new();
+    if let Err(error) = socket.read_to_end(&mut bytes) {
+        return match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => Some(format!("no answer within {PATIENCE:?}")),
+            _ => Some(format!("the connection broke: {error}, after {} bytes", bytes.len())),
+        };
+    }
+    match read(&bytes) {
+        Some(reply) => judge(program, &model::answer(program), &reply),
+        None => Some(format!("an answer without a head: {:?}", String::from_utf8_lossy(&bytes))),
+    }
+}
+
+/// Reads a page; none if there is nobody.
+pub(crate) fn ask(addr: SocketAddr, path: &str) -> Option<String> {
+    let mut socket = TcpStream::connect(addr).ok()?;
+    socket.set_read_timeout(Some(PATIENCE)).ok()?;
+    socket.write_all(format!("GET {path} HTTP/1.1\r\nHost: chaos\r\nConnection: close\r\n\r\n").as_bytes()).ok()?;
+    let mut bytes = Vec::new();
+    socket.read_to_end(&mut bytes).ok()?;
+    Some(String::from_utf8_lossy(&read(&bytes)?.body).into_owned())
+}
+
+fn judge(program: &Program, answer: &Answer, reply: &Reply) -> Option<String> {
+    let text = String::from_utf8_lossy(&reply.body);
+    let is_jump = answer.body.is_none();
+    if reply.status != answer.status {
+        return Some(format!("status {} and not {}: {}", reply.status, answer.status, brief(&text)));
+    }
+    match &answer.body {
+        // The server has words of its own for errors that say nothing.
+        Some(body) if body.is_empty() && reply.status >= 400 => {}
+        Some(body) if *body != text => {
+            return Some(format!("body {}\n        and not {}", brief(&text), brief(body)));
+        }
+        Some(_) if !reply.is_whole && !answer.may_be_cut => return Some("a body without its end".into()),
+        _ => {}
+    }
+    let strange = reply.fields.iter().find(|(name, value)| name.starts_with("x-chaos") && *value != program.id);
+    if let Some((name, value)) = strange {
+        return Some(format!("a field of another: {name}: {value}"));
+    }
+    if !is_jump && let Some(missing) = answer.fields.iter().find(|field| !reply.fields.contains(field)) {
+        return Some(format!("without its field {missing:?}"));
+    }
+    None
+}
+
+fn brief(text: &str) -> String {
+    let short: String = text.chars().take(300).collect();
+    format!("{short:?} ({} bytes)", text.len())
+}
+
+fn read(bytes: &[u8]) -> Option<Reply> {
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let head = std::str::from_utf8(&bytes[..end]).ok()?;
+    let mut lines = head.split("\r\n");
+    let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
+    let fields: Vec<(String, String)> =
+        lines.filter_map(|line| line.split_once(": ")).map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
+    let rest = &bytes[end + 4..];
+    let of = |wanted: &str| fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    let (body, is_whole) = if of("transfer-encoding") == Some("chunked") {
+        parts(rest)
+    } else {
+        let length = of("content-length").and_then(|length| length.parse::<usize>().ok());
+        (rest.to_vec(), length.is_none_or(|length| length == rest.len()))
+    };
+    Some(Reply { status, fields, body, is_whole })
+}
+
+/// A chunked body, and whether its end is there.
+fn parts(mut rest: &[u8]) -> (Vec<u8>, bool) {
+    let mut body = Vec::new();
+    loop {
+        let Some(line) = rest.windows(2).position(|window| window == b"\r\n") else { return (body, false) };
+        let size = std::str::from_utf8(&rest[..line]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+        let Some(size) = size else { return (body, false) };
+        rest = &rest[line + 2..];
+        if size == 0 {
+            return (body, true);
+        }
+        if rest.len() < size + 2 {
+            body.extend_from_slice(rest);
+            return (body, false);
+        }
+        body.extend_from_slice(&rest[..size]);
+        rest = &rest[size + 2..];
+    }
+}
