@@ -159,10 +159,24 @@ impl Program {
         Self { id: format!("p{seed:x}"), client, ops }
     }
 
+    /// The program without operations of these names (`deep`, or `call gc` with the first argument).
+    pub(crate) fn without(mut self, names: &[&str]) -> Self {
+        remove(&mut self.ops, names);
+        self
+    }
+
     /// The request's body.
     pub(crate) fn body(&self) -> String {
         json!({ "id": self.id, "ops": json_of(&self.ops) }).to_string()
     }
+}
+
+fn remove(ops: &mut Vec<Op>, names: &[&str]) {
+    ops.retain(|op| {
+        let kind = op.args.first().and_then(Value::as_str).unwrap_or_default();
+        !names.iter().any(|name| *name == op.name || *name == format!("{} {kind}", op.name))
+    });
+    ops.iter_mut().filter_map(|op| op.ops.as_mut()).for_each(|inner| remove(inner, names));
 }
 
 fn of_the_reply(dice: &mut Dice) -> Op {

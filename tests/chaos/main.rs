@@ -30,7 +30,7 @@ fn fixed_programs_find_nothing() {
     let mut server = Server::start();
     for seed in FIXED {
         let found = round::run(&mut server, &round::programs(seed, Temper::Wild));
-        assert!(found.is_empty(), "make chaos SEED={seed} finds it alone:\n{}", found.join("\n"));
+        assert!(found.is_empty(), "make chaos SEED={seed} finds it alone:\n{}", round::kinds(&found).join("\n"));
     }
     assert_eq!(server.stop(), Vec::<String>::new());
 }
@@ -58,7 +58,7 @@ fn programs_find_nothing_for_as_long_as_asked() {
         let found = round::run(&mut server, &round::programs(seed, temper));
         count += round::PROGRAMS;
         if !found.is_empty() {
-            println!("seed {seed} found {} things:\n    {}", found.len(), first_of(&found, 12).join("\n    "));
+            println!("seed {seed} found {} things:\n    {}", found.len(), round::kinds(&found).join("\n    "));
             failed.push(seed);
             // The next one is not to suffer from it.
             server = Server::start();
@@ -77,7 +77,7 @@ fn again(programs: &[Program]) {
     if found.is_empty() {
         return;
     }
-    println!("found:\n    {}", first_of(&found, 20).join("\n    "));
+    println!("found:\n    {}", round::kinds(&found).join("\n    "));
     let budget = Duration::from_secs(setting("CHAOS_SHRINK").map_or(120, |seconds| seconds.parse().unwrap()));
     let Some((fewer, found)) = shrink::shrink(programs.to_vec(), budget) else {
         panic!("it does not come again");
@@ -89,12 +89,8 @@ fn again(programs: &[Program]) {
         fewer.len(),
         path.display(),
         grammar::to_json(&fewer),
-        first_of(&found, 20).join("\n    ")
+        round::kinds(&found).join("\n    ")
     );
-}
-
-fn first_of(found: &[String], count: usize) -> &[String] {
-    &found[..found.len().min(count)]
 }
 
 fn setting(name: &str) -> Option<String> {

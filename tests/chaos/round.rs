@@ -12,9 +12,28 @@ const WIDTH: usize = 64;
 /// Programs of one round: some four for each client.
 pub(crate) const PROGRAMS: u64 = 256;
 
-/// The programs of the round with this seed.
+/// The programs of the round with this seed. `CHAOS_WITHOUT` names operations to be left out, as in `deep,call gc`.
 pub(crate) fn programs(seed: u64, temper: Temper) -> Vec<Program> {
-    (0..PROGRAMS).map(|n| Program::new(seed.wrapping_mul(PROGRAMS).wrapping_add(n), temper)).collect()
+    let without = std::env::var("CHAOS_WITHOUT").unwrap_or_default();
+    let names: Vec<&str> = without.split(',').collect();
+    let of = |n| Program::new(seed.wrapping_mul(PROGRAMS).wrapping_add(n), temper).without(&names);
+    (0..PROGRAMS).map(of).collect()
+}
+
+/// What was found, one line a kind: how often, and the first of it.
+pub(crate) fn kinds(found: &[String]) -> Vec<String> {
+    let mut kinds: Vec<(String, usize, &String)> = Vec::new();
+    for line in found {
+        // A kind is what is left without the program's name and what was read.
+        let words = line.split(' ').filter(|word| !word.starts_with('p') || !word.contains(|c: char| c.is_ascii_digit()));
+        let kind = words.take(7).collect::<Vec<_>>().join(" ");
+        let kind = kind.split(['(', '\n', '"']).next().unwrap_or_default().to_owned();
+        match kinds.iter_mut().find(|(known, ..)| *known == kind) {
+            Some((_, count, _)) => *count += 1,
+            None => kinds.push((kind, 1, line)),
+        }
+    }
+    kinds.into_iter().map(|(_, count, line)| format!("{count} x {line}")).collect()
 }
 
 /// Runs them, waits for rest, and says what went wrong.
