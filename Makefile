@@ -13,7 +13,9 @@ svc := $(cargo_output)/release/svc
 # Says where a PHP is that svc can embed, and builds one first where there is none.
 with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
-.PHONY: help packages build run test conformance loom lint bench peers fuzz-smoke docs
+SECONDS ?= 60
+
+.PHONY: help packages build run test chaos conformance loom lint bench peers fuzz-smoke docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +35,10 @@ run: build ## serve the welcome application on 127.0.0.1:8080, its operations po
 test: packages ## run every test, with PHP and without
 	@$(with_php); cargo test --workspace
 	@cargo test --no-default-features --lib --bins --test architecture --test config
+
+chaos: packages ## run random programs against a model for SECONDS (60); SEED or FILE runs one round and makes it smaller
+	@$(with_php); CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_FILE=$(FILE) \
+	cargo test --test chaos programs_ -- --ignored --nocapture
 
 conformance: build ## run PHP's own tests through the server; docs/conformance.md says what is known to differ
 	@SVC=$(svc) scripts/phpt.sh
