@@ -161,6 +161,11 @@ fn compile(c: &Path, php: &Php) {
     if env("SVC_WERROR").is_some() {
         build.flag("-Werror");
     }
+    // For `make sanitize`: what gcc's -fsanitize takes.
+    let sanitizers = env("SVC_SANITIZE").map(|names| format!("-fsanitize={names}"));
+    if let Some(flag) = &sanitizers {
+        build.flag(flag).flag("-fno-omit-frame-pointer").flag("-g");
+    }
     // Whole: some files hold nothing but definitions that come before libc's.
     build.link_lib_modifier("+whole-archive").compile("svc_shim");
     println!("cargo::rustc-link-search=native={}", php.lib_dir.display());
@@ -168,7 +173,8 @@ fn compile(c: &Path, php: &Php) {
     let names = fs::read_to_string(c.join("libc_names.h")).expect("c/libc_names.h can be read");
     let names = names.lines().filter_map(|line| line.strip_prefix("SHIM_LIBC_NAME(")?.strip_suffix(')'));
     let exports = names.map(|name| format!("-Wl,--export-dynamic-symbol={name}"));
-    let arguments: Vec<_> = exports.chain([format!("-Wl,-rpath,{}", php.lib_dir.display())]).collect();
+    let arguments: Vec<_> =
+        exports.chain([format!("-Wl,-rpath,{}", php.lib_dir.display())]).chain(sanitizers).collect();
     // For this crate's own tests.
     for argument in &arguments {
         println!("cargo::rustc-link-arg={argument}");

@@ -44,6 +44,8 @@ struct Model<'a> {
     fields: Vec<(String, String)>,
     is_head_sent: bool,
     may_be_cut: bool,
+    /// A handler of sessions stays for the request.
+    has_own_sessions: bool,
     is_finished: bool,
     handler: Option<&'a str>,
     catcher: bool,
@@ -66,6 +68,7 @@ pub(crate) fn answer(program: &Program) -> Answer {
         fields: Vec::new(),
         is_head_sent: false,
         may_be_cut: false,
+        has_own_sessions: false,
         is_finished: false,
         handler: None,
         catcher: false,
@@ -151,6 +154,11 @@ impl<'a> Model<'a> {
             },
             "shutdown" => self.shutdowns.push(op.inner()),
             "session" if op.text(0) == "user" && self.is_head_sent => {}
+            "session" if op.text(0) != "user" && self.has_own_sessions => {}
+            "session" if op.text(0) == "user" => {
+                self.has_own_sessions = true;
+                return self.run(op.inner());
+            }
             "buffer" => return self.buffer(op),
             "generator" => return self.generator(op),
             "fiber" | "abandon" => return self.fiber(op),

@@ -19,7 +19,8 @@ final class Mind
     private ?Throwable $armed = null;
     private ?array $random = null;
     /** The request has been taken apart, as far as the program can tell. */
-    private bool $is_over = false;
+    private bool $is_over = false, $has_own_sessions = false;
+    private ?WeakReference $guard = null;
 
     public function __construct(public readonly string $id)
     {
@@ -80,6 +81,23 @@ final class Mind
                 World::complain($this->id, "draws another number ($when)", $expected, $found);
             }
         }
+    }
+
+    /** When the last holder of what this returns goes, the program leaves no cycles behind: no collector finds them later,
+     * in another request. */
+    public function guard(): Quiet
+    {
+        $guard = $this->guard?->get() ?? new Quiet(fn () => $this->forget());
+        $this->guard = WeakReference::create($guard);
+        return $guard;
+    }
+
+    private function forget(): void
+    {
+        $this->is_over = true;
+        $this->own = [];
+        $this->fibers = [null];
+        $this->kept = [];
     }
 
     public function end(): void
@@ -362,7 +380,8 @@ final class Mind
 
     private function do_shutdown(array $ops): void
     {
-        register_shutdown_function(function () use ($ops) {
+        $guard = $this->guard();
+        register_shutdown_function(function () use ($ops, $guard) {
             $this->fibers = [$this->fibers[0]];
             // What ended the program is known by now.
             $this->own['last error'][1] = error_get_last()['message'] ?? null;

@@ -4,7 +4,8 @@ trait Streams
 {
     private function do_session(string $handler, array $ops, string $then): void
     {
-        if ($handler === 'user' && headers_sent()) {
+        // A handler stays for the request, and cannot be set once the head is out.
+        if ($handler === 'user' ? headers_sent() : $this->has_own_sessions) {
             return;
         }
         if (session_status() === PHP_SESSION_ACTIVE) {
@@ -16,6 +17,7 @@ trait Streams
         $this->in_handler++;
         try {
             if ($handler === 'user') {
+                $this->has_own_sessions = true;
                 session_set_save_handler(new Memory(fn (string $where) => $this->wait(0.0005, "session $where")), false);
             }
             session_start();

@@ -10,6 +10,7 @@ $handler = static function (): void {
     $program = json_decode(file_get_contents('php://input'), true);
     World::check_neutral($program['id']);
     $mind = new Mind($program['id']);
+    $guard = $mind->guard();
     $mind->check('begin');
     $mind->run($program['ops']);
     $mind->end();
