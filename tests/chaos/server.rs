@@ -132,7 +132,8 @@ impl Server {
     /// Ends it in order; says how that went wrong.
     pub(crate) fn stop(mut self) -> Vec<String> {
         let pid = rustix::process::Pid::from_child(&self.child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        // It may have ended by itself, which is found below.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let until = Instant::now() + Duration::from_secs(60);
         while self.child.try_wait().unwrap().is_none() && Instant::now() < until {
             std::thread::yield_now();

@@ -172,7 +172,7 @@ trait Calls
             $cycle->self = [$cycle];
         }
         unset($cycle);
-        if (gc_collect_cycles() < 1 && end($this->fibers) !== false) {
+        if (gc_collect_cycles() < 1 && end($this->fibers) !== false && !$this->is_over) {
             World::complain($this->id, 'finds the collector off', 1, gc_status());
         }
         $this->check('cycles');

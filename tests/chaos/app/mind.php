@@ -383,8 +383,11 @@ final class Mind
         $guard = $this->guard();
         register_shutdown_function(function () use ($ops, $guard) {
             $this->fibers = [$this->fibers[0]];
-            // What ended the program is known by now.
-            $this->own['last error'][1] = error_get_last()['message'] ?? null;
+            // What ended the program is known by now. After a fatal error the engine is as it was left.
+            $error = error_get_last();
+            $this->own['last error'][1] = $error['message'] ?? null;
+            $is_fatal = in_array($error['type'] ?? 0, [E_ERROR, E_PARSE, E_CORE_ERROR, E_COMPILE_ERROR], true);
+            $this->is_over = $this->is_over || ($is_fatal && !str_starts_with($error['message'], 'Uncaught '));
             $this->run($ops);
         });
     }
