@@ -161,11 +161,7 @@ fn compile(c: &Path, php: &Php) {
     if env("SVC_WERROR").is_some() {
         build.flag("-Werror");
     }
-    // For `make sanitize`: what gcc's -fsanitize takes.
-    let sanitizers = env("SVC_SANITIZE").map(|names| format!("-fsanitize={names}"));
-    if let Some(flag) = &sanitizers {
-        build.flag(flag).flag("-fno-omit-frame-pointer").flag("-g");
-    }
+    sanitize(&mut build);
     // Whole: some files hold nothing but definitions that come before libc's.
     build.link_lib_modifier("+whole-archive").compile("svc_shim");
     println!("cargo::rustc-link-search=native={}", php.lib_dir.display());
@@ -173,14 +169,28 @@ fn compile(c: &Path, php: &Php) {
     let names = fs::read_to_string(c.join("libc_names.h")).expect("c/libc_names.h can be read");
     let names = names.lines().filter_map(|line| line.strip_prefix("SHIM_LIBC_NAME(")?.strip_suffix(')'));
     let exports = names.map(|name| format!("-Wl,--export-dynamic-symbol={name}"));
-    let arguments: Vec<_> =
-        exports.chain([format!("-Wl,-rpath,{}", php.lib_dir.display())]).chain(sanitizers).collect();
+    let arguments: Vec<_> = exports.chain([format!("-Wl,-rpath,{}", php.lib_dir.display())]).collect();
     // For this crate's own tests.
     for argument in &arguments {
         println!("cargo::rustc-link-arg={argument}");
     }
     // Read by the server's own build script as DEP_PHP_LINK_ARGUMENTS.
     println!("cargo::metadata=LINK_ARGUMENTS={}", arguments.join("\x1f"));
+}
+
+/// `SVC_SANITIZE=address,undefined` is for `make sanitize`. The runtimes are named before libphp, and so before libc: they
+/// define some of its functions anew.
+fn sanitize(build: &mut cc::Build) {
+    let Some(names) = env("SVC_SANITIZE") else { return };
+    build.flag(format!("-fsanitize={names}")).flag("-fno-omit-frame-pointer").flag("-g");
+    for name in names.split(',') {
+        let runtime = match name {
+            "address" => "asan",
+            "undefined" => "ubsan",
+            _ => fail(&format!("SVC_SANITIZE={names} is unknown (accepts address, undefined)")),
+        };
+        println!("cargo::rustc-link-lib=dylib={runtime}");
+    }
 }
 
 fn bind(c: &Path) {

@@ -48,3 +48,9 @@ const char *shim_libc_hidden(void)
     }
     return NULL;
 }
+
+#ifdef __SANITIZE_ADDRESS__
+/* Libraries call the functions above while they are being loaded, which is before the sanitizer's own turn. */
+extern void __asan_init(void);
+__attribute__((section(".preinit_array"), used)) static void (*const first_of_all)(void) = __asan_init;
+#endif

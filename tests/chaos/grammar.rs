@@ -35,6 +35,8 @@ pub(crate) struct Program {
     pub(crate) id: String,
     pub(crate) client: Client,
     pub(crate) ops: Vec<Op>,
+    /// Where it is to be ended, as the application reads it.
+    pub(crate) fault: Option<Value>,
 }
 
 /// What may stand where.
@@ -159,18 +161,19 @@ impl Program {
             2 => Client::Slow(dice.below(60)),
             _ => Client::Patient,
         };
-        Self { id: format!("p{seed:x}"), client, ops }
+        Self { id: format!("p{seed:x}"), client, ops, fault: None }
     }
 
-    /// The program without operations of these names (`deep`, or `call gc` with the first argument).
-    pub(crate) fn without(mut self, names: &[&str]) -> Self {
-        remove(&mut self.ops, names);
+    /// The program without the operations that `CHAOS_WITHOUT` names, as in `deep,call gc`: what is known to be wrong.
+    pub(crate) fn without_known(mut self) -> Self {
+        let without = std::env::var("CHAOS_WITHOUT").unwrap_or_default();
+        remove(&mut self.ops, &without.split(',').collect::<Vec<_>>());
         self
     }
 
     /// The request's body.
     pub(crate) fn body(&self) -> String {
-        json!({ "id": self.id, "ops": json_of(&self.ops) }).to_string()
+        json!({ "id": self.id, "ops": json_of(&self.ops), "fault": self.fault }).to_string()
     }
 }
 
@@ -383,7 +386,7 @@ pub(crate) fn from_json(text: &str) -> Vec<Program> {
             "gone" => Client::Gone(ms),
             _ => Client::Patient,
         };
-        Program { id: program["id"].as_str().unwrap().to_owned(), client, ops: ops_from(&program["ops"]) }
+        Program { id: program["id"].as_str().unwrap().to_owned(), client, ops: ops_from(&program["ops"]), fault: None }
     };
     programs.iter().map(of).collect()
 }

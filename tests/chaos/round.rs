@@ -12,11 +12,9 @@ const WIDTH: usize = 64;
 /// Programs of one round: some four for each client.
 pub(crate) const PROGRAMS: u64 = 256;
 
-/// The programs of the round with this seed. `CHAOS_WITHOUT` names operations to be left out, as in `deep,call gc`.
+/// The programs of the round with this seed.
 pub(crate) fn programs(seed: u64, temper: Temper) -> Vec<Program> {
-    let without = std::env::var("CHAOS_WITHOUT").unwrap_or_default();
-    let names: Vec<&str> = without.split(',').collect();
-    let of = |n| Program::new(seed.wrapping_mul(PROGRAMS).wrapping_add(n), temper).without(&names);
+    let of = |n| Program::new(seed.wrapping_mul(PROGRAMS).wrapping_add(n), temper).without_known();
     (0..PROGRAMS).map(of).collect()
 }
 

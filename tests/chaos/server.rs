@@ -47,6 +47,11 @@ impl Server {
     /// Starts a server. `CHAOS_CLASSIC=1` has it without worker mode: there each request is alone with its interpreter, and
     /// what is found then is a fault of the model's.
     pub(crate) fn start() -> Self {
+        Self::start_with("2", &[])
+    }
+
+    /// Starts a server with so many workers and these directives.
+    pub(crate) fn start_with(workers: &str, directives: &[String]) -> Self {
         let place = tempfile::tempdir().unwrap();
         let root = place.path().join("root");
         fs::create_dir(&root).unwrap();
@@ -59,12 +64,17 @@ impl Server {
             fs::write(directory.join("name"), format!("d{n}")).unwrap();
         }
         fs::create_dir(place.path().join("sessions")).unwrap();
-        let (mut child, noise, ready) = launch(&place, &root);
+        let (mut child, noise, ready) = launch(&place, &root, workers, directives);
         let Ok((main, ops)) = ready.recv_timeout(Duration::from_secs(120)) else {
             let _ = child.kill();
             panic!("the server does not start: {:?}", noise.try_iter().collect::<Vec<_>>());
         };
         Self { child, place, main, ops, noise, complaints_read: 0, descriptors: None }
+    }
+
+    /// Where its programs keep what they share.
+    pub(crate) fn place(&self) -> &Path {
+        self.place.path()
     }
 
     /// How the process ended, if it has.
@@ -158,14 +168,14 @@ impl Drop for Server {
 
 type Ready = mpsc::Receiver<(SocketAddr, SocketAddr)>;
 
-fn launch(place: &TempDir, root: &Path) -> (Child, mpsc::Receiver<String>, Ready) {
+fn launch(place: &TempDir, root: &Path, workers: &str, directives: &[String]) -> (Child, mpsc::Receiver<String>, Ready) {
     let is_classic = std::env::var("CHAOS_CLASSIC").is_ok();
     let mut command = command(
         root,
         &[
             ("WORKER_MODE_ENABLED", if is_classic { "false" } else { "true" }),
             ("ENTRY_FILE", "worker.php"),
-            ("PHP_WORKERS", if is_classic { "8" } else { "2" }),
+            ("PHP_WORKERS", if is_classic { "8" } else { workers }),
             ("CHAOS_COMPLAINTS", place.path().join("complaints").to_str().unwrap()),
             ("CHAOS_PLACE", place.path().to_str().unwrap()),
         ],
@@ -180,6 +190,9 @@ fn launch(place: &TempDir, root: &Path) -> (Child, mpsc::Receiver<String>, Ready
     for directive in [sessions.as_str(), "session.use_cookies=0", "session.use_strict_mode=0",
         "session.cache_limiter=", "memory_limit=512M", "max_execution_time=90", "html_errors=0", "session.gc_probability=0"]
     {
+        command.args(["-d", directive]);
+    }
+    for directive in directives {
         command.args(["-d", directive]);
     }
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

@@ -66,6 +66,10 @@ pub(crate) fn ask(addr: SocketAddr, path: &str) -> Option<String> {
 
 fn judge(program: &Program, answer: &Answer, reply: &Reply) -> Option<String> {
     let text = String::from_utf8_lossy(&reply.body);
+    if program.fault.is_some() {
+        // What is left of it nobody can say; but somebody has answered.
+        return (![200, 500].contains(&reply.status)).then(|| format!("status {}: {}", reply.status, brief(&text)));
+    }
     let is_jump = answer.body.is_none();
     // A failure may change a head that PHP has sent, as long as it is still here.
     if reply.status != answer.status && !(answer.may_be_cut && reply.status >= 500) {

@@ -54,6 +54,7 @@ final class Mind
     /** Runs operations one after the other. */
     public function run(array $ops): void
     {
+        Fault::here();
         foreach ($ops as $op) {
             $this->{'do_' . $op[0]}(...array_slice($op, 1));
         }
@@ -85,9 +86,9 @@ final class Mind
 
     /** When the last holder of what this returns goes, the program leaves no cycles behind: no collector finds them later,
      * in another request. */
-    public function guard(): Quiet
+    public function guard(): Guard
     {
-        $guard = $this->guard?->get() ?? new Quiet(fn () => $this->forget());
+        $guard = $this->guard?->get() ?? new Guard(fn () => $this->forget());
         $this->guard = WeakReference::create($guard);
         return $guard;
     }
@@ -178,6 +179,16 @@ final class Mind
         $this->wait($seconds, 'sleep');
     }
 
+    /** Says that it has come here, and waits until it may go on. */
+    private function do_await(string $name): void
+    {
+        touch(getenv('CHAOS_PLACE') . "/at-$name");
+        while (!file_exists(getenv('CHAOS_PLACE') . "/go-$name")) {
+            $this->wait(0.002, 'await');
+            clearstatcache();
+        }
+    }
+
     private function do_check(): void
     {
         $this->check('check');
@@ -204,6 +215,7 @@ final class Mind
 
     private function on_error(string $kind, string $message): bool
     {
+        Fault::here();
         $is_mine = str_starts_with($message, 'warning of ');
         if ($is_mine && $message !== "warning of $this->id") {
             World::complain($this->id, 'hears of an error', "warning of $this->id", $message);
@@ -239,6 +251,7 @@ final class Mind
         set_exception_handler(function (Throwable $thrown) use ($kind) {
             // It is away while it is called, as PHP has it; so are the fibers that the exception came through.
             $this->fibers = [$this->fibers[0]];
+            Fault::here();
             if ($kind === 'park') {
                 $this->wait(0.001, 'an exception handler');
             }
@@ -250,9 +263,10 @@ final class Mind
     {
         $callback = match ($kind) {
             'plain' => null,
-            'wrap' => static fn (string $text) => "[$text]",
-            'false' => static fn () => false,
+            'wrap' => static function (string $text) { Fault::here(); return "[$text]"; },
+            'false' => static function () { Fault::here(); return false; },
             'sleep' => function (string $text) {
+                Fault::here();
                 $this->in_buffer++;
                 Svc\sleep(0.001);
                 $this->in_buffer--;
@@ -287,6 +301,7 @@ final class Mind
                     yield;
                 }
             } finally {
+                Fault::here();
                 if ($fiber === null || !isset($this->abandoned[$fiber])) {
                     $this->say('F');
                 }
@@ -424,4 +439,11 @@ final class Handler
     {
         return ($this->tell)($this->kind, $message);
     }
+}
+
+/** Calls a closure when nobody holds it any more. */
+final class Guard
+{
+    public function __construct(private Closure $last) {}
+    public function __destruct() { ($this->last)(); }
 }

@@ -295,12 +295,12 @@ final class Memory implements SessionHandlerInterface
 
     public function __construct(private Closure $wait) {}
 
-    public function open(string $path, string $name): bool { ($this->wait)('open'); return true; }
-    public function close(): bool { return true; }
-    public function read(string $id): string|false { ($this->wait)('read'); return ''; }
-    public function write(string $id, string $data): bool { Svc\sleep(0.0005); return true; }
-    public function destroy(string $id): bool { Svc\sleep(0.0005); return true; }
-    public function gc(int $age): int|false { return 0; }
+    public function open(string $path, string $name): bool { Fault::here(); ($this->wait)('open'); return true; }
+    public function close(): bool { Fault::here(); return true; }
+    public function read(string $id): string|false { Fault::here(); ($this->wait)('read'); return ''; }
+    public function write(string $id, string $data): bool { Fault::here(); Svc\sleep(0.0005); return true; }
+    public function destroy(string $id): bool { Fault::here(); Svc\sleep(0.0005); return true; }
+    public function gc(int $age): int|false { Fault::here(); return 0; }
 }
 
 /** A stream of its request's name; the program goes on inside of it. */
@@ -319,19 +319,23 @@ final class Wrapper
 
     public function stream_read(int $size): string
     {
+        Fault::here();
         Svc\sleep(0.0005);
         [$text, $this->text] = [$this->text, ''];
         return $text;
     }
 
     public function stream_eof(): bool { return $this->text === ''; }
-    public function stream_stat(): array { return []; }
-    public function stream_close(): void { Svc\sleep(0.0); }
+    public function stream_stat(): array { Fault::here(); return []; }
+    public function stream_close(): void { Fault::here(); Svc\sleep(0.0); }
 }
 
 /** Turns what goes through it round; the program goes on inside of it. */
 final class Filter extends php_user_filter
 {
+    public function onCreate(): bool { Fault::here(); return true; }
+    public function onClose(): void { Fault::here(); }
+
     public function filter($in, $out, &$consumed, bool $closing): int
     {
         ($this->params)();

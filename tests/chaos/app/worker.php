@@ -9,6 +9,7 @@ World::found();
 $handler = static function (): void {
     $program = json_decode(file_get_contents('php://input'), true);
     World::check_neutral($program['id']);
+    Fault::arm($program['fault'] ?? null);
     $mind = new Mind($program['id']);
     $guard = $mind->guard();
     $mind->check('begin');

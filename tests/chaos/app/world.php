@@ -147,6 +147,56 @@ final class World
     }
 }
 
+/** Ends a program at a certain point: the n-th call of `here`, each at the beginning of some callback. */
+final class Fault
+{
+    private static ?string $kind = null;
+    private static int $left = 0;
+    private static ?string $request = null;
+
+    /** @param array{kind: string, n: int}|null $fault */
+    public static function arm(?array $fault): void
+    {
+        [self::$kind, self::$left, self::$request] = [$fault['kind'] ?? null, $fault['n'] ?? 0, svc_request_id()];
+        if (self::$kind === 'allocation') {
+            // Called for the whole program; places inside of it are reached with a greater number.
+            faults_arm(self::$left, getenv('CHAOS_PLACE') . '/fired');
+            self::$kind = null;
+        }
+    }
+
+    public static function here(): void
+    {
+        if (self::$kind === null) {
+            return;
+        }
+        // Its own callbacks, and those that nobody's request calls.
+        $request = svc_request_id();
+        if (($request !== '' && $request !== null && $request !== self::$request) || --self::$left > 0) {
+            return;
+        }
+        [$kind, self::$kind] = [self::$kind, null];
+        file_put_contents(getenv('CHAOS_PLACE') . '/fired', $kind);
+        match ($kind) {
+            'throw' => throw new DomainException('injected'),
+            'fatal' => str_repeat('x', PHP_INT_MAX >> 4),
+            'compile' => eval('function strlen() {}'),
+            'exit' => exit,
+            'park' => Svc\sleep(0.003),
+            'suspend' => self::suspend(),
+        };
+    }
+
+    private static function suspend(): void
+    {
+        try {
+            Fiber::suspend();
+        } catch (Error) {
+            // Of a request's own fiber it is refused.
+        }
+    }
+}
+
 /** Calls a closure when it ends. */
 final class Quiet
 {
@@ -155,7 +205,12 @@ final class Quiet
 
     public function __construct(private Closure $last) {}
     public function ends_in_time(): void { $this->is_in_time = true; }
-    public function __destruct() { ($this->last)($this->is_in_time); }
+
+    public function __destruct()
+    {
+        Fault::here();
+        ($this->last)($this->is_in_time);
+    }
 }
 
 /** What a request leaves beside its fiber: its destructor runs when the fiber goes, in nobody's request. */
@@ -165,6 +220,7 @@ final class Keepsake
 
     public function __destruct()
     {
+        Fault::here();
         match ($this->kind) {
             'quiet' => null,
             'park' => Svc\sleep(0.001),

@@ -1,0 +1,114 @@
+//! Ends a request at each point of its life in turn, beside one that waits and before one that follows.
+//!
+//! The programs are in tour.json. The one that waits, and the one that follows, must find everything as they always do; the
+//! one that is ended gets some answer.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::grammar::{self, Program};
+use crate::round;
+use crate::server::Server;
+use crate::visit::visit;
+
+/// More points than any of the programs has.
+const POINTS_MAX: u64 = 400;
+/// How long the neighbour may take to come to its wait.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Cast {
+    neighbour: Program,
+    victims: Vec<Program>,
+    after: Program,
+}
+
+fn cast() -> Cast {
+    let programs = grammar::from_json(include_str!("tour.json"));
+    let mut programs: Vec<_> = programs.into_iter().map(Program::without_known).collect();
+    let after = programs.pop().unwrap();
+    let neighbour = programs.remove(0);
+    Cast { neighbour, victims: programs, after }
+}
+
+/// Injects `kind` at every point that a program has; how many there were, and what went wrong.
+fn inject(kind: &str, only: Option<usize>) -> (u64, Vec<String>) {
+    let (cast, mut wrong, mut count) = (cast(), Vec::new(), 0);
+    let mut server = Server::start_with("1", &[]);
+    for (number, victim) in cast.victims.iter().enumerate().filter(|(number, _)| only.is_none_or(|only| only == *number)) {
+        for n in 1..POINTS_MAX {
+            let victim = Program { fault: Some(json!({ "kind": kind, "n": n })), ..victim.clone() };
+            let found = act(&mut server, &cast, &victim);
+            if !found.is_empty() {
+                println!("{kind} at {n} of {number}: {found:#?}");
+                wrong.push(format!("{kind} at {n} of {number}:\n        {}", round::kinds(&found).join("\n        ")));
+                // The next one is not to suffer from it.
+                server = Server::start_with("1", &[]);
+            }
+            if fs::remove_file(server.place().join("fired")).is_err() && found.is_empty() {
+                break;
+            }
+            count += 1;
+        }
+    }
+    wrong.extend(server.stop().into_iter().filter(|line| !line.contains("chaos! victim")));
+    (count, wrong)
+}
+
+fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
+    let [at, go] = ["at-neighbour", "go-neighbour"].map(|name| server.place().join(name));
+    for path in [&at, &go] {
+        // None are there at first.
+        let _ = fs::remove_file(path);
+    }
+    let addr = server.main;
+    let mut found = Vec::new();
+    std::thread::scope(|scope| {
+        let neighbour = scope.spawn(|| visit(addr, &cast.neighbour));
+        let until = Instant::now() + PATIENCE;
+        while !at.exists() && Instant::now() < until && !neighbour.is_finished() {
+            std::thread::yield_now();
+        }
+        found.extend(visit(addr, victim).map(|wrong| format!("victim: {wrong}")));
+        fs::write(&go, "").unwrap();
+        found.extend(neighbour.join().unwrap().map(|wrong| format!("neighbour: {wrong}")));
+    });
+    found.extend(visit(addr, &cast.after).map(|wrong| format!("after: {wrong}")));
+    found.extend(server.offences_at_rest());
+    if let Some(death) = server.death() {
+        found = vec![death];
+    }
+    // What the victim sees of itself after its end is its own affair.
+    found.extend(server.complaints().into_iter().filter(|line| !line.contains("chaos! victim")));
+    found
+}
+
+#[track_caller]
+fn finds_nothing(kind: &str) {
+    let only = std::env::var("CHAOS_VICTIM").ok().map(|number| number.parse().unwrap());
+    let (count, wrong) = inject(kind, only);
+    println!("{count} points of {kind}");
+    assert!(count > 20, "only {count} points were met");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n    "));
+}
+
+#[test]
+fn an_exception_in_each_callback_stays_with_its_request() {
+    finds_nothing("throw");
+}
+
+#[test]
+fn a_fatal_error_in_each_callback_stays_with_its_request() {
+    finds_nothing("fatal");
+}
+
+#[test]
+fn an_exit_in_each_callback_stays_with_its_request() {
+    finds_nothing("exit");
+}
+
+#[test]
+fn a_suspension_in_each_callback_stays_with_its_request() {
+    finds_nothing("suspend");
+}
