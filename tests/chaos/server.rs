@@ -181,7 +181,7 @@ fn launch(place: &TempDir, root: &Path, workers: &str, directives: &[String]) ->
         ],
     );
     // What the sanitizers are told goes through.
-    for name in ["ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "USE_ZEND_ALLOC"] {
+    for name in ["ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "USE_ZEND_ALLOC", "CHAOS_ABORT"] {
         if let Ok(value) = std::env::var(name) {
             command.env(name, value);
         }

@@ -173,7 +173,7 @@ trait Calls
         }
         unset($cycle);
         if (gc_collect_cycles() < 1 && end($this->fibers) !== false && !$this->is_over) {
-            World::complain($this->id, 'finds the collector off', 1, gc_status());
+            World::complain_of_collector($this->id);
         }
         $this->check('cycles');
     }

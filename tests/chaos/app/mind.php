@@ -182,11 +182,21 @@ final class Mind
     /** Says that it has come here, and waits until it may go on. */
     private function do_await(string $name): void
     {
+        // It runs only when it is told: what happens meanwhile is another request's.
+        $gate = fopen(getenv('CHAOS_PLACE') . "/go-$name", 'r+');
         touch(getenv('CHAOS_PLACE') . "/at-$name");
-        while (!file_exists(getenv('CHAOS_PLACE') . "/go-$name")) {
-            $this->wait(0.002, 'await');
-            clearstatcache();
-        }
+        Svc\wait_readable($gate);
+        $this->check('after a wait in await');
+    }
+
+    private function do_mark(): void
+    {
+        Fault::mark();
+    }
+
+    private function do_unmark(): void
+    {
+        Fault::unmark();
     }
 
     private function do_check(): void

@@ -108,7 +108,7 @@ final class World
         $cycle->self = $cycle;
         unset($cycle);
         if (gc_collect_cycles() < 1) {
-            self::complain($id, 'finds the collector off', gc_status(), null);
+            self::complain_of_collector($id);
         }
         $ran = [];
         $generator = (static function () use (&$ran) {
@@ -123,6 +123,15 @@ final class World
         (new Quiet(static function () use (&$ran) { $ran[] = 'destructor'; }));
         if ($ran !== ['finally', 'destructor']) {
             self::complain($id, 'finds ends that do not run', ['finally', 'destructor'], $ran);
+        }
+    }
+
+    /** A jump out of a collection leaves it under way, until the worker that it taints has been booted anew. */
+    public static function complain_of_collector(string $id): void
+    {
+        $status = gc_status();
+        if (!$status['running'] || Svc\Worker::current()->exitReason() !== 'error') {
+            self::complain($id, 'finds the collector off', null, $status);
         }
     }
 
@@ -158,16 +167,30 @@ final class Fault
     public static function arm(?array $fault): void
     {
         [self::$kind, self::$left, self::$request] = [$fault['kind'] ?? null, $fault['n'] ?? 0, svc_request_id()];
+        if (function_exists('faults_disarm')) {
+            faults_disarm();
+        }
+    }
+
+    /** From here on allocations count. */
+    public static function mark(): void
+    {
         if (self::$kind === 'allocation') {
-            // Called for the whole program; places inside of it are reached with a greater number.
-            faults_arm(self::$left, getenv('CHAOS_PLACE') . '/fired');
             self::$kind = null;
+            faults_arm(self::$left, getenv('CHAOS_PLACE') . '/fired');
+        }
+    }
+
+    public static function unmark(): void
+    {
+        if (function_exists('faults_disarm')) {
+            faults_disarm();
         }
     }
 
     public static function here(): void
     {
-        if (self::$kind === null) {
+        if (self::$kind === null || self::$kind === 'allocation') {
             return;
         }
         // Its own callbacks, and those that nobody's request calls.
