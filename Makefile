@@ -15,7 +15,7 @@ with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
 SECONDS ?= 60
 
-.PHONY: help packages build run test chaos conformance loom lint bench peers fuzz-smoke docs
+.PHONY: help packages build run test chaos sanitize conformance loom lint bench peers fuzz-smoke docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ chaos: packages ## run random programs against a model for SECONDS (60); SEED or
 
 conformance: build ## run PHP's own tests through the server; docs/conformance.md says what is known to differ
 	@SVC=$(svc) scripts/phpt.sh
+
+sanitize: packages ## run the tests with PHP against a debug build, and against one with sanitizers; nightly, it takes an hour
+	@scripts/sanitize.sh
 
 loom: packages ## check what threads share against every interleaving
 	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom

@@ -47,8 +47,11 @@ fn inject(kind: &str, only: Option<usize>) -> (u64, Vec<String>) {
         for n in first.map_or(1..POINTS_MAX, |n| n..n + 1) {
             let victim = Program { fault: Some(json!({ "kind": kind, "n": n })), ..victim.clone() };
             let found = act(&mut server, &cast, &victim);
+            if first.is_some() || !found.is_empty() {
+                let place = fs::read_to_string(server.place().join("fired")).unwrap_or_default();
+                println!("{kind} at {n} of {number}:\n{place}\n        {}", round::kinds(&found).join("\n        "));
+            }
             if !found.is_empty() {
-                println!("{kind} at {n} of {number}: {found:#?}");
                 wrong.push(format!("{kind} at {n} of {number}:\n        {}", round::kinds(&found).join("\n        ")));
                 // The next one is not to suffer from it.
                 server = Server::start_with("1", &directives);

@@ -8,7 +8,7 @@ use crate::grammar::{Client, Program};
 use crate::model::{self, Answer};
 
 /// How long an answer may take; beyond that nobody will answer.
-const PATIENCE: Duration = Duration::from_secs(75);
+const PATIENCE: Duration = Duration::from_secs(40);
 
 /// What was read of an answer.
 #[derive(Debug)]

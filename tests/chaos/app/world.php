@@ -199,7 +199,7 @@ final class Fault
             return;
         }
         [$kind, self::$kind] = [self::$kind, null];
-        file_put_contents(getenv('CHAOS_PLACE') . '/fired', $kind);
+        file_put_contents(getenv('CHAOS_PLACE') . '/fired', (new Exception())->getTraceAsString());
         match ($kind) {
             'throw' => throw new DomainException('injected'),
             'fatal' => str_repeat('x', PHP_INT_MAX >> 4),
