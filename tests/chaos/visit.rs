@@ -58,7 +58,9 @@ pub(crate) fn visit(addr: SocketAddr, program: &Program) -> Option<String> {
 pub(crate) fn ask(addr: SocketAddr, path: &str) -> Option<String> {
     let mut socket = TcpStream::connect(addr).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).ok()?;
-    socket.write_all(format!("GET {path} HTTP/1.1\r\nHost: chaos\r\nConnection: close\r\n\r\n").as_bytes()).ok()?;
+    socket
+        .write_all(format!("GET {path} HTTP/1.1\r\nHost: chaos\r\nConnection: close\r\n\r\n").as_bytes())
+        .ok()?;
     let mut bytes = Vec::new();
     socket.read_to_end(&mut bytes).ok()?;
     Some(String::from_utf8_lossy(&read(&bytes)?.body).into_owned())
@@ -68,7 +70,8 @@ fn judge(program: &Program, answer: &Answer, reply: &Reply) -> Option<String> {
     let text = String::from_utf8_lossy(&reply.body);
     if program.fault.is_some() {
         // What is left of it nobody can say; but somebody has answered.
-        return (![200, 500].contains(&reply.status)).then(|| format!("status {}: {}", reply.status, brief(&text)));
+        return (![200, 500].contains(&reply.status))
+            .then(|| format!("status {}: {}", reply.status, brief(&text)));
     }
     let is_jump = answer.body.is_none();
     // A failure may change a head that PHP has sent, as long as it is still here.
@@ -84,7 +87,8 @@ fn judge(program: &Program, answer: &Answer, reply: &Reply) -> Option<String> {
         Some(_) if !reply.is_whole && !answer.may_be_cut => return Some("a body without its end".into()),
         _ => {}
     }
-    let strange = reply.fields.iter().find(|(name, value)| name.starts_with("x-chaos") && *value != program.id);
+    let strange =
+        reply.fields.iter().find(|(name, value)| name.starts_with("x-chaos") && *value != program.id);
     if let Some((name, value)) = strange {
         return Some(format!("a field of another: {name}: {value}"));
     }
@@ -104,8 +108,10 @@ fn read(bytes: &[u8]) -> Option<Reply> {
     let head = std::str::from_utf8(&bytes[..end]).ok()?;
     let mut lines = head.split("\r\n");
     let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
-    let fields: Vec<(String, String)> =
-        lines.filter_map(|line| line.split_once(": ")).map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
+    let fields: Vec<(String, String)> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
     let rest = &bytes[end + 4..];
     let of = |wanted: &str| fields.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
     let (body, is_whole) = if of("transfer-encoding") == Some("chunked") {
@@ -122,7 +128,8 @@ fn parts(mut rest: &[u8]) -> (Vec<u8>, bool) {
     let mut body = Vec::new();
     loop {
         let Some(line) = rest.windows(2).position(|window| window == b"\r\n") else { return (body, false) };
-        let size = std::str::from_utf8(&rest[..line]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
+        let size =
+            std::str::from_utf8(&rest[..line]).ok().and_then(|size| usize::from_str_radix(size, 16).ok());
         let Some(size) = size else { return (body, false) };
         rest = &rest[line + 2..];
         if size == 0 {
