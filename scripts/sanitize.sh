@@ -2,8 +2,8 @@
 # Runs the tests that have PHP in them against builds of PHP that look for faults, and fails when one says anything.
 #
 #   debug    PHP with its own assertions, and with its reports of what a request has not freed
-#   asan     the same with AddressSanitizer in libphp, AddressSanitizer and UBSan in the shim, and without Zend's heap, so
-#            that use of freed memory is seen
+#   asan     the same with AddressSanitizer in libphp, AddressSanitizer and UBSan in the shim; random programs run without
+#            Zend's heap too, so that use of freed memory is seen (a script that asks for too much ends PHP then)
 #
 #   scripts/sanitize.sh               both
 #   scripts/sanitize.sh asan chaos    one of them, and the test programs that are named
@@ -31,7 +31,7 @@ for kind in "${kinds[@]}"; do
     export SVC_PHP_CONFIG CARGO_TARGET_DIR=$output/$kind
     if [ "$kind" = asan ]; then
         # Fibers have stacks of their own, and what lives as long as the process is no leak worth a report.
-        export SVC_SANITIZE=address,undefined USE_ZEND_ALLOC=0 UBSAN_OPTIONS=print_stacktrace=1
+        export SVC_SANITIZE=address,undefined UBSAN_OPTIONS=print_stacktrace=1
         export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=1:handle_abort=0
     fi
     log=$output/sanitize-$kind.log
@@ -40,6 +40,9 @@ for kind in "${kinds[@]}"; do
     cargo test "${arguments[@]}" 2>&1 | tee "$log" || failed+=("$kind: a test failed")
     # The border's own tests have a process of PHP each.
     if [ $# = 0 ]; then cargo test --package svc-ffi --no-fail-fast 2>&1 | tee -a "$log" || failed+=("$kind: a test of the border failed"); fi
+    if [ "$kind" = asan ]; then
+        USE_ZEND_ALLOC=0 cargo test --test chaos fixed_programs_find_nothing 2>&1 | tee -a "$log" || failed+=("$kind: chaos failed without Zend's heap")
+    fi
     if grep -aE "$noise" "$log" | sort | uniq -c | sort -rn | head -n 40; then failed+=("$kind: see above and $log"); fi
 done
 
