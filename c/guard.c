@@ -13,6 +13,7 @@ shim_place shim_place_here(void)
 {
     return (shim_place){
         .descent = shim_descent_here(),
+        .mutexes = shim_mutexes_held(),
         .frame = EG(current_execute_data),
         .stack = EG(vm_stack),
         .top = EG(vm_stack_top),
@@ -97,6 +98,7 @@ static void put_back(const shim_place *place)
     EG(prev_exception) = NULL;
     EG(opline_before_exception) = NULL;
     CG(unclean_shutdown) = 0;
+    shim_mutexes_return_to(place->mutexes);
     shim_output_mend();
     shim_descent_return_to(place->descent);
     shim_loading_forget();

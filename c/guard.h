@@ -11,6 +11,7 @@
 /* Where the engine was before it called a request's code. */
 typedef struct shim_place {
     const void *descent;
+    unsigned mutexes;
     zend_execute_data *frame;
     zend_vm_stack stack;
     zval *top;

@@ -345,6 +345,10 @@ void shim_descent_return_to(const void *descent);
 void shim_descent_forget(void);
 void shim_descent_stop(void);
 
+/* mutexes.c: how many of PHP's mutexes this thread holds; and gives back those beyond that number, after a jump. */
+unsigned shim_mutexes_held(void);
+void shim_mutexes_return_to(unsigned count);
+
 /* overflow.c: the end of a stack. */
 /* Once PHP has started, before other threads do. */
 void shim_overflow_install(void);

@@ -134,6 +134,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
         context.finished = true;
     }
     if (CG(unclean_shutdown)) {
+        shim_mutexes_return_to(0);
         shim_output_mend();
         zend_try {
             shim_after_jump();
@@ -149,6 +150,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
         php_request_shutdown(NULL);
     } zend_end_try();
     (void)shim_overflow_report();
+    shim_mutexes_return_to(0);
     shim_child_end();
     SG(server_context) = NULL;
     SG(request_info) = (sapi_request_info){0};

@@ -146,7 +146,6 @@ fn an_exception_in_each_callback_stays_with_its_request() {
 }
 
 #[test]
-#[ignore = "after a fatal error in an output callback shutdown functions print to the process' standard output"]
 fn a_fatal_error_in_each_callback_stays_with_its_request() {
     finds_nothing("fatal");
 }
@@ -162,7 +161,6 @@ fn a_suspension_in_each_callback_stays_with_its_request() {
 }
 
 #[test]
-#[ignore = "what is suspended asks Zend's heap for memory"]
 fn an_allocation_that_fails_in_a_step_stays_with_its_request() {
     finds_nothing("allocation");
 }

@@ -35,7 +35,6 @@ fn fixed_programs_find_nothing() {
 }
 
 #[test]
-#[ignore = "a request that a fatal error ends keeps its locks until its worker has been booted anew"]
 fn fixed_programs_with_fatal_errors_find_nothing() {
     fixed(Temper::Wild);
 }
