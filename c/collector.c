@@ -5,6 +5,9 @@
  * engine starts by itself is put off until no request is in place; a request that fills the collector's buffer all alone
  * has it run on the spot, as does a call of gc_collect_cycles().
  *
+ * While it marks, the reference counts of all that it looks at are wrong, and what it needs for itself is allocated as the
+ * script's own: to run out of memory there would leave them so. It has some memory more than the script.
+ *
  * Promises: no request is suspended while a collection runs. */
 #include "internal.h"
 
@@ -23,11 +26,16 @@ static __thread struct {
     uint32_t threshold;
 } collector;
 
+/* Lists of what a few objects hold; the roots themselves are not on PHP's heap. */
+enum { OWN_MEMORY = 16 * 1024 * 1024 };
+
 static int run(void)
 {
     const bool was_running = collector.is_running;
     collector.is_running = true;
+    shim_memory_limit_extend(OWN_MEMORY);
     int count = zend_gc_collect_cycles();
+    shim_memory_limit_apply();
     collector.is_running = was_running;
     return count;
 }

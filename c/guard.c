@@ -35,12 +35,17 @@ void shim_memory_limit_lift(void)
     (void)zend_set_memory_limit(SIZE_MAX / 2);
 }
 
+void shim_memory_limit_extend(size_t bytes)
+{
+    size_t limit = PG(memory_limit) > 0 ? (size_t)PG(memory_limit) + left_behind + bytes : SIZE_MAX / 2;
+    if (zend_set_memory_limit(limit) != SUCCESS) {
+        (void)zend_set_memory_limit(zend_memory_usage(true) + bytes);
+    }
+}
+
 void shim_memory_limit_apply(void)
 {
-    size_t limit = PG(memory_limit) > 0 ? (size_t)PG(memory_limit) + left_behind : SIZE_MAX / 2;
-    if (zend_set_memory_limit(limit) != SUCCESS) {
-        (void)zend_set_memory_limit(zend_memory_usage(true));
-    }
+    shim_memory_limit_extend(0);
 }
 
 /* Neighbours, and what ends this request, may need memory beyond what the jump has left allocated. */

@@ -41,6 +41,8 @@ bool shim_is_quiet(void);
  * already does not grow. */
 void shim_memory_limit_apply(void);
 void shim_memory_limit_lift(void);
+/* So many bytes more, until it is applied again. */
+void shim_memory_limit_extend(size_t bytes);
 
 /* A function of PHP's has caught a jump, and its script goes on: the engine is not being shut down. */
 void shim_jump_was_caught(void);

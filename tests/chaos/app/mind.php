@@ -143,8 +143,8 @@ final class Mind
     {
         array_pop($this->texts);
         // What the callback makes of it is known to the model, not here; and the check would see it half way.
-        $last = array_key_last($this->texts);
-        $is_known = $this->texts[$last] !== null;
+        $last = array_key_last($this->texts) ?? 0;
+        $is_known = ($this->texts[$last] ?? null) !== null;
         $this->texts[$last] = null;
         $this->in_buffer++;
         try {
