@@ -75,6 +75,9 @@ ZEND_METHOD(Svc_Worker, exitReason)
     if (shim_own_worker.exit_reason[0] != '\0') {
         RETURN_STRING(shim_own_worker.exit_reason);
     }
+    if (shim_own_worker.tainted) {
+        RETURN_STRING("error");
+    }
     if (shim_own_worker.exit_scheduled) {
         RETURN_STRING("scheduled");
     }

@@ -274,20 +274,15 @@ static void end_globals(shim_fiber *fiber)
     }
 }
 
-/* Those of a request that has jumped: nobody closes its files before the worker boots anew, and others may wait. */
-static void give_back_locks(shim_fiber *fiber)
-{
-    if (fiber->context.jumped) {
-        shim_locks_release(fiber);
-    }
-}
-
 void shim_request_finish(shim_fiber *fiber, const shim_place *here)
 {
     answer(fiber, here);
     /* Destructors have a limit of their own: the answer may have taken long. */
     zend_set_timeout(EG(timeout_seconds), 1);
-    give_back_locks(fiber);
+    if (fiber->context.jumped) {
+        /* Nobody closes its files before the worker boots anew, and others may wait for them. */
+        shim_locks_end(fiber, true);
+    }
     (void)shim_step(here, end_superglobals, fiber);
     drop(fiber, here);
     while (fiber->state.modules_begun > 0) {
@@ -308,7 +303,6 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     shim_ini_end();
     shim_modules_neutral();
     shim_process_end();
-    give_back_locks(fiber);
-    shim_locks_forget(fiber);
+    shim_locks_end(fiber, fiber->context.jumped);
     shim_memory_limit_apply();
 }

@@ -246,7 +246,6 @@ static void free_fiber_struct(shim_fiber *fiber)
 {
     shim_state_free(&fiber->state);
     free(fiber->strings.bytes);
-    free(fiber->locks);
     free(fiber);
 }
 

@@ -71,13 +71,6 @@ typedef enum shim_woken {
     SHIM_WOKEN_BY_CLOSE,
 } shim_woken;
 
-/* A lock on a file that a request has taken by flock(). */
-typedef struct shim_lock {
-    int descriptor;
-    dev_t device;
-    ino_t file;
-} shim_lock;
-
 /* A request of worker mode, and the carrier (a stack of its own) that runs one after the other.
  *
  * The carrier is ours and no object of PHP's; each request gets a Fiber object of its own, which scripts see as the
@@ -96,10 +89,6 @@ typedef struct shim_fiber {
      * fiber that the request has made. */
     zend_fiber_context *loop;
     zend_fiber_context *innermost;
-    /* Locks on files that it holds (waits.c). */
-    shim_lock *locks;
-    uint32_t locks_count;
-    uint32_t locks_room;
     /* The request's Fiber; NULL: it has not begun, or has ended. */
     zend_fiber *php;
     shim_phase phase;
@@ -190,10 +179,12 @@ void shim_fibers_forget(void);
 /* waits.c */
 /* Lets other requests of the worker run while the reader of this one's output has no room. */
 void shim_wait_for_reader(void);
-/* The request has ended by a jump, which leaves its files open: the locks on them are given back. */
-void shim_locks_release(shim_fiber *fiber);
-/* It has ended well: what it still holds is held by what it has left to others. */
-void shim_locks_forget(shim_fiber *fiber);
+/* The request ends. Locks by flock() that it still holds are given back if it has ended by a jump, which leaves its files
+ * open; otherwise they are held by what it has left to others. */
+void shim_locks_end(const shim_fiber *holder, bool give_back);
+/* The descriptor is closed. */
+void shim_lock_strike(int descriptor);
+void shim_locks_stop(void);
 /* Whether a request that is parked waits for a lock of it. */
 bool shim_is_being_locked(int descriptor);
 int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, int, ...));

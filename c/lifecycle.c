@@ -162,6 +162,7 @@ void shim_thread_stop(void)
     ts_free_thread();
     shim_overflow_thread_stop();
     shim_descent_stop();
+    shim_locks_stop();
     shim_reactor_close();
     shim_execution_timer_stop();
 }

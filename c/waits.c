@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <time.h>
 
 DECLARE_LIBC(flock);
@@ -113,66 +112,62 @@ static int flock_here(int descriptor, int operation)
     return result != 0 && error == EINTR ? give_up() : result;
 }
 
-/* ---- locks that a request of a worker holds ---- */
+/* ---- locks that requests of this worker hold ---- */
 
-static shim_lock *lock_on(shim_fiber *fiber, int descriptor)
+/* By descriptors: whoever closes one gives its lock back, and the number may be another file's, or another request's. */
+static __thread struct {
+    struct {
+        int descriptor;
+        const shim_fiber *holder;
+    } *list;
+    uint32_t count;
+    uint32_t room;
+} locks;
+
+void shim_lock_strike(int descriptor)
 {
-    for (uint32_t i = 0; i < fiber->locks_count; i++) {
-        if (fiber->locks[i].descriptor == descriptor) {
-            return &fiber->locks[i];
+    for (uint32_t i = 0; i < locks.count; i++) {
+        if (locks.list[i].descriptor == descriptor) {
+            locks.list[i] = locks.list[--locks.count];
+            return;
         }
     }
-    return NULL;
 }
 
-static bool is_the_same(const shim_lock *lock)
+static void note_lock(int descriptor, const shim_fiber *holder)
 {
-    struct stat now;
-    return fstat(lock->descriptor, &now) == 0 && now.st_dev == lock->device && now.st_ino == lock->file;
-}
-
-static void note_lock(shim_fiber *fiber, int descriptor)
-{
-    struct stat now;
-    shim_lock *lock = lock_on(fiber, descriptor);
-    if (fstat(descriptor, &now) != 0) {
-        return;
-    }
-    if (lock == NULL && fiber->locks_count == fiber->locks_room) {
-        uint32_t room = fiber->locks_room > 0 ? 2 * fiber->locks_room : 8;
-        shim_lock *larger = realloc(fiber->locks, room * sizeof(*larger));
+    shim_lock_strike(descriptor);
+    if (locks.count == locks.room) {
+        uint32_t room = locks.room > 0 ? 2 * locks.room : 16;
+        void *larger = realloc(locks.list, room * sizeof(*locks.list));
         if (larger == NULL) {
             return;
         }
-        fiber->locks = larger;
-        fiber->locks_room = room;
+        locks.list = larger;
+        locks.room = room;
     }
-    lock = lock != NULL ? lock : &fiber->locks[fiber->locks_count++];
-    *lock = (shim_lock){.descriptor = descriptor, .device = now.st_dev, .file = now.st_ino};
+    locks.list[locks.count].descriptor = descriptor;
+    locks.list[locks.count++].holder = holder;
 }
 
-static void note_unlock(shim_fiber *fiber, int descriptor)
+void shim_locks_end(const shim_fiber *holder, bool give_back)
 {
-    shim_lock *lock = lock_on(fiber, descriptor);
-    if (lock != NULL) {
-        *lock = fiber->locks[--fiber->locks_count];
-    }
-}
-
-void shim_locks_release(shim_fiber *fiber)
-{
-    for (uint32_t i = 0; i < fiber->locks_count; i++) {
-        /* The number may be another file's by now, or a lock that somebody else has taken there. */
-        if (is_the_same(&fiber->locks[i])) {
-            (void)LIBC(flock)(fiber->locks[i].descriptor, LOCK_UN);
+    for (uint32_t i = locks.count; i > 0; i--) {
+        if (locks.list[i - 1].holder != holder) {
+            continue;
         }
+        if (give_back) {
+            (void)LIBC(flock)(locks.list[i - 1].descriptor, LOCK_UN);
+        }
+        locks.list[i - 1] = locks.list[--locks.count];
     }
-    fiber->locks_count = 0;
 }
 
-void shim_locks_forget(shim_fiber *fiber)
+void shim_locks_stop(void)
 {
-    fiber->locks_count = 0;
+    free(locks.list);
+    locks.list = NULL;
+    locks.count = locks.room = 0;
 }
 
 static int lock_file(int descriptor, int operation);
@@ -181,13 +176,11 @@ int flock(int descriptor, int operation)
 {
     const int result = lock_file(descriptor, operation);
     if (result == 0 && shim_running != NULL) {
-        const int error = errno;
         if ((operation & LOCK_UN) != 0) {
-            note_unlock(shim_running, descriptor);
+            shim_lock_strike(descriptor);
         } else {
-            note_lock(shim_running, descriptor);
+            note_lock(descriptor, shim_running);
         }
-        errno = error;
     }
     return result;
 }

@@ -107,6 +107,7 @@ int close(int descriptor)
     if (own.count > 0) {
         wake_watchers_of(descriptor);
     }
+    shim_lock_strike(descriptor);
     return LIBC(close)(descriptor);
 }
 
