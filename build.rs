@@ -28,6 +28,7 @@ const SOURCES: &[&str] = &[
     "lifecycle.c",
     "loading.c",
     "locale.c",
+    "matching.c",
     "mutexes.c",
     "opcache.c",
     "overflow.c",

@@ -30,55 +30,6 @@ static void switch_to(zend_fiber_context *context)
     zval_ptr_dtor(&transfer.value);
 }
 
-/* PHP matches expressions of fewer groups in one block of the thread, and forgets who has that block when a replacement
- * by an expression of more groups ends. While a callback of such a one runs, no other request may match anything. */
-enum { SMALL_EXPRESSION_GROUPS = 31 };
-
-static bool is_large_expression(const zend_string *expression)
-{
-    size_t groups = 0;
-    for (size_t i = 0; i < ZSTR_LEN(expression); i++) {
-        groups += ZSTR_VAL(expression)[i] == '(';
-    }
-    return groups > SMALL_EXPRESSION_GROUPS;
-}
-
-/* The first argument of a function of pcre: an expression, a list of them, or a table from them to callbacks. */
-static bool has_large_expression(zval *argument)
-{
-    ZVAL_DEREF(argument);
-    if (Z_TYPE_P(argument) == IS_STRING) {
-        return is_large_expression(Z_STR_P(argument));
-    }
-    if (Z_TYPE_P(argument) != IS_ARRAY) {
-        return false;
-    }
-    zend_string *key;
-    zval *value;
-    ZEND_HASH_FOREACH_STR_KEY_VAL(Z_ARRVAL_P(argument), key, value) {
-        ZVAL_DEREF(value);
-        if ((key != NULL && is_large_expression(key)) || (Z_TYPE_P(value) == IS_STRING && is_large_expression(Z_STR_P(value)))) {
-            return true;
-        }
-    } ZEND_HASH_FOREACH_END();
-    return false;
-}
-
-static bool is_in_large_expression(void)
-{
-    for (zend_execute_data *frame = EG(current_execute_data); frame != NULL; frame = frame->prev_execute_data) {
-        const zend_function *function = frame->func;
-        if (function == NULL || function->type != ZEND_INTERNAL_FUNCTION || function->internal_function.module == NULL ||
-            strcmp(function->internal_function.module->name, "pcre") != 0) {
-            continue;
-        }
-        if (ZEND_CALL_NUM_ARGS(frame) > 0 && has_large_expression(ZEND_CALL_ARG(frame, 1))) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool shim_fiber_may_park(void)
 {
     if (shim_is_child) {
@@ -86,8 +37,7 @@ bool shim_fiber_may_park(void)
     }
     return shim_running != NULL && shim_running->is_carried && shim_running->phase == SHIM_PHASE_RUNNING &&
            !zend_fiber_switch_blocked() && !shim_is_loading() && !shim_is_collecting() && OG(running) == NULL &&
-           EG(active_fiber) != NULL && (EG(active_fiber)->flags & ZEND_FIBER_FLAG_DESTROYED) == 0 &&
-           !is_in_large_expression();
+           EG(active_fiber) != NULL && (EG(active_fiber)->flags & ZEND_FIBER_FLAG_DESTROYED) == 0;
 }
 
 void shim_fiber_switch_out(shim_fiber *fiber)

@@ -252,6 +252,13 @@ void shim_cache_unlocked(void);
 /* A request of a worker begins, which arrived then. */
 void shim_cache_begin(double time);
 
+/* matching.c */
+/* PHP has started the boot request: requests of this thread match without what they would share. False: there is no
+ * memory. */
+bool shim_matching_begin(void);
+/* The boot request has ended. */
+void shim_matching_end(void);
+
 /* isolate.c: what PHP shares between threads and requests must not. */
 void shim_isolate_install(void);
 /* Whether the system lets each thread have its own umask. */

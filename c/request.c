@@ -69,7 +69,7 @@ static bool start(shim_context *context)
     }
     /* PHP would stop a script at the first output of a HEAD request; the host drops the body and keeps its length. */
     SG(request_info).headers_only = 0;
-    return started;
+    return started && (!context->is_boot || shim_matching_begin());
 }
 
 static void run_script(char *path)
@@ -149,6 +149,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
     zend_try {
         php_request_shutdown(NULL);
     } zend_end_try();
+    shim_matching_end();
     (void)shim_overflow_report();
     shim_mutexes_return_to(0);
     shim_child_end();

@@ -204,45 +204,111 @@ fn all_who_are_due_wake_up() {
     assert_eq!(late.response().text(), "late");
 }
 
-#[test]
-fn callbacks_of_replacements_may_wait_whatever_their_expressions() {
-    let worker = r#"<?php
-Svc\Worker::serve(function () {
-    $wait = function (array $match): string {
-        touch(__DIR__ . $_SERVER['REQUEST_URI']);
+/// The marks of who is inside are no files that svc would answer with.
+const MATCHING: &str = r#"<?php
+class Text
+{
+    public function __construct(private string $text, private ?Closure $before = null) {}
+
+    public function __toString(): string
+    {
+        $this->before?->__invoke();
+        return $this->text;
+    }
+}
+
+function settle(Fiber $fiber): string
+{
+    while (!$fiber->isTerminated()) {
+        $fiber->isStarted() ? $fiber->resume() : $fiber->start();
         Svc\sleep(0.05);
+    }
+    return $fiber->getReturn();
+}
+
+Svc\Worker::serve(function () {
+    $path = $_SERVER['REQUEST_URI'];
+    $inside = false;
+    $tell = function () use (&$inside, $path): void {
+        $inside || file_put_contents(__DIR__ . "$path.inside", "");
+        $inside = true;
+    };
+    $wait = function () use ($tell): void {
+        $tell();
+        Svc\sleep(0.05);
+    };
+    $replace = function (array $match) use ($wait): string {
+        $wait();
         return "<$match[1]>";
     };
-    switch ($_SERVER['REQUEST_URI']) {
+    $large = '/' . str_repeat('(a)?', 40) . 'x/';
+    switch ($path) {
         case '/large':
-            echo preg_replace_callback('/' . str_repeat('(a)?', 40) . 'x/', $wait, 'ax ax');
+            echo preg_replace_callback($large, $replace, 'ax ax');
             return;
         case '/table':
-            echo preg_replace_callback_array(['/' . str_repeat('(a)?', 40) . 'x/' => $wait], 'ax ax');
+            echo preg_replace_callback_array([$large => $replace], 'ax ax');
+            return;
+        case '/text':
+            echo preg_replace_callback([new Text($large)], $replace, 'ax ax');
+            return;
+        case '/grep':
+            echo implode(' ', preg_grep($large, [new Text('bx', $wait), new Text('ax', $wait), new Text('b', $wait)]));
+            return;
+        case '/fiber':
+            $replace = function (array $match) use ($tell): string {
+                $tell();
+                Fiber::suspend();
+                return "<$match[1]>";
+            };
+            echo settle(new Fiber(fn () => preg_replace_callback($large, $replace, 'ax ax')));
+            return;
+        case '/throw':
+            try {
+                preg_replace_callback($large, fn () => $wait() ?? throw new Exception('thrown'), 'ax ax');
+            } catch (Exception $exception) {
+                echo $exception->getMessage();
+            }
+            return;
+        case '/exit':
+            preg_replace_callback($large, fn () => $wait() ?? exit('left'), 'ax ax');
+            return;
+        case '/jump':
+            preg_replace_callback($large, fn () => $wait() ?? eval('class Text {}'), 'ax ax');
             return;
         case '/small':
-            echo preg_replace_callback('/b(.)/', $wait, 'b1 b2 b3 b4');
+            echo preg_replace_callback('/b(.)/', $replace, 'b1 b2 b3 b4');
             return;
     }
-    touch(__DIR__ . '/match');
+    $tell();
     for ($i = 0; $i < 100; $i++) {
         preg_match('/(zz)(z)/', str_repeat(' ', 5000) . 'zzz', $match);
         Svc\sleep(0.002);
     }
     echo $match[2];
 });"#;
+
+#[test]
+fn callbacks_of_replacements_may_wait_whatever_their_expressions() {
     let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
-    let svc = Svc::start_with(&[("worker.php", worker)], &settings, &[]);
-    for large in ["large", "table"] {
-        let asked = [large, "small", "match"];
+    let svc = Svc::start_with(&[("worker.php", MATCHING)], &settings, &[]);
+    let replaced = [("large", "<a> <a>"), ("table", "<a> <a>"), ("text", "<a> <a>"), ("grep", "bx ax")];
+    let left = [
+        ("fiber", "<a> <a>"),
+        ("throw", "thrown"),
+        ("exit", "left"),
+        ("jump", "500 Internal Server Error\n"),
+    ];
+    for (first, expected) in replaced.into_iter().chain(left) {
         // Each is inside when the next one comes.
-        let mut clients = asked.map(|path| {
+        let mut clients = [first, "small", "match"].map(|path| {
             let mut client = svc.client();
             client.send(format!("GET /{path} HTTP/1.1\r\nHost: x\r\n\r\n"));
-            eventually("it is inside", || std::fs::remove_file(svc.root().join(path)).is_ok());
+            let mark = svc.root().join(format!("{path}.inside"));
+            eventually("it is inside", || std::fs::remove_file(&mark).is_ok());
             client
         });
         let texts = clients.each_mut().map(|client| client.response().text());
-        assert_eq!(texts, ["<a> <a>", "<1> <2> <3> <4>", "z"], "{large}");
+        assert_eq!(texts, [expected, "<1> <2> <3> <4>", "z"], "{first}");
     }
 }
