@@ -250,3 +250,24 @@ fn nothing_that_a_script_prints_goes_to_the_server_s_own_output() {
         assert!(svc.log().find("stray").is_none());
     }
 }
+
+#[test]
+fn a_collection_leaves_whoever_sorts_alone() {
+    let handler = r"
+        if (isset($_GET['leave'])) {
+            // A fiber that waits inside of a sort, and is garbage.
+            $list = [2, 1];
+            $fiber = new Fiber(function () use (&$list, &$fiber) { usort($list, function ($a, $b) { Fiber::suspend(); return $a <=> $b; }); });
+            $fiber->start();
+            echo 'left';
+            return;
+        }
+        $list = [3, 1, 2];
+        usort($list, function ($a, $b) { gc_collect_cycles(); return $a <=> $b; });
+        echo implode($list);";
+    let svc = start("", handler, &[]);
+    for _ in 0..3 {
+        assert_eq!(svc.get("/?leave=1").text(), "left");
+        assert_eq!(svc.get("/").text(), "123");
+    }
+}
