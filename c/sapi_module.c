@@ -139,9 +139,18 @@ static char *read_cookies(void)
     if (shim_current == NULL || shim_current->request == NULL || !shim_current->request->has_cookies) {
         return NULL;
     }
-    /* Freed with the request's memory: PHP keeps the pointer and does not free it. */
+    /* PHP keeps the pointer and does not free it. */
     const shim_view *cookies = &shim_current->request->cookies;
     return estrndup(cookies->bytes, cookies->length);
+}
+
+static int forget_cookies(void)
+{
+    if (SG(request_info).cookie_data != NULL) {
+        efree(SG(request_info).cookie_data);
+        SG(request_info).cookie_data = NULL;
+    }
+    return SUCCESS;
 }
 
 static zend_result request_time(double *seconds)
@@ -329,6 +338,7 @@ sapi_module_struct shim_sapi = {
     .name = own_name,
     .pretty_name = "svc",
     .startup = start_modules,
+    .deactivate = forget_cookies,
     .shutdown = php_module_shutdown_wrapper,
     .ub_write = write_output,
     .flush = flush_output,

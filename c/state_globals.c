@@ -345,9 +345,6 @@ void shim_globals_end(void)
     zend_llist_clean(&PG(tick_functions));
     end_basic();
     shim_streams_end();
-    if (SG(request_info).cookie_data != NULL) {
-        efree(SG(request_info).cookie_data);
-    }
     end_body();
     sapi_deactivate();
     efree(swap_directory(neutral.directory).cwd);
