@@ -19,6 +19,7 @@ const SOURCES: &[&str] = &[
     "environment.c",
     "execution_timer.c",
     "fiber.c",
+    "fiber_variables.c",
     "functions.c",
     "guard.c",
     "interrupt.c",

@@ -333,6 +333,7 @@ void shim_fibers_install(void)
     zend_object_handlers *handlers = (zend_object_handlers *)zend_ce_fiber->default_object_handlers;
     php_free_fiber = handlers->free_obj;
     handlers->free_obj = free_fiber;
+    shim_fiber_variables_install(handlers);
     zend_function *suspend = zend_hash_str_find_ptr(&zend_ce_fiber->function_table, "suspend", sizeof("suspend") - 1);
     if (suspend != NULL && suspend->type == ZEND_INTERNAL_FUNCTION) {
         php_suspend = suspend->internal_function.handler;

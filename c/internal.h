@@ -167,6 +167,8 @@ void shim_late_boot_give(void);
 /* fiber.c */
 extern __thread shim_fiber *shim_running;
 void shim_fibers_install(void);
+/* Among the handlers of PHP's fibers: how the cycle collector is told of their variables. */
+void shim_fiber_variables_install(zend_object_handlers *handlers);
 /* Gives the request a new Fiber, which is the current one from then on; may jump. */
 void shim_fiber_identify(shim_fiber *fiber);
 /* Takes it away, with what scripts have hung on it; may run their code. */

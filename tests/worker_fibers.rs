@@ -312,3 +312,36 @@ fn callbacks_of_replacements_may_wait_whatever_their_expressions() {
         assert_eq!(texts, [expected, "<1> <2> <3> <4>", "z"], "{first}");
     }
 }
+
+#[test]
+fn a_fiber_that_waits_in_an_included_file_costs_nobody_an_object() {
+    let worker = r#"<?php
+final class Told {
+    public static int $gone = 0;
+    public ?Told $self = null;
+    public function __destruct() { self::$gone++; }
+}
+function included(Told $told, Closure $run) { include __DIR__ . '/run.inc'; }
+function again(Told $told, Closure $run) { included($told, $run); }
+Svc\Worker::serve(function () {
+    $told = new Told();
+    $told->self = $told;
+    $fiber = new Fiber(again(...));
+    $fiber->start($told, fn () => Fiber::suspend());
+    // The fiber is garbage, and what is ours it has only seen.
+    $cycle = new stdClass();
+    $cycle->fiber = [$fiber, $cycle];
+    unset($cycle, $fiber);
+    gc_collect_cycles();
+    $before = Told::$gone;
+    $told->self = null;
+    unset($told);
+    echo json_encode([$before, Told::$gone]);
+    Told::$gone = 0;
+});"#;
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    let svc = Svc::start_with(&[("worker.php", worker), ("run.inc", "<?php $run();")], &settings, &[]);
+    for _ in 0..3 {
+        assert_eq!(svc.get("/").text(), "[0,1]");
+    }
+}

@@ -1,0 +1,100 @@
+/* What the cycle collector is told of a script's fiber.
+ *
+ * A function that includes a file has one table of variables together with the file's frame. PHP tells the collector of a
+ * fiber's tables once a frame, so these variables count twice: what somebody else holds too then looks like garbage, and
+ * is destructed and freed in the hands of those who use it. Here a frame's table is hidden while PHP looks, if the next
+ * frame further out has the same one.
+ *
+ * Promises: nothing is hidden when PHP has looked, a jump or not. The table that PHP returns is never what hides others. */
+#include "internal.h"
+
+#include <zend_generators.h>
+
+static zend_object_get_gc_t php_variables;
+
+static zend_array *hidden(void)
+{
+    return (zend_array *)&zend_empty_array;
+}
+
+/* The frame of a script's next further out: it is the one whose table an included file gets. */
+static zend_execute_data *outer(const zend_execute_data *frame)
+{
+    zend_execute_data *next = frame->prev_execute_data;
+    while (next != NULL && (next->func == NULL || !ZEND_USER_CODE(next->func->type))) {
+        next = next->prev_execute_data;
+    }
+    return next;
+}
+
+static bool has_table(const zend_execute_data *frame)
+{
+    return frame->func != NULL && ZEND_USER_CODE(frame->func->type) &&
+           (ZEND_CALL_INFO(frame) & ZEND_CALL_HAS_SYMBOL_TABLE) != 0;
+}
+
+/* PHP passes the frame of a generator over that does not run: the generator tells of it. */
+static bool is_told(const zend_execute_data *frame)
+{
+    if ((ZEND_CALL_INFO(frame) & ZEND_CALL_GENERATOR) == 0) {
+        return true;
+    }
+    const zend_generator *generator = (const zend_generator *)frame->return_value;
+    return (generator->flags & ZEND_GENERATOR_CURRENTLY_RUNNING) != 0;
+}
+
+static bool hide(zend_execute_data *frame)
+{
+    bool any = false;
+    for (; frame != NULL; frame = frame->prev_execute_data) {
+        const zend_execute_data *next = has_table(frame) ? outer(frame) : NULL;
+        if (next != NULL && has_table(next) && is_told(next) && next->symbol_table == frame->symbol_table) {
+            frame->symbol_table = hidden();
+            any = true;
+        }
+    }
+    return any;
+}
+
+static void show(zend_execute_data *frame)
+{
+    while (frame != NULL) {
+        if (!has_table(frame) || frame->symbol_table != hidden()) {
+            frame = frame->prev_execute_data;
+            continue;
+        }
+        zend_execute_data *owner = outer(frame);
+        while (owner->symbol_table == hidden()) {
+            owner = outer(owner);
+        }
+        for (; frame != owner; frame = outer(frame)) {
+            frame->symbol_table = owner->symbol_table;
+        }
+    }
+}
+
+static HashTable *variables(zend_object *object, zval **list, int *count)
+{
+    const zend_fiber *fiber = (const zend_fiber *)object;
+    const bool is_walked = fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED && fiber->caller == NULL;
+    if (!is_walked || !hide(fiber->execute_data)) {
+        return php_variables(object, list, count);
+    }
+    HashTable *volatile table = NULL;
+    volatile bool ended = false;
+    zend_try {
+        table = php_variables(object, list, count);
+        ended = true;
+    } zend_end_try();
+    show(fiber->execute_data);
+    if (!ended) {
+        zend_bailout();
+    }
+    return table;
+}
+
+void shim_fiber_variables_install(zend_object_handlers *handlers)
+{
+    php_variables = handlers->get_gc;
+    handlers->get_gc = variables;
+}
