@@ -131,6 +131,7 @@ static void enter_stack(shim_fiber *fiber)
     fiber->bottom = (zend_execute_data *)page->top;
     memset(fiber->bottom, 0, sizeof(*fiber->bottom));
     fiber->bottom->func = &shim_function_body;
+    Z_CE(fiber->bottom->This) = shim_class_worker;
     fiber->bottom->prev_execute_data = EG(current_execute_data);
     EG(current_execute_data) = fiber->bottom;
     EG(jit_trace_num) = 0;

@@ -152,6 +152,7 @@ bool shim_quietly(void (*step)(void *), void *argument)
     const bool was_quiet = is_quiet;
     /* What throws changes the frame that it throws into: not the script's, which knows of nothing. */
     zend_execute_data frame = {.func = &shim_function_body, .prev_execute_data = here.frame};
+    Z_CE(frame.This) = shim_class_worker;
     zend_object *const exception = EG(exception);
     zend_object *const earlier = EG(prev_exception);
     const zend_op *const opline = EG(opline_before_exception);
