@@ -293,11 +293,23 @@ static PHP_MINIT_FUNCTION(svc)
     return SUCCESS;
 }
 
+/* If nothing was printed, PHP would call what header_register_callback() was given when extensions have ended their
+ * request, and that may use what they have freed. A jump must not keep the others from their end. */
+static void send_head_by_callback(void)
+{
+    if (!SG(headers_sent) && Z_TYPE(SG(callback_func)) != IS_UNDEF) {
+        zend_try {
+            (void)sapi_send_headers();
+        } zend_end_try();
+    }
+}
+
 /* Extensions end a request in the reverse of the order in which they started: before session does. */
 static PHP_RSHUTDOWN_FUNCTION(svc)
 {
     (void)type;
     (void)module_number;
+    send_head_by_callback();
     if (CG(unclean_shutdown)) {
         shim_after_jump();
     }

@@ -273,3 +273,17 @@ fn the_sapi_has_its_own_name() {
     let info = run(&svc, "phpinfo();").text();
     assert!(info.contains("Server API") && info.len() > 10_000);
 }
+
+#[test]
+fn a_callback_for_headers_is_called_before_extensions_end() {
+    let svc = start(&[]);
+    let set = "putenv('CHANGED=1'); header_register_callback(function () { header('X-Seen: ' . getenv('CHANGED')); putenv('CHANGED'); });";
+    for code in ["echo 'a';", "", "exit;"] {
+        let response = run(&svc, &format!("{set}{code}"));
+        assert_eq!((response.status, response.field("x-seen")), (200, Some("1")), "{code}");
+        assert!(response.field("content-type").is_some(), "{code}");
+    }
+    let jumps = "header_register_callback(function () { str_repeat('x', PHP_INT_MAX >> 4); });";
+    assert_eq!(run(&svc, jumps).status, 500);
+    assert_eq!(run(&svc, "echo 'alive';").text(), "alive");
+}
