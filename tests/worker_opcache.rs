@@ -17,6 +17,7 @@ use support::client::{Client, eventually};
 /// What a deployment replaces is in a file of its own.
 const WORKER: &str = r"<?php
 require __DIR__ . '/code.php';
+file_put_contents(__DIR__ . '/booted', '.', FILE_APPEND);
 Svc\Worker::serve(function () {
     if (isset($_GET['stay'])) {
         touch(__DIR__ . '/inside-' . $_GET['stay']);
@@ -208,6 +209,10 @@ fn a_cache_that_is_reset_again_and_again_serves_the_right_code() {
 #[test]
 fn a_broken_deployment_leaves_the_old_code_and_the_next_one_is_served() {
     let svc = start("2", BLIND);
+    // Readiness needs one of them, and a worker that boots now would be broken too.
+    eventually("both have booted", || {
+        std::fs::read(svc.root().join("booted")).is_ok_and(|boots| boots.len() == 2)
+    });
     std::fs::write(svc.root().join("code.php"), "<?php throw new Exception('broken');").unwrap();
     assert_eq!(svc.get("/?reset").text(), "true");
     eventually("it is told", || {
