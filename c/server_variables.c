@@ -152,6 +152,22 @@ void shim_server_variables_register(zval *array)
     tell_filter(array);
 }
 
+/* PHP copies what it is told, and frees nothing: the last answer is kept until the next one. */
+static char *hold(shim_view value)
+{
+    static __thread char *held;
+    char *copy = realloc(held, value.length + 1);
+    if (copy == NULL) {
+        return NULL;
+    }
+    held = copy;
+    if (value.length > 0) {
+        memcpy(held, value.bytes, value.length);
+    }
+    held[value.length] = '\0';
+    return held;
+}
+
 char *shim_server_variable(const char *name, size_t length)
 {
     if (shim_party() == NULL) {
@@ -162,7 +178,7 @@ char *shim_server_variable(const char *name, size_t length)
     for (size_t i = 0; i < variables.count; i++) {
         const shim_pair *pair = &variables.pairs[i];
         if (pair->name.length == length && memcmp(pair->name.bytes, name, length) == 0) {
-            return estrndup(pair->value.bytes ? pair->value.bytes : "", pair->value.length);
+            return hold(pair->value);
         }
     }
     return NULL;

@@ -85,3 +85,18 @@ Svc\Worker::serve(function () {
         assert_eq!(svc.get("/").text(), r#"["boot","boot","boot","boot"]"#);
     }
 }
+
+#[test]
+fn to_ask_for_a_variable_by_its_name_leaves_no_memory_behind() {
+    let worker = r#"<?php
+Svc\Worker::serve(function () {
+    $before = memory_get_usage();
+    for ($i = 0; $i < 1000; $i++) {
+        $path = getenv('REQUEST_URI');
+    }
+    echo $path, ' ', memory_get_usage() - $before < 1000 ? 'nothing' : 'something';
+});"#;
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    let svc = Svc::start(&[("worker.php", worker)], &settings);
+    assert_eq!(svc.get("/path").text(), "/path nothing");
+}
