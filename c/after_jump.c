@@ -19,8 +19,8 @@
  *             in_autoload         the class would not be looked for again
  *
  * What stays: flags of objects (generators that run, heaps and arrays that are being sorted, handles of curl in a
- * callback), which are no more than their objects; what soap
- * and pcre keep, which costs a request nothing but the message of its next error, or time. */
+ * callback), which are no more than their objects; what soap keeps, which costs a request nothing but the message of its
+ * next error. */
 #include "internal.h"
 
 #include <ext/session/php_session.h>
