@@ -17,6 +17,7 @@
  *   engine    error_handling, exception_class: warnings would be thrown
  *             record_errors       errors would be kept for a class that is not being made any more
  *             in_autoload         the class would not be looked for again
+ *             method caches       a method would run without the memory that it lacked (shim_callee_forget)
  *
  * What stays: flags of objects (generators that run, heaps and arrays that are being sorted, handles of curl in a
  * callback), which are no more than their objects; what soap keeps, which costs a request nothing but the message of its
@@ -32,6 +33,23 @@ void shim_output_mend(void)
     if (OG(running) != NULL) {
         OG(running)->flags |= PHP_OUTPUT_HANDLER_DISABLED;
         OG(running) = NULL;
+    }
+}
+
+/* Before the jump: a call of a method notes in the caller's cache which one it has found, and only then allocates that
+ * one's own cache. If it cannot, whoever makes the same call next would run the method without. */
+void shim_callee_forget(void)
+{
+    const zend_execute_data *frame = EG(current_execute_data);
+    if (frame == NULL || frame->func == NULL || !ZEND_USER_CODE(frame->func->type) || frame->opline == NULL) {
+        return;
+    }
+    const zend_op *call = frame->opline;
+    const bool is_method = call->opcode == ZEND_INIT_METHOD_CALL || call->opcode == ZEND_INIT_STATIC_METHOD_CALL;
+    if (is_method && call->op2_type == IS_CONST && frame->run_time_cache != NULL) {
+        void **slots = (void **)((char *)frame->run_time_cache + call->result.num);
+        slots[0] = NULL;
+        slots[1] = NULL;
     }
 }
 

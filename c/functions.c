@@ -1,4 +1,5 @@
 /* Functions that scripts get from svc. */
+#include "guard.h"
 #include "internal.h"
 
 void shim_send_interim(int status);
@@ -168,6 +169,20 @@ static ZEND_FUNCTION(umask_that_asks)
     php_umask_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
 }
 
+static zif_handler php_chdir_handler;
+
+/* More than the names of directories can need; Zend's heap grows by chunks of 2 MiB. */
+enum { ROOM_FOR_NAMES = 4 << 20 };
+
+/* OPcache's chdir() frees the name that it remembers before it has allocated the next one: a jump from there would leave
+ * it with a name that is freed. So it has room beyond the limit, with a bound: its warnings may run a script's code. */
+static ZEND_FUNCTION(chdir_with_room)
+{
+    shim_memory_limit_extend(ROOM_FOR_NAMES);
+    php_chdir_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    shim_memory_limit_apply();
+}
+
 /* Returns PHP's own handler; NULL: there is no such function. */
 static zif_handler replace(const char *name, zif_handler handler)
 {
@@ -185,6 +200,7 @@ void shim_functions_override(void)
     php_getenv_handler = replace("getenv", ZEND_FN(getenv_with_overlay));
     php_connection_aborted_handler = replace("connection_aborted", ZEND_FN(connection_aborted_by_host));
     php_connection_status_handler = replace("connection_status", ZEND_FN(connection_status_by_host));
+    php_chdir_handler = replace("chdir", ZEND_FN(chdir_with_room));
     if (!shim_has_own_umask()) {
         php_umask_handler = replace("umask", ZEND_FN(umask_that_asks));
     }

@@ -302,8 +302,10 @@ bool shim_is_opcache_lock(int descriptor);
 /* after_jump.c: puts right what a jump has left set. May run a session's handlers, and jump; to be called at the bottom
  * of a request, whether or not there was a jump. */
 void shim_after_jump(void);
-/* Closes what a user's session handler has left open; after the session has ended. NULL: the thread's. */
+/* Before a jump: the caller forgets the method that it was about to call. */
+void shim_callee_forget(void);
 void shim_output_mend(void);
+/* Closes what a user's session handler has left open; after the session has ended. NULL: the thread's. */
 void shim_session_close(void *globals);
 bool shim_session_is_active(void);
 

@@ -153,6 +153,8 @@ void shim_thread_start(void)
     shim_execution_timer_start();
     (void)ts_resource(0);
     ZEND_TSRMLS_CACHE_UPDATE();
+    /* PHP finds out what the locale is like on the thread that starts it only. */
+    zend_update_current_locale();
     shim_isolate_thread();
     shim_overflow_thread_start();
 }

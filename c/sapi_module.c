@@ -253,6 +253,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     error_in_progress = NULL;
     if (is_jumping) {
         shim_memory_limit_apply();
+        shim_callee_forget();
         if (CG(in_compilation)) {
             jump_from_compiler(type, file, line, message);
         }

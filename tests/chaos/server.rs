@@ -219,17 +219,25 @@ fn launch(
     let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     std::thread::spawn(move || listen(stdout, &said, &ready));
     std::thread::spawn(move || {
+        let mut copy = copy();
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            if let Some(file) = &mut copy {
+                let _ = writeln!(file, "{line}");
+            }
             let _ = noise.send(format!("on standard error: {line}"));
         }
     });
     (child, heard, is_ready)
 }
 
+/// Where `CHAOS_LOG` has all that servers print.
+fn copy() -> Option<fs::File> {
+    fs::File::options().append(true).create(true).open(std::env::var_os("CHAOS_LOG")?).ok()
+}
+
 fn listen(stdout: impl Read, noise: &mpsc::Sender<String>, ready: &mpsc::Sender<(SocketAddr, SocketAddr)>) {
     let mut addresses = Vec::new();
-    let mut copy = std::env::var_os("CHAOS_LOG")
-        .and_then(|path| fs::File::options().append(true).create(true).open(path).ok());
+    let mut copy = copy();
     for line in BufReader::new(stdout).lines().map_while(Result::ok) {
         if let Some(file) = &mut copy {
             let _ = writeln!(file, "{line}");

@@ -27,6 +27,41 @@ static __thread resize_fn own_resize;
 static __thread zend_long left;
 static __thread char path[512];
 
+/* PHP's own; what it is checked against is in faults_arm(). */
+typedef struct {
+    int use_custom_heap;
+    void *storage;
+    size_t size;
+    size_t peak;
+#if PHP_VERSION_ID >= 80400
+    uintptr_t shadow_key;
+#endif
+    void *free_slot[30];
+    size_t real_size;
+    size_t real_peak;
+    size_t limit;
+} heap_head;
+
+static size_t limit(void)
+{
+    return ((heap_head *)zend_mm_get_heap())->limit;
+}
+
+static bool is_limit_found(void)
+{
+    size_t before = limit(), other = SIZE_MAX / 4;
+    (void)zend_set_memory_limit(other);
+    bool is_found = limit() == other;
+    (void)zend_set_memory_limit(before);
+    return is_found;
+}
+
+/* The server raises the limit where a jump would leave a half of something. */
+static bool is_raised(void)
+{
+    return limit() > (size_t)PG(memory_limit);
+}
+
 static void disarm(void)
 {
     if (left > 0) {
@@ -43,7 +78,7 @@ static void count(size_t size)
     }
     zend_gc_status collector;
     zend_gc_get_status(&collector);
-    if (collector.active) {
+    if (collector.active || is_raised()) {
         /* The limit gives way to the collector, which could not be left in the middle: the next one fails. */
         return;
     }
@@ -94,6 +129,10 @@ PHP_FUNCTION(faults_arm)
         Z_PARAM_STR(marker)
     ZEND_PARSE_PARAMETERS_END();
     disarm();
+    if (!is_limit_found()) {
+        zend_throw_error(NULL, "the layout of PHP's heap is another one");
+        RETURN_THROWS();
+    }
     snprintf(path, sizeof(path), "%s", ZSTR_VAL(marker));
     zend_mm_heap *heap = zend_mm_get_heap();
     own_allocate = NULL;
