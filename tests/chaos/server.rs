@@ -1,5 +1,6 @@
 //! The server under chaos, and everything that it says of itself.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
@@ -138,13 +139,27 @@ impl Server {
         let descriptors = value("process_open_fds ");
         match self.descriptors {
             Some(first) if descriptors > first + DESCRIPTORS_MORE => {
-                offences
-                    .push(format!("at rest {descriptors} descriptors are open, and first it was {first}"));
+                let kinds = self.open_files();
+                offences.push(format!(
+                    "at rest {descriptors} descriptors are open, and first it was {first}: {kinds:?}"
+                ));
             }
             None if offences.is_empty() => self.descriptors = Some(descriptors),
             _ => {}
         }
         offences
+    }
+
+    /// How many descriptors of each kind are open.
+    fn open_files(&self) -> BTreeMap<String, usize> {
+        let mut kinds = BTreeMap::new();
+        let directory = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
+        for entry in directory.into_iter().flatten().flatten() {
+            let target = fs::read_link(entry.path()).unwrap_or_default();
+            let kind = target.to_string_lossy().replace(|c: char| c.is_ascii_digit(), "");
+            *kinds.entry(kind).or_default() += 1;
+        }
+        kinds
     }
 
     /// Ends it in order; says how that went wrong.

@@ -14,6 +14,8 @@ trait Streams
         $is_shared = $handler === 'shared';
         $name = $is_shared ? 'shared' : "own-$this->id";
         session_id($name);
+        // An enclosing session of another name has ended with that.
+        $this->own['session id'] = [static fn () => session_id(), $name];
         $this->in_handler++;
         try {
             if ($handler === 'user') {
@@ -33,7 +35,6 @@ trait Streams
         $_SESSION['who'] = $this->id;
         $_SESSION['count'] = ($_SESSION['count'] ?? 0) + 1;
         $this->own['session'][1] = $_SESSION;
-        $this->own['session id'] = [static fn () => session_id(), $name];
         $this->check('session');
         $this->run($ops);
         $this->check('end of a session');
