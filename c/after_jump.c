@@ -36,6 +36,13 @@ void shim_output_mend(void)
     }
 }
 
+void shim_error_handling_reset(void)
+{
+    EG(error_handling) = EH_NORMAL;
+    EG(exception_class) = NULL;
+    EG(record_errors) = false;
+}
+
 /* Before the jump: a call of a method notes in the caller's cache which one it has found, and only then allocates that
  * one's own cache. If it cannot, whoever makes the same call next would run the method without. */
 void shim_callee_forget(void)
@@ -122,9 +129,7 @@ void shim_after_jump(void)
     FG(user_stream_current_filename) = NULL;
     PG(in_user_include) = false;
     PG(in_error_log) = false;
-    EG(error_handling) = EH_NORMAL;
-    EG(exception_class) = NULL;
-    EG(record_errors) = false;
+    shim_error_handling_reset();
     if (EG(in_autoload) != NULL) {
         zend_hash_clean(EG(in_autoload));
     }

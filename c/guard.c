@@ -95,9 +95,7 @@ static void put_back(const shim_place *place)
     EG(current_execute_data) = place->frame;
     EG(active_fiber) = place->fiber;
     EG(fake_scope) = place->scope;
-    EG(error_handling) = EH_NORMAL;
-    EG(exception_class) = NULL;
-    EG(record_errors) = false;
+    shim_error_handling_reset();
     /* Not released: a destructor would run in nobody's name, and what the request held is not freed anyway. */
     EG(exception) = NULL;
     EG(prev_exception) = NULL;

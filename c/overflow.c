@@ -107,6 +107,7 @@ static void on_fault(int number, siginfo_t *info, void *place)
     }
     if (may_be_left(place)) {
         own.was_reached = true;
+        shim_callee_forget();
         zend_bailout();
     }
     if (at < end) {
@@ -186,9 +187,18 @@ static void add_range_of(const void *function)
     }
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+/* AddressSanitizer reports faults itself. */
+static const bool are_faults_ours = false;
+#else
+static const bool are_faults_ours = true;
+#endif
+
 void shim_overflow_install(void)
 {
-#if !defined(__SANITIZE_ADDRESS__)
+    if (!are_faults_ours) {
+        return;
+    }
     page_size = (size_t)sysconf(_SC_PAGESIZE);
     add_range_of(dlsym(RTLD_NEXT, "zend_array_destroy"));
     const zend_extension *opcache = zend_get_extension("Zend OPcache");
@@ -198,5 +208,4 @@ void shim_overflow_install(void)
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     sigemptyset(&action.sa_mask);
     (void)sigaction(SIGSEGV, &action, &others);
-#endif
 }

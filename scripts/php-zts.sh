@@ -20,8 +20,9 @@ here=$(cd "$(dirname "$0")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/svc
 started=$SECONDS
 
-# Raise when the recipe below changes in a way that needs a new build.
+# Raise when the recipe below changes in a way that needs a new build; the second is that of builds that look for faults.
 recipe=1
+plain_recipe=2
 
 # What WordPress, Symfony and Laravel use. Names of Debian packages, then configure's flags for the same.
 build_packages=(
@@ -42,14 +43,14 @@ configure_flags=(
 plain_flags=(
     --enable-zts --disable-zend-signals --enable-zend-max-execution-timers
     --enable-embed=shared --enable-cli --disable-cgi --disable-phpdbg --without-pear
-    --enable-debug --enable-mbstring --enable-opcache --enable-sockets --enable-pcntl
-    --enable-mysqlnd --with-mysqli=mysqlnd --with-pdo-mysql=mysqlnd
+    --enable-debug --enable-bcmath --enable-intl --enable-mbstring --enable-opcache --enable-sockets --enable-pcntl
+    --enable-mysqlnd --with-mysqli=mysqlnd --with-pdo-mysql=mysqlnd --with-pgsql --with-pdo-pgsql
     --with-curl --with-external-pcre --with-openssl --with-zlib
 )
 
 case ${1:-} in
---debug) variant=-debug ;;
---asan) variant=-asan ;;
+--debug) variant=-debug recipe=$plain_recipe ;;
+--asan) variant=-asan recipe=$plain_recipe ;;
 *) variant='' ;;
 esac
 

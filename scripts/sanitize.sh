@@ -17,22 +17,11 @@ kinds=(debug asan)
 case ${1:-} in debug | asan) kinds=("$1"); shift ;; esac
 programs=("$@")
 if [ ${#programs[@]} = 0 ]; then
-    # PHP's own tests compare what is printed, and these builds print more; libpq is not in them.
-    mapfile -t programs < <(basename -s .rs -a tests/worker_*.rs tests/php_*.rs | grep -vxE 'php_suite|worker_connections')
+    # PHP's own tests compare what is printed, and these builds print more.
+    mapfile -t programs < <(basename -s .rs -a tests/worker_*.rs tests/php_*.rs | grep -vx php_suite)
     programs+=(chaos)
 fi
 
-# Left out: their scripts use extensions that these builds do without (bcmath, intl).
-without=(
-    every_directive_is_its_request_s
-    nothing_is_seen_on_another_thread
-    nothing_is_seen_while_another_request_waits
-    nothing_stays_on_the_thread
-    programs_get_the_environment_of_their_request
-    programs_inherit_no_descriptor_of_the_server
-    two_requests_keep_what_each_has_set
-    what_extensions_keep_is_a_requests_own
-)
 # Left out where AddressSanitizer is: it has the faults at the end of a stack to itself, and keeps freed memory for a while.
 without_address=(
     a_structure_that_is_too_deep_to_be_followed_is_a_fatal_error
@@ -59,10 +48,8 @@ for kind in "${kinds[@]}"; do
     log=$output/sanitize-$kind.log
     arguments=(--no-fail-fast)
     for program in "${programs[@]}"; do arguments+=(--test "$program"); done
-    skipped=("${without[@]}")
-    if [ "$kind" = asan ]; then skipped+=("${without_address[@]}"); fi
     skips=()
-    for name in "${skipped[@]}"; do skips+=(--skip "$name"); done
+    if [ "$kind" = asan ]; then for name in "${without_address[@]}"; do skips+=(--skip "$name"); done; fi
     cargo test "${arguments[@]}" -- "${skips[@]}" 2>&1 | tee "$log" || failed+=("$kind: a test failed")
     # The border's own tests have a process of PHP each.
     if [ $# = 0 ]; then cargo test --package svc-ffi --no-fail-fast 2>&1 | tee -a "$log" || failed+=("$kind: a test of the border failed"); fi
