@@ -107,6 +107,7 @@ has_source() { private_apt apt-cache showsrc "$1" 2>>"$apt_home/log" | grep "^Pa
 # Finds the first suite with a fitting PHP, unpacks its pristine sources, prints the tree's path.
 fetch_source() {
     local codename uri suite package tree
+    exec 8>"$cache/lock-source" && flock 8
     tree=$(find "$cache" -maxdepth 1 -type d -name 'php-src-8.*' 2>/dev/null | sort | tail -n 1)
     if [ -n "$tree" ] && [ -x "$tree/configure" ]; then echo "$tree"; return; fi
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
@@ -179,7 +180,6 @@ build() {
 
 mkdir -p "$cache"
 if [ "${1:-}" = --source ]; then
-    exec 9>"$cache/lock" && flock 9
     "$here/system-packages.sh" dpkg-dev || exit 1
     fetch_source
     exit
@@ -196,7 +196,8 @@ if [ -z "$variant" ] && onpath=$(command -v php-config) && [ -z "$(misfit "$onpa
     exit
 fi
 
-exec 9>"$cache/lock"
+# One builds, and others of the same kind wait for it.
+exec 9>"$cache/lock$variant"
 flock 9
 for prefix in "$cache"/php-8.*-zts$variant-r$recipe; do
     if [ -e "$prefix/.complete" ] && [ -z "$(misfit "$prefix/bin/php-config")" ]; then

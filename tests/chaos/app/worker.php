@@ -7,6 +7,10 @@ require __DIR__ . '/mind.php';
 
 World::found();
 $handler = static function (): void {
+    if ($_GET['id'] === 'collector') {
+        gc_collect_cycles();
+        return;
+    }
     $program = json_decode(file_get_contents('php://input'), true);
     World::check_neutral($program['id']);
     Fault::arm($program['fault'] ?? null);
