@@ -228,6 +228,8 @@ extern const zend_function_entry shim_functions[];
 void shim_functions_override(void);
 
 /* loading.c */
+/* Before PHP starts. False: libphp does not have what is needed. */
+bool shim_loading_prepare(void);
 void shim_loading_install(void);
 /* Whether the running request is inside of a load of code, where it cannot be suspended. */
 bool shim_is_loading(void);

@@ -63,6 +63,9 @@ const char *shim_startup(const shim_options *options)
     if (!shim_deep_install()) {
         return "libphp does not export what frees objects and arrays";
     }
+    if (!shim_loading_prepare()) {
+        return "libphp does not export what evaluates the constants of classes";
+    }
     shim_shortcuts_install();
     shim_reactor_install();
     shim_isolate_install();

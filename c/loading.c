@@ -3,10 +3,16 @@
  * The compiler and the linking of classes keep where they are in variables of the thread, as a stack of one file in
  * another; and while a class is being autoloaded the engine tells everybody else that there is none. Both may call a
  * script's code (error handlers, stream wrappers, autoloaders), and a request that waited there would let another one
- * in. So a request that waits while it loads code blocks its thread. */
+ * in. So a request that waits while it loads code blocks its thread.
+ *
+ * Likewise the constants of classes: whoever asks first evaluates, which may call error handlers, and the engine marks the
+ * constant meanwhile. Another request that came upon the mark would be told that the constant refers to itself. */
 #include "internal.h"
 
 #include <zend_compile.h>
+#include <zend_constants.h>
+
+#include <dlfcn.h>
 
 /* How many loads the running request is inside of. No request is suspended inside of one. */
 static __thread unsigned depth;
@@ -47,6 +53,47 @@ static zend_class_entry *load_class(zend_string *name, zend_string *lower_name)
     return class;
 }
 
+typedef zval *(*evaluate_fn)(zend_string *, zend_string *, zend_class_entry *, uint32_t);
+
+static evaluate_fn next_evaluate;
+
+zval *zend_get_class_constant_ex(zend_string *class_name, zend_string *name, zend_class_entry *scope, uint32_t flags)
+{
+    depth++;
+    zval *value = next_evaluate(class_name, name, scope, flags);
+    leave();
+    return value;
+}
+
+/* As the engine's own, which nobody else may see. */
+enum { VISITED = 0x80 };
+
+/* Nobody is in the middle of a constant any more. */
+static void forget_constants(void)
+{
+    zend_class_entry *class;
+    ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
+        if (class->type != ZEND_USER_CLASS || (class->ce_flags & ZEND_ACC_HAS_AST_CONSTANTS) == 0) {
+            continue;
+        }
+        const HashTable *constants = &class->constants_table;
+        if (ZEND_MAP_PTR(class->mutable_data) != NULL) {
+            const zend_class_mutable_data *own = ZEND_MAP_PTR_GET_IMM(class->mutable_data);
+            /* Without a table of their own none has been evaluated yet. */
+            if (own == NULL || own->constants_table == NULL) {
+                continue;
+            }
+            constants = own->constants_table;
+        }
+        zend_class_constant *constant;
+        ZEND_HASH_FOREACH_PTR(constants, constant) {
+            if (Z_TYPE(constant->value) == IS_CONSTANT_AST && (Z_CONSTANT_FLAGS(constant->value) & VISITED) != 0) {
+                Z_CONSTANT_FLAGS(constant->value) &= ~(uint32_t)VISITED;
+            }
+        } ZEND_HASH_FOREACH_END();
+    } ZEND_HASH_FOREACH_END();
+}
+
 bool shim_is_loading(void)
 {
     return depth > 0 || CG(in_compilation) || CG(current_linking_class) != NULL;
@@ -59,8 +106,11 @@ void shim_loading_begin(void)
 
 void shim_loading_forget(void)
 {
-    if (depth > 0 && EG(in_autoload) != NULL) {
-        zend_hash_clean(EG(in_autoload));
+    if (depth > 0) {
+        if (EG(in_autoload) != NULL) {
+            zend_hash_clean(EG(in_autoload));
+        }
+        forget_constants();
     }
     CG(current_linking_class) = NULL;
     depth = 0;
@@ -88,6 +138,12 @@ static void guard_opcache(void)
         php_opcache_compile_file = function->internal_function.handler;
         function->internal_function.handler = ZEND_FN(guarded_opcache_compile_file);
     }
+}
+
+bool shim_loading_prepare(void)
+{
+    next_evaluate = (evaluate_fn)dlsym(RTLD_NEXT, "zend_get_class_constant_ex");
+    return next_evaluate != NULL;
 }
 
 void shim_loading_install(void)

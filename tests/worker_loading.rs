@@ -28,6 +28,12 @@ final class Source
     public function stream_stat(): array { return []; }
     public function stream_set_option(): bool { return false; }
 }
+// To make a text of an array is worth a warning.
+final class Composed
+{
+    const WHOLE = 'whole ' . self::PART;
+    const PART = 'part ' . [];
+}
 stream_wrapper_register('source', Source::class);
 spl_autoload_register(function (string $class) {
     Svc\sleep(0.05);
@@ -48,6 +54,23 @@ Svc\Worker::serve(function () {
             return;
         case 'wrapper':
             echo json_encode(include "source://$n");
+            return;
+        case 'constant':
+            set_error_handler(fn () => Svc\sleep($_GET['s']) || true);
+            echo Composed::WHOLE;
+            return;
+        case 'constant-fails':
+            set_error_handler(fn () => trigger_error('as the test wants it', E_USER_ERROR));
+            echo Composed::WHOLE;
+            return;
+        case 'constant-beside':
+            touch(__DIR__ . '/inside');
+            while (!file_exists(__DIR__ . '/go')) {
+                Svc\sleep(0.002);
+                clearstatcache();
+            }
+            set_error_handler(fn () => true);
+            echo Composed::WHOLE;
             return;
         case 'fails':
             spl_autoload_register(fn () => isset($_GET['fails']) && trigger_error('as the test wants it', E_USER_ERROR), prepend: true);
@@ -117,4 +140,22 @@ fn an_autoloader_that_fails_keeps_its_class_from_nobody() {
     assert_eq!(svc.get("/fails?fails").status, 500);
     std::fs::write(svc.root().join("go"), "").unwrap();
     assert_eq!(beside.response().text(), "Child");
+}
+
+#[test]
+fn all_find_the_constant_of_a_class_that_is_being_evaluated() {
+    let svc = start();
+    for mut client in send_six(&svc, "/constant") {
+        assert_eq!(client.response().text(), "whole part Array");
+    }
+}
+
+#[test]
+fn a_constant_that_a_fatal_error_leaves_is_evaluated_by_the_next_one() {
+    let svc = start();
+    let mut beside = send(&svc, "/constant-beside");
+    eventually("it is inside", || svc.root().join("inside").exists());
+    assert_eq!(svc.get("/constant-fails").status, 500);
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    assert_eq!(beside.response().text(), "whole part Array");
 }
