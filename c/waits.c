@@ -2,14 +2,16 @@
  *
  * The executable's flock() and the lock commands of fcntl() come before libc's. Inside a request that can wait without
  * its thread they try, wait a little, and try again: a session file that another request of the same thread holds is
- * free only when that request goes on. Everywhere else they block as ever. A wait for a lock ends at the time limit of
- * its request, also where the session would begin it anew. */
+ * free only when that request goes on. Everywhere else they block as ever, but not for what a request of the same thread
+ * holds: that would never be free. A wait for a lock ends at the time limit of its request, also where the session would
+ * begin it anew. */
 #include "internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 
 DECLARE_LIBC(flock);
@@ -95,23 +97,6 @@ static bool pause_before_lock(int descriptor, int64_t *pause)
     return goes_on;
 }
 
-/* Waits with the thread. Whoever begins a wait anew when it has been interrupted is not answered at once. */
-static int flock_here(int descriptor, int operation)
-{
-    int result = LIBC(flock)(descriptor, operation | LOCK_NB);
-    if (result == 0 || errno != EWOULDBLOCK) {
-        return result;
-    }
-    shim_execution_timer_insists(true);
-    do {
-        result = LIBC(flock)(descriptor, operation);
-    } while (result != 0 && errno == EINTR && !is_over());
-    int error = errno;
-    shim_execution_timer_insists(false);
-    errno = error;
-    return result != 0 && error == EINTR ? give_up() : result;
-}
-
 /* ---- locks that requests of this worker hold ---- */
 
 /* By descriptors: whoever closes one gives its lock back, and the number may be another file's, or another request's. */
@@ -168,6 +153,58 @@ void shim_locks_stop(void)
     free(locks.list);
     locks.list = NULL;
     locks.count = locks.room = 0;
+}
+
+/* Whether another request of this thread holds a lock of the same file: the thread is to be blocked, so none goes on. */
+static bool is_held_beside(int descriptor)
+{
+    struct stat wanted, held;
+    if (fstat(descriptor, &wanted) != 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < locks.count; i++) {
+        if (locks.list[i].holder != shim_running && fstat(locks.list[i].descriptor, &held) == 0 &&
+            held.st_dev == wanted.st_dev && held.st_ino == wanted.st_ino) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int refuse(void)
+{
+    static const char why[] =
+        "A request that waits on the same thread holds this lock, and cannot go on before this call has ended";
+    if (is_for_session()) {
+        /* It would go on without the lock. */
+        shim_current->lost_session = true;
+        zend_error_noreturn(E_ERROR, why);
+    }
+    if (EG(current_execute_data) != NULL) {
+        zend_throw_error(NULL, why);
+    }
+    errno = EDEADLK;
+    return -1;
+}
+
+/* Waits with the thread. Whoever begins a wait anew when it has been interrupted is not answered at once. */
+static int flock_here(int descriptor, int operation)
+{
+    int result = LIBC(flock)(descriptor, operation | LOCK_NB);
+    if (result == 0 || errno != EWOULDBLOCK) {
+        return result;
+    }
+    if (is_held_beside(descriptor)) {
+        return refuse();
+    }
+    shim_execution_timer_insists(true);
+    do {
+        result = LIBC(flock)(descriptor, operation);
+    } while (result != 0 && errno == EINTR && !is_over());
+    int error = errno;
+    shim_execution_timer_insists(false);
+    errno = error;
+    return result != 0 && error == EINTR ? give_up() : result;
 }
 
 static int lock_file(int descriptor, int operation);

@@ -49,32 +49,63 @@ fn send(svc: &Svc, path: &str) -> Client {
     client
 }
 
-fn ends_at_its_limit(holds: &str, waits: &str) {
+/// A lock that nobody of the server holds.
+fn ends_at_its_limit(waits: &str, file: &str) {
     let svc = start();
-    let mut holder = send(&svc, &format!("/?do={holds}&stay"));
-    eventually("it holds the lock", || svc.root().join("inside").exists());
+    let lock = std::fs::File::create(svc.root().join(file)).unwrap();
+    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
     assert_eq!(send(&svc, &format!("/?do={waits}&limit=1")).response().status, 504);
-    std::fs::write(svc.root().join("go"), "").unwrap();
-    let response = holder.response();
-    assert_eq!((response.status, response.text().as_str()), (200, "end"));
     svc.assert_metric("svc_busy_workers", 0.0);
     assert_eq!(send(&svc, "/?do=nothing").response().text(), "end");
     svc.assert_metric("svc_request_cancelled_total{reason=\"timeout\"}", 1.0);
 }
 
 #[test]
-fn a_lock_of_a_parked_request_that_an_autoloader_wants_ends_it_at_its_limit() {
-    ends_at_its_limit("hold", "autoload&class=A");
+fn a_lock_that_an_autoloader_wants_ends_it_at_its_limit() {
+    ends_at_its_limit("autoload&class=A", "lock");
 }
 
 #[test]
-fn a_lock_of_a_parked_request_that_an_output_callback_wants_ends_it_at_its_limit() {
-    ends_at_its_limit("hold", "output");
+fn a_lock_that_an_output_callback_wants_ends_it_at_its_limit() {
+    ends_at_its_limit("output", "lock");
 }
 
 #[test]
-fn a_session_of_a_parked_request_that_an_autoloader_wants_ends_it_at_its_limit() {
-    ends_at_its_limit("session", "autostart&class=B");
+fn a_session_that_an_autoloader_wants_ends_it_at_its_limit() {
+    ends_at_its_limit("autostart&class=B", "sess_same");
+}
+
+/// A request that cannot give its thread away wants what another request of the thread holds: neither could go on.
+fn is_refused_at_once(holds: &str, waits: &str) {
+    let svc = start();
+    let mut holder = send(&svc, &format!("/?do={holds}&stay"));
+    eventually("it holds the lock", || svc.root().join("inside").exists());
+    // Without a limit it would be for ever.
+    assert_eq!(send(&svc, &format!("/?do={waits}&limit=0")).response().status, 500);
+    let told = "A request that waits on the same thread holds this lock";
+    eventually("the log tells why", || {
+        svc.log().of("php").iter().any(|line| line.to_string().contains(told))
+    });
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    let response = holder.response();
+    assert_eq!((response.status, response.text().as_str()), (200, "end"));
+    svc.assert_metric("svc_busy_workers", 0.0);
+    assert_eq!(send(&svc, "/?do=nothing").response().text(), "end");
+}
+
+#[test]
+fn a_lock_of_a_parked_request_that_an_autoloader_wants_is_refused() {
+    is_refused_at_once("hold", "autoload&class=A");
+}
+
+#[test]
+fn a_lock_of_a_parked_request_that_an_output_callback_wants_is_refused() {
+    is_refused_at_once("hold", "output");
+}
+
+#[test]
+fn a_session_of_a_parked_request_that_an_autoloader_wants_is_refused() {
+    is_refused_at_once("session", "autostart&class=B");
 }
 
 #[test]
