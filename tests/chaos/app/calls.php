@@ -77,13 +77,24 @@ trait Calls
     /** What runs in a destructor that the collector calls may be another request's: it prints nothing. */
     private function collect(Closure $run): void
     {
-        $cycle = new Quiet($run);
+        $is_due = true;
+        $once = static function () use ($run, &$is_due) {
+            if ($is_due) {
+                $is_due = false;
+                $run();
+            }
+        };
+        $cycle = new Quiet($once);
         $cycle->self = $cycle;
         unset($cycle);
         // PHP may call destructors in a fiber of its own.
         $this->fibers[] = false;
         gc_collect_cycles();
         array_pop($this->fibers);
+        if (gc_status()['running']) {
+            // A jump has left the worker's last collection: there is no other one.
+            $once();
+        }
     }
 
     private static function parse(Closure $run): void
