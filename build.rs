@@ -50,6 +50,7 @@ const SOURCES: &[&str] = &[
     "state_parts.c",
     "state_streams.c",
     "state_superglobals.c",
+    "transfers.c",
     "tsrm.c",
     "waits.c",
     "watches.c",

@@ -1,5 +1,9 @@
-/* Functions that the executable defines before libc and libphp: a list, included where it is needed. */
+/* Functions that the executable defines before libc, libphp and libcurl: a list, included where it is needed. */
 SHIM_LIBC_NAME(close)
+SHIM_LIBC_NAME(curl_easy_perform)
+SHIM_LIBC_NAME(curl_easy_setopt)
+SHIM_LIBC_NAME(curl_multi_perform)
+SHIM_LIBC_NAME(curl_multi_setopt)
 SHIM_LIBC_NAME(dlopen)
 SHIM_LIBC_NAME(execv)
 SHIM_LIBC_NAME(execve)

@@ -41,8 +41,6 @@ pub(crate) struct Server {
 
 /// Descriptors beyond those of the first rest: connections that the system has not closed yet, kept files.
 const DESCRIPTORS_MORE: f64 = 40.0;
-/// What stays open when a jump leaves libcurl in a callback: the file, and the two sockets that wake the transfer up.
-const LEFT_BY_CURL: u32 = 3;
 /// So many that each worker has one.
 const COLLECTORS: usize = 8;
 /// How long a server may take to come to rest.
@@ -154,11 +152,6 @@ impl Server {
         match self.descriptors {
             Some(first) if descriptors > first + DESCRIPTORS_MORE => {
                 let kinds = self.open_files();
-                let left =
-                    kinds.iter().filter(|(kind, _)| kind.ends_with("calls.php")).map(|(_, count)| count);
-                if descriptors <= first + DESCRIPTORS_MORE + f64::from(LEFT_BY_CURL * left.sum::<u32>()) {
-                    return offences;
-                }
                 offences.push(format!(
                     "at rest {descriptors} descriptors are open, and first it was {first}: {kinds:?}"
                 ));
@@ -170,7 +163,7 @@ impl Server {
     }
 
     /// How many descriptors of each kind are open.
-    fn open_files(&self) -> BTreeMap<String, u32> {
+    fn open_files(&self) -> BTreeMap<String, usize> {
         let mut kinds = BTreeMap::new();
         let directory = fs::read_dir(format!("/proc/{}/fd", self.child.id()));
         for entry in directory.into_iter().flatten().flatten() {

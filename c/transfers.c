@@ -1,0 +1,214 @@
+/* Transfers by libcurl, which calls scripts in the middle of its own functions.
+ *
+ * A jump out of such a callback (the memory limit, the time limit, a fatal error) would leave libcurl in the middle for
+ * ever: it refuses to close what is in use, and the sockets and memory of the transfer would stay for the life of the
+ * process. So the jump ends in front of libcurl, which is told to give up, and goes on when libcurl has returned.
+ *
+ * The executable's definitions of libcurl's functions come before libcurl's own. PHP's callbacks are given to libcurl
+ * inside of ours. libcurl's headers are not needed: the numbers are part of its ABI.
+ *
+ * Invariant. `running` is set while libcurl itself runs, and never while a script's code does: so it needs no place in what
+ * a request keeps while it waits. */
+#include "internal.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+
+typedef void CURL;
+typedef void CURLM;
+typedef int64_t curl_off_t;
+
+enum {
+    CURLE_FAILED_INIT = 2,
+    CURLM_INTERNAL_ERROR = 4,
+};
+
+/* A call of libcurl's that may call back. */
+typedef struct {
+    bool was_left;
+} transfer;
+
+static __thread transfer *running;
+
+/* ---- PHP's callbacks ---- */
+
+/* What PHP gives for this option: always the same. A transfer that was left is given `refusal`, without asking PHP. */
+#define CALLBACK(name, result, refusal, parameters, arguments)         \
+    static result(*php_##name) parameters;                             \
+    static result name parameters                                      \
+    {                                                                  \
+        transfer *const own = running;                                 \
+        volatile result value = (refusal);                             \
+        if (own == NULL) {                                             \
+            return __atomic_load_n(&php_##name, __ATOMIC_RELAXED) arguments; \
+        }                                                              \
+        if (own->was_left) {                                           \
+            return value;                                              \
+        }                                                              \
+        running = NULL;                                                \
+        zend_try {                                                     \
+            value = __atomic_load_n(&php_##name, __ATOMIC_RELAXED) arguments; \
+        } zend_catch {                                                 \
+            own->was_left = true;                                      \
+        } zend_end_try();                                              \
+        running = own;                                                 \
+        return value;                                                  \
+    }
+
+CALLBACK(write_body, size_t, 0, (char *data, size_t size, size_t count, void *place), (data, size, count, place))
+CALLBACK(write_head, size_t, 0, (char *data, size_t size, size_t count, void *place), (data, size, count, place))
+/* CURL_READFUNC_ABORT */
+CALLBACK(read_body, size_t, 0x10000000, (char *data, size_t size, size_t count, void *place), (data, size, count, place))
+CALLBACK(progress, int, 1, (void *place, double all_down, double down, double all_up, double up),
+         (place, all_down, down, all_up, up))
+CALLBACK(transfer_facts, int, 1, (void *place, curl_off_t all_down, curl_off_t down, curl_off_t all_up, curl_off_t up),
+         (place, all_down, down, all_up, up))
+/* CURL_FNMATCHFUNC_FAIL */
+CALLBACK(match, int, 2, (void *place, const char *pattern, const char *text), (place, pattern, text))
+CALLBACK(debug, int, 0, (CURL *handle, int type, char *data, size_t size, void *place), (handle, type, data, size, place))
+/* CURL_PREREQFUNC_ABORT */
+CALLBACK(before_request, int, 1, (void *place, char *far, char *near, int far_port, int near_port),
+         (place, far, near, far_port, near_port))
+CALLBACK(host_key, int, 1, (void *place, int type, const char *key, size_t length), (place, type, key, length))
+/* CURL_PUSH_DENY */
+CALLBACK(push, int, 1, (CURL *parent, CURL *handle, size_t count, void *fields, void *place),
+         (parent, handle, count, fields, place))
+
+typedef struct {
+    int option;
+    void **php;
+    void *ours;
+} callback;
+
+/* Options by their numbers in libcurl's ABI. */
+static const callback callbacks[] = {
+    {20011, (void **)&php_write_body, (void *)write_body},
+    {20012, (void **)&php_read_body, (void *)read_body},
+    {20056, (void **)&php_progress, (void *)progress},
+    {20079, (void **)&php_write_head, (void *)write_head},
+    {20094, (void **)&php_debug, (void *)debug},
+    {20200, (void **)&php_match, (void *)match},
+    {20219, (void **)&php_transfer_facts, (void *)transfer_facts},
+    {20312, (void **)&php_before_request, (void *)before_request},
+    {20316, (void **)&php_host_key, (void *)host_key},
+};
+static const callback callbacks_of_many[] = {
+    {20014, (void **)&php_push, (void *)push},
+};
+
+/* Whether the function is ext/curl's: other libraries may use libcurl as well. */
+static bool is_php_s(void *function)
+{
+    const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("curl"));
+    Dl_info one, other;
+    return module != NULL && dladdr((void *)module->functions, &one) != 0 && dladdr(function, &other) != 0 &&
+           one.dli_fbase == other.dli_fbase;
+}
+
+/* What libcurl is to be given in place of `value`. */
+static void *in_place_of(void *value, int option, const callback *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (list[i].option != option || value == NULL) {
+            continue;
+        }
+        if (__atomic_load_n(list[i].php, __ATOMIC_RELAXED) != value) {
+            if (!is_php_s(value)) {
+                return value;
+            }
+            __atomic_store_n(list[i].php, value, __ATOMIC_RELAXED);
+        }
+        return list[i].ours;
+    }
+    return value;
+}
+
+/* ---- libcurl's functions ---- */
+
+/* libcurl comes with libphp, or later, with an extension. NULL: it is not there, so nobody asks. */
+static void *libcurl_s(void **slot, const char *name)
+{
+    static const char *const libraries[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
+    void *function = shim_libc(slot, name);
+    for (size_t i = 0; function == NULL && i < sizeof(libraries) / sizeof(libraries[0]); i++) {
+        void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (library != NULL) {
+            function = dlsym(library, name);
+            dlclose(library);
+            __atomic_store_n(slot, function, __ATOMIC_RELAXED);
+        }
+    }
+    return function;
+}
+
+#define LIBCURL(name) ((__typeof__(&name))libcurl_s(&libc_##name, #name))
+
+int curl_easy_setopt(CURL *handle, int option, ...);
+int curl_multi_setopt(CURLM *many, int option, ...);
+int curl_easy_perform(CURL *handle);
+int curl_multi_perform(CURLM *many, int *count);
+
+DECLARE_LIBC(curl_easy_setopt);
+DECLARE_LIBC(curl_multi_setopt);
+DECLARE_LIBC(curl_easy_perform);
+DECLARE_LIBC(curl_multi_perform);
+
+/* Whatever an option takes (a long, a pointer, an offset) has the size of a pointer here. */
+_Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *), "an option's value is a word");
+
+int curl_easy_setopt(CURL *handle, int option, ...)
+{
+    va_list rest;
+    va_start(rest, option);
+    void *value = va_arg(rest, void *);
+    va_end(rest);
+    value = in_place_of(value, option, callbacks, sizeof(callbacks) / sizeof(callbacks[0]));
+    __typeof__(&curl_easy_setopt) set = LIBCURL(curl_easy_setopt);
+    return set != NULL ? set(handle, option, value) : CURLE_FAILED_INIT;
+}
+
+int curl_multi_setopt(CURLM *many, int option, ...)
+{
+    va_list rest;
+    va_start(rest, option);
+    void *value = va_arg(rest, void *);
+    va_end(rest);
+    value = in_place_of(value, option, callbacks_of_many, sizeof(callbacks_of_many) / sizeof(callbacks_of_many[0]));
+    __typeof__(&curl_multi_setopt) set = LIBCURL(curl_multi_setopt);
+    return set != NULL ? set(many, option, value) : CURLM_INTERNAL_ERROR;
+}
+
+/* libcurl has returned: nothing runs any more, and a jump that it was in the way of goes on. */
+static void end(const transfer *own)
+{
+    running = NULL;
+    if (own->was_left) {
+        zend_bailout();
+    }
+}
+
+int curl_easy_perform(CURL *handle)
+{
+    __typeof__(&curl_easy_perform) perform = LIBCURL(curl_easy_perform);
+    if (perform == NULL) {
+        return CURLE_FAILED_INIT;
+    }
+    transfer own = {0};
+    running = &own;
+    const int code = perform(handle);
+    end(&own);
+    return code;
+}
+
+int curl_multi_perform(CURLM *many, int *count)
+{
+    __typeof__(&curl_multi_perform) perform = LIBCURL(curl_multi_perform);
+    if (perform == NULL) {
+        return CURLM_INTERNAL_ERROR;
+    }
+    transfer own = {0};
+    running = &own;
+    const int code = perform(many, count);
+    end(&own);
+    return code;
+}
