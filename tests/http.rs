@@ -171,7 +171,7 @@ fn a_client_that_leaves_is_499_and_its_script_learns_it() {
     });
     svc.assert_metric("svc_responses_by_status_total{status=\"4xx\"}", 1.0);
     svc.assert_metric("svc_abandoned_work_total", 1.0);
-    assert_eq!(svc.log().of("access")[0]["fields"]["status"], 499);
+    assert_eq!(svc.told_by("access", 1)[0]["fields"]["status"], 499);
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn requests_with_an_answer_wedge_the_pool_until_they_end(scene: &Scene<'_>) {
     scene.seconds(1);
     assert!(!scene.is_well());
     scene.seconds(60);
-    assert_eq!(scene.told(WARNING).len(), 3, "once a minute");
+    eventually("it is told once a minute", || scene.told(WARNING).len() == 3);
     assert!(!scene.is_well() && scene.told(RECOVERED).is_empty());
     scene.let_go("answered");
     for client in &mut clients {

@@ -108,6 +108,20 @@ impl Svc {
         &self.log
     }
 
+    /// The record with this message, once it is there: the log has a thread of its own.
+    #[track_caller]
+    pub(crate) fn told(&self, message: &str) -> Value {
+        client::eventually(message, || self.log.find(message).is_some());
+        self.log.find(message).unwrap()
+    }
+
+    /// The first `count` records of this target, once they are there.
+    #[track_caller]
+    pub(crate) fn told_by(&self, target: &str, count: usize) -> Vec<Value> {
+        client::eventually(target, || self.log.of(target).len() >= count);
+        self.log.of(target)
+    }
+
     /// A new connection to the main port.
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.main)
