@@ -9,6 +9,7 @@ use support::books::check_books;
 use support::client::{Client, Response, eventually};
 use support::decoder::{decoded, decoded_so_far, judged};
 use support::http2::{Http2Client, head};
+use support::skip::skipped;
 
 const CODINGS: [&str; 3] = ["br", "gzip", "zstd"];
 
@@ -72,7 +73,7 @@ fn the_programs_that_everybody_has_read_it_too() {
             let response = run(&mut client, coding, code);
             match judged(coding, &response.body) {
                 Some(verdict) => assert!(verdict.unwrap() == body(coding, &response).as_bytes(), "{coding}"),
-                None => println!("skipped: the program for {coding} is not installed"),
+                None => skipped(&format!("the program for {coding} is not installed")),
             }
         }
     }

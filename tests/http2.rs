@@ -11,6 +11,7 @@ use support::Svc;
 use support::books::check_books;
 use support::client::eventually;
 use support::http2::{END_STREAM, Http2Client, code, head, kind};
+use support::skip::skipped;
 
 const FACTS: &str = r#"<?php
 header('Content-Type: application/json');
@@ -175,7 +176,7 @@ fn a_drain_answers_and_ends() {
 /// Runs a client of the system; `None`, said aloud, where it is not installed.
 fn run(program: &str, arguments: &[&str]) -> Option<String> {
     let Ok(output) = Command::new(program).args(arguments).output() else {
-        println!("skipped: {program} is not installed");
+        skipped(&format!("{program} is not installed"));
         return None;
     };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

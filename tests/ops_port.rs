@@ -13,6 +13,7 @@ use rustix::process::{Resource, Rlimit, prlimit};
 use scraper::{Collector, Lint};
 use support::Svc;
 use support::client::{Client, Response, eventually};
+use support::skip::skipped;
 
 const PAGES: &[(&str, &str)] =
     &[("index.php", "<?php echo 'hello';"), ("file.txt", "a file"), ("wait.php", WAITING)];
@@ -357,8 +358,7 @@ fn promtool_finds_nothing_but_the_names_that_are_given() {
     traffic(&svc);
     let page = svc.ask("/metrics").body;
     let Some(lint) = Lint::of(&page) else {
-        println!("skipped: promtool is not installed");
-        return;
+        return skipped("promtool is not installed");
     };
     assert_eq!(lint.unexpected(), [""; 0]);
 }
@@ -368,8 +368,7 @@ fn a_prometheus_server_scrapes_it() {
     let svc = Svc::start(PAGES, &[]);
     traffic(&svc);
     let Some(collector) = Collector::start(svc.ops()) else {
-        println!("skipped: prometheus is not installed");
-        return;
+        return skipped("prometheus is not installed");
     };
     eventually("the target is up", || collector.query("up") == Some(1.0));
     eventually("the requests are stored", || collector.query("svc_requests_total") == Some(7.0));

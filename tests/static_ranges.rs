@@ -9,6 +9,7 @@ use std::process::Command;
 
 use support::Svc;
 use support::client::{Client, Response};
+use support::skip::skipped;
 use support::tls::Certificates;
 
 fn get(client: &mut Client, path: &str, fields: &str) -> Response {
@@ -146,7 +147,7 @@ fn clients_that_resume_end_up_with_the_file() {
         fs::write(&target, &all[..1_000_001]).unwrap();
         let mut command = Command::new(program);
         let Ok(done) = command.args(arguments).arg(&target).arg(&url).output() else {
-            eprintln!("skipped: there is no {program}");
+            skipped(&format!("there is no {program}"));
             return 0.0;
         };
         assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));

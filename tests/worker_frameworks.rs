@@ -19,6 +19,7 @@ use std::process::Command;
 use browser::{Browser, input};
 use support::Svc;
 use support::client::{Response, eventually};
+use support::skip::skipped;
 use visits::Step;
 
 const WIKI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php/wiki");
@@ -72,7 +73,7 @@ impl Framework {
         let script = format!("{}/scripts/{}.sh", env!("CARGO_MANIFEST_DIR"), self.name);
         let output = Command::new(script).output().unwrap();
         if !output.status.success() {
-            eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim_end());
+            skipped(String::from_utf8_lossy(&output.stderr).trim_end());
             return None;
         }
         Some(String::from_utf8(output.stdout).unwrap().trim_end().to_owned())

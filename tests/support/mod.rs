@@ -4,8 +4,10 @@ pub(crate) mod books;
 pub(crate) mod c;
 pub(crate) mod client;
 pub(crate) mod decoder;
+pub(crate) mod descriptors;
 pub(crate) mod http2;
 pub(crate) mod load;
+pub(crate) mod skip;
 pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader};
@@ -71,6 +73,7 @@ impl Svc {
     }
 
     fn spawn(root: TempDir, mut command: Command) -> Self {
+        descriptors::raise_limit();
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let log = Log::default();
         let (lines, records) = (BufReader::new(child.stdout.take().unwrap()), log.clone());
