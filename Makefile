@@ -15,7 +15,7 @@ with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
 SECONDS ?= 60
 
-.PHONY: help packages build run test chaos sanitize conformance loom lint bench peers fuzz-smoke docs
+.PHONY: help packages build run smoke test-packages test chaos sanitize conformance loom lint bench peers fuzz-smoke docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,8 +32,20 @@ run: build ## serve the welcome application on 127.0.0.1:8080, its operations po
 	echo "svc: pages at http://$$LISTEN_ADDR/, operations at http://$$INTERNAL_ADDR/health; Ctrl-C ends it"; \
 	exec $(svc) serve welcome
 
-test: packages ## run every test, with PHP and without
-	@$(with_php); cargo test --workspace
+smoke: build ## see that the server, as it is shipped, serves a page in each mode
+	@scripts/system-packages.sh curl
+	@SVC=$(svc) scripts/smoke.sh
+
+# What tests call. brotli and zstd judge what the codings make; nghttp and h2load are clients of HTTP/2, wget one that
+# resumes; openssl makes certificates, and PHP's own tests look at processes. Headers of libraries that PHP's extensions
+# are built with are compared with what the shim knows of them.
+test_packages := brotli curl libgmp-dev libonig-dev libpq-dev libsnmp-dev nghttp2-client openssl procps wget zstd
+
+test-packages: packages
+	@scripts/system-packages.sh $(test_packages)
+
+test: test-packages ## run every test, with PHP and without
+	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace
 	@cargo test --no-default-features --lib --bins --test architecture --test config
 
 chaos: packages ## run random programs against a model for SECONDS (60); SEED or FILE runs one round and makes it smaller
