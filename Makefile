@@ -15,7 +15,7 @@ with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
 SECONDS ?= 60
 
-.PHONY: help packages build run smoke test-packages test chaos sanitize conformance loom lint bench peers fuzz-smoke docs
+.PHONY: help packages build run smoke test-packages test chaos sanitize versions conformance loom lint bench peers fuzz-smoke docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,12 @@ chaos: packages ## run random programs against a model for SECONDS (60); SEED or
 
 conformance: build ## run PHP's own tests through the server; docs/conformance.md says what is known to differ
 	@SVC=$(svc) scripts/phpt.sh
+
+# Other targets link the first PHP that fits; these are built and tested apart from it.
+versions: test-packages ## run the tests with a PHP of each other series that svc can embed; nightly, it takes an hour
+	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; for series in 8.3 8.5; do \
+	SVC_PHP_CONFIG=$$(scripts/php-zts.sh --version $$series); export SVC_PHP_CONFIG; \
+	CARGO_TARGET_DIR=$(cargo_output)/php-$$series cargo test --workspace --no-fail-fast; done
 
 sanitize: packages ## run the tests with PHP against a debug build, and against one with sanitizers; nightly, it takes an hour
 	@scripts/sanitize.sh
