@@ -20,6 +20,7 @@ const SOURCES: &[&str] = &[
     "execution_timer.c",
     "fiber.c",
     "fiber_variables.c",
+    "frankenphp.c",
     "functions.c",
     "guard.c",
     "interrupt.c",

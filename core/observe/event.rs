@@ -166,12 +166,14 @@ pub enum Event<'a> {
         /// The queue at the scan.
         gate: GateFacts,
     },
-    /// PHP logs something: an error that it found, or `error_log()`.
+    /// PHP logs something: an error that it found, `error_log()`, `frankenphp_log()`.
     PhpMessage {
         /// How bad PHP says it is.
         level: PhpLevel,
         /// The text.
         message: &'a [u8],
+        /// What a script has added to it, as JSON.
+        context: Option<&'a [u8]>,
         /// The script, if PHP names one.
         file: Option<&'a [u8]>,
         /// The line in it.
@@ -199,6 +201,10 @@ pub enum PhpLevel {
     Notice,
     /// `E_DEPRECATED` and its kin.
     Deprecated,
+    /// What a script wants to be known.
+    Info,
+    /// What a script wants to be known to its developers.
+    Debug,
 }
 
 /// What the access record tells about a request.
@@ -240,6 +246,8 @@ impl PhpLevel {
             Self::Warning => "warning",
             Self::Notice => "notice",
             Self::Deprecated => "deprecated",
+            Self::Info => "info",
+            Self::Debug => "debug",
         }
     }
 }
@@ -251,6 +259,7 @@ impl Event<'_> {
             Self::Worker(event) => event.level(),
             Self::Failure { .. } | Self::SpoolTrouble { .. } | Self::ReloadFailed { .. } => Level::Error,
             Self::PhpMessage { level: PhpLevel::Error, .. } => Level::Error,
+            Self::PhpMessage { level: PhpLevel::Debug, .. } => Level::Debug,
             Self::OpsExposed { .. }
             | Self::CertificateExpired { .. }
             | Self::CertificateNotYetValid { .. }
@@ -350,30 +359,21 @@ impl Event<'_> {
                     .number("queue_depth", gate.depth as u64)
                     .number("admission_slots_available", gate.slots_available as u64)
             }
-            Self::PhpMessage { level, message, file, line, request_id } => {
-                return self.render_php(at, level, message, file, line, request_id);
+            Self::PhpMessage { level, message, context, file, line, request_id } => {
+                let record = Record::begin(at, self.level().as_str(), "php", message)
+                    .text("php_level", level.as_str())
+                    .text_or_null("file", file)
+                    .number_or_null("line", line.map(u64::from))
+                    .text_or_null("request_id", request_id);
+                match context {
+                    Some(context) => record.json("context", context),
+                    None => record,
+                }
             }
             Self::Access(access) => access.record(at),
             Self::Failure { what } => svc(what),
         }
         .end()
-    }
-
-    fn render_php(
-        &self,
-        at: SystemTime,
-        level: PhpLevel,
-        message: &[u8],
-        file: Option<&[u8]>,
-        line: Option<u32>,
-        request_id: Option<&str>,
-    ) -> Vec<u8> {
-        Record::begin(at, self.level().as_str(), "php", message)
-            .text("php_level", level.as_str())
-            .text_or_null("file", file)
-            .number_or_null("line", line.map(u64::from))
-            .text_or_null("request_id", request_id)
-            .end()
     }
 }
 

@@ -181,10 +181,13 @@ fn a_message_of_php_has_its_level_and_place() {
         (PhpLevel::Warning, "WARN"),
         (PhpLevel::Notice, "INFO"),
         (PhpLevel::Deprecated, "INFO"),
+        (PhpLevel::Info, "INFO"),
+        (PhpLevel::Debug, "DEBUG"),
     ] {
         let record = rendered(&Event::PhpMessage {
             level,
             message: b"broken\nline",
+            context: None,
             file: Some(b"/a.php"),
             line: Some(3),
             request_id: None,
