@@ -300,7 +300,7 @@ compile() {
 # Sets cflags, cxxflags and configure's flags for the build that was asked for.
 choose_flags() {
     cflags='-O2 -fno-semantic-interposition' cxxflags=-O2 flags=("${configure_flags[@]}")
-    [ -n "$variant" ] || return 0
+    case $variant in -debug | -asan) ;; *) return 0 ;; esac
     cflags='-O1 -g -fno-omit-frame-pointer' cxxflags=-O1 flags=("${plain_flags[@]}")
     [ "$variant" != -asan ] || flags+=(--enable-address-sanitizer)
 }
@@ -318,7 +318,10 @@ build() {
         --with-config-file-scan-dir="$prefix/etc/conf.d" "${flags[@]}" >"$log" 2>&1 ||
         { tail -n 20 "$log" >&2; die "configure failed"; }
     compile "$log" || { grep -iE 'error' "$log" | head -n 20 >&2; die "the build failed; see $log"; }
-    make install-cli install-headers install-build install-programs install-modules install-sapi >>"$log" 2>&1 ||
+    local parts=(install-cli install-headers install-build install-programs install-sapi)
+    # Where everything is in libphp there are no modules, and make would not know what to copy.
+    if compgen -G 'modules/*.so' >/dev/null; then parts+=(install-modules); fi
+    make "${parts[@]}" >>"$log" 2>&1 ||
         { tail -n 20 "$log" >&2; die "installing into $prefix failed"; }
     mkdir -p "$prefix/etc/conf.d"
     [ ! -e "$("$prefix/bin/php-config" --extension-dir)/opcache.so" ] ||
