@@ -1,10 +1,7 @@
 //! HTTP through the real binary: PHP's answers on the wire, streaming, overload, hang-ups, the access log.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::eventually;
+use crate::support::Svc;
+use crate::support::client::eventually;
 
 /// Says that it runs, then waits for a file.
 const WAITING: &str = r#"<?php

@@ -1,17 +1,14 @@
 //! HTTP/2 in front of real PHP, by the frame and with the clients that people use.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::process::Command;
 
+use crate::support::Svc;
+use crate::support::books::check_books;
+use crate::support::client::eventually;
+use crate::support::http2::{END_STREAM, Http2Client, code, head, kind};
+use crate::support::skip::skipped;
 use serde_json::Value;
-use support::Svc;
-use support::books::check_books;
-use support::client::eventually;
-use support::http2::{END_STREAM, Http2Client, code, head, kind};
-use support::skip::skipped;
 
 const FACTS: &str = r#"<?php
 header('Content-Type: application/json');

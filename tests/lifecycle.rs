@@ -1,15 +1,12 @@
 //! The life of the process: what it says when it cannot start, how it drains, and what it exits with.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::net::TcpListener;
 use std::process::Stdio;
 
+use crate::support::client::{Client, eventually};
+use crate::support::descriptors::limited_to;
+use crate::support::{Svc, command};
 use rustix::process::Signal;
-use support::client::{Client, eventually};
-use support::descriptors::limited_to;
-use support::{Svc, command};
 
 /// A script that answers when a file appears beside it.
 const WAITING: &str = r#"<?php

@@ -1,19 +1,12 @@
 //! The operations port of the real binary: what it says, in which form, to whom, and under which load.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-#[path = "support/exposition.rs"]
-mod exposition;
-#[path = "support/scraper.rs"]
-mod scraper;
-
-use exposition::{Dialect, Exposition};
+use crate::exposition;
+use crate::exposition::{Dialect, Exposition};
+use crate::scraper::{Collector, Lint};
+use crate::support::Svc;
+use crate::support::client::{Client, Response, eventually};
+use crate::support::skip::skipped;
 use rustix::process::{Resource, Rlimit, prlimit};
-use scraper::{Collector, Lint};
-use support::Svc;
-use support::client::{Client, Response, eventually};
-use support::skip::skipped;
 
 const PAGES: &[(&str, &str)] =
     &[("index.php", "<?php echo 'hello';"), ("file.txt", "a file"), ("wait.php", WAITING)];

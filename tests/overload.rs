@@ -1,15 +1,12 @@
 //! Overload, from outside: more arrives than the pool can take, and the books agree with what clients got.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses a part of it")]
-mod support;
-
 use std::time::Duration;
 
-use support::Svc;
-use support::books::check_books;
-use support::client::eventually;
-use support::load::{Load, Sample};
+use crate::support::Svc;
+use crate::support::books::check_books;
+use crate::support::client::eventually;
+use crate::support::load::{Load, Sample};
 
 /// Waits as a call to a database would.
 const SLEEPS: &str = "<?php usleep(20000); echo 'ok';";

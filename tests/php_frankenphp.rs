@@ -1,12 +1,9 @@
 //! Functions under the names that FrankenPHP gives them, in classic and in worker mode.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
+use crate::support::Svc;
+use crate::support::client::{Response, eventually};
 use serde_json::{Value, json};
-use support::Svc;
-use support::client::{Response, eventually};
 
 /// Runs the PHP code that it is sent, in each mode.
 const RUN: [(&str, &str, &[(&str, &str)]); 2] = [

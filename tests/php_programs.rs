@@ -1,12 +1,9 @@
 //! Programs that scripts start: what they get, and what others can read of it.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
+use crate::support::client::eventually;
+use crate::support::{Svc, c};
 use serde_json::Value;
-use support::client::eventually;
-use support::{Svc, c};
 
 const PROGRAMS: &str = include_str!("php/programs.php");
 const CLASSIC: &str = "<?php require 'programs.php'; isset($_GET['put']) && put(); report($_GET['what']);";

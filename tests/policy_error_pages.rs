@@ -1,13 +1,11 @@
 //! Pages in the place of the server's own errors, seen from outside.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::process::Stdio;
 
+use crate::support;
+use crate::support::client::eventually;
+use crate::support::{Svc, command};
 use rustix::process::Signal;
-use support::client::eventually;
-use support::{Svc, command};
 use tempfile::TempDir;
 
 fn pages(files: &[(&str, &str)]) -> TempDir {

@@ -1,18 +1,15 @@
 //! TLS on the main port, seen by clients of two makes: sessions, certificates, reloads, ends.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
+use crate::support::tls::{Certificates, s_client, session};
 use rustix::process::Signal;
 use rustls::HandshakeKind;
 use rustls::version::{TLS12, TLS13};
-use support::Svc;
-use support::client::{Client, eventually};
-use support::tls::{Certificates, s_client, session};
 
 const NAME: &str = "a.example";
 

@@ -1,13 +1,10 @@
 //! What the other tests stand on: they leave the machine to what they wait for, and say what they could not look at.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::process::Command;
 
-use support::client::eventually;
-use support::descriptors::limited_to;
-use support::skip::skipped;
+use crate::support::client::eventually;
+use crate::support::descriptors::limited_to;
+use crate::support::skip::skipped;
 
 /// How often this thread has given the processor away because it had nothing to do.
 fn rests() -> u64 {

@@ -1,26 +1,17 @@
 //! Applications made with a framework: in worker mode they answer as in classic mode, also when users overlap.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-#[path = "support/browser.rs"]
-mod browser;
-#[path = "support/visits.rs"]
-mod visits;
-#[path = "support/wiki.rs"]
-mod wiki;
-
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use browser::{Browser, input};
-use support::Svc;
-use support::client::{Response, eventually};
-use support::skip::skipped;
-use visits::Step;
+use crate::browser::{Browser, input};
+use crate::support::Svc;
+use crate::support::client::{Response, eventually};
+use crate::support::skip::skipped;
+use crate::visits;
+use crate::visits::Step;
+use crate::wiki;
 
 const WIKI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php/wiki");
 

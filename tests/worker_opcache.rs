@@ -1,9 +1,6 @@
 //! OPcache below workers that stay: emptied by a deployment without a gap, and on again afterwards.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::fs::File;
 use std::time::{Duration, SystemTime};
 
@@ -11,8 +8,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 use svc_core::sync::counter::{Counter, Flag};
 
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 /// What a deployment replaces is in a file of its own.
 const WORKER: &str = r"<?php

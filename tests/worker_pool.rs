@@ -2,16 +2,11 @@
 //! size, and told of in pages that a strict reader accepts.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-#[path = "support/exposition.rs"]
-mod exposition;
-
-use exposition::Dialect;
+use crate::exposition;
+use crate::exposition::Dialect;
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 use rustix::process::Signal;
-use support::Svc;
-use support::client::{Client, eventually};
 use svc_core::sync::counter::{Counter, Flag};
 
 /// Answers with what was deployed when it booted; on demand it blocks its thread, or waits for long.
