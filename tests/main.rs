@@ -6,14 +6,17 @@
 #[expect(dead_code, reason = "the tests of the core use the rest of it")]
 mod support;
 
+#[cfg(feature = "php")]
 #[path = "support/browser.rs"]
 mod browser;
 #[path = "support/exposition.rs"]
 mod exposition;
 #[path = "support/scraper.rs"]
 mod scraper;
+#[cfg(feature = "php")]
 #[path = "support/visits.rs"]
 mod visits;
+#[cfg(feature = "php")]
 #[path = "support/wiki.rs"]
 mod wiki;
 
