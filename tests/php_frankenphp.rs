@@ -2,35 +2,22 @@
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
-use crate::support::client::{Response, eventually};
+use crate::support::client::Response;
 use serde_json::{Value, json};
 
-/// Runs the PHP code that it is sent, in each mode.
-const RUN: [(&str, &str, &[(&str, &str)]); 2] = [
-    ("index.php", "<?php eval(file_get_contents('php://input'));", &[]),
-    (
-        "worker.php",
-        "<?php Svc\\Worker::serve(function () { eval(file_get_contents('php://input')); });",
-        &[("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")],
-    ),
-];
+/// Run the PHP code that they are sent: a script, and a worker.
+const SCRIPT: &str = "<?php eval(file_get_contents('php://input'));";
+const WORKER: &str = "<?php Svc\\Worker::serve(function () { eval(file_get_contents('php://input')); });";
 
 /// Does so in a server of each mode.
 fn in_each_mode(test: impl Fn(&Svc)) {
-    for (name, code, settings) in RUN {
-        let settings = [&[("LOG_LEVEL", "debug")], settings].concat();
-        test(&Svc::start(&[(name, code)], &settings));
-    }
+    test(&Svc::start(&[("index.php", SCRIPT)], &[("LOG_LEVEL", "debug")]));
+    let settings = [("LOG_LEVEL", "debug"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    test(&Svc::start(&[("worker.php", WORKER)], &settings));
 }
 
 fn run(svc: &Svc, code: &str) -> Response {
     svc.client().post("/", code.as_bytes())
-}
-
-/// The record that a script has written with this message.
-fn record(svc: &Svc, message: &str) -> Value {
-    eventually("it is logged", || svc.log().find(message).is_some());
-    svc.log().find(message).unwrap()
 }
 
 #[test]
@@ -55,13 +42,13 @@ fn a_script_logs_with_a_level_and_a_context() {
             ("error", "ERROR", "error"),
             ("beyond", "ERROR", "error"),
         ] {
-            let record = record(svc, message);
+            let record = svc.log().expect(message);
             assert_eq!((&record["level"], &record["target"]), (&json!(level), &json!("php")), "{record}");
             assert_eq!(record["fields"]["php_level"], php_level, "{record}");
             assert_eq!(record["fields"]["request_id"], id.as_str(), "{record}");
             assert!(record["fields"]["file"].as_str().unwrap().contains(".php"), "{record}");
         }
-        let context = |message: &str| record(svc, message)["fields"].get("context").cloned();
+        let context = |message: &str| svc.log().expect(message)["fields"].get("context").cloned();
         assert_eq!(context("plain"), None);
         assert_eq!(context("info"), None);
         let expected = json!({"used": 10, "of": ["a", 2.5, null], "ä": "\u{2028}ü"});
@@ -89,13 +76,13 @@ fn a_context_that_json_has_no_form_for_is_logged_as_far_as_it_goes() {
             echo json_last_error();";
         let code = code.replace("STDERR_OR_NOT()", "fopen('php://memory', 'r')");
         assert_eq!(run(svc, &code).text(), "DomainException TypeError 4");
-        assert_eq!(record(svc, "round")["fields"]["context"]["a"], 1);
+        assert_eq!(svc.log().expect("round")["fields"]["context"]["a"], 1);
         let odd = json!({"nan": 0, "file": null, "bytes": "\u{fffd}", "after": 1});
-        assert_eq!(record(svc, "odd")["fields"]["context"], odd);
-        let long = record(svc, "long");
+        assert_eq!(svc.log().expect("odd")["fields"]["context"], odd);
+        let long = svc.log().expect("long");
         let text = long["fields"]["context"].as_str().unwrap();
         assert!(text.starts_with("{\"text\":\"xxx") && text.len() < 9000, "{text}");
-        record(svc, "two\nlines");
+        svc.log().expect("two\nlines");
         assert!(svc.log().find("never").is_none());
     });
 }
@@ -115,6 +102,6 @@ fn the_other_names_do_what_the_functions_do() {
         let seen: Value = serde_json::from_str(&response.text()).unwrap();
         assert_eq!((&seen[0], &seen[2]), (&json!([true, true]), &json!("2")));
         assert_eq!((response.field("x-a"), response.field("x-b")), (Some("1"), Some("2")));
-        assert_eq!(record(svc, "after the end")["fields"]["context"], json!([true, false, false]));
+        assert_eq!(svc.log().expect("after the end")["fields"]["context"], json!([true, false, false]));
     });
 }
