@@ -33,7 +33,7 @@ fn a_signal_ends_an_idle_server_with_exit_code_0() {
         svc.signal(signal);
         idle.expect_end();
         assert_eq!(svc.wait(), Some(0));
-        assert!(svc.log().find("svc has stopped").is_some());
+        svc.log().expect("svc has stopped");
     }
 }
 
@@ -71,7 +71,7 @@ fn the_drain_deadline_cuts_a_script_off() {
     svc.signal(Signal::TERM);
     assert_eq!(running.response().status, 503);
     assert_eq!(svc.wait(), Some(0));
-    let record = svc.log().find("drain deadline passed; remaining requests were cut off").unwrap();
+    let record = svc.log().expect("drain deadline passed; remaining requests were cut off");
     assert_eq!(record["fields"]["cut_off"], 1);
 }
 

@@ -50,7 +50,7 @@ fn ten_times_the_load_costs_nothing_but_refusals() {
     assert_eq!(reasons.map(of).iter().sum::<f64>(), refused);
     assert!(of("queue_full") == 0.0, "the queue is not the bound while requests may wait");
     check_books(&svc);
-    assert!(svc.log().find("PHP admission has started shedding requests under overload").is_some());
+    svc.log().expect("PHP admission has started shedding requests under overload");
     assert_eq!(svc.ask("/readyz").status, 200, "load is not a fault");
 }
 

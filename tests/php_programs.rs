@@ -233,7 +233,7 @@ fn a_server_whose_threads_share_the_file_mode_mask_says_so() {
         report["php"]["umask_per_thread"].as_bool().unwrap()
     };
     let shared = Svc::start_under(&wrapper, &files, &[]);
-    let record = shared.log().find(SHARED).unwrap();
+    let record = shared.log().expect(SHARED);
     assert_eq!((record["level"].as_str(), fact(&shared)), (Some("WARN"), false));
     // To ask for the mask does not change what others create meanwhile.
     let mut client = shared.client();

@@ -308,7 +308,7 @@ fn a_reload_of_broken_files_leaves_the_old_ones_and_says_so() {
     svc.signal(Signal::HUP);
     let message = "something could not be reloaded and stays as it was";
     eventually("it has refused", || svc.log().find(message).is_some());
-    let record = svc.log().find(message).unwrap();
+    let record = svc.log().expect(message);
     let error = record["fields"]["error"].as_str().unwrap();
     assert_eq!(record["level"], "ERROR");
     assert!(error.starts_with("TLS_CERT: ") && error.contains("has no certificate in it"), "{error}");
@@ -327,12 +327,12 @@ fn a_certificate_out_of_its_time_is_a_warning() {
     certificates.write(1, &[NAME], (1990, 1999));
     certificates.write(2, &[NAME], (4000, 4001));
     let svc = start(&certificates, 3, &[], &[]);
-    let early = svc.log().find("certificate is not valid yet").unwrap();
+    let early = svc.log().expect("certificate is not valid yet");
     assert_eq!(
         (&early["level"], &early["fields"]["path"]),
         (&"WARN".into(), &certificates.cert(2).to_str().unwrap().into(),)
     );
-    let expired = svc.log().find("certificate has expired").unwrap();
+    let expired = svc.log().expect("certificate has expired");
     assert_eq!(expired["fields"]["not_after"], "1999-01-01T00:00:00.000000Z");
     svc.assert_metric("svc_tls_certificate_expiry_timestamp_seconds", 915_148_800.0);
 }

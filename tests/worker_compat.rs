@@ -263,5 +263,5 @@ fn uploads_and_late_work_are_each_request_s_own() {
 }
 
 fn php_version(svc: &Svc) -> String {
-    svc.log().find("PHP is ready").unwrap()["fields"]["version"].as_str().unwrap().to_owned()
+    svc.log().expect("PHP is ready")["fields"]["version"].as_str().unwrap().to_owned()
 }

@@ -165,7 +165,7 @@ fn while_an_old_worker_lingers_the_status_and_the_metrics_say_so() {
     });
     eventually("the delay is told", || svc.metric("svc_opcache_restart_delayed") == 1.0);
     let told = "OPcache cannot restart before old PHP workers have ended: new ones do without it until then";
-    assert_eq!(svc.log().find(told).unwrap()["level"], "WARN");
+    assert_eq!(svc.log().expect(told)["level"], "WARN");
     // One that is booted meanwhile, by its own wish, is in nobody's way.
     assert_eq!(svc.ask("/readyz").status, 200);
     assert_eq!(restarts(&svc), 0);
@@ -174,7 +174,7 @@ fn while_an_old_worker_lingers_the_status_and_the_metrics_say_so() {
     eventually("it restarts", || restarts(&svc) == 1);
     until_deployed(&svc, 2);
     assert!(svc.metric("svc_opcache_restart_delayed") < 0.5);
-    assert!(svc.log().find("OPcache has restarted after a delay").is_some());
+    svc.log().expect("OPcache has restarted after a delay");
 }
 
 #[test]

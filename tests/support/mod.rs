@@ -189,6 +189,13 @@ impl Log {
         self.0.lock().iter().find(|record| record["fields"]["message"] == message).cloned()
     }
 
+    /// The first record with this message; waits for it, as it comes by another way than answers.
+    #[track_caller]
+    pub(crate) fn expect(&self, message: &str) -> Value {
+        eventually(message, || self.find(message).is_some());
+        self.find(message).unwrap()
+    }
+
     /// All records of this target.
     pub(crate) fn of(&self, target: &str) -> Vec<Value> {
         self.0.lock().iter().filter(|record| record["target"] == target).cloned().collect()
