@@ -15,7 +15,7 @@ with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
 SECONDS ?= 60
 
-.PHONY: help packages build run test chaos sanitize conformance loom lint bench peers fuzz-smoke docs
+.PHONY: help packages build run smoke test-packages test chaos sanitize versions conformance loom lint bench peers fuzz-smoke docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,9 +32,22 @@ run: build ## serve the welcome application on 127.0.0.1:8080, its operations po
 	echo "svc: pages at http://$$LISTEN_ADDR/, operations at http://$$INTERNAL_ADDR/health; Ctrl-C ends it"; \
 	exec $(svc) serve welcome
 
-test: packages ## run every test, with PHP and without
-	@$(with_php); cargo test --workspace
-	@cargo test --no-default-features --lib --bins --test architecture --test config
+smoke: build ## see that the server, as it is shipped, serves a page in each mode
+	@scripts/system-packages.sh curl
+	@SVC=$(svc) scripts/smoke.sh
+
+# What tests call. brotli and zstd judge what the codings make; nghttp and h2load are clients of HTTP/2, wget one that
+# resumes; openssl makes certificates, and PHP's own tests look at processes. Headers of libraries that PHP's extensions
+# are built with are compared with what the shim knows of them.
+test_packages := brotli curl libgmp-dev libonig-dev libpq-dev libsnmp-dev nghttp2-client openssl procps wget zstd
+
+test-packages: packages
+	@scripts/system-packages.sh $(test_packages)
+
+test: test-packages ## run every test, with PHP and without
+	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace
+	@cargo test --no-default-features --lib --bins
+	@cargo test --no-default-features --test server -- architecture:: config::
 
 chaos: packages ## run random programs against a model for SECONDS (60); SEED or FILE runs one round and makes it smaller
 	@$(with_php); CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_FILE=$(FILE) \
@@ -42,6 +55,12 @@ chaos: packages ## run random programs against a model for SECONDS (60); SEED or
 
 conformance: build ## run PHP's own tests through the server; docs/conformance.md says what is known to differ
 	@SVC=$(svc) scripts/phpt.sh
+
+# Other targets link the first PHP that fits; these are built and tested apart from it.
+versions: test-packages ## run the tests with a PHP of each other series that svc can embed; nightly, it takes an hour
+	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; for series in 8.3 8.5; do \
+	SVC_PHP_CONFIG=$$(scripts/php-zts.sh --version $$series); export SVC_PHP_CONFIG; \
+	CARGO_TARGET_DIR=$(cargo_output)/php-$$series cargo test --workspace --no-fail-fast; done
 
 sanitize: packages ## run the tests with PHP against a debug build, and against one with sanitizers; nightly, it takes an hour
 	@scripts/sanitize.sh

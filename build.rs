@@ -20,6 +20,7 @@ const SOURCES: &[&str] = &[
     "execution_timer.c",
     "fiber.c",
     "fiber_variables.c",
+    "frankenphp.c",
     "functions.c",
     "guard.c",
     "interrupt.c",
@@ -81,11 +82,22 @@ fn main() {
     println!("cargo::rerun-if-changed=../build.rs");
     // For the tests that compile what PHP's headers say.
     println!("cargo::rustc-env=SHIM_PHP_CONFIG={}", php.config);
+    tell_source(&php);
+}
+
+/// Where the PHP comes from, if it is a build of scripts/php-zts.sh.
+fn tell_source(php: &Php) {
+    let record = php.lib_dir.with_file_name(".source");
+    let Ok(source) = fs::read_to_string(&record) else { return };
+    println!("cargo::rerun-if-changed={}", record.display());
+    println!("cargo::rustc-env=SHIM_PHP_SOURCE={}", source.trim());
+    println!("cargo::rustc-env=SHIM_PHP_VERSION={}", php.version);
 }
 
 /// What `php-config` says of an installed PHP.
 struct Php {
     config: String,
+    version: String,
     include_flags: Vec<String>,
     lib_dir: PathBuf,
 }
@@ -97,7 +109,9 @@ fn find_php() -> Php {
         let output = Command::new(&config).arg(option).output().ok()?;
         output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    let (Some(includes), Some(prefix)) = (ask("--includes"), ask("--prefix")) else {
+    let (Some(includes), Some(prefix), Some(version)) =
+        (ask("--includes"), ask("--prefix"), ask("--version"))
+    else {
         fail(&match named {
             Some(path) => format!("SVC_PHP_CONFIG={path} cannot be run"),
             None => "there is no php-config on PATH".into(),
@@ -110,7 +124,7 @@ fn find_php() -> Php {
             lib_dir.display()
         ));
     }
-    Php { config, include_flags: includes.split_whitespace().map(str::to_owned).collect(), lib_dir }
+    Php { config, version, include_flags: includes.split_whitespace().map(str::to_owned).collect(), lib_dir }
 }
 
 /// Lets the preprocessor say what kind of PHP this is, and refuses what cannot be embedded.

@@ -70,6 +70,11 @@ static void write_log(void *request, const shim_log *record)
     char line[1024];
     int length = snprintf(line, sizeof(line), "svc: forked process %d: %.*s", (int)getpid(),
                           (int)(record->message.length < 800 ? record->message.length : 800), record->message.bytes);
+    if (length > 0 && record->context.length > 0 && (size_t)length < sizeof(line)) {
+        int more = snprintf(line + length, sizeof(line) - (size_t)length, " %.*s",
+                            (int)(record->context.length < 800 ? record->context.length : 800), record->context.bytes);
+        length += more > 0 ? more : 0;
+    }
     if (length > 0 && record->file.length > 0 && (size_t)length < sizeof(line)) {
         int more = snprintf(line + length, sizeof(line) - (size_t)length, " in %.*s:%u",
                             (int)(record->file.length < 512 ? record->file.length : 512), record->file.bytes, record->line);

@@ -3,6 +3,7 @@
 #include "internal.h"
 
 void shim_send_interim(int status);
+PHP_FUNCTION(frankenphp_log);
 
 /* {{{ svc_finish_request(): bool; alias fastcgi_finish_request() */
 PHP_FUNCTION(svc_finish_request)
@@ -100,6 +101,11 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_headers_send, 0, 0, _IS_BOOL, 0)
     ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, status, IS_LONG, 0, "200")
 ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_log, 0, 1, IS_VOID, 0)
+    ZEND_ARG_TYPE_INFO(0, message, IS_STRING, 0)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, level, IS_LONG, 0, "FRANKENPHP_LOG_LEVEL_INFO")
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, context, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
 
 const zend_function_entry shim_functions[] = {
     PHP_FE(svc_finish_request, arginfo_bool)
@@ -109,6 +115,11 @@ const zend_function_entry shim_functions[] = {
     PHP_FALIAS(apache_request_headers, getallheaders, arginfo_array)
     PHP_FE(apache_response_headers, arginfo_array)
     PHP_FE(headers_send, arginfo_headers_send)
+    /* FrankenPHP's names for them, and what is its own. */
+    PHP_FALIAS(frankenphp_finish_request, svc_finish_request, arginfo_bool)
+    PHP_FALIAS(frankenphp_request_headers, getallheaders, arginfo_array)
+    PHP_FALIAS(frankenphp_response_headers, apache_response_headers, arginfo_array)
+    PHP_FE(frankenphp_log, arginfo_log)
     PHP_FE_END
 };
 

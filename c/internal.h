@@ -207,6 +207,7 @@ void shim_object_forget(shim_context *context);
 extern zend_class_entry *shim_class_worker;
 extern zend_function shim_function_body;
 void shim_classes_register(void);
+void shim_frankenphp_register(int module_number);
 extern const zend_function_entry shim_worker_functions[];
 
 /* sapi_module.c */

@@ -284,8 +284,8 @@ void shim_sapi_hooks_install(void)
 static PHP_MINIT_FUNCTION(svc)
 {
     (void)type;
-    (void)module_number;
     shim_classes_register();
+    shim_frankenphp_register(module_number);
     if (shim_superglobals_hidden) {
         /* Each thread copies the table of superglobals when all extensions have started. */
         shim_superglobals_hide();

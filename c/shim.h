@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file; both sides compare. */
-#define SHIM_ABI 9
+#define SHIM_ABI 10
 
 /* A view of bytes. `bytes` may be NULL when `length` is 0. */
 typedef struct shim_view {
@@ -45,14 +45,27 @@ typedef enum shim_log_source {
     SHIM_LOG_ERROR = 0,
     /* error_log() and other messages without a type: `syslog_priority` is all there is. */
     SHIM_LOG_MESSAGE = 1,
+    /* frankenphp_log(): `script_level` and, if the script gave one, `context` belong to it. */
+    SHIM_LOG_SCRIPT = 2,
 } shim_log_source;
+
+/* How important a script says that its record is. */
+typedef enum shim_script_level {
+    SHIM_SCRIPT_DEBUG = 0,
+    SHIM_SCRIPT_INFO = 1,
+    SHIM_SCRIPT_WARNING = 2,
+    SHIM_SCRIPT_ERROR = 3,
+} shim_script_level;
 
 /* One log record. Filled by C. */
 typedef struct shim_log {
     shim_log_source source;
     int error_type;
     int syslog_priority;
+    shim_script_level script_level;
     shim_view message;
+    /* JSON, or empty. */
+    shim_view context;
     shim_view file;
     uint32_t line;
 } shim_log;

@@ -11,10 +11,9 @@ use std::sync::OnceLock;
 
 use crate::barrier::{Barrier, RestartNews};
 use crate::bindings::{
-    self, shim_callbacks, shim_head, shim_log, shim_log_source_SHIM_LOG_ERROR, shim_outcome, shim_pair,
-    shim_pairs, shim_view,
+    self, shim_callbacks, shim_head, shim_log, shim_outcome, shim_pair, shim_pairs, shim_view,
 };
-use crate::host::{Head, Host, Log, LogSource, Pairs, Resident, Visit};
+use crate::host::{Head, Host, Log, LogSource, Pairs, Resident, ScriptLevel, Visit};
 use crate::interpreter::Outcome;
 use crate::worker::Visits;
 
@@ -335,16 +334,23 @@ unsafe fn head_of<'a>(head: *const shim_head) -> Head<'a> {
 unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
     // SAFETY: C's record is valid for this call.
     let raw = unsafe { &*record };
-    let source = if raw.source == shim_log_source_SHIM_LOG_ERROR {
-        LogSource::Error(raw.error_type)
-    } else {
-        LogSource::Message(raw.syslog_priority)
+    let source = match raw.source {
+        bindings::shim_log_source_SHIM_LOG_ERROR => LogSource::Error(raw.error_type),
+        bindings::shim_log_source_SHIM_LOG_SCRIPT => LogSource::Script(match raw.script_level {
+            bindings::shim_script_level_SHIM_SCRIPT_DEBUG => ScriptLevel::Debug,
+            bindings::shim_script_level_SHIM_SCRIPT_INFO => ScriptLevel::Info,
+            bindings::shim_script_level_SHIM_SCRIPT_WARNING => ScriptLevel::Warning,
+            _ => ScriptLevel::Error,
+        }),
+        _ => LogSource::Message(raw.syslog_priority),
     };
     // SAFETY: the record's views are valid for this call.
     let message = unsafe { bytes(raw.message) };
     // SAFETY: as above.
     let file = unsafe { bytes(raw.file) };
-    let record = Log { source, message, file, line: raw.line };
+    // SAFETY: as above.
+    let context = unsafe { bytes(raw.context) };
+    let record = Log { source, message, context, file, line: raw.line };
     if !request.is_null() {
         with_guest(request, (), |guest| guest.host().log(&record));
     } else if let Some(sink) = LOG_SINK.get() {

@@ -81,6 +81,21 @@ pub enum LogSource {
     Error(i32),
     /// `error_log()` and messages without a type, with their syslog priority.
     Message(i32),
+    /// `frankenphp_log()`, with the level that the script gave.
+    Script(ScriptLevel),
+}
+
+/// How important a script says that its record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScriptLevel {
+    /// Below what it wants to see every day.
+    Debug,
+    /// Worth knowing.
+    Info,
+    /// Somebody may have to look.
+    Warning,
+    /// Somebody has to look.
+    Error,
 }
 
 /// One log record.
@@ -90,6 +105,8 @@ pub struct Log<'a> {
     pub source: LogSource,
     /// The text, without PHP's prefix and without the place.
     pub message: &'a [u8],
+    /// What a script has added to it as JSON, or empty.
+    pub context: &'a [u8],
     /// The script file, or empty.
     pub file: &'a [u8],
     /// The line in `file`, or 0.

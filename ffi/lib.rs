@@ -18,7 +18,7 @@ pub mod signals;
 mod worker;
 
 pub use barrier::{CacheFacts, RestartNews};
-pub use host::{Head, Host, Log, LogSource, Pairs, Resident, Visit};
+pub use host::{Head, Host, Log, LogSource, Pairs, Resident, ScriptLevel, Visit};
 pub use interpreter::{Card, Interpreter, Outcome, Request};
 pub use interrupter::Interrupter;
 pub use php::{Facts, Php, PhpError, Span, StartOptions, Threads, Unfit, exit_now, travelling};

@@ -49,6 +49,8 @@ pub struct StartOptions<'a> {
 pub struct Facts {
     /// As `PHP_VERSION`.
     pub version: String,
+    /// The package that it was built from, with its version and suite, where that is known.
+    pub source: Option<&'static str>,
     /// Thread-safe; always true in a server that was built.
     pub zts: bool,
     /// A debug build: slow.
@@ -133,8 +135,13 @@ impl Php {
         let version = unsafe { bytes(raw.version) };
         // SAFETY: as above.
         let ini_path = unsafe { bytes(raw.ini_path) };
+        let version = String::from_utf8_lossy(version).into_owned();
+        // Whoever has put another libphp in its place knows where that one is from.
+        let source =
+            option_env!("SHIM_PHP_SOURCE").filter(|_| option_env!("SHIM_PHP_VERSION") == Some(&version));
         Facts {
-            version: String::from_utf8_lossy(version).into_owned(),
+            version,
+            source,
             zts: raw.zts,
             debug: raw.debug,
             zend_signals: raw.zend_signals,

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use svc_core::http::Version;
-use svc_core::observe::{Event, Log, PhpLevel};
+use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
 use svc_core::pool::{Claim, Exchange};
 
-use svc_ffi::{Head, Host, LogSource, Outcome, Pairs, Request, Visit};
+use svc_ffi::{Head, Host, LogSource, Outcome, Pairs, Request, ScriptLevel, Visit};
 
 use crate::cgi;
 use crate::response::{Kit, Response};
@@ -201,13 +201,14 @@ impl Visit for Call {
 
 /// Writes what PHP logs as a record of ours.
 pub(crate) fn write_log(log: &Log, record: &svc_ffi::Log<'_>, request_id: Option<&str>) {
-    log.emit(&Event::PhpMessage {
+    log.emit(&Event::PhpMessage(PhpMessage {
         level: level(record.source),
         message: record.message,
+        context: (!record.context.is_empty()).then_some(record.context),
         file: (!record.file.is_empty()).then_some(record.file),
         line: (record.line > 0).then_some(record.line),
         request_id,
-    });
+    }));
 }
 
 /// PHP's own names for its levels, from the `E_` constants and syslog's priorities.
@@ -223,6 +224,10 @@ fn level(source: LogSource) -> PhpLevel {
         LogSource::Message(0..=3) => PhpLevel::Error,
         LogSource::Message(4) => PhpLevel::Warning,
         LogSource::Message(_) => PhpLevel::Notice,
+        LogSource::Script(ScriptLevel::Error) => PhpLevel::Error,
+        LogSource::Script(ScriptLevel::Warning) => PhpLevel::Warning,
+        LogSource::Script(ScriptLevel::Info) => PhpLevel::Info,
+        LogSource::Script(ScriptLevel::Debug) => PhpLevel::Debug,
     }
 }
 

@@ -125,6 +125,7 @@ fn note_restart(shared: &Shared, news: RestartNews) {
 pub(crate) fn report(facts: &Facts) -> serde_json::Map<String, serde_json::Value> {
     let php = serde_json::json!({
         "version": facts.version,
+        "source": facts.source,
         "sapi": "svc",
         "zts": facts.zts,
         "debug": facts.debug,
@@ -141,8 +142,9 @@ pub(crate) fn report(facts: &Facts) -> serde_json::Map<String, serde_json::Value
 pub(crate) fn lines(facts: &Facts) -> String {
     let yes = |fact: bool| if fact { "yes" } else { "no" };
     format!(
-        "PHP {}\nthread-safe: {}\nZend signals: {}\nexecution timers: {}\nOPcache: {}\nphp.ini: {}\n",
+        "PHP {}\nbuilt from: {}\nthread-safe: {}\nZend signals: {}\nexecution timers: {}\nOPcache: {}\nphp.ini: {}\n",
         facts.version,
+        facts.source.unwrap_or("sources that svc was not told of"),
         yes(facts.zts),
         yes(facts.zend_signals),
         yes(facts.max_execution_timers),

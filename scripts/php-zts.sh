@@ -5,15 +5,21 @@
 # execution timers. Tried in order: $SVC_PHP_CONFIG (an error if it does not fit), php-config on PATH, the build
 # of an earlier run in the cache folder, a new build there.
 #
-# A build takes its sources from the machine's own Debian or Ubuntu archive, with package lists of its own: the
-# system's lists and sources are left alone. Progress goes to standard error; standard output has the path only.
+# A build takes its sources from the machine's own Debian or Ubuntu archive, the newest that its updates and security
+# suites have, with package lists of its own: the system's lists and sources are left alone. Progress, and what PHP it
+# is, go to standard error; standard output has the path only.
 #
-#   scripts/php-zts.sh            path of the php-config
-#   scripts/php-zts.sh --source   path of the PHP source tree (PHP's own tests); fetched if it is not there
-#   scripts/php-zts.sh --debug    path of the php-config of a build with PHP's own assertions and leak reports
-#   scripts/php-zts.sh --asan     the same, and with AddressSanitizer in libphp
+#   scripts/php-zts.sh                 path of the php-config
+#   scripts/php-zts.sh --update        the same, after a build if the archive has a newer PHP than the cache folder
+#   scripts/php-zts.sh --version 8.3   path of the php-config of a build of that series (8.3, 8.4 or 8.5)
+#   scripts/php-zts.sh --source        path of the sources of that PHP (PHP's own tests); fetched if they are not there
+#   scripts/php-zts.sh --debug         path of the php-config of a build with PHP's own assertions and leak reports
+#   scripts/php-zts.sh --asan          the same, and with AddressSanitizer in libphp
+#   scripts/php-zts.sh --archives      addresses of the machine's archives, as the others read them
 #
-# The last two are for `make sanitize`: they have what the tests need and little more, and are always builds of ours.
+# --debug and --asan are for `make sanitize`: they have what the tests need and little more. They, and those of a series, are
+# always builds of ours. A series that the machine's archive lacks comes from the other distribution's, signatures checked:
+# SVC_DEBIAN_ARCHIVE and SVC_UBUNTU_ARCHIVE say where those are.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -23,10 +29,11 @@ started=$SECONDS
 # Raise when the recipe below changes in a way that needs a new build; the second is that of builds that look for faults.
 recipe=1
 plain_recipe=2
+main_recipe=$recipe
 
 # What WordPress, Symfony and Laravel use. Names of Debian packages, then configure's flags for the same.
 build_packages=(
-    build-essential dpkg-dev pkg-config
+    build-essential bison dpkg-dev patch pkg-config re2c
     libcurl4-openssl-dev libfreetype-dev libicu-dev libjpeg-dev libonig-dev libpcre2-dev libpng-dev libpq-dev
     libsodium-dev libsqlite3-dev libssl-dev libwebp-dev libxml2-dev libzip-dev zlib1g-dev
 )
@@ -48,14 +55,20 @@ plain_flags=(
     --with-curl --with-external-pcre --with-openssl --with-zlib
 )
 
-case ${1:-} in
---debug) variant=-debug recipe=$plain_recipe ;;
---asan) variant=-asan recipe=$plain_recipe ;;
-*) variant='' ;;
-esac
-
 say() { printf 'php-zts: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
+
+verb=${1:-} variant='' series=''
+case $verb in
+'' | --archives | --source | --update) ;;
+--debug) variant=-debug recipe=$plain_recipe ;;
+--asan) variant=-asan recipe=$plain_recipe ;;
+--version)
+    variant=-series series=${2:-}
+    [[ $series =~ ^8\.[345]$ ]] || die "--version wants 8.3, 8.4 or 8.5"
+    ;;
+*) die "unknown: $verb (see the head of $0)" ;;
+esac
 
 # Says why the php-config $1 does not fit; silent when it does.
 misfit() {
@@ -71,23 +84,52 @@ misfit() {
     [ -e "$("$config" --prefix)/lib/libphp.so" ] || { echo "it has no shared libphp (configure with --enable-embed=shared)"; return; }
 }
 
-# Prints the URIs of the machine's own archive, the main one first, read from both formats of apt's sources.
+# Says what PHP the php-config $1 belongs to, and where it came from if it is a build of ours.
+describe() {
+    local from=${1%/bin/php-config}/.source
+    if [ -r "$from" ]; then
+        say "PHP $("$1" --version), built from $(cat "$from") on $(date -r "$from" +%F); --update looks for a newer one"
+    else
+        say "PHP $("$1" --version) of $1"
+    fi
+}
+
+# Prints the URIs of the machine's own archives, read from both formats of apt's sources; a list of mirrors is read too.
 archive_uris() {
+    local etc=${SVC_APT_ETC:-/etc/apt} uri
     {
-        sed -n 's/^URIs:[[:space:]]*//p' /etc/apt/sources.list.d/*.sources 2>/dev/null || true
-        sed -nE 's/^deb[[:space:]]+(\[[^]]*\][[:space:]]+)?([^[:space:]]+).*/\2/p' /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null || true
-    } | tr ' ' '\n' | grep -E '/(debian|ubuntu)/?$' | awk '!seen[$0]++'
+        sed -n 's/^URIs:[[:space:]]*//p' "$etc"/sources.list.d/*.sources 2>/dev/null || true
+        sed -nE 's/^deb[[:space:]]+(\[[^]]*\][[:space:]]+)?([^[:space:]]+).*/\2/p' "$etc/sources.list" "$etc"/sources.list.d/*.list 2>/dev/null || true
+    } | tr -s ' \t' '\n' | while IFS= read -r uri; do
+        case $uri in
+        mirror+file:*) sed -nE 's/^([a-z+]+:[^[:space:]]+).*/\1/p' "${uri#mirror+file:}" 2>/dev/null || true ;;
+        *) printf '%s\n' "$uri" ;;
+        esac
+    done | { grep -E '/(debian|debian-security|ubuntu|ubuntu-ports)/?$' || true; } | sed 's,/$,,' | awk '!seen[$0]++'
 }
 
 # Runs an apt tool on private lists: $apt_home holds its configuration, lists and cache.
 private_apt() { APT_CONFIG="$apt_home/apt.conf" "$@"; }
 
-# Writes the private configuration for suite $2 at URI $1 and refreshes its lists; fails if the suite is not there.
+# Writes the private configuration: sources of the kind $1 (deb or deb-src) of suite $2 with its updates and security fixes,
+# at the URIs $3...; refreshes the lists. What an archive lacks, or has not signed, is then not there.
 use_suite() {
-    local keyring
+    local kind=$1 suite=$2 uri keyring pocket
+    shift 2
     mkdir -p "$apt_home"/lists/partial "$apt_home"/cache/archives/partial
-    for keyring in /usr/share/keyrings/{debian,ubuntu}-archive-keyring.gpg ''; do [ ! -e "$keyring" ] || break; done
-    printf 'deb-src %s%s %s main\n' "${keyring:+[signed-by=$keyring] }" "$1" "$2" >"$apt_home/sources.list"
+    for uri in "$@"; do
+        keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+        case $uri in *ubuntu*) keyring=$(ubuntu_keyring) ;; esac
+        [ -e "$keyring" ] || keyring=''
+        case $uri in
+        */debian-security) set -- "$suite-security" ;;
+        */debian) set -- "$suite" "$suite-updates" ;;
+        *) set -- "$suite" "$suite-updates" "$suite-security" ;;
+        esac
+        for pocket in "$@"; do
+            printf '%s %s%s %s main universe\n' "$kind" "${keyring:+[signed-by=$keyring] }" "$uri" "$pocket"
+        done
+    done >"$apt_home/sources.list"
     cat >"$apt_home/apt.conf" <<CONF
 Dir::Etc::sourcelist "$apt_home/sources.list";
 Dir::Etc::sourceparts "-";
@@ -97,43 +139,150 @@ APT::Sandbox::User "";
 Acquire::Retries "3";
 Acquire::Languages "none";
 CONF
-    private_apt apt-get update -qq >>"$apt_home/log" 2>&1
+    # A suite without a pocket, a pocket without a component: showsrc says what is there.
+    private_apt apt-get update -qq >>"$apt_home/log" 2>&1 || true
 }
 
-# Whether the suite in use has the sources of package $1. All of the answer is read: a reader that leaves early would end
-# apt-cache by SIGPIPE, and with it the pipe.
-has_source() { private_apt apt-cache showsrc "$1" 2>>"$apt_home/log" | grep "^Package: $1\$" >/dev/null; }
+# Prints the versions of the source package $1 in the suite in use, the newest first.
+source_versions() {
+    private_apt apt-cache showsrc "$1" 2>>"$apt_home/log" |
+        awk -v package="$1" '/^Package: /{ is_it = $2 == package } /^Version: / && is_it && !seen[$2]++ { print $2 }' |
+        sort -rV
+}
 
-# Finds the first suite with a fitting PHP, unpacks its pristine sources, prints the tree's path.
-fetch_source() {
-    local codename uri suite package tree
-    exec 8>"$cache/lock-source" && flock 8
-    tree=$(find "$cache" -maxdepth 1 -type d -name 'php-src-8.*' 2>/dev/null | sort | tail -n 1)
-    if [ -n "$tree" ] && [ -x "$tree/configure" ]; then echo "$tree"; return; fi
+# Prints the keys of Ubuntu's archive; on Debian they are a package, which is not installed for this.
+ubuntu_keyring() {
+    local keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg
+    if [ ! -e "$keyring" ] && [ -d "$apt_home/keys" ]; then keyring=$apt_home/keys$keyring; fi
+    echo "$keyring"
+}
+
+# Fetches the keys of Ubuntu's archive from Debian's, unless they are there.
+fetch_ubuntu_keys() {
+    [ ! -e "$(ubuntu_keyring)" ] || return 0
+    use_suite deb trixie "$(debian_archive)"
+    (cd "$apt_home" && private_apt apt-get download -qq ubuntu-keyring >>log 2>&1 && dpkg-deb -x ubuntu-keyring_*.deb keys)
+}
+
+debian_archive() {
+    local own
+    own=$(archive_uris | grep -E '/debian$' | head -n 1)
+    echo "${SVC_DEBIAN_ARCHIVE:-${own:-http://deb.debian.org/debian}}"
+}
+
+# Prints the tree of the newest sources that can be had: of PHP's series, or of one that svc can embed, first from the
+# machine's own archives, then, for a series, from those of the other distribution. Returns 2 if they are not newer than $1.
+newest_source() {
+    local codename uris
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
-    apt_home=$(mktemp -d "$cache/apt.XXXXXX")
-    trap 'rm -rf "$apt_home"' RETURN
-    for uri in $(archive_uris); do
-        for suite in $codename trixie noble forky questing sid; do
-            say "looking for PHP sources in $suite"
-            use_suite "$uri" "$suite" || continue
-            for package in php8.4 php8.3 php8.5; do
-                has_source "$package" || continue
-                say "downloading the sources of $package from $suite"
-                (cd "$apt_home" && private_apt apt-get source -qq --download-only "$package" >>log 2>&1) || continue
-                # Unpatched: the packaging's patches touch the build system and want its own tools.
-                (cd "$apt_home" && dpkg-source --no-check --skip-patches -x ./*.dsc tree >>log 2>&1) || continue
-                tree=$cache/php-src-$(sed -nE 's/^#define PHP_VERSION "([^"]+)"/\1/p' "$apt_home/tree/main/php_version.h")
-                rm -rf "$tree"
-                mv "$apt_home/tree" "$tree"
-                echo "$tree"
-                return
+    mapfile -t uris < <(archive_uris)
+    # Security fixes are not where their suite is, and a short list of sources need not name the place.
+    case " ${uris[*]} " in
+    *"/debian-security "*) ;;
+    *"/debian "*) uris+=("$(debian_archive)-security") ;;
+    esac
+    in_suites "$1" "$codename" trixie noble forky questing resolute sid && return || [ $? = 1 ] || return 2
+    [ -n "$series" ] || return 1
+    uris=("$(debian_archive)" "$(debian_archive)-security")
+    in_suites "$1" trixie forky sid experimental && return || [ $? = 1 ] || return 2
+    fetch_ubuntu_keys || return 1
+    uris=("${SVC_UBUNTU_ARCHIVE:-http://archive.ubuntu.com/ubuntu}")
+    in_suites "$1" noble resolute
+}
+
+# Does so in the suites $2...; returns 1 if they have nothing.
+in_suites() {
+    local have=$1 suite package version packages=(php8.4 php8.3 php8.5)
+    [ -z "$series" ] || packages=("php$series")
+    shift
+    for suite in "$@"; do
+        say "looking for PHP sources in $suite"
+        use_suite deb-src "$suite" "${uris[@]}"
+        for package in "${packages[@]}"; do
+            for version in $(source_versions "$package"); do
+                is_newer "$version" "$have" || return 2
+                unpack_source && return
+                say "$package $version of $suite is listed, and cannot be had"
             done
         done
     done
+    return 1
+}
+
+# Whether the package's version $1 is newer than $2: a package's version, PHP's own, or nothing.
+is_newer() {
+    case $2 in
+    *-*) dpkg --compare-versions "$1" gt "$2" ;;
+    *) dpkg --compare-versions "${1%-*}" gt "${2:-0}" ;;
+    esac
+}
+
+# Applies what a distribution has mended in an old version, in its order. The packaging's other patches touch the build
+# system and want its own tools.
+apply_security_patches() {
+    local patch count=0
+    [ -r debian/patches/series ] || { echo 0; return; }
+    for patch in $(grep -iE '^(.*/)?[^/ ]*CVE-' debian/patches/series); do
+        patch --batch --forward --silent -p1 <"debian/patches/$patch" >>"$apt_home/log" 2>&1 ||
+            die "the security patch $patch does not apply (see $apt_home/log)"
+        count=$((count + 1))
+    done
+    echo "$count"
+}
+
+# Prints the path of a tree with $version of $package: the one that is there, or else it is downloaded and unpacked.
+unpack_source() {
+    local tree patches upstream label
+    for tree in "$cache"/php-src-8.*; do
+        case $(cat "$tree/.source" 2>/dev/null) in "$package $version "*) echo "$tree" && return ;; esac
+    done
+    say "downloading $package $version of $suite"
+    (cd "$apt_home" && private_apt apt-get source -qq --download-only "$package=$version" >>log 2>&1) || return 1
+    (cd "$apt_home" && rm -rf tree && dpkg-source --no-check --skip-patches -x ./"${package}"_*.dsc tree >>log 2>&1) || return 1
+    patches=$(cd "$apt_home/tree" && apply_security_patches) || return 1
+    upstream=$(sed -nE 's/^#define PHP_VERSION "([^"]+)"/\1/p' "$apt_home/tree/main/php_version.h")
+    label="$package $version ($suite)"
+    tree=$cache/php-src-$upstream
+    if [ "$patches" != 0 ]; then
+        label+=", its $patches security patches applied"
+        tree+=+${version##*-}
+    fi
+    echo "$label" >"$apt_home/tree/.source"
+    rm -rf "$tree"
+    mv "$apt_home/tree" "$tree"
+    echo "$tree"
+}
+
+# Makes an $apt_home of its own, which does not stay. One looks for sources at a time.
+make_apt_home() {
+    exec 8>"$cache/lock-source"
+    flock 8
+    apt_home=$(mktemp -d "$cache/apt.XXXXXX")
+    trap 'rm -rf "$apt_home"' EXIT
+}
+
+# Prints the tree of PHP $1 (of any, if that is empty) in the cache folder, the newest first.
+kept_source() {
+    local tree
+    while IFS= read -r tree; do
+        [ -x "$tree/configure" ] || continue
+        case $(tree_version "$tree") in "$series"*) ;; *) continue ;; esac
+        if [ -z "$1" ] || [ "$(tree_version "$tree")" = "$1" ]; then echo "$tree"; return; fi
+    done < <(find "$cache" -maxdepth 1 -type d -name 'php-src-8.*' 2>/dev/null | sort -rV)
+    return 1
+}
+
+tree_version() { sed -nE 's/^#define PHP_VERSION "([^"]+)"/\1/p' "$1/main/php_version.h"; }
+
+# Prints the path of a source tree: that of PHP $1, or, where no version is asked for, the newest of the archive.
+fetch_source() {
+    make_apt_home
+    if [ -n "$1" ] && kept_source "$1"; then return; fi
+    newest_source '' && return
     tail -n 20 "$apt_home/log" >&2
-    rm -rf "$apt_home"
-    die "no archive of this machine has sources of PHP 8.3 to 8.5; set SVC_PHP_CONFIG to the php-config of a ZTS build"
+    # Without a network, what is there will do.
+    kept_source '' ||
+        die "no archive of this machine has sources of PHP ${series:-8.3 to 8.5}; set SVC_PHP_CONFIG to the php-config of a ZTS build"
 }
 
 # Compiles and prints how far it is every few seconds: a line per 100 compiled files.
@@ -151,7 +300,7 @@ compile() {
 # Sets cflags, cxxflags and configure's flags for the build that was asked for.
 choose_flags() {
     cflags='-O2 -fno-semantic-interposition' cxxflags=-O2 flags=("${configure_flags[@]}")
-    [ -n "$variant" ] || return 0
+    case $variant in -debug | -asan) ;; *) return 0 ;; esac
     cflags='-O1 -g -fno-omit-frame-pointer' cxxflags=-O1 flags=("${plain_flags[@]}")
     [ "$variant" != -asan ] || flags+=(--enable-address-sanitizer)
 }
@@ -169,48 +318,107 @@ build() {
         --with-config-file-scan-dir="$prefix/etc/conf.d" "${flags[@]}" >"$log" 2>&1 ||
         { tail -n 20 "$log" >&2; die "configure failed"; }
     compile "$log" || { grep -iE 'error' "$log" | head -n 20 >&2; die "the build failed; see $log"; }
-    make install-cli install-headers install-build install-programs install-modules install-sapi >>"$log" 2>&1 ||
+    local parts=(install-cli install-headers install-build install-programs install-sapi)
+    # Where everything is in libphp there are no modules, and make would not know what to copy.
+    if compgen -G 'modules/*.so' >/dev/null; then parts+=(install-modules); fi
+    make "${parts[@]}" >>"$log" 2>&1 ||
         { tail -n 20 "$log" >&2; die "installing into $prefix failed"; }
     mkdir -p "$prefix/etc/conf.d"
     [ ! -e "$("$prefix/bin/php-config" --extension-dir)/opcache.so" ] ||
         echo 'zend_extension=opcache' >"$prefix/etc/conf.d/10-opcache.ini"
     cd / && rm -rf "$work"
+    [ ! -e "$source/.source" ] || cp "$source/.source" "$prefix/.source"
     touch "$prefix/.complete"
 }
 
-mkdir -p "$cache"
-if [ "${1:-}" = --source ]; then
-    "$here/system-packages.sh" dpkg-dev || exit 1
-    fetch_source
-    exit
-fi
+# Prints the newest php-config in the cache folder for what was asked for.
+kept_build() {
+    local prefix
+    while IFS= read -r prefix; do
+        if [ -e "$prefix/.complete" ] && [ -z "$(misfit "$prefix/bin/php-config")" ]; then
+            echo "$prefix/bin/php-config"
+            return
+        fi
+    done < <(find "$cache" -maxdepth 1 -type d -name "php-${series:-8}.*-zts$variant-r$recipe" | sort -rV)
+    return 1
+}
 
-if [ -z "$variant" ] && [ -n "${SVC_PHP_CONFIG:-}" ]; then
+# Builds the sources in $1 and prints the php-config.
+build_here() {
+    local source=$1 prefix=$cache/php-${1##*/php-src-}-zts$variant-r$recipe why
+    say "building PHP ${source##*/php-src-} in $cache (about 10 minutes on two cores)"
+    (build "$source" "$prefix") || exit 1
+    why=$(misfit "$prefix/bin/php-config")
+    [ -z "$why" ] || die "the build in $prefix does not fit: $why"
+    say "built in $((SECONDS - started)) s"
+    echo "$prefix/bin/php-config"
+}
+
+# Prints the php-config of the newest PHP that the archive has; builds it unless it is the one of php-config $1.
+update() {
+    local have source status=0
+    make_apt_home
+    # A build without a record of its sources knows the version that PHP tells.
+    have=$(sed -nE 's/^[^ ]+ ([^ ]+) .*/\1/p' "${1%/bin/php-config}/.source" 2>/dev/null || "$1" --version)
+    source=$(newest_source "$have") || status=$?
+    case $status in
+    0) build_here "$source" ;;
+    2) say "nothing newer than PHP $have can be had" && echo "$1" ;;
+    *) tail -n 20 "$apt_home/log" >&2 && die "no archive of this machine has sources of PHP 8.3 to 8.5" ;;
+    esac
+}
+
+[ "$verb" != --archives ] || { archive_uris; exit; }
+
+# One that is given: it was named, and has to fit, or it is on PATH.
+given=''
+if [ -n "$variant" ]; then
+    :
+elif [ -n "${SVC_PHP_CONFIG:-}" ]; then
     why=$(misfit "$SVC_PHP_CONFIG")
     [ -z "$why" ] || die "SVC_PHP_CONFIG=$SVC_PHP_CONFIG does not fit: $why"
-    echo "$SVC_PHP_CONFIG"
-    exit
+    given=$SVC_PHP_CONFIG
+elif onpath=$(command -v php-config) && [ -z "$(misfit "$onpath")" ]; then
+    given=$onpath
 fi
-if [ -z "$variant" ] && onpath=$(command -v php-config) && [ -z "$(misfit "$onpath")" ]; then
-    echo "$onpath"
-    exit
-fi
+case $verb,$given in
+--update,"$cache"/* | --update,) ;;
+--update,*) die "$given is not a build of this script's; who installed it updates it" ;;
+,?*) describe "$given" && echo "$given" && exit ;;
+esac
+
+# What is there is found without a wait for whoever builds something else.
+mkdir -p "$cache"
+kept=$(kept_build || true)
+version=''
+case $verb in
+--source)
+    config=${given:-$kept}
+    version=${config:+$("$config" --version)}
+    series=${version%.*}
+    if [ -n "$version" ] && kept_source "$version"; then exit; fi
+    "$here/system-packages.sh" dpkg-dev patch || exit 1
+    ;;
+*)
+    if [ -n "$kept" ] && [ "$verb" != --update ]; then describe "$kept" && echo "$kept" && exit; fi
+    "$here/system-packages.sh" "${build_packages[@]}" || exit 1
+    ;;
+esac
 
 # One builds, and others of the same kind wait for it.
 exec 9>"$cache/lock$variant"
 flock 9
-for prefix in "$cache"/php-8.*-zts$variant-r$recipe; do
-    if [ -e "$prefix/.complete" ] && [ -z "$(misfit "$prefix/bin/php-config")" ]; then
-        echo "$prefix/bin/php-config"
-        exit
-    fi
-done
-say "no thread-safe PHP${variant:+ for $variant} here: building one in $cache, once (about 10 minutes on two cores)"
-"$here/system-packages.sh" "${build_packages[@]}" || exit 1
-source=$(fetch_source)
-prefix=$cache/php-${source##*/php-src-}-zts$variant-r$recipe
-(build "$source" "$prefix")
-why=$(misfit "$prefix/bin/php-config")
-[ -z "$why" ] || die "the build in $prefix does not fit: $why"
-say "built in $((SECONDS - started)) s"
-echo "$prefix/bin/php-config"
+# Somebody may have built it meanwhile.
+kept=$(kept_build || true)
+case $verb,$kept in
+--source,*) fetch_source "$version" ;;
+--update,?*) update "$kept" ;;
+*,?*) describe "$kept" && echo "$kept" ;;
+*)
+    say "no thread-safe PHP${variant:+ for ${verb#--} $series} here: building one, once"
+    # What looks for faults looks for them in the PHP that serves.
+    case $verb in --debug | --asan) version=$(variant='' recipe=$main_recipe; ! kept=$(kept_build) || "$kept" --version) ;; esac
+    source=$(fetch_source "$version")
+    build_here "$source"
+    ;;
+esac

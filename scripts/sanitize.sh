@@ -6,7 +6,7 @@
 #            Zend's heap too, so that use of freed memory is seen (a script that asks for too much ends PHP then)
 #
 #   scripts/sanitize.sh               both
-#   scripts/sanitize.sh asan chaos    one of them, and the test programs that are named
+#   scripts/sanitize.sh asan chaos    one of them, and only chaos, or the files of tests that are named (worker_limits)
 #
 # Each has a folder of its own below the build folder, and its PHP in the machine's cache.
 set -euo pipefail
@@ -15,12 +15,17 @@ cd "$(dirname "$0")/.."
 output=${CARGO_TARGET_DIR:-target}
 kinds=(debug asan)
 case ${1:-} in debug | asan) kinds=("$1"); shift ;; esac
-programs=("$@")
-if [ ${#programs[@]} = 0 ]; then
+files=("$@")
+if [ ${#files[@]} = 0 ]; then
     # PHP's own tests compare what is printed, and these builds print more.
-    mapfile -t programs < <(basename -s .rs -a tests/worker_*.rs tests/php_*.rs | grep -vx php_suite)
-    programs+=(chaos)
+    mapfile -t files < <(basename -s .rs -a tests/worker_*.rs tests/php_*.rs | grep -vx php_suite)
+    files+=(chaos)
 fi
+# The tests of a file have its name before theirs.
+modules=() has_chaos=false
+for file in "${files[@]}"; do
+    if [ "$file" = chaos ]; then has_chaos=true; else modules+=("$file::"); fi
+done
 
 # Left out where AddressSanitizer is: it has the faults at the end of a stack to itself, and keeps freed memory for a while.
 without_address=(
@@ -46,11 +51,15 @@ for kind in "${kinds[@]}"; do
         export ASAN_OPTIONS=detect_leaks=0:detect_stack_use_after_return=0:abort_on_error=1:handle_abort=0
     fi
     log=$output/sanitize-$kind.log
-    arguments=(--no-fail-fast)
-    for program in "${programs[@]}"; do arguments+=(--test "$program"); done
+    : >"$log"
     skips=()
     if [ "$kind" = asan ]; then for name in "${without_address[@]}"; do skips+=(--skip "$name"); done; fi
-    cargo test "${arguments[@]}" -- "${skips[@]}" 2>&1 | tee "$log" || failed+=("$kind: a test failed")
+    if [ ${#modules[@]} != 0 ]; then
+        cargo test --test server -- "${modules[@]}" "${skips[@]}" 2>&1 | tee -a "$log" || failed+=("$kind: a test failed")
+    fi
+    if $has_chaos; then
+        cargo test --test chaos -- "${skips[@]}" 2>&1 | tee -a "$log" || failed+=("$kind: chaos failed")
+    fi
     # The border's own tests have a process of PHP each.
     if [ $# = 0 ]; then cargo test --package svc-ffi --no-fail-fast 2>&1 | tee -a "$log" || failed+=("$kind: a test of the border failed"); fi
     if [ "$kind" = asan ]; then

@@ -119,6 +119,32 @@ fn the_contract_with_c_has_no_type_of_zend() {
     }
 }
 
+#[test]
+fn every_file_of_tests_is_in_a_program() {
+    let main = fs::read_to_string(root().join("tests/main.rs")).unwrap();
+    let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let mut files = Vec::new();
+    walk(&root().join("tests"), &mut files);
+    let names = files.iter().filter(|file| file.parent() == Some(&root().join("tests")));
+    let names: Vec<_> = names.map(|file| file.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    assert!(names.len() > 50, "{names:?}");
+    let without = strangers(&names, &main, &manifest);
+    assert!(without.is_empty(), "nobody runs the tests in {without:?}: they belong into tests/main.rs");
+}
+
+/// Files of tests that are neither modules of `main` nor programs of `manifest`.
+fn strangers<'a>(names: &'a [String], main: &str, manifest: &str) -> Vec<&'a str> {
+    let is_module = |name: &str| main.lines().any(|line| line == format!("mod {name};"));
+    let is_program = |name: &str| manifest.contains(&format!("path = \"tests/{name}.rs\""));
+    names.iter().map(String::as_str).filter(|name| !is_module(name) && !is_program(name)).collect()
+}
+
+#[test]
+fn a_file_of_tests_in_no_program_is_found() {
+    let names = ["main", "new", "old"].map(str::to_owned);
+    assert_eq!(strangers(&names, "mod old;\n", "path = \"tests/main.rs\""), ["new"]);
+}
+
 /// Lists the imports of `path` that its layer forbids.
 fn broken_imports(path: &str, code: &str) -> Vec<String> {
     let inner = path.trim_start_matches("core/").trim_end_matches(".rs");

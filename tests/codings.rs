@@ -1,14 +1,12 @@
 //! What scripts send, in the content codings that their clients like.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::books::check_books;
-use support::client::{Client, Response, eventually};
-use support::decoder::{decoded, decoded_so_far, judged};
-use support::http2::{Http2Client, head};
+use crate::support::Svc;
+use crate::support::books::check_books;
+use crate::support::client::{Client, Response, eventually};
+use crate::support::decoder::{decoded, decoded_so_far, judged};
+use crate::support::http2::{Http2Client, head};
+use crate::support::skip::skipped;
 
 const CODINGS: [&str; 3] = ["br", "gzip", "zstd"];
 
@@ -72,7 +70,7 @@ fn the_programs_that_everybody_has_read_it_too() {
             let response = run(&mut client, coding, code);
             match judged(coding, &response.body) {
                 Some(verdict) => assert!(verdict.unwrap() == body(coding, &response).as_bytes(), "{coding}"),
-                None => println!("skipped: the program for {coding} is not installed"),
+                None => skipped(&format!("the program for {coding} is not installed")),
             }
         }
     }

@@ -156,6 +156,7 @@ fn help_and_version_end_well() {
     assert!(answer(&["help", "settings"], &[]).contains("LISTEN_ADDR (default: 127.0.0.1:8080)"));
     let version = answer(&["version"], &[]);
     assert!(version.starts_with(concat!("svc ", env!("CARGO_PKG_VERSION"))), "{version}");
+    assert_eq!(version.contains("\nbuilt from: "), cfg!(feature = "php"), "{version}");
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! HTTP/1 on the wire, byte by byte: what is refused, what is kept, what nobody can smuggle.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
+use crate::support::Svc;
 
 /// Says what PHP saw.
 const SEEN: &str = "<?php echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['REQUEST_URI'], ' ', strlen(file_get_contents('php://input')), ';';";

@@ -1,19 +1,10 @@
 //! A real application from its installer on: DokuWiki, as Debian ships it, used by an administrator and a visitor.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-#[path = "support/browser.rs"]
-mod browser;
-#[path = "support/wiki.rs"]
-mod wiki;
-
-use browser::{Browser, Part, input};
-use support::Svc;
-use support::client::eventually;
-use wiki::{fresh_copy, install, log_in};
+use crate::browser::{Browser, Part, input};
+use crate::support::Svc;
+use crate::support::client::eventually;
+use crate::wiki::{fresh_copy, install, log_in};
 
 const TEXT: &str = "====== Wombats ======\n\nThe quick brown wombat \u{2014} \u{fc}n\u{ef}c\u{f6}d\u{e9}, **bold**, <no tag> & \"quotes\".\n\n  * one\n  * two\n";
 

@@ -1,16 +1,14 @@
 //! HTTP/2 in front of real PHP, by the frame and with the clients that people use.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::process::Command;
 
+use crate::support::Svc;
+use crate::support::books::check_books;
+use crate::support::client::eventually;
+use crate::support::http2::{END_STREAM, Http2Client, code, head, kind};
+use crate::support::skip::skipped;
 use serde_json::Value;
-use support::Svc;
-use support::books::check_books;
-use support::client::eventually;
-use support::http2::{END_STREAM, Http2Client, code, head, kind};
 
 const FACTS: &str = r#"<?php
 header('Content-Type: application/json');
@@ -175,7 +173,7 @@ fn a_drain_answers_and_ends() {
 /// Runs a client of the system; `None`, said aloud, where it is not installed.
 fn run(program: &str, arguments: &[&str]) -> Option<String> {
     let Ok(output) = Command::new(program).args(arguments).output() else {
-        println!("skipped: {program} is not installed");
+        skipped(&format!("{program} is not installed"));
         return None;
     };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();

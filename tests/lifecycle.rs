@@ -1,14 +1,12 @@
 //! The life of the process: what it says when it cannot start, how it drains, and what it exits with.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::net::TcpListener;
 use std::process::Stdio;
 
+use crate::support::client::{Client, eventually};
+use crate::support::descriptors::limited_to;
+use crate::support::{Svc, command};
 use rustix::process::Signal;
-use support::client::{Client, eventually};
-use support::{Svc, command};
 
 /// A script that answers when a file appears beside it.
 const WAITING: &str = r#"<?php
@@ -35,7 +33,7 @@ fn a_signal_ends_an_idle_server_with_exit_code_0() {
         svc.signal(signal);
         idle.expect_end();
         assert_eq!(svc.wait(), Some(0));
-        svc.told("svc has stopped");
+        svc.log().expect("svc has stopped");
     }
 }
 
@@ -73,7 +71,7 @@ fn the_drain_deadline_cuts_a_script_off() {
     svc.signal(Signal::TERM);
     assert_eq!(running.response().status, 503);
     assert_eq!(svc.wait(), Some(0));
-    let record = svc.told("drain deadline passed; remaining requests were cut off");
+    let record = svc.log().expect("drain deadline passed; remaining requests were cut off");
     assert_eq!(record["fields"]["cut_off"], 1);
 }
 
@@ -113,7 +111,8 @@ fn a_port_that_is_taken_is_one_line_and_exit_code_1() {
 fn too_few_descriptors_are_one_line_and_exit_code_2() {
     let root = tempfile::tempdir().unwrap();
     let settings = [("MAX_CONNECTIONS", "1000000")];
-    let output = command(root.path(), &settings).stdout(Stdio::null()).output().unwrap();
+    let mut command = limited_to(4096, &command(root.path(), &settings));
+    let output = command.stdout(Stdio::null()).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -123,11 +122,8 @@ fn too_few_descriptors_are_one_line_and_exit_code_2() {
 #[test]
 fn a_limit_that_no_connection_fits_in_is_told_what_it_must_be() {
     let root = tempfile::tempdir().unwrap();
-    let program = command(root.path(), &[]).get_program().to_owned();
-    let mut shell = std::process::Command::new("/bin/sh");
-    shell.args(["-c", "ulimit -n 1100; exec \"$0\" serve \"$1\""]).arg(program).arg(root.path());
-    let settings = [("MAX_CONNECTIONS", "10"), ("LISTEN_ADDR", "127.0.0.1:0")];
-    let output = shell.env_clear().envs(settings).output().unwrap();
+    let mut command = limited_to(1100, &command(root.path(), &[("MAX_CONNECTIONS", "10")]));
+    let output = command.stdout(Stdio::null()).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(2), "{said}");
     let expected = "the limit is 1100; accepted: a limit of at least 1802 (ulimit -Hn)";

@@ -1,16 +1,13 @@
 //! The log of the real binary: which records it writes, and that nobody waits for whoever reads them.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Stdio};
 
+use crate::support::client::{Client, eventually};
+use crate::support::{Svc, command};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::client::{Client, eventually};
-use support::{Svc, command};
 
 /// A server whose standard output nobody reads unless the test does. It is killed when the test ends.
 struct Unread {

@@ -1,18 +1,12 @@
 //! The operations port of the real binary: what it says, in which form, to whom, and under which load.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-#[path = "support/exposition.rs"]
-mod exposition;
-#[path = "support/scraper.rs"]
-mod scraper;
-
-use exposition::{Dialect, Exposition};
+use crate::exposition;
+use crate::exposition::{Dialect, Exposition};
+use crate::scraper::{Collector, Lint};
+use crate::support::Svc;
+use crate::support::client::{Client, Response, eventually};
+use crate::support::skip::skipped;
 use rustix::process::{Resource, Rlimit, prlimit};
-use scraper::{Collector, Lint};
-use support::Svc;
-use support::client::{Client, Response, eventually};
 
 const PAGES: &[(&str, &str)] =
     &[("index.php", "<?php echo 'hello';"), ("file.txt", "a file"), ("wait.php", WAITING)];
@@ -357,8 +351,7 @@ fn promtool_finds_nothing_but_the_names_that_are_given() {
     traffic(&svc);
     let page = svc.ask("/metrics").body;
     let Some(lint) = Lint::of(&page) else {
-        println!("skipped: promtool is not installed");
-        return;
+        return skipped("promtool is not installed");
     };
     assert_eq!(lint.unexpected(), [""; 0]);
 }
@@ -368,8 +361,7 @@ fn a_prometheus_server_scrapes_it() {
     let svc = Svc::start(PAGES, &[]);
     traffic(&svc);
     let Some(collector) = Collector::start(svc.ops()) else {
-        println!("skipped: prometheus is not installed");
-        return;
+        return skipped("prometheus is not installed");
     };
     eventually("the target is up", || collector.query("up") == Some(1.0));
     eventually("the requests are stored", || collector.query("svc_requests_total") == Some(7.0));

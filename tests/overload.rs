@@ -1,15 +1,12 @@
 //! Overload, from outside: more arrives than the pool can take, and the books agree with what clients got.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses a part of it")]
-mod support;
-
 use std::time::Duration;
 
-use support::Svc;
-use support::books::check_books;
-use support::client::eventually;
-use support::load::{Load, Sample};
+use crate::support::Svc;
+use crate::support::books::check_books;
+use crate::support::client::eventually;
+use crate::support::load::{Load, Sample};
 
 /// Waits as a call to a database would.
 const SLEEPS: &str = "<?php usleep(20000); echo 'ok';";
@@ -53,7 +50,7 @@ fn ten_times_the_load_costs_nothing_but_refusals() {
     assert_eq!(reasons.map(of).iter().sum::<f64>(), refused);
     assert!(of("queue_full") == 0.0, "the queue is not the bound while requests may wait");
     check_books(&svc);
-    svc.told("PHP admission has started shedding requests under overload");
+    svc.log().expect("PHP admission has started shedding requests under overload");
     assert_eq!(svc.ask("/readyz").status, 200, "load is not a fault");
 }
 

@@ -1,13 +1,10 @@
 //! Requests that fork: the child is a process of its own from there on, and its parent does not notice.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::path::Path;
 
-use support::client::eventually;
-use support::{Svc, c};
+use crate::support::client::eventually;
+use crate::support::{Svc, c};
 use tempfile::TempDir;
 
 const CLASSIC: &str = "<?php require 'children.inc.php'; handle();";

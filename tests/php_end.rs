@@ -1,13 +1,10 @@
 //! How scripts end, well or not: what the client gets, what is logged and counted, and that the worker lives on.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use serde_json::Value;
 
-use support::Svc;
-use support::client::{Response, eventually};
+use crate::support::Svc;
+use crate::support::client::{Response, eventually};
 
 const RUN: &str = "<?php eval(file_get_contents('php://input'));";
 

@@ -1,13 +1,10 @@
 //! No request sees anything of another one: not of the one before on its thread, not of the one on the next thread.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::path::Path;
 
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 const DIRTY: &str = include_str!("php/dirty.php");
 const LOOK: &str = include_str!("php/look.php");

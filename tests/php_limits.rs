@@ -1,14 +1,12 @@
 //! Time limits of scripts that do not come to hear of them: inside of calls that wait, in both modes.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support;
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 const CLASSIC: &str = "<?php eval(file_get_contents('php://input'));";
 const WORKER: &str = "<?php Svc\\Worker::serve(function () { eval(file_get_contents('php://input')); });";

@@ -1,9 +1,6 @@
 //! OPcache: on, hit, and right in every answer while it restarts under load.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::fmt::Write as _;
 use std::fs::File;
 use std::thread;
@@ -12,8 +9,8 @@ use std::time::{Duration, SystemTime};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use support::Svc;
-use support::client::eventually;
+use crate::support::Svc;
+use crate::support::client::eventually;
 
 /// Without it, OPcache leaves scripts alone that were written in the last two seconds.
 const AT_ONCE: &str = "opcache.file_update_protection=0";
@@ -174,5 +171,5 @@ fn a_hang_up_makes_changed_code_seen_where_the_cache_does_not_look() {
         status["opcache_enabled"] == true && status["restart_pending"] == false
     });
     assert_eq!(svc.metric("svc_opcache_restarts_total") as u64, 1);
-    svc.told("what SIGHUP reloads was reloaded");
+    svc.log().expect("what SIGHUP reloads was reloaded");
 }

@@ -1,12 +1,9 @@
 //! Programs that scripts start: what they get, and what others can read of it.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
+use crate::support::client::eventually;
+use crate::support::{Svc, c};
 use serde_json::Value;
-use support::client::eventually;
-use support::{Svc, c};
 
 const PROGRAMS: &str = include_str!("php/programs.php");
 const CLASSIC: &str = "<?php require 'programs.php'; isset($_GET['put']) && put(); report($_GET['what']);";
@@ -236,7 +233,7 @@ fn a_server_whose_threads_share_the_file_mode_mask_says_so() {
         report["php"]["umask_per_thread"].as_bool().unwrap()
     };
     let shared = Svc::start_under(&wrapper, &files, &[]);
-    let record = shared.told(SHARED);
+    let record = shared.log().expect(SHARED);
     assert_eq!((record["level"].as_str(), fact(&shared)), (Some("WARN"), false));
     // To ask for the mask does not change what others create meanwhile.
     let mut client = shared.client();

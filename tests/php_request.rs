@@ -1,13 +1,10 @@
 //! What a script sees of its request: superglobals, CGI variables, bodies, uploads, cookies, authorization, sessions.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use serde_json::{Value, json};
 
-use support::Svc;
-use support::client::{Client, Response, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, Response, eventually};
 
 /// Prints as JSON whatever the query's `show` names.
 const SHOW: &str = r#"<?php

@@ -1,11 +1,8 @@
 //! What a script's header(), output functions and our own functions do to its response.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::{Response, eventually};
+use crate::support::Svc;
+use crate::support::client::{Response, eventually};
 
 /// Runs the PHP code that it is sent.
 const RUN: &str = "<?php eval(file_get_contents('php://input'));";

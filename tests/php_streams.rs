@@ -1,11 +1,8 @@
 //! Scripts that close every stream they can name, which are more than their own: the server's go on.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 const CLOSER: &str = r#"<?php
 function close_all(): void

@@ -1,11 +1,8 @@
 //! Scripts that libcurl calls in the middle of a transfer, and that end there.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::eventually;
+use crate::support::Svc;
+use crate::support::client::eventually;
 
 /// `file.txt` comes from the server itself; its io threads serve it while the only worker waits for it.
 const SCRIPT: &str = r#"<?php

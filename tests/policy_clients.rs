@@ -1,10 +1,7 @@
 //! Who clients are, how often they may ask, and which trace they belong to, seen from outside.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::{Response, eventually};
+use crate::support::Svc;
+use crate::support::client::{Response, eventually};
 
 const SHOW: &str = "<?php foreach (['REMOTE_ADDR', 'REMOTE_PORT', 'REQUEST_SCHEME', 'HTTPS', 'SERVER_NAME', \
                     'SERVER_PORT', 'HTTP_HOST'] as $n) echo $_SERVER[$n] ?? '-', ' ';";

@@ -1,13 +1,10 @@
 //! What is not to be had, seen from outside: `.svcdeny` and `PHP_DENY_PATHS` in every routing mode.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::process::{Output, Stdio};
 
+use crate::support::client::eventually;
+use crate::support::{Svc, command};
 use rustix::process::Signal;
-use support::client::eventually;
-use support::{Svc, command};
 
 const RUN: &str = "<?php echo 'ran ', $_SERVER['SCRIPT_NAME'];";
 

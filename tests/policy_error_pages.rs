@@ -1,13 +1,11 @@
 //! Pages in the place of the server's own errors, seen from outside.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::process::Stdio;
 
+use crate::support;
+use crate::support::client::eventually;
+use crate::support::{Svc, command};
 use rustix::process::Signal;
-use support::client::eventually;
-use support::{Svc, command};
 use tempfile::TempDir;
 
 fn pages(files: &[(&str, &str)]) -> TempDir {
@@ -125,7 +123,7 @@ fn a_hang_up_reads_the_pages_again_and_what_cannot_be_read_changes_nothing() {
     svc.signal(Signal::HUP);
     let message = "something could not be reloaded and stays as it was";
     eventually("it is refused", || svc.log().find(message).is_some());
-    assert!(svc.told(message)["fields"]["error"].as_str().unwrap().contains("is too long"));
+    assert!(svc.log().expect(message)["fields"]["error"].as_str().unwrap().contains("is too long"));
     assert_eq!(svc.get("/none").text(), "<p>new");
     svc.assert_metric("svc_config_last_reload_successful", 0.0);
 }

@@ -1,11 +1,8 @@
 //! The pool of the real binary: how it grows and shrinks, and what a hang-up does to it.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 use rustix::process::Signal;
-use support::Svc;
-use support::client::{Client, eventually};
 
 /// A script that says that it runs, and answers when a file appears beside it.
 const WAITING: &str = r#"<?php

@@ -4,9 +4,6 @@
 //! whose feature does not exist is shown to be refused. Refuses: the details of each feature; their own tests have
 //! those.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::Stdio;
@@ -16,9 +13,10 @@ use rustls::version::TLS12;
 use svc_core::config::key::Availability;
 use svc_core::config::keys::KEYS;
 
-use support::Svc;
-use support::client::{Client, eventually};
-use support::tls::{Certificates, session};
+use crate::support;
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
+use crate::support::tls::{Certificates, session};
 
 /// Declares one test for each setting, and the list of the settings that have one.
 macro_rules! effects {

@@ -1,10 +1,7 @@
 //! Bodies and replies that do not fit into memory, through the real binary.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::eventually;
+use crate::support::Svc;
+use crate::support::client::eventually;
 
 const MIB: usize = 1024 * 1024;
 

@@ -1,18 +1,15 @@
 //! Static files that are kept ready: what is counted, when a change is seen, and what lies beside a file.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::support::Svc;
+use crate::support::client::{Client, Response, eventually};
+use crate::support::decoder::decoded;
 use rustix::process::Signal;
-use support::Svc;
-use support::client::{Client, Response, eventually};
-use support::decoder::decoded;
 
 /// How long a change may go unseen.
 const SEEN_WITHIN: Duration = Duration::from_secs(2);

@@ -1,12 +1,9 @@
 //! Static files and routing, through the real binary.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::os::unix::fs::symlink;
 
-use support::Svc;
-use support::client::eventually;
+use crate::support::Svc;
+use crate::support::client::eventually;
 
 const SHOW: &str =
     "<?php echo $_SERVER['SCRIPT_NAME'], '|', $_SERVER['PATH_INFO'] ?? '-', '|', $_SERVER['REQUEST_URI'];";

@@ -1,15 +1,13 @@
 //! Parts of static files: from memory, from the disk, and of files larger than memory; and clients that resume.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::process::Command;
 
-use support::Svc;
-use support::client::{Client, Response};
-use support::tls::Certificates;
+use crate::support::Svc;
+use crate::support::client::{Client, Response};
+use crate::support::skip::skipped;
+use crate::support::tls::Certificates;
 
 fn get(client: &mut Client, path: &str, fields: &str) -> Response {
     client.request(&format!("GET {path} HTTP/1.1\r\nHost: test\r\n{fields}"))
@@ -146,7 +144,7 @@ fn clients_that_resume_end_up_with_the_file() {
         fs::write(&target, &all[..1_000_001]).unwrap();
         let mut command = Command::new(program);
         let Ok(done) = command.args(arguments).arg(&target).arg(&url).output() else {
-            eprintln!("skipped: there is no {program}");
+            skipped(&format!("there is no {program}"));
             return 0.0;
         };
         assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));

@@ -1,18 +1,15 @@
 //! TLS on the main port, seen by clients of two makes: sessions, certificates, reloads, ends.
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
+use crate::support::tls::{Certificates, s_client, session};
 use rustix::process::Signal;
 use rustls::HandshakeKind;
 use rustls::version::{TLS12, TLS13};
-use support::Svc;
-use support::client::{Client, eventually};
-use support::tls::{Certificates, s_client, session};
 
 const NAME: &str = "a.example";
 
@@ -311,7 +308,7 @@ fn a_reload_of_broken_files_leaves_the_old_ones_and_says_so() {
     svc.signal(Signal::HUP);
     let message = "something could not be reloaded and stays as it was";
     eventually("it has refused", || svc.log().find(message).is_some());
-    let record = svc.told(message);
+    let record = svc.log().expect(message);
     let error = record["fields"]["error"].as_str().unwrap();
     assert_eq!(record["level"], "ERROR");
     assert!(error.starts_with("TLS_CERT: ") && error.contains("has no certificate in it"), "{error}");
@@ -330,12 +327,12 @@ fn a_certificate_out_of_its_time_is_a_warning() {
     certificates.write(1, &[NAME], (1990, 1999));
     certificates.write(2, &[NAME], (4000, 4001));
     let svc = start(&certificates, 3, &[], &[]);
-    let early = svc.told("certificate is not valid yet");
+    let early = svc.log().expect("certificate is not valid yet");
     assert_eq!(
         (&early["level"], &early["fields"]["path"]),
         (&"WARN".into(), &certificates.cert(2).to_str().unwrap().into(),)
     );
-    let expired = svc.told("certificate has expired");
+    let expired = svc.log().expect("certificate has expired");
     assert_eq!(expired["fields"]["not_after"], "1999-01-01T00:00:00.000000Z");
     svc.assert_metric("svc_tls_certificate_expiry_timestamp_seconds", 915_148_800.0);
 }
@@ -351,13 +348,10 @@ fn a_handshake_has_the_time_of_a_head() {
     silent.expect_end();
     slow.expect_end();
     svc.assert_metric("svc_tls_handshakes_total{result=\"failed\"}", 1.0);
-    assert_eq!(svc.told("TLS handshake failed")["level"], "DEBUG");
+    assert_eq!(svc.log().expect("TLS handshake failed")["level"], "DEBUG");
     let records: Vec<_> = svc.log().of("svc");
-    assert_eq!(
-        records.iter().filter(|record| record["fields"]["message"] == "TLS handshake failed").count(),
-        1,
-        "who said nothing has not failed"
-    );
+    let failed = records.iter().filter(|record| record["fields"]["message"] == "TLS handshake failed");
+    assert_eq!(failed.count(), 1, "who said nothing has not failed");
 }
 
 #[test]

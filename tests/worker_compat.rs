@@ -1,12 +1,9 @@
 //! The objects and functions of worker mode, and scripts that were written for other servers.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 use rustix::process::Signal;
-use support::Svc;
-use support::client::{Client, eventually};
 
 const LOOP: &str = r#"<?php
 if (!($_SERVER['FRANKENPHP_WORKER'] ?? false) || !function_exists('frankenphp_handle_request')) {
@@ -266,5 +263,5 @@ fn uploads_and_late_work_are_each_request_s_own() {
 }
 
 fn php_version(svc: &Svc) -> String {
-    svc.told("PHP is ready")["fields"]["version"].as_str().unwrap().to_owned()
+    svc.log().expect("PHP is ready")["fields"]["version"].as_str().unwrap().to_owned()
 }

@@ -2,16 +2,13 @@
 //! other's.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 const WORKER: &str = r#"<?php
 const NAME = 'host=127.0.0.1 port=PORT user=x sslmode=disable gssencmode=disable';

@@ -1,11 +1,8 @@
 //! Structures of any depth: freeing them ends no process, on whatever stack it happens.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::eventually;
+use crate::support::Svc;
+use crate::support::client::eventually;
 
 const HANDLER: &str = r#"
 final class Link

@@ -1,10 +1,7 @@
 //! Directives that a request changes are its own: beside it and after it nobody sees them, and nobody hears of the change.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
+use crate::support::Svc;
 
 const WORKER: &str = include_str!("php/directives.php");
 const SETTINGS: [(&str, &str); 3] =

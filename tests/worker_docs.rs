@@ -1,10 +1,7 @@
 //! The example on the page about PHP, as it stands there.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
+use crate::support::Svc;
 
 const PAGE: &str = include_str!("../docs/php.md");
 

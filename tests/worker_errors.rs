@@ -1,11 +1,8 @@
 //! What becomes of a worker whose requests fail: the request gets its 500, the others their answers.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 const WORKER: &str = r#"<?php
 final class Loud

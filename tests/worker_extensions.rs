@@ -1,15 +1,13 @@
 //! Extensions that keep what is a request's otherwise than the server expects: it says so, or refuses worker mode.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use support::Svc;
-use support::client::eventually;
+use crate::support;
+use crate::support::Svc;
+use crate::support::client::eventually;
 
 const MESSAGE: &str =
     "what this PHP extension keeps for a request stays with the worker: svc does not know this version of it";

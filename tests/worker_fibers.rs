@@ -1,13 +1,10 @@
 //! Requests as fibers: what scripts can tell them by, what they can do with fibers of their own, and what wakes them.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::time::{Duration, Instant};
 
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 const WORKER: &str = r#"<?php
 $fibers = new WeakMap();

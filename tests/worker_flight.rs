@@ -1,11 +1,8 @@
 //! What is in flight, or hangs on a request, when its worker turns to another one: exceptions, identities, garbage, dumps.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 fn start(boot: &str, handler: &str, settings: &[(&str, &str)]) -> Svc {
     let script = format!("<?php {boot} Svc\\Worker::serve(function () {{ {handler} }});");

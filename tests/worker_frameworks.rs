@@ -1,25 +1,17 @@
 //! Applications made with a framework: in worker mode they answer as in classic mode, also when users overlap.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-#[path = "support/browser.rs"]
-mod browser;
-#[path = "support/visits.rs"]
-mod visits;
-#[path = "support/wiki.rs"]
-mod wiki;
-
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::Command;
 
-use browser::{Browser, input};
-use support::Svc;
-use support::client::{Response, eventually};
-use visits::Step;
+use crate::browser::{Browser, input};
+use crate::support::Svc;
+use crate::support::client::{Response, eventually};
+use crate::support::skip::skipped;
+use crate::visits;
+use crate::visits::Step;
+use crate::wiki;
 
 const WIKI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php/wiki");
 
@@ -72,7 +64,7 @@ impl Framework {
         let script = format!("{}/scripts/{}.sh", env!("CARGO_MANIFEST_DIR"), self.name);
         let output = Command::new(script).output().unwrap();
         if !output.status.success() {
-            eprintln!("skipped: {}", String::from_utf8_lossy(&output.stderr).trim_end());
+            skipped(String::from_utf8_lossy(&output.stderr).trim_end());
             return None;
         }
         Some(String::from_utf8(output.stdout).unwrap().trim_end().to_owned())

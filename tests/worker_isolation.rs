@@ -1,11 +1,8 @@
 //! Requests that take turns on one thread see nothing of each other.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 const WORKER: &str = include_str!("php/worker.php");
 const EXTENSIONS: &str = include_str!("php/extensions.php");

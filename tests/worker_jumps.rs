@@ -1,11 +1,8 @@
 //! Jumps of PHP's (fatal errors, memory limits) wherever they begin: they cost their request, and nothing of anybody else's.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 /// What every worker of these tests offers beside its own pages.
 const COMMON: &str = r#"

@@ -1,13 +1,10 @@
 //! The life of a worker seen from outside: boot, clients that leave, the way down, and what the metrics say of it.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use rustix::process::Signal;
 
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 const WORKER: &str = r#"<?php
 file_put_contents(__DIR__ . '/boots', 'x', FILE_APPEND);

@@ -1,13 +1,10 @@
 //! Limits of a worker: each request has its own time, and the worker its memory and its number of requests at once.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::time::{Duration, Instant};
 
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 const WORKER: &str = r#"<?php
 $active = $most = 0;

@@ -2,16 +2,11 @@
 //! size, and told of in pages that a strict reader accepts.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-#[path = "support/exposition.rs"]
-mod exposition;
-
-use exposition::Dialect;
+use crate::exposition;
+use crate::exposition::Dialect;
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 use rustix::process::Signal;
-use support::Svc;
-use support::client::{Client, eventually};
 use svc_core::sync::counter::{Counter, Flag};
 
 /// Answers with what was deployed when it booted; on demand it blocks its thread, or waits for long.
@@ -104,7 +99,7 @@ fn replacing_all_workers_under_load_refuses_nothing() {
         assert!(svc.metric(series) < 0.5, "{series}");
     }
     assert_eq!(svc.metric("svc_workers_spawned_total") as u64, 6);
-    svc.told("PHP workers have been replaced");
+    svc.log().expect("PHP workers have been replaced");
 }
 
 #[test]
@@ -115,7 +110,7 @@ fn a_deployment_that_does_not_boot_leaves_the_old_workers_serving() {
     svc.signal(Signal::HUP);
     let told = "PHP workers were not all replaced: a new one did not boot, and the old ones go on";
     eventually("it is told", || svc.log().find(told).is_some());
-    let record = svc.told(told);
+    let record = svc.log().expect(told);
     assert_eq!((&record["level"], &record["fields"]["left"]), (&"WARN".into(), &2.into()));
     assert!(svc.log().find("PHP worker did not boot").is_none(), "one line tells it");
     assert_eq!(svc.get("/").text(), "1");

@@ -1,14 +1,11 @@
 //! Workers that are booted anew while they carry requests: others are served at once, and what they carry ends well.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use rustix::process::Signal;
 use svc_core::sync::counter::{Counter, Flag};
 
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 const WORKER: &str = r"<?php
 Svc\Worker::serve(function () {

@@ -1,11 +1,8 @@
 //! Sessions of requests that take turns on one thread.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
 
 const WORKER: &str = r#"<?php
 final class Kept implements SessionHandlerInterface

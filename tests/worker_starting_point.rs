@@ -1,10 +1,7 @@
 //! What the boot script has set up is where each request starts; what a request changes in place stays its own.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
+use crate::support::Svc;
 
 const WORKER: &str = include_str!("php/starting_point.php");
 

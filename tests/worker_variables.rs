@@ -1,10 +1,7 @@
 //! `$_SERVER` in worker mode, where one request's strings may serve the next.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
+use crate::support::Svc;
 
 const WORKER: &str = r#"<?php
 $kept = [];

@@ -1,12 +1,9 @@
 //! Waiting for streams: several requests for one descriptor, and bytes that a TLS session holds back.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::client::Client;
-use support::tls::Certificates;
+use crate::support::Svc;
+use crate::support::client::Client;
+use crate::support::tls::Certificates;
 
 const WORKER: &str = r#"<?php
 function open(): array

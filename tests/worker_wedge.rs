@@ -4,9 +4,6 @@
 //! One test, because PHP starts once in a process and ends on the thread that started it.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
 use std::fs;
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -23,7 +20,7 @@ use svc_core::config::{AccessLog, Config, Level, RawConfig};
 use svc_core::observe::Log;
 use svc_core::serve::Server;
 
-use support::client::{Client, Response, eventually};
+use crate::support::client::{Client, Response, eventually};
 
 /// What one worker carries.
 const FIBERS: usize = 256;

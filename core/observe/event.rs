@@ -166,19 +166,8 @@ pub enum Event<'a> {
         /// The queue at the scan.
         gate: GateFacts,
     },
-    /// PHP logs something: an error that it found, or `error_log()`.
-    PhpMessage {
-        /// How bad PHP says it is.
-        level: PhpLevel,
-        /// The text.
-        message: &'a [u8],
-        /// The script, if PHP names one.
-        file: Option<&'a [u8]>,
-        /// The line in it.
-        line: Option<u32>,
-        /// The request in which it happened, if there is one.
-        request_id: Option<&'a str>,
-    },
+    /// PHP logs something: an error that it found, `error_log()`, `frankenphp_log()`.
+    PhpMessage(PhpMessage<'a>),
     /// A request has ended.
     Access(Access<'a>),
     /// Something else failed; the text says what.
@@ -186,6 +175,23 @@ pub enum Event<'a> {
         /// What failed, as a sentence without its full stop.
         what: &'a str,
     },
+}
+
+/// What PHP logs.
+#[derive(Clone, Copy, Debug)]
+pub struct PhpMessage<'a> {
+    /// How bad PHP says it is.
+    pub level: PhpLevel,
+    /// The text.
+    pub message: &'a [u8],
+    /// What a script has added to it, as JSON.
+    pub context: Option<&'a [u8]>,
+    /// The script, if PHP names one.
+    pub file: Option<&'a [u8]>,
+    /// The line in it.
+    pub line: Option<u32>,
+    /// The request in which it happened, if there is one.
+    pub request_id: Option<&'a str>,
 }
 
 /// How bad PHP says a message is.
@@ -199,6 +205,10 @@ pub enum PhpLevel {
     Notice,
     /// `E_DEPRECATED` and its kin.
     Deprecated,
+    /// What a script wants to be known.
+    Info,
+    /// What a script wants to be known to its developers.
+    Debug,
 }
 
 /// What the access record tells about a request.
@@ -240,6 +250,18 @@ impl PhpLevel {
             Self::Warning => "warning",
             Self::Notice => "notice",
             Self::Deprecated => "deprecated",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+
+    /// How important its record is.
+    fn of_record(self) -> Level {
+        match self {
+            Self::Error => Level::Error,
+            Self::Warning => Level::Warn,
+            Self::Notice | Self::Deprecated | Self::Info => Level::Info,
+            Self::Debug => Level::Debug,
         }
     }
 }
@@ -250,7 +272,7 @@ impl Event<'_> {
         match self {
             Self::Worker(event) => event.level(),
             Self::Failure { .. } | Self::SpoolTrouble { .. } | Self::ReloadFailed { .. } => Level::Error,
-            Self::PhpMessage { level: PhpLevel::Error, .. } => Level::Error,
+            Self::PhpMessage(message) => message.level.of_record(),
             Self::OpsExposed { .. }
             | Self::CertificateExpired { .. }
             | Self::CertificateNotYetValid { .. }
@@ -265,8 +287,7 @@ impl Event<'_> {
             | Self::RecordsDropped { .. }
             | Self::WedgeWarning { .. }
             | Self::SheddingStarted { .. }
-            | Self::SheddingContinues { .. }
-            | Self::PhpMessage { level: PhpLevel::Warning, .. } => Level::Warn,
+            | Self::SheddingContinues { .. } => Level::Warn,
             Self::Starting { .. }
             | Self::PhpReady { .. }
             | Self::Listening { .. }
@@ -279,7 +300,6 @@ impl Event<'_> {
             | Self::PoolRecovered
             | Self::SheddingStopped { .. }
             | Self::OpcacheRestarted
-            | Self::PhpMessage { .. }
             | Self::Access(_) => Level::Info,
             Self::HandshakeFailed { .. } => Level::Debug,
         }
@@ -350,30 +370,25 @@ impl Event<'_> {
                     .number("queue_depth", gate.depth as u64)
                     .number("admission_slots_available", gate.slots_available as u64)
             }
-            Self::PhpMessage { level, message, file, line, request_id } => {
-                return self.render_php(at, level, message, file, line, request_id);
-            }
+            Self::PhpMessage(message) => message.record(at),
             Self::Access(access) => access.record(at),
             Self::Failure { what } => svc(what),
         }
         .end()
     }
+}
 
-    fn render_php(
-        &self,
-        at: SystemTime,
-        level: PhpLevel,
-        message: &[u8],
-        file: Option<&[u8]>,
-        line: Option<u32>,
-        request_id: Option<&str>,
-    ) -> Vec<u8> {
-        Record::begin(at, self.level().as_str(), "php", message)
-            .text("php_level", level.as_str())
-            .text_or_null("file", file)
-            .number_or_null("line", line.map(u64::from))
-            .text_or_null("request_id", request_id)
-            .end()
+impl PhpMessage<'_> {
+    fn record(&self, at: SystemTime) -> Record {
+        let record = Record::begin(at, self.level.of_record().as_str(), "php", self.message)
+            .text("php_level", self.level.as_str())
+            .text_or_null("file", self.file)
+            .number_or_null("line", self.line.map(u64::from))
+            .text_or_null("request_id", self.request_id);
+        match self.context {
+            Some(context) => record.json("context", context),
+            None => record,
+        }
     }
 }
 

@@ -110,7 +110,7 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::DrainTimeout { .. }
         | Event::Stopped => true,
         // Their messages are not fixed, or their fields have a table of their own.
-        Event::PhpMessage { .. } | Event::Access(_) | Event::Failure { .. } => false,
+        Event::PhpMessage(_) | Event::Access(_) | Event::Failure { .. } => false,
     }
 }
 
@@ -181,14 +181,17 @@ fn a_message_of_php_has_its_level_and_place() {
         (PhpLevel::Warning, "WARN"),
         (PhpLevel::Notice, "INFO"),
         (PhpLevel::Deprecated, "INFO"),
+        (PhpLevel::Info, "INFO"),
+        (PhpLevel::Debug, "DEBUG"),
     ] {
-        let record = rendered(&Event::PhpMessage {
+        let record = rendered(&Event::PhpMessage(PhpMessage {
             level,
             message: b"broken\nline",
+            context: None,
             file: Some(b"/a.php"),
             line: Some(3),
             request_id: None,
-        });
+        }));
         assert_eq!((record["level"].as_str(), record["target"].as_str()), (Some(expected), Some("php")));
         assert_eq!(
             record["fields"],

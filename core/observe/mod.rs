@@ -27,7 +27,7 @@ pub mod record;
 pub mod timestamp;
 pub mod worker_event;
 
-pub use event::{Access, Event, PhpLevel};
+pub use event::{Access, Event, PhpLevel, PhpMessage};
 pub use exposition::{CertificateFacts, ReloadFacts};
 pub use health::{Health, Probe, ProbeFacts, WorkerFacts};
 pub use label::{CancelReason, StatusClass, TlsHandshake};

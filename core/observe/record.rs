@@ -68,6 +68,25 @@ impl Record {
         self
     }
 
+    /// Adds a value that is JSON already. One that is too long, or none, becomes a text.
+    pub fn json(mut self, name: &str, value: &[u8]) -> Self {
+        let parsed = serde_json::from_slice::<serde_json::Value>(value);
+        let Some(parsed) = parsed.ok().filter(|_| value.len() <= LOG_TEXT_BYTES_MAX) else {
+            return self.text(name, value);
+        };
+        self.put_name(name);
+        // Outside of its texts JSON has nothing to escape, and in them this is what is left to do.
+        for character in parsed.to_string().chars() {
+            match character {
+                '\u{7f}'..='\u{9f}' | '\u{2028}' | '\u{2029}' => {
+                    self.line.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
+                }
+                _ => self.line.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        self
+    }
+
     /// Ends the record; the line feed is part of the line.
     pub fn end(mut self) -> Vec<u8> {
         self.line.extend_from_slice(b"}}\n");

@@ -102,6 +102,10 @@ function main(): int
         };
         $unexpected += judge($results, $known, $suite === 'scripts');
         $counts = array_count_values(array_column($results, 'result'));
+        // A suite that was not there, or left every test out, has found nothing out.
+        if (($counts['passed'] ?? 0) + ($counts['failed'] ?? 0) === 0) {
+            $unexpected[$suite] = ['result' => 'failed', 'reason' => 'not one of its tests was run'];
+        }
         echo table_row($suite, array_map(fn (string $result): int => $counts[$result] ?? 0, RESULTS));
         $all[$suite] = $results;
     }

@@ -36,6 +36,9 @@ final class Scripts
     public function run(string $filter): array
     {
         $tests = $this->collect($filter);
+        if ($tests === []) {
+            return [];
+        }
         mt_srand($this->seed);
         shuffle($tests);
         fprintf(STDERR, "scripts: %d tests, --seed=%d\n", count($tests), $this->seed);

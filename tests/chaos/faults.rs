@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::grammar::{self, Program};
 use crate::round;
 use crate::server::Server;
+use crate::support::client::LOOK_AGAIN;
 use crate::visit::visit;
 
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
@@ -92,7 +93,7 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
         let neighbour = scope.spawn(|| visit(addr, &cast.neighbour));
         let until = Instant::now() + PATIENCE;
         while !at.exists() && Instant::now() < until && !neighbour.is_finished() {
-            std::thread::yield_now();
+            std::thread::sleep(LOOK_AGAIN);
         }
         found.extend(visit(addr, victim).map(|wrong| format!("victim: {wrong}")));
         if !is_fired(server) && is_allocation(victim) {
@@ -107,7 +108,7 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
                 door.write_all(b"go").unwrap();
                 break;
             }
-            std::thread::yield_now();
+            std::thread::sleep(LOOK_AGAIN);
         }
         found.extend(neighbour.join().unwrap().map(|wrong| format!("neighbour: {wrong}")));
     });

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
+use crate::support::client::LOOK_AGAIN;
 use crate::support::command;
 use crate::visit;
 
@@ -106,6 +107,7 @@ impl Server {
                 return offences;
             }
             self.collect();
+            std::thread::sleep(LOOK_AGAIN);
         }
     }
 
@@ -181,7 +183,7 @@ impl Server {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let until = Instant::now() + Duration::from_secs(60);
         while self.child.try_wait().unwrap().is_none() && Instant::now() < until {
-            std::thread::yield_now();
+            std::thread::sleep(LOOK_AGAIN);
         }
         let mut found = self.complaints();
         match self.child.try_wait().unwrap() {

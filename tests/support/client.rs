@@ -9,6 +9,9 @@ use rustls::{ClientConnection, Stream};
 /// How long a test waits for a server before it gives up; no test passes because of it.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How long a test that waits for something sleeps before it looks again.
+pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -272,7 +275,8 @@ pub(crate) fn becomes(mut condition: impl FnMut() -> bool) -> bool {
         if started.elapsed() >= PATIENCE {
             return false;
         }
-        std::thread::yield_now();
+        // Leaves the processor to what is waited for: a wait that spins makes slow machines slower. Nobody unparks.
+        std::thread::park_timeout(LOOK_AGAIN);
     }
     true
 }

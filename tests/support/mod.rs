@@ -4,8 +4,10 @@ pub(crate) mod books;
 pub(crate) mod c;
 pub(crate) mod client;
 pub(crate) mod decoder;
+pub(crate) mod descriptors;
 pub(crate) mod http2;
 pub(crate) mod load;
+pub(crate) mod skip;
 pub(crate) mod tls;
 
 use std::io::{BufRead, BufReader};
@@ -71,6 +73,7 @@ impl Svc {
     }
 
     fn spawn(root: TempDir, mut command: Command) -> Self {
+        descriptors::raise_limit();
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let log = Log::default();
         let (lines, records) = (BufReader::new(child.stdout.take().unwrap()), log.clone());
@@ -106,20 +109,6 @@ impl Svc {
     /// The server's log.
     pub(crate) fn log(&self) -> &Log {
         &self.log
-    }
-
-    /// The record with this message, once it is there: the log has a thread of its own.
-    #[track_caller]
-    pub(crate) fn told(&self, message: &str) -> Value {
-        client::eventually(message, || self.log.find(message).is_some());
-        self.log.find(message).unwrap()
-    }
-
-    /// The first `count` records of this target, once they are there.
-    #[track_caller]
-    pub(crate) fn told_by(&self, target: &str, count: usize) -> Vec<Value> {
-        client::eventually(target, || self.log.of(target).len() >= count);
-        self.log.of(target)
     }
 
     /// A new connection to the main port.
@@ -198,6 +187,13 @@ impl Log {
     /// The first record with this message.
     pub(crate) fn find(&self, message: &str) -> Option<Value> {
         self.0.lock().iter().find(|record| record["fields"]["message"] == message).cloned()
+    }
+
+    /// The first record with this message; waits for it, as it comes by another way than answers.
+    #[track_caller]
+    pub(crate) fn expect(&self, message: &str) -> Value {
+        eventually(message, || self.find(message).is_some());
+        self.find(message).unwrap()
     }
 
     /// All records of this target.

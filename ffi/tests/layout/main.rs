@@ -10,9 +10,12 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use dwarf::Struct;
+use skip::skipped;
 use tables::{COPIES, Copy, ENGINE, Engine, LIBRARIES, PARTED, Parted};
 
 mod dwarf;
+#[path = "../../../tests/support/skip.rs"]
+mod skip;
 mod tables;
 
 /// Compiles C with the flags of the PHP at hand, and reads what its structs are.
@@ -146,8 +149,7 @@ fn structs_that_the_shim_has_written_down_are_phps() {
     let source = match source() {
         Ok(source) => source,
         Err(why) => {
-            println!("skipped: {why}");
-            return;
+            return skipped(&why);
         }
     };
     let mut compiler = Compiler::new();
@@ -164,7 +166,7 @@ fn structs_that_the_shim_has_written_down_are_phps() {
     for copy in COPIES {
         match (theirs(&compiler, copy), ours.get(copy.ours)) {
             (Ok(theirs), Some(ours)) => faults.extend(differences(copy, ours, &theirs)),
-            (Err(Missing::Header(name)), _) => println!("skipped: {}: there is no {name}", copy.file),
+            (Err(Missing::Header(name)), _) => skipped(&format!("{}: there is no {name}", copy.file)),
             // What a build of PHP lacks, the shim has left out.
             (Err(Missing::Struct), None) => {}
             (Err(Missing::Struct), Some(_)) if copy.is_optional => {}

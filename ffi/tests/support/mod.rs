@@ -105,7 +105,7 @@ impl Scripts {
     /// Waits until something has that name.
     pub(crate) fn until_exists(&self, name: &str) {
         while !self.path(name).exists() {
-            std::thread::yield_now();
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
     }
 }

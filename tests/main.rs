@@ -1,0 +1,80 @@
+//! The tests that start the real binary, and those of the house: one program, so that there is one to link.
+//!
+//! A file is a module with one idea; `cargo test worker_limits` runs that of its name. Two programs stand apart: `php_suite`,
+//! which keeps the machine busy for minutes, and `chaos`, which has parts of its own.
+
+#[expect(dead_code, reason = "the tests of the core use the rest of it")]
+mod support;
+
+#[cfg(feature = "php")]
+#[path = "support/browser.rs"]
+mod browser;
+#[path = "support/exposition.rs"]
+mod exposition;
+#[path = "support/scraper.rs"]
+mod scraper;
+#[cfg(feature = "php")]
+#[path = "support/visits.rs"]
+mod visits;
+#[cfg(feature = "php")]
+#[path = "support/wiki.rs"]
+mod wiki;
+
+mod architecture;
+mod codings;
+mod config;
+mod conformance;
+mod dokuwiki;
+mod http;
+mod http2;
+mod lifecycle;
+mod log;
+mod ops_port;
+mod overload;
+mod php_archives;
+mod php_children;
+mod php_end;
+mod php_frankenphp;
+mod php_isolation;
+mod php_limits;
+mod php_opcache;
+mod php_programs;
+mod php_request;
+mod php_response;
+mod php_streams;
+mod php_transfers;
+mod policy_clients;
+mod policy_deny;
+mod policy_error_pages;
+mod pool;
+mod settings;
+mod spool;
+mod static_cache;
+mod static_files;
+mod static_ranges;
+mod tls;
+mod waiting;
+mod worker_compat;
+mod worker_connections;
+mod worker_depth;
+mod worker_directives;
+mod worker_docs;
+mod worker_errors;
+mod worker_extensions;
+mod worker_fibers;
+mod worker_flight;
+mod worker_frameworks;
+mod worker_isolation;
+mod worker_jumps;
+mod worker_life;
+mod worker_limits;
+mod worker_loading;
+mod worker_locks;
+mod worker_opcache;
+mod worker_pool;
+mod worker_recycle;
+mod worker_sessions;
+mod worker_starting_point;
+mod worker_variables;
+mod worker_watches;
+mod worker_wedge;

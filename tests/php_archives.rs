@@ -1,0 +1,79 @@
+//! Where `scripts/php-zts.sh` looks for PHP's sources: in the archives that the machine's own package lists name.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/php-zts.sh");
+
+/// The archives that a machine with these lists (path below apt's folder, text) has.
+fn archives(lists: &[(&str, &str)]) -> String {
+    let etc = tempfile::tempdir().unwrap();
+    for (name, text) in lists {
+        let path = etc.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text.replace("ETC", etc.path().to_str().unwrap())).unwrap();
+    }
+    asked(etc.path())
+}
+
+fn asked(etc: &Path) -> String {
+    let output = Command::new(SCRIPT).arg("--archives").env("SVC_APT_ETC", etc).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn both_formats_of_lists_are_read() {
+    let found = archives(&[
+        (
+            "sources.list",
+            "# deb http://old.test/debian bookworm main\ndeb [arch=amd64 signed-by=/k] http://a.test/debian/ bookworm main\n",
+        ),
+        (
+            "sources.list.d/more.list",
+            "deb http://b.test/debian-security bookworm-security main\ndeb-src http://c.test/debian x main\n",
+        ),
+        (
+            "sources.list.d/debian.sources",
+            "Types: deb\nURIs: http://a.test/debian http://d.test/ubuntu\nSuites: x\n",
+        ),
+        ("sources.list.d/other.sources", "Types: deb\nURIs: https://node.test/node_20.x\nSuites: x\n"),
+    ]);
+    let mut found: Vec<_> = found.lines().collect();
+    found.sort_unstable();
+    assert_eq!(found, ["http://a.test/debian", "http://b.test/debian-security", "http://d.test/ubuntu"]);
+}
+
+#[test]
+fn the_archive_of_ubuntu_s_other_architectures_is_one() {
+    let list = "Types: deb\nURIs: http://ports.test/ubuntu-ports/\nSuites: noble noble-updates\n";
+    assert_eq!(archives(&[("sources.list.d/ubuntu.sources", list)]), "http://ports.test/ubuntu-ports\n");
+}
+
+#[test]
+fn lists_of_mirrors_are_followed() {
+    let found = archives(&[
+        (
+            "sources.list.d/debian.sources",
+            "Types: deb\nURIs: mirror+file:ETC/mirrors/debian.list\nSuites: bookworm\n",
+        ),
+        (
+            "sources.list.d/security.list",
+            "deb mirror+file:ETC/mirrors/debian-security.list bookworm-security main\n",
+        ),
+        ("mirrors/debian.list", "https://near.test/debian\tpriority:1\nhttps://far.test/debian priority:2\n"),
+        ("mirrors/debian-security.list", "https://near.test/debian-security\n"),
+    ]);
+    let mut found: Vec<_> = found.lines().collect();
+    found.sort_unstable();
+    assert_eq!(
+        found,
+        ["https://far.test/debian", "https://near.test/debian", "https://near.test/debian-security"]
+    );
+}
+
+#[test]
+fn a_machine_without_lists_has_none() {
+    assert_eq!(archives(&[]), "");
+}
