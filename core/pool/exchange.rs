@@ -191,16 +191,14 @@ impl Exchange {
     }
 
     /// Answers for a worker that was lost: 500 if nothing was sent, a broken end otherwise, nothing if the worker
-    /// had finished. Returns whether there was anything to answer.
-    pub fn fail(&self) -> bool {
+    /// had finished.
+    pub fn fail(&self) {
         match self.state.stage() {
-            Stage::Waiting | Stage::Queued | Stage::Answered | Stage::Done => false,
-            Stage::Responding => {
-                self.end(End::Broken);
-                true
-            }
+            Stage::Waiting | Stage::Queued | Stage::Answered | Stage::Done => {}
+            Stage::Responding => self.end(End::Broken),
             Stage::Running | Stage::Orphaned | Stage::Overdue => {
-                self.complete(bare_head(500, Origin::WorkerLost), Vec::new()).is_ok()
+                // Who was answered in its place is not told again.
+                let _ = self.complete(bare_head(500, Origin::WorkerLost), Vec::new());
             }
         }
     }
@@ -234,6 +232,15 @@ impl Exchange {
             self.reply.close();
         }
         found
+    }
+
+    /// The same for an io thread that sends what the worker has said so far. A worker that has decided to answer, and has
+    /// not said anything yet, cannot any more.
+    pub fn withdraw_collecting(&self, into: &mut VecDeque<Part>) -> (Stage, Share) {
+        let found = self.state.withdraw();
+        let share = self.reply.collect(into);
+        self.reply.close();
+        (found, share)
     }
 
     /// The io thread takes the answer back if no worker has claimed the exchange. Returns the stage it found:

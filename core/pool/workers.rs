@@ -49,8 +49,6 @@ pub trait PoolEvents: Send + Sync + 'static {
     fn found_answered(&self, exchange: &Exchange);
     /// A worker ran an exchange for `ran`.
     fn served(&self, exchange: &Exchange, ran: Duration);
-    /// A worker failed after it had accepted the exchange, which got its 500 if nothing had been sent.
-    fn dropped(&self, exchange: &Exchange);
     /// A worker did not boot, or has ended without being asked to; the pool's keeper hears why.
     fn worker_failed(&self);
     /// A persistent worker has ended and is replaced.
@@ -360,9 +358,7 @@ impl Shared {
     pub(super) fn close_books(&self, slot: &Slot, exchange: &Exchange, ran: Duration) {
         slot.count_handled();
         self.events.served(exchange, ran);
-        if exchange.fail() {
-            self.events.dropped(exchange);
-        }
+        exchange.fail();
     }
 
     /// A worker has ended without being asked to.

@@ -13,8 +13,9 @@ use crate::files::Piece;
 use crate::http::{Fields, encode};
 use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES, TIGHT_SLICE_BYTES};
 use crate::pool::mailbox::SpooledPart;
-use crate::pool::{End, Exchange, Origin, Part, ReplyHead};
+use crate::pool::{End, Exchange, Part, ReplyHead};
 use crate::spool::{Share, SpoolFile};
+use crate::sync::exchange_state::Stage;
 use crate::sync::primitive::Arc;
 
 use super::output::Output;
@@ -137,17 +138,9 @@ impl Reply {
         self.frame != Frame::BeforeHead
     }
 
-    /// Whether its end is known: the worker has said all.
-    pub(super) fn is_all_here(&self) -> bool {
-        self.ended.is_some() || matches!(self.parts.back(), Some(Part::End(_)))
-    }
-
-    /// Status and maker of the head that waits to be encoded.
-    pub(super) fn waiting_head(&self) -> Option<(u16, Origin)> {
-        self.parts.iter().find_map(|part| match part {
-            Part::Head(head) => Some((head.status, head.origin)),
-            _ => None,
-        })
+    /// Whether a head waits to be encoded.
+    pub(super) fn has_head(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Head(_)))
     }
 
     /// Body bytes that went into the output.
@@ -163,6 +156,13 @@ impl Reply {
     /// Takes what the worker has said since.
     pub(super) fn collect(&mut self, exchange: &Exchange) {
         self.share.absorb(exchange.collect(&mut self.parts));
+    }
+
+    /// Takes what the worker has said, and the answer away from it if it has not; says where the exchange was.
+    pub(super) fn collect_last(&mut self, exchange: &Exchange) -> Stage {
+        let (stage, share) = exchange.withdraw_collecting(&mut self.parts);
+        self.share.absorb(share);
+        stage
     }
 
     /// The output has so many bytes left: what has gone is no longer held.
@@ -368,6 +368,7 @@ fn as_index(place: u64) -> usize {
 mod tests {
     use super::*;
     use crate::limits::OUTPUT_BYTES_MAX;
+    use crate::pool::Origin;
 
     fn head(content_length: Option<u64>) -> Part {
         let fields = Fields::new();

@@ -1,0 +1,150 @@
+//! The books over real sockets: each request has one end, whatever cuts it, and one reason at most.
+#![cfg(not(loom))]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Site;
+use support::client::eventually;
+use support::http2::{code, head};
+use svc_core::admission::ShedReason;
+use svc_core::observe::{CancelReason, StatusClass};
+
+/// client_abort, timeout, shutdown.
+fn cancelled(site: &Site) -> [u64; 3] {
+    CancelReason::ALL.map(|reason| site.metrics().cancelled_by(reason))
+}
+
+/// 2xx, 4xx, 5xx.
+fn classes(site: &Site) -> [u64; 3] {
+    [StatusClass::Success, StatusClass::ClientError, StatusClass::ServerError]
+        .map(|class| site.metrics().responses_by(class))
+}
+
+#[test]
+fn a_client_that_is_gone_within_its_body_is_499_and_client_abort() {
+    let site = Site::start(&[]);
+    let mut client = site.client();
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
+    eventually("some of it has come", || site.metrics().request_bytes_total() == 4);
+    drop(client);
+    eventually("its leaving is seen", || classes(&site) == [0, 1, 0]);
+    assert_eq!(cancelled(&site), [1, 0, 0]);
+    let mut client = site.http2();
+    let id = client.open(&head("POST", "/echo"), false);
+    client.send_data(id, b"half");
+    eventually("some of it has come", || site.metrics().request_bytes_total() == 8);
+    client.reset(id, code::CANCEL);
+    eventually("its leaving is seen", || classes(&site) == [0, 2, 0]);
+    assert_eq!(cancelled(&site), [2, 0, 0]);
+    drop(client);
+    site.check_books();
+    assert_eq!(site.metrics().abandoned_total(), 0, "no worker had it");
+}
+
+#[test]
+fn what_the_drain_cuts_within_its_body_is_503_and_shutdown() {
+    let mut site = Site::start(&[("DRAIN_TIMEOUT_SECONDS", "1")]);
+    let (mut client, mut other) = (site.client(), site.http2());
+    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
+    let id = other.open(&head("POST", "/echo"), false);
+    other.send_data(id, b"half");
+    eventually("some of it has come", || site.metrics().request_bytes_total() == 8);
+    site.drain();
+    assert_eq!((client.response().status, other.response(id).status), (503, 503));
+    assert!(site.wait());
+    site.check_books();
+    assert_eq!((classes(&site), cancelled(&site)), ([0, 0, 2], [0, 0, 2]));
+}
+
+#[test]
+fn a_reply_whose_head_is_out_was_answered_although_the_drain_cuts_it() {
+    let mut site = Site::start(&[("DRAIN_TIMEOUT_SECONDS", "1")]);
+    std::fs::write(site.root.path().join("long.bin"), vec![b'x'; 50_000_000]).unwrap();
+    let (mut stream, mut file, mut other) = (site.client(), site.client(), site.http2());
+    stream.send("GET /stream/s HTTP/1.1\r\nHost: x\r\n\r\n");
+    file.send("GET /long.bin HTTP/1.1\r\nHost: x\r\n\r\n");
+    let id = other.ask("/long.bin");
+    other.is_generous = false;
+    other.until(|client| client.heard(id).status == 200);
+    assert_eq!([stream.head_only().status, file.head_only().status], [200, 200]);
+    site.drain();
+    eventually("all are cut", || classes(&site) == [3, 0, 0]);
+    assert_eq!(cancelled(&site), [0, 0, 0]);
+    site.switches.open_all();
+    assert!(site.wait());
+    site.check_books();
+    assert_eq!(cancelled(&site), [0, 0, 0]);
+}
+
+#[test]
+fn the_drain_refuses_who_waits_and_cuts_off_who_runs() {
+    let settings = [("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1"), ("DRAIN_TIMEOUT_SECONDS", "1")];
+    let mut site = Site::start(&settings);
+    let metrics = site.metrics();
+    let mut clients = [site.client(), site.client(), site.client()];
+    for (number, client) in (1..).zip(&mut clients) {
+        client.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+        eventually("it is pending", || metrics.pending_requests.value() == number);
+        site.until_inside("a");
+    }
+    assert_eq!(site.shared().gate_facts().unwrap().waiting, 1, "in front of the queue");
+    site.drain();
+    for client in &mut clients {
+        assert_eq!(client.response().status, 503);
+    }
+    site.switches.open("a");
+    assert!(site.wait());
+    site.check_books();
+    let refused = ShedReason::ALL.map(|reason| (reason, site.metrics().refused_by(reason)));
+    let refused: Vec<_> = refused.into_iter().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(refused, [(ShedReason::ShuttingDown, 2)], "in the queue, and in front of it");
+    assert_eq!((classes(&site), cancelled(&site)), ([0, 0, 3], [0, 0, 1]));
+}
+
+#[test]
+fn a_client_that_leaves_while_its_worker_ends_has_one_end() {
+    let site = Site::start(&[("IO_WORKERS", "1")]);
+    for round in 0..200 {
+        let mut client = site.client();
+        client.send(format!("GET /wait/{round} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        site.until_inside(&round.to_string());
+        std::thread::scope(|scope| {
+            scope.spawn(|| site.switches.open(&round.to_string()));
+            client.half_close();
+        });
+    }
+    site.check_books();
+    let ([answered, left, failed], [aborted, ..]) = (classes(&site), cancelled(&site));
+    assert_eq!((answered + left, failed, aborted), (200, 0, left));
+    assert_eq!(site.metrics().abandoned_total(), left, "a worker had each of them");
+}
+
+#[test]
+fn a_refusal_that_its_client_has_read_does_not_become_abandoned_work() {
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "50")]);
+    let mut running = site.client();
+    running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+    site.until_inside("a");
+    let mut client = site.client();
+    assert_eq!(client.get("/hello").status, 529);
+    assert_eq!(site.shared().gate_facts().unwrap().depth, 1, "its entry is there until a worker takes it");
+    drop(client);
+    site.switches.open("a");
+    assert_eq!(running.response().text(), "a");
+    drop(running);
+    eventually("the entry is taken", || site.shared().gate_facts().unwrap().depth == 0);
+    site.check_books();
+    assert_eq!(site.metrics().abandoned_total(), 0);
+    assert_eq!(site.metrics().refused_by(ShedReason::WaitTimeout), 1);
+}
+
+#[test]
+fn a_worker_that_fails_has_dropped_what_had_no_head_and_broken_off_what_had() {
+    let site = Site::start(&[]);
+    assert_eq!(site.client().get("/panic").status, 500);
+    let response = site.client().get("/half");
+    assert_eq!((response.status, response.is_whole), (200, false));
+    site.check_books();
+    assert_eq!((classes(&site), site.metrics().dropped_total()), ([1, 0, 1], 1));
+}
