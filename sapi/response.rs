@@ -136,6 +136,7 @@ impl Response {
             (Stage::Ended, _) => {}
             (Stage::Gathering, Outcome::Complete | Outcome::Aborted) => self.complete(Origin::Script),
             (Stage::Gathering, Outcome::Fatal) => self.complete(Origin::Fatal),
+            (Stage::Gathering, Outcome::Lost) => self.complete(Origin::WorkerLost),
             (Stage::Gathering, Outcome::TimeLimit) => self.complete(Origin::TimeLimit),
             (Stage::Streaming, outcome) => self.end_stream(matches!(outcome, Outcome::Complete)),
         }
@@ -205,7 +206,7 @@ impl Response {
         head.origin = origin;
         let status = match origin {
             Origin::TimeLimit => Some(504),
-            Origin::Fatal if head.status < 500 => Some(500),
+            Origin::Fatal | Origin::WorkerLost if head.status < 500 => Some(500),
             _ => None,
         };
         if let Some(status) = status {

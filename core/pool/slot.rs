@@ -409,14 +409,13 @@ impl Slot {
         let since = |us: u64| now.saturating_duration_since(epoch + Duration::from_micros(us));
         let fibers = self.fibers.load(Ordering::Relaxed);
         let running = self.running_since_us.load(Ordering::Relaxed);
-        let oldest = match running.checked_sub(1) {
-            _ if fibers > 0 => self.oldest_carried(now),
-            Some(us) => {
-                Some(Oldest { stay: self.stays.load(Ordering::Relaxed), age: since(us), is_parked: false })
-            }
-            None => None,
-        };
-        let is_busy = running != 0 || oldest.is_some();
+        let running = running.checked_sub(1).map(since);
+        let carried = if fibers > 0 { self.oldest_carried(now) } else { None };
+        let oldest = carried.or_else(|| {
+            let stay = self.stays.load(Ordering::Relaxed);
+            running.map(|age| Oldest { stay, age, is_parked: false })
+        });
+        let is_busy = oldest.is_some();
         let idle_since = self.idle_since_us.load(Ordering::Relaxed);
         let leaving_since = self.leaving_since_us.load(Ordering::Relaxed).checked_sub(1);
         SlotReading {

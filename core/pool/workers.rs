@@ -55,7 +55,7 @@ pub trait PoolEvents: Send + Sync + 'static {
     fn recycled(&self, slot: usize, reason: RecycleReason);
     /// A worker has ended because it was not needed.
     fn retired(&self, slot: usize);
-    /// A persistent worker reset the application's state between two requests.
+    /// A persistent worker was reset after a request, and goes on.
     fn soft_reset(&self, slot: usize);
 }
 

@@ -119,7 +119,7 @@ impl Stream {
             let _ = head.fields.push(b"Server", b"svc");
         }
         let has_body = !turn.head_only && !is_bodiless(status) && !resets_content;
-        if head.origin == Origin::Fatal {
+        if matches!(head.origin, Origin::Fatal | Origin::WorkerLost) {
             self.forget_route(io);
         }
         Some(Announced { status, reason: head.reason, fields: head.fields, length, has_body })

@@ -425,3 +425,40 @@ fn a_request_whose_client_has_left_still_holds_its_worker_up_while_it_runs() {
     eventually("it ends", || age() < 1e-9);
     assert_eq!(client.get("/hello").text(), "hello");
 }
+
+#[test]
+fn a_request_is_handled_when_its_handler_has_ended_however_early_it_answers() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let metrics = site.metrics();
+    assert_eq!(site.client().get("/linger/a").text(), "answered");
+    let counted = || (metrics.work_finished_total(), metrics.worker_request_duration().count());
+    assert_eq!(counted(), (0, 0), "its handler goes on");
+    assert!(reading(&site, "svc_worker_requests_count{worker=\"0\"}").abs() < 0.1);
+    assert!((reading(&site, "svc_worker_request_fibers_active{worker=\"0\"}") - 1.0).abs() < 0.1);
+    let began = svc_core::time::now();
+    assert_eq!(site.client().get("/hello").text(), "hello");
+    eventually("the other one was handled", || counted() == (1, 1));
+    let before = metrics.worker_request_duration().sum;
+    let lingered = u64::try_from(began.elapsed().as_micros()).unwrap();
+    site.switches.open("a");
+    eventually("both were", || counted() == (2, 2));
+    let took = metrics.worker_request_duration().sum - before;
+    assert!(took >= lingered, "its time runs to the end of its handler: {took} of {lingered}");
+    site.check_books();
+}
+
+#[test]
+fn what_a_dying_worker_lets_go_of_was_neither_handled_nor_finished() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let mut waiting = [parked(&site, "a"), parked(&site, "b")];
+    assert_eq!(site.client().get("/panic").status, 500);
+    for client in &mut waiting {
+        assert_eq!(client.response().status, 500);
+    }
+    eventually("another one serves", || site.shared().pool_facts().spawned == 2);
+    let metrics = site.metrics();
+    assert_eq!((metrics.work_finished_total(), metrics.dropped_total()), (0, 3));
+    drop(waiting);
+    site.check_books();
+    assert_eq!((metrics.work_finished_total(), metrics.worker_request_duration().count()), (0, 0));
+}
