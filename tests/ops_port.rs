@@ -196,13 +196,28 @@ fn what_is_counted_is_what_happened() {
 }
 
 #[test]
-fn an_executor_without_a_queue_is_ready_and_has_no_queue_families() {
-    let svc = Svc::start(PAGES, &[("EXECUTOR", "stub")]);
+fn an_executor_without_a_queue_is_ready_and_tells_of_an_empty_pool() {
+    let settings = [
+        ("EXECUTOR", "stub"),
+        ("WORKER_MODE_ENABLED", "true"),
+        ("QUEUE_CAPACITY", "7"),
+        ("ENTRY_FILE", "a.php"),
+    ];
+    let svc = Svc::start(PAGES, &settings);
     let page = scrape(&svc, Dialect::Text);
-    for absent in
-        ["svc_queue_depth", "svc_admission_wait_budget_us", "svc_workers_current", "svc_busy_workers"]
-    {
+    for absent in ["svc_queue_depth", "svc_admission_wait_budget_us", "svc_pool_stalled"] {
         assert!(!page.families.contains_key(absent), "{absent}");
+    }
+    for (name, value) in [
+        ("svc_queue_capacity", 7.0),
+        ("svc_admission_slots_available", 7.0),
+        ("svc_workers_current", 0.0),
+        ("svc_workers_min", 0.0),
+        ("svc_workers_max", 0.0),
+        ("svc_workers_idle", 0.0),
+        ("svc_busy_workers", 0.0),
+    ] {
+        assert_eq!(page.value(name, &[]), Some(value), "{name}");
     }
     assert!(page.families.contains_key("svc_admission_refused"));
     for path in PATHS {

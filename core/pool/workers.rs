@@ -23,7 +23,7 @@ use super::desk::Desk;
 use super::engine::{Departure, Engine, Probe, RecycleReason, Started};
 use super::exchange::Exchange;
 use super::renewal::CacheFacts;
-use super::slot::{Order, Phase, Slot, SlotReading};
+use super::slot::{Held, Order, Phase, Slot, SlotReading};
 use super::supervisor::Finding;
 
 /// Where workers get their work.
@@ -252,7 +252,7 @@ impl Workers {
     }
 
     /// Counts what a look at the worker of a slot found.
-    pub fn note(&self, slot: usize, finding: Finding) {
+    pub fn note(&self, slot: usize, finding: &Finding) {
         self.shared.slots[slot].note(finding);
     }
 
@@ -275,6 +275,11 @@ impl Workers {
     pub fn slots(&self, now: Instant) -> Vec<SlotReading> {
         let slots = self.shared.slots.iter().enumerate().filter(|(_, slot)| slot.is_used());
         slots.map(|(index, slot)| slot.reading(index, self.shared.epoch, now)).collect()
+    }
+
+    /// What keeps the worker of a slot busy, the oldest first.
+    pub fn held(&self, slot: usize, now: Instant) -> Vec<Held> {
+        self.shared.slots[slot].held(self.shared.epoch, now)
     }
 
     /// The lowest slot without a worker.

@@ -280,6 +280,20 @@ fn the_heap_of_a_slot_is_the_last_that_was_measured() {
 }
 
 #[test]
+fn a_new_worker_in_the_place_of_one_that_is_gone_has_no_heap_to_show() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let heap = || reading(&site, "svc_worker_memory_bytes{worker=\"0\"}") as u64;
+    site.client().get("/heap/4096");
+    eventually("it is measured", || heap() == 4096);
+    assert_eq!(site.client().get("/panic").status, 500);
+    eventually("another one is there", || {
+        let facts = site.shared().pool_facts();
+        (facts.current, facts.spawned) == (1, 2)
+    });
+    assert_eq!(heap(), 0, "it has served no request, and is nobody's successor");
+}
+
+#[test]
 fn a_worker_that_dies_costs_what_it_carries_and_is_replaced() {
     let site = start(&[("PHP_WORKERS", "1")]);
     let mut waiting = parked(&site, "a");
