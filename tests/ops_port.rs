@@ -201,7 +201,7 @@ fn an_executor_without_a_queue_is_ready_and_tells_of_an_empty_pool() {
         ("EXECUTOR", "stub"),
         ("WORKER_MODE_ENABLED", "true"),
         ("QUEUE_CAPACITY", "7"),
-        ("ENTRY_FILE", "a.php"),
+        ("ENTRY_FILE", "index.php"),
     ];
     let svc = Svc::start(PAGES, &settings);
     let page = scrape(&svc, Dialect::Text);
@@ -436,6 +436,7 @@ fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
         started_at: std::time::SystemTime::UNIX_EPOCH,
         uptime: std::time::Duration::ZERO,
         metrics: &metrics,
+        queue_capacity: 8,
         gate: None,
         pool: Some(PoolFacts { current: 3, min: 2, max: 4, ..PoolFacts::default() }),
         slots: (0..3).map(slot).collect(),

@@ -57,6 +57,8 @@ pub struct Exchange {
     client_left: AtomicBool,
     /// Its number among the exchanges of the slot that took it; 0 before.
     stay: AtomicU64,
+    /// What a content coding has made of the body so far: its length before, [`NOT_CODED`] without one, and after.
+    coded: [AtomicU64; 2],
 }
 
 impl Exchange {
@@ -81,6 +83,7 @@ impl Exchange {
             waited_us: AtomicU64::new(0),
             client_left: AtomicBool::new(false),
             stay: AtomicU64::new(0),
+            coded: [AtomicU64::new(NOT_CODED), AtomicU64::new(0)],
         }
     }
 
@@ -265,6 +268,20 @@ impl Exchange {
         self.waited_us.load(Ordering::Relaxed).checked_sub(1).map(Duration::from_micros)
     }
 
+    /// Notes that the worker codes the body, and what that has made of it so far; called before what it says of it is
+    /// handed over.
+    pub fn note_coded(&self, before: u64, after: u64) {
+        // Relaxed: the part that follows carries it to the reader.
+        self.coded[1].store(after, Ordering::Relaxed);
+        self.coded[0].store(before, Ordering::Relaxed);
+    }
+
+    /// What the worker's coding has made of the body, as far as it has been handed over; `None` when it codes nothing.
+    pub fn coded(&self) -> Option<(u64, u64)> {
+        let [before, after] = [0, 1].map(|place: usize| self.coded[place].load(Ordering::Relaxed));
+        (before != NOT_CODED).then_some((before, after))
+    }
+
     /// Notes its number among the exchanges of the slot that took it.
     pub(super) fn note_stay(&self, stay: u64) {
         // Relaxed: who asks for it has the exchange from who took it.
@@ -309,6 +326,9 @@ impl Exchange {
         }
     }
 }
+
+/// Stands for the length of a body that is not coded.
+const NOT_CODED: u64 = u64::MAX;
 
 /// The head of an answer in a worker's place.
 fn bare_head(status: u16, origin: Origin) -> ReplyHead {

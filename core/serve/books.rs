@@ -122,6 +122,9 @@ impl Stream {
         let duration = time::now().saturating_duration_since(turn.started);
         let status = turn.ending.status();
         io.shared.metrics.answered(status, body_bytes, duration);
+        if let Some((before, after)) = turn.coding().filter(|_| turn.is_coded) {
+            io.shared.metrics.coding_ended(before, after);
+        }
         if !io.shared.log.wants_access(status) {
             return;
         }

@@ -140,10 +140,7 @@ impl Stream {
             self.phase = Phase::Replying(Reply::whole(head, page(status)));
             return;
         }
-        if let Some(coded) = shown.coded {
-            io.shared.metrics.response_coded();
-            io.shared.metrics.coding_ended(coded.before, coded.after);
-        }
+        self.turn.coded = shown.coded.map(|coded| (coded.before, coded.after));
         let is_from_disk = shown.body.iter().any(|piece| matches!(piece, Piece::File(..)));
         if ready.was_kept && !is_from_disk {
             io.shared.metrics.static_hit();

@@ -119,6 +119,10 @@ impl Stream {
             let _ = head.fields.push(b"Server", b"svc");
         }
         let has_body = !turn.head_only && !is_bodiless(status) && !resets_content;
+        if has_body && turn.coding().is_some() && head.fields.contains(b"content-encoding") {
+            turn.is_coded = true;
+            io.shared.metrics.response_coded();
+        }
         if matches!(head.origin, Origin::Fatal | Origin::WorkerLost) {
             self.forget_route(io);
         }

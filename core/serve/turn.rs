@@ -33,6 +33,10 @@ pub(super) struct Turn {
     pub(super) ending: Ending,
     /// Its place in the waiting set; it may have been promoted since.
     pub(super) ticket: Option<Ticket>,
+    /// The lengths of a file's body before and after its content coding, if it has one.
+    pub(super) coded: Option<(u64, u64)>,
+    /// The head that went out says that the server has coded the body, which follows.
+    pub(super) is_coded: bool,
     /// Who asks.
     pub(super) visitor: Visitor,
     subject: Subject,
@@ -84,6 +88,8 @@ impl Turn {
             received_at,
             ending: Ending::default(),
             ticket: None,
+            coded: None,
+            is_coded: false,
             visitor,
             subject,
         }
@@ -105,6 +111,11 @@ impl Turn {
             Subject::Exchange(exchange) => &exchange.request.request_id,
             Subject::Nothing => "",
         }
+    }
+
+    /// The lengths of the body before and after the content coding of the server's, if it has one.
+    pub(super) fn coding(&self) -> Option<(u64, u64)> {
+        self.coded.or_else(|| self.exchange()?.coded())
     }
 
     /// The exchange, once there is one.
