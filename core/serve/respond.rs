@@ -14,7 +14,7 @@ use super::disk::Job;
 use super::io::Io;
 use super::output::Output;
 use super::reply::{Frame, Reply, Want};
-use super::stream::{Move, Phase, Stream};
+use super::stream::{Move, Phase, Stream, Unwanted};
 
 /// The head of a response, framing aside.
 #[derive(Debug)]
@@ -46,6 +46,11 @@ impl Stream {
     pub(super) fn refuse_with(&mut self, answer: Answer) {
         self.turn.keep_alive = false;
         self.is_cut_short = true;
+        if let Phase::Body(pending) | Phase::Finding(pending) = std::mem::replace(&mut self.phase, awaited())
+        {
+            let intake = pending.intake.unwanted();
+            self.unwanted = Some(Unwanted { intake, is_doubtful: true });
+        }
         self.answer(answer);
     }
 

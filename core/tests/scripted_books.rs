@@ -148,3 +148,39 @@ fn a_worker_that_fails_has_dropped_what_had_no_head_and_broken_off_what_had() {
     site.check_books();
     assert_eq!((classes(&site), site.metrics().dropped_total()), ([1, 0, 1], 1));
 }
+
+#[test]
+fn bytes_of_a_refused_body_are_received_ones_in_both_protocols() {
+    let settings = [("MAX_BODY_BYTES", "10"), ("BODY_TIMEOUT_SECONDS", "1")];
+    // By its length, within it, by the method, and for want of the rest.
+    for (case, path, body, announced, status) in [
+        ("length", "/echo", "12345678901", Some(11), 413),
+        ("within", "/echo", "12345678901", None, 413),
+        ("late", "/echo", "1234567", Some(9), 408),
+    ] {
+        let site = Site::start(&settings);
+        let mut client = site.client();
+        let framing = announced.map_or("Transfer-Encoding: chunked".to_owned(), |length: usize| {
+            format!("Content-Length: {length}")
+        });
+        let text =
+            if announced.is_some() { body.to_owned() } else { format!("{:x}\r\n{body}\r\n", body.len()) };
+        client.send(format!("POST {path} HTTP/1.1\r\nHost: x\r\n{framing}\r\n\r\n{text}"));
+        assert_eq!(client.response().status, status, "{case}");
+        client.half_close();
+        client.expect_end();
+        drop(client);
+        eventually("the connection ended", || site.metrics().connections.value() == 0);
+        assert_eq!(site.metrics().request_bytes_total(), body.len() as u64, "{case}");
+        let mut client = site.http2();
+        let length = announced.map(|length| length.to_string());
+        let mut fields = head("POST", path);
+        fields.extend(length.as_deref().map(|length| ("content-length", length)));
+        let id = client.open(&fields, false);
+        client.send_data(id, body.as_bytes());
+        assert_eq!(client.response(id).status, status, "{case}");
+        drop(client);
+        site.check_books();
+        assert_eq!(site.metrics().request_bytes_total(), 2 * body.len() as u64, "{case}, by HTTP/2");
+    }
+}
