@@ -31,6 +31,14 @@ impl Stream {
         self.settle(io, body_bytes);
     }
 
+    /// Somebody else has sent the head of the answer, and no body: closes the books.
+    pub(super) fn answered_unseen(mut self, io: &Io) {
+        let Phase::Replying(reply) = &mut self.phase else { return };
+        let Some((status, origin)) = reply.head() else { return };
+        self.turn.ending.head_goes_out(status, origin, &io.shared.metrics);
+        self.settle(io, 0);
+    }
+
     /// Takes the answer away from whoever makes it, and what of it has not been collected. Returns whether a worker had
     /// taken the request.
     fn call_off(&mut self, io: &Io) -> bool {
@@ -56,7 +64,7 @@ impl Stream {
         let Some(exchange) = turn.exchange() else { return };
         let stage = reply.collect_last(exchange);
         leave_gate(io, turn.ticket.take());
-        if reply.has_begun() || reply.has_head() {
+        if reply.has_begun() || reply.head().is_some() {
             return;
         }
         if let Stage::Waiting | Stage::Queued | Stage::Answered = stage {

@@ -13,7 +13,7 @@ use crate::files::Piece;
 use crate::http::{Fields, encode};
 use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES, TIGHT_SLICE_BYTES};
 use crate::pool::mailbox::SpooledPart;
-use crate::pool::{End, Exchange, Part, ReplyHead};
+use crate::pool::{End, Exchange, Origin, Part, ReplyHead};
 use crate::spool::{Share, SpoolFile};
 use crate::sync::exchange_state::Stage;
 use crate::sync::primitive::Arc;
@@ -138,9 +138,12 @@ impl Reply {
         self.frame != Frame::BeforeHead
     }
 
-    /// Whether a head waits to be encoded.
-    pub(super) fn has_head(&self) -> bool {
-        self.parts.iter().any(|part| matches!(part, Part::Head(_)))
+    /// Status and maker of the head that waits to be encoded.
+    pub(super) fn head(&self) -> Option<(u16, Origin)> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Head(head) => Some((head.status, head.origin)),
+            _ => None,
+        })
     }
 
     /// Body bytes that went into the output.
@@ -368,7 +371,6 @@ fn as_index(place: u64) -> usize {
 mod tests {
     use super::*;
     use crate::limits::OUTPUT_BYTES_MAX;
-    use crate::pool::Origin;
 
     fn head(content_length: Option<u64>) -> Part {
         let fields = Fields::new();

@@ -6,8 +6,9 @@ mod support;
 
 use support::Site;
 use support::client::eventually;
-use support::http2::{code, head};
+use support::http2::{END_HEADERS, END_STREAM, block, code, head, kind};
 use svc_core::admission::ShedReason;
+use svc_core::http::MethodKind;
 use svc_core::observe::{CancelReason, StatusClass};
 
 /// client_abort, timeout, shutdown.
@@ -183,4 +184,64 @@ fn bytes_of_a_refused_body_are_received_ones_in_both_protocols() {
         site.check_books();
         assert_eq!(site.metrics().request_bytes_total(), 2 * body.len() as u64, "{case}, by HTTP/2");
     }
+}
+
+/// The access records of requests by HTTP/2: status and duration in microseconds.
+fn records_of_http2(site: &Site) -> Vec<(u64, u64)> {
+    let number = |line: &str, name: &str| -> u64 {
+        let (_, rest) = line.split_once(&format!("\"{name}\":")).unwrap();
+        rest.split([',', '}']).next().unwrap().parse().unwrap()
+    };
+    let log = site.log();
+    let lines = log.lines().filter(|line| line.contains("\"protocol\":\"HTTP/2.0\""));
+    lines.map(|line| (number(line, "status"), number(line, "duration_us"))).collect()
+}
+
+#[test]
+fn a_head_that_the_library_refuses_is_in_the_books() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    let long = "y".repeat(15_000);
+    let fields: Vec<_> = head("GET", "/hello").into_iter().chain((0..10).map(|_| ("x", &long[..]))).collect();
+    let whole = block(&fields);
+    let id = client.next_id();
+    let mut pieces = whole.chunks(16_000).peekable();
+    client.frame(kind::HEADERS, END_STREAM, id, pieces.next().unwrap());
+    while let Some(piece) = pieces.next() {
+        let flags = if pieces.peek().is_none() { END_HEADERS } else { 0 };
+        client.frame(kind::CONTINUATION, flags, id, piece);
+    }
+    client.until_over(id);
+    assert_eq!(client.heard(id).status, 431);
+    assert_eq!(client.get("/hello").text(), "hello");
+    drop(client);
+    site.check_books();
+    assert_eq!((classes(&site), site.metrics().requests_total()), ([1, 1, 0], 2));
+    assert_eq!(site.metrics().requests_by(MethodKind::Other), 1);
+    eventually("both are logged", || records_of_http2(&site).len() == 2);
+    assert_eq!(records_of_http2(&site)[0].0, 431);
+}
+
+#[test]
+fn a_request_begins_with_the_first_byte_of_its_head_in_both_protocols() {
+    let site = Site::start(&[("IO_WORKERS", "1")]);
+    let (mut witness, mut client) = (site.client(), site.http2());
+    client.ping();
+    let whole = block(&head("GET", "/hello"));
+    let id = client.next_id();
+    client.frame(kind::HEADERS, END_STREAM, id, &whole[..2]);
+    // Whoever is answered later was seen later.
+    witness.get("/hello");
+    let begun = svc_core::time::now();
+    for _ in 0..50 {
+        witness.get("/hello");
+    }
+    let least_us = begun.elapsed().as_micros();
+    client.frame(kind::CONTINUATION, END_HEADERS, id, &whole[2..]);
+    assert_eq!(client.response(id).text(), "hello");
+    eventually("it is logged", || !records_of_http2(&site).is_empty());
+    let (status, took_us) = records_of_http2(&site)[0];
+    assert!(status == 200 && u128::from(took_us) >= least_us, "{took_us} of {least_us}");
+    drop((client, witness));
+    site.check_books();
 }
