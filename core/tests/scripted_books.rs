@@ -5,7 +5,7 @@
 mod support;
 
 use support::Site;
-use support::client::eventually;
+use support::client::{Client, eventually};
 use support::http2::{END_HEADERS, END_STREAM, block, code, head, kind};
 use svc_core::admission::ShedReason;
 use svc_core::http::MethodKind;
@@ -243,5 +243,88 @@ fn a_request_begins_with_the_first_byte_of_its_head_in_both_protocols() {
     let (status, took_us) = records_of_http2(&site)[0];
     assert!(status == 200 && u128::from(took_us) >= least_us, "{took_us} of {least_us}");
     drop((client, witness));
+    site.check_books();
+}
+
+fn get(site: &Site, path: &str) -> Client {
+    let mut client = site.client();
+    client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    client
+}
+
+fn queued(site: &Site, path: &str, depth: usize) -> Client {
+    let client = get(site, path);
+    eventually("it is queued", || site.shared().gate_facts().unwrap().depth == depth);
+    client
+}
+
+/// Refusals after the whole wait, and those of them that were for nothing.
+fn waits(site: &Site) -> (u64, u64) {
+    (site.metrics().refused_by(ShedReason::WaitTimeout), site.metrics().wait_wasted_total())
+}
+
+#[test]
+fn a_wait_was_wasted_if_the_pool_started_nothing_meanwhile() {
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "100")]);
+    let running = get(&site, "/wait/a");
+    site.until_inside("a");
+    assert_eq!(queued(&site, "/hello", 1).response().status, 529);
+    assert_eq!(waits(&site), (1, 1));
+    site.switches.open("a");
+    drop(running);
+    site.check_books();
+}
+
+#[test]
+fn a_wait_in_which_the_pool_started_something_was_not_wasted() {
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "3000")]);
+    let mut running = get(&site, "/wait/a");
+    site.until_inside("a");
+    let (next, mut last) = (queued(&site, "/wait/b", 1), queued(&site, "/hello", 2));
+    site.switches.open("a");
+    assert_eq!(running.response().text(), "a");
+    site.until_inside("b");
+    assert_eq!(last.response().status, 529);
+    assert_eq!(waits(&site), (1, 0));
+    site.switches.open("b");
+    drop((running, next, last));
+    site.check_books();
+}
+
+#[test]
+fn the_wait_of_a_client_that_has_left_is_nobody_s() {
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "500")]);
+    let running = get(&site, "/wait/a");
+    site.until_inside("a");
+    drop(queued(&site, "/hello", 1));
+    eventually("its leaving is seen", || cancelled(&site) == [1, 0, 0]);
+    // One that came later has waited out its budget: the other's is over too.
+    assert_eq!(queued(&site, "/hello", 2).response().status, 529);
+    assert_eq!(waits(&site), (1, 1), "that of the one that stayed");
+    site.switches.open("a");
+    drop(running);
+    site.check_books();
+}
+
+#[test]
+fn a_wait_that_was_shortened_was_not_wasted() {
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "2000")]);
+    let running = get(&site, "/wait/a");
+    site.until_inside("a");
+    // Enough of them for the budget to be decided upon.
+    (1..=10).for_each(|depth| drop(queued(&site, "/hello", depth)));
+    eventually("their leaving is seen", || cancelled(&site) == [10, 0, 0]);
+    let holds = queued(&site, "/wait/b", 11);
+    // While one waits the budget does not grow again.
+    let waits_on = queued(&site, "/hello", 12);
+    site.switches.open("a");
+    site.until_inside("b");
+    let budget = || site.shared().gate_facts().unwrap().wait_budget.as_millis();
+    eventually("the budget is halved", || budget() == 1000);
+    assert_eq!(get(&site, "/hello").response().status, 529);
+    let (refused, wasted) = waits(&site);
+    assert!(refused >= 1 && wasted == 0, "{refused} refused, {wasted} wasted");
+    site.switches.open("b");
+    drop((running, holds, waits_on));
     site.check_books();
 }
