@@ -44,6 +44,19 @@ pub(crate) fn check_books(svc: &Svc) {
         + sum("svc_dropped_requests_total")
         + series(&text, "svc_responses_by_status_total{status=\"2xx\"}");
     assert_eq!(ended, total, "refused, cancelled, dropped and served add up");
+    let (busy, idle) = (sum("svc_busy_workers"), sum("svc_workers_idle"));
+    assert_eq!(busy + idle, sum("svc_workers_current"), "each worker is busy or idle");
+    let (taken, ran) = (sum("svc_queue_wait_us_count"), sum("svc_php_request_duration_seconds_count"));
+    assert!(ran <= taken, "what was handled was taken: {ran} of {taken}");
+    if text.contains("\nsvc_worker_mode_enabled 1\n") {
+        let handled = sum("svc_worker_requests_handled_total");
+        assert_eq!(
+            sum("svc_worker_request_duration_us_count"),
+            handled,
+            "each that was handled took its time"
+        );
+        assert!(sum("svc_worker_soft_resets_total") <= handled);
+    }
     let (slots, depth) = (sum("svc_admission_slots_available"), sum("svc_queue_depth"));
     assert_eq!((slots + depth, depth), (sum("svc_queue_capacity"), 0.0));
     assert!(
