@@ -42,6 +42,7 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
             wait_budget: Duration::from_millis(500),
             wait_budget_ceiling: Duration::from_millis(1000),
         }),
+        queue_capacity: 512,
         pool: Some(PoolFacts { current: 4, busy: 3, min: 4, max: 4, spawned: 4, ..PoolFacts::default() }),
         slots: (0..4)
             .map(|slot| SlotReading { slot, phase: Phase::Serving, ..SlotReading::default() })

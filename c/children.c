@@ -126,6 +126,7 @@ static void replace_host(void)
     shim_host.serve = do_nothing;
     shim_host.serve_one = is_not;
     shim_host.ended = has_ended;
+    shim_host.freed = do_nothing;
     shim_host.parks = do_nothing;
     shim_host.resumes = do_nothing;
     shim_host.restart_may_begin = may_not_restart;

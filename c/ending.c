@@ -3,7 +3,7 @@
  *   handler returned, exited, threw or jumped
  *     -> shutdown functions -> what a worker holds speaks (exit() without a word) -> buffers end
  *     -> extensions end (sessions are written) -> the client has its answer
- *     -> what the request leaves is freed, its destructors run -> neutral
+ *     -> what the request leaves is freed, its destructors run -> neutral -> the host has its request back
  *
  * Invariants. Each of these is a step, or several: a jump out of one does not keep the next from being done. What the
  * client is told is decided before anything is freed. The time limit runs through to the end, anew for what comes after
@@ -168,7 +168,7 @@ static void forget_object(shim_fiber *fiber)
 static shim_outcome outcome_of(const shim_context *context)
 {
     if (context->fatal) {
-        return context->timed_out ? SHIM_TIME_LIMIT : SHIM_FATAL;
+        return context->timed_out ? SHIM_TIME_LIMIT : context->jumped ? SHIM_LOST : SHIM_FATAL;
     }
     return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
 }

@@ -6,8 +6,8 @@
  *
  * Invariants. Only the loop switches to a carrier, or to the fiber of a script's own in which the carrier's request waits.
  * A request's Fiber always has a caller, so PHP refuses to let scripts resume it, and Fiber::suspend() is refused in it. A
- * carrier comes back to the loop when its request waits, when it has ended, or for good; whichever it is, the request's
- * host has heard of its end exactly if it has ended. */
+ * carrier comes back to the loop when its request waits, when nothing of it is left, or for good; whichever it is, the
+ * request's host has heard of its end exactly if it has ended, and has it back exactly if nothing of it is left. */
 #include "internal.h"
 
 /* Carriers without a request, in the order in which they were put back. */
@@ -217,14 +217,24 @@ static void run(shim_fiber *fiber)
     shim_current = before;
 }
 
+void shim_fiber_let_go(shim_fiber *fiber)
+{
+    void *owner = fiber->context.owner;
+    fiber->context.owner = NULL;
+    if (owner != NULL) {
+        shim_host.freed(owner);
+    }
+}
+
 /* The host's request does not go on: it hears of it, if it has not yet. */
 static void give_up(shim_fiber *fiber)
 {
     void *host = fiber->context.host;
     fiber->context.host = NULL;
     if (host != NULL) {
-        shim_host.ended(host, SHIM_FATAL);
+        shim_host.ended(host, SHIM_LOST);
     }
+    shim_fiber_let_go(fiber);
 }
 
 /* After a run: keeps the fiber, or lets it go. */
@@ -262,6 +272,7 @@ static shim_progress start(shim_context context)
     }
     if (fiber == NULL) {
         shim_host.ended(context.host, SHIM_FATAL);
+        shim_host.freed(context.host);
         return SHIM_ENDED;
     }
     fiber->context = context;

@@ -17,7 +17,10 @@ typedef struct shim_strings {
 /* The request that runs on this thread, or NULL between requests. In classic mode it is owned by shim_run's frame, in
  * worker mode by its fiber. */
 typedef struct shim_context {
+    /* NULL once the reply has ended. */
     void *host;
+    /* The same, until nothing of the request is left: its destructors have run. */
+    void *owner;
     const shim_request *request;
     /* The host's name for it. */
     uint64_t number;
@@ -173,6 +176,8 @@ void shim_fiber_variables_install(zend_object_handlers *handlers);
 void shim_fiber_identify(shim_fiber *fiber);
 /* Takes it away, with what scripts have hung on it; may run their code. */
 void shim_fiber_retire(shim_fiber *fiber);
+/* Nothing is left of the request: its host has it back. */
+void shim_fiber_let_go(shim_fiber *fiber);
 /* Switches to the loop until the fiber is resumed. */
 void shim_fiber_switch_out(shim_fiber *fiber);
 bool shim_fiber_may_park(void);

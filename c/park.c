@@ -231,12 +231,12 @@ shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limite
     /* From here to the switch, and from the switch back to the end, nothing jumps and no script's code runs. */
     fiber->phase = SHIM_PHASE_PARKED;
     shim_state_suspend(&fiber->state);
-    if (fiber->context.host != NULL) {
-        shim_host.parks(fiber->context.host);
+    if (fiber->context.owner != NULL) {
+        shim_host.parks(fiber->context.owner);
     }
     shim_fiber_switch_out(fiber);
-    if (fiber->context.host != NULL) {
-        shim_host.resumes(fiber->context.host);
+    if (fiber->context.owner != NULL) {
+        shim_host.resumes(fiber->context.owner);
     }
     /* First of all: the execution timer may fire as soon as it is armed. */
     shim_current = &fiber->context;

@@ -117,8 +117,11 @@ typedef struct shim_callbacks {
     /* The same for one request at a time: waits for one and runs it with shim_request_here; false when the worker
      * ends. */
     bool (*serve_one)(void *boot);
-    /* Worker mode: the request has ended. `request` is the host's again and not used any more. */
+    /* Worker mode: the reply of the request has ended, and nothing more is said for it. What the request leaves is freed
+     * now, which may run scripts' code and may wait: `parks` and `resumes` may follow. */
     void (*ended)(void *request, int outcome);
+    /* Nothing of it is left. `request` is the host's again and not used any more. */
+    void (*freed)(void *request);
     /* Path and query as they came. */
     void (*target)(void *request, shim_view *out);
     /* The address of the request's client. */
@@ -202,6 +205,8 @@ typedef enum shim_outcome {
     SHIM_TIME_LIMIT = 2,
     /* The client had left; output was refused. */
     SHIM_ABORTED = 3,
+    /* Worker mode: a fatal error that the worker does not outlive, once the other requests have ended. */
+    SHIM_LOST = 4,
 } shim_outcome;
 
 /* Starts PHP. Returns NULL, or a static text that says why not. */
@@ -265,7 +270,7 @@ typedef enum shim_progress {
     SHIM_NOTHING = 0,
     /* It waits; its thread is free. */
     SHIM_WAITS = 1,
-    /* It has ended: its host has been told. */
+    /* It has ended, and nothing of it is left: its host has been told. */
     SHIM_ENDED = 2,
 } shim_progress;
 

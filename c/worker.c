@@ -134,6 +134,7 @@ void shim_request_run(shim_fiber *fiber)
     shim_own_worker.carried--;
     fiber->phase = SHIM_PHASE_IDLE;
     shim_current = before;
+    shim_fiber_let_go(fiber);
 }
 
 /* ---- the worker ---- */
@@ -242,6 +243,7 @@ shim_context shim_context_of(const shim_request *request, void *host)
 {
     return (shim_context){
         .host = host,
+        .owner = host,
         .request = request,
         .number = request->number,
         .time = request->time,

@@ -181,7 +181,7 @@ pub const HTTP2_STREAM_WINDOW_BYTES: u32 = 256 * 1024;
 pub const HTTP2_CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
 
 /// The longest list of fields that is decoded for one HTTP/2 request, in bytes. Heads between [`HEAD_BYTES_MAX`] and
-/// this get their 431 from us and count; longer ones are refused before anybody has seen them.
+/// this get their 431 from us and count; longer ones are answered by the library, and count all the same.
 pub const HTTP2_HEAD_BYTES_MAX: u32 = 2 * HEAD_BYTES_MAX as u32;
 
 /// Streams that a client may reset before they were looked at; more of them end its connection.

@@ -110,6 +110,7 @@ pub(crate) fn callbacks() -> shim_callbacks {
         serve: Some(serve),
         serve_one: Some(serve_one),
         ended: Some(ended),
+        freed: Some(freed),
         target: Some(target),
         client: Some(client),
         read_body_at: Some(read_body_at),
@@ -142,7 +143,7 @@ pub(crate) unsafe fn bytes<'a>(view: shim_view) -> &'a [u8] {
 /// Runs `call` on the request behind `pointer`; a panic marks the request and gives `fallback`.
 fn with_guest<T>(pointer: *mut c_void, fallback: T, call: impl FnOnce(&mut Guest<'_>) -> T) -> T {
     // SAFETY: the pointer is the `Guest` that `Interpreter` keeps on its frame and lends to C for the duration of its
-    // call, or that `Guest::into_raw` gave to C until `ended`; callbacks of one request come one at a time on that
+    // call, or that `Guest::into_raw` gave to C until `freed`; callbacks of one request come one at a time on that
     // thread, and a resident's own requests are other guests, so the borrow is the only one.
     let guest = unsafe { &mut *pointer.cast::<Guest<'_>>() };
     if guest.panicked {
@@ -249,9 +250,20 @@ callbacks! {
 }
 
 unsafe extern "C" fn ended(request: *mut c_void, outcome: c_int) {
+    // SAFETY: as in `with_guest`; the pointer came from `into_raw` below.
+    let guest = unsafe { &mut *request.cast::<Guest<'_>>() };
+    // A panic counts as fatal.
+    let outcome = if guest.panicked { Outcome::Fatal } else { outcome_of(outcome.unsigned_abs()) };
+    if let Some(visit) = guest.visit() {
+        // What the visit holds answers for it when it is dropped.
+        let _ = catch_unwind(AssertUnwindSafe(|| visit.ended(outcome)));
+    }
+}
+
+unsafe extern "C" fn freed(request: *mut c_void) {
     // SAFETY: the pointer came from `into_raw` below, and this is the last callback of its request.
     let guest = unsafe { Guest::from_raw(request) };
-    guest.end(outcome_of(outcome.unsigned_abs()));
+    guest.leave();
 }
 
 impl Guest<'static> {
@@ -266,19 +278,15 @@ impl Guest<'static> {
     /// # Safety
     ///
     /// The pointer came from [`into_raw`](Self::into_raw) and is not used any more.
-    pub(crate) unsafe fn from_raw(pointer: *mut c_void) -> Self {
+    unsafe fn from_raw(pointer: *mut c_void) -> Self {
         // SAFETY: as the caller promises.
         *unsafe { Box::from_raw(pointer.cast::<Self>()) }
     }
 
-    /// Ends the request; a panic counts as fatal and stops here.
-    pub(crate) fn end(self, outcome: Outcome) {
-        let Self { host, mut storage, panicked } = self;
-        let outcome = if panicked { Outcome::Fatal } else { outcome };
-        if let Party::Visit(visit) = host {
-            // What the visit holds answers for it when it is dropped.
-            let _ = catch_unwind(AssertUnwindSafe(|| visit.ended(outcome)));
-        }
+    /// Nothing of the request is left.
+    fn leave(self) {
+        let Self { host, mut storage, .. } = self;
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(host)));
         storage.clear();
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < SPARE_MAX {
@@ -300,6 +308,7 @@ pub(crate) fn outcome_of(raw: shim_outcome) -> Outcome {
         bindings::shim_outcome_SHIM_COMPLETE => Outcome::Complete,
         bindings::shim_outcome_SHIM_TIME_LIMIT => Outcome::TimeLimit,
         bindings::shim_outcome_SHIM_ABORTED => Outcome::Aborted,
+        bindings::shim_outcome_SHIM_LOST => Outcome::Lost,
         _ => Outcome::Fatal,
     }
 }

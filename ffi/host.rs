@@ -48,8 +48,8 @@ pub trait Visit: Host {
     fn parks(&mut self);
     /// It goes on.
     fn resumes(&mut self);
-    /// It has ended so; nothing more comes.
-    fn ended(self: Box<Self>, outcome: Outcome);
+    /// Its reply has ended so. Destructors run now, and may wait; when nothing of the request is left, the visit is dropped.
+    fn ended(&mut self, outcome: Outcome);
 }
 
 /// Takes part in the life of a worker: its own calls come when its script serves, those of [`Host`] while it boots and

@@ -43,6 +43,8 @@ pub enum Outcome {
     Complete,
     /// A fatal error or an uncaught exception.
     Fatal,
+    /// In worker mode: a fatal error that the worker does not outlive.
+    Lost,
     /// `max_execution_time`.
     TimeLimit,
     /// Nobody read its output any more.

@@ -54,7 +54,7 @@ impl Visits {
         let raw = request.raw();
         let guest = Guest::into_raw(visit);
         // SAFETY: on the worker's thread while it serves; the views are read before this returns, and the guest is C's
-        // until `ended`.
+        // until `freed`.
         match unsafe { bindings::shim_request_start(&raw const raw, guest) } {
             bindings::shim_progress_SHIM_WAITS => Progress::Waits,
             _ => Progress::Ended,
@@ -65,7 +65,7 @@ impl Visits {
     pub fn here(&mut self, request: &Request<'_>, visit: Box<dyn Visit>) {
         let raw = request.raw();
         let guest = Guest::into_raw(visit);
-        // SAFETY: as in `begin`; it always calls `ended`.
+        // SAFETY: as in `begin`; it always calls `freed`.
         unsafe { bindings::shim_request_here(&raw const raw, guest) }
     }
 

@@ -22,7 +22,7 @@ use crate::response::{Kit, Response};
 pub(crate) struct Call {
     exchange: Arc<Exchange>,
     response: Response,
-    /// What a persistent worker holds of it.
+    /// What a persistent worker holds of it, until nothing of the request is left.
     claim: Option<Claim>,
     body_read: u64,
     target: Vec<u8>,
@@ -126,9 +126,6 @@ impl Host for Call {
 
     fn finish(&mut self) {
         self.response.finish();
-        if let Some(claim) = &mut self.claim {
-            claim.finish();
-        }
     }
 
     fn time_limit(&mut self) {
@@ -191,7 +188,7 @@ impl Visit for Call {
         }
     }
 
-    fn ended(mut self: Box<Self>, outcome: Outcome) {
+    fn ended(&mut self, outcome: Outcome) {
         self.end(outcome);
         if let Some(claim) = &mut self.claim {
             claim.finish();

@@ -60,10 +60,16 @@ impl CodedBody {
         let done = self.encoder.write(bytes, &mut out).and_then(|()| {
             if is_complete { self.encoder.finish(&mut out) } else { self.encoder.flush(&mut out) }
         });
+        self.is_flushed = true;
         (fitted(out), is_complete && done.is_ok())
     }
 
-    /// Gives the encoder back; what it has taken and given tells what the coding saved.
+    /// How many bytes have gone in and come out.
+    pub(crate) fn lengths(&self) -> (u64, u64) {
+        (self.encoder.taken_bytes(), self.encoder.given_bytes())
+    }
+
+    /// Gives the encoder back.
     pub(crate) fn into_encoder(self) -> Encoder {
         self.encoder
     }

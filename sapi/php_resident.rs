@@ -151,7 +151,6 @@ impl<'a> Stay<'a> {
         let facts = visits.facts();
         let heap_bytes = facts.heap_bytes as u64;
         self.desk.note_heap(heap_bytes);
-        self.desk.note_soft_reset();
         if self.leaves.is_some() {
             return;
         }
@@ -166,9 +165,11 @@ impl<'a> Stay<'a> {
         };
         if let Some(reason) = self.leaves {
             visits.leaves(reason.as_str());
-            self.desk.close();
-        } else if facts.tidy_wanted {
-            visits.tidy();
+            return self.desk.close();
+        }
+        self.desk.note_soft_reset();
+        if facts.tidy_wanted {
+            self.desk.run(|| visits.tidy());
         }
     }
 

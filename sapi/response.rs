@@ -136,6 +136,7 @@ impl Response {
             (Stage::Ended, _) => {}
             (Stage::Gathering, Outcome::Complete | Outcome::Aborted) => self.complete(Origin::Script),
             (Stage::Gathering, Outcome::Fatal) => self.complete(Origin::Fatal),
+            (Stage::Gathering, Outcome::Lost) => self.complete(Origin::WorkerLost),
             (Stage::Gathering, Outcome::TimeLimit) => self.complete(Origin::TimeLimit),
             (Stage::Streaming, outcome) => self.end_stream(matches!(outcome, Outcome::Complete)),
         }
@@ -156,17 +157,15 @@ impl Response {
         let verdict = self.judge(&head, head.content_length);
         let (verdict, bytes) = self.begin_body(verdict, &mut head.content_length, bytes, urgency);
         verdict.amend(&mut head.fields);
-        let is_read = self.exchange.head(head, bytes).is_ok() || self.exchange.is_overdue();
-        if is_read && self.coded.is_some() {
-            self.kit.shared.metrics.response_coded();
-        }
-        is_read
+        self.exchange.head(head, bytes).is_ok() || self.exchange.is_overdue()
     }
 
     /// Sends more of a body whose head has gone. False: nobody reads it, or it cannot go on.
     fn send(&mut self, bytes: Vec<u8>, urgency: Urgency) -> bool {
         let Some(body) = &mut self.coded else { return self.goes_on(self.exchange.data(bytes).is_ok()) };
-        match body.piece(&bytes, urgency) {
+        let piece = body.piece(&bytes, urgency);
+        note_coding(&self.exchange, body);
+        match piece {
             // The coding keeps it for now.
             Some(coded) if coded.is_empty() => !self.exchange.is_gone(),
             Some(coded) => {
@@ -190,9 +189,8 @@ impl Response {
             None => (rest, is_complete),
             Some(mut body) => {
                 let ended = body.end(&rest, is_complete);
-                let encoder = body.into_encoder();
-                self.kit.shared.metrics.coding_ended(encoder.taken_bytes(), encoder.given_bytes());
-                self.kit.stock.borrow_mut().put(encoder);
+                note_coding(&self.exchange, &body);
+                self.kit.stock.borrow_mut().put(body.into_encoder());
                 ended
             }
         };
@@ -205,7 +203,7 @@ impl Response {
         head.origin = origin;
         let status = match origin {
             Origin::TimeLimit => Some(504),
-            Origin::Fatal if head.status < 500 => Some(500),
+            Origin::Fatal | Origin::WorkerLost if head.status < 500 => Some(500),
             _ => None,
         };
         if let Some(status) = status {
@@ -232,13 +230,11 @@ impl Response {
             head.content_length.get_or_insert(self.written_bytes);
         }
         verdict.amend(&mut head.fields);
-        let coded_bytes = body.len() as u64;
-        // A client that has gone loses its reply.
-        let is_read = self.exchange.complete(head, body).is_ok();
-        if is_read && verdict.coding().is_some() && !self.counts_only {
-            self.kit.shared.metrics.response_coded();
-            self.kit.shared.metrics.coding_ended(length, coded_bytes);
+        if verdict.coding().is_some() && !self.counts_only {
+            self.exchange.note_coded(length, body.len() as u64);
         }
+        // A client that has gone loses its reply.
+        let _ = self.exchange.complete(head, body);
     }
 
     fn judge(&self, head: &ReplyHead, length: Option<u64>) -> Verdict {
@@ -268,6 +264,8 @@ impl Response {
             Some((body, first))
         });
         let Some((body, first)) = begun else { return (Verdict::Varies, bytes) };
+        self.exchange.note_coded(0, 0);
+        note_coding(&self.exchange, &body);
         self.coded = Some(body);
         *announced = None;
         (verdict, first)
@@ -281,5 +279,13 @@ impl Response {
         let (coded, is_complete) = whole.end(body, true);
         self.kit.stock.borrow_mut().put(whole.into_encoder());
         is_complete.then_some(coded)
+    }
+}
+
+/// Notes what the coding has made of the body, where nothing waits inside of it.
+fn note_coding(exchange: &Exchange, body: &CodedBody) {
+    if body.is_flushed() {
+        let (before, after) = body.lengths();
+        exchange.note_coded(before, after);
     }
 }

@@ -419,3 +419,39 @@ fn the_books_have_what_codings_saved() {
     drop(client);
     check_books(&svc);
 }
+
+#[test]
+fn what_does_not_go_out_coded_is_not_in_the_books() {
+    let pages = tempfile::tempdir().unwrap();
+    std::fs::write(pages.path().join("5xx.html"), "<p>ours").unwrap();
+    let svc = start(&[("ERROR_PAGES_DIR", pages.path().to_str().unwrap())]);
+    let mut client = svc.client();
+    // A page of the operator's replaces what the script had written.
+    let response = run(&mut client, "gzip", "echo text(20000); undefined_function();");
+    assert_eq!((response.status, response.text().as_str()), (500, "<p>ours"));
+    assert_eq!(response.field("content-encoding"), None);
+    // The client has left before the head.
+    let root = svc.root().display();
+    let code = format!(
+        "ignore_user_abort(true); touch('{root}/inside');
+        while (!file_exists('{root}/go')) {{ usleep(1000); clearstatcache(); }}
+        while (ob_get_level()) ob_end_flush(); echo text(20000); flush(); echo text(20000); touch('{root}/over');"
+    );
+    send(&mut client, "", "gzip", &code);
+    eventually("it runs", || svc.root().join("inside").exists());
+    drop(client);
+    eventually("its client is gone", || {
+        svc.metric("svc_request_cancelled_total{reason=\"client_abort\"}") == 1.0
+    });
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    eventually("it has ended", || svc.root().join("over").exists() && svc.metric("svc_busy_workers") == 0.0);
+    let books = || {
+        ["svc_compressed_responses_total", "svc_compression_bytes_saved_total"]
+            .map(|series| svc.metric(series))
+    };
+    assert_eq!(books(), [0.0, 0.0]);
+    // One that does is, with all that it saved.
+    let response = run(&mut svc.client(), "gzip", "echo text(20000);");
+    let saved = (20_000 - response.body.len()) as f64;
+    eventually("both books have it", || books() == [1.0, saved]);
+}

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::support::Svc;
 use crate::support::books::check_books;
-use crate::support::client::eventually;
+use crate::support::client::{Client, eventually};
 use crate::support::load::{Load, Sample};
 
 /// Waits as a call to a database would.
@@ -77,4 +77,77 @@ fn clients_that_leave_are_499_and_lower_the_budget() {
     });
     check_books(&svc);
     svc.assert_metric("svc_admission_wait_budget_ceiling_us", 1_000_000.0);
+}
+
+/// Answers when a file of the asked name appears beside it.
+const STAYS: &str = r#"<?php
+set_time_limit(0);
+touch(__DIR__ . "/inside-{$_GET['n']}");
+while (!file_exists(__DIR__ . "/go-{$_GET['n']}")) { usleep(2000); clearstatcache(); }
+echo 'stayed';"#;
+
+fn one_worker(settings: &[(&str, &str)]) -> Svc {
+    Svc::start(&[("index.php", STAYS)], &[settings, &[("PHP_WORKERS", "1")]].concat())
+}
+
+fn stay(svc: &Svc, name: &str) -> Client {
+    let mut client = svc.client();
+    client.send(format!("GET /?n={name} HTTP/1.1\r\nHost: x\r\n\r\n"));
+    client
+}
+
+fn until_inside(svc: &Svc, name: &str) {
+    eventually("it is inside", || svc.root().join(format!("inside-{name}")).exists());
+}
+
+fn go(svc: &Svc, name: &str) {
+    std::fs::write(svc.root().join(format!("go-{name}")), "").unwrap();
+}
+
+#[test]
+fn work_for_clients_who_have_left_halves_the_budget() {
+    let svc = one_worker(&[]);
+    let mut running = stay(&svc, "a");
+    until_inside(&svc, "a");
+    for number in 1..=10 {
+        let leaving = stay(&svc, "left");
+        svc.assert_metric("svc_queue_depth", f64::from(number));
+        drop(leaving);
+        svc.assert_metric("svc_request_cancelled_total{reason=\"client_abort\"}", f64::from(number));
+    }
+    let mut next = stay(&svc, "b");
+    svc.assert_metric("svc_queue_depth", 11.0);
+    // While one waits the budget does not grow again.
+    let mut last = stay(&svc, "c");
+    svc.assert_metric("svc_queue_depth", 12.0);
+    svc.assert_metric("svc_admission_wait_budget_us", 60_000_000.0);
+    go(&svc, "a");
+    assert_eq!(running.response().text(), "stayed");
+    svc.assert_metric("svc_abandoned_work_total", 10.0);
+    svc.assert_metric("svc_admission_wait_budget_us", 30_000_000.0);
+    svc.assert_metric("svc_admission_wait_budget_ceiling_us", 60_000_000.0);
+    go(&svc, "b");
+    go(&svc, "c");
+    assert_eq!((next.response().text(), last.response().text()), ("stayed".into(), "stayed".into()));
+    assert!(!svc.root().join("inside-left").exists(), "nobody ran for those who had left");
+    drop((running, next, last));
+    check_books(&svc);
+}
+
+#[test]
+fn an_entry_that_was_answered_529_counts_until_a_worker_takes_it() {
+    let svc = one_worker(&[("QUEUE_WAIT_TIMEOUT_MS", "100")]);
+    let mut running = stay(&svc, "a");
+    until_inside(&svc, "a");
+    for number in 1..=3 {
+        assert_eq!(stay(&svc, "refused").response().status, 529);
+        assert_eq!(svc.metric("svc_queue_depth"), f64::from(number));
+        assert_eq!(svc.metric("svc_pending_requests"), 1.0, "the one that runs");
+    }
+    go(&svc, "a");
+    assert_eq!(running.response().text(), "stayed");
+    svc.assert_metric("svc_queue_depth", 0.0);
+    assert_eq!(svc.metric("svc_abandoned_work_total"), 0.0, "refused work is not abandoned");
+    drop(running);
+    check_books(&svc);
 }

@@ -85,6 +85,12 @@ impl BodyDecoder {
         })
     }
 
+    /// From now on the body may be as long as it is: it is thrown away.
+    #[must_use]
+    pub fn without_limit(self) -> Self {
+        Self { body_bytes_left: u64::MAX, ..self }
+    }
+
     /// Tells whether the body has ended.
     pub fn is_done(&self) -> bool {
         self.state == State::Done

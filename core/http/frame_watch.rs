@@ -1,11 +1,15 @@
 //! What goes by on a connection of HTTP/2, as far as it must be known without the framing library.
 //!
 //! The library tells of requests and bodies, not of frames; so a client that leaves a head unfinished, or sends nothing
-//! but frames without content, would go unnoticed. Promises: it knows where frames begin and end and what they are
+//! but frames without content, would go unnoticed, and so would when a head began, and heads that the library answers by
+//! itself because they are too long. Promises: it knows where frames begin and end and what they are
 //! worth, in constant memory; whatever the bytes are, it only counts. Refuses: it decodes nothing and judges nothing
 //! malformed: the library does.
 
-use crate::limits::{HTTP2_FRAMES_PER_CONTENT, HTTP2_IDLE_FRAMES_MAX};
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::limits::{HTTP2_FRAMES_PER_CONTENT, HTTP2_IDLE_FRAMES_MAX, HTTP2_STREAMS_MAX};
 
 /// Follows what a client sends, from its preface on.
 #[derive(Debug)]
@@ -21,7 +25,16 @@ pub struct FrameWatch {
     begun: u64,
     /// How many frames without content the client may send yet.
     credit: u32,
+    /// When the present frame began.
+    since: Option<Instant>,
+    /// The highest stream that the client has opened.
+    newest: u32,
+    /// The streams whose heads have begun, and when, until somebody [takes](Self::take_head) them.
+    heads: VecDeque<(u32, Instant)>,
 }
+
+/// Heads that nobody takes: the library has looked at all but the last few.
+const HEADS_MAX: usize = 2 * HTTP2_STREAMS_MAX as usize;
 
 const HEAD_BYTES: usize = 9;
 const PREFACE_BYTES: usize = 24;
@@ -29,6 +42,7 @@ const PREFACE_BYTES: usize = 24;
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const CONTINUATION: u8 = 9;
+const RST_STREAM: u8 = 3;
 const END_HEADERS: u8 = 4;
 
 impl Default for FrameWatch {
@@ -40,13 +54,16 @@ impl Default for FrameWatch {
             is_head_open: false,
             begun: 0,
             credit: HTTP2_IDLE_FRAMES_MAX,
+            since: None,
+            newest: 0,
+            heads: VecDeque::new(),
         }
     }
 }
 
 impl FrameWatch {
-    /// Looks at what came.
-    pub fn see(&mut self, mut bytes: &[u8]) {
+    /// Looks at what came, at `now`.
+    pub fn see(&mut self, mut bytes: &[u8], now: Instant) {
         loop {
             let skipped = self.left.min(bytes.len());
             self.left -= skipped;
@@ -57,8 +74,9 @@ impl FrameWatch {
             if self.have == HEAD_BYTES {
                 self.have = 0;
             }
-            if self.have == 0 && !self.is_head_open {
-                self.begun += 1;
+            if self.have == 0 {
+                self.since = Some(now);
+                self.begun += u64::from(!self.is_head_open);
             }
             let taken = (HEAD_BYTES - self.have).min(bytes.len());
             self.head[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
@@ -79,8 +97,14 @@ impl FrameWatch {
     /// The stream whose data is coming, when a frame of data has begun and not ended.
     pub fn data_of(&self) -> Option<u32> {
         let is_data = self.have == HEAD_BYTES && self.left > 0 && self.head[3] == DATA;
-        let [.., a, b, c, d] = self.head;
-        is_data.then(|| u32::from_be_bytes([a & 0x7f, b, c, d]))
+        let [_, _, _, _, _, id @ ..] = self.head;
+        is_data.then(|| stream_of(id))
+    }
+
+    /// When the head of this stream began; once.
+    pub fn take_head(&mut self, stream: u32) -> Option<Instant> {
+        let place = self.heads.iter().position(|(id, _)| *id == stream)?;
+        self.heads.remove(place).map(|(_, since)| since)
     }
 
     /// Content has gone to the client: that is worth a few frames without any.
@@ -94,9 +118,19 @@ impl FrameWatch {
     }
 
     fn begin_payload(&mut self) {
-        let [a, b, c, kind, flags, ..] = self.head;
+        let [a, b, c, kind, flags, id @ ..] = self.head;
         let length = u32::from_be_bytes([0, a, b, c]);
         self.left = usize::try_from(length).unwrap_or(usize::MAX);
+        let stream = stream_of(id);
+        if let (HEADERS, Some(since)) = (kind, self.since)
+            && stream > self.newest
+        {
+            self.newest = stream;
+            if self.heads.len() == HEADS_MAX {
+                self.heads.pop_front();
+            }
+            self.heads.push_back((stream, since));
+        }
         if matches!(kind, HEADERS | CONTINUATION) {
             self.is_head_open = flags & END_HEADERS == 0;
         }
@@ -104,6 +138,55 @@ impl FrameWatch {
             self.note_content();
         } else {
             self.credit = self.credit.saturating_sub(1);
+        }
+    }
+}
+
+fn stream_of([a, b, c, d]: [u8; 4]) -> u32 {
+    u32::from_be_bytes([a & 0x7f, b, c, d])
+}
+
+/// Follows what the server sends, to know which streams get a head, or are called off.
+#[derive(Debug, Default)]
+pub struct AnswerWatch {
+    head: [u8; HEAD_BYTES],
+    have: usize,
+    left: usize,
+}
+
+/// The server's first word on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstWord {
+    /// A head.
+    Head(u32),
+    /// It is called off.
+    Reset(u32),
+}
+
+impl AnswerWatch {
+    /// Looks at what is sent; `tell` hears of heads and of streams that are called off.
+    pub fn see(&mut self, mut bytes: &[u8], mut tell: impl FnMut(FirstWord)) {
+        loop {
+            let skipped = self.left.min(bytes.len());
+            self.left -= skipped;
+            bytes = &bytes[skipped..];
+            if bytes.is_empty() {
+                return;
+            }
+            let taken = (HEAD_BYTES - self.have).min(bytes.len());
+            self.head[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
+            self.have += taken;
+            bytes = &bytes[taken..];
+            if self.have == HEAD_BYTES {
+                self.have = 0;
+                let [a, b, c, kind, _, id @ ..] = self.head;
+                self.left = usize::try_from(u32::from_be_bytes([0, a, b, c])).unwrap_or(usize::MAX);
+                match kind {
+                    HEADERS => tell(FirstWord::Head(stream_of(id))),
+                    RST_STREAM => tell(FirstWord::Reset(stream_of(id))),
+                    _ => {}
+                }
+            }
         }
     }
 }
@@ -118,9 +201,20 @@ mod tests {
         [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], &vec![7; usize::from(length)]].concat()
     }
 
+    /// Looks at what came, at some moment.
+    trait See {
+        fn see_now(&mut self, bytes: &[u8]);
+    }
+
+    impl See for FrameWatch {
+        fn see_now(&mut self, bytes: &[u8]) {
+            self.see(bytes, crate::time::now());
+        }
+    }
+
     fn greeted() -> FrameWatch {
         let mut watch = FrameWatch::default();
-        watch.see(&[0; PREFACE_BYTES]);
+        watch.see_now(&[0; PREFACE_BYTES]);
         watch
     }
 
@@ -128,30 +222,32 @@ mod tests {
     fn between_frames_nothing_is_unfinished() {
         let mut watch = greeted();
         assert_eq!(watch.unfinished(), None);
-        watch.see(&[frame(PING, 0, 0, 8), frame(HEADERS, END_HEADERS, 1, 20), frame(DATA, 1, 1, 0)].concat());
+        watch.see_now(
+            &[frame(PING, 0, 0, 8), frame(HEADERS, END_HEADERS, 1, 20), frame(DATA, 1, 1, 0)].concat(),
+        );
         assert_eq!((watch.unfinished(), watch.data_of()), (None, None));
     }
 
     #[test]
     fn a_head_of_several_frames_is_one() {
         let mut watch = greeted();
-        watch.see(&frame(HEADERS, 0, 1, 20));
+        watch.see_now(&frame(HEADERS, 0, 1, 20));
         assert_eq!(watch.unfinished(), Some(1));
-        watch.see(&frame(CONTINUATION, 0, 1, 20));
-        watch.see(&frame(CONTINUATION, END_HEADERS, 1, 20)[..10]);
+        watch.see_now(&frame(CONTINUATION, 0, 1, 20));
+        watch.see_now(&frame(CONTINUATION, END_HEADERS, 1, 20)[..10]);
         assert_eq!(watch.unfinished(), Some(1));
-        watch.see(&frame(CONTINUATION, END_HEADERS, 1, 20)[10..]);
+        watch.see_now(&frame(CONTINUATION, END_HEADERS, 1, 20)[10..]);
         assert_eq!(watch.unfinished(), None);
-        watch.see(&frame(PING, 0, 0, 8)[..3]);
+        watch.see_now(&frame(PING, 0, 0, 8)[..3]);
         assert_eq!(watch.unfinished(), Some(2));
     }
 
     #[test]
     fn data_on_its_way_is_known_by_its_stream() {
         let mut watch = greeted();
-        watch.see(&frame(DATA, 0, 5, 20)[..12]);
+        watch.see_now(&frame(DATA, 0, 5, 20)[..12]);
         assert_eq!((watch.unfinished(), watch.data_of()), (None, Some(5)));
-        watch.see(&frame(DATA, 0, 5, 20)[12..]);
+        watch.see_now(&frame(DATA, 0, 5, 20)[12..]);
         assert_eq!(watch.data_of(), None);
     }
 
@@ -162,14 +258,14 @@ mod tests {
         let bytes = [vec![0; PREFACE_BYTES], frames.concat(), frame(PING, 0, 0, 8)].concat();
         for cut in 0..bytes.len() {
             let (mut whole, mut halves) = (FrameWatch::default(), FrameWatch::default());
-            whole.see(&bytes[..cut]);
-            bytes[..cut].iter().for_each(|byte| halves.see(&[*byte]));
+            whole.see_now(&bytes[..cut]);
+            bytes[..cut].iter().for_each(|byte| halves.see_now(&[*byte]));
             assert_eq!(
                 (whole.unfinished(), whole.data_of()),
                 (halves.unfinished(), halves.data_of()),
                 "{cut}"
             );
-            halves.see(&bytes[cut..]);
+            halves.see_now(&bytes[cut..]);
             assert_eq!(
                 (halves.unfinished(), halves.begun, halves.credit),
                 (None, 3, HTTP2_IDLE_FRAMES_MAX - 1)
@@ -182,7 +278,7 @@ mod tests {
         let mut watch = greeted();
         for _ in 0..HTTP2_IDLE_FRAMES_MAX {
             assert!(!watch.is_flood());
-            watch.see(&frame(PING, 0, 0, 8));
+            watch.see_now(&frame(PING, 0, 0, 8));
         }
         assert!(watch.is_flood());
     }
@@ -192,8 +288,37 @@ mod tests {
         let mut watch = greeted();
         for _ in 0..HTTP2_IDLE_FRAMES_MAX {
             watch.note_content();
-            (0..HTTP2_FRAMES_PER_CONTENT).for_each(|_| watch.see(&frame(8, 0, 0, 4)));
+            (0..HTTP2_FRAMES_PER_CONTENT).for_each(|_| watch.see_now(&frame(8, 0, 0, 4)));
         }
         assert!(!watch.is_flood());
+    }
+
+    #[test]
+    fn it_knows_when_the_head_of_a_stream_began_and_no_trailers() {
+        let (mut watch, begin) = (greeted(), crate::time::now());
+        let at = |seconds| begin + std::time::Duration::from_secs(seconds);
+        let bytes = [frame(HEADERS, 0, 1, 20), frame(CONTINUATION, END_HEADERS, 1, 20)].concat();
+        watch.see(&bytes[..4], at(1));
+        watch.see(&bytes[4..], at(2));
+        watch.see(&frame(HEADERS, END_HEADERS, 3, 5), at(3));
+        watch.see(&frame(HEADERS, END_HEADERS, 1, 5), at(4));
+        assert_eq!([watch.take_head(3), watch.take_head(1)], [Some(at(3)), Some(at(1))]);
+        assert_eq!([watch.take_head(3), watch.take_head(1)], [None, None], "once, and trailers are no head");
+        for _ in 0..2 * HEADS_MAX {
+            watch.newest = 0;
+            watch.see(&frame(HEADERS, END_HEADERS, 5, 5), at(5));
+        }
+        assert_eq!(watch.heads.len(), HEADS_MAX);
+    }
+
+    #[test]
+    fn answers_are_told_however_their_bytes_are_cut() {
+        let frames = [frame(4, 0, 0, 6), frame(HEADERS, END_HEADERS, 1, 9), frame(DATA, 1, 1, 200)];
+        let bytes = [frames.concat(), frame(RST_STREAM, 0, 3, 4), frame(HEADERS, 5, 5, 0)].concat();
+        for piece in [1, 2, 7, 500] {
+            let (mut watch, mut told) = (AnswerWatch::default(), Vec::new());
+            bytes.chunks(piece).for_each(|bytes| watch.see(bytes, |word| told.push(word)));
+            assert_eq!(told, [FirstWord::Head(1), FirstWord::Reset(3), FirstWord::Head(5)]);
+        }
     }
 }

@@ -50,7 +50,7 @@ pub use self::coding::{Choice, Coding, choose};
 pub use self::date::DateCache;
 pub use self::encode::{Connection, Framing, ResponseHead};
 pub use self::fields::{Fields, InvalidField};
-pub use self::frame_watch::FrameWatch;
+pub use self::frame_watch::{AnswerWatch, FirstWord, FrameWatch};
 pub use self::framing::BodyFraming;
 pub use self::head::{Head, Version};
 pub use self::head_error::HeadError;

@@ -81,7 +81,7 @@ families! {
     WORKER_REQUESTS_HANDLED: Counter "svc_worker_requests_handled_total" "Requests that persistent workers have handled.";
     WORKER_RECYCLES: Counter "svc_worker_recycles_total" "Persistent workers that have ended to be replaced.";
     WORKER_RECYCLES_BY_REASON: Counter "svc_worker_recycles_by_reason_total" "Persistent workers that have ended to be replaced, by reason.";
-    WORKER_SOFT_RESETS: Counter "svc_worker_soft_resets_total" "Resets of persistent workers between two requests.";
+    WORKER_SOFT_RESETS: Counter "svc_worker_soft_resets_total" "Requests after which a persistent worker was reset and went on.";
     WORKER_MEMORY: Gauge "svc_worker_memory_bytes" "PHP heap of the worker at the end of its last request.";
     WORKER_UPTIME: Gauge "svc_worker_uptime_seconds" "Seconds since the worker was started.";
     WORKER_REQUESTS: Gauge "svc_worker_requests_count" "Requests that the present worker has handled.";

@@ -127,12 +127,19 @@ impl Desk {
         }
     }
 
+    /// Runs a script's code that belongs to no request: the worker is busy with it.
+    pub fn run(&self, act: impl FnOnce()) {
+        self.own().run(self.shared.stamp(time::now()));
+        act();
+        self.own().rest();
+    }
+
     /// PHP holds so many bytes of heap, at the end of a request.
     pub fn note_heap(&self, bytes: u64) {
         self.own().set_heap(bytes);
     }
 
-    /// The application's state was reset between two requests.
+    /// A request has ended, and its surroundings were reset for the next one: the worker goes on with its boot.
     pub fn note_soft_reset(&self) {
         self.shared.events.soft_reset(self.slot);
     }
@@ -170,10 +177,11 @@ impl Desk {
             slot.present(None);
             slot.idle_since(shared.stamp(ended_at));
             slot.rest();
-            self.shared.close_books(slot, &exchange, ended_at.saturating_duration_since(taken_at));
             if !survived {
+                exchange.fail();
                 return false;
             }
+            self.shared.close_books(slot, &exchange, ended_at.saturating_duration_since(taken_at));
         }
         true
     }
@@ -210,7 +218,8 @@ impl Desk {
     }
 }
 
-/// An exchange that a persistent worker has claimed: one of its fibers. Dropped when the fiber is gone.
+/// An exchange that a persistent worker has claimed: one of its fibers. Dropped when nothing of it is left, destructors
+/// included; until then the worker carries it, and is busy with it while it runs.
 #[derive(Debug)]
 #[must_use = "a claim that is dropped is answered 500"]
 pub struct Claim {
@@ -238,8 +247,8 @@ impl Claim {
         self.own().rest();
     }
 
-    /// Its handler is done, or has answered early; to be called when the exchange has been answered. What was not
-    /// answered gets a 500. Later calls change nothing.
+    /// Its handler has ended, however early it has answered; to be called when the exchange has been answered. What was
+    /// not answered gets a 500. Later calls change nothing.
     pub fn finish(&mut self) {
         if !std::mem::replace(&mut self.is_finished, true) {
             let ran = time::now().saturating_duration_since(self.stay.taken_at);
@@ -254,7 +263,10 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.finish();
+        if !self.is_finished {
+            // It was let go of, as a worker does that dies: that is not handled, and no progress.
+            self.stay.exchange.fail();
+        }
         if !self.stay.is_parked() {
             self.own().rest();
         }

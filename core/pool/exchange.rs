@@ -57,6 +57,8 @@ pub struct Exchange {
     client_left: AtomicBool,
     /// Its number among the exchanges of the slot that took it; 0 before.
     stay: AtomicU64,
+    /// What a content coding has made of the body so far: its length before, [`NOT_CODED`] without one, and after.
+    coded: [AtomicU64; 2],
 }
 
 impl Exchange {
@@ -81,6 +83,7 @@ impl Exchange {
             waited_us: AtomicU64::new(0),
             client_left: AtomicBool::new(false),
             stay: AtomicU64::new(0),
+            coded: [AtomicU64::new(NOT_CODED), AtomicU64::new(0)],
         }
     }
 
@@ -191,16 +194,14 @@ impl Exchange {
     }
 
     /// Answers for a worker that was lost: 500 if nothing was sent, a broken end otherwise, nothing if the worker
-    /// had finished. Returns whether there was anything to answer.
-    pub fn fail(&self) -> bool {
+    /// had finished.
+    pub fn fail(&self) {
         match self.state.stage() {
-            Stage::Waiting | Stage::Queued | Stage::Answered | Stage::Done => false,
-            Stage::Responding => {
-                self.end(End::Broken);
-                true
-            }
+            Stage::Waiting | Stage::Queued | Stage::Answered | Stage::Done => {}
+            Stage::Responding => self.end(End::Broken),
             Stage::Running | Stage::Orphaned | Stage::Overdue => {
-                self.complete(bare_head(500, Origin::WorkerLost), Vec::new()).is_ok()
+                // Who was answered in its place is not told again.
+                let _ = self.complete(bare_head(500, Origin::WorkerLost), Vec::new());
             }
         }
     }
@@ -236,6 +237,15 @@ impl Exchange {
         found
     }
 
+    /// The same for an io thread that sends what the worker has said so far. A worker that has decided to answer, and has
+    /// not said anything yet, cannot any more.
+    pub fn withdraw_collecting(&self, into: &mut VecDeque<Part>) -> (Stage, Share) {
+        let found = self.state.withdraw();
+        let share = self.reply.collect(into);
+        self.reply.close();
+        (found, share)
+    }
+
     /// The io thread takes the answer back if no worker has claimed the exchange. Returns the stage it found:
     /// `Waiting`, `Queued` and `Answered` give the caller the answer.
     pub fn withdraw_unclaimed(&self) -> Stage {
@@ -256,6 +266,20 @@ impl Exchange {
     /// How long it waited for a worker; `None` when none has taken it.
     pub fn waited(&self) -> Option<Duration> {
         self.waited_us.load(Ordering::Relaxed).checked_sub(1).map(Duration::from_micros)
+    }
+
+    /// Notes that the worker codes the body, and what that has made of it so far; called before what it says of it is
+    /// handed over.
+    pub fn note_coded(&self, before: u64, after: u64) {
+        // Relaxed: the part that follows carries it to the reader.
+        self.coded[1].store(after, Ordering::Relaxed);
+        self.coded[0].store(before, Ordering::Relaxed);
+    }
+
+    /// What the worker's coding has made of the body, as far as it has been handed over; `None` when it codes nothing.
+    pub fn coded(&self) -> Option<(u64, u64)> {
+        let [before, after] = [0, 1].map(|place: usize| self.coded[place].load(Ordering::Relaxed));
+        (before != NOT_CODED).then_some((before, after))
     }
 
     /// Notes its number among the exchanges of the slot that took it.
@@ -302,6 +326,9 @@ impl Exchange {
         }
     }
 }
+
+/// Stands for the length of a body that is not coded.
+const NOT_CODED: u64 = u64::MAX;
 
 /// The head of an answer in a worker's place.
 fn bare_head(status: u16, origin: Origin) -> ReplyHead {

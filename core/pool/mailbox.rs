@@ -75,11 +75,11 @@ pub enum Origin {
     Script,
     /// The server, without asking a script.
     Server,
-    /// The server, because the script ended in a fatal error before it had sent anything.
-    Fatal,
     /// The server, because the script reached its time limit before it had sent anything.
     TimeLimit,
-    /// The server, because the worker thread was lost.
+    /// The server, because the script ended in a fatal error before it had sent anything.
+    Fatal,
+    /// The same, and its worker does not outlive it; or because the worker was lost before it had answered.
     WorkerLost,
 }
 

@@ -46,7 +46,7 @@ pub use renewal::{CacheFacts, Renewal, RenewalSample, RenewalStep};
 pub use request::{Body, Request, Script, TlsFacts};
 pub use roll::{Roll, RollStep};
 pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
-pub use slot::{Oldest, Order, Phase, SlotReading};
+pub use slot::{Held, Order, Phase, SlotReading};
 pub use supervisor::{Finding, Inspection, STUCK_THRESHOLD, StuckKind, Supervisor};
 pub use wedge::{WedgeDetector, WedgeReport, WedgeSample};
 pub use workers::{Failure, PoolEvents, PoolFacts, PoolSize, Source, Trust, Workers};

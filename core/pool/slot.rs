@@ -1,7 +1,7 @@
 //! A place in the pool: what its worker is doing, readable by everybody.
 //!
 //! Promises: each word is written by the slot's worker alone, save the order, which its keeper writes; the place
-//! survives its workers, and so does the figure of the heap. Refuses: it starts and ends no thread.
+//! survives its workers, and the figure of the heap one that is recycled. Refuses: it starts and ends no thread.
 //!
 //! ```text
 //!   Vacant ──engaged──▶ Booting ──booted──▶ Serving ──its thread is about to end──▶ Vacant
@@ -103,9 +103,9 @@ pub(super) struct Stay {
     parked: AtomicBool,
 }
 
-/// The exchange that has kept a worker busy for longest: unanswered, or running on after its answer.
+/// An exchange that keeps a worker busy: unanswered, or running on after its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Oldest {
+pub struct Held {
     /// Its number among the exchanges of the slot.
     pub stay: u64,
     /// For how long.
@@ -134,10 +134,10 @@ pub struct SlotReading {
     /// For how long its worker has had nothing to do; zero while it carries anything.
     pub idle_for: Duration,
     /// What has kept it busy for longest.
-    pub oldest: Option<Oldest>,
+    pub oldest: Option<Held>,
     /// Fibers that its worker carries.
     pub fibers: usize,
-    /// PHP's heap at the end of the slot's last request, in bytes.
+    /// PHP's heap at the end of its worker's last request, or of that which was recycled here before, in bytes.
     pub heap_bytes: u64,
     /// Requests that the present worker has handled.
     pub handled: u64,
@@ -236,6 +236,8 @@ impl Slot {
     pub(super) fn invite(&self) {
         debug_assert_eq!(self.phase(), Phase::Vacant, "a place for two");
         self.order.store(Order::Stay as u8, Ordering::Relaxed);
+        // Only who takes over at once, in a recycled worker's place, shows its figure.
+        self.heap_bytes.store(0, Ordering::Relaxed);
     }
 
     /// Orders the worker to end. False: it has its order, or has begun to end by itself.
@@ -377,15 +379,22 @@ impl Slot {
         self.fibers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The oldest of the carried that nobody has answered yet, or that runs on after its answer.
-    fn oldest_carried(&self, now: Instant) -> Option<Oldest> {
-        let carried = self.carried.lock();
-        let stay = carried.iter().find(|stay| stay.exchange.is_unanswered() || !stay.is_parked())?;
-        Some(Oldest {
-            stay: stay.serial,
-            age: now.saturating_duration_since(stay.taken_at),
-            is_parked: stay.is_parked(),
-        })
+    /// The oldest of the carried that keep the worker busy.
+    fn oldest_carried(&self, now: Instant) -> Option<Held> {
+        self.carried.lock().iter().find_map(|stay| stay.held(now))
+    }
+
+    /// What keeps the worker busy, the oldest first.
+    pub(super) fn held(&self, epoch: Instant, now: Instant) -> Vec<Held> {
+        let held: Vec<_> = self.carried.lock().iter().filter_map(|stay| stay.held(now)).collect();
+        if held.is_empty() { self.running(epoch, now).into_iter().collect() } else { held }
+    }
+
+    /// What runs on the thread without being carried: a classic worker's exchange, or what is nobody's.
+    fn running(&self, epoch: Instant, now: Instant) -> Option<Held> {
+        let since = self.running_since_us.load(Ordering::Relaxed).checked_sub(1)?;
+        let age = now.saturating_duration_since(epoch + Duration::from_micros(since));
+        Some(Held { stay: self.stays.load(Ordering::Relaxed), age, is_parked: false })
     }
 
     /// Whether the worker carries an unanswered exchange, or runs a script.
@@ -396,27 +405,21 @@ impl Slot {
     }
 
     /// Counts what a look at the worker found.
-    pub(super) fn note(&self, finding: Finding) {
+    pub(super) fn note(&self, finding: &Finding) {
         if finding.is_long {
             self.long_running.fetch_add(1, Ordering::Relaxed);
         }
-        if let Some(kind) = finding.stuck {
-            self.stuck[kind as usize].fetch_add(1, Ordering::Relaxed);
+        for (_, kind) in &finding.stuck {
+            self.stuck[*kind as usize].fetch_add(1, Ordering::Relaxed);
         }
     }
 
     pub(super) fn reading(&self, slot: usize, epoch: Instant, now: Instant) -> SlotReading {
         let since = |us: u64| now.saturating_duration_since(epoch + Duration::from_micros(us));
         let fibers = self.fibers.load(Ordering::Relaxed);
-        let running = self.running_since_us.load(Ordering::Relaxed);
-        let oldest = match running.checked_sub(1) {
-            _ if fibers > 0 => self.oldest_carried(now),
-            Some(us) => {
-                Some(Oldest { stay: self.stays.load(Ordering::Relaxed), age: since(us), is_parked: false })
-            }
-            None => None,
-        };
-        let is_busy = running != 0 || oldest.is_some();
+        let carried = if fibers > 0 { self.oldest_carried(now) } else { None };
+        let oldest = carried.or_else(|| self.running(epoch, now));
+        let is_busy = oldest.is_some();
         let idle_since = self.idle_since_us.load(Ordering::Relaxed);
         let leaving_since = self.leaving_since_us.load(Ordering::Relaxed).checked_sub(1);
         SlotReading {
@@ -464,6 +467,13 @@ impl Order {
 }
 
 impl Stay {
+    /// As what it keeps its worker busy, if it does: nobody has answered it yet, or it runs on after its answer.
+    fn held(&self, now: Instant) -> Option<Held> {
+        let is_parked = self.is_parked();
+        let age = now.saturating_duration_since(self.taken_at);
+        (self.exchange.is_unanswered() || !is_parked).then_some(Held { stay: self.serial, age, is_parked })
+    }
+
     pub(super) fn is_parked(&self) -> bool {
         self.parked.load(Ordering::Relaxed)
     }

@@ -1,21 +1,21 @@
 //! Which workers are held up by one request, and by what.
 //!
 //! Promises: a request that has been with its worker for longer than the threshold is noted at each look, and sorted
-//! once; whoever sorts asks no more than two questions, at two looks. Refuses: it acts on nothing; a stuck request is
-//! neither cancelled nor its worker replaced.
+//! once, whoever else the worker carries; whoever sorts asks no more than two questions, at two looks. Refuses: it acts
+//! on nothing; a stuck request is neither cancelled nor its worker replaced.
 //!
 //! ```text
+//!   (each request of a worker)
 //!           too old, parked or blocked: io
 //!   Fine ─────────────────────────────────────────────────────────▶ Sorted
 //!    │ too old, running: asked        answered: cpu                    ▲
 //!    └────────────────────▶ Asked ─── parked or blocked: io ───────────┤
 //!                                     neither: c_call ─────────────────┘
-//!    (each one: another request, or none: Fine)
 //! ```
 
 use std::time::Duration;
 
-use super::slot::Oldest;
+use super::slot::Held;
 
 /// For how long a request may be with its worker without being noted.
 pub const STUCK_THRESHOLD: Duration = Duration::from_secs(60);
@@ -56,32 +56,26 @@ pub trait Inspection {
 }
 
 /// What a look at one worker found.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finding {
-    /// Its oldest request is older than the threshold.
+    /// One of its requests is older than the threshold.
     pub is_long: bool,
-    /// What it was sorted as, just now.
-    pub stuck: Option<StuckKind>,
+    /// The requests that were sorted just now, by their numbers among the exchanges of the slot.
+    pub stuck: Vec<(u64, StuckKind)>,
 }
 
 /// The machine: one look at each slot a second.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     threshold: Duration,
-    /// By slot.
-    watches: Vec<Watch>,
+    /// By slot, those that are too old.
+    watches: Vec<Vec<Watch>>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-enum Watch {
-    #[default]
-    Fine,
-    Asked {
-        stay: u64,
-    },
-    Sorted {
-        stay: u64,
-    },
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    stay: u64,
+    is_sorted: bool,
 }
 
 impl Supervisor {
@@ -90,34 +84,43 @@ impl Supervisor {
         Self { threshold, watches: Vec::new() }
     }
 
-    /// Looks at the worker of `slot`, whose thread can be inspected if need be.
-    pub fn look(&mut self, slot: usize, oldest: Option<Oldest>, thread: &dyn Inspection) -> Finding {
+    /// Looks at the worker of `slot`, which `held` keep busy and whose thread can be inspected if need be.
+    pub fn look(&mut self, slot: usize, held: &[Held], thread: &dyn Inspection) -> Finding {
         if slot >= self.watches.len() {
-            self.watches.resize(slot + 1, Watch::Fine);
+            self.watches.resize(slot + 1, Vec::new());
         }
-        let watch = &mut self.watches[slot];
-        let Some(oldest) = oldest.filter(|oldest| oldest.age > self.threshold) else {
-            *watch = Watch::Fine;
-            return Finding::default();
-        };
-        let stay = oldest.stay;
-        let is_waiting = || oldest.is_parked || thread.is_blocked();
-        let stuck = match *watch {
-            Watch::Sorted { stay: sorted } if sorted == stay => None,
-            Watch::Asked { stay: asked } if asked == stay => Some(match () {
-                () if thread.is_answered() => StuckKind::Cpu,
-                () if is_waiting() => StuckKind::Io,
-                () => StuckKind::CCall,
-            }),
-            _ if is_waiting() => Some(StuckKind::Io),
-            _ => {
-                thread.ask();
-                *watch = Watch::Asked { stay };
-                return Finding { is_long: true, stuck: None };
+        let watches = &mut self.watches[slot];
+        let is_old = |one: &&Held| one.age > self.threshold;
+        watches.retain(|watch| held.iter().filter(is_old).any(|one| one.stay == watch.stay));
+        let mut finding = Finding::default();
+        for one in held.iter().filter(is_old) {
+            finding.is_long = true;
+            let stay = one.stay;
+            let is_waiting = || one.is_parked || thread.is_blocked();
+            match watches.iter_mut().find(|watch| watch.stay == stay) {
+                Some(watch) if watch.is_sorted => {}
+                Some(watch) => {
+                    watch.is_sorted = true;
+                    finding.stuck.push((
+                        stay,
+                        match () {
+                            () if thread.is_answered() => StuckKind::Cpu,
+                            () if is_waiting() => StuckKind::Io,
+                            () => StuckKind::CCall,
+                        },
+                    ));
+                }
+                None if is_waiting() => {
+                    watches.push(Watch { stay, is_sorted: true });
+                    finding.stuck.push((stay, StuckKind::Io));
+                }
+                None => {
+                    thread.ask();
+                    watches.push(Watch { stay, is_sorted: false });
+                }
             }
-        };
-        *watch = Watch::Sorted { stay };
-        Finding { is_long: true, stuck }
+        }
+        finding
     }
 }
 
@@ -146,63 +149,67 @@ mod tests {
         }
     }
 
-    fn aged(stay: u64, seconds: u64) -> Option<Oldest> {
-        Some(Oldest { stay, age: Duration::from_secs(seconds), is_parked: false })
+    fn aged(stay: u64, seconds: u64) -> [Held; 1] {
+        [Held { stay, age: Duration::from_secs(seconds), is_parked: false }]
     }
 
-    fn found(is_long: bool, stuck: Option<StuckKind>) -> Finding {
-        Finding { is_long, stuck }
+    fn parked(stay: u64, seconds: u64) -> Held {
+        Held { is_parked: true, ..aged(stay, seconds)[0] }
+    }
+
+    /// Too old, and sorted so.
+    fn found(stuck: &[(u64, StuckKind)]) -> Finding {
+        Finding { is_long: true, stuck: stuck.to_vec() }
     }
 
     #[test]
     fn a_young_request_is_fine_and_nobody_is_asked() {
         let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
-        assert_eq!(supervisor.look(3, aged(1, 60), &thread), Finding::default());
-        assert_eq!(supervisor.look(3, None, &thread), Finding::default());
+        assert_eq!(supervisor.look(3, &aged(1, 60), &thread), Finding::default());
+        assert_eq!(supervisor.look(3, &[], &thread), Finding::default());
         assert_eq!(thread.asked.get(), 0);
     }
 
     #[test]
     fn fine_to_io_when_it_is_blocked_or_parked() {
         let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
-        let parked = aged(1, 61).map(|oldest| Oldest { is_parked: true, ..oldest });
-        assert_eq!(supervisor.look(0, parked, &thread), found(true, Some(StuckKind::Io)));
+        assert_eq!(supervisor.look(0, &[parked(1, 61)], &thread), found(&[(1, StuckKind::Io)]));
         thread.blocked.set(true);
-        assert_eq!(supervisor.look(1, aged(1, 61), &thread), found(true, Some(StuckKind::Io)));
+        assert_eq!(supervisor.look(1, &aged(1, 61), &thread), found(&[(1, StuckKind::Io)]));
         assert_eq!(thread.asked.get(), 0);
     }
 
     #[test]
     fn asked_to_cpu_when_it_answers() {
         let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
-        assert_eq!(supervisor.look(0, aged(1, 61), &thread), found(true, None));
+        assert_eq!(supervisor.look(0, &aged(1, 61), &thread), found(&[]));
         thread.answers.set(true);
-        assert_eq!(supervisor.look(0, aged(1, 62), &thread), found(true, Some(StuckKind::Cpu)));
+        assert_eq!(supervisor.look(0, &aged(1, 62), &thread), found(&[(1, StuckKind::Cpu)]));
     }
 
     #[test]
     fn asked_to_c_call_when_it_neither_answers_nor_waits() {
         let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
-        supervisor.look(0, aged(1, 61), &thread);
-        assert_eq!(supervisor.look(0, aged(1, 62), &thread), found(true, Some(StuckKind::CCall)));
+        supervisor.look(0, &aged(1, 61), &thread);
+        assert_eq!(supervisor.look(0, &aged(1, 62), &thread), found(&[(1, StuckKind::CCall)]));
     }
 
     #[test]
     fn asked_to_io_when_it_waits_by_then() {
         let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
-        supervisor.look(0, aged(1, 61), &thread);
+        supervisor.look(0, &aged(1, 61), &thread);
         thread.blocked.set(true);
-        assert_eq!(supervisor.look(0, aged(1, 62), &thread), found(true, Some(StuckKind::Io)));
+        assert_eq!(supervisor.look(0, &aged(1, 62), &thread), found(&[(1, StuckKind::Io)]));
     }
 
     #[test]
     fn a_request_is_sorted_once_and_noted_at_each_look() {
         let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
         thread.blocked.set(true);
-        assert_eq!(supervisor.look(0, aged(1, 61), &thread).stuck, Some(StuckKind::Io));
+        assert_eq!(supervisor.look(0, &aged(1, 61), &thread).stuck, [(1, StuckKind::Io)]);
         thread.blocked.set(false);
         for seconds in 62..100 {
-            assert_eq!(supervisor.look(0, aged(1, seconds), &thread), found(true, None));
+            assert_eq!(supervisor.look(0, &aged(1, seconds), &thread), found(&[]));
         }
         assert_eq!(thread.asked.get(), 0);
     }
@@ -210,12 +217,28 @@ mod tests {
     #[test]
     fn the_next_request_begins_anew_from_any_state() {
         let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
-        supervisor.look(0, aged(1, 61), &thread);
-        assert_eq!(supervisor.look(0, aged(2, 1), &thread), Finding::default());
-        supervisor.look(0, aged(2, 61), &thread);
-        supervisor.look(0, aged(2, 62), &thread);
-        assert_eq!(supervisor.look(0, aged(3, 61), &thread), found(true, None), "asked again");
+        supervisor.look(0, &aged(1, 61), &thread);
+        assert_eq!(supervisor.look(0, &aged(2, 1), &thread), Finding::default());
+        supervisor.look(0, &aged(2, 61), &thread);
+        supervisor.look(0, &aged(2, 62), &thread);
+        assert_eq!(supervisor.look(0, &aged(3, 61), &thread), found(&[]), "asked again");
         assert_eq!(thread.asked.get(), 3);
-        assert_eq!(supervisor.look(0, aged(3, 62), &thread).stuck, Some(StuckKind::CCall));
+        assert_eq!(supervisor.look(0, &aged(3, 62), &thread).stuck, [(3, StuckKind::CCall)]);
+    }
+
+    #[test]
+    fn each_of_several_is_sorted_once() {
+        let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
+        let held = |running| [parked(1, 90), parked(2, 61), aged(3, running)[0], parked(4, 60)];
+        assert_eq!(
+            supervisor.look(0, &held(61), &thread),
+            found(&[(1, StuckKind::Io), (2, StuckKind::Io)]),
+            "the one that runs is asked, and the last one is young"
+        );
+        thread.answers.set(true);
+        assert_eq!(supervisor.look(0, &held(62), &thread), found(&[(3, StuckKind::Cpu)]));
+        assert_eq!(supervisor.look(0, &held(63), &thread), found(&[]));
+        assert_eq!(supervisor.look(0, &held(63)[1..], &thread), found(&[]), "the others are what they were");
+        assert_eq!(thread.asked.get(), 1);
     }
 }

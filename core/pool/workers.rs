@@ -23,7 +23,7 @@ use super::desk::Desk;
 use super::engine::{Departure, Engine, Probe, RecycleReason, Started};
 use super::exchange::Exchange;
 use super::renewal::CacheFacts;
-use super::slot::{Order, Phase, Slot, SlotReading};
+use super::slot::{Held, Order, Phase, Slot, SlotReading};
 use super::supervisor::Finding;
 
 /// Where workers get their work.
@@ -49,15 +49,13 @@ pub trait PoolEvents: Send + Sync + 'static {
     fn found_answered(&self, exchange: &Exchange);
     /// A worker ran an exchange for `ran`.
     fn served(&self, exchange: &Exchange, ran: Duration);
-    /// A worker failed after it had accepted the exchange, which got its 500 if nothing had been sent.
-    fn dropped(&self, exchange: &Exchange);
     /// A worker did not boot, or has ended without being asked to; the pool's keeper hears why.
     fn worker_failed(&self);
     /// A persistent worker has ended and is replaced.
     fn recycled(&self, slot: usize, reason: RecycleReason);
     /// A worker has ended because it was not needed.
     fn retired(&self, slot: usize);
-    /// A persistent worker reset the application's state between two requests.
+    /// A persistent worker was reset after a request, and goes on.
     fn soft_reset(&self, slot: usize);
 }
 
@@ -254,7 +252,7 @@ impl Workers {
     }
 
     /// Counts what a look at the worker of a slot found.
-    pub fn note(&self, slot: usize, finding: Finding) {
+    pub fn note(&self, slot: usize, finding: &Finding) {
         self.shared.slots[slot].note(finding);
     }
 
@@ -277,6 +275,11 @@ impl Workers {
     pub fn slots(&self, now: Instant) -> Vec<SlotReading> {
         let slots = self.shared.slots.iter().enumerate().filter(|(_, slot)| slot.is_used());
         slots.map(|(index, slot)| slot.reading(index, self.shared.epoch, now)).collect()
+    }
+
+    /// What keeps the worker of a slot busy, the oldest first.
+    pub fn held(&self, slot: usize, now: Instant) -> Vec<Held> {
+        self.shared.slots[slot].held(self.shared.epoch, now)
     }
 
     /// The lowest slot without a worker.
@@ -360,9 +363,7 @@ impl Shared {
     pub(super) fn close_books(&self, slot: &Slot, exchange: &Exchange, ran: Duration) {
         slot.count_handled();
         self.events.served(exchange, ran);
-        if exchange.fail() {
-            self.events.dropped(exchange);
-        }
+        exchange.fail();
     }
 
     /// A worker has ended without being asked to.

@@ -2,13 +2,12 @@
 //! the books.
 //!
 //! Promises: each request ends in the books exactly once, with the status that its client got or would have got.
-//! Refuses: it sends nothing.
+//! Refuses: it sends nothing, and what a request ends as is its [`Ending`](super::ending::Ending)'s to decide.
 
 use std::time::Instant;
 
 use crate::admission::{ShedReason, Ticket};
-use crate::observe::{Access, CancelReason, Event};
-use crate::pool::Origin;
+use crate::observe::{Access, Event};
 use crate::sync::exchange_state::Stage;
 use crate::time;
 
@@ -20,8 +19,8 @@ impl Stream {
     /// Nobody will read the response: what runs for it is called off, the books are closed. `unsent_bytes` of the
     /// body are still in the output.
     pub(super) fn lose(mut self, io: &Io, unsent_bytes: usize) {
-        self.call_off(io, CancelReason::ClientAbort);
-        self.turn.leave_pending(&io.shared.metrics);
+        let was_taken = self.call_off(io);
+        self.turn.ending.give_up(was_taken, &io.shared.metrics);
         let sent = self.reply_bytes().saturating_sub(unsent_bytes as u64);
         self.settle(io, sent);
     }
@@ -32,73 +31,53 @@ impl Stream {
         self.settle(io, body_bytes);
     }
 
-    /// Takes the answer away from whoever makes it, and counts why; returns where the exchange was.
-    fn call_off(&mut self, io: &Io, reason: CancelReason) -> Option<Stage> {
-        let (turn, metrics) = (&mut self.turn, &io.shared.metrics);
-        let Phase::Replying(reply) = &mut self.phase else {
-            if matches!(self.phase, Phase::Finding(_)) {
-                metrics.cancelled(reason);
-            }
-            return None;
-        };
-        let exchange = turn.exchange()?;
-        if !reply.has_begun() {
-            reply.collect(exchange);
-        }
-        if reason == CancelReason::ClientAbort {
+    /// Somebody else has sent the head of the answer, and no body: closes the books.
+    pub(super) fn answered_unseen(mut self, io: &Io) {
+        let Phase::Replying(reply) = &mut self.phase else { return };
+        let Some((status, origin)) = reply.head() else { return };
+        self.turn.ending.head_goes_out(status, origin, &io.shared.metrics);
+        self.settle(io, 0);
+    }
+
+    /// Takes the answer away from whoever makes it, and what of it has not been collected. Returns whether a worker had
+    /// taken the request.
+    fn call_off(&mut self, io: &Io) -> bool {
+        let turn = &mut self.turn;
+        let Some(exchange) = turn.exchange() else { return false };
+        if turn.ending.is_up_to_client() {
             exchange.note_client_left();
         }
         let stage = exchange.withdraw();
-        if stage == Stage::Overdue {
-            reply.collect(exchange);
-        }
-        if reply.has_begun() {
-            return Some(Stage::Responding);
-        }
-        if let Some((status, origin)) = reply.waiting_head() {
-            // The answer was made before anybody called it off.
-            turn.status = status;
-            if origin == Origin::TimeLimit {
-                metrics.cancelled(CancelReason::Timeout);
-            }
-            return Some(Stage::Responding);
-        }
         leave_gate(io, turn.ticket.take());
-        match (stage, reason) {
-            // A refusal, counted by the caller.
-            (Stage::Waiting | Stage::Queued | Stage::Answered, CancelReason::Shutdown) => {}
-            (Stage::Waiting | Stage::Queued | Stage::Answered, _) => metrics.cancelled(reason),
-            (Stage::Running, CancelReason::ClientAbort) => {
-                metrics.cancelled(reason);
-                metrics.work_abandoned();
-            }
-            (Stage::Running, _) => metrics.cancelled(reason),
-            _ => {}
-        }
-        Some(stage)
+        !matches!(stage, Stage::Waiting | Stage::Queued | Stage::Answered)
     }
 
     /// The drain deadline has passed: answers what was not answered. Its connection gives the answer one attempt.
-    pub(super) fn cut_off(&mut self, io: &mut Io) {
-        match self.call_off(io, CancelReason::Shutdown) {
-            Some(Stage::Waiting | Stage::Queued | Stage::Answered) => {
-                self.shed(io, ShedReason::ShuttingDown);
-            }
-            Some(Stage::Running) => self.refuse(503),
-            Some(_) => {
-                if matches!(&self.phase, Phase::Replying(reply) if !reply.is_all_here()) {
-                    io.shared.metrics.cancelled(CancelReason::Shutdown);
-                }
-            }
-            None if !matches!(self.phase, Phase::Replying(_)) => self.refuse(503),
-            None => {}
+    pub(super) fn cut_off(&mut self, io: &Io) {
+        let turn = &mut self.turn;
+        turn.ending.cut();
+        let Phase::Replying(reply) = &mut self.phase else {
+            turn.ending.cut_off();
+            return self.refuse(503);
+        };
+        // The server's own answers come without an exchange, or are there.
+        let Some(exchange) = turn.exchange() else { return };
+        let stage = reply.collect_last(exchange);
+        leave_gate(io, turn.ticket.take());
+        if reply.has_begun() || reply.head().is_some() {
+            return;
         }
+        if let Stage::Waiting | Stage::Queued | Stage::Answered = stage {
+            return self.shed(ShedReason::ShuttingDown);
+        }
+        turn.ending.cut_off();
+        self.refuse(503);
     }
 
     /// No worker is left: a request that waits for one is answered.
     pub(super) fn on_pool_gone(&mut self, io: &mut Io) {
         if self.take_unclaimed(io).is_some() {
-            self.shed(io, ShedReason::PoolUnavailable);
+            self.shed(ShedReason::PoolUnavailable);
         }
     }
 
@@ -108,14 +87,12 @@ impl Stream {
         let shared = &io.shared;
         if stage == Stage::Waiting && shared.lifecycle.is_closing() {
             // The gate is closed: it could not have been admitted.
-            return self.shed(io, ShedReason::ShuttingDown);
+            return self.shed(ShedReason::ShuttingDown);
         }
         let is_at_ceiling =
             shared.gate_facts().is_some_and(|gate| gate.wait_budget == gate.wait_budget_ceiling);
-        if is_at_ceiling && shared.last_claim.is_before(offered_at) {
-            shared.metrics.wait_wasted();
-        }
-        self.shed(io, ShedReason::WaitTimeout);
+        let was_wasted = is_at_ceiling && shared.last_claim.is_before(offered_at);
+        self.refuse_admission(ShedReason::WaitTimeout, was_wasted);
     }
 
     /// Takes the answer of a request that no worker has claimed; tells where it was and when it was offered.
@@ -134,10 +111,13 @@ impl Stream {
         Some((stage, offered_at))
     }
 
-    /// Answers a request that was not admitted, and counts why.
-    pub(super) fn shed(&mut self, io: &Io, reason: ShedReason) {
-        io.shared.metrics.refused(reason);
-        self.turn.shed_reason = Some(reason);
+    /// Answers a request that was not admitted.
+    pub(super) fn shed(&mut self, reason: ShedReason) {
+        self.refuse_admission(reason, false);
+    }
+
+    fn refuse_admission(&mut self, reason: ShedReason, was_wasted: bool) {
+        self.turn.ending.refuse(reason, was_wasted);
         self.answer(Answer::plain(reason.status()));
     }
 
@@ -148,16 +128,19 @@ impl Stream {
     fn settle(self, io: &Io, body_bytes: u64) {
         let turn = &self.turn;
         let duration = time::now().saturating_duration_since(turn.started);
-        io.shared.metrics.answered(turn.status, body_bytes, duration);
-        debug_assert!(!turn.is_pending, "an answered request is still pending");
-        if !io.shared.log.wants_access(turn.status) {
+        let status = turn.ending.status();
+        io.shared.metrics.answered(status, body_bytes, duration);
+        if let Some((before, after)) = turn.coding().filter(|_| turn.is_coded) {
+            io.shared.metrics.coding_ended(before, after);
+        }
+        if !io.shared.log.wants_access(status) {
             return;
         }
         let head = turn.head();
         io.shared.log.emit(&Event::Access(Access {
             method: head.map_or("", |head| head.method()),
             path: head.map_or(b"", |head| head.path_and_query().0),
-            status: turn.status,
+            status,
             bytes: body_bytes,
             duration,
             queue_wait: turn.exchange().and_then(|exchange| exchange.waited()),
@@ -167,7 +150,7 @@ impl Stream {
             protocol: turn.version.as_str(),
             request_id: turn.request_id(),
             trace: turn.visitor.trace.as_ref(),
-            shed_reason: turn.shed_reason.map(ShedReason::as_str),
+            shed_reason: turn.ending.shed_reason().map(ShedReason::as_str),
         }));
     }
 }

@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::http::{AnswerWatch, FirstWord};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
@@ -29,6 +30,9 @@ struct Inner {
     read: usize,
     is_at_end: bool,
     outbound: Output,
+    watch: AnswerWatch,
+    /// What the library has said first on streams, since somebody asked.
+    words: Vec<FirstWord>,
 }
 
 impl Conduit {
@@ -57,6 +61,11 @@ impl Conduit {
         self.0.lock().is_at_end = true;
     }
 
+    /// Lets `act` hear what the library has said first on streams since the last time.
+    pub(super) fn hear(&self, act: impl FnMut(FirstWord)) {
+        self.0.lock().words.drain(..).for_each(act);
+    }
+
     /// Lets `act` see what waits to be sent.
     pub(super) fn with_output<T>(&self, act: impl FnOnce(&mut Output) -> T) -> T {
         act(&mut self.0.lock().outbound)
@@ -64,6 +73,13 @@ impl Conduit {
 }
 
 impl Inner {
+    /// Puts what the library says behind what waits.
+    fn send(&mut self, bytes: &[u8]) {
+        let Self { outbound, watch, words, .. } = self;
+        watch.see(bytes, |word| words.push(word));
+        outbound.append(|out| out.extend_from_slice(bytes));
+    }
+
     /// Gives the room of what has been read back.
     fn compact(&mut self) {
         if self.read == self.inbound.len() {
@@ -100,11 +116,11 @@ impl AsyncRead for Far {
 
 impl AsyncWrite for Far {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let outbound = &mut self.0.lock().outbound;
-        if outbound.is_full() {
+        let mut inner = self.0.lock();
+        if inner.outbound.is_full() {
             return Poll::Pending;
         }
-        outbound.append(|out| out.extend_from_slice(bytes));
+        inner.send(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -113,11 +129,11 @@ impl AsyncWrite for Far {
         _: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let outbound = &mut self.0.lock().outbound;
-        if outbound.is_full() {
+        let mut inner = self.0.lock();
+        if inner.outbound.is_full() {
             return Poll::Pending;
         }
-        outbound.append(|out| slices.iter().for_each(|slice| out.extend_from_slice(slice)));
+        slices.iter().for_each(|slice| inner.send(slice));
         Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()))
     }
 

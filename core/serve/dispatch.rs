@@ -10,7 +10,7 @@ use crate::config::Executor;
 use crate::files::resolve::directory_location;
 use crate::files::{EVERYTHING_ELSE, Lookup, Piece, represent};
 use crate::http::uri;
-use crate::observe::{CancelReason, Event};
+use crate::observe::Event;
 use crate::policy::deny::Denial;
 use crate::pool::{Body, Exchange, Origin, ReplyHead, Request, Script};
 use crate::sync::primitive::Arc;
@@ -140,10 +140,7 @@ impl Stream {
             self.phase = Phase::Replying(Reply::whole(head, page(status)));
             return;
         }
-        if let Some(coded) = shown.coded {
-            io.shared.metrics.response_coded();
-            io.shared.metrics.coding_ended(coded.before, coded.after);
-        }
+        self.turn.coded = shown.coded.map(|coded| (coded.before, coded.after));
         let is_from_disk = shown.body.iter().any(|piece| matches!(piece, Piece::File(..)));
         if ready.was_kept && !is_from_disk {
             io.shared.metrics.static_hit();
@@ -156,12 +153,12 @@ impl Stream {
     /// Offers the request to the pool.
     pub(super) fn offer(&mut self, io: &mut Io, script: Option<Arc<Script>>, body: Body) {
         let Some(script) = script else { return };
-        let (turn, metrics) = (&mut self.turn, &io.shared.metrics);
+        let turn = &mut self.turn;
         self.has_parts = false;
         self.phase = super::respond::awaited();
         if self.is_deserted {
-            // Nobody would read the answer.
-            return metrics.cancelled(CancelReason::ClientAbort);
+            // Nobody would read the answer: its connection gives it up.
+            return;
         }
         let Some((head, request_id)) = turn.take_head() else { return };
         let Visitor { client, trace, .. } = &turn.visitor;
@@ -183,8 +180,7 @@ impl Stream {
         let (spool, notify) = (io.shared.spool.clone(), Arc::clone(&io.notify));
         let exchange = Arc::new(Exchange::new(request, time::now(), budget, spool, notify, self.key));
         turn.set_exchange(Arc::clone(&exchange));
-        turn.is_pending = true;
-        metrics.pending_requests.enter();
+        turn.ending.await_pool(&io.shared.metrics);
         let has_workers = io.shared.workers.get().is_some_and(|workers| workers.taking() > 0);
         let verdict = match &io.shared.gate {
             Some(gate) if has_workers => gate.offer(exchange),
@@ -193,7 +189,7 @@ impl Stream {
         match verdict {
             Offer::Queued => io.note_offer(),
             Offer::Waiting(ticket) => turn.ticket = Some(ticket),
-            Offer::Refused(reason) => self.shed(io, reason),
+            Offer::Refused(reason) => self.shed(reason),
         }
     }
 }

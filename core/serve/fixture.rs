@@ -20,7 +20,6 @@ impl PoolEvents for Nobody {
     fn taken(&self, _exchange: &Exchange, _waited: Duration) {}
     fn found_answered(&self, _exchange: &Exchange) {}
     fn served(&self, _exchange: &Exchange, _ran: Duration) {}
-    fn dropped(&self, _exchange: &Exchange) {}
     fn worker_failed(&self) {}
     fn recycled(&self, _slot: usize, _reason: RecycleReason) {}
     fn retired(&self, _slot: usize) {}

@@ -49,6 +49,8 @@ pub(super) struct Http1 {
     has_unread: bool,
     /// The body of the request before, which nobody needs.
     leftover: Option<Leftover>,
+    /// The same of a request after which the connection ends, if its framing can be told.
+    remnant: Option<Intake>,
     /// At least one request was answered.
     has_served: bool,
     /// When the first byte of the present head came.
@@ -99,6 +101,7 @@ impl Http1 {
             closes: false,
             has_unread: false,
             leftover: None,
+            remnant: None,
             has_served: false,
             began: (now, std::time::SystemTime::UNIX_EPOCH),
             since: now,
@@ -320,6 +323,7 @@ impl Http1 {
         let Some(unwanted) = stream.unwanted.take() else { return };
         let mut intake = unwanted.intake;
         let discarded = intake.discard(&self.input);
+        let mut remnant = None;
         if discarded.is_ok() && intake.is_read() {
             // The whole body was here.
         } else if discarded.is_ok() && !unwanted.is_doubtful {
@@ -327,10 +331,12 @@ impl Http1 {
         } else {
             stream.turn.keep_alive = false;
             self.has_unread = true;
+            remnant = Some(intake);
         }
         if let Ok((used, body_bytes)) = discarded {
             io.shared.metrics.request_bytes_received(body_bytes as u64);
             self.consume(used);
+            self.remnant = remnant;
         }
     }
 
@@ -429,6 +435,11 @@ impl Http1 {
         match wire.read(&mut io.scratch) {
             Got::Bytes(count) => {
                 *bytes += count as u64;
+                if let Some(remnant) = &mut self.remnant
+                    && let Ok((_, body_bytes)) = remnant.discard(&io.scratch[..count])
+                {
+                    io.shared.metrics.request_bytes_received(body_bytes as u64);
+                }
                 if *bytes > LINGER_BYTES_MAX { Step::Close } else { Step::Again }
             }
             Got::End => Step::Close,

@@ -22,7 +22,7 @@ use h2::server::{Builder, Connection, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 
 use crate::http::pseudo::{Pseudo, head_of};
-use crate::http::{FrameWatch, HeadError, HeadLimits, Parsed, Version};
+use crate::http::{FirstWord, FrameWatch, HeadError, HeadLimits, Parsed, Version};
 use crate::limits::{
     FIRST_BYTE_GRACE, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_HEAD_BYTES_MAX, HTTP2_OUTPUT_BYTES_MAX,
     HTTP2_RESETS_MAX, HTTP2_RESETS_UNSEEN_MAX, HTTP2_STREAM_WINDOW_BYTES, HTTP2_STREAMS_MAX,
@@ -41,6 +41,7 @@ use super::output::{Flushed, Output};
 use super::ready::ReadySet;
 use super::stream::{Ends, Incoming, Stream};
 use super::timers::Timers;
+use super::turn::Began;
 use super::wire::{Got, Wire};
 
 /// A connection that speaks HTTP/2.
@@ -109,7 +110,7 @@ impl Http2 {
         let ready = Arc::new(ReadySet::default());
         ready.call();
         let mut watch = FrameWatch::default();
-        watch.see(input);
+        watch.see(input, now);
         Self {
             connection,
             ends,
@@ -276,7 +277,7 @@ impl Http2 {
         match wire.read(&mut io.scratch) {
             Got::Bytes(count) => {
                 let bytes = &io.scratch[..count];
-                self.watch.see(bytes);
+                self.watch.see(bytes, io.now);
                 self.unfinished = self.watch.unfinished().map(|frame| match self.unfinished {
                     Some((same, since)) if same == frame => (frame, since),
                     _ => (frame, io.now),
@@ -302,6 +303,32 @@ impl Http2 {
         if !self.ready.take_call() {
             return false;
         }
+        let has_moved = self.poll_library(io);
+        self.account_unseen(io);
+        has_moved
+    }
+
+    /// Closes the books on requests that the library has answered by itself: their heads are too long for it.
+    fn account_unseen(&mut self, io: &mut Io) {
+        let (watch, ends) = (&mut self.watch, &self.ends);
+        self.conduit.hear(|word| match word {
+            FirstWord::Head(id) => {
+                if let Some(since) = watch.take_head(id) {
+                    let key = StreamKey { connection: self.connection, stream: id };
+                    let answer = (Answer::plain(HeadError::TooLarge.status()), false);
+                    let mut stream = Stream::unreadable(io, key, ends, began_at(since), answer);
+                    stream.turn.version = Version::Http2;
+                    stream.answered_unseen(io);
+                }
+            }
+            FirstWord::Reset(id) => {
+                // It was malformed, or one too many: nobody has looked at it.
+                let _ = watch.take_head(id);
+            }
+        });
+    }
+
+    fn poll_library(&mut self, io: &mut Io) -> bool {
         let waker = self.waker.clone();
         let mut context = Context::from_waker(&waker);
         let mut has_moved = false;
@@ -332,6 +359,7 @@ impl Http2 {
 
     fn accept(&mut self, io: &mut Io, request: http::Request<RecvStream>, mut respond: SendResponse<Bytes>) {
         let id = respond.stream_id().as_u32();
+        let since = self.watch.take_head(id).unwrap_or_else(time::now);
         let is_first = self.streams.is_empty() && self.unread.is_empty();
         let permit = if is_first { None } else { io.shared.stream_permits.try_acquire() };
         if permit.is_none() && !is_first {
@@ -340,7 +368,7 @@ impl Http2 {
             return respond.send_reset(Reason::REFUSED_STREAM);
         }
         let key = StreamKey { connection: self.connection, stream: id };
-        let began = (time::now(), time::wall());
+        let began = began_at(since);
         let (parts, receive) = request.into_parts();
         let stream = match read_head(&parts, receive.is_end_stream()) {
             Ok(incoming) => Stream::begin(io, key, &self.ends, began, incoming),
@@ -467,6 +495,12 @@ impl std::fmt::Debug for Stage {
             Self::Lingering { .. } => "Lingering",
         })
     }
+}
+
+/// Both clocks when a head began.
+fn began_at(since: Instant) -> Began {
+    let (now, wall) = (time::now(), time::wall());
+    (since, wall.checked_sub(now.saturating_duration_since(since)).unwrap_or(wall))
 }
 
 fn builder() -> Builder {

@@ -197,7 +197,10 @@ impl Carried {
     fn take_body(&mut self, io: &Io) -> Option<bool> {
         match self.receive.poll_data(&mut Context::from_waker(&self.waker)) {
             Poll::Ready(Some(Ok(bytes))) => {
-                self.stream.take_body(io, &bytes);
+                if self.stream.take_body(io, &bytes) == 0 {
+                    // It is refused here, and received all the same.
+                    io.shared.metrics.request_bytes_received(bytes.len() as u64);
+                }
                 // Fails only when the stream is gone, and then nobody counts.
                 let _ = self.receive.flow_control().release_capacity(bytes.len());
                 Some(true)

@@ -72,7 +72,15 @@ impl Intake {
     pub(super) fn take(&mut self, input: &[u8]) -> Result<(usize, usize), BodyError> {
         debug_assert!(self.state == State::Open, "bytes taken while {:?}", self.state);
         let before = self.memory.len();
-        let progress = self.decoder.decode(input, &mut self.memory)?;
+        // The coding goes on from here if what came is too long and is thrown away.
+        let decoder = self.decoder.clone();
+        let progress = match self.decoder.decode(input, &mut self.memory) {
+            Ok(progress) => progress,
+            Err(error) => {
+                self.decoder = decoder;
+                return Err(error);
+            }
+        };
         Ok((progress.consumed, self.memory.len() - before))
     }
 
@@ -85,6 +93,12 @@ impl Intake {
         let taken = self.take(input);
         self.memory.clear();
         taken
+    }
+
+    /// Nobody needs the body: what is to come of it is to be [`discard`](Self::discard)ed.
+    #[must_use]
+    pub(super) fn unwanted(self) -> Self {
+        Self::new(self.decoder.without_limit())
     }
 
     /// The client has sent all of it, in a protocol that tells so by itself.

@@ -45,6 +45,7 @@ mod control;
 mod disk;
 mod dispatch;
 mod drain;
+mod ending;
 mod file_job;
 #[cfg(test)]
 mod fixture;

@@ -73,10 +73,13 @@ impl OpsSource for OpsFacts {
                 .map(|terms| CertificateFacts { first_expiry: terms.first_expiry() }),
             metrics: &shared.metrics,
             gate,
+            queue_capacity: gate.map_or(shared.config.queue_capacity, |gate| gate.capacity),
             slots: shared.workers.get().map(|workers| workers.slots(time::now())).unwrap_or_default(),
             worker_mode: shared.config.worker_mode_enabled,
             pool: gate.map(|_| shared.pool_facts()),
-            pool_stalled: shared.config.worker_mode_enabled.then(|| shared.metrics.pool_stalled.is_raised()),
+            pool_stalled: gate
+                .filter(|_| shared.config.worker_mode_enabled)
+                .map(|_| shared.metrics.pool_stalled.is_raised()),
             reply_memory_bytes: shared.spool.memory_bytes(),
             spool_bytes: shared.spool.bytes(),
             spool_bytes_max: shared.config.spool_max_bytes,

@@ -34,10 +34,6 @@ impl PoolEvents for Reports {
         }
     }
 
-    fn dropped(&self, _exchange: &Exchange) {
-        self.0.shared.metrics.dropped();
-    }
-
     fn worker_failed(&self) {
         if self.0.shared.workers.get().is_some_and(|workers| workers.taking() == 0) {
             self.0.tell_all(|| Message::PoolGone);

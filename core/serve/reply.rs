@@ -15,6 +15,7 @@ use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES, TIGHT_SLICE_BYTES};
 use crate::pool::mailbox::SpooledPart;
 use crate::pool::{End, Exchange, Origin, Part, ReplyHead};
 use crate::spool::{Share, SpoolFile};
+use crate::sync::exchange_state::Stage;
 use crate::sync::primitive::Arc;
 
 use super::output::Output;
@@ -137,13 +138,8 @@ impl Reply {
         self.frame != Frame::BeforeHead
     }
 
-    /// Whether its end is known: the worker has said all.
-    pub(super) fn is_all_here(&self) -> bool {
-        self.ended.is_some() || matches!(self.parts.back(), Some(Part::End(_)))
-    }
-
     /// Status and maker of the head that waits to be encoded.
-    pub(super) fn waiting_head(&self) -> Option<(u16, Origin)> {
+    pub(super) fn head(&self) -> Option<(u16, Origin)> {
         self.parts.iter().find_map(|part| match part {
             Part::Head(head) => Some((head.status, head.origin)),
             _ => None,
@@ -163,6 +159,13 @@ impl Reply {
     /// Takes what the worker has said since.
     pub(super) fn collect(&mut self, exchange: &Exchange) {
         self.share.absorb(exchange.collect(&mut self.parts));
+    }
+
+    /// Takes what the worker has said, and the answer away from it if it has not; says where the exchange was.
+    pub(super) fn collect_last(&mut self, exchange: &Exchange) -> Stage {
+        let (stage, share) = exchange.withdraw_collecting(&mut self.parts);
+        self.share.absorb(share);
+        stage
     }
 
     /// The output has so many bytes left: what has gone is no longer held.

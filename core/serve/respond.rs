@@ -6,7 +6,6 @@
 use crate::files::EVERYTHING_ELSE;
 use crate::http::status::is_bodiless;
 use crate::http::{Fields, uri};
-use crate::observe::CancelReason;
 use crate::policy::error_pages::ERROR_PAGE_TYPE;
 use crate::pool::{Origin, Part, ReplyHead};
 
@@ -15,7 +14,7 @@ use super::disk::Job;
 use super::io::Io;
 use super::output::Output;
 use super::reply::{Frame, Reply, Want};
-use super::stream::{Move, Phase, Stream};
+use super::stream::{Move, Phase, Stream, Unwanted};
 
 /// The head of a response, framing aside.
 #[derive(Debug)]
@@ -47,6 +46,11 @@ impl Stream {
     pub(super) fn refuse_with(&mut self, answer: Answer) {
         self.turn.keep_alive = false;
         self.is_cut_short = true;
+        if let Phase::Body(pending) | Phase::Finding(pending) = std::mem::replace(&mut self.phase, awaited())
+        {
+            let intake = pending.intake.unwanted();
+            self.unwanted = Some(Unwanted { intake, is_doubtful: true });
+        }
         self.answer(answer);
     }
 
@@ -88,21 +92,18 @@ impl Stream {
     fn announce(&mut self, io: &mut Io, mut head: ReplyHead, mut length: Option<u64>) -> Option<Announced> {
         let Phase::Replying(reply) = &mut self.phase else { return None };
         let turn = &mut self.turn;
-        turn.status = if (200..=999).contains(&head.status) { head.status } else { 500 };
-        turn.leave_pending(&io.shared.metrics);
-        if head.origin == Origin::TimeLimit {
-            io.shared.metrics.cancelled(CancelReason::Timeout);
-        }
+        let status = if (200..=999).contains(&head.status) { head.status } else { 500 };
+        turn.ending.head_goes_out(status, head.origin, &io.shared.metrics);
         let is_servers = !matches!(head.origin, Origin::Script | Origin::Server);
-        if let Some(page) = io.rules.error_pages.page(turn.status).filter(|_| head.origin != Origin::Script) {
+        if let Some(page) = io.rules.error_pages.page(status).filter(|_| head.origin != Origin::Script) {
             length = Some(page.len() as u64);
             reply.replace_body(page);
             let typed = head.fields.set(b"Content-Type", ERROR_PAGE_TYPE);
             debug_assert!(typed.is_ok(), "the server's own fields are valid");
             // It told of the bytes that were replaced.
             head.fields.remove(b"Content-Encoding");
-        } else if is_servers && length == Some(0) && !is_bodiless(turn.status) {
-            let page = page(turn.status);
+        } else if is_servers && length == Some(0) && !is_bodiless(status) {
+            let page = page(status);
             length = Some(page.len() as u64);
             reply.parts().push_front(Part::Data(page));
             let typed = head.fields.set(b"Content-Type", PAGE_TYPE);
@@ -112,7 +113,7 @@ impl Stream {
             // The script left its body out; its length is unknown.
             length = None;
         }
-        let resets_content = turn.status == 205;
+        let resets_content = status == 205;
         if resets_content {
             length = Some(0);
         }
@@ -122,9 +123,12 @@ impl Stream {
         if !head.fields.contains(b"server") {
             let _ = head.fields.push(b"Server", b"svc");
         }
-        let (status, has_body) =
-            (turn.status, !turn.head_only && !is_bodiless(turn.status) && !resets_content);
-        if head.origin == Origin::Fatal {
+        let has_body = !turn.head_only && !is_bodiless(status) && !resets_content;
+        if has_body && turn.coding().is_some() && head.fields.contains(b"content-encoding") {
+            turn.is_coded = true;
+            io.shared.metrics.response_coded();
+        }
+        if matches!(head.origin, Origin::Fatal | Origin::WorkerLost) {
             self.forget_route(io);
         }
         Some(Announced { status, reason: head.reason, fields: head.fields, length, has_body })

@@ -346,7 +346,6 @@ impl PoolEvents for Books {
     fn served(&self, _exchange: &Exchange, ran: Duration) {
         self.0.metrics.php_ran(ran);
     }
-    fn dropped(&self, _exchange: &Exchange) {}
     fn worker_failed(&self) {}
     fn recycled(&self, _slot: usize, _reason: RecycleReason) {}
     fn retired(&self, _slot: usize) {}

@@ -90,7 +90,7 @@ pub(super) struct Pending {
 #[derive(Debug)]
 pub(super) struct Unwanted {
     pub(super) intake: Intake,
-    /// The client has asked whether to send it, so it may or may not come.
+    /// It may or may not come: the client has asked whether to send it, or it is refused in the middle of it.
     pub(super) is_doubtful: bool,
 }
 
@@ -153,6 +153,9 @@ impl Stream {
             Self::of(key, ends, began.0, Turn::new(head, request_id, visitor, keep_alive, began));
         let Ok(decoder) = BodyDecoder::new(framing, body_bytes_max) else {
             stream.refuse_with(answer.filter(|_| is_limited).unwrap_or_else(|| Answer::plain(413)));
+            let decoder = BodyDecoder::new(framing, u64::MAX).ok();
+            stream.unwanted =
+                decoder.map(|decoder| Unwanted { intake: Intake::new(decoder), is_doubtful: true });
             return stream;
         };
         let pending = Pending { intake: Intake::new(decoder), script: None, expects_continue };

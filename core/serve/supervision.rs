@@ -33,17 +33,19 @@ impl Supervision {
                 // It may just have been answered.
                 let _ = exchange.overrun();
             }
-            let finding = self.0.look(slot, reading.oldest, &Thread { workers, reading: &reading });
+            let held = if reading.is_busy { workers.held(slot, now) } else { Vec::new() };
+            let finding = self.0.look(slot, &held, &Thread { workers, reading: &reading });
             if finding.is_long {
-                workers.note(slot, finding);
+                workers.note(slot, &finding);
             }
-            if let (Some(kind), Some(oldest)) = (finding.stuck, reading.oldest) {
-                let exchange = workers.exchange(slot, oldest.stay);
+            for (stay, kind) in finding.stuck {
+                let exchange = workers.exchange(slot, stay);
+                let age = held.iter().find(|one| one.stay == stay).map_or(Duration::ZERO, |one| one.age);
                 let request = exchange.as_ref().map(|exchange| &exchange.request);
                 log.emit(&Event::Worker(WorkerEvent::Stuck {
                     slot,
                     kind,
-                    age: oldest.age,
+                    age,
                     request_id: request.map_or("", |request| &request.request_id),
                     path: request.map_or(b"", |request| request.head.path_and_query().0),
                 }));

@@ -5,12 +5,12 @@
 
 use std::time::{Instant, SystemTime};
 
-use crate::admission::{ShedReason, Ticket};
+use crate::admission::Ticket;
 use crate::http::{Head, MethodKind, Version};
-use crate::observe::Metrics;
 use crate::pool::Exchange;
 use crate::sync::primitive::Arc;
 
+use super::ending::Ending;
 use super::visitor::Visitor;
 
 /// When the first byte of a head came, on both clocks.
@@ -29,14 +29,14 @@ pub(super) struct Turn {
     pub(super) started: Instant,
     /// The same, on the wall clock.
     pub(super) received_at: SystemTime,
-    /// The status of the response; 499 until there is one.
-    pub(super) status: u16,
-    /// Whether it counts among the requests for PHP that are not answered yet.
-    pub(super) is_pending: bool,
+    /// How it ends.
+    pub(super) ending: Ending,
     /// Its place in the waiting set; it may have been promoted since.
     pub(super) ticket: Option<Ticket>,
-    /// Why it was not admitted.
-    pub(super) shed_reason: Option<ShedReason>,
+    /// The lengths of a file's body before and after its content coding, if it has one.
+    pub(super) coded: Option<(u64, u64)>,
+    /// The head that went out says that the server has coded the body, which follows.
+    pub(super) is_coded: bool,
     /// Who asks.
     pub(super) visitor: Visitor,
     subject: Subject,
@@ -54,9 +54,6 @@ enum Subject {
     /// In the exchange.
     Exchange(Arc<Exchange>),
 }
-
-/// The status of a request whose client has left before its response.
-pub(super) const CLIENT_CLOSED_REQUEST: u16 = 499;
 
 impl Turn {
     /// Begins the turn of a request that was read.
@@ -83,17 +80,16 @@ impl Turn {
         head_only: bool,
         (started, received_at): Began,
     ) -> Self {
-        let status = CLIENT_CLOSED_REQUEST;
         Self {
             version,
             head_only,
             keep_alive: false,
             started,
             received_at,
-            status,
-            is_pending: false,
+            ending: Ending::default(),
             ticket: None,
-            shed_reason: None,
+            coded: None,
+            is_coded: false,
             visitor,
             subject,
         }
@@ -117,11 +113,9 @@ impl Turn {
         }
     }
 
-    /// Takes the request out of the pending ones, if it is among them.
-    pub(super) fn leave_pending(&mut self, metrics: &Metrics) {
-        if std::mem::take(&mut self.is_pending) {
-            metrics.pending_requests.leave();
-        }
+    /// The lengths of the body before and after the content coding of the server's, if it has one.
+    pub(super) fn coding(&self) -> Option<(u64, u64)> {
+        self.coded.or_else(|| self.exchange()?.coded())
     }
 
     /// The exchange, once there is one.

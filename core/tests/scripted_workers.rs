@@ -280,6 +280,20 @@ fn the_heap_of_a_slot_is_the_last_that_was_measured() {
 }
 
 #[test]
+fn a_new_worker_in_the_place_of_one_that_is_gone_has_no_heap_to_show() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let heap = || reading(&site, "svc_worker_memory_bytes{worker=\"0\"}") as u64;
+    site.client().get("/heap/4096");
+    eventually("it is measured", || heap() == 4096);
+    assert_eq!(site.client().get("/panic").status, 500);
+    eventually("another one is there", || {
+        let facts = site.shared().pool_facts();
+        (facts.current, facts.spawned) == (1, 2)
+    });
+    assert_eq!(heap(), 0, "it has served no request, and is nobody's successor");
+}
+
+#[test]
 fn a_worker_that_dies_costs_what_it_carries_and_is_replaced() {
     let site = start(&[("PHP_WORKERS", "1")]);
     let mut waiting = parked(&site, "a");
@@ -424,4 +438,41 @@ fn a_request_whose_client_has_left_still_holds_its_worker_up_while_it_runs() {
     site.switches.open("a");
     eventually("it ends", || age() < 1e-9);
     assert_eq!(client.get("/hello").text(), "hello");
+}
+
+#[test]
+fn a_request_is_handled_when_its_handler_has_ended_however_early_it_answers() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let metrics = site.metrics();
+    assert_eq!(site.client().get("/linger/a").text(), "answered");
+    let counted = || (metrics.work_finished_total(), metrics.worker_request_duration().count());
+    assert_eq!(counted(), (0, 0), "its handler goes on");
+    assert!(reading(&site, "svc_worker_requests_count{worker=\"0\"}").abs() < 0.1);
+    assert!((reading(&site, "svc_worker_request_fibers_active{worker=\"0\"}") - 1.0).abs() < 0.1);
+    let began = svc_core::time::now();
+    assert_eq!(site.client().get("/hello").text(), "hello");
+    eventually("the other one was handled", || counted() == (1, 1));
+    let before = metrics.worker_request_duration().sum;
+    let lingered = u64::try_from(began.elapsed().as_micros()).unwrap();
+    site.switches.open("a");
+    eventually("both were", || counted() == (2, 2));
+    let took = metrics.worker_request_duration().sum - before;
+    assert!(took >= lingered, "its time runs to the end of its handler: {took} of {lingered}");
+    site.check_books();
+}
+
+#[test]
+fn what_a_dying_worker_lets_go_of_was_neither_handled_nor_finished() {
+    let site = start(&[("PHP_WORKERS", "1")]);
+    let mut waiting = [parked(&site, "a"), parked(&site, "b")];
+    assert_eq!(site.client().get("/panic").status, 500);
+    for client in &mut waiting {
+        assert_eq!(client.response().status, 500);
+    }
+    eventually("another one serves", || site.shared().pool_facts().spawned == 2);
+    let metrics = site.metrics();
+    assert_eq!((metrics.work_finished_total(), metrics.dropped_total()), (0, 3));
+    drop(waiting);
+    site.check_books();
+    assert_eq!((metrics.work_finished_total(), metrics.worker_request_duration().count()), (0, 0));
 }

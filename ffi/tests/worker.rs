@@ -111,8 +111,8 @@ host_through!(Guest, recorder);
 impl Visit for Guest {
     fn parks(&mut self) {}
     fn resumes(&mut self) {}
-    fn ended(self: Box<Self>, outcome: Outcome) {
-        let (status, fields) = self.recorder.head.unwrap_or_default();
+    fn ended(&mut self, outcome: Outcome) {
+        let (status, fields) = self.recorder.head.take().unwrap_or_default();
         let reply = Reply {
             outcome,
             status,

@@ -126,11 +126,10 @@ impl Svc {
         Client::connect(self.ops).get(path)
     }
 
-    /// Reads one series of the metrics, as `name` or `name{label="value"}`; one that is absent counts as 0.
+    /// Reads one series of the metrics, as `name` or `name{label="value"}`.
+    #[track_caller]
     pub(crate) fn metric(&self, series: &str) -> f64 {
-        let text = self.ask("/metrics").text();
-        let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        value.map_or(0.0, |value| value.parse().unwrap())
+        books::series(&self.ask("/metrics").text(), series)
     }
 
     /// Asserts that a series comes to a value. A response is in the books an instant after its client has read it.

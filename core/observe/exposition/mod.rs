@@ -41,13 +41,15 @@ pub struct Facts<'a> {
     pub metrics: &'a Metrics,
     /// The queue; `None` for an executor that has none.
     pub gate: Option<GateFacts>,
+    /// The places that a queue has, or would have.
+    pub queue_capacity: usize,
     /// The pool; `None` for an executor that has none.
     pub pool: Option<PoolFacts>,
     /// The slots of the pool that workers have been in.
     pub slots: Vec<SlotReading>,
     /// Whether workers are persistent.
     pub worker_mode: bool,
-    /// Whether the pool counts as wedged; `None` where that is not watched, outside worker mode.
+    /// Whether the pool counts as wedged; `None` where that is not watched: outside worker mode, and without a pool.
     pub pool_stalled: Option<bool>,
     /// Bytes of replies in memory.
     pub reply_memory_bytes: u64,
@@ -86,8 +88,9 @@ pub fn render(facts: &Facts<'_>, format: Format) -> Vec<u8> {
         tls(&mut page, facts.metrics, certificates);
     }
     admission(&mut page, facts);
-    if let Some(pool) = facts.pool {
-        workers(&mut page, &pool, facts.metrics);
+    // Without a pool there are no workers, and that is what is said.
+    workers(&mut page, &facts.pool.unwrap_or_default(), facts.metrics);
+    if facts.pool.is_some() {
         supervised(&mut page, &facts.slots);
         if facts.worker_mode {
             persistent(&mut page, facts);
@@ -157,8 +160,12 @@ fn admission(page: &mut Page, facts: &Facts<'_>) {
     page.count(&names::ADMISSION_WAIT_WASTED, metrics.wait_wasted_total());
     if let Some(gate) = facts.gate {
         page.count(&names::QUEUE_DEPTH, gate.depth as u64);
-        page.count(&names::QUEUE_CAPACITY, gate.capacity as u64);
-        page.count(&names::ADMISSION_SLOTS_AVAILABLE, gate.slots_available as u64);
+    }
+    page.count(&names::QUEUE_CAPACITY, facts.queue_capacity as u64);
+    // Without a queue nobody holds a place in it.
+    let slots_available = facts.gate.map_or(facts.queue_capacity, |gate| gate.slots_available);
+    page.count(&names::ADMISSION_SLOTS_AVAILABLE, slots_available as u64);
+    if let Some(gate) = facts.gate {
         page.count(&names::ADMISSION_WAIT_BUDGET, micros(gate.wait_budget));
         page.count(&names::ADMISSION_WAIT_BUDGET_CEILING, micros(gate.wait_budget_ceiling));
     }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::http::negotiate::OpenMetrics;
 use crate::observe::names::{ALL, Kind};
-use crate::pool::Oldest;
+use crate::pool::Held;
 use crate::sync::counter::Flag;
 
 const OPENMETRICS: Format = Format::OpenMetrics(OpenMetrics::V1_0_0);
@@ -30,6 +30,7 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
             wait_budget: Duration::from_millis(250),
             wait_budget_ceiling: Duration::from_millis(1000),
         }),
+        queue_capacity: 8,
         pool: Some(PoolFacts {
             current: 4,
             busy: 3,
@@ -44,7 +45,7 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
                 slot: 0,
                 number: 2,
                 phase: Phase::Serving,
-                oldest: Some(Oldest { stay: 9, age: Duration::from_millis(61_500), is_parked: true }),
+                oldest: Some(Held { stay: 9, age: Duration::from_millis(61_500), is_parked: true }),
                 fibers: 3,
                 heap_bytes: 4096,
                 handled: 7,
@@ -197,15 +198,54 @@ fn reasons_exist_at_zero_and_methods_and_classes_do_not() {
 }
 
 #[test]
-fn an_executor_without_a_queue_has_no_families_of_queue_and_pool() {
+fn an_executor_without_a_queue_tells_of_an_empty_pool_and_of_no_wait() {
     let metrics = Metrics::new();
     let page = text(&Facts { gate: None, pool: None, php_version: None, ..facts(&metrics) }, Format::Text);
-    for absent in ["svc_queue_depth", "svc_admission_wait_budget", "svc_workers_", "svc_busy_workers", "php"]
+    for absent in
+        ["svc_queue_depth", "svc_admission_wait_budget", "svc_worker_", "svc_workers_lingering", "php"]
     {
         let series = page.lines().find(|line| !line.starts_with('#') && line.contains(absent));
         assert!(series.is_none_or(|line| line.starts_with("svc_php_deny_total")), "{series:?}");
     }
-    has_line(&page, r#"svc_build_info{version="1.2.3"} 1"#);
+    for line in [
+        r#"svc_build_info{version="1.2.3"} 1"#,
+        "svc_queue_capacity 8",
+        "svc_admission_slots_available 8",
+        "svc_workers_current 0",
+        "svc_workers_min 0",
+        "svc_workers_max 0",
+        "svc_workers_idle 0",
+        "svc_busy_workers 0",
+        "svc_workers_spawned_total 0",
+        "svc_workers_retired_total 0",
+    ] {
+        has_line(&page, line);
+    }
+}
+
+#[test]
+fn the_bounds_of_each_histogram_are_what_alerts_are_written_for() {
+    let metrics = Metrics::new();
+    let page = text(&facts(&metrics), Format::Text);
+    let bounds = |family: &str| -> Vec<String> {
+        let start = format!("{family}_bucket{{le=\"");
+        let bounds = page.lines().filter_map(|line| line.strip_prefix(&start)?.split('"').next());
+        bounds.map(str::to_owned).collect()
+    };
+    for (family, expected) in [
+        (
+            "svc_request_duration_us",
+            "100 500 1000 2500 5000 10000 25000 50000 100000 250000 500000 1000000 +Inf",
+        ),
+        ("svc_queue_wait_us", "50 100 250 500 1000 2500 5000 10000 50000 100000 250000 500000 1000000 +Inf"),
+        ("svc_worker_request_duration_us", "100 250 500 1000 2500 5000 10000 25000 50000 +Inf"),
+        (
+            "svc_php_request_duration_seconds",
+            "0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.1 0.25 0.5 1 +Inf",
+        ),
+    ] {
+        assert_eq!(bounds(family).join(" "), expected, "{family}");
+    }
 }
 
 #[test]
@@ -297,7 +337,7 @@ fn a_full_page_fits_its_buffer() {
     MethodKind::ALL.into_iter().for_each(|method| metrics.request_received(method));
     let slot = SlotReading {
         uptime: Duration::from_nanos(123_456_789_123_456_789),
-        oldest: Some(Oldest { stay: 1, age: Duration::from_nanos(12_345_123_456_789), is_parked: false }),
+        oldest: Some(Held { stay: 1, age: Duration::from_nanos(12_345_123_456_789), is_parked: false }),
         ..facts(&metrics).slots[0].clone()
     };
     for slots in [2, 500] {

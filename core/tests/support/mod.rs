@@ -15,7 +15,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use svc_core::admission::ShedReason;
-use svc_core::config::{Config, RawConfig};
+use svc_core::config::{AccessLog, Config, RawConfig};
 use svc_core::limits::HTTP2_STREAMS_BESIDE_MIN;
 use svc_core::observe::{CancelReason, Log, Metrics, StatusClass};
 use svc_core::pool::Engine;
@@ -171,12 +171,20 @@ impl Site {
         assert_eq!(shared.stream_permits.free(), beside, "permits of streams");
         let refused: u64 = ShedReason::ALL.into_iter().map(|reason| metrics.refused_by(reason)).sum();
         let cancelled: u64 = CancelReason::ALL.into_iter().map(|reason| metrics.cancelled_by(reason)).sum();
+        let dropped = metrics.dropped_total();
         let failures =
             metrics.responses_by(StatusClass::ClientError) + metrics.responses_by(StatusClass::ServerError);
         assert!(
-            refused + cancelled <= failures,
-            "{refused} refused, {cancelled} cancelled, {failures} failures"
+            refused + cancelled + dropped <= failures,
+            "{refused} refused, {cancelled} cancelled, {dropped} dropped, {failures} failures"
         );
+        if shared.config.access_log == AccessLog::All {
+            // Who was before the head, and nobody else.
+            let left = || self.log().matches("\"status\":499,").count() as u64;
+            eventually("each 499 is a client that left", || {
+                left() == metrics.cancelled_by(CancelReason::ClientAbort)
+            });
+        }
     }
 }
 

@@ -120,7 +120,9 @@ impl Guest {
         self.fibers = parked;
         for Fiber { mut claim, place } in open {
             claim.run();
-            complete(claim.exchange(), 200, place.into_bytes());
+            if claim.exchange().is_unanswered() {
+                complete(claim.exchange(), 200, place.into_bytes());
+            }
             claim.finish();
             claim.park();
         }
@@ -166,7 +168,6 @@ impl Guest {
             // The fiber has answered, and goes on until its place is open.
             "linger" => {
                 complete(claim.exchange(), 200, b"answered".to_vec());
-                claim.finish();
                 claim.park();
                 self.fibers.push(Fiber { claim, place: rest });
                 return None;

@@ -1,0 +1,202 @@
+//! What the books say of persistent workers: what goes on after an answer, what a worker takes along, what it is reset for.
+#![cfg(feature = "php")]
+
+#[expect(dead_code, reason = "each test file uses its part of the support")]
+mod support;
+
+use support::Svc;
+use support::books::check_books;
+use support::client::{Client, eventually};
+
+const WORKER: &str = r#"<?php
+final class Late
+{
+    public function __construct(private string $name, private bool $parks) {}
+    public function __destruct() { stay($this->name, $this->parks); }
+}
+final class Garbage
+{
+    private mixed $self;
+    public function __construct(private ?string $name) { $this->self = $this; }
+    public function __destruct() { if ($this->name !== null) { stay($this->name, false); } }
+}
+function stay(string $name, bool $parks): void
+{
+    touch(__DIR__ . "/inside-$name");
+    while (!file_exists(__DIR__ . "/go-$name")) {
+        $parks ? Svc\sleep(0.002) : time_nanosleep(0, 2000000);
+        clearstatcache();
+    }
+}
+Svc\Worker::serve(function () {
+    $parks = isset($_GET['parks']);
+    switch (ltrim(strtok($_SERVER['REQUEST_URI'], '?'), '/')) {
+        case 'late':
+            // It is there until what the request leaves is freed.
+            $_GET['late'] = new Late($_GET['name'], $parks);
+            break;
+        case 'early':
+            echo 'early';
+            svc_finish_request();
+            stay($_GET['name'], $parks);
+            return;
+        case 'exception':
+            throw new LogicException('not caught');
+        case 'memory':
+            str_repeat('x', PHP_INT_MAX >> 4);
+            // No break: it does not come here.
+        case 'stream':
+            echo 'begun';
+            flush();
+            str_repeat('x', PHP_INT_MAX >> 4);
+            // No break.
+        case 'garbage':
+            // More than is kept for later: it is freed in nobody's name.
+            for ($i = 0; $i < 20000; $i++) { new Garbage($i === 0 ? $_GET['name'] : null); }
+            break;
+        case 'exit':
+            Svc\Worker::scheduleExit();
+            break;
+    }
+    echo 'done';
+});"#;
+
+fn start(settings: &[(&str, &str)]) -> Svc {
+    let own = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    Svc::start(&[("worker.php", WORKER)], &[&own[..], settings].concat())
+}
+
+fn until_inside(svc: &Svc, name: &str) {
+    eventually("it is inside", || svc.root().join(format!("inside-{name}")).exists());
+}
+
+fn go(svc: &Svc, name: &str) {
+    std::fs::write(svc.root().join(format!("go-{name}")), "").unwrap();
+}
+
+/// Busy workers, fibers, requests that were handled, requests whose time was taken.
+fn carried(svc: &Svc) -> [f64; 4] {
+    [
+        "svc_busy_workers",
+        r#"svc_worker_request_fibers_active{worker="0"}"#,
+        "svc_worker_requests_handled_total",
+        "svc_worker_request_duration_us_count",
+    ]
+    .map(|series| svc.metric(series))
+}
+
+fn age(svc: &Svc) -> f64 {
+    svc.metric(r#"svc_worker_request_age_seconds{worker_id="0"}"#)
+}
+
+#[test]
+fn a_destructor_that_runs_after_the_answer_keeps_its_worker_busy() {
+    let svc = start(&[]);
+    assert_eq!(svc.get("/late?name=a").text(), "done");
+    until_inside(&svc, "a");
+    assert_eq!(carried(&svc), [1.0, 1.0, 1.0, 1.0], "the handler has ended");
+    assert!(age(&svc) > 0.0 && svc.metric("svc_workers_idle") == 0.0);
+    go(&svc, "a");
+    eventually("nothing is left", || carried(&svc) == [0.0, 0.0, 1.0, 1.0] && age(&svc) == 0.0);
+    check_books(&svc);
+}
+
+#[test]
+fn a_destructor_that_waits_is_one_of_the_fibers_of_its_worker() {
+    let svc = start(&[]);
+    assert_eq!(svc.get("/late?name=a&parks").text(), "done");
+    until_inside(&svc, "a");
+    eventually("it waits", || carried(&svc) == [0.0, 1.0, 1.0, 1.0]);
+    assert_eq!(svc.get("/").text(), "done", "its thread is free for others");
+    eventually("that one is gone", || carried(&svc) == [0.0, 1.0, 2.0, 2.0]);
+    go(&svc, "a");
+    eventually("nothing is left", || carried(&svc) == [0.0, 0.0, 2.0, 2.0]);
+    check_books(&svc);
+}
+
+#[test]
+fn garbage_that_is_freed_in_nobody_s_name_keeps_its_worker_busy() {
+    let svc = start(&[]);
+    assert_eq!(svc.get("/garbage?name=a").text(), "done");
+    until_inside(&svc, "a");
+    assert_eq!(carried(&svc), [1.0, 0.0, 1.0, 1.0]);
+    assert!(age(&svc) > 0.0);
+    go(&svc, "a");
+    eventually("nothing is left", || carried(&svc) == [0.0, 0.0, 1.0, 1.0] && age(&svc) == 0.0);
+    check_books(&svc);
+}
+
+#[test]
+fn destructors_that_wait_count_towards_the_most_that_a_worker_carries() {
+    let svc = start(&[]);
+    let mut client = svc.client();
+    for _ in 0..256 {
+        assert_eq!(client.get("/late?name=a&parks").text(), "done");
+    }
+    eventually("all wait", || carried(&svc)[1] == 256.0);
+    client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    eventually("the next one is not taken", || svc.metric("svc_queue_depth") == 1.0);
+    assert_eq!(carried(&svc)[1], 256.0);
+    go(&svc, "a");
+    assert_eq!(client.response().text(), "done");
+    eventually("nothing is left", || carried(&svc) == [0.0, 0.0, 257.0, 257.0]);
+    drop(client);
+    check_books(&svc);
+}
+
+#[test]
+fn the_time_of_a_handler_does_not_end_with_an_early_answer() {
+    for path in ["/early?name=a", "/early?name=b&parks"] {
+        let svc = start(&[]);
+        assert_eq!(svc.get(path).text(), "early");
+        let name = if path.contains("parks") { "b" } else { "a" };
+        until_inside(&svc, name);
+        let [_, fibers, handled, timed] = carried(&svc);
+        assert_eq!([fibers, handled, timed], [1.0, 0.0, 0.0], "{path}");
+        assert_eq!(svc.metric(r#"svc_worker_requests_count{worker="0"}"#), 0.0, "{path}");
+        let began = std::time::Instant::now();
+        svc.assert_metric("svc_requests_total", 1.0);
+        let shown_us = began.elapsed().as_secs_f64() * 1e6;
+        go(&svc, name);
+        eventually("it has ended", || carried(&svc) == [0.0, 0.0, 1.0, 1.0]);
+        assert!(svc.metric("svc_worker_request_duration_us_sum") >= shown_us, "{path}");
+        check_books(&svc);
+    }
+}
+
+#[test]
+fn a_fatal_error_that_costs_the_worker_has_dropped_its_request() {
+    let svc = start(&[]);
+    assert_eq!(svc.get("/exception").status, 500);
+    eventually("it is handled", || carried(&svc)[2] == 1.0);
+    assert_eq!(svc.metric("svc_dropped_requests_total"), 0.0, "the worker goes on");
+    assert_eq!(svc.get("/memory").status, 500);
+    assert_eq!(svc.metric("svc_dropped_requests_total"), 1.0);
+    let mut client: Client = svc.client();
+    client.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+    let response = client.response();
+    assert_eq!((response.status, response.is_whole), (200, false));
+    drop(client);
+    let recycled = r#"svc_worker_recycles_by_reason_total{reason="error"}"#;
+    eventually("both were replaced", || svc.metric(recycled) == 2.0);
+    svc.assert_metric("svc_dropped_requests_total", 1.0);
+    svc.assert_metric(r#"svc_responses_by_status_total{status="2xx"}"#, 1.0);
+}
+
+#[test]
+fn a_reset_is_what_a_worker_goes_on_after() {
+    let svc = start(&[]);
+    let counts = || {
+        ["svc_worker_requests_handled_total", "svc_worker_soft_resets_total", "svc_worker_recycles_total"]
+            .map(|series| svc.metric(series))
+    };
+    for number in 1..=3 {
+        assert_eq!(svc.get("/").text(), "done");
+        eventually("it was reset", || counts() == [f64::from(number), f64::from(number), 0.0]);
+    }
+    assert_eq!(svc.get("/exit").text(), "done");
+    eventually("it was replaced instead", || counts() == [4.0, 3.0, 1.0]);
+    assert_eq!(svc.get("/").text(), "done");
+    eventually("the next one was reset", || counts() == [5.0, 4.0, 1.0]);
+    check_books(&svc);
+}
