@@ -54,6 +54,7 @@ mod static_files;
 mod static_ranges;
 mod tls;
 mod waiting;
+mod worker_books;
 mod worker_compat;
 mod worker_connections;
 mod worker_depth;

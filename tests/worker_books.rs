@@ -1,12 +1,9 @@
 //! What the books say of persistent workers: what goes on after an answer, what a worker takes along, what it is reset for.
 #![cfg(feature = "php")]
 
-#[expect(dead_code, reason = "each test file uses its part of the support")]
-mod support;
-
-use support::Svc;
-use support::books::check_books;
-use support::client::{Client, eventually};
+use crate::support::Svc;
+use crate::support::books::check_books;
+use crate::support::client::{Client, eventually};
 
 const WORKER: &str = r#"<?php
 final class Late
