@@ -92,6 +92,16 @@ effects! {
         assert_eq!(svc.get("/here.txt").text(), "other");
     }
 
+    links_outside_root: "LINKS_OUTSIDE_ROOT" {
+        let shared = tempfile::Builder::new().prefix("shared").tempdir().unwrap();
+        std::fs::write(shared.path().join("a.txt"), "shared").unwrap();
+        for (setting, status) in [("true", 200), ("false", 403)] {
+            let svc = Svc::start(&[], &[("LINKS_OUTSIDE_ROOT", setting)]);
+            std::os::unix::fs::symlink(shared.path(), svc.root().join("storage")).unwrap();
+            assert_eq!(svc.get("/storage/a.txt").status, status, "{setting}");
+        }
+    }
+
     entry_file: "ENTRY_FILE" {
         let files = [("app.php", "<?php echo 'app';")];
         assert_eq!(Svc::start(&files, &[]).get("/any/path").status, 404);

@@ -13,6 +13,7 @@ use crate::limits::{QUEUE_CAPACITY_MAX, RATE_LIMIT_MAX, THREADS_MAX};
 pub(super) enum Id {
     ListenAddr,
     DocumentRoot,
+    LinksOutsideRoot,
     EntryFile,
     Executor,
     IoWorkers,
@@ -69,6 +70,11 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         .about(Chapter::Serving, "The address of the main port; port 0 lets the system choose."),
     Key::new(Id::DocumentRoot, "DOCUMENT_ROOT", Kind::Path, Initial::Computed("`./public` if it is there, else `.`"))
         .about(Chapter::Serving, "The directory that is served; it must exist."),
+    Key::new(Id::LinksOutsideRoot, "LINKS_OUTSIDE_ROOT", Kind::Boolean, Initial::Is("true")).about(
+        Chapter::Serving,
+        "Whether symbolic links in the document root may lead out of it; with `false` what they lead to gets 403. No link \
+         leads to dot-files or past rules either way.",
+    ),
     Key::new(Id::EntryFile, "ENTRY_FILE", Kind::Text, Initial::Unset).about(
         Chapter::Serving,
         "The file under the document root that answers every path no file answers: a `.php` file is a front controller, \

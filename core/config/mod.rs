@@ -35,6 +35,8 @@ pub struct Config {
     pub listen_addr: SocketAddr,
     /// The directory that is served, absolute; a directory when the process started.
     pub document_root: PathBuf,
+    /// Whether links in the document root may lead out of it.
+    pub links_outside_root: bool,
     /// The file, relative to the document root and without a leading slash, that gets what no file answers.
     pub entry_file: Option<String>,
     /// What runs the requests for PHP.
@@ -85,10 +87,9 @@ pub struct Config {
     pub static_max_age: Duration,
     /// Whether the disk is looked at again for static files in memory.
     pub static_revalidate: bool,
-    /// The level of the Brotli coding; 0 withdraws it.
     /// The memory for static files, in bytes; 0 keeps none.
     pub static_cache_bytes: u64,
-    /// The level of the Brotli coding; 0 is off.
+    /// The level of the Brotli coding; 0 withdraws it.
     pub brotli_level: u32,
     /// The level of the zstd coding; 0 withdraws it.
     pub zstd_level: u32,

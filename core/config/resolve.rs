@@ -264,6 +264,7 @@ impl Resolver {
         Config {
             listen_addr: self.address(Id::ListenAddr).unwrap_or_else(|| unreachable!("it has a default")),
             document_root: self.path(Id::DocumentRoot).unwrap_or_default(),
+            links_outside_root: self.boolean(Id::LinksOutsideRoot),
             entry_file: self.text(Id::EntryFile).map(str::to_owned),
             executor: if self.text(Id::Executor) == Some("stub") { Executor::Stub } else { Executor::Sapi },
             php_workers: self.workers(),

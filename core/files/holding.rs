@@ -344,7 +344,7 @@ mod tests {
     }
 
     fn found(file: &File) -> StaticFile {
-        StaticFile { path: b"/a.txt".to_vec(), plain: opened(file), coded: Vec::new() }
+        StaticFile { path: b"/a.txt".to_vec(), elsewhere: None, plain: opened(file), coded: Vec::new() }
     }
 
     fn load(found: StaticFile, now: SystemTime) -> Holding {

@@ -88,7 +88,8 @@ impl DenyRules {
             }
     }
 
-    /// Whether the rules deny the file that was found at this path below the document root.
+    /// Whether the rules deny the file that was found at this path below the document root, or that a link led to by
+    /// this way (`../shared/a.sql`): then those that are bound to the root do not match.
     pub fn denies_file(&self, path: &[u8]) -> bool {
         let Some(rules) = &self.0 else { return false };
         parents(path).any(|parent| is_denied(rules, parent, Kind::Directory))
@@ -168,7 +169,9 @@ fn is_denied(rules: &Gitignore, path: &[u8], kind: Kind) -> bool {
 /// The directories above what a path names, from the top; the slash at the end of a path names nothing.
 fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let named = path.strip_suffix(b"/").unwrap_or(path);
-    memchr::memchr_iter(b'/', named).filter(|&at| at > 0).map(|at| &named[..at])
+    memchr::memchr_iter(b'/', named)
+        .map(|at| &named[..at])
+        .filter(|above| !matches!(above.rsplit(|&byte| byte == b'/').next(), None | Some(b"" | b"..")))
 }
 
 /// The places behind each segment that is named like a script.
@@ -292,6 +295,15 @@ mod tests {
         assert!(rules.denies_file(deep.as_bytes()) && !rules.denies(deep.as_bytes()));
         assert!(rules.denies_file(b"/f/index.php") && rules.denies_file(b"/F/Index.php"));
         assert!(!rules.denies_file(b"/f/index.html"));
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_judged_by_rules_that_are_not_bound_to_the_root() {
+        let denied = |text: &str, way: &str| rules(text).denies_file(way.as_bytes());
+        assert!(denied("*.sql", "../../shared/a.sql") && denied("private/", "../private/a/b"));
+        for bound in ["/shared", "/*\n!/storage", "/a.sql", "shared/a.sql/"] {
+            assert!(!denied(bound, "../../shared/a.sql"), "{bound}");
+        }
     }
 
     #[test]
