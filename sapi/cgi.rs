@@ -21,12 +21,11 @@ pub(crate) fn variables(request: &Request, out: &mut Pairs) {
     script(request, out);
     let head = &request.head;
     let is_framed = || head.header("content-length").is_some() || head.header("transfer-encoding").is_some();
-    if !request.body.is_empty() || is_framed() {
-        out.push(b"CONTENT_LENGTH", decimal(&mut [0; 20], request.body.len()));
-    }
-    if let Some(content_type) = head.header("content-type") {
-        out.push(b"CONTENT_TYPE", content_type);
-    }
+    let has_length = !request.body.is_empty() || is_framed();
+    // Both are there, if empty, with every request.
+    let mut digits = [0; 20];
+    out.push(b"CONTENT_LENGTH", if has_length { decimal(&mut digits, request.body.len()) } else { b"" });
+    out.push(b"CONTENT_TYPE", head.header("content-type").unwrap_or_default());
     if let Some(trace) = &request.trace {
         out.push(b"SVC_TRACE_ID", trace.trace_id().to_string().as_bytes());
     }
@@ -52,9 +51,11 @@ fn server(request: &Request, out: &mut Pairs) {
     out.push(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     out.push(b"SERVER_PROTOCOL", protocol(head.version()).as_bytes());
+    // Of a PHP that was built to run behind a web server only.
+    out.push(b"REDIRECT_STATUS", b"200");
     let (host, port) = &request.asked;
     let host = host.as_deref().or_else(|| head.host());
-    out.push(b"SERVER_NAME", host.map_or(local.as_bytes(), without_port));
+    out.push(b"SERVER_NAME", &host.map_or(Cow::Borrowed(local.as_bytes()), server_name));
     out.push(b"SERVER_ADDR", local.as_bytes());
     out.push(b"SERVER_PORT", decimal(&mut digits, port.unwrap_or(request.local.port()).into()));
     out.push(b"REMOTE_ADDR", ip_text(request.client.ip()).as_bytes());
@@ -156,6 +157,17 @@ fn protocol(version: Version) -> &'static str {
         Version::Http10 => "HTTP/1.0",
         Version::Http11 => "HTTP/1.1",
         Version::Http2 => "HTTP/2.0",
+    }
+}
+
+/// The name of a host as nginx has it: without the port, in lower case, and without the dot at its end.
+fn server_name(host: &[u8]) -> Cow<'_, [u8]> {
+    let name = without_port(host);
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    if name.iter().any(u8::is_ascii_uppercase) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
     }
 }
 
@@ -282,7 +294,8 @@ mod tests {
         assert_eq!(get(&all, "SERVER_NAME"), Some("example.org"));
         assert_eq!(get(&all, "SERVER_PORT"), Some("8080"));
         assert_eq!(get(&all, "REMOTE_ADDR"), Some("192.0.2.7"));
-        assert_eq!(get(&all, "CONTENT_LENGTH"), None);
+        assert_eq!((get(&all, "CONTENT_LENGTH"), get(&all, "CONTENT_TYPE")), (Some(""), Some("")));
+        assert_eq!(get(&all, "REDIRECT_STATUS"), Some("200"));
         assert_eq!(get(&all, "PATH_INFO"), None);
     }
 
@@ -349,6 +362,15 @@ mod tests {
         assert_eq!(without_port(b"[::1]:8080"), b"[::1]");
         assert_eq!(without_port(b"[::1]"), b"[::1]");
         assert_eq!(without_port(b"a:80"), b"a");
+    }
+
+    #[test]
+    fn a_server_s_name_has_one_spelling() {
+        for (host, name) in
+            [("EXAMPLE.org.:80", "example.org"), ("a.", "a"), ("[::FF]:1", "[::ff]"), ("a", "a")]
+        {
+            assert_eq!(*server_name(host.as_bytes()), *name.as_bytes(), "{host}");
+        }
     }
 
     #[test]

@@ -207,6 +207,20 @@ effects! {
         svc.assert_metric(r#"svc_admission_refused_total{reason="wait_timeout"}"#, 1.0);
     }
 
+    abandoned_requests: "ABANDONED_REQUESTS" {
+        const NOTE: (&str, &str) = ("note.php", "<?php touch(__DIR__ . '/ran');");
+        for (policy, method, runs) in [("run_unsafe", "POST", true), ("run", "GET", true), ("drop", "POST", false)] {
+            let settings = [("ABANDONED_REQUESTS", policy), ("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "60000")];
+            let svc = Svc::start(&[NOTE, HELLO], &settings);
+            svc.client().send(format!("{method} /note.php HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"));
+            let aborted = "svc_request_cancelled_total{reason=\"client_abort\"}";
+            eventually("the client has left", || svc.metric(aborted) == 1.0);
+            // The one worker has taken all that came before.
+            assert_eq!(svc.get("/index.php").text(), "hello");
+            assert_eq!(svc.root().join("ran").exists(), runs, "{policy} {method}");
+        }
+    }
+
     max_body_bytes: "MAX_BODY_BYTES" {
         let svc = Svc::start(&[LENGTH], &[("MAX_BODY_BYTES", "10")]);
         assert_eq!(svc.client().post("/length.php", &[b'x'; 10]).text(), "10");

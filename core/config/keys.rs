@@ -27,6 +27,7 @@ pub(super) enum Id {
     QueueMaxWaiting,
     QueueMaxWaitingBytes,
     QueueWaitTimeoutMs,
+    AbandonedRequests,
     MaxBodyBytes,
     MaxQueryBody,
     SpoolDir,
@@ -147,6 +148,18 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         "How long a request may wait for a worker, in front of the queue and in it, before it gets 529; the server \
          shortens the wait while clients leave before they are served. 0 refuses at once when the queue is full, and \
          then a queued request waits as long as it takes.",
+    ),
+    Key::new(
+        Id::AbandonedRequests,
+        "ABANDONED_REQUESTS",
+        Kind::Choice(&["run_unsafe", "run", "drop"]),
+        Initial::Is("run_unsafe"),
+    )
+    .about(
+        Chapter::Admission,
+        "Whether requests that have come whole still run if their clients leave while they wait for a worker: those whose \
+         method may change something (all but GET, HEAD, OPTIONS and QUERY), all, or none. They run within the same wait \
+         as before, or not at all.",
     ),
     Key::new(Id::MaxBodyBytes, "MAX_BODY_BYTES", bytes(1), Initial::Is("64M"))
         .about(Chapter::Bodies, "The longest request body; a longer one gets 413."),

@@ -57,6 +57,8 @@ pub struct Config {
     pub queue_max_waiting_bytes: u64,
     /// How long a request may wait for a worker, at most; zero refuses at once when the queue is full.
     pub queue_wait_timeout: Duration,
+    /// Which requests run although their clients have left.
+    pub abandoned_requests: AbandonedRequests,
     /// The longest request body, in bytes.
     pub max_body_bytes: u64,
     /// The longest body of a request with the method QUERY, in bytes.
@@ -144,6 +146,17 @@ pub enum Executor {
     Sapi,
     /// A fixed page, without PHP and without a queue.
     Stub,
+}
+
+/// Which requests run although their clients leave while they wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbandonedRequests {
+    /// None.
+    Drop,
+    /// All.
+    Run,
+    /// Those whose methods may change something.
+    RunUnsafe,
 }
 
 /// How many threads run PHP, at least and at most.

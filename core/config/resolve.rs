@@ -15,7 +15,7 @@ use super::keys::{Id, KEYS};
 use super::problem::{ConfigError, Fault, Problem};
 use super::raw::{RawConfig, Source};
 use super::value::Value;
-use super::{AccessLog, Config, Executor, Level, Tls, TlsVersion, Workers};
+use super::{AbandonedRequests, AccessLog, Config, Executor, Level, Tls, TlsVersion, Workers};
 use crate::limits::{QUEUE_CAPACITY_MAX, THREADS_MAX};
 
 /// One setting after resolution.
@@ -275,6 +275,11 @@ impl Resolver {
             queue_max_waiting: self.count(Id::QueueMaxWaiting),
             queue_max_waiting_bytes: self.integer(Id::QueueMaxWaitingBytes),
             queue_wait_timeout: self.duration(Id::QueueWaitTimeoutMs),
+            abandoned_requests: match self.text(Id::AbandonedRequests) {
+                Some("run") => AbandonedRequests::Run,
+                Some("drop") => AbandonedRequests::Drop,
+                _ => AbandonedRequests::RunUnsafe,
+            },
             max_body_bytes: self.integer(Id::MaxBodyBytes),
             max_query_body: self.integer(Id::MaxQueryBody),
             spool_dir: self.path(Id::SpoolDir).unwrap_or_default(),

@@ -45,10 +45,12 @@ impl Stream {
         if !reply.has_begun() {
             reply.collect(exchange);
         }
-        if reason == CancelReason::ClientAbort {
+        let has_left = reason == CancelReason::ClientAbort;
+        let runs_on = has_left && turn.outlives_client(io.shared.config.abandoned_requests);
+        if has_left {
             exchange.note_client_left();
         }
-        let stage = exchange.withdraw();
+        let stage = if runs_on { exchange.abandon() } else { exchange.withdraw() };
         if stage == Stage::Overdue {
             reply.collect(exchange);
         }
@@ -63,7 +65,9 @@ impl Stream {
             }
             return Some(Stage::Responding);
         }
-        leave_gate(io, turn.ticket.take());
+        if !runs_on {
+            leave_gate(io, turn.ticket.take());
+        }
         match (stage, reason) {
             // A refusal, counted by the caller.
             (Stage::Waiting | Stage::Queued | Stage::Answered, CancelReason::Shutdown) => {}
@@ -153,10 +157,10 @@ impl Stream {
         if !io.shared.log.wants_access(turn.status) {
             return;
         }
-        let head = turn.head();
+        let (head, (method, path)) = (turn.head(), turn.asks_for());
         io.shared.log.emit(&Event::Access(Access {
-            method: head.map_or("", |head| head.method()),
-            path: head.map_or(b"", |head| head.path_and_query().0),
+            method,
+            path,
             status: turn.status,
             bytes: body_bytes,
             duration,

@@ -159,9 +159,13 @@ impl Stream {
         let (turn, metrics) = (&mut self.turn, &io.shared.metrics);
         self.has_parts = false;
         self.phase = super::respond::awaited();
-        if self.is_deserted {
+        let is_deserted = self.is_deserted;
+        if is_deserted {
             // Nobody would read the answer.
-            return metrics.cancelled(CancelReason::ClientAbort);
+            metrics.cancelled(CancelReason::ClientAbort);
+            if !turn.outlives_client(io.shared.config.abandoned_requests) {
+                return;
+            }
         }
         let Some((head, request_id)) = turn.take_head() else { return };
         let Visitor { client, trace, .. } = &turn.visitor;
@@ -183,6 +187,9 @@ impl Stream {
         let (spool, notify) = (io.shared.spool.clone(), Arc::clone(&io.notify));
         let exchange = Arc::new(Exchange::new(request, time::now(), budget, spool, notify, self.key));
         turn.set_exchange(Arc::clone(&exchange));
+        if is_deserted {
+            exchange.abandon();
+        }
         turn.is_pending = true;
         metrics.pending_requests.enter();
         let has_workers = io.shared.workers.get().is_some_and(|workers| workers.taking() > 0);
@@ -193,6 +200,8 @@ impl Stream {
         match verdict {
             Offer::Queued => io.note_offer(),
             Offer::Waiting(ticket) => turn.ticket = Some(ticket),
+            // What is refused to a client that has left is counted as its leaving.
+            Offer::Refused(_) if is_deserted => {}
             Offer::Refused(reason) => self.shed(io, reason),
         }
     }

@@ -22,7 +22,7 @@ use h2::server::{Builder, Connection, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 
 use crate::http::pseudo::{Pseudo, head_of};
-use crate::http::{FrameWatch, HeadError, HeadLimits, Parsed, Version};
+use crate::http::{FrameWatch, HeadError, HeadLimits, Parsed, RequestLine, Version};
 use crate::limits::{
     FIRST_BYTE_GRACE, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_HEAD_BYTES_MAX, HTTP2_OUTPUT_BYTES_MAX,
     HTTP2_RESETS_MAX, HTTP2_RESETS_UNSEEN_MAX, HTTP2_STREAM_WINDOW_BYTES, HTTP2_STREAMS_MAX,
@@ -345,7 +345,9 @@ impl Http2 {
         let stream = match read_head(&parts, receive.is_end_stream()) {
             Ok(incoming) => Stream::begin(io, key, &self.ends, began, incoming),
             Err(error) => {
-                let answer = (Answer::plain(error.status()), parts.method == http::Method::HEAD);
+                let path = parts.uri.path().as_bytes();
+                let line = RequestLine::of(parts.method.as_str().as_bytes(), path);
+                let answer = (Answer::plain(error.status()), parts.method == http::Method::HEAD, line);
                 let mut stream = Stream::unreadable(io, key, &self.ends, began, answer);
                 stream.turn.version = Version::Http2;
                 stream
