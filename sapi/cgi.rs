@@ -10,13 +10,13 @@ use svc_core::http::head::is_cgi_safe_name;
 use svc_core::http::{Head, Version};
 use svc_core::pool::Request;
 
-use svc_ffi::Pairs;
+use crate::variables::Variables;
 
 /// What `SERVER_SOFTWARE` says.
 const SOFTWARE: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
 
 /// Appends all variables of `request`. PHP adds `PHP_AUTH_*`, `REQUEST_TIME` and `argv` itself.
-pub(crate) fn variables(request: &Request, out: &mut Pairs) {
+pub(crate) fn variables(request: &Request, out: &mut Variables<'_>) {
     server(request, out);
     script(request, out);
     let head = &request.head;
@@ -33,7 +33,7 @@ pub(crate) fn variables(request: &Request, out: &mut Pairs) {
 }
 
 /// Appends the variables that the script of a worker finds while it boots.
-pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8], out: &mut Pairs) {
+pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8], out: &mut Variables<'_>) {
     out.push(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     out.push(b"DOCUMENT_ROOT", document_root);
@@ -44,7 +44,7 @@ pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8],
     out.push(b"FRANKENPHP_WORKER", b"1");
 }
 
-fn server(request: &Request, out: &mut Pairs) {
+fn server(request: &Request, out: &mut Variables<'_>) {
     let head = &request.head;
     let local = ip_text(request.local.ip());
     let mut digits = [0; 20];
@@ -78,7 +78,7 @@ fn server(request: &Request, out: &mut Pairs) {
     }
 }
 
-fn script(request: &Request, out: &mut Pairs) {
+fn script(request: &Request, out: &mut Variables<'_>) {
     let script = &request.script;
     let whole = [&script.name[..], &script.path_info].concat();
     out.push(b"DOCUMENT_ROOT", &script.document_root);
@@ -93,14 +93,9 @@ fn script(request: &Request, out: &mut Pairs) {
 }
 
 /// `HTTP_*`: the fields whose names no other name can pose as.
-fn fields(request: &Request, out: &mut Pairs) {
+fn fields(request: &Request, out: &mut Variables<'_>) {
     for (name, value) in joined_fields(request).filter(|(name, _)| is_cgi_safe_name(name)) {
-        let write_name = |bytes: &mut Vec<u8>| {
-            bytes.extend_from_slice(b"HTTP_");
-            bytes
-                .extend(name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
-        };
-        out.push_with(write_name, &value);
+        out.push_field(name, &value);
     }
 }
 
@@ -219,6 +214,7 @@ mod tests {
     use svc_core::http::trace_context::{FreshIds, Trace};
     use svc_core::http::{HeadReader, Parsed};
     use svc_core::pool::{Body, Script};
+    use svc_ffi::Pairs;
 
     use super::*;
 
@@ -250,8 +246,13 @@ mod tests {
     }
 
     fn pairs(request: &Request) -> Vec<(String, String)> {
+        pairs_with(request, &[])
+    }
+
+    fn pairs_with(request: &Request, set: &[(&str, &str)]) -> Vec<(String, String)> {
+        let set: Vec<_> = set.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let mut pairs = Pairs::default();
-        variables(request, &mut pairs);
+        variables(request, &mut Variables::new(&set, &mut pairs));
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         pairs.iter().map(|(name, value)| (text(name), text(value))).collect()
     }
@@ -362,6 +363,17 @@ mod tests {
         assert_eq!(without_port(b"[::1]:8080"), b"[::1]");
         assert_eq!(without_port(b"[::1]"), b"[::1]");
         assert_eq!(without_port(b"a:80"), b"a");
+    }
+
+    #[test]
+    fn the_operator_has_the_last_word() {
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nX-Debug: 1\r\n\r\n";
+        let set = [("SERVER_SOFTWARE", "nginx"), ("HTTP_X_DEBUG", ""), ("APP_ENV", "a=b")];
+        let all = pairs_with(&request(text, Script::default(), Body::Empty), &set);
+        for (name, value) in set {
+            assert_eq!(get(&all, name), Some(value));
+        }
+        assert_eq!(get(&all, "HTTP_HOST"), Some("a"));
     }
 
     #[test]

@@ -163,6 +163,14 @@ effects! {
         }
     }
 
+    server_variables: "SERVER_VARIABLES" {
+        let svc = Svc::start(&[SHOW], &[("SERVER_VARIABLES", "SERVER_SOFTWARE=nginx, APP_ENV=a=b")]);
+        for (name, value) in [("SERVER_SOFTWARE", "nginx"), ("APP_ENV", "a=b"), ("HTTP_HOST", "x")] {
+            let response = svc.client().request(&format!("GET /show.php?name={name} HTTP/1.1\r\nHost: x"));
+            assert_eq!(response.text(), value);
+        }
+    }
+
     max_connections: "MAX_CONNECTIONS" {
         let svc = Svc::start(&[HELLO], &[("MAX_CONNECTIONS", "1")]);
         let mut first = svc.client();

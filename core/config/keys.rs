@@ -22,6 +22,7 @@ pub(super) enum Id {
     WorkerModeEnabled,
     WorkerMaxMemoryMib,
     SuperglobalsEnabled,
+    ServerVariables,
     MaxConnections,
     QueueCapacity,
     QueueMaxWaiting,
@@ -109,6 +110,13 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
             Chapter::Php,
             "Whether scripts find the request in `$_GET`, `$_POST`, `$_COOKIE`, `$_FILES`, `$_REQUEST` and `$_SERVER`; \
              `Svc\\Request::current()` has it either way.",
+        ),
+    Key::new(Id::ServerVariables, "SERVER_VARIABLES", Kind::Variables, Initial::Unset)
+        .exposed(Exposure::Local)
+        .about(
+            Chapter::Php,
+            "Variables that scripts find in `$_SERVER` with each request, in the place of the server's own of the same \
+             name, as with nginx's `fastcgi_param`.",
         ),
     Key::new(Id::MaxConnections, "MAX_CONNECTIONS", integer(1, 1_000_000, Unit::Count), Initial::Is("10000"))
         .about(Chapter::Admission, "Connections open at once on the main port; further ones wait to be accepted."),

@@ -85,6 +85,8 @@ pub struct Config {
     pub worker_max_memory_mib: u64,
     /// Whether the superglobals are filled.
     pub superglobals_enabled: bool,
+    /// What scripts find in `$_SERVER` whatever the request is.
+    pub server_variables: Vec<(String, String)>,
     /// The `max-age` of static files.
     pub static_max_age: Duration,
     /// Whether the disk is looked at again for static files in memory.

@@ -293,6 +293,7 @@ impl Resolver {
             worker_mode_enabled: self.boolean(Id::WorkerModeEnabled),
             worker_max_memory_mib: self.integer(Id::WorkerMaxMemoryMib),
             superglobals_enabled: self.boolean(Id::SuperglobalsEnabled),
+            server_variables: self.variables(Id::ServerVariables),
             static_max_age: self.duration(Id::StaticMaxAge),
             static_revalidate: self.boolean(Id::StaticRevalidate),
             static_cache_bytes: self.integer(Id::StaticCacheBytes),
@@ -410,6 +411,17 @@ impl Resolver {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let pairs = self.paths(Id::TlsCert).iter().zip(self.paths(Id::TlsKey));
         pairs.map(|(cert, key)| Tls { cert: absolute(cert), key: absolute(key) }).collect()
+    }
+
+    /// Of a variable that is set twice the later value counts.
+    fn variables(&self, id: Id) -> Vec<(String, String)> {
+        let mut variables: Vec<(String, String)> = Vec::new();
+        for entry in self.list(id) {
+            let Some((name, value)) = entry.split_once('=') else { continue };
+            variables.retain(|(other, _)| other != name);
+            variables.push((name.to_owned(), value.to_owned()));
+        }
+        variables
     }
 
     fn workers(&self) -> Workers {
