@@ -54,6 +54,9 @@ fn ten_times_the_load_costs_nothing_but_refusals() {
     assert!(of("queue_full") == 0.0, "the queue is not the bound while requests may wait");
     check_books(&svc);
     assert!(svc.log().find("PHP admission has started shedding requests under overload").is_some());
+    let hint = "when the shedding of requests begins is decided by this setting, and by how many PHP_WORKERS there are";
+    eventually("the setting is named", || svc.log().find(hint).is_some());
+    assert!(svc.log().find(hint).unwrap()["fields"]["setting"].is_string());
     assert_eq!(svc.ask("/readyz").status, 200, "load is not a fault");
 }
 

@@ -6,6 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
+use super::hint::Hint;
 use super::record::Record;
 use super::timestamp::timestamp;
 use super::worker_event::WorkerEvent;
@@ -79,6 +80,8 @@ pub enum Event<'a> {
     Stopped,
     /// Something in the life of the pool's workers.
     Worker(WorkerEvent<'a>),
+    /// Something that an operator may want to look at.
+    Hint(Hint<'a>),
     /// A body could not be spooled.
     SpoolTrouble {
         /// What the disk said.
@@ -249,6 +252,7 @@ impl Event<'_> {
     pub fn level(&self) -> Level {
         match self {
             Self::Worker(event) => event.level(),
+            Self::Hint(hint) => hint.level(),
             Self::Failure { .. } | Self::SpoolTrouble { .. } | Self::ReloadFailed { .. } => Level::Error,
             Self::PhpMessage { level: PhpLevel::Error, .. } => Level::Error,
             Self::OpsExposed { .. }
@@ -313,6 +317,7 @@ impl Event<'_> {
             }
             Self::Stopped => svc("svc has stopped"),
             Self::Worker(event) => event.record(svc),
+            Self::Hint(hint) => hint.record(svc),
             Self::SpoolTrouble { error } => svc("body could not be spooled").text("error", error),
             Self::AcceptFailed { error } => svc("main port cannot accept connections").text("error", error),
             Self::OpsAcceptFailed { error } => {
