@@ -191,8 +191,12 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         Chapter::Timeouts,
         "How long service goes on as usual after a signal to stop, while readiness already answers 503.",
     ),
-    Key::new(Id::StaticMaxAge, "STATIC_MAX_AGE", integer(0, 365 * 86400, Unit::Seconds), Initial::Is("3600"))
-        .about(Chapter::Files, "The `max-age` in the `Cache-Control` of static files."),
+    Key::new(Id::StaticMaxAge, "STATIC_MAX_AGE", integer(0, 365 * 86400, Unit::Seconds), Initial::Is("0"))
+        .about(
+            Chapter::Files,
+            "The `max-age` in the `Cache-Control` of static files; with 0 they have no such field, and caches decide by \
+             `Last-Modified`, as with other web servers.",
+        ),
     Key::new(Id::StaticRevalidate, "STATIC_REVALIDATE", Kind::Boolean, Initial::Is("true")).about(
         Chapter::Files,
         "Whether the disk is looked at again for static files that are kept in memory, so that a change is seen within \

@@ -87,7 +87,7 @@ pub struct Config {
     pub superglobals_enabled: bool,
     /// What scripts find in `$_SERVER` whatever the request is.
     pub server_variables: Vec<(String, String)>,
-    /// The `max-age` of static files.
+    /// The `max-age` of static files; zero: none is told.
     pub static_max_age: Duration,
     /// Whether the disk is looked at again for static files in memory.
     pub static_revalidate: bool,
