@@ -275,11 +275,7 @@ impl Resolver {
             queue_max_waiting: self.count(Id::QueueMaxWaiting),
             queue_max_waiting_bytes: self.integer(Id::QueueMaxWaitingBytes),
             queue_wait_timeout: self.duration(Id::QueueWaitTimeoutMs),
-            abandoned_requests: match self.text(Id::AbandonedRequests) {
-                Some("run") => AbandonedRequests::Run,
-                Some("drop") => AbandonedRequests::Drop,
-                _ => AbandonedRequests::RunUnsafe,
-            },
+            abandoned_requests: self.abandoned_requests(),
             max_body_bytes: self.integer(Id::MaxBodyBytes),
             max_query_body: self.integer(Id::MaxQueryBody),
             spool_dir: self.path(Id::SpoolDir).unwrap_or_default(),
@@ -360,6 +356,14 @@ impl RawConfig {
 
 /// Typed looks at values; each key's kind says which look fits, and a test resolves every key.
 impl Resolver {
+    fn abandoned_requests(&self) -> AbandonedRequests {
+        match self.text(Id::AbandonedRequests) {
+            Some("run") => AbandonedRequests::Run,
+            Some("drop") => AbandonedRequests::Drop,
+            _ => AbandonedRequests::RunUnsafe,
+        }
+    }
+
     fn address(&self, id: Id) -> Option<SocketAddr> {
         if let Value::Address(address) = self.value(id) { Some(*address) } else { None }
     }

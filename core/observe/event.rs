@@ -312,9 +312,7 @@ impl Event<'_> {
             Self::Draining { delay, timeout } => svc("svc is draining")
                 .number("delay_ms", as_millis(delay))
                 .number("timeout_ms", as_millis(timeout)),
-            Self::DrainTimeout { cut_off } => {
-                svc("drain deadline passed; remaining requests were cut off").number("cut_off", cut_off)
-            }
+            Self::DrainTimeout { cut_off } => svc(CUT_OFF).number("cut_off", cut_off),
             Self::Stopped => svc("svc has stopped"),
             Self::Worker(event) => event.record(svc),
             Self::Hint(hint) => hint.record(svc),
@@ -415,6 +413,7 @@ const EXPIRED: &str = "certificate has expired";
 
 const EARLY: &str = "certificate is not valid yet";
 
+const CUT_OFF: &str = "drain deadline passed; remaining requests were cut off";
 const NOT_RELOADED: &str = "something could not be reloaded and stays as it was";
 
 fn dated(record: Record, path: &str, name: &str, at: SystemTime) -> Record {
