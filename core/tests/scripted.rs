@@ -297,13 +297,13 @@ fn what_may_change_something_runs_although_its_client_has_left() {
     let left = || metrics.cancelled_by(CancelReason::ClientAbort);
     for (n, name) in ["queued", "waiting"].into_iter().enumerate() {
         let mut leaving = site.client();
-        leaving.send(&post(name));
+        leaving.send(post(name));
         eventually("it is in", || facts().depth + facts().waiting == n + 1);
         drop(leaving);
         eventually("the leaving is in the books", || left() == n as u64 + 1);
     }
     // This one does not even wait to be seen.
-    site.client().send(&post("forgotten"));
+    site.client().send(post("forgotten"));
     eventually("the leaving is in the books", || left() == 3);
     eventually("they are 4xx", || metrics.responses_by(StatusClass::ClientError) == 3);
     assert_eq!(
@@ -338,7 +338,7 @@ fn the_setting_says_what_runs_although_its_client_has_left() {
         running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
         site.until_inside("a");
         let mut leaving = site.client();
-        leaving.send(&post("b").replace("POST", method));
+        leaving.send(post("b").replace("POST", method));
         eventually("it is queued", || site.shared().gate_facts().unwrap().depth == 1);
         drop(leaving);
         eventually("it leaves", || site.metrics().cancelled_by(CancelReason::ClientAbort) == 1);
@@ -357,7 +357,7 @@ fn what_is_abandoned_does_not_run_after_its_wait() {
     let mut running = site.client();
     running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
     site.until_inside("a");
-    site.client().send(&post("b"));
+    site.client().send(post("b"));
     let metrics = site.metrics();
     eventually("it leaves", || metrics.cancelled_by(CancelReason::ClientAbort) == 1);
     // This one came later, so that the wait of the other is over too.
