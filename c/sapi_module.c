@@ -261,6 +261,27 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     }
 }
 
+/* Whether a script's own handler of errors is asked before the error ends the script. */
+static bool is_left_to_script(int type)
+{
+    return (type & (E_USER_ERROR | E_RECOVERABLE_ERROR)) != 0 && Z_TYPE(EG(user_error_handler)) != IS_UNDEF
+        && (EG(user_error_handler_error_reporting) & type) != 0 && EG(error_handling) == EH_NORMAL;
+}
+
+/* PHP tells of each error here before it calls whoever handles errors. That need not be us: a debugger may have taken our
+ * place for as long as the request runs, and what it shows is a fatal error all the same. */
+static void note_error(int type, zend_string *file, uint32_t line, zend_string *message)
+{
+    (void)file;
+    (void)line;
+    (void)message;
+    const bool is_fatal = (type & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0;
+    if (is_fatal && zend_error_cb != observe_error && shim_current != NULL && !shim_is_quiet()
+        && !is_left_to_script(type)) {
+        shim_current->fatal = true;
+    }
+}
+
 /* Called by the signal handler of the execution timer, on the thread whose time is up. */
 static void observe_timeout(int seconds)
 {
@@ -277,6 +298,7 @@ void shim_sapi_hooks_install(void)
 {
     next_error_cb = zend_error_cb;
     zend_error_cb = observe_error;
+    zend_observer_error_register(note_error);
     next_on_timeout = zend_on_timeout;
     zend_on_timeout = observe_timeout;
 }

@@ -16,6 +16,7 @@ use svc_ffi::{Head, Host, LogSource, Outcome, Pairs, Request, ScriptLevel, Visit
 
 use crate::cgi;
 use crate::response::{Kit, Response};
+use crate::variables::Variables;
 
 /// One exchange while PHP runs it.
 #[derive(Debug)]
@@ -157,7 +158,8 @@ impl Host for Call {
     }
 
     fn variables(&mut self, out: &mut Pairs) {
-        cgi::variables(&self.exchange.request, out);
+        let set = &self.kit.shared.config.server_variables;
+        cgi::variables(&self.exchange.request, &mut Variables::new(set, out));
     }
 
     fn fields(&mut self, out: &mut Pairs) {

@@ -10,23 +10,22 @@ use svc_core::http::head::is_cgi_safe_name;
 use svc_core::http::{Head, Version};
 use svc_core::pool::Request;
 
-use svc_ffi::Pairs;
+use crate::variables::Variables;
 
 /// What `SERVER_SOFTWARE` says.
 const SOFTWARE: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
 
 /// Appends all variables of `request`. PHP adds `PHP_AUTH_*`, `REQUEST_TIME` and `argv` itself.
-pub(crate) fn variables(request: &Request, out: &mut Pairs) {
+pub(crate) fn variables(request: &Request, out: &mut Variables<'_>) {
     server(request, out);
     script(request, out);
     let head = &request.head;
     let is_framed = || head.header("content-length").is_some() || head.header("transfer-encoding").is_some();
-    if !request.body.is_empty() || is_framed() {
-        out.push(b"CONTENT_LENGTH", decimal(&mut [0; 20], request.body.len()));
-    }
-    if let Some(content_type) = head.header("content-type") {
-        out.push(b"CONTENT_TYPE", content_type);
-    }
+    let has_length = !request.body.is_empty() || is_framed();
+    // Both are there, if empty, with every request.
+    let mut digits = [0; 20];
+    out.push(b"CONTENT_LENGTH", if has_length { decimal(&mut digits, request.body.len()) } else { b"" });
+    out.push(b"CONTENT_TYPE", head.header("content-type").unwrap_or_default());
     if let Some(trace) = &request.trace {
         out.push(b"SVC_TRACE_ID", trace.trace_id().to_string().as_bytes());
     }
@@ -34,7 +33,7 @@ pub(crate) fn variables(request: &Request, out: &mut Pairs) {
 }
 
 /// Appends the variables that the script of a worker finds while it boots.
-pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8], out: &mut Pairs) {
+pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8], out: &mut Variables<'_>) {
     out.push(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     out.push(b"DOCUMENT_ROOT", document_root);
@@ -45,16 +44,18 @@ pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8],
     out.push(b"FRANKENPHP_WORKER", b"1");
 }
 
-fn server(request: &Request, out: &mut Pairs) {
+fn server(request: &Request, out: &mut Variables<'_>) {
     let head = &request.head;
     let local = ip_text(request.local.ip());
     let mut digits = [0; 20];
     out.push(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     out.push(b"SERVER_PROTOCOL", protocol(head.version()).as_bytes());
+    // Of a PHP that was built to run behind a web server only.
+    out.push(b"REDIRECT_STATUS", b"200");
     let (host, port) = &request.asked;
     let host = host.as_deref().or_else(|| head.host());
-    out.push(b"SERVER_NAME", host.map_or(local.as_bytes(), without_port));
+    out.push(b"SERVER_NAME", &host.map_or(Cow::Borrowed(local.as_bytes()), server_name));
     out.push(b"SERVER_ADDR", local.as_bytes());
     out.push(b"SERVER_PORT", decimal(&mut digits, port.unwrap_or(request.local.port()).into()));
     out.push(b"REMOTE_ADDR", ip_text(request.client.ip()).as_bytes());
@@ -77,7 +78,7 @@ fn server(request: &Request, out: &mut Pairs) {
     }
 }
 
-fn script(request: &Request, out: &mut Pairs) {
+fn script(request: &Request, out: &mut Variables<'_>) {
     let script = &request.script;
     let whole = [&script.name[..], &script.path_info].concat();
     out.push(b"DOCUMENT_ROOT", &script.document_root);
@@ -92,14 +93,9 @@ fn script(request: &Request, out: &mut Pairs) {
 }
 
 /// `HTTP_*`: the fields whose names no other name can pose as.
-fn fields(request: &Request, out: &mut Pairs) {
+fn fields(request: &Request, out: &mut Variables<'_>) {
     for (name, value) in joined_fields(request).filter(|(name, _)| is_cgi_safe_name(name)) {
-        let write_name = |bytes: &mut Vec<u8>| {
-            bytes.extend_from_slice(b"HTTP_");
-            bytes
-                .extend(name.iter().map(|&byte| if byte == b'-' { b'_' } else { byte.to_ascii_uppercase() }));
-        };
-        out.push_with(write_name, &value);
+        out.push_field(name, &value);
     }
 }
 
@@ -159,6 +155,17 @@ fn protocol(version: Version) -> &'static str {
     }
 }
 
+/// The name of a host as nginx has it: without the port, in lower case, and without the dot at its end.
+fn server_name(host: &[u8]) -> Cow<'_, [u8]> {
+    let name = without_port(host);
+    let name = name.strip_suffix(b".").unwrap_or(name);
+    if name.iter().any(u8::is_ascii_uppercase) {
+        Cow::Owned(name.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(name)
+    }
+}
+
 /// `host:port` and `[v6]:port` without the port; the brackets stay.
 fn without_port(host: &[u8]) -> &[u8] {
     let end = match host.iter().rposition(|&byte| byte == b':') {
@@ -207,6 +214,7 @@ mod tests {
     use svc_core::http::trace_context::{FreshIds, Trace};
     use svc_core::http::{HeadReader, Parsed};
     use svc_core::pool::{Body, Script};
+    use svc_ffi::Pairs;
 
     use super::*;
 
@@ -238,8 +246,13 @@ mod tests {
     }
 
     fn pairs(request: &Request) -> Vec<(String, String)> {
+        pairs_with(request, &[])
+    }
+
+    fn pairs_with(request: &Request, set: &[(&str, &str)]) -> Vec<(String, String)> {
+        let set: Vec<_> = set.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let mut pairs = Pairs::default();
-        variables(request, &mut pairs);
+        variables(request, &mut Variables::new(&set, &mut pairs));
         let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
         pairs.iter().map(|(name, value)| (text(name), text(value))).collect()
     }
@@ -282,7 +295,8 @@ mod tests {
         assert_eq!(get(&all, "SERVER_NAME"), Some("example.org"));
         assert_eq!(get(&all, "SERVER_PORT"), Some("8080"));
         assert_eq!(get(&all, "REMOTE_ADDR"), Some("192.0.2.7"));
-        assert_eq!(get(&all, "CONTENT_LENGTH"), None);
+        assert_eq!((get(&all, "CONTENT_LENGTH"), get(&all, "CONTENT_TYPE")), (Some(""), Some("")));
+        assert_eq!(get(&all, "REDIRECT_STATUS"), Some("200"));
         assert_eq!(get(&all, "PATH_INFO"), None);
     }
 
@@ -349,6 +363,26 @@ mod tests {
         assert_eq!(without_port(b"[::1]:8080"), b"[::1]");
         assert_eq!(without_port(b"[::1]"), b"[::1]");
         assert_eq!(without_port(b"a:80"), b"a");
+    }
+
+    #[test]
+    fn the_operator_has_the_last_word() {
+        let text = "GET / HTTP/1.1\r\nHost: a\r\nX-Debug: 1\r\n\r\n";
+        let set = [("SERVER_SOFTWARE", "nginx"), ("HTTP_X_DEBUG", ""), ("APP_ENV", "a=b")];
+        let all = pairs_with(&request(text, Script::default(), Body::Empty), &set);
+        for (name, value) in set {
+            assert_eq!(get(&all, name), Some(value));
+        }
+        assert_eq!(get(&all, "HTTP_HOST"), Some("a"));
+    }
+
+    #[test]
+    fn a_server_s_name_has_one_spelling() {
+        for (host, name) in
+            [("EXAMPLE.org.:80", "example.org"), ("a.", "a"), ("[::FF]:1", "[::ff]"), ("a", "a")]
+        {
+            assert_eq!(*server_name(host.as_bytes()), *name.as_bytes(), "{host}");
+        }
     }
 
     #[test]

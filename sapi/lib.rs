@@ -26,3 +26,5 @@ mod probe;
 mod reply_head;
 #[cfg(feature = "php")]
 mod response;
+#[cfg(feature = "php")]
+mod variables;

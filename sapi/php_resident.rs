@@ -18,6 +18,7 @@ use crate::call::{Call, with_description, write_log};
 use crate::cgi;
 use crate::probe::probe;
 use crate::response::Kit;
+use crate::variables::Variables;
 
 /// One thread's PHP, with the script that stays on it.
 #[derive(Debug)]
@@ -294,7 +295,8 @@ impl Host for Stay<'_> {
     }
 
     fn variables(&mut self, out: &mut Pairs) {
-        cgi::boot_variables(self.document_root, self.name.as_bytes(), self.script, out);
+        let mut out = Variables::new(&self.kit.shared.config.server_variables, out);
+        cgi::boot_variables(self.document_root, self.name.as_bytes(), self.script, &mut out);
     }
 
     fn fields(&mut self, _out: &mut Pairs) {}

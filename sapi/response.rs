@@ -101,7 +101,8 @@ impl Response {
         self.written_bytes += output.len() as u64;
         match self.stage {
             Stage::Ended => return true,
-            Stage::Gathering if self.exchange.is_gone() => return false,
+            // A request that runs although its client had left is not broken off by its first word.
+            Stage::Gathering if self.exchange.is_gone() && !self.exchange.runs_for_nobody() => return false,
             Stage::Gathering | Stage::Streaming => {}
         }
         if self.counts_only {

@@ -1,6 +1,9 @@
 //! HTTP/1 on the wire, byte by byte: what is refused, what is kept, what nobody can smuggle.
 
+use serde_json::Value;
+
 use crate::support::Svc;
+use crate::support::client::eventually;
 
 /// Says what PHP saw.
 const SEEN: &str = "<?php echo $_SERVER['REQUEST_METHOD'], ' ', $_SERVER['REQUEST_URI'], ' ', strlen(file_get_contents('php://input')), ';';";
@@ -47,6 +50,9 @@ fn ambiguous_and_malformed_requests_are_refused_and_the_connection_closed() {
         ("no host", "GET / HTTP/1.1\r\n\r\n", 400),
         ("two hosts", "GET / HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n", 400),
         ("bad host", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", 400),
+        ("empty host", "GET / HTTP/1.1\r\nHost:\r\n\r\n", 400),
+        ("port without a host", "GET / HTTP/1.0\r\nHost: :8080\r\n\r\n", 400),
+        ("no address in brackets", "GET / HTTP/1.1\r\nHost: [zz]\r\n\r\n", 400),
         ("old protocol", "GET /\r\n\r\n", 400),
         ("new protocol", "GET / HTTP/3.0\r\nHost: x\r\n\r\n", 505),
         ("TLS", "\u{16}\u{3}\u{1}\u{0}", 400),
@@ -56,6 +62,39 @@ fn ambiguous_and_malformed_requests_are_refused_and_the_connection_closed() {
         assert!(answer.contains("\r\nConnection: close\r\n"), "{name}: {answer:?}");
         assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{name}: {answer:?}");
     }
+}
+
+#[test]
+fn later_minor_versions_and_fragments_are_taken_as_nginx_takes_them() {
+    let svc =
+        Svc::start(&[("index.php", "<?php echo $_SERVER['SERVER_PROTOCOL'], ' ', json_encode($_GET);")], &[]);
+    let answer = exchange(&svc, b"GET /?a=1#?b=2 HTTP/1.2\r\nHost: x\r\nConnection: close\r\n\r\n");
+    assert!(
+        answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nHTTP/1.1 {\"a\":\"1\"}"),
+        "{answer}"
+    );
+}
+
+#[test]
+fn records_of_refused_heads_tell_what_was_asked() {
+    let svc = Svc::start(&[], &[("ACCESS_LOG", "error")]);
+    let long = "a".repeat(40_000);
+    for (request, status) in [
+        (format!("GET /long/{long} HTTP/1.1\r\nHost: x\r\n\r\n"), 414),
+        (format!("PUT /many?secret HTTP/1.1\r\nHost: x\r\n{}\r\n", "A: b\r\n".repeat(200)), 431),
+        ("POST /new HTTP/3.0\r\nHost: x\r\n\r\n".to_owned(), 505),
+        ("GET /bad HTTP/1.1\r\nA : b\r\n\r\n".to_owned(), 400),
+        ("GET /bad path HTTP/1.1\r\n\r\n".to_owned(), 400),
+    ] {
+        assert!(exchange(&svc, request.as_bytes()).starts_with(&format!("HTTP/1.1 {status} ")));
+    }
+    eventually("all are logged", || svc.log().of("access").len() == 5);
+    let text = |record: &Value, name: &str| record["fields"][name].as_str().unwrap().to_owned();
+    let told: Vec<_> =
+        svc.log().of("access").iter().map(|it| (text(it, "method"), text(it, "path"))).collect();
+    let told: Vec<_> =
+        told.iter().map(|(method, path)| (method.as_str(), &path[..path.len().min(10)])).collect();
+    assert_eq!(told, [("GET", "/long/aaaa"), ("PUT", "/many"), ("POST", "/new"), ("GET", "/bad"), ("", "")]);
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! HTTP through the real binary: PHP's answers on the wire, streaming, overload, hang-ups, the access log.
 
+use std::io::Write;
+use std::net::TcpStream;
+
 use crate::support::Svc;
 use crate::support::client::eventually;
 
@@ -171,6 +174,36 @@ fn a_client_that_leaves_is_499_and_its_script_learns_it() {
     eventually("it is logged", || {
         svc.log().of("access").first().is_some_and(|it| it["fields"]["status"] == 499)
     });
+}
+
+#[test]
+fn webhooks_run_although_nobody_waits_for_their_answers() {
+    let hook = "<?php echo 'so'; usleep(2000);
+        file_put_contents(__DIR__ . '/ran', file_get_contents('php://input') . \"\\n\", FILE_APPEND | LOCK_EX);
+        echo ' it ran';";
+    let settings = [("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "60000")];
+    let svc = Svc::start(&[("hook.php", hook)], &settings);
+    const HOOKS: usize = 60;
+    for hook in 0..HOOKS {
+        let body = format!("{hook:03}");
+        let head = format!("POST /hook.php HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
+        let mut client = TcpStream::connect(svc.main()).unwrap();
+        client.write_all((head + &body).as_bytes()).unwrap();
+        // Closed at once; what has come stays to be read.
+    }
+    let ran = || std::fs::read_to_string(svc.root().join("ran")).unwrap_or_default();
+    eventually("all have run", || ran().lines().count() == HOOKS);
+    let mut hooks: Vec<_> = ran().lines().map(str::to_owned).collect();
+    hooks.sort_unstable();
+    hooks.dedup();
+    assert_eq!(hooks.len(), HOOKS, "each once");
+    eventually("they are answered", || {
+        svc.metric("svc_responses_by_status_total{status=\"4xx\"}") == HOOKS as f64
+    });
+    svc.assert_metric("svc_request_cancelled_total{reason=\"client_abort\"}", HOOKS as f64);
+    svc.assert_metric("svc_pending_requests", 0.0);
+    eventually("they are counted", || svc.metric("svc_abandoned_work_total") == HOOKS as f64);
+    svc.assert_metric("svc_dropped_requests_total", 0.0);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::support::Svc;
 use crate::support::client::{Response, eventually};
+use crate::support::{Svc, c};
 
 const RUN: &str = "<?php eval(file_get_contents('php://input'));";
 
@@ -336,4 +336,27 @@ fn a_deprecated_directive_is_reported_and_does_not_stop_the_server() {
     let svc = start(&["filter.default=special_chars", "error_reporting=32767"]);
     record(&svc, "filter.default");
     assert_eq!(run(&svc, "echo 'served';").text(), "served");
+}
+
+#[test]
+fn an_error_that_a_debugger_shows_in_php_s_place_is_500_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("debugger.so");
+    c::extension(include_str!("php/debugger.c"), &library);
+    let svc = start(&[&format!("extension={}", library.display())]);
+    for (code, shown) in [
+        ("echo 'a'; nowhere();", "Uncaught Error"),
+        ("echo 'a'; throw new Exception('b');", "Uncaught Exception"),
+        ("ini_set('memory_limit', '8M'); str_repeat('x', 1 << 24);", "Allowed memory size"),
+        ("eval('class A extends Iterator {}');", "cannot extend"),
+        ("@trigger_error('c', E_USER_ERROR);", "c"),
+    ] {
+        let response = run(&svc, code);
+        assert_eq!(response.status, 500, "{code}: {}", response.text());
+        assert!(response.text().contains(shown), "{code}: {}", response.text());
+        is_well(&svc);
+    }
+    for code in ["echo $undefined;", "set_error_handler(fn() => true); trigger_error('d', E_USER_ERROR);"] {
+        assert_eq!(run(&svc, code).status, 200, "{code}");
+    }
 }

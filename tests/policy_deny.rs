@@ -232,7 +232,7 @@ fn a_denied_path_stays_denied_beside_a_busy_front_controller() {
 fn a_hang_up_reads_the_rules_again_and_a_broken_file_changes_nothing() {
     let svc = start(None, &[("STATIC_REVALIDATE", "false")]);
     let is_loaded = || svc.ask("/config").text().contains(r#""deny_file":{"loaded":true}"#);
-    for path in ["/dump.sql", "/other.php", "/private/"] {
+    for path in ["/uploads/x.txt", "/other.php", "/private/"] {
         assert_eq!(svc.get(path).status, 200, "{path}");
     }
     assert!(!is_loaded());
@@ -240,8 +240,8 @@ fn a_hang_up_reads_the_rules_again_and_a_broken_file_changes_nothing() {
         std::fs::write(svc.root().join(".svcdeny"), rules).unwrap();
         svc.signal(Signal::HUP);
     };
-    write("*.sql\nother.php\nindex.html\n");
-    for path in ["/dump.sql", "/other.php", "/private/"] {
+    write("x.txt\nother.php\nindex.html\n");
+    for path in ["/uploads/x.txt", "/other.php", "/private/"] {
         eventually("it is denied", || svc.get(path).status == 404);
     }
     assert!(is_loaded());
@@ -250,10 +250,49 @@ fn a_hang_up_reads_the_rules_again_and_a_broken_file_changes_nothing() {
     eventually("it is refused", || refusal().is_some());
     let error = refusal().unwrap()["fields"]["error"].as_str().unwrap().to_owned();
     assert!(error.contains("/.svcdeny:2: \"a[b\" is no rule"), "{error}");
-    assert_eq!((svc.get("/dump.sql").status, svc.get("/open.txt").status), (404, 200));
+    assert_eq!((svc.get("/uploads/x.txt").status, svc.get("/open.txt").status), (404, 200));
     std::fs::remove_file(svc.root().join(".svcdeny")).unwrap();
     svc.signal(Signal::HUP);
-    eventually("nothing is denied", || svc.get("/dump.sql").status == 200);
+    eventually("nothing is denied", || svc.get("/uploads/x.txt").status == 200);
     assert!(!is_loaded());
     eventually("all is well", || svc.metric("svc_config_last_reload_successful") == 1.0);
+}
+
+#[test]
+fn a_project_s_own_directory_as_root_shows_no_secrets_and_says_so() {
+    let files = [
+        ("composer.json", "secret"),
+        ("artisan", "<?php secret"),
+        ("database/app.sqlite", "secret"),
+        ("storage/logs/app.log", "secret"),
+        ("backup.sql.gz", "secret"),
+        ("config.inc", "<?php secret"),
+        ("index.php~", "<?php secret"),
+        ("vendor/autoload.php", "<?php echo 'secret';"),
+        ("vendor/tool/eval-stdin.php", "<?php echo 'secret';"),
+        ("vendor/tool/a.css", "secret"),
+        ("index.php", RUN),
+        ("build/vendor/a.css", "shown"),
+        ("package.json", "shown"),
+    ];
+    for mode in [&[][..], &[("ENTRY_FILE", "index.php")]] {
+        let svc = Svc::start(&files, mode);
+        let mut client = svc.client();
+        for (path, content) in files {
+            let response = client.get(&format!("/{path}"));
+            assert_eq!(response.status, if content.contains("secret") { 404 } else { 200 }, "{path}");
+            assert!(!response.text().contains("secret"), "{path}");
+        }
+        svc.assert_metric("svc_path_deny_total", 10.0);
+        let said = svc.log().find("document root looks like a project's own directory: what of it is for clients is usually a directory within");
+        assert_eq!(said.unwrap()["fields"]["found"], "artisan");
+    }
+    // What an application answers for may be called so, and a rule may allow a file.
+    let svc = Svc::start(
+        &[("index.php", RUN), ("a.log", "shown"), (".svcdeny", "!*.log\n")],
+        &[("ENTRY_FILE", "index.php")],
+    );
+    assert_eq!(svc.get("/export.sql").text(), "ran /index.php");
+    assert_eq!(svc.get("/a.log").text(), "shown");
+    assert!(svc.log().find("document root looks like a project's own directory: what of it is for clients is usually a directory within").is_none());
 }

@@ -90,6 +90,16 @@ effects! {
         assert_eq!(svc.get("/here.txt").text(), "other");
     }
 
+    links_outside_root: "LINKS_OUTSIDE_ROOT" {
+        let shared = tempfile::Builder::new().prefix("shared").tempdir().unwrap();
+        std::fs::write(shared.path().join("a.txt"), "shared").unwrap();
+        for (setting, status) in [("true", 200), ("false", 403)] {
+            let svc = Svc::start(&[], &[("LINKS_OUTSIDE_ROOT", setting)]);
+            std::os::unix::fs::symlink(shared.path(), svc.root().join("storage")).unwrap();
+            assert_eq!(svc.get("/storage/a.txt").status, status, "{setting}");
+        }
+    }
+
     entry_file: "ENTRY_FILE" {
         let files = [("app.php", "<?php echo 'app';")];
         assert_eq!(Svc::start(&files, &[]).get("/any/path").status, 404);
@@ -151,6 +161,14 @@ effects! {
         }
     }
 
+    server_variables: "SERVER_VARIABLES" {
+        let svc = Svc::start(&[SHOW], &[("SERVER_VARIABLES", "SERVER_SOFTWARE=nginx, APP_ENV=a=b")]);
+        for (name, value) in [("SERVER_SOFTWARE", "nginx"), ("APP_ENV", "a=b"), ("HTTP_HOST", "x")] {
+            let response = svc.client().request(&format!("GET /show.php?name={name} HTTP/1.1\r\nHost: x"));
+            assert_eq!(response.text(), value);
+        }
+    }
+
     max_connections: "MAX_CONNECTIONS" {
         let svc = Svc::start(&[HELLO], &[("MAX_CONNECTIONS", "1")]);
         let mut first = svc.client();
@@ -193,6 +211,20 @@ effects! {
         let _held = occupy(&svc, 0);
         assert_eq!(svc.get("/sleep.php").status, 529);
         svc.assert_metric(r#"svc_admission_refused_total{reason="wait_timeout"}"#, 1.0);
+    }
+
+    abandoned_requests: "ABANDONED_REQUESTS" {
+        const NOTE: (&str, &str) = ("note.php", "<?php touch(__DIR__ . '/ran');");
+        for (policy, method, runs) in [("run_unsafe", "POST", true), ("run", "GET", true), ("drop", "POST", false)] {
+            let settings = [("ABANDONED_REQUESTS", policy), ("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "60000")];
+            let svc = Svc::start(&[NOTE, HELLO], &settings);
+            svc.client().send(format!("{method} /note.php HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"));
+            let aborted = "svc_request_cancelled_total{reason=\"client_abort\"}";
+            eventually("the client has left", || svc.metric(aborted) == 1.0);
+            // The one worker has taken all that came before.
+            assert_eq!(svc.get("/index.php").text(), "hello");
+            assert_eq!(svc.root().join("ran").exists(), runs, "{policy} {method}");
+        }
     }
 
     max_body_bytes: "MAX_BODY_BYTES" {

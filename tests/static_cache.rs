@@ -108,7 +108,7 @@ fn a_release_that_is_switched_by_a_link_is_seen_in_time() {
 fn a_link_that_leaves_the_root_is_refused_in_time() {
     let outside = tempfile::tempdir().unwrap();
     fs::write(outside.path().join("secret.txt"), "secret").unwrap();
-    let svc = Svc::start(&[("real.txt", "real")], &[]);
+    let svc = Svc::start(&[("real.txt", "real")], &[("LINKS_OUTSIDE_ROOT", "false")]);
     let link = svc.root().join("link.txt");
     symlink("real.txt", &link).unwrap();
     assert_eq!(svc.get("/link.txt").text(), "real");

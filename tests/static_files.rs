@@ -15,7 +15,7 @@ fn a_file_has_type_length_and_validators_and_is_304_when_it_is_known() {
     let response = client.get("/style.css");
     assert_eq!((response.status, response.text().as_str()), (200, "body{}"));
     assert_eq!(response.field("content-type"), Some("text/css; charset=utf-8"));
-    assert_eq!(response.field("cache-control"), Some("max-age=3600"));
+    assert_eq!(response.field("cache-control"), None, "as with nginx, Apache and Caddy");
     let modified = response.field("last-modified").unwrap().to_owned();
     let etag = response.field("etag").unwrap().to_owned();
     for condition in [format!("If-None-Match: {etag}"), format!("If-Modified-Since: {modified}")] {
@@ -102,11 +102,12 @@ fn a_single_page_application_gets_its_page() {
 #[test]
 fn nothing_outside_the_root_and_nothing_hidden_is_served() {
     let outside = tempfile::tempdir().unwrap();
-    std::fs::write(outside.path().join("secret.txt"), "secret").unwrap();
+    std::fs::write(outside.path().join(".secret.txt"), "secret").unwrap();
     let files =
         [(".env", "key"), (".git/config", "x"), (".well-known/ok.txt", "ok"), ("x.PHP", "<?php source")];
     let svc = Svc::start(&files, &[]);
-    symlink(outside.path().join("secret.txt"), svc.root().join("leak.txt")).unwrap();
+    symlink(outside.path().join(".secret.txt"), svc.root().join("leak.txt")).unwrap();
+    symlink(svc.root().join(".env"), svc.root().join("env.txt")).unwrap();
     symlink(svc.root().join(".well-known/ok.txt"), svc.root().join("inner.txt")).unwrap();
     let mut client = svc.client();
     for (path, status) in [
@@ -115,6 +116,7 @@ fn nothing_outside_the_root_and_nothing_hidden_is_served() {
         ("/.git/config", 404),
         ("/.well-known/ok.txt", 200),
         ("/leak.txt", 403),
+        ("/env.txt", 403),
         ("/inner.txt", 200),
         ("/x.PHP", 404),
         ("/../../etc/passwd", 400),
@@ -127,4 +129,51 @@ fn nothing_outside_the_root_and_nothing_hidden_is_served() {
         assert_eq!(response.status, status, "{path}: {}", response.text());
         assert!(!response.text().contains("secret") && !response.text().contains("source"), "{path}");
     }
+}
+
+/// A directory beside the document root, as deployments have one for what their releases share.
+fn shared_uploads() -> tempfile::TempDir {
+    let shared = tempfile::Builder::new().prefix("shared").tempdir().unwrap();
+    for (name, content) in
+        [("a.txt", "uploaded"), ("dump.sql", "dump"), ("hello.php", "<?php echo __FILE__;")]
+    {
+        std::fs::write(shared.path().join(name), content).unwrap();
+    }
+    shared
+}
+
+#[test]
+fn links_lead_out_of_the_root_but_not_past_its_rules() {
+    let shared = shared_uploads();
+    let files = [
+        ("private/key.txt", "key"),
+        ("uploads/evil.php", "<?php echo 'evil';"),
+        (".svcdeny", "private/\n*.sql\n/a.txt\n"),
+    ];
+    let svc = Svc::start(&files, &[("PHP_DENY_PATHS", "/uploads/**")]);
+    for (link, to) in [
+        ("storage", shared.path().to_owned()),
+        ("key.txt", svc.root().join("private/key.txt")),
+        ("folder", svc.root().join("private")),
+        ("dump.txt", shared.path().join("dump.sql")),
+        ("good.php", svc.root().join("uploads/evil.php")),
+    ] {
+        symlink(to, svc.root().join(link)).unwrap();
+    }
+    let mut client = svc.client();
+    for (path, status) in [
+        ("/storage/a.txt", 200),
+        ("/storage/hello.php", 200),
+        ("/storage", 301),
+        ("/storage/dump.sql", 404),
+        ("/dump.txt", 404),
+        ("/key.txt", 404),
+        ("/folder/key.txt", 404),
+        ("/good.php", 404),
+    ] {
+        assert_eq!(client.get(path).status, status, "{path}");
+    }
+    assert_eq!(client.get("/storage/a.txt").text(), "uploaded");
+    let real = shared.path().canonicalize().unwrap().join("hello.php");
+    assert_eq!(client.get("/storage/hello.php").text(), real.to_str().unwrap());
 }

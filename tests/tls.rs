@@ -238,6 +238,24 @@ fn a_protocol_is_agreed_upon() {
 }
 
 #[test]
+fn what_was_agreed_upon_is_spoken() {
+    let certificates = one();
+    let svc = start(&certificates, 1, &[("a.txt", "a")], &[]);
+    for offered in [&["http/1.1"][..], &[]] {
+        let mut client =
+            Client::connect_tls(svc.main(), session(&certificates.trust(offered, &[&TLS13]), NAME));
+        client.send(GET_BIG_OVER_HTTP_2);
+        assert_eq!(client.response().status, 505, "{offered:?}");
+    }
+    let config = certificates.trust(&["h2"], &[&TLS13]);
+    let mut client = Client::connect_tls(svc.main(), session(&config, NAME));
+    client.send("GET /a.txt HTTP/1.1\r\nHost: x\r\n\r\n");
+    let said = client.rest();
+    assert!(!said.windows(5).any(|part| part == b"HTTP/"), "{said:?}");
+    svc.assert_metric("svc_requests_total", 2.0);
+}
+
+#[test]
 fn http_2_is_spoken_with_those_who_ask_for_it() {
     let certificates = one();
     let echo = "<?php $in = file_get_contents('php://input'); echo $_SERVER['SSL_PROTOCOL'], $in;";

@@ -78,6 +78,10 @@ pub trait Offered {
     fn promote(&self) -> bool;
     /// It goes into the waiting set instead of the queue.
     fn park(&self);
+    /// Nobody is there to take it out of the waiting set, and it has waited for long enough: others may have its place.
+    fn is_forgotten(&self) -> bool {
+        false
+    }
 }
 
 /// A place in the waiting set.
@@ -263,12 +267,22 @@ impl<T: Offered> Gate<T> {
     #[cold]
     fn offer_to_waiting(&self, entry: T) -> Offer {
         let bytes = entry.parked_bytes();
+        let mut forgotten = Vec::new();
         let mut waiting = self.waiting.lock();
-        if waiting.entries.len() >= self.limits.count_max {
-            return Offer::Refused(ShedReason::WaitingFull);
-        }
-        if bytes > 0 && waiting.bytes + bytes > self.limits.bytes_max {
-            return Offer::Refused(ShedReason::WaitingBytes);
+        let refusal = loop {
+            let refusal = waiting.refusal(bytes, self.limits);
+            // Only those in front: they came first, so as a rule their time is over first.
+            if refusal.is_none()
+                || !waiting.entries.first_entry().is_some_and(|entry| entry.get().is_forgotten())
+            {
+                break refusal;
+            }
+            forgotten.extend(waiting.pop_first());
+            self.turnstile.stop_waiting();
+        };
+        if let Some(reason) = refusal {
+            drop(waiting);
+            return Offer::Refused(reason);
         }
         match self.turnstile.enter_or_wait() {
             Entry::Closed => Offer::Refused(ShedReason::ShuttingDown),
@@ -297,8 +311,7 @@ impl<T: Offered> Gate<T> {
     /// Moves the longest waiting entry to the queue. False: it was answered meanwhile, or all have left.
     fn promote_next(&self) -> bool {
         let mut waiting = self.waiting.lock();
-        let Some((_, entry)) = waiting.entries.pop_first() else { return false };
-        waiting.bytes -= entry.parked_bytes();
+        let Some(entry) = waiting.pop_first() else { return false };
         let promoted = entry.promote();
         let dropped = if promoted {
             // Inside the lock, and before the waiter is counted off: a newcomer cannot get in front of it.
@@ -311,6 +324,26 @@ impl<T: Offered> Gate<T> {
         drop(waiting);
         drop(dropped);
         promoted
+    }
+}
+
+impl<T: Offered> Waiting<T> {
+    /// Why one that holds so many bytes does not go in.
+    fn refusal(&self, bytes: u64, limits: WaitingLimits) -> Option<ShedReason> {
+        if self.entries.len() >= limits.count_max {
+            Some(ShedReason::WaitingFull)
+        } else if bytes > 0 && self.bytes + bytes > limits.bytes_max {
+            Some(ShedReason::WaitingBytes)
+        } else {
+            None
+        }
+    }
+
+    /// Takes out who has waited longest.
+    fn pop_first(&mut self) -> Option<T> {
+        let (_, entry) = self.entries.pop_first()?;
+        self.bytes -= entry.parked_bytes();
+        Some(entry)
     }
 }
 
@@ -330,6 +363,7 @@ mod tests {
         name: u32,
         bytes: u64,
         answered: Cell<bool>,
+        forgotten: Cell<bool>,
     }
 
     impl Offered for &Request {
@@ -340,12 +374,17 @@ mod tests {
             !self.answered.get()
         }
         fn park(&self) {}
+        fn is_forgotten(&self) -> bool {
+            self.forgotten.get()
+        }
     }
 
     const SECOND: Duration = Duration::from_secs(1);
 
     fn requests() -> Vec<Request> {
-        (0..20).map(|name| Request { name, bytes: 10, answered: Cell::new(false) }).collect()
+        (0..20)
+            .map(|name| Request { name, bytes: 10, answered: Cell::new(false), forgotten: Cell::new(false) })
+            .collect()
     }
 
     fn gate<'a>(capacity: usize, count_max: usize, bytes_max: u64) -> Gate<&'a Request> {
@@ -450,5 +489,24 @@ mod tests {
     fn reasons_have_their_statuses() {
         let statuses = ShedReason::ALL.map(ShedReason::status);
         assert_eq!(statuses, [529, 529, 529, 529, 503, 500]);
+    }
+
+    #[test]
+    fn who_is_forgotten_makes_room_when_room_is_needed() {
+        let (requests, gate) = (requests(), gate(1, 2, 1 << 20));
+        gate.offer(&requests[0]);
+        let second = ticket(gate.offer(&requests[1]));
+        ticket(gate.offer(&requests[2]));
+        requests[2].forgotten.set(true);
+        assert_eq!(gate.offer(&requests[3]), Offer::Refused(ShedReason::WaitingFull), "it is not in front");
+        gate.leave(second);
+        ticket(gate.offer(&requests[3]));
+        assert_eq!(gate.facts().waiting, 2, "there was room");
+        ticket(gate.offer(&requests[4]));
+        assert_eq!(gate.facts().waiting, 2);
+        assert_eq!(gate.try_take().map(|request| request.name), Some(0));
+        assert_eq!(gate.try_take().map(|request| request.name), Some(3));
+        assert_eq!(gate.try_take().map(|request| request.name), Some(4));
+        assert_eq!((gate.facts().waiting, gate.facts().slots_available), (0, 1));
     }
 }

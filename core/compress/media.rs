@@ -23,7 +23,7 @@ pub fn is_compressible(content_type: &[u8]) -> bool {
 }
 
 /// What shrinks outside of `text`, by the part before the slash. `font/woff` and `font/woff2` are dense inside.
-const KNOWN: [(&[u8], &[&[u8]]); 3] = [
+const KNOWN: [(&[u8], &[&[u8]]); 5] = [
     (
         b"application",
         &[
@@ -40,6 +40,7 @@ const KNOWN: [(&[u8], &[&[u8]]); 3] = [
             b"sql",
             b"toml",
             b"typescript",
+            b"vnd.apple.mpegurl",
             b"vnd.ms-fontobject",
             b"wasm",
             b"x-font-opentype",
@@ -56,8 +57,10 @@ const KNOWN: [(&[u8], &[&[u8]]); 3] = [
             b"yaml",
         ],
     ),
+    (b"audio", &[b"midi", b"mpegurl"]),
     (b"font", &[b"collection", b"otf", b"sfnt", b"ttf"]),
     (b"image", &[b"bmp", b"vnd.microsoft.icon", b"x-icon", b"x-ms-bmp"]),
+    (b"model", &[b"mtl", b"obj", b"step", b"stl", b"vrml"]),
 ];
 
 fn ends_with(name: &[u8], suffix: &[u8]) -> bool {

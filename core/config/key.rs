@@ -68,6 +68,8 @@ pub enum Kind {
     Proxies,
     /// Any text.
     Text,
+    /// Variables with their values, as `NAME=value`, separated by commas.
+    Variables,
     /// A number of threads, or `auto` (the same as 0). `MIN:MAX` is understood, and refused while pools are static.
     Workers,
 }
@@ -265,7 +267,9 @@ impl Kind {
         match self {
             Self::Boolean => Json::Boolean,
             Self::Integer { .. } | Self::IntegerOrAuto { .. } => Json::Integer,
-            Self::Globs | Self::List | Self::Networks | Self::Paths | Self::Proxies => Json::Array,
+            Self::Globs | Self::List | Self::Networks | Self::Paths | Self::Proxies | Self::Variables => {
+                Json::Array
+            }
             Self::Address { .. } | Self::Choice(_) | Self::Path | Self::Text | Self::Workers => Json::String,
         }
     }
@@ -289,6 +293,7 @@ impl Kind {
             Self::Paths => "paths separated by commas".to_owned(),
             Self::Proxies => "network ranges, addresses and the word private, separated by commas".to_owned(),
             Self::Text => "text".to_owned(),
+            Self::Variables => "NAME=value, separated by commas".to_owned(),
             Self::Workers => {
                 let max = crate::limits::THREADS_MAX;
                 format!("auto, a whole number from 1 to {max}, or two of them as in 2:8")

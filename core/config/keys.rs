@@ -13,6 +13,7 @@ use crate::limits::{QUEUE_CAPACITY_MAX, RATE_LIMIT_MAX, THREADS_MAX};
 pub(super) enum Id {
     ListenAddr,
     DocumentRoot,
+    LinksOutsideRoot,
     EntryFile,
     Executor,
     IoWorkers,
@@ -21,11 +22,13 @@ pub(super) enum Id {
     WorkerModeEnabled,
     WorkerMaxMemoryMib,
     SuperglobalsEnabled,
+    ServerVariables,
     MaxConnections,
     QueueCapacity,
     QueueMaxWaiting,
     QueueMaxWaitingBytes,
     QueueWaitTimeoutMs,
+    AbandonedRequests,
     MaxBodyBytes,
     MaxQueryBody,
     SpoolDir,
@@ -69,6 +72,11 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         .about(Chapter::Serving, "The address of the main port; port 0 lets the system choose."),
     Key::new(Id::DocumentRoot, "DOCUMENT_ROOT", Kind::Path, Initial::Computed("`./public` if it is there, else `.`"))
         .about(Chapter::Serving, "The directory that is served; it must exist."),
+    Key::new(Id::LinksOutsideRoot, "LINKS_OUTSIDE_ROOT", Kind::Boolean, Initial::Is("true")).about(
+        Chapter::Serving,
+        "Whether symbolic links in the document root may lead out of it; with `false` what they lead to gets 403. No link \
+         leads to dot-files or past rules either way.",
+    ),
     Key::new(Id::EntryFile, "ENTRY_FILE", Kind::Text, Initial::Unset).about(
         Chapter::Serving,
         "The file under the document root that answers every path no file answers: a `.php` file is a front controller, \
@@ -102,6 +110,13 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
             Chapter::Php,
             "Whether scripts find the request in `$_GET`, `$_POST`, `$_COOKIE`, `$_FILES`, `$_REQUEST` and `$_SERVER`; \
              `Svc\\Request::current()` has it either way.",
+        ),
+    Key::new(Id::ServerVariables, "SERVER_VARIABLES", Kind::Variables, Initial::Unset)
+        .exposed(Exposure::Local)
+        .about(
+            Chapter::Php,
+            "Variables that scripts find in `$_SERVER` with each request, in the place of the server's own of the same \
+             name, as with nginx's `fastcgi_param`.",
         ),
     Key::new(Id::MaxConnections, "MAX_CONNECTIONS", integer(1, 1_000_000, Unit::Count), Initial::Is("10000"))
         .about(Chapter::Admission, "Connections open at once on the main port; further ones wait to be accepted."),
@@ -142,6 +157,18 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
          shortens the wait while clients leave before they are served. 0 refuses at once when the queue is full, and \
          then a queued request waits as long as it takes.",
     ),
+    Key::new(
+        Id::AbandonedRequests,
+        "ABANDONED_REQUESTS",
+        Kind::Choice(&["run_unsafe", "run", "drop"]),
+        Initial::Is("run_unsafe"),
+    )
+    .about(
+        Chapter::Admission,
+        "Whether requests that have come whole still run if their clients leave while they wait for a worker: those whose \
+         method may change something (all but GET, HEAD, OPTIONS and QUERY), all, or none. They run within the same wait \
+         as before, or not at all.",
+    ),
     Key::new(Id::MaxBodyBytes, "MAX_BODY_BYTES", bytes(1), Initial::Is("64M"))
         .about(Chapter::Bodies, "The longest request body; a longer one gets 413."),
     Key::new(Id::MaxQueryBody, "MAX_QUERY_BODY", bytes(1), Initial::Is("512K"))
@@ -164,8 +191,12 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         Chapter::Timeouts,
         "How long service goes on as usual after a signal to stop, while readiness already answers 503.",
     ),
-    Key::new(Id::StaticMaxAge, "STATIC_MAX_AGE", integer(0, 365 * 86400, Unit::Seconds), Initial::Is("3600"))
-        .about(Chapter::Files, "The `max-age` in the `Cache-Control` of static files."),
+    Key::new(Id::StaticMaxAge, "STATIC_MAX_AGE", integer(0, 365 * 86400, Unit::Seconds), Initial::Is("0"))
+        .about(
+            Chapter::Files,
+            "The `max-age` in the `Cache-Control` of static files; with 0 they have no such field, and caches decide by \
+             `Last-Modified`, as with other web servers.",
+        ),
     Key::new(Id::StaticRevalidate, "STATIC_REVALIDATE", Kind::Boolean, Initial::Is("true")).about(
         Chapter::Files,
         "Whether the disk is looked at again for static files that are kept in memory, so that a change is seen within \

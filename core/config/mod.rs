@@ -35,6 +35,8 @@ pub struct Config {
     pub listen_addr: SocketAddr,
     /// The directory that is served, absolute; a directory when the process started.
     pub document_root: PathBuf,
+    /// Whether links in the document root may lead out of it.
+    pub links_outside_root: bool,
     /// The file, relative to the document root and without a leading slash, that gets what no file answers.
     pub entry_file: Option<String>,
     /// What runs the requests for PHP.
@@ -55,6 +57,8 @@ pub struct Config {
     pub queue_max_waiting_bytes: u64,
     /// How long a request may wait for a worker, at most; zero refuses at once when the queue is full.
     pub queue_wait_timeout: Duration,
+    /// Which requests run although their clients have left.
+    pub abandoned_requests: AbandonedRequests,
     /// The longest request body, in bytes.
     pub max_body_bytes: u64,
     /// The longest body of a request with the method QUERY, in bytes.
@@ -81,14 +85,15 @@ pub struct Config {
     pub worker_max_memory_mib: u64,
     /// Whether the superglobals are filled.
     pub superglobals_enabled: bool,
-    /// The `max-age` of static files.
+    /// What scripts find in `$_SERVER` whatever the request is.
+    pub server_variables: Vec<(String, String)>,
+    /// The `max-age` of static files; zero: none is told.
     pub static_max_age: Duration,
     /// Whether the disk is looked at again for static files in memory.
     pub static_revalidate: bool,
-    /// The level of the Brotli coding; 0 withdraws it.
     /// The memory for static files, in bytes; 0 keeps none.
     pub static_cache_bytes: u64,
-    /// The level of the Brotli coding; 0 is off.
+    /// The level of the Brotli coding; 0 withdraws it.
     pub brotli_level: u32,
     /// The level of the zstd coding; 0 withdraws it.
     pub zstd_level: u32,
@@ -143,6 +148,17 @@ pub enum Executor {
     Sapi,
     /// A fixed page, without PHP and without a queue.
     Stub,
+}
+
+/// Which requests run although their clients leave while they wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AbandonedRequests {
+    /// None.
+    Drop,
+    /// All.
+    Run,
+    /// Those whose methods may change something.
+    RunUnsafe,
 }
 
 /// How many threads run PHP, at least and at most.

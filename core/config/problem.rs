@@ -55,6 +55,8 @@ pub enum Fault {
     NotAPattern(String, String),
     /// This version lacks the feature.
     NotAvailable,
+    /// This entry of a list sets no variable.
+    NotAVariable(String),
     /// Not a path below the document root.
     NotBelowRoot,
     /// Not UTF-8.
@@ -125,6 +127,7 @@ impl fmt::Display for Fault {
             Self::NotAPattern(entry, why) => {
                 write!(f, "has the entry {entry:?}, which is no pattern ({why})")
             }
+            Self::NotAVariable(entry) => write!(f, "has the entry {entry:?}, which sets no variable"),
             Self::NotAvailable => f.write_str("is not available in this version"),
             Self::NotBelowRoot => f.write_str("is not a path below the document root, or is hidden"),
             Self::NotUtf8 => f.write_str("is not valid UTF-8"),

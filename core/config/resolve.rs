@@ -15,7 +15,7 @@ use super::keys::{Id, KEYS};
 use super::problem::{ConfigError, Fault, Problem};
 use super::raw::{RawConfig, Source};
 use super::value::Value;
-use super::{AccessLog, Config, Executor, Level, Tls, TlsVersion, Workers};
+use super::{AbandonedRequests, AccessLog, Config, Executor, Level, Tls, TlsVersion, Workers};
 use crate::limits::{QUEUE_CAPACITY_MAX, THREADS_MAX};
 
 /// One setting after resolution.
@@ -264,6 +264,7 @@ impl Resolver {
         Config {
             listen_addr: self.address(Id::ListenAddr).unwrap_or_else(|| unreachable!("it has a default")),
             document_root: self.path(Id::DocumentRoot).unwrap_or_default(),
+            links_outside_root: self.boolean(Id::LinksOutsideRoot),
             entry_file: self.text(Id::EntryFile).map(str::to_owned),
             executor: if self.text(Id::Executor) == Some("stub") { Executor::Stub } else { Executor::Sapi },
             php_workers: self.workers(),
@@ -274,6 +275,7 @@ impl Resolver {
             queue_max_waiting: self.count(Id::QueueMaxWaiting),
             queue_max_waiting_bytes: self.integer(Id::QueueMaxWaitingBytes),
             queue_wait_timeout: self.duration(Id::QueueWaitTimeoutMs),
+            abandoned_requests: self.abandoned_requests(),
             max_body_bytes: self.integer(Id::MaxBodyBytes),
             max_query_body: self.integer(Id::MaxQueryBody),
             spool_dir: self.path(Id::SpoolDir).unwrap_or_default(),
@@ -287,6 +289,7 @@ impl Resolver {
             worker_mode_enabled: self.boolean(Id::WorkerModeEnabled),
             worker_max_memory_mib: self.integer(Id::WorkerMaxMemoryMib),
             superglobals_enabled: self.boolean(Id::SuperglobalsEnabled),
+            server_variables: self.variables(Id::ServerVariables),
             static_max_age: self.duration(Id::StaticMaxAge),
             static_revalidate: self.boolean(Id::StaticRevalidate),
             static_cache_bytes: self.integer(Id::StaticCacheBytes),
@@ -353,6 +356,14 @@ impl RawConfig {
 
 /// Typed looks at values; each key's kind says which look fits, and a test resolves every key.
 impl Resolver {
+    fn abandoned_requests(&self) -> AbandonedRequests {
+        match self.text(Id::AbandonedRequests) {
+            Some("run") => AbandonedRequests::Run,
+            Some("drop") => AbandonedRequests::Drop,
+            _ => AbandonedRequests::RunUnsafe,
+        }
+    }
+
     fn address(&self, id: Id) -> Option<SocketAddr> {
         if let Value::Address(address) = self.value(id) { Some(*address) } else { None }
     }
@@ -404,6 +415,17 @@ impl Resolver {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let pairs = self.paths(Id::TlsCert).iter().zip(self.paths(Id::TlsKey));
         pairs.map(|(cert, key)| Tls { cert: absolute(cert), key: absolute(key) }).collect()
+    }
+
+    /// Of a variable that is set twice the later value counts.
+    fn variables(&self, id: Id) -> Vec<(String, String)> {
+        let mut variables: Vec<(String, String)> = Vec::new();
+        for entry in self.list(id) {
+            let Some((name, value)) = entry.split_once('=') else { continue };
+            variables.retain(|(other, _)| other != name);
+            variables.push((name.to_owned(), value.to_owned()));
+        }
+        variables
     }
 
     fn workers(&self) -> Workers {

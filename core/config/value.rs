@@ -71,6 +71,7 @@ impl Kind {
             Self::Networks => entries(text)?.map(network).collect::<Result<_, _>>().map(Value::Networks),
             Self::Proxies => proxies(text).map(Value::Networks),
             Self::Path | Self::Paths | Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::Variables => variables(text).map(Value::List),
             Self::Workers => workers(text).map(Value::Workers),
         }
     }
@@ -211,6 +212,18 @@ fn globs(text: &str) -> Result<Vec<String>, Fault> {
         glob::url_path_glob(pattern).map_err(|why| Fault::NotAPattern((*pattern).to_owned(), why))?;
     }
     Ok(patterns.into_iter().map(str::to_owned).collect())
+}
+
+fn variables(text: &str) -> Result<Vec<String>, Fault> {
+    let is_name = |name: &str| {
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            && name.starts_with(|first: char| !first.is_ascii_digit())
+    };
+    let entries = entries(text)?.map(|entry| match entry.split_once('=') {
+        Some((name, _)) if is_name(name) && !entry.contains('\0') => Ok(entry.to_owned()),
+        _ => Err(Fault::NotAVariable(entry.to_owned())),
+    });
+    entries.collect()
 }
 
 fn proxies(text: &str) -> Result<Vec<IpNet>, Fault> {
@@ -369,6 +382,15 @@ mod tests {
         let Err(Fault::NotAPattern(pattern, _)) = parse(Kind::Globs, "ok,a[") else { panic!() };
         assert_eq!(pattern, "a[");
         assert_eq!(parse(Kind::Globs, ","), Err(Fault::EmptyList));
+    }
+
+    #[test]
+    fn variables_have_names_that_php_leaves_as_they_are() {
+        let set = parse(Kind::Variables, "SERVER_SOFTWARE=nginx, A=, _b2=c=d");
+        assert_eq!(set.unwrap().to_string(), "SERVER_SOFTWARE=nginx,A=,_b2=c=d");
+        for wrong in ["A", "=a", "1A=b", "A.B=c", "A B=c", "A[]=b"] {
+            assert_eq!(parse(Kind::Variables, wrong), Err(Fault::NotAVariable(wrong.to_owned())), "{wrong}");
+        }
     }
 
     #[test]

@@ -228,7 +228,12 @@ mod tests {
         let file = tempfile::tempfile().unwrap();
         file.set_len(length).unwrap();
         let stamp = Stamp::of(&rustix::fs::fstat(&file).unwrap());
-        let found = StaticFile { path: b"/a".to_vec(), plain: Opened { file, stamp }, coded: Vec::new() };
+        let found = StaticFile {
+            path: b"/a".to_vec(),
+            elsewhere: None,
+            plain: Opened { file, stamp },
+            coded: Vec::new(),
+        };
         let terms = Terms {
             max_age: Duration::ZERO,
             codings: Vec::new(),

@@ -26,7 +26,7 @@ use crate::sync::primitive::{Arc, AtomicU8, AtomicU64, Ordering};
 /// How the files of a site are sent.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// The `max-age` of their `Cache-Control`.
+    /// The `max-age` of their `Cache-Control`; they have none if it is zero.
     pub max_age: Duration,
     /// The codings that copies are made in, the best one first.
     pub codings: Vec<Coding>,
@@ -278,11 +278,10 @@ impl Dress<'_> {
         let mut validators = Fields::new();
         set(&mut validators, b"Last-Modified", &imf_fixdate(stamp.modified));
         set(&mut validators, b"ETag", tag.as_bytes());
-        set(
-            &mut validators,
-            b"Cache-Control",
-            format!("max-age={}", self.terms.max_age.as_secs()).as_bytes(),
-        );
+        if !self.terms.max_age.is_zero() {
+            let max_age = format!("max-age={}", self.terms.max_age.as_secs());
+            set(&mut validators, b"Cache-Control", max_age.as_bytes());
+        }
         if self.varies {
             set(&mut validators, b"Vary", b"Accept-Encoding");
         }
@@ -344,7 +343,7 @@ mod tests {
     }
 
     fn found(file: &File) -> StaticFile {
-        StaticFile { path: b"/a.txt".to_vec(), plain: opened(file), coded: Vec::new() }
+        StaticFile { path: b"/a.txt".to_vec(), elsewhere: None, plain: opened(file), coded: Vec::new() }
     }
 
     fn load(found: StaticFile, now: SystemTime) -> Holding {

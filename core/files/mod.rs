@@ -8,6 +8,7 @@
 //! |---|---|---|
 //! | [`route`](mod@route) | routing mode, normalised path | the candidates to look for, in order |
 //! | [`resolve`] | candidates, the disk | open files, a script, a redirect, nothing |
+//! | [`place`] | two real paths | the way from the root to what a link led to |
 //! | [`stamp`] | a descriptor | the state of a file |
 //! | [`media_type`] | a name | `Content-Type` |
 //! | [`slice`](mod@slice) | something to read from | so many of its bytes |
@@ -21,6 +22,7 @@ pub mod cache;
 pub mod conditions;
 pub mod holding;
 pub mod media_type;
+pub mod place;
 pub mod representation;
 pub mod resolve;
 pub mod route;
@@ -30,6 +32,7 @@ pub mod stamp;
 
 pub use self::cache::{Lookup, StaticCache};
 pub use self::holding::{Holding, Terms};
+pub use self::place::Place;
 pub use self::representation::{Piece, Representation, represent};
 pub use self::resolve::{DocumentRoot, FoundScript, Resolved, StaticFile};
 pub use self::route::{Candidate, Mode, Route, route};

@@ -35,7 +35,7 @@ fn terms(codings: &[Coding]) -> Terms {
 
 fn holding(bytes: &[u8], neighbours: &[(Coding, &[u8])], codings: &[Coding]) -> Holding {
     let coded = neighbours.iter().map(|(coding, bytes)| (*coding, opened(bytes))).collect();
-    let found = StaticFile { path: b"/a.css".to_vec(), plain: opened(bytes), coded };
+    let found = StaticFile { path: b"/a.css".to_vec(), elsewhere: None, plain: opened(bytes), coded };
     Holding::load(found, &terms(codings), time()).unwrap()
 }
 
@@ -296,7 +296,12 @@ fn what_is_short_or_not_text_has_no_copies() {
     let short = holding(&[b'a'; 100], &[], &[Coding::Gzip]);
     let answer = get(&short, "Accept-Encoding: gzip\r\n");
     assert_eq!((answer.order, field(&answer, "vary")), (None, None));
-    let found = StaticFile { path: b"/a.png".to_vec(), plain: opened(&[0; 1000]), coded: Vec::new() };
+    let found = StaticFile {
+        path: b"/a.png".to_vec(),
+        elsewhere: None,
+        plain: opened(&[0; 1000]),
+        coded: Vec::new(),
+    };
     let image = Holding::load(found, &terms(&[Coding::Gzip]), time()).unwrap();
     let answer = get(&image, "Accept-Encoding: gzip\r\n");
     assert_eq!((answer.order, field(&answer, "vary")), (None, None));

@@ -1,18 +1,22 @@
 //! The look at the disk: which of a path's candidates is there, checked on the opened object.
 //!
 //! Promises: each candidate is opened as a mere handle (which waits for nothing and has no effect on a pipe or a
-//! device), and then the handle is asked what it is and where it really lies; only a regular file below the real
-//! document root is opened for reading, through that same handle. Length and times are those of the handle. The root
-//! is looked up anew each time, so a deployment that switches a link is seen by the next look.
+//! device), and then the handle is asked what it is and where it really lies; only a regular file in a place that may
+//! be served is opened for reading, through that same handle. Length and times are those of the handle. The root is
+//! looked up anew each time, so a deployment that switches a link is seen by the next look.
 //!
-//! Beside a file `a.css` may lie the same file in a content coding: `a.css.br`, `a.css.zst` or `a.css.gz`. They pass
-//! the same checks, and one that is older than the file counts as not there.
+//! Links are followed, out of the root too unless a setting forbids it, but never to a dot-file. Where they led is told
+//! to whoever asked ([`Place`]), who has rules of his own.
+//!
+//! Beside a file `a.css` may lie the same file in a content coding: `a.css.br`, `a.css.zst` or `a.css.gz`. They must
+//! really lie where the file does, and one that is older than the file counts as not there.
 //!
 //! That nothing lies at a path is, as a rule, known to the system without a disk
 //! ([`leaves_all_to_the_script`](DocumentRoot::leaves_all_to_the_script)): the many paths of a front controller need no
 //! file thread.
 //!
-//! Refuses: links that leave the root, whatever they point to; everything that is neither a file nor a directory.
+//! Refuses: links to dot-files, and those that leave the root where they may not; everything that is neither a file nor
+//! a directory.
 
 use std::fs::File;
 use std::io;
@@ -23,6 +27,7 @@ use std::path::PathBuf;
 use rustix::fs::{CWD, FileType, Mode as Permissions, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use super::place::Place;
 use super::route::{Candidate, Mode, Route, route};
 use super::stamp::Stamp;
 use crate::http::Coding;
@@ -32,6 +37,7 @@ use crate::http::uri::encode_path;
 #[derive(Clone, Debug)]
 pub struct DocumentRoot {
     path: PathBuf,
+    links_may_leave: bool,
 }
 
 /// Where a path leads on this disk, now.
@@ -41,7 +47,7 @@ pub enum Resolved {
     Directory,
     /// A file to send.
     File(StaticFile),
-    /// Something is there, but it lies outside the root or must not be read; the answer is 403.
+    /// Something is there, but it lies where nothing may be served from, or must not be read; the answer is 403.
     Forbidden,
     /// Nothing is there; the answer is 404.
     Missing,
@@ -54,6 +60,8 @@ pub enum Resolved {
 pub struct StaticFile {
     /// Its path below the document root, with the leading slash; its ending tells the content type.
     pub path: Vec<u8>,
+    /// Where it really lies, if links led elsewhere than the path says.
+    pub elsewhere: Option<Place>,
     /// The file itself.
     pub plain: Opened,
     /// The same file in content codings.
@@ -72,8 +80,10 @@ pub struct Opened {
 /// A script and what a CGI environment says about it; all paths are raw bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundScript {
-    /// `SCRIPT_FILENAME`: the real path of the file, below the real root.
+    /// `SCRIPT_FILENAME`: the real path of the file.
     pub filename: Vec<u8>,
+    /// Where it really lies, if links led elsewhere than its name says.
+    pub elsewhere: Option<Place>,
     /// `SCRIPT_NAME`: its path in URLs, decoded.
     pub script_name: Vec<u8>,
     /// `PATH_INFO`: what follows it in the URL path, decoded; empty when nothing does.
@@ -83,9 +93,9 @@ pub struct FoundScript {
 }
 
 impl DocumentRoot {
-    /// Names the folder to serve.
-    pub const fn new(path: PathBuf) -> Self {
-        Self { path }
+    /// Names the folder to serve, and says whether links in it may lead out of it.
+    pub const fn new(path: PathBuf, links_may_leave: bool) -> Self {
+        Self { path, links_may_leave }
     }
 
     /// Finds where a normalised path leads. May wait for a disk.
@@ -95,7 +105,7 @@ impl DocumentRoot {
     /// When the root cannot be opened, or the system is out of descriptors or memory, or the disk fails.
     pub fn resolve(&self, mode: &Mode, path: &[u8]) -> io::Result<Resolved> {
         let Route::Try(candidates) = route(mode, path) else { return Ok(Resolved::Missing) };
-        let root = Root::open(&self.path)?;
+        let root = Root::open(self)?;
         let mut missing: Option<Vec<u8>> = None;
         for candidate in candidates {
             // Below something that is not there is nothing: a path of a thousand segments costs one look.
@@ -158,6 +168,7 @@ pub fn directory_location(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
 struct Root {
     handle: OwnedFd,
     real_path: Vec<u8>,
+    links_may_leave: bool,
 }
 
 /// What one look found.
@@ -179,10 +190,10 @@ struct Handle {
 }
 
 impl Root {
-    fn open(path: &std::path::Path) -> io::Result<Self> {
-        let handle = rustix::fs::open(path, HANDLE | OFlags::DIRECTORY, Permissions::empty())?;
+    fn open(root: &DocumentRoot) -> io::Result<Self> {
+        let handle = rustix::fs::open(&root.path, HANDLE | OFlags::DIRECTORY, Permissions::empty())?;
         let real_path = real_path(handle.as_fd())?;
-        Ok(Self { handle, real_path })
+        Ok(Self { handle, real_path, links_may_leave: root.links_may_leave })
     }
 
     fn look(&self, candidate: &Candidate) -> io::Result<Look> {
@@ -196,7 +207,8 @@ impl Root {
             FileType::Directory | FileType::RegularFile if found.stat.st_nlink > 0 => {}
             _ => return Ok(Look::Missing),
         }
-        if !self.holds(&found.real_path) {
+        let place = Place::of(&self.real_path, &found.real_path);
+        if place.is_hidden() || !(place.is_inside() || self.links_may_leave) {
             return Ok(Look::Found(Resolved::Forbidden));
         }
         if FileType::from_raw_mode(found.stat.st_mode) == FileType::Directory {
@@ -204,7 +216,7 @@ impl Root {
         }
         // A script is opened too: one that must not be read is told apart here, not by the interpreter.
         match found.open() {
-            Ok(file) => Ok(Look::Found(self.treat(candidate, found, file))),
+            Ok(file) => Ok(Look::Found(self.treat(candidate, found, place, file))),
             Err(errno) => verdict(errno),
         }
     }
@@ -216,15 +228,12 @@ impl Root {
         Ok(Handle { handle, stat, real_path })
     }
 
-    fn holds(&self, real_path: &[u8]) -> bool {
-        let root = self.real_path.strip_suffix(b"/").unwrap_or(&self.real_path);
-        real_path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with(b"/"))
-    }
-
-    fn treat(&self, candidate: &Candidate, found: Handle, file: File) -> Resolved {
+    fn treat(&self, candidate: &Candidate, found: Handle, place: Place, file: File) -> Resolved {
+        let elsewhere = (place.way() != candidate.path()).then_some(place);
         match candidate {
             Candidate::Script { name, path_info } => Resolved::Script(FoundScript {
                 filename: found.real_path,
+                elsewhere,
                 script_name: name.clone(),
                 path_info: path_info.clone(),
                 document_root: self.real_path.clone(),
@@ -232,14 +241,14 @@ impl Root {
             Candidate::IndexOfDirectory { .. } => Resolved::Directory,
             Candidate::FileOrDirectory { path } | Candidate::Static { path } => {
                 let plain = Opened { file, stamp: Stamp::of(&found.stat) };
-                let coded = self.coded_neighbours(path, &plain.stamp);
-                Resolved::File(StaticFile { path: path.clone(), plain, coded })
+                let coded = self.coded_neighbours(path, &found.real_path, &plain.stamp);
+                Resolved::File(StaticFile { path: path.clone(), elsewhere, plain, coded })
             }
         }
     }
 
     /// Looks for the same file in content codings. Whatever is wrong with one of them, the file itself can be sent.
-    fn coded_neighbours(&self, path: &[u8], plain: &Stamp) -> Vec<(Coding, Opened)> {
+    fn coded_neighbours(&self, path: &[u8], real_path: &[u8], plain: &Stamp) -> Vec<(Coding, Opened)> {
         if CODED_ENDINGS.iter().any(|(_, ending)| path.ends_with(ending)) {
             return Vec::new();
         }
@@ -247,8 +256,8 @@ impl Root {
             let found = self.find(&[path, ending].concat()).ok()?;
             let is_file = FileType::from_raw_mode(found.stat.st_mode) == FileType::RegularFile;
             let stamp = Stamp::of(&found.stat);
-            let is_good =
-                is_file && stamp.length > 0 && stamp.is_as_new_as(plain) && self.holds(&found.real_path);
+            let lies_beside = found.real_path == [real_path, ending].concat();
+            let is_good = is_file && stamp.length > 0 && stamp.is_as_new_as(plain) && lies_beside;
             is_good.then(|| found.open().ok().map(|file| Opened { file, stamp })).flatten()
         };
         CODED_ENDINGS.iter().filter_map(|&(coding, ending)| Some((coding, look(ending)?))).collect()

@@ -38,8 +38,12 @@ impl Site {
     }
 
     fn resolve(&self, mode: &Mode, raw: &str) -> Resolved {
+        self.resolve_with(true, mode, raw)
+    }
+
+    fn resolve_with(&self, links_may_leave: bool, mode: &Mode, raw: &str) -> Resolved {
         let path = normalise(raw.as_bytes()).unwrap().path;
-        DocumentRoot::new(self.path("root")).resolve(mode, &path).unwrap()
+        DocumentRoot::new(self.path("root"), links_may_leave).resolve(mode, &path).unwrap()
     }
 
     /// Shows the result of files mode as one line.
@@ -48,8 +52,16 @@ impl Site {
     }
 
     fn shown_in(&self, mode: &Mode, raw: &str) -> String {
+        self.as_line(self.resolve(mode, raw))
+    }
+
+    fn shown_without_links_out(&self, raw: &str) -> String {
+        self.as_line(self.resolve_with(false, &Mode::Files, raw))
+    }
+
+    fn as_line(&self, resolved: Resolved) -> String {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        match self.resolve(mode, raw) {
+        match resolved {
             Resolved::Directory => "directory".into(),
             Resolved::File(mut file) => {
                 let mut content = String::new();
@@ -165,38 +177,79 @@ fn links_inside_the_root_are_followed() {
     assert_eq!(site.shown("/relative/b.php"), "script root/real/b.php /relative/b.php|");
 }
 
-#[test]
-fn links_that_leave_the_root_are_refused() {
+/// A site with links out of its root, and where they lead.
+fn with_links_out() -> (Site, [(&'static str, &'static str); 7]) {
     let site = Site::with(&["outside/secret", "outside/x.php", "root/index.php", "root-beside/secret"]);
     site.link("root/file", site.path("outside/secret"));
     site.link("root/folder", "../outside");
     site.link("root/script.php", "../outside/x.php");
     site.link("root/beside", "../root-beside");
     site.link("root/up", "..");
+    let leads = [
+        ("/file", "file outside/secret"),
+        ("/folder", "directory"),
+        ("/folder/secret", "file outside/secret"),
+        ("/script.php", "script outside/x.php /script.php|"),
+        ("/script.php/x", "script outside/x.php /script.php|/x"),
+        ("/beside/secret", "file root-beside/secret"),
+        ("/up/outside/secret", "file outside/secret"),
+    ];
+    (site, leads)
+}
+
+#[test]
+fn links_that_leave_the_root_are_followed() {
+    let (site, leads) = with_links_out();
+    for (path, found) in leads {
+        assert_eq!(site.shown(path), found, "{path}");
+    }
+    let Resolved::File(found) = site.resolve(&Mode::Files, "/file") else { panic!("not found") };
+    assert_eq!(found.elsewhere, Some(Place::Outside(b"../outside/secret".to_vec())));
+    let Resolved::Script(found) = site.resolve(&Mode::Files, "/index.php") else { panic!("not found") };
+    assert_eq!(found.elsewhere, None);
+}
+
+#[test]
+fn links_that_leave_the_root_are_refused_where_they_may_not() {
+    let (site, leads) = with_links_out();
     site.link("root/self", "/proc/self");
+    for (path, _) in leads {
+        assert_eq!(site.shown_without_links_out(path), "forbidden", "{path}");
+    }
+    assert_eq!(site.shown_without_links_out("/self/environ"), "forbidden");
+    assert_eq!(site.shown_without_links_out("/index.php"), "script root/index.php /index.php|");
     let front_controller = Mode::from_entry_file(Some("index.php"));
-    for path in [
-        "/file",
-        "/folder",
-        "/folder/secret",
-        "/script.php",
-        "/script.php/x",
-        "/beside/secret",
-        "/up/outside/secret",
+    assert_eq!(site.as_line(site.resolve_with(false, &front_controller, "/file")), "forbidden");
+}
+
+#[test]
+fn no_link_leads_to_a_dot_file() {
+    let site = Site::with(&["root/.env", "outside/.ssh/id", "root/..data/a.css", "root/.well-known/x"]);
+    for (link, to) in [
+        ("env.txt", ".env"),
+        ("id", "../outside/.ssh/id"),
+        ("keys", "../outside/.ssh"),
+        ("home", "../outside"),
+        ("a.css", "..data/a.css"),
+        ("known", ".well-known"),
     ] {
+        site.link(&format!("root/{link}"), to);
+    }
+    for path in ["/env.txt", "/id", "/keys", "/keys/id"] {
         assert_eq!(site.shown(path), "forbidden", "{path}");
     }
-    assert_eq!(site.shown("/self/environ"), "forbidden");
-    assert_eq!(site.shown_in(&front_controller, "/file"), "forbidden");
+    assert_eq!(site.shown("/home/.ssh/id"), "missing");
+    assert_eq!(site.shown("/a.css"), "file root/..data/a.css");
+    assert_eq!(site.shown("/known/x"), "file root/.well-known/x");
 }
 
 #[test]
 fn a_link_that_is_swapped_is_judged_anew() {
-    let site = Site::with(&["outside/secret", "root/real"]);
+    let site = Site::with(&["outside/.secret", "root/real"]);
     site.link("root/link", "real");
     assert_eq!(site.shown("/link"), "file root/real");
     std::fs::remove_file(site.path("root/link")).unwrap();
-    site.link("root/link", "../outside/secret");
+    site.link("root/link", "../outside/.secret");
     assert_eq!(site.shown("/link"), "forbidden");
 }
 
@@ -215,7 +268,7 @@ fn an_opened_file_stays_the_one_that_was_checked() {
 fn a_root_that_is_a_switched_link_is_seen_at_once() {
     let site = Site::with(&["v1/a.php", "v2/a.php"]);
     site.link("current", "v1");
-    let root = DocumentRoot::new(site.path("current"));
+    let root = DocumentRoot::new(site.path("current"), true);
     let filename = || match root.resolve(&Mode::Files, b"/a.php").unwrap() {
         Resolved::Script(script) => (script.filename, script.document_root),
         other => panic!("{other:?}"),
@@ -293,7 +346,7 @@ fn the_single_page_is_sent_when_nothing_is_there() {
 #[test]
 fn a_missing_root_is_an_error_and_not_a_missing_file() {
     let site = Site::with(&[]);
-    let root = DocumentRoot::new(site.path("nowhere"));
+    let root = DocumentRoot::new(site.path("nowhere"), true);
     assert_eq!(
         root.resolve(&Mode::Files, b"/").map_err(|error| error.kind()).err(),
         Some(io::ErrorKind::NotFound)
@@ -338,14 +391,21 @@ fn neighbours_in_content_codings_are_found_unless_they_are_older() {
     set_time("root/a.css.gz", time - Duration::from_nanos(1));
     assert_eq!(codings("/a.css"), [Coding::Brotli, Coding::Zstd]);
     assert_eq!(codings("/a.css.br"), []);
-    assert_eq!(codings("/b.css"), [], "links that leave, pipes");
+    assert_eq!(codings("/b.css"), [], "links that lead elsewhere, pipes");
+    for (link, to) in
+        [("c.css", "a.css"), ("c.css.br", "a.css.br"), ("folder", "."), ("c.css.zst", "a.css.gz")]
+    {
+        site.link(&format!("root/{link}"), to);
+    }
+    assert_eq!(codings("/c.css"), [Coding::Brotli], "what links lead to lies beside each other");
+    assert_eq!(codings("/folder/a.css"), [Coding::Brotli, Coding::Zstd]);
 }
 
 #[test]
 fn what_surely_leads_to_the_front_controller_can_be_told_without_a_disk() {
     let site = Site::with(&["root/index.php", "root/a.css", "root/admin/index.php", "root/d/x"]);
     site.link("root/link", "d");
-    let root = DocumentRoot::new(site.path("root"));
+    let root = DocumentRoot::new(site.path("root"), true);
     let mode = Mode::from_entry_file(Some("index.php"));
     let is_left = |path: &str| root.leaves_all_to_the_script(&mode, path.as_bytes());
     for path in ["/a.css", "/admin", "/admin/", "/d/x", "/index.php/x", "/.env", "/link/x", "/a.css/x"] {
@@ -367,5 +427,5 @@ fn what_surely_leads_to_the_front_controller_can_be_told_without_a_disk() {
     std::fs::create_dir_all(site.path("root/posts/1")).unwrap();
     assert!(!is_left("/posts/1"));
     assert!(!root.leaves_all_to_the_script(&Mode::Files, b"/none.php"));
-    assert!(!DocumentRoot::new(site.path("nowhere")).leaves_all_to_the_script(&mode, b"/none.php"));
+    assert!(!DocumentRoot::new(site.path("nowhere"), true).leaves_all_to_the_script(&mode, b"/none.php"));
 }

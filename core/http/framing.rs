@@ -39,7 +39,7 @@ impl Traits {
         let values = |name: &'static str| {
             fields.iter().filter(move |field| field.name.eq_ignore_ascii_case(name)).map(|field| field.value)
         };
-        check_host(values("host"), host_required && version == Version::Http11)?;
+        check_host(values("host"), host_required, version)?;
         let framing = framing(values("content-length"), values("transfer-encoding"), version)?;
         let keep_alive = match version {
             Version::Http10 => {
@@ -55,10 +55,15 @@ impl Traits {
     }
 }
 
-fn check_host<'a>(mut values: impl Iterator<Item = &'a [u8]>, required: bool) -> Result<(), HeadError> {
+fn check_host<'a>(
+    mut values: impl Iterator<Item = &'a [u8]>,
+    required: bool,
+    version: Version,
+) -> Result<(), HeadError> {
     match (values.next(), values.next()) {
         (_, Some(_)) => Err(HeadError::HostRepeated),
-        (None, None) if required => Err(HeadError::HostMissing),
+        (None, None) if required && version != Version::Http10 => Err(HeadError::HostMissing),
+        (Some(b""), None) if !required => Ok(()),
         (Some(host), None) if !is_host(trim_ows(host)) => Err(HeadError::HostInvalid),
         _ => Ok(()),
     }

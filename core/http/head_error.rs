@@ -36,7 +36,7 @@ pub enum HeadError {
     TooManyFields,
     /// `Transfer-Encoding` names a coding that is not known here.
     TransferCodingUnknown,
-    /// The version is neither 1.0 nor 1.1.
+    /// The major version is not 1.
     VersionUnsupported,
 }
 

@@ -59,6 +59,12 @@ impl MethodKind {
         }
     }
 
+    /// Whether a client that uses it asks for no change (RFC 9110, section 9.2.1). Of methods that are not told apart
+    /// nobody knows.
+    pub const fn is_safe(self) -> bool {
+        matches!(self, Self::Get | Self::Head | Self::Options | Self::Query)
+    }
+
     /// Gives the label: the method's name, or `OTHER`.
     pub const fn as_str(self) -> &'static str {
         match self {

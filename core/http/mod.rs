@@ -10,6 +10,7 @@
 //! | file | in | out |
 //! |---|---|---|
 //! | [`parse`] | bytes of a connection | [`Head`], [`BodyFraming`] or a [`HeadError`] |
+//! | [`request_line`] | the start of what is no good head | method and path, for records |
 //! | [`pseudo`] | a method, a target, an authority and fields of HTTP/2 | the same |
 //! | [`frame_watch`] | bytes of a connection of HTTP/2 | where its frames end and what they are worth |
 //! | [`body`] | bytes after the head | body bytes or a [`BodyError`] |
@@ -39,6 +40,7 @@ pub mod parse;
 pub mod pseudo;
 mod quality;
 pub mod range;
+pub mod request_line;
 pub mod status;
 mod target;
 pub mod token;
@@ -56,5 +58,6 @@ pub use self::head::{Head, Version};
 pub use self::head_error::HeadError;
 pub use self::method::MethodKind;
 pub use self::parse::{HeadLimits, HeadReader, Parsed};
+pub use self::request_line::RequestLine;
 pub use self::trace_context::Trace;
 pub use self::uri::{Normalised, UriError};

@@ -193,7 +193,12 @@ pub(super) fn complete(bytes: &[u8], length: usize, limits: HeadLimits) -> Resul
         Ok(httparse::Status::Complete(end)) if end == bytes.len() => {}
         // The lines were found to be whole, so another end means that two readings are possible.
         Ok(_) => return Err(HeadError::RequestLineInvalid),
-        Err(error) => return Err(refusal(error, bytes, limits)),
+        Err(error) => {
+            return match of_a_later_minor_version(error, bytes) {
+                Some(bytes) => complete(&bytes, length, limits),
+                None => Err(refusal(error, bytes, limits)),
+            };
+        }
     }
     let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version) else {
         return Err(HeadError::RequestLineInvalid);
@@ -219,6 +224,20 @@ pub(super) fn complete(bytes: &[u8], length: usize, limits: HeadLimits) -> Resul
         framing: traits.framing,
         keep_alive: traits.keep_alive,
         expect_continue: traits.expect_continue,
+    })
+}
+
+/// A head of HTTP/1.2 or later, as one of HTTP/1.1: a later minor version asks for nothing that an earlier one cannot
+/// give (RFC 9110, section 2.5).
+#[cold]
+fn of_a_later_minor_version(error: httparse::Error, bytes: &[u8]) -> Option<Vec<u8>> {
+    let end = memchr(b'\r', bytes).filter(|_| error == httparse::Error::Version)?;
+    let line = &bytes[..end];
+    let (&minor, before) = line.split_last().filter(|_| names_a_version(line))?;
+    (before.ends_with(b"HTTP/1.") && minor > b'1').then(|| {
+        let mut bytes = bytes.to_vec();
+        bytes[end - 1] = b'1';
+        bytes
     })
 }
 
@@ -318,12 +337,24 @@ mod tests {
 
     #[test]
     fn other_versions_are_505() {
-        for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/1.2", "HTTP/9.9"] {
+        for version in ["HTTP/2.0", "HTTP/0.9", "HTTP/2.1", "HTTP/9.9"] {
             let text = format!("GET / {version}\r\nHost: h\r\n\r\n");
             assert_eq!(error(&text), Some(HeadError::VersionUnsupported), "{version}");
         }
         assert_eq!(HeadError::VersionUnsupported.status(), 505);
         assert_eq!(error("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), Some(HeadError::VersionUnsupported));
+    }
+
+    #[test]
+    fn later_minor_versions_are_read_as_the_one_that_is_known() {
+        for version in ["HTTP/1.2", "HTTP/1.9"] {
+            let text = format!("GET /a {version}\r\nHost: h\r\n\r\n");
+            let Ok(Parsed::Complete { head, length, .. }) = parse(text.as_bytes(), LIMITS) else {
+                panic!("{version}")
+            };
+            assert_eq!((head.version(), head.target(), length), (Version::Http11, &b"/a"[..], text.len()));
+            assert_eq!(error(&format!("GET /a {version}\r\n\r\n")), Some(HeadError::HostMissing));
+        }
     }
 
     #[test]
@@ -367,7 +398,9 @@ mod tests {
         assert_eq!(hosts("Host: a\r\nhost: a\r\n"), Some(HeadError::HostRepeated));
         assert_eq!(hosts("Host: a b\r\n"), Some(HeadError::HostInvalid));
         assert_eq!(hosts("Host: a/b\r\n"), Some(HeadError::HostInvalid));
-        assert_eq!(hosts("Host:\r\n"), None);
+        for host in ["", ":8080", "[zz]", "."] {
+            assert_eq!(hosts(&format!("Host: {host}\r\n")), Some(HeadError::HostInvalid), "{host}");
+        }
         assert_eq!(error("GET http://a/ HTTP/1.1\r\n\r\n"), Some(HeadError::HostMissing));
     }
 
@@ -376,7 +409,10 @@ mod tests {
         assert_eq!(error("GET / HTTP/1.0\r\n\r\n"), None);
         assert_eq!(error("GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n"), Some(HeadError::HostRepeated));
         assert_eq!(error("GET / HTTP/1.0\r\nHost: a,b c\r\n\r\n"), Some(HeadError::HostInvalid));
-        assert!(parse(b"GET / HTTP/1.1\r\n\r\n", HeadLimits::ops_port()).is_ok());
+        for host in ["", "Host:\r\n"] {
+            let text = format!("GET / HTTP/1.1\r\n{host}\r\n");
+            assert!(parse(text.as_bytes(), HeadLimits::ops_port()).is_ok());
+        }
     }
 
     #[test]

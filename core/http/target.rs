@@ -1,7 +1,10 @@
 //! Request targets: the four forms, and what a host may look like.
 //!
-//! Promises: a target has one form only, and an authority is a host with an optional port and nothing else. Refuses:
-//! user names in authorities, fragments, schemes other than `http` and `https`.
+//! Promises: a target has one form only, and an authority is a host with an optional port and nothing else. A fragment,
+//! which clients should have kept to themselves, is neither path nor query, as with nginx: both end before it. Refuses:
+//! user names in authorities, schemes other than `http` and `https`.
+
+use std::net::Ipv6Addr;
 
 use memchr::memchr;
 
@@ -22,10 +25,6 @@ pub(super) fn target_form(method: &str, target: &[u8], at: Span) -> Result<Targe
             Err(HeadError::TargetInvalid)
         };
     }
-    // No target has a fragment; a reader that cuts it off and one that keeps it would see different paths.
-    if memchr(b'#', target).is_some() {
-        return Err(HeadError::TargetInvalid);
-    }
     match target {
         [b'/', ..] => Ok(path_form(target, at, 0, None)),
         b"*" if method == "OPTIONS" => Ok(TargetForm::Asterisk),
@@ -40,8 +39,9 @@ fn absolute_form(target: &[u8], at: Span) -> Result<TargetForm, HeadError> {
         .ok_or(HeadError::TargetInvalid)?
         .len();
     let rest = &target[scheme_length..];
-    let authority = &rest[..rest.iter().position(|&byte| matches!(byte, b'/' | b'?')).unwrap_or(rest.len())];
-    if authority.is_empty() || !is_host(authority) {
+    let authority =
+        &rest[..rest.iter().position(|&byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len())];
+    if !is_host(authority) {
         return Err(HeadError::HostInvalid);
     }
     let path_start = scheme_length + authority.len();
@@ -49,24 +49,25 @@ fn absolute_form(target: &[u8], at: Span) -> Result<TargetForm, HeadError> {
 }
 
 fn path_form(target: &[u8], at: Span, path_start: usize, authority: Option<Span>) -> TargetForm {
-    let mark = memchr(b'?', &target[path_start..]).map(|found| path_start + found);
+    let end = memchr(b'#', target).unwrap_or(target.len());
+    let mark = memchr(b'?', &target[path_start..end]).map(|found| path_start + found);
     TargetForm::Path {
         authority,
-        path: at.within(path_start, mark.unwrap_or(target.len())),
-        query: mark.map(|mark| at.within(mark + 1, target.len())),
+        path: at.within(path_start, mark.unwrap_or(end)),
+        query: mark.map(|mark| at.within(mark + 1, end)),
     }
 }
 
-/// Tells whether `value` is a host with an optional port; an empty host is legal in `Host`.
+/// Tells whether `value` is a host with an optional port. A name of nothing, or of the root of all names, is none.
 pub(super) fn is_host(value: &[u8]) -> bool {
     let (host_ok, port) = if let [b'[', rest @ ..] = value {
         let Some(end) = memchr(b']', rest) else { return false };
-        let literal = &rest[..end];
-        let ok = !literal.is_empty() && literal.iter().all(|&byte| is_name_byte(byte) || byte == b':');
-        (ok, &rest[end + 1..])
+        (is_literal(&rest[..end]), &rest[end + 1..])
     } else {
         let end = memchr(b':', value).unwrap_or(value.len());
-        (value[..end].iter().all(|&byte| is_name_byte(byte) || byte == b'%'), &value[end..])
+        let name = &value[..end];
+        let is_name = name.iter().all(|&byte| is_name_byte(byte) || byte == b'%');
+        (is_name && !matches!(name, b"" | b"."), &value[end..])
     };
     let port_ok = match port {
         [] => true,
@@ -74,6 +75,17 @@ pub(super) fn is_host(value: &[u8]) -> bool {
         _ => false,
     };
     host_ok && port_ok
+}
+
+/// What may stand in brackets: an address of version 6, or of one that is yet to come (RFC 3986, section 3.2.2).
+fn is_literal(literal: &[u8]) -> bool {
+    let [b'v' | b'V', future @ ..] = literal else {
+        return std::str::from_utf8(literal).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
+    };
+    let dot = memchr(b'.', future).unwrap_or(future.len());
+    let (version, address) = (&future[..dot], future.get(dot + 1..).unwrap_or_default());
+    let is_version = !version.is_empty() && version.iter().all(u8::is_ascii_hexdigit);
+    is_version && !address.is_empty() && address.iter().all(|&byte| is_name_byte(byte) || byte == b':')
 }
 
 /// Unreserved and sub-delimiter bytes of a URI.
@@ -101,8 +113,23 @@ mod tests {
     }
 
     #[test]
-    fn relative_targets_fragments_and_other_schemes_are_refused() {
-        for target in ["a", "?a", "../a", "/a#b", "/a?b#c", "ftp://h/", "http:/h/", "http:h", "//#"] {
+    fn path_and_query_end_before_a_fragment() {
+        for (target, path_end, query) in [
+            ("/a#b", 2, None),
+            ("/a?b#c?d", 2, Some(Span::new(3, 4))),
+            ("/a#b?c", 2, None),
+            ("/#", 1, None),
+            ("/a?#", 2, Some(Span::new(3, 3))),
+        ] {
+            let expected = TargetForm::Path { authority: None, path: Span::new(0, path_end), query };
+            assert_eq!(form("GET", target), Ok(expected), "{target}");
+        }
+        assert!(matches!(form("GET", "http://h#x"), Ok(TargetForm::Path { authority: Some(_), .. })));
+    }
+
+    #[test]
+    fn relative_targets_and_other_schemes_are_refused() {
+        for target in ["a", "?a", "#a", "../a", "ftp://h/", "http:/h/", "http:h"] {
             assert_eq!(form("GET", target), Err(HeadError::TargetInvalid), "{target}");
         }
     }
@@ -125,13 +152,42 @@ mod tests {
 
     #[test]
     fn hosts_are_names_or_literals_with_a_port_or_none() {
-        for good in ["", "h", "a.b-c_d", "h:", "h:80", "127.0.0.1:1", "[::1]", "[::1]:80", "[v1.a:b]", "x%41"]
+        for good in
+            ["h", "h.", "a.b-c_d", "h:", "h:80", "127.0.0.1:1", "[::1]", "[::1]:80", "[v1.a:b]", "x%41"]
         {
             assert!(is_host(good.as_bytes()), "{good}");
         }
         for bad in [
-            "a b", "a/b", "a?b", "a@b", "a\\b", "a#b", "a:b", "a:1:2", ":x", "h:-1", "h:+1", "[]", "[::1",
-            "[::1]x", "::1", "h:99999", "\u{e4}", "a\tb", "<h>", "\"h\"",
+            "",
+            ":",
+            ":80",
+            ".",
+            ".:80",
+            "[zz]",
+            "[1]",
+            "[v.a]",
+            "[v1.]",
+            "[::1%25eth0]",
+            "a b",
+            "a/b",
+            "a?b",
+            "a@b",
+            "a\\b",
+            "a#b",
+            "a:b",
+            "a:1:2",
+            ":x",
+            "h:-1",
+            "h:+1",
+            "[]",
+            "[::1",
+            "[::1]x",
+            "::1",
+            "h:99999",
+            "\u{e4}",
+            "a\tb",
+            "<h>",
+            "\"h\"",
         ] {
             assert!(!is_host(bad.as_bytes()), "{bad}");
         }

@@ -6,6 +6,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
+use super::hint::Hint;
 use super::record::Record;
 use super::timestamp::timestamp;
 use super::worker_event::WorkerEvent;
@@ -79,6 +80,8 @@ pub enum Event<'a> {
     Stopped,
     /// Something in the life of the pool's workers.
     Worker(WorkerEvent<'a>),
+    /// Something that an operator may want to look at.
+    Hint(Hint<'a>),
     /// A body could not be spooled.
     SpoolTrouble {
         /// What the disk said.
@@ -271,6 +274,7 @@ impl Event<'_> {
     pub fn level(&self) -> Level {
         match self {
             Self::Worker(event) => event.level(),
+            Self::Hint(hint) => hint.level(),
             Self::Failure { .. } | Self::SpoolTrouble { .. } | Self::ReloadFailed { .. } => Level::Error,
             Self::PhpMessage(message) => message.level.of_record(),
             Self::OpsExposed { .. }
@@ -328,11 +332,10 @@ impl Event<'_> {
             Self::Draining { delay, timeout } => svc("svc is draining")
                 .number("delay_ms", as_millis(delay))
                 .number("timeout_ms", as_millis(timeout)),
-            Self::DrainTimeout { cut_off } => {
-                svc("drain deadline passed; remaining requests were cut off").number("cut_off", cut_off)
-            }
+            Self::DrainTimeout { cut_off } => svc(CUT_OFF).number("cut_off", cut_off),
             Self::Stopped => svc("svc has stopped"),
             Self::Worker(event) => event.record(svc),
+            Self::Hint(hint) => hint.record(svc),
             Self::SpoolTrouble { error } => svc("body could not be spooled").text("error", error),
             Self::AcceptFailed { error } => svc("main port cannot accept connections").text("error", error),
             Self::OpsAcceptFailed { error } => {
@@ -425,6 +428,7 @@ const EXPIRED: &str = "certificate has expired";
 
 const EARLY: &str = "certificate is not valid yet";
 
+const CUT_OFF: &str = "drain deadline passed; remaining requests were cut off";
 const NOT_RELOADED: &str = "something could not be reloaded and stays as it was";
 
 fn dated(record: Record, path: &str, name: &str, at: SystemTime) -> Record {

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::*;
+use crate::admission::ShedReason;
 use crate::pool::StuckKind;
 use crate::time;
 
@@ -48,6 +49,8 @@ const ALL: &[Event<'_>] = &[
         request_id: "r-1",
         path: b"/slow.php",
     }),
+    Event::Hint(Hint::FirstEpisode { reason: ShedReason::WaitTimeout, value: 1000, php_workers: 4 }),
+    Event::Hint(Hint::ProjectAsRoot { path: "p", found: "composer.json" }),
     Event::SpoolTrouble { error: "e" },
     Event::RecordsDropped { count: 1 },
     Event::CertificateExpired { path: "p", not_after: SystemTime::UNIX_EPOCH },
@@ -93,6 +96,7 @@ fn is_listed(event: &Event<'_>) -> bool {
             | WorkerEvent::RollStopped { .. }
             | WorkerEvent::Stuck { .. },
         )
+        | Event::Hint(Hint::FirstEpisode { .. } | Hint::ProjectAsRoot { .. })
         | Event::SpoolTrouble { .. }
         | Event::RecordsDropped { .. }
         | Event::CertificateExpired { .. }

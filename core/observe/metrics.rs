@@ -162,7 +162,7 @@ impl Metrics {
         self.abandoned_running.incr();
     }
 
-    /// A worker took a request off the queue that had been answered 499; it does not run.
+    /// A worker took a request off the queue whose client had left, which was its answer; it may run all the same.
     pub fn departed_work_taken(&self) {
         self.abandoned_popped.incr();
     }

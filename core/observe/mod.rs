@@ -11,13 +11,14 @@
 //! | `exposition` | both text formats of the metrics |
 //! | `process` | what the kernel says about this process |
 //! | `health` | probes and the health report |
-//! | `event` | what is worth a log record |
+//! | `event`, `worker_event`, `hint` | what is worth a log record |
 //! | `record`, `timestamp` | one log record as a line of JSON, and its time |
 //! | `log` | the queue and the thread that writes it |
 
 pub mod event;
 pub mod exposition;
 pub mod health;
+pub mod hint;
 pub mod label;
 pub mod log;
 pub mod metrics;
@@ -30,6 +31,7 @@ pub mod worker_event;
 pub use event::{Access, Event, PhpLevel, PhpMessage};
 pub use exposition::{CertificateFacts, ReloadFacts};
 pub use health::{Health, Probe, ProbeFacts, WorkerFacts};
+pub use hint::Hint;
 pub use label::{CancelReason, StatusClass, TlsHandshake};
 pub use log::Log;
 pub use metrics::Metrics;

@@ -18,14 +18,20 @@ use std::path::{Path, PathBuf};
 
 use globset::GlobMatcher;
 use ignore::Match;
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
+use ignore::gitignore::{Gitignore, GitignoreBuilder, Glob};
 
+use super::never_public::{has_vendor, is_in_vendor, is_never_public};
 use crate::config::glob::url_path_glob;
 use crate::limits::{DENY_DEPTH_MAX, DENY_FILE_BYTES_MAX, FILE_PATH_BYTES_MAX};
 
 /// The rules of the document root.
 #[derive(Debug, Default)]
-pub struct DenyRules(Option<Gitignore>);
+pub struct DenyRules {
+    /// Those of the file.
+    rules: Option<Gitignore>,
+    /// The directory `vendor` is Composer's.
+    has_vendor: bool,
+}
 
 /// The patterns of paths at which no PHP runs.
 #[derive(Debug, Default)]
@@ -61,23 +67,26 @@ impl DenyRules {
         let path = root.join(DENY_FILE);
         let text = match std::fs::read(&path) {
             Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Self { rules: None, has_vendor: has_vendor(root) });
+            }
             Err(error) => return Err(DenyFileError::Unreadable(path, error)),
         };
         if text.len() > DENY_FILE_BYTES_MAX {
             return Err(DenyFileError::TooLong(path));
         }
-        Self::parse(&text).map_err(|lines| DenyFileError::Lines(path, lines))
+        let rules = parse(&text).map_err(|lines| DenyFileError::Lines(path, lines))?;
+        Ok(Self { rules: Some(rules), has_vendor: has_vendor(root) })
     }
 
     /// Whether there is a file of rules, even one without a rule.
     pub fn is_loaded(&self) -> bool {
-        self.0.is_some()
+        self.rules.is_some()
     }
 
     /// Whether the rules deny a normalised URL path, or a directory above it.
     pub fn denies(&self, path: &[u8]) -> bool {
-        let Some(rules) = &self.0 else { return false };
+        let Some(rules) = &self.rules else { return false };
         // What is longer or deeper than this is no file, or is judged when it is found.
         let above =
             parents(path).take(DENY_DEPTH_MAX).take_while(|parent| parent.len() <= FILE_PATH_BYTES_MAX);
@@ -88,39 +97,46 @@ impl DenyRules {
             }
     }
 
-    /// Whether the rules deny the file that was found at this path below the document root.
+    /// Whether the file that was found at this path below the document root, or that a link led to by this way
+    /// (`../shared/a.sql`), is denied: by the rules (of what lies elsewhere those that are bound to the root know
+    /// nothing), or because it is never meant to be public and they do not say otherwise.
     pub fn denies_file(&self, path: &[u8]) -> bool {
-        let Some(rules) = &self.0 else { return false };
-        parents(path).any(|parent| is_denied(rules, parent, Kind::Directory))
-            || is_denied(rules, path, Kind::File)
+        let of_the_rules = |verdict: fn(&Gitignore, &[u8], Kind) -> bool| {
+            self.rules.as_ref().is_some_and(|rules| {
+                parents(path).any(|parent| verdict(rules, parent, Kind::Directory))
+                    || verdict(rules, path, Kind::File)
+            })
+        };
+        let is_private = || is_never_public(path) || (self.has_vendor && is_in_vendor(path));
+        of_the_rules(is_denied) || (is_private() && !of_the_rules(is_allowed))
     }
+}
 
-    fn parse(text: &[u8]) -> Result<Self, Vec<(usize, String, String)>> {
-        let mut builder = GitignoreBuilder::new("");
-        builder.allow_unclosed_class(false);
-        let mut wrong = Vec::new();
-        if let Err(error) = builder.case_insensitive(true) {
-            wrong.push((0, String::new(), error.to_string()));
-        }
-        let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-        for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
-            let line = line.strip_suffix(b"\r").unwrap_or(line);
-            let fault = match std::str::from_utf8(line) {
-                Ok(line) => builder.add_line(None, line).err().map(|error| reason(&error)),
-                Err(_) => Some("it is not valid UTF-8".to_owned()),
-            };
-            if let Some(fault) = fault {
-                wrong.push((index + 1, String::from_utf8_lossy(line).into_owned(), fault));
-            }
-        }
-        if wrong.is_empty() {
-            match builder.build() {
-                Ok(rules) => return Ok(Self(Some(rules))),
-                Err(error) => wrong.push((0, String::new(), reason(&error))),
-            }
-        }
-        Err(wrong)
+fn parse(text: &[u8]) -> Result<Gitignore, Vec<(usize, String, String)>> {
+    let mut builder = GitignoreBuilder::new("");
+    builder.allow_unclosed_class(false);
+    let mut wrong = Vec::new();
+    if let Err(error) = builder.case_insensitive(true) {
+        wrong.push((0, String::new(), error.to_string()));
     }
+    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    for (index, line) in text.split(|&byte| byte == b'\n').enumerate() {
+        let line = line.strip_suffix(b"\r").unwrap_or(line);
+        let fault = match std::str::from_utf8(line) {
+            Ok(line) => builder.add_line(None, line).err().map(|error| reason(&error)),
+            Err(_) => Some("it is not valid UTF-8".to_owned()),
+        };
+        if let Some(fault) = fault {
+            wrong.push((index + 1, String::from_utf8_lossy(line).into_owned(), fault));
+        }
+    }
+    if wrong.is_empty() {
+        match builder.build() {
+            Ok(rules) => return Ok(rules),
+            Err(error) => wrong.push((0, String::new(), reason(&error))),
+        }
+    }
+    Err(wrong)
 }
 
 impl PhpDenyPaths {
@@ -161,14 +177,24 @@ enum Kind {
 }
 
 fn is_denied(rules: &Gitignore, path: &[u8], kind: Kind) -> bool {
+    matched(rules, path, kind).is_ignore()
+}
+
+fn is_allowed(rules: &Gitignore, path: &[u8], kind: Kind) -> bool {
+    matched(rules, path, kind).is_whitelist()
+}
+
+fn matched<'a>(rules: &'a Gitignore, path: &[u8], kind: Kind) -> Match<&'a Glob> {
     let path = Path::new(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path)));
-    !path.as_os_str().is_empty() && matches!(rules.matched(path, kind == Kind::Directory), Match::Ignore(_))
+    if path.as_os_str().is_empty() { Match::None } else { rules.matched(path, kind == Kind::Directory) }
 }
 
 /// The directories above what a path names, from the top; the slash at the end of a path names nothing.
 fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let named = path.strip_suffix(b"/").unwrap_or(path);
-    memchr::memchr_iter(b'/', named).filter(|&at| at > 0).map(|at| &named[..at])
+    memchr::memchr_iter(b'/', named)
+        .map(|at| &named[..at])
+        .filter(|above| !matches!(above.rsplit(|&byte| byte == b'/').next(), None | Some(b"" | b"..")))
 }
 
 /// The places behind each segment that is named like a script.
@@ -215,7 +241,8 @@ mod tests {
     use super::*;
 
     fn rules(text: &str) -> DenyRules {
-        DenyRules::parse(text.as_bytes()).unwrap_or_else(|wrong| panic!("{wrong:?}"))
+        let rules = parse(text.as_bytes()).unwrap_or_else(|wrong| panic!("{wrong:?}"));
+        DenyRules { rules: Some(rules), has_vendor: false }
     }
 
     fn denied<'a>(text: &str, paths: &[&'a str]) -> Vec<&'a str> {
@@ -292,6 +319,31 @@ mod tests {
         assert!(rules.denies_file(deep.as_bytes()) && !rules.denies(deep.as_bytes()));
         assert!(rules.denies_file(b"/f/index.php") && rules.denies_file(b"/F/Index.php"));
         assert!(!rules.denies_file(b"/f/index.html"));
+    }
+
+    #[test]
+    fn what_a_link_leads_to_is_judged_by_rules_that_are_not_bound_to_the_root() {
+        let denied = |text: &str, way: &str| rules(text).denies_file(way.as_bytes());
+        assert!(denied("*.csv", "../../shared/a.csv") && denied("private/", "../private/a/b"));
+        for bound in ["/shared", "/*\n!/storage", "/a.csv", "shared/a.csv/"] {
+            assert!(!denied(bound, "../../shared/a.csv"), "{bound}");
+        }
+    }
+
+    #[test]
+    fn what_is_never_public_is_denied_when_it_is_found_unless_a_rule_allows_it() {
+        let none = DenyRules::default();
+        assert!(none.denies_file(b"/app.sqlite") && none.denies_file(b"../a/dump.sql"));
+        assert!(!none.denies(b"/app.sqlite"), "an application may have such a path");
+        assert!(!none.denies_file(b"/vendor/a.css"));
+        let vendor = DenyRules { has_vendor: true, ..DenyRules::default() };
+        assert!(vendor.denies_file(b"/vendor/a.css") && !vendor.denies_file(b"/build/vendor/a.css"));
+        let allowed = DenyRules { has_vendor: true, ..rules("!*.sql\n!/vendor/\n/vendor/x/\n") };
+        for (path, denied) in
+            [("/a.sql", false), ("/a.log", true), ("/vendor/a/b.css", false), ("/vendor/x/b.css", true)]
+        {
+            assert_eq!(allowed.denies_file(path.as_bytes()), denied, "{path}");
+        }
     }
 
     #[test]

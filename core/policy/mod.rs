@@ -8,6 +8,7 @@
 //! | [`client`] | who a request is from, behind trusted proxies; who may read what is the operator's |
 //! | [`rate`], [`rate_table`] | whether a client asks too often |
 //! | [`deny`] | whether a path is denied, or PHP at it |
+//! | [`never_public`] | whether a file that was found is for nobody |
 //! | [`error_pages`] | what stands in the place of an error |
 //! | [`load`] | whether all of it can be applied |
 
@@ -15,6 +16,7 @@ pub mod client;
 pub mod deny;
 pub mod error_pages;
 pub mod load;
+pub mod never_public;
 pub mod rate;
 pub mod rate_table;
 

@@ -191,7 +191,9 @@ impl Desk {
         loop {
             let exchange = self.shared.source.try_take()?;
             let taken_at = time::now();
-            if exchange.claim(taken_at).is_ok() {
+            // At the end of the server nothing is begun for clients that have left.
+            let is_wanted = !(exchange.is_abandoned() && self.shared.source.is_shut());
+            if is_wanted && exchange.claim(taken_at).is_ok() {
                 self.own().count_stay(&exchange);
                 let waited = taken_at.saturating_duration_since(exchange.offered_at);
                 self.shared.events.taken(&exchange, waited);

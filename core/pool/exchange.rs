@@ -38,7 +38,7 @@ pub struct Gone;
 ///
 /// The worker's calls are [`claim`](Self::claim), then [`interim`](Self::interim)*, [`head`](Self::head),
 /// [`data`](Self::data)*, [`end`](Self::end), or [`complete`](Self::complete) alone. The io thread's calls are
-/// [`collect`](Self::collect) and [`withdraw`](Self::withdraw). Whoever watches time limits calls
+/// [`collect`](Self::collect) and [`withdraw`](Self::withdraw) or [`abandon`](Self::abandon). Whoever watches time limits calls
 /// [`overrun`](Self::overrun).
 #[derive(Debug)]
 pub struct Exchange {
@@ -55,6 +55,8 @@ pub struct Exchange {
     /// The wait for a worker in microseconds and one more; 0 while no worker has taken it.
     waited_us: AtomicU64,
     client_left: AtomicBool,
+    /// A worker runs it although its client had left before.
+    runs_for_nobody: AtomicBool,
     /// Its number among the exchanges of the slot that took it; 0 before.
     stay: AtomicU64,
     /// What a content coding has made of the body so far: its length before, [`NOT_CODED`] without one, and after.
@@ -82,6 +84,7 @@ impl Exchange {
             key,
             waited_us: AtomicU64::new(0),
             client_left: AtomicBool::new(false),
+            runs_for_nobody: AtomicBool::new(false),
             stay: AtomicU64::new(0),
             coded: [AtomicU64::new(NOT_CODED), AtomicU64::new(0)],
         }
@@ -108,7 +111,21 @@ impl Exchange {
             let _ = self.state.expire();
             return Err(Gone);
         }
-        self.state.claim().map_err(|_| Gone)
+        if self.state.claim().map_err(|_| Gone)? == Stage::Orphaned {
+            // Relaxed: only its worker asks.
+            self.runs_for_nobody.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Whether the worker that claimed it runs it although its client had left before.
+    pub fn runs_for_nobody(&self) -> bool {
+        self.runs_for_nobody.load(Ordering::Relaxed)
+    }
+
+    /// Whether its client has left, and it waits for a worker all the same.
+    pub fn is_abandoned(&self) -> bool {
+        self.state.stage() == Stage::Abandoned
     }
 
     /// Whether no worker has claimed it yet.
@@ -197,7 +214,7 @@ impl Exchange {
     /// had finished.
     pub fn fail(&self) {
         match self.state.stage() {
-            Stage::Waiting | Stage::Queued | Stage::Answered | Stage::Done => {}
+            Stage::Waiting | Stage::Queued | Stage::Answered | Stage::Abandoned | Stage::Done => {}
             Stage::Responding => self.end(End::Broken),
             Stage::Running | Stage::Orphaned | Stage::Overdue => {
                 // Who was answered in its place is not told again.
@@ -230,7 +247,17 @@ impl Exchange {
     /// `Queued` and `Running` give the caller the answer; later stages mean that the reply was on its way. One that is
     /// `Overdue` is whole, and can be [`collect`](Self::collect)ed.
     pub fn withdraw(&self) -> Stage {
-        let found = self.state.withdraw();
+        self.stop_reading(self.state.withdraw())
+    }
+
+    /// The same because the client has left, for one that is to run all the same: a worker may still claim it, and drops
+    /// what it says.
+    pub fn abandon(&self) -> Stage {
+        self.note_client_left();
+        self.stop_reading(self.state.abandon())
+    }
+
+    fn stop_reading(&self, found: Stage) -> Stage {
         if found != Stage::Overdue {
             self.reply.close();
         }

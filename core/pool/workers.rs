@@ -43,7 +43,8 @@ pub trait Source: Send + Sync + std::fmt::Debug + 'static {
 
 /// Told what happens on worker threads. Called on the worker's thread; must not block.
 pub trait PoolEvents: Send + Sync + 'static {
-    /// A worker took an exchange that waited for `waited`, and runs it.
+    /// A worker took an exchange that waited for `waited`, and runs it; perhaps
+    /// [for nobody](Exchange::runs_for_nobody).
     fn taken(&self, exchange: &Exchange, waited: Duration);
     /// A worker took an exchange off the queue that had been answered meanwhile, or was too late to run.
     fn found_answered(&self, exchange: &Exchange);

@@ -4,6 +4,7 @@ use crate::admission::{Gate, Offered};
 use crate::pool::{Exchange, Source};
 use crate::sync::primitive::Arc;
 use crate::sync::roster::Roster;
+use crate::time;
 
 impl Offered for Arc<Exchange> {
     fn parked_bytes(&self) -> u64 {
@@ -16,6 +17,10 @@ impl Offered for Arc<Exchange> {
 
     fn park(&self) {
         Exchange::park(self);
+    }
+
+    fn is_forgotten(&self) -> bool {
+        self.is_abandoned() && self.deadline.is_some_and(|deadline| time::now() >= deadline)
     }
 }
 

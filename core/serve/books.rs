@@ -39,17 +39,25 @@ impl Stream {
         self.settle(io, 0);
     }
 
-    /// Takes the answer away from whoever makes it, and what of it has not been collected. Returns whether a worker had
-    /// taken the request.
+    /// Takes the answer away from whoever makes it, and what of it has not been collected; a request that outlives its
+    /// client stays in the queue. Returns whether a worker had taken it.
     fn call_off(&mut self, io: &Io) -> bool {
         let turn = &mut self.turn;
+        let has_left = turn.ending.is_up_to_client();
+        let runs_on = has_left && turn.outlives_client(io.shared.config.abandoned_requests);
         let Some(exchange) = turn.exchange() else { return false };
-        if turn.ending.is_up_to_client() {
+        if has_left {
             exchange.note_client_left();
         }
-        let stage = exchange.withdraw();
-        leave_gate(io, turn.ticket.take());
-        !matches!(stage, Stage::Waiting | Stage::Queued | Stage::Answered)
+        let stage = if runs_on { exchange.abandon() } else { exchange.withdraw() };
+        if !runs_on {
+            leave_gate(io, turn.ticket.take());
+        }
+        // Of one that was abandoned before, whoever takes it tells.
+        !matches!(
+            stage,
+            Stage::Waiting | Stage::Queued | Stage::Answered | Stage::Abandoned | Stage::Orphaned
+        )
     }
 
     /// The drain deadline has passed: answers what was not answered. Its connection gives the answer one attempt.
@@ -136,10 +144,10 @@ impl Stream {
         if !io.shared.log.wants_access(status) {
             return;
         }
-        let head = turn.head();
+        let (head, (method, path)) = (turn.head(), turn.asks_for());
         io.shared.log.emit(&Event::Access(Access {
-            method: head.map_or("", |head| head.method()),
-            path: head.map_or(b"", |head| head.path_and_query().0),
+            method,
+            path,
             status,
             bytes: body_bytes,
             duration,

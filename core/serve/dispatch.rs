@@ -156,7 +156,8 @@ impl Stream {
         let turn = &mut self.turn;
         self.has_parts = false;
         self.phase = super::respond::awaited();
-        if self.is_deserted {
+        let is_deserted = self.is_deserted;
+        if is_deserted && !turn.outlives_client(io.shared.config.abandoned_requests) {
             // Nobody would read the answer: its connection gives it up.
             return;
         }
@@ -180,6 +181,9 @@ impl Stream {
         let (spool, notify) = (io.shared.spool.clone(), Arc::clone(&io.notify));
         let exchange = Arc::new(Exchange::new(request, time::now(), budget, spool, notify, self.key));
         turn.set_exchange(Arc::clone(&exchange));
+        if is_deserted {
+            exchange.abandon();
+        }
         turn.ending.await_pool(&io.shared.metrics);
         let has_workers = io.shared.workers.get().is_some_and(|workers| workers.taking() > 0);
         let verdict = match &io.shared.gate {
@@ -189,6 +193,8 @@ impl Stream {
         match verdict {
             Offer::Queued => io.note_offer(),
             Offer::Waiting(ticket) => turn.ticket = Some(ticket),
+            // What is refused to a client that has left is counted as its leaving.
+            Offer::Refused(_) if is_deserted => {}
             Offer::Refused(reason) => self.shed(reason),
         }
     }

@@ -14,7 +14,9 @@
 use std::time::Instant;
 
 use crate::http::method::wants_head_only;
-use crate::http::{Connection, Framing, HeadLimits, HeadReader, Parsed, ResponseHead, Version, encode};
+use crate::http::{
+    Connection, Framing, HeadLimits, HeadReader, Parsed, RequestLine, ResponseHead, Version, encode,
+};
 use crate::limits::{FIRST_BYTE_GRACE, LINGER_BYTES_MAX, LINGER_TIMEOUT};
 use crate::pool::{End, StreamKey};
 use crate::sync::primitive::Arc;
@@ -190,7 +192,13 @@ impl Http1 {
             self.refuse_unread(io, Answer::tls_expected());
             return Step::Again;
         }
-        if self.has_begun() && (self.has_served || !http2::is_preface_or_part(&self.input)) {
+        let agreed = wire.transport.agrees_on_http2();
+        if self.has_begun() && agreed == Some(true) {
+            // Who does not begin with the preface then hears of it from there.
+            return Step::Upgrade;
+        }
+        let may_upgrade = !self.has_served && agreed.is_none();
+        if self.has_begun() && !(may_upgrade && http2::is_preface_or_part(&self.input)) {
             match self.reader.read(&self.input) {
                 Ok(Parsed::Partial) => {}
                 Ok(Parsed::Complete { head, length, framing, keep_alive, expect_continue }) => {
@@ -205,7 +213,7 @@ impl Http1 {
                     return Step::Again;
                 }
             }
-        } else if http2::is_preface(&self.input) {
+        } else if may_upgrade && http2::is_preface(&self.input) {
             return Step::Upgrade;
         }
         let is_ending = !self.has_begun() && io.shared.lifecycle.is_closing();
@@ -258,7 +266,7 @@ impl Http1 {
     fn step_stream(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
         let was_waiting = self.waits_for_reader();
         let State::Serving(stream) = &mut self.state else { return Step::Again };
-        stream.is_deserted = wire.is_peer_closed;
+        stream.is_deserted = wire.is_peer_closed || wire.is_broken;
         self.output.set_sends_files(wire.transport.can_send_files());
         if stream.unwanted.is_some() {
             self.skip_body(io);
@@ -423,7 +431,7 @@ impl Http1 {
 
     /// Answers a request that could not be read, and closes.
     fn refuse_unread(&mut self, io: &mut Io, answer: Answer) {
-        let answer = (answer, wants_head_only(&self.input));
+        let answer = (answer, wants_head_only(&self.input), RequestLine::find(&self.input));
         let stream = Stream::unreadable(io, self.key, &self.ends, self.began, answer);
         self.has_unread = true;
         self.state = State::Serving(Box::new(stream));

@@ -22,7 +22,7 @@ use h2::server::{Builder, Connection, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 
 use crate::http::pseudo::{Pseudo, head_of};
-use crate::http::{FirstWord, FrameWatch, HeadError, HeadLimits, Parsed, Version};
+use crate::http::{FirstWord, FrameWatch, HeadError, HeadLimits, Parsed, RequestLine, Version};
 use crate::limits::{
     FIRST_BYTE_GRACE, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_HEAD_BYTES_MAX, HTTP2_OUTPUT_BYTES_MAX,
     HTTP2_RESETS_MAX, HTTP2_RESETS_UNSEEN_MAX, HTTP2_STREAM_WINDOW_BYTES, HTTP2_STREAMS_MAX,
@@ -315,7 +315,7 @@ impl Http2 {
             FirstWord::Head(id) => {
                 if let Some(since) = watch.take_head(id) {
                     let key = StreamKey { connection: self.connection, stream: id };
-                    let answer = (Answer::plain(HeadError::TooLarge.status()), false);
+                    let answer = (Answer::plain(HeadError::TooLarge.status()), false, None);
                     let mut stream = Stream::unreadable(io, key, ends, began_at(since), answer);
                     stream.turn.version = Version::Http2;
                     stream.answered_unseen(io);
@@ -373,7 +373,9 @@ impl Http2 {
         let stream = match read_head(&parts, receive.is_end_stream()) {
             Ok(incoming) => Stream::begin(io, key, &self.ends, began, incoming),
             Err(error) => {
-                let answer = (Answer::plain(error.status()), parts.method == http::Method::HEAD);
+                let path = parts.uri.path().as_bytes();
+                let line = RequestLine::of(parts.method.as_str().as_bytes(), path);
+                let answer = (Answer::plain(error.status()), parts.method == http::Method::HEAD, line);
                 let mut stream = Stream::unreadable(io, key, &self.ends, began, answer);
                 stream.turn.version = Version::Http2;
                 stream

@@ -144,7 +144,10 @@ impl Carried {
     /// Makes all steps that can be made now.
     pub(super) fn advance(&mut self, io: &mut Io) -> Outcome {
         if self.is_reset() {
-            return Outcome::Lost;
+            if !self.stream.goes_on_alone(io) {
+                return Outcome::Lost;
+            }
+            self.stream.is_deserted = true;
         }
         for _ in 0..LINK_STEPS_MAX {
             // What is not read now is thrown away behind the response; see `Unread`.

@@ -187,7 +187,7 @@ impl Link {
 
     /// Makes all steps that can be made now.
     pub(super) fn advance(&mut self, io: &mut Io) -> Fate {
-        if self.wire.is_broken {
+        if self.wire.is_broken && !self.goes_on_alone(io) {
             self.lose(io);
             return Fate::Ended;
         }
@@ -209,6 +209,14 @@ impl Link {
         }
         // The others first.
         self.line_up(io)
+    }
+
+    /// Whether the request is on its way to the gate, and goes there without its client.
+    fn goes_on_alone(&mut self, io: &Io) -> bool {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.stream().is_some_and(|(stream, _)| stream.goes_on_alone(io)),
+            Protocol::Http2(_) => false,
+        }
     }
 
     /// Waits for the end of the present turn: what else it brings to other streams goes out in the same write.

@@ -17,7 +17,11 @@ impl PoolEvents for Reports {
     fn taken(&self, exchange: &Exchange, waited: Duration) {
         self.0.shared.last_claim.mark(exchange.offered_at + waited);
         exchange.note_taken(waited);
-        self.0.shared.metrics.queue_waited(waited);
+        if exchange.runs_for_nobody() {
+            self.0.shared.metrics.departed_work_taken();
+        } else {
+            self.0.shared.metrics.queue_waited(waited);
+        }
     }
 
     fn found_answered(&self, exchange: &Exchange) {

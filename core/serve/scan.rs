@@ -7,11 +7,12 @@
 use std::time::{Duration, Instant};
 
 use crate::admission::{
-    BudgetController, BudgetSample, Gate, GateFacts, Offered, SheddingEpisodes, SheddingReport,
+    BudgetController, BudgetSample, Gate, GateFacts, Offered, Refusals, ShedReason, SheddingEpisodes,
+    SheddingReport,
 };
 use crate::config::Config;
 use crate::limits::CONTROL_TICK;
-use crate::observe::{Event, Log, Metrics};
+use crate::observe::{Event, Hint, Log, Metrics};
 use crate::pool::{PoolFacts, STUCK_THRESHOLD, WedgeDetector, WedgeReport, WedgeSample};
 
 use super::shared::Shared;
@@ -25,6 +26,8 @@ pub(super) struct Scan {
     /// Outside worker mode a wedge is not watched for.
     wedge: Option<WedgeDetector>,
     supervision: Supervision,
+    /// What is said once has been said.
+    has_hinted: bool,
     /// When to look again; `None` before the first look.
     due: Option<Instant>,
 }
@@ -42,6 +45,7 @@ impl Scan {
             episodes: SheddingEpisodes::default(),
             wedge: config.worker_mode_enabled.then(WedgeDetector::default),
             supervision: Supervision::new(threshold),
+            has_hinted: false,
             due: None,
         }
     }
@@ -52,10 +56,10 @@ impl Scan {
             return due;
         }
         if let Some(gate) = &shared.gate {
-            let Shared { metrics, log, .. } = shared;
+            let Shared { metrics, log, config, .. } = shared;
             let facts = self.move_budget(gate, metrics);
             self.watch_pool(facts, shared.pool_facts(), metrics, log, now);
-            self.report_shedding(facts, metrics, log, now);
+            self.report_shedding(facts, metrics, log, config, now);
             if let Some(workers) = shared.workers.get() {
                 self.supervision.look(workers, log, now);
             }
@@ -102,18 +106,45 @@ impl Scan {
         }
     }
 
-    fn report_shedding(&mut self, gate: GateFacts, metrics: &Metrics, log: &Log, now: Instant) {
+    fn report_shedding(
+        &mut self,
+        gate: GateFacts,
+        metrics: &Metrics,
+        log: &Log,
+        config: &Config,
+        now: Instant,
+    ) {
         match self.episodes.scan(metrics.overload_refusals(), now) {
             Some(SheddingReport::Continues { refused, episode }) => {
                 log.emit(&Event::SheddingContinues { refused, episode });
             }
-            Some(SheddingReport::Started(refused)) => log.emit(&Event::SheddingStarted { refused, gate }),
+            Some(SheddingReport::Started(refused)) => {
+                log.emit(&Event::SheddingStarted { refused, gate });
+                if !std::mem::replace(&mut self.has_hinted, true) {
+                    log.emit(&Event::Hint(first_episode(refused, config)));
+                }
+            }
             Some(SheddingReport::Stopped { episode, duration }) => {
                 log.emit(&Event::SheddingStopped { episode, duration, gate });
             }
             None => {}
         }
     }
+}
+
+/// Names the setting behind most of the refusals.
+fn first_episode(refused: Refusals, config: &Config) -> Hint<'static> {
+    let waited = u64::try_from(config.queue_wait_timeout.as_millis()).unwrap_or(u64::MAX);
+    let by_reason = [
+        (refused.queue_full, ShedReason::QueueFull, config.queue_capacity as u64),
+        (refused.waiting_full, ShedReason::WaitingFull, config.queue_max_waiting as u64),
+        (refused.waiting_bytes, ShedReason::WaitingBytes, config.queue_max_waiting_bytes),
+        // Of several that are alike the last is named.
+        (refused.wait_timeout, ShedReason::WaitTimeout, waited),
+    ];
+    let most = by_reason.into_iter().max_by_key(|(count, ..)| *count);
+    let (_, reason, value) = most.unwrap_or((0, ShedReason::WaitTimeout, waited));
+    Hint::FirstEpisode { reason, value, php_workers: config.php_workers.max as u64 }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -23,6 +23,10 @@ use crate::sync::park::Bell;
 use crate::sync::primitive::{Arc, AtomicU32, Ordering};
 use crate::sync::roster::{Roster, Wake};
 
+/// What is said behind the first episode.
+const HINT: &str =
+    "when the shedding of requests begins is decided by this setting, and by how many PHP_WORKERS there are";
+
 /// A server that serves, and its scan.
 struct Scene {
     shared: Arc<Shared>,
@@ -148,8 +152,9 @@ fn it_looks_once_a_second_however_often_it_is_called() {
     }
     scene.refuse(ShedReason::QueueFull, 1);
     scene.second();
-    let logged = scene.logged(&["refused"]);
-    assert_eq!(logged, [("PHP admission has started shedding requests under overload".to_owned(), vec![4])]);
+    let logged = scene.logged(&["refused", "value"]);
+    let started = ("PHP admission has started shedding requests under overload".to_owned(), vec![4]);
+    assert_eq!(logged, [started, (HINT.to_owned(), vec![8])]);
 }
 
 #[test]
@@ -187,9 +192,11 @@ fn an_episode_is_told_from_its_start_to_its_end() {
         "wait_budget_us",
         "episode_refused",
         "duration_ms",
+        "value",
     ];
     let expected = [
         ("PHP admission has started shedding requests under overload", vec![7, 5, 8, 1_000_000]),
+        (HINT, vec![1000]),
         ("PHP admission is still shedding requests under overload", vec![1, 8]),
         ("PHP admission has stopped shedding requests", vec![8, 60_000]),
     ];

@@ -17,7 +17,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::admission::Gate;
 use crate::config::Config;
 use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, LISTEN_BACKLOG, STATIC_SWEEP_PAUSE};
-use crate::observe::{Event, Log};
+use crate::observe::{Event, Hint, Log};
+use crate::policy::never_public::sign_of_project;
 use crate::policy::{Policy, PolicyError};
 use crate::pool::{Engine, Exchange, PoolEvents, PoolSize, Source, Workers};
 use crate::spool::SpoolError;
@@ -163,6 +164,10 @@ impl Server {
             reload::warn_about_dates(&shared, &terms);
             // Set once, before anybody reads it.
             let _ = shared.tls.set(terms);
+        }
+        if let Some(found) = sign_of_project(&shared.config.document_root) {
+            let path = &*shared.config.document_root.to_string_lossy();
+            shared.log.emit(&Event::Hint(Hint::ProjectAsRoot { path, found }));
         }
         // A body that needs the disk should not be the first to find out.
         shared

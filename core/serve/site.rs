@@ -10,7 +10,7 @@ use crate::compress::{Levels, encode_whole, is_compressible};
 use crate::config::Config;
 use crate::files::cache::LookBegun;
 use crate::files::{
-    DocumentRoot, FoundScript, Holding, Lookup, Mode, Resolved, StaticCache, StaticFile, Terms,
+    DocumentRoot, FoundScript, Holding, Lookup, Mode, Place, Resolved, StaticCache, StaticFile, Terms,
 };
 use crate::http::Coding;
 use crate::policy::deny::Denial;
@@ -71,7 +71,7 @@ impl Site {
         let entry = config.entry_file.as_deref();
         let for_workers = || Mode::for_workers(entry).filter(|_| config.worker_mode_enabled);
         Self {
-            root: DocumentRoot::new(config.document_root.clone()),
+            root: DocumentRoot::new(config.document_root.clone(), config.links_outside_root),
             mode: for_workers().unwrap_or_else(|| Mode::from_entry_file(entry)),
             terms,
             cache,
@@ -116,12 +116,12 @@ impl Site {
         let look = self.cache.begin_look(time::now());
         let rules = self.policy.rules();
         let found = match self.root.resolve(&self.mode, path)? {
-            Resolved::File(file) if self.denies_file(&rules, &file.path) => Found::Denied(Denial::Path),
+            Resolved::File(file) if self.denies_file(&rules, &file) => Found::Denied(Denial::Path),
             Resolved::File(file) => return self.ready(path, file, look).map(Found::File),
             Resolved::Directory => Found::Directory,
             Resolved::Forbidden => Found::Forbidden,
             Resolved::Missing => Found::Missing,
-            Resolved::Script(script) => match self.denies_script(&rules, path, &script.script_name) {
+            Resolved::Script(script) => match self.denies_script(&rules, path, &script) {
                 Some(denial) => Found::Denied(denial),
                 None => Found::Script(Arc::new(into_script(script))),
             },
@@ -167,19 +167,22 @@ impl Site {
         Ok(Ready { holding, was_kept: false })
     }
 
-    /// Judges the file that was found for a path.
-    fn denies_file(&self, rules: &Rules, file: &[u8]) -> bool {
-        !self.is_fallback(file) && rules.deny.denies_file(file)
+    /// Judges the file that was found for a path, by its name and by where it really lies.
+    fn denies_file(&self, rules: &Rules, file: &StaticFile) -> bool {
+        !self.is_fallback(&file.path) && denies(rules, &file.path, file.elsewhere.as_ref())
     }
 
-    /// Judges the script that was found for a path.
-    fn denies_script(&self, rules: &Rules, path: &[u8], script: &[u8]) -> Option<Denial> {
-        let is_fallback = self.is_fallback(script);
-        if !is_fallback && rules.deny.denies_file(script) {
+    /// Judges the script that was found for a path, by its name and by where it really lies.
+    fn denies_script(&self, rules: &Rules, path: &[u8], script: &FoundScript) -> Option<Denial> {
+        let is_fallback = self.is_fallback(&script.script_name);
+        let elsewhere = script.elsewhere.as_ref();
+        if !is_fallback && denies(rules, &script.script_name, elsewhere) {
             return Some(Denial::Path);
         }
-        let is_denied = |path| self.policy.php_deny.matches(path);
-        (is_denied(path) || (!is_fallback && is_denied(script))).then_some(Denial::Php)
+        let is_denied = |path: &[u8]| self.policy.php_deny.matches(path);
+        let is_denied_there = || elsewhere.is_some_and(|place| place.is_inside() && is_denied(place.way()));
+        let is_denied_by_name = || is_denied(&script.script_name) || is_denied_there();
+        (is_denied(path) || (!is_fallback && is_denied_by_name())).then_some(Denial::Php)
     }
 
     /// Whether this is what answers when nothing else does. Rules say what clients may ask for, and nobody asked for
@@ -192,6 +195,11 @@ impl Site {
             | Mode::Worker { script: fallback } => found == fallback,
         }
     }
+}
+
+/// Whether the rules deny a file by its path below the document root, or by where links led to.
+fn denies(rules: &Rules, path: &[u8], elsewhere: Option<&Place>) -> bool {
+    rules.deny.denies_file(path) || elsewhere.is_some_and(|place| rules.deny.denies_file(place.way()))
 }
 
 fn into_script(found: FoundScript) -> Script {

@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 
-use crate::http::{BodyDecoder, BodyError, BodyFraming, Fields, Head, MethodKind};
+use crate::http::{BodyDecoder, BodyError, BodyFraming, Fields, Head, MethodKind, RequestLine};
 use crate::pool::{End, Script, StreamKey, TlsFacts};
 use crate::sync::primitive::Arc;
 
@@ -166,16 +166,16 @@ impl Stream {
         stream
     }
 
-    /// Begins with a request that cannot be read, and answers it; its connection is of no more use then.
+    /// Begins with a request that cannot be read, but perhaps its first line, and answers it; its connection is of no more use then.
     pub(super) fn unreadable(
         io: &mut Io,
         key: StreamKey,
         ends: &Arc<Ends>,
         began: Began,
-        (answer, head_only): (Answer, bool),
+        (answer, head_only, line): (Answer, bool, Option<RequestLine>),
     ) -> Self {
         io.shared.metrics.request_received(MethodKind::Other);
-        let mut turn = Turn::unread(io.ids.name(None), Visitor::unread(io, ends), began);
+        let mut turn = Turn::unread(io.ids.name(None), line, Visitor::unread(io, ends), began);
         turn.head_only = head_only;
         let mut stream = Self::of(key, ends, began.0, turn);
         stream.answer(answer);
@@ -243,6 +243,13 @@ impl Stream {
                 0
             }
         }
+    }
+
+    /// Whether it goes on until it is offered although its client is gone: it is to run if it has come whole. What is
+    /// missing of its body does not come, which ends it.
+    pub(super) fn goes_on_alone(&self, io: &Io) -> bool {
+        matches!(self.phase, Phase::Finding(_) | Phase::Body(_))
+            && self.turn.outlives_client(io.shared.config.abandoned_requests)
     }
 
     /// Something of the body is on its way that cannot be taken yet.

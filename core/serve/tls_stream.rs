@@ -216,6 +216,11 @@ impl<S: Read + Write> TlsStream<S> {
         self.stage == Stage::Plain
     }
 
+    /// Whether both ends have agreed on HTTP/2.
+    pub(super) fn agrees_on_http2(&self) -> bool {
+        self.session.alpn_protocol() == Some(b"h2")
+    }
+
     /// Tells once how the handshake ended, when it has; at the last look one that has not has failed. A connection
     /// that sent nothing had no handshake.
     pub(super) fn take_handshake(&mut self, is_last_look: bool) -> Option<TlsHandshake> {

@@ -87,6 +87,15 @@ impl Transport {
         matches!(self, Self::Tls(tls) if tls.is_plain())
     }
 
+    /// Whether both ends have agreed on HTTP/2 (`Some(false)`: on HTTP/1, or on nothing, which is the same); `None` in
+    /// the clear, where the client's first bytes tell.
+    pub(super) fn agrees_on_http2(&self) -> Option<bool> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(tls) => Some(tls.agrees_on_http2()),
+        }
+    }
+
     /// Tells the peer that what came was everything. Not for a response that was cut off: its client must be able to
     /// tell.
     pub(super) fn take_leave(&mut self) {

@@ -6,7 +6,8 @@
 use std::time::{Instant, SystemTime};
 
 use crate::admission::Ticket;
-use crate::http::{Head, MethodKind, Version};
+use crate::config::AbandonedRequests;
+use crate::http::{Head, MethodKind, RequestLine, Version};
 use crate::pool::Exchange;
 use crate::sync::primitive::Arc;
 
@@ -49,8 +50,8 @@ enum Subject {
     Nothing,
     /// Here.
     Head(Head, String),
-    /// No head could be read.
-    Unread(String),
+    /// No head could be read, but perhaps its first line.
+    Unread(String, Option<Box<RequestLine>>),
     /// In the exchange.
     Exchange(Arc<Exchange>),
 }
@@ -68,9 +69,14 @@ impl Turn {
         Self { keep_alive, ..Self::of(Subject::Head(head, request_id), visitor, version, head_only, started) }
     }
 
-    /// Begins the turn of a request that cannot be read.
-    pub(super) fn unread(request_id: String, visitor: Visitor, started: Began) -> Self {
-        Self::of(Subject::Unread(request_id), visitor, Version::Http11, false, started)
+    /// Begins the turn of a request that cannot be read, but perhaps its first line.
+    pub(super) fn unread(
+        request_id: String,
+        line: Option<RequestLine>,
+        visitor: Visitor,
+        started: Began,
+    ) -> Self {
+        Self::of(Subject::Unread(request_id, line.map(Box::new)), visitor, Version::Http11, false, started)
     }
 
     fn of(
@@ -100,14 +106,31 @@ impl Turn {
         match &self.subject {
             Subject::Head(head, _) => Some(head),
             Subject::Exchange(exchange) => Some(&exchange.request.head),
-            Subject::Unread(_) | Subject::Nothing => None,
+            Subject::Unread(..) | Subject::Nothing => None,
+        }
+    }
+
+    /// Whether it is to run although its client has left.
+    pub(super) fn outlives_client(&self, policy: AbandonedRequests) -> bool {
+        match policy {
+            AbandonedRequests::Drop => false,
+            AbandonedRequests::Run => true,
+            AbandonedRequests::RunUnsafe => self.head().is_some_and(|head| !head.method_kind().is_safe()),
+        }
+    }
+
+    /// What is asked for: the method, and the path as it came; empty where nobody can tell.
+    pub(super) fn asks_for(&self) -> (&str, &[u8]) {
+        match &self.subject {
+            Subject::Unread(_, Some(line)) => (&line.method, &line.path),
+            _ => self.head().map_or(("", b""), |head| (head.method(), head.path_and_query().0)),
         }
     }
 
     /// The request's name.
     pub(super) fn request_id(&self) -> &str {
         match &self.subject {
-            Subject::Head(_, id) | Subject::Unread(id) => id,
+            Subject::Head(_, id) | Subject::Unread(id, _) => id,
             Subject::Exchange(exchange) => &exchange.request.request_id,
             Subject::Nothing => "",
         }

@@ -53,7 +53,7 @@ impl Wire {
             return Got::End;
         }
         if !self.is_readable {
-            return Got::Nothing;
+            return if self.is_broken { Got::End } else { Got::Nothing };
         }
         loop {
             match self.transport.read(buf) {

@@ -6,11 +6,13 @@
 //!     │ withdraw           │ withdraw        │ withdraw             │                   │
 //!     │                    │ expire          ▼                      │ overrun           │
 //!     ▼                    ▼               Orphaned ────────────────┼──────finish───────┤
-//!   Answered ◀─────────────┘                                        ▼                   │
-//!                       Running ──────────────overrun───────────▶ Overdue ────finish────┘
+//!   Answered ◀─────────────┘                 ▲                      ▼                   │
+//!                       Running ─────────────┼overrun───────────▶ Overdue ────finish────┘
+//!   Waiting, Queued ──abandon──▶ Abandoned ──┴claim (Running ──abandon──▶ Orphaned)
 //! ```
 //!
-//! The io thread that owns the client's connection withdraws (deadline, hang-up, drain); a worker claims, expires what
+//! The io thread that owns the client's connection withdraws (deadline, hang-up, drain), or abandons what is to run
+//! although its client has left: that keeps its place in the waiting set or the queue. A worker claims, expires what
 //! it finds too late, responds and finishes; whoever watches the workers' time limits overruns what has gone beyond its
 //! own. `Running ──finish──▶ Done` also exists: a reply that is handed over in
 //! one piece. An exchange starts in `Queued` and is parked in `Waiting` before anybody else sees it.
@@ -38,6 +40,9 @@ pub enum Stage {
     /// Its time limit is over while its worker could not say so: it was answered in its worker's place, and what the
     /// worker says is dropped.
     Overdue = 7,
+    /// In the waiting set or the queue. Its client has left and was answered, as it were, by the io thread; it is to run
+    /// all the same.
+    Abandoned = 8,
 }
 
 impl Stage {
@@ -50,7 +55,8 @@ impl Stage {
             4 => Self::Orphaned,
             5 => Self::Answered,
             6 => Self::Waiting,
-            _ => Self::Overdue,
+            7 => Self::Overdue,
+            _ => Self::Abandoned,
         }
     }
 }
@@ -79,7 +85,10 @@ impl ExchangeState {
     /// It goes into the waiting set instead of the queue. Called before any other thread can see it.
     pub fn park(&self) {
         let parked = self.step(Stage::Queued, Stage::Waiting);
-        debug_assert!(parked.is_ok(), "parked although somebody has seen it: {parked:?}");
+        debug_assert!(
+            matches!(parked, Ok(()) | Err(Stage::Abandoned)),
+            "parked although somebody has seen it: {parked:?}"
+        );
     }
 
     /// It moves from the waiting set to the queue.
@@ -88,7 +97,11 @@ impl ExchangeState {
     ///
     /// `Answered` when the io thread was first; it does not go into the queue.
     pub fn promote(&self) -> Result<(), Stage> {
-        self.step(Stage::Waiting, Stage::Queued)
+        match self.step(Stage::Waiting, Stage::Queued) {
+            // It is the same in both places.
+            Err(Stage::Abandoned) => Ok(()),
+            promoted => promoted,
+        }
     }
 
     /// A worker found it after its deadline, and leaves the answer to the io thread.
@@ -100,13 +113,19 @@ impl ExchangeState {
         self.step(Stage::Queued, Stage::Answered)
     }
 
-    /// A worker takes the exchange off the queue.
+    /// A worker takes the exchange off the queue; returns where it is now: `Running`, or `Orphaned` if it runs for
+    /// nobody.
     ///
     /// # Errors
     ///
     /// `Answered` when the io thread was first; the caller drops the entry.
-    pub fn claim(&self) -> Result<(), Stage> {
-        self.step(Stage::Queued, Stage::Running)
+    pub fn claim(&self) -> Result<Stage, Stage> {
+        match self.step(Stage::Queued, Stage::Running) {
+            Ok(()) => Ok(Stage::Running),
+            // Nobody but a worker takes it out of there.
+            Err(Stage::Abandoned) => self.step(Stage::Abandoned, Stage::Orphaned).map(|()| Stage::Orphaned),
+            Err(other) => Err(other),
+        }
     }
 
     /// The worker is about to hand over the first byte of the head.
@@ -130,7 +149,7 @@ impl ExchangeState {
         // AcqRel: see the type.
         let before = Stage::from_word(self.0.swap(Stage::Done as u8, Ordering::AcqRel));
         debug_assert!(
-            !matches!(before, Stage::Queued | Stage::Answered | Stage::Waiting),
+            !matches!(before, Stage::Queued | Stage::Answered | Stage::Waiting | Stage::Abandoned),
             "finished without a claim: {before:?}"
         );
         before
@@ -141,10 +160,20 @@ impl ExchangeState {
     /// `Waiting`, `Queued`, `Answered` and `Running` mean that the caller owns the answer; `Responding`, `Overdue` and
     /// `Done` mean that the reply is already on its way and nothing changed.
     pub fn withdraw(&self) -> Stage {
+        self.take_away(Stage::Answered)
+    }
+
+    /// The client has left, and what it asked for is to be done all the same: the io thread takes the answer away, and a
+    /// worker may still run the exchange. Returns the stage it found, as [`withdraw`](Self::withdraw) does.
+    pub fn abandon(&self) -> Stage {
+        self.take_away(Stage::Abandoned)
+    }
+
+    fn take_away(&self, from_the_queue: Stage) -> Stage {
         let mut seen = self.stage();
         loop {
             let next = match seen {
-                Stage::Waiting | Stage::Queued => Stage::Answered,
+                Stage::Waiting | Stage::Queued => from_the_queue,
                 Stage::Running => Stage::Orphaned,
                 settled => return settled,
             };
@@ -186,6 +215,20 @@ mod tests {
         let state = ExchangeState::queued();
         assert_eq!(state.withdraw(), Stage::Queued);
         assert_eq!(state.claim(), Err(Stage::Answered));
+    }
+
+    #[test]
+    fn what_is_abandoned_keeps_its_place_and_runs_for_nobody() {
+        let state = ExchangeState::queued();
+        state.park();
+        assert_eq!((state.abandon(), state.promote()), (Stage::Waiting, Ok(())));
+        assert_eq!((state.withdraw(), state.withdraw_unclaimed()), (Stage::Abandoned, Stage::Abandoned));
+        assert_eq!(state.expire(), Err(Stage::Abandoned));
+        assert_eq!((state.claim(), state.respond()), (Ok(Stage::Orphaned), Err(Stage::Orphaned)));
+        assert_eq!(state.finish(), Stage::Orphaned);
+        let state = ExchangeState::queued();
+        state.claim().unwrap();
+        assert_eq!((state.abandon(), state.stage()), (Stage::Running, Stage::Orphaned));
     }
 
     #[test]

@@ -247,6 +247,27 @@ fn an_exchange_is_answered_by_exactly_one_side() {
 }
 
 #[test]
+fn what_is_abandoned_runs_all_the_same_and_one_side_answers() {
+    explore(4, || {
+        let state = Arc::new(ExchangeState::queued());
+        let worker = {
+            let state = Arc::clone(&state);
+            thread::spawn(move || {
+                let claimed = state.claim().expect("nobody else takes it off the queue");
+                let head_is_ours = state.respond().is_ok();
+                assert!(claimed == Stage::Running || !head_is_ours);
+                let before = state.finish();
+                assert_eq!(head_is_ours, before == Stage::Responding);
+                head_is_ours
+            })
+        };
+        let abandoned = matches!(state.abandon(), Stage::Queued | Stage::Running);
+        let answered = worker.join().unwrap();
+        assert!(abandoned != answered, "abandoned {abandoned}, answered {answered}");
+    });
+}
+
+#[test]
 fn a_reply_in_one_piece_is_given_or_taken_away() {
     explore(4, || {
         let state = Arc::new(ExchangeState::queued());

@@ -157,6 +157,29 @@ fn the_drain_deadline_cuts_off_what_is_left() {
 }
 
 #[test]
+fn what_is_abandoned_runs_in_a_drain_and_not_behind_its_deadline() {
+    for (timeout, runs) in [("60", true), ("1", false)] {
+        let settings =
+            [("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", timeout), ("QUEUE_WAIT_TIMEOUT_MS", "600000")];
+        let mut site = Site::start(&settings);
+        let mut running = site.client();
+        running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
+        site.until_inside("a");
+        site.client().send("POST /wait/b HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+        eventually("it is queued", || site.shared().gate_facts().unwrap().depth == 1);
+        site.drain();
+        if !runs {
+            assert_eq!(running.response().status, 503);
+        }
+        site.switches.open_all();
+        assert!(site.wait());
+        site.check_books();
+        assert_eq!(site.switches.is_inside("b"), runs);
+        assert_eq!((site.metrics().abandoned_total(), site.shared().gate_facts().unwrap().depth), (1, 0));
+    }
+}
+
+#[test]
 fn a_worker_that_does_not_end_is_reported() {
     let mut site = Site::start(&[("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", "1")]);
     let mut running = site.client();

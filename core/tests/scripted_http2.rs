@@ -290,6 +290,33 @@ fn a_reset_withdraws_the_request_wherever_it_is() {
 }
 
 #[test]
+fn what_may_change_something_runs_although_it_was_reset_or_its_connection_closed() {
+    let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "600000")]);
+    let mut client = site.http2();
+    client.ask("/wait/a");
+    site.until_inside("a");
+    let post = |client: &mut Http2Client, name: &str| {
+        let path = format!("/wait/{name}");
+        let fields =
+            [(":method", "POST"), (":scheme", "http"), (":path", path.as_str()), (":authority", "x")];
+        client.open(&fields, true)
+    };
+    let left = || site.metrics().cancelled_by(CancelReason::ClientAbort);
+    let mut closing = site.http2();
+    let reset = post(&mut client, "reset");
+    post(&mut closing, "closed");
+    eventually("they are queued", || site.shared().gate_facts().unwrap().depth == 2);
+    client.reset(reset, code::CANCEL);
+    drop(closing);
+    eventually("both have left", || left() == 2);
+    site.switches.open_all();
+    eventually("both have run", || ["reset", "closed"].iter().all(|name| site.switches.is_inside(name)));
+    drop(client);
+    site.check_books();
+    assert!(site.metrics().dropped_total() == 0);
+}
+
+#[test]
 fn a_reset_within_the_answer_is_told_to_the_script_and_not_counted() {
     let site = Site::start(&[]);
     let mut client = site.http2();

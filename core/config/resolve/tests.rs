@@ -29,7 +29,7 @@ fn defaults_are_those_of_the_table() {
     assert_eq!(config.spool_max_bytes, 1 << 30);
     assert_eq!(config.header_timeout, Duration::from_secs(5));
     assert_eq!(config.drain_timeout, Duration::from_secs(25));
-    assert_eq!((config.static_max_age, config.static_cache_bytes), (Duration::from_secs(3600), 64 << 20));
+    assert_eq!((config.static_max_age, config.static_cache_bytes), (Duration::ZERO, 64 << 20));
     assert_eq!((config.brotli_level, config.zstd_level, config.gzip_level), (5, 3, 6));
     assert_eq!((config.access_log, config.log_level), (AccessLog::Off, Level::Info));
     assert_eq!((config.internal_addr, config.internal_allow_ips), (None, None));
@@ -60,7 +60,7 @@ fn every_live_setting_takes_a_value() {
         ("WRITE_TIMEOUT_SECONDS", "19"),
         ("DRAIN_TIMEOUT_SECONDS", "0"),
         ("DRAIN_DELAY_SECONDS", "20"),
-        ("STATIC_MAX_AGE", "0"),
+        ("STATIC_MAX_AGE", "26"),
         ("STATIC_REVALIDATE", "off"),
         ("STATIC_CACHE_BYTES", "25"),
         ("BROTLI_LEVEL", "11"),
@@ -90,7 +90,7 @@ fn every_live_setting_takes_a_value() {
     assert_eq!(config.keepalive_timeout, Duration::from_secs(18));
     assert_eq!(config.write_timeout, Duration::from_secs(19));
     assert_eq!((config.drain_timeout, config.drain_delay), (Duration::ZERO, Duration::from_secs(20)));
-    assert_eq!(config.static_max_age, Duration::ZERO);
+    assert_eq!(config.static_max_age, Duration::from_secs(26));
     assert_eq!((config.static_revalidate, config.static_cache_bytes), (false, 25));
     assert_eq!((config.brotli_level, config.zstd_level, config.gzip_level), (11, 19, 0));
     assert_eq!((config.rate_limit, config.rate_window), (25, Duration::from_secs(26)));
