@@ -64,6 +64,19 @@ typedef const zend_class_entry shim_scope;
 typedef zend_class_entry shim_scope;
 #endif
 
+/* 8.5: whom a context notifies is a callable in memory of its own; before, a value. `copy` has nobody's yet. */
+#if PHP_VERSION_ID >= 80500
+#define SHIM_COPY_NOTIFIED(copy, original) \
+    do { \
+        if ((original)->ptr != NULL) { \
+            (copy)->ptr = emalloc(sizeof(zend_fcall_info_cache)); \
+            zend_fcc_dup((copy)->ptr, (original)->ptr); \
+        } \
+    } while (0)
+#else
+#define SHIM_COPY_NOTIFIED(copy, original) ZVAL_COPY(&(copy)->ptr, &(original)->ptr)
+#endif
+
 /* 8.5: shutdown functions come without what zend_call_function() wants. */
 #if PHP_VERSION_ID >= 80500
 #define SHIM_CALL_SHUTDOWN_FUNCTION(function, result) \

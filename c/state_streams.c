@@ -51,9 +51,11 @@ php_stream_context *shim_context_copy(const php_stream_context *context)
     /* Scripts change what they share with nobody, and share it first. */
     ZVAL_COPY(&copy->options, &context->options);
     if (context->notifier != NULL) {
-        copy->notifier = php_stream_notification_alloc();
-        *copy->notifier = *context->notifier;
-        Z_TRY_ADDREF(copy->notifier->ptr);
+        php_stream_notifier *notifier = php_stream_notification_alloc();
+        *notifier = *context->notifier;
+        /* The context has it only when it is whole: a copy that is freed before would free what is the original's. */
+        SHIM_COPY_NOTIFIED(notifier, context->notifier);
+        copy->notifier = notifier;
     }
     return copy;
 }
