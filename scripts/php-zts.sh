@@ -18,8 +18,8 @@
 #   scripts/php-zts.sh --archives      addresses of the machine's archives, as the others read them
 #
 # --debug and --asan are for `make sanitize`: they have what the tests need and little more. They, and those of a series, are
-# always builds of ours. A series that the machine's archive lacks comes from the other distribution's, signatures checked:
-# SVC_DEBIAN_ARCHIVE and SVC_UBUNTU_ARCHIVE say where those are.
+# always builds of ours. A series that the machine's archive lacks comes from another distribution's, signatures checked, if
+# SVC_DEBIAN_ARCHIVE or SVC_UBUNTU_ARCHIVE says where that is.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -166,8 +166,8 @@ fetch_ubuntu_keys() {
 
 debian_archive() {
     local own
-    own=$(archive_uris | grep -E '/debian$' | head -n 1)
-    echo "${SVC_DEBIAN_ARCHIVE:-${own:-http://deb.debian.org/debian}}"
+    own=$(archive_uris | grep -E '/debian$' | head -n 1) || true
+    echo "${SVC_DEBIAN_ARCHIVE:-$own}"
 }
 
 # Prints the tree of the newest sources that can be had: of PHP's series, or of one that svc can embed, first from the
@@ -183,11 +183,18 @@ newest_source() {
     esac
     in_suites "$1" "$codename" trixie noble forky questing resolute sid && return || [ $? = 1 ] || return 2
     [ -n "$series" ] || return 1
-    uris=("$(debian_archive)" "$(debian_archive)-security")
-    in_suites "$1" trixie forky sid experimental && return || [ $? = 1 ] || return 2
-    fetch_ubuntu_keys || return 1
-    uris=("${SVC_UBUNTU_ARCHIVE:-http://archive.ubuntu.com/ubuntu}")
-    in_suites "$1" noble resolute
+    if [ -n "$(debian_archive)" ]; then
+        uris=("$(debian_archive)" "$(debian_archive)-security")
+        in_suites "$1" trixie forky sid experimental && return || [ $? = 1 ] || return 2
+    fi
+    if [ -n "${SVC_UBUNTU_ARCHIVE:-}" ]; then
+        fetch_ubuntu_keys || return 1
+        uris=("$SVC_UBUNTU_ARCHIVE")
+        in_suites "$1" noble resolute || return
+        return 0
+    fi
+    say "other archives may have PHP $series: SVC_DEBIAN_ARCHIVE and SVC_UBUNTU_ARCHIVE are the addresses that end in /debian and /ubuntu"
+    return 1
 }
 
 # Does so in the suites $2...; returns 1 if they have nothing.
