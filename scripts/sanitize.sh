@@ -38,7 +38,7 @@ without_address=(
 # Memory of a class in OPcache's hands is none: threads that link the same class at once keep one copy of it, and PHP leaves
 # the other one to the end of the heap.
 known='Zend/zend_(inheritance|hash)\.c\([0-9]+\) :  Freeing|memory leaks detected'
-noise='^[^{]*(ERROR: AddressSanitizer|runtime error:|Assertion .* failed|Freeing 0x|memory leaks detected|Last leak repeated|zend_mm_heap corrupted|unclean heap)'
+noise='^[^{]*(ERROR: AddressSanitizer|runtime error:|Assertion .* failed|Freeing 0x|memory leaks detected|zend_mm_heap corrupted|unclean heap)'
 
 failed=()
 for kind in "${kinds[@]}"; do

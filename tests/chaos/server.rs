@@ -225,6 +225,8 @@ fn launch(
             ("WORKER_MODE_ENABLED", if is_classic { "false" } else { "true" }),
             ("ENTRY_FILE", "worker.php"),
             ("PHP_WORKERS", if is_classic { "8" } else { workers }),
+            // However slow the machine is, a refusal is none of the model's answers.
+            ("QUEUE_WAIT_TIMEOUT_MS", "60000"),
             ("CHAOS_COMPLAINTS", place.path().join("complaints").to_str().unwrap()),
             ("CHAOS_PLACE", place.path().to_str().unwrap()),
         ],
