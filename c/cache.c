@@ -17,7 +17,11 @@
 static size_t at_enabled;
 static size_t at_in_use;
 static size_t at_time;
+static size_t at_memory;
 static ts_rsrc_id globals_id;
+
+/* Of the cache, in bytes. */
+static zend_long memory;
 
 static ZEND_INI_MH((*next_on_enable));
 /* Whether the cache serves this thread, but for what its request has asked for. */
@@ -104,6 +108,27 @@ void shim_cache_begin(double time)
     if (at != 0) {
         time_t seconds = (time_t)time;
         memcpy(globals() + at, &seconds, sizeof(seconds));
+    }
+}
+
+/* ---- the memory ---- */
+
+/* A thread's structs get the directives' values when the thread starts. PHP 8.5 takes that for a change of this one, which
+ * it refuses when the cache is there: the thread would take the cache for one of no bytes, restart it for the first byte
+ * of waste, and divide by the zero. */
+static void find_memory(void)
+{
+    zend_ini_entry *entry = directive(ZEND_STRL("opcache.memory_consumption"));
+    if (entry != NULL && entry->mh_arg2 != NULL && *(ts_rsrc_id *)entry->mh_arg2 == globals_id) {
+        at_memory = (size_t)entry->mh_arg1;
+        memcpy(&memory, globals() + at_memory, sizeof(memory));
+    }
+}
+
+void shim_cache_thread_start(void)
+{
+    if (at_memory != 0) {
+        memcpy(globals() + at_memory, &memory, sizeof(memory));
     }
 }
 
@@ -218,6 +243,7 @@ void shim_cache_install(void)
     globals_id = *(ts_rsrc_id *)entry->mh_arg2;
     at_enabled = (size_t)entry->mh_arg1;
     at_in_use = find_in_use(entry);
+    find_memory();
     next_on_enable = entry->on_modify;
     hear_of_restarts();
 }

@@ -255,6 +255,8 @@ void shim_child_end(void);
 /* cache.c: OPcache, as a worker and its requests see it. */
 /* After all extensions have started. */
 void shim_cache_install(void);
+/* This thread has PHP's structs. */
+void shim_cache_thread_start(void);
 /* php_request_startup has run. */
 void shim_cache_started(bool is_boot);
 /* This thread gives back OPcache's lock. */

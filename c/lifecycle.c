@@ -158,6 +158,7 @@ void shim_thread_start(void)
     ZEND_TSRMLS_CACHE_UPDATE();
     /* PHP finds out what the locale is like on the thread that starts it only. */
     zend_update_current_locale();
+    shim_cache_thread_start();
     shim_isolate_thread();
     shim_overflow_thread_start();
 }

@@ -19,21 +19,28 @@ static struct {
 } places[PLACES_MAX];
 static size_t places_count;
 
+/* Only while PHP starts, on one thread. */
+static void note(const zend_module_entry *module, size_t size, ts_rsrc_id id)
+{
+    if (places_count < PLACES_MAX) {
+        places[places_count].module = module;
+        places[places_count].size = size;
+        places[places_count].id = id;
+        places_count++;
+    }
+}
+
 ts_rsrc_id ts_allocate_id(ts_rsrc_id *id, size_t size, ts_allocate_ctor make, ts_allocate_dtor free)
 {
     ts_rsrc_id result = LIBC(ts_allocate_id)(id, size, make, free);
-    /* Only while PHP starts, on one thread. */
-    if (places_count < PLACES_MAX && executor_globals_id != 0) {
-        places[places_count].module = EG(current_module);
-        places[places_count].size = size;
-        places[places_count].id = result;
-        places_count++;
+    if (executor_globals_id != 0) {
+        note(EG(current_module), size, result);
     }
     return result;
 }
 
-/* The structs of the engine itself. Most tell where they are; that of the working directory does not, but none is of its
- * size. */
+/* The structs of the engine itself, and from PHP 8.5 on OPcache's, which is a part of it. Most tell where they are; that
+ * of the working directory does not, but none is of its size. */
 static size_t directory_offset;
 
 ts_rsrc_id ts_allocate_fast_id(ts_rsrc_id *id, size_t *offset, size_t size, ts_allocate_ctor make, ts_allocate_dtor free)
@@ -42,6 +49,7 @@ ts_rsrc_id ts_allocate_fast_id(ts_rsrc_id *id, size_t *offset, size_t size, ts_a
     if (size == sizeof(virtual_cwd_globals)) {
         directory_offset = *offset;
     }
+    note(NULL, size, result);
     return result;
 }
 

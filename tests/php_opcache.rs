@@ -41,6 +41,18 @@ fn scripts_are_compiled_once() {
 }
 
 #[test]
+fn each_thread_knows_how_large_the_cache_is() {
+    const SIZE: &str = "<?php echo json_encode([opcache_get_configuration()['directives']['opcache.memory_consumption'], \
+                        opcache_get_status(false)['memory_usage']]);";
+    let directives = [AT_ONCE, "opcache.memory_consumption=16"];
+    let svc = Svc::start_with(&[("index.php", SIZE)], &[("PHP_WORKERS", "1")], &directives);
+    let answer: Value = serde_json::from_slice(&svc.get("/").body).unwrap();
+    assert_eq!(answer[0], 16 << 20);
+    let of = |what: &str| answer[1][what].as_u64().unwrap();
+    assert_eq!(of("used_memory") + of("free_memory") + of("wasted_memory"), 16 << 20, "{answer}");
+}
+
+#[test]
 fn a_changed_script_is_seen() {
     let svc =
         Svc::start_with(&[("index.php", "<?php echo 'old';")], &[], &[AT_ONCE, "opcache.revalidate_freq=0"]);

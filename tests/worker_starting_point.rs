@@ -2,6 +2,7 @@
 #![cfg(feature = "php")]
 
 use crate::support::Svc;
+use crate::support::client::{Response, eventually};
 
 const WORKER: &str = include_str!("php/starting_point.php");
 
@@ -68,6 +69,53 @@ fn a_loop_of_the_script_s_own_starts_each_request_there_too() {
             assert_eq!(text(&svc, "/?do=look"), neutral);
         }
     }
+}
+
+/// Whom the context notifies of a transfer says so in the answer's head.
+const NOTIFIED: &str = r"<?php
+function notify(string $whose): void
+{
+    $told = fn () => header('Told: ' . $whose);
+    stream_context_set_params(stream_context_get_default(), ['notification' => $told]);
+}
+notify('boot');
+Svc\Worker::serve(function () {
+    if (isset($_GET['own'])) { notify($_GET['own']); }
+    if (isset($_GET['stay'])) {
+        touch(__DIR__ . '/inside-' . $_GET['own']);
+        while (!file_exists(__DIR__ . '/go')) { Svc\sleep(0.001); clearstatcache(); }
+    }
+    echo file_get_contents('http://127.0.0.1:' . $_SERVER['SERVER_PORT'] . '/fixed.txt');
+});";
+
+#[test]
+fn a_context_notifies_whom_its_own_request_has_named() {
+    let files = [("worker.php", NOTIFIED), ("fixed.txt", "fixed")];
+    let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
+    let svc = Svc::start(&files, &settings);
+    let assert_told = |response: &Response, whom: &str| {
+        assert_eq!((response.status, response.text().as_str()), (200, "fixed"));
+        assert_eq!(response.field("told"), Some(whom));
+    };
+    let mut waiting: Vec<_> = ["one", "two"]
+        .into_iter()
+        .map(|name| {
+            let mut client = svc.client();
+            client.send(format!("GET /?stay&own={name} HTTP/1.1\r\nHost: x\r\n\r\n"));
+            eventually("it is inside", || svc.root().join(format!("inside-{name}")).exists());
+            (name, client)
+        })
+        .collect();
+    for round in 0..3 {
+        assert_told(&svc.get("/"), "boot");
+        let own = format!("own-{round}");
+        assert_told(&svc.get(&format!("/?own={own}")), &own);
+    }
+    std::fs::write(svc.root().join("go"), "").unwrap();
+    for (name, client) in &mut waiting {
+        assert_told(&client.response(), name);
+    }
+    assert_told(&svc.get("/"), "boot");
 }
 
 #[test]

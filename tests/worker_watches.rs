@@ -161,6 +161,8 @@ Svc\Worker::serve(function () {
     $stream = stream_socket_client("tls://127.0.0.1:$_GET[port]", $error, $message, 5, STREAM_CLIENT_CONNECT, $context);
     stream_set_chunk_size($stream, (int) $_GET['chunk']);
     fwrite($stream, "GET /page.txt HTTP/1.1\r\nHost: a.example\r\n\r\n");
+    // Some versions of PHP read again behind what is buffered, and a stream that blocks would wait there.
+    stream_set_blocking($stream, false);
     $text = '';
     // The connection stays open: once the last byte is here, nothing more comes.
     while (!str_ends_with($text, 'the end')) {
