@@ -215,12 +215,18 @@ effects! {
 
     abandoned_requests: "ABANDONED_REQUESTS" {
         const NOTE: (&str, &str) = ("note.php", "<?php touch(__DIR__ . '/ran');");
+        const HOLD: (&str, &str) = ("hold.php", "<?php while (!file_exists(__DIR__ . '/go')) { usleep(1000); clearstatcache(); }");
         for (policy, method, runs) in [("run_unsafe", "POST", true), ("run", "GET", true), ("drop", "POST", false)] {
             let settings = [("ABANDONED_REQUESTS", policy), ("PHP_WORKERS", "1"), ("QUEUE_WAIT_TIMEOUT_MS", "60000")];
-            let svc = Svc::start(&[NOTE, HELLO], &settings);
+            let svc = Svc::start(&[NOTE, HOLD, HELLO], &settings);
+            let mut holder = svc.client();
+            holder.send("GET /hold.php HTTP/1.1\r\nHost: x\r\n\r\n");
+            eventually("the worker is held", || svc.metric("svc_busy_workers") == 1.0);
             svc.client().send(format!("{method} /note.php HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"));
             let aborted = "svc_request_cancelled_total{reason=\"client_abort\"}";
             eventually("the client has left", || svc.metric(aborted) == 1.0);
+            std::fs::write(svc.root().join("go"), "").unwrap();
+            assert_eq!(holder.response().status, 200);
             // The one worker has taken all that came before.
             assert_eq!(svc.get("/index.php").text(), "hello");
             assert_eq!(svc.root().join("ran").exists(), runs, "{policy} {method}");
