@@ -23,6 +23,11 @@ fn burst(site: &Site, names: &[&str]) -> Vec<Client> {
     names.iter().map(send).collect()
 }
 
+/// Connections are strangers: which of several requests come first is not said.
+fn until_busy(site: &Site, workers: usize) {
+    eventually("so many workers run a request", || site.shared().pool_facts().busy == workers);
+}
+
 fn current(site: &Site) -> usize {
     site.shared().pool_facts().current
 }
@@ -35,7 +40,7 @@ fn a_burst_brings_as_many_workers_as_it_needs_and_may_have() {
     ["a", "b", "c"].iter().for_each(|name| site.until_inside(name));
     assert_eq!(current(&site), 3);
     let more = burst(&site, &["d", "e", "f"]);
-    site.until_inside("d");
+    until_busy(&site, 4);
     let facts = site.shared().pool_facts();
     assert_eq!((facts.current, facts.busy, facts.min, facts.max, facts.spawned), (4, 4, 1, 4, 4));
     eventually("the rest waits", || site.shared().gate_facts().unwrap().depth == 2);
@@ -86,7 +91,7 @@ fn a_worker_in_use_does_not_retire() {
 fn a_drain_in_the_middle_of_a_burst_answers_it() {
     let mut site = start(&[]);
     let clients = burst(&site, &["a", "b", "c", "d", "e", "f"]);
-    site.until_inside("d");
+    until_busy(&site, 4);
     site.drain();
     site.switches.open_all();
     for mut client in clients {
