@@ -22,6 +22,12 @@ echo json_encode(['server' => $_SERVER, 'cookie' => $_COOKIE, 'post' => $_POST, 
     'length' => strlen(file_get_contents('php://input')), 'sum' => md5(file_get_contents('php://input'))]);
 "#;
 
+/// A script that says that it runs, and runs until a file lets it go.
+const HELD: (&str, &str) = (
+    "held.php",
+    "<?php touch(__DIR__ . '/held'); while (!file_exists(__DIR__ . '/go')) { usleep(1000); clearstatcache(); } echo 'ran';",
+);
+
 fn http2(svc: &Svc) -> Http2Client {
     Http2Client::connect(svc.main())
 }
@@ -135,15 +141,14 @@ fn a_client_that_resets_is_499_and_the_script_learns_of_it() {
     let script = "<?php ignore_user_abort(true); echo 'x'; flush();
         while (!connection_aborted()) { echo 'y'; flush(); usleep(1000); }
         file_put_contents(__DIR__ . '/noticed', '');";
-    let svc =
-        Svc::start(&[("long.php", script), ("sleep.php", "<?php usleep(300000);")], &[("ACCESS_LOG", "all")]);
+    let svc = Svc::start(&[("long.php", script), HELD], &[("ACCESS_LOG", "all")]);
     let mut client = http2(&svc);
     let id = client.ask("/long.php");
     client.until(|client| client.heard(id).body.len() > 3);
     client.reset(id, code::CANCEL);
     eventually("the script noticed", || svc.root().join("noticed").exists());
-    let id = client.ask("/sleep.php");
-    eventually("it runs", || svc.metric("svc_busy_workers") == 1.0);
+    let id = client.ask("/held.php");
+    eventually("it runs", || svc.root().join("held").exists());
     client.reset(id, code::CANCEL);
     eventually("it is counted", || svc.metric("svc_request_cancelled_total{reason=\"client_abort\"}") == 1.0);
     eventually("it is logged", || svc.log().of("access").len() == 2);
@@ -153,18 +158,21 @@ fn a_client_that_resets_is_499_and_the_script_learns_of_it() {
         (&499.into(), &"HTTP/2.0".into())
     );
     drop(client);
+    std::fs::write(svc.root().join("go"), "").unwrap();
     eventually("it is over", || svc.metric("svc_abandoned_work_total") == 1.0);
 }
 
 #[test]
 fn a_drain_answers_and_ends() {
-    let mut svc = Svc::start(&[("sleep.php", "<?php usleep(200000); echo 'slept';")], &[]);
+    let mut svc = Svc::start(&[HELD], &[("PHP_WORKERS", "4")]);
     let mut client = http2(&svc);
-    let ids: Vec<_> = (0..4).map(|_| client.ask("/sleep.php")).collect();
-    eventually("they run", || svc.metric("svc_busy_workers") == 2.0);
+    let ids: Vec<_> = (0..4).map(|_| client.ask("/held.php")).collect();
+    eventually("they run", || svc.metric("svc_busy_workers") == 4.0);
     svc.signal(rustix::process::Signal::TERM);
+    eventually("the drain has begun", || svc.ask("/readyz").status == 503);
+    std::fs::write(svc.root().join("go"), "").unwrap();
     for id in ids {
-        assert_eq!(client.response(id).text(), "slept");
+        assert_eq!(client.response(id).text(), "ran");
     }
     assert_eq!(client.expect_end(), Some(code::NO_ERROR));
     assert_eq!(svc.wait(), Some(0));
