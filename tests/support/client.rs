@@ -229,6 +229,8 @@ impl Client {
                 self.buffered.extend_from_slice(&bytes[..count]);
                 count
             }
+            // The test was stopped and goes on.
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => self.fill(),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
                 self.is_cut = true;
