@@ -138,7 +138,7 @@ fn a_head_beyond_all_measure_harms_nobody() {
 
 #[test]
 fn a_client_that_resets_is_499_and_the_script_learns_of_it() {
-    let script = "<?php ignore_user_abort(true); echo 'x'; flush();
+    let script = "<?php ignore_user_abort(true); ob_end_flush();
         while (!connection_aborted()) { echo 'y'; flush(); usleep(1000); }
         file_put_contents(__DIR__ . '/noticed', '');";
     let svc = Svc::start(&[("long.php", script), HELD], &[("ACCESS_LOG", "all")]);
