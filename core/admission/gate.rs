@@ -267,6 +267,7 @@ impl<T: Offered> Gate<T> {
     #[cold]
     fn offer_to_waiting(&self, entry: T) -> Offer {
         let bytes = entry.parked_bytes();
+        // Dropped when the lock is released: what an entry holds is freed outside of it.
         let mut forgotten = Vec::new();
         let mut waiting = self.waiting.lock();
         let refusal = loop {
@@ -281,7 +282,6 @@ impl<T: Offered> Gate<T> {
             self.turnstile.stop_waiting();
         };
         if let Some(reason) = refusal {
-            drop(waiting);
             return Offer::Refused(reason);
         }
         match self.turnstile.enter_or_wait() {
