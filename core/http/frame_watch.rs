@@ -1,24 +1,21 @@
-//! What goes by on a connection of HTTP/2, as far as it must be known without the framing library.
+//! What a client sends on a connection of HTTP/2, as far as it must be known without the framing library.
 //!
 //! The library tells of requests and bodies, not of frames; so a client that leaves a head unfinished, or sends nothing
-//! but frames without content, would go unnoticed, and so would when a head began, and heads that the library answers by
-//! itself because they are too long. Promises: it knows where frames begin and end and what they are
-//! worth, in constant memory; whatever the bytes are, it only counts. Refuses: it decodes nothing and judges nothing
-//! malformed: the library does.
+//! but frames without content, would go unnoticed, and so would when a head began. Promises: it knows where frames begin
+//! and end and what they are worth, in constant memory; whatever the bytes are, it only counts. Refuses: it decodes
+//! nothing and judges nothing malformed: the library does.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::limits::{HTTP2_FRAMES_PER_CONTENT, HTTP2_IDLE_FRAMES_MAX, HTTP2_STREAMS_MAX};
 
+use super::frame_heads::{CONTINUATION, DATA, FrameHead, FrameHeads, HEADERS, Met};
+
 /// Follows what a client sends, from its preface on.
 #[derive(Debug)]
 pub struct FrameWatch {
-    /// The head of the present frame, as far as it has come.
-    head: [u8; HEAD_BYTES],
-    have: usize,
-    /// What is to come before the next frame's head: of the preface, then of payloads.
-    left: usize,
+    heads: FrameHeads,
     /// A head of a request has begun and goes on in the next frame.
     is_head_open: bool,
     /// How many frames, or heads of several frames, have begun.
@@ -30,33 +27,24 @@ pub struct FrameWatch {
     /// The highest stream that the client has opened.
     newest: u32,
     /// The streams whose heads have begun, and when, until somebody [takes](Self::take_head) them.
-    heads: VecDeque<(u32, Instant)>,
+    opened: VecDeque<(u32, Instant)>,
 }
 
 /// Heads that nobody takes: the library has looked at all but the last few.
-const HEADS_MAX: usize = 2 * HTTP2_STREAMS_MAX as usize;
+const OPENED_MAX: usize = 2 * HTTP2_STREAMS_MAX as usize;
 
-const HEAD_BYTES: usize = 9;
 const PREFACE_BYTES: usize = 24;
-
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
-const CONTINUATION: u8 = 9;
-const RST_STREAM: u8 = 3;
-const END_HEADERS: u8 = 4;
 
 impl Default for FrameWatch {
     fn default() -> Self {
         Self {
-            head: [0; HEAD_BYTES],
-            have: 0,
-            left: PREFACE_BYTES,
+            heads: FrameHeads::behind(PREFACE_BYTES),
             is_head_open: false,
             begun: 0,
             credit: HTTP2_IDLE_FRAMES_MAX,
             since: None,
             newest: 0,
-            heads: VecDeque::new(),
+            opened: VecDeque::new(),
         }
     }
 }
@@ -64,47 +52,32 @@ impl Default for FrameWatch {
 impl FrameWatch {
     /// Looks at what came, at `now`.
     pub fn see(&mut self, mut bytes: &[u8], now: Instant) {
-        loop {
-            let skipped = self.left.min(bytes.len());
-            self.left -= skipped;
-            bytes = &bytes[skipped..];
-            if bytes.is_empty() {
-                return;
-            }
-            if self.have == HEAD_BYTES {
-                self.have = 0;
-            }
-            if self.have == 0 {
-                self.since = Some(now);
-                self.begun += u64::from(!self.is_head_open);
-            }
-            let taken = (HEAD_BYTES - self.have).min(bytes.len());
-            self.head[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
-            self.have += taken;
-            bytes = &bytes[taken..];
-            if self.have == HEAD_BYTES {
-                self.begin_payload();
+        while let Some(met) = self.heads.next(&mut bytes) {
+            match met {
+                Met::Beginning => {
+                    self.since = Some(now);
+                    self.begun += u64::from(!self.is_head_open);
+                }
+                Met::Head(head) => self.begin_payload(head),
             }
         }
     }
 
     /// The number of the frame, or of the head of several frames, that has begun and not ended, unless it is data.
     pub fn unfinished(&self) -> Option<u64> {
-        let is_between = self.left == 0 && matches!(self.have, 0 | HEAD_BYTES) && !self.is_head_open;
+        let is_between = self.heads.is_between() && !self.is_head_open;
         (!is_between && self.data_of().is_none()).then_some(self.begun)
     }
 
     /// The stream whose data is coming, when a frame of data has begun and not ended.
     pub fn data_of(&self) -> Option<u32> {
-        let is_data = self.have == HEAD_BYTES && self.left > 0 && self.head[3] == DATA;
-        let [_, _, _, _, _, id @ ..] = self.head;
-        is_data.then(|| stream_of(id))
+        self.heads.within().filter(|head| head.kind == DATA).map(|head| head.stream)
     }
 
     /// When the head of this stream began; once.
     pub fn take_head(&mut self, stream: u32) -> Option<Instant> {
-        let place = self.heads.iter().position(|(id, _)| *id == stream)?;
-        self.heads.remove(place).map(|(_, since)| since)
+        let place = self.opened.iter().position(|(id, _)| *id == stream)?;
+        self.opened.remove(place).map(|(_, since)| since)
     }
 
     /// Content has gone to the client: that is worth a few frames without any.
@@ -117,76 +90,23 @@ impl FrameWatch {
         self.credit == 0
     }
 
-    fn begin_payload(&mut self) {
-        let [a, b, c, kind, flags, id @ ..] = self.head;
-        let length = u32::from_be_bytes([0, a, b, c]);
-        self.left = usize::try_from(length).unwrap_or(usize::MAX);
-        let stream = stream_of(id);
-        if let (HEADERS, Some(since)) = (kind, self.since)
-            && stream > self.newest
+    fn begin_payload(&mut self, head: FrameHead) {
+        if let (HEADERS, Some(since)) = (head.kind, self.since)
+            && head.stream > self.newest
         {
-            self.newest = stream;
-            if self.heads.len() == HEADS_MAX {
-                self.heads.pop_front();
+            self.newest = head.stream;
+            if self.opened.len() == OPENED_MAX {
+                self.opened.pop_front();
             }
-            self.heads.push_back((stream, since));
+            self.opened.push_back((head.stream, since));
         }
-        if matches!(kind, HEADERS | CONTINUATION) {
-            self.is_head_open = flags & END_HEADERS == 0;
+        if matches!(head.kind, HEADERS | CONTINUATION) {
+            self.is_head_open = !head.ends_headers();
         }
-        if matches!(kind, DATA | HEADERS) && length > 0 {
+        if matches!(head.kind, DATA | HEADERS) && head.length > 0 {
             self.note_content();
         } else {
             self.credit = self.credit.saturating_sub(1);
-        }
-    }
-}
-
-fn stream_of([a, b, c, d]: [u8; 4]) -> u32 {
-    u32::from_be_bytes([a & 0x7f, b, c, d])
-}
-
-/// Follows what the server sends, to know which streams get a head, or are called off.
-#[derive(Debug, Default)]
-pub struct AnswerWatch {
-    head: [u8; HEAD_BYTES],
-    have: usize,
-    left: usize,
-}
-
-/// The server's first word on a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FirstWord {
-    /// A head.
-    Head(u32),
-    /// It is called off.
-    Reset(u32),
-}
-
-impl AnswerWatch {
-    /// Looks at what is sent; `tell` hears of heads and of streams that are called off.
-    pub fn see(&mut self, mut bytes: &[u8], mut tell: impl FnMut(FirstWord)) {
-        loop {
-            let skipped = self.left.min(bytes.len());
-            self.left -= skipped;
-            bytes = &bytes[skipped..];
-            if bytes.is_empty() {
-                return;
-            }
-            let taken = (HEAD_BYTES - self.have).min(bytes.len());
-            self.head[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
-            self.have += taken;
-            bytes = &bytes[taken..];
-            if self.have == HEAD_BYTES {
-                self.have = 0;
-                let [a, b, c, kind, _, id @ ..] = self.head;
-                self.left = usize::try_from(u32::from_be_bytes([0, a, b, c])).unwrap_or(usize::MAX);
-                match kind {
-                    HEADERS => tell(FirstWord::Head(stream_of(id))),
-                    RST_STREAM => tell(FirstWord::Reset(stream_of(id))),
-                    _ => {}
-                }
-            }
         }
     }
 }
@@ -196,6 +116,7 @@ mod tests {
     use super::*;
 
     const PING: u8 = 6;
+    const END_HEADERS: u8 = 4;
 
     fn frame(kind: u8, flags: u8, stream: u8, length: u8) -> Vec<u8> {
         [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], &vec![7; usize::from(length)]].concat()
@@ -304,21 +225,10 @@ mod tests {
         watch.see(&frame(HEADERS, END_HEADERS, 1, 5), at(4));
         assert_eq!([watch.take_head(3), watch.take_head(1)], [Some(at(3)), Some(at(1))]);
         assert_eq!([watch.take_head(3), watch.take_head(1)], [None, None], "once, and trailers are no head");
-        for _ in 0..2 * HEADS_MAX {
+        for _ in 0..2 * OPENED_MAX {
             watch.newest = 0;
             watch.see(&frame(HEADERS, END_HEADERS, 5, 5), at(5));
         }
-        assert_eq!(watch.heads.len(), HEADS_MAX);
-    }
-
-    #[test]
-    fn answers_are_told_however_their_bytes_are_cut() {
-        let frames = [frame(4, 0, 0, 6), frame(HEADERS, END_HEADERS, 1, 9), frame(DATA, 1, 1, 200)];
-        let bytes = [frames.concat(), frame(RST_STREAM, 0, 3, 4), frame(HEADERS, 5, 5, 0)].concat();
-        for piece in [1, 2, 7, 500] {
-            let (mut watch, mut told) = (AnswerWatch::default(), Vec::new());
-            bytes.chunks(piece).for_each(|bytes| watch.see(bytes, |word| told.push(word)));
-            assert_eq!(told, [FirstWord::Head(1), FirstWord::Reset(3), FirstWord::Head(5)]);
-        }
+        assert_eq!(watch.opened.len(), OPENED_MAX);
     }
 }

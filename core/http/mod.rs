@@ -12,7 +12,8 @@
 //! | [`parse`] | bytes of a connection | [`Head`], [`BodyFraming`] or a [`HeadError`] |
 //! | [`request_line`] | the start of what is no good head | method and path, for records |
 //! | [`pseudo`] | a method, a target, an authority and fields of HTTP/2 | the same |
-//! | [`frame_watch`] | bytes of a connection of HTTP/2 | where its frames end and what they are worth |
+//! | [`frame_watch`] | what a client sends on a connection of HTTP/2 | where its frames end and what they are worth |
+//! | [`answer_watch`] | what is sent there, and how much has gone out | how far each stream's response has come |
 //! | [`body`] | bytes after the head | body bytes or a [`BodyError`] |
 //! | [`encode`] | status, [`Fields`], framing | bytes of a response |
 //! | [`uri`] | raw path | normalised path |
@@ -24,12 +25,14 @@
 //! | [`date`] | wall-clock time | IMF-fixdate |
 //! | [`range`] | `Range`, a length | the parts to send |
 
+pub mod answer_watch;
 pub mod body;
 pub mod coding;
 pub mod date;
 pub mod encode;
 pub mod fields;
 pub mod forwarded;
+mod frame_heads;
 pub mod frame_watch;
 pub mod framing;
 pub mod head;
@@ -47,12 +50,13 @@ pub mod token;
 pub mod trace_context;
 pub mod uri;
 
+pub use self::answer_watch::{AnswerWatch, Departed, FirstWord};
 pub use self::body::{BodyDecoder, BodyError, Progress};
 pub use self::coding::{Choice, Coding, choose};
 pub use self::date::DateCache;
 pub use self::encode::{Connection, Framing, ResponseHead};
 pub use self::fields::{Fields, InvalidField};
-pub use self::frame_watch::{AnswerWatch, FirstWord, FrameWatch};
+pub use self::frame_watch::FrameWatch;
 pub use self::framing::BodyFraming;
 pub use self::head::{Head, Version};
 pub use self::head_error::HeadError;

@@ -16,19 +16,17 @@ use super::io::Io;
 use super::stream::{Phase, Stream};
 
 impl Stream {
-    /// Nobody will read the response: what runs for it is called off, the books are closed. `unsent_bytes` of the
-    /// body are still in the output.
-    pub(super) fn lose(mut self, io: &Io, unsent_bytes: usize) {
+    /// Nobody will read the response: what runs for it is called off, the books are closed. The socket has taken
+    /// `sent_bytes` of the body.
+    pub(super) fn lose(mut self, io: &Io, sent_bytes: u64) {
         let was_taken = self.call_off(io);
         self.turn.ending.give_up(was_taken, &io.shared.metrics);
-        let sent = self.reply_bytes().saturating_sub(unsent_bytes as u64);
-        self.settle(io, sent);
+        self.settle(io, sent_bytes);
     }
 
-    /// The response is out: closes the books.
-    pub(super) fn finish(self, io: &Io) {
-        let body_bytes = self.reply_bytes();
-        self.settle(io, body_bytes);
+    /// The response is out, with `sent_bytes` of a body: closes the books.
+    pub(super) fn finish(self, io: &Io, sent_bytes: u64) {
+        self.settle(io, sent_bytes);
     }
 
     /// Somebody else has sent the head of the answer, and no body: closes the books.
@@ -46,13 +44,16 @@ impl Stream {
         let has_left = turn.ending.is_up_to_client();
         let runs_on = has_left && turn.outlives_client(io.shared.config.abandoned_requests);
         let Some(exchange) = turn.exchange() else { return false };
-        if has_left {
-            exchange.note_client_left();
-        }
-        let stage = if runs_on { exchange.abandon() } else { exchange.withdraw() };
-        if !runs_on {
+        let stage = if runs_on {
+            exchange.abandon()
+        } else {
+            if has_left {
+                exchange.note_client_left();
+            }
+            let stage = exchange.withdraw();
             leave_gate(io, turn.ticket.take());
-        }
+            stage
+        };
         // Of one that was abandoned before, whoever takes it tells.
         !matches!(
             stage,
@@ -129,7 +130,8 @@ impl Stream {
         self.answer(Answer::plain(reason.status()));
     }
 
-    fn reply_bytes(&self) -> u64 {
+    /// Bytes of the body that have gone into the output.
+    pub(super) fn reply_bytes(&self) -> u64 {
         if let Phase::Replying(reply) = &self.phase { reply.body_bytes() } else { 0 }
     }
 

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::http::{AnswerWatch, FirstWord};
+use crate::http::{AnswerWatch, Departed, FirstWord};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
@@ -64,6 +64,19 @@ impl Conduit {
     /// Lets `act` hear what the library has said first on streams since the last time.
     pub(super) fn hear(&self, act: impl FnMut(FirstWord)) {
         self.0.lock().words.drain(..).for_each(act);
+    }
+
+    /// Lets `act` hear what has gone out since the last time; the socket does not have the last `held_back` bytes of what
+    /// the output has given.
+    pub(super) fn hear_departed(&self, held_back: usize, act: impl FnMut(Departed)) {
+        let mut inner = self.0.lock();
+        let left = inner.outbound.len() + held_back;
+        inner.watch.sent_but(left as u64, act);
+    }
+
+    /// Whether the last frame of a stream is in the output.
+    pub(super) fn has_said_all(&self, stream: u32) -> bool {
+        self.0.lock().watch.has_said_all(stream)
     }
 
     /// Lets `act` see what waits to be sent.

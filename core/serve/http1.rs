@@ -63,6 +63,8 @@ pub(super) struct Http1 {
     output_since: Instant,
     /// The wire holds back what it took from the output.
     is_held_back: bool,
+    /// How much of it the session has taken, and not yet given to the socket.
+    held_back: usize,
 }
 
 /// What the connection is busy with; see the diagram above.
@@ -109,6 +111,7 @@ impl Http1 {
             since: now,
             output_since: now,
             is_held_back: false,
+            held_back: 0,
         }
     }
 
@@ -169,7 +172,9 @@ impl Http1 {
     /// The connection is of no more use: closes the books on what was served.
     pub(super) fn lose(&mut self, io: &Io) {
         if let State::Serving(stream) = std::mem::replace(&mut self.state, State::Lingering { bytes: 0 }) {
-            stream.lose(io, self.output.len());
+            let unsent = self.output.len() + self.held_back;
+            let sent = stream.reply_bytes().saturating_sub(unsent as u64);
+            stream.lose(io, sent);
         }
     }
 
@@ -311,6 +316,7 @@ impl Http1 {
         if matches!(flushed, Flushed::Some(count) if count > 0) {
             self.output_since = io.now;
         }
+        self.held_back = wire.transport.held_back();
         if let State::Serving(stream) = &mut self.state {
             stream.note_unsent(self.output.len());
         }
@@ -402,7 +408,8 @@ impl Http1 {
     fn finish(&mut self, wire: &mut Wire, io: &Io, end: End) -> Step {
         if let State::Serving(stream) = std::mem::replace(&mut self.state, State::Head) {
             self.has_unread |= stream.is_cut_short;
-            stream.finish(io);
+            let sent = stream.reply_bytes();
+            stream.finish(io, sent);
         }
         self.since = io.now;
         if self.has_begun() {

@@ -64,6 +64,8 @@ pub(super) struct Http2 {
     watch: FrameWatch,
     /// The frame or head that has begun and not ended, and since when it is awaited.
     unfinished: Option<(u64, Instant)>,
+    /// Empty but while the books are closed on streams; here so that it is not allocated each time.
+    over: Vec<u32>,
     /// Streams that the client called off, less those that it let be answered.
     resets: u32,
     /// Something waits until the client reads.
@@ -123,6 +125,7 @@ impl Http2 {
             timers: Timers::default(),
             watch,
             unfinished: None,
+            over: Vec::new(),
             resets: 0,
             is_held_back: false,
             output_since: now,
@@ -265,8 +268,22 @@ impl Http2 {
         self.stage = Stage::Over;
         self.unread.clear();
         for carried in std::mem::take(&mut self.streams).into_values() {
-            carried.stream.lose(io, carried.output.len());
+            carried.lose(io);
         }
+    }
+
+    /// The library is done: what it has said can still go out.
+    fn end(&mut self, io: &Io) {
+        for (id, mut carried) in std::mem::take(&mut self.streams) {
+            if self.conduit.has_said_all(id) {
+                carried.note_said();
+                self.streams.insert(id, carried);
+            } else {
+                carried.lose(io);
+            }
+        }
+        self.stage = Stage::Over;
+        self.unread.clear();
     }
 
     /// Feeds what came, once the library has read what was fed before; returns whether there was anything.
@@ -347,7 +364,7 @@ impl Http2 {
                     Poll::Ready(Some(Ok((request, respond)))) => self.accept(io, request, respond),
                     Poll::Ready(end) => {
                         self.is_cut_short |= end.is_some();
-                        self.lose(io);
+                        self.end(io);
                     }
                     Poll::Pending => return has_moved,
                 },
@@ -421,16 +438,14 @@ impl Http2 {
         let Some(carried) = self.streams.remove(&id) else { return };
         if outcome == Outcome::Finished {
             self.resets = self.resets.saturating_sub(1);
-            let (stream, unread) = carried.part(io.now);
-            stream.finish(io);
-            if let Some(mut unread) = unread
+            if let Some(mut unread) = carried.finish(io)
                 && unread.advance(io)
             {
                 self.timers.arm(u64::from(id), &mut unread.armed, Some(unread.until));
                 self.unread.insert(id, unread);
             }
         } else {
-            carried.stream.lose(io, carried.output.len());
+            carried.lose(io);
             self.resets += 1;
             if self.resets > HTTP2_RESETS_MAX {
                 self.throw_out();
@@ -455,10 +470,26 @@ impl Http2 {
         if has_room_again {
             self.ready.call();
         }
+        self.note_departed(wire.transport.held_back(), io);
         if was_held_back && !self.is_held_back && self.streams.is_empty() {
             self.idle_since = io.now;
         }
         Some(flushed)
+    }
+
+    /// Closes the books on the streams whose last frames have gone out.
+    fn note_departed(&mut self, held_back: usize, io: &Io) {
+        let mut over = std::mem::take(&mut self.over);
+        let streams = &mut self.streams;
+        self.conduit.hear_departed(held_back, |departed| {
+            if let Some(carried) = streams.get_mut(&departed.stream)
+                && carried.note_departed(departed, io.now)
+            {
+                over.push(departed.stream);
+            }
+        });
+        over.drain(..).for_each(|stream| self.settle(io, stream, Outcome::Finished));
+        self.over = over;
     }
 
     /// All is said: closes, but not before the client has had the time to read it. Closing with unread input would

@@ -12,7 +12,7 @@ use h2::server::SendResponse;
 use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
-use crate::http::Fields;
+use crate::http::{Departed, Fields};
 use crate::limits::{HTTP2_OUTPUT_BYTES_MAX, LINGER_BYTES_MAX, LINGER_TIMEOUT, LINK_STEPS_MAX};
 use crate::pool::End;
 use crate::sync::permits::Permit;
@@ -43,8 +43,22 @@ pub(super) struct Carried {
     send: Option<SendStream<Bytes>>,
     /// The client has been told that nothing follows.
     is_end_sent: bool,
+    delivery: Delivery,
+    /// Bytes of the body that the socket has taken.
+    sent_bytes: u64,
     /// Content has gone out since this was last asked.
     has_sent: bool,
+}
+
+/// How much of the response is the library's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delivery {
+    /// Some of it is yet to be made.
+    Partial,
+    /// All; with `is_whole` it ends as its head has announced.
+    Handed { is_whole: bool },
+    /// All, and it is in the connection's output.
+    Said,
 }
 
 /// A stream whose response is out although its client is still sending: the rest is thrown away for a while, so that
@@ -92,6 +106,8 @@ impl Carried {
             respond,
             send: None,
             is_end_sent: false,
+            delivery: Delivery::Partial,
+            sent_bytes: 0,
             has_sent: false,
         }
     }
@@ -101,31 +117,48 @@ impl Carried {
         std::mem::take(&mut self.has_sent)
     }
 
-    /// The response is out: parts the request from what is left of the stream.
-    pub(super) fn part(self, now: Instant) -> (Stream, Option<Unread>) {
-        let unread = (!self.receive.is_end_stream()).then_some(Unread {
+    /// Something has gone out; returns whether that was all of the response. The library may call a stream off before.
+    pub(super) fn note_departed(&mut self, departed: Departed, now: Instant) -> bool {
+        self.sent_bytes += departed.body_bytes;
+        self.output_since = now;
+        departed.is_last && self.delivery != Delivery::Partial
+    }
+
+    /// The library is done, and the response is in the connection's output.
+    pub(super) fn note_said(&mut self) {
+        self.delivery = Delivery::Said;
+    }
+
+    /// Nobody will read the response: closes the books.
+    pub(super) fn lose(self, io: &Io) {
+        self.stream.lose(io, self.sent_bytes);
+    }
+
+    /// The response is out: closes the books. What the client is still sending is left.
+    pub(super) fn finish(self, io: &Io) -> Option<Unread> {
+        self.stream.finish(io, self.sent_bytes);
+        (!self.receive.is_end_stream()).then_some(Unread {
             receive: self.receive,
             waker: self.waker,
             bytes: 0,
             armed: Armed::default(),
-            until: now + LINGER_TIMEOUT,
+            until: io.now + LINGER_TIMEOUT,
             _permit: self.permit,
-        });
-        (self.stream, unread)
+        })
     }
 
     /// When the present wait is over.
     pub(super) fn deadline(&self, io: &Io) -> Option<Instant> {
-        if self.output.is_empty() {
-            self.stream.deadline(io)
-        } else {
+        if self.waits_for_reader() {
             Some(self.output_since + io.shared.config.write_timeout)
+        } else {
+            self.stream.deadline(io)
         }
     }
 
     /// The deadline has passed.
     pub(super) fn on_deadline(&mut self, io: &mut Io) -> Outcome {
-        if self.output.is_empty() {
+        if !self.waits_for_reader() {
             self.stream.on_deadline(io);
             return self.advance(io);
         }
@@ -133,8 +166,13 @@ impl Carried {
         Outcome::Lost
     }
 
+    /// Whether something of the response waits until the client reads.
+    fn waits_for_reader(&self) -> bool {
+        !self.output.is_empty() || self.delivery != Delivery::Partial
+    }
+
     /// Ends the stream before its time.
-    pub(super) fn reset(&mut self, reason: Reason) {
+    fn reset(&mut self, reason: Reason) {
         match &mut self.send {
             Some(send) => send.send_reset(reason),
             None => self.respond.send_reset(reason),
@@ -143,6 +181,14 @@ impl Carried {
 
     /// Makes all steps that can be made now.
     pub(super) fn advance(&mut self, io: &mut Io) -> Outcome {
+        match self.delivery {
+            Delivery::Partial => {}
+            // What is not out when the client calls the stream off goes nowhere.
+            Delivery::Handed { is_whole: true } => {
+                return if self.is_reset() { Outcome::Lost } else { Outcome::Open };
+            }
+            Delivery::Handed { is_whole: false } | Delivery::Said => return Outcome::Open,
+        }
         if self.is_reset() {
             if !self.stream.goes_on_alone(io) {
                 return Outcome::Lost;
@@ -192,8 +238,7 @@ impl Carried {
             Some(send) => send.poll_reset(&mut context),
             None => self.respond.poll_reset(&mut context),
         };
-        // Once all is said the client may go.
-        reset.is_ready() && !self.is_end_sent
+        reset.is_ready()
     }
 
     /// Takes what came of the body; returns whether anything did, `None` when nothing will any more.
@@ -271,7 +316,9 @@ impl Carried {
                 return Outcome::Lost;
             }
         }
-        Outcome::Finished
+        self.delivery = Delivery::Handed { is_whole };
+        self.output_since = io.now;
+        Outcome::Open
     }
 
     /// Gives the library what the client's window lets through; with `is_last`, nothing follows. Returns whether

@@ -38,6 +38,8 @@ pub(super) struct TlsStream<S> {
     has_left: bool,
     /// What the socket has taken since somebody asked, in bytes.
     progress: usize,
+    /// What the session has taken and not yet given to the socket, in bytes before encryption, more or less.
+    held_back: usize,
     /// The handshake's end was told.
     is_told: bool,
 }
@@ -64,6 +66,7 @@ impl<S: Read + Write> TlsStream<S> {
             has_ended: false,
             has_left: false,
             progress: 0,
+            held_back: 0,
             is_told: false,
         }
     }
@@ -153,6 +156,7 @@ impl<S: Read + Write> TlsStream<S> {
             // It takes what it has room for; what leaves makes room.
             let count = self.session.writer().write_vectored(rest)?;
             taken += count;
+            self.held_back += count;
             IoSlice::advance_slices(&mut rest, count);
             if !self.flush()? {
                 break;
@@ -174,13 +178,22 @@ impl<S: Read + Write> TlsStream<S> {
         while self.session.wants_write() && self.stage != Stage::Plain {
             match self.session.write_tls(&mut self.socket) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => self.progress += count,
+                Ok(count) => {
+                    self.progress += count;
+                    self.held_back = self.held_back.saturating_sub(count);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
+        self.held_back = 0;
         Ok(true)
+    }
+
+    /// How much of what it was given the socket has not, more or less; 0 only if it has all.
+    pub(super) fn held_back(&self) -> usize {
+        if self.has_pending() { self.held_back.max(1) } else { 0 }
     }
 
     /// Whether the session holds something back that the socket did not take.

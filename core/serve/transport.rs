@@ -77,6 +77,14 @@ impl Transport {
         }
     }
 
+    /// How many of the bytes that were taken the socket has not, more or less; 0 only if it has all.
+    pub(super) fn held_back(&self) -> usize {
+        match self {
+            Self::Plain(_) => 0,
+            Self::Tls(tls) => tls.held_back(),
+        }
+    }
+
     /// How many bytes the socket has taken since this was last asked; `None` where it takes what it is given.
     pub(super) fn take_progress(&mut self) -> Option<usize> {
         self.tls().map(TlsStream::take_progress)

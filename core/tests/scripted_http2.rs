@@ -263,6 +263,28 @@ fn a_connection_that_nobody_reads_ends() {
 }
 
 #[test]
+fn what_the_socket_has_not_taken_was_not_sent() {
+    let site = Site::start(&[("WRITE_TIMEOUT_SECONDS", "1")]);
+    let mut client = Http2Client::connect_with(site.addr(), &[(setting::INITIAL_WINDOW_SIZE, 0x7fff_ffff)]);
+    client.is_generous = false;
+    client.widen(0, 0x7fff_0000);
+    // It has nothing to say when it reads on, for a socket that is closed by then.
+    client.ping();
+    // More than sockets hold, and a short one behind it that is all with the library.
+    let ids = [client.ask("/flood/20000000"), client.ask("/hello"), client.ask("/flood/20000000")];
+    eventually("the connection was given up", || {
+        site.metrics().requests_total() == 3 && site.metrics().connections.value() == 0
+    });
+    client.expect_end();
+    let received: usize = ids.iter().map(|id| client.heard(*id).body.len()).sum();
+    let counted = usize::try_from(site.metrics().response_bytes_total()).unwrap();
+    // The end of what came may be the middle of a frame.
+    assert!((received..received + 16 * 1024).contains(&counted), "{received} {counted}");
+    assert_eq!(site.metrics().responses_by(StatusClass::Success), 3, "heads are out, or on their way");
+    site.check_books();
+}
+
+#[test]
 fn a_reset_withdraws_the_request_wherever_it_is() {
     let site = Site::start(&[("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "1")]);
     let metrics = site.metrics();

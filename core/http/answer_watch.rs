@@ -1,0 +1,207 @@
+//! What the server sends on a connection of HTTP/2, and how far it has gone out.
+//!
+//! The library frames heads and bodies and does not tell when; so nobody would know of a head that it sends by itself, nor
+//! whether a body has reached the socket. Promises: it tells each stream's heads, its bytes of body as they go out, and
+//! that the last of its frames has, in this order; it keeps one entry for each frame that waits, and no bytes. Refuses: it
+//! sends nothing.
+
+use std::collections::VecDeque;
+
+use super::frame_heads::{DATA, FrameHead, FrameHeads, HEADERS, Met, RST_STREAM};
+
+/// Follows what the server sends.
+#[derive(Debug, Default)]
+pub struct AnswerWatch {
+    heads: FrameHeads,
+    /// How many bytes were seen, and how many of them have gone out.
+    seen: u64,
+    gone: u64,
+    /// Frames that have not gone out, as far as they carry a body or are a stream's last.
+    waiting: VecDeque<Waiting>,
+    /// The stream whose last head goes on in the next frame.
+    ends_with_head: Option<u32>,
+}
+
+/// The server's first word on a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FirstWord {
+    /// A head.
+    Head(u32),
+    /// It is called off.
+    Reset(u32),
+}
+
+/// Something of a stream has gone out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departed {
+    /// The stream.
+    pub stream: u32,
+    /// Bytes of its body.
+    pub body_bytes: u64,
+    /// Nothing follows.
+    pub is_last: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    stream: u32,
+    /// Where the payload ends, among all bytes.
+    end: u64,
+    /// Bytes of the body that have not gone out.
+    body_bytes: u64,
+    is_last: bool,
+}
+
+impl AnswerWatch {
+    /// Looks at what is to be sent; `tell` hears of heads and of streams that are called off.
+    pub fn see(&mut self, mut bytes: &[u8], mut tell: impl FnMut(FirstWord)) {
+        let all = self.seen + bytes.len() as u64;
+        while let Some(met) = self.heads.next(&mut bytes) {
+            let Met::Head(head) = met else { continue };
+            match head.kind {
+                HEADERS => tell(FirstWord::Head(head.stream)),
+                RST_STREAM => tell(FirstWord::Reset(head.stream)),
+                _ => {}
+            }
+            self.expect(head, all - bytes.len() as u64);
+        }
+        self.seen = all;
+    }
+
+    /// All but the last `left` bytes of what was seen have gone out; `tell` hears what that means to which stream.
+    pub fn sent_but(&mut self, left: u64, mut tell: impl FnMut(Departed)) {
+        // What a session adds to the bytes makes `left` larger than it was now and then.
+        self.gone = self.gone.max(self.seen.saturating_sub(left));
+        while let Some(frame) = self.waiting.front_mut() {
+            let unsent = frame.end.saturating_sub(self.gone).min(frame.body_bytes);
+            let departed = frame.body_bytes - unsent;
+            frame.body_bytes = unsent;
+            let is_last = frame.is_last && frame.end <= self.gone;
+            if departed > 0 || is_last {
+                tell(Departed { stream: frame.stream, body_bytes: departed, is_last });
+            }
+            if frame.end > self.gone {
+                return;
+            }
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Whether the last frame of a stream was seen and waits to go out.
+    pub fn has_said_all(&self, stream: u32) -> bool {
+        self.waiting.iter().any(|frame| frame.stream == stream && frame.is_last)
+    }
+
+    /// Notes a frame whose payload begins at `start`.
+    fn expect(&mut self, head: FrameHead, start: u64) {
+        let FrameHead { length, kind, stream, .. } = head;
+        let is_end = match kind {
+            RST_STREAM => true,
+            DATA => head.ends_stream(),
+            HEADERS if !head.ends_headers() => {
+                self.ends_with_head = head.ends_stream().then_some(stream);
+                false
+            }
+            HEADERS => head.ends_stream(),
+            _ => head.ends_headers() && self.ends_with_head.take() == Some(stream),
+        };
+        let body_bytes = if kind == DATA { u64::from(length) } else { 0 };
+        if is_end || body_bytes > 0 {
+            self.waiting.push_back(Waiting {
+                stream,
+                end: start + u64::from(length),
+                body_bytes,
+                is_last: is_end,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const END_STREAM: u8 = 1;
+    const END_HEADERS: u8 = 4;
+    const CONTINUATION: u8 = 9;
+
+    fn frame(kind: u8, flags: u8, stream: u8, length: u8) -> Vec<u8> {
+        [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], &vec![7; usize::from(length)]].concat()
+    }
+
+    /// What has departed, added up by stream.
+    fn sent_but(watch: &mut AnswerWatch, left: usize) -> Vec<(u32, u64, bool)> {
+        let mut sums: Vec<(u32, u64, bool)> = Vec::new();
+        watch.sent_but(left as u64, |departed| {
+            match sums.iter_mut().find(|(stream, ..)| *stream == departed.stream) {
+                Some((_, bytes, is_over)) => {
+                    assert!(!*is_over, "something followed the end: {departed:?}");
+                    (*bytes, *is_over) = (*bytes + departed.body_bytes, departed.is_last);
+                }
+                None => sums.push((departed.stream, departed.body_bytes, departed.is_last)),
+            }
+        });
+        sums
+    }
+
+    #[test]
+    fn answers_are_told_however_their_bytes_are_cut() {
+        let frames = [frame(4, 0, 0, 6), frame(HEADERS, END_HEADERS, 1, 9), frame(DATA, 1, 1, 200)];
+        let bytes = [frames.concat(), frame(RST_STREAM, 0, 3, 4), frame(HEADERS, 5, 5, 0)].concat();
+        for piece in [1, 2, 7, 500] {
+            let (mut watch, mut told) = (AnswerWatch::default(), Vec::new());
+            bytes.chunks(piece).for_each(|bytes| watch.see(bytes, |word| told.push(word)));
+            assert_eq!(told, [FirstWord::Head(1), FirstWord::Reset(3), FirstWord::Head(5)]);
+        }
+    }
+
+    #[test]
+    fn a_body_counts_as_it_goes_out_and_ends_with_its_last_byte() {
+        let frames = [
+            frame(HEADERS, END_HEADERS, 1, 9),
+            frame(DATA, 0, 1, 100),
+            frame(HEADERS, END_HEADERS, 3, 9),
+            frame(DATA, END_STREAM, 3, 50),
+            frame(DATA, END_STREAM, 1, 20),
+        ];
+        let bytes = frames.concat();
+        for piece in [1, 3, 64, 500] {
+            let mut watch = AnswerWatch::default();
+            bytes.chunks(piece).for_each(|bytes| watch.see(bytes, |_| {}));
+            assert!(watch.has_said_all(1) && watch.has_said_all(3) && !watch.has_said_all(5));
+            assert_eq!(sent_but(&mut watch, bytes.len()), []);
+            // Up to the forty-first byte of the first body, and back.
+            assert_eq!(sent_but(&mut watch, bytes.len() - 18 - 9 - 40), [(1, 40, false)]);
+            assert_eq!(sent_but(&mut watch, bytes.len()), [], "what has gone has gone");
+            assert_eq!(sent_but(&mut watch, 30), [(1, 60, false), (3, 49, false)]);
+            assert_eq!(sent_but(&mut watch, 29), [(3, 1, true)]);
+            assert!(!watch.has_said_all(3));
+            assert_eq!(sent_but(&mut watch, 1), [(1, 19, false)]);
+            assert_eq!(sent_but(&mut watch, 0), [(1, 1, true)]);
+            assert!(watch.waiting.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_stream_may_end_with_a_head_of_any_length_or_be_called_off() {
+        let frames = [
+            frame(HEADERS, END_HEADERS | END_STREAM, 1, 9),
+            frame(HEADERS, END_STREAM, 3, 9),
+            frame(CONTINUATION, 0, 3, 9),
+            frame(CONTINUATION, END_HEADERS, 3, 9),
+            frame(HEADERS, 0, 5, 9),
+            frame(CONTINUATION, END_HEADERS, 5, 9),
+            frame(DATA, 0, 5, 2),
+            frame(RST_STREAM, 0, 5, 4),
+            frame(DATA, END_STREAM, 7, 0),
+        ];
+        let mut watch = AnswerWatch::default();
+        watch.see(&frames.concat(), |_| {});
+        let behind = |count: usize| frames[count..].iter().map(Vec::len).sum::<usize>();
+        assert_eq!(sent_but(&mut watch, behind(1)), [(1, 0, true)]);
+        assert_eq!(sent_but(&mut watch, behind(3)), []);
+        assert_eq!(sent_but(&mut watch, behind(4)), [(3, 0, true)]);
+        assert_eq!(sent_but(&mut watch, behind(7)), [(5, 2, false)]);
+        assert_eq!(sent_but(&mut watch, 0), [(5, 0, true), (7, 0, true)]);
+    }
+}

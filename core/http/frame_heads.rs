@@ -1,0 +1,102 @@
+//! The heads of HTTP/2's frames in a stream of bytes.
+//!
+//! Promises: it finds each head once, however the bytes are cut, in constant memory. Refuses: it decodes no payload and
+//! judges nothing malformed.
+
+const HEAD_BYTES: usize = 9;
+
+/// The parts of a frame's head that matter here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FrameHead {
+    /// How long the payload is, in bytes.
+    pub(super) length: u32,
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) stream: u32,
+}
+
+pub(super) const DATA: u8 = 0;
+pub(super) const HEADERS: u8 = 1;
+pub(super) const RST_STREAM: u8 = 3;
+pub(super) const CONTINUATION: u8 = 9;
+
+impl FrameHead {
+    /// Whether the frame is, or ends, a head of a message.
+    pub(super) fn ends_headers(self) -> bool {
+        const END_HEADERS: u8 = 4;
+        matches!(self.kind, HEADERS | CONTINUATION) && self.flags & END_HEADERS != 0
+    }
+
+    /// Whether its sender says nothing more on the stream, behind the head that it may begin.
+    pub(super) fn ends_stream(self) -> bool {
+        const END_STREAM: u8 = 1;
+        matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
+    }
+
+    fn of([a, b, c, kind, flags, d, e, f, g]: [u8; HEAD_BYTES]) -> Self {
+        let length = u32::from_be_bytes([0, a, b, c]);
+        Self { length, kind, flags, stream: u32::from_be_bytes([d & 0x7f, e, f, g]) }
+    }
+}
+
+/// Goes along a stream of bytes from frame to frame.
+#[derive(Debug, Default)]
+pub(super) struct FrameHeads {
+    /// The head of the next frame, as far as it has come.
+    partial: [u8; HEAD_BYTES],
+    have: usize,
+    /// What is to come before the next frame's head.
+    left: usize,
+    present: Option<FrameHead>,
+}
+
+/// What was met on the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    /// The first byte of a head.
+    Beginning,
+    /// The last byte of a head.
+    Head(FrameHead),
+}
+
+impl FrameHeads {
+    /// Starts where the first `bytes` bytes are not frames.
+    pub(super) fn behind(bytes: usize) -> Self {
+        Self { left: bytes, ..Self::default() }
+    }
+
+    /// Goes on in `bytes`, and cuts off what it has passed; `None` when that was all.
+    pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<Met> {
+        let skipped = self.left.min(bytes.len());
+        self.left -= skipped;
+        *bytes = &bytes[skipped..];
+        let (first, rest) = bytes.split_first()?;
+        if self.have == 0 {
+            self.partial[0] = *first;
+            (self.have, self.present, *bytes) = (1, None, rest);
+            return Some(Met::Beginning);
+        }
+        let taken = (HEAD_BYTES - self.have).min(bytes.len());
+        self.partial[self.have..self.have + taken].copy_from_slice(&bytes[..taken]);
+        self.have += taken;
+        *bytes = &bytes[taken..];
+        if self.have < HEAD_BYTES {
+            return None;
+        }
+        let head = FrameHead::of(self.partial);
+        self.have = 0;
+        self.left = usize::try_from(head.length).unwrap_or(usize::MAX);
+        self.present = Some(head);
+        Some(Met::Head(head))
+    }
+
+    /// Whether what came ended where a frame, or what is none, ends.
+    pub(super) fn is_between(&self) -> bool {
+        self.left == 0 && self.have == 0
+    }
+
+    /// The head of the frame whose payload is coming.
+    pub(super) fn within(&self) -> Option<FrameHead> {
+        self.present.filter(|_| self.left > 0)
+    }
+}
