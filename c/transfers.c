@@ -156,59 +156,39 @@ DECLARE_LIBC(curl_multi_perform);
 /* Whatever an option takes (a long, a pointer, an offset) has the size of a pointer here. */
 _Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *), "an option's value is a word");
 
-int curl_easy_setopt(CURL *handle, int option, ...)
-{
-    va_list rest;
-    va_start(rest, option);
-    void *value = va_arg(rest, void *);
-    va_end(rest);
-    value = in_place_of(value, option, callbacks, sizeof(callbacks) / sizeof(callbacks[0]));
-    __typeof__(&curl_easy_setopt) set = LIBCURL(curl_easy_setopt);
-    return set != NULL ? set(handle, option, value) : CURLE_FAILED_INIT;
-}
-
-int curl_multi_setopt(CURLM *many, int option, ...)
-{
-    va_list rest;
-    va_start(rest, option);
-    void *value = va_arg(rest, void *);
-    va_end(rest);
-    value = in_place_of(value, option, callbacks_of_many, sizeof(callbacks_of_many) / sizeof(callbacks_of_many[0]));
-    __typeof__(&curl_multi_setopt) set = LIBCURL(curl_multi_setopt);
-    return set != NULL ? set(many, option, value) : CURLM_INTERNAL_ERROR;
-}
-
-/* libcurl has returned: nothing runs any more, and a jump that it was in the way of goes on. */
-static void end(const transfer *own)
-{
-    running = NULL;
-    if (own->was_left) {
-        zend_bailout();
+/* libcurl's function to set an option, given our callbacks in place of PHP's. */
+#define SET_OPTION(name, handle_type, list, refusal)                                        \
+    int name(handle_type *handle, int option, ...)                                          \
+    {                                                                                       \
+        va_list rest;                                                                       \
+        va_start(rest, option);                                                             \
+        void *value = va_arg(rest, void *);                                                 \
+        va_end(rest);                                                                       \
+        value = in_place_of(value, option, list, sizeof(list) / sizeof((list)[0]));         \
+        __typeof__(&name) set = LIBCURL(name);                                              \
+        return set != NULL ? set(handle, option, value) : (refusal);                        \
     }
-}
 
-int curl_easy_perform(CURL *handle)
-{
-    __typeof__(&curl_easy_perform) perform = LIBCURL(curl_easy_perform);
-    if (perform == NULL) {
-        return CURLE_FAILED_INIT;
-    }
-    transfer own = {0};
-    running = &own;
-    const int code = perform(handle);
-    end(&own);
-    return code;
-}
+SET_OPTION(curl_easy_setopt, CURL, callbacks, CURLE_FAILED_INIT)
+SET_OPTION(curl_multi_setopt, CURLM, callbacks_of_many, CURLM_INTERNAL_ERROR)
 
-int curl_multi_perform(CURLM *many, int *count)
-{
-    __typeof__(&curl_multi_perform) perform = LIBCURL(curl_multi_perform);
-    if (perform == NULL) {
-        return CURLM_INTERNAL_ERROR;
+/* libcurl's function to transfer. A jump that ended in front of libcurl goes on from here. */
+#define PERFORM(name, refusal, parameters, arguments) \
+    int name parameters                               \
+    {                                                 \
+        __typeof__(&name) perform = LIBCURL(name);    \
+        if (perform == NULL) {                        \
+            return (refusal);                         \
+        }                                             \
+        transfer own = {0};                           \
+        running = &own;                               \
+        const int code = perform arguments;           \
+        running = NULL;                               \
+        if (own.was_left) {                           \
+            zend_bailout();                           \
+        }                                             \
+        return code;                                  \
     }
-    transfer own = {0};
-    running = &own;
-    const int code = perform(many, count);
-    end(&own);
-    return code;
-}
+
+PERFORM(curl_easy_perform, CURLE_FAILED_INIT, (CURL *handle), (handle))
+PERFORM(curl_multi_perform, CURLM_INTERNAL_ERROR, (CURLM *many, int *count), (many, count))
