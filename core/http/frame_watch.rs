@@ -11,6 +11,7 @@ use std::time::Instant;
 use crate::limits::{HTTP2_FRAMES_PER_CONTENT, HTTP2_IDLE_FRAMES_MAX, HTTP2_STREAMS_MAX};
 
 use super::frame_heads::{CONTINUATION, DATA, FrameHead, FrameHeads, HEADERS, Met};
+use super::preface::PREFACE;
 
 /// Follows what a client sends, from its preface on.
 #[derive(Debug)]
@@ -33,12 +34,10 @@ pub struct FrameWatch {
 /// Heads that nobody takes: the library has looked at all but the last few.
 const OPENED_MAX: usize = 2 * HTTP2_STREAMS_MAX as usize;
 
-const PREFACE_BYTES: usize = 24;
-
 impl Default for FrameWatch {
     fn default() -> Self {
         Self {
-            heads: FrameHeads::behind(PREFACE_BYTES),
+            heads: FrameHeads::behind(PREFACE.len()),
             is_head_open: false,
             begun: 0,
             credit: HTTP2_IDLE_FRAMES_MAX,
@@ -135,7 +134,7 @@ mod tests {
 
     fn greeted() -> FrameWatch {
         let mut watch = FrameWatch::default();
-        watch.see_now(&[0; PREFACE_BYTES]);
+        watch.see_now(&[0; PREFACE.len()]);
         watch
     }
 
@@ -176,7 +175,7 @@ mod tests {
     fn it_is_the_same_however_the_bytes_are_cut() {
         let frames =
             [frame(HEADERS, 0, 3, 9), frame(CONTINUATION, END_HEADERS, 3, 1), frame(DATA, 0, 3, 200)];
-        let bytes = [vec![0; PREFACE_BYTES], frames.concat(), frame(PING, 0, 0, 8)].concat();
+        let bytes = [vec![0; PREFACE.len()], frames.concat(), frame(PING, 0, 0, 8)].concat();
         for cut in 0..bytes.len() {
             let (mut whole, mut halves) = (FrameWatch::default(), FrameWatch::default());
             whole.see_now(&bytes[..cut]);

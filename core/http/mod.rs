@@ -11,6 +11,7 @@
 //! |---|---|---|
 //! | [`parse`] | bytes of a connection | [`Head`], [`BodyFraming`] or a [`HeadError`] |
 //! | [`request_line`] | the start of what is no good head | method and path, for records |
+//! | [`preface`] | the first bytes of a connection | whether it speaks HTTP/2 |
 //! | [`pseudo`] | a method, a target, an authority and fields of HTTP/2 | the same |
 //! | [`frame_watch`] | what a client sends on a connection of HTTP/2 | where its frames end and what they are worth |
 //! | [`answer_watch`] | what is sent there, and how much has gone out | how far each stream's response has come |
@@ -18,7 +19,6 @@
 //! | [`encode`] | status, [`Fields`], framing | bytes of a response |
 //! | [`uri`] | raw path | normalised path |
 //! | [`coding`] | `Accept-Encoding`, the codings on offer | a [`Choice`] |
-//! | [`negotiate`] | `Accept` of a collector | the format to answer in |
 //! | [`forwarded`] | `Forwarded`, `X-Forwarded-*` | what each proxy says |
 //! | [`trace_context`] | `traceparent`, `tracestate` | the trace that goes on |
 //! | [`negotiate`] | `Accept`, `Accept-Encoding` | what to answer with |
@@ -40,6 +40,7 @@ pub mod head_error;
 pub mod method;
 pub mod negotiate;
 pub mod parse;
+pub mod preface;
 pub mod pseudo;
 mod quality;
 pub mod range;

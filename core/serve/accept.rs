@@ -20,21 +20,11 @@ use crate::observe::Event;
 use crate::sync::permits::{Permit, Permits};
 use crate::sync::primitive::Arc;
 
+use super::arrival::Arrival;
 use super::inbox::{Inbox, Message};
+use super::indispensable::Indispensable;
 use super::lifecycle::Phase;
-use super::reactor::Indispensable;
 use super::shared::Shared;
-
-/// A connection on its way to an io thread.
-#[derive(Debug)]
-pub(super) struct Arrival {
-    /// The socket, not yet known to a poller.
-    pub(super) socket: TcpStream,
-    /// The client's address.
-    pub(super) peer: SocketAddr,
-    /// The connection's place under `MAX_CONNECTIONS`, or among the late ones.
-    pub(super) permit: Permit,
-}
 
 /// The handle of the accepting thread.
 #[derive(Debug)]

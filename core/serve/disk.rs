@@ -1,7 +1,6 @@
 //! The file threads: whatever may wait for a disk, so that io threads never do.
 //!
-//! Promises: jobs start in the order they came; each is done once, and its result goes to the inbox of the io thread
-//! that asked. Refuses: it does not bound the number of jobs; a stream has at most one at a time, and a file that is
+//! Promises: jobs start in the order they came; each is done once, and its result goes to who asked. Refuses: it does not bound the number of jobs; a stream has at most one at a time, and a file that is
 //! kept ready at most one chore of a kind, so connections and memory do.
 
 use std::io;
@@ -13,9 +12,13 @@ use crate::pool::StreamKey;
 use crate::sync::park::Bell;
 use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue};
 
-use super::inbox::{Inbox, Message};
+use super::file_job::{Chore, Done, Job};
 
-pub(super) use super::file_job::{Chore, Done, Job};
+/// Who wants the results of jobs.
+pub(super) trait JobClient: Send + Sync + std::fmt::Debug {
+    /// A job that the stream with `key` has asked for is done.
+    fn job_done(&self, key: StreamKey, done: Done);
+}
 
 /// The queue of the file threads.
 #[derive(Debug, Default)]
@@ -33,7 +36,7 @@ enum Order {
     /// Something that nobody waits for.
     Chore(Chore),
     /// A job, and who wants its result.
-    Job(Job, StreamKey, Arc<Inbox>),
+    Job(Job, StreamKey, Arc<dyn JobClient>),
 }
 
 impl Disk {
@@ -50,9 +53,9 @@ impl Disk {
             .collect()
     }
 
-    /// Asks for `job`; its result goes to `inbox` for the stream with `key`.
-    pub(super) fn order(&self, job: Job, key: StreamKey, inbox: &Arc<Inbox>) {
-        self.orders.push(Order::Job(job, key, Arc::clone(inbox)));
+    /// Asks for `job`; its result goes to `client` for the stream with `key`.
+    pub(super) fn order(&self, job: Job, key: StreamKey, client: Arc<dyn JobClient>) {
+        self.orders.push(Order::Job(job, key, client));
         self.bell.notify_one();
     }
 
@@ -78,10 +81,10 @@ impl Disk {
     fn run(&self, does_long_chores: bool) {
         while let Some(order) = self.take(does_long_chores) {
             match order {
-                Order::Job(job, key, inbox) => {
+                Order::Job(job, key, client) => {
                     // A job that panicked still owes its stream an answer.
                     let done = catch_unwind(AssertUnwindSafe(|| job.run())).unwrap_or(Done::Failed);
-                    inbox.send(Message::Disk(key, done));
+                    client.job_done(key, done);
                 }
                 // What a panic left undone is asked for again.
                 Order::Chore(chore) => drop(catch_unwind(AssertUnwindSafe(|| chore.run()))),

@@ -17,7 +17,7 @@ use crate::sync::primitive::Arc;
 use crate::time;
 
 use super::answer::{Answer, PAGE_TYPE, page};
-use super::disk::{Chore, Job};
+use super::file_job::{Chore, Job};
 use super::io::Io;
 use super::reply::Reply;
 use super::site::{Found, Ready};
@@ -48,7 +48,7 @@ impl Stream {
                     return self.run(io, script, pending);
                 }
                 self.phase = Phase::Finding(pending);
-                io.disk.order(Job::Find(Arc::clone(&io.site), path), self.key, &io.inbox);
+                io.order(Job::Find(Arc::clone(&io.site), path), self.key);
             }
             Lookup::Good(holding) => self.send_file(io, &Ready { holding, was_kept: true }, pending),
             Lookup::Stale(holding) => {
@@ -60,7 +60,7 @@ impl Stream {
 
     /// A file thread has found out what answers.
     pub(super) fn found(&mut self, io: &mut Io, path: Vec<u8>, found: io::Result<Found>) {
-        let Phase::Finding(pending) = std::mem::replace(&mut self.phase, super::respond::awaited()) else {
+        let Phase::Finding(pending) = std::mem::replace(&mut self.phase, Phase::awaiting()) else {
             return;
         };
         match found {
@@ -155,7 +155,7 @@ impl Stream {
         let Some(script) = script else { return };
         let turn = &mut self.turn;
         self.has_parts = false;
-        self.phase = super::respond::awaited();
+        self.phase = Phase::awaiting();
         let is_deserted = self.is_deserted;
         if is_deserted && !turn.outlives_client(io.shared.config.abandoned_requests) {
             // Nobody would read the answer: its connection gives it up.

@@ -5,17 +5,15 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 
 use crate::files::Holding;
-use crate::files::slice::read_slice;
 use crate::http::Coding;
 use crate::spool::{Spool, SpoolError, SpoolFile};
 use crate::sync::primitive::Arc;
 
-use super::reply::Source;
 use super::site::{Found, Site};
-use super::warmth::{read_now, warm};
+use super::source::Source;
+use super::warmth::warm;
 
 /// Something that may wait for a disk.
 #[derive(Debug)]
@@ -101,23 +99,5 @@ fn append(spool: &Spool, file: Option<SpoolFile>, bytes: Vec<u8>) -> Done {
     match file.append(&bytes) {
         Ok(()) => Done::Appended(file, bytes),
         Err(error) => Done::Refused(Some(file), bytes, error),
-    }
-}
-
-impl Source {
-    /// Reads up to `len` bytes of a file if that waits for nothing.
-    pub(super) fn slice_now(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
-        match self {
-            Self::File(file) => read_now(file, offset, len),
-            Self::Spool(_) => None,
-        }
-    }
-
-    /// Reads up to `len` bytes; fewer only at the end of the source.
-    fn slice(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
-        match self {
-            Self::File(file) => read_slice(offset, len, |buf, at| file.read_at(buf, at)),
-            Self::Spool(file) => read_slice(offset, len, |buf, at| file.read_at(buf, at)),
-        }
     }
 }

@@ -14,6 +14,7 @@
 use std::time::Instant;
 
 use crate::http::method::wants_head_only;
+use crate::http::preface;
 use crate::http::{
     Connection, Framing, HeadLimits, HeadReader, Parsed, RequestLine, ResponseHead, Version, encode,
 };
@@ -23,15 +24,14 @@ use crate::sync::primitive::Arc;
 use crate::time;
 
 use super::answer::Answer;
-use super::disk::Job;
-use super::http2;
+use super::endpoints::Endpoints;
+use super::file_job::Job;
 use super::intake::Intake;
 use super::io::Io;
-use super::link::Step;
 use super::output::{Flushed, Output};
 use super::reply::Frame;
-use super::respond::Announced;
-use super::stream::{Ends, Incoming, Move, Stream};
+use super::step::Step;
+use super::stream::{Announced, Incoming, Move, Stream};
 use super::turn::Began;
 use super::wire::{Got, Wire};
 
@@ -39,7 +39,7 @@ use super::wire::{Got, Wire};
 #[derive(Debug)]
 pub(super) struct Http1 {
     key: StreamKey,
-    ends: Arc<Ends>,
+    ends: Arc<Endpoints>,
     /// What came and has not been used.
     input: Vec<u8>,
     output: Output,
@@ -94,7 +94,7 @@ const INPUT_SPARE_BYTES: usize = 4096;
 
 impl Http1 {
     /// Starts before the first byte.
-    pub(super) fn new(connection: u64, ends: Arc<Ends>, now: Instant) -> Self {
+    pub(super) fn new(connection: u64, ends: Arc<Endpoints>, now: Instant) -> Self {
         Self {
             key: StreamKey { connection, stream: 0 },
             ends,
@@ -203,7 +203,7 @@ impl Http1 {
             return Step::Upgrade;
         }
         let may_upgrade = !self.has_served && agreed.is_none();
-        if self.has_begun() && !(may_upgrade && http2::is_preface_or_part(&self.input)) {
+        if self.has_begun() && !(may_upgrade && preface::is_preface_or_part(&self.input)) {
             match self.reader.read(&self.input) {
                 Ok(Parsed::Partial) => {}
                 Ok(Parsed::Complete { head, length, framing, keep_alive, expect_continue }) => {
@@ -218,7 +218,7 @@ impl Http1 {
                     return Step::Again;
                 }
             }
-        } else if may_upgrade && http2::is_preface(&self.input) {
+        } else if may_upgrade && preface::is_preface(&self.input) {
             return Step::Upgrade;
         }
         let is_ending = !self.has_begun() && io.shared.lifecycle.is_closing();
@@ -321,7 +321,7 @@ impl Http1 {
             stream.note_unsent(self.output.len());
         }
         if let Some((file, offset, len)) = self.output.take_cold() {
-            io.disk.order(Job::Warm(file, offset, len), self.key, &io.inbox);
+            io.order(Job::Warm(file, offset, len), self.key);
         }
         Some(flushed)
     }

@@ -34,12 +34,13 @@ use crate::time;
 
 use super::answer::Answer;
 use super::conduit::{Conduit, Far};
+use super::endpoints::Endpoints;
 use super::http2_stream::{Carried, Outcome, Unread};
 use super::io::Io;
-use super::link::Step;
 use super::output::{Flushed, Output};
 use super::ready::ReadySet;
-use super::stream::{Ends, Incoming, Stream};
+use super::step::Step;
+use super::stream::{Incoming, Stream};
 use super::timers::Timers;
 use super::turn::Began;
 use super::wire::{Got, Wire};
@@ -48,7 +49,7 @@ use super::wire::{Got, Wire};
 #[derive(Debug)]
 pub(super) struct Http2 {
     connection: u64,
-    ends: Arc<Ends>,
+    ends: Arc<Endpoints>,
     stage: Stage,
     conduit: Conduit,
     /// Boxed: a node of the tree moves its neighbours.
@@ -92,22 +93,9 @@ enum Stage {
     },
 }
 
-/// What a client sends first.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-/// Whether a connection begins as HTTP/2 does.
-pub(super) fn is_preface(input: &[u8]) -> bool {
-    input.starts_with(PREFACE)
-}
-
-/// Whether a connection begins as HTTP/2 does, or may yet.
-pub(super) fn is_preface_or_part(input: &[u8]) -> bool {
-    is_preface(input) || PREFACE.starts_with(input)
-}
-
 impl Http2 {
     /// Starts before the preface, of which `input` has come already.
-    pub(super) fn new(connection: u64, ends: Arc<Ends>, input: &[u8], now: Instant) -> Self {
+    pub(super) fn new(connection: u64, ends: Arc<Endpoints>, input: &[u8], now: Instant) -> Self {
         let (conduit, far) = Conduit::new(input);
         let ready = Arc::new(ReadySet::default());
         ready.call();

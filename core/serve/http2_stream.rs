@@ -23,8 +23,7 @@ use super::io::Io;
 use super::output::Output;
 use super::ready::Alarm;
 use super::reply::Frame;
-use super::respond::Announced;
-use super::stream::{Move, Stream};
+use super::stream::{Announced, Move, Stream};
 use super::timers::Armed;
 
 /// A stream that is open.

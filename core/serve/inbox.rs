@@ -10,8 +10,9 @@ use mio::{Poll, Token, Waker};
 use crate::pool::{Notify, StreamKey};
 use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue, fence};
 
-use super::accept::Arrival;
-use super::disk::Done;
+use super::arrival::Arrival;
+use super::disk::JobClient;
+use super::file_job::Done;
 
 /// What an io thread is told.
 #[derive(Debug)]
@@ -85,6 +86,12 @@ impl Inbox {
     /// The reader is awake.
     pub(super) fn awake(&self) {
         self.asleep.store(false, Ordering::Relaxed);
+    }
+}
+
+impl JobClient for Inbox {
+    fn job_done(&self, key: StreamKey, done: Done) {
+        self.send(Message::Disk(key, done));
     }
 }
 

@@ -9,7 +9,8 @@ use crate::policy::Rules;
 use crate::pool::{Notify, Script, StreamKey};
 use crate::sync::primitive::Arc;
 
-use super::disk::Disk;
+use super::disk::{Disk, JobClient};
+use super::file_job::Job;
 use super::inbox::Inbox;
 use super::request_id::RequestIds;
 use super::shared::Shared;
@@ -69,6 +70,12 @@ impl Io {
             now,
             offers: 0,
         }
+    }
+
+    /// Asks the file threads for `job`; its result comes as a message for the stream with `key`.
+    pub(super) fn order(&self, job: Job, key: StreamKey) {
+        let client: Arc<dyn JobClient> = Arc::<Inbox>::clone(&self.inbox);
+        self.disk.order(job, key, client);
     }
 
     /// Looks at what stands in files as it was read anew; what was found under the old rules is found again.

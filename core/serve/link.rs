@@ -14,12 +14,13 @@ use crate::observe::{Event as Record, TlsHandshake};
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
-use super::accept::Arrival;
-use super::disk::Done;
+use super::arrival::Arrival;
+use super::endpoints::Endpoints;
+use super::file_job::Done;
 use super::http1::Http1;
 use super::http2::Http2;
 use super::io::Io;
-use super::stream::Ends;
+use super::step::Step;
 use super::timers::Armed;
 use super::tls_stream::TlsStream;
 use super::transport::Transport;
@@ -33,7 +34,7 @@ pub(super) struct Link {
     /// Its entry among the deadlines.
     pub(super) armed: Armed,
     wire: Wire,
-    ends: Arc<Ends>,
+    ends: Arc<Endpoints>,
     protocol: Protocol,
     /// It has its turn when the messages and events of the present one have been looked at.
     is_in_line: bool,
@@ -45,21 +46,6 @@ pub(super) struct Link {
 enum Protocol {
     Http1(Http1),
     Http2(Box<Http2>),
-}
-
-/// What a step leads to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Another step.
-    Again,
-    /// The end of the connection, in order.
-    Close,
-    /// The end of the connection in the middle of a response.
-    Cut,
-    /// The client speaks HTTP/2.
-    Upgrade,
-    /// An event, a message or a deadline.
-    Wait,
 }
 
 /// What became of a connection.
@@ -80,7 +66,7 @@ impl Link {
     pub(super) fn new(arrival: Arrival, key: u64, io: &Io) -> std::io::Result<Self> {
         let local = arrival.socket.local_addr()?;
         let (peer, terms) = (arrival.peer, io.shared.tls.get());
-        let ends = Arc::new(Ends { peer, local, is_tls: terms.is_some(), tls: OnceLock::new() });
+        let ends = Arc::new(Endpoints { peer, local, is_tls: terms.is_some(), tls: OnceLock::new() });
         let transport = match terms {
             Some(terms) => {
                 let session = terms.session().map_err(std::io::Error::other)?;

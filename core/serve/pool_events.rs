@@ -6,7 +6,7 @@ use crate::pool::{Exchange, PoolEvents, RecycleReason};
 use crate::sync::primitive::Arc;
 
 use super::inbox::Message;
-use super::server::Machinery;
+use super::machinery::Machinery;
 use super::shared::Shared;
 
 /// Counts what happens on worker threads.

@@ -14,9 +14,10 @@ use crate::limits::POLL_EVENTS;
 use crate::sync::primitive::Arc;
 use crate::time;
 
-use super::accept::Arrival;
+use super::arrival::Arrival;
 use super::disk::Disk;
 use super::inbox::{Inbox, Message};
+use super::indispensable::Indispensable;
 use super::io::Io;
 use super::link::{Fate, Link};
 use super::shared::Shared;
@@ -164,18 +165,6 @@ impl Reactor {
             for key in std::mem::take(&mut self.io.starved) {
                 self.drive(key.connection, |link, io| link.retry_spool(io, key.stream));
             }
-        }
-    }
-}
-
-/// A thread without which the process only seems to serve: if it panics, the process ends, so that whoever watches
-/// over it can start it anew.
-pub(super) struct Indispensable;
-
-impl Drop for Indispensable {
-    fn drop(&mut self) {
-        if thread::panicking() {
-            std::process::abort();
         }
     }
 }

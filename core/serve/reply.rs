@@ -5,7 +5,6 @@
 //! exchange; it says what it wants next.
 
 use std::collections::VecDeque;
-use std::fs::File;
 
 use bytes::Bytes;
 
@@ -14,11 +13,12 @@ use crate::http::{Fields, encode};
 use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES, TIGHT_SLICE_BYTES};
 use crate::pool::mailbox::SpooledPart;
 use crate::pool::{End, Exchange, Origin, Part, ReplyHead};
-use crate::spool::{Share, SpoolFile};
+use crate::spool::Share;
 use crate::sync::exchange_state::Stage;
 use crate::sync::primitive::Arc;
 
 use super::output::Output;
+use super::source::Source;
 
 /// A reply that is being sent.
 #[derive(Debug, Default)]
@@ -77,15 +77,6 @@ impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
-}
-
-/// Where slices come from.
-#[derive(Clone, Debug)]
-pub(super) enum Source {
-    /// A file of the site.
-    File(Arc<File>),
-    /// A reply that waited on disk.
-    Spool(Arc<SpoolFile>),
 }
 
 /// What a reply wants next.

@@ -5,31 +5,16 @@
 
 use crate::files::EVERYTHING_ELSE;
 use crate::http::status::is_bodiless;
-use crate::http::{Fields, uri};
+use crate::http::uri;
 use crate::policy::error_pages::ERROR_PAGE_TYPE;
 use crate::pool::{Origin, Part, ReplyHead};
 
 use super::answer::{Answer, PAGE_TYPE, page};
-use super::disk::Job;
+use super::file_job::Job;
 use super::io::Io;
 use super::output::Output;
-use super::reply::{Frame, Reply, Want};
-use super::stream::{Move, Phase, Stream, Unwanted};
-
-/// The head of a response, framing aside.
-#[derive(Debug)]
-pub(super) struct Announced {
-    /// The status code, 200 to 999.
-    pub(super) status: u16,
-    /// A phrase of the script's own.
-    pub(super) reason: Option<Vec<u8>>,
-    /// The fields, without those of the connection.
-    pub(super) fields: Fields,
-    /// The length of the body, or of the one that a `GET` would have; `None` when it is not known.
-    pub(super) length: Option<u64>,
-    /// Whether the body's bytes follow.
-    pub(super) has_body: bool,
-}
+use super::reply::{Frame, Want};
+use super::stream::{Announced, Move, Phase, Stream, Unwanted};
 
 impl Stream {
     /// Starts to send `answer` as the response.
@@ -46,7 +31,8 @@ impl Stream {
     pub(super) fn refuse_with(&mut self, answer: Answer) {
         self.turn.keep_alive = false;
         self.is_cut_short = true;
-        if let Phase::Body(pending) | Phase::Finding(pending) = std::mem::replace(&mut self.phase, awaited())
+        if let Phase::Body(pending) | Phase::Finding(pending) =
+            std::mem::replace(&mut self.phase, Phase::awaiting())
         {
             let intake = pending.intake.unwanted();
             self.unwanted = Some(Unwanted { intake, is_doubtful: true });
@@ -74,7 +60,7 @@ impl Stream {
             Want::Slice(source, offset, len) => {
                 match source.slice_now(offset, len) {
                     Some(bytes) => reply.sliced(bytes, output),
-                    None => io.disk.order(Job::Slice(source, offset, len), self.key, &io.inbox),
+                    None => io.order(Job::Slice(source, offset, len), self.key),
                 }
                 Move::Again
             }
@@ -144,9 +130,4 @@ impl Stream {
             io.routes.forget(EVERYTHING_ELSE);
         }
     }
-}
-
-/// The reply that a worker will fill.
-pub(super) fn awaited() -> Phase {
-    Phase::Replying(Reply::default())
 }

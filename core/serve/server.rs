@@ -7,8 +7,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::OnceLock;
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use mio::net::TcpListener;
@@ -23,18 +21,18 @@ use crate::policy::{Policy, PolicyError};
 use crate::pool::{Engine, Exchange, PoolEvents, PoolSize, Source, Workers};
 use crate::spool::SpoolError;
 use crate::sync::lock::ShortLock;
-use crate::sync::park::Bell;
-use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
+use crate::sync::primitive::Arc;
 use crate::time::{self, Clock};
 use crate::tls::{Terms, TlsError};
 
 use super::accept::Acceptor;
 use super::control::Control;
-use super::disk::{Chore, Disk};
-use super::drain::{Drain, Order, Readings};
-use super::inbox::{Inbox, Message};
+use super::drain::Drain;
+use super::file_job::Chore;
+use super::inbox::Message;
 use super::keeper::Keeper;
 use super::lifecycle::Phase;
+use super::machinery::Machinery;
 use super::pool_events::Reports;
 use super::reactor::Reactor;
 use super::reload;
@@ -50,18 +48,6 @@ pub struct Server {
     listener: ShortLock<Option<TcpListener>>,
     main_addr: SocketAddr,
     ops_addr: Option<SocketAddr>,
-}
-
-/// The threads, and what they share.
-#[derive(Debug)]
-pub(super) struct Machinery {
-    pub(super) shared: Arc<Shared>,
-    inboxes: OnceLock<Vec<Arc<Inbox>>>,
-    acceptor: OnceLock<Acceptor>,
-    io_threads: ShortLock<Vec<JoinHandle<()>>>,
-    disk: Arc<Disk>,
-    site: Arc<Site>,
-    ended: Ended,
 }
 
 /// Why the server cannot start.
@@ -176,15 +162,7 @@ impl Server {
             .map_err(|error| StartError::SpoolDir { dir: shared.config.spool_dir.clone(), error })?;
         let mut drain = Drain::new(shared.config.drain_delay, shared.config.drain_timeout);
         let site = Arc::new(Site::new(&shared.config, &shared.policy));
-        let machinery = Arc::new(Machinery {
-            shared,
-            inboxes: OnceLock::new(),
-            acceptor: OnceLock::new(),
-            io_threads: ShortLock::default(),
-            disk: Arc::default(),
-            site,
-            ended: Ended::default(),
-        });
+        let machinery = Arc::new(Machinery::new(shared, site));
         let driven = Arc::clone(&machinery);
         let mut scan = Scan::new(&machinery.shared.config);
         let mut keeper = Keeper::new(&machinery.shared.config);
@@ -330,116 +308,6 @@ impl Server {
             control.stop();
         }
         all_ended
-    }
-}
-
-impl Machinery {
-    /// Sends a message to every io thread.
-    pub(super) fn tell_all(&self, message: impl Fn() -> Message) {
-        for inbox in self.inboxes.get().into_iter().flatten() {
-            inbox.send(message());
-        }
-    }
-
-    /// Tells what the spool's disk refused, and takes the steps of the drain that are due; returns when to look again.
-    fn drive(&self, drain: &mut Drain, now: Instant) -> Option<Instant> {
-        if let Some(error) = self.shared.spool.trouble(now) {
-            self.shared.log.emit(&Event::SpoolTrouble { error: &error });
-        }
-        while let Some(order) = drain.step(self.readings(), now) {
-            self.carry_out(order);
-        }
-        drain.deadline(now)
-    }
-
-    fn readings(&self) -> Readings {
-        let shared = &self.shared;
-        if !shared.lifecycle.is_draining() {
-            return Readings {
-                is_signalled: false,
-                has_connections: true,
-                has_work: true,
-                has_threads: true,
-            };
-        }
-        let permits_out = shared.config.max_connections.saturating_sub(shared.permits.free());
-        let is_accepting = self.acceptor.get().is_some_and(|acceptor| !acceptor.is_finished());
-        let pool = shared.pool_facts();
-        let has_late = self.acceptor.get().is_some_and(Acceptor::has_late);
-        Readings {
-            is_signalled: true,
-            has_connections: is_accepting || has_late || permits_out > 0,
-            has_work: pool.busy > 0
-                || pool.carrying > 0
-                || (pool.current > 0 && shared.gate_facts().is_some_and(|gate| gate.depth > 0)),
-            has_threads: shared.workers.get().is_some_and(|workers| workers.unfinished() > 0),
-        }
-    }
-
-    fn carry_out(&self, order: Order) {
-        let shared = &self.shared;
-        match order {
-            Order::CloseGate => {
-                if let Some(gate) = &shared.gate {
-                    gate.close();
-                }
-                shared.lifecycle.enter(Phase::Closing);
-                shared.permits.close();
-                if let Some(acceptor) = self.acceptor.get() {
-                    acceptor.wake();
-                }
-                self.tell_all(|| Message::PhaseChanged);
-            }
-            Order::CutOff => {
-                let answered: u64 = crate::observe::StatusClass::ALL
-                    .into_iter()
-                    .map(|class| shared.metrics.responses_by(class))
-                    .sum();
-                let cut_off = shared.metrics.requests_total().saturating_sub(answered);
-                shared.log.emit(&Event::DrainTimeout { cut_off });
-                self.tell_all(|| Message::CutOff);
-                self.end_threads();
-            }
-            Order::EndThreads => self.end_threads(),
-            Order::Finish { all_ended } => self.ended.announce(all_ended),
-        }
-    }
-}
-
-impl Machinery {
-    fn end_threads(&self) {
-        if let Some(gate) = &self.shared.gate {
-            gate.shut();
-        }
-    }
-}
-
-/// The announcement that the way down is over.
-#[derive(Debug, Default)]
-struct Ended {
-    all_ended: AtomicBool,
-    state: AtomicU8,
-    bell: Bell,
-}
-
-impl Ended {
-    fn announce(&self, all_ended: bool) {
-        self.all_ended.store(all_ended, Ordering::Relaxed);
-        // Release: pairs with the Acquire in `wait`.
-        self.state.store(1, Ordering::Release);
-        self.bell.notify_all();
-    }
-
-    fn wait(&self) -> bool {
-        loop {
-            let ticket = self.bell.ticket();
-            // Acquire: pairs with the Release in `announce`.
-            if self.state.load(Ordering::Acquire) != 0 {
-                self.bell.cancel(ticket);
-                return self.all_ended.load(Ordering::Relaxed);
-            }
-            self.bell.sleep(&ticket);
-        }
     }
 }
 

@@ -11,23 +11,21 @@
 //!
 //! The steps of each phase are in `intake`, `dispatch` and `respond`; the end of it all is in `books`.
 
-use std::net::SocketAddr;
-use std::sync::OnceLock;
 use std::time::Instant;
 
 use bytes::Bytes;
 
 use crate::http::{BodyDecoder, BodyError, BodyFraming, Fields, Head, MethodKind, RequestLine};
-use crate::pool::{End, Script, StreamKey, TlsFacts};
+use crate::pool::{End, Script, StreamKey};
 use crate::sync::primitive::Arc;
 
 use super::answer::{Answer, METHODS};
-use super::disk::{Done, Job};
+use super::endpoints::Endpoints;
+use super::file_job::{Done, Job};
 use super::intake::{Intake, Need};
 use super::io::Io;
 use super::output::Output;
 use super::reply::Reply;
-use super::respond::Announced;
 use super::turn::{Began, Turn};
 use super::visitor::Visitor;
 
@@ -37,7 +35,7 @@ pub(super) struct Stream {
     /// What other threads call it.
     pub(super) key: StreamKey,
     /// Whose request it is.
-    pub(super) ends: Arc<Ends>,
+    pub(super) ends: Arc<Endpoints>,
     pub(super) turn: Turn,
     pub(super) phase: Phase,
     /// The worker has parts that were not collected.
@@ -50,19 +48,6 @@ pub(super) struct Stream {
     pub(super) unwanted: Option<Unwanted>,
     /// It was refused before its body was read; the client may still be sending.
     pub(super) is_cut_short: bool,
-}
-
-/// The two ends of a connection.
-#[derive(Debug)]
-pub(super) struct Ends {
-    /// The client's address.
-    pub(super) peer: SocketAddr,
-    /// The address that it connected to.
-    pub(super) local: SocketAddr,
-    /// Whether it speaks TLS.
-    pub(super) is_tls: bool,
-    /// The session, once there is one.
-    pub(super) tls: OnceLock<Arc<TlsFacts>>,
 }
 
 /// What a stream is busy with; see the diagram above.
@@ -124,12 +109,34 @@ pub(super) enum Move {
     Wait,
 }
 
+/// The head of a response, framing aside.
+#[derive(Debug)]
+pub(super) struct Announced {
+    /// The status code, 200 to 999.
+    pub(super) status: u16,
+    /// A phrase of the script's own.
+    pub(super) reason: Option<Vec<u8>>,
+    /// The fields, without those of the connection.
+    pub(super) fields: Fields,
+    /// The length of the body, or of the one that a `GET` would have; `None` when it is not known.
+    pub(super) length: Option<u64>,
+    /// Whether the body's bytes follow.
+    pub(super) has_body: bool,
+}
+
+impl Phase {
+    /// A worker is to fill the reply.
+    pub(super) fn awaiting() -> Self {
+        Self::Replying(Reply::default())
+    }
+}
+
 impl Stream {
     /// Begins with a request that was read.
     pub(super) fn begin(
         io: &mut Io,
         key: StreamKey,
-        ends: &Arc<Ends>,
+        ends: &Arc<Endpoints>,
         began: Began,
         incoming: Incoming,
     ) -> Self {
@@ -170,7 +177,7 @@ impl Stream {
     pub(super) fn unreadable(
         io: &mut Io,
         key: StreamKey,
-        ends: &Arc<Ends>,
+        ends: &Arc<Endpoints>,
         began: Began,
         (answer, head_only, line): (Answer, bool, Option<RequestLine>),
     ) -> Self {
@@ -182,12 +189,12 @@ impl Stream {
         stream
     }
 
-    fn of(key: StreamKey, ends: &Arc<Ends>, since: Instant, turn: Turn) -> Self {
+    fn of(key: StreamKey, ends: &Arc<Endpoints>, since: Instant, turn: Turn) -> Self {
         Self {
             key,
             ends: Arc::clone(ends),
             turn,
-            phase: super::respond::awaited(),
+            phase: Phase::awaiting(),
             has_parts: false,
             is_deserted: false,
             since,
@@ -221,7 +228,7 @@ impl Stream {
             }
             Need::Spool(file, bytes) => {
                 let job = Job::Append(io.shared.spool.clone(), file, bytes);
-                io.disk.order(job, self.key, &io.inbox);
+                io.order(job, self.key);
                 Move::Wait
             }
         }

@@ -8,8 +8,8 @@ use crate::http::{Fields, Head, InvalidField};
 use crate::policy::client::Client;
 use crate::policy::rate::Standing;
 
+use super::endpoints::Endpoints;
 use super::io::Io;
-use super::stream::Ends;
 
 /// Who makes a request, where it stands, and which trace it belongs to.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub(super) struct Visitor {
 
 impl Visitor {
     /// Finds out about a request that was read.
-    pub(super) fn of(io: &mut Io, ends: &Ends, head: &Head) -> Self {
+    pub(super) fn of(io: &mut Io, ends: &Endpoints, head: &Head) -> Self {
         let policy = &io.shared.policy;
         let client = policy.proxies.client(ends.peer, ends.is_tls, head);
         let standing = policy.limiter.as_ref().map(|limiter| limiter.take(client.addr.ip(), io.now));
@@ -34,7 +34,7 @@ impl Visitor {
 
     /// Finds out about a request that cannot be read. It counts all the same, unless it came by a proxy of ours: then
     /// nobody can tell whose it is.
-    pub(super) fn unread(io: &Io, ends: &Ends) -> Self {
+    pub(super) fn unread(io: &Io, ends: &Endpoints) -> Self {
         let policy = &io.shared.policy;
         let client = Client::direct(ends.peer, ends.is_tls);
         let limiter = policy.limiter.as_ref().filter(|_| !policy.proxies.trusts(ends.peer.ip()));
