@@ -19,6 +19,7 @@ use crate::sync::primitive::{AtomicU64, Ordering};
 use crate::sync::queue::WorkQueue;
 use crate::sync::roster::Roster;
 use crate::sync::turnstile::{Entry, Returned, Turnstile};
+use crate::time::as_micros;
 
 /// Why a request was not admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -158,7 +159,7 @@ impl<T: Offered> Gate<T> {
             turnstile: Turnstile::new(u32::try_from(capacity).unwrap_or(u32::MAX)),
             waiting: ShortLock::new(Waiting { entries: BTreeMap::new(), bytes: 0, next: 0 }),
             limits,
-            budget_us: AtomicU64::new(micros(ceiling)),
+            budget_us: AtomicU64::new(as_micros(ceiling)),
             ceiling,
         }
     }
@@ -241,7 +242,7 @@ impl<T: Offered> Gate<T> {
     /// Sets how long offers may wait from now on.
     pub fn set_wait_budget(&self, budget: Duration) {
         debug_assert!(budget <= self.ceiling, "the budget exceeds its ceiling");
-        self.budget_us.store(micros(budget), Ordering::Relaxed);
+        self.budget_us.store(as_micros(budget), Ordering::Relaxed);
     }
 
     /// Reads the gate. Permits are read first: an entry on its way is missed and not counted twice.
@@ -345,10 +346,6 @@ impl<T: Offered> Waiting<T> {
         self.bytes -= entry.parked_bytes();
         Some(entry)
     }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(all(test, not(loom)))]

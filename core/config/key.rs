@@ -4,6 +4,8 @@
 
 use std::net::Ipv4Addr;
 
+use super::id::Id;
+
 /// One setting.
 #[derive(Debug)]
 pub struct Key {
@@ -21,7 +23,7 @@ pub struct Key {
     pub chapter: Chapter,
     /// One line about what it does.
     pub summary: &'static str,
-    pub(super) id: super::keys::Id,
+    pub(super) id: Id,
     pub(super) field: Option<&'static str>,
     pub(super) json: Option<Json>,
 }
@@ -197,12 +199,7 @@ impl Chapter {
 }
 
 impl Key {
-    pub(super) const fn new(
-        id: super::keys::Id,
-        variable: &'static str,
-        kind: Kind,
-        initial: Initial,
-    ) -> Self {
+    pub(super) const fn new(id: Id, variable: &'static str, kind: Kind, initial: Initial) -> Self {
         Self {
             variable,
             kind,

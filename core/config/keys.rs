@@ -5,66 +5,9 @@
 
 use std::net::Ipv4Addr;
 
+use super::id::Id;
 use super::key::{Chapter, Exposure, Initial, Json, Key, Kind, Unit};
 use crate::limits::{QUEUE_CAPACITY_MAX, RATE_LIMIT_MAX, THREADS_MAX};
-
-/// Names a row of [`KEYS`] inside the folder; the order is the table's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Id {
-    ListenAddr,
-    DocumentRoot,
-    LinksOutsideRoot,
-    EntryFile,
-    Executor,
-    IoWorkers,
-    PhpWorkers,
-    PhpWorkersIdleSeconds,
-    WorkerModeEnabled,
-    WorkerMaxMemoryMib,
-    SuperglobalsEnabled,
-    ServerVariables,
-    MaxConnections,
-    QueueCapacity,
-    QueueMaxWaiting,
-    QueueMaxWaitingBytes,
-    QueueWaitTimeoutMs,
-    AbandonedRequests,
-    MaxBodyBytes,
-    MaxQueryBody,
-    SpoolDir,
-    SpoolMaxBytes,
-    HeaderTimeoutSeconds,
-    BodyTimeoutSeconds,
-    KeepaliveTimeoutSeconds,
-    WriteTimeoutSeconds,
-    DrainTimeoutSeconds,
-    DrainDelaySeconds,
-    StaticMaxAge,
-    StaticRevalidate,
-    StaticCacheBytes,
-    BrotliLevel,
-    ZstdLevel,
-    GzipLevel,
-    TlsCert,
-    TlsKey,
-    TlsMinVersion,
-    RateLimit,
-    RateWindowSeconds,
-    TrustedProxies,
-    PhpDenyPaths,
-    ErrorPagesDir,
-    AccessLog,
-    LogLevel,
-    TraceContext,
-    OtelEnabled,
-    AsyncWorkers,
-    AsyncMaxFibers,
-    AsyncQueueCapacity,
-    RuntimeHooks,
-    Plugins,
-    InternalAddr,
-    InternalAllowIps,
-}
 
 /// Every setting, chapter by chapter.
 pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [

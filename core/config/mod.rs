@@ -15,6 +15,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 
 pub mod glob;
+mod id;
 pub mod key;
 pub mod keys;
 pub mod page;

@@ -161,12 +161,8 @@ mod tests {
     #[test]
     fn a_secret_is_masked() {
         static KEY: Key = Key { exposure: Exposure::Secret, ..KEYS_FIRST };
-        const KEYS_FIRST: Key = Key::new(
-            crate::config::keys::Id::Plugins,
-            "TOKEN",
-            crate::config::key::Kind::Text,
-            Initial::Unset,
-        );
+        const KEYS_FIRST: Key =
+            Key::new(crate::config::id::Id::Plugins, "TOKEN", crate::config::key::Kind::Text, Initial::Unset);
         let setting =
             Setting { key: &KEY, value: Value::Text("hunter2".to_owned()), source: Source::Environment };
         assert_eq!(shown(&setting), "(secret)");

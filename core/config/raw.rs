@@ -5,7 +5,8 @@
 
 use std::ffi::{OsStr, OsString};
 
-use super::keys::{Id, KEYS};
+use super::id::Id;
+use super::keys::KEYS;
 
 /// Where a value came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

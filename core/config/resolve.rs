@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::id::Id;
 use super::key::{Availability, Exposure, Initial, Key, Kind, Unit};
-use super::keys::{Id, KEYS};
+use super::keys::KEYS;
 use super::problem::{ConfigError, Fault, Problem};
 use super::raw::{RawConfig, Source};
 use super::value::Value;

@@ -13,6 +13,7 @@ use super::worker_event::WorkerEvent;
 use crate::admission::{GateFacts, Refusals};
 use crate::config::Level;
 use crate::http::Trace;
+use crate::time::{as_micros, as_millis};
 
 /// Something that an operator may want to know.
 #[derive(Clone, Copy, Debug)]
@@ -465,14 +466,6 @@ fn episode_fields(record: Record, episode: Refusals) -> Record {
         .number("episode_refused_wait_timeout", episode.wait_timeout)
         .number("episode_refused_waiting_full", episode.waiting_full)
         .number("episode_refused_waiting_bytes", episode.waiting_bytes)
-}
-
-pub(super) fn as_millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn as_micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -11,6 +11,7 @@ use crate::http::MethodKind;
 use crate::pool::RecycleReason;
 use crate::sync::counter::{Counter, Flag, UpDown};
 use crate::sync::histogram::{Histogram, Snapshot};
+use crate::time::as_micros;
 
 use super::label::{CancelReason, StatusClass, TlsHandshake};
 
@@ -430,9 +431,4 @@ fn counters<const N: usize>() -> [Counter; N] {
 /// The place of a reason among the counters.
 fn shed_index(reason: ShedReason) -> usize {
     ShedReason::ALL.iter().position(|one| *one == reason).unwrap_or(0)
-}
-
-/// Whole microseconds; what does not fit (half a million years) is cut off.
-fn as_micros(duration: Duration) -> u64 {
-    duration.as_secs().saturating_mul(1_000_000).saturating_add(u64::from(duration.subsec_micros()))
 }

@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use super::event::as_millis;
 use super::record::Record;
 use crate::config::Level;
 use crate::pool::StuckKind;
+use crate::time::as_millis;
 
 /// Something in the life of the pool's workers.
 #[derive(Clone, Copy, Debug)]

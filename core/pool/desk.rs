@@ -14,12 +14,12 @@ use crate::time;
 
 use super::exchange::Exchange;
 use super::slot::{Order, Slot, Stay};
-use super::workers::Shared;
+use super::state::PoolState;
 
 /// The desk of one worker; stays on its thread.
 #[derive(Debug)]
 pub struct Desk {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     slot: usize,
     /// The worker itself wants no more work.
     is_closed: Cell<bool>,
@@ -37,7 +37,7 @@ pub enum Duty {
 }
 
 impl Desk {
-    pub(super) fn new(shared: Arc<Shared>, slot: usize) -> Self {
+    pub(super) fn new(shared: Arc<PoolState>, slot: usize) -> Self {
         Self { shared, slot, is_closed: Cell::new(false) }
     }
 
@@ -225,7 +225,7 @@ impl Desk {
 #[derive(Debug)]
 #[must_use = "a claim that is dropped is answered 500"]
 pub struct Claim {
-    shared: Arc<Shared>,
+    shared: Arc<PoolState>,
     slot: usize,
     stay: Arc<Stay>,
     is_finished: bool,

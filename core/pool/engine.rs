@@ -8,7 +8,9 @@ use crate::sync::primitive::Arc;
 use crate::sync::roster::Wake;
 
 use super::desk::Desk;
+use super::events::RecycleReason;
 use super::exchange::Exchange;
+use super::probe::Probe;
 use super::renewal::CacheFacts;
 
 /// Makes workers, one a thread.
@@ -75,23 +77,6 @@ pub trait Resident {
     }
 }
 
-/// Finds out whether a thread executes the script's own instructions: asked, they answer at once, while a system call
-/// or a function of the interpreter does not; and whether it is beyond a time limit. Called by other threads; must not
-/// block.
-pub trait Probe: Send + Sync + std::fmt::Debug {
-    /// Asks.
-    fn ask(&self);
-
-    /// Whether the last question was answered.
-    fn is_answered(&self) -> bool;
-
-    /// Called once a second while the worker lives; keeps time for it. Returns the [stay](Exchange::stay) of the exchange
-    /// whose time limit is over while the thread has not come to ending it.
-    fn look(&self) -> Option<u64> {
-        None
-    }
-}
-
 /// Why the loop of a persistent worker has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Departure {
@@ -101,31 +86,6 @@ pub enum Departure {
     NotBooted(String),
     /// It wants to be replaced.
     Recycled(RecycleReason),
-}
-
-/// Why a persistent worker is replaced.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RecycleReason {
-    /// Somebody asked for it.
-    Scheduled,
-    /// It holds too much memory.
-    MaxMemory,
-    /// Its state cannot be trusted any more.
-    Error,
-}
-
-impl RecycleReason {
-    /// Every reason, in the order of the exposition.
-    pub const ALL: [Self; 3] = [Self::Scheduled, Self::MaxMemory, Self::Error];
-
-    /// The reason's label value.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Scheduled => "scheduled",
-            Self::MaxMemory => "max_memory",
-            Self::Error => "error",
-        }
-    }
 }
 
 /// Why a thread cannot run requests.

@@ -12,6 +12,8 @@ use crate::spool::{Share, Spool};
 use crate::sync::exchange_state::{ExchangeState, Stage};
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
 
+use crate::time;
+
 use super::mailbox::{Delivery, End, Mailbox, Origin, Part, ReplyHead};
 use super::request::Request;
 
@@ -285,7 +287,7 @@ impl Exchange {
 
     /// Notes that a worker took it off the queue after `waited`; called between the claim and the first part.
     pub fn note_taken(&self, waited: Duration) {
-        let waited_us = u64::try_from(waited.as_micros()).unwrap_or(u64::MAX - 1);
+        let waited_us = time::as_micros(waited).min(u64::MAX - 1);
         // Relaxed: the reply that follows carries it to the reader.
         self.waited_us.store(waited_us.saturating_add(1), Ordering::Relaxed);
     }

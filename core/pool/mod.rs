@@ -10,43 +10,54 @@
 //! | `request` | what an engine is told about the request |
 //! | `mailbox` | the parts of the reply on their way to the io thread |
 //! | `engine` | the seam behind which PHP stands |
+//! | `probe` | what other threads may ask its threads |
 //! | `desk` | where a worker gets its work from |
 //! | `slot` | a place in the pool, which survives its workers |
+//! | `state` | what the workers share |
+//! | `events` | what happens on their threads |
 //! | `workers` | the threads |
 //! | `scaling` | how many there should be |
 //! | `backoff` | when one is tried again |
 //! | `relief` | standing in for one that is to be replaced and cannot end yet |
 //! | `renewal` | emptying a cache that workers share |
 //! | `roll` | replacing all of them without a gap |
-//! | `supervisor` | who is held up by one request |
+//! | `stuck`, `supervisor` | a request that keeps its worker; who is held up by one |
 //! | `wedge` | threads that live and take nothing |
 
 pub mod backoff;
 pub mod desk;
 pub mod engine;
+pub mod events;
 pub mod exchange;
 pub mod mailbox;
+pub mod probe;
 pub mod relief;
 pub mod renewal;
 pub mod request;
 pub mod roll;
 pub mod scaling;
 pub mod slot;
+pub mod state;
+pub mod stuck;
 pub mod supervisor;
 pub mod wedge;
 pub mod workers;
 
 pub use backoff::{Allowance, Backoff};
 pub use desk::{Claim, Desk, Duty};
-pub use engine::{Departure, Engine, Probe, RecycleReason, Resident, StartError, Started, Worker};
+pub use engine::{Departure, Engine, Resident, StartError, Started, Worker};
+pub use events::{PoolEvents, RecycleReason};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use mailbox::{End, Origin, Part, ReplyHead};
+pub use probe::Probe;
 pub use relief::relieved;
 pub use renewal::{CacheFacts, Renewal, RenewalSample, RenewalStep};
 pub use request::{Body, Request, Script, TlsFacts};
 pub use roll::{Roll, RollStep};
 pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
-pub use slot::{Held, Order, Phase, SlotReading};
-pub use supervisor::{Finding, Inspection, STUCK_THRESHOLD, StuckKind, Supervisor};
+pub use slot::{Order, Phase, SlotReading};
+pub use state::{Failure, PoolSize, Source};
+pub use stuck::{Finding, Held, StuckKind};
+pub use supervisor::{Inspection, STUCK_THRESHOLD, Supervisor};
 pub use wedge::{WedgeDetector, WedgeReport, WedgeSample};
-pub use workers::{Failure, PoolEvents, PoolFacts, PoolSize, Source, Trust, Workers};
+pub use workers::{PoolFacts, Trust, Workers};

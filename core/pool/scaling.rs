@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use super::workers::PoolSize;
+use super::state::PoolSize;
 
 /// What the pool looks like.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

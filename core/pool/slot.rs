@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use super::engine::Probe;
 use super::exchange::Exchange;
-use super::supervisor::{Finding, StuckKind};
+use super::probe::Probe;
+use super::stuck::{Finding, Held, StuckKind};
 
 /// Where a slot is in the life of its worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,17 +101,6 @@ pub(super) struct Stay {
     pub(super) taken_at: Instant,
     serial: u64,
     parked: AtomicBool,
-}
-
-/// An exchange that keeps a worker busy: unanswered, or running on after its answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// Its number among the exchanges of the slot.
-    pub stay: u64,
-    /// For how long.
-    pub age: Duration,
-    /// Whether its fiber waits for something instead of running.
-    pub is_parked: bool,
 }
 
 /// A reading of one slot.

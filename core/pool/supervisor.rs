@@ -15,35 +15,10 @@
 
 use std::time::Duration;
 
-use super::slot::Held;
+use super::stuck::{Finding, Held, StuckKind};
 
 /// For how long a request may be with its worker without being noted.
 pub const STUCK_THRESHOLD: Duration = Duration::from_secs(60);
-
-/// What holds a worker up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StuckKind {
-    /// It waits: in a system call, or its fiber is parked.
-    Io,
-    /// It is inside a function that does not come back.
-    CCall,
-    /// It executes the script's own instructions.
-    Cpu,
-}
-
-impl StuckKind {
-    /// Every kind, in the order of the exposition.
-    pub const ALL: [Self; 3] = [Self::Io, Self::CCall, Self::Cpu];
-
-    /// The kind's label value.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Io => "io",
-            Self::CCall => "c_call",
-            Self::Cpu => "cpu",
-        }
-    }
-}
 
 /// What can be found out about a worker's thread.
 pub trait Inspection {
@@ -53,15 +28,6 @@ pub trait Inspection {
     fn ask(&self);
     /// Whether it has answered since it was asked.
     fn is_answered(&self) -> bool;
-}
-
-/// What a look at one worker found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Finding {
-    /// One of its requests is older than the threshold.
-    pub is_long: bool,
-    /// The requests that were sorted just now, by their numbers among the exchanges of the slot.
-    pub stuck: Vec<(u64, StuckKind)>,
 }
 
 /// The machine: one look at each slot a second.

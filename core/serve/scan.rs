@@ -15,6 +15,8 @@ use crate::limits::CONTROL_TICK;
 use crate::observe::{Event, Hint, Log, Metrics};
 use crate::pool::{PoolFacts, STUCK_THRESHOLD, WedgeDetector, WedgeReport, WedgeSample};
 
+use crate::time;
+
 use super::shared::Shared;
 use super::supervision::Supervision;
 
@@ -134,7 +136,7 @@ impl Scan {
 
 /// Names the setting behind most of the refusals.
 fn first_episode(refused: Refusals, config: &Config) -> Hint<'static> {
-    let waited = u64::try_from(config.queue_wait_timeout.as_millis()).unwrap_or(u64::MAX);
+    let waited = time::as_millis(config.queue_wait_timeout);
     let by_reason = [
         (refused.queue_full, ShedReason::QueueFull, config.queue_capacity as u64),
         (refused.waiting_full, ShedReason::WaitingFull, config.queue_max_waiting as u64),

@@ -5,6 +5,8 @@
 
 use std::time::Instant;
 
+use crate::time::as_micros;
+
 use super::primitive::{AtomicU64, Ordering};
 
 /// The last moment at which something happened, in microseconds after a start.
@@ -36,7 +38,7 @@ impl Moment {
     }
 
     fn after(&self, now: Instant) -> u64 {
-        u64::try_from(now.saturating_duration_since(self.start).as_micros()).unwrap_or(u64::MAX - 1) + 1
+        as_micros(now.saturating_duration_since(self.start)).saturating_add(1)
     }
 }
 

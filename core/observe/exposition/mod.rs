@@ -10,6 +10,7 @@ use crate::admission::{GateFacts, ShedReason};
 use crate::http::MethodKind;
 use crate::limits::REPLIES_MEMORY_MAX;
 use crate::pool::{Phase, PoolFacts, RecycleReason, SlotReading, StuckKind};
+use crate::time::as_micros;
 
 use super::label::{CancelReason, StatusClass, TlsHandshake};
 use super::metrics::Metrics;
@@ -166,17 +167,13 @@ fn admission(page: &mut Page, facts: &Facts<'_>) {
     let slots_available = facts.gate.map_or(facts.queue_capacity, |gate| gate.slots_available);
     page.count(&names::ADMISSION_SLOTS_AVAILABLE, slots_available as u64);
     if let Some(gate) = facts.gate {
-        page.count(&names::ADMISSION_WAIT_BUDGET, micros(gate.wait_budget));
-        page.count(&names::ADMISSION_WAIT_BUDGET_CEILING, micros(gate.wait_budget_ceiling));
+        page.count(&names::ADMISSION_WAIT_BUDGET, as_micros(gate.wait_budget));
+        page.count(&names::ADMISSION_WAIT_BUDGET_CEILING, as_micros(gate.wait_budget_ceiling));
     }
     page.count(&names::ABANDONED_WORK, metrics.abandoned_total());
     if let Some(stalled) = facts.pool_stalled {
         page.count(&names::POOL_STALLED, u64::from(stalled));
     }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn workers(page: &mut Page, pool: &PoolFacts, metrics: &Metrics) {

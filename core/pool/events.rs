@@ -1,0 +1,49 @@
+//! What happens on worker threads, for whoever counts it.
+
+use std::time::Duration;
+
+use super::exchange::Exchange;
+
+/// Told what happens on worker threads. Called on the worker's thread; must not block.
+pub trait PoolEvents: Send + Sync + 'static {
+    /// A worker took an exchange that waited for `waited`, and runs it; perhaps
+    /// [for nobody](Exchange::runs_for_nobody).
+    fn taken(&self, exchange: &Exchange, waited: Duration);
+    /// A worker took an exchange off the queue that had been answered meanwhile, or was too late to run.
+    fn found_answered(&self, exchange: &Exchange);
+    /// A worker ran an exchange for `ran`.
+    fn served(&self, exchange: &Exchange, ran: Duration);
+    /// A worker did not boot, or has ended without being asked to; the pool's keeper hears why.
+    fn worker_failed(&self);
+    /// A persistent worker has ended and is replaced.
+    fn recycled(&self, slot: usize, reason: RecycleReason);
+    /// A worker has ended because it was not needed.
+    fn retired(&self, slot: usize);
+    /// A persistent worker was reset after a request, and goes on.
+    fn soft_reset(&self, slot: usize);
+}
+
+/// Why a persistent worker is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecycleReason {
+    /// Somebody asked for it.
+    Scheduled,
+    /// It holds too much memory.
+    MaxMemory,
+    /// Its state cannot be trusted any more.
+    Error,
+}
+
+impl RecycleReason {
+    /// Every reason, in the order of the exposition.
+    pub const ALL: [Self; 3] = [Self::Scheduled, Self::MaxMemory, Self::Error];
+
+    /// The reason's label value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::MaxMemory => "max_memory",
+            Self::Error => "error",
+        }
+    }
+}
