@@ -10,12 +10,10 @@ use std::slice;
 use std::sync::OnceLock;
 
 use crate::barrier::{Barrier, RestartNews};
-use crate::bindings::{
-    self, shim_callbacks, shim_head, shim_log, shim_outcome, shim_pair, shim_pairs, shim_view,
-};
-use crate::host::{Head, Host, Log, LogSource, Pairs, Resident, ScriptLevel, Visit};
-use crate::interpreter::Outcome;
-use crate::worker::Visits;
+use crate::bindings::{self, shim_callbacks, shim_head, shim_log, shim_pair, shim_pairs, shim_view};
+use crate::host::{Head, Host, Log, LogSource, Pairs, Resident, ScriptLevel, Visit, Visits};
+use crate::outcome::{Outcome, outcome_of};
+use crate::view::{bytes, view};
 
 /// What C is given as the host of a request: a request in progress and the storage of what callbacks hand out.
 pub(crate) struct Guest<'a> {
@@ -121,23 +119,6 @@ pub(crate) fn callbacks() -> shim_callbacks {
         restart_wanted: Some(restart_wanted),
         worker_started: Some(worker_started),
     }
-}
-
-pub(crate) fn view(bytes: &[u8]) -> shim_view {
-    shim_view { bytes: bytes.as_ptr().cast::<c_char>(), length: bytes.len() }
-}
-
-/// Reads a view that C made.
-///
-/// # Safety
-///
-/// The bytes are valid for `'a`, or the length is 0.
-pub(crate) unsafe fn bytes<'a>(view: shim_view) -> &'a [u8] {
-    if view.length == 0 || view.bytes.is_null() {
-        return &[];
-    }
-    // SAFETY: not null, and valid for 'a as the caller promises.
-    unsafe { slice::from_raw_parts(view.bytes.cast::<u8>(), view.length) }
 }
 
 /// Runs `call` on the request behind `pointer`; a panic marks the request and gives `fallback`.
@@ -302,16 +283,6 @@ thread_local! {
 }
 
 const SPARE_MAX: usize = 32;
-
-pub(crate) fn outcome_of(raw: shim_outcome) -> Outcome {
-    match raw {
-        bindings::shim_outcome_SHIM_COMPLETE => Outcome::Complete,
-        bindings::shim_outcome_SHIM_TIME_LIMIT => Outcome::TimeLimit,
-        bindings::shim_outcome_SHIM_ABORTED => Outcome::Aborted,
-        bindings::shim_outcome_SHIM_LOST => Outcome::Lost,
-        _ => Outcome::Fatal,
-    }
-}
 
 fn list(pairs: &Pairs, views: &mut Vec<shim_pair>) -> shim_pairs {
     views.clear();

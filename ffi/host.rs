@@ -1,7 +1,8 @@
 //! How the server takes part in a request: the calls that PHP makes, with plain Rust types.
 
-use crate::interpreter::Outcome;
-use crate::worker::Visits;
+use std::marker::PhantomData;
+
+use crate::outcome::Outcome;
 
 /// Takes part in one request. All calls come on the thread that runs it, one at a time.
 ///
@@ -61,6 +62,20 @@ pub trait Resident: Host {
     /// The script waits for one request: runs one [`here`](Visits::here), and returns false when there is none because
     /// the worker ends.
     fn serve_one(&mut self, visits: &mut Visits) -> bool;
+}
+
+/// The requests that the calling thread's worker carries.
+#[derive(Debug)]
+pub struct Visits {
+    /// Neither `Send` nor `Sync`: fibers stay on their thread.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Visits {
+    /// For the callbacks, which come on the worker's thread while its script serves.
+    pub(crate) fn of_this_thread() -> Self {
+        Self { _thread: PhantomData }
+    }
 }
 
 /// Status and fields of a response, as PHP keeps them.

@@ -4,52 +4,12 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::bindings::{self, shim_outcome, shim_request, shim_worker_card};
-use crate::border::{BARRIER, Guest, Party, Storage, outcome_of, tell, view};
+use crate::bindings::{self, shim_outcome, shim_worker_card};
+use crate::border::{BARRIER, Guest, Party, Storage, tell};
 use crate::host::{Host, Resident};
 use crate::interrupter::Interrupter;
-
-/// One request, as PHP is told of it. All paths and texts are raw bytes.
-#[derive(Debug)]
-pub struct Request<'a> {
-    /// The caller's name for it among the requests of its thread; 0 when nobody waits for its answer.
-    pub number: u64,
-    /// The method, as it came.
-    pub method: &'a [u8],
-    /// The script's name and what follows it in the path, decoded, without the query.
-    pub uri: &'a [u8],
-    /// The query without its question mark; empty when there is none.
-    pub query: &'a [u8],
-    /// The `Content-Type` field.
-    pub content_type: Option<&'a [u8]>,
-    /// All `Cookie` fields, joined with `; `.
-    pub cookies: Option<&'a [u8]>,
-    /// The `Authorization` field; empty when there is none.
-    pub authorization: &'a [u8],
-    /// The script's absolute path.
-    pub script: &'a [u8],
-    /// The length of the body in bytes.
-    pub content_length: u64,
-    /// 1000 for HTTP/1.0, 1001 for HTTP/1.1.
-    pub protocol: i32,
-    /// Unix time of the request's arrival, in seconds.
-    pub time: f64,
-}
-
-/// How a script ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It ran to its end, or called `exit()`.
-    Complete,
-    /// A fatal error or an uncaught exception.
-    Fatal,
-    /// In worker mode: a fatal error that the worker does not outlive.
-    Lost,
-    /// `max_execution_time`.
-    TimeLimit,
-    /// Nobody read its output any more.
-    Aborted,
-}
+use crate::outcome::{Outcome, outcome_of};
+use crate::request::Request;
 
 /// A worker, as its script sees it.
 #[derive(Clone, Copy, Debug)]
@@ -121,27 +81,6 @@ impl Interpreter {
         BARRIER.leave();
         self.storage = guest.storage;
         if guest.panicked { Outcome::Fatal } else { outcome_of(outcome) }
-    }
-}
-
-impl Request<'_> {
-    /// The same for C; its views are valid while `self` is.
-    pub(crate) fn raw(&self) -> shim_request {
-        shim_request {
-            number: self.number,
-            method: view(self.method),
-            uri: view(self.uri),
-            query: view(self.query),
-            content_type: view(self.content_type.unwrap_or_default()),
-            has_content_type: self.content_type.is_some(),
-            cookies: view(self.cookies.unwrap_or_default()),
-            has_cookies: self.cookies.is_some(),
-            authorization: view(self.authorization),
-            script: view(self.script),
-            content_length: i64::try_from(self.content_length).unwrap_or(i64::MAX),
-            protocol: self.protocol,
-            time: self.time,
-        }
     }
 }
 

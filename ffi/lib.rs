@@ -13,16 +13,21 @@ mod border;
 mod host;
 mod interpreter;
 mod interrupter;
+mod outcome;
 mod php;
+mod request;
 pub mod signals;
+mod view;
 mod worker;
 
 pub use barrier::{CacheFacts, RestartNews};
-pub use host::{Head, Host, Log, LogSource, Pairs, Resident, ScriptLevel, Visit};
-pub use interpreter::{Card, Interpreter, Outcome, Request};
+pub use host::{Head, Host, Log, LogSource, Pairs, Resident, ScriptLevel, Visit, Visits};
+pub use interpreter::{Card, Interpreter};
 pub use interrupter::Interrupter;
+pub use outcome::Outcome;
 pub use php::{Facts, Php, PhpError, Span, StartOptions, Threads, Unfit, exit_now, travelling};
-pub use worker::{Progress, Visits, Waker, WorkerFacts};
+pub use request::Request;
+pub use worker::{Progress, Waker, WorkerFacts};
 
 #[expect(
     clippy::allow_attributes,

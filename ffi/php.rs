@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::barrier::{CacheFacts, RestartNews};
 use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
-use crate::border::{self, BARRIER, LOG_SINK, RESTART_SINK, bytes, view};
+use crate::border::{self, BARRIER, LOG_SINK, RESTART_SINK};
 use crate::host::Log;
 use crate::interpreter::Interpreter;
+use crate::view::{bytes, view};
 
 /// Why PHP does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,20 +6,14 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::marker::PhantomData;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use crate::bindings::{self, shim_worker_facts};
-use crate::border::{BARRIER, Guest, view};
-use crate::host::Visit;
-use crate::interpreter::{Interpreter, Request};
-
-/// The requests that the calling thread's worker carries.
-#[derive(Debug)]
-pub struct Visits {
-    /// Neither `Send` nor `Sync`: fibers stay on their thread.
-    _thread: PhantomData<*const ()>,
-}
+use crate::border::{BARRIER, Guest};
+use crate::host::{Visit, Visits};
+use crate::interpreter::Interpreter;
+use crate::request::Request;
+use crate::view::view;
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,11 +38,6 @@ pub struct WorkerFacts {
 }
 
 impl Visits {
-    /// For the callbacks, which come on the worker's thread while its script serves.
-    pub(crate) fn of_this_thread() -> Self {
-        Self { _thread: PhantomData }
-    }
-
     /// Begins a request on a fiber and runs it until it waits or ends; where there is no memory for it, it ends at once.
     pub fn begin(&mut self, request: &Request<'_>, visit: Box<dyn Visit>) -> Progress {
         let raw = request.raw();

@@ -231,7 +231,7 @@ fn has_word(code: &str, word: &str) -> bool {
     })
 }
 
-fn is_word(c: char) -> bool {
+pub(crate) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
@@ -298,7 +298,7 @@ fn character(text: &str) -> usize {
 }
 
 /// The code of every Rust file below these folders, with its path from the root.
-fn sources(folders: &[&str]) -> Vec<(String, String)> {
+pub(crate) fn sources(folders: &[&str]) -> Vec<(String, String)> {
     let mut files = Vec::new();
     for folder in folders {
         walk(&root().join(folder), &mut files);

@@ -21,6 +21,7 @@ mod visits;
 mod wiki;
 
 mod architecture;
+mod circles;
 mod codings;
 mod config;
 mod conformance;

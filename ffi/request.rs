@@ -1,0 +1,52 @@
+//! One request, as PHP is told of it.
+
+use crate::bindings::shim_request;
+use crate::view::view;
+
+/// One request, as PHP is told of it. All paths and texts are raw bytes.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// The caller's name for it among the requests of its thread; 0 when nobody waits for its answer.
+    pub number: u64,
+    /// The method, as it came.
+    pub method: &'a [u8],
+    /// The script's name and what follows it in the path, decoded, without the query.
+    pub uri: &'a [u8],
+    /// The query without its question mark; empty when there is none.
+    pub query: &'a [u8],
+    /// The `Content-Type` field.
+    pub content_type: Option<&'a [u8]>,
+    /// All `Cookie` fields, joined with `; `.
+    pub cookies: Option<&'a [u8]>,
+    /// The `Authorization` field; empty when there is none.
+    pub authorization: &'a [u8],
+    /// The script's absolute path.
+    pub script: &'a [u8],
+    /// The length of the body in bytes.
+    pub content_length: u64,
+    /// 1000 for HTTP/1.0, 1001 for HTTP/1.1.
+    pub protocol: i32,
+    /// Unix time of the request's arrival, in seconds.
+    pub time: f64,
+}
+
+impl Request<'_> {
+    /// The same for C; its views are valid while `self` is.
+    pub(crate) fn raw(&self) -> shim_request {
+        shim_request {
+            number: self.number,
+            method: view(self.method),
+            uri: view(self.uri),
+            query: view(self.query),
+            content_type: view(self.content_type.unwrap_or_default()),
+            has_content_type: self.content_type.is_some(),
+            cookies: view(self.cookies.unwrap_or_default()),
+            has_cookies: self.cookies.is_some(),
+            authorization: view(self.authorization),
+            script: view(self.script),
+            content_length: i64::try_from(self.content_length).unwrap_or(i64::MAX),
+            protocol: self.protocol,
+            time: self.time,
+        }
+    }
+}
