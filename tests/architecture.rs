@@ -40,7 +40,7 @@ const RESERVED: [Reserved; 6] = [
     },
     Reserved {
         words: &["tokio"],
-        home: &["core/serve/conduit.rs"],
+        home: &["core/serve/connection/conduit.rs"],
         law: "the HTTP/2 library speaks tokio's io traits; nothing else does",
     },
     Reserved { words: &["unsafe"], home: &["ffi/"], law: "unsafe code lives in ffi" },
@@ -117,6 +117,25 @@ fn the_contract_with_c_has_no_type_of_zend() {
     for word in ["zval", "zend_string", "zend_object", "HashTable", "zend_execute_data"] {
         assert!(!has_word(&header, word), "c/shim.h names {word}");
     }
+}
+
+#[test]
+fn the_map_leads_to_what_it_names() {
+    let map = fs::read_to_string(root().join("ARCHITECTURE.md")).unwrap();
+    let (_, table) = map.split_once("Where to look first:").unwrap();
+    let rows = table.trim_start().lines().take_while(|line| line.starts_with('|')).skip(2);
+    let mut count = 0;
+    for row in rows {
+        let names: Vec<&str> = row.split('`').skip(1).step_by(2).collect();
+        let (function, files) = names.split_last().unwrap();
+        assert!(!files.is_empty(), "{row}");
+        for file in files {
+            let code = code_of(&fs::read_to_string(root().join(file)).unwrap_or_default());
+            assert!(code.contains(&format!("fn {function}(")), "{file} has no {function}: {row}");
+            count += 1;
+        }
+    }
+    assert!(count > 10, "{count}");
 }
 
 #[test]
@@ -363,7 +382,7 @@ fn an_import_that_goes_up_or_sideways_is_found() {
 #[test]
 fn a_word_away_from_home_is_found() {
     let strayed = |path: &str, code: &str| strayed_words(path, code).len();
-    assert_eq!(strayed("core/serve/reactor.rs", "use mio::Poll;"), 0);
+    assert_eq!(strayed("core/serve/connection/reactor.rs", "use mio::Poll;"), 0);
     assert_eq!(strayed("core/http/head.rs", "use mio::Poll;"), 1);
     assert_eq!(strayed("core/sync/primitive.rs", "pub use std::sync::atomic::AtomicU8;"), 0);
     assert_eq!(strayed("core/sync/queue.rs", "use std::sync::atomic::AtomicU8;"), 1);

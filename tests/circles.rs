@@ -22,6 +22,28 @@ fn no_files_need_each_other() {
     }
 }
 
+#[test]
+fn no_folders_of_the_server_need_each_other() {
+    let arrows = arrows("core", &code_of_crate("core"));
+    let folder = |path: &str| {
+        let inner = path.strip_prefix("core/serve/")?;
+        inner.split_once('/').map(|(folder, _)| folder.to_owned())
+    };
+    let mut between = Arrows::new();
+    for (from, targets) in &arrows {
+        for to in targets {
+            if let (Some(from), Some(to)) = (folder(from), folder(to))
+                && from != to
+            {
+                between.entry(from).or_default().insert(to);
+            }
+        }
+    }
+    assert!(between.len() > 3, "{between:?}");
+    let circles = circles(&between);
+    assert!(circles.is_empty(), "folders that need each other: {circles:#?} in {between:#?}");
+}
+
 /// The code of a crate by path, without its tests.
 fn code_of_crate(crate_dir: &str) -> BTreeMap<String, String> {
     let is_test =

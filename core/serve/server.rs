@@ -25,20 +25,20 @@ use crate::sync::primitive::Arc;
 use crate::time::{self, Clock};
 use crate::tls::{Terms, TlsError};
 
-use super::accept::Acceptor;
-use super::control::Control;
-use super::drain::Drain;
-use super::file_job::Chore;
-use super::inbox::Message;
-use super::keeper::Keeper;
 use super::lifecycle::Phase;
-use super::machinery::Machinery;
-use super::pool_events::Reports;
-use super::reactor::Reactor;
-use super::reload;
-use super::scan::Scan;
 use super::shared::Shared;
-use super::site::Site;
+use crate::serve::connection::reactor::Reactor;
+use crate::serve::control::drain::Drain;
+use crate::serve::control::keeper::Keeper;
+use crate::serve::control::machinery::Machinery;
+use crate::serve::control::pool_events::Reports;
+use crate::serve::control::reload;
+use crate::serve::control::scan::Scan;
+use crate::serve::control::tick::Control;
+use crate::serve::disk::file_job::Chore;
+use crate::serve::disk::site::Site;
+use crate::serve::io_thread::inbox::Message;
+use crate::serve::net::accept::Acceptor;
 
 /// A server: listeners bound, control thread running, the rest on its way.
 #[derive(Debug)]

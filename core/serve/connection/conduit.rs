@@ -1,0 +1,207 @@
+//! The in-memory ends of a connection: what the HTTP/2 library reads from and writes to.
+//!
+//! Promises: the library never waits on a socket; it sees what was fed and says "later" behind it, and whoever feeds
+//! or empties the conduit polls the library again. Refuses: it wakes nobody.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::http::{AnswerWatch, Departed, FirstWord};
+use crate::sync::lock::ShortLock;
+use crate::sync::primitive::Arc;
+
+use crate::serve::net::output::Output;
+
+/// The link's end of a conduit. The lock is for the compiler: both ends stay on one io thread.
+#[derive(Debug)]
+pub(in crate::serve) struct Conduit(Arc<ShortLock<Inner>>);
+
+/// The library's end.
+#[derive(Debug)]
+pub(in crate::serve) struct Far(Arc<ShortLock<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    inbound: Vec<u8>,
+    /// How much of it has been read.
+    read: usize,
+    is_at_end: bool,
+    outbound: Output,
+    watch: AnswerWatch,
+    /// What the library has said first on streams, since somebody asked.
+    words: Vec<FirstWord>,
+}
+
+impl Conduit {
+    /// Makes both ends; `inbound` has come already.
+    pub(in crate::serve) fn new(inbound: &[u8]) -> (Self, Far) {
+        let inner = Inner { inbound: inbound.to_vec(), ..Inner::default() };
+        let inner = Arc::new(ShortLock::new(inner));
+        (Self(Arc::clone(&inner)), Far(inner))
+    }
+
+    /// Whether everything that was fed has been read.
+    pub(in crate::serve) fn is_drained(&self) -> bool {
+        let inner = self.0.lock();
+        inner.read == inner.inbound.len()
+    }
+
+    /// Adds bytes behind what has not been read.
+    pub(in crate::serve) fn feed(&self, bytes: &[u8]) {
+        let mut inner = self.0.lock();
+        inner.compact();
+        inner.inbound.extend_from_slice(bytes);
+    }
+
+    /// Nothing more will come.
+    pub(in crate::serve) fn end(&self) {
+        self.0.lock().is_at_end = true;
+    }
+
+    /// Lets `act` hear what the library has said first on streams since the last time.
+    pub(in crate::serve) fn hear(&self, act: impl FnMut(FirstWord)) {
+        self.0.lock().words.drain(..).for_each(act);
+    }
+
+    /// Lets `act` hear what has gone out since the last time; the socket does not have the last `held_back` bytes of what
+    /// the output has given.
+    pub(in crate::serve) fn hear_departed(&self, held_back: usize, act: impl FnMut(Departed)) {
+        let mut inner = self.0.lock();
+        let left = inner.outbound.len() + held_back;
+        inner.watch.sent_but(left as u64, act);
+    }
+
+    /// Whether the last frame of a stream is in the output.
+    pub(in crate::serve) fn has_said_all(&self, stream: u32) -> bool {
+        self.0.lock().watch.has_said_all(stream)
+    }
+
+    /// Lets `act` see what waits to be sent.
+    pub(in crate::serve) fn with_output<T>(&self, act: impl FnOnce(&mut Output) -> T) -> T {
+        act(&mut self.0.lock().outbound)
+    }
+}
+
+impl Inner {
+    /// Puts what the library says behind what waits.
+    fn send(&mut self, bytes: &[u8]) {
+        let Self { outbound, watch, words, .. } = self;
+        watch.see(bytes, |word| words.push(word));
+        outbound.append(|out| out.extend_from_slice(bytes));
+    }
+
+    /// Gives the room of what has been read back.
+    fn compact(&mut self) {
+        if self.read == self.inbound.len() {
+            self.inbound.clear();
+            if self.inbound.capacity() > INBOUND_SPARE_BYTES {
+                self.inbound = Vec::new();
+            }
+        } else {
+            self.inbound.drain(..self.read);
+        }
+        self.read = 0;
+    }
+}
+
+/// An empty buffer of up to this many bytes is kept.
+const INBOUND_SPARE_BYTES: usize = 1024;
+
+impl AsyncRead for Far {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut inner = self.0.lock();
+        let rest = &inner.inbound[inner.read..];
+        if rest.is_empty() {
+            return if inner.is_at_end { Poll::Ready(Ok(())) } else { Poll::Pending };
+        }
+        let count = rest.len().min(buf.remaining());
+        buf.put_slice(&rest[..count]);
+        inner.read += count;
+        if inner.read == inner.inbound.len() {
+            inner.compact();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Far {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let mut inner = self.0.lock();
+        if inner.outbound.is_full() {
+            return Poll::Pending;
+        }
+        inner.send(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let mut inner = self.0.lock();
+        if inner.outbound.is_full() {
+            return Poll::Pending;
+        }
+        slices.iter().for_each(|slice| inner.send(slice));
+        Poll::Ready(Ok(slices.iter().map(|slice| slice.len()).sum()))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    fn read(far: &mut Far, buf: &mut [u8]) -> Option<usize> {
+        let mut buf = ReadBuf::new(buf);
+        match Pin::new(far).poll_read(&mut Context::from_waker(Waker::noop()), &mut buf) {
+            Poll::Ready(result) => {
+                result.unwrap();
+                Some(buf.filled().len())
+            }
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn what_was_fed_is_read_in_order_and_then_there_is_nothing_for_now() {
+        let (conduit, mut far) = Conduit::new(b"abc");
+        let mut buf = [0; 2];
+        assert_eq!((read(&mut far, &mut buf), buf), (Some(2), *b"ab"));
+        conduit.feed(b"d");
+        assert!(!conduit.is_drained());
+        assert_eq!((read(&mut far, &mut buf), buf), (Some(2), *b"cd"));
+        assert!(conduit.is_drained());
+        assert_eq!(read(&mut far, &mut buf), None);
+        conduit.end();
+        assert_eq!(read(&mut far, &mut buf), Some(0));
+    }
+
+    #[test]
+    fn a_full_output_takes_no_more() {
+        let (conduit, mut far) = Conduit::new(b"");
+        let mut context = Context::from_waker(Waker::noop());
+        let bytes = vec![0; crate::limits::OUTPUT_BYTES_MAX];
+        assert!(Pin::new(&mut far).poll_write(&mut context, &bytes).is_ready());
+        assert!(Pin::new(&mut far).poll_write(&mut context, b"a").is_pending());
+        conduit.with_output(|output| output.take(usize::MAX));
+        assert!(Pin::new(&mut far).poll_write(&mut context, b"a").is_ready());
+    }
+}

@@ -1,0 +1,17 @@
+//! Client connections and the threads that carry them.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `reactor` | an io thread |
+//! | `link`, `step` | one connection, and what its protocol tells it |
+//! | `http1`, `http2` | the protocols |
+//! | `http2_stream`, `ready`, `conduit` | what HTTP/2 needs: one stream, who has something to do, bytes in memory |
+
+pub(in crate::serve) mod conduit;
+pub(in crate::serve) mod http1;
+pub(in crate::serve) mod http2;
+pub(in crate::serve) mod http2_stream;
+pub(in crate::serve) mod link;
+pub(in crate::serve) mod reactor;
+pub(in crate::serve) mod ready;
+pub(in crate::serve) mod step;

@@ -1,0 +1,190 @@
+//! An io thread: one poller, its connections, their deadlines, its inbox.
+//!
+//! Promises: each turn first takes what other threads sent, then what sockets report, then what is late; a busy
+//! connection gives way to the others after a few steps. Refuses: nothing here waits but the poller.
+
+use std::io;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use mio::{Events, Interest, Poll, Token};
+use slab::Slab;
+
+use crate::limits::POLL_EVENTS;
+use crate::sync::primitive::Arc;
+use crate::time;
+
+use super::link::{Fate, Link};
+use crate::serve::disk::site::Site;
+use crate::serve::disk::threads::Disk;
+use crate::serve::io_thread::arrival::Arrival;
+use crate::serve::io_thread::inbox::{Inbox, Message};
+use crate::serve::io_thread::indispensable::Indispensable;
+use crate::serve::io_thread::io::Io;
+use crate::serve::io_thread::timers::Timers;
+use crate::serve::shared::Shared;
+
+/// An io thread that has a poller and an inbox, but does not run yet.
+#[derive(Debug)]
+pub(in crate::serve) struct Reactor {
+    poll: Poll,
+    links: Slab<Link>,
+    /// Makes the keys of links that use the same place differ.
+    generation: u32,
+    timers: Timers,
+    io: Io,
+}
+
+const WAKE: Token = Token(usize::MAX);
+
+/// How long the thread waits at most while a connection waits for room in the spool, which nobody announces.
+const SPOOL_RETRY_PAUSE: Duration = Duration::from_millis(20);
+
+impl Reactor {
+    /// Prepares an io thread.
+    pub(in crate::serve) fn new(shared: Arc<Shared>, site: Arc<Site>, disk: Arc<Disk>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let inbox = Inbox::new(&poll, WAKE)?;
+        let io = Io::new(shared, site, disk, inbox, time::now());
+        Ok(Self { poll, links: Slab::new(), generation: 0, timers: Timers::default(), io })
+    }
+
+    /// How other threads reach it.
+    pub(in crate::serve) fn inbox(&self) -> Arc<Inbox> {
+        Arc::clone(&self.io.inbox)
+    }
+
+    /// Starts the thread.
+    pub(in crate::serve) fn start(self, index: usize) -> io::Result<JoinHandle<()>> {
+        thread::Builder::new().name(format!("svc-io-{index}")).spawn(move || self.run())
+    }
+
+    fn run(mut self) {
+        let _indispensable = Indispensable;
+        let mut events = Events::with_capacity(POLL_EVENTS);
+        loop {
+            let timeout = self.timeout();
+            // An interrupted wait comes back as one without events.
+            let _ = self.poll.poll(&mut events, timeout);
+            self.io.inbox.awake();
+            self.io.now = time::now();
+            while let Some(message) = self.io.inbox.take() {
+                if matches!(message, Message::Stop) {
+                    return;
+                }
+                self.receive(message);
+            }
+            for event in &events {
+                if event.token() != WAKE {
+                    self.drive(event.token().0 as u64, |link, io| link.on_event(io, event));
+                }
+            }
+            self.catch_up();
+            self.io.announce_offers();
+        }
+    }
+
+    /// How long there is nothing to do unless something happens.
+    fn timeout(&mut self) -> Option<Duration> {
+        if !self.io.again.is_empty() || !self.io.inbox.prepare_sleep() {
+            return Some(Duration::ZERO);
+        }
+        let next = self.timers.next().map(|at| at.saturating_duration_since(time::now()));
+        if self.io.starved.is_empty() {
+            return next;
+        }
+        Some(next.map_or(SPOOL_RETRY_PAUSE, |next| next.min(SPOOL_RETRY_PAUSE)))
+    }
+
+    fn receive(&mut self, message: Message) {
+        match message {
+            Message::Arrival(arrival) => self.admit(arrival),
+            Message::ReplyReady(key) => {
+                self.drive(key.connection, |link, io| link.on_reply_ready(io, key.stream));
+            }
+            Message::Disk(key, done) => {
+                self.drive(key.connection, |link, io| link.on_disk(io, key.stream, done));
+            }
+            Message::PhaseChanged => self.drive_all(Link::advance),
+            Message::PoolGone => self.drive_all(Link::on_pool_gone),
+            Message::CutOff => self.drive_all(Link::cut_off),
+            Message::RulesChanged => self.io.take_rules(),
+            Message::Stop => {}
+        }
+    }
+
+    fn admit(&mut self, arrival: Arrival) {
+        self.generation = self.generation.wrapping_add(1);
+        let entry = self.links.vacant_entry();
+        let key = key_of(entry.key(), self.generation);
+        let Ok(mut link) = Link::new(arrival, key, &self.io) else { return };
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let token = Token(usize::try_from(key).unwrap_or(0));
+        if self.poll.registry().register(link.socket(), token, interest).is_ok() {
+            self.io.shared.metrics.connections.enter();
+            entry.insert(link);
+            // What has come already brings an event of its own.
+            self.drive(key, |_, _| Fate::Lives);
+        }
+    }
+
+    /// Lets a link do something, and sees to its deadline or its end. A link that is gone does nothing.
+    fn drive(&mut self, key: u64, act: impl FnOnce(&mut Link, &mut Io) -> Fate) {
+        let place = place_of(key);
+        let Some(link) = self.links.get_mut(place).filter(|link| link.key == key) else { return };
+        match act(link, &mut self.io) {
+            Fate::Lives => {
+                let deadline = link.deadline(&self.io);
+                self.timers.arm(key, &mut link.armed, deadline);
+            }
+            Fate::Ended => {
+                link.bury(&self.io);
+                self.timers.disarm(key, &mut link.armed);
+                self.links.remove(place);
+                self.io.shared.metrics.connections.leave();
+            }
+        }
+    }
+
+    fn drive_all(&mut self, mut act: impl FnMut(&mut Link, &mut Io) -> Fate) {
+        let keys: Vec<u64> = self.links.iter().map(|(_, link)| link.key).collect();
+        for key in keys {
+            self.drive(key, &mut act);
+        }
+    }
+
+    /// Sees to what is late, what has more to do, and what waited for room.
+    fn catch_up(&mut self) {
+        while let Some(key) = self.timers.pop(self.io.now) {
+            self.drive(key, Link::on_deadline);
+        }
+        for key in std::mem::take(&mut self.io.again) {
+            self.drive(key, Link::advance);
+        }
+        if !self.io.starved.is_empty() && !self.io.shared.spool.is_full() {
+            for key in std::mem::take(&mut self.io.starved) {
+                self.drive(key.connection, |link, io| link.retry_spool(io, key.stream));
+            }
+        }
+    }
+}
+
+impl Drop for Reactor {
+    fn drop(&mut self) {
+        for _ in self.links.drain() {
+            self.io.shared.metrics.connections.leave();
+        }
+    }
+}
+
+/// A link's key: its place in the slab below, its generation above.
+fn key_of(place: usize, generation: u32) -> u64 {
+    u64::from(generation) << 32 | (place as u64 & u64::from(u32::MAX))
+}
+
+fn place_of(key: u64) -> usize {
+    usize::try_from(key & u64::from(u32::MAX)).unwrap_or(usize::MAX)
+}
+
+/// Keys and tokens are the same number.
+const _: () = assert!(usize::BITS == 64, "a poller's token holds a place and its generation");

@@ -1,0 +1,157 @@
+//! Which parts of an HTTP/2 connection have something to do.
+//!
+//! Promises: a part that was woken is taken once, in the order of the waking, however often it was woken since; parts
+//! that nobody woke cost nothing. Refuses: it does not wake the io thread; all waking happens while it works on the
+//! connection, on one thread, so there is nothing here for a model checker.
+
+use std::task::{Wake, Waker};
+
+use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue};
+
+/// The parts of one connection that were woken: streams by their numbers, and the connection itself.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct ReadySet {
+    woken: SegQueue<Arc<Alarm>>,
+    is_connection_woken: AtomicBool,
+}
+
+/// Wakes the connection itself.
+#[derive(Debug)]
+struct Call(Arc<ReadySet>);
+
+/// Wakes one part.
+#[derive(Debug)]
+pub(in crate::serve) struct Alarm {
+    part: u32,
+    is_ringing: AtomicBool,
+    set: Arc<ReadySet>,
+}
+
+impl ReadySet {
+    /// Makes the alarm of `part`.
+    pub(in crate::serve) fn alarm(self: &Arc<Self>, part: u32) -> Arc<Alarm> {
+        Arc::new(Alarm { part, is_ringing: AtomicBool::new(false), set: Arc::clone(self) })
+    }
+
+    /// What wakes the connection, as the library wants it.
+    pub(in crate::serve) fn connection_waker(self: &Arc<Self>) -> Waker {
+        Waker::from(Arc::new(Call(Arc::clone(self))))
+    }
+
+    /// Wakes the connection.
+    pub(in crate::serve) fn call(&self) {
+        // Relaxed: as in `take`.
+        self.is_connection_woken.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the connection was woken; true once.
+    pub(in crate::serve) fn take_call(&self) -> bool {
+        self.is_connection_woken.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether nobody was woken.
+    pub(in crate::serve) fn is_empty(&self) -> bool {
+        self.woken.is_empty() && !self.is_connection_woken.load(Ordering::Relaxed)
+    }
+
+    /// Takes the stream that was woken first.
+    pub(in crate::serve) fn take(&self) -> Option<u32> {
+        let alarm = self.woken.pop()?;
+        // Relaxed: one thread rings and takes; the type serves the library, which asks for wakers that any could.
+        alarm.is_ringing.store(false, Ordering::Relaxed);
+        Some(alarm.part)
+    }
+}
+
+impl Alarm {
+    /// The alarm, as the library wants it.
+    pub(in crate::serve) fn waker(self: &Arc<Self>) -> Waker {
+        Waker::from(Arc::clone(self))
+    }
+
+    /// Wakes the part.
+    pub(in crate::serve) fn ring(self: &Arc<Self>) {
+        if !self.is_ringing.swap(true, Ordering::Relaxed) {
+            self.set.woken.push(Arc::clone(self));
+        }
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.ring();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.ring();
+    }
+}
+
+impl Wake for Call {
+    fn wake(self: Arc<Self>) {
+        self.0.call();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.call();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_connection_is_woken_apart_from_its_streams() {
+        let set = Arc::new(ReadySet::default());
+        let waker = set.connection_waker();
+        assert!(set.is_empty() && !set.take_call());
+        waker.wake_by_ref();
+        waker.wake();
+        assert!(!set.is_empty() && set.take().is_none());
+        assert!(set.take_call() && !set.take_call() && set.is_empty());
+    }
+
+    #[test]
+    fn it_is_a_queue_without_repetitions_whatever_is_done() {
+        for seed in 1..200u64 {
+            let set = Arc::new(ReadySet::default());
+            let alarms: Vec<_> = (0..9).map(|part| set.alarm(part)).collect();
+            let wakers: Vec<_> = alarms.iter().map(Alarm::waker).collect();
+            let mut model = std::collections::VecDeque::new();
+            let mut random = seed;
+            for step in 0..300 {
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let part = u32::try_from(random % 9).unwrap();
+                if random >> 32 & 3 == 0 {
+                    assert_eq!(set.take(), model.pop_front(), "seed {seed}, step {step}");
+                } else {
+                    let index = usize::try_from(part).unwrap();
+                    if random >> 40 & 1 == 0 {
+                        alarms[index].ring();
+                    } else {
+                        wakers[index].wake_by_ref();
+                    }
+                    if !model.contains(&part) {
+                        model.push_back(part);
+                    }
+                }
+                assert_eq!(set.is_empty(), model.is_empty(), "seed {seed}, step {step}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_is_taken_once_until_it_is_woken_again() {
+        let set = Arc::new(ReadySet::default());
+        let (one, two) = (set.alarm(1), set.alarm(2));
+        one.waker().wake();
+        one.waker().wake_by_ref();
+        two.ring();
+        assert_eq!([set.take(), set.take(), set.take()], [Some(1), Some(2), None]);
+        one.ring();
+        assert_eq!(set.take(), Some(1));
+    }
+}

@@ -1,0 +1,169 @@
+//! The way down: what happens between the signal and the end of the process.
+//!
+//! Promises: each step is ordered once, in the order of the diagram; nothing waits longer than its deadline. Refuses:
+//! it closes nothing and reads no clock; the server does what it orders.
+//!
+//! ```text
+//!   Serving ──signal──▶ Delaying ──delay over: CloseGate──▶ Finishing ──nothing left, or deadline: CutOff──▶ Ending
+//!                                                                                  ──threads ended, or grace over──▶ Ended
+//! ```
+
+use std::time::{Duration, Instant};
+
+use crate::limits::THREAD_EXIT_GRACE;
+
+/// The machine of the drain.
+#[derive(Debug)]
+pub(in crate::serve) struct Drain {
+    delay: Duration,
+    timeout: Duration,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Serving,
+    Delaying { until: Instant },
+    Finishing { deadline: Instant },
+    Ending { deadline: Instant },
+    Ended,
+}
+
+/// What the machine is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::serve) struct Readings {
+    /// The signal has come.
+    pub(in crate::serve) is_signalled: bool,
+    /// Connections are open, or may still be accepted.
+    pub(in crate::serve) has_connections: bool,
+    /// A worker runs something, or the queue holds something.
+    pub(in crate::serve) has_work: bool,
+    /// Threads of the pool have not ended.
+    pub(in crate::serve) has_threads: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::serve) enum Order {
+    /// Close the gate, the listener and idle connections.
+    CloseGate,
+    /// Answer and close what is left.
+    CutOff,
+    /// Let the threads of the pool end.
+    EndThreads,
+    /// Say that it is over, and whether all threads of the pool have ended.
+    Finish {
+        /// Whether they have.
+        all_ended: bool,
+    },
+}
+
+/// How often the readings are looked at on the way down; nobody announces the end of the last request.
+const LOOK_PAUSE: Duration = Duration::from_millis(20);
+
+impl Drain {
+    /// Makes the machine of a server that serves.
+    pub(in crate::serve) fn new(delay: Duration, timeout: Duration) -> Self {
+        Self { delay, timeout, state: State::Serving }
+    }
+
+    /// Takes one step if the readings or the time call for it. To be called again until it orders nothing.
+    pub(in crate::serve) fn step(&mut self, readings: Readings, now: Instant) -> Option<Order> {
+        match self.state {
+            State::Serving if readings.is_signalled => {
+                self.state = State::Delaying { until: now + self.delay };
+                self.step(readings, now)
+            }
+            State::Delaying { until } if now >= until => {
+                self.state = State::Finishing { deadline: now + self.timeout };
+                Some(Order::CloseGate)
+            }
+            State::Finishing { .. } if !readings.has_connections && !readings.has_work => {
+                self.state = State::Ending { deadline: now + THREAD_EXIT_GRACE };
+                Some(Order::EndThreads)
+            }
+            State::Finishing { deadline } if now >= deadline => {
+                self.state = State::Ending { deadline: now + THREAD_EXIT_GRACE };
+                Some(Order::CutOff)
+            }
+            State::Ending { deadline } if !readings.has_threads || now >= deadline => {
+                self.state = State::Ended;
+                Some(Order::Finish { all_ended: !readings.has_threads })
+            }
+            _ => None,
+        }
+    }
+
+    /// When the next step may be due; `None` while there is nothing to wait for.
+    pub(in crate::serve) fn deadline(&self, now: Instant) -> Option<Instant> {
+        match self.state {
+            State::Serving | State::Ended => None,
+            State::Delaying { until } => Some(until),
+            State::Finishing { deadline } | State::Ending { deadline } => {
+                Some(deadline.min(now + LOOK_PAUSE))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BUSY: Readings =
+        Readings { is_signalled: true, has_connections: true, has_work: true, has_threads: true };
+    const QUIET: Readings =
+        Readings { is_signalled: true, has_connections: false, has_work: false, has_threads: true };
+    const GONE: Readings = Readings { has_threads: false, ..QUIET };
+
+    fn drain() -> (Drain, Instant) {
+        (Drain::new(Duration::from_secs(5), Duration::from_secs(25)), crate::time::now())
+    }
+
+    #[test]
+    fn without_a_signal_nothing_happens() {
+        let (mut drain, now) = drain();
+        assert_eq!(drain.step(Readings { is_signalled: false, ..QUIET }, now), None);
+        assert_eq!(drain.deadline(now), None);
+    }
+
+    #[test]
+    fn service_goes_on_until_the_delay_is_over() {
+        let (mut drain, now) = drain();
+        assert_eq!(drain.step(QUIET, now), None);
+        let until = drain.deadline(now).unwrap();
+        assert_eq!(until, now + Duration::from_secs(5));
+        assert_eq!(drain.step(QUIET, until), Some(Order::CloseGate));
+    }
+
+    #[test]
+    fn a_quiet_server_ends_its_threads_and_is_done() {
+        let mut drain = Drain::new(Duration::ZERO, Duration::from_secs(25));
+        let now = crate::time::now();
+        assert_eq!(drain.step(BUSY, now), Some(Order::CloseGate));
+        assert_eq!(drain.step(BUSY, now), None);
+        assert_eq!(drain.step(QUIET, now), Some(Order::EndThreads));
+        assert_eq!(drain.step(QUIET, now), None);
+        assert_eq!(drain.step(GONE, now), Some(Order::Finish { all_ended: true }));
+        assert_eq!(drain.step(GONE, now), None);
+    }
+
+    #[test]
+    fn work_without_a_connection_is_waited_for() {
+        let mut drain = Drain::new(Duration::ZERO, Duration::from_secs(25));
+        let now = crate::time::now();
+        drain.step(BUSY, now);
+        assert_eq!(drain.step(Readings { has_connections: false, ..BUSY }, now), None);
+    }
+
+    #[test]
+    fn the_deadline_cuts_off_and_the_grace_is_bounded() {
+        let mut drain = Drain::new(Duration::ZERO, Duration::from_secs(25));
+        let now = crate::time::now();
+        drain.step(BUSY, now);
+        let late = now + Duration::from_secs(25);
+        assert_eq!(drain.step(BUSY, late), Some(Order::CutOff));
+        assert_eq!(drain.step(BUSY, late), None);
+        assert_eq!(drain.step(BUSY, late + THREAD_EXIT_GRACE), Some(Order::Finish { all_ended: false }));
+    }
+}

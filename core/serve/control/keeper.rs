@@ -1,0 +1,235 @@
+//! The keeper of the pool: it starts workers that are missing, ends those that are not needed, replaces all on demand.
+//!
+//! Promises: it is woken when work finds nobody idle, when a worker has booted, and when one has failed; a pool whose
+//! workers do not boot is tried again at growing pauses and one line tells of each attempt; nothing in flight is lost
+//! by what it orders. Refuses: it waits for nobody; the machines decide, and this carries out and tells.
+
+use std::time::Instant;
+
+use crate::admission::Gate;
+use crate::config::Config;
+use crate::observe::{Event, Log, WorkerEvent};
+use crate::pool::{
+    Allowance, Backoff, Exchange, Failure, IdleWorker, Order, Phase, PoolSize, Renewal, RenewalSample,
+    RenewalStep, Roll, RollStep, Scaling, ScalingSample, SlotReading, Trust, Workers, relieved,
+};
+use crate::sync::primitive::Arc;
+
+use crate::serve::shared::Shared;
+
+/// The machines of the pool's size and health.
+#[derive(Debug)]
+pub(in crate::serve) struct Keeper {
+    scaling: Scaling,
+    /// The most workers that may linger.
+    lingering_max: usize,
+    backoff: Backoff,
+    roll: Roll,
+    renewal: Renewal,
+    /// The slot in which the present replacement of a roll was started.
+    roll_slot: Option<usize>,
+    /// Why it did not boot.
+    roll_failure: Option<Failure>,
+    /// Workers that have booted, as far as they were heard of.
+    booted: u64,
+    /// Somebody is wanted and may not be started yet.
+    is_short: bool,
+}
+
+impl Keeper {
+    /// Makes the machines that `config` asks for.
+    pub(in crate::serve) fn new(config: &Config) -> Self {
+        let size = PoolSize { min: config.php_workers.min, max: config.php_workers.max };
+        Self {
+            scaling: Scaling::new(size, config.php_workers_idle),
+            lingering_max: size.lingering_max(),
+            backoff: Backoff::default(),
+            roll: Roll::default(),
+            renewal: Renewal::default(),
+            roll_slot: None,
+            roll_failure: None,
+            booted: 0,
+            is_short: false,
+        }
+    }
+
+    /// Looks at the pool and does what is to be done; returns when to call again, if it knows.
+    pub(in crate::serve) fn tend(&mut self, shared: &Shared, now: Instant) -> Option<Instant> {
+        let (workers, gate) = (shared.workers.get()?, shared.gate.as_ref()?);
+        workers.reap();
+        self.hear(workers, &shared.log, now);
+        if gate.is_shut() {
+            return None;
+        }
+        if shared.roll_wanted.is_raised() {
+            shared.roll_wanted.lower();
+            workers.refresh();
+            self.renewal.begin_anew();
+            self.begin_roll(workers, &shared.log, now);
+        }
+        self.replace(workers, &shared.log, now);
+        self.renew(workers, shared, now);
+        self.relieve(workers, &shared.log, now);
+        self.scale(workers, gate, &shared.log, now);
+        self.backoff.deadline().filter(|_| self.is_short)
+    }
+
+    fn begin_roll(&mut self, workers: &Workers, log: &Log, now: Instant) {
+        let slots = workers.slots(now);
+        self.roll.ask(&slots);
+        let workers = slots.iter().filter(|slot| slot.is_staff()).count();
+        tell(log, WorkerEvent::RollStarted { workers });
+    }
+
+    /// Goes on with renewing what the workers share.
+    fn renew(&mut self, workers: &Workers, shared: &Shared, now: Instant) {
+        let Some(cache) = workers.cache().filter(|_| !self.roll.is_under_way()) else { return };
+        let slots = workers.slots(now);
+        let serving = |slot: &&SlotReading| slot.is_staff() && slot.phase == Phase::Serving;
+        let staff_outsiders = slots.iter().filter(serving).filter(|slot| slot.is_outsider).count();
+        let staff_users = slots.iter().filter(serving).count() - staff_outsiders;
+        match self.renewal.decide(RenewalSample { cache, staff_users, staff_outsiders }, now) {
+            Some(RenewalStep::Roll) => {
+                self.begin_roll(workers, &shared.log, now);
+                self.replace(workers, &shared.log, now);
+            }
+            Some(RenewalStep::Held) => {
+                shared.metrics.opcache_restart_delayed.raise();
+                let lingering = slots.iter().filter(|slot| slot.is_lingering()).count();
+                tell(&shared.log, WorkerEvent::CacheHeld { lingering });
+            }
+            None => {}
+        }
+    }
+
+    /// Takes the news of boots and failures.
+    fn hear(&mut self, workers: &Workers, log: &Log, now: Instant) {
+        let failures = workers.take_failures();
+        let booted = workers.booted_total();
+        if booted > std::mem::replace(&mut self.booted, booted) {
+            let failures = self.backoff.booted();
+            if failures > 0 {
+                tell(log, WorkerEvent::BootAgain { failures });
+            }
+        }
+        for failure in failures {
+            if self.roll_slot == Some(failure.slot) {
+                // The others run, so that this says nothing about starting more of them.
+                self.roll_failure = Some(failure);
+                continue;
+            }
+            let pause = self.backoff.failed(now);
+            let Failure { slot, had_booted, ref reason } = failure;
+            match pause {
+                _ if had_booted => tell(log, WorkerEvent::Lost { slot, reason }),
+                Some(retry_after) => tell(log, WorkerEvent::NotBooted { slot, reason, retry_after }),
+                // The first of those that failed together has said it.
+                None => {}
+            }
+        }
+    }
+
+    /// Goes on with replacing all workers.
+    fn replace(&mut self, workers: &Workers, log: &Log, now: Instant) {
+        while self.roll.is_under_way() {
+            match self.roll.step(&workers.slots(now), workers.vacant_slot()) {
+                Some(RollStep::Hire(slot)) => {
+                    self.roll_slot = Some(slot);
+                    if let Err(error) = workers.hire(slot, Trust::Probation) {
+                        let reason = format!("the system gives no thread: {error}");
+                        self.roll_failure = Some(Failure { slot, had_booted: false, reason });
+                    }
+                    self.roll.hired(slot, workers.number(slot));
+                }
+                Some(RollStep::HandOver(slot)) => {
+                    self.roll_slot = None;
+                    workers.dismiss(slot, Order::HandOver);
+                }
+                Some(RollStep::Finished(workers)) => {
+                    self.roll_slot = None;
+                    tell(log, WorkerEvent::RollFinished { workers });
+                }
+                Some(RollStep::Stopped { slot, replaced, left }) => {
+                    self.renewal.stopped(now);
+                    // It may have failed since the news were taken.
+                    self.hear(workers, log, now);
+                    self.roll_slot = None;
+                    let failure = self.roll_failure.take();
+                    let reason = failure.as_ref().map_or("it ended", |failure| &failure.reason);
+                    tell(log, WorkerEvent::RollStopped { slot, reason, replaced, left });
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Lets workers that want to be replaced linger while others take their places: those that carry something, or take
+    /// their time to end. As many as may; the others keep their places until they have ended.
+    fn relieve(&mut self, workers: &Workers, log: &Log, now: Instant) {
+        for slot in relieved(&workers.slots(now), self.lingering_max) {
+            let vacant = workers.vacant_slot().filter(|_| self.backoff.allowance(now) == Allowance::Any);
+            match vacant.map(|vacant| (vacant, workers.relieve(slot, vacant))) {
+                // There is nobody to take its place yet; the next one that is hired does.
+                None => {
+                    workers.dismiss(slot, Order::HandOver);
+                }
+                Some((_, Ok(_))) => {}
+                Some((vacant, Err(error))) => self.not_hired(vacant, &error, log, now),
+            }
+        }
+    }
+
+    /// The system gives no thread.
+    fn not_hired(&mut self, slot: usize, error: &std::io::Error, log: &Log, now: Instant) {
+        let reason = format!("the system gives no thread: {error}");
+        if let Some(retry_after) = self.backoff.failed(now) {
+            tell(log, WorkerEvent::NotBooted { slot, reason: &reason, retry_after });
+        }
+        self.is_short = true;
+    }
+
+    /// Starts who is missing, ends who is not needed.
+    fn scale(&mut self, workers: &Workers, gate: &Gate<Arc<Exchange>>, log: &Log, now: Instant) {
+        let slots = workers.slots(now);
+        let staff = slots.iter().filter(|slot| slot.is_staff()).count();
+        let booting = slots.iter().filter(|slot| slot.phase == Phase::Booting).count();
+        let allowance = self.backoff.allowance(now);
+        if booting == 0 && allowance == Allowance::Any && self.scaling.has_room(staff) {
+            // Before the look at what waits.
+            workers.want_help();
+        }
+        let facts = gate.facts();
+        let idle = slots.iter().filter(|slot| slot.is_staff() && is_able(slot));
+        let scale = self.scaling.decide(&ScalingSample {
+            staff,
+            booting,
+            idle: idle.map(|slot| IdleWorker { slot: slot.slot, idle_for: slot.idle_for }).collect(),
+            waiting: facts.depth + facts.waiting,
+        });
+        for slot in scale.retire {
+            workers.dismiss(slot, Order::Retire);
+        }
+        self.is_short = scale.hire > 0 && allowance == Allowance::Nobody;
+        let (count, trust) = match allowance {
+            Allowance::Any => (scale.hire, Trust::Full),
+            Allowance::One => (scale.hire.min(1), Trust::Probation),
+            Allowance::Nobody => (0, Trust::Probation),
+        };
+        for _ in 0..count {
+            let Some(slot) = workers.vacant_slot() else { return };
+            self.backoff.tried();
+            if let Err(error) = workers.hire(slot, trust) {
+                return self.not_hired(slot, &error, log, now);
+            }
+        }
+    }
+}
+
+fn tell(log: &Log, event: WorkerEvent<'_>) {
+    log.emit(&Event::Worker(event));
+}
+
+/// Whether its worker could take work now.
+fn is_able(slot: &SlotReading) -> bool {
+    slot.phase == Phase::Serving && slot.leaving_for.is_none() && !slot.is_busy && slot.fibers == 0
+}

@@ -1,0 +1,153 @@
+//! The threads of a running server, and the steps of its way down.
+//!
+//! Promises: whoever is told, all are told. Refuses: it decides nothing: [`Drain`] does.
+
+use std::sync::OnceLock;
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use crate::observe::Event;
+use crate::sync::lock::ShortLock;
+use crate::sync::park::Bell;
+use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
+
+use super::drain::{Drain, Order, Readings};
+use crate::serve::disk::site::Site;
+use crate::serve::disk::threads::Disk;
+use crate::serve::io_thread::inbox::{Inbox, Message};
+use crate::serve::lifecycle::Phase;
+use crate::serve::net::accept::Acceptor;
+use crate::serve::shared::Shared;
+
+/// The threads, and what they share.
+#[derive(Debug)]
+pub(in crate::serve) struct Machinery {
+    pub(in crate::serve) shared: Arc<Shared>,
+    pub(in crate::serve) inboxes: OnceLock<Vec<Arc<Inbox>>>,
+    pub(in crate::serve) acceptor: OnceLock<Acceptor>,
+    pub(in crate::serve) io_threads: ShortLock<Vec<JoinHandle<()>>>,
+    pub(in crate::serve) disk: Arc<Disk>,
+    pub(in crate::serve) site: Arc<Site>,
+    pub(in crate::serve) ended: Ended,
+}
+
+impl Machinery {
+    /// Makes what no thread drives yet.
+    pub(in crate::serve) fn new(shared: Arc<Shared>, site: Arc<Site>) -> Self {
+        Self {
+            shared,
+            inboxes: OnceLock::new(),
+            acceptor: OnceLock::new(),
+            io_threads: ShortLock::default(),
+            disk: Arc::default(),
+            site,
+            ended: Ended::default(),
+        }
+    }
+
+    /// Sends a message to every io thread.
+    pub(in crate::serve) fn tell_all(&self, message: impl Fn() -> Message) {
+        for inbox in self.inboxes.get().into_iter().flatten() {
+            inbox.send(message());
+        }
+    }
+
+    /// Tells what the spool's disk refused, and takes the steps of the drain that are due; returns when to look again.
+    pub(in crate::serve) fn drive(&self, drain: &mut Drain, now: Instant) -> Option<Instant> {
+        if let Some(error) = self.shared.spool.trouble(now) {
+            self.shared.log.emit(&Event::SpoolTrouble { error: &error });
+        }
+        while let Some(order) = drain.step(self.readings(), now) {
+            self.carry_out(order);
+        }
+        drain.deadline(now)
+    }
+
+    fn readings(&self) -> Readings {
+        let shared = &self.shared;
+        if !shared.lifecycle.is_draining() {
+            return Readings {
+                is_signalled: false,
+                has_connections: true,
+                has_work: true,
+                has_threads: true,
+            };
+        }
+        let permits_out = shared.config.max_connections.saturating_sub(shared.permits.free());
+        let is_accepting = self.acceptor.get().is_some_and(|acceptor| !acceptor.is_finished());
+        let pool = shared.pool_facts();
+        let has_late = self.acceptor.get().is_some_and(Acceptor::has_late);
+        Readings {
+            is_signalled: true,
+            has_connections: is_accepting || has_late || permits_out > 0,
+            has_work: pool.busy > 0
+                || pool.carrying > 0
+                || (pool.current > 0 && shared.gate_facts().is_some_and(|gate| gate.depth > 0)),
+            has_threads: shared.workers.get().is_some_and(|workers| workers.unfinished() > 0),
+        }
+    }
+
+    fn carry_out(&self, order: Order) {
+        let shared = &self.shared;
+        match order {
+            Order::CloseGate => {
+                if let Some(gate) = &shared.gate {
+                    gate.close();
+                }
+                shared.lifecycle.enter(Phase::Closing);
+                shared.permits.close();
+                if let Some(acceptor) = self.acceptor.get() {
+                    acceptor.wake();
+                }
+                self.tell_all(|| Message::PhaseChanged);
+            }
+            Order::CutOff => {
+                let answered: u64 = crate::observe::StatusClass::ALL
+                    .into_iter()
+                    .map(|class| shared.metrics.responses_by(class))
+                    .sum();
+                let cut_off = shared.metrics.requests_total().saturating_sub(answered);
+                shared.log.emit(&Event::DrainTimeout { cut_off });
+                self.tell_all(|| Message::CutOff);
+                self.end_threads();
+            }
+            Order::EndThreads => self.end_threads(),
+            Order::Finish { all_ended } => self.ended.announce(all_ended),
+        }
+    }
+
+    fn end_threads(&self) {
+        if let Some(gate) = &self.shared.gate {
+            gate.shut();
+        }
+    }
+}
+
+/// The announcement that the way down is over.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct Ended {
+    all_ended: AtomicBool,
+    state: AtomicU8,
+    bell: Bell,
+}
+
+impl Ended {
+    fn announce(&self, all_ended: bool) {
+        self.all_ended.store(all_ended, Ordering::Relaxed);
+        // Release: pairs with the Acquire in `wait`.
+        self.state.store(1, Ordering::Release);
+        self.bell.notify_all();
+    }
+
+    pub(in crate::serve) fn wait(&self) -> bool {
+        loop {
+            let ticket = self.bell.ticket();
+            // Acquire: pairs with the Release in `announce`.
+            if self.state.load(Ordering::Acquire) != 0 {
+                self.bell.cancel(ticket);
+                return self.all_ended.load(Ordering::Relaxed);
+            }
+            self.bell.sleep(&ticket);
+        }
+    }
+}

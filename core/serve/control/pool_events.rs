@@ -1,0 +1,58 @@
+//! What workers report becomes counters.
+
+use std::time::Duration;
+
+use crate::pool::{Exchange, PoolEvents, RecycleReason};
+use crate::sync::primitive::Arc;
+
+use super::machinery::Machinery;
+use crate::serve::io_thread::inbox::Message;
+use crate::serve::shared::Shared;
+
+/// Counts what happens on worker threads.
+#[derive(Debug)]
+pub(in crate::serve) struct Reports(pub(in crate::serve) Arc<Machinery>);
+
+impl PoolEvents for Reports {
+    fn taken(&self, exchange: &Exchange, waited: Duration) {
+        self.0.shared.last_claim.mark(exchange.offered_at + waited);
+        exchange.note_taken(waited);
+        if exchange.runs_for_nobody() {
+            self.0.shared.metrics.departed_work_taken();
+        } else {
+            self.0.shared.metrics.queue_waited(waited);
+        }
+    }
+
+    fn found_answered(&self, exchange: &Exchange) {
+        if exchange.client_left() {
+            self.0.shared.metrics.departed_work_taken();
+        }
+    }
+
+    fn served(&self, _exchange: &Exchange, ran: Duration) {
+        let Shared { config, metrics, .. } = &*self.0.shared;
+        metrics.php_ran(ran);
+        if config.worker_mode_enabled {
+            metrics.worker_request_handled(ran);
+        }
+    }
+
+    fn worker_failed(&self) {
+        if self.0.shared.workers.get().is_some_and(|workers| workers.taking() == 0) {
+            self.0.tell_all(|| Message::PoolGone);
+        }
+    }
+
+    fn recycled(&self, _slot: usize, reason: RecycleReason) {
+        self.0.shared.metrics.worker_recycled(reason);
+    }
+
+    fn retired(&self, _slot: usize) {
+        self.0.shared.metrics.worker_retired();
+    }
+
+    fn soft_reset(&self, _slot: usize) {
+        self.0.shared.metrics.soft_reset();
+    }
+}

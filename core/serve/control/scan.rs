@@ -1,0 +1,154 @@
+//! The scan: once a second the state of admission and pool is looked at, and what has changed is acted upon.
+//!
+//! Promises: it runs at most once a second, however often it is called, and catches up with nothing; the machines
+//! decide, and this moves the wait budget, one gauge and the log. Refuses: it waits for nothing, answers nobody, and
+//! does nothing for an executor without a queue.
+
+use std::time::{Duration, Instant};
+
+use crate::admission::{
+    BudgetController, BudgetSample, Gate, GateFacts, Offered, Refusals, ShedReason, SheddingEpisodes,
+    SheddingReport,
+};
+use crate::config::Config;
+use crate::limits::CONTROL_TICK;
+use crate::observe::{Event, Hint, Log, Metrics};
+use crate::pool::{PoolFacts, STUCK_THRESHOLD, WedgeDetector, WedgeReport, WedgeSample};
+
+use crate::time;
+
+use super::supervision::Supervision;
+use crate::serve::shared::Shared;
+
+/// The machines that look at the server once a second.
+#[derive(Debug)]
+pub(in crate::serve) struct Scan {
+    budget: BudgetController,
+    episodes: SheddingEpisodes,
+    /// Outside worker mode a wedge is not watched for.
+    wedge: Option<WedgeDetector>,
+    supervision: Supervision,
+    /// What is said once has been said.
+    has_hinted: bool,
+    /// When to look again; `None` before the first look.
+    due: Option<Instant>,
+}
+
+impl Scan {
+    /// Makes the machines that `config` asks for.
+    pub(in crate::serve) fn new(config: &Config) -> Self {
+        Self::with_stuck_threshold(config, STUCK_THRESHOLD)
+    }
+
+    /// The same, with another idea of how long a request may be with its worker.
+    fn with_stuck_threshold(config: &Config, threshold: Duration) -> Self {
+        Self {
+            budget: BudgetController::new(config.queue_wait_timeout),
+            episodes: SheddingEpisodes::default(),
+            wedge: config.worker_mode_enabled.then(WedgeDetector::default),
+            supervision: Supervision::new(threshold),
+            has_hinted: false,
+            due: None,
+        }
+    }
+
+    /// Looks at the server if a second has passed since the last look; returns when to call again.
+    pub(in crate::serve) fn scan(&mut self, shared: &Shared, now: Instant) -> Instant {
+        if let Some(due) = self.due.filter(|due| now < *due) {
+            return due;
+        }
+        if let Some(gate) = &shared.gate {
+            let Shared { metrics, log, config, .. } = shared;
+            let facts = self.move_budget(gate, metrics);
+            self.watch_pool(facts, shared.pool_facts(), metrics, log, now);
+            self.report_shedding(facts, metrics, log, config, now);
+            if let Some(workers) = shared.workers.get() {
+                self.supervision.look(workers, log, now);
+            }
+        }
+        let due = now + CONTROL_TICK;
+        self.due = Some(due);
+        due
+    }
+
+    /// Sets the gate's wait budget; returns the gate's facts with the new one.
+    fn move_budget<T: Offered>(&mut self, gate: &Gate<T>, metrics: &Metrics) -> GateFacts {
+        let mut facts = gate.facts();
+        // What was abandoned was started before: in this order it is never the greater one.
+        let abandoned = metrics.abandoned_total();
+        let started = metrics.work_started_total();
+        let has_backlog = facts.depth > 0 || facts.waiting > 0;
+        facts.wait_budget = self.budget.scan(BudgetSample { started, abandoned, has_backlog });
+        gate.set_wait_budget(facts.wait_budget);
+        facts
+    }
+
+    fn watch_pool(&mut self, gate: GateFacts, pool: PoolFacts, metrics: &Metrics, log: &Log, now: Instant) {
+        let Some(wedge) = &mut self.wedge else { return };
+        // Those that linger take nothing off the queue, and nobody wonders why.
+        let workers_idle = pool.current.saturating_sub(pool.busy + pool.lingering_idle);
+        let sample = WedgeSample {
+            queued: gate.depth as u64,
+            refused: metrics.refused_total(),
+            workers_idle,
+            finished: metrics.work_finished_total(),
+        };
+        let report = wedge.scan(sample, now);
+        if wedge.is_stalled() {
+            metrics.pool_stalled.raise();
+        } else {
+            metrics.pool_stalled.lower();
+        }
+        match report {
+            Some(WedgeReport::Recovered) => log.emit(&Event::PoolRecovered),
+            Some(WedgeReport::Warning) => {
+                log.emit(&Event::WedgeWarning { gate, workers_idle: workers_idle as u64 });
+            }
+            None => {}
+        }
+    }
+
+    fn report_shedding(
+        &mut self,
+        gate: GateFacts,
+        metrics: &Metrics,
+        log: &Log,
+        config: &Config,
+        now: Instant,
+    ) {
+        match self.episodes.scan(metrics.overload_refusals(), now) {
+            Some(SheddingReport::Continues { refused, episode }) => {
+                log.emit(&Event::SheddingContinues { refused, episode });
+            }
+            Some(SheddingReport::Started(refused)) => {
+                log.emit(&Event::SheddingStarted { refused, gate });
+                if !std::mem::replace(&mut self.has_hinted, true) {
+                    log.emit(&Event::Hint(first_episode(refused, config)));
+                }
+            }
+            Some(SheddingReport::Stopped { episode, duration }) => {
+                log.emit(&Event::SheddingStopped { episode, duration, gate });
+            }
+            None => {}
+        }
+    }
+}
+
+/// Names the setting behind most of the refusals.
+fn first_episode(refused: Refusals, config: &Config) -> Hint<'static> {
+    let waited = time::as_millis(config.queue_wait_timeout);
+    let by_reason = [
+        (refused.queue_full, ShedReason::QueueFull, config.queue_capacity as u64),
+        (refused.waiting_full, ShedReason::WaitingFull, config.queue_max_waiting as u64),
+        (refused.waiting_bytes, ShedReason::WaitingBytes, config.queue_max_waiting_bytes),
+        // Of several that are alike the last is named.
+        (refused.wait_timeout, ShedReason::WaitTimeout, waited),
+    ];
+    let most = by_reason.into_iter().max_by_key(|(count, ..)| *count);
+    let (_, reason, value) = most.unwrap_or((0, ShedReason::WaitTimeout, waited));
+    Hint::FirstEpisode { reason, value, php_workers: config.php_workers.max as u64 }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "scan_tests.rs"]
+mod tests;

@@ -1,0 +1,431 @@
+//! The scan of a server without sockets, second by second, with a clock that the test moves.
+
+use std::io::{self, PipeReader, Read};
+use std::time::Duration;
+
+use super::*;
+use crate::admission::{Offer, ShedReason};
+use crate::config::{AccessLog, Level, RawConfig};
+use crate::limits::REQUEST_FIBERS_MAX;
+use crate::observe::exposition::Format;
+use crate::observe::{Probe, WorkerFacts};
+use crate::policy::Policy;
+use crate::pool::{
+    Departure, Desk, Duty, Engine, Exchange, PoolEvents, PoolSize, RecycleReason, Resident, Source,
+    StartError, Started, Worker, Workers,
+};
+use crate::serve::Phase;
+use crate::serve::fixture::{Nobody, exchange};
+use crate::serve::ops::facts::OpsFacts;
+use crate::serve::ops::port::OpsSource;
+use crate::sync::counter::Flag;
+use crate::sync::park::Bell;
+use crate::sync::primitive::{Arc, AtomicU32, Ordering};
+use crate::sync::roster::{Roster, Wake};
+
+/// What is said behind the first episode.
+const HINT: &str =
+    "when the shedding of requests begins is decided by this setting, and by how many PHP_WORKERS there are";
+
+/// A server that serves, and its scan.
+struct Scene {
+    shared: Arc<Shared>,
+    scan: Scan,
+    now: Instant,
+    log: PipeReader,
+}
+
+impl Scene {
+    fn new(settings: &[(&str, &str)], worker_mode: bool) -> Self {
+        let defaults = [("DOCUMENT_ROOT", "/"), ("SPOOL_DIR", "/tmp"), ("QUEUE_CAPACITY", "8")];
+        let mut config = Config::resolve(&RawConfig::new(defaults.iter().chain(settings).copied())).unwrap();
+        config.worker_mode_enabled = worker_mode;
+        let (log, writer) = io::pipe().unwrap();
+        let writer = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
+        let shared = Shared::new(Arc::new(config), Policy::default(), writer);
+        shared.lifecycle.enter(Phase::Running);
+        Self { scan: Scan::new(&shared.config), now: shared.started_at, shared, log }
+    }
+
+    fn second(&mut self) {
+        self.now += Duration::from_secs(1);
+        assert_eq!(self.scan.scan(&self.shared, self.now), self.now + CONTROL_TICK);
+    }
+
+    fn seconds(&mut self, count: u32) {
+        (0..count).for_each(|_| self.second());
+    }
+
+    fn refuse(&self, reason: ShedReason, count: u64) {
+        (0..count).for_each(|_| self.shared.metrics.refused(reason));
+    }
+
+    /// A client of patience comes.
+    fn offer(&self) -> Offer {
+        self.shared.gate.as_ref().unwrap().offer(exchange(self.now, self.shared.spool.clone()))
+    }
+
+    /// A worker takes the oldest request.
+    fn take(&self) {
+        assert!(self.shared.gate.as_ref().unwrap().try_take().is_some());
+    }
+
+    fn budget(&self) -> Duration {
+        self.shared.gate_facts().unwrap().wait_budget
+    }
+
+    /// The messages that were logged, each with `pick`ed fields.
+    fn logged(mut self, pick: &[&str]) -> Vec<(String, Vec<u64>)> {
+        assert!(self.shared.log.shutdown());
+        let mut text = String::new();
+        self.log.read_to_string(&mut text).unwrap();
+        let record = |line: &str| {
+            let record: serde_json::Value = serde_json::from_str(line).unwrap();
+            let fields = &record["fields"];
+            let numbers = pick.iter().filter_map(|name| fields[name].as_u64()).collect();
+            (fields["message"].as_str().unwrap().to_owned(), numbers)
+        };
+        text.lines().map(record).collect()
+    }
+}
+
+/// A pool whose threads never get anything: alive, and nothing done.
+#[derive(Debug)]
+struct Stuck {
+    roster: Roster,
+    released: Flag,
+}
+
+impl Source for Stuck {
+    fn try_take(&self) -> Option<Arc<Exchange>> {
+        None
+    }
+    fn is_empty(&self) -> bool {
+        true
+    }
+    fn is_shut(&self) -> bool {
+        self.released.is_raised()
+    }
+    fn roster(&self) -> &Roster {
+        &self.roster
+    }
+}
+
+impl Stuck {
+    fn start(shared: &Shared) -> Arc<Self> {
+        let size = PoolSize { min: 2, max: 2 };
+        let stuck = Arc::new(Self { roster: Roster::new(size.slots()), released: Flag::new() });
+        let (engine, events): (Arc<dyn Engine>, Arc<dyn PoolEvents>) = (Arc::new(Idle), Arc::new(Nobody));
+        let source: Arc<dyn Source> = Arc::<Self>::clone(&stuck);
+        shared.workers.set(Workers::start(size, &engine, source, &events).unwrap()).unwrap();
+        stuck
+    }
+
+    fn end(&self, shared: &Shared) {
+        self.released.raise();
+        self.roster.wake_all();
+        assert!(shared.workers.get().unwrap().join());
+    }
+}
+
+#[derive(Debug)]
+struct Idle;
+
+impl Engine for Idle {
+    fn start(&self, _slot: usize) -> Result<Started, StartError> {
+        Ok(Started::Classic(Box::new(Self)))
+    }
+}
+
+impl Worker for Idle {
+    fn serve(&mut self, _exchange: &Arc<Exchange>) {}
+}
+
+#[test]
+fn it_looks_once_a_second_however_often_it_is_called() {
+    let mut scene = Scene::new(&[], false);
+    scene.second();
+    scene.refuse(ShedReason::QueueFull, 3);
+    let due = scene.now + CONTROL_TICK;
+    for ms in [0, 1, 500, 999] {
+        assert_eq!(scene.scan.scan(&scene.shared, scene.now + Duration::from_millis(ms)), due);
+    }
+    scene.refuse(ShedReason::QueueFull, 1);
+    scene.second();
+    let logged = scene.logged(&["refused", "value"]);
+    let started = ("PHP admission has started shedding requests under overload".to_owned(), vec![4]);
+    assert_eq!(logged, [started, (HINT.to_owned(), vec![8])]);
+}
+
+#[test]
+fn a_late_scan_catches_up_with_nothing() {
+    let mut scene = Scene::new(&[], false);
+    scene.second();
+    scene.now += Duration::from_secs(30);
+    scene.second();
+}
+
+#[test]
+fn an_executor_without_a_queue_has_nothing_to_look_at() {
+    let mut scene = Scene::new(&[("EXECUTOR", "stub")], true);
+    scene.refuse(ShedReason::QueueFull, 3);
+    scene.seconds(100);
+    assert!(scene.logged(&[]).is_empty());
+}
+
+#[test]
+fn an_episode_is_told_from_its_start_to_its_end() {
+    let mut scene = Scene::new(&[], false);
+    scene.refuse(ShedReason::WaitTimeout, 5);
+    scene.refuse(ShedReason::WaitingFull, 2);
+    scene.refuse(ShedReason::ShuttingDown, 100);
+    scene.seconds(60);
+    scene.refuse(ShedReason::WaitingBytes, 1);
+    scene.second();
+    scene.seconds(60);
+    scene.refuse(ShedReason::PoolUnavailable, 100);
+    scene.seconds(100);
+    let fields = [
+        "refused",
+        "refused_wait_timeout",
+        "queue_capacity",
+        "wait_budget_us",
+        "episode_refused",
+        "duration_ms",
+        "value",
+    ];
+    let expected = [
+        ("PHP admission has started shedding requests under overload", vec![7, 5, 8, 1_000_000]),
+        (HINT, vec![1000]),
+        ("PHP admission is still shedding requests under overload", vec![1, 8]),
+        ("PHP admission has stopped shedding requests", vec![8, 60_000]),
+    ];
+    let logged = scene.logged(&fields);
+    assert_eq!(logged, expected.map(|(message, numbers)| (message.to_owned(), numbers)));
+}
+
+#[test]
+fn abandoned_work_lowers_the_budget_of_the_gate_and_the_record_says_so() {
+    let mut scene = Scene::new(&[("QUEUE_WAIT_TIMEOUT_MS", "800")], false);
+    scene.second();
+    assert_eq!(scene.budget(), Duration::from_millis(800));
+    for _ in 0..6 {
+        scene.shared.metrics.queue_waited(Duration::ZERO);
+    }
+    scene.shared.metrics.departed_work_taken();
+    scene.shared.metrics.departed_work_taken();
+    scene.refuse(ShedReason::WaitTimeout, 1);
+    scene.second();
+    assert_eq!(scene.budget(), Duration::from_millis(400));
+    scene.second();
+    assert_eq!(scene.budget(), Duration::from_millis(500), "nothing waits: an eighth up");
+    let page = String::from_utf8(OpsFacts::new(Arc::clone(&scene.shared)).metrics(Format::Text)).unwrap();
+    assert!(page.contains("\nsvc_admission_wait_budget_us 500000\n"), "{page}");
+    assert!(page.contains("\nsvc_admission_wait_budget_ceiling_us 800000\n"), "{page}");
+    let logged = scene.logged(&["wait_budget_us", "wait_budget_ceiling_us"]);
+    assert_eq!(logged[0].1, [400_000, 800_000]);
+}
+
+#[test]
+fn the_budget_stays_low_while_anybody_waits() {
+    let settings = [("QUEUE_WAIT_TIMEOUT_MS", "800"), ("QUEUE_CAPACITY", "1")];
+    let mut scene = Scene::new(&settings, false);
+    (0..8).for_each(|_| scene.shared.metrics.departed_work_taken());
+    scene.second();
+    assert_eq!(scene.offer(), Offer::Queued);
+    assert!(matches!(scene.offer(), Offer::Waiting(_)));
+    for _ in 0..2 {
+        assert_eq!(scene.budget(), Duration::from_millis(400));
+        scene.seconds(10);
+        scene.take();
+    }
+    assert_eq!(scene.budget(), Duration::from_millis(400));
+    scene.second();
+    assert_eq!(scene.budget(), Duration::from_millis(500));
+}
+
+#[test]
+fn requests_in_the_queue_beside_idle_workers_are_a_reason_to_warn() {
+    let mut scene = Scene::new(&[], true);
+    let stuck = Stuck::start(&scene.shared);
+    scene.shared.metrics.php_ran(Duration::ZERO);
+    scene.offer();
+    scene.seconds(3);
+    stuck.end(&scene.shared);
+    let logged =
+        scene.logged(&["queue_depth", "queue_capacity", "admission_slots_available", "workers_idle"]);
+    assert_eq!((logged.len(), logged[0].1.as_slice()), (1, [1, 8, 7, 2].as_slice()));
+}
+
+#[test]
+fn a_wedged_pool_takes_the_server_out_of_service_until_something_is_finished() {
+    let mut scene = Scene::new(&[], true);
+    let stuck = Stuck::start(&scene.shared);
+    let ops = OpsFacts::new(Arc::clone(&scene.shared));
+    let gauge = |ops: &OpsFacts, value: u32| {
+        let page = String::from_utf8(ops.metrics(Format::Text)).unwrap();
+        page.contains(&format!("\nsvc_pool_stalled {value}\n"))
+    };
+    scene.shared.metrics.php_ran(Duration::ZERO);
+    scene.second();
+    for _ in 0..62 {
+        assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok() && gauge(&ops, 0));
+        scene.refuse(ShedReason::WaitTimeout, 1);
+        scene.second();
+    }
+    assert_eq!(ops.probe_facts().workers, WorkerFacts::Running(2));
+    assert!(!ops.probe_facts().passes(Probe::Readiness) && ops.probe_facts().passes(Probe::Liveness));
+    assert!(!ops.health().is_ok() && gauge(&ops, 1));
+    scene.shared.metrics.php_ran(Duration::ZERO);
+    scene.second();
+    assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok() && gauge(&ops, 0));
+    stuck.end(&scene.shared);
+    let logged = scene.logged(&["workers_idle", "queue_capacity"]);
+    let (shedding, wedge): (Vec<_>, Vec<_>) =
+        logged.into_iter().partition(|(text, _)| text.contains("shedding"));
+    assert!(!shedding.is_empty());
+    let warning =
+        "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
+    let expected =
+        [(warning, vec![2, 8]), (warning, vec![2, 8]), ("PHP pool is reaching workers again", vec![])];
+    assert_eq!(wedge, expected.map(|(text, numbers)| (text.to_owned(), numbers)));
+}
+
+/// A persistent worker whose fibers answer at once and then go on until they are let go.
+#[derive(Debug, Default)]
+struct Lingering {
+    rung: AtomicU32,
+    bell: Bell,
+    let_go: Flag,
+}
+
+impl Wake for Lingering {
+    fn wake(&self) {
+        self.rung.store(1, Ordering::SeqCst);
+        self.bell.notify_all();
+    }
+}
+
+impl Engine for Arc<Lingering> {
+    fn start(&self, _slot: usize) -> Result<Started, StartError> {
+        Ok(Started::Persistent(Box::new(LingeringWorker(Self::clone(self)))))
+    }
+}
+
+struct LingeringWorker(Arc<Lingering>);
+
+impl Resident for LingeringWorker {
+    fn waker(&self) -> Arc<dyn Wake> {
+        Arc::<Lingering>::clone(&self.0)
+    }
+
+    fn run(&mut self, desk: &Desk) -> Departure {
+        let mut fibers = Vec::new();
+        desk.booted();
+        while desk.duty() == Duty::Serve {
+            if self.0.let_go.is_raised() {
+                fibers.clear();
+            }
+            while let Some(mut claim) = desk.try_take() {
+                claim.finish();
+                fibers.push(claim);
+            }
+            if desk.sit() {
+                let ticket = self.0.bell.ticket();
+                if self.0.rung.swap(0, Ordering::SeqCst) == 1 {
+                    self.0.bell.cancel(ticket);
+                } else {
+                    self.0.bell.sleep(&ticket);
+                }
+                desk.stand(false);
+            }
+        }
+        Departure::Dismissed
+    }
+}
+
+/// Counts as the server does.
+struct Books(Arc<Shared>);
+
+impl PoolEvents for Books {
+    fn taken(&self, _exchange: &Exchange, _waited: Duration) {}
+    fn found_answered(&self, _exchange: &Exchange) {}
+    fn served(&self, _exchange: &Exchange, ran: Duration) {
+        self.0.metrics.php_ran(ran);
+    }
+    fn worker_failed(&self) {}
+    fn recycled(&self, _slot: usize, _reason: RecycleReason) {}
+    fn retired(&self, _slot: usize) {}
+    fn soft_reset(&self, _slot: usize) {}
+}
+
+/// Waits until a condition that other threads bring about holds.
+fn until(condition: impl Fn() -> bool) {
+    while !condition() {
+        std::thread::yield_now();
+    }
+}
+
+/// Starts a persistent pool of one worker behind the gate of `shared`.
+fn start_lingering(shared: &Arc<Shared>) -> Arc<Lingering> {
+    let lingering = Arc::<Lingering>::default();
+    let engine: Arc<dyn Engine> = Arc::new(Arc::clone(&lingering));
+    let events: Arc<dyn PoolEvents> = Arc::new(Books(Arc::clone(shared)));
+    let source: Arc<dyn Source> = Arc::<Gate<Arc<Exchange>>>::clone(shared.gate.as_ref().unwrap());
+    let workers = Workers::start(PoolSize { min: 1, max: 1 }, &engine, source, &events).unwrap();
+    shared.workers.set(workers).unwrap();
+    lingering
+}
+
+#[test]
+fn fibers_that_outlive_their_answers_wedge_the_pool_until_they_end() {
+    let mut scene = Scene::new(&[("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "400")], true);
+    let lingering = start_lingering(&scene.shared);
+    let (gate, full) = (scene.shared.gate.clone().unwrap(), REQUEST_FIBERS_MAX as u64);
+    for _ in 0..REQUEST_FIBERS_MAX + 3 {
+        scene.offer();
+        gate.announce();
+    }
+    until(|| scene.shared.metrics.work_finished_total() == full);
+    let facts = scene.shared.pool_facts();
+    assert_eq!((gate.facts().depth, facts.busy, facts.carrying), (3, 0, 1));
+    let ops = OpsFacts::new(Arc::clone(&scene.shared));
+    let page = String::from_utf8(ops.metrics(Format::Text)).unwrap();
+    assert!(page.contains("\nsvc_worker_request_fibers_active{worker=\"0\"} 256\n"), "{page}");
+    assert!(page.contains("\nsvc_workers_idle 1\n"), "{page}");
+    // One look to compare with, two that are suspect, a minute more.
+    for _ in 0..1 + 2 + 60 {
+        assert!(ops.probe_facts().passes(Probe::Readiness));
+        scene.second();
+    }
+    assert!(!ops.probe_facts().passes(Probe::Readiness) && !ops.health().is_ok());
+    lingering.let_go.raise();
+    lingering.wake();
+    until(|| scene.shared.metrics.work_finished_total() == full + 3);
+    scene.second();
+    assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok());
+    gate.shut();
+    assert!(scene.shared.workers.get().unwrap().join());
+    let logged = scene.logged(&["queue_depth", "workers_idle"]);
+    let warning =
+        "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
+    let expected =
+        [(warning, vec![3, 1]), (warning, vec![3, 1]), ("PHP pool is reaching workers again", vec![])];
+    assert_eq!(logged, expected.map(|(text, numbers)| (text.to_owned(), numbers)));
+}
+
+#[test]
+fn outside_worker_mode_no_wedge_is_watched_for() {
+    let mut scene = Scene::new(&[], false);
+    let stuck = Stuck::start(&scene.shared);
+    scene.shared.metrics.php_ran(Duration::ZERO);
+    for _ in 0..100 {
+        scene.refuse(ShedReason::ShuttingDown, 1);
+        scene.second();
+    }
+    let ops = OpsFacts::new(Arc::clone(&scene.shared));
+    assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok());
+    assert!(!String::from_utf8(ops.metrics(Format::Text)).unwrap().contains("svc_pool_stalled"));
+    stuck.end(&scene.shared);
+    assert!(scene.logged(&[]).is_empty());
+}

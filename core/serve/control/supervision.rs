@@ -1,0 +1,87 @@
+//! The look at every worker, once a second: who has been with one request for too long, and whose request is beyond its
+//! time limit.
+//!
+//! Promises: a thread is inspected only when its request is over age and not sorted yet, so that a healthy pool costs
+//! a reading and a call of [`Probe::look`] a slot; a client hears of its time limit although its worker is inside of a
+//! call that does not return. Refuses: it ends nothing; the worker of such a request stays busy until it has.
+
+use std::time::{Duration, Instant};
+
+use crate::observe::{Event, Log, WorkerEvent};
+use crate::pool::{Inspection, Probe, SlotReading, Supervisor, Workers};
+use crate::sync::primitive::Arc;
+
+use super::thread_state;
+
+/// The supervisor and its eyes.
+#[derive(Debug)]
+pub(in crate::serve) struct Supervision(Supervisor);
+
+impl Supervision {
+    /// Notes requests that are older than `threshold`.
+    pub(in crate::serve) fn new(threshold: Duration) -> Self {
+        Self(Supervisor::new(threshold))
+    }
+
+    /// Looks at each slot.
+    pub(in crate::serve) fn look(&mut self, workers: &Workers, log: &Log, now: Instant) {
+        for reading in workers.slots(now) {
+            let slot = reading.slot;
+            if let Some(stay) = workers.probe(slot).and_then(|probe| probe.look())
+                && let Some(exchange) = workers.exchange(slot, stay)
+            {
+                // It may just have been answered.
+                let _ = exchange.overrun();
+            }
+            let held = if reading.is_busy { workers.held(slot, now) } else { Vec::new() };
+            let finding = self.0.look(slot, &held, &Thread { workers, reading: &reading });
+            if finding.is_long {
+                workers.note(slot, &finding);
+            }
+            for (stay, kind) in finding.stuck {
+                let exchange = workers.exchange(slot, stay);
+                let age = held.iter().find(|one| one.stay == stay).map_or(Duration::ZERO, |one| one.age);
+                let request = exchange.as_ref().map(|exchange| &exchange.request);
+                log.emit(&Event::Worker(WorkerEvent::Stuck {
+                    slot,
+                    kind,
+                    age,
+                    request_id: request.map_or("", |request| &request.request_id),
+                    path: request.map_or(b"", |request| request.head.path_and_query().0),
+                }));
+            }
+        }
+    }
+}
+
+/// The thread of a slot.
+struct Thread<'a> {
+    workers: &'a Workers,
+    reading: &'a SlotReading,
+}
+
+impl Thread<'_> {
+    fn probe(&self) -> Option<Arc<dyn Probe>> {
+        self.workers.probe(self.reading.slot)
+    }
+}
+
+impl Inspection for Thread<'_> {
+    fn is_blocked(&self) -> bool {
+        thread_state::is_blocked(self.reading.thread_id)
+    }
+
+    fn ask(&self) {
+        if let Some(probe) = self.probe() {
+            probe.ask();
+        }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.probe().is_some_and(|probe| probe.is_answered())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "supervision_tests.rs"]
+mod tests;

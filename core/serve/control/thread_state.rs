@@ -1,0 +1,36 @@
+//! What the kernel says about a thread of this process.
+//!
+//! Promises: one short read of a file that is no file; a thread that is gone, or a system that does not tell, is not
+//! blocked. Refuses: it does not say what a thread waits for.
+
+/// Whether the thread sleeps in the kernel.
+pub(in crate::serve) fn is_blocked(thread_id: u32) -> bool {
+    let status = std::fs::read(format!("/proc/self/task/{thread_id}/stat"));
+    status.is_ok_and(|status| matches!(state(&status), Some(b'S' | b'D')))
+}
+
+/// The letter of the state: it follows the thread's name, which stands in brackets and may hold anything.
+fn state(status: &[u8]) -> Option<u8> {
+    let end_of_name = status.iter().rposition(|byte| *byte == b')')?;
+    status.get(end_of_name + 2).copied()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_state_follows_the_name_whatever_the_name_is() {
+        assert_eq!(state(b"12 (svc-php-0) S 1 2 3\n"), Some(b'S'));
+        assert_eq!(state(b"12 (a) R (b) D 1 2 3\n"), Some(b'D'));
+        assert_eq!(state(b"12 (svc"), None);
+        assert_eq!(state(b"12 (svc)"), None);
+    }
+
+    #[test]
+    fn a_thread_that_runs_or_is_gone_is_not_blocked() {
+        let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+        assert!(!is_blocked(own));
+        assert!(!is_blocked(0));
+    }
+}

@@ -1,0 +1,344 @@
+//! The control thread: the once-a-second tick, and the operations port when there is one.
+//!
+//! Promises: it starts before everything that can fail or be slow and ends last; it waits in its poller and nowhere
+//! else, so that a probe is answered however busy the rest is. A client holds one of a few places for a few seconds
+//! at most: for a connection that finds all places taken, the one that has been waiting longest is given up. A few
+//! descriptors are held back for it, so that a script that takes all others does not silence it.
+//! Refuses: what the tick does is its owner's; it must not block.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use slab::Slab;
+
+use crate::http::DateCache;
+use crate::limits::{CONTROL_TICK, OPS_CONNECTIONS_MAX, OPS_STEPS_PER_TURN};
+use crate::observe::Event;
+use crate::policy::client::{AllowList, is_exposed};
+use crate::sync::primitive::{Arc, AtomicBool, Ordering};
+use crate::sync::roster::Wake;
+use crate::time::{self, Clock};
+
+use crate::serve::net::accept::move_up;
+use crate::serve::ops::facts::OpsFacts;
+use crate::serve::ops::link::{OpsLink, Stage};
+use crate::serve::ops::port::OpsResponder;
+use crate::serve::ops::reserve::{Reserve, is_out_of_descriptors};
+use crate::serve::shared::Shared;
+
+/// The handle of the control thread.
+#[derive(Debug)]
+pub(in crate::serve) struct Control {
+    waker: Arc<ControlWaker>,
+    ending: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Control {
+    /// Starts the thread, which lives by `clock`. `tick` is called about once a second, after each
+    /// [`wake`](Self::wake), and at the moment that it returned the last time if that comes earlier.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no poller or no thread.
+    pub(in crate::serve) fn start(
+        mut listener: Option<TcpListener>,
+        shared: &Arc<Shared>,
+        clock: Clock,
+        tick: impl FnMut(&Shared, Instant) -> Option<Instant> + Send + 'static,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        if let Some(listener) = &mut listener {
+            poll.registry().register(listener, LISTENER, Interest::READABLE)?;
+            announce(listener.local_addr()?, shared);
+        }
+        let waker = Arc::new(ControlWaker(Waker::new(poll.registry(), WAKE)?));
+        let mut reserve = Reserve::default();
+        if let Some(listener) = &listener {
+            reserve.fill(listener);
+        }
+        let ending = Arc::new(AtomicBool::new(false));
+        let allowed = AllowList::new(shared.config.internal_allow_ips.clone());
+        let thread_of_control = ControlThread {
+            shared: Arc::clone(shared),
+            ending: Arc::clone(&ending),
+            clock,
+            tick,
+            tick_at: clock(),
+            port: OpsPort {
+                listener,
+                responder: OpsResponder::new(OpsFacts::new(Arc::clone(shared)), allowed),
+                places: Slab::with_capacity(OPS_CONNECTIONS_MAX),
+                unfinished: Vec::new(),
+                backlog: false,
+                in_trouble: false,
+                reserve,
+                date: DateCache::new(),
+            },
+        };
+        let thread = thread::Builder::new()
+            .name("svc-control".to_owned())
+            .spawn(move || thread_of_control.run(poll))?;
+        Ok(Self { waker, ending, thread })
+    }
+
+    /// Lets the tick happen now.
+    pub(in crate::serve) fn wake(&self) {
+        self.waker.wake();
+    }
+
+    /// What lets the tick happen, for others.
+    pub(in crate::serve) fn waker(&self) -> Arc<dyn Wake> {
+        Arc::<ControlWaker>::clone(&self.waker)
+    }
+
+    /// Closes the operations port and ends the thread.
+    pub(in crate::serve) fn stop(self) {
+        // Release: pairs with the Acquire in `ControlThread::run`.
+        self.ending.store(true, Ordering::Release);
+        self.wake();
+        // A control thread that panicked has said so on standard error; there is nothing left to end.
+        let _ = self.thread.join();
+    }
+}
+
+/// Wakes the control thread.
+#[derive(Debug)]
+struct ControlWaker(Waker);
+
+impl Wake for ControlWaker {
+    fn wake(&self) {
+        // The only failure is a full counter, and then the thread is being woken already.
+        let _ = self.0.wake();
+    }
+}
+
+/// Says where the port is, and warns when everybody can reach and read it.
+fn announce(addr: SocketAddr, shared: &Shared) {
+    shared.log.emit(&Event::OpsListening { addr });
+    if is_exposed(addr.ip()) && shared.config.internal_allow_ips.is_none() {
+        shared.log.emit(&Event::OpsExposed { addr });
+    }
+}
+
+const LISTENER: Token = Token(usize::MAX);
+const WAKE: Token = Token(usize::MAX - 1);
+
+struct ControlThread<T> {
+    shared: Arc<Shared>,
+    ending: Arc<AtomicBool>,
+    clock: Clock,
+    tick: T,
+    tick_at: Instant,
+    port: OpsPort,
+}
+
+impl<T: FnMut(&Shared, Instant) -> Option<Instant>> ControlThread<T> {
+    fn run(mut self, mut poll: Poll) {
+        let mut events = Events::with_capacity(2 * OPS_CONNECTIONS_MAX);
+        let mut woken = true;
+        // Acquire: pairs with the Release in `Control::stop`.
+        while !self.ending.load(Ordering::Acquire) {
+            let now = (self.clock)();
+            if woken || now >= self.tick_at {
+                let asked = (self.tick)(&self.shared, now);
+                self.tick_at = asked.map_or(now + CONTROL_TICK, |asked| asked.min(now + CONTROL_TICK));
+            }
+            woken = false;
+            // An interrupted wait comes back as one without events.
+            let _ = poll.poll(&mut events, Some(self.pause((self.clock)())));
+            let now = (self.clock)();
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.port.backlog = true,
+                    WAKE => woken = true,
+                    Token(place) => self.port.drive(place, now),
+                }
+            }
+            self.port.turn(poll.registry(), &self.shared, now);
+        }
+    }
+
+    /// How long there is nothing to do unless something happens.
+    fn pause(&self, now: Instant) -> Duration {
+        let until = self.port.deadline().map_or(self.tick_at, |deadline| deadline.min(self.tick_at));
+        if self.port.has_work() { Duration::ZERO } else { until.saturating_duration_since(now) }
+    }
+}
+
+/// The sockets of the operations port.
+struct OpsPort {
+    listener: Option<TcpListener>,
+    responder: OpsResponder<OpsFacts>,
+    places: Slab<Place>,
+    /// Connections that have more to do than one turn allows; the poller will not mention them again.
+    unfinished: Vec<usize>,
+    /// The listener may have more connections.
+    backlog: bool,
+    /// The system could not accept a connection; it is asked again at each tick.
+    in_trouble: bool,
+    reserve: Reserve,
+    date: DateCache,
+}
+
+struct Place {
+    socket: TcpStream,
+    link: OpsLink,
+}
+
+impl OpsPort {
+    fn has_work(&self) -> bool {
+        (self.backlog && !self.in_trouble) || !self.unfinished.is_empty()
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.places.iter().map(|(_, place)| place.link.deadline()).min()
+    }
+
+    /// Goes on with what the last turn left, accepts, and gives up what has taken too long.
+    fn turn(&mut self, registry: &Registry, shared: &Shared, now: Instant) {
+        for place in std::mem::take(&mut self.unfinished) {
+            self.drive(place, now);
+        }
+        self.accept(registry, shared, now);
+        self.places.retain(|_, place| now < place.link.deadline());
+        if let Some(listener) = &self.listener {
+            self.reserve.fill(listener);
+        }
+    }
+
+    /// Accepts a turn's worth of connections. Each is looked at once before the next takes its place.
+    fn accept(&mut self, registry: &Registry, shared: &Shared, now: Instant) {
+        if !(self.backlog || self.in_trouble) {
+            return;
+        }
+        for _ in 0..OPS_CONNECTIONS_MAX {
+            let Some(accepted) = self.listener.as_ref().map(TcpListener::accept) else { return };
+            match accepted {
+                Ok((socket, peer)) => {
+                    self.in_trouble = false;
+                    self.seat(registry, socket, OpsLink::new(peer.ip(), now), now);
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => {
+                        (self.backlog, self.in_trouble) = (false, false);
+                        return;
+                    }
+                    io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                    _ if is_out_of_descriptors(&error) && self.reserve.draw() => {
+                        if self.reserve.is_news(now) {
+                            shared.log.emit(&Event::OpsReserveUsed { error: &error.to_string() });
+                        }
+                    }
+                    // One of ours makes room for a probe.
+                    _ if give_up_oldest(&mut self.places) => {}
+                    _ => {
+                        if !std::mem::replace(&mut self.in_trouble, true) {
+                            shared.log.emit(&Event::OpsAcceptFailed { error: &error.to_string() });
+                        }
+                        return;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Gives a connection a place, somebody else's if all are taken.
+    fn seat(&mut self, registry: &Registry, socket: TcpStream, link: OpsLink, now: Instant) {
+        let mut socket = move_up(socket);
+        // An answer goes out when it is complete; a client that refuses the option is served all the same.
+        let _ = socket.set_nodelay(true);
+        if self.places.len() >= OPS_CONNECTIONS_MAX {
+            give_up_oldest(&mut self.places);
+        }
+        let entry = self.places.vacant_entry();
+        let key = entry.key();
+        if registry.register(&mut socket, Token(key), Interest::READABLE | Interest::WRITABLE).is_ok() {
+            entry.insert(Place { socket, link });
+            self.drive(key, now);
+        }
+    }
+
+    /// Reads, answers and writes until the socket has no more, or the turn is over.
+    fn drive(&mut self, key: usize, now: Instant) {
+        let Some(place) = self.places.get_mut(key) else { return };
+        let date = self.date.at(time::wall());
+        for _ in 0..OPS_STEPS_PER_TURN {
+            match place.step(&self.responder, date, now) {
+                Step::Again => {}
+                Step::Wait => return,
+                Step::Close => {
+                    self.places.remove(key);
+                    return;
+                }
+            }
+        }
+        self.unfinished.push(key);
+    }
+}
+
+/// Closes the connection whose client has been waited for longest; returns whether there was one.
+fn give_up_oldest(places: &mut Slab<Place>) -> bool {
+    let oldest = places.iter().min_by_key(|(_, place)| place.link.waiting_since()).map(|(key, _)| key);
+    oldest.map(|key| places.remove(key)).is_some()
+}
+
+/// What comes after a step.
+enum Step {
+    Again,
+    Wait,
+    Close,
+}
+
+impl Place {
+    /// Does the one thing that the link's stage asks for.
+    fn step(&mut self, responder: &OpsResponder<OpsFacts>, date: &[u8], now: Instant) -> Step {
+        match self.link.stage() {
+            Stage::Done => Step::Close,
+            Stage::Answering => self.write(now),
+            Stage::Reading if self.link.advance(responder, date) => Step::Again,
+            Stage::Reading | Stage::Leaving => self.read(now),
+        }
+    }
+
+    fn write(&mut self, now: Instant) -> Step {
+        match self.socket.write(self.link.pending()) {
+            Ok(count) => {
+                self.link.sent(count, now);
+                if self.link.stage() == Stage::Leaving {
+                    let _ = self.socket.shutdown(Shutdown::Write);
+                }
+                Step::Again
+            }
+            Err(error) => retry(&error),
+        }
+    }
+
+    fn read(&mut self, now: Instant) -> Step {
+        let mut bytes = [0; 4096];
+        let room = self.link.room().min(bytes.len());
+        debug_assert!(room > 0, "a full head is either parsed or refused");
+        match self.socket.read(&mut bytes[..room]) {
+            Ok(0) => self.link.input_ended(),
+            Ok(count) => self.link.take(&bytes[..count], now),
+            Err(error) => return retry(&error),
+        }
+        Step::Again
+    }
+}
+
+fn retry(error: &io::Error) -> Step {
+    match error.kind() {
+        io::ErrorKind::WouldBlock => Step::Wait,
+        io::ErrorKind::Interrupted => Step::Again,
+        _ => Step::Close,
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "tick_tests.rs"]
+mod tests;

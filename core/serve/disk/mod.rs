@@ -1,0 +1,15 @@
+//! What waits for disks: the file threads, their jobs, and what is known of the site.
+//!
+//! | file | noun |
+//! |---|---|
+//! | `threads` | the file threads |
+//! | `file_job` | what they do |
+//! | `site` | where a path leads |
+//! | `source` | where the slices of a body come from |
+//! | `warmth` | what of a file the system has in memory |
+
+pub(in crate::serve) mod file_job;
+pub(in crate::serve) mod site;
+pub(in crate::serve) mod source;
+pub(in crate::serve) mod threads;
+pub(in crate::serve) mod warmth;

@@ -1,0 +1,212 @@
+//! The site that is served: where a path leads, asked on a file thread, and the files that are kept ready.
+//!
+//! Promises: what comes back is open and checked; nothing has to be looked up again to answer. Refuses: scripts are
+//! not remembered here (each io thread has its own cache of them).
+
+use std::io;
+use std::time::Instant;
+
+use crate::compress::{Levels, encode_whole, is_compressible};
+use crate::config::Config;
+use crate::files::cache::LookBegun;
+use crate::files::{
+    DocumentRoot, FoundScript, Holding, Lookup, Mode, Place, Resolved, StaticCache, StaticFile, Terms,
+};
+use crate::http::Coding;
+use crate::policy::deny::Denial;
+use crate::policy::{Policy, Rules};
+use crate::pool::Script;
+use crate::sync::primitive::Arc;
+use crate::time;
+
+/// The document root, how its paths are routed, and how its files are sent.
+#[derive(Debug)]
+pub(in crate::serve) struct Site {
+    root: DocumentRoot,
+    mode: Mode,
+    terms: Terms,
+    cache: StaticCache,
+    policy: Arc<Policy>,
+}
+
+/// What answers a path.
+#[derive(Debug)]
+pub(in crate::serve) enum Found {
+    /// Something that is not to be had, although it may be there.
+    Denied(Denial),
+    /// A directory that was asked for without its slash.
+    Directory,
+    /// A file.
+    File(Ready),
+    /// Something that must not be served.
+    Forbidden,
+    /// Nothing.
+    Missing,
+    /// A script.
+    Script(Arc<Script>),
+}
+
+/// A file that is ready to be sent.
+#[derive(Clone, Debug)]
+pub(in crate::serve) struct Ready {
+    /// The file.
+    pub(in crate::serve) holding: Arc<Holding>,
+    /// Whether it was ready before.
+    pub(in crate::serve) was_kept: bool,
+}
+
+impl Site {
+    /// Reads the settings of the site.
+    pub(in crate::serve) fn new(config: &Config, policy: &Arc<Policy>) -> Self {
+        let cache = StaticCache::new(config.static_cache_bytes, config.static_revalidate, time::now());
+        // A copy that is not kept would be made for each request.
+        let offer = cache.is_on().then(|| Levels::new(config).for_files());
+        let codings = offer.map(|offer| offer.to_vec()).unwrap_or_default();
+        let terms = Terms {
+            max_age: config.static_max_age,
+            codings,
+            is_compressible,
+            memory_file_max: cache.memory_file_max(),
+        };
+        let entry = config.entry_file.as_deref();
+        let for_workers = || Mode::for_workers(entry).filter(|_| config.worker_mode_enabled);
+        Self {
+            root: DocumentRoot::new(config.document_root.clone(), config.links_outside_root),
+            mode: for_workers().unwrap_or_else(|| Mode::from_entry_file(entry)),
+            terms,
+            cache,
+            policy: Arc::clone(policy),
+        }
+    }
+
+    /// Judges a normalised path as far as that is possible without the disk.
+    pub(in crate::serve) fn denies(&self, rules: &Rules, path: &[u8]) -> Option<Denial> {
+        if rules.deny.denies(path) {
+            Some(Denial::Path)
+        } else {
+            self.policy.php_deny.names_script(path).then_some(Denial::Php)
+        }
+    }
+
+    /// Gives what is known about the normalised `path` without a look at the disk.
+    pub(in crate::serve) fn kept(&self, path: &[u8], now: Instant) -> Lookup {
+        self.cache.get(path, now)
+    }
+
+    /// Whether the front controller is surely what answers the normalised `path`, and may. Waits for nothing.
+    pub(in crate::serve) fn leaves_to_front_controller(&self, path: &[u8]) -> bool {
+        !self.policy.php_deny.matches(path) && self.root.leaves_all_to_the_script(&self.mode, path)
+    }
+
+    /// Whether `script` is what answers everything else, for a path that leads nowhere else.
+    pub(in crate::serve) fn answers_everything_else(&self, script: &Script) -> bool {
+        script.path_info.is_empty() && self.mode.front_controller() == Some(&*script.name)
+    }
+
+    /// Finds what answers the normalised `path`. Waits for the disk, unless another request has just been answered.
+    pub(in crate::serve) fn find(&self, path: &[u8]) -> io::Result<Found> {
+        if let Lookup::Good(holding) = self.cache.get(path, time::now()) {
+            return Ok(Found::File(Ready { holding, was_kept: true }));
+        }
+        self.look(path)
+    }
+
+    /// Looks at the disk for what answers the normalised `path`, and remembers it. Waits for the disk.
+    pub(in crate::serve) fn look(&self, path: &[u8]) -> io::Result<Found> {
+        let look = self.cache.begin_look(time::now());
+        let rules = self.policy.rules();
+        let found = match self.root.resolve(&self.mode, path)? {
+            Resolved::File(file) if self.denies_file(&rules, &file) => Found::Denied(Denial::Path),
+            Resolved::File(file) => return self.ready(path, file, look).map(Found::File),
+            Resolved::Directory => Found::Directory,
+            Resolved::Forbidden => Found::Forbidden,
+            Resolved::Missing => Found::Missing,
+            Resolved::Script(script) => match self.denies_script(&rules, path, &script) {
+                Some(denial) => Found::Denied(denial),
+                None => Found::Script(Arc::new(into_script(script))),
+            },
+        };
+        self.cache.remove(path);
+        Ok(found)
+    }
+
+    /// Makes a copy of a file in a content coding, if it is worth keeping. Takes its time.
+    pub(in crate::serve) fn code(holding: &Holding, coding: Coding) {
+        let copy = holding.bytes_to_code().ok().and_then(|bytes| encode_whole(coding, &bytes));
+        holding.keep(coding, copy);
+    }
+
+    /// Forgets the files that are kept ready; returns whether any are ever kept.
+    pub(in crate::serve) fn forget_files(&self) -> bool {
+        self.cache.clear();
+        self.cache.is_on()
+    }
+
+    /// Gives up what nobody has asked for lately and others may need.
+    pub(in crate::serve) fn sweep(&self) {
+        self.cache.sweep(time::now());
+    }
+
+    fn ready(&self, path: &[u8], file: StaticFile, look: LookBegun) -> io::Result<Ready> {
+        if let Some(holding) = self.cache.peek(path).filter(|holding| holding.is_of(&file)) {
+            self.cache.confirm(path, &holding, look);
+            return Ok(Ready { holding, was_kept: true });
+        }
+        // The file may answer other paths too: that of its directory, or every path of an application in one page.
+        let own_path = file.path.clone();
+        if let Some(holding) = self.cache.peek(&own_path).filter(|holding| holding.is_of(&file)) {
+            self.cache.insert(path, &holding, look);
+            return Ok(Ready { holding, was_kept: true });
+        }
+        let holding = Arc::new(Holding::load(file, &self.terms, time::wall())?);
+        self.cache.insert(path, &holding, look);
+        if path != own_path {
+            // Twice under one name would look to the cache like a file that is asked for again.
+            self.cache.insert(&own_path, &holding, look);
+        }
+        Ok(Ready { holding, was_kept: false })
+    }
+
+    /// Judges the file that was found for a path, by its name and by where it really lies.
+    fn denies_file(&self, rules: &Rules, file: &StaticFile) -> bool {
+        !self.is_fallback(&file.path) && denies(rules, &file.path, file.elsewhere.as_ref())
+    }
+
+    /// Judges the script that was found for a path, by its name and by where it really lies.
+    fn denies_script(&self, rules: &Rules, path: &[u8], script: &FoundScript) -> Option<Denial> {
+        let is_fallback = self.is_fallback(&script.script_name);
+        let elsewhere = script.elsewhere.as_ref();
+        if !is_fallback && denies(rules, &script.script_name, elsewhere) {
+            return Some(Denial::Path);
+        }
+        let is_denied = |path: &[u8]| self.policy.php_deny.matches(path);
+        let is_denied_there = || elsewhere.is_some_and(|place| place.is_inside() && is_denied(place.way()));
+        let is_denied_by_name = || is_denied(&script.script_name) || is_denied_there();
+        (is_denied(path) || (!is_fallback && is_denied_by_name())).then_some(Denial::Php)
+    }
+
+    /// Whether this is what answers when nothing else does. Rules say what clients may ask for, and nobody asked for
+    /// this; who does is judged by the path.
+    fn is_fallback(&self, found: &[u8]) -> bool {
+        match &self.mode {
+            Mode::Files => false,
+            Mode::FrontController { script: fallback }
+            | Mode::SinglePage { file: fallback }
+            | Mode::Worker { script: fallback } => found == fallback,
+        }
+    }
+}
+
+/// Whether the rules deny a file by its path below the document root, or by where links led to.
+fn denies(rules: &Rules, path: &[u8], elsewhere: Option<&Place>) -> bool {
+    rules.deny.denies_file(path) || elsewhere.is_some_and(|place| rules.deny.denies_file(place.way()))
+}
+
+fn into_script(found: FoundScript) -> Script {
+    Script {
+        filename: found.filename,
+        name: found.script_name,
+        path_info: found.path_info,
+        document_root: found.document_root,
+    }
+}

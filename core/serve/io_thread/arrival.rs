@@ -1,0 +1,18 @@
+//! A connection between the thread that accepts it and the one that serves it.
+
+use std::net::SocketAddr;
+
+use mio::net::TcpStream;
+
+use crate::sync::permits::Permit;
+
+/// A connection on its way to an io thread.
+#[derive(Debug)]
+pub(in crate::serve) struct Arrival {
+    /// The socket, not yet known to a poller.
+    pub(in crate::serve) socket: TcpStream,
+    /// The client's address.
+    pub(in crate::serve) peer: SocketAddr,
+    /// The connection's place under `MAX_CONNECTIONS`, or among the late ones.
+    pub(in crate::serve) permit: Permit,
+}

@@ -1,0 +1,134 @@
+//! How other threads reach an io thread.
+//!
+//! Promises: what was sent is seen; an io thread that is awake is not woken, so a busy server pays for no wake-ups.
+//! Refuses: it never blocks a sender.
+
+use std::io;
+
+use mio::{Poll, Token, Waker};
+
+use crate::pool::{Notify, StreamKey};
+use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue, fence};
+
+use super::arrival::Arrival;
+use crate::serve::disk::file_job::Done;
+use crate::serve::disk::threads::JobClient;
+
+/// What an io thread is told.
+#[derive(Debug)]
+pub(in crate::serve) enum Message {
+    /// A new connection.
+    Arrival(Arrival),
+    /// What is left is cut off.
+    CutOff,
+    /// The phase of the server has changed.
+    PhaseChanged,
+    /// A job of the file threads is done, for the stream with this key.
+    Disk(StreamKey, Done),
+    /// No worker thread is left.
+    PoolGone,
+    /// Parts of a reply are ready, for the stream with this key.
+    ReplyReady(StreamKey),
+    /// Rules of clients were read anew.
+    RulesChanged,
+    /// The thread ends.
+    Stop,
+}
+
+/// The inbox of one io thread.
+///
+/// # Ordering
+///
+/// The reader announces its sleep and then looks once more; a sender publishes its message and then looks for a
+/// sleeper. A `SeqCst` fence between the two steps on either side makes sure that one of them sees the other.
+#[derive(Debug)]
+pub(in crate::serve) struct Inbox {
+    messages: SegQueue<Message>,
+    asleep: AtomicBool,
+    waker: Waker,
+}
+
+impl Inbox {
+    /// Makes the inbox of the io thread that polls `poll`.
+    pub(in crate::serve) fn new(poll: &Poll, token: Token) -> io::Result<Arc<Self>> {
+        let waker = Waker::new(poll.registry(), token)?;
+        Ok(Arc::new(Self { messages: SegQueue::new(), asleep: AtomicBool::new(false), waker }))
+    }
+
+    /// Sends `message` and wakes the reader if it sleeps.
+    pub(in crate::serve) fn send(&self, message: Message) {
+        self.messages.push(message);
+        // SeqCst: pairs with the fence in `prepare_sleep`.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
+            // The only failure is a full counter, and then the reader is being woken already.
+            let _ = self.waker.wake();
+        }
+    }
+
+    /// Takes the oldest message.
+    pub(in crate::serve) fn take(&self) -> Option<Message> {
+        self.messages.pop()
+    }
+
+    /// The reader is about to sleep; returns whether it may (there is no message).
+    pub(in crate::serve) fn prepare_sleep(&self) -> bool {
+        self.asleep.store(true, Ordering::Relaxed);
+        // SeqCst: pairs with the fence in `send`.
+        fence(Ordering::SeqCst);
+        if self.messages.is_empty() {
+            return true;
+        }
+        self.asleep.store(false, Ordering::Relaxed);
+        false
+    }
+
+    /// The reader is awake.
+    pub(in crate::serve) fn awake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+    }
+}
+
+impl JobClient for Inbox {
+    fn job_done(&self, key: StreamKey, done: Done) {
+        self.send(Message::Disk(key, done));
+    }
+}
+
+impl Notify for Inbox {
+    fn reply_ready(&self, key: StreamKey) {
+        self.send(Message::ReplyReady(key));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inbox() -> (Poll, Arc<Inbox>) {
+        let poll = Poll::new().unwrap();
+        let inbox = Inbox::new(&poll, Token(0)).unwrap();
+        (poll, inbox)
+    }
+
+    #[test]
+    fn a_message_forbids_the_sleep() {
+        let (_poll, inbox) = inbox();
+        assert!(inbox.prepare_sleep());
+        inbox.awake();
+        inbox.send(Message::PoolGone);
+        assert!(!inbox.prepare_sleep());
+        assert!(matches!(inbox.take(), Some(Message::PoolGone)));
+    }
+
+    #[test]
+    fn a_sleeping_reader_is_woken() {
+        let (mut poll, inbox) = inbox();
+        assert!(inbox.prepare_sleep());
+        std::thread::scope(|scope| {
+            scope.spawn(|| inbox.send(Message::Stop));
+            poll.poll(&mut mio::Events::with_capacity(4), None).unwrap();
+        });
+        assert!(matches!(inbox.take(), Some(Message::Stop)));
+    }
+}

@@ -1,0 +1,109 @@
+//! The name of a request: the one its client gave it if that is well formed, else one of ours; and the identifiers of
+//! its place in a trace.
+//!
+//! Promises: our names are 32 hexadecimal digits and do not repeat. Refuses: they are no secret; whoever sees some
+//! may guess others.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use crate::http::trace_context::FreshIds;
+
+/// The longest name that is taken over from a client, in bytes.
+const CLIENT_ID_BYTES_MAX: usize = 128;
+
+/// Makes the names of one io thread: a number drawn at random when the thread starts, and a running one.
+#[derive(Debug)]
+pub(in crate::serve) struct RequestIds {
+    thread: u64,
+    next: u64,
+}
+
+impl RequestIds {
+    /// Seeds the generator from the system's randomness.
+    pub(in crate::serve) fn new() -> Self {
+        let draw = || RandomState::new().build_hasher().finish();
+        Self { thread: draw(), next: draw() }
+    }
+
+    /// Names a request whose client sent `wish`.
+    pub(in crate::serve) fn name(&mut self, wish: Option<&[u8]>) -> String {
+        match wish.and_then(well_formed) {
+            Some(wish) => wish.to_owned(),
+            None => self.fresh(),
+        }
+    }
+
+    /// Makes the identifiers that a request needs to take its place in a trace.
+    pub(in crate::serve) fn for_trace(&mut self) -> FreshIds {
+        let [(high, low), (_, span_id)] = [self.numbers(), self.numbers()];
+        FreshIds { trace_id: (u128::from(high) << 64 | u128::from(low)).max(1), span_id: span_id.max(1) }
+    }
+
+    /// Makes a name: 32 hexadecimal digits.
+    pub(in crate::serve) fn fresh(&mut self) -> String {
+        let (thread, mixed) = self.numbers();
+        let mut name = String::with_capacity(32);
+        for word in [thread, mixed] {
+            for shift in (0..16).rev() {
+                let digit = usize::try_from((word >> (shift * 4)) & 0xf).unwrap_or(0);
+                name.push(char::from(HEX_DIGITS[digit]));
+            }
+        }
+        name
+    }
+
+    /// The thread's number, and one that does not repeat on it.
+    fn numbers(&mut self) -> (u64, u64) {
+        self.next = self.next.wrapping_add(1);
+        // A bijection of the running number, so that neighbours do not look alike and nothing repeats.
+        let mut mixed = self.next;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^= mixed >> 31;
+        (self.thread, mixed)
+    }
+}
+
+const HEX_DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+fn well_formed(wish: &[u8]) -> Option<&str> {
+    let legal = |byte: &u8| byte.is_ascii_alphanumeric() || b"._:-".contains(byte);
+    ((1..=CLIENT_ID_BYTES_MAX).contains(&wish.len()) && wish.iter().all(legal))
+        .then(|| std::str::from_utf8(wish).ok())
+        .flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_well_formed_name_is_kept() {
+        assert_eq!(RequestIds::new().name(Some(b"Ab3.x:y-_")), "Ab3.x:y-_");
+    }
+
+    #[test]
+    fn other_names_are_replaced() {
+        let mut ids = RequestIds::new();
+        for wish in [&b""[..], b"a b", b"a\"b", "\u{e4}".as_bytes(), &[b'a'; 129]] {
+            let name = ids.name(Some(wish));
+            assert!(name.len() == 32 && name.bytes().all(|byte| byte.is_ascii_hexdigit()), "{name}");
+        }
+    }
+
+    #[test]
+    fn identifiers_of_traces_differ_too() {
+        let mut ids = RequestIds::new();
+        let made: std::collections::HashSet<_> =
+            (0..1000).map(|_| ids.for_trace()).map(|ids| (ids.trace_id, ids.span_id)).collect();
+        assert_eq!(made.len(), 1000);
+        assert!(made.iter().all(|(trace_id, span_id)| *trace_id != 0 && *span_id != 0));
+    }
+
+    #[test]
+    fn made_names_differ() {
+        let mut ids = RequestIds::new();
+        let names: std::collections::HashSet<_> = (0..1000).map(|_| ids.name(None)).collect();
+        assert_eq!(names.len(), 1000);
+    }
+}

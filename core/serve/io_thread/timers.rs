@@ -1,0 +1,107 @@
+//! The deadlines of one io thread: one entry a connection, its nearest.
+//!
+//! Promises: no deadline is missed; an entry may come up early (its connection has a later deadline by now), and the
+//! owner then arms it again. So a deadline that only moves back, as on a busy kept connection, costs nothing.
+//! Refuses: it reads no clock.
+
+use std::collections::BTreeSet;
+use std::time::Instant;
+
+/// The armed deadlines, by time.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct Timers {
+    entries: BTreeSet<(Instant, u64)>,
+}
+
+/// The entry of one connection: when it will come up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::serve) struct Armed(Option<Instant>);
+
+impl Timers {
+    /// Makes sure that `key` comes up at `deadline` or earlier.
+    pub(in crate::serve) fn arm(&mut self, key: u64, armed: &mut Armed, deadline: Option<Instant>) {
+        let Some(deadline) = deadline else { return };
+        match armed.0 {
+            Some(at) if at <= deadline => {}
+            earlier => {
+                if let Some(at) = earlier {
+                    self.entries.remove(&(at, key));
+                }
+                self.entries.insert((deadline, key));
+                armed.0 = Some(deadline);
+            }
+        }
+    }
+
+    /// Forgets the entry of a connection that ends.
+    pub(in crate::serve) fn disarm(&mut self, key: u64, armed: &mut Armed) {
+        if let Some(at) = armed.0.take() {
+            self.entries.remove(&(at, key));
+        }
+    }
+
+    /// Takes one entry that has come up by `now`; its owner's `Armed` must be cleared with [`Armed::fired`].
+    pub(in crate::serve) fn pop(&mut self, now: Instant) -> Option<u64> {
+        let (at, key) = *self.entries.first()?;
+        if at > now {
+            return None;
+        }
+        self.entries.pop_first();
+        Some(key)
+    }
+
+    /// When the next entry comes up.
+    pub(in crate::serve) fn next(&self) -> Option<Instant> {
+        self.entries.first().map(|(at, _)| *at)
+    }
+}
+
+impl Armed {
+    /// Notes that the entry has come up.
+    pub(in crate::serve) fn fired(&mut self) {
+        self.0 = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_deadline_that_moves_back_keeps_its_entry() {
+        let (mut timers, mut armed, start) = (Timers::default(), Armed::default(), crate::time::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        timers.arm(7, &mut armed, Some(at(5)));
+        timers.arm(7, &mut armed, Some(at(9)));
+        assert_eq!(timers.next(), Some(at(5)));
+        assert_eq!(timers.pop(at(4)), None);
+        assert_eq!(timers.pop(at(5)), Some(7));
+        armed.fired();
+        timers.arm(7, &mut armed, Some(at(9)));
+        assert_eq!(timers.next(), Some(at(9)));
+    }
+
+    #[test]
+    fn a_nearer_deadline_replaces_the_entry() {
+        let (mut timers, mut armed, start) = (Timers::default(), Armed::default(), crate::time::now());
+        timers.arm(1, &mut armed, Some(start + Duration::from_secs(60)));
+        timers.arm(1, &mut armed, Some(start + Duration::from_secs(5)));
+        assert_eq!(timers.entries.len(), 1);
+        timers.disarm(1, &mut armed);
+        assert_eq!(timers.next(), None);
+    }
+
+    #[test]
+    fn entries_come_up_in_the_order_of_time() {
+        let (mut timers, start) = (Timers::default(), crate::time::now());
+        let mut armed = [Armed::default(); 3];
+        for (key, seconds) in [(0u64, 3), (1, 1), (2, 2)] {
+            let deadline = Some(start + Duration::from_secs(seconds));
+            timers.arm(key, &mut armed[usize::try_from(key).unwrap()], deadline);
+        }
+        let late = start + Duration::from_secs(9);
+        assert_eq!([timers.pop(late), timers.pop(late), timers.pop(late)], [Some(1), Some(2), Some(0)]);
+    }
+}

@@ -1,0 +1,193 @@
+//! The accepting thread: connections in, one permit each, round robin to the io threads.
+//!
+//! Promises: a connection without a permit waits here, accepted and unserved, and the waiting is visible; when the
+//! server ends, whoever waits here or in the backlog is handed over, within `MAX_CONNECTIONS` or not, before the
+//! listener closes. A system that is out of descriptors is asked again at a calm pace. Refuses: it reads and writes
+//! nothing.
+
+use std::io;
+use std::net::SocketAddr;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+use rustix::fd::AsFd;
+use rustix::io::Errno;
+
+use crate::limits::{DESCRIPTOR_MIN, LATE_CONNECTIONS_MAX};
+use crate::observe::Event;
+use crate::sync::permits::{Permit, Permits};
+use crate::sync::primitive::Arc;
+
+use crate::serve::io_thread::arrival::Arrival;
+use crate::serve::io_thread::inbox::{Inbox, Message};
+use crate::serve::io_thread::indispensable::Indispensable;
+use crate::serve::lifecycle::Phase;
+use crate::serve::shared::Shared;
+
+/// The handle of the accepting thread.
+#[derive(Debug)]
+pub(in crate::serve) struct Acceptor {
+    waker: Arc<Waker>,
+    late: Arc<Permits>,
+    thread: JoinHandle<()>,
+}
+
+impl Acceptor {
+    /// Starts the thread on `listener`; connections go to `inboxes` in turn.
+    pub(in crate::serve) fn start(
+        mut listener: TcpListener,
+        inboxes: Vec<Arc<Inbox>>,
+        shared: Arc<Shared>,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+        let late = Permits::new(LATE_CONNECTIONS_MAX);
+        let accepting =
+            Accepting { listener, inboxes, shared, late: Arc::clone(&late), turn: 0, in_trouble: false };
+        let thread =
+            thread::Builder::new().name("svc-accept".to_owned()).spawn(move || accepting.run(poll))?;
+        Ok(Self { waker, late, thread })
+    }
+
+    /// Tells the thread that the phase of the server has changed.
+    pub(in crate::serve) fn wake(&self) {
+        // The only failure is a full counter, and then the thread is being woken already.
+        let _ = self.waker.wake();
+    }
+
+    /// Whether connections that came when the server was ending are still open.
+    pub(in crate::serve) fn has_late(&self) -> bool {
+        self.late.free() < LATE_CONNECTIONS_MAX
+    }
+
+    /// Whether the listener is closed and every connection handed over.
+    pub(in crate::serve) fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+}
+
+const LISTENER: Token = Token(0);
+const WAKE: Token = Token(1);
+
+/// How long the thread leaves a system alone that has no descriptor or memory for a connection.
+const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
+
+struct Accepting {
+    listener: TcpListener,
+    inboxes: Vec<Arc<Inbox>>,
+    shared: Arc<Shared>,
+    /// Places for those who find none under `MAX_CONNECTIONS` when the server is ending.
+    late: Arc<Permits>,
+    turn: usize,
+    in_trouble: bool,
+}
+
+impl Accepting {
+    fn run(mut self, mut poll: Poll) {
+        let _indispensable = Indispensable;
+        let mut events = Events::with_capacity(8);
+        loop {
+            // Read before accepting, so that the last round is for whoever had connected when the closing began.
+            let phase = self.shared.lifecycle.phase();
+            self.accept_all();
+            if phase == Phase::Stopped || (phase == Phase::Closing && !self.in_trouble) {
+                return;
+            }
+            let pause = self.in_trouble.then_some(TROUBLE_PAUSE);
+            if let Err(error) = poll.poll(&mut events, pause)
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                self.report(&error);
+                return;
+            }
+        }
+    }
+
+    fn accept_all(&mut self) {
+        loop {
+            match self.listener.accept() {
+                Ok((socket, peer)) => {
+                    self.in_trouble = false;
+                    if let Some(permit) = self.permit() {
+                        self.hand_over(socket, peer, permit);
+                    }
+                }
+                Err(error) => match error.kind() {
+                    io::ErrorKind::WouldBlock => {
+                        self.in_trouble = false;
+                        return;
+                    }
+                    // The client has gone between its connecting and our accepting.
+                    io::ErrorKind::ConnectionAborted
+                    | io::ErrorKind::ConnectionReset
+                    | io::ErrorKind::Interrupted => {}
+                    _ if is_network_trouble(&error) => {}
+                    _ => {
+                        if !std::mem::replace(&mut self.in_trouble, true) {
+                            self.report(&error);
+                        }
+                        return;
+                    }
+                },
+            }
+        }
+    }
+
+    /// Takes the connection's permit; `None` when the server is ending and even the late ones are too many.
+    fn permit(&self) -> Option<Permit> {
+        let permits = &self.shared.permits;
+        if let Some(permit) = permits.try_acquire() {
+            return Some(permit);
+        }
+        if self.shared.lifecycle.is_closing() {
+            return self.late.try_acquire();
+        }
+        let metrics = &self.shared.metrics;
+        metrics.accept_had_to_wait();
+        metrics.accept_stalled.raise();
+        let permit = permits.acquire();
+        metrics.accept_stalled.lower();
+        // Without one the wait has ended because the server is ending.
+        permit.or_else(|| self.late.try_acquire())
+    }
+
+    fn hand_over(&mut self, socket: TcpStream, peer: SocketAddr, permit: Permit) {
+        let socket = move_up(socket);
+        // An answer goes out when it is complete; a client that refuses the option is served all the same.
+        let _ = socket.set_nodelay(true);
+        self.turn = (self.turn + 1) % self.inboxes.len();
+        self.inboxes[self.turn].send(Message::Arrival(Arrival { socket, peer, permit }));
+    }
+
+    fn report(&self, error: &io::Error) {
+        self.shared.log.emit(&Event::AcceptFailed { error: &error.to_string() });
+    }
+}
+
+/// Gives the socket a number that `select` in PHP cannot see; it keeps its low one if none is free.
+pub(in crate::serve) fn move_up(socket: TcpStream) -> TcpStream {
+    match rustix::io::fcntl_dupfd_cloexec(socket.as_fd(), DESCRIPTOR_MIN) {
+        Ok(fd) => TcpStream::from_std(std::net::TcpStream::from(fd)),
+        Err(_) => socket,
+    }
+}
+
+/// Whether the error belongs to the one connection that was to be accepted (Linux passes such errors on).
+fn is_network_trouble(error: &io::Error) -> bool {
+    let Some(errno) = Errno::from_io_error(error) else { return false };
+    [
+        Errno::NETDOWN,
+        Errno::PROTO,
+        Errno::NOPROTOOPT,
+        Errno::HOSTDOWN,
+        Errno::NONET,
+        Errno::HOSTUNREACH,
+        Errno::OPNOTSUPP,
+        Errno::NETUNREACH,
+        Errno::PERM,
+    ]
+    .contains(&errno)
+}

@@ -1,0 +1,355 @@
+//! A TLS session on a socket that never blocks.
+//!
+//! Why: a session and a reactor count differently. What the socket has given may still be inside the session, and
+//! what the session has taken may not be on the wire.
+//!
+//! Promises: a read that fills less than its buffer, or a write that takes less than it is given, has emptied or
+//! filled the socket, so that the poller will tell when there is more to do; what the session holds back is bounded;
+//! a client that speaks plain HTTP is understood, so that it can be told. Refuses: it keeps no deadline and counts
+//! nothing; whoever owns it asks how the handshake went.
+//!
+//! ```text
+//!   Silent ──record──▶ Handshake ──complete──▶ Open
+//!     │                    └──────no good──────▶ Failed
+//!     └──text──▶ Plain
+//! ```
+
+use std::io::{self, IoSlice, Read, Write};
+
+use rustls::{CipherSuite, HandshakeKind, ProtocolVersion, ServerConnection};
+
+use crate::limits::TLS_FIRST_BYTES;
+use crate::observe::TlsHandshake;
+use crate::pool::TlsFacts;
+
+/// A session and its socket.
+#[derive(Debug)]
+pub(in crate::serve) struct TlsStream<S> {
+    socket: S,
+    session: ServerConnection,
+    stage: Stage,
+    /// What a client without TLS has sent first, and how much of it was read.
+    early: io::Cursor<Vec<u8>>,
+    /// Why the session has failed.
+    failure: Option<rustls::Error>,
+    /// The client has ended its side, on one level or the other.
+    has_ended: bool,
+    /// The owner has ended ours.
+    has_left: bool,
+    /// What the socket has taken since somebody asked, in bytes.
+    progress: usize,
+    /// What the session has taken and not yet given to the socket, in bytes before encryption, more or less.
+    held_back: usize,
+    /// The handshake's end was told.
+    is_told: bool,
+}
+
+/// How far the session is; see the diagram above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Silent,
+    Handshake,
+    Open,
+    Failed,
+    Plain,
+}
+
+impl<S: Read + Write> TlsStream<S> {
+    /// Puts a session that has not begun on a socket.
+    pub(in crate::serve) fn new(socket: S, session: ServerConnection) -> Self {
+        Self {
+            socket,
+            session,
+            stage: Stage::Silent,
+            early: io::Cursor::default(),
+            failure: None,
+            has_ended: false,
+            has_left: false,
+            progress: 0,
+            held_back: 0,
+            is_told: false,
+        }
+    }
+
+    /// The socket, for the poller.
+    pub(in crate::serve) fn socket(&mut self) -> &mut S {
+        &mut self.socket
+    }
+
+    /// Reads what the client has sent. 0 is the end of its side: a closing alert, or the end of the stream without
+    /// one. That may be an attacker's doing, and is safe because a request says how long it is: one that was cut off
+    /// is never taken for a whole one.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when nothing is there; otherwise the session is of no more use.
+    pub(in crate::serve) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.stage == Stage::Plain {
+            return self.read_plain(buf);
+        }
+        if self.has_left {
+            // What still comes is thrown away; nobody needs to decipher it.
+            return self.socket.read(buf);
+        }
+        let mut filled = 0;
+        let mut is_drained = false;
+        while filled < buf.len() {
+            match self.session.reader().read(&mut buf[filled..]) {
+                Ok(0) => self.has_ended = true,
+                Ok(count) => {
+                    filled += count;
+                    continue;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => self.has_ended = true,
+            }
+            if self.has_ended || self.failure.is_some() || is_drained {
+                break;
+            }
+            match self.fetch() {
+                Ok(fetched) => is_drained = fetched == Fetched::All,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => is_drained = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+            if self.stage == Stage::Plain {
+                return self.read_plain(buf);
+            }
+        }
+        if filled == 0 {
+            // Its part of the handshake, or the alert that says what is wrong. What the socket does not take waits for
+            // its event; and where there is a request, tickets and the like travel with the answer.
+            self.flush()?;
+        }
+        match filled {
+            0 if self.failure.is_some() => Err(io::ErrorKind::InvalidData.into()),
+            0 if self.has_ended => Ok(0),
+            0 => Err(io::ErrorKind::WouldBlock.into()),
+            filled => Ok(filled),
+        }
+    }
+
+    /// Whether the next read tells of an end that no event will announce.
+    pub(in crate::serve) fn is_at_end(&self) -> bool {
+        self.has_ended || self.failure.is_some()
+    }
+
+    /// Writes as much as the socket takes, and a little more, which [`flush`](Self::flush) sends.
+    ///
+    /// # Errors
+    ///
+    /// `WouldBlock` when the socket is full; otherwise what the socket says.
+    pub(in crate::serve) fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        if self.stage == Stage::Plain {
+            let count = self.socket.write_vectored(slices)?;
+            self.progress += count;
+            return Ok(count);
+        }
+        let mut own = [IoSlice::new(&[]); SLICES_MAX];
+        let count = slices.len().min(SLICES_MAX);
+        own[..count].copy_from_slice(&slices[..count]);
+        let mut rest = &mut own[..count];
+        IoSlice::advance_slices(&mut rest, 0);
+        let mut taken = 0;
+        while !rest.is_empty() {
+            let was_full = self.session.wants_write();
+            // It takes what it has room for; what leaves makes room.
+            let count = self.session.writer().write_vectored(rest)?;
+            taken += count;
+            self.held_back += count;
+            IoSlice::advance_slices(&mut rest, count);
+            if !self.flush()? {
+                break;
+            }
+            if count == 0 && !was_full {
+                // The keys are used up.
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+        }
+        if taken == 0 && !rest.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
+    }
+
+    /// Sends what the session holds back; returns whether nothing is left.
+    ///
+    /// # Errors
+    ///
+    /// What the socket says, but for "later".
+    pub(in crate::serve) fn flush(&mut self) -> io::Result<bool> {
+        while self.session.wants_write() && self.stage != Stage::Plain {
+            match self.session.write_tls(&mut self.socket) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.progress += count;
+                    self.held_back = self.held_back.saturating_sub(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.held_back = 0;
+        Ok(true)
+    }
+
+    /// How much of what it was given the socket has not, more or less; 0 only if it has all.
+    pub(in crate::serve) fn held_back(&self) -> usize {
+        if self.has_pending() { self.held_back.max(1) } else { 0 }
+    }
+
+    /// Whether the session holds something back that the socket did not take.
+    pub(in crate::serve) fn has_pending(&self) -> bool {
+        self.stage != Stage::Plain && self.session.wants_write()
+    }
+
+    /// How many bytes the socket has taken since this was last asked.
+    pub(in crate::serve) fn take_progress(&mut self) -> usize {
+        std::mem::take(&mut self.progress)
+    }
+
+    /// Tells the client that nothing more comes, so that it can tell an end from a cut.
+    ///
+    /// # Errors
+    ///
+    /// What the socket says, but for "later".
+    pub(in crate::serve) fn leave(&mut self) -> io::Result<()> {
+        if self.stage == Stage::Open && !std::mem::replace(&mut self.has_left, true) {
+            self.session.send_close_notify();
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the client has yet to say what it wants.
+    pub(in crate::serve) fn is_handshaking(&self) -> bool {
+        matches!(self.stage, Stage::Silent | Stage::Handshake)
+    }
+
+    /// Whether the client speaks HTTP without TLS; what is read and written then is not encrypted.
+    pub(in crate::serve) fn is_plain(&self) -> bool {
+        self.stage == Stage::Plain
+    }
+
+    /// Whether both ends have agreed on HTTP/2.
+    pub(in crate::serve) fn agrees_on_http2(&self) -> bool {
+        self.session.alpn_protocol() == Some(b"h2")
+    }
+
+    /// Tells once how the handshake ended, when it has; at the last look one that has not has failed. A connection
+    /// that sent nothing had no handshake.
+    pub(in crate::serve) fn take_handshake(&mut self, is_last_look: bool) -> Option<TlsHandshake> {
+        let outcome = match self.stage {
+            Stage::Silent => return None,
+            Stage::Handshake if !is_last_look => return None,
+            Stage::Handshake | Stage::Failed => TlsHandshake::Failed,
+            Stage::Plain => TlsHandshake::PlainHttp,
+            Stage::Open if self.session.handshake_kind() == Some(HandshakeKind::Resumed) => {
+                TlsHandshake::Resumed
+            }
+            Stage::Open => TlsHandshake::Full,
+        };
+        (!std::mem::replace(&mut self.is_told, true)).then_some(outcome)
+    }
+
+    /// Why the session has failed, if it has.
+    pub(in crate::serve) fn failure(&self) -> Option<&rustls::Error> {
+        self.failure.as_ref()
+    }
+
+    /// What scripts may know about the session, once it is open.
+    pub(in crate::serve) fn facts(&self) -> Option<TlsFacts> {
+        Some(TlsFacts {
+            protocol: match self.session.protocol_version()? {
+                ProtocolVersion::TLSv1_2 => "TLSv1.2",
+                _ => "TLSv1.3",
+            },
+            cipher: cipher_name(self.session.negotiated_cipher_suite()?.suite()),
+            server_name: self.session.server_name().map(str::to_owned),
+        })
+    }
+
+    fn read_plain(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        match self.early.read(buf)? {
+            0 => self.socket.read(buf),
+            count => Ok(count),
+        }
+    }
+
+    /// Takes records from the socket and lets the session answer them.
+    fn fetch(&mut self) -> io::Result<Fetched> {
+        let mut tap = Tap { socket: &mut self.socket, is_drained: false };
+        let count = if self.stage == Stage::Silent {
+            let mut first = [0; TLS_FIRST_BYTES];
+            let count = tap.read(&mut first)?;
+            let first = &first[..count];
+            if first.first().is_some_and(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
+                self.stage = Stage::Plain;
+                self.early = io::Cursor::new(first.to_vec());
+                return Ok(Fetched::All);
+            }
+            if count > 0 {
+                self.stage = Stage::Handshake;
+            }
+            self.session.read_tls(&mut &*first)?
+        } else {
+            self.session.read_tls(&mut tap)?
+        };
+        let is_drained = tap.is_drained;
+        self.has_ended |= count == 0;
+        if let Err(error) = self.session.process_new_packets() {
+            self.failure = Some(error);
+            if self.is_handshaking() {
+                self.stage = Stage::Failed;
+            }
+        } else if self.stage == Stage::Handshake && !self.session.is_handshaking() {
+            self.stage = Stage::Open;
+        }
+        Ok(if is_drained { Fetched::All } else { Fetched::Some })
+    }
+}
+
+/// What a look at the socket gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fetched {
+    /// Everything that was there.
+    All,
+    /// There may be more.
+    Some,
+}
+
+/// Notes whether a read took everything that the socket had.
+struct Tap<'a, S> {
+    socket: &'a mut S,
+    is_drained: bool,
+}
+
+impl<S: Read> Read for Tap<'_, S> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let count = self.socket.read(buf)?;
+        self.is_drained = count < buf.len();
+        Ok(count)
+    }
+}
+
+/// How many pieces are encrypted in one go.
+const SLICES_MAX: usize = 16;
+
+/// The name that OpenSSL has for a suite, which is what scripts know.
+fn cipher_name(suite: CipherSuite) -> &'static str {
+    match suite {
+        CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
+        CipherSuite::TLS13_AES_128_GCM_SHA256 => "TLS_AES_128_GCM_SHA256",
+        CipherSuite::TLS13_CHACHA20_POLY1305_SHA256 => "TLS_CHACHA20_POLY1305_SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384 => "ECDHE-ECDSA-AES256-GCM-SHA384",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 => "ECDHE-ECDSA-AES128-GCM-SHA256",
+        CipherSuite::TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-ECDSA-CHACHA20-POLY1305",
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
+        CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
+        CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
+        // The library has no other; a new one would still have a name in its own words.
+        other => other.as_str().unwrap_or("unknown"),
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "tls_stream_tests.rs"]
+mod tests;

@@ -1,0 +1,100 @@
+//! A transport and what its poller has told.
+//!
+//! Promises: after "nothing for now" the socket is empty, so the next report of the poller is not missed. Refuses: it
+//! knows no protocol.
+
+use std::io;
+
+use mio::event::Event;
+
+use super::output::{Flushed, Output};
+use super::transport::Transport;
+
+/// The way to one client, and what is known about it.
+#[derive(Debug)]
+pub(in crate::serve) struct Wire {
+    pub(in crate::serve) transport: Transport,
+    /// There may be more to read.
+    pub(in crate::serve) is_readable: bool,
+    /// The peer will send no more than what is there to be read.
+    pub(in crate::serve) is_peer_closed: bool,
+    /// The connection is gone in both directions.
+    pub(in crate::serve) is_broken: bool,
+}
+
+/// What a read gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::serve) enum Got {
+    /// So many bytes, in the buffer.
+    Bytes(usize),
+    /// The peer has closed its side.
+    End,
+    /// Nothing for now.
+    Nothing,
+}
+
+impl Wire {
+    /// Starts with a transport of which nothing is known.
+    pub(in crate::serve) fn new(transport: Transport) -> Self {
+        Self { transport, is_readable: false, is_peer_closed: false, is_broken: false }
+    }
+
+    /// The poller reports something.
+    pub(in crate::serve) fn note(&mut self, event: &Event) {
+        self.is_readable |= event.is_readable() || event.is_read_closed();
+        self.is_peer_closed |= event.is_read_closed();
+        self.is_broken |= event.is_error() || event.is_write_closed();
+    }
+
+    /// Reads what is there, up to the size of `buf`.
+    pub(in crate::serve) fn read(&mut self, buf: &mut [u8]) -> Got {
+        if self.transport.has_pending() && self.transport.flush().is_err() {
+            self.is_broken = true;
+            return Got::End;
+        }
+        if !self.is_readable {
+            return if self.is_broken { Got::End } else { Got::Nothing };
+        }
+        loop {
+            match self.transport.read(buf) {
+                Ok(0) => {
+                    self.is_readable = false;
+                    self.is_peer_closed = true;
+                    return Got::End;
+                }
+                Ok(count) => {
+                    // A short read has emptied the socket; what comes later brings its own event.
+                    self.is_readable =
+                        count == buf.len() || self.is_peer_closed || self.transport.is_at_end();
+                    return Got::Bytes(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.is_readable = false;
+                    return Got::Nothing;
+                }
+                Err(_) => {
+                    self.is_readable = false;
+                    self.is_broken = true;
+                    return Got::End;
+                }
+            }
+        }
+    }
+
+    /// Writes what waits in `output`, as far as the system takes it.
+    ///
+    /// # Errors
+    ///
+    /// When the connection is of no more use.
+    pub(in crate::serve) fn flush(&mut self, output: &mut Output) -> io::Result<Flushed> {
+        let flushed = output.flush(&mut self.transport)?;
+        let is_out = flushed == Flushed::All && self.transport.flush()?;
+        let progress = self.transport.take_progress();
+        Ok(match flushed {
+            Flushed::All if is_out => Flushed::All,
+            Flushed::All => Flushed::Some(progress.unwrap_or(0)),
+            Flushed::Some(count) => Flushed::Some(progress.unwrap_or(count)),
+        })
+    }
+}

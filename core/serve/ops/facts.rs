@@ -1,0 +1,95 @@
+//! The facts behind the answers of the operations port.
+//!
+//! Promises: each is read when it is asked for, from whoever owns it. Refuses: nothing is remembered between two
+//! answers but when the process started.
+
+use std::time::SystemTime;
+
+use crate::observe::exposition::{Facts, Format, render};
+use crate::observe::process::ProcessFacts;
+use crate::observe::{CertificateFacts, Health, ProbeFacts, WorkerFacts};
+use crate::sync::primitive::Arc;
+use crate::time;
+
+use super::port::OpsSource;
+use crate::serve::lifecycle::Phase;
+use crate::serve::shared::Shared;
+
+/// Reads the server's state.
+#[derive(Debug)]
+pub(in crate::serve) struct OpsFacts {
+    shared: Arc<Shared>,
+    started_at: SystemTime,
+}
+
+impl OpsFacts {
+    /// Reads from `shared`.
+    pub(in crate::serve) fn new(shared: Arc<Shared>) -> Self {
+        let uptime = time::now().saturating_duration_since(shared.started_at);
+        let now = time::wall();
+        Self { started_at: now.checked_sub(uptime).unwrap_or(now), shared }
+    }
+
+    fn workers(&self) -> WorkerFacts {
+        match (&self.shared.gate, self.shared.workers.get()) {
+            (None, _) => WorkerFacts::NotNeeded,
+            (Some(_), None) => WorkerFacts::NotStarted,
+            (Some(_), Some(workers)) => WorkerFacts::Running(workers.taking()),
+        }
+    }
+}
+
+impl OpsSource for OpsFacts {
+    fn probe_facts(&self) -> ProbeFacts {
+        ProbeFacts {
+            serving: self.shared.lifecycle.phase() == Phase::Running,
+            workers: self.workers(),
+            pool_stalled: self.shared.metrics.pool_stalled.is_raised(),
+        }
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            uptime: time::now().saturating_duration_since(self.shared.started_at),
+            total_requests: self.shared.metrics.requests_total(),
+            active_connections: self.shared.metrics.connections.value(),
+            workers: self.workers(),
+            pool_stalled: self.shared.metrics.pool_stalled.is_raised(),
+        }
+    }
+
+    fn metrics(&self, format: Format) -> Vec<u8> {
+        let shared = &self.shared;
+        let gate = shared.gate_facts();
+        let facts = Facts {
+            version: env!("CARGO_PKG_VERSION"),
+            php_version: shared.php_version.get().map(String::as_str),
+            started_at: self.started_at,
+            uptime: time::now().saturating_duration_since(shared.started_at),
+            reload: *shared.reload.lock(),
+            certificates: shared
+                .tls
+                .get()
+                .map(|terms| CertificateFacts { first_expiry: terms.first_expiry() }),
+            metrics: &shared.metrics,
+            gate,
+            queue_capacity: gate.map_or(shared.config.queue_capacity, |gate| gate.capacity),
+            slots: shared.workers.get().map(|workers| workers.slots(time::now())).unwrap_or_default(),
+            worker_mode: shared.config.worker_mode_enabled,
+            pool: gate.map(|_| shared.pool_facts()),
+            pool_stalled: gate
+                .filter(|_| shared.config.worker_mode_enabled)
+                .map(|_| shared.metrics.pool_stalled.is_raised()),
+            reply_memory_bytes: shared.spool.memory_bytes(),
+            spool_bytes: shared.spool.bytes(),
+            spool_bytes_max: shared.config.spool_max_bytes,
+            log_dropped: shared.log.dropped_total(),
+            process: ProcessFacts::read(),
+        };
+        render(&facts, format)
+    }
+
+    fn config_report(&self) -> Option<String> {
+        self.shared.config_report()
+    }
+}

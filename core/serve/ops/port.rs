@@ -1,0 +1,231 @@
+//! The operations port: which question gets which answer.
+//!
+//! Promises: a pure function from a request's head, its peer and the facts to a response; a probe answers every peer,
+//! and what the allow-list guards answers only peers on it. An unknown path is 404 before anything else is looked
+//! at. Refuses: no socket, no clock, no state; request bodies are never read.
+//!
+//! | path | alias | answer |
+//! |---|---|---|
+//! | `/health/liveness` | `/healthz` | 200 |
+//! | `/health/readiness` | `/readyz` | 200 or 503 |
+//! | `/health/startup` | `/startupz` | 200 or 503 |
+//! | `/health` | | the health report, 200 or 503 |
+//! | `/metrics` | | the metrics, or 403 |
+//! | `/config` | | the configuration, or 403 |
+
+use std::borrow::Cow;
+use std::io::Write;
+use std::net::IpAddr;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::http::negotiate::accepts_gzip;
+use crate::http::{BodyFraming, Connection, Fields, Framing, Head, HeadError, ResponseHead, Version, encode};
+use crate::limits::OPS_GZIP_MIN_BYTES;
+use crate::observe::exposition::Format;
+use crate::observe::{Health, Probe, ProbeFacts};
+use crate::policy::client::AllowList;
+
+/// Where the answers come from. Each call computes from facts and waits for nothing.
+pub(in crate::serve) trait OpsSource {
+    /// What the probes look at.
+    fn probe_facts(&self) -> ProbeFacts;
+    /// The health report.
+    fn health(&self) -> Health;
+    /// The metrics in `format`.
+    fn metrics(&self, format: Format) -> Vec<u8>;
+    /// The configuration report; `None` until it has been made.
+    fn config_report(&self) -> Option<String>;
+}
+
+/// Answers requests.
+#[derive(Debug)]
+pub(in crate::serve) struct OpsResponder<S> {
+    source: S,
+    allowed: AllowList,
+}
+
+/// What an endpoint says, before it is framed.
+struct Answer<'a> {
+    status: u16,
+    content_type: &'static str,
+    body: Cow<'a, [u8]>,
+    /// What the answer depends on, for `Vary`.
+    vary: &'static [u8],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Endpoint {
+    Probe(Probe),
+    Health,
+    Metrics,
+    Config,
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+impl<S: OpsSource> OpsResponder<S> {
+    /// Answers from `source`; `allowed` may read metrics and configuration.
+    pub(in crate::serve) fn new(source: S, allowed: AllowList) -> Self {
+        Self { source, allowed }
+    }
+
+    /// Appends the response to a request of `peer`; returns what becomes of the connection.
+    pub(in crate::serve) fn respond(
+        &self,
+        out: &mut Vec<u8>,
+        head: &Head,
+        framing: BodyFraming,
+        keep: Connection,
+        peer: IpAddr,
+        date: &[u8],
+    ) -> Connection {
+        let has_body = !matches!(framing, BodyFraming::None | BodyFraming::Length(0));
+        // Where a body would follow, the next request cannot be found: the connection ends with this answer.
+        let keep = if has_body { Connection::Close } else { keep };
+        let answer = self.answer(head, has_body, peer);
+        let mut fields = base_fields(answer.content_type);
+        if answer.status == 405 {
+            add(&mut fields, b"Allow", b"GET, HEAD");
+        }
+        if !answer.vary.is_empty() {
+            add(&mut fields, b"Vary", answer.vary);
+        }
+        let body = coded(answer, head, &mut fields);
+        write_response(out, (body.0, &body.1), &fields, head, keep, date);
+        keep
+    }
+
+    fn answer(&self, head: &Head, has_body: bool, peer: IpAddr) -> Answer<'_> {
+        let Some(endpoint) = Endpoint::at(head.path_and_query().0) else {
+            return Answer::text(404, "not found\n");
+        };
+        if endpoint.is_guarded() && !self.allowed.allows(peer) {
+            return Answer::text(403, "forbidden\n");
+        }
+        if !matches!(head.method(), "GET" | "HEAD") {
+            return Answer::text(405, "method not allowed\n");
+        }
+        if has_body {
+            return Answer::text(413, "no request body is taken here\n");
+        }
+        match endpoint {
+            Endpoint::Probe(probe) => {
+                let passes = self.source.probe_facts().passes(probe);
+                Answer { content_type: "text/plain", ..Answer::text(ok_or_503(passes), probe.as_str()) }
+            }
+            Endpoint::Health => {
+                let health = self.source.health();
+                let body = Cow::Owned(health.to_json().into_bytes());
+                Answer { status: ok_or_503(health.is_ok()), content_type: JSON, body, vary: b"" }
+            }
+            Endpoint::Metrics => {
+                let format = Format::negotiate(head.header_values("accept"));
+                let body = Cow::Owned(self.source.metrics(format));
+                let vary = b"Accept, Accept-Encoding";
+                Answer { status: 200, content_type: format.content_type(), body, vary }
+            }
+            Endpoint::Config => match self.source.config_report() {
+                Some(report) => Answer {
+                    status: 200,
+                    content_type: JSON,
+                    body: Cow::Owned(report.into_bytes()),
+                    vary: b"Accept-Encoding",
+                },
+                None => Answer::text(503, "starting\n"),
+            },
+        }
+    }
+}
+
+/// Appends the response to a head that could not be read, without its body for `head_only`. The connection ends with
+/// it.
+pub(in crate::serve) fn refuse(out: &mut Vec<u8>, error: HeadError, head_only: bool, date: &[u8]) {
+    let body = format!("{error}\n");
+    let fields = base_fields(TEXT);
+    let head = ResponseHead { status: error.status(), reason: None, fields: &fields };
+    let framing = Framing::Length(body.len() as u64);
+    encode::encode_head(out, &head, framing, Connection::Close, Version::Http11, date);
+    if !head_only {
+        out.extend_from_slice(body.as_bytes());
+    }
+}
+
+impl Endpoint {
+    /// Finds the endpoint of a raw path: no decoding, no normalising, so that each has exactly its two spellings.
+    fn at(path: &[u8]) -> Option<Self> {
+        Some(match path {
+            b"/health/liveness" | b"/healthz" => Self::Probe(Probe::Liveness),
+            b"/health/readiness" | b"/readyz" => Self::Probe(Probe::Readiness),
+            b"/health/startup" | b"/startupz" => Self::Probe(Probe::Startup),
+            b"/health" => Self::Health,
+            b"/metrics" => Self::Metrics,
+            b"/config" => Self::Config,
+            _ => return None,
+        })
+    }
+
+    fn is_guarded(self) -> bool {
+        matches!(self, Self::Metrics | Self::Config)
+    }
+}
+
+impl Answer<'_> {
+    fn text(status: u16, body: &'static str) -> Self {
+        Self { status, content_type: TEXT, body: Cow::Borrowed(body.as_bytes()), vary: b"" }
+    }
+}
+
+fn ok_or_503(ok: bool) -> u16 {
+    if ok { 200 } else { 503 }
+}
+
+fn base_fields(content_type: &str) -> Fields {
+    let mut fields = Fields::new();
+    add(&mut fields, b"Content-Type", content_type.as_bytes());
+    add(&mut fields, b"Cache-Control", b"no-store");
+    add(&mut fields, b"X-Content-Type-Options", b"nosniff");
+    fields
+}
+
+fn add(fields: &mut Fields, name: &[u8], value: &[u8]) {
+    let added = fields.push(name, value);
+    debug_assert!(added.is_ok(), "our own fields are well-formed");
+}
+
+/// Compresses a body that is worth it for a client that asks for it; returns the status and what goes out.
+fn coded<'a>(answer: Answer<'a>, head: &Head, fields: &mut Fields) -> (u16, Cow<'a, [u8]>) {
+    let worth_it = !answer.vary.is_empty() && answer.body.len() >= OPS_GZIP_MIN_BYTES;
+    if worth_it && accepts_gzip(head.header_values("accept-encoding")) {
+        let mut encoder = GzEncoder::new(Vec::with_capacity(answer.body.len() / 4), Compression::fast());
+        // Writing to memory cannot fail; if it did, the plain body would go out.
+        if encoder.write_all(&answer.body).is_ok()
+            && let Ok(compressed) = encoder.finish()
+        {
+            add(fields, b"Content-Encoding", b"gzip");
+            return (answer.status, Cow::Owned(compressed));
+        }
+    }
+    (answer.status, answer.body)
+}
+
+fn write_response(
+    out: &mut Vec<u8>,
+    (status, body): (u16, &[u8]),
+    fields: &Fields,
+    head: &Head,
+    keep: Connection,
+    date: &[u8],
+) {
+    let response = ResponseHead { status, reason: None, fields };
+    encode::encode_head(out, &response, Framing::Length(body.len() as u64), keep, head.version(), date);
+    if head.method() != "HEAD" {
+        out.extend_from_slice(body);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "port_tests.rs"]
+mod tests;

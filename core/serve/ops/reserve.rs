@@ -1,0 +1,81 @@
+//! The descriptors that the operations port holds back for itself.
+//!
+//! Promises: while they last, a connection can be accepted although scripts have taken every descriptor that the
+//! process may have. Refuses: it accepts nothing and logs nothing.
+
+use std::io;
+use std::time::Instant;
+
+use mio::net::TcpListener;
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::io::Errno;
+
+use crate::limits::{DESCRIPTOR_MIN, OPS_RESERVE_DESCRIPTORS, TROUBLE_RECORD_PAUSE};
+
+/// Descriptors that are held so that probes are answered when scripts have taken all others.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct Reserve {
+    held: Vec<OwnedFd>,
+    /// When the log was told that they are needed.
+    told_at: Option<Instant>,
+}
+
+impl Reserve {
+    /// Takes back what was given, as far as the system has it. They are copies of `of`, which costs no look at a disk.
+    pub(in crate::serve) fn fill(&mut self, of: &TcpListener) {
+        while self.held.len() < OPS_RESERVE_DESCRIPTORS {
+            let high = rustix::io::fcntl_dupfd_cloexec(of.as_fd(), DESCRIPTOR_MIN);
+            match high.or_else(|_| rustix::io::fcntl_dupfd_cloexec(of.as_fd(), 0)) {
+                Ok(descriptor) => self.held.push(descriptor),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Gives one up for a connection; returns whether there was one.
+    pub(in crate::serve) fn draw(&mut self) -> bool {
+        self.held.pop().is_some()
+    }
+
+    /// Whether the log has not been told for a while; it is then held to be told now.
+    pub(in crate::serve) fn is_news(&mut self, now: Instant) -> bool {
+        let is_news = self.told_at.is_none_or(|told_at| now >= told_at + TROUBLE_RECORD_PAUSE);
+        if is_news {
+            self.told_at = Some(now);
+        }
+        is_news
+    }
+}
+
+/// Whether the process, or the system, has no descriptor left.
+pub(in crate::serve) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    let errno = Errno::from_io_error(error);
+    errno == Some(Errno::MFILE) || errno == Some(Errno::NFILE)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_gives_what_it_holds_and_fills_up_again() {
+        let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let mut reserve = Reserve::default();
+        assert!(!reserve.draw());
+        for _ in 0..2 {
+            reserve.fill(&listener);
+            assert_eq!(
+                (0..=OPS_RESERVE_DESCRIPTORS).filter(|_| reserve.draw()).count(),
+                OPS_RESERVE_DESCRIPTORS
+            );
+        }
+    }
+
+    #[test]
+    fn its_use_is_news_once_in_a_while() {
+        let (mut reserve, now) = (Reserve::default(), crate::time::now());
+        assert!(reserve.is_news(now));
+        assert!(!reserve.is_news(now));
+        assert!(reserve.is_news(now + TROUBLE_RECORD_PAUSE));
+    }
+}

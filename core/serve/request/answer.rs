@@ -1,0 +1,140 @@
+//! Answers that the server gives by itself.
+//!
+//! Promises: short, plain, the same for everybody; a refusal on overload says so in its words. Refuses: nothing of
+//! the request is repeated in them, so there is nothing to escape.
+
+use crate::http::{Fields, status};
+use crate::pool::{Origin, ReplyHead};
+
+use super::reply::Reply;
+
+/// The methods that a resource may be asked with on the main port.
+pub(in crate::serve) const METHODS: &[u8] = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, QUERY";
+
+/// What the executor without PHP answers.
+const STUB_PAGE: &str = "<!doctype html>\n<title>svc</title>\n<p>svc is running without PHP.</p>\n";
+
+/// A complete answer.
+#[derive(Debug)]
+pub(in crate::serve) struct Answer {
+    /// The status code.
+    pub(in crate::serve) status: u16,
+    fields: Fields,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    /// The plain answer for `status`.
+    pub(in crate::serve) fn plain(status: u16) -> Self {
+        let mut answer = Self { status, fields: Fields::new(), body: page(status) };
+        if !answer.body.is_empty() {
+            answer.add(b"Content-Type", PAGE_TYPE);
+        }
+        if matches!(status, 503 | 529) {
+            answer.add(b"Retry-After", b"1");
+        }
+        answer
+    }
+
+    /// The answer to a client that has asked too often, and may ask again after so many seconds.
+    pub(in crate::serve) fn too_many(wait_seconds: u64) -> Self {
+        let mut answer = Self::plain(429);
+        answer.add(b"Retry-After", itoa::Buffer::new().format(wait_seconds).as_bytes());
+        answer
+    }
+
+    /// The answer to a client that speaks HTTP where HTTPS is spoken.
+    pub(in crate::serve) fn tls_expected() -> Self {
+        let mut answer = Self::plain(400);
+        answer.body.extend_from_slice(b"This port speaks HTTPS.\n");
+        answer
+    }
+
+    /// The answer to a method that the resource does not have.
+    pub(in crate::serve) fn not_allowed(methods: &[u8]) -> Self {
+        let mut answer = Self::plain(405);
+        answer.add(b"Allow", methods);
+        answer
+    }
+
+    /// The answer to `OPTIONS` for the server as a whole, or for a static file.
+    pub(in crate::serve) fn options(methods: &[u8]) -> Self {
+        let mut answer = Self::plain(204);
+        answer.add(b"Allow", methods);
+        answer
+    }
+
+    /// Sends the client to `location` for good.
+    pub(in crate::serve) fn moved(location: &[u8]) -> Self {
+        let mut answer = Self::plain(301);
+        answer.add(b"Location", location);
+        answer
+    }
+
+    /// The page of the executor without PHP.
+    pub(in crate::serve) fn stub() -> Self {
+        let mut answer = Self { status: 200, fields: Fields::new(), body: STUB_PAGE.into() };
+        answer.add(b"Content-Type", b"text/html; charset=utf-8");
+        answer
+    }
+
+    /// Makes the reply of it.
+    pub(in crate::serve) fn into_reply(self) -> Reply {
+        let content_length = (!status::is_bodiless(self.status)).then_some(self.body.len() as u64);
+        let head = ReplyHead {
+            status: self.status,
+            reason: None,
+            fields: self.fields,
+            content_length,
+            origin: Origin::Server,
+        };
+        Reply::whole(head, self.body)
+    }
+
+    fn add(&mut self, name: &[u8], value: &[u8]) {
+        let taken = self.fields.push(name, value);
+        debug_assert!(taken.is_ok(), "the server's own fields are valid");
+    }
+}
+
+/// The type of [`page`].
+pub(in crate::serve) const PAGE_TYPE: &[u8] = b"text/plain; charset=utf-8";
+
+/// The body for an error or a redirection of the server's own.
+pub(in crate::serve) fn page(code: u16) -> Vec<u8> {
+    if code == 529 {
+        return OVERLOADED.into();
+    }
+    if code < 300 || status::is_bodiless(code) {
+        return Vec::new();
+    }
+    let mut page = Vec::with_capacity(40);
+    page.extend_from_slice(itoa::Buffer::new().format(code).as_bytes());
+    page.push(b' ');
+    page.extend_from_slice(status::reason(code).as_bytes());
+    page.push(b'\n');
+    page
+}
+
+/// What a client is told that was refused on overload.
+const OVERLOADED: &str = "Site is overloaded";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_on_overload_says_so_and_when_to_come_back() {
+        let answer = Answer::plain(529);
+        assert_eq!(answer.body, b"Site is overloaded");
+        assert_eq!(status::reason(529), "Site is overloaded");
+        assert_eq!(answer.fields.get(b"retry-after"), Some(&b"1"[..]));
+    }
+
+    #[test]
+    fn a_page_names_its_status() {
+        assert_eq!(page(404), b"404 Not Found\n");
+        assert_eq!(page(304), b"");
+        assert_eq!(page(204), b"");
+    }
+}

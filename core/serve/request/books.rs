@@ -1,0 +1,173 @@
+//! The end of a request: who answers it when its client leaves, its wait is over or the server ends, and its place in
+//! the books.
+//!
+//! Promises: each request ends in the books exactly once, with the status that its client got or would have got.
+//! Refuses: it sends nothing, and what a request ends as is its [`Ending`](super::ending::Ending)'s to decide.
+
+use std::time::Instant;
+
+use crate::admission::{ShedReason, Ticket};
+use crate::observe::{Access, Event};
+use crate::sync::exchange_state::Stage;
+use crate::time;
+
+use super::answer::Answer;
+use super::stream::{Phase, Stream};
+use crate::serve::io_thread::io::Io;
+
+impl Stream {
+    /// Nobody will read the response: what runs for it is called off, the books are closed. The socket has taken
+    /// `sent_bytes` of the body.
+    pub(in crate::serve) fn lose(mut self, io: &Io, sent_bytes: u64) {
+        let was_taken = self.call_off(io);
+        self.turn.ending.give_up(was_taken, &io.shared.metrics);
+        self.settle(io, sent_bytes);
+    }
+
+    /// The response is out, with `sent_bytes` of a body: closes the books.
+    pub(in crate::serve) fn finish(self, io: &Io, sent_bytes: u64) {
+        self.settle(io, sent_bytes);
+    }
+
+    /// Somebody else has sent the head of the answer, and no body: closes the books.
+    pub(in crate::serve) fn answered_unseen(mut self, io: &Io) {
+        let Phase::Replying(reply) = &mut self.phase else { return };
+        let Some((status, origin)) = reply.head() else { return };
+        self.turn.ending.head_goes_out(status, origin, &io.shared.metrics);
+        self.settle(io, 0);
+    }
+
+    /// Takes the answer away from whoever makes it, and what of it has not been collected; a request that outlives its
+    /// client stays in the queue. Returns whether a worker had taken it.
+    fn call_off(&mut self, io: &Io) -> bool {
+        let turn = &mut self.turn;
+        let has_left = turn.ending.is_up_to_client();
+        let runs_on = has_left && turn.outlives_client(io.shared.config.abandoned_requests);
+        let Some(exchange) = turn.exchange() else { return false };
+        let stage = if runs_on {
+            exchange.abandon()
+        } else {
+            if has_left {
+                exchange.note_client_left();
+            }
+            let stage = exchange.withdraw();
+            leave_gate(io, turn.ticket.take());
+            stage
+        };
+        // Of one that was abandoned before, whoever takes it tells.
+        !matches!(
+            stage,
+            Stage::Waiting | Stage::Queued | Stage::Answered | Stage::Abandoned | Stage::Orphaned
+        )
+    }
+
+    /// The drain deadline has passed: answers what was not answered. Its connection gives the answer one attempt.
+    pub(in crate::serve) fn cut_off(&mut self, io: &Io) {
+        let turn = &mut self.turn;
+        turn.ending.cut();
+        let Phase::Replying(reply) = &mut self.phase else {
+            turn.ending.cut_off();
+            return self.refuse(503);
+        };
+        // The server's own answers come without an exchange, or are there.
+        let Some(exchange) = turn.exchange() else { return };
+        let stage = reply.collect_last(exchange);
+        leave_gate(io, turn.ticket.take());
+        if reply.has_begun() || reply.head().is_some() {
+            return;
+        }
+        if let Stage::Waiting | Stage::Queued | Stage::Answered = stage {
+            return self.shed(ShedReason::ShuttingDown);
+        }
+        turn.ending.cut_off();
+        self.refuse(503);
+    }
+
+    /// No worker is left: a request that waits for one is answered.
+    pub(in crate::serve) fn on_pool_gone(&mut self, io: &mut Io) {
+        if self.take_unclaimed(io).is_some() {
+            self.shed(ShedReason::PoolUnavailable);
+        }
+    }
+
+    /// The wait for a worker is over.
+    pub(in crate::serve) fn on_wait_over(&mut self, io: &mut Io) {
+        let Some((stage, offered_at)) = self.take_unclaimed(io) else { return };
+        let shared = &io.shared;
+        if stage == Stage::Waiting && shared.lifecycle.is_closing() {
+            // The gate is closed: it could not have been admitted.
+            return self.shed(ShedReason::ShuttingDown);
+        }
+        let is_at_ceiling =
+            shared.gate_facts().is_some_and(|gate| gate.wait_budget == gate.wait_budget_ceiling);
+        let was_wasted = is_at_ceiling && shared.last_claim.is_before(offered_at);
+        self.refuse_admission(ShedReason::WaitTimeout, was_wasted);
+    }
+
+    /// Takes the answer of a request that no worker has claimed; tells where it was and when it was offered.
+    fn take_unclaimed(&mut self, io: &Io) -> Option<(Stage, Instant)> {
+        if !matches!(&self.phase, Phase::Replying(reply) if !reply.has_begun()) {
+            return None;
+        }
+        let turn = &mut self.turn;
+        let exchange = turn.exchange()?;
+        let offered_at = exchange.offered_at;
+        let stage = exchange.withdraw_unclaimed();
+        if !matches!(stage, Stage::Waiting | Stage::Queued | Stage::Answered) {
+            return None;
+        }
+        leave_gate(io, turn.ticket.take());
+        Some((stage, offered_at))
+    }
+
+    /// Answers a request that was not admitted.
+    pub(in crate::serve) fn shed(&mut self, reason: ShedReason) {
+        self.refuse_admission(reason, false);
+    }
+
+    fn refuse_admission(&mut self, reason: ShedReason, was_wasted: bool) {
+        self.turn.ending.refuse(reason, was_wasted);
+        self.answer(Answer::plain(reason.status()));
+    }
+
+    /// Bytes of the body that have gone into the output.
+    pub(in crate::serve) fn reply_bytes(&self) -> u64 {
+        if let Phase::Replying(reply) = &self.phase { reply.body_bytes() } else { 0 }
+    }
+
+    fn settle(self, io: &Io, body_bytes: u64) {
+        let turn = &self.turn;
+        let duration = time::now().saturating_duration_since(turn.started);
+        let status = turn.ending.status();
+        io.shared.metrics.answered(status, body_bytes, duration);
+        if let Some((before, after)) = turn.coding().filter(|_| turn.is_coded) {
+            io.shared.metrics.coding_ended(before, after);
+        }
+        if !io.shared.log.wants_access(status) {
+            return;
+        }
+        let (head, (method, path)) = (turn.head(), turn.asks_for());
+        io.shared.log.emit(&Event::Access(Access {
+            method,
+            path,
+            status,
+            bytes: body_bytes,
+            duration,
+            queue_wait: turn.exchange().and_then(|exchange| exchange.waited()),
+            client: turn.visitor.client.addr.ip().to_canonical(),
+            user_agent: head.and_then(|head| head.header("user-agent")),
+            referer: head.and_then(|head| head.header("referer")),
+            protocol: turn.version.as_str(),
+            request_id: turn.request_id(),
+            trace: turn.visitor.trace.as_ref(),
+            shed_reason: turn.ending.shed_reason().map(ShedReason::as_str),
+        }));
+    }
+}
+
+/// Gives up the place in the waiting set, if it is still held.
+fn leave_gate(io: &Io, ticket: Option<Ticket>) {
+    if let (Some(ticket), Some(gate)) = (ticket, &io.shared.gate) {
+        gate.leave(ticket);
+    }
+}

@@ -1,0 +1,262 @@
+//! The end of a request: what it ended as, and what is counted for it.
+//!
+//! A request ends once: when the head of its response goes out, or when it is given up before. Whichever comes first
+//! decides, and nothing that comes later changes it: a reply whose head is out was answered, whatever cuts it off then
+//! (its client, its time limit, the drain, the loss of its worker).
+//!
+//! ```text
+//!   Open ──head goes out──▶ Answered   a script's, a file's, the server's own
+//!    │                      Refused    in front of the pool     refused, and wasted if so
+//!    │                      TimedOut   504 of its time limit    cancelled: timeout
+//!    │                      CutOff     503 of the drain         cancelled: shutdown
+//!    │                      Dropped    500: its worker failed   dropped
+//!    └────given up────────▶ Left       499: its client has gone cancelled: client_abort, and abandoned if it was taken
+//!                           CutOff     503 that nobody waited for
+//! ```
+//!
+//! Promises: the stream owns its ending, and each way out of [`Open`](Ending::is_open) is taken once, so that refused,
+//! cancelled and dropped exclude each other, and status class, access record, reason and the gauge of pending requests
+//! tell the same story. Refuses: nobody else counts how a request ended; what a worker does after the end is its own
+//! (busy, age, fibers, the time it took), and the class, the bytes and the duration are booked at the last write.
+
+use crate::admission::ShedReason;
+use crate::observe::{CancelReason, Metrics};
+use crate::pool::Origin;
+
+/// How one request ends.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct Ending {
+    /// Why the answer that comes is the server's instead of a worker's.
+    verdict: Option<Verdict>,
+    /// The drain ends it: if it is given up, it is not its client that has left.
+    is_cut: bool,
+    /// It counts among the requests for PHP that are not answered yet.
+    is_pending: bool,
+    decided: Option<(Outcome, u16)>,
+}
+
+/// Why the server answers although a worker was to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Refused { reason: ShedReason, was_wasted: bool },
+    CutOff,
+}
+
+/// What a request ended as; see the diagram above.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::serve) enum Outcome {
+    Answered,
+    CutOff,
+    Dropped,
+    Left { was_taken: bool },
+    Refused { reason: ShedReason, was_wasted: bool },
+    TimedOut,
+}
+
+/// The status of a request whose client has left before its response.
+const CLIENT_CLOSED_REQUEST: u16 = 499;
+/// The status of a request that the drain has cut off.
+const SERVICE_UNAVAILABLE: u16 = 503;
+
+impl Ending {
+    /// Whether neither a head has gone out nor the request was given up.
+    pub(in crate::serve) fn is_open(&self) -> bool {
+        self.decided.is_none()
+    }
+
+    /// Whether giving up now would mean that the client has left.
+    pub(in crate::serve) fn is_up_to_client(&self) -> bool {
+        self.is_open() && !self.is_cut
+    }
+
+    /// It is offered to the pool.
+    pub(in crate::serve) fn await_pool(&mut self, metrics: &Metrics) {
+        debug_assert!(self.is_open() && !self.is_pending, "offered twice");
+        self.is_pending = true;
+        metrics.pending_requests.enter();
+    }
+
+    /// The answer to come refuses it; `was_wasted`: it waited out its budget while the pool started nothing.
+    pub(in crate::serve) fn refuse(&mut self, reason: ShedReason, was_wasted: bool) {
+        self.judge(Verdict::Refused { reason, was_wasted });
+    }
+
+    /// The drain deadline has passed. What is answered goes out if it can.
+    pub(in crate::serve) fn cut(&mut self) {
+        self.is_cut = true;
+    }
+
+    /// The answer to come says that the drain has cut it off.
+    pub(in crate::serve) fn cut_off(&mut self) {
+        self.cut();
+        self.judge(Verdict::CutOff);
+    }
+
+    fn judge(&mut self, verdict: Verdict) {
+        debug_assert!(self.is_open(), "judged after its end: {verdict:?}, {:?}", self.decided);
+        self.verdict = Some(verdict);
+    }
+
+    /// A head goes out that `origin` has made.
+    pub(in crate::serve) fn head_goes_out(&mut self, status: u16, origin: Origin, metrics: &Metrics) {
+        let outcome = match (self.verdict, origin) {
+            (Some(Verdict::Refused { reason, was_wasted }), _) => Outcome::Refused { reason, was_wasted },
+            (Some(Verdict::CutOff), _) => Outcome::CutOff,
+            (None, Origin::TimeLimit) => Outcome::TimedOut,
+            (None, Origin::WorkerLost) => Outcome::Dropped,
+            (None, Origin::Script | Origin::Server | Origin::Fatal) => Outcome::Answered,
+        };
+        self.decide(outcome, status, metrics);
+    }
+
+    /// It is given up: no head will go out from now on. `was_taken`: a worker had taken it. After the head it changes
+    /// nothing.
+    pub(in crate::serve) fn give_up(&mut self, was_taken: bool, metrics: &Metrics) {
+        if self.is_cut {
+            self.decide(Outcome::CutOff, SERVICE_UNAVAILABLE, metrics);
+        } else {
+            self.decide(Outcome::Left { was_taken }, CLIENT_CLOSED_REQUEST, metrics);
+        }
+    }
+
+    fn decide(&mut self, outcome: Outcome, status: u16, metrics: &Metrics) {
+        if !self.is_open() {
+            return;
+        }
+        self.decided = Some((outcome, status));
+        if std::mem::take(&mut self.is_pending) {
+            metrics.pending_requests.leave();
+        }
+        match outcome {
+            Outcome::Answered => {}
+            Outcome::CutOff => metrics.cancelled(CancelReason::Shutdown),
+            Outcome::Dropped => metrics.dropped(),
+            Outcome::Left { was_taken } => {
+                metrics.cancelled(CancelReason::ClientAbort);
+                if was_taken {
+                    metrics.work_abandoned();
+                }
+            }
+            Outcome::Refused { reason, was_wasted } => {
+                if was_wasted {
+                    metrics.wait_wasted();
+                }
+                metrics.refused(reason);
+            }
+            Outcome::TimedOut => metrics.cancelled(CancelReason::Timeout),
+        }
+    }
+
+    /// The status that the books have it under, once it has ended.
+    pub(in crate::serve) fn status(&self) -> u16 {
+        debug_assert!(!self.is_open(), "the books are closed on a request that has not ended");
+        self.decided.map_or(CLIENT_CLOSED_REQUEST, |(_, status)| status)
+    }
+
+    /// Why it was not admitted, if it was refused.
+    pub(in crate::serve) fn shed_reason(&self) -> Option<ShedReason> {
+        match self.decided {
+            Some((Outcome::Refused { reason, .. }, _)) => Some(reason),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// What was counted: pending, client_abort, timeout, shutdown, refused, wasted, dropped, abandoned.
+    fn counted(metrics: &Metrics) -> [u64; 8] {
+        let cancelled = |reason| metrics.cancelled_by(reason);
+        [
+            metrics.pending_requests.value(),
+            cancelled(CancelReason::ClientAbort),
+            cancelled(CancelReason::Timeout),
+            cancelled(CancelReason::Shutdown),
+            metrics.refused_total(),
+            metrics.wait_wasted_total(),
+            metrics.dropped_total(),
+            metrics.abandoned_total(),
+        ]
+    }
+
+    fn offered() -> (Ending, Metrics) {
+        let (mut ending, metrics) = (Ending::default(), Metrics::new());
+        ending.await_pool(&metrics);
+        assert_eq!(counted(&metrics), [1, 0, 0, 0, 0, 0, 0, 0]);
+        (ending, metrics)
+    }
+
+    #[test]
+    fn a_head_decides_by_who_made_it() {
+        for (origin, expected) in [
+            (Origin::Script, [0; 8]),
+            (Origin::Server, [0; 8]),
+            (Origin::Fatal, [0; 8]),
+            (Origin::TimeLimit, [0, 0, 1, 0, 0, 0, 0, 0]),
+            (Origin::WorkerLost, [0, 0, 0, 0, 0, 0, 1, 0]),
+        ] {
+            let (mut ending, metrics) = offered();
+            ending.head_goes_out(504, origin, &metrics);
+            assert_eq!((counted(&metrics), ending.status()), (expected, 504), "{origin:?}");
+        }
+    }
+
+    #[test]
+    fn a_verdict_decides_whoever_made_the_head() {
+        let (mut ending, metrics) = offered();
+        ending.refuse(ShedReason::WaitTimeout, true);
+        assert_eq!(counted(&metrics), [1, 0, 0, 0, 0, 0, 0, 0], "nothing has gone out");
+        ending.head_goes_out(529, Origin::Server, &metrics);
+        assert_eq!(counted(&metrics), [0, 0, 0, 0, 1, 1, 0, 0]);
+        assert_eq!((ending.status(), ending.shed_reason()), (529, Some(ShedReason::WaitTimeout)));
+        let (mut ending, metrics) = offered();
+        ending.cut_off();
+        ending.head_goes_out(503, Origin::Server, &metrics);
+        assert_eq!((counted(&metrics), ending.status()), ([0, 0, 0, 1, 0, 0, 0, 0], 503));
+    }
+
+    #[test]
+    fn a_client_that_has_gone_before_the_head_is_499_whatever_was_to_come() {
+        for was_refused in [false, true] {
+            for was_taken in [false, true] {
+                let (mut ending, metrics) = offered();
+                if was_refused {
+                    ending.refuse(ShedReason::QueueFull, false);
+                }
+                ending.give_up(was_taken, &metrics);
+                assert_eq!(counted(&metrics), [0, 1, 0, 0, 0, 0, 0, u64::from(was_taken)]);
+                assert_eq!((ending.status(), ending.shed_reason()), (499, None));
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_drain_cuts_before_its_head_is_503_and_no_client_s_doing() {
+        let (mut ending, metrics) = offered();
+        ending.cut();
+        assert!(!ending.is_up_to_client());
+        ending.give_up(true, &metrics);
+        assert_eq!((counted(&metrics), ending.status()), ([0, 0, 0, 1, 0, 0, 0, 0], 503));
+    }
+
+    #[test]
+    fn an_answer_that_the_drain_finds_ready_is_counted_as_what_it_is_and_once() {
+        let (mut ending, metrics) = offered();
+        ending.cut();
+        ending.head_goes_out(504, Origin::TimeLimit, &metrics);
+        ending.give_up(true, &metrics);
+        assert_eq!((counted(&metrics), ending.status()), ([0, 0, 1, 0, 0, 0, 0, 0], 504));
+    }
+
+    #[test]
+    fn after_the_head_nothing_counts() {
+        let (mut ending, metrics) = offered();
+        ending.head_goes_out(200, Origin::Script, &metrics);
+        assert!(!ending.is_open() && !ending.is_up_to_client());
+        ending.cut();
+        ending.give_up(true, &metrics);
+        assert_eq!((counted(&metrics), ending.status()), ([0; 8], 200));
+    }
+}

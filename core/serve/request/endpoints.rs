@@ -1,0 +1,20 @@
+//! The two ends of a connection.
+
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+
+use crate::pool::TlsFacts;
+use crate::sync::primitive::Arc;
+
+/// The two ends of a connection.
+#[derive(Debug)]
+pub(in crate::serve) struct Endpoints {
+    /// The client's address.
+    pub(in crate::serve) peer: SocketAddr,
+    /// The address that it connected to.
+    pub(in crate::serve) local: SocketAddr,
+    /// Whether it speaks TLS.
+    pub(in crate::serve) is_tls: bool,
+    /// The session, once there is one.
+    pub(in crate::serve) tls: OnceLock<Arc<TlsFacts>>,
+}

@@ -1,0 +1,563 @@
+//! A reply on its way out: parts from a worker, or a file, become framed bytes.
+//!
+//! Promises: what goes out has exactly the framing that its head announced; what a script writes beyond its announced
+//! length is left out, and a reply that ends before it is broken off. Refuses: it touches no socket, no disk and no
+//! exchange; it says what it wants next.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::files::Piece;
+use crate::http::{Fields, encode};
+use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES, TIGHT_SLICE_BYTES};
+use crate::pool::mailbox::SpooledPart;
+use crate::pool::{End, Exchange, Origin, Part, ReplyHead};
+use crate::spool::Share;
+use crate::sync::exchange_state::Stage;
+use crate::sync::primitive::Arc;
+
+use crate::serve::disk::source::Source;
+use crate::serve::net::output::Output;
+
+/// A reply that is being sent.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct Reply {
+    parts: VecDeque<Part>,
+    frame: Frame,
+    /// What is being read now.
+    run: Option<Run>,
+    /// What follows between the last part and the end.
+    tail: VecDeque<Piece>,
+    /// What the bytes of the worker that are here, or on their way from a spool file, are of the memory of all replies.
+    share: Share,
+    /// How many bytes are on their way from a disk, if any.
+    reading: Option<usize>,
+    ended: Option<End>,
+    body_bytes: u64,
+}
+
+/// How body bytes go out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::serve) enum Frame {
+    /// The head has not been sent.
+    #[default]
+    BeforeHead,
+    /// There is no body on the wire.
+    Absent,
+    /// So many bytes are still owed.
+    Length {
+        /// The bytes that have not gone out.
+        left: u64,
+    },
+    /// In chunks.
+    Chunked,
+    /// As they are; the connection or the stream tells where they end.
+    Bare,
+}
+
+/// Bytes that are read from a disk, slice by slice.
+#[derive(Debug)]
+pub(in crate::serve) struct Run {
+    /// Where they are.
+    pub(in crate::serve) source: Source,
+    /// Where the next one is.
+    pub(in crate::serve) offset: u64,
+    /// Where they end.
+    pub(in crate::serve) end: u64,
+}
+
+/// Bytes that somebody keeps.
+struct Lent {
+    bytes: Bytes,
+    _share: Share,
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// What a reply wants next.
+#[derive(Debug)]
+pub(in crate::serve) enum Want {
+    /// The answer of the disk.
+    Disk,
+    /// Nothing: it has ended like this.
+    End(End),
+    /// The head to be encoded, with the body's length if it is known; then [`Reply::begin_body`].
+    Head(ReplyHead, Option<u64>),
+    /// An informational response to be encoded.
+    Interim(u16, Fields),
+    /// More parts from the worker.
+    Parts,
+    /// Room in the output.
+    Room,
+    /// This many bytes of this source, from this offset.
+    Slice(Source, u64, usize),
+}
+
+impl Reply {
+    /// Starts a reply of which all is known.
+    pub(in crate::serve) fn whole(head: ReplyHead, body: Vec<u8>) -> Self {
+        let parts = VecDeque::from([Part::Head(head), Part::Data(body), Part::End(End::Complete)]);
+        Self { parts, ..Self::default() }
+    }
+
+    /// Starts a reply whose body is in these pieces.
+    pub(in crate::serve) fn pieces(head: ReplyHead, body: Vec<Piece>) -> Self {
+        let parts = VecDeque::from([Part::Head(head), Part::End(End::Complete)]);
+        Self { parts, tail: body.into(), ..Self::default() }
+    }
+
+    /// Sends `body` in the place of the body that is waiting; to be called before it has begun.
+    pub(in crate::serve) fn replace_body(&mut self, body: &[u8]) {
+        debug_assert!(!self.has_begun(), "a head that has been sent announced another body");
+        self.parts.retain(|part| matches!(part, Part::End(_)));
+        (self.run, self.tail) = (None, VecDeque::new());
+        self.parts.push_front(Part::Data(body.to_vec()));
+    }
+
+    /// Where the parts of the worker go.
+    pub(in crate::serve) fn parts(&mut self) -> &mut VecDeque<Part> {
+        &mut self.parts
+    }
+
+    /// Whether its head has been encoded.
+    pub(in crate::serve) fn has_begun(&self) -> bool {
+        self.frame != Frame::BeforeHead
+    }
+
+    /// Status and maker of the head that waits to be encoded.
+    pub(in crate::serve) fn head(&self) -> Option<(u16, Origin)> {
+        self.parts.iter().find_map(|part| match part {
+            Part::Head(head) => Some((head.status, head.origin)),
+            _ => None,
+        })
+    }
+
+    /// Body bytes that went into the output.
+    pub(in crate::serve) fn body_bytes(&self) -> u64 {
+        self.body_bytes
+    }
+
+    /// The head has been encoded; the body goes out like this.
+    pub(in crate::serve) fn begin_body(&mut self, frame: Frame) {
+        self.frame = frame;
+    }
+
+    /// Takes what the worker has said since.
+    pub(in crate::serve) fn collect(&mut self, exchange: &Exchange) {
+        self.share.absorb(exchange.collect(&mut self.parts));
+    }
+
+    /// Takes what the worker has said, and the answer away from it if it has not; says where the exchange was.
+    pub(in crate::serve) fn collect_last(&mut self, exchange: &Exchange) -> Stage {
+        let (stage, share) = exchange.withdraw_collecting(&mut self.parts);
+        self.share.absorb(share);
+        stage
+    }
+
+    /// The output has so many bytes left: what has gone is no longer held.
+    pub(in crate::serve) fn note_unsent(&mut self, output_bytes: usize) {
+        if self.share.bytes() > 0 {
+            let parts: usize = self.parts.iter().map(Part::memory_bytes).sum();
+            self.share.keep((parts + self.reading.unwrap_or(0) + output_bytes) as u64);
+        }
+    }
+
+    /// Bytes from the output go to somebody who keeps them for a while: their share goes with them.
+    pub(in crate::serve) fn lend(&mut self, bytes: Bytes) -> Bytes {
+        let share = self.share.split(bytes.len() as u64);
+        if share.is_counted() { Bytes::from_owner(Lent { bytes, _share: share }) } else { bytes }
+    }
+
+    /// Puts what is there into `out` and says what it wants next.
+    pub(in crate::serve) fn pump(&mut self, out: &mut Output) -> Want {
+        let want = self.advance(out);
+        self.note_unsent(out.len());
+        want
+    }
+
+    fn advance(&mut self, out: &mut Output) -> Want {
+        loop {
+            if let Some(end) = self.ended {
+                return Want::End(end);
+            }
+            if self.reading.is_some() {
+                return Want::Disk;
+            }
+            if out.is_full() {
+                return Want::Room;
+            }
+            if self.sends_file(out) {
+                continue;
+            }
+            if let Some(want) = self.next_slice(out) {
+                return want;
+            }
+            match self.parts.pop_front() {
+                Some(Part::Interim(status, fields)) => return Want::Interim(status, fields),
+                Some(Part::Head(head)) => {
+                    let length = head.content_length.or_else(|| self.known_length());
+                    return Want::Head(head, length);
+                }
+                Some(Part::Data(bytes)) => self.put(bytes, out),
+                Some(Part::Spooled(SpooledPart { file, offset, len })) => {
+                    self.run = Some(Run { source: Source::Spool(file), offset, end: offset + len });
+                }
+                Some(Part::End(end)) => match self.tail.pop_front() {
+                    None => self.end(end, out),
+                    Some(piece) => {
+                        self.parts.push_front(Part::End(end));
+                        self.begin_piece(piece, out);
+                    }
+                },
+                None => return Want::Parts,
+            }
+        }
+    }
+
+    /// A slice has been read; an empty one means that the source ends before its time.
+    pub(in crate::serve) fn sliced(&mut self, bytes: Vec<u8>, out: &mut Output) {
+        self.reading = None;
+        let Some(run) = &mut self.run else { return };
+        run.offset += bytes.len() as u64;
+        if bytes.is_empty() {
+            self.fail();
+            return;
+        }
+        if run.offset >= run.end {
+            self.run = None;
+        }
+        self.put(bytes, out);
+    }
+
+    /// The rest cannot be had.
+    pub(in crate::serve) fn fail(&mut self) {
+        self.reading = None;
+        self.run = None;
+        self.tail.clear();
+        self.parts.clear();
+        self.ended = Some(End::Broken);
+    }
+
+    fn begin_piece(&mut self, piece: Piece, out: &mut Output) {
+        match piece {
+            Piece::Bytes(bytes) => self.put_shared(bytes, out),
+            Piece::File(file, range) => {
+                self.run = Some(Run { source: Source::File(file), offset: range.start, end: range.end });
+            }
+        }
+    }
+
+    /// Puts the next run of a file into `out`, if that is what is next and `out` takes files.
+    fn sends_file(&mut self, out: &mut Output) -> bool {
+        let is_framed_bytes = matches!(self.frame, Frame::Bare | Frame::Length { left: 1.. });
+        let Some(Run { source: Source::File(file), offset, end }) = &self.run else { return false };
+        if !out.sends_files() || !is_framed_bytes || offset >= end {
+            return false;
+        }
+        let (file, offset, end) = (Arc::clone(file), *offset, *end);
+        let len = self.admit(as_index(end - offset).min(SEND_FILE_BYTES));
+        out.push_file(file, offset, len);
+        if let Some(run) = &mut self.run {
+            run.offset += len as u64;
+        }
+        true
+    }
+
+    fn next_slice(&mut self, out: &Output) -> Option<Want> {
+        let run = self.run.as_ref()?;
+        let skipped = self.frame == Frame::Absent || self.frame == Frame::Length { left: 0 };
+        if skipped || run.offset >= run.end {
+            self.run = None;
+            return None;
+        }
+        let mut len = as_index(run.end - run.offset).min(DISK_SLICE_BYTES);
+        if let Source::Spool(file) = &run.source
+            && !self.share.try_take(file.spool(), len as u64)
+        {
+            // It went to the disk for want of memory: little of it comes back before it can be sent.
+            if !out.is_empty() {
+                return Some(Want::Room);
+            }
+            len = len.min(TIGHT_SLICE_BYTES);
+            self.share.take(file.spool(), len as u64);
+        }
+        self.reading = Some(len);
+        Some(Want::Slice(run.source.clone(), run.offset, len))
+    }
+
+    fn put(&mut self, mut bytes: Vec<u8>, out: &mut Output) {
+        bytes.truncate(self.admit(bytes.len()));
+        self.framed(bytes.len(), out, |out| out.push(bytes));
+    }
+
+    fn put_shared(&mut self, mut bytes: Bytes, out: &mut Output) {
+        bytes.truncate(self.admit(bytes.len()));
+        self.framed(bytes.len(), out, |out| out.push_shared(bytes));
+    }
+
+    /// Says how many of `len` bytes may go out, and counts them.
+    fn admit(&mut self, len: usize) -> usize {
+        let admitted = match &mut self.frame {
+            Frame::BeforeHead | Frame::Absent => 0,
+            Frame::Length { left } => {
+                let admitted = as_index(*left).min(len);
+                *left -= admitted as u64;
+                admitted
+            }
+            Frame::Bare | Frame::Chunked => len,
+        };
+        self.body_bytes += admitted as u64;
+        admitted
+    }
+
+    /// Lets `put` add `len` admitted bytes.
+    fn framed(&self, len: usize, out: &mut Output, put: impl FnOnce(&mut Output)) {
+        match self.frame {
+            // An empty chunk would end the body.
+            _ if len == 0 => {}
+            Frame::Chunked => {
+                out.append(|out| encode::chunk_start(out, len));
+                put(out);
+                out.append(|out| out.extend_from_slice(encode::CHUNK_END));
+            }
+            _ => put(out),
+        }
+    }
+
+    fn end(&mut self, end: End, out: &mut Output) {
+        let short = matches!(self.frame, Frame::Length { left } if left > 0) || !self.has_begun();
+        if end == End::Complete && self.frame == Frame::Chunked {
+            out.append(|out| out.extend_from_slice(encode::LAST_CHUNK));
+        }
+        self.ended = Some(if short { End::Broken } else { end });
+    }
+
+    /// The length of a body that is all here, behind the head that was just taken off.
+    fn known_length(&self) -> Option<u64> {
+        if !matches!(self.parts.back(), Some(Part::End(End::Complete))) {
+            return None;
+        }
+        let tail = self.tail.iter().map(|piece| Some(piece.len()));
+        let parts = self.parts.iter().map(|part| match part {
+            Part::Data(bytes) => Some(bytes.len() as u64),
+            Part::Spooled(run) => Some(run.len),
+            Part::End(_) => Some(0),
+            Part::Head(_) | Part::Interim(..) => None,
+        });
+        parts.chain(tail).sum()
+    }
+}
+
+/// A place in memory; one that no memory has saturates.
+fn as_index(place: u64) -> usize {
+    usize::try_from(place).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::OUTPUT_BYTES_MAX;
+
+    fn head(content_length: Option<u64>) -> Part {
+        let fields = Fields::new();
+        Part::Head(ReplyHead { status: 200, reason: None, fields, content_length, origin: Origin::Script })
+    }
+
+    fn data(text: &str) -> Part {
+        Part::Data(text.as_bytes().to_vec())
+    }
+
+    fn written(out: &mut Output) -> String {
+        let mut bytes = Vec::new();
+        while !out.is_empty() {
+            bytes.extend_from_slice(&out.take(usize::MAX));
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+
+    /// Sends `parts` and returns the announced length, the body as it goes out, and how it ended.
+    fn sent(parts: Vec<Part>, choose: impl Fn(Option<u64>) -> Frame) -> (Option<u64>, String, End) {
+        let (mut reply, mut out) = (Reply { parts: parts.into(), ..Reply::default() }, Output::default());
+        let mut announced = None;
+        loop {
+            match reply.pump(&mut out) {
+                Want::Head(_, length) => {
+                    announced = length;
+                    reply.begin_body(choose(length));
+                }
+                Want::End(end) => return (announced, written(&mut out), end),
+                want => panic!("unexpected {want:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_reply_that_is_all_here_has_a_length() {
+        let parts = vec![head(None), data("abc"), data("de"), Part::End(End::Complete)];
+        let framing = |length: Option<u64>| Frame::Length { left: length.unwrap() };
+        assert_eq!(sent(parts, framing), (Some(5), "abcde".to_owned(), End::Complete));
+    }
+
+    #[test]
+    fn a_body_is_replaced_before_it_has_begun() {
+        let parts = vec![head(None), data("abc"), data("de"), Part::End(End::Complete)];
+        let (mut reply, mut out) = (Reply { parts: parts.into(), ..Reply::default() }, Output::default());
+        let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
+        reply.replace_body(b"page");
+        reply.begin_body(Frame::Length { left: 4 });
+        assert!(matches!(reply.pump(&mut out), Want::End(End::Complete)));
+        assert_eq!(written(&mut out), "page");
+    }
+
+    #[test]
+    fn a_reply_of_unknown_length_goes_out_in_chunks() {
+        let mut reply = Reply { parts: vec![head(None), data("abc")].into(), ..Reply::default() };
+        let mut out = Output::default();
+        let Want::Head(_, None) = reply.pump(&mut out) else { panic!("no head") };
+        reply.begin_body(Frame::Chunked);
+        assert!(matches!(reply.pump(&mut out), Want::Parts));
+        assert_eq!(written(&mut out), "3\r\nabc\r\n");
+        reply.parts().push_back(Part::End(End::Complete));
+        assert!(matches!(reply.pump(&mut out), Want::End(End::Complete)));
+        assert_eq!(written(&mut out), "0\r\n\r\n");
+    }
+
+    #[test]
+    fn a_broken_reply_has_no_last_chunk() {
+        let parts = vec![head(None), data("abc"), Part::End(End::Broken)];
+        assert_eq!(sent(parts, |_| Frame::Chunked), (None, "3\r\nabc\r\n".to_owned(), End::Broken));
+    }
+
+    #[test]
+    fn what_is_longer_than_announced_is_cut() {
+        let parts = vec![head(Some(2)), data("abc"), data("de"), Part::End(End::Complete)];
+        assert_eq!(sent(parts, |_| Frame::Length { left: 2 }), (Some(2), "ab".to_owned(), End::Complete));
+    }
+
+    #[test]
+    fn what_is_shorter_than_announced_is_broken() {
+        let parts = vec![head(Some(9)), data("abc"), Part::End(End::Complete)];
+        assert_eq!(sent(parts, |_| Frame::Length { left: 9 }), (Some(9), "abc".to_owned(), End::Broken));
+    }
+
+    #[test]
+    fn a_spooled_run_is_read_in_slices_between_its_neighbours() {
+        let spool = crate::spool::Spool::new(std::env::temp_dir(), 1 << 20);
+        let file = Arc::new(spool.create().unwrap());
+        let len = DISK_SLICE_BYTES as u64 + 5;
+        file.append(&vec![b'x'; DISK_SLICE_BYTES + 5]).unwrap();
+        let spooled = Part::Spooled(SpooledPart { file, offset: 0, len });
+        let parts = vec![head(None), data("a"), spooled, data("b"), Part::End(End::Complete)];
+        let (mut reply, mut out) = (Reply { parts: parts.into(), ..Reply::default() }, Output::default());
+        let mut sizes = Vec::new();
+        loop {
+            match reply.pump(&mut out) {
+                Want::Head(_, length) => {
+                    assert_eq!(length, Some(len + 2));
+                    reply.begin_body(Frame::Length { left: len + 2 });
+                }
+                Want::Slice(_, offset, count) => {
+                    sizes.push((offset, count));
+                    assert!(matches!(reply.pump(&mut out), Want::Disk));
+                    reply.sliced(vec![b'x'; count], &mut out);
+                }
+                Want::End(end) => break assert_eq!(end, End::Complete),
+                want => panic!("unexpected {want:?}"),
+            }
+        }
+        assert_eq!(sizes, [(0, DISK_SLICE_BYTES), (DISK_SLICE_BYTES as u64, 5)]);
+        let text = written(&mut out);
+        assert!(text.starts_with("ax") && text.ends_with("xb") && text.len() as u64 == len + 2);
+    }
+
+    #[test]
+    fn a_full_output_stops_the_collecting() {
+        let (mut reply, mut out) = (Reply::default(), Output::default());
+        reply.parts().push_back(data("abc"));
+        out.push(vec![0; OUTPUT_BYTES_MAX]);
+        assert!(matches!(reply.pump(&mut out), Want::Room));
+    }
+
+    #[test]
+    fn what_has_gone_is_no_longer_held() {
+        let spool = crate::spool::Spool::with_memory(std::env::temp_dir(), 0, 1 << 20);
+        let mut reply =
+            Reply { parts: vec![head(None), data(&"x".repeat(40_000))].into(), ..Reply::default() };
+        reply.share.take(&spool, 40_000);
+        let (mut out, whole) = (Output::default(), spool.memory_bytes());
+        let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
+        reply.begin_body(Frame::Bare);
+        assert!(matches!(reply.pump(&mut out), Want::Parts));
+        assert_eq!(spool.memory_bytes(), whole, "it is in the output");
+        let lent = reply.lend(out.take(10_000));
+        reply.note_unsent(out.len());
+        assert!(spool.memory_bytes() <= whole && spool.memory_bytes() > whole - 8192, "somebody keeps it");
+        drop(lent);
+        assert!(spool.memory_bytes() <= whole - 8192);
+        drop(out.take(usize::MAX));
+        reply.note_unsent(out.len());
+        assert_eq!(spool.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn little_of_a_spooled_run_comes_back_while_memory_is_short() {
+        let spool = crate::spool::Spool::with_memory(std::env::temp_dir(), 1 << 20, 100_000);
+        let file = Arc::new(spool.create().unwrap());
+        file.append(&[b'x'; 80_000]).unwrap();
+        let spooled = Part::Spooled(SpooledPart { file, offset: 0, len: 80_000 });
+        let mut reply = Reply { parts: vec![head(None), spooled].into(), ..Reply::default() };
+        let (mut out, mut other) = (Output::default(), Share::default());
+        other.take(&spool, 90_000);
+        let held = spool.memory_bytes();
+        let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
+        reply.begin_body(Frame::Bare);
+        assert!(matches!(reply.pump(&mut out), Want::Slice(_, 0, TIGHT_SLICE_BYTES)));
+        reply.sliced(vec![b'x'; TIGHT_SLICE_BYTES], &mut out);
+        assert!(matches!(reply.pump(&mut out), Want::Room), "nothing more before it has gone");
+        assert_eq!(spool.memory_bytes(), held + TIGHT_SLICE_BYTES as u64);
+        drop((out.take(usize::MAX), other));
+        assert!(matches!(reply.pump(&mut out), Want::Slice(_, _, DISK_SLICE_BYTES)));
+        assert_eq!(spool.memory_bytes(), DISK_SLICE_BYTES as u64, "it is on its way");
+        reply.sliced(vec![b'x'; 100], &mut out);
+        reply.pump(&mut out);
+        reply.fail();
+        reply.note_unsent(0);
+        assert_eq!(spool.memory_bytes(), 0);
+    }
+
+    #[test]
+    fn a_file_goes_out_as_runs_where_the_sink_sends_files() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let end = 2 * SEND_FILE_BYTES as u64 + 10;
+        let Part::Head(head) = head(Some(end - 5)) else { panic!() };
+        let mut reply = Reply::pieces(head, vec![Piece::File(file, 5..end)]);
+        let mut out = Output::default();
+        out.set_sends_files(true);
+        let Want::Head(_, Some(length)) = reply.pump(&mut out) else { panic!("no head") };
+        reply.begin_body(Frame::Length { left: length });
+        assert!(matches!(reply.pump(&mut out), Want::Room));
+        assert_eq!(out.len(), SEND_FILE_BYTES);
+        let mut out = Output::full_at(usize::MAX);
+        out.set_sends_files(true);
+        assert!(matches!(reply.pump(&mut out), Want::End(End::Complete)));
+        assert_eq!((out.len(), reply.body_bytes()), (SEND_FILE_BYTES + 5, end - 5));
+    }
+
+    #[test]
+    fn a_source_that_ends_early_breaks_the_reply() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let Part::Head(head) = head(Some(10)) else { panic!() };
+        let pieces = vec![Piece::Bytes(Bytes::from_static(b"abc")), Piece::File(file, 3..10)];
+        let (mut reply, mut out) = (Reply::pieces(head, pieces), Output::default());
+        let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
+        reply.begin_body(Frame::Length { left: 10 });
+        assert!(matches!(reply.pump(&mut out), Want::Slice(_, 3, 7)));
+        reply.sliced(Vec::new(), &mut out);
+        assert!(matches!(reply.pump(&mut out), Want::End(End::Broken)));
+    }
+}

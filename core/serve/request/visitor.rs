@@ -1,0 +1,67 @@
+//! Whoever asks: what is found out about a request before anybody looks at what it asks for.
+//!
+//! Promises: a request is counted by the rate limiter once, and what it was told goes out with its response. Refuses: it
+//! answers nothing.
+
+use crate::http::trace_context::Trace;
+use crate::http::{Fields, Head, InvalidField};
+use crate::policy::client::Client;
+use crate::policy::rate::Standing;
+
+use super::endpoints::Endpoints;
+use crate::serve::io_thread::io::Io;
+
+/// Who makes a request, where it stands, and which trace it belongs to.
+#[derive(Debug)]
+pub(in crate::serve) struct Visitor {
+    /// Who it is, as far as trusted proxies tell.
+    pub(in crate::serve) client: Client,
+    /// Where the client stands with the rate limiter; `None` when there is none, or nobody knows who the client is.
+    pub(in crate::serve) standing: Option<Standing>,
+    /// The trace of the request, when there are traces.
+    pub(in crate::serve) trace: Option<Trace>,
+}
+
+impl Visitor {
+    /// Finds out about a request that was read.
+    pub(in crate::serve) fn of(io: &mut Io, ends: &Endpoints, head: &Head) -> Self {
+        let policy = &io.shared.policy;
+        let client = policy.proxies.client(ends.peer, ends.is_tls, head);
+        let standing = policy.limiter.as_ref().map(|limiter| limiter.take(client.addr.ip(), io.now));
+        let trace = io.shared.config.trace_context.then(|| Trace::of(head, io.ids.for_trace()));
+        Self { client, standing, trace }
+    }
+
+    /// Finds out about a request that cannot be read. It counts all the same, unless it came by a proxy of ours: then
+    /// nobody can tell whose it is.
+    pub(in crate::serve) fn unread(io: &Io, ends: &Endpoints) -> Self {
+        let policy = &io.shared.policy;
+        let client = Client::direct(ends.peer, ends.is_tls);
+        let limiter = policy.limiter.as_ref().filter(|_| !policy.proxies.trusts(ends.peer.ip()));
+        let standing = limiter.map(|limiter| limiter.take(ends.peer.ip(), io.now));
+        Self { client, standing, trace: None }
+    }
+
+    /// The seconds after which the client may come back, if it has asked too often.
+    pub(in crate::serve) fn must_wait(&self) -> Option<u64> {
+        self.standing.filter(|standing| !standing.is_granted).map(|standing| standing.reset_seconds)
+    }
+
+    /// Adds to a response what its client is told about itself.
+    pub(in crate::serve) fn tell(&self, io: &Io, fields: &mut Fields) {
+        let sound = |taken: Result<(), InvalidField>| {
+            debug_assert!(taken.is_ok(), "the server's own fields are valid");
+        };
+        if let (Some(standing), Some(limiter)) = (self.standing, &io.shared.policy.limiter) {
+            // Beside a script's own, if it has limits too: both fields are lists.
+            sound(fields.push(b"RateLimit-Policy", limiter.policy_field().as_bytes()));
+            sound(fields.push(b"RateLimit", standing.field().as_bytes()));
+        }
+        if let Some(trace) = &self.trace {
+            sound(fields.set(b"traceparent", trace.traceparent().as_bytes()));
+            if let Some(state) = trace.tracestate() {
+                sound(fields.set(b"tracestate", state));
+            }
+        }
+    }
+}
