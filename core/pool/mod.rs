@@ -21,7 +21,7 @@
 //! | `relief` | standing in for one that is to be replaced and cannot end yet |
 //! | `renewal` | emptying a cache that workers share |
 //! | `roll` | replacing all of them without a gap |
-//! | `stuck`, `supervisor` | a request that keeps its worker; who is held up by one |
+//! | `stuck`, `watchdog` | a request that keeps its worker; who is held up by one |
 //! | `wedge` | threads that live and take nothing |
 
 pub mod backoff;
@@ -39,7 +39,7 @@ pub mod scaling;
 pub mod slot;
 pub mod state;
 pub mod stuck;
-pub mod supervisor;
+pub mod watchdog;
 pub mod wedge;
 pub mod workers;
 
@@ -58,6 +58,6 @@ pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
 pub use slot::{Order, Phase, SlotReading};
 pub use state::{Failure, PoolSize, Source};
 pub use stuck::{Finding, Held, StuckKind};
-pub use supervisor::{Inspection, STUCK_THRESHOLD, Supervisor};
+pub use watchdog::{Inspection, STUCK_THRESHOLD, Watchdog};
 pub use wedge::{WedgeDetector, WedgeReport, WedgeSample};
 pub use workers::{PoolFacts, Trust, Workers};

@@ -17,7 +17,7 @@ use crate::pool::{PoolFacts, STUCK_THRESHOLD, WedgeDetector, WedgeReport, WedgeS
 
 use crate::time;
 
-use super::supervision::Supervision;
+use super::watchdog::WatchdogRounds;
 use crate::serve::shared::Shared;
 
 /// The machines that look at the server once a second.
@@ -27,7 +27,7 @@ pub(in crate::serve) struct Scan {
     episodes: SheddingEpisodes,
     /// Outside worker mode a wedge is not watched for.
     wedge: Option<WedgeDetector>,
-    supervision: Supervision,
+    watchdog: WatchdogRounds,
     /// What is said once has been said.
     has_hinted: bool,
     /// When to look again; `None` before the first look.
@@ -46,7 +46,7 @@ impl Scan {
             budget: BudgetController::new(config.queue_wait_timeout),
             episodes: SheddingEpisodes::default(),
             wedge: config.worker_mode_enabled.then(WedgeDetector::default),
-            supervision: Supervision::new(threshold),
+            watchdog: WatchdogRounds::new(threshold),
             has_hinted: false,
             due: None,
         }
@@ -63,7 +63,7 @@ impl Scan {
             self.watch_pool(facts, shared.pool_facts(), metrics, log, now);
             self.report_shedding(facts, metrics, log, config, now);
             if let Some(workers) = shared.workers.get() {
-                self.supervision.look(workers, log, now);
+                self.watchdog.look(workers, log, now);
             }
         }
         let due = now + CONTROL_TICK;

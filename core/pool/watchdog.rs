@@ -32,7 +32,7 @@ pub trait Inspection {
 
 /// The machine: one look at each slot a second.
 #[derive(Clone, Debug)]
-pub struct Supervisor {
+pub struct Watchdog {
     threshold: Duration,
     /// By slot, those that are too old.
     watches: Vec<Vec<Watch>>,
@@ -44,7 +44,7 @@ struct Watch {
     is_sorted: bool,
 }
 
-impl Supervisor {
+impl Watchdog {
     /// Notes requests that are older than `threshold`.
     pub fn new(threshold: Duration) -> Self {
         Self { threshold, watches: Vec::new() }
@@ -130,81 +130,81 @@ mod tests {
 
     #[test]
     fn a_young_request_is_fine_and_nobody_is_asked() {
-        let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
-        assert_eq!(supervisor.look(3, &aged(1, 60), &thread), Finding::default());
-        assert_eq!(supervisor.look(3, &[], &thread), Finding::default());
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        assert_eq!(watchdog.look(3, &aged(1, 60), &thread), Finding::default());
+        assert_eq!(watchdog.look(3, &[], &thread), Finding::default());
         assert_eq!(thread.asked.get(), 0);
     }
 
     #[test]
     fn fine_to_io_when_it_is_blocked_or_parked() {
-        let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
-        assert_eq!(supervisor.look(0, &[parked(1, 61)], &thread), found(&[(1, StuckKind::Io)]));
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        assert_eq!(watchdog.look(0, &[parked(1, 61)], &thread), found(&[(1, StuckKind::Io)]));
         thread.blocked.set(true);
-        assert_eq!(supervisor.look(1, &aged(1, 61), &thread), found(&[(1, StuckKind::Io)]));
+        assert_eq!(watchdog.look(1, &aged(1, 61), &thread), found(&[(1, StuckKind::Io)]));
         assert_eq!(thread.asked.get(), 0);
     }
 
     #[test]
     fn asked_to_cpu_when_it_answers() {
-        let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
-        assert_eq!(supervisor.look(0, &aged(1, 61), &thread), found(&[]));
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        assert_eq!(watchdog.look(0, &aged(1, 61), &thread), found(&[]));
         thread.answers.set(true);
-        assert_eq!(supervisor.look(0, &aged(1, 62), &thread), found(&[(1, StuckKind::Cpu)]));
+        assert_eq!(watchdog.look(0, &aged(1, 62), &thread), found(&[(1, StuckKind::Cpu)]));
     }
 
     #[test]
     fn asked_to_c_call_when_it_neither_answers_nor_waits() {
-        let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
-        supervisor.look(0, &aged(1, 61), &thread);
-        assert_eq!(supervisor.look(0, &aged(1, 62), &thread), found(&[(1, StuckKind::CCall)]));
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        watchdog.look(0, &aged(1, 61), &thread);
+        assert_eq!(watchdog.look(0, &aged(1, 62), &thread), found(&[(1, StuckKind::CCall)]));
     }
 
     #[test]
     fn asked_to_io_when_it_waits_by_then() {
-        let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
-        supervisor.look(0, &aged(1, 61), &thread);
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        watchdog.look(0, &aged(1, 61), &thread);
         thread.blocked.set(true);
-        assert_eq!(supervisor.look(0, &aged(1, 62), &thread), found(&[(1, StuckKind::Io)]));
+        assert_eq!(watchdog.look(0, &aged(1, 62), &thread), found(&[(1, StuckKind::Io)]));
     }
 
     #[test]
     fn a_request_is_sorted_once_and_noted_at_each_look() {
-        let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
         thread.blocked.set(true);
-        assert_eq!(supervisor.look(0, &aged(1, 61), &thread).stuck, [(1, StuckKind::Io)]);
+        assert_eq!(watchdog.look(0, &aged(1, 61), &thread).stuck, [(1, StuckKind::Io)]);
         thread.blocked.set(false);
         for seconds in 62..100 {
-            assert_eq!(supervisor.look(0, &aged(1, seconds), &thread), found(&[]));
+            assert_eq!(watchdog.look(0, &aged(1, seconds), &thread), found(&[]));
         }
         assert_eq!(thread.asked.get(), 0);
     }
 
     #[test]
     fn the_next_request_begins_anew_from_any_state() {
-        let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
-        supervisor.look(0, &aged(1, 61), &thread);
-        assert_eq!(supervisor.look(0, &aged(2, 1), &thread), Finding::default());
-        supervisor.look(0, &aged(2, 61), &thread);
-        supervisor.look(0, &aged(2, 62), &thread);
-        assert_eq!(supervisor.look(0, &aged(3, 61), &thread), found(&[]), "asked again");
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        watchdog.look(0, &aged(1, 61), &thread);
+        assert_eq!(watchdog.look(0, &aged(2, 1), &thread), Finding::default());
+        watchdog.look(0, &aged(2, 61), &thread);
+        watchdog.look(0, &aged(2, 62), &thread);
+        assert_eq!(watchdog.look(0, &aged(3, 61), &thread), found(&[]), "asked again");
         assert_eq!(thread.asked.get(), 3);
-        assert_eq!(supervisor.look(0, &aged(3, 62), &thread).stuck, [(3, StuckKind::CCall)]);
+        assert_eq!(watchdog.look(0, &aged(3, 62), &thread).stuck, [(3, StuckKind::CCall)]);
     }
 
     #[test]
     fn each_of_several_is_sorted_once() {
-        let (mut supervisor, thread) = (Supervisor::new(STUCK_THRESHOLD), Thread::default());
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
         let held = |running| [parked(1, 90), parked(2, 61), aged(3, running)[0], parked(4, 60)];
         assert_eq!(
-            supervisor.look(0, &held(61), &thread),
+            watchdog.look(0, &held(61), &thread),
             found(&[(1, StuckKind::Io), (2, StuckKind::Io)]),
             "the one that runs is asked, and the last one is young"
         );
         thread.answers.set(true);
-        assert_eq!(supervisor.look(0, &held(62), &thread), found(&[(3, StuckKind::Cpu)]));
-        assert_eq!(supervisor.look(0, &held(63), &thread), found(&[]));
-        assert_eq!(supervisor.look(0, &held(63)[1..], &thread), found(&[]), "the others are what they were");
+        assert_eq!(watchdog.look(0, &held(62), &thread), found(&[(3, StuckKind::Cpu)]));
+        assert_eq!(watchdog.look(0, &held(63), &thread), found(&[]));
+        assert_eq!(watchdog.look(0, &held(63)[1..], &thread), found(&[]), "the others are what they were");
         assert_eq!(thread.asked.get(), 1);
     }
 }

@@ -8,19 +8,19 @@
 use std::time::{Duration, Instant};
 
 use crate::observe::{Event, Log, WorkerEvent};
-use crate::pool::{Inspection, Probe, SlotReading, Supervisor, Workers};
+use crate::pool::{Inspection, Probe, SlotReading, Watchdog, Workers};
 use crate::sync::primitive::Arc;
 
 use super::thread_state;
 
-/// The supervisor and its eyes.
+/// The watchdog and its eyes.
 #[derive(Debug)]
-pub(in crate::serve) struct Supervision(Supervisor);
+pub(in crate::serve) struct WatchdogRounds(Watchdog);
 
-impl Supervision {
+impl WatchdogRounds {
     /// Notes requests that are older than `threshold`.
     pub(in crate::serve) fn new(threshold: Duration) -> Self {
-        Self(Supervisor::new(threshold))
+        Self(Watchdog::new(threshold))
     }
 
     /// Looks at each slot.
@@ -83,5 +83,5 @@ impl Inspection for Thread<'_> {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "supervision_tests.rs"]
+#[path = "watchdog_tests.rs"]
 mod tests;

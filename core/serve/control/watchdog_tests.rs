@@ -1,4 +1,4 @@
-//! Threads that are held up in earnest, seen by the supervisor with a threshold of its own.
+//! Threads that are held up in earnest, seen by the watchdog with a threshold of its own.
 
 use std::sync::mpsc::{Receiver, channel};
 
@@ -109,7 +109,7 @@ fn sorted(act: Act) -> (SlotReading, String) {
     let workers = Workers::start(size, &engine, source, &events).unwrap();
     let (mut reader, writer) = std::io::pipe().unwrap();
     let log = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
-    let mut supervision = Supervision::new(Duration::from_secs(5));
+    let mut watchdog = WatchdogRounds::new(Duration::from_secs(5));
     assert!(bench.queue.push(exchange(time::now(), Spool::new("/tmp".into(), 0))).is_ok());
     let reading = |now| workers.slots(now)[0].clone();
     // The thread needs a moment to come to where it will stay.
@@ -121,10 +121,10 @@ fn sorted(act: Act) -> (SlotReading, String) {
         std::thread::yield_now();
     }
     let begin = time::now();
-    supervision.look(&workers, &log, begin);
+    watchdog.look(&workers, &log, begin);
     assert_eq!((reading(begin).long_running, reading(begin).stuck), (0, [0; 3]), "it is young");
     for second in 6..10 {
-        supervision.look(&workers, &log, begin + Duration::from_secs(second));
+        watchdog.look(&workers, &log, begin + Duration::from_secs(second));
         // What answers at all answers within an instant.
         while act == Act::Loop && !bench.answered.is_raised() {
             std::thread::yield_now();
