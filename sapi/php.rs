@@ -103,7 +103,7 @@ fn note_restart(shared: &Shared, news: RestartNews) {
     match news {
         RestartNews::Wanted => {
             if let Some(workers) = shared.workers.get() {
-                workers.call_keeper();
+                workers.call_supervisor();
             }
         }
         RestartNews::Delayed => {

@@ -13,7 +13,7 @@ pub trait PoolEvents: Send + Sync + 'static {
     fn found_answered(&self, exchange: &Exchange);
     /// A worker ran an exchange for `ran`.
     fn served(&self, exchange: &Exchange, ran: Duration);
-    /// A worker did not boot, or has ended without being asked to; the pool's keeper hears why.
+    /// A worker did not boot, or has ended without being asked to; the pool's supervisor hears why.
     fn worker_failed(&self);
     /// A persistent worker has ended and is replaced.
     fn recycled(&self, slot: usize, reason: RecycleReason);

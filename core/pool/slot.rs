@@ -1,6 +1,6 @@
 //! A place in the pool: what its worker is doing, readable by everybody.
 //!
-//! Promises: each word is written by the slot's worker alone, save the order, which its keeper writes; the place
+//! Promises: each word is written by the slot's worker alone, save the order, which its supervisor writes; the place
 //! survives its workers, and the figure of the heap one that is recycled. Refuses: it starts and ends no thread.
 //!
 //! ```text

@@ -75,7 +75,7 @@ pub(super) struct PoolState {
     pub(super) taking: AtomicUsize,
     /// Workers that have booted.
     pub(super) booted: AtomicU64,
-    /// Short: one is put in, or all are taken. There are never more than slots, whose keeper takes them.
+    /// Short: one is put in, or all are taken. There are never more than slots, whose supervisor takes them.
     pub(super) failures: ShortLock<Vec<Failure>>,
 }
 

@@ -4,7 +4,7 @@
 //! its thread serves or is about to; both readings come from facts, so a thread that dies cannot stay in them. A worker
 //! that asks to be replaced and carries nothing is, in its slot and without a gap. Refuses: how many there should be, who
 //! stands in for one that wants to be replaced and carries something, and when one that failed is tried again, is the
-//! keeper's to decide.
+//! supervisor's to decide.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -142,16 +142,16 @@ impl Workers {
     }
 
     /// Sets who is woken when workers are needed, have booted, or have failed.
-    pub fn set_keeper(&self, waker: Arc<dyn Wake>) {
+    pub fn set_supervisor(&self, waker: Arc<dyn Wake>) {
         self.shared.state.source.roster().set_help(waker);
     }
 
-    /// Wakes the keeper.
-    pub fn call_keeper(&self) {
+    /// Wakes the supervisor.
+    pub fn call_supervisor(&self) {
         self.shared.state.source.roster().call_help();
     }
 
-    /// Lets the keeper be woken when work comes and nobody is idle. Work that came before is the caller's to look for.
+    /// Lets the supervisor be woken when work comes and nobody is idle. Work that came before is the caller's to look for.
     pub fn want_help(&self) {
         self.shared.state.source.roster().want_help();
     }

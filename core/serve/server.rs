@@ -29,11 +29,11 @@ use super::lifecycle::Phase;
 use super::shared::Shared;
 use crate::serve::connection::reactor::Reactor;
 use crate::serve::control::drain::Drain;
-use crate::serve::control::keeper::Keeper;
 use crate::serve::control::machinery::Machinery;
 use crate::serve::control::pool_events::Reports;
 use crate::serve::control::reload;
 use crate::serve::control::scan::Scan;
+use crate::serve::control::supervisor::Supervisor;
 use crate::serve::control::tick::Control;
 use crate::serve::disk::file_job::Chore;
 use crate::serve::disk::site::Site;
@@ -165,7 +165,7 @@ impl Server {
         let machinery = Arc::new(Machinery::new(shared, site));
         let driven = Arc::clone(&machinery);
         let mut scan = Scan::new(&machinery.shared.config);
-        let mut keeper = Keeper::new(&machinery.shared.config);
+        let mut supervisor = Supervisor::new(&machinery.shared.config);
         let mut sweep_at = clock();
         let tick = move |shared: &Shared, now: Instant| {
             let scan_at = scan.scan(shared, now);
@@ -173,7 +173,7 @@ impl Server {
                 sweep_at = now + STATIC_SWEEP_PAUSE;
                 driven.disk.order_chore(Chore::Sweep(Arc::clone(&driven.site)));
             }
-            let others = [keeper.tend(shared, now), driven.drive(&mut drain, now)];
+            let others = [supervisor.tend(shared, now), driven.drive(&mut drain, now)];
             others.into_iter().flatten().chain([scan_at]).min()
         };
         let control = Control::start(ops_listener, &machinery.shared, clock, tick)?;
@@ -209,7 +209,7 @@ impl Server {
         let source: Arc<dyn Source> = Arc::<Gate<Arc<Exchange>>>::clone(gate);
         let workers = Workers::start(size, engine, source, &events)?;
         if let Some(control) = &*self.control.lock() {
-            workers.set_keeper(control.waker());
+            workers.set_supervisor(control.waker());
         }
         let is_first = shared.workers.set(workers).is_ok();
         debug_assert!(is_first, "the pool was started twice");

@@ -216,7 +216,7 @@ fn help_that_is_wanted_comes_for_work_that_nobody_saw() {
             })
         };
         shared.0.want_help();
-        // Nobody sits: either the keeper sees the work after it wanted help, or it is called.
+        // Nobody sits: either the supervisor sees the work after it wanted help, or it is called.
         if shared.1.value() == 0 {
             help.wait(0);
         }

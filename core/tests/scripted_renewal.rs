@@ -29,7 +29,7 @@ fn parked(site: &Site, place: &str) -> Client {
 
 fn spoil(site: &Site) {
     site.switches.cache.spoil();
-    site.shared().workers.get().unwrap().call_keeper();
+    site.shared().workers.get().unwrap().call_supervisor();
 }
 
 fn facts(site: &Site) -> CacheFacts {
@@ -105,7 +105,7 @@ fn workers_that_do_not_boot_leave_the_old_ones_and_the_operator_tries_again() {
     eventually("it is told", || site.log().contains("PHP workers were not all replaced"));
     assert_eq!(site.client().get("/cache").text(), "user");
     let boots = site.switches.boots();
-    site.shared().workers.get().unwrap().call_keeper();
+    site.shared().workers.get().unwrap().call_supervisor();
     assert_eq!(site.client().get("/hello").text(), "hello");
     assert_eq!(site.switches.boots(), boots, "not at once");
     site.switches.refuse_boots(false);

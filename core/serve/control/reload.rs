@@ -14,7 +14,7 @@ use crate::serve::disk::site::Site;
 use crate::serve::shared::Shared;
 
 /// Reloads every part; `has_new_code` says whether scripts are read anew: persistent workers are being replaced, of which
-/// their keeper tells, or a cache is emptied. `tell` lets io threads know of new rules. Waits for disks.
+/// their supervisor tells, or a cache is emptied. `tell` lets io threads know of new rules. Waits for disks.
 pub(in crate::serve) fn reload(shared: &Shared, site: &Site, has_new_code: bool, tell: impl FnOnce()) {
     let rules = [deny_rules(shared), error_pages(shared)];
     if rules.iter().any(Option::is_some) {

@@ -1,4 +1,4 @@
-//! The keeper of the pool: it starts workers that are missing, ends those that are not needed, replaces all on demand.
+//! The supervisor of the pool: it starts workers that are missing, ends those that are not needed, replaces all on demand.
 //!
 //! Promises: it is woken when work finds nobody idle, when a worker has booted, and when one has failed; a pool whose
 //! workers do not boot is tried again at growing pauses and one line tells of each attempt; nothing in flight is lost
@@ -19,7 +19,7 @@ use crate::serve::shared::Shared;
 
 /// The machines of the pool's size and health.
 #[derive(Debug)]
-pub(in crate::serve) struct Keeper {
+pub(in crate::serve) struct Supervisor {
     scaling: Scaling,
     /// The most workers that may linger.
     lingering_max: usize,
@@ -36,7 +36,7 @@ pub(in crate::serve) struct Keeper {
     is_short: bool,
 }
 
-impl Keeper {
+impl Supervisor {
     /// Makes the machines that `config` asks for.
     pub(in crate::serve) fn new(config: &Config) -> Self {
         let size = PoolSize { min: config.php_workers.min, max: config.php_workers.max };
