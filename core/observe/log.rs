@@ -16,7 +16,7 @@ use super::event::{Access, Event};
 use crate::config::{AccessLog, Level};
 use crate::limits::{LOG_FLUSH_TIMEOUT, LOG_QUEUE_RECORDS};
 use crate::sync::counter::Counter;
-use crate::sync::park::Bell;
+use crate::sync::event_count::EventCount;
 use crate::sync::primitive::{Arc, ArrayQueue, AtomicBool, Ordering};
 use crate::time;
 
@@ -30,7 +30,7 @@ struct Shared {
     access: AccessLog,
     queue: ArrayQueue<Vec<u8>>,
     /// Rung when records were queued, or when the log ends.
-    work: Bell,
+    work: EventCount,
     dropped: Counter,
     ending: AtomicBool,
     /// Its other end is closed when the thread has written everything.
@@ -60,7 +60,7 @@ impl Log {
             level,
             access,
             queue: ArrayQueue::new(LOG_QUEUE_RECORDS),
-            work: Bell::new(),
+            work: EventCount::new(),
             dropped: Counter::new(),
             ending: AtomicBool::new(false),
             written,
@@ -142,16 +142,16 @@ impl<W: Write> Writer<W> {
                 continue;
             }
             self.tell_dropped();
-            let ticket = self.shared.work.ticket();
+            let ticket = self.shared.work.prepare_wait();
             // Acquire: pairs with the Release in `shutdown`.
             let ending = self.shared.ending.load(Ordering::Acquire);
             if ending || !self.shared.queue.is_empty() {
-                self.shared.work.cancel(ticket);
+                self.shared.work.cancel_wait(ticket);
                 if ending && !self.write_batch() {
                     return;
                 }
             } else {
-                self.shared.work.sleep(&ticket);
+                self.shared.work.wait(&ticket);
             }
         }
     }

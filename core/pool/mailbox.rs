@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use crate::http::Fields;
 use crate::limits::{REPLY_GATHER_MAX, REPLY_MEMORY_MAX, REPLY_PIECE_MAX};
 use crate::spool::{Share, Spool, SpoolError, SpoolFile};
+use crate::sync::event_count::EventCount;
 use crate::sync::lock::ShortLock;
-use crate::sync::park::Bell;
 use crate::sync::primitive::{Arc, RawGuard};
 
 /// One step of a reply, in order: interim heads, the head, data, the end.
@@ -156,7 +156,7 @@ pub struct Mailbox {
     /// Short: sections move a few words in or out; the spool file is written outside of it.
     inner: ShortLock<Inner>,
     /// Rung when the reader took something or left.
-    room: Bell,
+    room: EventCount,
     spool: Spool,
 }
 
@@ -180,7 +180,7 @@ struct Inner {
 impl Mailbox {
     /// Makes an empty mailbox that spools to `spool`.
     pub fn new(spool: Spool) -> Self {
-        Self { inner: ShortLock::default(), room: Bell::new(), spool }
+        Self { inner: ShortLock::default(), room: EventCount::new(), spool }
     }
 
     /// Adds a part that is no data; returns whether the reader has to be told.
@@ -210,15 +210,15 @@ impl Mailbox {
             if let Ok(part) = self.spooled(delivery.rest()) {
                 return self.put_spooled(part, delivery);
             }
-            let ticket = self.room.ticket();
+            let ticket = self.room.prepare_wait();
             match self.put_slice(delivery) {
-                Ok(None) => self.room.sleep(&ticket),
+                Ok(None) => self.room.wait(&ticket),
                 Ok(Some(tell)) => {
-                    self.room.cancel(ticket);
+                    self.room.cancel_wait(ticket);
                     return Ok(tell);
                 }
                 Err(closed) => {
-                    self.room.cancel(ticket);
+                    self.room.cancel_wait(ticket);
                     return Err(closed);
                 }
             }

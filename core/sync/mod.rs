@@ -4,11 +4,11 @@
 //! when more than one thread writes it. Refuses: nothing here knows what travels through it.
 
 pub mod counter;
+pub mod event_count;
 pub mod exchange_state;
 pub mod histogram;
 pub mod lock;
 pub mod moment;
-pub mod park;
 pub mod permits;
 pub mod primitive;
 pub mod queue;

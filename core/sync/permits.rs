@@ -3,7 +3,7 @@
 //! Promises: never more permits out than the number given at the start; a thread that waits for one wakes when one
 //! comes back or when the permits are closed. Refuses: it does not say who is first among several waiters.
 
-use super::park::Bell;
+use super::event_count::EventCount;
 use super::primitive::{Arc, AtomicBool, AtomicUsize, Ordering};
 
 /// A fixed number of permits, with waiting.
@@ -11,7 +11,7 @@ use super::primitive::{Arc, AtomicBool, AtomicUsize, Ordering};
 /// # Ordering
 ///
 /// What happened before a permit came back happens before the `acquire` that gets it (Release and Acquire on the
-/// count). The waiting follows [`Bell`]'s protocol.
+/// count). The waiting follows [`EventCount`]'s protocol.
 ///
 /// # Progress
 ///
@@ -20,7 +20,7 @@ use super::primitive::{Arc, AtomicBool, AtomicUsize, Ordering};
 pub struct Permits {
     free: AtomicUsize,
     closed: AtomicBool,
-    bell: Bell,
+    event_count: EventCount,
 }
 
 /// One permit; dropping it gives it back.
@@ -30,7 +30,11 @@ pub struct Permit(Arc<Permits>);
 impl Permits {
     /// Makes `count` free permits.
     pub fn new(count: usize) -> Arc<Self> {
-        Arc::new(Self { free: AtomicUsize::new(count), closed: AtomicBool::new(false), bell: Bell::new() })
+        Arc::new(Self {
+            free: AtomicUsize::new(count),
+            closed: AtomicBool::new(false),
+            event_count: EventCount::new(),
+        })
     }
 
     /// Takes a permit if one is free.
@@ -49,14 +53,14 @@ impl Permits {
             if let Some(permit) = self.try_acquire() {
                 return Some(permit);
             }
-            let ticket = self.bell.ticket();
+            let ticket = self.event_count.prepare_wait();
             let permit = self.try_acquire();
             // Acquire: pairs with the Release in `close`.
             if permit.is_some() || self.closed.load(Ordering::Acquire) {
-                self.bell.cancel(ticket);
+                self.event_count.cancel_wait(ticket);
                 return permit;
             }
-            self.bell.sleep(&ticket);
+            self.event_count.wait(&ticket);
         }
     }
 
@@ -64,7 +68,7 @@ impl Permits {
     pub fn close(&self) {
         // Release: pairs with the Acquire in `acquire`.
         self.closed.store(true, Ordering::Release);
-        self.bell.notify_all();
+        self.event_count.notify_all();
     }
 
     /// The number of free permits now.
@@ -77,7 +81,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `try_acquire`.
         self.0.free.fetch_add(1, Ordering::Release);
-        self.0.bell.notify_one();
+        self.0.event_count.notify_one();
     }
 }
 

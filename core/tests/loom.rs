@@ -14,9 +14,9 @@ use svc_core::policy::rate_table::{RateTable, Take};
 use svc_core::pool::mailbox::{Closed, Delivery, End, Mailbox, Part};
 use svc_core::spool::Spool;
 use svc_core::sync::counter::{Counter, UpDown};
+use svc_core::sync::event_count::EventCount;
 use svc_core::sync::exchange_state::{ExchangeState, Stage};
 use svc_core::sync::histogram::Histogram;
-use svc_core::sync::park::Bell;
 use svc_core::sync::permits::Permits;
 use svc_core::sync::queue::WorkQueue;
 use svc_core::sync::roster::{Roster, Standing, Wake};
@@ -32,18 +32,18 @@ fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
 #[test]
 fn a_bell_rung_after_the_work_was_published_wakes_its_sleeper() {
     explore(3, || {
-        let shared = Arc::new((Bell::new(), Counter::new()));
+        let shared = Arc::new((EventCount::new(), Counter::new()));
         let sleeper = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
-                let (bell, work) = &*shared;
+                let (event_count, work) = &*shared;
                 loop {
-                    let ticket = bell.ticket();
+                    let ticket = event_count.prepare_wait();
                     if work.value() > 0 {
-                        bell.cancel(ticket);
+                        event_count.cancel_wait(ticket);
                         return;
                     }
-                    bell.sleep(&ticket);
+                    event_count.wait(&ticket);
                 }
             })
         };
@@ -91,13 +91,13 @@ fn two_producers_and_a_consumer_that_sleeps_in_between() {
     });
 }
 
-/// What a worker waits in that has a reactor of its own: a bell, and rings that are not forgotten.
+/// What a worker waits in that has a reactor of its own: an event_count, and rings that are not forgotten.
 #[derive(Debug)]
-struct Reactor(Bell, Counter);
+struct Reactor(EventCount, Counter);
 
 impl Reactor {
     fn on(roster: &Roster, seat: usize) -> Arc<Self> {
-        let reactor = Arc::new(Self(Bell::new(), Counter::new()));
+        let reactor = Arc::new(Self(EventCount::new(), Counter::new()));
         roster.set_waker(seat, Some(Arc::<Self>::clone(&reactor)));
         reactor
     }
@@ -105,13 +105,13 @@ impl Reactor {
     /// Waits for a ring beyond the first `seen`; returns how many there were.
     fn wait(&self, seen: u64) -> u64 {
         loop {
-            let ticket = self.0.ticket();
+            let ticket = self.0.prepare_wait();
             let rings = self.1.value();
             if rings > seen {
-                self.0.cancel(ticket);
+                self.0.cancel_wait(ticket);
                 return rings;
             }
-            self.0.sleep(&ticket);
+            self.0.wait(&ticket);
         }
     }
 }
@@ -206,7 +206,7 @@ fn an_order_reaches_a_worker_that_is_about_to_rest() {
 fn help_that_is_wanted_comes_for_work_that_nobody_saw() {
     explore(3, || {
         let shared = Arc::new((Roster::new(1), Counter::new()));
-        let help = Arc::new(Reactor(Bell::new(), Counter::new()));
+        let help = Arc::new(Reactor(EventCount::new(), Counter::new()));
         shared.0.set_help(Arc::<Reactor>::clone(&help));
         let producer = {
             let shared = Arc::clone(&shared);

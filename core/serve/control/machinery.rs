@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::observe::Event;
+use crate::sync::event_count::EventCount;
 use crate::sync::lock::ShortLock;
-use crate::sync::park::Bell;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
 
 use super::drain::{Drain, Order, Readings};
@@ -128,7 +128,7 @@ impl Machinery {
 pub(in crate::serve) struct Ended {
     all_ended: AtomicBool,
     state: AtomicU8,
-    bell: Bell,
+    event_count: EventCount,
 }
 
 impl Ended {
@@ -136,18 +136,18 @@ impl Ended {
         self.all_ended.store(all_ended, Ordering::Relaxed);
         // Release: pairs with the Acquire in `wait`.
         self.state.store(1, Ordering::Release);
-        self.bell.notify_all();
+        self.event_count.notify_all();
     }
 
     pub(in crate::serve) fn wait(&self) -> bool {
         loop {
-            let ticket = self.bell.ticket();
+            let ticket = self.event_count.prepare_wait();
             // Acquire: pairs with the Release in `announce`.
             if self.state.load(Ordering::Acquire) != 0 {
-                self.bell.cancel(ticket);
+                self.event_count.cancel_wait(ticket);
                 return self.all_ended.load(Ordering::Relaxed);
             }
-            self.bell.sleep(&ticket);
+            self.event_count.wait(&ticket);
         }
     }
 }

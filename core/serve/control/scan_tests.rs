@@ -19,7 +19,7 @@ use crate::serve::fixture::{Nobody, exchange};
 use crate::serve::ops::facts::OpsFacts;
 use crate::serve::ops::port::OpsSource;
 use crate::sync::counter::Flag;
-use crate::sync::park::Bell;
+use crate::sync::event_count::EventCount;
 use crate::sync::primitive::{Arc, AtomicU32, Ordering};
 use crate::sync::roster::{Roster, Wake};
 
@@ -295,14 +295,14 @@ fn a_wedged_pool_takes_the_server_out_of_service_until_something_is_finished() {
 #[derive(Debug, Default)]
 struct Lingering {
     rung: AtomicU32,
-    bell: Bell,
+    event_count: EventCount,
     let_go: Flag,
 }
 
 impl Wake for Lingering {
     fn wake(&self) {
         self.rung.store(1, Ordering::SeqCst);
-        self.bell.notify_all();
+        self.event_count.notify_all();
     }
 }
 
@@ -331,11 +331,11 @@ impl Resident for LingeringWorker {
                 fibers.push(claim);
             }
             if desk.sit() {
-                let ticket = self.0.bell.ticket();
+                let ticket = self.0.event_count.prepare_wait();
                 if self.0.rung.swap(0, Ordering::SeqCst) == 1 {
-                    self.0.bell.cancel(ticket);
+                    self.0.event_count.cancel_wait(ticket);
                 } else {
-                    self.0.bell.sleep(&ticket);
+                    self.0.event_count.wait(&ticket);
                 }
                 desk.stand(false);
             }

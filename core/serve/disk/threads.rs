@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 
 use crate::limits::FILE_THREADS;
 use crate::pool::StreamKey;
-use crate::sync::park::Bell;
+use crate::sync::event_count::EventCount;
 use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue};
 
 use super::file_job::{Chore, Done, Job};
@@ -26,7 +26,7 @@ pub(in crate::serve) struct Disk {
     orders: SegQueue<Order>,
     /// What is done when there is no order, by one thread alone: the others are there for orders.
     long_chores: SegQueue<Chore>,
-    bell: Bell,
+    event_count: EventCount,
     closed: AtomicBool,
 }
 
@@ -56,7 +56,7 @@ impl Disk {
     /// Asks for `job`; its result goes to `client` for the stream with `key`.
     pub(in crate::serve) fn order(&self, job: Job, key: StreamKey, client: Arc<dyn JobClient>) {
         self.orders.push(Order::Job(job, key, client));
-        self.bell.notify_one();
+        self.event_count.notify_one();
     }
 
     /// Asks for `chore`.
@@ -64,10 +64,10 @@ impl Disk {
         if chore.takes_long() {
             self.long_chores.push(chore);
             // The one who does them may not be the one who would wake.
-            self.bell.notify_all();
+            self.event_count.notify_all();
         } else {
             self.orders.push(Order::Chore(chore));
-            self.bell.notify_one();
+            self.event_count.notify_one();
         }
     }
 
@@ -75,7 +75,7 @@ impl Disk {
     pub(in crate::serve) fn close(&self) {
         // Release: pairs with the Acquire in `take`.
         self.closed.store(true, Ordering::Release);
-        self.bell.notify_all();
+        self.event_count.notify_all();
     }
 
     fn run(&self, does_long_chores: bool) {
@@ -101,17 +101,17 @@ impl Disk {
             if let Some(order) = pop() {
                 return Some(order);
             }
-            let ticket = self.bell.ticket();
+            let ticket = self.event_count.prepare_wait();
             if let Some(order) = pop() {
-                self.bell.cancel(ticket);
+                self.event_count.cancel_wait(ticket);
                 return Some(order);
             }
             // Acquire: pairs with the Release in `close`.
             if self.closed.load(Ordering::Acquire) {
-                self.bell.cancel(ticket);
+                self.event_count.cancel_wait(ticket);
                 return self.orders.pop();
             }
-            self.bell.sleep(&ticket);
+            self.event_count.wait(&ticket);
         }
     }
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use svc_core::http::Fields;
 use svc_core::pool::{End, Engine, Exchange, Origin, Probe, ReplyHead, StartError, Started, Worker};
+use svc_core::sync::event_count::EventCount;
 use svc_core::sync::lock::ShortLock;
-use svc_core::sync::park::Bell;
 
 use super::cache::Cache;
 
@@ -14,7 +14,7 @@ use super::cache::Cache;
 #[derive(Debug, Default)]
 pub(crate) struct Switchboard {
     state: ShortLock<State>,
-    bell: Bell,
+    event_count: EventCount,
     /// What persistent workers share.
     pub(crate) cache: Cache,
 }
@@ -37,7 +37,7 @@ impl Switchboard {
     /// Lets whoever waits at `name` go on, now and later.
     pub(crate) fn open(&self, name: &str) {
         self.state.lock().open.insert(name.to_owned());
-        self.bell.notify_all();
+        self.event_count.notify_all();
     }
 
     /// From now on workers do not boot, or do again.
@@ -70,7 +70,7 @@ impl Switchboard {
     /// Lets everybody go on.
     pub(crate) fn open_all(&self) {
         self.state.lock().all_open = true;
-        self.bell.notify_all();
+        self.event_count.notify_all();
     }
 
     /// Whether a worker waits at `name`, or has.
@@ -108,17 +108,17 @@ impl Switchboard {
     /// Waits until `condition`; looks at it whenever something opens, or somebody is woken.
     pub(crate) fn wait_until(&self, condition: impl Fn() -> bool) {
         loop {
-            let ticket = self.bell.ticket();
+            let ticket = self.event_count.prepare_wait();
             if condition() {
-                return self.bell.cancel(ticket);
+                return self.event_count.cancel_wait(ticket);
             }
-            self.bell.sleep(&ticket);
+            self.event_count.wait(&ticket);
         }
     }
 
     /// Lets those who wait look at their conditions.
     pub(crate) fn wake(&self) {
-        self.bell.notify_all();
+        self.event_count.notify_all();
     }
 }
 

@@ -7,7 +7,7 @@ use super::primitive::{AtomicU32, Ordering, fence, wait, wake_all, wake_one};
 
 /// Lets threads sleep until one of them is needed.
 ///
-/// A sleeper calls [`ticket`](Self::ticket), looks for work once more, and then [`sleep`](Self::sleep)s on the
+/// A sleeper calls [`prepare_wait`](Self::prepare_wait), looks for work once more, and then [`wait`](Self::wait)s on the
 /// ticket; a producer publishes its work and then calls [`notify_one`](Self::notify_one). Wake-ups may be spurious.
 ///
 /// # Ordering
@@ -19,23 +19,23 @@ use super::primitive::{AtomicU32, Ordering, fence, wait, wake_all, wake_one};
 ///
 /// `notify_one` is wait-free, and two loads while nobody sleeps.
 #[derive(Debug, Default)]
-pub struct Bell {
+pub struct EventCount {
     rings: AtomicU32,
     sleepers: AtomicU32,
 }
 
-/// What [`Bell::ticket`] gave: the promise to sleep only if the bell has not rung since.
+/// What [`EventCount::prepare_wait`] gave: the promise to wait only if nobody was notified since.
 #[derive(Debug)]
 pub struct Ticket(u32);
 
-impl Bell {
-    /// Makes a bell that nobody listens to.
+impl EventCount {
+    /// Makes one that nobody waits on.
     pub fn new() -> Self {
         Self { rings: AtomicU32::new(0), sleepers: AtomicU32::new(0) }
     }
 
-    /// Announces that the caller is about to sleep. Every ticket must go to `sleep` or `cancel`.
-    pub fn ticket(&self) -> Ticket {
+    /// Announces that the caller is about to sleep. Every ticket must go to `wait` or `cancel_wait`.
+    pub fn prepare_wait(&self) -> Ticket {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         // Acquire: pairs with the Release in `ring`; a ring that this ticket has seen happened before it.
         let ticket = Ticket(self.rings.load(Ordering::Acquire));
@@ -44,20 +44,20 @@ impl Bell {
         ticket
     }
 
-    /// Sleeps until the bell rings; returns at once if it rang since the ticket was drawn.
-    pub fn sleep(&self, ticket: &Ticket) {
+    /// Sleeps until notified; returns at once if that happened since the ticket was drawn.
+    pub fn wait(&self, ticket: &Ticket) {
         wait(&self.rings, ticket.0);
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Takes the announcement back: there was work after all.
-    pub fn cancel(&self, _ticket: Ticket) {
+    pub fn cancel_wait(&self, _ticket: Ticket) {
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Wakes one sleeper, if there is one. The caller has published its work before.
     pub fn notify_one(&self) {
-        // SeqCst: pairs with the fence in `ticket`.
+        // SeqCst: pairs with the fence in `prepare_wait`.
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::Relaxed) > 0 {
             self.ring();
@@ -67,14 +67,14 @@ impl Bell {
 
     /// Wakes all sleepers.
     pub fn notify_all(&self) {
-        // SeqCst: pairs with the fence in `ticket`.
+        // SeqCst: pairs with the fence in `prepare_wait`.
         fence(Ordering::SeqCst);
         self.ring();
         wake_all(&self.rings);
     }
 
     fn ring(&self) {
-        // Release: pairs with the Acquire in `ticket`.
+        // Release: pairs with the Acquire in `prepare_wait`.
         self.rings.fetch_add(1, Ordering::Release);
     }
 }
@@ -85,17 +85,17 @@ mod tests {
 
     #[test]
     fn a_ring_after_the_ticket_does_not_sleep() {
-        let bell = Bell::new();
-        let ticket = bell.ticket();
-        bell.notify_one();
-        bell.sleep(&ticket);
+        let event_count = EventCount::new();
+        let ticket = event_count.prepare_wait();
+        event_count.notify_one();
+        event_count.wait(&ticket);
     }
 
     #[test]
     fn a_cancelled_ticket_leaves_no_sleeper() {
-        let bell = Bell::new();
-        let ticket = bell.ticket();
-        bell.cancel(ticket);
-        assert_eq!(bell.sleepers.load(Ordering::Relaxed), 0);
+        let event_count = EventCount::new();
+        let ticket = event_count.prepare_wait();
+        event_count.cancel_wait(ticket);
+        assert_eq!(event_count.sleepers.load(Ordering::Relaxed), 0);
     }
 }
