@@ -8,7 +8,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use svc_core::pool::{Claim, Departure, Desk, Duty, Probe, RecycleReason, Resident, StartError};
+use svc_core::pool::{
+    Claim, Departure, Directive, Probe, RecycleReason, Resident, StartError, WorkerContext,
+};
 use svc_core::sync::roster::Wake;
 use svc_core::time;
 
@@ -52,7 +54,7 @@ impl Resident for PhpResident {
         Some(probe(&self.interpreter))
     }
 
-    fn run(&mut self, desk: &Desk) -> Departure {
+    fn run(&mut self, context: &WorkerContext) -> Departure {
         let entry = self.kit.shared.config.entry_file.as_deref().unwrap_or_default().trim_start_matches('/');
         let name = format!("/{entry}");
         let script = self.kit.shared.config.document_root.join(entry);
@@ -70,7 +72,7 @@ impl Resident for PhpResident {
             protocol: 1001,
             time: started,
         };
-        let mut stay = Stay::new(desk, &self.kit, &name, request.script);
+        let mut stay = Stay::new(context, &self.kit, &name, request.script);
         let outcome = self.interpreter.boot(&request, &mut stay, Card { id: self.slot, started });
         stay.departure(outcome)
     }
@@ -88,7 +90,7 @@ impl Wake for Bell {
 
 /// The stay of one script: from its boot to its end.
 struct Stay<'a> {
-    desk: &'a Desk,
+    context: &'a WorkerContext,
     kit: &'a Rc<Kit>,
     /// The script's own variables, and its last words if it does not boot.
     name: &'a str,
@@ -103,10 +105,10 @@ struct Stay<'a> {
 }
 
 impl<'a> Stay<'a> {
-    fn new(desk: &'a Desk, kit: &'a Rc<Kit>, name: &'a str, script: &'a [u8]) -> Self {
+    fn new(context: &'a WorkerContext, kit: &'a Rc<Kit>, name: &'a str, script: &'a [u8]) -> Self {
         let config = &kit.shared.config;
         Self {
-            desk,
+            context,
             kit,
             name,
             script,
@@ -123,9 +125,9 @@ impl<'a> Stay<'a> {
     fn begin_serving(&mut self, visits: &Visits) {
         self.has_served = true;
         if visits.is_outsider() {
-            self.desk.stay_outside();
+            self.context.stay_outside();
         }
-        self.desk.booted();
+        self.context.booted();
     }
 
     /// Why the script's stay has ended.
@@ -140,7 +142,7 @@ impl<'a> Stay<'a> {
         }
         match self.leaves {
             Some(reason) => Departure::Recycled(reason),
-            None if self.desk.duty() != Duty::Serve => Departure::Dismissed,
+            None if self.context.directive() != Directive::Serve => Departure::Dismissed,
             // The script has decided to end.
             None if outcome == Outcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
             None => Departure::Recycled(RecycleReason::Error),
@@ -151,7 +153,7 @@ impl<'a> Stay<'a> {
     fn look_after(&mut self, visits: &mut Visits) {
         let facts = visits.facts();
         let heap_bytes = facts.heap_bytes as u64;
-        self.desk.note_heap(heap_bytes);
+        self.context.note_heap(heap_bytes);
         if self.leaves.is_some() {
             return;
         }
@@ -166,11 +168,11 @@ impl<'a> Stay<'a> {
         };
         if let Some(reason) = self.leaves {
             visits.leaves(reason.as_str());
-            return self.desk.close();
+            return self.context.close();
         }
-        self.desk.note_soft_reset();
+        self.context.note_soft_reset();
         if facts.tidy_wanted {
-            self.desk.run(|| visits.tidy());
+            self.context.run(|| visits.tidy());
         }
     }
 
@@ -203,20 +205,20 @@ impl<'a> Stay<'a> {
 
     /// Takes an exchange, unless the worker is about to be replaced.
     fn take(&self) -> Option<Claim> {
-        if self.leaves.is_some() { None } else { self.desk.try_take() }
+        if self.leaves.is_some() { None } else { self.context.try_take() }
     }
 
     /// Sleeps until there is something to do. False: the worker ends.
     fn sleep(&self, visits: &mut Visits) -> bool {
-        let takes_more = self.leaves.is_none() && self.desk.duty() == Duty::Serve;
+        let takes_more = self.leaves.is_none() && self.context.directive() == Directive::Serve;
         if !takes_more {
             if self.waiting == 0 {
                 return false;
             }
             visits.wait();
-        } else if self.desk.sit() {
+        } else if self.context.prepare_park() {
             let ready = visits.wait();
-            self.desk.stand(ready > 0);
+            self.context.unpark(ready > 0);
         }
         true
     }

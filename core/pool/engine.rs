@@ -7,7 +7,7 @@
 use crate::sync::primitive::Arc;
 use crate::sync::roster::Wake;
 
-use super::desk::Desk;
+use super::context::WorkerContext;
 use super::events::RecycleReason;
 use super::exchange::Exchange;
 use super::probe::Probe;
@@ -55,21 +55,21 @@ pub trait Worker {
 /// A worker that stays: it boots an application once and serves many exchanges with it, several at a time.
 ///
 /// ```text
-///   desk.booted()
-///   loop ── run what can run ──▶ desk.try_take() ── a claim ──▶ a new fiber
+///   context.booted()
+///   loop ── run what can run ──▶ context.try_take() ── a claim ──▶ a new fiber
 ///     │                            │ none
 ///     │                            ▼
-///     │                          desk.duty(): Serve ── desk.sit() ──▶ wait for descriptors, times and the wake
-///     │                            │ Leave: no fiber left? return       └──▶ desk.stand()
+///     │                          context.directive(): Serve ── context.prepare_park() ──▶ wait for descriptors, times and the wake
+///     │                            │ Leave: no fiber left? return       └──▶ context.unpark()
 ///     └────────────────────────────┘ End: return
 /// ```
 pub trait Resident {
     /// What brings the thread out of its wait. Asked once, before [`run`](Self::run).
     fn waker(&self) -> Arc<dyn Wake>;
 
-    /// Boots, says so, and serves until the desk says otherwise or it asks to be replaced. Exchanges that it still
+    /// Boots, says so, and serves until the context says otherwise or it asks to be replaced. Exchanges that it still
     /// holds when it returns are answered in its place.
-    fn run(&mut self, desk: &Desk) -> Departure;
+    fn run(&mut self, context: &WorkerContext) -> Departure;
 
     /// What tells whether the thread runs scripts; asked once, before [`run`](Self::run).
     fn probe(&self) -> Option<Arc<dyn Probe>> {
@@ -80,7 +80,7 @@ pub trait Resident {
 /// Why the loop of a persistent worker has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// The desk said so.
+    /// The context said so.
     Dismissed,
     /// The application did not boot, for this reason.
     NotBooted(String),

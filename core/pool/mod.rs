@@ -11,7 +11,7 @@
 //! | `mailbox` | the parts of the reply on their way to the io thread |
 //! | `engine` | the seam behind which PHP stands |
 //! | `probe` | what other threads may ask its threads |
-//! | `desk` | where a worker gets its work from |
+//! | `context` | where a worker gets its work from |
 //! | `slot` | a place in the pool, which survives its workers |
 //! | `state` | what the workers share |
 //! | `events` | what happens on their threads |
@@ -25,7 +25,7 @@
 //! | `wedge` | threads that live and take nothing |
 
 pub mod backoff;
-pub mod desk;
+pub mod context;
 pub mod engine;
 pub mod events;
 pub mod exchange;
@@ -44,7 +44,7 @@ pub mod wedge;
 pub mod workers;
 
 pub use backoff::{Allowance, Backoff};
-pub use desk::{Claim, Desk, Duty};
+pub use context::{Claim, Directive, WorkerContext};
 pub use engine::{Departure, Engine, Resident, StartError, Started, Worker};
 pub use events::{PoolEvents, RecycleReason};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};

@@ -19,7 +19,7 @@ use crate::sync::primitive::{Arc, AtomicU64, CachePadded, Ordering};
 use crate::sync::roster::Wake;
 use crate::time;
 
-use super::desk::Desk;
+use super::context::WorkerContext;
 use super::engine::{Departure, Engine, Started};
 use super::events::{PoolEvents, RecycleReason};
 use super::exchange::Exchange;
@@ -331,15 +331,15 @@ fn work(shared: &Arc<Shared>, index: usize) {
 
 /// Starts the engine and works until it is over; nothing of the engine is left on the thread afterwards.
 fn run(shared: &Arc<Shared>, index: usize) -> End {
-    let desk = Desk::new(Arc::clone(&shared.state), index);
+    let context = WorkerContext::new(Arc::clone(&shared.state), index);
     match shared.engine.start(index) {
         Err(error) => End::Failed(error.to_string()),
         Ok(Started::Classic(mut worker)) => {
             shared.state.slots[index].set_probe(worker.probe());
-            desk.booted();
+            context.booted();
             let serve =
                 |exchange: &Arc<Exchange>| catch_unwind(AssertUnwindSafe(|| worker.serve(exchange))).is_ok();
-            if desk.serve_each(serve) {
+            if context.serve_each(serve) {
                 End::Dismissed
             } else {
                 End::Failed("the engine panicked".to_owned())
@@ -348,7 +348,7 @@ fn run(shared: &Arc<Shared>, index: usize) -> End {
         Ok(Started::Persistent(mut resident)) => {
             shared.state.source.roster().set_waker(index, Some(resident.waker()));
             shared.state.slots[index].set_probe(resident.probe());
-            match resident.run(&desk) {
+            match resident.run(&context) {
                 Departure::Dismissed => End::Dismissed,
                 Departure::NotBooted(reason) => End::Failed(reason),
                 Departure::Recycled(reason) => End::Recycled(reason),

@@ -11,8 +11,8 @@ use crate::observe::exposition::Format;
 use crate::observe::{Probe, WorkerFacts};
 use crate::policy::Policy;
 use crate::pool::{
-    Departure, Desk, Duty, Engine, Exchange, PoolEvents, PoolSize, RecycleReason, Resident, Source,
-    StartError, Started, Worker, Workers,
+    Departure, Directive, Engine, Exchange, PoolEvents, PoolSize, RecycleReason, Resident, Source,
+    StartError, Started, Worker, WorkerContext, Workers,
 };
 use crate::serve::Phase;
 use crate::serve::fixture::{Nobody, exchange};
@@ -319,25 +319,25 @@ impl Resident for LingeringWorker {
         Arc::<Lingering>::clone(&self.0)
     }
 
-    fn run(&mut self, desk: &Desk) -> Departure {
+    fn run(&mut self, context: &WorkerContext) -> Departure {
         let mut fibers = Vec::new();
-        desk.booted();
-        while desk.duty() == Duty::Serve {
+        context.booted();
+        while context.directive() == Directive::Serve {
             if self.0.let_go.is_raised() {
                 fibers.clear();
             }
-            while let Some(mut claim) = desk.try_take() {
+            while let Some(mut claim) = context.try_take() {
                 claim.finish();
                 fibers.push(claim);
             }
-            if desk.sit() {
+            if context.prepare_park() {
                 let ticket = self.0.event_count.prepare_wait();
                 if self.0.rung.swap(0, Ordering::SeqCst) == 1 {
                     self.0.event_count.cancel_wait(ticket);
                 } else {
                     self.0.event_count.wait(&ticket);
                 }
-                desk.stand(false);
+                context.unpark(false);
             }
         }
         Departure::Dismissed

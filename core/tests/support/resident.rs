@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use svc_core::pool::{
-    CacheFacts, Claim, Departure, Desk, Duty, Engine, RecycleReason, Resident, StartError, Started,
+    CacheFacts, Claim, Departure, Directive, Engine, RecycleReason, Resident, StartError, Started,
+    WorkerContext,
 };
 use svc_core::sync::counter::Flag;
 use svc_core::sync::roster::Wake;
@@ -72,7 +73,7 @@ impl Resident for Guest {
         Arc::<Ring>::clone(&self.ring)
     }
 
-    fn run(&mut self, desk: &Desk) -> Departure {
+    fn run(&mut self, context: &WorkerContext) -> Departure {
         if let Err(why) = self.board.boot() {
             return Departure::NotBooted(why);
         }
@@ -81,28 +82,30 @@ impl Resident for Guest {
         }
         self.uses_cache = self.board.cache.enter();
         if !self.uses_cache {
-            desk.stay_outside();
+            context.stay_outside();
         }
-        desk.booted();
+        context.booted();
         let mut leaves_for = None;
         loop {
             self.go_on();
-            while let Some(claim) = desk.try_take() {
-                if let Some(reason) = self.begin(claim, desk) {
-                    desk.close();
+            while let Some(claim) = context.try_take() {
+                if let Some(reason) = self.begin(claim, context) {
+                    context.close();
                     leaves_for = Some(reason);
                 }
             }
-            match (desk.duty(), leaves_for) {
-                (Duty::End, _) => return Departure::Dismissed,
-                (Duty::Leave, None) if self.fibers.is_empty() => return Departure::Dismissed,
-                (Duty::Leave, Some(reason)) if self.fibers.is_empty() => return Departure::Recycled(reason),
+            match (context.directive(), leaves_for) {
+                (Directive::Stop, _) => return Departure::Dismissed,
+                (Directive::Drain, None) if self.fibers.is_empty() => return Departure::Dismissed,
+                (Directive::Drain, Some(reason)) if self.fibers.is_empty() => {
+                    return Departure::Recycled(reason);
+                }
                 _ => {}
             }
-            if desk.sit() {
+            if context.prepare_park() {
                 self.board.wait_until(|| self.ring.rung.is_raised() || self.has_runnable());
                 self.ring.rung.lower();
-                desk.stand(self.has_runnable());
+                context.unpark(self.has_runnable());
             }
         }
     }
@@ -129,7 +132,7 @@ impl Guest {
     }
 
     /// Begins a request; returns why the worker wants to be replaced, if it does.
-    fn begin(&mut self, mut claim: Claim, desk: &Desk) -> Option<RecycleReason> {
+    fn begin(&mut self, mut claim: Claim, context: &WorkerContext) -> Option<RecycleReason> {
         claim.run();
         let path = String::from_utf8(claim.exchange().request.head.path_and_query().0.to_vec()).unwrap();
         let mut words = path[1..].splitn(2, '/');
@@ -144,8 +147,8 @@ impl Guest {
             "slot" => complete(claim.exchange(), 200, self.slot.to_string().into_bytes()),
             "heap" => {
                 complete(claim.exchange(), 200, b"heap".to_vec());
-                desk.note_heap(rest.parse().unwrap());
-                desk.note_soft_reset();
+                context.note_heap(rest.parse().unwrap());
+                context.note_soft_reset();
             }
             "recycle" => {
                 complete(claim.exchange(), 200, b"recycled".to_vec());

@@ -16,9 +16,9 @@ use super::exchange::Exchange;
 use super::slot::{Order, Slot, Stay};
 use super::state::PoolState;
 
-/// The desk of one worker; stays on its thread.
+/// What one worker gets its work from; stays on its thread.
 #[derive(Debug)]
-pub struct Desk {
+pub struct WorkerContext {
     shared: Arc<PoolState>,
     slot: usize,
     /// The worker itself wants no more work.
@@ -27,16 +27,16 @@ pub struct Desk {
 
 /// What a worker should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
+pub enum Directive {
     /// Take work.
     Serve,
     /// Take nothing new, let what it carries end, and return.
-    Leave,
+    Drain,
     /// Return now: the server ends.
-    End,
+    Stop,
 }
 
-impl Desk {
+impl WorkerContext {
     pub(super) fn new(shared: Arc<PoolState>, slot: usize) -> Self {
         Self { shared, slot, is_closed: Cell::new(false) }
     }
@@ -57,19 +57,19 @@ impl Desk {
     }
 
     /// What the worker should do.
-    pub fn duty(&self) -> Duty {
+    pub fn directive(&self) -> Directive {
         let source = &self.shared.source;
         // What it cannot take has been answered, or somebody else takes it.
         if source.is_shut() && (source.is_empty() || !self.is_wanted() || !self.may_take()) {
-            Duty::End
+            Directive::Stop
         } else if self.is_wanted() {
-            Duty::Serve
+            Directive::Serve
         } else {
-            Duty::Leave
+            Directive::Drain
         }
     }
 
-    /// The worker wants to be replaced: it takes no more work, and its duty is to leave. Another one stands in for it if
+    /// The worker wants to be replaced: it takes no more work and drains. Another one stands in for it if
     /// what it carries keeps it from ending.
     pub fn close(&self) {
         self.is_closed.set(true);
@@ -95,8 +95,8 @@ impl Desk {
     }
 
     /// Announces that the worker is about to wait. False: there is something to do; do not wait. A worker that waited
-    /// calls [`stand`](Self::stand) afterwards.
-    pub fn sit(&self) -> bool {
+    /// calls [`unpark`](Self::unpark) afterwards.
+    pub fn prepare_park(&self) -> bool {
         let roster = self.shared.source.roster();
         if self.is_wanted() {
             match self.fibers() {
@@ -106,10 +106,10 @@ impl Desk {
                 _ => {}
             }
         }
-        let is_needed = match self.duty() {
-            Duty::Serve => !self.shared.source.is_empty() && self.may_take(),
-            Duty::Leave => self.fibers() == 0,
-            Duty::End => true,
+        let is_needed = match self.directive() {
+            Directive::Serve => !self.shared.source.is_empty() && self.may_take(),
+            Directive::Drain => self.fibers() == 0,
+            Directive::Stop => true,
         };
         if is_needed {
             roster.stand(self.slot);
@@ -119,7 +119,7 @@ impl Desk {
 
     /// The worker waits no more. If it has fibers to run first, the work that it may have been called for is somebody
     /// else's.
-    pub fn stand(&self, has_runnable: bool) {
+    pub fn unpark(&self, has_runnable: bool) {
         let roster = self.shared.source.roster();
         roster.stand(self.slot);
         if has_runnable && !self.shared.source.is_empty() {
