@@ -59,15 +59,17 @@ pub trait Worker {
 ///   loop ── run what can run ──▶ context.try_take() ── a claim ──▶ a new fiber
 ///     │                            │ none
 ///     │                            ▼
-///     │                          context.directive(): Serve ── context.prepare_park() ──▶ wait for descriptors, times and the wake
-///     │                            │ Leave: no fiber left? return       └──▶ context.unpark()
-///     └────────────────────────────┘ End: return
+///     │                          context.directive()
+///     │                            │ Serve: context.prepare_park(), wait for descriptors,
+///     │                            │        times and the wake, context.unpark()
+///     │                            │ Drain: no fiber left? return
+///     └────────────────────────────┘ Stop:  return
 /// ```
 pub trait Resident {
     /// What brings the thread out of its wait. Asked once, before [`run`](Self::run).
     fn waker(&self) -> Arc<dyn Wake>;
 
-    /// Boots, says so, and serves until the context says otherwise or it asks to be replaced. Exchanges that it still
+    /// Boots, says so, and serves until its directive says otherwise or it asks to be replaced. Exchanges that it still
     /// holds when it returns are answered in its place.
     fn run(&mut self, context: &WorkerContext) -> Departure;
 
@@ -80,7 +82,7 @@ pub trait Resident {
 /// Why the loop of a persistent worker has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// The context said so.
+    /// Its directive said so.
     Dismissed,
     /// The application did not boot, for this reason.
     NotBooted(String),
