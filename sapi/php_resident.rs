@@ -11,7 +11,7 @@ use std::time::UNIX_EPOCH;
 use svc_core::pool::{
     Claim, Departure, Directive, Probe, RecycleReason, Resident, StartError, WorkerContext,
 };
-use svc_core::sync::roster::Wake;
+use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
 
 use svc_ffi::{Card, Head, Host, Interpreter, Outcome, Pairs, Progress, Request, Visits, Waker};

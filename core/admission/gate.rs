@@ -14,10 +14,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::sync::idle_workers::IdleWorkers;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{AtomicU64, Ordering};
 use crate::sync::queue::WorkQueue;
-use crate::sync::roster::Roster;
 use crate::sync::turnstile::{Entry, Returned, Turnstile};
 use crate::time::as_micros;
 
@@ -196,8 +196,8 @@ impl<T: Offered> Gate<T> {
     }
 
     /// The seats on which workers sleep.
-    pub fn roster(&self) -> &Roster {
-        self.queue.roster()
+    pub fn idle_workers(&self) -> &IdleWorkers {
+        self.queue.idle_workers()
     }
 
     /// Whether there is nothing to take.

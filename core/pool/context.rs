@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::time::Instant;
 
 use crate::limits::REQUEST_FIBERS_MAX;
+use crate::sync::idle_workers::Capacity;
 use crate::sync::primitive::{Arc, Ordering};
-use crate::sync::roster::Standing;
 use crate::time;
 
 use super::exchange::Exchange;
@@ -75,11 +75,11 @@ impl WorkerContext {
         self.is_closed.set(true);
         self.own().want_to_leave(self.shared.stamp(time::now()));
         if self.fibers() > 0 {
-            self.shared.source.roster().call_help();
+            self.shared.source.idle_workers().call_help();
         }
         // It may have been called.
         if !self.shared.source.is_empty() {
-            self.shared.source.roster().call_one();
+            self.shared.source.idle_workers().notify_one();
         }
     }
 
@@ -97,11 +97,11 @@ impl WorkerContext {
     /// Announces that the worker is about to wait. False: there is something to do; do not wait. A worker that waited
     /// calls [`unpark`](Self::unpark) afterwards.
     pub fn prepare_park(&self) -> bool {
-        let roster = self.shared.source.roster();
+        let idle_workers = self.shared.source.idle_workers();
         if self.is_wanted() {
             match self.fibers() {
-                0 => roster.sit(self.slot, Standing::Idle),
-                1..REQUEST_FIBERS_MAX => roster.sit(self.slot, Standing::Willing),
+                0 => idle_workers.prepare_park(self.slot, Capacity::Idle),
+                1..REQUEST_FIBERS_MAX => idle_workers.prepare_park(self.slot, Capacity::Spare),
                 // It cannot take anything: nobody should call it.
                 _ => {}
             }
@@ -112,7 +112,7 @@ impl WorkerContext {
             Directive::Stop => true,
         };
         if is_needed {
-            roster.stand(self.slot);
+            idle_workers.unpark(self.slot);
         }
         !is_needed
     }
@@ -120,10 +120,10 @@ impl WorkerContext {
     /// The worker waits no more. If it has fibers to run first, the work that it may have been called for is somebody
     /// else's.
     pub fn unpark(&self, has_runnable: bool) {
-        let roster = self.shared.source.roster();
-        roster.stand(self.slot);
+        let idle_workers = self.shared.source.idle_workers();
+        idle_workers.unpark(self.slot);
         if has_runnable && !self.shared.source.is_empty() {
-            roster.call_one();
+            idle_workers.notify_one();
         }
     }
 
@@ -167,7 +167,9 @@ impl WorkerContext {
                     break;
                 }
                 let is_ordered = || slot.order() != Order::Stay;
-                source.roster().rest(self.slot, || !source.is_empty() || source.is_shut() || is_ordered());
+                source
+                    .idle_workers()
+                    .park(self.slot, || !source.is_empty() || source.is_shut() || is_ordered());
                 continue;
             };
             slot.present(Some(&exchange));
@@ -210,7 +212,7 @@ impl WorkerContext {
     fn may_take(&self) -> bool {
         match self.fibers() {
             0 => true,
-            1..REQUEST_FIBERS_MAX => !self.shared.source.roster().has_idle(),
+            1..REQUEST_FIBERS_MAX => !self.shared.source.idle_workers().has_idle(),
             _ => false,
         }
     }

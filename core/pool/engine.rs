@@ -4,8 +4,8 @@
 //! dropped on that thread. Asks of an engine: a worker finishes each exchange it takes; one that does not is
 //! answered 500 in its place.
 
+use crate::sync::idle_workers::Wake;
 use crate::sync::primitive::Arc;
-use crate::sync::roster::Wake;
 
 use super::context::WorkerContext;
 use super::events::RecycleReason;

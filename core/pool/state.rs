@@ -5,9 +5,9 @@
 use std::time::{Duration, Instant};
 
 use crate::limits::LINGERING_MIN;
+use crate::sync::idle_workers::IdleWorkers;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicU64, AtomicUsize, CachePadded, Ordering};
-use crate::sync::roster::Roster;
 use crate::time;
 
 use super::events::PoolEvents;
@@ -26,7 +26,7 @@ pub trait Source: Send + Sync + std::fmt::Debug + 'static {
     fn is_shut(&self) -> bool;
 
     /// The seats on which workers wait, one for each slot.
-    fn roster(&self) -> &Roster;
+    fn idle_workers(&self) -> &IdleWorkers;
 }
 
 /// A worker that has ended without being asked to, and is not replaced yet.
@@ -91,7 +91,7 @@ impl std::fmt::Debug for PoolState {
 impl PoolState {
     /// Starts with vacant slots.
     pub(super) fn new(size: PoolSize, source: Arc<dyn Source>, events: Arc<dyn PoolEvents>) -> Self {
-        debug_assert!(source.roster().seats() >= size.slots(), "a worker without a seat");
+        debug_assert!(source.idle_workers().seats() >= size.slots(), "a worker without a seat");
         Self {
             slots: (0..size.slots()).map(|_| CachePadded::new(Slot::new())).collect(),
             source,
@@ -115,7 +115,7 @@ impl PoolState {
         if self.slots[slot].boot(self.stamp(now)) {
             self.enlist(slot);
             self.booted.fetch_add(1, Ordering::Relaxed);
-            self.source.roster().call_help();
+            self.source.idle_workers().call_help();
         }
     }
 

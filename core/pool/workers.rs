@@ -14,9 +14,9 @@ use std::time::Instant;
 use rustix::thread::gettid;
 
 use crate::limits::PHP_STACK_BYTES;
+use crate::sync::idle_workers::Wake;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicU64, CachePadded, Ordering};
-use crate::sync::roster::Wake;
 use crate::time;
 
 use super::context::WorkerContext;
@@ -120,7 +120,7 @@ impl Workers {
             return false;
         }
         self.shared.state.end_taking(slot);
-        self.shared.state.source.roster().wake(slot);
+        self.shared.state.source.idle_workers().wake(slot);
         true
     }
 
@@ -137,23 +137,23 @@ impl Workers {
         let hired = self.hire(vacant, Trust::Full);
         // Not before the other one counts: no request is to find a pool without workers.
         self.shared.state.end_taking(slot);
-        self.shared.state.source.roster().wake(slot);
+        self.shared.state.source.idle_workers().wake(slot);
         hired.map(|()| true)
     }
 
     /// Sets who is woken when workers are needed, have booted, or have failed.
     pub fn set_supervisor(&self, waker: Arc<dyn Wake>) {
-        self.shared.state.source.roster().set_help(waker);
+        self.shared.state.source.idle_workers().set_help(waker);
     }
 
     /// Wakes the supervisor.
     pub fn call_supervisor(&self) {
-        self.shared.state.source.roster().call_help();
+        self.shared.state.source.idle_workers().call_help();
     }
 
     /// Lets the supervisor be woken when work comes and nobody is idle. Work that came before is the caller's to look for.
     pub fn want_help(&self) {
-        self.shared.state.source.roster().want_help();
+        self.shared.state.source.idle_workers().want_help();
     }
 
     /// How often workers have booted.
@@ -286,9 +286,9 @@ fn work(shared: &Arc<Shared>, index: usize) {
     let end = catch_unwind(AssertUnwindSafe(|| run(shared, index)))
         .unwrap_or_else(|_| End::Failed("the engine panicked".to_owned()));
     slot.set_probe(None);
-    let roster = shared.state.source.roster();
-    roster.stand(index);
-    roster.set_waker(index, None);
+    let idle_workers = shared.state.source.idle_workers();
+    idle_workers.unpark(index);
+    idle_workers.set_waker(index, None);
     let (order, had_booted) = (slot.settle(), slot.phase() == Phase::Serving);
     let end = match end {
         // It would only boot and end for ever.
@@ -324,9 +324,9 @@ fn work(shared: &Arc<Shared>, index: usize) {
     }
     // It may have been called for work that it has not taken.
     if !shared.state.source.is_empty() {
-        roster.call_one();
+        idle_workers.notify_one();
     }
-    roster.call_help();
+    idle_workers.call_help();
 }
 
 /// Starts the engine and works until it is over; nothing of the engine is left on the thread afterwards.
@@ -346,7 +346,7 @@ fn run(shared: &Arc<Shared>, index: usize) -> End {
             }
         }
         Ok(Started::Persistent(mut resident)) => {
-            shared.state.source.roster().set_waker(index, Some(resident.waker()));
+            shared.state.source.idle_workers().set_waker(index, Some(resident.waker()));
             shared.state.slots[index].set_probe(resident.probe());
             match resident.run(&context) {
                 Departure::Dismissed => End::Dismissed,

@@ -2,8 +2,8 @@
 
 use crate::admission::{Gate, Offered};
 use crate::pool::{Exchange, Source};
+use crate::sync::idle_workers::IdleWorkers;
 use crate::sync::primitive::Arc;
-use crate::sync::roster::Roster;
 use crate::time;
 
 impl Offered for Arc<Exchange> {
@@ -37,7 +37,7 @@ impl Source for Gate<Arc<Exchange>> {
         Self::is_shut(self)
     }
 
-    fn roster(&self) -> &Roster {
-        Self::roster(self)
+    fn idle_workers(&self) -> &IdleWorkers {
+        Self::idle_workers(self)
     }
 }

@@ -3,8 +3,8 @@
 //! Promises: first in, first out; never more entries than its capacity; closing it wakes every sleeper, and what was
 //! queued before the closing is still taken. Refuses: it does not know which entries were answered meanwhile.
 
+use super::idle_workers::IdleWorkers;
 use super::primitive::{ArrayQueue, AtomicBool, Ordering};
-use super::roster::Roster;
 
 /// A bounded FIFO queue, and the seats on which its consumers sleep.
 ///
@@ -18,7 +18,7 @@ use super::roster::Roster;
 #[derive(Debug)]
 pub struct WorkQueue<T> {
     ring: ArrayQueue<T>,
-    roster: Roster,
+    idle_workers: IdleWorkers,
     closed: AtomicBool,
 }
 
@@ -29,7 +29,11 @@ impl<T> WorkQueue<T> {
     ///
     /// If `capacity` is 0.
     pub fn new(capacity: usize, seats: usize) -> Self {
-        Self { ring: ArrayQueue::new(capacity), roster: Roster::new(seats), closed: AtomicBool::new(false) }
+        Self {
+            ring: ArrayQueue::new(capacity),
+            idle_workers: IdleWorkers::new(seats),
+            closed: AtomicBool::new(false),
+        }
     }
 
     /// Adds an entry and wakes a sleeping consumer.
@@ -57,7 +61,7 @@ impl<T> WorkQueue<T> {
 
     /// Wakes a sleeping consumer; one that takes an entry and leaves others wakes the next.
     pub fn announce(&self) {
-        self.roster.call_one();
+        self.idle_workers.notify_one();
     }
 
     /// Takes the oldest entry, if there is one.
@@ -77,7 +81,7 @@ impl<T> WorkQueue<T> {
                 // What was pushed before the closing is there now.
                 return self.ring.pop();
             }
-            self.roster.rest(seat, || !self.is_empty() || self.is_closed());
+            self.idle_workers.park(seat, || !self.is_empty() || self.is_closed());
         }
     }
 
@@ -92,7 +96,7 @@ impl<T> WorkQueue<T> {
     pub fn close(&self) {
         // Release: pairs with the Acquire in `is_closed`.
         self.closed.store(true, Ordering::Release);
-        self.roster.wake_all();
+        self.idle_workers.wake_all();
     }
 
     /// Whether it has been closed.
@@ -102,8 +106,8 @@ impl<T> WorkQueue<T> {
     }
 
     /// The seats of its consumers.
-    pub fn roster(&self) -> &Roster {
-        &self.roster
+    pub fn idle_workers(&self) -> &IdleWorkers {
+        &self.idle_workers
     }
 
     /// The number of entries now.

@@ -17,9 +17,9 @@ use svc_core::sync::counter::{Counter, UpDown};
 use svc_core::sync::event_count::EventCount;
 use svc_core::sync::exchange_state::{ExchangeState, Stage};
 use svc_core::sync::histogram::Histogram;
+use svc_core::sync::idle_workers::{Capacity, IdleWorkers, Wake};
 use svc_core::sync::permits::Permits;
 use svc_core::sync::queue::WorkQueue;
-use svc_core::sync::roster::{Roster, Standing, Wake};
 
 /// Explores `model` with at most `preemptions` switches away from a thread that could have gone on.
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -96,9 +96,9 @@ fn two_producers_and_a_consumer_that_sleeps_in_between() {
 struct Reactor(EventCount, Counter);
 
 impl Reactor {
-    fn on(roster: &Roster, seat: usize) -> Arc<Self> {
+    fn on(idle_workers: &IdleWorkers, seat: usize) -> Arc<Self> {
         let reactor = Arc::new(Self(EventCount::new(), Counter::new()));
-        roster.set_waker(seat, Some(Arc::<Self>::clone(&reactor)));
+        idle_workers.set_waker(seat, Some(Arc::<Self>::clone(&reactor)));
         reactor
     }
 
@@ -126,23 +126,23 @@ impl Wake for Reactor {
 #[test]
 fn a_worker_in_its_reactor_is_woken_for_work_that_came_while_it_sat_down() {
     explore(3, || {
-        let shared = Arc::new((Roster::new(1), Counter::new()));
+        let shared = Arc::new((IdleWorkers::new(1), Counter::new()));
         let reactor = Reactor::on(&shared.0, 0);
         let producer = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
                 shared.1.incr();
-                shared.0.call_one();
+                shared.0.notify_one();
             })
         };
-        let (roster, work) = &*shared;
+        let (idle_workers, work) = &*shared;
         let mut rings = 0;
         while work.value() == 0 {
-            roster.sit(0, Standing::Idle);
+            idle_workers.prepare_park(0, Capacity::Idle);
             if work.value() == 0 {
                 rings = reactor.wait(rings);
             }
-            roster.stand(0);
+            idle_workers.unpark(0);
         }
         producer.join().unwrap();
     });
@@ -153,7 +153,7 @@ fn work_that_a_carrying_worker_leaves_to_an_idle_one_is_taken() {
     explore(2, || {
         // Two entries; the idle worker takes one and leaves, the carrying one waits until it is needed.
         let queue = Arc::new(WorkQueue::new(2, 2));
-        let reactor = Reactor::on(queue.roster(), 1);
+        let reactor = Reactor::on(queue.idle_workers(), 1);
         let idle = {
             let queue = Arc::clone(&queue);
             thread::spawn(move || queue.take(0).unwrap())
@@ -163,12 +163,12 @@ fn work_that_a_carrying_worker_leaves_to_an_idle_one_is_taken() {
             thread::spawn(move || {
                 let mut rings = 0;
                 loop {
-                    queue.roster().sit(1, Standing::Willing);
-                    if queue.is_empty() || queue.roster().has_idle() {
+                    queue.idle_workers().prepare_park(1, Capacity::Spare);
+                    if queue.is_empty() || queue.idle_workers().has_idle() {
                         rings = reactor.wait(rings);
                     }
-                    queue.roster().stand(1);
-                    if !queue.roster().has_idle()
+                    queue.idle_workers().unpark(1);
+                    if !queue.idle_workers().has_idle()
                         && let Some(entry) = queue.try_take()
                     {
                         return entry;
@@ -187,12 +187,12 @@ fn work_that_a_carrying_worker_leaves_to_an_idle_one_is_taken() {
 #[test]
 fn an_order_reaches_a_worker_that_is_about_to_rest() {
     explore(3, || {
-        let shared = Arc::new((Roster::new(1), Counter::new()));
+        let shared = Arc::new((IdleWorkers::new(1), Counter::new()));
         let worker = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
                 while shared.1.value() == 0 {
-                    shared.0.rest(0, || shared.1.value() > 0);
+                    shared.0.park(0, || shared.1.value() > 0);
                 }
             })
         };
@@ -205,14 +205,14 @@ fn an_order_reaches_a_worker_that_is_about_to_rest() {
 #[test]
 fn help_that_is_wanted_comes_for_work_that_nobody_saw() {
     explore(3, || {
-        let shared = Arc::new((Roster::new(1), Counter::new()));
+        let shared = Arc::new((IdleWorkers::new(1), Counter::new()));
         let help = Arc::new(Reactor(EventCount::new(), Counter::new()));
         shared.0.set_help(Arc::<Reactor>::clone(&help));
         let producer = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
                 shared.1.incr();
-                shared.0.call_one();
+                shared.0.notify_one();
             })
         };
         shared.0.want_help();

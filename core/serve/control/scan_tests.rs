@@ -20,8 +20,8 @@ use crate::serve::ops::facts::OpsFacts;
 use crate::serve::ops::port::OpsSource;
 use crate::sync::counter::Flag;
 use crate::sync::event_count::EventCount;
+use crate::sync::idle_workers::{IdleWorkers, Wake};
 use crate::sync::primitive::{Arc, AtomicU32, Ordering};
-use crate::sync::roster::{Roster, Wake};
 
 /// What is said behind the first episode.
 const HINT: &str =
@@ -92,7 +92,7 @@ impl Scene {
 /// A pool whose threads never get anything: alive, and nothing done.
 #[derive(Debug)]
 struct Stuck {
-    roster: Roster,
+    idle_workers: IdleWorkers,
     released: Flag,
 }
 
@@ -106,15 +106,15 @@ impl Source for Stuck {
     fn is_shut(&self) -> bool {
         self.released.is_raised()
     }
-    fn roster(&self) -> &Roster {
-        &self.roster
+    fn idle_workers(&self) -> &IdleWorkers {
+        &self.idle_workers
     }
 }
 
 impl Stuck {
     fn start(shared: &Shared) -> Arc<Self> {
         let size = PoolSize { min: 2, max: 2 };
-        let stuck = Arc::new(Self { roster: Roster::new(size.slots()), released: Flag::new() });
+        let stuck = Arc::new(Self { idle_workers: IdleWorkers::new(size.slots()), released: Flag::new() });
         let (engine, events): (Arc<dyn Engine>, Arc<dyn PoolEvents>) = (Arc::new(Idle), Arc::new(Nobody));
         let source: Arc<dyn Source> = Arc::<Self>::clone(&stuck);
         shared.workers.set(Workers::start(size, &engine, source, &events).unwrap()).unwrap();
@@ -123,7 +123,7 @@ impl Stuck {
 
     fn end(&self, shared: &Shared) {
         self.released.raise();
-        self.roster.wake_all();
+        self.idle_workers.wake_all();
         assert!(shared.workers.get().unwrap().join());
     }
 }

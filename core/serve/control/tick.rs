@@ -19,8 +19,8 @@ use crate::http::DateCache;
 use crate::limits::{CONTROL_TICK, OPS_CONNECTIONS_MAX, OPS_STEPS_PER_TURN};
 use crate::observe::Event;
 use crate::policy::client::{AllowList, is_exposed};
+use crate::sync::idle_workers::Wake;
 use crate::sync::primitive::{Arc, AtomicBool, Ordering};
-use crate::sync::roster::Wake;
 use crate::time::{self, Clock};
 
 use crate::serve::net::accept::move_up;

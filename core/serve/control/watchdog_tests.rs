@@ -9,8 +9,8 @@ use crate::pool::{Engine, Exchange, PoolEvents, PoolSize, Source, StartError, St
 use crate::serve::fixture::{Nobody, exchange};
 use crate::spool::Spool;
 use crate::sync::counter::Flag;
+use crate::sync::idle_workers::IdleWorkers;
 use crate::sync::queue::WorkQueue;
-use crate::sync::roster::Roster;
 use crate::time;
 
 /// What the worker does with its one request.
@@ -44,8 +44,8 @@ impl Source for Bench {
     fn is_shut(&self) -> bool {
         self.queue.is_closed()
     }
-    fn roster(&self) -> &Roster {
-        self.queue.roster()
+    fn idle_workers(&self) -> &IdleWorkers {
+        self.queue.idle_workers()
     }
 }
 

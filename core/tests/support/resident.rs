@@ -7,7 +7,7 @@ use svc_core::pool::{
     WorkerContext,
 };
 use svc_core::sync::counter::Flag;
-use svc_core::sync::roster::Wake;
+use svc_core::sync::idle_workers::Wake;
 
 use super::engine::{Switchboard, complete};
 

@@ -1,7 +1,7 @@
 //! Who has nothing to do: seats on which workers sleep until somebody is needed.
 //!
 //! Promises: a worker that sat down before it looked for work the last time cannot miss work that was published before
-//! its seat was seen; of several sleepers one is called, an idle one before one that is merely willing, the lowest seat
+//! its seat was seen; of several sleepers one is called, an idle one before one that is merely spare, the lowest seat
 //! first. Refuses: it does not know what the work is; whoever is called looks for it, and calls the next if it leaves
 //! some.
 
@@ -18,13 +18,13 @@ pub trait Wake: Send + Sync + std::fmt::Debug {
     fn wake(&self);
 }
 
-/// How a seat is taken.
+/// What the worker on a seat could take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Capacity {
     /// It carries nothing.
     Idle,
     /// It carries something that waits, and could take more.
-    Willing,
+    Spare,
 }
 
 /// The seats.
@@ -37,11 +37,11 @@ pub enum Standing {
 ///
 /// # Progress
 ///
-/// `call_one` is lock-free until it has found a seat, and a few loads while nobody sits.
+/// `notify_one` is lock-free until it has found a seat, and a few loads while nobody sits.
 #[derive(Debug)]
-pub struct Roster {
+pub struct IdleWorkers {
     idle: Marks,
-    willing: Marks,
+    spare: Marks,
     seats: Box<[CachePadded<Seat>]>,
     /// The words of the marks that were ever written.
     words: AtomicUsize,
@@ -53,7 +53,7 @@ type Marks = Box<[CachePadded<AtomicU64>]>;
 
 #[derive(Debug, Default)]
 struct Seat {
-    /// How often it was woken; who rests sleeps on it.
+    /// How often it was woken; who parks sleeps on it.
     rings: AtomicU32,
     /// Short: a handle is copied. `None` for a worker that sleeps on the word above.
     waker: ShortLock<Option<Arc<dyn Wake>>>,
@@ -66,14 +66,14 @@ struct Help {
     waker: OnceLock<Arc<dyn Wake>>,
 }
 
-impl Roster {
+impl IdleWorkers {
     /// Makes so many seats, nobody on them.
     pub fn new(seats: usize) -> Self {
         let words = seats.div_ceil(SEATS_PER_WORD);
         let marks = || (0..words).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
         Self {
             idle: marks(),
-            willing: marks(),
+            spare: marks(),
             seats: (0..seats).map(|_| CachePadded::new(Seat::default())).collect(),
             words: AtomicUsize::new(0),
             help: Help::default(),
@@ -86,7 +86,7 @@ impl Roster {
     }
 
     /// From now on the worker of `seat` sleeps in something that `waker` brings it out of; `None`: it
-    /// [rests](Self::rest).
+    /// [parks](Self::park).
     pub fn set_waker(&self, seat: usize, waker: Option<Arc<dyn Wake>>) {
         let old = std::mem::replace(&mut *self.seats[seat].waker.lock(), waker);
         drop(old);
@@ -102,44 +102,44 @@ impl Roster {
     /// this.
     pub fn want_help(&self) {
         self.help.wanted.store(true, Ordering::Relaxed);
-        // SeqCst: pairs with the fence in `call_one`.
+        // SeqCst: pairs with the fence in `notify_one`.
         fence(Ordering::SeqCst);
     }
 
-    /// Takes a seat: its worker is about to sleep. It looks for work once more, and then sleeps or [stands
-    /// up](Self::stand).
-    pub fn sit(&self, seat: usize, standing: Standing) {
+    /// Takes a seat: its worker is about to sleep. It looks for work once more, and then sleeps or [leaves
+    /// the seat](Self::unpark).
+    pub fn prepare_park(&self, seat: usize, capacity: Capacity) {
         let (word, bit) = place(seat);
         if self.words.load(Ordering::Relaxed) <= word {
             self.words.fetch_max(word + 1, Ordering::Relaxed);
         }
-        self.marks(standing)[word].fetch_or(bit, Ordering::Relaxed);
-        // SeqCst: pairs with the fences in `call_one`, `wake` and `stand`.
+        self.marks(capacity)[word].fetch_or(bit, Ordering::Relaxed);
+        // SeqCst: pairs with the fences in `notify_one`, `wake` and `unpark`.
         fence(Ordering::SeqCst);
     }
 
     /// Leaves the seat. A call that came meanwhile is answered by looking for work afterwards.
-    pub fn stand(&self, seat: usize) {
+    pub fn unpark(&self, seat: usize) {
         let (word, bit) = place(seat);
-        for marks in [&self.idle, &self.willing] {
+        for marks in [&self.idle, &self.spare] {
             if marks[word].load(Ordering::Relaxed) & bit != 0 {
                 marks[word].fetch_and(!bit, Ordering::Relaxed);
             }
         }
-        // SeqCst: pairs with the fence in `sit` of who leaves work to this one.
+        // SeqCst: pairs with the fence in `prepare_park` of who leaves work to this one.
         fence(Ordering::SeqCst);
     }
 
     /// Sleeps on `seat` until called, or for nothing; not at all if `is_needed` once the seat is taken.
-    pub fn rest(&self, seat: usize, is_needed: impl FnOnce() -> bool) {
+    pub fn park(&self, seat: usize, is_needed: impl FnOnce() -> bool) {
         let rings = &self.seats[seat].rings;
         // Acquire: pairs with the Release in `wake`; a ring that is seen here happened before it.
         let before = rings.load(Ordering::Acquire);
-        self.sit(seat, Standing::Idle);
+        self.prepare_park(seat, Capacity::Idle);
         if !is_needed() {
             wait(rings, before);
         }
-        self.stand(seat);
+        self.unpark(seat);
     }
 
     /// Whether a seat is taken by somebody who carries nothing.
@@ -148,11 +148,11 @@ impl Roster {
     }
 
     /// Wakes one who sits, an idle one if there is one; the help if nobody sits. The caller has published its work.
-    pub fn call_one(&self) {
-        // SeqCst: pairs with the fences in `sit` and `want_help`.
+    pub fn notify_one(&self) {
+        // SeqCst: pairs with the fences in `prepare_park` and `want_help`.
         fence(Ordering::SeqCst);
         let words = self.words_in_use();
-        let taken = [&self.idle, &self.willing].into_iter().find_map(|marks| take_lowest(&marks[..words]));
+        let taken = [&self.idle, &self.spare].into_iter().find_map(|marks| take_lowest(&marks[..words]));
         match taken {
             Some(seat) => self.wake(seat),
             None => self.call_wanted_help(),
@@ -168,7 +168,7 @@ impl Roster {
 
     /// Wakes the worker of `seat`, whether it sits or not. What it should see has been written before.
     pub fn wake(&self, seat: usize) {
-        // SeqCst: pairs with the fence in `sit`.
+        // SeqCst: pairs with the fence in `prepare_park`.
         fence(Ordering::SeqCst);
         let seat = &self.seats[seat];
         let waker = seat.waker.lock().clone();
@@ -198,10 +198,10 @@ impl Roster {
         self.words.load(Ordering::Relaxed)
     }
 
-    fn marks(&self, standing: Standing) -> &Marks {
-        match standing {
-            Standing::Idle => &self.idle,
-            Standing::Willing => &self.willing,
+    fn marks(&self, capacity: Capacity) -> &Marks {
+        match capacity {
+            Capacity::Idle => &self.idle,
+            Capacity::Spare => &self.spare,
         }
     }
 }
@@ -245,9 +245,9 @@ mod tests {
     }
 
     impl Rung {
-        fn on(roster: &Roster, seat: usize) -> Arc<Self> {
+        fn on(idle_workers: &IdleWorkers, seat: usize) -> Arc<Self> {
             let rung = Arc::<Self>::default();
-            roster.set_waker(seat, Some(Arc::<Self>::clone(&rung)));
+            idle_workers.set_waker(seat, Some(Arc::<Self>::clone(&rung)));
             rung
         }
 
@@ -257,73 +257,73 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_seat_is_called_before_a_willing_one_and_the_lowest_first() {
-        let roster = Roster::new(130);
-        let rung: Vec<_> = (0..130).map(|seat| Rung::on(&roster, seat)).collect();
-        roster.sit(0, Standing::Willing);
-        roster.sit(129, Standing::Idle);
-        roster.sit(70, Standing::Idle);
+    fn an_idle_seat_is_called_before_a_spare_one_and_the_lowest_first() {
+        let idle_workers = IdleWorkers::new(130);
+        let rung: Vec<_> = (0..130).map(|seat| Rung::on(&idle_workers, seat)).collect();
+        idle_workers.prepare_park(0, Capacity::Spare);
+        idle_workers.prepare_park(129, Capacity::Idle);
+        idle_workers.prepare_park(70, Capacity::Idle);
         let mut order = Vec::new();
         for _ in 0..4 {
             let before: Vec<_> = rung.iter().map(|one| one.times()).collect();
-            roster.call_one();
+            idle_workers.notify_one();
             order.extend((0..130).find(|seat| rung[*seat].times() > before[*seat]));
         }
         assert_eq!(order, [70, 129, 0]);
-        assert!(!roster.has_idle());
+        assert!(!idle_workers.has_idle());
     }
 
     #[test]
     fn who_stands_up_is_not_called() {
-        let roster = Roster::new(1);
-        let rung = Rung::on(&roster, 0);
-        roster.sit(0, Standing::Idle);
-        roster.stand(0);
-        roster.call_one();
+        let idle_workers = IdleWorkers::new(1);
+        let rung = Rung::on(&idle_workers, 0);
+        idle_workers.prepare_park(0, Capacity::Idle);
+        idle_workers.unpark(0);
+        idle_workers.notify_one();
         assert_eq!(rung.times(), 0);
     }
 
     #[test]
     fn who_is_needed_does_not_rest() {
-        let roster = Roster::new(1);
-        roster.rest(0, || true);
-        roster.rest(0, || {
-            roster.call_one();
+        let idle_workers = IdleWorkers::new(1);
+        idle_workers.park(0, || true);
+        idle_workers.park(0, || {
+            idle_workers.notify_one();
             false
         });
-        assert!(!roster.has_idle());
+        assert!(!idle_workers.has_idle());
     }
 
     #[test]
     fn help_is_called_once_and_only_when_it_is_wanted_and_nobody_sits() {
-        let (roster, help) = (Roster::new(1), Arc::<Rung>::default());
-        let rung = Rung::on(&roster, 0);
-        roster.set_help(Arc::<Rung>::clone(&help));
-        roster.call_one();
+        let (idle_workers, help) = (IdleWorkers::new(1), Arc::<Rung>::default());
+        let rung = Rung::on(&idle_workers, 0);
+        idle_workers.set_help(Arc::<Rung>::clone(&help));
+        idle_workers.notify_one();
         assert_eq!(help.times(), 0, "nobody wants it");
-        roster.want_help();
-        roster.sit(0, Standing::Idle);
-        roster.call_one();
+        idle_workers.want_help();
+        idle_workers.prepare_park(0, Capacity::Idle);
+        idle_workers.notify_one();
         assert_eq!((rung.times(), help.times()), (1, 0));
-        roster.call_one();
-        roster.call_one();
+        idle_workers.notify_one();
+        idle_workers.notify_one();
         assert_eq!((rung.times(), help.times()), (1, 1));
     }
 
     #[test]
     fn everybody_can_be_woken() {
-        let (roster, ended) = (Roster::new(3), AtomicBool::new(false));
+        let (idle_workers, ended) = (IdleWorkers::new(3), AtomicBool::new(false));
         std::thread::scope(|scope| {
             for seat in 0..3 {
-                let (roster, ended) = (&roster, &ended);
+                let (idle_workers, ended) = (&idle_workers, &ended);
                 scope.spawn(move || {
                     while !ended.load(Ordering::Acquire) {
-                        roster.rest(seat, || ended.load(Ordering::Acquire));
+                        idle_workers.park(seat, || ended.load(Ordering::Acquire));
                     }
                 });
             }
             ended.store(true, Ordering::Release);
-            roster.wake_all();
+            idle_workers.wake_all();
         });
     }
 }
