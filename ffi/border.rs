@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 
 use crate::barrier::{Barrier, RestartNews};
 use crate::bindings::{self, shim_callbacks, shim_head, shim_log, shim_pair, shim_pairs, shim_view};
-use crate::host::{Head, Host, Log, LogSource, Pairs, Resident, ScriptLevel, Visit, Visits};
+use crate::host::{Head, Host, Log, LogSource, Pairs, ScriptLevel, Visit, Visits, WorkerHost};
 use crate::outcome::{Outcome, outcome_of};
 use crate::view::{bytes, view};
 
@@ -27,7 +27,7 @@ pub(crate) enum Party<'a> {
     /// In classic mode.
     Plain(&'a mut dyn Host),
     /// The boot request of a worker.
-    Resident(&'a mut dyn Resident),
+    Worker(&'a mut dyn WorkerHost),
     /// A request of a worker.
     Visit(Box<dyn Visit>),
 }
@@ -36,7 +36,7 @@ impl Guest<'_> {
     fn host(&mut self) -> &mut dyn Host {
         match &mut self.host {
             Party::Plain(host) => *host,
-            Party::Resident(host) => *host,
+            Party::Worker(host) => *host,
             Party::Visit(host) => &mut **host,
         }
     }
@@ -44,13 +44,13 @@ impl Guest<'_> {
     fn visit(&mut self) -> Option<&mut dyn Visit> {
         match &mut self.host {
             Party::Visit(host) => Some(&mut **host),
-            Party::Plain(_) | Party::Resident(_) => None,
+            Party::Plain(_) | Party::Worker(_) => None,
         }
     }
 
-    fn resident(&mut self) -> Option<&mut dyn Resident> {
+    fn worker(&mut self) -> Option<&mut dyn WorkerHost> {
         match &mut self.host {
-            Party::Resident(host) => Some(*host),
+            Party::Worker(host) => Some(*host),
             Party::Plain(_) | Party::Visit(_) => None,
         }
     }
@@ -221,12 +221,12 @@ callbacks! {
         }
     };
     fn serve() -> () = (), |guest| {
-        if let Some(resident) = guest.resident() {
-            resident.serve(&mut Visits::of_this_thread());
+        if let Some(worker) = guest.worker() {
+            worker.serve(&mut Visits::of_this_thread());
         }
     };
     fn serve_one() -> bool = false, |guest| {
-        guest.resident().is_some_and(|resident| resident.serve_one(&mut Visits::of_this_thread()))
+        guest.worker().is_some_and(|worker| worker.serve_one(&mut Visits::of_this_thread()))
     };
 }
 

@@ -55,7 +55,7 @@ pub trait Visit: Host {
 
 /// Takes part in the life of a worker: its own calls come when its script serves, those of [`Host`] while it boots and
 /// ends.
-pub trait Resident: Host {
+pub trait WorkerHost: Host {
     /// The script waits for requests: begins them, resumes them, sleeps; returns when the worker ends and no request is
     /// left.
     fn serve(&mut self, visits: &mut Visits);

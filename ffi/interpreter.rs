@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bindings::{self, shim_outcome, shim_worker_card};
 use crate::border::{BARRIER, Guest, Party, Storage, tell};
-use crate::host::{Host, Resident};
+use crate::host::{Host, WorkerHost};
 use crate::interrupter::Interrupter;
 use crate::outcome::{Outcome, outcome_of};
 use crate::request::Request;
@@ -61,10 +61,10 @@ impl Interpreter {
 
     /// Runs the script of a worker from start-up to shut-down; it serves requests meanwhile. Returns how the script
     /// ended; a panic of `resident` counts as fatal.
-    pub fn boot(&mut self, request: &Request<'_>, resident: &mut dyn Resident, card: Card) -> Outcome {
+    pub fn boot(&mut self, request: &Request<'_>, worker: &mut dyn WorkerHost, card: Card) -> Outcome {
         let card = shim_worker_card { id: i64::try_from(card.id).unwrap_or(i64::MAX), started: card.started };
         let raw = request.raw();
-        self.run_with(Party::Resident(resident), |host| {
+        self.run_with(Party::Worker(worker), |host| {
             // SAFETY: as in `run`; the card is read at once.
             unsafe { bindings::shim_boot(&raw const raw, host, &raw const card) }
         })

@@ -21,7 +21,7 @@ mod view;
 mod worker;
 
 pub use barrier::{CacheFacts, RestartNews};
-pub use host::{Head, Host, Log, LogSource, Pairs, Resident, ScriptLevel, Visit, Visits};
+pub use host::{Head, Host, Log, LogSource, Pairs, ScriptLevel, Visit, Visits, WorkerHost};
 pub use interpreter::{Card, Interpreter};
 pub use interrupter::Interrupter;
 pub use outcome::Outcome;

@@ -19,7 +19,7 @@ mod php;
 #[cfg(feature = "php")]
 mod php_engine;
 #[cfg(feature = "php")]
-mod php_resident;
+mod php_persistent_worker;
 #[cfg(feature = "php")]
 mod probe;
 #[cfg(feature = "php")]

@@ -12,7 +12,7 @@ use svc_core::serve::Shared;
 use svc_ffi::{Facts, Interpreter, Threads};
 
 use crate::call::{Call, with_description};
-use crate::php_resident::PhpResident;
+use crate::php_persistent_worker::PhpPersistentWorker;
 use crate::probe::probe;
 use crate::response::Kit;
 
@@ -38,7 +38,7 @@ impl Engine for PhpEngine {
     fn start(&self, slot: usize) -> Result<Started, StartError> {
         let (interpreter, kit) = (self.threads.enter(), Kit::new(&self.shared));
         if self.shared.config.worker_mode_enabled {
-            return Ok(Started::Persistent(Box::new(PhpResident::new(slot, interpreter, kit)?)));
+            return Ok(Started::Persistent(Box::new(PhpPersistentWorker::new(slot, interpreter, kit)?)));
         }
         Ok(Started::Classic(Box::new(PhpWorker { interpreter, kit })))
     }

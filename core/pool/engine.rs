@@ -38,7 +38,7 @@ pub enum Started {
     /// The pool runs its loop: one exchange after another.
     Classic(Box<dyn Worker>),
     /// It runs a loop of its own.
-    Persistent(Box<dyn Resident>),
+    Persistent(Box<dyn PersistentWorker>),
 }
 
 /// Runs one exchange after another on its own thread.
@@ -65,7 +65,7 @@ pub trait Worker {
 ///     │                            │ Drain: no fiber left? return
 ///     └────────────────────────────┘ Stop:  return
 /// ```
-pub trait Resident {
+pub trait PersistentWorker {
     /// What brings the thread out of its wait. Asked once, before [`run`](Self::run).
     fn waker(&self) -> Arc<dyn Wake>;
 

@@ -45,7 +45,7 @@ pub mod workers;
 
 pub use backoff::{Allowance, Backoff};
 pub use context::{Claim, Directive, WorkerContext};
-pub use engine::{Departure, Engine, Resident, StartError, Started, Worker};
+pub use engine::{Departure, Engine, PersistentWorker, StartError, Started, Worker};
 pub use events::{PoolEvents, RecycleReason};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use mailbox::{End, Origin, Part, ReplyHead};

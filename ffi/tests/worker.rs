@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use svc_ffi::{
-    Card, Head, Host, Interpreter, Log, Outcome, Pairs, Php, Progress, Request, Resident, StartOptions,
-    Visit, Visits,
+    Card, Head, Host, Interpreter, Log, Outcome, Pairs, Php, Progress, Request, StartOptions, Visit, Visits,
+    WorkerHost,
 };
 
 use support::{Recorder, Scripts};
@@ -130,7 +130,7 @@ impl Lab {
     }
 }
 
-impl Resident for Lab {
+impl WorkerHost for Lab {
     fn serve(&mut self, visits: &mut Visits) {
         let mut active = 0;
         loop {

@@ -11,7 +11,7 @@ use crate::observe::exposition::Format;
 use crate::observe::{Probe, WorkerFacts};
 use crate::policy::Policy;
 use crate::pool::{
-    Departure, Directive, Engine, Exchange, PoolEvents, PoolSize, RecycleReason, Resident, Source,
+    Departure, Directive, Engine, Exchange, PersistentWorker, PoolEvents, PoolSize, RecycleReason, Source,
     StartError, Started, Worker, WorkerContext, Workers,
 };
 use crate::serve::Phase;
@@ -314,7 +314,7 @@ impl Engine for Arc<Lingering> {
 
 struct LingeringWorker(Arc<Lingering>);
 
-impl Resident for LingeringWorker {
+impl PersistentWorker for LingeringWorker {
     fn waker(&self) -> Arc<dyn Wake> {
         Arc::<Lingering>::clone(&self.0)
     }

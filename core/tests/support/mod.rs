@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use client::{Client, Response, eventually};
 use engine::{Scripted, Switchboard};
 use http2::Http2Client;
-use resident::Residents;
+use resident::PersistentWorkers;
 
 /// A running server; it is drained when the test ends.
 pub(crate) struct Site {
@@ -83,7 +83,7 @@ impl Site {
         let server = Server::prepare(config, writer).unwrap();
         let switches = Arc::new(Switchboard::default());
         let engine: Arc<dyn Engine> = if is_persistent {
-            Arc::new(Residents(Arc::clone(&switches)))
+            Arc::new(PersistentWorkers(Arc::clone(&switches)))
         } else {
             Arc::new(Scripted(Arc::clone(&switches)))
         };

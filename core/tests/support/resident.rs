@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use svc_core::pool::{
-    CacheFacts, Claim, Departure, Directive, Engine, RecycleReason, Resident, StartError, Started,
+    CacheFacts, Claim, Departure, Directive, Engine, PersistentWorker, RecycleReason, StartError, Started,
     WorkerContext,
 };
 use svc_core::sync::counter::Flag;
@@ -13,9 +13,9 @@ use super::engine::{Switchboard, complete};
 
 /// The engine.
 #[derive(Debug)]
-pub(crate) struct Residents(pub(crate) Arc<Switchboard>);
+pub(crate) struct PersistentWorkers(pub(crate) Arc<Switchboard>);
 
-impl Engine for Residents {
+impl Engine for PersistentWorkers {
     fn start(&self, slot: usize) -> Result<Started, StartError> {
         let ring = Arc::new(Ring { rung: Flag::new(), board: Arc::clone(&self.0) });
         Ok(Started::Persistent(Box::new(Guest {
@@ -68,7 +68,7 @@ struct Fiber {
     place: String,
 }
 
-impl Resident for Guest {
+impl PersistentWorker for Guest {
     fn waker(&self) -> Arc<dyn Wake> {
         Arc::<Ring>::clone(&self.ring)
     }

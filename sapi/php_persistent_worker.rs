@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use svc_core::pool::{
-    Claim, Departure, Directive, Probe, RecycleReason, Resident, StartError, WorkerContext,
+    Claim, Departure, Directive, PersistentWorker, Probe, RecycleReason, StartError, WorkerContext,
 };
 use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
@@ -24,14 +24,14 @@ use crate::variables::Variables;
 
 /// One thread's PHP, with the script that stays on it.
 #[derive(Debug)]
-pub(crate) struct PhpResident {
+pub(crate) struct PhpPersistentWorker {
     slot: usize,
     interpreter: Interpreter,
     waker: Arc<Bell>,
     kit: Rc<Kit>,
 }
 
-impl PhpResident {
+impl PhpPersistentWorker {
     /// Prepares the calling thread.
     ///
     /// # Errors
@@ -45,7 +45,7 @@ impl PhpResident {
     }
 }
 
-impl Resident for PhpResident {
+impl PersistentWorker for PhpPersistentWorker {
     fn waker(&self) -> Arc<dyn Wake> {
         Arc::clone(&self.waker) as Arc<dyn Wake>
     }
@@ -224,7 +224,7 @@ impl<'a> Stay<'a> {
     }
 }
 
-impl svc_ffi::Resident for Stay<'_> {
+impl svc_ffi::WorkerHost for Stay<'_> {
     fn serve(&mut self, visits: &mut Visits) {
         self.begin_serving(visits);
         loop {
