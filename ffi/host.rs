@@ -44,7 +44,7 @@ pub trait Host {
 }
 
 /// Takes part in one request of a worker, and is kept while the request waits.
-pub trait Visit: Host {
+pub trait WorkerRequest: Host {
     /// The request waits without its thread from now on.
     fn parks(&mut self);
     /// It goes on.
@@ -58,20 +58,20 @@ pub trait Visit: Host {
 pub trait WorkerHost: Host {
     /// The script waits for requests: begins them, resumes them, sleeps; returns when the worker ends and no request is
     /// left.
-    fn serve(&mut self, visits: &mut Visits);
-    /// The script waits for one request: runs one [`here`](Visits::here), and returns false when there is none because
+    fn serve(&mut self, visits: &mut WorkerRequests);
+    /// The script waits for one request: runs one [`here`](WorkerRequests::here), and returns false when there is none because
     /// the worker ends.
-    fn serve_one(&mut self, visits: &mut Visits) -> bool;
+    fn serve_one(&mut self, visits: &mut WorkerRequests) -> bool;
 }
 
 /// The requests that the calling thread's worker carries.
 #[derive(Debug)]
-pub struct Visits {
+pub struct WorkerRequests {
     /// Neither `Send` nor `Sync`: fibers stay on their thread.
     _thread: PhantomData<*const ()>,
 }
 
-impl Visits {
+impl WorkerRequests {
     /// For the callbacks, which come on the worker's thread while its script serves.
     pub(crate) fn of_this_thread() -> Self {
         Self { _thread: PhantomData }

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bindings::{self, shim_outcome, shim_worker_card};
-use crate::border::{BARRIER, Guest, Party, Storage, tell};
+use crate::callbacks::{BARRIER, RequestHandle, Role, Storage, tell};
 use crate::host::{Host, WorkerHost};
 use crate::interrupter::Interrupter;
 use crate::outcome::{Outcome, outcome_of};
@@ -53,34 +53,34 @@ impl Interpreter {
     /// Runs one request from start-up to shut-down. Returns how the script ended; a panic of `host` counts as fatal.
     pub fn run(&mut self, request: &Request<'_>, host: &mut dyn Host) -> Outcome {
         let raw = request.raw();
-        self.run_with(Party::Plain(host), |host| {
+        self.run_with(Role::Plain(host), |host| {
             // SAFETY: this thread has called shim_thread_start; the request's views and `host` outlive the call.
             unsafe { bindings::shim_run(&raw const raw, host) }
         })
     }
 
     /// Runs the script of a worker from start-up to shut-down; it serves requests meanwhile. Returns how the script
-    /// ended; a panic of `resident` counts as fatal.
+    /// ended; a panic of `worker` counts as fatal.
     pub fn boot(&mut self, request: &Request<'_>, worker: &mut dyn WorkerHost, card: Card) -> Outcome {
         let card = shim_worker_card { id: i64::try_from(card.id).unwrap_or(i64::MAX), started: card.started };
         let raw = request.raw();
-        self.run_with(Party::Worker(worker), |host| {
+        self.run_with(Role::Worker(worker), |host| {
             // SAFETY: as in `run`; the card is read at once.
             unsafe { bindings::shim_boot(&raw const raw, host, &raw const card) }
         })
     }
 
-    fn run_with(&mut self, party: Party<'_>, call: impl FnOnce(*mut c_void) -> shim_outcome) -> Outcome {
+    fn run_with(&mut self, party: Role<'_>, call: impl FnOnce(*mut c_void) -> shim_outcome) -> Outcome {
         self.storage.clear();
         let storage = std::mem::take(&mut self.storage);
-        let mut guest = Guest { host: party, storage, panicked: false };
+        let mut request_handle = RequestHandle { host: party, storage, panicked: false };
         if let Some(news) = BARRIER.enter() {
             tell(news);
         }
-        let outcome = call((&raw mut guest).cast::<c_void>());
+        let outcome = call((&raw mut request_handle).cast::<c_void>());
         BARRIER.leave();
-        self.storage = guest.storage;
-        if guest.panicked { Outcome::Fatal } else { outcome_of(outcome) }
+        self.storage = request_handle.storage;
+        if request_handle.panicked { Outcome::Fatal } else { outcome_of(outcome) }
     }
 }
 

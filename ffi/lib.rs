@@ -5,28 +5,28 @@
 //!
 //! Promises: [`Php`] is one a process, [`Interpreter`] one a thread and never leaves it; a panic in a host's callback
 //! ends the request and never crosses into C; a restart of OPcache happens only while no other request runs
-//! ([`barrier`]). Refuses: it knows no HTTP and no pool; what a request is and where its output goes is the
+//! ([`restart_barrier`]). Refuses: it knows no HTTP and no pool; what a request is and where its output goes is the
 //! [`Host`]'s affair.
 
-pub mod barrier;
-mod border;
+mod callbacks;
 mod host;
 mod interpreter;
 mod interrupter;
 mod outcome;
 mod php;
 mod request;
+pub mod restart_barrier;
 pub mod signals;
 mod view;
 mod worker;
 
-pub use barrier::{CacheFacts, RestartNews};
-pub use host::{Head, Host, Log, LogSource, Pairs, ScriptLevel, Visit, Visits, WorkerHost};
+pub use host::{Head, Host, Log, LogSource, Pairs, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests};
 pub use interpreter::{Card, Interpreter};
 pub use interrupter::Interrupter;
 pub use outcome::Outcome;
 pub use php::{Facts, Php, PhpError, Span, StartOptions, Threads, Unfit, exit_now, travelling};
 pub use request::Request;
+pub use restart_barrier::{CacheFacts, RestartNews};
 pub use worker::{Progress, Waker, WorkerFacts};
 
 #[expect(

@@ -3,11 +3,11 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::barrier::{CacheFacts, RestartNews};
 use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
-use crate::border::{self, BARRIER, LOG_SINK, RESTART_SINK};
+use crate::callbacks::{self, BARRIER, LOG_SINK, RESTART_SINK};
 use crate::host::Log;
 use crate::interpreter::Interpreter;
+use crate::restart_barrier::{CacheFacts, RestartNews};
 use crate::view::{bytes, view};
 
 /// Why PHP does not start.
@@ -98,7 +98,7 @@ impl Php {
             .map(|(name, value)| shim_pair { name: view(name.as_bytes()), value: view(value.as_bytes()) })
             .collect();
         let lines: String = options.ini_overrides.iter().map(|(name, value)| ini_line(name, value)).collect();
-        let callbacks = border::callbacks();
+        let callbacks = callbacks::callbacks();
         let raw = shim_options {
             abi: SHIM_ABI,
             callbacks: &raw const callbacks,

@@ -1,16 +1,16 @@
 //! The requests of a worker: beginning, resuming, waiting.
 //!
 //! Promises: all of it happens on the worker's thread while its script serves; a request that has been begun ends by
-//! [`Visit::ended`], whatever becomes of it. Refuses: which request comes next, and when the worker ends, is the
-//! resident's affair.
+//! [`WorkerRequest::ended`], whatever becomes of it. Refuses: which request comes next, and when the worker ends, is the
+//! worker host's affair.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use crate::bindings::{self, shim_worker_facts};
-use crate::border::{BARRIER, Guest};
-use crate::host::{Visit, Visits};
+use crate::callbacks::{BARRIER, RequestHandle};
+use crate::host::{WorkerRequest, WorkerRequests};
 use crate::interpreter::Interpreter;
 use crate::request::Request;
 use crate::view::view;
@@ -33,29 +33,29 @@ pub struct WorkerFacts {
     pub tainted: bool,
     /// The script has asked to be booted anew.
     pub exit_scheduled: bool,
-    /// [`Visits::tidy`] is worth its time now.
+    /// [`WorkerRequests::tidy`] is worth its time now.
     pub tidy_wanted: bool,
 }
 
-impl Visits {
+impl WorkerRequests {
     /// Begins a request on a fiber and runs it until it waits or ends; where there is no memory for it, it ends at once.
-    pub fn begin(&mut self, request: &Request<'_>, visit: Box<dyn Visit>) -> Progress {
+    pub fn begin(&mut self, request: &Request<'_>, visit: Box<dyn WorkerRequest>) -> Progress {
         let raw = request.raw();
-        let guest = Guest::into_raw(visit);
-        // SAFETY: on the worker's thread while it serves; the views are read before this returns, and the guest is C's
+        let request_handle = RequestHandle::into_raw(visit);
+        // SAFETY: on the worker's thread while it serves; the views are read before this returns, and the request_handle is C's
         // until `freed`.
-        match unsafe { bindings::shim_request_start(&raw const raw, guest) } {
+        match unsafe { bindings::shim_request_start(&raw const raw, request_handle) } {
             bindings::shim_progress_SHIM_WAITS => Progress::Waits,
             _ => Progress::Ended,
         }
     }
 
     /// Runs a request to its end on the thread's own stack: nothing else runs meanwhile.
-    pub fn here(&mut self, request: &Request<'_>, visit: Box<dyn Visit>) {
+    pub fn here(&mut self, request: &Request<'_>, visit: Box<dyn WorkerRequest>) {
         let raw = request.raw();
-        let guest = Guest::into_raw(visit);
+        let request_handle = RequestHandle::into_raw(visit);
         // SAFETY: as in `begin`; it always calls `freed`.
-        unsafe { bindings::shim_request_here(&raw const raw, guest) }
+        unsafe { bindings::shim_request_here(&raw const raw, request_handle) }
     }
 
     /// Resumes the request that has been ready for longest; `None` when none is.
@@ -112,7 +112,7 @@ impl Visits {
     }
 }
 
-/// Wakes one thread's [`Visits::wait`] from any other thread.
+/// Wakes one thread's [`WorkerRequests::wait`] from any other thread.
 #[derive(Debug)]
 pub struct Waker(File);
 

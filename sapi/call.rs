@@ -12,7 +12,7 @@ use svc_core::http::Version;
 use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
 use svc_core::pool::{Claim, Exchange};
 
-use svc_ffi::{Head, Host, LogSource, Outcome, Pairs, Request, ScriptLevel, Visit};
+use svc_ffi::{Head, Host, LogSource, Outcome, Pairs, Request, ScriptLevel, WorkerRequest};
 
 use crate::cgi;
 use crate::response::{Kit, Response};
@@ -177,7 +177,7 @@ impl Host for Call {
     }
 }
 
-impl Visit for Call {
+impl WorkerRequest for Call {
     fn parks(&mut self) {
         if let Some(claim) = &self.claim {
             claim.park();

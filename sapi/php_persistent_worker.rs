@@ -14,7 +14,7 @@ use svc_core::pool::{
 use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
 
-use svc_ffi::{Card, Head, Host, Interpreter, Outcome, Pairs, Progress, Request, Visits, Waker};
+use svc_ffi::{Card, Head, Host, Interpreter, Outcome, Pairs, Progress, Request, Waker, WorkerRequests};
 
 use crate::call::{Call, with_description, write_log};
 use crate::cgi;
@@ -122,7 +122,7 @@ impl<'a> Stay<'a> {
     }
 
     /// The script has booted.
-    fn begin_serving(&mut self, visits: &Visits) {
+    fn begin_serving(&mut self, visits: &WorkerRequests) {
         self.has_served = true;
         if visits.is_outsider() {
             self.context.stay_outside();
@@ -150,7 +150,7 @@ impl<'a> Stay<'a> {
     }
 
     /// A request has ended: looks whether the worker should go on.
-    fn look_after(&mut self, visits: &mut Visits) {
+    fn look_after(&mut self, visits: &mut WorkerRequests) {
         let facts = visits.facts();
         let heap_bytes = facts.heap_bytes as u64;
         self.context.note_heap(heap_bytes);
@@ -176,7 +176,7 @@ impl<'a> Stay<'a> {
         }
     }
 
-    fn count(&mut self, visits: &mut Visits, progress: Progress) {
+    fn count(&mut self, visits: &mut WorkerRequests, progress: Progress) {
         match progress {
             Progress::Waits => self.waiting += 1,
             Progress::Ended => self.look_after(visits),
@@ -184,7 +184,7 @@ impl<'a> Stay<'a> {
     }
 
     /// Runs what can go on.
-    fn resume_all(&mut self, visits: &mut Visits) {
+    fn resume_all(&mut self, visits: &mut WorkerRequests) {
         if self.waiting == 0 {
             return;
         }
@@ -196,7 +196,7 @@ impl<'a> Stay<'a> {
         }
     }
 
-    fn begin(&mut self, visits: &mut Visits, claim: Claim) {
+    fn begin(&mut self, visits: &mut WorkerRequests, claim: Claim) {
         let exchange = Arc::clone(claim.exchange());
         let call = Box::new(Call::of_claim(claim, self.kit));
         let progress = with_description(&exchange, |request| visits.begin(request, call));
@@ -209,7 +209,7 @@ impl<'a> Stay<'a> {
     }
 
     /// Sleeps until there is something to do. False: the worker ends.
-    fn sleep(&self, visits: &mut Visits) -> bool {
+    fn sleep(&self, visits: &mut WorkerRequests) -> bool {
         let takes_more = self.leaves.is_none() && self.context.directive() == Directive::Serve;
         if !takes_more {
             if self.waiting == 0 {
@@ -225,7 +225,7 @@ impl<'a> Stay<'a> {
 }
 
 impl svc_ffi::WorkerHost for Stay<'_> {
-    fn serve(&mut self, visits: &mut Visits) {
+    fn serve(&mut self, visits: &mut WorkerRequests) {
         self.begin_serving(visits);
         loop {
             self.resume_all(visits);
@@ -237,7 +237,7 @@ impl svc_ffi::WorkerHost for Stay<'_> {
         }
     }
 
-    fn serve_one(&mut self, visits: &mut Visits) -> bool {
+    fn serve_one(&mut self, visits: &mut WorkerRequests) -> bool {
         self.begin_serving(visits);
         loop {
             if let Some(claim) = self.take() {

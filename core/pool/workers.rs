@@ -345,10 +345,10 @@ fn run(shared: &Arc<Shared>, index: usize) -> End {
                 End::Failed("the engine panicked".to_owned())
             }
         }
-        Ok(Started::Persistent(mut resident)) => {
-            shared.state.source.idle_workers().set_waker(index, Some(resident.waker()));
-            shared.state.slots[index].set_probe(resident.probe());
-            match resident.run(&context) {
+        Ok(Started::Persistent(mut worker)) => {
+            shared.state.source.idle_workers().set_waker(index, Some(worker.waker()));
+            shared.state.slots[index].set_probe(worker.probe());
+            match worker.run(&context) {
                 Departure::Dismissed => End::Dismissed,
                 Departure::NotBooted(reason) => End::Failed(reason),
                 Departure::Recycled(reason) => End::Recycled(reason),

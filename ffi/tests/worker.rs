@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use svc_ffi::{
-    Card, Head, Host, Interpreter, Log, Outcome, Pairs, Php, Progress, Request, StartOptions, Visit, Visits,
-    WorkerHost,
+    Card, Head, Host, Interpreter, Log, Outcome, Pairs, Php, Progress, Request, StartOptions, WorkerHost,
+    WorkerRequest, WorkerRequests,
 };
 
 use support::{Recorder, Scripts};
@@ -44,7 +44,7 @@ struct Lab {
     most_active: usize,
 }
 
-struct Guest {
+struct RequestHandle {
     recorder: Recorder,
     index: usize,
     replies: Rc<RefCell<Vec<Option<Reply>>>>,
@@ -106,9 +106,9 @@ macro_rules! host_through {
 }
 
 host_through!(Lab, own);
-host_through!(Guest, recorder);
+host_through!(RequestHandle, recorder);
 
-impl Visit for Guest {
+impl WorkerRequest for RequestHandle {
     fn parks(&mut self) {}
     fn resumes(&mut self) {}
     fn ended(&mut self, outcome: Outcome) {
@@ -124,14 +124,14 @@ impl Visit for Guest {
 }
 
 impl Lab {
-    fn visit(&self, index: usize, ask: &Ask) -> Box<Guest> {
+    fn visit(&self, index: usize, ask: &Ask) -> Box<RequestHandle> {
         let recorder = Recorder { body: ask.body.as_bytes().to_vec(), ..Recorder::default() };
-        Box::new(Guest { recorder, index, replies: Rc::clone(&self.replies) })
+        Box::new(RequestHandle { recorder, index, replies: Rc::clone(&self.replies) })
     }
 }
 
 impl WorkerHost for Lab {
-    fn serve(&mut self, visits: &mut Visits) {
+    fn serve(&mut self, visits: &mut WorkerRequests) {
         let mut active = 0;
         loop {
             while let Some(progress) = visits.resume() {
@@ -151,7 +151,7 @@ impl WorkerHost for Lab {
         }
     }
 
-    fn serve_one(&mut self, visits: &mut Visits) -> bool {
+    fn serve_one(&mut self, visits: &mut WorkerRequests) -> bool {
         let Some((index, ask)) = self.asks.pop_front() else { return false };
         let visit = self.visit(index, &ask);
         visits.here(&described(&ask), visit);

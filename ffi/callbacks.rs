@@ -9,49 +9,51 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::OnceLock;
 
-use crate::barrier::{Barrier, RestartNews};
 use crate::bindings::{self, shim_callbacks, shim_head, shim_log, shim_pair, shim_pairs, shim_view};
-use crate::host::{Head, Host, Log, LogSource, Pairs, ScriptLevel, Visit, Visits, WorkerHost};
+use crate::host::{
+    Head, Host, Log, LogSource, Pairs, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,
+};
 use crate::outcome::{Outcome, outcome_of};
+use crate::restart_barrier::{Barrier, RestartNews};
 use crate::view::{bytes, view};
 
 /// What C is given as the host of a request: a request in progress and the storage of what callbacks hand out.
-pub(crate) struct Guest<'a> {
-    pub(crate) host: Party<'a>,
+pub(crate) struct RequestHandle<'a> {
+    pub(crate) host: Role<'a>,
     pub(crate) storage: Storage,
     pub(crate) panicked: bool,
 }
 
 /// Who takes part in a request.
-pub(crate) enum Party<'a> {
+pub(crate) enum Role<'a> {
     /// In classic mode.
     Plain(&'a mut dyn Host),
     /// The boot request of a worker.
     Worker(&'a mut dyn WorkerHost),
     /// A request of a worker.
-    Visit(Box<dyn Visit>),
+    WorkerRequest(Box<dyn WorkerRequest>),
 }
 
-impl Guest<'_> {
+impl RequestHandle<'_> {
     fn host(&mut self) -> &mut dyn Host {
         match &mut self.host {
-            Party::Plain(host) => *host,
-            Party::Worker(host) => *host,
-            Party::Visit(host) => &mut **host,
+            Role::Plain(host) => *host,
+            Role::Worker(host) => *host,
+            Role::WorkerRequest(host) => &mut **host,
         }
     }
 
-    fn visit(&mut self) -> Option<&mut dyn Visit> {
+    fn visit(&mut self) -> Option<&mut dyn WorkerRequest> {
         match &mut self.host {
-            Party::Visit(host) => Some(&mut **host),
-            Party::Plain(_) | Party::Worker(_) => None,
+            Role::WorkerRequest(host) => Some(&mut **host),
+            Role::Plain(_) | Role::Worker(_) => None,
         }
     }
 
     fn worker(&mut self) -> Option<&mut dyn WorkerHost> {
         match &mut self.host {
-            Party::Worker(host) => Some(*host),
-            Party::Plain(_) | Party::Visit(_) => None,
+            Role::Worker(host) => Some(*host),
+            Role::Plain(_) | Role::WorkerRequest(_) => None,
         }
     }
 }
@@ -122,120 +124,120 @@ pub(crate) fn callbacks() -> shim_callbacks {
 }
 
 /// Runs `call` on the request behind `pointer`; a panic marks the request and gives `fallback`.
-fn with_guest<T>(pointer: *mut c_void, fallback: T, call: impl FnOnce(&mut Guest<'_>) -> T) -> T {
-    // SAFETY: the pointer is the `Guest` that `Interpreter` keeps on its frame and lends to C for the duration of its
-    // call, or that `Guest::into_raw` gave to C until `freed`; callbacks of one request come one at a time on that
-    // thread, and a resident's own requests are other guests, so the borrow is the only one.
-    let guest = unsafe { &mut *pointer.cast::<Guest<'_>>() };
-    if guest.panicked {
+fn with_request<T>(pointer: *mut c_void, fallback: T, call: impl FnOnce(&mut RequestHandle<'_>) -> T) -> T {
+    // SAFETY: the pointer is the `RequestHandle` that `Interpreter` keeps on its frame and lends to C for the duration of its
+    // call, or that `RequestHandle::into_raw` gave to C until `freed`; callbacks of one request come one at a time on that
+    // thread, and a worker's own requests have other handles, so the borrow is the only one.
+    let request_handle = unsafe { &mut *pointer.cast::<RequestHandle<'_>>() };
+    if request_handle.panicked {
         return fallback;
     }
-    match catch_unwind(AssertUnwindSafe(|| call(&mut *guest))) {
+    match catch_unwind(AssertUnwindSafe(|| call(&mut *request_handle))) {
         Ok(value) => value,
         Err(_) => {
-            guest.panicked = true;
+            request_handle.panicked = true;
             fallback
         }
     }
 }
 
-/// Defines callbacks on a request: `fn name(argument: Type) -> Result = fallback, |guest| body`.
+/// Defines callbacks on a request: `fn name(argument: Type) -> Result = fallback, |request_handle| body`.
 macro_rules! callbacks {
     ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty = $fallback:expr,
-       |$guest:ident| $body:expr;)*) => {
+       |$request_handle:ident| $body:expr;)*) => {
         $($(#[$doc])*
         unsafe extern "C" fn $name(request: *mut c_void $(, $arg: $type)*) -> $result {
-            with_guest(request, $fallback, |$guest| $body)
+            with_request(request, $fallback, |$request_handle| $body)
         })*
     };
 }
 
 callbacks! {
-    fn write(output: shim_view) -> bool = false, |guest| {
+    fn write(output: shim_view) -> bool = false, |request_handle| {
         // SAFETY: C's view is valid for this call.
-        guest.host().write(unsafe { bytes(output) })
+        request_handle.host().write(unsafe { bytes(output) })
     };
-    fn is_gone() -> bool = false, |guest| guest.host().is_gone();
-    fn is_crowded() -> bool = false, |guest| guest.host().is_crowded();
-    fn flush() -> bool = false, |guest| guest.host().flush();
-    fn send_head(head: *const shim_head) -> () = (), |guest| {
+    fn is_gone() -> bool = false, |request_handle| request_handle.host().is_gone();
+    fn is_crowded() -> bool = false, |request_handle| request_handle.host().is_crowded();
+    fn flush() -> bool = false, |request_handle| request_handle.host().flush();
+    fn send_head(head: *const shim_head) -> () = (), |request_handle| {
         // SAFETY: C's struct is valid for this call.
-        guest.host().send_head(&unsafe { head_of(head) });
+        request_handle.host().send_head(&unsafe { head_of(head) });
     };
-    fn send_interim(head: *const shim_head) -> () = (), |guest| {
+    fn send_interim(head: *const shim_head) -> () = (), |request_handle| {
         // SAFETY: C's struct is valid for this call.
-        guest.host().send_interim(&unsafe { head_of(head) });
+        request_handle.host().send_interim(&unsafe { head_of(head) });
     };
-    fn finish() -> () = (), |guest| guest.host().finish();
-    fn time_limit() -> () = (), |guest| guest.host().time_limit();
-    fn read_body(buffer: *mut c_char, size: usize) -> usize = 0, |guest| {
+    fn finish() -> () = (), |request_handle| request_handle.host().finish();
+    fn time_limit() -> () = (), |request_handle| request_handle.host().time_limit();
+    fn read_body(buffer: *mut c_char, size: usize) -> usize = 0, |request_handle| {
         // SAFETY: C's buffer has `size` writable bytes, initialised or not; they are only written.
         let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), size) };
-        guest.host().read_body(buffer)
+        request_handle.host().read_body(buffer)
     };
-    fn variables(out: *mut shim_pairs) -> () = (), |guest| {
-        if guest.storage.variables.is_empty() {
-            let mut variables = std::mem::take(&mut guest.storage.variables);
-            guest.host().variables(&mut variables);
-            guest.storage.variables = variables;
+    fn variables(out: *mut shim_pairs) -> () = (), |request_handle| {
+        if request_handle.storage.variables.is_empty() {
+            let mut variables = std::mem::take(&mut request_handle.storage.variables);
+            request_handle.host().variables(&mut variables);
+            request_handle.storage.variables = variables;
         }
-        let storage = &mut guest.storage;
+        let storage = &mut request_handle.storage;
         // SAFETY: `out` is C's to be filled.
         unsafe { *out = list(&storage.variables, &mut storage.variable_views) };
     };
-    fn fields(out: *mut shim_pairs) -> () = (), |guest| {
-        if guest.storage.fields.is_empty() {
-            let mut fields = std::mem::take(&mut guest.storage.fields);
-            guest.host().fields(&mut fields);
-            guest.storage.fields = fields;
+    fn fields(out: *mut shim_pairs) -> () = (), |request_handle| {
+        if request_handle.storage.fields.is_empty() {
+            let mut fields = std::mem::take(&mut request_handle.storage.fields);
+            request_handle.host().fields(&mut fields);
+            request_handle.storage.fields = fields;
         }
-        let storage = &mut guest.storage;
+        let storage = &mut request_handle.storage;
         // SAFETY: `out` is C's to be filled.
         unsafe { *out = list(&storage.fields, &mut storage.field_views) };
     };
-    fn request_id(out: *mut shim_view) -> () = (), |guest| {
+    fn request_id(out: *mut shim_view) -> () = (), |request_handle| {
         // SAFETY: `out` is C's to be filled.
-        unsafe { *out = view(guest.host().request_id()) };
+        unsafe { *out = view(request_handle.host().request_id()) };
     };
-    fn target(out: *mut shim_view) -> () = (), |guest| {
+    fn target(out: *mut shim_view) -> () = (), |request_handle| {
         // SAFETY: `out` is C's to be filled.
-        unsafe { *out = view(guest.host().target()) };
+        unsafe { *out = view(request_handle.host().target()) };
     };
-    fn client(out: *mut shim_view) -> () = (), |guest| {
+    fn client(out: *mut shim_view) -> () = (), |request_handle| {
         // SAFETY: `out` is C's to be filled.
-        unsafe { *out = view(guest.host().client()) };
+        unsafe { *out = view(request_handle.host().client()) };
     };
-    fn read_body_at(buffer: *mut c_char, size: usize, offset: u64) -> usize = 0, |guest| {
+    fn read_body_at(buffer: *mut c_char, size: usize, offset: u64) -> usize = 0, |request_handle| {
         // SAFETY: C's buffer has `size` writable bytes, initialised or not; they are only written.
         let buffer = unsafe { slice::from_raw_parts_mut(buffer.cast::<u8>(), size) };
-        guest.host().read_body_at(buffer, offset)
+        request_handle.host().read_body_at(buffer, offset)
     };
-    fn parks() -> () = (), |guest| {
-        if let Some(visit) = guest.visit() {
+    fn parks() -> () = (), |request_handle| {
+        if let Some(visit) = request_handle.visit() {
             visit.parks();
         }
     };
-    fn resumes() -> () = (), |guest| {
-        if let Some(visit) = guest.visit() {
+    fn resumes() -> () = (), |request_handle| {
+        if let Some(visit) = request_handle.visit() {
             visit.resumes();
         }
     };
-    fn serve() -> () = (), |guest| {
-        if let Some(worker) = guest.worker() {
-            worker.serve(&mut Visits::of_this_thread());
+    fn serve() -> () = (), |request_handle| {
+        if let Some(worker) = request_handle.worker() {
+            worker.serve(&mut WorkerRequests::of_this_thread());
         }
     };
-    fn serve_one() -> bool = false, |guest| {
-        guest.worker().is_some_and(|worker| worker.serve_one(&mut Visits::of_this_thread()))
+    fn serve_one() -> bool = false, |request_handle| {
+        request_handle.worker().is_some_and(|worker| worker.serve_one(&mut WorkerRequests::of_this_thread()))
     };
 }
 
 unsafe extern "C" fn ended(request: *mut c_void, outcome: c_int) {
-    // SAFETY: as in `with_guest`; the pointer came from `into_raw` below.
-    let guest = unsafe { &mut *request.cast::<Guest<'_>>() };
+    // SAFETY: as in `with_request`; the pointer came from `into_raw` below.
+    let request_handle = unsafe { &mut *request.cast::<RequestHandle<'_>>() };
     // A panic counts as fatal.
-    let outcome = if guest.panicked { Outcome::Fatal } else { outcome_of(outcome.unsigned_abs()) };
-    if let Some(visit) = guest.visit() {
+    let outcome = if request_handle.panicked { Outcome::Fatal } else { outcome_of(outcome.unsigned_abs()) };
+    if let Some(visit) = request_handle.visit() {
         // What the visit holds answers for it when it is dropped.
         let _ = catch_unwind(AssertUnwindSafe(|| visit.ended(outcome)));
     }
@@ -243,15 +245,15 @@ unsafe extern "C" fn ended(request: *mut c_void, outcome: c_int) {
 
 unsafe extern "C" fn freed(request: *mut c_void) {
     // SAFETY: the pointer came from `into_raw` below, and this is the last callback of its request.
-    let guest = unsafe { Guest::from_raw(request) };
-    guest.leave();
+    let request_handle = unsafe { RequestHandle::from_raw(request) };
+    request_handle.leave();
 }
 
-impl Guest<'static> {
+impl RequestHandle<'static> {
     /// Hands a request of a worker to C.
-    pub(crate) fn into_raw(visit: Box<dyn Visit>) -> *mut c_void {
+    pub(crate) fn into_raw(visit: Box<dyn WorkerRequest>) -> *mut c_void {
         let storage = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        Box::into_raw(Box::new(Self { host: Party::Visit(visit), storage, panicked: false })).cast()
+        Box::into_raw(Box::new(Self { host: Role::WorkerRequest(visit), storage, panicked: false })).cast()
     }
 
     /// Takes it back.
@@ -332,7 +334,7 @@ unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
     let context = unsafe { bytes(raw.context) };
     let record = Log { source, message, context, file, line: raw.line };
     if !request.is_null() {
-        with_guest(request, (), |guest| guest.host().log(&record));
+        with_request(request, (), |request_handle| request_handle.host().log(&record));
     } else if let Some(sink) = LOG_SINK.get() {
         // A sink that panics loses one record.
         let _ = catch_unwind(AssertUnwindSafe(|| sink(&record)));

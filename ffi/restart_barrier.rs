@@ -285,5 +285,5 @@ fn now() -> Instant {
 }
 
 #[cfg(test)]
-#[path = "barrier_tests.rs"]
+#[path = "restart_barrier_tests.rs"]
 mod tests;
