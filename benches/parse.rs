@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use svc_core::http::encode::{Connection, Framing, ResponseHead, encode_head};
+use svc_core::http::encode::{Framing, Persistence, ResponseHead, encode_head};
 use svc_core::http::parse::{HeadLimits, HeadReader, Parsed, parse};
 use svc_core::http::{BodyDecoder, BodyFraming, Fields, Version, uri};
 
@@ -86,7 +86,7 @@ fn responses(criterion: &mut Criterion) {
             out.clear();
             let head = ResponseHead { status: 200, reason: None, fields: black_box(&fields) };
             let date = b"Sun, 06 Nov 1994 08:49:37 GMT";
-            encode_head(&mut out, &head, Framing::Length(13), Connection::Keep, Version::Http11, date);
+            encode_head(&mut out, &head, Framing::Length(13), Persistence::Keep, Version::Http11, date);
             out.len()
         });
     });

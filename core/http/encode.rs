@@ -35,7 +35,7 @@ pub enum Framing {
 
 /// What happens to the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Connection {
+pub enum Persistence {
     /// It is kept for another request.
     Keep,
     /// It is closed.
@@ -74,7 +74,7 @@ pub fn encode_head(
     out: &mut Vec<u8>,
     head: &ResponseHead<'_>,
     framing: Framing,
-    connection: Connection,
+    connection: Persistence,
     version: Version,
     date: &[u8],
 ) {
@@ -88,11 +88,11 @@ pub fn encode_head(
         out.extend_from_slice(b"\r\n");
     }
     append_framing(out, status, framing);
-    let connection = if framing == Framing::UntilClose { Connection::Close } else { connection };
+    let connection = if framing == Framing::UntilClose { Persistence::Close } else { connection };
     match (connection, version) {
-        (Connection::Close, _) => out.extend_from_slice(b"Connection: close\r\n"),
-        (Connection::Keep, Version::Http10) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
-        (Connection::Keep, _) => {}
+        (Persistence::Close, _) => out.extend_from_slice(b"Connection: close\r\n"),
+        (Persistence::Keep, Version::Http10) => out.extend_from_slice(b"Connection: keep-alive\r\n"),
+        (Persistence::Keep, _) => {}
     }
     out.extend_from_slice(b"\r\n");
 }
@@ -211,7 +211,7 @@ mod tests {
         status: u16,
         list: &[(&str, &str)],
         framing: Framing,
-        keep: Connection,
+        keep: Persistence,
         version: Version,
     ) -> String {
         let fields = fields(list);
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_plain_answer_has_date_and_length() {
-        let text = encoded(200, &[("X", "y")], Framing::Length(12), Connection::Keep, Version::Http11);
+        let text = encoded(200, &[("X", "y")], Framing::Length(12), Persistence::Keep, Version::Http11);
         assert_eq!(
             text,
             "HTTP/1.1 200 OK\r\nX: y\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 12\r\n\r\n"
@@ -240,11 +240,11 @@ mod tests {
     fn the_connection_is_announced_where_it_is_not_the_default() {
         let with = |framing, keep, version| encoded(200, &[], framing, keep, version);
         let length = Framing::Length(0);
-        assert!(with(length, Connection::Close, Version::Http11).contains("\r\nConnection: close\r\n"));
-        assert!(with(length, Connection::Close, Version::Http10).contains("\r\nConnection: close\r\n"));
-        assert!(with(length, Connection::Keep, Version::Http10).contains("\r\nConnection: keep-alive\r\n"));
-        assert!(!with(length, Connection::Keep, Version::Http11).contains("Connection"));
-        let until_close = with(Framing::UntilClose, Connection::Keep, Version::Http11);
+        assert!(with(length, Persistence::Close, Version::Http11).contains("\r\nConnection: close\r\n"));
+        assert!(with(length, Persistence::Close, Version::Http10).contains("\r\nConnection: close\r\n"));
+        assert!(with(length, Persistence::Keep, Version::Http10).contains("\r\nConnection: keep-alive\r\n"));
+        assert!(!with(length, Persistence::Keep, Version::Http11).contains("Connection"));
+        let until_close = with(Framing::UntilClose, Persistence::Keep, Version::Http11);
         assert!(until_close.contains("\r\nConnection: close\r\n") && !until_close.contains("Content-Length"));
     }
 
@@ -261,7 +261,7 @@ mod tests {
             ("Proxy-Connection", "x"),
             ("X-Kept", "1"),
         ];
-        let text = encoded(200, &script, Framing::Length(3), Connection::Keep, Version::Http11);
+        let text = encoded(200, &script, Framing::Length(3), Persistence::Keep, Version::Http11);
         let expected = format!(
             "HTTP/1.1 200 OK\r\nX-Kept: 1\r\nDate: {}\r\nContent-Length: 3\r\n\r\n",
             String::from_utf8_lossy(DATE)
@@ -272,17 +272,17 @@ mod tests {
     #[test]
     fn a_date_of_the_script_is_the_only_one() {
         let text =
-            encoded(200, &[("date", "a"), ("Date", "b")], Framing::None, Connection::Keep, Version::Http11);
+            encoded(200, &[("date", "a"), ("Date", "b")], Framing::None, Persistence::Keep, Version::Http11);
         assert_eq!(text, "HTTP/1.1 200 OK\r\ndate: a\r\n\r\n");
     }
 
     #[test]
     fn bodiless_answers_announce_nothing_but_304_may_tell_a_length() {
         for framing in [Framing::Length(5), Framing::Chunked] {
-            let text = encoded(204, &[], framing, Connection::Keep, Version::Http11);
+            let text = encoded(204, &[], framing, Persistence::Keep, Version::Http11);
             assert!(!text.contains("Content-Length") && !text.contains("Transfer-Encoding"), "{text}");
         }
-        let text = encoded(304, &[], Framing::Length(5), Connection::Keep, Version::Http11);
+        let text = encoded(304, &[], Framing::Length(5), Persistence::Keep, Version::Http11);
         assert!(text.contains("Content-Length: 5"), "{text}");
     }
 
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn a_status_that_cannot_end_an_exchange_becomes_500() {
         for status in [0, 99, 100, 199, 1000, u16::MAX] {
-            let text = encoded(status, &[], Framing::Length(0), Connection::Keep, Version::Http11);
+            let text = encoded(status, &[], Framing::Length(0), Persistence::Keep, Version::Http11);
             assert!(text.starts_with("HTTP/1.1 500 "), "{status}: {text}");
         }
     }
@@ -355,7 +355,7 @@ mod tests {
             }
             let mut out = Vec::new();
             let head = ResponseHead { status, reason: None, fields: &fields };
-            encode_head(&mut out, &head, Framing::Length(length), Connection::Close, Version::Http11, DATE);
+            encode_head(&mut out, &head, Framing::Length(length), Persistence::Close, Version::Http11, DATE);
             let mut slots = [httparse::EMPTY_HEADER; 32];
             let mut response = httparse::Response::new(&mut slots);
             prop_assert_eq!(response.parse(&out), Ok(httparse::Status::Complete(out.len())));

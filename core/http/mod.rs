@@ -55,7 +55,7 @@ pub use self::answer_watch::{AnswerWatch, Departed, FirstWord};
 pub use self::body::{BodyDecoder, BodyError, Progress};
 pub use self::coding::{Choice, Coding, choose};
 pub use self::date::DateCache;
-pub use self::encode::{Connection, Framing, ResponseHead};
+pub use self::encode::{Framing, Persistence, ResponseHead};
 pub use self::fields::{Fields, InvalidField};
 pub use self::frame_watch::FrameWatch;
 pub use self::framing::BodyFraming;

@@ -16,7 +16,7 @@ use std::time::Instant;
 use crate::http::method::wants_head_only;
 use crate::http::preface;
 use crate::http::{
-    Connection, Framing, HeadLimits, HeadReader, Parsed, RequestLine, ResponseHead, Version, encode,
+    Framing, HeadLimits, HeadReader, Parsed, Persistence, RequestLine, ResponseHead, Version, encode,
 };
 use crate::limits::{FIRST_BYTE_GRACE, LINGER_BYTES_MAX, LINGER_TIMEOUT};
 use crate::pool::{End, StreamKey};
@@ -391,7 +391,7 @@ impl Http1 {
         let date = *io.date.at(time::wall());
         self.output.append(|out| {
             let head = ResponseHead { status: *status, reason: reason.as_deref(), fields };
-            let connection = if keeps { Connection::Keep } else { Connection::Close };
+            let connection = if keeps { Persistence::Keep } else { Persistence::Close };
             encode::encode_head(out, &head, framing, connection, turn.version, &date);
         });
         self.closes = !keeps;

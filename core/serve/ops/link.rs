@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use crate::http::method::wants_head_only;
-use crate::http::{Connection, HeadLimits, HeadReader, Parsed};
+use crate::http::{HeadLimits, HeadReader, Parsed, Persistence};
 use crate::limits::{OPS_EXCHANGE_TIMEOUT, OPS_HEAD_BYTES_MAX, OPS_IDLE_TIMEOUT, OPS_LEAVE_TIMEOUT};
 
 use super::port::{OpsResponder, OpsSource, refuse};
@@ -41,7 +41,7 @@ pub(in crate::serve) struct OpsLink {
     input: Vec<u8>,
     output: Vec<u8>,
     sent: usize,
-    keep: Connection,
+    keep: Persistence,
     input_ended: bool,
     waiting_since: Instant,
     patience: Duration,
@@ -60,7 +60,7 @@ impl OpsLink {
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
-            keep: Connection::Keep,
+            keep: Persistence::Keep,
             input_ended: false,
             waiting_since: now,
             patience: OPS_EXCHANGE_TIMEOUT,
@@ -123,7 +123,7 @@ impl OpsLink {
         match self.reader.read(&self.input) {
             Ok(Parsed::Complete { head, length, framing, keep_alive, .. }) => {
                 self.input.drain(..length);
-                let keep = if keep_alive { Connection::Keep } else { Connection::Close };
+                let keep = if keep_alive { Persistence::Keep } else { Persistence::Close };
                 self.keep = responder.respond(&mut self.output, &head, framing, keep, self.peer, date);
                 self.stage = Stage::Answering;
             }
@@ -131,7 +131,7 @@ impl OpsLink {
             Ok(Parsed::Partial) => return false,
             Err(error) => {
                 refuse(&mut self.output, error, wants_head_only(&self.input), date);
-                self.keep = Connection::Close;
+                self.keep = Persistence::Close;
                 self.stage = Stage::Answering;
             }
         }
@@ -153,9 +153,9 @@ impl OpsLink {
         self.output = Vec::new();
         self.sent = 0;
         self.stage = match self.keep {
-            Connection::Close if self.input_ended => Stage::Done,
-            Connection::Close => Stage::Leaving,
-            Connection::Keep => Stage::Reading,
+            Persistence::Close if self.input_ended => Stage::Done,
+            Persistence::Close => Stage::Leaving,
+            Persistence::Keep => Stage::Reading,
         };
         match self.stage {
             Stage::Leaving => self.wait_from(now, OPS_LEAVE_TIMEOUT),

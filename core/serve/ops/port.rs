@@ -21,7 +21,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use crate::http::negotiate::accepts_gzip;
-use crate::http::{BodyFraming, Connection, Fields, Framing, Head, HeadError, ResponseHead, Version, encode};
+use crate::http::{
+    BodyFraming, Fields, Framing, Head, HeadError, Persistence, ResponseHead, Version, encode,
+};
 use crate::limits::OPS_GZIP_MIN_BYTES;
 use crate::observe::exposition::Format;
 use crate::observe::{Health, Probe, ProbeFacts};
@@ -78,13 +80,13 @@ impl<S: OpsSource> OpsResponder<S> {
         out: &mut Vec<u8>,
         head: &Head,
         framing: BodyFraming,
-        keep: Connection,
+        keep: Persistence,
         peer: IpAddr,
         date: &[u8],
-    ) -> Connection {
+    ) -> Persistence {
         let has_body = !matches!(framing, BodyFraming::None | BodyFraming::Length(0));
         // Where a body would follow, the next request cannot be found: the connection ends with this answer.
-        let keep = if has_body { Connection::Close } else { keep };
+        let keep = if has_body { Persistence::Close } else { keep };
         let answer = self.answer(head, has_body, peer);
         let mut fields = base_fields(answer.content_type);
         if answer.status == 405 {
@@ -147,7 +149,7 @@ pub(in crate::serve) fn refuse(out: &mut Vec<u8>, error: HeadError, head_only: b
     let fields = base_fields(TEXT);
     let head = ResponseHead { status: error.status(), reason: None, fields: &fields };
     let framing = Framing::Length(body.len() as u64);
-    encode::encode_head(out, &head, framing, Connection::Close, Version::Http11, date);
+    encode::encode_head(out, &head, framing, Persistence::Close, Version::Http11, date);
     if !head_only {
         out.extend_from_slice(body.as_bytes());
     }
@@ -216,7 +218,7 @@ fn write_response(
     (status, body): (u16, &[u8]),
     fields: &Fields,
     head: &Head,
-    keep: Connection,
+    keep: Persistence,
     date: &[u8],
 ) {
     let response = ResponseHead { status, reason: None, fields };

@@ -48,7 +48,7 @@ struct Reply {
     status: u16,
     fields: Vec<(String, String)>,
     body: Vec<u8>,
-    keep: Connection,
+    keep: Persistence,
 }
 
 impl Reply {
@@ -70,7 +70,7 @@ fn ask_of(probe: ProbeFacts, allowed: Option<&str>, peer: &str, request: &str) -
     else {
         panic!("{request:?} is not complete");
     };
-    let keep = if keep_alive { Connection::Keep } else { Connection::Close };
+    let keep = if keep_alive { Persistence::Keep } else { Persistence::Close };
     let mut out = Vec::new();
     let date = b"Sun, 06 Nov 1994 08:49:37 GMT";
     let keep = responder.respond(&mut out, &head, framing, keep, peer.parse().unwrap(), date);
@@ -115,7 +115,7 @@ fn every_endpoint_answers_with_its_exact_type() {
         assert_eq!(reply.field("cache-control"), Some("no-store"));
         assert_eq!(reply.field("x-content-type-options"), Some("nosniff"));
         assert_eq!(reply.field("content-length"), Some(reply.body.len().to_string().as_str()));
-        assert_eq!(reply.keep, Connection::Keep);
+        assert_eq!(reply.keep, Persistence::Keep);
     }
 }
 
@@ -213,10 +213,10 @@ fn a_request_with_a_body_is_refused_and_ends_the_connection() {
         ("POST /healthz HTTP/1.1\r\nContent-Length: 5\r\n\r\n", 405),
     ] {
         let reply = ask(request);
-        assert_eq!((reply.status, reply.keep), (status, Connection::Close), "{request:?}");
+        assert_eq!((reply.status, reply.keep), (status, Persistence::Close), "{request:?}");
         assert_eq!(reply.field("connection"), Some("close"));
     }
-    assert_eq!(ask("GET /healthz HTTP/1.1\r\nContent-Length: 0\r\n\r\n").keep, Connection::Keep);
+    assert_eq!(ask("GET /healthz HTTP/1.1\r\nContent-Length: 0\r\n\r\n").keep, Persistence::Keep);
 }
 
 #[test]
@@ -261,6 +261,6 @@ fn the_configuration_is_503_until_there_is_one() {
         panic!("not complete");
     };
     let mut out = Vec::new();
-    responder.respond(&mut out, &head, framing, Connection::Close, "::1".parse().unwrap(), b"");
+    responder.respond(&mut out, &head, framing, Persistence::Close, "::1".parse().unwrap(), b"");
     assert!(out.starts_with(b"HTTP/1.1 503 "));
 }
