@@ -31,9 +31,9 @@ use crate::serve::net::wire::{Got, Wire};
 use crate::serve::request::answer::Answer;
 use crate::serve::request::endpoints::Endpoints;
 use crate::serve::request::intake::Intake;
+use crate::serve::request::meta::Began;
 use crate::serve::request::reply::Frame;
 use crate::serve::request::stream::{Announced, Incoming, Move, Stream};
-use crate::serve::request::turn::Began;
 
 /// A connection that speaks HTTP/1.
 #[derive(Debug)]
@@ -294,7 +294,7 @@ impl Http1 {
                 None => self.give_up(io),
             },
             Move::Interim(status, fields) => {
-                if stream.turn.version != Version::Http10 {
+                if stream.meta.version != Version::Http10 {
                     self.output.append(|out| encode::encode_interim(out, status, &fields));
                 }
                 Step::Again
@@ -343,7 +343,7 @@ impl Http1 {
         } else if discarded.is_ok() && !unwanted.is_doubtful {
             self.leftover = Some(Leftover { intake, bytes: 0 });
         } else {
-            stream.turn.keep_alive = false;
+            stream.meta.keep_alive = false;
             self.has_unread = true;
             remnant = Some(intake);
         }
@@ -372,7 +372,7 @@ impl Http1 {
             }
             Got::End => self.give_up(io),
             Got::Nothing => {
-                if stream.takes_continue() && stream.turn.version != Version::Http10 {
+                if stream.takes_continue() && stream.meta.version != Version::Http10 {
                     self.output.append(|out| out.extend_from_slice(encode::CONTINUE));
                     self.output_since = io.now;
                 }
@@ -385,14 +385,14 @@ impl Http1 {
     fn announce(&mut self, io: &mut Io, announced: &Announced) {
         let State::Serving(stream) = &mut self.state else { return };
         let Announced { status, reason, fields, length, has_body } = announced;
-        let turn = &stream.turn;
-        let framing = Framing::choose(*status, *length, turn.version, turn.head_only);
-        let keeps = turn.keep_alive && framing != Framing::UntilClose && !io.shared.lifecycle.is_closing();
+        let meta = &stream.meta;
+        let framing = Framing::choose(*status, *length, meta.version, meta.head_only);
+        let keeps = meta.keep_alive && framing != Framing::UntilClose && !io.shared.lifecycle.is_closing();
         let date = *io.date.at(time::wall());
         self.output.append(|out| {
             let head = ResponseHead { status: *status, reason: reason.as_deref(), fields };
             let connection = if keeps { Persistence::Keep } else { Persistence::Close };
-            encode::encode_head(out, &head, framing, connection, turn.version, &date);
+            encode::encode_head(out, &head, framing, connection, meta.version, &date);
         });
         self.closes = !keeps;
         stream.begin_body(match framing {

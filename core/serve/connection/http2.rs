@@ -42,8 +42,8 @@ use crate::serve::net::output::{Flushed, Output};
 use crate::serve::net::wire::{Got, Wire};
 use crate::serve::request::answer::Answer;
 use crate::serve::request::endpoints::Endpoints;
+use crate::serve::request::meta::Began;
 use crate::serve::request::stream::{Incoming, Stream};
-use crate::serve::request::turn::Began;
 
 /// A connection that speaks HTTP/2.
 #[derive(Debug)]
@@ -322,7 +322,7 @@ impl Http2 {
                     let key = StreamKey { connection: self.connection, stream: id };
                     let answer = (Answer::plain(HeadError::TooLarge.status()), false, None);
                     let mut stream = Stream::unreadable(io, key, ends, began_at(since), answer);
-                    stream.turn.version = Version::Http2;
+                    stream.meta.version = Version::Http2;
                     stream.answered_unseen(io);
                 }
             }
@@ -382,7 +382,7 @@ impl Http2 {
                 let line = RequestLine::of(parts.method.as_str().as_bytes(), path);
                 let answer = (Answer::plain(error.status()), parts.method == http::Method::HEAD, line);
                 let mut stream = Stream::unreadable(io, key, &self.ends, began, answer);
-                stream.turn.version = Version::Http2;
+                stream.meta.version = Version::Http2;
                 stream
             }
         };
@@ -395,7 +395,7 @@ impl Http2 {
     /// Lets the streams take their steps that have something to do; returns whether there were any.
     fn serve_ready(&mut self, io: &mut Io) -> bool {
         let mut has_moved = false;
-        // Whoever rings again meanwhile has the next turn.
+        // Whoever rings again meanwhile has the next meta.
         for _ in 0..=self.streams.len() + self.unread.len() {
             let Some(part) = self.ready.take() else { break };
             has_moved = true;

@@ -35,11 +35,11 @@ pub(in crate::serve) struct Io {
     pub(in crate::serve) ids: RequestIds,
     /// Where sockets are read into.
     pub(in crate::serve) scratch: Vec<u8>,
-    /// Connections that have more to do after the others had their turn.
+    /// Connections that have more to do after the others had their meta.
     pub(in crate::serve) again: Vec<u64>,
     /// Streams that wait for room in the spool.
     pub(in crate::serve) starved: Vec<StreamKey>,
-    /// The time of this turn.
+    /// The time of this meta.
     pub(in crate::serve) now: Instant,
     /// How many requests were offered to the pool and not announced yet.
     offers: u32,
@@ -92,7 +92,7 @@ impl Io {
         }
     }
 
-    /// Tells the workers what was offered in this turn.
+    /// Tells the workers what was offered in this meta.
     pub(in crate::serve) fn announce_offers(&mut self) {
         if self.offers > 0
             && let Some(gate) = &self.shared.gate

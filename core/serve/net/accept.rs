@@ -35,7 +35,7 @@ pub(in crate::serve) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Starts the thread on `listener`; connections go to `inboxes` in turn.
+    /// Starts the thread on `listener`; connections go to `inboxes` in meta.
     pub(in crate::serve) fn start(
         mut listener: TcpListener,
         inboxes: Vec<Arc<Inbox>>,

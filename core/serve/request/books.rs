@@ -20,7 +20,7 @@ impl Stream {
     /// `sent_bytes` of the body.
     pub(in crate::serve) fn lose(mut self, io: &Io, sent_bytes: u64) {
         let was_taken = self.call_off(io);
-        self.turn.ending.give_up(was_taken, &io.shared.metrics);
+        self.meta.ending.give_up(was_taken, &io.shared.metrics);
         self.settle(io, sent_bytes);
     }
 
@@ -33,17 +33,17 @@ impl Stream {
     pub(in crate::serve) fn answered_unseen(mut self, io: &Io) {
         let Phase::Replying(reply) = &mut self.phase else { return };
         let Some((status, origin)) = reply.head() else { return };
-        self.turn.ending.head_goes_out(status, origin, &io.shared.metrics);
+        self.meta.ending.head_goes_out(status, origin, &io.shared.metrics);
         self.settle(io, 0);
     }
 
     /// Takes the answer away from whoever makes it, and what of it has not been collected; a request that outlives its
     /// client stays in the queue. Returns whether a worker had taken it.
     fn call_off(&mut self, io: &Io) -> bool {
-        let turn = &mut self.turn;
-        let has_left = turn.ending.is_up_to_client();
-        let runs_on = has_left && turn.outlives_client(io.shared.config.abandoned_requests);
-        let Some(exchange) = turn.exchange() else { return false };
+        let meta = &mut self.meta;
+        let has_left = meta.ending.is_up_to_client();
+        let runs_on = has_left && meta.outlives_client(io.shared.config.abandoned_requests);
+        let Some(exchange) = meta.exchange() else { return false };
         let stage = if runs_on {
             exchange.abandon()
         } else {
@@ -51,7 +51,7 @@ impl Stream {
                 exchange.note_client_left();
             }
             let stage = exchange.withdraw();
-            leave_gate(io, turn.ticket.take());
+            leave_gate(io, meta.ticket.take());
             stage
         };
         // Of one that was abandoned before, whoever takes it tells.
@@ -63,23 +63,23 @@ impl Stream {
 
     /// The drain deadline has passed: answers what was not answered. Its connection gives the answer one attempt.
     pub(in crate::serve) fn cut_off(&mut self, io: &Io) {
-        let turn = &mut self.turn;
-        turn.ending.cut();
+        let meta = &mut self.meta;
+        meta.ending.cut();
         let Phase::Replying(reply) = &mut self.phase else {
-            turn.ending.cut_off();
+            meta.ending.cut_off();
             return self.refuse(503);
         };
         // The server's own answers come without an exchange, or are there.
-        let Some(exchange) = turn.exchange() else { return };
+        let Some(exchange) = meta.exchange() else { return };
         let stage = reply.collect_last(exchange);
-        leave_gate(io, turn.ticket.take());
+        leave_gate(io, meta.ticket.take());
         if reply.has_begun() || reply.head().is_some() {
             return;
         }
         if let Stage::Waiting | Stage::Queued | Stage::Answered = stage {
             return self.shed(ShedReason::ShuttingDown);
         }
-        turn.ending.cut_off();
+        meta.ending.cut_off();
         self.refuse(503);
     }
 
@@ -109,14 +109,14 @@ impl Stream {
         if !matches!(&self.phase, Phase::Replying(reply) if !reply.has_begun()) {
             return None;
         }
-        let turn = &mut self.turn;
-        let exchange = turn.exchange()?;
+        let meta = &mut self.meta;
+        let exchange = meta.exchange()?;
         let offered_at = exchange.offered_at;
         let stage = exchange.withdraw_unclaimed();
         if !matches!(stage, Stage::Waiting | Stage::Queued | Stage::Answered) {
             return None;
         }
-        leave_gate(io, turn.ticket.take());
+        leave_gate(io, meta.ticket.take());
         Some((stage, offered_at))
     }
 
@@ -126,7 +126,7 @@ impl Stream {
     }
 
     fn refuse_admission(&mut self, reason: ShedReason, was_wasted: bool) {
-        self.turn.ending.refuse(reason, was_wasted);
+        self.meta.ending.refuse(reason, was_wasted);
         self.answer(Answer::plain(reason.status()));
     }
 
@@ -136,31 +136,31 @@ impl Stream {
     }
 
     fn settle(self, io: &Io, body_bytes: u64) {
-        let turn = &self.turn;
-        let duration = time::now().saturating_duration_since(turn.started);
-        let status = turn.ending.status();
+        let meta = &self.meta;
+        let duration = time::now().saturating_duration_since(meta.started);
+        let status = meta.ending.status();
         io.shared.metrics.answered(status, body_bytes, duration);
-        if let Some((before, after)) = turn.coding().filter(|_| turn.is_coded) {
+        if let Some((before, after)) = meta.coding().filter(|_| meta.is_coded) {
             io.shared.metrics.coding_ended(before, after);
         }
         if !io.shared.log.wants_access(status) {
             return;
         }
-        let (head, (method, path)) = (turn.head(), turn.asks_for());
+        let (head, (method, path)) = (meta.head(), meta.asks_for());
         io.shared.log.emit(&Event::Access(Access {
             method,
             path,
             status,
             bytes: body_bytes,
             duration,
-            queue_wait: turn.exchange().and_then(|exchange| exchange.waited()),
-            client: turn.visitor.client.addr.ip().to_canonical(),
+            queue_wait: meta.exchange().and_then(|exchange| exchange.waited()),
+            client: meta.client_context.client.addr.ip().to_canonical(),
             user_agent: head.and_then(|head| head.header("user-agent")),
             referer: head.and_then(|head| head.header("referer")),
-            protocol: turn.version.as_str(),
-            request_id: turn.request_id(),
-            trace: turn.visitor.trace.as_ref(),
-            shed_reason: turn.ending.shed_reason().map(ShedReason::as_str),
+            protocol: meta.version.as_str(),
+            request_id: meta.request_id(),
+            trace: meta.client_context.trace.as_ref(),
+            shed_reason: meta.ending.shed_reason().map(ShedReason::as_str),
         }));
     }
 }

@@ -17,9 +17,9 @@ use crate::sync::primitive::Arc;
 use crate::time;
 
 use super::answer::{Answer, PAGE_TYPE, page};
+use super::client_context::ClientContext;
 use super::reply::Reply;
 use super::stream::{Pending, Phase, Stream, Unwanted};
-use super::visitor::Visitor;
 use crate::serve::disk::file_job::{Chore, Job};
 use crate::serve::disk::site::{Found, Ready};
 use crate::serve::io_thread::io::Io;
@@ -27,7 +27,7 @@ use crate::serve::io_thread::io::Io;
 impl Stream {
     /// Finds out what answers the request.
     pub(in crate::serve) fn find(&mut self, io: &mut Io, pending: Pending) {
-        let Some(head) = self.turn.head() else { return };
+        let Some(head) = self.meta.head() else { return };
         let Ok(path) = uri::normalise(head.path_and_query().0) else {
             return self.answer_before_body(Answer::plain(400), pending);
         };
@@ -79,7 +79,7 @@ impl Stream {
             Ok(Found::Missing) => self.answer_before_body(Answer::plain(404), pending),
             Ok(Found::Forbidden) => self.answer_before_body(Answer::plain(403), pending),
             Ok(Found::Directory) => {
-                let query = self.turn.head().and_then(|head| head.path_and_query().1);
+                let query = self.meta.head().and_then(|head| head.path_and_query().1);
                 let answer = Answer::moved(&directory_location(&path, query));
                 self.answer_before_body(answer, pending);
             }
@@ -126,7 +126,7 @@ impl Stream {
 
     fn send_file(&mut self, io: &mut Io, ready: &Ready, pending: Pending) {
         self.leave_body(pending);
-        let Some(head) = self.turn.head() else { return };
+        let Some(head) = self.meta.head() else { return };
         let shown = represent(&ready.holding, head, || io.ids.fresh());
         if let Some(coding) = shown.order {
             io.disk.order_chore(Chore::Code(Arc::clone(&ready.holding), coding));
@@ -140,7 +140,7 @@ impl Stream {
             self.phase = Phase::Replying(Reply::whole(head, page(status)));
             return;
         }
-        self.turn.coded = shown.coded.map(|coded| (coded.before, coded.after));
+        self.meta.coded = shown.coded.map(|coded| (coded.before, coded.after));
         let is_from_disk = shown.body.iter().any(|piece| matches!(piece, Piece::File(..)));
         if ready.was_kept && !is_from_disk {
             io.shared.metrics.static_hit();
@@ -153,16 +153,16 @@ impl Stream {
     /// Offers the request to the pool.
     pub(in crate::serve) fn offer(&mut self, io: &mut Io, script: Option<Arc<Script>>, body: Body) {
         let Some(script) = script else { return };
-        let turn = &mut self.turn;
+        let meta = &mut self.meta;
         self.has_parts = false;
         self.phase = Phase::awaiting();
         let is_deserted = self.is_deserted;
-        if is_deserted && !turn.outlives_client(io.shared.config.abandoned_requests) {
+        if is_deserted && !meta.outlives_client(io.shared.config.abandoned_requests) {
             // Nobody would read the answer: its connection gives it up.
             return;
         }
-        let Some((head, request_id)) = turn.take_head() else { return };
-        let Visitor { client, trace, .. } = &turn.visitor;
+        let Some((head, request_id)) = meta.take_head() else { return };
+        let ClientContext { client, trace, .. } = &meta.client_context;
         let request = Request {
             head,
             body,
@@ -174,17 +174,17 @@ impl Stream {
             asked: (client.host.clone(), client.port),
             trace: trace.clone(),
             request_id,
-            received_at: turn.received_at,
+            received_at: meta.received_at,
         };
         let budget =
             io.shared.gate.as_ref().map(|gate| gate.wait_budget()).filter(|budget| !budget.is_zero());
         let (spool, notify) = (io.shared.spool.clone(), Arc::clone(&io.notify));
         let exchange = Arc::new(Exchange::new(request, time::now(), budget, spool, notify, self.key));
-        turn.set_exchange(Arc::clone(&exchange));
+        meta.set_exchange(Arc::clone(&exchange));
         if is_deserted {
             exchange.abandon();
         }
-        turn.ending.await_pool(&io.shared.metrics);
+        meta.ending.await_pool(&io.shared.metrics);
         let has_workers = io.shared.workers.get().is_some_and(|workers| workers.taking() > 0);
         let verdict = match &io.shared.gate {
             Some(gate) if has_workers => gate.offer(exchange),
@@ -192,7 +192,7 @@ impl Stream {
         };
         match verdict {
             Offer::Queued => io.note_offer(),
-            Offer::Waiting(ticket) => turn.ticket = Some(ticket),
+            Offer::Waiting(ticket) => meta.ticket = Some(ticket),
             // What is refused to a client that has left is counted as its leaving.
             Offer::Refused(_) if is_deserted => {}
             Offer::Refused(reason) => self.shed(reason),

@@ -29,7 +29,7 @@ impl Stream {
 
     /// The same, with this answer.
     pub(in crate::serve) fn refuse_with(&mut self, answer: Answer) {
-        self.turn.keep_alive = false;
+        self.meta.keep_alive = false;
         self.is_cut_short = true;
         if let Phase::Body(pending) | Phase::Finding(pending) =
             std::mem::replace(&mut self.phase, Phase::awaiting())
@@ -49,7 +49,7 @@ impl Stream {
             Want::Head(head, length) => self.announce(io, head, length).map_or(Move::Again, Move::Announce),
             Want::Interim(status, fields) => Move::Interim(status, fields),
             Want::Parts if std::mem::take(&mut self.has_parts) => {
-                if let Some(exchange) = self.turn.exchange() {
+                if let Some(exchange) = self.meta.exchange() {
                     reply.collect(exchange);
                 }
                 Move::Again
@@ -77,9 +77,9 @@ impl Stream {
     /// Fixes status, fields and length of the response.
     fn announce(&mut self, io: &mut Io, mut head: ReplyHead, mut length: Option<u64>) -> Option<Announced> {
         let Phase::Replying(reply) = &mut self.phase else { return None };
-        let turn = &mut self.turn;
+        let meta = &mut self.meta;
         let status = if (200..=999).contains(&head.status) { head.status } else { 500 };
-        turn.ending.head_goes_out(status, head.origin, &io.shared.metrics);
+        meta.ending.head_goes_out(status, head.origin, &io.shared.metrics);
         let is_servers = !matches!(head.origin, Origin::Script | Origin::Server);
         if let Some(page) = io.rules.error_pages.page(status).filter(|_| head.origin != Origin::Script) {
             length = Some(page.len() as u64);
@@ -95,7 +95,7 @@ impl Stream {
             let typed = head.fields.set(b"Content-Type", PAGE_TYPE);
             debug_assert!(typed.is_ok(), "the server's own fields are valid");
         }
-        if turn.head_only && length == Some(0) && head.content_length.is_none() {
+        if meta.head_only && length == Some(0) && head.content_length.is_none() {
             // The script left its body out; its length is unknown.
             length = None;
         }
@@ -104,14 +104,14 @@ impl Stream {
             length = Some(0);
         }
         // A request's name is made of bytes that a field may have.
-        let _ = head.fields.set(b"X-Request-ID", turn.request_id().as_bytes());
-        turn.visitor.tell(io, &mut head.fields);
+        let _ = head.fields.set(b"X-Request-ID", meta.request_id().as_bytes());
+        meta.client_context.tell(io, &mut head.fields);
         if !head.fields.contains(b"server") {
             let _ = head.fields.push(b"Server", b"svc");
         }
-        let has_body = !turn.head_only && !is_bodiless(status) && !resets_content;
-        if has_body && turn.coding().is_some() && head.fields.contains(b"content-encoding") {
-            turn.is_coded = true;
+        let has_body = !meta.head_only && !is_bodiless(status) && !resets_content;
+        if has_body && meta.coding().is_some() && head.fields.contains(b"content-encoding") {
+            meta.is_coded = true;
             io.shared.metrics.response_coded();
         }
         if matches!(head.origin, Origin::Fatal | Origin::WorkerLost) {
@@ -123,7 +123,7 @@ impl Stream {
     /// Lets the next request for the same path look for its script anew: this one may have failed because its script
     /// is no longer there.
     fn forget_route(&self, io: &mut Io) {
-        if let Some(head) = self.turn.head()
+        if let Some(head) = self.meta.head()
             && let Ok(normalised) = uri::normalise(head.path_and_query().0)
         {
             io.routes.forget(&normalised.path);

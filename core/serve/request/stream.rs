@@ -20,11 +20,11 @@ use crate::pool::{End, Script, StreamKey};
 use crate::sync::primitive::Arc;
 
 use super::answer::{Answer, METHODS};
+use super::client_context::ClientContext;
 use super::endpoints::Endpoints;
 use super::intake::{Intake, Need};
+use super::meta::{Began, RequestMeta};
 use super::reply::Reply;
-use super::turn::{Began, Turn};
-use super::visitor::Visitor;
 use crate::serve::disk::file_job::{Done, Job};
 use crate::serve::io_thread::io::Io;
 use crate::serve::net::output::Output;
@@ -36,7 +36,7 @@ pub(in crate::serve) struct Stream {
     pub(in crate::serve) key: StreamKey,
     /// Whose request it is.
     pub(in crate::serve) ends: Arc<Endpoints>,
-    pub(in crate::serve) turn: Turn,
+    pub(in crate::serve) meta: RequestMeta,
     pub(in crate::serve) phase: Phase,
     /// The worker has parts that were not collected.
     pub(in crate::serve) has_parts: bool,
@@ -143,8 +143,8 @@ impl Stream {
         let Incoming { head, framing, keep_alive, expects_continue } = incoming;
         let method = head.method_kind();
         io.shared.metrics.request_received(method);
-        let visitor = Visitor::of(io, ends, &head);
-        let too_many = visitor.must_wait().map(Answer::too_many);
+        let client_context = ClientContext::of(io, ends, &head);
+        let too_many = client_context.must_wait().map(Answer::too_many);
         if too_many.is_some() {
             io.shared.metrics.rate_limited();
         }
@@ -156,8 +156,12 @@ impl Stream {
             if method == MethodKind::Query { config.max_query_body } else { config.max_body_bytes };
         let is_limited = too_many.is_some();
         let answer = too_many.or_else(|| answer_to_method(&head));
-        let mut stream =
-            Self::of(key, ends, began.0, Turn::new(head, request_id, visitor, keep_alive, began));
+        let mut stream = Self::of(
+            key,
+            ends,
+            began.0,
+            RequestMeta::new(head, request_id, client_context, keep_alive, began),
+        );
         let Ok(decoder) = BodyDecoder::new(framing, body_bytes_max) else {
             stream.refuse_with(answer.filter(|_| is_limited).unwrap_or_else(|| Answer::plain(413)));
             let decoder = BodyDecoder::new(framing, u64::MAX).ok();
@@ -182,18 +186,18 @@ impl Stream {
         (answer, head_only, line): (Answer, bool, Option<RequestLine>),
     ) -> Self {
         io.shared.metrics.request_received(MethodKind::Other);
-        let mut turn = Turn::unread(io.ids.name(None), line, Visitor::unread(io, ends), began);
-        turn.head_only = head_only;
-        let mut stream = Self::of(key, ends, began.0, turn);
+        let mut meta = RequestMeta::unread(io.ids.name(None), line, ClientContext::unread(io, ends), began);
+        meta.head_only = head_only;
+        let mut stream = Self::of(key, ends, began.0, meta);
         stream.answer(answer);
         stream
     }
 
-    fn of(key: StreamKey, ends: &Arc<Endpoints>, since: Instant, turn: Turn) -> Self {
+    fn of(key: StreamKey, ends: &Arc<Endpoints>, since: Instant, meta: RequestMeta) -> Self {
         Self {
             key,
             ends: Arc::clone(ends),
-            turn,
+            meta,
             phase: Phase::awaiting(),
             has_parts: false,
             is_deserted: false,
@@ -256,7 +260,7 @@ impl Stream {
     /// missing of its body does not come, which ends it.
     pub(in crate::serve) fn goes_on_alone(&self, io: &Io) -> bool {
         matches!(self.phase, Phase::Finding(_) | Phase::Body(_))
-            && self.turn.outlives_client(io.shared.config.abandoned_requests)
+            && self.meta.outlives_client(io.shared.config.abandoned_requests)
     }
 
     /// Something of the body is on its way that cannot be taken yet.
@@ -329,7 +333,7 @@ impl Stream {
             }
             Phase::Body(_) | Phase::Finding(_) => None,
             Phase::Replying(_) => {
-                let exchange = self.turn.exchange()?;
+                let exchange = self.meta.exchange()?;
                 exchange.deadline.filter(|_| exchange.is_unclaimed())
             }
         }

@@ -11,15 +11,15 @@ use crate::http::{Head, MethodKind, RequestLine, Version};
 use crate::pool::Exchange;
 use crate::sync::primitive::Arc;
 
+use super::client_context::ClientContext;
 use super::ending::Ending;
-use super::visitor::Visitor;
 
 /// When the first byte of a head came, on both clocks.
 pub(in crate::serve) type Began = (Instant, SystemTime);
 
 /// The request that a stream is busy with.
 #[derive(Debug)]
-pub(in crate::serve) struct Turn {
+pub(in crate::serve) struct RequestMeta {
     /// The protocol of the response.
     pub(in crate::serve) version: Version,
     /// Whether the response has a head only.
@@ -39,7 +39,7 @@ pub(in crate::serve) struct Turn {
     /// The head that went out says that the server has coded the body, which follows.
     pub(in crate::serve) is_coded: bool,
     /// Who asks.
-    pub(in crate::serve) visitor: Visitor,
+    pub(in crate::serve) client_context: ClientContext,
     subject: Subject,
 }
 
@@ -56,32 +56,41 @@ enum Subject {
     Exchange(Arc<Exchange>),
 }
 
-impl Turn {
+impl RequestMeta {
     /// Begins the turn of a request that was read.
     pub(in crate::serve) fn new(
         head: Head,
         request_id: String,
-        visitor: Visitor,
+        client_context: ClientContext,
         keep_alive: bool,
         started: Began,
     ) -> Self {
         let (version, head_only) = (head.version(), head.method_kind() == MethodKind::Head);
-        Self { keep_alive, ..Self::of(Subject::Head(head, request_id), visitor, version, head_only, started) }
+        Self {
+            keep_alive,
+            ..Self::of(Subject::Head(head, request_id), client_context, version, head_only, started)
+        }
     }
 
     /// Begins the turn of a request that cannot be read, but perhaps its first line.
     pub(in crate::serve) fn unread(
         request_id: String,
         line: Option<RequestLine>,
-        visitor: Visitor,
+        client_context: ClientContext,
         started: Began,
     ) -> Self {
-        Self::of(Subject::Unread(request_id, line.map(Box::new)), visitor, Version::Http11, false, started)
+        Self::of(
+            Subject::Unread(request_id, line.map(Box::new)),
+            client_context,
+            Version::Http11,
+            false,
+            started,
+        )
     }
 
     fn of(
         subject: Subject,
-        visitor: Visitor,
+        client_context: ClientContext,
         version: Version,
         head_only: bool,
         (started, received_at): Began,
@@ -96,7 +105,7 @@ impl Turn {
             ticket: None,
             coded: None,
             is_coded: false,
-            visitor,
+            client_context,
             subject,
         }
     }

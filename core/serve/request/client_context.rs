@@ -13,7 +13,7 @@ use crate::serve::io_thread::io::Io;
 
 /// Who makes a request, where it stands, and which trace it belongs to.
 #[derive(Debug)]
-pub(in crate::serve) struct Visitor {
+pub(in crate::serve) struct ClientContext {
     /// Who it is, as far as trusted proxies tell.
     pub(in crate::serve) client: Client,
     /// Where the client stands with the rate limiter; `None` when there is none, or nobody knows who the client is.
@@ -22,7 +22,7 @@ pub(in crate::serve) struct Visitor {
     pub(in crate::serve) trace: Option<Trace>,
 }
 
-impl Visitor {
+impl ClientContext {
     /// Finds out about a request that was read.
     pub(in crate::serve) fn of(io: &mut Io, ends: &Endpoints, head: &Head) -> Self {
         let policy = &io.shared.policy;
