@@ -23,7 +23,7 @@ use crate::pool::{End, StreamKey};
 use crate::sync::primitive::Arc;
 use crate::time;
 
-use super::step::Step;
+use super::step::ConnectionStep;
 use crate::serve::disk::file_job::Job;
 use crate::serve::io_thread::io::Io;
 use crate::serve::net::output::{Flushed, Output};
@@ -33,7 +33,7 @@ use crate::serve::request::endpoints::Endpoints;
 use crate::serve::request::intake::Intake;
 use crate::serve::request::meta::Began;
 use crate::serve::request::reply::Frame;
-use crate::serve::request::stream::{Announced, Incoming, Move, Stream};
+use crate::serve::request::stream::{Announced, Incoming, Stream, StreamStep};
 
 /// A connection that speaks HTTP/1.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ impl Http1 {
     }
 
     /// Takes a step.
-    pub(in crate::serve) fn step(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
+    pub(in crate::serve) fn step(&mut self, wire: &mut Wire, io: &mut Io) -> ConnectionStep {
         match self.state {
             State::Head => self.step_head(wire, io),
             State::Serving(_) => self.step_stream(wire, io),
@@ -156,17 +156,17 @@ impl Http1 {
     }
 
     /// The deadline has passed.
-    pub(in crate::serve) fn on_deadline(&mut self, io: &mut Io) -> Step {
+    pub(in crate::serve) fn on_deadline(&mut self, io: &mut Io) -> ConnectionStep {
         if self.waits_for_reader() {
             return self.give_up(io);
         }
         let is_within_head = self.leftover.is_none() && self.has_begun();
         match &mut self.state {
             State::Head if is_within_head => self.refuse_unread(io, Answer::plain(408)),
-            State::Head | State::Lingering { .. } => return Step::Close,
+            State::Head | State::Lingering { .. } => return ConnectionStep::Close,
             State::Serving(stream) => stream.on_deadline(io),
         }
-        Step::Again
+        ConnectionStep::Again
     }
 
     /// The connection is of no more use: closes the books on what was served.
@@ -178,9 +178,9 @@ impl Http1 {
         }
     }
 
-    fn give_up(&mut self, io: &Io) -> Step {
+    fn give_up(&mut self, io: &Io) -> ConnectionStep {
         self.lose(io);
-        Step::Cut
+        ConnectionStep::Cut
     }
 
     /// Whether something waits until the client reads.
@@ -189,18 +189,18 @@ impl Http1 {
     }
 
     /// Reads and parses a head.
-    fn step_head(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
+    fn step_head(&mut self, wire: &mut Wire, io: &mut Io) -> ConnectionStep {
         if self.leftover.is_some() {
             return self.step_leftover(wire, io);
         }
         if self.has_begun() && wire.transport.is_misled() {
             self.refuse_unread(io, Answer::tls_expected());
-            return Step::Again;
+            return ConnectionStep::Again;
         }
         let agreed = wire.transport.agrees_on_http2();
         if self.has_begun() && agreed == Some(true) {
             // Who does not begin with the preface then hears of it from there.
-            return Step::Upgrade;
+            return ConnectionStep::Upgrade;
         }
         let may_upgrade = !self.has_served && agreed.is_none();
         if self.has_begun() && !(may_upgrade && preface::is_preface_or_part(&self.input)) {
@@ -211,15 +211,15 @@ impl Http1 {
                     let incoming = Incoming { head, framing, keep_alive, expects_continue: expect_continue };
                     let stream = Stream::begin(io, self.key, &self.ends, self.began, incoming);
                     self.state = State::Serving(Box::new(stream));
-                    return Step::Again;
+                    return ConnectionStep::Again;
                 }
                 Err(error) => {
                     self.refuse_unread(io, Answer::plain(error.status()));
-                    return Step::Again;
+                    return ConnectionStep::Again;
                 }
             }
         } else if may_upgrade && preface::is_preface(&self.input) {
-            return Step::Upgrade;
+            return ConnectionStep::Upgrade;
         }
         let is_ending = !self.has_begun() && io.shared.lifecycle.is_closing();
         // The poller may not have told yet what came before the closing.
@@ -231,81 +231,83 @@ impl Http1 {
                     self.since = self.began.0;
                 }
                 self.input.extend_from_slice(&io.scratch[..count]);
-                Step::Again
+                ConnectionStep::Again
             }
-            Got::End => Step::Close,
+            Got::End => ConnectionStep::Close,
             Got::Nothing if is_ending && (self.has_served || io.now >= self.since + FIRST_BYTE_GRACE) => {
-                Step::Close
+                ConnectionStep::Close
             }
-            Got::Nothing => Step::Wait,
+            Got::Nothing => ConnectionStep::Wait,
         }
     }
 
     /// Throws the rest of a body away that nobody needed; one that is too long costs the connection.
-    fn step_leftover(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
+    fn step_leftover(&mut self, wire: &mut Wire, io: &mut Io) -> ConnectionStep {
         if self.input.is_empty() {
             match wire.read(&mut io.scratch) {
                 Got::Bytes(count) => self.input.extend_from_slice(&io.scratch[..count]),
-                Got::End => return Step::Close,
-                Got::Nothing => return Step::Wait,
+                Got::End => return ConnectionStep::Close,
+                Got::Nothing => return ConnectionStep::Wait,
             }
         }
-        let Some(leftover) = &mut self.leftover else { return Step::Again };
-        let Ok((used, body_bytes)) = leftover.intake.discard(&self.input) else { return Step::Close };
+        let Some(leftover) = &mut self.leftover else { return ConnectionStep::Again };
+        let Ok((used, body_bytes)) = leftover.intake.discard(&self.input) else {
+            return ConnectionStep::Close;
+        };
         leftover.bytes += body_bytes as u64;
         let (is_read, bytes) = (leftover.intake.is_read(), leftover.bytes);
         io.shared.metrics.request_bytes_received(body_bytes as u64);
         self.consume(used);
         self.since = io.now;
         if bytes > LINGER_BYTES_MAX {
-            return Step::Close;
+            return ConnectionStep::Close;
         }
         if is_read {
             self.leftover = None;
             self.began = clocks();
         }
-        Step::Again
+        ConnectionStep::Again
     }
 
     /// Lets the present request take a step, and does what it needs.
-    fn step_stream(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
+    fn step_stream(&mut self, wire: &mut Wire, io: &mut Io) -> ConnectionStep {
         let was_waiting = self.waits_for_reader();
-        let State::Serving(stream) = &mut self.state else { return Step::Again };
+        let State::Serving(stream) = &mut self.state else { return ConnectionStep::Again };
         stream.is_deserted = wire.is_peer_closed || wire.is_broken;
         self.output.set_sends_files(wire.transport.can_send_files());
         if stream.unwanted.is_some() {
             self.skip_body(io);
-            return Step::Again;
+            return ConnectionStep::Again;
         }
         let next = stream.step(io, &mut self.output);
         if !was_waiting {
             self.output_since = io.now;
         }
         match next {
-            Move::Again => Step::Again,
-            Move::Announce(announced) => {
+            StreamStep::Again => ConnectionStep::Again,
+            StreamStep::Announce(announced) => {
                 self.announce(io, &announced);
-                Step::Again
+                ConnectionStep::Again
             }
-            Move::Bytes => self.read_body(wire, io),
-            Move::End(end) => match self.flush(wire, io) {
+            StreamStep::Bytes => self.read_body(wire, io),
+            StreamStep::End(end) => match self.flush(wire, io) {
                 Some(Flushed::All) => self.finish(wire, io, end),
-                Some(Flushed::Some(_)) => Step::Wait,
+                Some(Flushed::Some(_)) => ConnectionStep::Wait,
                 None => self.give_up(io),
             },
-            Move::Interim(status, fields) => {
+            StreamStep::Interim(status, fields) => {
                 if stream.meta.version != Version::Http10 {
                     self.output.append(|out| encode::encode_interim(out, status, &fields));
                 }
-                Step::Again
+                ConnectionStep::Again
             }
-            Move::Lost => self.give_up(io),
-            Move::Room => match self.flush(wire, io) {
-                Some(Flushed::All) => Step::Again,
-                Some(Flushed::Some(_)) => Step::Wait,
+            StreamStep::Lost => self.give_up(io),
+            StreamStep::Room => match self.flush(wire, io) {
+                Some(Flushed::All) => ConnectionStep::Again,
+                Some(Flushed::Some(_)) => ConnectionStep::Wait,
                 None => self.give_up(io),
             },
-            Move::Wait => self.flush_and_wait(wire, io),
+            StreamStep::Wait => self.flush_and_wait(wire, io),
         }
     }
 
@@ -326,8 +328,8 @@ impl Http1 {
         Some(flushed)
     }
 
-    fn flush_and_wait(&mut self, wire: &mut Wire, io: &Io) -> Step {
-        if self.flush(wire, io).is_none() { self.give_up(io) } else { Step::Wait }
+    fn flush_and_wait(&mut self, wire: &mut Wire, io: &Io) -> ConnectionStep {
+        if self.flush(wire, io).is_none() { self.give_up(io) } else { ConnectionStep::Wait }
     }
 
     /// Throws away what is here of a body that nobody needs; the rest goes after the answer, unless only the end of
@@ -354,12 +356,12 @@ impl Http1 {
         }
     }
 
-    fn read_body(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
-        let State::Serving(stream) = &mut self.state else { return Step::Again };
+    fn read_body(&mut self, wire: &mut Wire, io: &mut Io) -> ConnectionStep {
+        let State::Serving(stream) = &mut self.state else { return ConnectionStep::Again };
         if !self.input.is_empty() {
             let used = stream.take_body(io, &self.input);
             self.consume(used);
-            return Step::Again;
+            return ConnectionStep::Again;
         }
         match wire.read(&mut io.scratch) {
             Got::Bytes(count) => {
@@ -368,7 +370,7 @@ impl Http1 {
                 // What belongs to the next request is kept.
                 self.input.extend_from_slice(&scratch[used..count]);
                 io.scratch = scratch;
-                Step::Again
+                ConnectionStep::Again
             }
             Got::End => self.give_up(io),
             Got::Nothing => {
@@ -405,7 +407,7 @@ impl Http1 {
     }
 
     /// The response is out: closes the books, then the connection or the request.
-    fn finish(&mut self, wire: &mut Wire, io: &Io, end: End) -> Step {
+    fn finish(&mut self, wire: &mut Wire, io: &Io, end: End) -> ConnectionStep {
         if let State::Serving(stream) = std::mem::replace(&mut self.state, State::Head) {
             self.has_unread |= stream.is_cut_short;
             let sent = stream.reply_bytes();
@@ -419,13 +421,13 @@ impl Http1 {
         }
         self.has_served = true;
         if !self.closes && end == End::Complete {
-            return Step::Again;
+            return ConnectionStep::Again;
         }
         let has_unread =
             self.has_unread || wire.is_readable || !self.input.is_empty() || self.leftover.is_some();
         let is_whole = end == End::Complete;
         if !has_unread || (wire.is_peer_closed && !wire.is_readable) {
-            return if is_whole { Step::Close } else { Step::Cut };
+            return if is_whole { ConnectionStep::Close } else { ConnectionStep::Cut };
         }
         if is_whole {
             wire.transport.take_leave();
@@ -433,7 +435,7 @@ impl Http1 {
         // Closing with unread input would make the system reset the connection, and the client lose the answer.
         wire.transport.shut_down();
         self.state = State::Lingering { bytes: 0 };
-        Step::Again
+        ConnectionStep::Again
     }
 
     /// Answers a request that could not be read, and closes.
@@ -445,8 +447,8 @@ impl Http1 {
     }
 
     /// Throws away what the client still sends, so that it can read the answer before it sees the end.
-    fn step_linger(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
-        let State::Lingering { bytes } = &mut self.state else { return Step::Close };
+    fn step_linger(&mut self, wire: &mut Wire, io: &mut Io) -> ConnectionStep {
+        let State::Lingering { bytes } = &mut self.state else { return ConnectionStep::Close };
         match wire.read(&mut io.scratch) {
             Got::Bytes(count) => {
                 *bytes += count as u64;
@@ -455,10 +457,10 @@ impl Http1 {
                 {
                     io.shared.metrics.request_bytes_received(body_bytes as u64);
                 }
-                if *bytes > LINGER_BYTES_MAX { Step::Close } else { Step::Again }
+                if *bytes > LINGER_BYTES_MAX { ConnectionStep::Close } else { ConnectionStep::Again }
             }
-            Got::End => Step::Close,
-            Got::Nothing => Step::Wait,
+            Got::End => ConnectionStep::Close,
+            Got::Nothing => ConnectionStep::Wait,
         }
     }
 

@@ -35,7 +35,7 @@ use crate::time;
 use super::conduit::{Conduit, Far};
 use super::http2_stream::{Carried, Outcome, Unread};
 use super::ready::ReadySet;
-use super::step::Step;
+use super::step::ConnectionStep;
 use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::timers::Timers;
 use crate::serve::net::output::{Flushed, Output};
@@ -140,7 +140,7 @@ impl Http2 {
     }
 
     /// Takes a step: bytes in, what is ready, bytes out.
-    pub(in crate::serve) fn step(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
+    pub(in crate::serve) fn step(&mut self, wire: &mut Wire, io: &mut Io) -> ConnectionStep {
         if let Stage::Lingering { .. } = self.stage {
             return self.step_linger(wire, io);
         }
@@ -157,11 +157,11 @@ impl Http2 {
         match self.flush(wire, io) {
             None => {
                 self.lose(io);
-                Step::Close
+                ConnectionStep::Close
             }
             Some(Flushed::All) if matches!(self.stage, Stage::Over) => self.part(wire, io),
-            Some(_) if has_moved || !self.ready.is_empty() => Step::Again,
-            Some(_) => Step::Wait,
+            Some(_) if has_moved || !self.ready.is_empty() => ConnectionStep::Again,
+            Some(_) => ConnectionStep::Wait,
         }
     }
 
@@ -190,28 +190,28 @@ impl Http2 {
     }
 
     /// The deadline has passed: ends what is late, a stream or all.
-    pub(in crate::serve) fn on_deadline(&mut self, io: &mut Io) -> Step {
+    pub(in crate::serve) fn on_deadline(&mut self, io: &mut Io) -> ConnectionStep {
         self.end_late_streams(io);
         if self.deadline(io).is_none_or(|deadline| deadline > io.now) {
-            return Step::Again;
+            return ConnectionStep::Again;
         }
         if self.is_held_back || matches!(self.stage, Stage::Lingering { .. }) {
             self.lose(io);
-            return Step::Close;
+            return ConnectionStep::Close;
         }
         if self.head_deadline(io).is_some_and(|deadline| deadline <= io.now) {
             self.throw_out();
-            return Step::Again;
+            return ConnectionStep::Again;
         }
         if let Stage::Open(_) = self.stage
             && !self.is_leaving
         {
             // Idle for long enough; one more grace to let the farewell arrive.
             self.leave(io);
-            return Step::Again;
+            return ConnectionStep::Again;
         }
         self.lose(io);
-        Step::Close
+        ConnectionStep::Close
     }
 
     fn end_late_streams(&mut self, io: &mut Io) {
@@ -482,27 +482,27 @@ impl Http2 {
 
     /// All is said: closes, but not before the client has had the time to read it. Closing with unread input would
     /// make the system reset the connection, and the client lose the last answers.
-    fn part(&mut self, wire: &mut Wire, io: &Io) -> Step {
+    fn part(&mut self, wire: &mut Wire, io: &Io) -> ConnectionStep {
         if wire.is_peer_closed || !(wire.is_readable || self.is_cut_short) {
-            return Step::Close;
+            return ConnectionStep::Close;
         }
         wire.transport.take_leave();
         wire.transport.shut_down();
         self.idle_since = io.now;
         self.stage = Stage::Lingering { bytes: 0 };
-        Step::Again
+        ConnectionStep::Again
     }
 
     /// Throws away what the client still sends.
-    fn step_linger(&mut self, wire: &mut Wire, io: &mut Io) -> Step {
-        let Stage::Lingering { bytes } = &mut self.stage else { return Step::Close };
+    fn step_linger(&mut self, wire: &mut Wire, io: &mut Io) -> ConnectionStep {
+        let Stage::Lingering { bytes } = &mut self.stage else { return ConnectionStep::Close };
         match wire.read(&mut io.scratch) {
             Got::Bytes(count) => {
                 *bytes += count as u64;
-                if *bytes > LINGER_BYTES_MAX { Step::Close } else { Step::Again }
+                if *bytes > LINGER_BYTES_MAX { ConnectionStep::Close } else { ConnectionStep::Again }
             }
-            Got::End => Step::Close,
-            Got::Nothing => Step::Wait,
+            Got::End => ConnectionStep::Close,
+            Got::Nothing => ConnectionStep::Wait,
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::timers::Armed;
 use crate::serve::net::output::Output;
 use crate::serve::request::reply::Frame;
-use crate::serve::request::stream::{Announced, Move, Stream};
+use crate::serve::request::stream::{Announced, Stream, StreamStep};
 
 /// A stream that is open.
 #[derive(Debug)]
@@ -203,23 +203,23 @@ impl Carried {
                 self.output_since = io.now;
             }
             let goes_on = match next {
-                Move::Again => true,
-                Move::Announce(announced) => self.announce(io, &announced),
-                Move::Bytes => match self.take_body(io) {
+                StreamStep::Again => true,
+                StreamStep::Announce(announced) => self.announce(io, &announced),
+                StreamStep::Bytes => match self.take_body(io) {
                     Some(goes_on) => goes_on,
                     None => return Outcome::Lost,
                 },
-                Move::End(end) => return self.end(io, end),
-                Move::Interim(status, fields) => {
+                StreamStep::End(end) => return self.end(io, end),
+                StreamStep::Interim(status, fields) => {
                     self.interim(status, &fields);
                     true
                 }
-                Move::Lost => return Outcome::Lost,
-                Move::Room => match self.drain(io, false) {
+                StreamStep::Lost => return Outcome::Lost,
+                StreamStep::Room => match self.drain(io, false) {
                     Some(moved) => moved && !self.output.is_full(),
                     None => return Outcome::Lost,
                 },
-                Move::Wait => false,
+                StreamStep::Wait => false,
             };
             if !goes_on {
                 return if self.drain(io, false).is_some() { Outcome::Open } else { Outcome::Lost };

@@ -16,7 +16,7 @@ use crate::sync::primitive::Arc;
 
 use super::http1::Http1;
 use super::http2::Http2;
-use super::step::Step;
+use super::step::ConnectionStep;
 use crate::serve::disk::file_job::Done;
 use crate::serve::io_thread::arrival::Arrival;
 use crate::serve::io_thread::io::Io;
@@ -186,11 +186,11 @@ impl Link {
             };
             self.note_handshake(io, false);
             match step {
-                Step::Again => {}
-                Step::Close => return self.part(),
-                Step::Cut => return Fate::Ended,
-                Step::Upgrade => self.upgrade(io),
-                Step::Wait => return Fate::Lives,
+                ConnectionStep::Again => {}
+                ConnectionStep::Close => return self.part(),
+                ConnectionStep::Cut => return Fate::Ended,
+                ConnectionStep::Upgrade => self.upgrade(io),
+                ConnectionStep::Wait => return Fate::Lives,
             }
         }
         // The others first.
@@ -232,9 +232,9 @@ impl Link {
             Protocol::Http2(http2) => http2.on_deadline(io),
         };
         match step {
-            Step::Close => self.part(),
-            Step::Cut => Fate::Ended,
-            Step::Again | Step::Upgrade | Step::Wait => self.advance(io),
+            ConnectionStep::Close => self.part(),
+            ConnectionStep::Cut => Fate::Ended,
+            ConnectionStep::Again | ConnectionStep::Upgrade | ConnectionStep::Wait => self.advance(io),
         }
     }
 

@@ -2,7 +2,7 @@
 
 /// What a step leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum Step {
+pub(in crate::serve) enum ConnectionStep {
     /// Another step.
     Again,
     /// The end of the connection, in order.

@@ -269,9 +269,9 @@ impl OpsPort {
         let date = self.date.at(time::wall());
         for _ in 0..OPS_STEPS_PER_TURN {
             match place.step(&self.responder, date, now) {
-                Step::Again => {}
-                Step::Wait => return,
-                Step::Close => {
+                ConnectionStep::Again => {}
+                ConnectionStep::Wait => return,
+                ConnectionStep::Close => {
                     self.places.remove(key);
                     return;
                 }
@@ -288,7 +288,7 @@ fn give_up_oldest(places: &mut Slab<Place>) -> bool {
 }
 
 /// What comes after a step.
-enum Step {
+enum ConnectionStep {
     Again,
     Wait,
     Close,
@@ -296,29 +296,29 @@ enum Step {
 
 impl Place {
     /// Does the one thing that the link's stage asks for.
-    fn step(&mut self, responder: &OpsResponder<OpsFacts>, date: &[u8], now: Instant) -> Step {
+    fn step(&mut self, responder: &OpsResponder<OpsFacts>, date: &[u8], now: Instant) -> ConnectionStep {
         match self.link.stage() {
-            Stage::Done => Step::Close,
+            Stage::Done => ConnectionStep::Close,
             Stage::Answering => self.write(now),
-            Stage::Reading if self.link.advance(responder, date) => Step::Again,
+            Stage::Reading if self.link.advance(responder, date) => ConnectionStep::Again,
             Stage::Reading | Stage::Leaving => self.read(now),
         }
     }
 
-    fn write(&mut self, now: Instant) -> Step {
+    fn write(&mut self, now: Instant) -> ConnectionStep {
         match self.socket.write(self.link.pending()) {
             Ok(count) => {
                 self.link.sent(count, now);
                 if self.link.stage() == Stage::Leaving {
                     let _ = self.socket.shutdown(Shutdown::Write);
                 }
-                Step::Again
+                ConnectionStep::Again
             }
             Err(error) => retry(&error),
         }
     }
 
-    fn read(&mut self, now: Instant) -> Step {
+    fn read(&mut self, now: Instant) -> ConnectionStep {
         let mut bytes = [0; 4096];
         let room = self.link.room().min(bytes.len());
         debug_assert!(room > 0, "a full head is either parsed or refused");
@@ -327,15 +327,15 @@ impl Place {
             Ok(count) => self.link.take(&bytes[..count], now),
             Err(error) => return retry(&error),
         }
-        Step::Again
+        ConnectionStep::Again
     }
 }
 
-fn retry(error: &io::Error) -> Step {
+fn retry(error: &io::Error) -> ConnectionStep {
     match error.kind() {
-        io::ErrorKind::WouldBlock => Step::Wait,
-        io::ErrorKind::Interrupted => Step::Again,
-        _ => Step::Close,
+        io::ErrorKind::WouldBlock => ConnectionStep::Wait,
+        io::ErrorKind::Interrupted => ConnectionStep::Again,
+        _ => ConnectionStep::Close,
     }
 }
 

@@ -29,7 +29,7 @@ enum State {
 
 /// What a body needs next.
 #[derive(Debug)]
-pub(in crate::serve) enum Need {
+pub(in crate::serve) enum BodyStep {
     /// More bytes from the client.
     Bytes,
     /// The body is complete.
@@ -107,22 +107,22 @@ impl Intake {
     }
 
     /// Says what is needed next, and changes hands accordingly.
-    pub(in crate::serve) fn next(&mut self) -> Need {
+    pub(in crate::serve) fn next(&mut self) -> BodyStep {
         match self.state {
-            State::Spooling => return Need::Disk,
-            State::Starved => return Need::Room,
+            State::Spooling => return BodyStep::Disk,
+            State::Starved => return BodyStep::Room,
             State::Open => {}
         }
         let done = self.decoder.is_done();
         let to_disk = self.memory.len() > BODY_MEMORY_MAX || (done && self.file.is_some());
         if to_disk && !self.memory.is_empty() {
             self.state = State::Spooling;
-            return Need::Spool(self.file.take(), std::mem::take(&mut self.memory));
+            return BodyStep::Spool(self.file.take(), std::mem::take(&mut self.memory));
         }
         if !done {
-            return Need::Bytes;
+            return BodyStep::Bytes;
         }
-        Need::Nothing(match self.file.take() {
+        BodyStep::Nothing(match self.file.take() {
             Some(file) => Body::Spooled(file),
             None if self.memory.is_empty() => Body::Empty,
             None => Body::Memory(std::mem::take(&mut self.memory)),
@@ -172,9 +172,9 @@ mod tests {
     #[test]
     fn a_short_body_stays_in_memory() {
         let mut intake = intake(5);
-        assert!(matches!(intake.next(), Need::Bytes));
+        assert!(matches!(intake.next(), BodyStep::Bytes));
         assert_eq!(intake.take(b"helloGET ").unwrap(), (5, 5));
-        assert!(matches!(intake.next(), Need::Nothing(Body::Memory(bytes)) if bytes == b"hello"));
+        assert!(matches!(intake.next(), BodyStep::Nothing(Body::Memory(bytes)) if bytes == b"hello"));
     }
 
     #[test]
@@ -183,19 +183,19 @@ mod tests {
         let length = BODY_MEMORY_MAX + 10;
         let mut intake = intake(length as u64 + 7);
         intake.take(&vec![1; length]).unwrap();
-        let Need::Spool(None, bytes) = intake.next() else { panic!("not spooled") };
+        let BodyStep::Spool(None, bytes) = intake.next() else { panic!("not spooled") };
         assert_eq!(bytes.len(), length);
-        assert!(matches!(intake.next(), Need::Disk));
+        assert!(matches!(intake.next(), BodyStep::Disk));
         let file = spool.create().unwrap();
         file.append(&bytes).unwrap();
         intake.spooled(file, bytes);
-        assert!(matches!(intake.next(), Need::Bytes));
+        assert!(matches!(intake.next(), BodyStep::Bytes));
         intake.take(&[2; 7]).unwrap();
-        let Need::Spool(Some(file), bytes) = intake.next() else { panic!("the rest stays in memory") };
+        let BodyStep::Spool(Some(file), bytes) = intake.next() else { panic!("the rest stays in memory") };
         file.append(&bytes).unwrap();
         intake.spooled(file, bytes);
         assert!(
-            matches!(intake.next(), Need::Nothing(Body::Spooled(file)) if file.len() == length as u64 + 7)
+            matches!(intake.next(), BodyStep::Nothing(Body::Spooled(file)) if file.len() == length as u64 + 7)
         );
     }
 
@@ -203,10 +203,10 @@ mod tests {
     fn a_refused_piece_is_offered_again() {
         let mut intake = intake(1 << 20);
         intake.take(&vec![1; BODY_MEMORY_MAX + 1]).unwrap();
-        let Need::Spool(file, bytes) = intake.next() else { panic!("not spooled") };
+        let BodyStep::Spool(file, bytes) = intake.next() else { panic!("not spooled") };
         assert!(intake.refused(file, bytes, &SpoolError::Full));
-        assert!(matches!(intake.next(), Need::Room));
+        assert!(matches!(intake.next(), BodyStep::Room));
         intake.retry();
-        assert!(matches!(intake.next(), Need::Spool(None, bytes) if bytes.len() == BODY_MEMORY_MAX + 1));
+        assert!(matches!(intake.next(), BodyStep::Spool(None, bytes) if bytes.len() == BODY_MEMORY_MAX + 1));
     }
 }

@@ -57,7 +57,7 @@ enum Subject {
 }
 
 impl RequestMeta {
-    /// Begins the turn of a request that was read.
+    /// Begins with a request that was read.
     pub(in crate::serve) fn new(
         head: Head,
         request_id: String,
@@ -72,7 +72,7 @@ impl RequestMeta {
         }
     }
 
-    /// Begins the turn of a request that cannot be read, but perhaps its first line.
+    /// Begins with a request that cannot be read, but perhaps its first line.
     pub(in crate::serve) fn unread(
         request_id: String,
         line: Option<RequestLine>,

@@ -5,7 +5,7 @@
 //! | `stream` | the request and its phases |
 //! | `dispatch`, `respond`, `books` | its steps: what answers, reply out, who is told what of its end |
 //! | `ending` | what it ends as |
-//! | `turn`, `client_context`, `endpoints` | what the books need to know of it; who asks; the two ends of the connection |
+//! | `meta`, `client_context`, `endpoints` | what the books need to know of it; who asks; the two ends of the connection |
 //! | `intake` | its body |
 //! | `reply`, `answer` | what is sent; what the server answers by itself |
 

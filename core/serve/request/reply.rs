@@ -81,7 +81,7 @@ impl AsRef<[u8]> for Lent {
 
 /// What a reply wants next.
 #[derive(Debug)]
-pub(in crate::serve) enum Want {
+pub(in crate::serve) enum ReplyStep {
     /// The answer of the disk.
     Disk,
     /// Nothing: it has ended like this.
@@ -174,22 +174,22 @@ impl Reply {
     }
 
     /// Puts what is there into `out` and says what it wants next.
-    pub(in crate::serve) fn pump(&mut self, out: &mut Output) -> Want {
+    pub(in crate::serve) fn pump(&mut self, out: &mut Output) -> ReplyStep {
         let want = self.advance(out);
         self.note_unsent(out.len());
         want
     }
 
-    fn advance(&mut self, out: &mut Output) -> Want {
+    fn advance(&mut self, out: &mut Output) -> ReplyStep {
         loop {
             if let Some(end) = self.ended {
-                return Want::End(end);
+                return ReplyStep::End(end);
             }
             if self.reading.is_some() {
-                return Want::Disk;
+                return ReplyStep::Disk;
             }
             if out.is_full() {
-                return Want::Room;
+                return ReplyStep::Room;
             }
             if self.sends_file(out) {
                 continue;
@@ -198,10 +198,10 @@ impl Reply {
                 return want;
             }
             match self.parts.pop_front() {
-                Some(Part::Interim(status, fields)) => return Want::Interim(status, fields),
+                Some(Part::Interim(status, fields)) => return ReplyStep::Interim(status, fields),
                 Some(Part::Head(head)) => {
                     let length = head.content_length.or_else(|| self.known_length());
-                    return Want::Head(head, length);
+                    return ReplyStep::Head(head, length);
                 }
                 Some(Part::Data(bytes)) => self.put(bytes, out),
                 Some(Part::Spooled(SpooledPart { file, offset, len })) => {
@@ -214,7 +214,7 @@ impl Reply {
                         self.begin_piece(piece, out);
                     }
                 },
-                None => return Want::Parts,
+                None => return ReplyStep::Parts,
             }
         }
     }
@@ -268,7 +268,7 @@ impl Reply {
         true
     }
 
-    fn next_slice(&mut self, out: &Output) -> Option<Want> {
+    fn next_slice(&mut self, out: &Output) -> Option<ReplyStep> {
         let run = self.run.as_ref()?;
         let skipped = self.frame == Frame::Absent || self.frame == Frame::Length { left: 0 };
         if skipped || run.offset >= run.end {
@@ -281,13 +281,13 @@ impl Reply {
         {
             // It went to the disk for want of memory: little of it comes back before it can be sent.
             if !out.is_empty() {
-                return Some(Want::Room);
+                return Some(ReplyStep::Room);
             }
             len = len.min(TIGHT_SLICE_BYTES);
             self.share.take(file.spool(), len as u64);
         }
         self.reading = Some(len);
-        Some(Want::Slice(run.source.clone(), run.offset, len))
+        Some(ReplyStep::Slice(run.source.clone(), run.offset, len))
     }
 
     fn put(&mut self, mut bytes: Vec<u8>, out: &mut Output) {
@@ -386,11 +386,11 @@ mod tests {
         let mut announced = None;
         loop {
             match reply.pump(&mut out) {
-                Want::Head(_, length) => {
+                ReplyStep::Head(_, length) => {
                     announced = length;
                     reply.begin_body(choose(length));
                 }
-                Want::End(end) => return (announced, written(&mut out), end),
+                ReplyStep::End(end) => return (announced, written(&mut out), end),
                 want => panic!("unexpected {want:?}"),
             }
         }
@@ -407,10 +407,10 @@ mod tests {
     fn a_body_is_replaced_before_it_has_begun() {
         let parts = vec![head(None), data("abc"), data("de"), Part::End(End::Complete)];
         let (mut reply, mut out) = (Reply { parts: parts.into(), ..Reply::default() }, Output::default());
-        let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
+        let ReplyStep::Head(..) = reply.pump(&mut out) else { panic!("no head") };
         reply.replace_body(b"page");
         reply.begin_body(Frame::Length { left: 4 });
-        assert!(matches!(reply.pump(&mut out), Want::End(End::Complete)));
+        assert!(matches!(reply.pump(&mut out), ReplyStep::End(End::Complete)));
         assert_eq!(written(&mut out), "page");
     }
 
@@ -418,12 +418,12 @@ mod tests {
     fn a_reply_of_unknown_length_goes_out_in_chunks() {
         let mut reply = Reply { parts: vec![head(None), data("abc")].into(), ..Reply::default() };
         let mut out = Output::default();
-        let Want::Head(_, None) = reply.pump(&mut out) else { panic!("no head") };
+        let ReplyStep::Head(_, None) = reply.pump(&mut out) else { panic!("no head") };
         reply.begin_body(Frame::Chunked);
-        assert!(matches!(reply.pump(&mut out), Want::Parts));
+        assert!(matches!(reply.pump(&mut out), ReplyStep::Parts));
         assert_eq!(written(&mut out), "3\r\nabc\r\n");
         reply.parts().push_back(Part::End(End::Complete));
-        assert!(matches!(reply.pump(&mut out), Want::End(End::Complete)));
+        assert!(matches!(reply.pump(&mut out), ReplyStep::End(End::Complete)));
         assert_eq!(written(&mut out), "0\r\n\r\n");
     }
 
@@ -457,16 +457,16 @@ mod tests {
         let mut sizes = Vec::new();
         loop {
             match reply.pump(&mut out) {
-                Want::Head(_, length) => {
+                ReplyStep::Head(_, length) => {
                     assert_eq!(length, Some(len + 2));
                     reply.begin_body(Frame::Length { left: len + 2 });
                 }
-                Want::Slice(_, offset, count) => {
+                ReplyStep::Slice(_, offset, count) => {
                     sizes.push((offset, count));
-                    assert!(matches!(reply.pump(&mut out), Want::Disk));
+                    assert!(matches!(reply.pump(&mut out), ReplyStep::Disk));
                     reply.sliced(vec![b'x'; count], &mut out);
                 }
-                Want::End(end) => break assert_eq!(end, End::Complete),
+                ReplyStep::End(end) => break assert_eq!(end, End::Complete),
                 want => panic!("unexpected {want:?}"),
             }
         }
@@ -480,7 +480,7 @@ mod tests {
         let (mut reply, mut out) = (Reply::default(), Output::default());
         reply.parts().push_back(data("abc"));
         out.push(vec![0; OUTPUT_BYTES_MAX]);
-        assert!(matches!(reply.pump(&mut out), Want::Room));
+        assert!(matches!(reply.pump(&mut out), ReplyStep::Room));
     }
 
     #[test]
@@ -490,9 +490,9 @@ mod tests {
             Reply { parts: vec![head(None), data(&"x".repeat(40_000))].into(), ..Reply::default() };
         reply.share.take(&spool, 40_000);
         let (mut out, whole) = (Output::default(), spool.memory_bytes());
-        let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
+        let ReplyStep::Head(..) = reply.pump(&mut out) else { panic!("no head") };
         reply.begin_body(Frame::Bare);
-        assert!(matches!(reply.pump(&mut out), Want::Parts));
+        assert!(matches!(reply.pump(&mut out), ReplyStep::Parts));
         assert_eq!(spool.memory_bytes(), whole, "it is in the output");
         let lent = reply.lend(out.take(10_000));
         reply.note_unsent(out.len());
@@ -514,14 +514,14 @@ mod tests {
         let (mut out, mut other) = (Output::default(), Share::default());
         other.take(&spool, 90_000);
         let held = spool.memory_bytes();
-        let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
+        let ReplyStep::Head(..) = reply.pump(&mut out) else { panic!("no head") };
         reply.begin_body(Frame::Bare);
-        assert!(matches!(reply.pump(&mut out), Want::Slice(_, 0, TIGHT_SLICE_BYTES)));
+        assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 0, TIGHT_SLICE_BYTES)));
         reply.sliced(vec![b'x'; TIGHT_SLICE_BYTES], &mut out);
-        assert!(matches!(reply.pump(&mut out), Want::Room), "nothing more before it has gone");
+        assert!(matches!(reply.pump(&mut out), ReplyStep::Room), "nothing more before it has gone");
         assert_eq!(spool.memory_bytes(), held + TIGHT_SLICE_BYTES as u64);
         drop((out.take(usize::MAX), other));
-        assert!(matches!(reply.pump(&mut out), Want::Slice(_, _, DISK_SLICE_BYTES)));
+        assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, _, DISK_SLICE_BYTES)));
         assert_eq!(spool.memory_bytes(), DISK_SLICE_BYTES as u64, "it is on its way");
         reply.sliced(vec![b'x'; 100], &mut out);
         reply.pump(&mut out);
@@ -538,13 +538,13 @@ mod tests {
         let mut reply = Reply::pieces(head, vec![Piece::File(file, 5..end)]);
         let mut out = Output::default();
         out.set_sends_files(true);
-        let Want::Head(_, Some(length)) = reply.pump(&mut out) else { panic!("no head") };
+        let ReplyStep::Head(_, Some(length)) = reply.pump(&mut out) else { panic!("no head") };
         reply.begin_body(Frame::Length { left: length });
-        assert!(matches!(reply.pump(&mut out), Want::Room));
+        assert!(matches!(reply.pump(&mut out), ReplyStep::Room));
         assert_eq!(out.len(), SEND_FILE_BYTES);
         let mut out = Output::full_at(usize::MAX);
         out.set_sends_files(true);
-        assert!(matches!(reply.pump(&mut out), Want::End(End::Complete)));
+        assert!(matches!(reply.pump(&mut out), ReplyStep::End(End::Complete)));
         assert_eq!((out.len(), reply.body_bytes()), (SEND_FILE_BYTES + 5, end - 5));
     }
 
@@ -554,10 +554,10 @@ mod tests {
         let Part::Head(head) = head(Some(10)) else { panic!() };
         let pieces = vec![Piece::Bytes(Bytes::from_static(b"abc")), Piece::File(file, 3..10)];
         let (mut reply, mut out) = (Reply::pieces(head, pieces), Output::default());
-        let Want::Head(..) = reply.pump(&mut out) else { panic!("no head") };
+        let ReplyStep::Head(..) = reply.pump(&mut out) else { panic!("no head") };
         reply.begin_body(Frame::Length { left: 10 });
-        assert!(matches!(reply.pump(&mut out), Want::Slice(_, 3, 7)));
+        assert!(matches!(reply.pump(&mut out), ReplyStep::Slice(_, 3, 7)));
         reply.sliced(Vec::new(), &mut out);
-        assert!(matches!(reply.pump(&mut out), Want::End(End::Broken)));
+        assert!(matches!(reply.pump(&mut out), ReplyStep::End(End::Broken)));
     }
 }

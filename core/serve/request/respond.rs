@@ -10,8 +10,8 @@ use crate::policy::error_pages::ERROR_PAGE_TYPE;
 use crate::pool::{Origin, Part, ReplyHead};
 
 use super::answer::{Answer, PAGE_TYPE, page};
-use super::reply::{Frame, Want};
-use super::stream::{Announced, Move, Phase, Stream, Unwanted};
+use super::reply::{Frame, ReplyStep};
+use super::stream::{Announced, Phase, Stream, StreamStep, Unwanted};
 use crate::serve::disk::file_job::Job;
 use crate::serve::io_thread::io::Io;
 use crate::serve::net::output::Output;
@@ -41,28 +41,30 @@ impl Stream {
     }
 
     /// Puts what there is of the reply into `output`.
-    pub(in crate::serve) fn step_reply(&mut self, io: &mut Io, output: &mut Output) -> Move {
-        let Phase::Replying(reply) = &mut self.phase else { return Move::Again };
+    pub(in crate::serve) fn step_reply(&mut self, io: &mut Io, output: &mut Output) -> StreamStep {
+        let Phase::Replying(reply) = &mut self.phase else { return StreamStep::Again };
         match reply.pump(output) {
-            Want::Disk => Move::Wait,
-            Want::End(end) => Move::End(end),
-            Want::Head(head, length) => self.announce(io, head, length).map_or(Move::Again, Move::Announce),
-            Want::Interim(status, fields) => Move::Interim(status, fields),
-            Want::Parts if std::mem::take(&mut self.has_parts) => {
+            ReplyStep::Disk => StreamStep::Wait,
+            ReplyStep::End(end) => StreamStep::End(end),
+            ReplyStep::Head(head, length) => {
+                self.announce(io, head, length).map_or(StreamStep::Again, StreamStep::Announce)
+            }
+            ReplyStep::Interim(status, fields) => StreamStep::Interim(status, fields),
+            ReplyStep::Parts if std::mem::take(&mut self.has_parts) => {
                 if let Some(exchange) = self.meta.exchange() {
                     reply.collect(exchange);
                 }
-                Move::Again
+                StreamStep::Again
             }
-            Want::Parts if self.is_deserted => Move::Lost,
-            Want::Parts => Move::Wait,
-            Want::Room => Move::Room,
-            Want::Slice(source, offset, len) => {
+            ReplyStep::Parts if self.is_deserted => StreamStep::Lost,
+            ReplyStep::Parts => StreamStep::Wait,
+            ReplyStep::Room => StreamStep::Room,
+            ReplyStep::Slice(source, offset, len) => {
                 match source.slice_now(offset, len) {
                     Some(bytes) => reply.sliced(bytes, output),
                     None => io.order(Job::Slice(source, offset, len), self.key),
                 }
-                Move::Again
+                StreamStep::Again
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::sync::primitive::Arc;
 use super::answer::{Answer, METHODS};
 use super::client_context::ClientContext;
 use super::endpoints::Endpoints;
-use super::intake::{Intake, Need};
+use super::intake::{BodyStep, Intake};
 use super::meta::{Began, RequestMeta};
 use super::reply::Reply;
 use crate::serve::disk::file_job::{Done, Job};
@@ -90,7 +90,7 @@ pub(in crate::serve) struct Incoming {
 
 /// What a step leads to.
 #[derive(Debug)]
-pub(in crate::serve) enum Move {
+pub(in crate::serve) enum StreamStep {
     /// Another step.
     Again,
     /// The head of the response is to be encoded; then [`Stream::begin_body`].
@@ -208,37 +208,37 @@ impl Stream {
     }
 
     /// Takes a step.
-    pub(in crate::serve) fn step(&mut self, io: &mut Io, output: &mut Output) -> Move {
+    pub(in crate::serve) fn step(&mut self, io: &mut Io, output: &mut Output) -> StreamStep {
         match self.phase {
-            Phase::Finding(_) => Move::Wait,
+            Phase::Finding(_) => StreamStep::Wait,
             Phase::Body(_) => self.step_body(io),
             Phase::Replying(_) => self.step_reply(io, output),
         }
     }
 
-    fn step_body(&mut self, io: &mut Io) -> Move {
-        let Phase::Body(pending) = &mut self.phase else { return Move::Again };
+    fn step_body(&mut self, io: &mut Io) -> StreamStep {
+        let Phase::Body(pending) = &mut self.phase else { return StreamStep::Again };
         match pending.intake.next() {
-            Need::Bytes => Move::Bytes,
-            Need::Disk => Move::Wait,
-            Need::Nothing(body) => {
+            BodyStep::Bytes => StreamStep::Bytes,
+            BodyStep::Disk => StreamStep::Wait,
+            BodyStep::Nothing(body) => {
                 let script = pending.script.take();
                 self.offer(io, script, body);
-                Move::Again
+                StreamStep::Again
             }
-            Need::Room => {
+            BodyStep::Room => {
                 io.starved.push(self.key);
-                Move::Wait
+                StreamStep::Wait
             }
-            Need::Spool(file, bytes) => {
+            BodyStep::Spool(file, bytes) => {
                 let job = Job::Append(io.shared.spool.clone(), file, bytes);
                 io.order(job, self.key);
-                Move::Wait
+                StreamStep::Wait
             }
         }
     }
 
-    /// Takes bytes of the body, after [`Move::Bytes`]; returns how many of them belong to it. A body that is no good
+    /// Takes bytes of the body, after [`StreamStep::Bytes`]; returns how many of them belong to it. A body that is no good
     /// is answered.
     pub(in crate::serve) fn take_body(&mut self, io: &Io, bytes: &[u8]) -> usize {
         let Phase::Body(pending) = &mut self.phase else { return 0 };
