@@ -40,7 +40,7 @@ const RESERVED: [Reserved; 6] = [
     },
     Reserved {
         words: &["tokio"],
-        home: &["core/serve/connection/conduit.rs"],
+        home: &["core/serve/connection/duplex.rs"],
         law: "the HTTP/2 library speaks tokio's io traits; nothing else does",
     },
     Reserved { words: &["unsafe"], home: &["ffi/"], law: "unsafe code lives in ffi" },

@@ -29,8 +29,8 @@ use crate::serve::io_thread::io::Io;
 use crate::serve::net::output::{Flushed, Output};
 use crate::serve::net::wire::{Got, Wire};
 use crate::serve::request::answer::Answer;
+use crate::serve::request::body_reader::BodyReader;
 use crate::serve::request::endpoints::Endpoints;
-use crate::serve::request::intake::Intake;
 use crate::serve::request::meta::Began;
 use crate::serve::request::reply::Frame;
 use crate::serve::request::stream::{Announced, Incoming, Stream, StreamStep};
@@ -52,7 +52,7 @@ pub(in crate::serve) struct Http1 {
     /// The body of the request before, which nobody needs.
     leftover: Option<Leftover>,
     /// The same of a request after which the connection ends, if its framing can be told.
-    remnant: Option<Intake>,
+    remnant: Option<BodyReader>,
     /// At least one request was answered.
     has_served: bool,
     /// When the first byte of the present head came.
@@ -84,7 +84,7 @@ enum State {
 /// A body that is thrown away after the answer to its request.
 #[derive(Debug)]
 struct Leftover {
-    intake: Intake,
+    body_reader: BodyReader,
     /// How much was thrown away.
     bytes: u64,
 }
@@ -251,11 +251,11 @@ impl Http1 {
             }
         }
         let Some(leftover) = &mut self.leftover else { return ConnectionStep::Again };
-        let Ok((used, body_bytes)) = leftover.intake.discard(&self.input) else {
+        let Ok((used, body_bytes)) = leftover.body_reader.discard(&self.input) else {
             return ConnectionStep::Close;
         };
         leftover.bytes += body_bytes as u64;
-        let (is_read, bytes) = (leftover.intake.is_read(), leftover.bytes);
+        let (is_read, bytes) = (leftover.body_reader.is_read(), leftover.bytes);
         io.shared.metrics.request_bytes_received(body_bytes as u64);
         self.consume(used);
         self.since = io.now;
@@ -337,17 +337,17 @@ impl Http1 {
     fn skip_body(&mut self, io: &Io) {
         let State::Serving(stream) = &mut self.state else { return };
         let Some(unwanted) = stream.unwanted.take() else { return };
-        let mut intake = unwanted.intake;
-        let discarded = intake.discard(&self.input);
+        let mut body_reader = unwanted.body_reader;
+        let discarded = body_reader.discard(&self.input);
         let mut remnant = None;
-        if discarded.is_ok() && intake.is_read() {
+        if discarded.is_ok() && body_reader.is_read() {
             // The whole body was here.
         } else if discarded.is_ok() && !unwanted.is_doubtful {
-            self.leftover = Some(Leftover { intake, bytes: 0 });
+            self.leftover = Some(Leftover { body_reader, bytes: 0 });
         } else {
             stream.meta.keep_alive = false;
             self.has_unread = true;
-            remnant = Some(intake);
+            remnant = Some(body_reader);
         }
         if let Ok((used, body_bytes)) = discarded {
             io.shared.metrics.request_bytes_received(body_bytes as u64);

@@ -32,8 +32,8 @@ use crate::pool::StreamKey;
 use crate::sync::primitive::Arc;
 use crate::time;
 
-use super::conduit::{Conduit, Far};
-use super::http2_stream::{Carried, Outcome, Unread};
+use super::duplex::{Duplex, LibraryEnd};
+use super::http2_stream::{DrainingStream, OpenStream, Outcome};
 use super::ready::ReadySet;
 use super::step::ConnectionStep;
 use crate::serve::io_thread::io::Io;
@@ -51,11 +51,11 @@ pub(in crate::serve) struct Http2 {
     connection: u64,
     ends: Arc<Endpoints>,
     stage: Stage,
-    conduit: Conduit,
+    duplex: Duplex,
     /// Boxed: a node of the tree moves its neighbours.
-    streams: BTreeMap<u32, Box<Carried>>,
+    streams: BTreeMap<u32, Box<OpenStream>>,
     /// Streams that were answered while their clients were still sending.
-    unread: BTreeMap<u32, Unread>,
+    unread: BTreeMap<u32, DrainingStream>,
     /// Who of them has something to do.
     ready: Arc<ReadySet>,
     /// What wakes the connection itself.
@@ -83,8 +83,8 @@ pub(in crate::serve) struct Http2 {
 
 /// Where the connection is; see the diagram above.
 enum Stage {
-    Greeting(Handshake<Far, Bytes>),
-    Open(Connection<Far, Bytes>),
+    Greeting(Handshake<LibraryEnd, Bytes>),
+    Open(Connection<LibraryEnd, Bytes>),
     Over,
     /// Everything is sent; what the client still sends is thrown away.
     Lingering {
@@ -96,7 +96,7 @@ enum Stage {
 impl Http2 {
     /// Starts before the preface, of which `input` has come already.
     pub(in crate::serve) fn new(connection: u64, ends: Arc<Endpoints>, input: &[u8], now: Instant) -> Self {
-        let (conduit, far) = Conduit::new(input);
+        let (duplex, far) = Duplex::new(input);
         let ready = Arc::new(ReadySet::default());
         ready.call();
         let mut watch = FrameWatch::default();
@@ -105,7 +105,7 @@ impl Http2 {
             connection,
             ends,
             stage: Stage::Greeting(builder().handshake(far)),
-            conduit,
+            duplex,
             streams: BTreeMap::new(),
             unread: BTreeMap::new(),
             waker: ready.connection_waker(),
@@ -125,17 +125,17 @@ impl Http2 {
 
     /// Lets `act` see a stream, if it is still open, and has it looked at.
     pub(in crate::serve) fn visit(&mut self, stream: u32, act: impl FnOnce(&mut Stream, &mut Output)) {
-        if let Some(carried) = self.streams.get_mut(&stream) {
-            act(&mut carried.stream, &mut carried.output);
-            carried.alarm.ring();
+        if let Some(open) = self.streams.get_mut(&stream) {
+            act(&mut open.stream, &mut open.output);
+            open.alarm.ring();
         }
     }
 
     /// Lets `act` see every open stream.
     pub(in crate::serve) fn visit_all(&mut self, mut act: impl FnMut(&mut Stream)) {
-        for carried in self.streams.values_mut() {
-            act(&mut carried.stream);
-            carried.alarm.ring();
+        for open in self.streams.values_mut() {
+            act(&mut open.stream);
+            open.alarm.ring();
         }
     }
 
@@ -186,7 +186,7 @@ impl Http2 {
     fn head_deadline(&self, io: &Io) -> Option<Instant> {
         let (_, since) = self.unfinished.filter(|_| matches!(self.stage, Stage::Open(_)))?;
         // What has come and not been looked at is not the client's fault.
-        self.conduit.is_drained().then(|| since + io.shared.config.header_timeout)
+        self.duplex.is_drained().then(|| since + io.shared.config.header_timeout)
     }
 
     /// The deadline has passed: ends what is late, a stream or all.
@@ -217,14 +217,14 @@ impl Http2 {
     fn end_late_streams(&mut self, io: &mut Io) {
         while let Some(late) = self.timers.pop(io.now) {
             let Ok(id) = u32::try_from(late) else { continue };
-            let Some(carried) = self.streams.get_mut(&id) else {
+            let Some(open) = self.streams.get_mut(&id) else {
                 // The library tells a client that is still sending to stop.
                 self.unread.remove(&id);
                 continue;
             };
-            carried.armed.fired();
-            let outcome = match carried.deadline(io) {
-                Some(deadline) if deadline <= io.now => carried.on_deadline(io),
+            open.armed.fired();
+            let outcome = match open.deadline(io) {
+                Some(deadline) if deadline <= io.now => open.on_deadline(io),
                 _ => Outcome::Open,
             };
             self.settle(io, id, outcome);
@@ -255,19 +255,19 @@ impl Http2 {
     pub(in crate::serve) fn lose(&mut self, io: &Io) {
         self.stage = Stage::Over;
         self.unread.clear();
-        for carried in std::mem::take(&mut self.streams).into_values() {
-            carried.lose(io);
+        for open in std::mem::take(&mut self.streams).into_values() {
+            open.lose(io);
         }
     }
 
     /// The library is done: what it has said can still go out.
     fn end(&mut self, io: &Io) {
-        for (id, mut carried) in std::mem::take(&mut self.streams) {
-            if self.conduit.has_said_all(id) {
-                carried.note_said();
-                self.streams.insert(id, carried);
+        for (id, mut open) in std::mem::take(&mut self.streams) {
+            if self.duplex.has_said_all(id) {
+                open.note_said();
+                self.streams.insert(id, open);
             } else {
-                carried.lose(io);
+                open.lose(io);
             }
         }
         self.stage = Stage::Over;
@@ -276,7 +276,7 @@ impl Http2 {
 
     /// Feeds what came, once the library has read what was fed before; returns whether there was anything.
     fn read(&mut self, wire: &mut Wire, io: &mut Io) -> bool {
-        if matches!(self.stage, Stage::Over) || !self.conduit.is_drained() {
+        if matches!(self.stage, Stage::Over) || !self.duplex.is_drained() {
             return false;
         }
         match wire.read(&mut io.scratch) {
@@ -287,16 +287,16 @@ impl Http2 {
                     Some((same, since)) if same == frame => (frame, since),
                     _ => (frame, io.now),
                 });
-                if let Some(carried) = self.watch.data_of().and_then(|id| self.streams.get_mut(&id)) {
+                if let Some(open) = self.watch.data_of().and_then(|id| self.streams.get_mut(&id)) {
                     // The library does not tell of a part of a frame.
-                    carried.stream.note_body_progress(io.now);
+                    open.stream.note_body_progress(io.now);
                 }
-                self.conduit.feed(bytes);
+                self.duplex.feed(bytes);
                 if self.watch.is_flood() {
                     self.throw_out();
                 }
             }
-            Got::End => self.conduit.end(),
+            Got::End => self.duplex.end(),
             Got::Nothing => return false,
         }
         self.ready.call();
@@ -316,7 +316,7 @@ impl Http2 {
     /// Closes the books on requests that the library has answered by itself: their heads are too long for it.
     fn account_unseen(&mut self, io: &mut Io) {
         let (watch, ends) = (&mut self.watch, &self.ends);
-        self.conduit.hear(|word| match word {
+        self.duplex.hear(|word| match word {
             FirstWord::Head(id) => {
                 if let Some(since) = watch.take_head(id) {
                     let key = StreamKey { connection: self.connection, stream: id };
@@ -388,8 +388,8 @@ impl Http2 {
         };
         let alarm = self.ready.alarm(id);
         alarm.ring();
-        let carried = Carried::new(stream, alarm, (receive, respond), permit, io.now);
-        self.streams.insert(id, Box::new(carried));
+        let open = OpenStream::new(stream, alarm, (receive, respond), permit, io.now);
+        self.streams.insert(id, Box::new(open));
     }
 
     /// Lets the streams take their steps that have something to do; returns whether there were any.
@@ -399,9 +399,9 @@ impl Http2 {
         for _ in 0..=self.streams.len() + self.unread.len() {
             let Some(part) = self.ready.take() else { break };
             has_moved = true;
-            if let Some(carried) = self.streams.get_mut(&part) {
-                let outcome = carried.advance(io);
-                if carried.take_sent() {
+            if let Some(open) = self.streams.get_mut(&part) {
+                let outcome = open.advance(io);
+                if open.take_sent() {
                     self.watch.note_content();
                 }
                 self.settle(io, part, outcome);
@@ -417,23 +417,23 @@ impl Http2 {
 
     /// Sees to a stream's deadline or its end.
     fn settle(&mut self, io: &Io, id: u32, outcome: Outcome) {
-        let Some(carried) = self.streams.get_mut(&id) else { return };
+        let Some(open) = self.streams.get_mut(&id) else { return };
         if outcome == Outcome::Open {
-            let deadline = carried.deadline(io);
-            return self.timers.arm(u64::from(id), &mut carried.armed, deadline);
+            let deadline = open.deadline(io);
+            return self.timers.arm(u64::from(id), &mut open.armed, deadline);
         }
-        self.timers.disarm(u64::from(id), &mut carried.armed);
-        let Some(carried) = self.streams.remove(&id) else { return };
+        self.timers.disarm(u64::from(id), &mut open.armed);
+        let Some(open) = self.streams.remove(&id) else { return };
         if outcome == Outcome::Finished {
             self.resets = self.resets.saturating_sub(1);
-            if let Some(mut unread) = carried.finish(io)
+            if let Some(mut unread) = open.finish(io)
                 && unread.advance(io)
             {
                 self.timers.arm(u64::from(id), &mut unread.armed, Some(unread.until));
                 self.unread.insert(id, unread);
             }
         } else {
-            carried.lose(io);
+            open.lose(io);
             self.resets += 1;
             if self.resets > HTTP2_RESETS_MAX {
                 self.throw_out();
@@ -446,7 +446,7 @@ impl Http2 {
 
     /// Writes what waits, as far as the system takes it; `None` when the connection is of no more use.
     fn flush(&mut self, wire: &mut Wire, io: &Io) -> Option<Flushed> {
-        let (flushed, has_room_again) = self.conduit.with_output(|output| {
+        let (flushed, has_room_again) = self.duplex.with_output(|output| {
             let was_full = output.is_full();
             (wire.flush(output), was_full && !output.is_full())
         });
@@ -469,9 +469,9 @@ impl Http2 {
     fn note_departed(&mut self, held_back: usize, io: &Io) {
         let mut over = std::mem::take(&mut self.over);
         let streams = &mut self.streams;
-        self.conduit.hear_departed(held_back, |departed| {
-            if let Some(carried) = streams.get_mut(&departed.stream)
-                && carried.note_departed(departed, io.now)
+        self.duplex.hear_departed(held_back, |departed| {
+            if let Some(open) = streams.get_mut(&departed.stream)
+                && open.note_departed(departed, io.now)
             {
                 over.push(departed.stream);
             }

@@ -28,7 +28,7 @@ use crate::serve::request::stream::{Announced, Stream, StreamStep};
 
 /// A stream that is open.
 #[derive(Debug)]
-pub(in crate::serve) struct Carried {
+pub(in crate::serve) struct OpenStream {
     pub(in crate::serve) stream: Stream,
     /// Its entry among the deadlines of the connection.
     pub(in crate::serve) armed: Armed,
@@ -63,7 +63,7 @@ enum Delivery {
 /// A stream whose response is out although its client is still sending: the rest is thrown away for a while, so that
 /// the client reads the answer before it hears that nobody listens.
 #[derive(Debug)]
-pub(in crate::serve) struct Unread {
+pub(in crate::serve) struct DrainingStream {
     receive: RecvStream,
     waker: Waker,
     bytes: u64,
@@ -84,7 +84,7 @@ pub(in crate::serve) enum Outcome {
     Lost,
 }
 
-impl Carried {
+impl OpenStream {
     /// Takes over a request that was just read; the first stream of a connection has no permit of its own.
     pub(in crate::serve) fn new(
         stream: Stream,
@@ -134,9 +134,9 @@ impl Carried {
     }
 
     /// The response is out: closes the books. What the client is still sending is left.
-    pub(in crate::serve) fn finish(self, io: &Io) -> Option<Unread> {
+    pub(in crate::serve) fn finish(self, io: &Io) -> Option<DrainingStream> {
         self.stream.finish(io, self.sent_bytes);
-        (!self.receive.is_end_stream()).then_some(Unread {
+        (!self.receive.is_end_stream()).then_some(DrainingStream {
             receive: self.receive,
             waker: self.waker,
             bytes: 0,
@@ -195,7 +195,7 @@ impl Carried {
             self.stream.is_deserted = true;
         }
         for _ in 0..LINK_STEPS_MAX {
-            // What is not read now is thrown away behind the response; see `Unread`.
+            // What is not read now is thrown away behind the response; see `DrainingStream`.
             self.stream.unwanted = None;
             let was_empty = self.output.is_empty();
             let next = self.stream.step(io, &mut self.output);
@@ -348,7 +348,7 @@ impl Carried {
     }
 }
 
-impl Unread {
+impl DrainingStream {
     /// Throws away what came; returns whether more is waited for.
     pub(in crate::serve) fn advance(&mut self, io: &Io) -> bool {
         while let Poll::Ready(data) = self.receive.poll_data(&mut Context::from_waker(&self.waker)) {

@@ -5,9 +5,9 @@
 //! | `reactor` | an io thread |
 //! | `link`, `step` | one connection, and what its protocol tells it |
 //! | `http1`, `http2` | the protocols |
-//! | `http2_stream`, `ready`, `conduit` | what HTTP/2 needs: one stream, who has something to do, bytes in memory |
+//! | `http2_stream`, `ready`, `duplex` | what HTTP/2 needs: one stream, who has something to do, bytes in memory |
 
-pub(in crate::serve) mod conduit;
+pub(in crate::serve) mod duplex;
 pub(in crate::serve) mod http1;
 pub(in crate::serve) mod http2;
 pub(in crate::serve) mod http2_stream;

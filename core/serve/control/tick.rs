@@ -269,9 +269,9 @@ impl OpsPort {
         let date = self.date.at(time::wall());
         for _ in 0..OPS_STEPS_PER_TURN {
             match place.step(&self.responder, date, now) {
-                ConnectionStep::Again => {}
-                ConnectionStep::Wait => return,
-                ConnectionStep::Close => {
+                Step::Again => {}
+                Step::Wait => return,
+                Step::Close => {
                     self.places.remove(key);
                     return;
                 }
@@ -288,7 +288,7 @@ fn give_up_oldest(places: &mut Slab<Place>) -> bool {
 }
 
 /// What comes after a step.
-enum ConnectionStep {
+enum Step {
     Again,
     Wait,
     Close,
@@ -296,29 +296,29 @@ enum ConnectionStep {
 
 impl Place {
     /// Does the one thing that the link's stage asks for.
-    fn step(&mut self, responder: &OpsResponder<OpsFacts>, date: &[u8], now: Instant) -> ConnectionStep {
+    fn step(&mut self, responder: &OpsResponder<OpsFacts>, date: &[u8], now: Instant) -> Step {
         match self.link.stage() {
-            Stage::Done => ConnectionStep::Close,
+            Stage::Done => Step::Close,
             Stage::Answering => self.write(now),
-            Stage::Reading if self.link.advance(responder, date) => ConnectionStep::Again,
+            Stage::Reading if self.link.advance(responder, date) => Step::Again,
             Stage::Reading | Stage::Leaving => self.read(now),
         }
     }
 
-    fn write(&mut self, now: Instant) -> ConnectionStep {
+    fn write(&mut self, now: Instant) -> Step {
         match self.socket.write(self.link.pending()) {
             Ok(count) => {
                 self.link.sent(count, now);
                 if self.link.stage() == Stage::Leaving {
                     let _ = self.socket.shutdown(Shutdown::Write);
                 }
-                ConnectionStep::Again
+                Step::Again
             }
             Err(error) => retry(&error),
         }
     }
 
-    fn read(&mut self, now: Instant) -> ConnectionStep {
+    fn read(&mut self, now: Instant) -> Step {
         let mut bytes = [0; 4096];
         let room = self.link.room().min(bytes.len());
         debug_assert!(room > 0, "a full head is either parsed or refused");
@@ -327,15 +327,15 @@ impl Place {
             Ok(count) => self.link.take(&bytes[..count], now),
             Err(error) => return retry(&error),
         }
-        ConnectionStep::Again
+        Step::Again
     }
 }
 
-fn retry(error: &io::Error) -> ConnectionStep {
+fn retry(error: &io::Error) -> Step {
     match error.kind() {
-        io::ErrorKind::WouldBlock => ConnectionStep::Wait,
-        io::ErrorKind::Interrupted => ConnectionStep::Again,
-        _ => ConnectionStep::Close,
+        io::ErrorKind::WouldBlock => Step::Wait,
+        io::ErrorKind::Interrupted => Step::Again,
+        _ => Step::Close,
     }
 }
 

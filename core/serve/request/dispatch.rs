@@ -120,8 +120,9 @@ impl Stream {
     /// Leaves the body to the connection. A client that asked whether to send it may or may not do so after such an
     /// answer.
     fn leave_body(&mut self, pending: Pending) {
-        let Pending { intake, expects_continue, .. } = pending;
-        self.unwanted = (!intake.is_read()).then_some(Unwanted { intake, is_doubtful: expects_continue });
+        let Pending { body_reader, expects_continue, .. } = pending;
+        self.unwanted =
+            (!body_reader.is_read()).then_some(Unwanted { body_reader, is_doubtful: expects_continue });
     }
 
     fn send_file(&mut self, io: &mut Io, ready: &Ready, pending: Pending) {

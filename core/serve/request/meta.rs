@@ -51,7 +51,7 @@ enum Subject {
     /// Here.
     Head(Head, String),
     /// No head could be read, but perhaps its first line.
-    Unread(String, Option<Box<RequestLine>>),
+    DrainingStream(String, Option<Box<RequestLine>>),
     /// In the exchange.
     Exchange(Arc<Exchange>),
 }
@@ -80,7 +80,7 @@ impl RequestMeta {
         started: Began,
     ) -> Self {
         Self::of(
-            Subject::Unread(request_id, line.map(Box::new)),
+            Subject::DrainingStream(request_id, line.map(Box::new)),
             client_context,
             Version::Http11,
             false,
@@ -115,7 +115,7 @@ impl RequestMeta {
         match &self.subject {
             Subject::Head(head, _) => Some(head),
             Subject::Exchange(exchange) => Some(&exchange.request.head),
-            Subject::Unread(..) | Subject::Nothing => None,
+            Subject::DrainingStream(..) | Subject::Nothing => None,
         }
     }
 
@@ -131,7 +131,7 @@ impl RequestMeta {
     /// What is asked for: the method, and the path as it came; empty where nobody can tell.
     pub(in crate::serve) fn asks_for(&self) -> (&str, &[u8]) {
         match &self.subject {
-            Subject::Unread(_, Some(line)) => (&line.method, &line.path),
+            Subject::DrainingStream(_, Some(line)) => (&line.method, &line.path),
             _ => self.head().map_or(("", b""), |head| (head.method(), head.path_and_query().0)),
         }
     }
@@ -139,7 +139,7 @@ impl RequestMeta {
     /// The request's name.
     pub(in crate::serve) fn request_id(&self) -> &str {
         match &self.subject {
-            Subject::Head(_, id) | Subject::Unread(id, _) => id,
+            Subject::Head(_, id) | Subject::DrainingStream(id, _) => id,
             Subject::Exchange(exchange) => &exchange.request.request_id,
             Subject::Nothing => "",
         }

@@ -34,8 +34,8 @@ impl Stream {
         if let Phase::Body(pending) | Phase::Finding(pending) =
             std::mem::replace(&mut self.phase, Phase::awaiting())
         {
-            let intake = pending.intake.unwanted();
-            self.unwanted = Some(Unwanted { intake, is_doubtful: true });
+            let body_reader = pending.body_reader.unwanted();
+            self.unwanted = Some(Unwanted { body_reader, is_doubtful: true });
         }
         self.answer(answer);
     }

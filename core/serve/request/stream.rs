@@ -9,7 +9,7 @@
 //!      └──file, error──────────────────────▶ │
 //! ```
 //!
-//! The steps of each phase are in `intake`, `dispatch` and `respond`; the end of it all is in `books`.
+//! The steps of each phase are in `body_reader`, `dispatch` and `respond`; the end of it all is in `books`.
 
 use std::time::Instant;
 
@@ -20,9 +20,9 @@ use crate::pool::{End, Script, StreamKey};
 use crate::sync::primitive::Arc;
 
 use super::answer::{Answer, METHODS};
+use super::body_reader::{BodyReader, BodyStep};
 use super::client_context::ClientContext;
 use super::endpoints::Endpoints;
-use super::intake::{BodyStep, Intake};
 use super::meta::{Began, RequestMeta};
 use super::reply::Reply;
 use crate::serve::disk::file_job::{Done, Job};
@@ -64,7 +64,7 @@ pub(in crate::serve) enum Phase {
 /// What is known about a request before it is offered to the pool.
 #[derive(Debug)]
 pub(in crate::serve) struct Pending {
-    pub(in crate::serve) intake: Intake,
+    pub(in crate::serve) body_reader: BodyReader,
     /// What runs, once that has been found.
     pub(in crate::serve) script: Option<Arc<Script>>,
     /// The client waits for `100 Continue`.
@@ -74,7 +74,7 @@ pub(in crate::serve) struct Pending {
 /// A body that nobody needs.
 #[derive(Debug)]
 pub(in crate::serve) struct Unwanted {
-    pub(in crate::serve) intake: Intake,
+    pub(in crate::serve) body_reader: BodyReader,
     /// It may or may not come: the client has asked whether to send it, or it is refused in the middle of it.
     pub(in crate::serve) is_doubtful: bool,
 }
@@ -166,10 +166,10 @@ impl Stream {
             stream.refuse_with(answer.filter(|_| is_limited).unwrap_or_else(|| Answer::plain(413)));
             let decoder = BodyDecoder::new(framing, u64::MAX).ok();
             stream.unwanted =
-                decoder.map(|decoder| Unwanted { intake: Intake::new(decoder), is_doubtful: true });
+                decoder.map(|decoder| Unwanted { body_reader: BodyReader::new(decoder), is_doubtful: true });
             return stream;
         };
-        let pending = Pending { intake: Intake::new(decoder), script: None, expects_continue };
+        let pending = Pending { body_reader: BodyReader::new(decoder), script: None, expects_continue };
         match answer {
             Some(answer) => stream.answer_before_body(answer, pending),
             None => stream.find(io, pending),
@@ -218,7 +218,7 @@ impl Stream {
 
     fn step_body(&mut self, io: &mut Io) -> StreamStep {
         let Phase::Body(pending) = &mut self.phase else { return StreamStep::Again };
-        match pending.intake.next() {
+        match pending.body_reader.next() {
             BodyStep::Bytes => StreamStep::Bytes,
             BodyStep::Disk => StreamStep::Wait,
             BodyStep::Nothing(body) => {
@@ -242,7 +242,7 @@ impl Stream {
     /// is answered.
     pub(in crate::serve) fn take_body(&mut self, io: &Io, bytes: &[u8]) -> usize {
         let Phase::Body(pending) = &mut self.phase else { return 0 };
-        match pending.intake.take(bytes) {
+        match pending.body_reader.take(bytes) {
             Ok((used, body_bytes)) => {
                 pending.expects_continue = false;
                 io.shared.metrics.request_bytes_received(body_bytes as u64);
@@ -273,7 +273,7 @@ impl Stream {
     /// The body has ended, in a protocol that tells so by itself.
     pub(in crate::serve) fn end_body(&mut self) {
         if let Phase::Body(pending) = &mut self.phase {
-            pending.intake.end();
+            pending.body_reader.end();
         }
     }
 
@@ -287,11 +287,11 @@ impl Stream {
     pub(in crate::serve) fn take_disk(&mut self, io: &mut Io, output: &mut Output, done: Done) {
         match (&mut self.phase, done) {
             (Phase::Body(pending), Done::Appended(file, buffer)) => {
-                pending.intake.spooled(file, buffer);
+                pending.body_reader.spooled(file, buffer);
                 self.since = io.now;
             }
             (Phase::Body(pending), Done::Refused(file, bytes, error)) => {
-                let may_retry = pending.intake.refused(file, bytes, &error);
+                let may_retry = pending.body_reader.refused(file, bytes, &error);
                 if !may_retry {
                     self.refuse(503);
                 }
@@ -309,7 +309,7 @@ impl Stream {
     /// There may be room in the spool again.
     pub(in crate::serve) fn retry_spool(&mut self) {
         if let Phase::Body(pending) = &mut self.phase {
-            pending.intake.retry();
+            pending.body_reader.retry();
         }
     }
 
@@ -328,7 +328,7 @@ impl Stream {
     /// When the present wait is over; `None` while the wait is for the server itself, or for the output to be read.
     pub(in crate::serve) fn deadline(&self, io: &Io) -> Option<Instant> {
         match &self.phase {
-            Phase::Body(pending) if !pending.intake.is_spooling() => {
+            Phase::Body(pending) if !pending.body_reader.is_spooling() => {
                 Some(self.since + io.shared.config.body_timeout)
             }
             Phase::Body(_) | Phase::Finding(_) => None,
@@ -343,7 +343,7 @@ impl Stream {
     pub(in crate::serve) fn on_deadline(&mut self, io: &mut Io) {
         match &self.phase {
             Phase::Body(pending) => {
-                let status = if pending.intake.is_starved() { 503 } else { 408 };
+                let status = if pending.body_reader.is_starved() { 503 } else { 408 };
                 self.refuse(status);
             }
             Phase::Replying(_) => self.on_wait_over(io),

@@ -10,7 +10,7 @@ use crate::spool::{SpoolError, SpoolFile};
 
 /// A body that is being read.
 #[derive(Debug)]
-pub(in crate::serve) struct Intake {
+pub(in crate::serve) struct BodyReader {
     decoder: BodyDecoder,
     memory: Vec<u8>,
     file: Option<SpoolFile>,
@@ -42,7 +42,7 @@ pub(in crate::serve) enum BodyStep {
     Disk,
 }
 
-impl Intake {
+impl BodyReader {
     /// Starts before the first byte that `decoder` expects.
     pub(in crate::serve) fn new(decoder: BodyDecoder) -> Self {
         Self { decoder, memory: Vec::new(), file: None, state: State::Open }
@@ -165,48 +165,52 @@ mod tests {
 
     use super::*;
 
-    fn intake(length: u64) -> Intake {
-        Intake::new(BodyDecoder::new(BodyFraming::Length(length), 1 << 30).unwrap())
+    fn body_reader(length: u64) -> BodyReader {
+        BodyReader::new(BodyDecoder::new(BodyFraming::Length(length), 1 << 30).unwrap())
     }
 
     #[test]
     fn a_short_body_stays_in_memory() {
-        let mut intake = intake(5);
-        assert!(matches!(intake.next(), BodyStep::Bytes));
-        assert_eq!(intake.take(b"helloGET ").unwrap(), (5, 5));
-        assert!(matches!(intake.next(), BodyStep::Nothing(Body::Memory(bytes)) if bytes == b"hello"));
+        let mut body_reader = body_reader(5);
+        assert!(matches!(body_reader.next(), BodyStep::Bytes));
+        assert_eq!(body_reader.take(b"helloGET ").unwrap(), (5, 5));
+        assert!(matches!(body_reader.next(), BodyStep::Nothing(Body::Memory(bytes)) if bytes == b"hello"));
     }
 
     #[test]
     fn a_long_body_goes_to_disk_in_pieces_and_whole() {
         let spool = Spool::new(std::env::temp_dir(), 1 << 20);
         let length = BODY_MEMORY_MAX + 10;
-        let mut intake = intake(length as u64 + 7);
-        intake.take(&vec![1; length]).unwrap();
-        let BodyStep::Spool(None, bytes) = intake.next() else { panic!("not spooled") };
+        let mut body_reader = body_reader(length as u64 + 7);
+        body_reader.take(&vec![1; length]).unwrap();
+        let BodyStep::Spool(None, bytes) = body_reader.next() else { panic!("not spooled") };
         assert_eq!(bytes.len(), length);
-        assert!(matches!(intake.next(), BodyStep::Disk));
+        assert!(matches!(body_reader.next(), BodyStep::Disk));
         let file = spool.create().unwrap();
         file.append(&bytes).unwrap();
-        intake.spooled(file, bytes);
-        assert!(matches!(intake.next(), BodyStep::Bytes));
-        intake.take(&[2; 7]).unwrap();
-        let BodyStep::Spool(Some(file), bytes) = intake.next() else { panic!("the rest stays in memory") };
+        body_reader.spooled(file, bytes);
+        assert!(matches!(body_reader.next(), BodyStep::Bytes));
+        body_reader.take(&[2; 7]).unwrap();
+        let BodyStep::Spool(Some(file), bytes) = body_reader.next() else {
+            panic!("the rest stays in memory")
+        };
         file.append(&bytes).unwrap();
-        intake.spooled(file, bytes);
+        body_reader.spooled(file, bytes);
         assert!(
-            matches!(intake.next(), BodyStep::Nothing(Body::Spooled(file)) if file.len() == length as u64 + 7)
+            matches!(body_reader.next(), BodyStep::Nothing(Body::Spooled(file)) if file.len() == length as u64 + 7)
         );
     }
 
     #[test]
     fn a_refused_piece_is_offered_again() {
-        let mut intake = intake(1 << 20);
-        intake.take(&vec![1; BODY_MEMORY_MAX + 1]).unwrap();
-        let BodyStep::Spool(file, bytes) = intake.next() else { panic!("not spooled") };
-        assert!(intake.refused(file, bytes, &SpoolError::Full));
-        assert!(matches!(intake.next(), BodyStep::Room));
-        intake.retry();
-        assert!(matches!(intake.next(), BodyStep::Spool(None, bytes) if bytes.len() == BODY_MEMORY_MAX + 1));
+        let mut body_reader = body_reader(1 << 20);
+        body_reader.take(&vec![1; BODY_MEMORY_MAX + 1]).unwrap();
+        let BodyStep::Spool(file, bytes) = body_reader.next() else { panic!("not spooled") };
+        assert!(body_reader.refused(file, bytes, &SpoolError::Full));
+        assert!(matches!(body_reader.next(), BodyStep::Room));
+        body_reader.retry();
+        assert!(
+            matches!(body_reader.next(), BodyStep::Spool(None, bytes) if bytes.len() == BODY_MEMORY_MAX + 1)
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The in-memory ends of a connection: what the HTTP/2 library reads from and writes to.
 //!
 //! Promises: the library never waits on a socket; it sees what was fed and says "later" behind it, and whoever feeds
-//! or empties the conduit polls the library again. Refuses: it wakes nobody.
+//! or empties the duplex polls the library again. Refuses: it wakes nobody.
 
 use std::io;
 use std::pin::Pin;
@@ -15,13 +15,13 @@ use crate::sync::primitive::Arc;
 
 use crate::serve::net::output::Output;
 
-/// The link's end of a conduit. The lock is for the compiler: both ends stay on one io thread.
+/// The link's end of a duplex. The lock is for the compiler: both ends stay on one io thread.
 #[derive(Debug)]
-pub(in crate::serve) struct Conduit(Arc<ShortLock<Inner>>);
+pub(in crate::serve) struct Duplex(Arc<ShortLock<Inner>>);
 
 /// The library's end.
 #[derive(Debug)]
-pub(in crate::serve) struct Far(Arc<ShortLock<Inner>>);
+pub(in crate::serve) struct LibraryEnd(Arc<ShortLock<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -35,12 +35,12 @@ struct Inner {
     words: Vec<FirstWord>,
 }
 
-impl Conduit {
+impl Duplex {
     /// Makes both ends; `inbound` has come already.
-    pub(in crate::serve) fn new(inbound: &[u8]) -> (Self, Far) {
+    pub(in crate::serve) fn new(inbound: &[u8]) -> (Self, LibraryEnd) {
         let inner = Inner { inbound: inbound.to_vec(), ..Inner::default() };
         let inner = Arc::new(ShortLock::new(inner));
-        (Self(Arc::clone(&inner)), Far(inner))
+        (Self(Arc::clone(&inner)), LibraryEnd(inner))
     }
 
     /// Whether everything that was fed has been read.
@@ -110,7 +110,7 @@ impl Inner {
 /// An empty buffer of up to this many bytes is kept.
 const INBOUND_SPARE_BYTES: usize = 1024;
 
-impl AsyncRead for Far {
+impl AsyncRead for LibraryEnd {
     fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let mut inner = self.0.lock();
         let rest = &inner.inbound[inner.read..];
@@ -127,7 +127,7 @@ impl AsyncRead for Far {
     }
 }
 
-impl AsyncWrite for Far {
+impl AsyncWrite for LibraryEnd {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let mut inner = self.0.lock();
         if inner.outbound.is_full() {
@@ -169,7 +169,7 @@ mod tests {
 
     use super::*;
 
-    fn read(far: &mut Far, buf: &mut [u8]) -> Option<usize> {
+    fn read(far: &mut LibraryEnd, buf: &mut [u8]) -> Option<usize> {
         let mut buf = ReadBuf::new(buf);
         match Pin::new(far).poll_read(&mut Context::from_waker(Waker::noop()), &mut buf) {
             Poll::Ready(result) => {
@@ -182,26 +182,26 @@ mod tests {
 
     #[test]
     fn what_was_fed_is_read_in_order_and_then_there_is_nothing_for_now() {
-        let (conduit, mut far) = Conduit::new(b"abc");
+        let (duplex, mut far) = Duplex::new(b"abc");
         let mut buf = [0; 2];
         assert_eq!((read(&mut far, &mut buf), buf), (Some(2), *b"ab"));
-        conduit.feed(b"d");
-        assert!(!conduit.is_drained());
+        duplex.feed(b"d");
+        assert!(!duplex.is_drained());
         assert_eq!((read(&mut far, &mut buf), buf), (Some(2), *b"cd"));
-        assert!(conduit.is_drained());
+        assert!(duplex.is_drained());
         assert_eq!(read(&mut far, &mut buf), None);
-        conduit.end();
+        duplex.end();
         assert_eq!(read(&mut far, &mut buf), Some(0));
     }
 
     #[test]
     fn a_full_output_takes_no_more() {
-        let (conduit, mut far) = Conduit::new(b"");
+        let (duplex, mut far) = Duplex::new(b"");
         let mut context = Context::from_waker(Waker::noop());
         let bytes = vec![0; crate::limits::OUTPUT_BYTES_MAX];
         assert!(Pin::new(&mut far).poll_write(&mut context, &bytes).is_ready());
         assert!(Pin::new(&mut far).poll_write(&mut context, b"a").is_pending());
-        conduit.with_output(|output| output.take(usize::MAX));
+        duplex.with_output(|output| output.take(usize::MAX));
         assert!(Pin::new(&mut far).poll_write(&mut context, b"a").is_ready());
     }
 }
