@@ -142,7 +142,7 @@ impl<'a> Stay<'a> {
         }
         match self.leaves {
             Some(reason) => Departure::Recycled(reason),
-            None if self.context.directive() != Directive::Serve => Departure::Dismissed,
+            None if self.context.directive() != Directive::Serve => Departure::Stopped,
             // The script has decided to end.
             None if outcome == Outcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
             None => Departure::Recycled(RecycleReason::Error),

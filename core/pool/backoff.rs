@@ -43,7 +43,7 @@ enum State {
 
 /// How many workers may be started now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Allowance {
+pub enum SpawnLimit {
     /// As many as are wanted.
     Any,
     /// One, to see whether it boots; [`Backoff::tried`] is to be called.
@@ -72,11 +72,11 @@ impl Backoff {
     }
 
     /// Says how many workers may be started.
-    pub fn allowance(&self, now: Instant) -> Allowance {
+    pub fn spawn_limit(&self, now: Instant) -> SpawnLimit {
         match self.state {
-            State::Clear => Allowance::Any,
-            State::Resting { until, .. } if now >= until => Allowance::One,
-            State::Resting { .. } | State::Trying { .. } => Allowance::Nobody,
+            State::Clear => SpawnLimit::Any,
+            State::Resting { until, .. } if now >= until => SpawnLimit::One,
+            State::Resting { .. } | State::Trying { .. } => SpawnLimit::Nobody,
         }
     }
 
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn at_first_anybody_may_be_started() {
         let backoff = Backoff::default();
-        assert_eq!(backoff.allowance(crate::time::now()), Allowance::Any);
+        assert_eq!(backoff.spawn_limit(crate::time::now()), SpawnLimit::Any);
         assert_eq!(backoff.deadline(), None);
     }
 
@@ -111,11 +111,11 @@ mod tests {
         for _ in 0..12 {
             let pause = backoff.failed(now).unwrap();
             pauses.push(pause.as_millis());
-            assert_eq!(backoff.allowance(now + pause - Duration::from_millis(1)), Allowance::Nobody);
+            assert_eq!(backoff.spawn_limit(now + pause - Duration::from_millis(1)), SpawnLimit::Nobody);
             now += pause;
-            assert_eq!((backoff.deadline(), backoff.allowance(now)), (Some(now), Allowance::One));
+            assert_eq!((backoff.deadline(), backoff.spawn_limit(now)), (Some(now), SpawnLimit::One));
             backoff.tried();
-            assert_eq!((backoff.deadline(), backoff.allowance(now)), (None, Allowance::Nobody));
+            assert_eq!((backoff.deadline(), backoff.spawn_limit(now)), (None, SpawnLimit::Nobody));
         }
         assert_eq!(pauses[..4], [100, 200, 400, 800]);
         assert_eq!(pauses[8..], [25_600, 30_000, 30_000, 30_000]);
@@ -135,12 +135,12 @@ mod tests {
         let mut backoff = Backoff::default();
         assert_eq!(backoff.booted(), 0);
         backoff.failed(now);
-        assert_eq!((backoff.booted(), backoff.allowance(now)), (1, Allowance::Any));
+        assert_eq!((backoff.booted(), backoff.spawn_limit(now)), (1, SpawnLimit::Any));
         backoff.failed(now);
         backoff.tried();
         backoff.failed(now);
         backoff.tried();
-        assert_eq!((backoff.booted(), backoff.allowance(now)), (2, Allowance::Any));
+        assert_eq!((backoff.booted(), backoff.spawn_limit(now)), (2, SpawnLimit::Any));
         assert_eq!(backoff.failed(now), Some(PAUSE_MIN), "and is forgotten");
     }
 }

@@ -83,7 +83,7 @@ pub trait PersistentWorker {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Departure {
     /// Its directive said so.
-    Dismissed,
+    Stopped,
     /// The application did not boot, for this reason.
     NotBooted(String),
     /// It wants to be replaced.

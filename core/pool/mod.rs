@@ -43,7 +43,7 @@ pub mod watchdog;
 pub mod wedge;
 pub mod workers;
 
-pub use backoff::{Allowance, Backoff};
+pub use backoff::{Backoff, SpawnLimit};
 pub use context::{Claim, Directive, WorkerContext};
 pub use engine::{Departure, Engine, PersistentWorker, StartError, Started, Worker};
 pub use events::{PoolEvents, RecycleReason};
@@ -60,4 +60,4 @@ pub use state::{Failure, PoolSize, Source};
 pub use stuck::{Finding, Held, StuckKind};
 pub use watchdog::{Inspection, STUCK_THRESHOLD, Watchdog};
 pub use wedge::{WedgeDetector, WedgeReport, WedgeSample};
-pub use workers::{PoolFacts, Trust, Workers};
+pub use workers::{PoolFacts, Probation, Workers};

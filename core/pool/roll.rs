@@ -5,7 +5,7 @@
 //! nobody; an old worker takes as long to end as what it carries.
 //!
 //! ```text
-//!             asked                a slot is vacant: hire
+//!             asked                a slot is vacant: spawn
 //!   Resting ─────────▶ Waiting ──────────────────────────▶ Booting ──did not boot: stopped──▶ Resting
 //!     ▲                  │ ▲                                  │
 //!     └── none is left ──┘ └── serves: an old one hands over ─┘
@@ -39,7 +39,7 @@ struct Engagement {
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RollStep {
-    /// A worker is to be started in this slot; [`Roll::hired`] is to be called.
+    /// A worker is to be started in this slot; [`Roll::spawned`] is to be called.
     Hire(usize),
     /// The worker of this slot is to end.
     HandOver(usize),
@@ -72,7 +72,7 @@ impl Roll {
     }
 
     /// A worker was started as ordered: the slot's so-manieth.
-    pub fn hired(&mut self, slot: usize, number: u64) {
+    pub fn spawned(&mut self, slot: usize, number: u64) {
         if let Some(roll) = &mut self.under_way {
             roll.replacement = Some(Engagement { slot, number });
         }

@@ -35,7 +35,7 @@ impl Pool {
                     self.slots[slot].phase = Phase::Booting;
                     self.slots[slot].order = Order::Stay;
                     self.slots[slot].number += 1;
-                    self.roll.hired(slot, self.slots[slot].number);
+                    self.roll.spawned(slot, self.slots[slot].number);
                 }
                 RollStep::HandOver(slot) => self.slots[slot].order = Order::HandOver,
                 RollStep::Finished(_) | RollStep::Stopped { .. } => {}

@@ -5,8 +5,8 @@
 //! shrinks by those who have had nothing to do for long. Refuses: it starts and ends nobody, and reads no clock.
 //!
 //! ```text
-//!            fewer than the least number: hire the missing
-//!            work waits, nobody idle, room: hire for what waits
+//!            fewer than the least number: spawn the missing
+//!            work waits, nobody idle, room: spawn for what waits
 //!   as it is ─────────────────────────────────────────────────▶ as it is
 //!            nothing waits, idle for long, above the least number: retire
 //! ```
@@ -41,7 +41,7 @@ pub struct IdleWorker {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scale {
     /// So many workers are to be started.
-    pub hire: usize,
+    pub spawn: usize,
     /// The workers of these slots are to end.
     pub retire: Vec<usize>,
 }
@@ -68,20 +68,20 @@ impl Scaling {
     pub fn decide(&self, sample: &ScalingSample) -> Scale {
         let PoolSize { min, max } = self.size;
         if sample.staff < min {
-            return Scale { hire: min - sample.staff, retire: Vec::new() };
+            return Scale { spawn: min - sample.staff, retire: Vec::new() };
         }
         if sample.waiting > 0 {
             // Those who boot will take what came first.
             let uncovered = sample.waiting.saturating_sub(sample.booting);
             let room = max.saturating_sub(sample.staff);
-            let hire = if sample.idle.is_empty() { uncovered.min(room) } else { 0 };
-            return Scale { hire, retire: Vec::new() };
+            let spawn = if sample.idle.is_empty() { uncovered.min(room) } else { 0 };
+            return Scale { spawn, retire: Vec::new() };
         }
         let mut weary: Vec<_> =
             sample.idle.iter().filter(|worker| worker.idle_for >= self.idle_max).copied().collect();
         weary.sort_unstable_by_key(|worker| std::cmp::Reverse((worker.idle_for, worker.slot)));
         weary.truncate(sample.staff - min);
-        Scale { hire: 0, retire: weary.into_iter().map(|worker| worker.slot).collect() }
+        Scale { spawn: 0, retire: weary.into_iter().map(|worker| worker.slot).collect() }
     }
 }
 
@@ -105,21 +105,21 @@ mod tests {
 
     #[test]
     fn the_missing_are_hired_whatever_waits() {
-        assert_eq!(scaling().decide(&busy(0, 0, 0)).hire, 2);
-        assert_eq!(scaling().decide(&busy(1, 0, 50)).hire, 1);
+        assert_eq!(scaling().decide(&busy(0, 0, 0)).spawn, 2);
+        assert_eq!(scaling().decide(&busy(1, 0, 50)).spawn, 1);
     }
 
     #[test]
     fn a_burst_brings_as_many_as_it_needs_at_once_and_no_more_than_there_may_be() {
-        assert_eq!(scaling().decide(&busy(2, 0, 3)).hire, 3);
-        assert_eq!(scaling().decide(&busy(2, 0, 100)).hire, 6);
-        assert_eq!(scaling().decide(&busy(8, 0, 100)).hire, 0);
+        assert_eq!(scaling().decide(&busy(2, 0, 3)).spawn, 3);
+        assert_eq!(scaling().decide(&busy(2, 0, 100)).spawn, 6);
+        assert_eq!(scaling().decide(&busy(8, 0, 100)).spawn, 0);
     }
 
     #[test]
     fn those_who_boot_are_counted_on() {
-        assert_eq!(scaling().decide(&busy(4, 2, 2)).hire, 0);
-        assert_eq!(scaling().decide(&busy(4, 2, 3)).hire, 1);
+        assert_eq!(scaling().decide(&busy(4, 2, 2)).spawn, 0);
+        assert_eq!(scaling().decide(&busy(4, 2, 3)).spawn, 1);
     }
 
     #[test]
@@ -150,6 +150,6 @@ mod tests {
         assert_eq!(fixed.decide(&busy(4, 0, 9)), Scale::default());
         let sample = ScalingSample { staff: 4, booting: 0, idle: vec![idle(0, 9); 4], waiting: 0 };
         assert_eq!(fixed.decide(&sample), Scale::default());
-        assert_eq!(fixed.decide(&busy(3, 0, 0)).hire, 1);
+        assert_eq!(fixed.decide(&busy(3, 0, 0)).spawn, 1);
     }
 }

@@ -4,7 +4,7 @@
 //! survives its workers, and the figure of the heap one that is recycled. Refuses: it starts and ends no thread.
 //!
 //! ```text
-//!   Vacant ──engaged──▶ Booting ──booted──▶ Serving ──its thread is about to end──▶ Vacant
+//!   Vacant ──started──▶ Booting ──booted──▶ Serving ──its thread is about to end──▶ Vacant
 //!                         ▲ └────────────────── did not boot ──────────────────────────▲
 //!                         └────────────────── replaced ─┘
 //! ```
@@ -62,7 +62,7 @@ pub(super) struct Slot {
     phase: AtomicU8,
     order: AtomicU8,
     /// Its worker is among the pool's current ones.
-    enlisted: AtomicBool,
+    counted: AtomicBool,
     /// Its worker is among those that take work, or are about to.
     taking: AtomicBool,
     /// Its worker does without the cache that workers share.
@@ -145,7 +145,7 @@ impl Slot {
         Self {
             phase: AtomicU8::new(Phase::Vacant as u8),
             order: AtomicU8::new(Order::Stay as u8),
-            enlisted: AtomicBool::new(false),
+            counted: AtomicBool::new(false),
             taking: AtomicBool::new(false),
             outsider: AtomicBool::new(false),
             number: AtomicU64::new(0),
@@ -167,7 +167,7 @@ impl Slot {
     }
 
     /// A worker is about to be started here, by whoever found the place vacant or is about to leave it.
-    pub(super) fn engage(&self, now_us: u64) {
+    pub(super) fn start(&self, now_us: u64) {
         self.number.fetch_add(1, Ordering::Relaxed);
         self.spawned_us.store(now_us, Ordering::Relaxed);
         self.idle_since_us.store(now_us, Ordering::Relaxed);
@@ -264,13 +264,13 @@ impl Slot {
     }
 
     /// Counts the worker among the current ones; false when it is there already.
-    pub(super) fn enlist(&self) -> bool {
-        !self.enlisted.swap(true, Ordering::Relaxed)
+    pub(super) fn count(&self) -> bool {
+        !self.counted.swap(true, Ordering::Relaxed)
     }
 
     /// Takes the worker out of the current ones; false when it was not there.
-    pub(super) fn discharge(&self) -> bool {
-        self.enlisted.swap(false, Ordering::Relaxed)
+    pub(super) fn uncount(&self) -> bool {
+        self.counted.swap(false, Ordering::Relaxed)
     }
 
     /// Counts the worker among those that take work; false when it is there already.

@@ -69,7 +69,7 @@ pub(super) struct PoolState {
     pub(super) size: PoolSize,
     /// What stamps count from.
     pub(super) epoch: Instant,
-    /// Workers that are enlisted.
+    /// Workers that are counted.
     pub(super) current: AtomicUsize,
     /// Those of them that take work, or are about to.
     pub(super) taking: AtomicUsize,
@@ -113,7 +113,7 @@ impl PoolState {
     /// The worker of a slot takes work from now on.
     pub(super) fn booted(&self, slot: usize, now: Instant) {
         if self.slots[slot].boot(self.stamp(now)) {
-            self.enlist(slot);
+            self.count(slot);
             self.booted.fetch_add(1, Ordering::Relaxed);
             self.source.idle_workers().call_help();
         }
@@ -137,12 +137,12 @@ impl PoolState {
 
     /// A worker is no more, and nobody takes its place at once.
     pub(super) fn leave(&self, slot: usize) {
-        self.discharge(slot);
+        self.uncount(slot);
         self.slots[slot].vacate();
     }
 
-    pub(super) fn enlist(&self, slot: usize) {
-        if self.slots[slot].enlist() {
+    pub(super) fn count(&self, slot: usize) {
+        if self.slots[slot].count() {
             self.current.fetch_add(1, Ordering::Relaxed);
         }
         if self.slots[slot].order() == Order::Stay && self.slots[slot].begin_taking() {
@@ -154,9 +154,9 @@ impl PoolState {
         }
     }
 
-    pub(super) fn discharge(&self, slot: usize) {
+    pub(super) fn uncount(&self, slot: usize) {
         self.end_taking(slot);
-        if self.slots[slot].discharge() {
+        if self.slots[slot].uncount() {
             self.current.fetch_sub(1, Ordering::Relaxed);
         }
     }

@@ -91,7 +91,7 @@ impl Workers {
         });
         let workers = Self { shared };
         for slot in 0..size.min {
-            workers.hire(slot, Trust::Full)?;
+            workers.spawn(slot, Probation::Waived)?;
         }
         Ok(workers)
     }
@@ -101,10 +101,10 @@ impl Workers {
     /// # Errors
     ///
     /// When the system gives no thread.
-    pub fn hire(&self, slot: usize, trust: Trust) -> io::Result<()> {
+    pub fn spawn(&self, slot: usize, probation: Probation) -> io::Result<()> {
         self.shared.state.slots[slot].invite();
-        if trust == Trust::Full {
-            self.shared.state.enlist(slot);
+        if probation == Probation::Waived {
+            self.shared.state.count(slot);
         }
         spawn(&self.shared, slot, time::now()).inspect_err(|_| self.shared.state.leave(slot))
     }
@@ -115,7 +115,7 @@ impl Workers {
     }
 
     /// Tells the worker of a slot to end with what it carries. False: it has its order, or has begun to end by itself.
-    pub fn dismiss(&self, slot: usize, order: Order) -> bool {
+    pub fn stop(&self, slot: usize, order: Order) -> bool {
         if !self.shared.state.slots[slot].give(order) {
             return false;
         }
@@ -134,11 +134,11 @@ impl Workers {
         if !self.shared.state.slots[slot].give(Order::HandOver) {
             return Ok(false);
         }
-        let hired = self.hire(vacant, Trust::Full);
+        let spawned = self.spawn(vacant, Probation::Waived);
         // Not before the other one counts: no request is to find a pool without workers.
         self.shared.state.end_taking(slot);
         self.shared.state.source.idle_workers().wake(slot);
-        hired.map(|()| true)
+        spawned.map(|()| true)
     }
 
     /// Sets who is woken when workers are needed, have booted, or have failed.
@@ -248,19 +248,19 @@ impl Workers {
     }
 }
 
-/// What a new worker is taken for.
+/// Whether a new worker has to boot before it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trust {
+pub enum Probation {
     /// It is current from its start.
-    Full,
+    Waived,
     /// Its like has failed before: it is current once it has booted.
-    Probation,
+    Required,
 }
 
 /// Starts the thread of a slot.
 fn spawn(shared: &Arc<Shared>, slot: usize, now: Instant) -> io::Result<()> {
     let state = &shared.state;
-    state.slots[slot].engage(state.stamp(now));
+    state.slots[slot].start(state.stamp(now));
     let own = Arc::clone(shared);
     let thread = thread::Builder::new()
         .name(format!("svc-php-{slot}"))
@@ -273,7 +273,7 @@ fn spawn(shared: &Arc<Shared>, slot: usize, now: Instant) -> io::Result<()> {
 
 /// How the work of a thread has ended.
 enum End {
-    Dismissed,
+    Stopped,
     Failed(String),
     Recycled(RecycleReason),
 }
@@ -302,7 +302,7 @@ fn work(shared: &Arc<Shared>, index: usize) {
         (End::Failed(reason), _) => shared.state.fail(index, had_booted, reason),
         (End::Recycled(reason), Order::Stay) => {
             shared.state.events.recycled(index, reason);
-            // It stays enlisted, and its slot taken: the next one is on its way.
+            // It still counts, and its slot is taken: the next one is on its way.
             if shared.state.source.is_shut() {
                 shared.state.leave(index);
             } else if let Err(error) = spawn(shared, index, time::now()) {
@@ -313,7 +313,7 @@ fn work(shared: &Arc<Shared>, index: usize) {
             shared.state.leave(index);
             shared.state.events.recycled(index, reason);
         }
-        (End::Dismissed, order) => {
+        (End::Stopped, order) => {
             shared.state.leave(index);
             match order {
                 Order::Stay => {}
@@ -340,7 +340,7 @@ fn run(shared: &Arc<Shared>, index: usize) -> End {
             let serve =
                 |exchange: &Arc<Exchange>| catch_unwind(AssertUnwindSafe(|| worker.serve(exchange))).is_ok();
             if context.serve_each(serve) {
-                End::Dismissed
+                End::Stopped
             } else {
                 End::Failed("the engine panicked".to_owned())
             }
@@ -349,7 +349,7 @@ fn run(shared: &Arc<Shared>, index: usize) -> End {
             shared.state.source.idle_workers().set_waker(index, Some(worker.waker()));
             shared.state.slots[index].set_probe(worker.probe());
             match worker.run(&context) {
-                Departure::Dismissed => End::Dismissed,
+                Departure::Stopped => End::Stopped,
                 Departure::NotBooted(reason) => End::Failed(reason),
                 Departure::Recycled(reason) => End::Recycled(reason),
             }

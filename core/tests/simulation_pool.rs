@@ -8,8 +8,8 @@
 use std::time::{Duration, Instant};
 
 use svc_core::pool::{
-    Allowance, Backoff, CacheFacts, IdleWorker, PoolSize, Renewal, RenewalSample, RenewalStep, Scale,
-    Scaling, ScalingSample,
+    Backoff, CacheFacts, IdleWorker, PoolSize, Renewal, RenewalSample, RenewalStep, Scale, Scaling,
+    ScalingSample, SpawnLimit,
 };
 use svc_core::time;
 
@@ -56,7 +56,7 @@ struct Pool {
     waiting: usize,
     boot_ms: u64,
     now: u64,
-    hired: u64,
+    spawned: u64,
     retired: u64,
 }
 
@@ -73,7 +73,7 @@ impl Pool {
             waiting: 0,
             boot_ms: STEP_MS * dice.below(10),
             now: 0,
-            hired: 0,
+            spawned: 0,
             retired: 0,
         }
     }
@@ -127,12 +127,12 @@ impl Pool {
             assert!(Duration::from_millis(self.now - since) >= self.idle_max, "too soon; {context}");
         }
         self.retired += scale.retire.len() as u64;
-        for _ in 0..scale.hire {
+        for _ in 0..scale.spawn {
             let vacant = self.workers.iter().position(Option::is_none);
             let slot = vacant.unwrap_or_else(|| panic!("no room; {context}"));
             self.workers[slot] = Some(Worker::Booting { until: self.now + self.boot_ms });
         }
-        self.hired += scale.hire as u64;
+        self.spawned += scale.spawn as u64;
         assert!((self.size.min..=self.size.max).contains(&self.staff()), "{context}");
         let sample = self.sample();
         let is_covered = sample.waiting <= sample.booting || !sample.idle.is_empty();
@@ -144,15 +144,15 @@ impl Pool {
         let mut scale = Scale::default();
         let mut staff = sample.staff;
         while staff < self.size.min {
-            (scale.hire, staff) = (scale.hire + 1, staff + 1);
+            (scale.spawn, staff) = (scale.spawn + 1, staff + 1);
         }
         if sample.staff >= self.size.min && sample.idle.is_empty() {
             let mut booting = sample.booting;
             while booting < sample.waiting && staff < self.size.max {
-                (scale.hire, staff, booting) = (scale.hire + 1, staff + 1, booting + 1);
+                (scale.spawn, staff, booting) = (scale.spawn + 1, staff + 1, booting + 1);
             }
         }
-        if scale.hire == 0 && sample.waiting == 0 {
+        if scale.spawn == 0 && sample.waiting == 0 {
             let mut idle = sample.idle.clone();
             while staff > self.size.min {
                 let longest = idle.iter().copied().max_by_key(|worker| (worker.idle_for, worker.slot));
@@ -168,7 +168,7 @@ impl Pool {
 
 #[test]
 fn a_pool_of_changing_size_follows_its_rules() {
-    let (mut hired, mut retired, mut full) = (0, 0, 0);
+    let (mut spawned, mut retired, mut full) = (0, 0, 0);
     for seed in 1..=SEEDS {
         let mut dice = Dice::new(seed);
         let mut pool = Pool::new(&mut dice);
@@ -201,10 +201,13 @@ fn a_pool_of_changing_size_follows_its_rules() {
             }
         }
         assert_eq!((pool.staff(), pool.waiting), (pool.size.min, 0), "seed {seed}");
-        (hired, retired) = (hired + pool.hired, retired + pool.retired);
+        (spawned, retired) = (spawned + pool.spawned, retired + pool.retired);
     }
     // A simulation that never gets there proves nothing.
-    assert!(hired > 1000 && retired > 1000 && full > 1000, "{hired} hired, {retired} retired, {full} full");
+    assert!(
+        spawned > 1000 && retired > 1000 && full > 1000,
+        "{spawned} spawned, {retired} retired, {full} full"
+    );
 }
 
 /// Boots fail for a while and then succeed: attempts become rare, and none comes before its time.
@@ -228,7 +231,7 @@ fn a_pool_that_does_not_boot_never_spins() {
                     assert_eq!(backoff.failed(at(ms)), None, "seed {seed}: one that failed with it does not");
                 }
             }
-            if booting.is_none() && backoff.allowance(at(ms)) != Allowance::Nobody {
+            if booting.is_none() && backoff.spawn_limit(at(ms)) != SpawnLimit::Nobody {
                 assert!(since_last >= pause, "seed {seed}: {since_last} ms after a pause of {pause}");
                 backoff.tried();
                 booting = Some(ms + 10 + dice.below(300));
@@ -243,7 +246,7 @@ fn a_pool_that_does_not_boot_never_spins() {
             attempts.len()
         );
         assert!(backoff.booted() > 0, "seed {seed}");
-        assert_eq!((backoff.allowance(at(0)), backoff.deadline()), (Allowance::Any, None::<Instant>));
+        assert_eq!((backoff.spawn_limit(at(0)), backoff.deadline()), (SpawnLimit::Any, None::<Instant>));
     }
 }
 

@@ -340,7 +340,7 @@ impl PersistentWorker for LingeringWorker {
                 context.unpark(false);
             }
         }
-        Departure::Dismissed
+        Departure::Stopped
     }
 }
 

@@ -10,8 +10,8 @@ use crate::admission::Gate;
 use crate::config::Config;
 use crate::observe::{Event, Log, WorkerEvent};
 use crate::pool::{
-    Allowance, Backoff, Exchange, Failure, IdleWorker, Order, Phase, PoolSize, Renewal, RenewalSample,
-    RenewalStep, Roll, RollStep, Scaling, ScalingSample, SlotReading, Trust, Workers, relieved,
+    Backoff, Exchange, Failure, IdleWorker, Order, Phase, PoolSize, Probation, Renewal, RenewalSample,
+    RenewalStep, Roll, RollStep, Scaling, ScalingSample, SlotReading, SpawnLimit, Workers, relieved,
 };
 use crate::sync::primitive::Arc;
 
@@ -135,15 +135,15 @@ impl Supervisor {
             match self.roll.step(&workers.slots(now), workers.vacant_slot()) {
                 Some(RollStep::Hire(slot)) => {
                     self.roll_slot = Some(slot);
-                    if let Err(error) = workers.hire(slot, Trust::Probation) {
+                    if let Err(error) = workers.spawn(slot, Probation::Required) {
                         let reason = format!("the system gives no thread: {error}");
                         self.roll_failure = Some(Failure { slot, had_booted: false, reason });
                     }
-                    self.roll.hired(slot, workers.number(slot));
+                    self.roll.spawned(slot, workers.number(slot));
                 }
                 Some(RollStep::HandOver(slot)) => {
                     self.roll_slot = None;
-                    workers.dismiss(slot, Order::HandOver);
+                    workers.stop(slot, Order::HandOver);
                 }
                 Some(RollStep::Finished(workers)) => {
                     self.roll_slot = None;
@@ -167,11 +167,11 @@ impl Supervisor {
     /// their time to end. As many as may; the others keep their places until they have ended.
     fn relieve(&mut self, workers: &Workers, log: &Log, now: Instant) {
         for slot in relieved(&workers.slots(now), self.lingering_max) {
-            let vacant = workers.vacant_slot().filter(|_| self.backoff.allowance(now) == Allowance::Any);
+            let vacant = workers.vacant_slot().filter(|_| self.backoff.spawn_limit(now) == SpawnLimit::Any);
             match vacant.map(|vacant| (vacant, workers.relieve(slot, vacant))) {
-                // There is nobody to take its place yet; the next one that is hired does.
+                // There is nobody to take its place yet; the next one that is spawned does.
                 None => {
-                    workers.dismiss(slot, Order::HandOver);
+                    workers.stop(slot, Order::HandOver);
                 }
                 Some((_, Ok(_))) => {}
                 Some((vacant, Err(error))) => self.not_hired(vacant, &error, log, now),
@@ -193,8 +193,8 @@ impl Supervisor {
         let slots = workers.slots(now);
         let staff = slots.iter().filter(|slot| slot.is_staff()).count();
         let booting = slots.iter().filter(|slot| slot.phase == Phase::Booting).count();
-        let allowance = self.backoff.allowance(now);
-        if booting == 0 && allowance == Allowance::Any && self.scaling.has_room(staff) {
+        let limit = self.backoff.spawn_limit(now);
+        if booting == 0 && limit == SpawnLimit::Any && self.scaling.has_room(staff) {
             // Before the look at what waits.
             workers.want_help();
         }
@@ -207,18 +207,18 @@ impl Supervisor {
             waiting: facts.depth + facts.waiting,
         });
         for slot in scale.retire {
-            workers.dismiss(slot, Order::Retire);
+            workers.stop(slot, Order::Retire);
         }
-        self.is_short = scale.hire > 0 && allowance == Allowance::Nobody;
-        let (count, trust) = match allowance {
-            Allowance::Any => (scale.hire, Trust::Full),
-            Allowance::One => (scale.hire.min(1), Trust::Probation),
-            Allowance::Nobody => (0, Trust::Probation),
+        self.is_short = scale.spawn > 0 && limit == SpawnLimit::Nobody;
+        let (count, probation) = match limit {
+            SpawnLimit::Any => (scale.spawn, Probation::Waived),
+            SpawnLimit::One => (scale.spawn.min(1), Probation::Required),
+            SpawnLimit::Nobody => (0, Probation::Required),
         };
         for _ in 0..count {
             let Some(slot) = workers.vacant_slot() else { return };
             self.backoff.tried();
-            if let Err(error) = workers.hire(slot, trust) {
+            if let Err(error) = workers.spawn(slot, probation) {
                 return self.not_hired(slot, &error, log, now);
             }
         }

@@ -95,8 +95,8 @@ impl PersistentWorker for Guest {
                 }
             }
             match (context.directive(), leaves_for) {
-                (Directive::Stop, _) => return Departure::Dismissed,
-                (Directive::Drain, None) if self.fibers.is_empty() => return Departure::Dismissed,
+                (Directive::Stop, _) => return Departure::Stopped,
+                (Directive::Drain, None) if self.fibers.is_empty() => return Departure::Stopped,
                 (Directive::Drain, Some(reason)) if self.fibers.is_empty() => {
                     return Departure::Recycled(reason);
                 }
