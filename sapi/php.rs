@@ -107,13 +107,13 @@ fn note_restart(shared: &Shared, news: RestartNews) {
             }
         }
         RestartNews::Delayed => {
-            metrics.opcache_restart_delayed.raise();
+            metrics.opcache_restart_delayed.set();
             shared.log.emit(&Event::OpcacheRestartDelayed);
         }
         RestartNews::Done { was_delayed } => {
-            let was_delayed = was_delayed || metrics.opcache_restart_delayed.is_raised();
+            let was_delayed = was_delayed || metrics.opcache_restart_delayed.is_set();
             metrics.opcache_restarts.incr();
-            metrics.opcache_restart_delayed.lower();
+            metrics.opcache_restart_delayed.clear();
             if was_delayed {
                 shared.log.emit(&Event::OpcacheRestarted);
             }

@@ -115,7 +115,7 @@ fn a_deployment_is_served_from_the_cache_and_no_request_is_lost() {
             for _ in 0..3 {
                 scope.spawn(|| {
                     let mut client = svc.client();
-                    while !done.is_raised() {
+                    while !done.is_set() {
                         let response = client.get("/");
                         let text = response.text();
                         assert!(response.status == 200 && ["1", "2", "3"].contains(&&*text), "{text}");
@@ -143,7 +143,7 @@ fn a_deployment_is_served_from_the_cache_and_no_request_is_lost() {
                 eventually("the cache restarts", || restarts(&svc) > before);
                 until_deployed(&svc, version);
             }
-            done.raise();
+            done.set();
         });
         for series in ["svc_dropped_requests_total", "svc_responses_by_status_total{status=\"5xx\"}"] {
             assert_eq!(svc.metric(series) as u64, 0, "{workers} {hook:?}: {series}");
@@ -186,7 +186,7 @@ fn a_cache_that_is_reset_again_and_again_serves_the_right_code() {
             let (svc, done, resets) = (&svc, &done, &resets);
             scope.spawn(move || {
                 let mut client = svc.client();
-                while !done.is_raised() {
+                while !done.is_set() {
                     let path = ["/", "/?include", "/?status", "/?off="][(seed + resets.value() as usize) % 4];
                     let response = client.get(path);
                     assert_eq!(response.status, 200, "{path}: {}", response.text());
@@ -197,7 +197,7 @@ fn a_cache_that_is_reset_again_and_again_serves_the_right_code() {
             });
         }
         eventually("the cache has restarted twice", || restarts(&svc) >= 2);
-        done.raise();
+        done.set();
     });
     assert!(resets.value() >= 2);
     assert!(svc.metric("svc_responses_by_status_total{status=\"5xx\"}") < 0.5);

@@ -69,7 +69,7 @@ fn replacing_all_workers_under_load_refuses_nothing() {
         for _ in 0..3 {
             scope.spawn(|| {
                 let mut client = svc.client();
-                while !done.is_raised() {
+                while !done.is_set() {
                     let response = client.get("/");
                     assert!(
                         response.status == 200 && "123".contains(&response.text()),
@@ -88,7 +88,7 @@ fn replacing_all_workers_under_load_refuses_nothing() {
             eventually("both are replaced", || recycled(&svc, "scheduled") == replaced);
             assert_eq!(svc.get("/").text(), version.to_string());
         }
-        done.raise();
+        done.set();
     });
     for series in [
         "svc_request_cancelled_total{reason=\"client_abort\"}",

@@ -104,7 +104,7 @@ fn old_workers_do_not_pile_up_whatever_fails() {
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                while !done.is_raised() {
+                while !done.is_set() {
                     let status = svc.get("/?fatal").status;
                     assert!([500, 529].contains(&status), "{status}");
                     failed.incr();
@@ -121,7 +121,7 @@ fn old_workers_do_not_pile_up_whatever_fails() {
                 break;
             }
         }
-        done.raise();
+        done.set();
     });
     std::fs::write(svc.root().join("go"), "").unwrap();
     for mut client in parked {

@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use crate::sync::idle_workers::IdleWorkers;
 use crate::sync::lock::ShortLock;
+use crate::sync::permit_state::{Entry, PermitState, Returned};
 use crate::sync::primitive::{AtomicU64, Ordering};
 use crate::sync::queue::WorkQueue;
-use crate::sync::turnstile::{Entry, Returned, Turnstile};
 use crate::time::as_micros;
 
 /// Why a request was not admitted.
@@ -130,7 +130,7 @@ pub struct GateFacts {
 #[derive(Debug)]
 pub struct Gate<T> {
     queue: WorkQueue<T>,
-    turnstile: Turnstile,
+    permit_state: PermitState,
     /// Short: an entry is put in, taken out, or moved to the queue; nobody is woken inside.
     waiting: ShortLock<Waiting<T>>,
     limits: WaitingLimits,
@@ -156,7 +156,7 @@ impl<T: Offered> Gate<T> {
     pub fn new(capacity: usize, seats: usize, limits: WaitingLimits, ceiling: Duration) -> Self {
         Self {
             queue: WorkQueue::new(capacity, seats),
-            turnstile: Turnstile::new(u32::try_from(capacity).unwrap_or(u32::MAX)),
+            permit_state: PermitState::new(u32::try_from(capacity).unwrap_or(u32::MAX)),
             waiting: ShortLock::new(Waiting { entries: BTreeMap::new(), bytes: 0, next: 0 }),
             limits,
             budget_us: AtomicU64::new(as_micros(ceiling)),
@@ -167,7 +167,7 @@ impl<T: Offered> Gate<T> {
     /// Admits `entry`, lets it wait, or says why not. Once the caller has offered all that it has at hand, it calls
     /// [`announce`](Self::announce).
     pub fn offer(&self, entry: T) -> Offer {
-        match self.turnstile.enter() {
+        match self.permit_state.enter() {
             Entry::Closed => Offer::Refused(ShedReason::ShuttingDown),
             Entry::Permit => self.admit(entry),
             Entry::Wait if self.ceiling.is_zero() => Offer::Refused(ShedReason::QueueFull),
@@ -216,7 +216,7 @@ impl<T: Offered> Gate<T> {
         let left = waiting.entries.remove(&ticket);
         if let Some(entry) = &left {
             waiting.bytes -= entry.parked_bytes();
-            self.turnstile.stop_waiting();
+            self.permit_state.stop_waiting();
         }
         drop(waiting);
         // Outside of the lock: it may be the last holder of a body.
@@ -225,7 +225,7 @@ impl<T: Offered> Gate<T> {
 
     /// Admits nothing from now on. What is queued stays queued, and what waits waits for its answer.
     pub fn close(&self) {
-        self.turnstile.close();
+        self.permit_state.close();
     }
 
     /// Lets workers end once the queue is empty.
@@ -247,12 +247,12 @@ impl<T: Offered> Gate<T> {
 
     /// Reads the gate. Permits are read first: an entry on its way is missed and not counted twice.
     pub fn facts(&self) -> GateFacts {
-        let slots_available = self.turnstile.free();
+        let slots_available = self.permit_state.free();
         GateFacts {
             slots_available,
             depth: self.queue.len(),
             capacity: self.queue.capacity(),
-            waiting: self.turnstile.waiting(),
+            waiting: self.permit_state.waiting(),
             wait_budget: self.wait_budget(),
             wait_budget_ceiling: self.ceiling,
         }
@@ -280,12 +280,12 @@ impl<T: Offered> Gate<T> {
                 break refusal;
             }
             forgotten.extend(waiting.pop_first());
-            self.turnstile.stop_waiting();
+            self.permit_state.stop_waiting();
         };
         if let Some(reason) = refusal {
             return Offer::Refused(reason);
         }
-        match self.turnstile.enter_or_wait() {
+        match self.permit_state.enter_or_wait() {
             Entry::Closed => Offer::Refused(ShedReason::ShuttingDown),
             Entry::Permit => self.admit(entry),
             Entry::Wait => {
@@ -301,7 +301,7 @@ impl<T: Offered> Gate<T> {
 
     /// Gives a permit back, or hands it to who has waited longest.
     fn give_back(&self) {
-        while self.turnstile.leave() == Returned::Owed {
+        while self.permit_state.leave() == Returned::Owed {
             if self.promote_next() {
                 self.queue.announce();
                 return;
@@ -321,7 +321,7 @@ impl<T: Offered> Gate<T> {
         } else {
             Some(entry)
         };
-        self.turnstile.stop_waiting();
+        self.permit_state.stop_waiting();
         drop(waiting);
         drop(dropped);
         promoted

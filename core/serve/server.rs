@@ -273,7 +273,7 @@ impl Server {
         if !shared.config.worker_mode_enabled || shared.workers.get().is_none() {
             return false;
         }
-        shared.roll_wanted.raise();
+        shared.roll_wanted.set();
         self.wake_control();
         true
     }

@@ -16,8 +16,8 @@ use crate::policy::Policy;
 use crate::pool::{Exchange, PoolFacts, PoolSize, Workers};
 use crate::spool::Spool;
 use crate::sync::counter::Flag;
+use crate::sync::last_time::LastTime;
 use crate::sync::lock::ShortLock;
-use crate::sync::moment::Moment;
 use crate::sync::permits::Permits;
 use crate::sync::primitive::Arc;
 use crate::time;
@@ -41,7 +41,7 @@ pub struct Shared {
     /// The gate in front of the pool; `None` for an executor without a queue.
     pub gate: Option<Arc<Gate<Arc<Exchange>>>>,
     /// When a worker last claimed something.
-    pub last_claim: Moment,
+    pub last_claim: LastTime,
     /// The pool, once it has been started.
     pub workers: OnceLock<Workers>,
     /// Raised when all persistent workers are to be replaced.
@@ -79,7 +79,7 @@ impl Shared {
             log,
             lifecycle: Lifecycle::default(),
             gate: (config.executor == Executor::Sapi).then(gate),
-            last_claim: Moment::new(started_at),
+            last_claim: LastTime::new(started_at),
             workers: OnceLock::new(),
             roll_wanted: Flag::new(),
             spool: Spool::new(config.spool_dir.clone(), config.spool_max_bytes),

@@ -126,23 +126,23 @@ impl Drop for Inside<'_> {
 pub struct Flag(AtomicBool);
 
 impl Flag {
-    /// Starts lowered.
+    /// Starts cleared.
     pub fn new() -> Self {
         Self(AtomicBool::new(false))
     }
 
     /// Sets it to 1.
-    pub fn raise(&self) {
+    pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
     /// Sets it to 0.
-    pub fn lower(&self) {
+    pub fn clear(&self) {
         self.0.store(false, Ordering::Relaxed);
     }
 
     /// Reads whether it is 1.
-    pub fn is_raised(&self) -> bool {
+    pub fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
@@ -180,24 +180,24 @@ mod tests {
             let visitors: Vec<_> =
                 (0..3).map(|_| scope.spawn(|| (0..20_000).for_each(|_| drop(population.inside())))).collect();
             let reader = scope.spawn(|| {
-                while !done.is_raised() {
+                while !done.is_set() {
                     assert!(population.value() <= u64::from(u32::MAX));
                 }
             });
             visitors.into_iter().for_each(|visitor| visitor.join().unwrap());
-            done.raise();
+            done.set();
             reader.join().unwrap();
         });
         assert_eq!(population.value(), 0);
     }
 
     #[test]
-    fn a_flag_is_raised_and_lowered() {
+    fn a_flag_is_set_and_cleared() {
         let flag = Flag::new();
-        assert!(!flag.is_raised());
-        flag.raise();
-        assert!(flag.is_raised());
-        flag.lower();
-        assert!(!flag.is_raised());
+        assert!(!flag.is_set());
+        flag.set();
+        assert!(flag.is_set());
+        flag.clear();
+        assert!(!flag.is_set());
     }
 }

@@ -70,7 +70,7 @@ fn a_drain_serves_whoever_waits_for_a_permit() {
     for client in &mut waiting {
         client.send("GET /note.txt HTTP/1.1\r\nHost: x\r\n\r\n");
     }
-    eventually("the accept loop is parked", || site.metrics().accept_stalled.is_raised());
+    eventually("the accept loop is parked", || site.metrics().accept_stalled.is_set());
     site.drain();
     for client in &mut waiting {
         let response = client.response();

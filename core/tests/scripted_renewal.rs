@@ -66,7 +66,7 @@ fn an_old_worker_that_lingers_delays_the_new_cache_and_nothing_else() {
     spoil(&site);
     eventually("it is told", || site.log().contains("before old PHP workers have ended"));
     assert_eq!(facts(&site), CacheFacts { is_stale: true, users: 1 });
-    assert!(site.metrics().opcache_restart_delayed.is_raised());
+    assert!(site.metrics().opcache_restart_delayed.is_set());
     for place in ["/cache", "/cache", "/cache"] {
         assert_eq!(site.client().get(place).text(), "outsider");
     }

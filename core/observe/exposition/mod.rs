@@ -135,7 +135,7 @@ fn seen(series: &(&str, u64)) -> bool {
 
 fn connections(page: &mut Page, metrics: &Metrics) {
     page.count(&names::ACTIVE_CONNECTIONS, metrics.connections.value());
-    page.count(&names::ACCEPT_STALLED, u64::from(metrics.accept_stalled.is_raised()));
+    page.count(&names::ACCEPT_STALLED, u64::from(metrics.accept_stalled.is_set()));
     page.count(&names::ACCEPT_STALLS, metrics.accept_stalls_total());
     page.count(&names::STREAMS_REFUSED, metrics.streams_refused_total());
 }
@@ -227,7 +227,7 @@ fn waits(page: &mut Page, facts: &Facts<'_>) {
         let metrics = facts.metrics;
         page.histogram_in_seconds(&names::PHP_REQUEST_DURATION, &metrics.php_duration());
         page.count(&names::OPCACHE_RESTARTS, metrics.opcache_restarts.value());
-        let is_delayed = metrics.opcache_restart_delayed.is_raised();
+        let is_delayed = metrics.opcache_restart_delayed.is_set();
         page.count(&names::OPCACHE_RESTART_DELAYED, u64::from(is_delayed));
     }
 }

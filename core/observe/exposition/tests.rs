@@ -370,7 +370,7 @@ fn requests_by_method_add_up_to_all_while_they_come_in() {
     let done = Flag::new();
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            while !done.is_raised() {
+            while !done.is_set() {
                 metrics.request_received(MethodKind::Get);
                 metrics.request_received(MethodKind::Post);
             }
@@ -384,7 +384,7 @@ fn requests_by_method_add_up_to_all_while_they_come_in() {
             pages += u32::from(total != last);
             last = total;
         }
-        done.raise();
+        done.set();
         assert!(all_agree, "after {pages} pages");
     });
 }

@@ -95,9 +95,9 @@ impl Scan {
         };
         let report = wedge.scan(sample, now);
         if wedge.is_stalled() {
-            metrics.pool_stalled.raise();
+            metrics.pool_stalled.set();
         } else {
-            metrics.pool_stalled.lower();
+            metrics.pool_stalled.clear();
         }
         match report {
             Some(WedgeReport::Recovered) => log.emit(&Event::PoolRecovered),

@@ -104,7 +104,7 @@ impl Source for Stuck {
         true
     }
     fn is_shut(&self) -> bool {
-        self.released.is_raised()
+        self.released.is_set()
     }
     fn idle_workers(&self) -> &IdleWorkers {
         &self.idle_workers
@@ -122,7 +122,7 @@ impl Stuck {
     }
 
     fn end(&self, shared: &Shared) {
-        self.released.raise();
+        self.released.set();
         self.idle_workers.wake_all();
         assert!(shared.workers.get().unwrap().join());
     }
@@ -323,7 +323,7 @@ impl PersistentWorker for LingeringWorker {
         let mut fibers = Vec::new();
         context.booted();
         while context.directive() == Directive::Serve {
-            if self.0.let_go.is_raised() {
+            if self.0.let_go.is_set() {
                 fibers.clear();
             }
             while let Some(mut claim) = context.try_take() {
@@ -399,7 +399,7 @@ fn fibers_that_outlive_their_answers_wedge_the_pool_until_they_end() {
         scene.second();
     }
     assert!(!ops.probe_facts().passes(Probe::Readiness) && !ops.health().is_ok());
-    lingering.let_go.raise();
+    lingering.let_go.set();
     lingering.wake();
     until(|| scene.shared.metrics.work_finished_total() == full + 3);
     scene.second();

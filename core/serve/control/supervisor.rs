@@ -61,8 +61,8 @@ impl Supervisor {
         if gate.is_shut() {
             return None;
         }
-        if shared.roll_wanted.is_raised() {
-            shared.roll_wanted.lower();
+        if shared.roll_wanted.is_set() {
+            shared.roll_wanted.clear();
             workers.refresh();
             self.renewal.begin_anew();
             self.begin_roll(workers, &shared.log, now);
@@ -94,7 +94,7 @@ impl Supervisor {
                 self.replace(workers, &shared.log, now);
             }
             Some(RenewalStep::Held) => {
-                shared.metrics.opcache_restart_delayed.raise();
+                shared.metrics.opcache_restart_delayed.set();
                 let lingering = slots.iter().filter(|slot| slot.is_lingering()).count();
                 tell(&shared.log, WorkerEvent::CacheHeld { lingering });
             }

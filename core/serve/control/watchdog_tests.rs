@@ -51,11 +51,11 @@ impl Source for Bench {
 
 impl Probe for Bench {
     fn ask(&self) {
-        self.answered.lower();
-        self.asked.raise();
+        self.answered.clear();
+        self.asked.set();
     }
     fn is_answered(&self) -> bool {
-        self.answered.is_raised()
+        self.answered.is_set()
     }
 }
 
@@ -76,10 +76,10 @@ impl Worker for BenchWorker {
         match bench.act {
             Act::Read => drop(silence.recv()),
             Act::Loop | Act::Compute => {
-                while !bench.released.is_raised() {
-                    if bench.act == Act::Loop && bench.asked.is_raised() {
-                        bench.asked.lower();
-                        bench.answered.raise();
+                while !bench.released.is_set() {
+                    if bench.act == Act::Loop && bench.asked.is_set() {
+                        bench.asked.clear();
+                        bench.answered.set();
                     }
                     std::hint::spin_loop();
                 }
@@ -126,12 +126,12 @@ fn sorted(act: Act) -> (SlotReading, String) {
     for second in 6..10 {
         watchdog.look(&workers, &log, begin + Duration::from_secs(second));
         // What answers at all answers within an instant.
-        while act == Act::Loop && !bench.answered.is_raised() {
+        while act == Act::Loop && !bench.answered.is_set() {
             std::thread::yield_now();
         }
     }
     let found = reading(begin + Duration::from_secs(9));
-    bench.released.raise();
+    bench.released.set();
     drop(ends_silence);
     bench.queue.close();
     assert!(workers.join());

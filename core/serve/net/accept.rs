@@ -147,9 +147,9 @@ impl Accepting {
         }
         let metrics = &self.shared.metrics;
         metrics.accept_had_to_wait();
-        metrics.accept_stalled.raise();
+        metrics.accept_stalled.set();
         let permit = permits.acquire();
-        metrics.accept_stalled.lower();
+        metrics.accept_stalled.clear();
         // Without one the wait has ended because the server is ending.
         permit.or_else(|| self.late.try_acquire())
     }

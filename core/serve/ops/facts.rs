@@ -44,7 +44,7 @@ impl OpsSource for OpsFacts {
         ProbeFacts {
             serving: self.shared.lifecycle.phase() == Phase::Running,
             workers: self.workers(),
-            pool_stalled: self.shared.metrics.pool_stalled.is_raised(),
+            pool_stalled: self.shared.metrics.pool_stalled.is_set(),
         }
     }
 
@@ -54,7 +54,7 @@ impl OpsSource for OpsFacts {
             total_requests: self.shared.metrics.requests_total(),
             active_connections: self.shared.metrics.connections.value(),
             workers: self.workers(),
-            pool_stalled: self.shared.metrics.pool_stalled.is_raised(),
+            pool_stalled: self.shared.metrics.pool_stalled.is_set(),
         }
     }
 
@@ -79,7 +79,7 @@ impl OpsSource for OpsFacts {
             pool: gate.map(|_| shared.pool_facts()),
             pool_stalled: gate
                 .filter(|_| shared.config.worker_mode_enabled)
-                .map(|_| shared.metrics.pool_stalled.is_raised()),
+                .map(|_| shared.metrics.pool_stalled.is_set()),
             reply_memory_bytes: shared.spool.memory_bytes(),
             spool_bytes: shared.spool.bytes(),
             spool_bytes_max: shared.config.spool_max_bytes,

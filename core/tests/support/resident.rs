@@ -41,7 +41,7 @@ struct Ring {
 
 impl Wake for Ring {
     fn wake(&self) {
-        self.rung.raise();
+        self.rung.set();
         self.board.wake();
     }
 }
@@ -103,8 +103,8 @@ impl PersistentWorker for Guest {
                 _ => {}
             }
             if context.prepare_park() {
-                self.board.wait_until(|| self.ring.rung.is_raised() || self.has_runnable());
-                self.ring.rung.lower();
+                self.board.wait_until(|| self.ring.rung.is_set() || self.has_runnable());
+                self.ring.rung.clear();
                 context.unpark(self.has_runnable());
             }
         }

@@ -15,13 +15,13 @@ use super::primitive::{AtomicU64, Ordering};
 ///
 /// Relaxed throughout: it orders nothing, and a reading that is a moment old is as good.
 #[derive(Debug)]
-pub struct Moment {
+pub struct LastTime {
     start: Instant,
     /// Microseconds after `start`, and one more; 0 means never.
     after_us: AtomicU64,
 }
 
-impl Moment {
+impl LastTime {
     /// Nothing has happened since `start`.
     pub fn new(start: Instant) -> Self {
         Self { start, after_us: AtomicU64::new(0) }
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn never_is_before_everything() {
         let start = crate::time::now();
-        let moment = Moment::new(start);
+        let moment = LastTime::new(start);
         assert!(moment.is_before(start));
         moment.mark(start + Duration::from_secs(1));
         assert!(!moment.is_before(start + Duration::from_secs(1)));

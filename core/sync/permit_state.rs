@@ -15,7 +15,7 @@ use super::primitive::{AtomicU64, Ordering};
 ///
 /// All transitions are lock-free.
 #[derive(Debug)]
-pub struct Turnstile(AtomicU64);
+pub struct PermitState(AtomicU64);
 
 /// What a caller gets who wants in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Reading {
     }
 }
 
-impl Turnstile {
+impl PermitState {
     /// Opens with `permits` free permits.
     pub fn new(permits: u32) -> Self {
         Self(AtomicU64::new(u64::from(permits)))
@@ -97,7 +97,7 @@ impl Turnstile {
         debug_assert!(before.waiters() > 0, "nobody waited");
     }
 
-    /// Gives a permit back, unless somebody waits for it. A closed turnstile admits nobody, so nobody is owed.
+    /// Gives a permit back, unless somebody waits for it. A closed permit_state admits nobody, so nobody is owed.
     pub fn leave(&self) -> Returned {
         self.change(|seen| {
             if seen.waiters() > 0 && !seen.is_closed() { Err(Returned::Owed) } else { Ok(seen.0 + 1) }
@@ -145,41 +145,41 @@ mod tests {
 
     #[test]
     fn permits_run_out_and_come_back() {
-        let turnstile = Turnstile::new(2);
-        assert_eq!((turnstile.enter(), turnstile.enter()), (Entry::Permit, Entry::Permit));
-        assert_eq!(turnstile.enter(), Entry::Wait);
-        assert_eq!(turnstile.leave(), Returned::Free);
-        assert_eq!(turnstile.free(), 1);
-        assert_eq!(turnstile.enter(), Entry::Permit);
+        let permit_state = PermitState::new(2);
+        assert_eq!((permit_state.enter(), permit_state.enter()), (Entry::Permit, Entry::Permit));
+        assert_eq!(permit_state.enter(), Entry::Wait);
+        assert_eq!(permit_state.leave(), Returned::Free);
+        assert_eq!(permit_state.free(), 1);
+        assert_eq!(permit_state.enter(), Entry::Permit);
     }
 
     #[test]
     fn a_permit_goes_to_who_waits_and_not_to_a_newcomer() {
-        let turnstile = Turnstile::new(1);
-        turnstile.enter();
-        assert_eq!(turnstile.enter_or_wait(), Entry::Wait);
-        assert_eq!(turnstile.leave(), Returned::Owed);
-        assert_eq!((turnstile.free(), turnstile.enter()), (0, Entry::Wait));
-        turnstile.stop_waiting();
-        assert_eq!(turnstile.leave(), Returned::Free);
+        let permit_state = PermitState::new(1);
+        permit_state.enter();
+        assert_eq!(permit_state.enter_or_wait(), Entry::Wait);
+        assert_eq!(permit_state.leave(), Returned::Owed);
+        assert_eq!((permit_state.free(), permit_state.enter()), (0, Entry::Wait));
+        permit_state.stop_waiting();
+        assert_eq!(permit_state.leave(), Returned::Free);
     }
 
     #[test]
     fn who_would_wait_takes_a_permit_that_came_free_meanwhile() {
-        let turnstile = Turnstile::new(1);
-        assert_eq!(turnstile.enter_or_wait(), Entry::Permit);
-        assert_eq!((turnstile.free(), turnstile.waiting()), (0, 0));
+        let permit_state = PermitState::new(1);
+        assert_eq!(permit_state.enter_or_wait(), Entry::Permit);
+        assert_eq!((permit_state.free(), permit_state.waiting()), (0, 0));
     }
 
     #[test]
     fn a_closed_turnstile_admits_nobody_and_takes_permits_back() {
-        let turnstile = Turnstile::new(2);
-        turnstile.enter();
-        turnstile.enter();
-        turnstile.enter_or_wait();
-        turnstile.close();
-        assert_eq!((turnstile.enter(), turnstile.enter_or_wait()), (Entry::Closed, Entry::Closed));
-        assert_eq!(turnstile.leave(), Returned::Free);
-        assert_eq!((turnstile.free(), turnstile.waiting()), (1, 1));
+        let permit_state = PermitState::new(2);
+        permit_state.enter();
+        permit_state.enter();
+        permit_state.enter_or_wait();
+        permit_state.close();
+        assert_eq!((permit_state.enter(), permit_state.enter_or_wait()), (Entry::Closed, Entry::Closed));
+        assert_eq!(permit_state.leave(), Returned::Free);
+        assert_eq!((permit_state.free(), permit_state.waiting()), (1, 1));
     }
 }
