@@ -170,16 +170,16 @@ impl Http1 {
     }
 
     /// The connection is of no more use: closes the books on what was served.
-    pub(in crate::serve) fn lose(&mut self, io: &Io) {
+    pub(in crate::serve) fn abort(&mut self, io: &Io) {
         if let State::Serving(stream) = std::mem::replace(&mut self.state, State::Lingering { bytes: 0 }) {
             let unsent = self.output.len() + self.held_back;
             let sent = stream.reply_bytes().saturating_sub(unsent as u64);
-            stream.lose(io, sent);
+            stream.abort(io, sent);
         }
     }
 
     fn give_up(&mut self, io: &Io) -> ConnectionStep {
-        self.lose(io);
+        self.abort(io);
         ConnectionStep::Cut
     }
 
@@ -430,7 +430,7 @@ impl Http1 {
             return if is_whole { ConnectionStep::Close } else { ConnectionStep::Cut };
         }
         if is_whole {
-            wire.transport.take_leave();
+            wire.transport.send_close_notify();
         }
         // Closing with unread input would make the system reset the connection, and the client lose the answer.
         wire.transport.shut_down();

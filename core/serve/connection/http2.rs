@@ -156,10 +156,10 @@ impl Http2 {
         has_moved |= self.poll(io);
         match self.flush(wire, io) {
             None => {
-                self.lose(io);
+                self.abort(io);
                 ConnectionStep::Close
             }
-            Some(Flushed::All) if matches!(self.stage, Stage::Over) => self.part(wire, io),
+            Some(Flushed::All) if matches!(self.stage, Stage::Over) => self.close(wire, io),
             Some(_) if has_moved || !self.ready.is_empty() => ConnectionStep::Again,
             Some(_) => ConnectionStep::Wait,
         }
@@ -196,7 +196,7 @@ impl Http2 {
             return ConnectionStep::Again;
         }
         if self.is_held_back || matches!(self.stage, Stage::Lingering { .. }) {
-            self.lose(io);
+            self.abort(io);
             return ConnectionStep::Close;
         }
         if self.head_deadline(io).is_some_and(|deadline| deadline <= io.now) {
@@ -210,7 +210,7 @@ impl Http2 {
             self.leave(io);
             return ConnectionStep::Again;
         }
-        self.lose(io);
+        self.abort(io);
         ConnectionStep::Close
     }
 
@@ -252,11 +252,11 @@ impl Http2 {
     }
 
     /// The connection is of no more use: closes the books on what was served.
-    pub(in crate::serve) fn lose(&mut self, io: &Io) {
+    pub(in crate::serve) fn abort(&mut self, io: &Io) {
         self.stage = Stage::Over;
         self.unread.clear();
         for open in std::mem::take(&mut self.streams).into_values() {
-            open.lose(io);
+            open.abort(io);
         }
     }
 
@@ -267,7 +267,7 @@ impl Http2 {
                 open.note_said();
                 self.streams.insert(id, open);
             } else {
-                open.lose(io);
+                open.abort(io);
             }
         }
         self.stage = Stage::Over;
@@ -433,7 +433,7 @@ impl Http2 {
                 self.unread.insert(id, unread);
             }
         } else {
-            open.lose(io);
+            open.abort(io);
             self.resets += 1;
             if self.resets > HTTP2_RESETS_MAX {
                 self.throw_out();
@@ -482,11 +482,11 @@ impl Http2 {
 
     /// All is said: closes, but not before the client has had the time to read it. Closing with unread input would
     /// make the system reset the connection, and the client lose the last answers.
-    fn part(&mut self, wire: &mut Wire, io: &Io) -> ConnectionStep {
+    fn close(&mut self, wire: &mut Wire, io: &Io) -> ConnectionStep {
         if wire.is_peer_closed || !(wire.is_readable || self.is_cut_short) {
             return ConnectionStep::Close;
         }
-        wire.transport.take_leave();
+        wire.transport.send_close_notify();
         wire.transport.shut_down();
         self.idle_since = io.now;
         self.stage = Stage::Lingering { bytes: 0 };

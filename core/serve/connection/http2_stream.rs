@@ -129,8 +129,8 @@ impl OpenStream {
     }
 
     /// Nobody will read the response: closes the books.
-    pub(in crate::serve) fn lose(self, io: &Io) {
-        self.stream.lose(io, self.sent_bytes);
+    pub(in crate::serve) fn abort(self, io: &Io) {
+        self.stream.abort(io, self.sent_bytes);
     }
 
     /// The response is out: closes the books. What the client is still sending is left.

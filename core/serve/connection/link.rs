@@ -166,7 +166,7 @@ impl Link {
         }
         // Nobody waits for a slow client any more.
         if self.advance(io) == Fate::Lives {
-            self.lose(io);
+            self.abort(io);
         }
         Fate::Ended
     }
@@ -174,7 +174,7 @@ impl Link {
     /// Makes all steps that can be made now.
     pub(in crate::serve) fn advance(&mut self, io: &mut Io) -> Fate {
         if self.wire.is_broken && !self.goes_on_alone(io) {
-            self.lose(io);
+            self.abort(io);
             return Fate::Ended;
         }
         self.is_in_line = false;
@@ -187,7 +187,7 @@ impl Link {
             self.note_handshake(io, false);
             match step {
                 ConnectionStep::Again => {}
-                ConnectionStep::Close => return self.part(),
+                ConnectionStep::Close => return self.close(),
                 ConnectionStep::Cut => return Fate::Ended,
                 ConnectionStep::Upgrade => self.upgrade(io),
                 ConnectionStep::Wait => return Fate::Lives,
@@ -232,20 +232,20 @@ impl Link {
             Protocol::Http2(http2) => http2.on_deadline(io),
         };
         match step {
-            ConnectionStep::Close => self.part(),
+            ConnectionStep::Close => self.close(),
             ConnectionStep::Cut => Fate::Ended,
             ConnectionStep::Again | ConnectionStep::Upgrade | ConnectionStep::Wait => self.advance(io),
         }
     }
 
     /// The connection has ended: counts what has not been counted.
-    pub(in crate::serve) fn bury(&mut self, io: &Io) {
+    pub(in crate::serve) fn on_closed(&mut self, io: &Io) {
         self.note_handshake(io, true);
     }
 
     /// Ends the connection so that the client can tell that nothing is missing.
-    fn part(&mut self) -> Fate {
-        self.wire.transport.take_leave();
+    fn close(&mut self) -> Fate {
+        self.wire.transport.send_close_notify();
         Fate::Ended
     }
 
@@ -282,10 +282,10 @@ impl Link {
     }
 
     /// The connection is of no more use: closes the books.
-    fn lose(&mut self, io: &Io) {
+    fn abort(&mut self, io: &Io) {
         match &mut self.protocol {
-            Protocol::Http1(http1) => http1.lose(io),
-            Protocol::Http2(http2) => http2.lose(io),
+            Protocol::Http1(http1) => http1.abort(io),
+            Protocol::Http2(http2) => http2.abort(io),
         }
     }
 }

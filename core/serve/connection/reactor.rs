@@ -138,7 +138,7 @@ impl Reactor {
                 self.timers.arm(key, &mut link.armed, deadline);
             }
             Fate::Ended => {
-                link.bury(&self.io);
+                link.on_closed(&self.io);
                 self.timers.disarm(key, &mut link.armed);
                 self.links.remove(place);
                 self.io.shared.metrics.connections.leave();

@@ -106,7 +106,7 @@ impl Transport {
 
     /// Tells the peer that what came was everything. Not for a response that was cut off: its client must be able to
     /// tell.
-    pub(in crate::serve) fn take_leave(&mut self) {
+    pub(in crate::serve) fn send_close_notify(&mut self) {
         if let Self::Tls(tls) = self {
             // A peer that is gone needs no telling.
             let _ = tls.leave();

@@ -18,15 +18,15 @@ use crate::serve::io_thread::io::Io;
 impl Stream {
     /// Nobody will read the response: what runs for it is called off, the books are closed. The socket has taken
     /// `sent_bytes` of the body.
-    pub(in crate::serve) fn lose(mut self, io: &Io, sent_bytes: u64) {
+    pub(in crate::serve) fn abort(mut self, io: &Io, sent_bytes: u64) {
         let was_taken = self.call_off(io);
         self.meta.ending.give_up(was_taken, &io.shared.metrics);
-        self.settle(io, sent_bytes);
+        self.record(io, sent_bytes);
     }
 
     /// The response is out, with `sent_bytes` of a body: closes the books.
     pub(in crate::serve) fn finish(self, io: &Io, sent_bytes: u64) {
-        self.settle(io, sent_bytes);
+        self.record(io, sent_bytes);
     }
 
     /// Somebody else has sent the head of the answer, and no body: closes the books.
@@ -34,7 +34,7 @@ impl Stream {
         let Phase::Replying(reply) = &mut self.phase else { return };
         let Some((status, origin)) = reply.head() else { return };
         self.meta.ending.head_goes_out(status, origin, &io.shared.metrics);
-        self.settle(io, 0);
+        self.record(io, 0);
     }
 
     /// Takes the answer away from whoever makes it, and what of it has not been collected; a request that outlives its
@@ -135,7 +135,7 @@ impl Stream {
         if let Phase::Replying(reply) = &self.phase { reply.body_bytes() } else { 0 }
     }
 
-    fn settle(self, io: &Io, body_bytes: u64) {
+    fn record(self, io: &Io, body_bytes: u64) {
         let meta = &self.meta;
         let duration = time::now().saturating_duration_since(meta.started);
         let status = meta.ending.status();

@@ -101,7 +101,7 @@ pub(in crate::serve) enum StreamStep {
     End(End),
     /// An informational response is to be encoded.
     Interim(u16, Fields),
-    /// The client is gone: [`Stream::lose`].
+    /// The client is gone: [`Stream::abort`].
     Lost,
     /// Room in the output.
     Room,
