@@ -32,7 +32,7 @@ pub struct RateLimiter {
 
 /// Where a client stands after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct Quota {
     /// Whether the request is within the limit.
     pub is_granted: bool,
     /// How many requests the client could make now.
@@ -60,7 +60,7 @@ impl RateLimiter {
     }
 
     /// Counts a request of `client`.
-    pub fn take(&self, client: IpAddr, now: Instant) -> Standing {
+    pub fn take(&self, client: IpAddr, now: Instant) -> Quota {
         let hash = self.hasher.hash_one(subscriber(client));
         let now = ticks(now.saturating_duration_since(self.start), self.limit, self.window);
         match self.table.take(hash, now) {
@@ -72,10 +72,10 @@ impl RateLimiter {
                 } else {
                     used + TICKS_PER_REQUEST - self.limit * TICKS_PER_REQUEST
                 };
-                Standing { is_granted: true, remaining, reset_seconds: self.seconds(wait) }
+                Quota { is_granted: true, remaining, reset_seconds: self.seconds(wait) }
             }
             Take::Refused { wait } => {
-                Standing { is_granted: false, remaining: 0, reset_seconds: self.seconds(wait) }
+                Quota { is_granted: false, remaining: 0, reset_seconds: self.seconds(wait) }
             }
         }
     }
@@ -93,7 +93,7 @@ impl RateLimiter {
     }
 }
 
-impl Standing {
+impl Quota {
     /// The value of the field `RateLimit`.
     pub fn field(&self) -> String {
         format!("\"default\";r={};t={}", self.remaining, self.reset_seconds)
@@ -162,8 +162,8 @@ mod tests {
             let mut now = start;
             for _ in 0..50 {
                 while limiter.take(ip("192.0.2.1"), now).is_granted && limit < 10 {}
-                let standing = limiter.take(ip("192.0.2.1"), now);
-                now += Duration::from_secs(standing.reset_seconds);
+                let quota = limiter.take(ip("192.0.2.1"), now);
+                now += Duration::from_secs(quota.reset_seconds);
                 assert!(limiter.take(ip("192.0.2.1"), now).is_granted, "{limit} in {seconds}");
             }
         }

@@ -6,7 +6,7 @@
 use crate::http::trace_context::Trace;
 use crate::http::{Fields, Head, InvalidField};
 use crate::policy::client::Client;
-use crate::policy::rate::Standing;
+use crate::policy::rate::Quota;
 
 use super::endpoints::Endpoints;
 use crate::serve::io_thread::io::Io;
@@ -17,7 +17,7 @@ pub(in crate::serve) struct ClientContext {
     /// Who it is, as far as trusted proxies tell.
     pub(in crate::serve) client: Client,
     /// Where the client stands with the rate limiter; `None` when there is none, or nobody knows who the client is.
-    pub(in crate::serve) standing: Option<Standing>,
+    pub(in crate::serve) quota: Option<Quota>,
     /// The trace of the request, when there are traces.
     pub(in crate::serve) trace: Option<Trace>,
 }
@@ -27,9 +27,9 @@ impl ClientContext {
     pub(in crate::serve) fn of(io: &mut Io, ends: &Endpoints, head: &Head) -> Self {
         let policy = &io.shared.policy;
         let client = policy.proxies.client(ends.peer, ends.is_tls, head);
-        let standing = policy.limiter.as_ref().map(|limiter| limiter.take(client.addr.ip(), io.now));
+        let quota = policy.limiter.as_ref().map(|limiter| limiter.take(client.addr.ip(), io.now));
         let trace = io.shared.config.trace_context.then(|| Trace::of(head, io.ids.for_trace()));
-        Self { client, standing, trace }
+        Self { client, quota, trace }
     }
 
     /// Finds out about a request that cannot be read. It counts all the same, unless it came by a proxy of ours: then
@@ -38,13 +38,13 @@ impl ClientContext {
         let policy = &io.shared.policy;
         let client = Client::direct(ends.peer, ends.is_tls);
         let limiter = policy.limiter.as_ref().filter(|_| !policy.proxies.trusts(ends.peer.ip()));
-        let standing = limiter.map(|limiter| limiter.take(ends.peer.ip(), io.now));
-        Self { client, standing, trace: None }
+        let quota = limiter.map(|limiter| limiter.take(ends.peer.ip(), io.now));
+        Self { client, quota, trace: None }
     }
 
     /// The seconds after which the client may come back, if it has asked too often.
     pub(in crate::serve) fn must_wait(&self) -> Option<u64> {
-        self.standing.filter(|standing| !standing.is_granted).map(|standing| standing.reset_seconds)
+        self.quota.filter(|quota| !quota.is_granted).map(|quota| quota.reset_seconds)
     }
 
     /// Adds to a response what its client is told about itself.
@@ -52,10 +52,10 @@ impl ClientContext {
         let sound = |taken: Result<(), InvalidField>| {
             debug_assert!(taken.is_ok(), "the server's own fields are valid");
         };
-        if let (Some(standing), Some(limiter)) = (self.standing, &io.shared.policy.limiter) {
+        if let (Some(quota), Some(limiter)) = (self.quota, &io.shared.policy.limiter) {
             // Beside a script's own, if it has limits too: both fields are lists.
             sound(fields.push(b"RateLimit-Policy", limiter.policy_field().as_bytes()));
-            sound(fields.push(b"RateLimit", standing.field().as_bytes()));
+            sound(fields.push(b"RateLimit", quota.field().as_bytes()));
         }
         if let Some(trace) = &self.trace {
             sound(fields.set(b"traceparent", trace.traceparent().as_bytes()));
