@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use quick_cache::sync::Cache;
 use quick_cache::{OptionsBuilder, Weighter};
 
-use super::holding::Holding;
+use super::asset::Asset;
 use crate::limits::{
     DISK_SLICE_BYTES, STATIC_CACHE_SHARE, STATIC_DESCRIPTOR_AGE, STATIC_DESCRIPTOR_BYTES,
     STATIC_DESCRIPTORS_MAX, STATIC_FRESH, STATIC_MEMORY_FILE_MAX, STATIC_STALE,
@@ -41,11 +41,11 @@ pub enum Lookup {
     /// Nothing.
     Absent,
     /// What answers it, seen on the disk a moment ago.
-    Good(Arc<Holding>),
+    Good(Arc<Asset>),
     /// What answered it before; somebody must look at the disk first.
     Old,
     /// What answers it; the caller, and nobody else, is to order a look at the disk.
-    Stale(Arc<Holding>),
+    Stale(Arc<Asset>),
 }
 
 /// A look at the disk that has begun; what it finds was so at its beginning or later.
@@ -57,7 +57,7 @@ pub struct LookBegun {
 
 #[derive(Debug)]
 struct Entry {
-    holding: Arc<Holding>,
+    asset: Arc<Asset>,
     /// The beginning of the last look at the disk, in nanoseconds after the cache's start.
     looked_at: AtomicU64,
     /// Somebody is looking.
@@ -113,15 +113,15 @@ impl StaticCache {
         if self.revalidates && age >= STATIC_STALE {
             return Lookup::Old;
         }
-        if entry.holding.descriptors() > 0 && !entry.holding.is_unchanged() {
+        if entry.asset.descriptors() > 0 && !entry.asset.is_unchanged() {
             return Lookup::Old;
         }
-        let holding = Arc::clone(&entry.holding);
+        let asset = Arc::clone(&entry.asset);
         // Relaxed: only one of those who ask sees the word unset; nothing else hangs on it.
         if self.revalidates && age >= STATIC_FRESH && !entry.is_ordered.swap(true, Ordering::Relaxed) {
-            return Lookup::Stale(holding);
+            return Lookup::Stale(asset);
         }
-        Lookup::Good(holding)
+        Lookup::Good(asset)
     }
 
     /// Notes the beginning of a look at the disk.
@@ -130,33 +130,33 @@ impl StaticCache {
     }
 
     /// Gives what the cache holds for a path, however old, for a look that may find it unchanged.
-    pub fn peek(&self, path: &[u8]) -> Option<Arc<Holding>> {
+    pub fn peek(&self, path: &[u8]) -> Option<Arc<Asset>> {
         let entry = self.entries.as_ref()?.peek(path)?;
-        Some(Arc::clone(&entry.holding))
+        Some(Arc::clone(&entry.asset))
     }
 
     /// A look has found what `holding` holds.
-    pub fn confirm(&self, path: &[u8], holding: &Arc<Holding>, look: LookBegun) {
+    pub fn confirm(&self, path: &[u8], asset: &Arc<Asset>, look: LookBegun) {
         let Some(entry) = self.entries.as_ref().and_then(|entries| entries.peek(path)) else { return };
-        if Arc::ptr_eq(&entry.holding, holding) {
+        if Arc::ptr_eq(&entry.asset, asset) {
             entry.looked_at.fetch_max(self.after(look.at), Ordering::Relaxed);
             entry.is_ordered.store(false, Ordering::Relaxed);
         }
     }
 
     /// A look has found something new.
-    pub fn insert(&self, path: &[u8], holding: &Arc<Holding>, look: LookBegun) {
+    pub fn insert(&self, path: &[u8], asset: &Arc<Asset>, look: LookBegun) {
         let Some(entries) = &self.entries else { return };
         let is_current = || self.generation.load(Ordering::Acquire) == look.generation;
-        let own = path.len() + std::mem::size_of::<Entry>() + std::mem::size_of::<Holding>();
+        let own = path.len() + std::mem::size_of::<Entry>() + std::mem::size_of::<Asset>();
         let descriptor = STATIC_DESCRIPTOR_BYTES.max(entries.capacity() / STATIC_DESCRIPTORS_MAX);
-        let weight = holding.weight() + holding.descriptors() * descriptor + own as u64;
+        let weight = asset.weight() + asset.descriptors() * descriptor + own as u64;
         if !is_current() || weight > entries.capacity() / STATIC_CACHE_SHARE {
             entries.remove(path);
             return;
         }
         let entry = Entry {
-            holding: Arc::clone(holding),
+            asset: Arc::clone(asset),
             looked_at: AtomicU64::new(self.after(look.at)),
             is_ordered: AtomicBool::new(false),
             weight,
@@ -188,7 +188,7 @@ impl StaticCache {
     pub fn sweep(&self, now: Instant) {
         let Some(entries) = &self.entries else { return };
         let now = self.after(now);
-        entries.retain(|_, entry| entry.holding.descriptors() == 0 || entry.age(now) < STATIC_DESCRIPTOR_AGE);
+        entries.retain(|_, entry| entry.asset.descriptors() == 0 || entry.age(now) < STATIC_DESCRIPTOR_AGE);
     }
 
     /// How many bytes of the room are taken.
@@ -215,19 +215,19 @@ impl Weighter<Box<[u8]>, Arc<Entry>> for Weigher {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::holding::Terms;
+    use super::super::asset::Terms;
+    use super::super::file_version::FileVersion;
     use super::super::resolve::{Opened, StaticFile};
-    use super::super::stamp::Stamp;
     use super::*;
 
     const LARGE: u64 = 100_001;
 
     const ROOM: u64 = 8 << 20;
 
-    fn holding(length: u64) -> Arc<Holding> {
+    fn asset(length: u64) -> Arc<Asset> {
         let file = tempfile::tempfile().unwrap();
         file.set_len(length).unwrap();
-        let stamp = Stamp::of(&rustix::fs::fstat(&file).unwrap());
+        let stamp = FileVersion::of(&rustix::fs::fstat(&file).unwrap());
         let found = StaticFile {
             path: b"/a".to_vec(),
             elsewhere: None,
@@ -240,7 +240,7 @@ mod tests {
             is_compressible: |_| false,
             memory_file_max: LARGE - 1,
         };
-        Arc::new(Holding::load(found, &terms, crate::time::wall()).unwrap())
+        Arc::new(Asset::load(found, &terms, crate::time::wall()).unwrap())
     }
 
     fn shown(lookup: &Lookup) -> &'static str {
@@ -267,9 +267,9 @@ mod tests {
             self.start + Duration::from_millis(milliseconds)
         }
 
-        fn put(&self, path: &str, holding: &Arc<Holding>, milliseconds: u64) {
+        fn put(&self, path: &str, asset: &Arc<Asset>, milliseconds: u64) {
             let look = self.cache.begin_look(self.at(milliseconds));
-            self.cache.insert(path.as_bytes(), holding, look);
+            self.cache.insert(path.as_bytes(), asset, look);
         }
 
         fn get(&self, path: &str, milliseconds: u64) -> &'static str {
@@ -281,7 +281,7 @@ mod tests {
     fn an_entry_is_good_then_stale_then_old() {
         let scene = Scene::with(ROOM, true);
         assert_eq!(scene.get("/a", 0), "absent");
-        scene.put("/a", &holding(10), 0);
+        scene.put("/a", &asset(10), 0);
         assert_eq!(scene.get("/a", 999), "good");
         assert_eq!(scene.get("/a", 1000), "stale");
         assert_eq!(scene.get("/a", 1999), "good", "somebody is looking");
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn a_look_that_finds_no_change_makes_it_good_again() {
         let scene = Scene::with(ROOM, true);
-        let held = holding(10);
+        let held = asset(10);
         scene.put("/a", &held, 0);
         assert_eq!(scene.get("/a", 1500), "stale");
         scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(1500)));
@@ -302,7 +302,7 @@ mod tests {
         scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(100)));
         assert_eq!(scene.get("/a", 2400), "good");
         // What another look has put there in the meantime is not what this one has seen.
-        scene.put("/a", &holding(20), 2600);
+        scene.put("/a", &asset(20), 2600);
         scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(9000)));
         assert_eq!(scene.get("/a", 9000), "old");
     }
@@ -310,8 +310,8 @@ mod tests {
     #[test]
     fn a_look_that_finds_nothing_or_something_new_is_believed() {
         let scene = Scene::with(ROOM, true);
-        scene.put("/a", &holding(10), 0);
-        let new = holding(20);
+        scene.put("/a", &asset(10), 0);
+        let new = asset(20);
         scene.put("/a", &new, 500);
         let Lookup::Good(got) = scene.cache.get(b"/a", scene.at(600)) else { panic!() };
         assert!(Arc::ptr_eq(&got, &new));
@@ -322,21 +322,21 @@ mod tests {
     #[test]
     fn without_revalidation_an_entry_stays_until_everything_is_forgotten() {
         let scene = Scene::with(ROOM, false);
-        scene.put("/a", &holding(10), 0);
+        scene.put("/a", &asset(10), 0);
         assert_eq!(scene.get("/a", 1_000_000), "good");
         let under_way = scene.cache.begin_look(scene.at(0));
         scene.cache.clear();
         assert_eq!(scene.get("/a", 1), "absent");
-        scene.cache.insert(b"/a", &holding(10), under_way);
+        scene.cache.insert(b"/a", &asset(10), under_way);
         assert_eq!(scene.get("/a", 1), "absent", "it was looked at before");
-        scene.put("/a", &holding(10), 1);
+        scene.put("/a", &asset(10), 1);
         assert_eq!(scene.get("/a", 1), "good");
     }
 
     #[test]
     fn without_room_nothing_is_kept() {
         let scene = Scene::with(0, true);
-        scene.put("/a", &holding(10), 0);
+        scene.put("/a", &asset(10), 0);
         assert_eq!(scene.get("/a", 0), "absent");
         assert!(!scene.cache.is_on() && scene.cache.weight() == 0);
         scene.cache.clear();
@@ -346,21 +346,21 @@ mod tests {
     #[test]
     fn the_room_is_never_exceeded_and_one_file_takes_only_its_share() {
         let scene = Scene::with(ROOM, true);
-        let held = holding(90_000);
+        let held = asset(90_000);
         for number in 0..1000 {
             scene.put(&format!("/{number}"), &held, 0);
             assert!(scene.cache.weight() <= ROOM);
         }
         assert!(scene.cache.weight() > ROOM / 2);
         let small = Scene::with(1 << 19, true);
-        small.put("/a", &holding(99_000), 0);
+        small.put("/a", &asset(99_000), 0);
         assert_eq!(small.get("/a", 0), "absent");
     }
 
     #[test]
     fn what_is_asked_for_again_survives_a_scan() {
         let scene = Scene::with(ROOM, true);
-        let held = holding(50_000);
+        let held = asset(50_000);
         scene.put("/logo", &held, 0);
         for number in 0..10_000 {
             assert_eq!(scene.get("/logo", 0), "good", "after {number}");
@@ -371,12 +371,12 @@ mod tests {
     #[test]
     fn descriptors_are_few_and_given_up_when_nobody_asks() {
         let scene = Scene::with(ROOM, true);
-        let held = holding(LARGE);
+        let held = asset(LARGE);
         for number in 0..1000 {
             scene.put(&format!("/{number}"), &held, 0);
         }
         assert!(scene.cache.weight() / STATIC_DESCRIPTOR_BYTES <= STATIC_DESCRIPTORS_MAX);
-        scene.put("/small", &holding(10), 0);
+        scene.put("/small", &asset(10), 0);
         scene.put("/large", &held, 5000);
         scene.cache.sweep(scene.start + STATIC_DESCRIPTOR_AGE);
         assert!(scene.cache.peek(b"/999").is_none());
@@ -386,10 +386,10 @@ mod tests {
     #[test]
     fn a_descriptor_whose_file_has_changed_is_old_at_once() {
         let scene = Scene::with(ROOM, false);
-        let held = holding(LARGE);
+        let held = asset(LARGE);
         scene.put("/a", &held, 0);
         assert_eq!(scene.get("/a", 1), "good");
-        let super::super::holding::Content::File(file) = &held.plain().content else { panic!() };
+        let super::super::asset::Content::File(file) = &held.plain().content else { panic!() };
         file.set_len(1).unwrap();
         assert_eq!(scene.get("/a", 1), "old");
     }

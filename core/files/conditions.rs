@@ -5,7 +5,7 @@
 
 use std::time::SystemTime;
 
-use super::stamp::whole_seconds;
+use super::file_version::whole_seconds;
 use crate::http::Head;
 use crate::http::date::parse_date;
 use crate::http::token::trim_ows;

@@ -15,12 +15,13 @@
 //! | [`holding`] | open files | bytes, fields, coded variants: a file ready to be sent |
 //! | [`cache`] | path, time | the holding that was ready a moment ago |
 //! | [`conditions`] | a request, validators | send, not modified, failed |
-//! | [`representation`] | a holding, a request | status, fields and pieces of the answer |
+//! | [`representation`] | a asset, a request | status, fields and pieces of the answer |
 //! | [`route_cache`] | path, time | a script that was found a moment ago |
 
+pub mod asset;
 pub mod cache;
 pub mod conditions;
-pub mod holding;
+pub mod file_version;
 pub mod media_type;
 pub mod place;
 pub mod representation;
@@ -28,10 +29,9 @@ pub mod resolve;
 pub mod route;
 pub mod route_cache;
 pub mod slice;
-pub mod stamp;
 
+pub use self::asset::{Asset, Terms};
 pub use self::cache::{Lookup, StaticCache};
-pub use self::holding::{Holding, Terms};
 pub use self::place::Place;
 pub use self::representation::{Piece, Representation, represent};
 pub use self::resolve::{DocumentRoot, FoundScript, Resolved, StaticFile};

@@ -9,8 +9,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
+use super::asset::{Asset, Content, Variant};
 use super::conditions::{Asked, Judgement, judge, may_give_range};
-use super::holding::{Content, Holding, Variant};
 use crate::http::coding::{Choice, choose};
 use crate::http::range::{Selection, content_range, part_head, parts_end, select, unsatisfied_range};
 use crate::http::{Coding, Fields, Head, MethodKind};
@@ -52,7 +52,7 @@ pub enum Piece {
 }
 
 /// Decides how to answer a request for what `holding` holds; several parts are told apart by `boundary`.
-pub fn represent(holding: &Holding, head: &Head, boundary: impl FnOnce() -> String) -> Representation {
+pub fn represent(asset: &Asset, head: &Head, boundary: impl FnOnce() -> String) -> Representation {
     let method = head.method_kind();
     if !matches!(method, MethodKind::Get | MethodKind::Head) {
         let mut refused = Representation::bare(405, Fields::new());
@@ -63,7 +63,7 @@ pub fn represent(holding: &Holding, head: &Head, boundary: impl FnOnce() -> Stri
     // Ranges are defined for GET alone.
     let wants_range = asked.range && method == MethodKind::Get;
     let (variant, order) =
-        if asked.accept_encoding { chosen(holding, head, wants_range) } else { (holding.plain(), None) };
+        if asked.accept_encoding { chosen(asset, head, wants_range) } else { (asset.plain(), None) };
     let judgement = if asked.condition { judge(head, variant.validators()) } else { Judgement::Send };
     let mut answer = match judgement {
         Judgement::Failed => Representation::bare(412, Fields::new()),
@@ -76,7 +76,7 @@ pub fn represent(holding: &Holding, head: &Head, boundary: impl FnOnce() -> Stri
             } else {
                 Selection::Whole
             };
-            Representation::of(variant, selection, holding.content_type(), boundary)
+            Representation::of(variant, selection, asset.content_type(), boundary)
         }
     };
     answer.order = order;
@@ -85,7 +85,7 @@ pub fn represent(holding: &Holding, head: &Head, boundary: impl FnOnce() -> Stri
     }
     if variant.coding.is_some() && !answer.body.is_empty() {
         let after = answer.length.unwrap_or(0);
-        let before = if answer.status == 200 { holding.plain().length } else { after };
+        let before = if answer.status == 200 { asset.plain().length } else { after };
         answer.coded = Some(Coded { before, after });
     }
     answer
@@ -188,21 +188,21 @@ impl Piece {
 
 /// Chooses the variant that the client likes best. If a copy that is not there would have been better, the first who
 /// asks for it is told which.
-fn chosen<'a>(holding: &'a Holding, head: &Head, wants_range: bool) -> (&'a Variant, Option<Coding>) {
+fn chosen<'a>(asset: &'a Asset, head: &Head, wants_range: bool) -> (&'a Variant, Option<Coding>) {
     let wish = |offered: &[Coding]| match choose(head.header_values("accept-encoding"), offered) {
         Choice::Coded(coding) => Some(coding),
         Choice::Identity | Choice::Nothing => None,
     };
     let there = Codings::collect(
-        holding.coded().filter(|variant| !wants_range || variant.has_ranges()).filter_map(|it| it.coding),
+        asset.coded().filter(|variant| !wants_range || variant.has_ranges()).filter_map(|it| it.coding),
     );
-    let on_offer = if wants_range { there } else { Codings::collect(holding.codings_on_offer()) };
+    let on_offer = if wants_range { there } else { Codings::collect(asset.codings_on_offer()) };
     let best = wish(on_offer.as_slice());
     let is_there = best.is_none_or(|coding| there.as_slice().contains(&coding));
-    let order = best.filter(|coding| !is_there && holding.take_order(*coding));
+    let order = best.filter(|coding| !is_there && asset.take_order(*coding));
     let coding = if is_there { best } else { wish(there.as_slice()) };
-    let variant = coding.and_then(|coding| holding.coded().find(|variant| variant.coding == Some(coding)));
-    (variant.unwrap_or(holding.plain()), order)
+    let variant = coding.and_then(|coding| asset.coded().find(|variant| variant.coding == Some(coding)));
+    (variant.unwrap_or(asset.plain()), order)
 }
 
 /// A few codings, each at most once.

@@ -4,9 +4,9 @@ use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::*;
-use crate::files::holding::Terms;
+use crate::files::asset::Terms;
+use crate::files::file_version::FileVersion;
 use crate::files::resolve::{Opened, StaticFile};
-use crate::files::stamp::Stamp;
 use crate::http::parse::{HeadLimits, Parsed, parse};
 
 const MODIFIED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -20,7 +20,7 @@ fn opened(bytes: &[u8]) -> Opened {
     let mut file = tempfile::tempfile().unwrap();
     file.write_all(bytes).unwrap();
     file.set_modified(time()).unwrap();
-    let stamp = Stamp::of(&rustix::fs::fstat(&file).unwrap());
+    let stamp = FileVersion::of(&rustix::fs::fstat(&file).unwrap());
     Opened { file, stamp }
 }
 
@@ -33,20 +33,20 @@ fn terms(codings: &[Coding]) -> Terms {
     }
 }
 
-fn holding(bytes: &[u8], neighbours: &[(Coding, &[u8])], codings: &[Coding]) -> Holding {
+fn asset(bytes: &[u8], neighbours: &[(Coding, &[u8])], codings: &[Coding]) -> Asset {
     let coded = neighbours.iter().map(|(coding, bytes)| (*coding, opened(bytes))).collect();
     let found = StaticFile { path: b"/a.css".to_vec(), elsewhere: None, plain: opened(bytes), coded };
-    Holding::load(found, &terms(codings), time()).unwrap()
+    Asset::load(found, &terms(codings), time()).unwrap()
 }
 
 /// Ten bytes that nobody codes.
-fn small() -> Holding {
-    holding(b"0123456789", &[], &[])
+fn small() -> Asset {
+    asset(b"0123456789", &[], &[])
 }
 
 /// A text of which copies are made.
-fn codable() -> Holding {
-    holding(&[b'a'; 1000], &[], &[Coding::Brotli, Coding::Gzip])
+fn codable() -> Asset {
+    asset(&[b'a'; 1000], &[], &[Coding::Brotli, Coding::Gzip])
 }
 
 fn head_of(method: &str, fields: &str) -> Head {
@@ -57,12 +57,12 @@ fn head_of(method: &str, fields: &str) -> Head {
     head
 }
 
-fn asked(holding: &Holding, method: &str, fields: &str) -> Representation {
-    represent(holding, &head_of(method, fields), || "B".into())
+fn asked(asset: &Asset, method: &str, fields: &str) -> Representation {
+    represent(asset, &head_of(method, fields), || "B".into())
 }
 
-fn get(holding: &Holding, fields: &str) -> Representation {
-    asked(holding, "GET", fields)
+fn get(asset: &Asset, fields: &str) -> Representation {
+    asked(asset, "GET", fields)
 }
 
 fn text(answer: &Representation) -> String {
@@ -85,8 +85,8 @@ fn field<'a>(answer: &'a Representation, name: &str) -> Option<&'a str> {
 
 #[test]
 fn a_plain_request_gets_type_validators_and_freshness() {
-    let holding = small();
-    let plain = get(&holding, "");
+    let asset = small();
+    let plain = get(&asset, "");
     assert_eq!((plain.status, plain.length, text(&plain).as_str()), (200, Some(10), "0123456789"));
     let lines = format!(
         "Last-Modified: {MODIFIED}\r\nETag: {TAG}\r\nCache-Control: max-age=3600\r\nAccept-Ranges: bytes\r\n\
@@ -98,11 +98,11 @@ fn a_plain_request_gets_type_validators_and_freshness() {
 
 #[test]
 fn head_announces_what_get_would_send() {
-    let holding = small();
-    let (get, head) = (get(&holding, ""), asked(&holding, "HEAD", ""));
+    let asset = small();
+    let (get, head) = (get(&asset, ""), asked(&asset, "HEAD", ""));
     assert_eq!((head.status, head.length, &head.fields), (get.status, get.length, &get.fields));
     assert!(head.body.is_empty());
-    let head = asked(&holding, "HEAD", "Range: bytes=0-1\r\n");
+    let head = asked(&asset, "HEAD", "Range: bytes=0-1\r\n");
     assert_eq!((head.status, head.length), (200, Some(10)), "ranges are for GET");
 }
 
@@ -166,8 +166,8 @@ fn conditions_are_judged_before_ranges() {
 
 #[test]
 fn several_ranges_are_parts_of_one_body() {
-    let holding = holding(&[b'x'; 1000], &[], &[]);
-    let parts = get(&holding, "Range: bytes=0-1,500-501\r\n");
+    let asset = asset(&[b'x'; 1000], &[], &[]);
+    let parts = get(&asset, "Range: bytes=0-1,500-501\r\n");
     assert_eq!(parts.status, 206);
     assert_eq!(field(&parts, "content-type"), Some("multipart/byteranges; boundary=B"));
     assert_eq!(field(&parts, "content-range"), None);
@@ -180,41 +180,41 @@ fn several_ranges_are_parts_of_one_body() {
 
 #[test]
 fn parts_that_are_more_than_the_whole_are_the_whole() {
-    let holding = holding(&[b'x'; 300], &[], &[]);
-    let whole = get(&holding, "Range: bytes=0-100,200-299\r\n");
+    let asset = asset(&[b'x'; 300], &[], &[]);
+    let whole = get(&asset, "Range: bytes=0-100,200-299\r\n");
     assert_eq!((whole.status, whole.length, field(&whole, "content-range")), (200, Some(300), None));
 }
 
 #[test]
 fn a_large_file_is_sent_from_its_descriptor() {
     let length = 100_001;
-    let holding = holding(&vec![0; length], &[], &[]);
-    assert_eq!(text(&get(&holding, "")), format!("<0..{length}>"));
-    assert_eq!(text(&get(&holding, "Range: bytes=-1\r\n")), format!("<{}..{length}>", length - 1));
-    assert_eq!(holding.descriptors(), 1);
+    let asset = asset(&vec![0; length], &[], &[]);
+    assert_eq!(text(&get(&asset, "")), format!("<0..{length}>"));
+    assert_eq!(text(&get(&asset, "Range: bytes=-1\r\n")), format!("<{}..{length}>", length - 1));
+    assert_eq!(asset.descriptors(), 1);
 }
 
 #[test]
 fn an_empty_file_has_a_length_and_no_body() {
-    let empty = get(&holding(b"", &[], &[]), "");
+    let empty = get(&asset(b"", &[], &[]), "");
     assert_eq!((empty.status, empty.length, empty.body.len()), (200, Some(0), 0));
-    assert_eq!(get(&holding(b"", &[], &[]), "Range: bytes=0-\r\n").status, 416);
+    assert_eq!(get(&asset(b"", &[], &[]), "Range: bytes=0-\r\n").status, 416);
 }
 
 #[test]
 fn a_neighbour_is_sent_to_who_likes_it_with_validators_of_its_own() {
-    let holding =
-        holding(b"0123456789", &[(Coding::Brotli, b"brotli"), (Coding::Gzip, b"gzip")], &[Coding::Zstd]);
-    let plain = get(&holding, "");
+    let asset =
+        asset(b"0123456789", &[(Coding::Brotli, b"brotli"), (Coding::Gzip, b"gzip")], &[Coding::Zstd]);
+    let plain = get(&asset, "");
     assert_eq!((text(&plain).as_str(), field(&plain, "vary")), ("0123456789", Some("Accept-Encoding")));
-    let coded = get(&holding, "Accept-Encoding: gzip, br\r\n");
+    let coded = get(&asset, "Accept-Encoding: gzip, br\r\n");
     assert_eq!((text(&coded).as_str(), field(&coded, "content-encoding")), ("brotli", Some("br")));
     assert_eq!(
         (coded.length, coded.coded, coded.order),
         (Some(6), Some(Coded { before: 10, after: 6 }), None)
     );
     assert_eq!(field(&coded, "content-type"), Some("text/css; charset=utf-8"));
-    let gzip = get(&holding, "Accept-Encoding: gzip\r\n");
+    let gzip = get(&asset, "Accept-Encoding: gzip\r\n");
     assert_eq!(text(&gzip), "gzip");
     let tags = [&plain, &coded, &gzip].map(|answer| field(answer, "etag").unwrap().to_owned());
     assert!(
@@ -224,13 +224,12 @@ fn a_neighbour_is_sent_to_who_likes_it_with_validators_of_its_own() {
     for (fields, expected) in
         [("zstd", "0123456789"), ("br;q=0, gzip;q=0.1", "gzip"), ("identity, *;q=0.5", "0123456789")]
     {
-        assert_eq!(text(&get(&holding, &format!("Accept-Encoding: {fields}\r\n"))), expected, "{fields}");
+        assert_eq!(text(&get(&asset, &format!("Accept-Encoding: {fields}\r\n"))), expected, "{fields}");
     }
-    let known = get(&holding, &format!("Accept-Encoding: br\r\nIf-None-Match: {}\r\n", tags[1]));
+    let known = get(&asset, &format!("Accept-Encoding: br\r\nIf-None-Match: {}\r\n", tags[1]));
     assert_eq!((known.status, field(&known, "vary")), (304, Some("Accept-Encoding")));
-    assert_eq!(get(&holding, &format!("If-None-Match: {}\r\n", tags[1])).status, 200);
-    let part =
-        get(&holding, &format!("Accept-Encoding: br\r\nRange: bytes=0-1\r\nIf-Range: {}\r\n", tags[1]));
+    assert_eq!(get(&asset, &format!("If-None-Match: {}\r\n", tags[1])).status, 200);
+    let part = get(&asset, &format!("Accept-Encoding: br\r\nRange: bytes=0-1\r\nIf-Range: {}\r\n", tags[1]));
     assert_eq!(
         (part.status, text(&part).as_str(), part.coded),
         (206, "br", Some(Coded { before: 2, after: 2 }))
@@ -240,60 +239,56 @@ fn a_neighbour_is_sent_to_who_likes_it_with_validators_of_its_own() {
 
 #[test]
 fn a_copy_is_ordered_once_and_sent_when_it_is_there() {
-    let holding = codable();
-    let first = get(&holding, "Accept-Encoding: gzip, br\r\n");
+    let asset = codable();
+    let first = get(&asset, "Accept-Encoding: gzip, br\r\n");
     assert_eq!(
         (first.order, first.length, field(&first, "vary")),
         (Some(Coding::Brotli), Some(1000), Some("Accept-Encoding"))
     );
-    assert_eq!(get(&holding, "Accept-Encoding: br\r\n").order, None, "it is being made");
-    assert_eq!(get(&holding, "Accept-Encoding: gzip\r\n").order, Some(Coding::Gzip));
-    holding.keep(Coding::Gzip, Some(b"gzip".to_vec()));
-    assert_eq!(text(&get(&holding, "Accept-Encoding: gzip, br\r\n")), "gzip", "what is there goes first");
-    holding.keep(Coding::Brotli, Some(b"brotli".to_vec()));
-    let coded = get(&holding, "Accept-Encoding: gzip, br\r\n");
+    assert_eq!(get(&asset, "Accept-Encoding: br\r\n").order, None, "it is being made");
+    assert_eq!(get(&asset, "Accept-Encoding: gzip\r\n").order, Some(Coding::Gzip));
+    asset.keep(Coding::Gzip, Some(b"gzip".to_vec()));
+    assert_eq!(text(&get(&asset, "Accept-Encoding: gzip, br\r\n")), "gzip", "what is there goes first");
+    asset.keep(Coding::Brotli, Some(b"brotli".to_vec()));
+    let coded = get(&asset, "Accept-Encoding: gzip, br\r\n");
     assert_eq!(
         (text(&coded).as_str(), coded.order, coded.coded.unwrap()),
         ("brotli", None, Coded { before: 1000, after: 6 })
     );
-    let plain = get(&holding, "");
+    let plain = get(&asset, "");
     let weak = format!("W/{}", field(&plain, "etag").unwrap());
     assert_eq!((field(&coded, "etag"), field(&coded, "accept-ranges")), (Some(weak.as_str()), None));
     assert_eq!(field(&coded, "content-encoding"), Some("br"));
     assert_eq!(field(&coded, "vary"), Some("Accept-Encoding"));
-    let known = get(&holding, &format!("Accept-Encoding: br\r\nIf-None-Match: {weak}\r\n"));
+    let known = get(&asset, &format!("Accept-Encoding: br\r\nIf-None-Match: {weak}\r\n"));
     assert_eq!((known.status, field(&known, "etag")), (304, Some(weak.as_str())));
 }
 
 #[test]
 fn ranges_are_given_of_the_file_and_not_of_a_copy() {
-    let holding = codable();
-    holding.keep(Coding::Brotli, Some(b"brotli".to_vec()));
-    let part = get(&holding, "Accept-Encoding: br, gzip\r\nRange: bytes=0-1\r\n");
+    let asset = codable();
+    asset.keep(Coding::Brotli, Some(b"brotli".to_vec()));
+    let part = get(&asset, "Accept-Encoding: br, gzip\r\nRange: bytes=0-1\r\n");
     assert_eq!((part.status, text(&part).as_str(), part.order), (206, "aa", None));
     assert_eq!(field(&part, "content-encoding"), None);
-    let stale = get(&holding, "Accept-Encoding: br\r\nRange: bytes=0-1\r\nIf-Range: W/\"x\"\r\n");
+    let stale = get(&asset, "Accept-Encoding: br\r\nRange: bytes=0-1\r\nIf-Range: W/\"x\"\r\n");
     assert_eq!(stale.status, 200);
 }
 
 #[test]
 fn a_copy_that_is_not_worth_it_is_not_asked_for_again() {
-    let holding = codable();
-    assert_eq!(get(&holding, "Accept-Encoding: br\r\n").order, Some(Coding::Brotli));
-    holding.keep(Coding::Brotli, None);
-    let both = get(&holding, "Accept-Encoding: br, gzip\r\n");
+    let asset = codable();
+    assert_eq!(get(&asset, "Accept-Encoding: br\r\n").order, Some(Coding::Brotli));
+    asset.keep(Coding::Brotli, None);
+    let both = get(&asset, "Accept-Encoding: br, gzip\r\n");
     assert_eq!((both.order, both.length), (Some(Coding::Gzip), Some(1000)));
-    holding.keep(Coding::Gzip, Some(vec![0; 1001]));
-    assert_eq!(
-        get(&holding, "Accept-Encoding: br, gzip\r\n").length,
-        Some(1000),
-        "copies stay below the file"
-    );
+    asset.keep(Coding::Gzip, Some(vec![0; 1001]));
+    assert_eq!(get(&asset, "Accept-Encoding: br, gzip\r\n").length, Some(1000), "copies stay below the file");
 }
 
 #[test]
 fn what_is_short_or_not_text_has_no_copies() {
-    let short = holding(&[b'a'; 100], &[], &[Coding::Gzip]);
+    let short = asset(&[b'a'; 100], &[], &[Coding::Gzip]);
     let answer = get(&short, "Accept-Encoding: gzip\r\n");
     assert_eq!((answer.order, field(&answer, "vary")), (None, None));
     let found = StaticFile {
@@ -302,7 +297,7 @@ fn what_is_short_or_not_text_has_no_copies() {
         plain: opened(&[0; 1000]),
         coded: Vec::new(),
     };
-    let image = Holding::load(found, &terms(&[Coding::Gzip]), time()).unwrap();
+    let image = Asset::load(found, &terms(&[Coding::Gzip]), time()).unwrap();
     let answer = get(&image, "Accept-Encoding: gzip\r\n");
     assert_eq!((answer.order, field(&answer, "vary")), (None, None));
 }

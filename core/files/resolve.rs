@@ -27,9 +27,9 @@ use std::path::PathBuf;
 use rustix::fs::{CWD, FileType, Mode as Permissions, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
+use super::file_version::FileVersion;
 use super::place::Place;
 use super::route::{Candidate, Mode, Route, route};
-use super::stamp::Stamp;
 use crate::http::Coding;
 use crate::http::uri::encode_path;
 
@@ -74,7 +74,7 @@ pub struct Opened {
     /// The descriptor that was checked.
     pub file: File,
     /// Its state at that moment.
-    pub stamp: Stamp,
+    pub stamp: FileVersion,
 }
 
 /// A script and what a CGI environment says about it; all paths are raw bytes.
@@ -240,7 +240,7 @@ impl Root {
             }),
             Candidate::IndexOfDirectory { .. } => Resolved::Directory,
             Candidate::FileOrDirectory { path } | Candidate::Static { path } => {
-                let plain = Opened { file, stamp: Stamp::of(&found.stat) };
+                let plain = Opened { file, stamp: FileVersion::of(&found.stat) };
                 let coded = self.coded_neighbours(path, &found.real_path, &plain.stamp);
                 Resolved::File(StaticFile { path: path.clone(), elsewhere, plain, coded })
             }
@@ -248,14 +248,14 @@ impl Root {
     }
 
     /// Looks for the same file in content codings. Whatever is wrong with one of them, the file itself can be sent.
-    fn coded_neighbours(&self, path: &[u8], real_path: &[u8], plain: &Stamp) -> Vec<(Coding, Opened)> {
+    fn coded_neighbours(&self, path: &[u8], real_path: &[u8], plain: &FileVersion) -> Vec<(Coding, Opened)> {
         if CODED_ENDINGS.iter().any(|(_, ending)| path.ends_with(ending)) {
             return Vec::new();
         }
         let look = |ending: &[u8]| {
             let found = self.find(&[path, ending].concat()).ok()?;
             let is_file = FileType::from_raw_mode(found.stat.st_mode) == FileType::RegularFile;
-            let stamp = Stamp::of(&found.stat);
+            let stamp = FileVersion::of(&found.stat);
             let lies_beside = found.real_path == [real_path, ending].concat();
             let is_good = is_file && stamp.length > 0 && stamp.is_as_new_as(plain) && lies_beside;
             is_good.then(|| found.open().ok().map(|file| Opened { file, stamp })).flatten()

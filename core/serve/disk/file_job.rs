@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::io;
 
-use crate::files::Holding;
+use crate::files::Asset;
 use crate::http::Coding;
 use crate::spool::{Spool, SpoolError, SpoolFile};
 use crate::sync::primitive::Arc;
@@ -32,7 +32,7 @@ pub(in crate::serve) enum Job {
 #[derive(Debug)]
 pub(in crate::serve) enum Chore {
     /// Make a copy of a file in a content coding.
-    Code(Arc<Holding>, Coding),
+    Code(Arc<Asset>, Coding),
     /// Look whether what is known about this normalised path is still so.
     Look(Arc<Site>, Vec<u8>),
     /// Give up what nobody has asked for lately.
@@ -83,7 +83,7 @@ impl Chore {
     /// Does the chore. Waits for disks.
     pub(in crate::serve) fn run(self) {
         match self {
-            Self::Code(holding, coding) => Site::code(&holding, coding),
+            Self::Code(asset, coding) => Site::code(&asset, coding),
             // What goes wrong is told to the first request that has to wait for a look.
             Self::Look(site, path) => drop(site.look(&path)),
             Self::Sweep(site) => site.sweep(),

@@ -10,7 +10,7 @@ use crate::compress::{Levels, encode_whole, is_compressible};
 use crate::config::Config;
 use crate::files::cache::LookBegun;
 use crate::files::{
-    DocumentRoot, FoundScript, Holding, Lookup, Mode, Place, Resolved, StaticCache, StaticFile, Terms,
+    Asset, DocumentRoot, FoundScript, Lookup, Mode, Place, Resolved, StaticCache, StaticFile, Terms,
 };
 use crate::http::Coding;
 use crate::policy::deny::Denial;
@@ -50,7 +50,7 @@ pub(in crate::serve) enum Found {
 #[derive(Clone, Debug)]
 pub(in crate::serve) struct Ready {
     /// The file.
-    pub(in crate::serve) holding: Arc<Holding>,
+    pub(in crate::serve) asset: Arc<Asset>,
     /// Whether it was ready before.
     pub(in crate::serve) was_kept: bool,
 }
@@ -105,8 +105,8 @@ impl Site {
 
     /// Finds what answers the normalised `path`. Waits for the disk, unless another request has just been answered.
     pub(in crate::serve) fn find(&self, path: &[u8]) -> io::Result<Found> {
-        if let Lookup::Good(holding) = self.cache.get(path, time::now()) {
-            return Ok(Found::File(Ready { holding, was_kept: true }));
+        if let Lookup::Good(asset) = self.cache.get(path, time::now()) {
+            return Ok(Found::File(Ready { asset, was_kept: true }));
         }
         self.look(path)
     }
@@ -131,9 +131,9 @@ impl Site {
     }
 
     /// Makes a copy of a file in a content coding, if it is worth keeping. Takes its time.
-    pub(in crate::serve) fn code(holding: &Holding, coding: Coding) {
-        let copy = holding.bytes_to_code().ok().and_then(|bytes| encode_whole(coding, &bytes));
-        holding.keep(coding, copy);
+    pub(in crate::serve) fn code(asset: &Asset, coding: Coding) {
+        let copy = asset.bytes_to_code().ok().and_then(|bytes| encode_whole(coding, &bytes));
+        asset.keep(coding, copy);
     }
 
     /// Forgets the files that are kept ready; returns whether any are ever kept.
@@ -148,23 +148,23 @@ impl Site {
     }
 
     fn ready(&self, path: &[u8], file: StaticFile, look: LookBegun) -> io::Result<Ready> {
-        if let Some(holding) = self.cache.peek(path).filter(|holding| holding.is_of(&file)) {
-            self.cache.confirm(path, &holding, look);
-            return Ok(Ready { holding, was_kept: true });
+        if let Some(asset) = self.cache.peek(path).filter(|asset| asset.is_of(&file)) {
+            self.cache.confirm(path, &asset, look);
+            return Ok(Ready { asset, was_kept: true });
         }
         // The file may answer other paths too: that of its directory, or every path of an application in one page.
         let own_path = file.path.clone();
-        if let Some(holding) = self.cache.peek(&own_path).filter(|holding| holding.is_of(&file)) {
-            self.cache.insert(path, &holding, look);
-            return Ok(Ready { holding, was_kept: true });
+        if let Some(asset) = self.cache.peek(&own_path).filter(|asset| asset.is_of(&file)) {
+            self.cache.insert(path, &asset, look);
+            return Ok(Ready { asset, was_kept: true });
         }
-        let holding = Arc::new(Holding::load(file, &self.terms, time::wall())?);
-        self.cache.insert(path, &holding, look);
+        let asset = Arc::new(Asset::load(file, &self.terms, time::wall())?);
+        self.cache.insert(path, &asset, look);
         if path != own_path {
             // Twice under one name would look to the cache like a file that is asked for again.
-            self.cache.insert(&own_path, &holding, look);
+            self.cache.insert(&own_path, &asset, look);
         }
-        Ok(Ready { holding, was_kept: false })
+        Ok(Ready { asset, was_kept: false })
     }
 
     /// Judges the file that was found for a path, by its name and by where it really lies.

@@ -50,10 +50,10 @@ impl Stream {
                 self.phase = Phase::Finding(pending);
                 io.order(Job::Find(Arc::clone(&io.site), path), self.key);
             }
-            Lookup::Good(holding) => self.send_file(io, &Ready { holding, was_kept: true }, pending),
-            Lookup::Stale(holding) => {
+            Lookup::Good(asset) => self.send_file(io, &Ready { asset, was_kept: true }, pending),
+            Lookup::Stale(asset) => {
                 io.disk.order_chore(Chore::Look(Arc::clone(&io.site), path));
-                self.send_file(io, &Ready { holding, was_kept: true }, pending);
+                self.send_file(io, &Ready { asset, was_kept: true }, pending);
             }
         }
     }
@@ -128,9 +128,9 @@ impl Stream {
     fn send_file(&mut self, io: &mut Io, ready: &Ready, pending: Pending) {
         self.leave_body(pending);
         let Some(head) = self.meta.head() else { return };
-        let shown = represent(&ready.holding, head, || io.ids.fresh());
+        let shown = represent(&ready.asset, head, || io.ids.fresh());
         if let Some(coding) = shown.order {
-            io.disk.order_chore(Chore::Code(Arc::clone(&ready.holding), coding));
+            io.disk.order_chore(Chore::Code(Arc::clone(&ready.asset), coding));
         }
         let (status, origin) = (shown.status, Origin::Server);
         let mut head =

@@ -3,7 +3,7 @@
 //!
 //! Promises: bytes, length and validators are of one state of the file; what was read while somebody wrote is read
 //! again. A variant is made once, and all that share the holding see it. Refuses: it codes nothing (that is done
-//! elsewhere and [`keep`](Holding::keep)s the outcome here); it does not know when it is out of date.
+//! elsewhere and [`keep`](Asset::keep)s the outcome here); it does not know when it is out of date.
 
 use std::fs::File;
 use std::io;
@@ -14,10 +14,10 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 
 use super::conditions::Validators;
+use super::file_version::FileVersion;
 use super::media_type::content_type;
 use super::resolve::{Opened, StaticFile};
 use super::slice::read_slice;
-use super::stamp::Stamp;
 use crate::http::date::imf_fixdate;
 use crate::http::{Coding, Fields};
 use crate::limits::{CODED_BYTES_MIN, CODED_FILE_BYTES_MAX, DESCRIPTOR_MIN, FILE_READ_TRIES};
@@ -38,7 +38,7 @@ pub struct Terms {
 
 /// A file that is ready to be sent.
 #[derive(Debug)]
-pub struct Holding {
+pub struct Asset {
     plain: Variant,
     /// The operator's own files in content codings.
     neighbours: Vec<Variant>,
@@ -63,7 +63,7 @@ pub struct Variant {
     /// The fields that go with a 200.
     pub fields: Fields,
     tag: String,
-    stamp: Stamp,
+    stamp: FileVersion,
 }
 
 /// Where the bytes of a variant are.
@@ -88,7 +88,7 @@ struct Copies {
     room: AtomicU64,
 }
 
-impl Holding {
+impl Asset {
     /// Reads a file, or keeps its descriptor if it is large. Waits for the disk.
     ///
     /// # Errors
@@ -104,7 +104,7 @@ impl Holding {
             && (terms.is_compressible)(content_type.as_bytes());
         let copies = is_codable.then(|| Copies::new(terms.codings.clone(), length));
         let varies = is_codable || !found.coded.is_empty();
-        let dress = Dress { content_type, terms, varies };
+        let dress = VariantBuilder { content_type, terms, varies };
         let plain = dress.variant(None, found.plain)?;
         // A neighbour that cannot be read is not offered.
         let neighbours: Vec<_> = found
@@ -263,13 +263,13 @@ impl Copies {
 }
 
 /// What the variants of one file have in common.
-struct Dress<'a> {
+struct VariantBuilder<'a> {
     content_type: &'static str,
     terms: &'a Terms,
     varies: bool,
 }
 
-impl Dress<'_> {
+impl VariantBuilder<'_> {
     fn variant(&self, coding: Option<Coding>, opened: Opened) -> io::Result<Variant> {
         let (content, stamp) = content(opened, self.terms.memory_file_max)?;
         // A file and its neighbour may well have the same time and length.
@@ -300,7 +300,7 @@ impl Dress<'_> {
 }
 
 /// Reads a file that is small, together with the stamp of what was read; a large one stays where it is.
-fn content(opened: Opened, memory_max: u64) -> io::Result<(Content, Stamp)> {
+fn content(opened: Opened, memory_max: u64) -> io::Result<(Content, FileVersion)> {
     let Opened { file, mut stamp } = opened;
     if stamp.length > memory_max {
         // Low numbers are left to PHP, whose select() cannot see high ones.
@@ -309,7 +309,7 @@ fn content(opened: Opened, memory_max: u64) -> io::Result<(Content, Stamp)> {
     }
     for tries_left in (0..FILE_READ_TRIES).rev() {
         let bytes = read(&file, stamp.length)?;
-        let after = Stamp::of(&rustix::fs::fstat(&file)?);
+        let after = FileVersion::of(&rustix::fs::fstat(&file)?);
         // Somebody who writes without a pause appends: then the bytes are those of the stamp all the same.
         if after == stamp || tries_left == 0 {
             return Ok((Content::Memory(bytes.into()), stamp));
@@ -339,21 +339,21 @@ mod tests {
     use super::*;
 
     fn opened(file: &File) -> Opened {
-        Opened { file: file.try_clone().unwrap(), stamp: Stamp::of(&rustix::fs::fstat(file).unwrap()) }
+        Opened { file: file.try_clone().unwrap(), stamp: FileVersion::of(&rustix::fs::fstat(file).unwrap()) }
     }
 
     fn found(file: &File) -> StaticFile {
         StaticFile { path: b"/a.txt".to_vec(), elsewhere: None, plain: opened(file), coded: Vec::new() }
     }
 
-    fn load(found: StaticFile, now: SystemTime) -> Holding {
+    fn load(found: StaticFile, now: SystemTime) -> Asset {
         let terms = Terms {
             max_age: Duration::ZERO,
             codings: Coding::ALL.to_vec(),
             is_compressible: |_| true,
             memory_file_max: 100_000,
         };
-        Holding::load(found, &terms, now).unwrap()
+        Asset::load(found, &terms, now).unwrap()
     }
 
     fn later() -> SystemTime {
@@ -364,10 +364,10 @@ mod tests {
     fn a_change_is_recognised() {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"one").unwrap();
-        let holding = load(found(&file), later());
-        assert!(holding.is_of(&found(&file)));
+        let asset = load(found(&file), later());
+        assert!(asset.is_of(&found(&file)));
         file.write_all(b"two").unwrap();
-        assert!(!holding.is_of(&found(&file)));
+        assert!(!asset.is_of(&found(&file)));
         let mut beside = found(&file);
         beside.coded.push((Coding::Gzip, opened(&file)));
         assert!(!load(found(&file), later()).is_of(&beside), "a neighbour that is new");
@@ -376,8 +376,8 @@ mod tests {
     #[test]
     fn a_file_that_changed_a_moment_ago_is_read_again() {
         let file = tempfile::tempfile().unwrap();
-        let holding = load(found(&file), crate::time::wall());
-        assert!(!holding.is_of(&found(&file)), "the next change might not show");
+        let asset = load(found(&file), crate::time::wall());
+        assert!(!asset.is_of(&found(&file)), "the next change might not show");
     }
 
     #[test]
@@ -389,36 +389,36 @@ mod tests {
         file.rewind().unwrap();
         file.set_len(0).unwrap();
         file.write_all(b"new").unwrap();
-        let holding = load(found, later());
-        let Content::Memory(bytes) = &holding.plain().content else { panic!() };
-        assert_eq!((&bytes[..], holding.plain().length), (&b"new"[..], 3));
-        assert_eq!(holding.plain().stamp, opened(&file).stamp);
+        let asset = load(found, later());
+        let Content::Memory(bytes) = &asset.plain().content else { panic!() };
+        assert_eq!((&bytes[..], asset.plain().length), (&b"new"[..], 3));
+        assert_eq!(asset.plain().stamp, opened(&file).stamp);
     }
 
     #[test]
     fn a_descriptor_tells_that_its_file_has_changed() {
         let mut file = tempfile::tempfile().unwrap();
         file.set_len(100_001).unwrap();
-        let holding = load(found(&file), later());
-        assert!(holding.is_unchanged());
-        assert_eq!(holding.bytes_to_code().unwrap().len(), 100_001);
+        let asset = load(found(&file), later());
+        assert!(asset.is_unchanged());
+        assert_eq!(asset.bytes_to_code().unwrap().len(), 100_001);
         file.write_all(b"x").unwrap();
-        assert!(!holding.is_unchanged());
-        assert!(holding.bytes_to_code().is_err());
+        assert!(!asset.is_unchanged());
+        assert!(asset.bytes_to_code().is_err());
     }
 
     #[test]
     fn the_weight_covers_all_that_it_may_come_to_hold() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(10_000).unwrap();
-        let holding = load(found(&file), later());
-        let weight = holding.weight();
+        let asset = load(found(&file), later());
+        let weight = asset.weight();
         assert!(weight >= 20_000);
-        holding.keep(Coding::Brotli, Some(vec![0; 6000]));
-        holding.keep(Coding::Gzip, Some(vec![0; 6000]));
-        holding.keep(Coding::Zstd, Some(vec![0; 4000]));
-        let kept: Vec<_> = holding.coded().map(|variant| (variant.coding, variant.length)).collect();
+        asset.keep(Coding::Brotli, Some(vec![0; 6000]));
+        asset.keep(Coding::Gzip, Some(vec![0; 6000]));
+        asset.keep(Coding::Zstd, Some(vec![0; 4000]));
+        let kept: Vec<_> = asset.coded().map(|variant| (variant.coding, variant.length)).collect();
         assert_eq!(kept, [(Some(Coding::Brotli), 6000), (Some(Coding::Zstd), 4000)]);
-        assert_eq!(holding.weight(), weight);
+        assert_eq!(asset.weight(), weight);
     }
 }

@@ -1,7 +1,7 @@
 //! What tells one state of a file from another: the object, its length, and when it was changed.
 //!
 //! Promises: two stamps of an opened file are equal only if nobody has changed it in between, as far as the system's
-//! clock can tell; [`is_settled`](Stamp::is_settled) says whether it can. Refuses: it reads no clock and no disk.
+//! clock can tell; [`is_settled`](FileVersion::is_settled) says whether it can. Refuses: it reads no clock and no disk.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, Stat, StatxFlags, StatxTimestamp, statx};
 
 /// The state of a file, as its descriptor tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stamp {
+pub struct FileVersion {
     /// Device and number of the object.
     object: (u64, u64),
     /// Its length in bytes.
@@ -25,7 +25,7 @@ pub struct Stamp {
 /// every few milliseconds, those of some every two seconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
-impl Stamp {
+impl FileVersion {
     /// Reads the stamp of an object.
     pub fn of(stat: &Stat) -> Self {
         Self {
@@ -96,7 +96,8 @@ mod tests {
     #[test]
     fn every_change_gives_another_stamp() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
-        let stamp = |file: &tempfile::NamedTempFile| Stamp::of(&rustix::fs::fstat(file.as_file()).unwrap());
+        let stamp =
+            |file: &tempfile::NamedTempFile| FileVersion::of(&rustix::fs::fstat(file.as_file()).unwrap());
         let empty = stamp(&file);
         assert_eq!(empty, stamp(&file));
         file.write_all(b"x").unwrap();
@@ -114,7 +115,7 @@ mod tests {
     #[test]
     fn a_change_within_the_clocks_tick_may_not_show() {
         let changed = UNIX_EPOCH + Duration::from_secs(1000);
-        let stamp = Stamp::made_up(1, changed);
+        let stamp = FileVersion::made_up(1, changed);
         assert!(!stamp.is_settled(changed));
         assert!(!stamp.is_settled(changed + SETTLED_AFTER - Duration::from_nanos(1)));
         assert!(stamp.is_settled(changed + SETTLED_AFTER));
@@ -123,7 +124,7 @@ mod tests {
 
     #[test]
     fn ages_compare_by_the_second() {
-        let at = |milliseconds| Stamp::made_up(1, UNIX_EPOCH + Duration::from_millis(milliseconds));
+        let at = |milliseconds| FileVersion::made_up(1, UNIX_EPOCH + Duration::from_millis(milliseconds));
         assert!(at(1000).is_as_new_as(&at(1999)));
         assert!(at(2000).is_as_new_as(&at(1999)));
         assert!(!at(1999).is_as_new_as(&at(2000)));
@@ -132,12 +133,12 @@ mod tests {
     #[test]
     fn the_tag_changes_with_time_and_length() {
         let time = UNIX_EPOCH + Duration::new(784_111_777, 123_456_245);
-        assert_eq!(Stamp::made_up(10, time).tag(), "ae1b981c3a4d4f5-a");
+        assert_eq!(FileVersion::made_up(10, time).tag(), "ae1b981c3a4d4f5-a");
         let before = UNIX_EPOCH - Duration::new(784_111_777, 123_456_245);
         let tags: std::collections::HashSet<_> =
             [(10, time), (11, time), (10, time + Duration::from_nanos(1)), (10, before)]
                 .into_iter()
-                .map(|(length, time)| Stamp::made_up(length, time).tag())
+                .map(|(length, time)| FileVersion::made_up(length, time).tag())
                 .collect();
         assert_eq!(tags.len(), 4);
     }
