@@ -6,7 +6,7 @@
 use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
-use svc_core::compress::{Encoder, Levels, Stock, encode_whole};
+use svc_core::compress::{Encoder, EncoderPool, Levels, encode_whole};
 use svc_core::http::{Coding, choose};
 
 const PAGE_BYTES: usize = 50 * 1024;
@@ -89,14 +89,14 @@ fn coded(encoder: &mut Encoder, body: &[u8]) -> Vec<u8> {
     out
 }
 
-fn stock(coding: Coding, level: u32) -> Stock {
+fn stock(coding: Coding, level: u32) -> EncoderPool {
     let mut levels = Levels::default();
     match coding {
         Coding::Brotli => levels.brotli = level,
         Coding::Gzip => levels.gzip = level,
         Coding::Zstd => levels.zstd = level,
     }
-    Stock::new(levels)
+    EncoderPool::new(levels)
 }
 
 fn sizes(page: &[u8]) {

@@ -13,7 +13,7 @@ use crate::request::Request;
 
 /// A worker, as its script sees it.
 #[derive(Clone, Copy, Debug)]
-pub struct Card {
+pub struct WorkerInfo {
     /// Its number.
     pub id: usize,
     /// Unix time of its start, in seconds.
@@ -61,12 +61,12 @@ impl Interpreter {
 
     /// Runs the script of a worker from start-up to shut-down; it serves requests meanwhile. Returns how the script
     /// ended; a panic of `worker` counts as fatal.
-    pub fn boot(&mut self, request: &Request<'_>, worker: &mut dyn WorkerHost, card: Card) -> Outcome {
-        let card = shim_worker_card { id: i64::try_from(card.id).unwrap_or(i64::MAX), started: card.started };
+    pub fn boot(&mut self, request: &Request<'_>, worker: &mut dyn WorkerHost, info: WorkerInfo) -> Outcome {
+        let info = shim_worker_card { id: i64::try_from(info.id).unwrap_or(i64::MAX), started: info.started };
         let raw = request.raw();
         self.run_with(Role::Worker(worker), |host| {
-            // SAFETY: as in `run`; the card is read at once.
-            unsafe { bindings::shim_boot(&raw const raw, host, &raw const card) }
+            // SAFETY: as in `run`; the info is read at once.
+            unsafe { bindings::shim_boot(&raw const raw, host, &raw const info) }
         })
     }
 

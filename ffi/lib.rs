@@ -21,7 +21,7 @@ mod view;
 mod worker;
 
 pub use host::{Head, Host, Log, LogSource, Pairs, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests};
-pub use interpreter::{Card, Interpreter};
+pub use interpreter::{Interpreter, WorkerInfo};
 pub use interrupter::Interrupter;
 pub use outcome::Outcome;
 pub use php::{Facts, Php, PhpError, Span, StartOptions, Threads, Unfit, exit_now, travelling};

@@ -155,7 +155,7 @@ mod executor {
             ini_defaults: &[],
             ini_overrides: &[],
             superglobals: true,
-            log: Box::new(move |record| crate::call::write_log(&log, record, None)),
+            log: Box::new(move |record| crate::invocation::write_log(&log, record, None)),
             restarts: Box::new(|_| {}),
         }) {
             Ok(php) => php::lines(&php.facts()),

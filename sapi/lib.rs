@@ -6,14 +6,14 @@
 
 pub mod boot;
 #[cfg(feature = "php")]
-mod call;
-#[cfg(feature = "php")]
 mod cgi;
 pub mod cli;
 #[cfg(feature = "php")]
 mod coded_body;
 pub mod commands;
 pub mod healthcheck;
+#[cfg(feature = "php")]
+mod invocation;
 #[cfg(feature = "php")]
 mod php;
 #[cfg(feature = "php")]

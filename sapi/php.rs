@@ -8,7 +8,7 @@ use svc_core::serve::Shared;
 
 use svc_ffi::{Facts, Php, PhpError, RestartNews, StartOptions};
 
-use crate::call::write_log;
+use crate::invocation::write_log;
 
 /// The values of php.ini-production, where they differ from what PHP has built in: what a server on the Internet
 /// wants when nobody has said otherwise. A php.ini overrides each of them.

@@ -11,10 +11,10 @@ use svc_core::serve::Shared;
 
 use svc_ffi::{Facts, Interpreter, Threads};
 
-use crate::call::{Call, with_description};
+use crate::invocation::{Invocation, with_description};
 use crate::php_persistent_worker::PhpPersistentWorker;
 use crate::probe::probe;
-use crate::response::Kit;
+use crate::response::ThreadContext;
 
 /// Makes workers that run PHP.
 #[derive(Debug)]
@@ -36,11 +36,15 @@ impl PhpEngine {
 
 impl Engine for PhpEngine {
     fn start(&self, slot: usize) -> Result<Started, StartError> {
-        let (interpreter, kit) = (self.threads.enter(), Kit::new(&self.shared));
+        let (interpreter, thread_context) = (self.threads.enter(), ThreadContext::new(&self.shared));
         if self.shared.config.worker_mode_enabled {
-            return Ok(Started::Persistent(Box::new(PhpPersistentWorker::new(slot, interpreter, kit)?)));
+            return Ok(Started::Persistent(Box::new(PhpPersistentWorker::new(
+                slot,
+                interpreter,
+                thread_context,
+            )?)));
         }
-        Ok(Started::Classic(Box::new(PhpWorker { interpreter, kit })))
+        Ok(Started::Classic(Box::new(PhpWorker { interpreter, thread_context })))
     }
 
     fn cache(&self) -> Option<CacheFacts> {
@@ -62,7 +66,7 @@ impl Engine for PhpEngine {
 /// One thread's PHP in classic mode.
 struct PhpWorker {
     interpreter: Interpreter,
-    kit: Rc<Kit>,
+    thread_context: Rc<ThreadContext>,
 }
 
 impl Worker for PhpWorker {
@@ -71,7 +75,7 @@ impl Worker for PhpWorker {
     }
 
     fn serve(&mut self, exchange: &Arc<Exchange>) {
-        let mut call = Call::new(exchange, &self.kit);
+        let mut call = Invocation::new(exchange, &self.thread_context);
         let outcome = with_description(exchange, |request| self.interpreter.run(request, &mut call));
         call.end(outcome);
     }

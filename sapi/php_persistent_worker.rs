@@ -14,12 +14,14 @@ use svc_core::pool::{
 use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
 
-use svc_ffi::{Card, Head, Host, Interpreter, Outcome, Pairs, Progress, Request, Waker, WorkerRequests};
+use svc_ffi::{
+    Head, Host, Interpreter, Outcome, Pairs, Progress, Request, Waker, WorkerInfo, WorkerRequests,
+};
 
-use crate::call::{Call, with_description, write_log};
 use crate::cgi;
+use crate::invocation::{Invocation, with_description, write_log};
 use crate::probe::probe;
-use crate::response::Kit;
+use crate::response::ThreadContext;
 use crate::variables::Variables;
 
 /// One thread's PHP, with the script that stays on it.
@@ -28,7 +30,7 @@ pub(crate) struct PhpPersistentWorker {
     slot: usize,
     interpreter: Interpreter,
     waker: Arc<Bell>,
-    kit: Rc<Kit>,
+    thread_context: Rc<ThreadContext>,
 }
 
 impl PhpPersistentWorker {
@@ -37,11 +39,15 @@ impl PhpPersistentWorker {
     /// # Errors
     ///
     /// [`StartError`] when the system gives no descriptors to wait with.
-    pub(crate) fn new(slot: usize, interpreter: Interpreter, kit: Rc<Kit>) -> Result<Self, StartError> {
+    pub(crate) fn new(
+        slot: usize,
+        interpreter: Interpreter,
+        thread_context: Rc<ThreadContext>,
+    ) -> Result<Self, StartError> {
         let waker = interpreter
             .waker()
             .map_err(|error| StartError(format!("no descriptor to wait with: {error}")))?;
-        Ok(Self { slot, interpreter, waker: Arc::new(Bell(waker)), kit })
+        Ok(Self { slot, interpreter, waker: Arc::new(Bell(waker)), thread_context })
     }
 }
 
@@ -55,9 +61,16 @@ impl PersistentWorker for PhpPersistentWorker {
     }
 
     fn run(&mut self, context: &WorkerContext) -> Departure {
-        let entry = self.kit.shared.config.entry_file.as_deref().unwrap_or_default().trim_start_matches('/');
+        let entry = self
+            .thread_context
+            .shared
+            .config
+            .entry_file
+            .as_deref()
+            .unwrap_or_default()
+            .trim_start_matches('/');
         let name = format!("/{entry}");
-        let script = self.kit.shared.config.document_root.join(entry);
+        let script = self.thread_context.shared.config.document_root.join(entry);
         let started = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let request = Request {
             number: 0,
@@ -72,8 +85,8 @@ impl PersistentWorker for PhpPersistentWorker {
             protocol: 1001,
             time: started,
         };
-        let mut stay = Stay::new(context, &self.kit, &name, request.script);
-        let outcome = self.interpreter.boot(&request, &mut stay, Card { id: self.slot, started });
+        let mut stay = Stay::new(context, &self.thread_context, &name, request.script);
+        let outcome = self.interpreter.boot(&request, &mut stay, WorkerInfo { id: self.slot, started });
         stay.departure(outcome)
     }
 }
@@ -91,7 +104,7 @@ impl Wake for Bell {
 /// The stay of one script: from its boot to its end.
 struct Stay<'a> {
     context: &'a WorkerContext,
-    kit: &'a Rc<Kit>,
+    thread_context: &'a Rc<ThreadContext>,
     /// The script's own variables, and its last words if it does not boot.
     name: &'a str,
     script: &'a [u8],
@@ -105,11 +118,16 @@ struct Stay<'a> {
 }
 
 impl<'a> Stay<'a> {
-    fn new(context: &'a WorkerContext, kit: &'a Rc<Kit>, name: &'a str, script: &'a [u8]) -> Self {
-        let config = &kit.shared.config;
+    fn new(
+        context: &'a WorkerContext,
+        thread_context: &'a Rc<ThreadContext>,
+        name: &'a str,
+        script: &'a [u8],
+    ) -> Self {
+        let config = &thread_context.shared.config;
         Self {
             context,
-            kit,
+            thread_context,
             name,
             script,
             document_root: config.document_root.as_os_str().as_encoded_bytes(),
@@ -198,7 +216,7 @@ impl<'a> Stay<'a> {
 
     fn begin(&mut self, visits: &mut WorkerRequests, claim: Claim) {
         let exchange = Arc::clone(claim.exchange());
-        let call = Box::new(Call::of_claim(claim, self.kit));
+        let call = Box::new(Invocation::of_claim(claim, self.thread_context));
         let progress = with_description(&exchange, |request| visits.begin(request, call));
         self.count(visits, progress);
     }
@@ -242,7 +260,7 @@ impl svc_ffi::WorkerHost for Stay<'_> {
         loop {
             if let Some(claim) = self.take() {
                 let exchange = Arc::clone(claim.exchange());
-                let call = Box::new(Call::of_claim(claim, self.kit));
+                let call = Box::new(Invocation::of_claim(claim, self.thread_context));
                 with_description(&exchange, |request| visits.here(request, call));
                 self.look_after(visits);
                 return self.leaves.is_none();
@@ -297,7 +315,7 @@ impl Host for Stay<'_> {
     }
 
     fn variables(&mut self, out: &mut Pairs) {
-        let mut out = Variables::new(&self.kit.shared.config.server_variables, out);
+        let mut out = Variables::new(&self.thread_context.shared.config.server_variables, out);
         cgi::boot_variables(self.document_root, self.name.as_bytes(), self.script, &mut out);
     }
 
@@ -311,6 +329,6 @@ impl Host for Stay<'_> {
         if !self.has_served {
             self.last_words = String::from_utf8_lossy(record.message).into_owned();
         }
-        write_log(&self.kit.shared.log, record, None);
+        write_log(&self.thread_context.shared.log, record, None);
     }
 }

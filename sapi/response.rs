@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use svc_core::compress::{Levels, Stock, Subject, Verdict, judge};
+use svc_core::compress::{EncoderPool, Levels, Subject, Verdict, judge};
 use svc_core::http::MethodKind;
 use svc_core::limits::REPLY_GATHER_MAX;
 use svc_core::pool::{End, Exchange, Origin, ReplyHead};
@@ -35,16 +35,16 @@ enum Stage {
 
 /// What the replies of one thread share.
 #[derive(Debug)]
-pub(crate) struct Kit {
+pub(crate) struct ThreadContext {
     /// The encoders of this thread. Borrowed for the making of one piece, which runs no script.
-    stock: RefCell<Stock>,
+    stock: RefCell<EncoderPool>,
     pub(crate) shared: Arc<Shared>,
 }
 
-impl Kit {
-    /// Makes the kit of the calling thread.
+impl ThreadContext {
+    /// Makes the thread_context of the calling thread.
     pub(crate) fn new(shared: &Arc<Shared>) -> Rc<Self> {
-        let stock = RefCell::new(Stock::new(Levels::new(&shared.config)));
+        let stock = RefCell::new(EncoderPool::new(Levels::new(&shared.config)));
         Rc::new(Self { stock, shared: Arc::clone(shared) })
     }
 }
@@ -61,12 +61,12 @@ pub(crate) struct Response {
     written_bytes: u64,
     /// The body, once it streams in a coding.
     coded: Option<CodedBody>,
-    kit: Rc<Kit>,
+    thread_context: Rc<ThreadContext>,
 }
 
 impl Response {
-    /// Begins the reply of a claimed exchange, with the kit of this thread.
-    pub(crate) fn new(exchange: Arc<Exchange>, kit: Rc<Kit>) -> Self {
+    /// Begins the reply of a claimed exchange, with the thread_context of this thread.
+    pub(crate) fn new(exchange: Arc<Exchange>, thread_context: Rc<ThreadContext>) -> Self {
         Self {
             stage: Stage::Gathering,
             head: None,
@@ -75,7 +75,7 @@ impl Response {
             written_bytes: 0,
             coded: None,
             exchange,
-            kit,
+            thread_context,
         }
     }
 
@@ -191,7 +191,7 @@ impl Response {
             Some(mut body) => {
                 let ended = body.end(&rest, is_complete);
                 note_coding(&self.exchange, &body);
-                self.kit.stock.borrow_mut().put(body.into_encoder());
+                self.thread_context.stock.borrow_mut().put(body.into_encoder());
                 ended
             }
         };
@@ -242,7 +242,7 @@ impl Response {
         // A 304 is about a page that was not made.
         let length = length.filter(|_| head.status != 304);
         let subject = Subject { status: head.status, fields: &head.fields, length };
-        judge(&self.exchange.request.head, subject, &self.kit.stock.borrow().levels().for_pages())
+        judge(&self.exchange.request.head, subject, &self.thread_context.stock.borrow().levels().for_pages())
     }
 
     /// Begins a body that streams. Returns what becomes of the response, and of its first bytes: without memory for an
@@ -259,7 +259,7 @@ impl Response {
             *announced = None;
             return (verdict, bytes);
         }
-        let begun = self.kit.stock.borrow_mut().take(coding).ok().and_then(|encoder| {
+        let begun = self.thread_context.stock.borrow_mut().take(coding).ok().and_then(|encoder| {
             let mut body = CodedBody::new(encoder, *announced);
             let first = body.piece(&bytes, urgency)?;
             Some((body, first))
@@ -276,9 +276,9 @@ impl Response {
     /// tell only from the length.
     fn coded_whole(&mut self, verdict: Verdict, body: &[u8], length: u64) -> Option<Vec<u8>> {
         let coding = verdict.coding().filter(|_| body.len() as u64 == length)?;
-        let mut whole = CodedBody::new(self.kit.stock.borrow_mut().take(coding).ok()?, None);
+        let mut whole = CodedBody::new(self.thread_context.stock.borrow_mut().take(coding).ok()?, None);
         let (coded, is_complete) = whole.end(body, true);
-        self.kit.stock.borrow_mut().put(whole.into_encoder());
+        self.thread_context.stock.borrow_mut().put(whole.into_encoder());
         is_complete.then_some(coded)
     }
 }

@@ -2,7 +2,7 @@ use std::io::Read;
 
 use super::*;
 use crate::compress::samples::{decoded, noise, reader, text};
-use crate::compress::{Levels, Stock};
+use crate::compress::{EncoderPool, Levels};
 
 /// Decodes as far as the bytes go.
 fn decoded_so_far(coding: Coding, bytes: &[u8]) -> Vec<u8> {
@@ -134,7 +134,7 @@ fn each_default_level_earns_its_place() {
 
 #[test]
 fn an_encoder_from_the_stock_is_as_good_as_new() {
-    let mut stock = Stock::new(Levels { brotli: 5, gzip: 6, zstd: 3 });
+    let mut stock = EncoderPool::new(Levels { brotli: 5, gzip: 6, zstd: 3 });
     for coding in Coding::ALL {
         let mut first = Vec::new();
         for round in 0..4 {

@@ -14,17 +14,17 @@
 //! | `whole` | a copy that is made once and sent many times |
 
 pub mod encoder;
+pub mod encoder_pool;
 pub mod levels;
 pub mod media;
 #[cfg(test)]
 mod samples;
-pub mod stock;
 pub mod verdict;
 pub mod whole;
 
 pub use encoder::{Encoder, EncoderFailed};
+pub use encoder_pool::EncoderPool;
 pub use levels::{Levels, Offer};
 pub use media::is_compressible;
-pub use stock::Stock;
 pub use verdict::{Subject, Verdict, judge};
 pub use whole::encode_whole;

@@ -2,7 +2,7 @@
 //! codings.
 //!
 //! Promises: bytes, length and validators are of one state of the file; what was read while somebody wrote is read
-//! again. A variant is made once, and all that share the holding see it. Refuses: it codes nothing (that is done
+//! again. A variant is made once, and all that share the asset see it. Refuses: it codes nothing (that is done
 //! elsewhere and [`keep`](Asset::keep)s the outcome here); it does not know when it is out of date.
 
 use std::fs::File;

@@ -135,7 +135,7 @@ impl StaticCache {
         Some(Arc::clone(&entry.asset))
     }
 
-    /// A look has found what `holding` holds.
+    /// A look has found what the asset holds.
     pub fn confirm(&self, path: &[u8], asset: &Arc<Asset>, look: LookBegun) {
         let Some(entry) = self.entries.as_ref().and_then(|entries| entries.peek(path)) else { return };
         if Arc::ptr_eq(&entry.asset, asset) {

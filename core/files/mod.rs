@@ -12,8 +12,8 @@
 //! | [`stamp`] | a descriptor | the state of a file |
 //! | [`media_type`] | a name | `Content-Type` |
 //! | [`slice`](mod@slice) | something to read from | so many of its bytes |
-//! | [`holding`] | open files | bytes, fields, coded variants: a file ready to be sent |
-//! | [`cache`] | path, time | the holding that was ready a moment ago |
+//! | [`asset`] | open files | bytes, fields, coded variants: a file ready to be sent |
+//! | [`cache`] | path, time | the asset that was ready a moment ago |
 //! | [`conditions`] | a request, validators | send, not modified, failed |
 //! | [`representation`] | a asset, a request | status, fields and pieces of the answer |
 //! | [`route_cache`] | path, time | a script that was found a moment ago |

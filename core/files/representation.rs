@@ -51,7 +51,7 @@ pub enum Piece {
     File(Arc<File>, Range<u64>),
 }
 
-/// Decides how to answer a request for what `holding` holds; several parts are told apart by `boundary`.
+/// Decides how to answer a request for what the asset holds; several parts are told apart by `boundary`.
 pub fn represent(asset: &Asset, head: &Head, boundary: impl FnOnce() -> String) -> Representation {
     let method = head.method_kind();
     if !matches!(method, MethodKind::Get | MethodKind::Head) {

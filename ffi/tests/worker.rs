@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use svc_ffi::{
-    Card, Head, Host, Interpreter, Log, Outcome, Pairs, Php, Progress, Request, StartOptions, WorkerHost,
-    WorkerRequest, WorkerRequests,
+    Head, Host, Interpreter, Log, Outcome, Pairs, Php, Progress, Request, StartOptions, WorkerHost,
+    WorkerInfo, WorkerRequest, WorkerRequests,
 };
 
 use support::{Recorder, Scripts};
@@ -183,7 +183,7 @@ fn serve(php: &mut Interpreter, script: &std::path::Path, asks: &[Ask]) -> (Vec<
     while boots == 0 || !lab.asks.is_empty() {
         boots += 1;
         let boot = support::request(script);
-        let outcome = php.boot(&boot, &mut lab, Card { id: 7, started: 2.5 });
+        let outcome = php.boot(&boot, &mut lab, WorkerInfo { id: 7, started: 2.5 });
         assert_eq!(
             outcome,
             Outcome::Complete,

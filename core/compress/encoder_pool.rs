@@ -14,12 +14,12 @@ use super::levels::Levels;
 
 /// The encoders of one thread.
 #[derive(Debug)]
-pub struct Stock {
+pub struct EncoderPool {
     levels: Levels,
     kept: [Option<Encoder>; Coding::ALL.len()],
 }
 
-impl Stock {
+impl EncoderPool {
     /// Makes an empty stock for encoders of these levels.
     pub fn new(levels: Levels) -> Self {
         Self { levels, kept: [const { None }; Coding::ALL.len()] }

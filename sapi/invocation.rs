@@ -15,12 +15,12 @@ use svc_core::pool::{Claim, Exchange};
 use svc_ffi::{Head, Host, LogSource, Outcome, Pairs, Request, ScriptLevel, WorkerRequest};
 
 use crate::cgi;
-use crate::response::{Kit, Response};
+use crate::response::{Response, ThreadContext};
 use crate::variables::Variables;
 
 /// One exchange while PHP runs it.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct Invocation {
     exchange: Arc<Exchange>,
     response: Response,
     /// What a persistent worker holds of it, until nothing of the request is left.
@@ -28,26 +28,26 @@ pub(crate) struct Call {
     body_read: u64,
     target: Vec<u8>,
     client: String,
-    kit: Rc<Kit>,
+    thread_context: Rc<ThreadContext>,
 }
 
-impl Call {
+impl Invocation {
     /// Begins the reply of a claimed exchange.
-    pub(crate) fn new(exchange: &Arc<Exchange>, kit: &Rc<Kit>) -> Self {
+    pub(crate) fn new(exchange: &Arc<Exchange>, thread_context: &Rc<ThreadContext>) -> Self {
         Self {
             exchange: Arc::clone(exchange),
-            response: Response::new(Arc::clone(exchange), Rc::clone(kit)),
+            response: Response::new(Arc::clone(exchange), Rc::clone(thread_context)),
             claim: None,
             body_read: 0,
             target: Vec::new(),
             client: String::new(),
-            kit: Rc::clone(kit),
+            thread_context: Rc::clone(thread_context),
         }
     }
 
     /// Begins the reply of an exchange that a persistent worker has claimed.
-    pub(crate) fn of_claim(claim: Claim, kit: &Rc<Kit>) -> Self {
-        let mut call = Self::new(claim.exchange(), kit);
+    pub(crate) fn of_claim(claim: Claim, thread_context: &Rc<ThreadContext>) -> Self {
+        let mut call = Self::new(claim.exchange(), thread_context);
         claim.run();
         call.claim = Some(claim);
         call
@@ -62,7 +62,7 @@ impl Call {
         match self.exchange.request.body.read_at(buffer, offset) {
             Ok(count) => count,
             Err(error) => {
-                self.kit.shared.log.emit(&Event::Failure {
+                self.thread_context.shared.log.emit(&Event::Failure {
                     what: &format!("a spooled request body cannot be read: {error}"),
                 });
                 0
@@ -100,7 +100,7 @@ pub(crate) fn with_description<T>(exchange: &Exchange, tell: impl FnOnce(&Reques
     })
 }
 
-impl Host for Call {
+impl Host for Invocation {
     fn write(&mut self, output: &[u8]) -> bool {
         self.response.write(output)
     }
@@ -158,7 +158,7 @@ impl Host for Call {
     }
 
     fn variables(&mut self, out: &mut Pairs) {
-        let set = &self.kit.shared.config.server_variables;
+        let set = &self.thread_context.shared.config.server_variables;
         cgi::variables(&self.exchange.request, &mut Variables::new(set, out));
     }
 
@@ -173,11 +173,11 @@ impl Host for Call {
     }
 
     fn log(&mut self, record: &svc_ffi::Log<'_>) {
-        write_log(&self.kit.shared.log, record, Some(&self.exchange.request.request_id));
+        write_log(&self.thread_context.shared.log, record, Some(&self.exchange.request.request_id));
     }
 }
 
-impl WorkerRequest for Call {
+impl WorkerRequest for Invocation {
     fn parks(&mut self) {
         if let Some(claim) = &self.claim {
             claim.park();
