@@ -10,7 +10,7 @@
 //! | [`resolve`] | candidates, the disk | open files, a script, a redirect, nothing |
 //! | [`place`] | two real paths | the way from the root to what a link led to |
 //! | [`stamp`] | a descriptor | the state of a file |
-//! | [`media_type`] | a name | `Content-Type` |
+//! | [`media_type`] | a name, the table of `endings` | `Content-Type` |
 //! | [`slice`](mod@slice) | something to read from | so many of its bytes |
 //! | [`holding`] | open files | bytes, fields, coded variants: a file ready to be sent |
 //! | [`cache`] | path, time | the holding that was ready a moment ago |
@@ -20,6 +20,7 @@
 
 pub mod cache;
 pub mod conditions;
+mod endings;
 pub mod holding;
 pub mod media_type;
 pub mod place;
