@@ -47,7 +47,9 @@ test-packages: packages
 test: test-packages ## run every test, with PHP and without
 	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace
 	@cargo test --no-default-features --lib --bins
-	@cargo test --no-default-features --test server -- architecture:: config::
+	@cargo test --no-default-features --test server -- architecture:: config:: | awk '{ print } \
+	/^test architecture::.* ok$$/ { laws = 1 } /^test config::.* ok$$/ { settings = 1 } \
+	END { if (!laws || !settings) { print "make: test: nothing was run by these names"; exit 1 } }'
 
 chaos: packages ## run random programs against a model for SECONDS (60); SEED or FILE runs one round and makes it smaller
 	@$(with_php); CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_FILE=$(FILE) \

@@ -35,6 +35,7 @@ const SOURCES: &[&str] = &[
     "opcache.c",
     "overflow.c",
     "park.c",
+    "pauses.c",
     "programs.c",
     "request.c",
     "request_object.c",

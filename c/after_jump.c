@@ -27,6 +27,17 @@
 #include <ext/session/php_session.h>
 #include <ext/standard/file.h>
 
+DECLARE_LIBC(zend_objects_store_mark_destructed);
+
+/* Before the jump: whoever ends a script so, PHP or a debugger in its place, first marks every object of the thread as
+ * destructed. In a worker that serves they are the application's and other requests' too, whose destructors are to run. */
+void ZEND_FASTCALL zend_objects_store_mark_destructed(zend_objects_store *objects)
+{
+    if (shim_current == NULL || !shim_own_worker.serving) {
+        LIBC(zend_objects_store_mark_destructed)(objects);
+    }
+}
+
 /* Right after the jump: a callback that it has left is not called again, and what is in its buffer goes out as it is. */
 void shim_output_mend(void)
 {

@@ -194,6 +194,9 @@ void shim_lock_strike(int descriptor);
 void shim_locks_stop(void);
 /* Whether a request that is parked waits for a lock of it. */
 bool shim_is_being_locked(int descriptor);
+bool shim_is_over(void);
+bool shim_waits_for_session(void);
+int shim_give_up(void);
 int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, int, ...));
 
 /* park.c: the one place where a request waits without its thread. */

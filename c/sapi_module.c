@@ -191,30 +191,25 @@ static void log_message(const char *message, int priority)
 static void (*next_error_cb)(int, zend_string *, const uint32_t, zend_string *);
 static void (*next_on_timeout)(int);
 
-/* Whether the error ends its script by a jump, in a worker whose other requests go on. PHP would let no destructor of
- * the thread run any more; so it is told not to jump, and we do. */
+/* Whether the error ends its script by a jump, in a worker whose other requests go on: PHP is told not to jump, and we do. */
 static bool is_ours_to_jump(int type)
 {
     const int fatal = E_FATAL_ERRORS | E_RECOVERABLE_ERROR;
     return shim_own_worker.serving && shim_current != NULL && (type & E_DONT_BAIL) == 0 && (type & fatal) != 0;
 }
 
-/* Out of the compiler, which only PHP can tidy up: it jumps, without a word more, and without seeing the objects that it
- * would mark. No script's code runs meanwhile. */
+/* Out of the compiler, which only PHP can tidy up: it jumps, without a word more. No script's code runs meanwhile. */
 static void jump_from_compiler(int type, zend_string *file, const uint32_t line, zend_string *message)
 {
     const bool logs = PG(log_errors);
     const bool sent = SG(headers_sent);
     const uint8_t displays = PG(display_errors);
-    const uint32_t objects = EG(objects_store).top;
     PG(log_errors) = false;
     PG(display_errors) = 0;
     SG(headers_sent) = true;
-    EG(objects_store).top = 1;
     zend_try {
         next_error_cb(type, file, line, message);
     } zend_end_try();
-    EG(objects_store).top = objects;
     SG(headers_sent) = sent;
     PG(display_errors) = displays;
     PG(log_errors) = logs;

@@ -28,14 +28,14 @@ static bool pause_between_tries(int64_t *pause)
     return shim_park(-1, 0, shim_now() + *pause, true) == SHIM_WOKEN_BY_TIME;
 }
 
-static bool is_over(void)
+bool shim_is_over(void)
 {
     return zend_atomic_bool_load_ex(&EG(timed_out));
 }
 
 /* The session extension waits: in a function of its own, or by itself before there is a script. No frames but PHP's are
  * around it. */
-static bool is_for_session(void)
+bool shim_waits_for_session(void)
 {
     const zend_execute_data *frame = EG(current_execute_data);
     const zend_module_entry *module = &shim_module;
@@ -51,9 +51,9 @@ static bool is_for_session(void)
 /* The time of the request is over, and it does not have the lock. Whoever called is told that the wait was interrupted,
  * and the script ends when that returns. A session begins its wait anew then, and on any other error it goes on without
  * the lock: so its script is ended here. */
-static int give_up(void)
+int shim_give_up(void)
 {
-    if (is_for_session()) {
+    if (shim_waits_for_session()) {
         shim_current->lost_session = true;
         zend_timeout();
     }
@@ -175,7 +175,7 @@ static int refuse(void)
 {
     static const char why[] =
         "A request that waits on the same thread holds this lock, and cannot go on before this call has ended";
-    if (is_for_session()) {
+    if (shim_waits_for_session()) {
         /* It would go on without the lock. */
         shim_current->lost_session = true;
         zend_error_noreturn(E_ERROR, why);
@@ -200,11 +200,11 @@ static int flock_here(int descriptor, int operation)
     shim_execution_timer_insists(true);
     do {
         result = LIBC(flock)(descriptor, operation);
-    } while (result != 0 && errno == EINTR && !is_over());
+    } while (result != 0 && errno == EINTR && !shim_is_over());
     int error = errno;
     shim_execution_timer_insists(false);
     errno = error;
-    return result != 0 && error == EINTR ? give_up() : result;
+    return result != 0 && error == EINTR ? shim_give_up() : result;
 }
 
 static int lock_file(int descriptor, int operation);
@@ -227,7 +227,7 @@ static int lock_file(int descriptor, int operation)
     if (shim_current == NULL || (operation & LOCK_NB) != 0 || (operation & LOCK_UN) != 0) {
         return LIBC(flock)(descriptor, operation);
     }
-    if (!shim_fiber_may_park() || is_over()) {
+    if (!shim_fiber_may_park() || shim_is_over()) {
         return flock_here(descriptor, operation);
     }
     int64_t pause = 0;
@@ -239,8 +239,8 @@ static int lock_file(int descriptor, int operation)
         if (!pause_before_lock(descriptor, &pause)) {
             return flock_here(descriptor, operation);
         }
-        if (is_over()) {
-            return give_up();
+        if (shim_is_over()) {
+            return shim_give_up();
         }
     }
 }
@@ -263,7 +263,7 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
     if (shim_current == NULL) {
         return call(descriptor, command, lock);
     }
-    if (!shim_fiber_may_park() || is_over()) {
+    if (!shim_fiber_may_park() || shim_is_over()) {
         return lock_record_here(descriptor, command, lock, call);
     }
     for (;;) {
@@ -274,7 +274,7 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
         if (!pause_before_lock(descriptor, &pause)) {
             return lock_record_here(descriptor, command, lock, call);
         }
-        if (is_over()) {
+        if (shim_is_over()) {
             errno = EINTR;
             return -1;
         }

@@ -54,6 +54,7 @@ mod static_cache;
 mod static_files;
 mod static_ranges;
 mod tls;
+mod tls_certificates;
 mod waiting;
 mod worker_books;
 mod worker_compat;

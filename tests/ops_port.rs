@@ -373,6 +373,11 @@ fn promtool_finds_nothing_but_the_names_that_are_given() {
         return skipped("promtool is not installed");
     };
     assert_eq!(lint.unexpected(), [""; 0]);
+    let found = |page: &str| Lint::of(page.as_bytes()).is_some_and(|lint| !lint.unexpected().is_empty());
+    assert!(
+        found("a{b=\"c\"\n") && found("# TYPE svc_novel_us gauge\nsvc_novel_us 1\n"),
+        "it looks at pages"
+    );
 }
 
 #[test]

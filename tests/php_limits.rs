@@ -4,9 +4,8 @@
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 
-use crate::support;
-use crate::support::Svc;
 use crate::support::client::{Client, eventually};
+use crate::support::{self, Svc, c};
 
 const CLASSIC: &str = "<?php eval(file_get_contents('php://input'));";
 const WORKER: &str = "<?php Svc\\Worker::serve(function () { eval(file_get_contents('php://input')); });";
@@ -179,27 +178,35 @@ fn what_runs_after_the_limit_has_the_same_time_again() {
 
 #[test]
 fn a_wait_for_a_session_ends_at_the_limit_and_leaves_it_alone() {
-    for svc in each_mode(&[("PHP_WORKERS", "2")], &["max_execution_time=10"]) {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("asking.so");
+    c::extension(include_str!("php/asking_session.c"), &library);
+    // Waits for its lock in the kernel, and asks for it again and again.
+    let (files, asking) = ("session.save_handler=files", "session.save_handler=asking");
+    let extension = format!("extension={}", library.display());
+    let servers = [files, asking]
+        .map(|handler| each_mode(&[("PHP_WORKERS", "2")], &["max_execution_time=10", &extension, handler]));
+    for svc in servers.as_flattened() {
         let root = svc.root().display();
         let open = format!("session_save_path('{root}'); session_start();");
         let stay = format!(
             "touch('{root}/inside'); while (!file_exists('{root}/go')) {{ usleep(2000); clearstatcache(); }}"
         );
         let count = "echo $_SESSION['n'] = ($_SESSION['n'] ?? 0) + 1;";
-        assert_eq!(send(&svc, "same", &format!("{open} {count}")).response().text(), "1");
-        let mut holder = send(&svc, "same", &format!("{open} {stay} {count}"));
+        assert_eq!(send(svc, "same", &format!("{open} {count}")).response().text(), "1");
+        let mut holder = send(svc, "same", &format!("{open} {stay} {count}"));
         eventually("it is inside", || svc.root().join("inside").exists());
         let code = format!(
             "set_time_limit(1); register_shutdown_function(fn () => $_SESSION = []); {open} touch('{root}/late');"
         );
-        assert_eq!(send(&svc, "same", &code).response().status, 504);
+        assert_eq!(send(svc, "same", &code).response().status, 504);
         // Its worker is free, although the session is not.
         svc.assert_metric("svc_busy_workers", 1.0);
         assert!(!svc.root().join("late").exists());
         std::fs::write(svc.root().join("go"), "").unwrap();
         assert_eq!(holder.response().text(), "2");
-        assert_eq!(send(&svc, "same", &format!("{open} {count}")).response().text(), "3");
-        is_well(&svc, 1.0);
+        assert_eq!(send(svc, "same", &format!("{open} {count}")).response().text(), "3");
+        is_well(svc, 1.0);
     }
 }
 

@@ -172,6 +172,50 @@ fn what_both_deny_counts_as_a_denied_path() {
 }
 
 #[test]
+fn what_is_never_public_counts_by_itself_unless_a_rule_or_a_pattern_denies_it_too() {
+    let files = [
+        (".svcdeny", "/dumps/\nown.log\n"),
+        ("a.log", "hidden"),
+        ("own.log", "hidden"),
+        ("dumps/a.sql", "hidden"),
+        ("vendor/autoload.php", RUN),
+        ("vendor/index.php", RUN),
+        ("vendor/tool/index.php", RUN),
+        ("vendor/tool/a.css", "hidden"),
+        ("notes/own.log/a.txt", "hidden"),
+    ];
+    for mode in MODES {
+        let svc = Svc::start(
+            &[&files[..], FILES].concat(),
+            &[mode, &[("PHP_DENY_PATHS", "/vendor/*.php")]].concat(),
+        );
+        let mut counts = [0.0; 3];
+        for (path, counted_as) in [
+            ("/a.log", 2),
+            ("/A.LOG", if mode.is_empty() { 3 } else { 4 }),
+            ("/own.log", 0),
+            ("/dumps/a.sql", 0),
+            ("/notes/own.log/a.txt", 0),
+            ("/vendor/autoload.php", 1),
+            ("/vendor/", if mode == MODES[2] { 4 } else { 1 }),
+            ("/vendor/tool/index.php", 2),
+            ("/vendor/tool/a.css", 2),
+        ] {
+            let response = svc.get(path);
+            assert!(!response.text().contains("hidden"), "{mode:?} {path}");
+            // What is not there, or is answered by what answers everything else, is not denied.
+            assert_eq!(response.status, if counted_as == 4 { 200 } else { 404 }, "{mode:?} {path}");
+            if let Some(count) = counts.get_mut(counted_as) {
+                *count += 1.0;
+            }
+        }
+        svc.assert_metric("svc_path_deny_total", counts[0]);
+        svc.assert_metric("svc_php_deny_total", counts[1]);
+        svc.assert_metric("svc_builtin_deny_total", counts[2]);
+    }
+}
+
+#[test]
 fn a_denied_path_costs_no_look_at_the_disk_and_a_denied_body_no_wait() {
     let svc = start(Some("*.sql\n"), &[]);
     let mut client = svc.client();
@@ -283,7 +327,8 @@ fn a_project_s_own_directory_as_root_shows_no_secrets_and_says_so() {
             assert_eq!(response.status, if content.contains("secret") { 404 } else { 200 }, "{path}");
             assert!(!response.text().contains("secret"), "{path}");
         }
-        svc.assert_metric("svc_path_deny_total", 10.0);
+        svc.assert_metric("svc_builtin_deny_total", 10.0);
+        svc.assert_metric("svc_path_deny_total", 0.0);
         let said = svc.log().find("document root looks like a project's own directory: what of it is for clients is usually a directory within");
         assert_eq!(said.unwrap()["fields"]["found"], "artisan");
     }

@@ -1,4 +1,4 @@
-//! TLS on the main port, seen by clients of two makes: sessions, certificates, reloads, ends.
+//! TLS on the main port, seen by clients of two makes: sessions, protocols, ends.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use rustls::HandshakeKind;
 use rustls::version::{TLS12, TLS13};
 
-const NAME: &str = "a.example";
+pub(crate) const NAME: &str = "a.example";
 
 /// A script that answers when a file appears beside it.
 const WAITING: &str = r#"<?php
@@ -22,19 +22,24 @@ echo 'done';
 "#;
 
 /// Starts a server with the first `count` of the certificates.
-fn start(certificates: &Certificates, count: usize, files: &[(&str, &str)], more: &[(&str, &str)]) -> Svc {
+pub(crate) fn start(
+    certificates: &Certificates,
+    count: usize,
+    files: &[(&str, &str)],
+    more: &[(&str, &str)],
+) -> Svc {
     let pairs = certificates.settings(count);
     let own = pairs.iter().map(|(name, value)| (*name, value.as_str()));
     let settings: Vec<_> = own.chain(more.iter().copied()).collect();
     Svc::start(files, &settings)
 }
 
-fn one() -> Certificates {
+pub(crate) fn one() -> Certificates {
     Certificates::new(&[&[NAME]])
 }
 
 /// Bytes that show when they are out of place.
-fn sample(len: usize) -> Vec<u8> {
+pub(crate) fn sample(len: usize) -> Vec<u8> {
     (0..len).map(|index| (index * 31 % 251) as u8).collect()
 }
 
@@ -96,6 +101,34 @@ fn curl_is_content_with_both_versions() {
     }
 }
 
+/// Puts an RSA certificate in the place of number `index`; its key is written as `form` says.
+pub(crate) fn make_rsa(certificates: &Certificates, index: usize, form: &[&str]) {
+    let openssl = |words: &[&str]| {
+        let output = Command::new("openssl").args(words).current_dir(certificates.dir()).output().unwrap();
+        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    };
+    let (cert, key) = (format!("{index}.pem"), format!("{index}.key"));
+    let names = "subjectAltName=DNS:rsa.example";
+    openssl(&[
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-keyout",
+        "new.key",
+        "-out",
+        &cert,
+        "-days",
+        "9",
+        "-subj",
+        "/CN=rsa.example",
+        "-addext",
+        names,
+    ]);
+    openssl(&[&["rsa", "-in", "new.key", "-out", &key], form].concat());
+}
+
 #[test]
 fn old_versions_and_weak_ciphers_are_refused() {
     let certificates = Certificates::new(&[&[NAME], &["rsa.example"]]);
@@ -134,59 +167,6 @@ fn old_versions_and_weak_ciphers_are_refused() {
     assert!(s_client(svc.main(), &["-tls1_2"]).contains("Secure Renegotiation IS supported"));
 }
 
-/// Puts an RSA certificate in the place of number `index`; its key is written as `form` says.
-fn make_rsa(certificates: &Certificates, index: usize, form: &[&str]) {
-    let openssl = |words: &[&str]| {
-        let output = Command::new("openssl").args(words).current_dir(certificates.dir()).output().unwrap();
-        assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
-    };
-    let (cert, key) = (format!("{index}.pem"), format!("{index}.key"));
-    let names = "subjectAltName=DNS:rsa.example";
-    openssl(&[
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-keyout",
-        "new.key",
-        "-out",
-        &cert,
-        "-days",
-        "9",
-        "-subj",
-        "/CN=rsa.example",
-        "-addext",
-        names,
-    ]);
-    openssl(&[&["rsa", "-in", "new.key", "-out", &key], form].concat());
-}
-
-#[test]
-fn keys_come_in_three_forms() {
-    let certificates = Certificates::new(&[&[NAME], &[NAME], &[NAME], &[NAME]]);
-    make_rsa(&certificates, 1, &["-traditional"]);
-    make_rsa(&certificates, 2, &[]);
-    // Parameters of the curve and then the key, as OpenSSL writes them.
-    let sec1 = Command::new("openssl")
-        .args(["ecparam", "-name", "prime256v1", "-genkey", "-out", "3.key"])
-        .current_dir(certificates.dir())
-        .status();
-    assert!(sec1.unwrap().success());
-    let signed = Command::new("openssl")
-        .args(["req", "-x509", "-key", "3.key", "-out", "3.pem", "-subj", "/CN=b", "-days", "9"])
-        .current_dir(certificates.dir())
-        .status();
-    assert!(signed.unwrap().success());
-    let forms = ["PRIVATE KEY", "RSA PRIVATE KEY", "PRIVATE KEY", "EC PRIVATE KEY"];
-    for (index, form) in forms.iter().enumerate() {
-        let text = std::fs::read_to_string(certificates.key(index)).unwrap();
-        assert!(text.contains(&format!("-----BEGIN {form}-----")), "{text}");
-    }
-    let svc = start(&certificates, 4, &[], &[]);
-    assert!(s_client(svc.main(), &["-tls1_3"]).contains("TLSv1.3"));
-}
-
 #[test]
 fn clients_resume_their_sessions() {
     let certificates = one();
@@ -208,20 +188,6 @@ fn clients_resume_their_sessions() {
     let mut client = Client::connect_tls(svc.main(), session(&config, NAME));
     assert_eq!(client.get("/a.txt").text(), "a");
     assert_eq!(client.session().handshake_kind(), Some(HandshakeKind::Resumed));
-}
-
-#[test]
-fn clients_are_shown_the_certificate_for_their_name() {
-    let certificates = Certificates::new(&[&["first.example"], &["*.b.example"], &["www.b.example"]]);
-    let svc = start(&certificates, 3, &[], &[]);
-    for (name, index) in
-        [("first.example", 0), ("img.b.example", 1), ("www.b.example", 2), ("other.example", 0)]
-    {
-        let said = s_client(svc.main(), &["-servername", name]);
-        let pem = std::fs::read_to_string(certificates.cert(index)).unwrap();
-        assert!(said.contains(pem.trim().lines().nth(3).unwrap()), "{name}");
-    }
-    assert_eq!(certificates.client(svc.main(), "img.b.example").get("/").status, 404);
 }
 
 #[test]
@@ -293,67 +259,6 @@ const GET_BIG_OVER_HTTP_2: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\
     \x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x04\x7f\xff\xff\xff\
     \x00\x00\x04\x08\x00\x00\x00\x00\x00\x7f\x00\x00\x00\
     \x00\x00\x0f\x01\x05\x00\x00\x00\x01\x82\x87\x04\x08/far.bin\x41\x01a";
-
-#[test]
-fn a_reload_is_for_new_connections_and_disturbs_no_old_one() {
-    let mut certificates = one();
-    let body = String::from_utf8(sample(8 << 20).iter().map(|byte| byte % 26 + b'a').collect()).unwrap();
-    let svc = start(&certificates, 1, &[("a.txt", "a"), ("big.txt", &body)], &[]);
-    let mut kept = certificates.client(svc.main(), NAME);
-    assert_eq!(kept.get("/a.txt").text(), "a");
-    let before = kept.session().peer_certificates().unwrap()[0].clone().into_owned();
-    let mut loading = certificates.client(svc.main(), NAME);
-    loading.send("GET /big.txt HTTP/1.1\r\nHost: a\r\n\r\n");
-    let head = loading.head_only();
-    let after = certificates.renew(0, &[NAME]);
-    svc.signal(Signal::HUP);
-    eventually("it has reloaded", || svc.log().find("what SIGHUP reloads was reloaded").is_some());
-    let mut new = certificates.client(svc.main(), NAME);
-    assert_eq!(new.get("/a.txt").text(), "a");
-    assert_eq!(new.session().peer_certificates().unwrap()[0], after);
-    assert_ne!(before, after);
-    assert_eq!(kept.get("/a.txt").text(), "a");
-    assert!(loading.body_of(head).text() == body);
-    svc.assert_metric("svc_config_last_reload_successful", 1.0);
-}
-
-#[test]
-fn a_reload_of_broken_files_leaves_the_old_ones_and_says_so() {
-    let mut certificates = one();
-    let svc = start(&certificates, 1, &[("a.txt", "a")], &[]);
-    let at_start = svc.metric("svc_config_last_reload_success_timestamp_seconds");
-    std::fs::write(certificates.cert(0), "nothing").unwrap();
-    svc.signal(Signal::HUP);
-    let message = "something could not be reloaded and stays as it was";
-    eventually("it has refused", || svc.log().find(message).is_some());
-    let record = svc.log().expect(message);
-    let error = record["fields"]["error"].as_str().unwrap();
-    assert_eq!(record["level"], "ERROR");
-    assert!(error.starts_with("TLS_CERT: ") && error.contains("has no certificate in it"), "{error}");
-    svc.assert_metric("svc_config_last_reload_successful", 0.0);
-    svc.assert_metric("svc_config_last_reload_success_timestamp_seconds", at_start);
-    assert_eq!(certificates.client(svc.main(), NAME).get("/a.txt").text(), "a");
-    certificates.renew(0, &[NAME]);
-    svc.signal(Signal::HUP);
-    eventually("it has recovered", || svc.metric("svc_config_last_reload_successful") == 1.0);
-    assert!(svc.metric("svc_config_last_reload_success_timestamp_seconds") > at_start);
-}
-
-#[test]
-fn a_certificate_out_of_its_time_is_a_warning() {
-    let mut certificates = Certificates::new(&[&[NAME], &[NAME], &[NAME]]);
-    certificates.write(1, &[NAME], (1990, 1999));
-    certificates.write(2, &[NAME], (4000, 4001));
-    let svc = start(&certificates, 3, &[], &[]);
-    let early = svc.log().expect("certificate is not valid yet");
-    assert_eq!(
-        (&early["level"], &early["fields"]["path"]),
-        (&"WARN".into(), &certificates.cert(2).to_str().unwrap().into(),)
-    );
-    let expired = svc.log().expect("certificate has expired");
-    assert_eq!(expired["fields"]["not_after"], "1999-01-01T00:00:00.000000Z");
-    svc.assert_metric("svc_tls_certificate_expiry_timestamp_seconds", 915_148_800.0);
-}
 
 #[test]
 fn a_handshake_has_the_time_of_a_head() {

@@ -3,7 +3,8 @@
 
 use crate::support::Svc;
 use crate::support::books::check_books;
-use crate::support::client::{Client, eventually};
+use crate::support::client::eventually;
+use crate::support::http2::Http2Client;
 
 const WORKER: &str = r#"<?php
 final class Late
@@ -45,6 +46,7 @@ Svc\Worker::serve(function () {
         case 'stream':
             echo 'begun';
             flush();
+            stay($_GET['name'], false);
             str_repeat('x', PHP_INT_MAX >> 4);
             // No break.
         case 'garbage':
@@ -161,23 +163,70 @@ fn the_time_of_a_handler_does_not_end_with_an_early_answer() {
     }
 }
 
+/// Asks in one of the protocols; once the head is there, a script that waits goes on. Returns the status, and whether the
+/// response came to its end.
+fn outcome(svc: &Svc, is_http2: bool, path: &str) -> (u16, bool) {
+    let name = path.split_once("name=").map_or("nobody", |(_, name)| name);
+    let response = if is_http2 {
+        let mut client = Http2Client::connect(svc.main());
+        let id = client.ask(path);
+        client.until(|client| client.heard(id).status != 0);
+        go(svc, name);
+        client.response(id)
+    } else {
+        let mut client = svc.client();
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        let head = client.head_only();
+        go(svc, name);
+        client.body_of(head)
+    };
+    (response.status, response.is_whole)
+}
+
 #[test]
-fn a_fatal_error_that_costs_the_worker_has_dropped_its_request() {
-    let svc = start(&[]);
-    assert_eq!(svc.get("/exception").status, 500);
-    eventually("it is handled", || carried(&svc)[2] == 1.0);
-    assert_eq!(svc.metric("svc_dropped_requests_total"), 0.0, "the worker goes on");
-    assert_eq!(svc.get("/memory").status, 500);
-    assert_eq!(svc.metric("svc_dropped_requests_total"), 1.0);
-    let mut client: Client = svc.client();
-    client.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
-    let response = client.response();
-    assert_eq!((response.status, response.is_whole), (200, false));
-    drop(client);
-    let recycled = r#"svc_worker_recycles_by_reason_total{reason="error"}"#;
-    eventually("both were replaced", || svc.metric(recycled) == 2.0);
-    svc.assert_metric("svc_dropped_requests_total", 1.0);
-    svc.assert_metric(r#"svc_responses_by_status_total{status="2xx"}"#, 1.0);
+fn a_fatal_error_that_costs_the_worker_has_dropped_its_request_unless_it_was_answered() {
+    for (mode, is_http2) in [("true", false), ("true", true), ("false", false), ("false", true)] {
+        let costs_the_worker = mode == "true";
+        let script = if costs_the_worker {
+            WORKER
+        } else {
+            &WORKER.replace("Svc\\Worker::serve(", "(fn ($handler) => $handler())(")
+        };
+        let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", mode), ("ENTRY_FILE", "worker.php")];
+        let svc = Svc::start(&[("worker.php", script)], &settings);
+        // Dropped; 2xx and 5xx; replaced for an error.
+        let mut expected = [0.0; 4];
+        let case = format!("worker mode {mode}, HTTP/2 {is_http2}");
+        for (path, answer, counts) in [
+            ("/", (200, true), [0.0, 1.0, 0.0, 0.0]),
+            ("/exception", (500, true), [0.0, 0.0, 1.0, 0.0]),
+            ("/memory", (500, true), [1.0, 0.0, 1.0, 1.0]),
+            ("/stream?name=a", (200, false), [0.0, 1.0, 0.0, 1.0]),
+            ("/memory", (500, true), [1.0, 0.0, 1.0, 1.0]),
+        ] {
+            assert_eq!(outcome(&svc, is_http2, path), answer, "{case} {path}");
+            for (expected, count) in expected.iter_mut().zip(counts) {
+                *expected += count;
+            }
+            // Without a worker that stays there is none to lose: a script has failed.
+            let [dropped, good, bad, replaced] = expected;
+            svc.assert_metric("svc_dropped_requests_total", if costs_the_worker { dropped } else { 0.0 });
+            svc.assert_metric(r#"svc_responses_by_status_total{status="2xx"}"#, good);
+            svc.assert_metric(r#"svc_responses_by_status_total{status="5xx"}"#, bad);
+            if costs_the_worker {
+                svc.assert_metric(r#"svc_worker_recycles_by_reason_total{reason="error"}"#, replaced);
+            }
+        }
+        svc.assert_metric("svc_requests_total", 5.0);
+        svc.assert_metric("svc_pending_requests", 0.0);
+        for series in ["svc_admission_refused_total{reason=\"pool_unavailable\"}", "svc_abandoned_work_total"]
+        {
+            svc.assert_metric(series, 0.0);
+        }
+        for reason in ["client_abort", "timeout", "shutdown"] {
+            svc.assert_metric(&format!(r#"svc_request_cancelled_total{{reason="{reason}"}}"#), 0.0);
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What becomes of a worker whose requests fail: the request gets its 500, the others their answers.
 #![cfg(feature = "php")]
 
-use crate::support::Svc;
 use crate::support::client::{Client, eventually};
+use crate::support::{Svc, c};
 
 const WORKER: &str = r#"<?php
 final class Loud
@@ -113,10 +113,15 @@ Svc\Worker::serve(function () use (&$served, &$kept) {
 });"#;
 
 fn start() -> Svc {
+    start_with(&[])
+}
+
+fn start_with(directives: &[&str]) -> Svc {
     let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
-    Svc::start(
+    Svc::start_with(
         &[("worker.php", WORKER), ("broken.php", "<?php function ("), ("twice.php", "<?php class Twice {}")],
         &settings,
+        directives,
     )
 }
 
@@ -240,13 +245,23 @@ fn a_handler_of_exceptions_that_does_not_return_is_not_called_again() {
 #[test]
 fn neighbours_of_a_fatal_error_go_on() {
     for path in ["/memory", "/compiler", "/linking"] {
-        neighbours_go_on(path);
+        neighbours_go_on(&start(), path);
     }
 }
 
-fn neighbours_go_on(path: &str) {
-    let svc = start();
-    let mut neighbour = send(&svc, "/keeps");
+#[test]
+fn neighbours_of_a_fatal_error_that_a_debugger_shows_go_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("debugger.so");
+    c::extension(include_str!("php/debugger.c"), &library);
+    let extension = format!("extension={}", library.display());
+    for path in ["/memory", "/compiler", "/linking"] {
+        neighbours_go_on(&start_with(&[&extension]), path);
+    }
+}
+
+fn neighbours_go_on(svc: &Svc, path: &str) {
+    let mut neighbour = send(svc, "/keeps");
     eventually("the neighbour is inside", || svc.root().join("inside").exists());
     assert_eq!(svc.get(path).status, 500);
     std::fs::write(svc.root().join("go"), "").unwrap();

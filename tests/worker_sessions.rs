@@ -1,8 +1,10 @@
 //! Sessions of requests that take turns on one thread.
 #![cfg(feature = "php")]
 
-use crate::support::Svc;
+use std::path::Path;
+
 use crate::support::client::{Client, eventually};
+use crate::support::{Svc, c};
 
 const WORKER: &str = r#"<?php
 final class Kept implements SessionHandlerInterface
@@ -49,8 +51,19 @@ Svc\Worker::serve(function () use (&$served) {
 });"#;
 
 fn start() -> Svc {
+    start_with(&[])
+}
+
+fn start_with(directives: &[&str]) -> Svc {
     let settings = [("PHP_WORKERS", "1"), ("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php")];
-    Svc::start(&[("worker.php", WORKER)], &settings)
+    Svc::start_with(&[("worker.php", WORKER)], &settings, directives)
+}
+
+/// Starts a server whose sessions' handler asks for its lock again and again.
+fn start_asking(folder: &Path) -> Svc {
+    let library = folder.join("asking.so");
+    c::extension(include_str!("php/asking_session.c"), &library);
+    start_with(&[&format!("extension={}", library.display()), "session.save_handler=asking"])
 }
 
 fn send(svc: &Svc, path: &str, cookie: &str) -> Client {
@@ -88,13 +101,22 @@ fn overlapping_requests_have_a_session_each() {
 
 #[test]
 fn requests_of_one_session_take_turns() {
-    let svc = start();
-    let mut first = send(&svc, "/?stay=a", "same");
-    inside(&svc, "a");
-    let mut others: Vec<_> = (0..3).map(|_| send(&svc, "/", "same")).collect();
+    take_turns(&start(), ("/", r#"[true,1,"other",false]"#));
+}
+
+#[test]
+fn requests_of_a_session_whose_handler_asks_for_its_lock_take_turns() {
+    let folder = tempfile::tempdir().unwrap();
+    take_turns(&start_asking(folder.path()), ("/?look", r#"[1,"",false,"asking"]"#));
+}
+
+fn take_turns(svc: &Svc, (beside, expected): (&str, &str)) {
+    let mut first = send(svc, "/?stay=a", "same");
+    inside(svc, "a");
+    let mut others: Vec<_> = (0..3).map(|_| send(svc, "/", "same")).collect();
     // The thread is free for others while they wait for the lock.
-    assert_eq!(send(&svc, "/", "other").response().text(), r#"[true,1,"other",false]"#);
-    leave(&svc, "a");
+    assert_eq!(send(svc, beside, "other").response().text(), expected);
+    leave(svc, "a");
     assert_eq!(first.response().text(), r#"[true,1,"same",false]"#);
     let mut counts: Vec<_> = others.iter_mut().map(|client| client.response().text()).collect();
     counts.sort();
@@ -104,13 +126,22 @@ fn requests_of_one_session_take_turns() {
 
 #[test]
 fn who_waits_for_a_session_has_its_answer_at_its_limit() {
-    let svc = start();
-    let mut holder = send(&svc, "/?stay=a", "same");
-    inside(&svc, "a");
-    assert_eq!(send(&svc, "/?limit=1", "same").response().status, 504);
-    leave(&svc, "a");
+    waits_until_its_limit(&start());
+}
+
+#[test]
+fn who_asks_for_the_lock_of_a_session_has_its_answer_at_its_limit() {
+    let folder = tempfile::tempdir().unwrap();
+    waits_until_its_limit(&start_asking(folder.path()));
+}
+
+fn waits_until_its_limit(svc: &Svc) {
+    let mut holder = send(svc, "/?stay=a", "same");
+    inside(svc, "a");
+    assert_eq!(send(svc, "/?limit=1", "same").response().status, 504);
+    leave(svc, "a");
     assert_eq!(holder.response().text(), r#"[true,1,"same",false]"#);
-    assert_eq!(send(&svc, "/", "same").response().status, 200);
+    assert_eq!(send(svc, "/", "same").response().text(), r#"[true,2,"same",false]"#);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! A worker whose fibers are all taken by requests that have been answered takes nothing off the queue: the wedged pool,
-//! with PHP in it, and with a clock that the test moves.
+//! A worker whose fibers are all taken by requests that have been answered takes nothing off the queue: the wedged pool;
+//! and a worker that several requests hold up: with PHP in it, and with a clock that the test moves.
 //!
 //! One test, because PHP starts once in a process and ends on the thread that started it.
 #![cfg(feature = "php")]
@@ -27,7 +27,7 @@ const FIBERS: usize = 256;
 
 const WORKER: &str = r#"<?php
 ini_set('max_execution_time', 0);
-foreach (['answered', 'last', 'left', 'unanswered'] as $gate) {
+foreach (['answered', 'held', 'last', 'left', 'unanswered'] as $gate) {
     posix_mkfifo(__DIR__ . "/$gate", 0600);
 }
 Svc\Worker::serve(function () {
@@ -36,7 +36,13 @@ Svc\Worker::serve(function () {
     if ($path === '/plain') {
         return;
     }
-    if ($path !== '/unanswered') {
+    if ($path === '/spins') {
+        for ($n = 1; $n % 100000 || !file_exists(__DIR__ . '/go'); $n++) {
+            if ($n % 100000 === 0) { clearstatcache(); }
+        }
+        return;
+    }
+    if ($path !== '/unanswered' && $path !== '/held') {
         svc_finish_request();
     }
     Svc\wait_readable(fopen(__DIR__ . $path, 'r+'));
@@ -152,6 +158,18 @@ impl Scene<'_> {
         clients
     }
 
+    /// How many requests of the worker were sorted as held up: by the system, by the script, by a function.
+    fn stuck(&self) -> [String; 3] {
+        ["io", "cpu", "c_call"]
+            .map(|kind| self.metric(&format!(r#"svc_worker_stuck_total{{worker_id="0",kind="{kind}"}}"#)))
+    }
+
+    /// Waits until the worker has executed a good deal more of the script that spins.
+    fn spin(&self) {
+        let before = cpu_ticks("svc-php-0");
+        eventually("the script spins", || cpu_ticks("svc-php-0") > before + 1);
+    }
+
     fn carried(&self) -> usize {
         self.metric("svc_worker_request_fibers_active{worker=\"0\"}").parse().unwrap()
     }
@@ -179,8 +197,20 @@ impl Scene<'_> {
     }
 }
 
+/// The time that a thread of this process has spent outside of the kernel.
+fn cpu_ticks(name: &str) -> u64 {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    // One that has just ended has no files.
+    let read = |task: &Path, file| fs::read_to_string(task.join(file)).unwrap_or_default();
+    let task = tasks.map(|task| task.unwrap().path()).find(|task| read(task, "comm").trim() == name);
+    let stat = read(&task.unwrap_or_else(|| panic!("there is no thread {name}")), "stat");
+    let behind_its_name = stat.rsplit_once(')').unwrap().1;
+    behind_its_name.split_whitespace().nth(11).unwrap().parse().unwrap()
+}
+
 const WARNING: &str =
     "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
+const STUCK: &str = "PHP worker is held up by one request";
 const RECOVERED: &str = "PHP pool is reaching workers again";
 
 /// What the server has logged.
@@ -196,6 +226,51 @@ impl Write for Lines {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+fn each_of_several_requests_that_hold_a_worker_up_is_sorted_once(scene: &Scene<'_>) {
+    let send = |path: &str| {
+        let mut client = Client::connect(scene.main);
+        client.send(format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        client
+    };
+    let mut held = Vec::new();
+    for carried in 1..=2 {
+        held.push(send("/held"));
+        eventually("the worker carries it", || scene.carried() == carried);
+    }
+    let mut spins = send("/spins");
+    scene.spin();
+    assert_eq!(scene.stuck(), ["0", "0", "0"]);
+    let mut looks = 0;
+    while scene.stuck() != ["2", "1", "0"] {
+        assert!(looks < 70, "{:?} after {looks} s", scene.stuck());
+        scene.spin();
+        scene.seconds(1);
+        looks += 1;
+    }
+    let long_running =
+        || scene.metric(r#"svc_worker_long_running_total{worker_id="0"}"#).parse::<u64>().unwrap();
+    let before = long_running();
+    for _ in 0..3 {
+        scene.spin();
+        scene.seconds(1);
+    }
+    assert_eq!((scene.stuck(), long_running() - before), (["2", "1", "0"].map(String::from), 3));
+    assert!(scene.is_well(), "nothing is done about it");
+    eventually("the log says so", || scene.told(STUCK).len() == 3);
+    let mut told: Vec<_> =
+        scene.told(STUCK).iter().map(|fields| format!("{} {}", fields["kind"], fields["path"])).collect();
+    told.sort();
+    assert_eq!(told, [r#""cpu" "/spins""#, r#""io" "/held""#, r#""io" "/held""#]);
+    fs::write(scene.root.join("go"), "").unwrap();
+    assert_eq!(spins.response().text(), "/spins");
+    scene.let_go("held");
+    for client in &mut held {
+        assert_eq!(client.response().text(), "/held");
+    }
+    scene.seconds(1);
+    assert_eq!(scene.stuck(), ["2", "1", "0"]);
 }
 
 fn requests_without_an_answer_keep_a_worker_busy(scene: &Scene<'_>) {
@@ -263,7 +338,7 @@ fn a_handler_that_ends_long_after_its_answer_ends_the_wedge(scene: &Scene<'_>) {
 }
 
 #[test]
-fn answered_requests_that_hold_all_fibers_wedge_the_pool() {
+fn requests_that_hold_a_worker_up_and_those_that_wedge_the_pool_are_told() {
     let root = tempfile::tempdir().unwrap();
     fs::write(root.path().join("worker.php"), WORKER).unwrap();
     let settings = [
@@ -287,13 +362,15 @@ fn answered_requests_that_hold_all_fibers_wedge_the_pool() {
             let mut first = Client::connect(main);
             assert_eq!(first.get("/plain").status, 200, "before that nothing is watched for");
             clock::stop();
+            each_of_several_requests_that_hold_a_worker_up_is_sorted_once(&scene);
             requests_without_an_answer_keep_a_worker_busy(&scene);
             requests_with_an_answer_wedge_the_pool_until_they_end(&scene);
             a_handler_that_ends_long_after_its_answer_ends_the_wedge(&scene);
         }));
         clock::go();
+        let _ = fs::write(root.path().join("go"), "");
         // Those that a failed test has left behind.
-        for gate in ["answered", "last", "left", "unanswered"] {
+        for gate in ["answered", "held", "last", "left", "unanswered"] {
             let _ = fs::OpenOptions::new()
                 .read(true)
                 .write(true)

@@ -9,18 +9,19 @@
 //! | [`route`](mod@route) | routing mode, normalised path | the candidates to look for, in order |
 //! | [`resolve`] | candidates, the disk | open files, a script, a redirect, nothing |
 //! | [`place`] | two real paths | the way from the root to what a link led to |
-//! | [`stamp`] | a descriptor | the state of a file |
-//! | [`media_type`] | a name | `Content-Type` |
+//! | [`file_version`] | a descriptor | the state of a file |
+//! | [`media_type`] | a name, the table of `endings` | `Content-Type` |
 //! | [`slice`](mod@slice) | something to read from | so many of its bytes |
 //! | [`asset`] | open files | bytes, fields, coded variants: a file ready to be sent |
 //! | [`cache`] | path, time | the asset that was ready a moment ago |
 //! | [`conditions`] | a request, validators | send, not modified, failed |
-//! | [`representation`] | a asset, a request | status, fields and pieces of the answer |
+//! | [`representation`] | an asset, a request | status, fields and pieces of the answer |
 //! | [`route_cache`] | path, time | a script that was found a moment ago |
 
 pub mod asset;
 pub mod cache;
 pub mod conditions;
+mod endings;
 pub mod file_version;
 pub mod media_type;
 pub mod place;

@@ -66,6 +66,7 @@ pub struct Metrics {
     rate_limited: Counter,
     php_denied: Counter,
     path_denied: Counter,
+    builtin_denied: Counter,
     static_hits: Counter,
     static_misses: Counter,
     responses_coded: Counter,
@@ -106,6 +107,7 @@ impl Metrics {
             rate_limited: Counter::new(),
             php_denied: Counter::new(),
             path_denied: Counter::new(),
+            builtin_denied: Counter::new(),
             static_hits: Counter::new(),
             static_misses: Counter::new(),
             responses_coded: Counter::new(),
@@ -229,6 +231,11 @@ impl Metrics {
     /// A request was denied by a rule of the document root.
     pub fn path_denied(&self) {
         self.path_denied.incr();
+    }
+
+    /// A request was denied because what it asked for is never meant to be public.
+    pub fn builtin_denied(&self) {
+        self.builtin_denied.incr();
     }
 
     /// A static file came from memory.
@@ -395,6 +402,11 @@ impl Metrics {
     /// Requests that a rule of the document root denied.
     pub fn path_denied_total(&self) -> u64 {
         self.path_denied.value()
+    }
+
+    /// Requests that were denied because what they asked for is never meant to be public.
+    pub fn builtin_denied_total(&self) -> u64 {
+        self.builtin_denied.value()
     }
 
     /// Static files served from memory.

@@ -94,6 +94,7 @@ families! {
     RATE_LIMITED: Counter "svc_rate_limited_total" "Requests rejected by the rate limiter.";
     PHP_DENY: Counter "svc_php_deny_total" "Requests blocked where no PHP may run.";
     PATH_DENY: Counter "svc_path_deny_total" "Requests denied by a rule of the document root.";
+    BUILTIN_DENY: Counter "svc_builtin_deny_total" "Requests for files that are never meant to be public.";
     STATIC_CACHE_HITS: Counter "svc_static_cache_hits_total" "Static files served from memory.";
     STATIC_CACHE_MISSES: Counter "svc_static_cache_misses_total" "Static files that needed a disk read.";
     COMPRESSED_RESPONSES: Counter "svc_compressed_responses_total" "Responses sent under a content coding.";

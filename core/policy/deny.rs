@@ -37,13 +37,15 @@ pub struct DenyRules {
 #[derive(Debug, Default)]
 pub struct PhpDenyPaths(Vec<GlobMatcher>);
 
-/// Which of the two denies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What denies. Of several the first one counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Denial {
     /// `.svcdeny` denies the path.
     Path,
     /// `PHP_DENY_PATHS` denies the running of PHP.
     Php,
+    /// It is never meant to be public, and no rule allows it.
+    Builtin,
 }
 
 /// Why the rules cannot be applied.
@@ -97,10 +99,10 @@ impl DenyRules {
             }
     }
 
-    /// Whether the file that was found at this path below the document root, or that a link led to by this way
-    /// (`../shared/a.sql`), is denied: by the rules (of what lies elsewhere those that are bound to the root know
-    /// nothing), or because it is never meant to be public and they do not say otherwise.
-    pub fn denies_file(&self, path: &[u8]) -> bool {
+    /// Judges the file that was found at this path below the document root, or that a link led to by this way
+    /// (`../shared/a.sql`): the rules deny it (of what lies elsewhere those that are bound to the root know nothing), or
+    /// it is never meant to be public and they do not say otherwise.
+    pub fn judge_file(&self, path: &[u8]) -> Option<Denial> {
         let of_the_rules = |verdict: fn(&Gitignore, &[u8], Kind) -> bool| {
             self.rules.as_ref().is_some_and(|rules| {
                 parents(path).any(|parent| verdict(rules, parent, Kind::Directory))
@@ -108,7 +110,10 @@ impl DenyRules {
             })
         };
         let is_private = || is_never_public(path) || (self.has_vendor && is_in_vendor(path));
-        of_the_rules(is_denied) || (is_private() && !of_the_rules(is_allowed))
+        if of_the_rules(is_denied) {
+            return Some(Denial::Path);
+        }
+        (is_private() && !of_the_rules(is_allowed)).then_some(Denial::Builtin)
     }
 }
 
@@ -254,7 +259,7 @@ mod tests {
     fn without_a_file_nothing_is_denied() {
         let root = tempfile::tempdir().unwrap();
         let none = DenyRules::read(root.path()).unwrap();
-        assert!(!none.is_loaded() && !none.denies(b"/a") && !none.denies_file(b"/a"));
+        assert!(!none.is_loaded() && !none.denies(b"/a") && none.judge_file(b"/a").is_none());
         std::fs::write(root.path().join(".svcdeny"), "").unwrap();
         let empty = DenyRules::read(root.path()).unwrap();
         assert!(empty.is_loaded() && !empty.denies(b"/a"));
@@ -316,14 +321,16 @@ mod tests {
     fn a_file_is_judged_at_any_depth() {
         let deep = format!("{}/private/x", "/a".repeat(3 * DENY_DEPTH_MAX));
         let rules = rules("private/\n/f/index.php");
-        assert!(rules.denies_file(deep.as_bytes()) && !rules.denies(deep.as_bytes()));
-        assert!(rules.denies_file(b"/f/index.php") && rules.denies_file(b"/F/Index.php"));
-        assert!(!rules.denies_file(b"/f/index.html"));
+        assert!(!rules.denies(deep.as_bytes()));
+        for path in [deep.as_bytes(), b"/f/index.php", b"/F/Index.php"] {
+            assert_eq!(rules.judge_file(path), Some(Denial::Path));
+        }
+        assert_eq!(rules.judge_file(b"/f/index.html"), None);
     }
 
     #[test]
     fn what_a_link_leads_to_is_judged_by_rules_that_are_not_bound_to_the_root() {
-        let denied = |text: &str, way: &str| rules(text).denies_file(way.as_bytes());
+        let denied = |text: &str, way: &str| rules(text).judge_file(way.as_bytes()) == Some(Denial::Path);
         assert!(denied("*.csv", "../../shared/a.csv") && denied("private/", "../private/a/b"));
         for bound in ["/shared", "/*\n!/storage", "/a.csv", "shared/a.csv/"] {
             assert!(!denied(bound, "../../shared/a.csv"), "{bound}");
@@ -332,17 +339,23 @@ mod tests {
 
     #[test]
     fn what_is_never_public_is_denied_when_it_is_found_unless_a_rule_allows_it() {
+        let builtin = Some(Denial::Builtin);
         let none = DenyRules::default();
-        assert!(none.denies_file(b"/app.sqlite") && none.denies_file(b"../a/dump.sql"));
+        assert_eq!([none.judge_file(b"/app.sqlite"), none.judge_file(b"../a/dump.sql")], [builtin; 2]);
         assert!(!none.denies(b"/app.sqlite"), "an application may have such a path");
-        assert!(!none.denies_file(b"/vendor/a.css"));
+        assert_eq!(none.judge_file(b"/vendor/a.css"), None);
         let vendor = DenyRules { has_vendor: true, ..DenyRules::default() };
-        assert!(vendor.denies_file(b"/vendor/a.css") && !vendor.denies_file(b"/build/vendor/a.css"));
-        let allowed = DenyRules { has_vendor: true, ..rules("!*.sql\n!/vendor/\n/vendor/x/\n") };
-        for (path, denied) in
-            [("/a.sql", false), ("/a.log", true), ("/vendor/a/b.css", false), ("/vendor/x/b.css", true)]
-        {
-            assert_eq!(allowed.denies_file(path.as_bytes()), denied, "{path}");
+        assert_eq!(vendor.judge_file(b"/vendor/a.css"), builtin);
+        assert_eq!(vendor.judge_file(b"/build/vendor/a.css"), None);
+        let allowed = DenyRules { has_vendor: true, ..rules("!*.sql\n!/vendor/\n/vendor/x/\n*.bak") };
+        for (path, denial) in [
+            ("/a.sql", None),
+            ("/a.log", builtin),
+            ("/a.bak", Some(Denial::Path)),
+            ("/vendor/a/b.css", None),
+            ("/vendor/x/b.css", Some(Denial::Path)),
+        ] {
+            assert_eq!(allowed.judge_file(path.as_bytes()), denial, "{path}");
         }
     }
 

@@ -25,10 +25,7 @@ fn classes(site: &Site) -> [u64; 3] {
 #[test]
 fn a_client_that_is_gone_within_its_body_is_499_and_client_abort() {
     let site = Site::start(&[]);
-    let mut client = site.client();
-    client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
-    eventually("some of it has come", || site.metrics().request_bytes_total() == 4);
-    drop(client);
+    site.leave_within_body("/echo");
     eventually("its leaving is seen", || classes(&site) == [0, 1, 0]);
     assert_eq!(cancelled(&site), [1, 0, 0]);
     let mut client = site.http2();

@@ -212,6 +212,7 @@ fn sum(refused: Refusals) -> u64 {
 
 #[test]
 fn shedding_episodes_follow_their_rules() {
+    let mut episodes = 0;
     for seed in 1..=SEEDS {
         let (mut dice, mut clock) = (Dice::new(seed), Clock::new());
         let (mut machine, mut model) = (SheddingEpisodes::default(), SheddingModel::default());
@@ -237,12 +238,14 @@ fn shedding_episodes_follow_their_rules() {
             }
             if let Some(SheddingReport::Stopped { episode, .. }) = report {
                 closed += sum(episode);
+                episodes += 1;
                 assert_eq!(closed, sum(totals), "seed {seed}, step {step}: refusals outside of episodes");
             }
         }
         let crowd = lines.windows(3).find(|three| three[2] - three[0] < 60_000);
         assert_eq!(crowd, None, "seed {seed}: three records within a minute");
     }
+    assert!(episodes > SEEDS / 2, "{episodes} episodes have ended");
 }
 
 /// The rules of the wedged pool, in milliseconds.

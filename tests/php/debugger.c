@@ -11,6 +11,7 @@ static void show_error(int type, zend_string *file, const uint32_t line, zend_st
     (void)line;
     php_printf("shown: %s", ZSTR_VAL(message));
     if ((type & E_FATAL_ERRORS) != 0 && (type & E_DONT_BAIL) == 0) {
+        zend_objects_store_mark_destructed(&EG(objects_store));
         zend_bailout();
     }
 }

@@ -34,9 +34,17 @@ pub(crate) struct Svc {
     log: Log,
 }
 
-/// The records that the server wrote so far.
+/// What the server wrote so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Log(Arc<ShortLock<Vec<Value>>>);
+pub(crate) struct Log(Arc<ShortLock<Output>>);
+
+#[derive(Debug, Default)]
+struct Output {
+    records: Vec<Value>,
+    /// Lines that are none.
+    strays: Vec<String>,
+    has_ended: bool,
+}
 
 impl Svc {
     /// Starts a server on these files, with these settings, and waits until it is ready.
@@ -76,12 +84,18 @@ impl Svc {
         descriptors::raise_limit();
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let log = Log::default();
-        let (lines, records) = (BufReader::new(child.stdout.take().unwrap()), log.clone());
+        let (lines, output) = (BufReader::new(child.stdout.take().unwrap()), log.clone());
         std::thread::spawn(move || {
             for line in lines.lines().map_while(Result::ok) {
-                let record = serde_json::from_str(&line).unwrap_or_else(|_| panic!("no record: {line}"));
-                records.0.lock().push(record);
+                let record = serde_json::from_str(&line);
+                let mut output = output.0.lock();
+                match record {
+                    Ok(record) => output.records.push(record),
+                    // Whoever panicked here would not be heard.
+                    Err(_) => output.strays.push(line),
+                }
             }
+            output.0.lock().has_ended = true;
         });
         eventually("the server is ready", || {
             assert!(child.try_wait().unwrap().is_none(), "the server ended at its start");
@@ -168,6 +182,13 @@ impl Svc {
         self.signal(Signal::TERM);
         assert_eq!(self.wait(), Some(0));
     }
+
+    /// Ends the server and waits for the last of its records: what is not among them was not written.
+    pub(crate) fn whole_log(&mut self) -> &Log {
+        self.stop();
+        eventually("its output has ended", || self.log.0.lock().has_ended);
+        &self.log
+    }
 }
 
 impl Drop for Svc {
@@ -179,13 +200,15 @@ impl Drop for Svc {
             let crash = status.signal().filter(|number| *number != Signal::KILL.as_raw());
             assert!(crash.is_none() || std::thread::panicking(), "the server died of signal {crash:?}");
         }
+        let strays = std::mem::take(&mut self.log.0.lock().strays);
+        assert!(strays.is_empty() || std::thread::panicking(), "these lines are no records: {strays:#?}");
     }
 }
 
 impl Log {
     /// The first record with this message.
     pub(crate) fn find(&self, message: &str) -> Option<Value> {
-        self.0.lock().iter().find(|record| record["fields"]["message"] == message).cloned()
+        self.0.lock().records.iter().find(|record| record["fields"]["message"] == message).cloned()
     }
 
     /// The first record with this message; waits for it, as it comes by another way than answers.
@@ -197,7 +220,7 @@ impl Log {
 
     /// All records of this target.
     pub(crate) fn of(&self, target: &str) -> Vec<Value> {
-        self.0.lock().iter().filter(|record| record["target"] == target).cloned().collect()
+        self.0.lock().records.iter().filter(|record| record["target"] == target).cloned().collect()
     }
 
     fn addr(&self, message: &str) -> SocketAddr {

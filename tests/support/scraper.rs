@@ -34,8 +34,12 @@ impl Lint {
         Some(Self(child.wait_with_output().ok()?))
     }
 
-    /// The lines that speak of anything but the given names.
+    /// The lines that speak of anything but the given names, and an end without a judgement.
     pub(crate) fn unexpected(&self) -> Vec<String> {
+        // 0: nothing is wrong, 3: something could be better.
+        if ![Some(0), Some(3)].contains(&self.0.status.code()) {
+            return vec![format!("{:?}", self.0)];
+        }
         let text = [self.0.stdout.as_slice(), self.0.stderr.as_slice()].concat();
         let text = String::from_utf8_lossy(&text).into_owned();
         let is_given = |line: &str| {

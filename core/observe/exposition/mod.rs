@@ -236,6 +236,7 @@ fn denials(page: &mut Page, metrics: &Metrics) {
     page.count(&names::RATE_LIMITED, metrics.rate_limited_total());
     page.count(&names::PHP_DENY, metrics.php_denied_total());
     page.count(&names::PATH_DENY, metrics.path_denied_total());
+    page.count(&names::BUILTIN_DENY, metrics.builtin_denied_total());
     page.count(&names::STATIC_CACHE_HITS, metrics.static_hits_total());
     page.count(&names::STATIC_CACHE_MISSES, metrics.static_misses_total());
     page.count(&names::COMPRESSED_RESPONSES, metrics.responses_coded_total());

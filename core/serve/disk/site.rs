@@ -116,12 +116,14 @@ impl Site {
         let look = self.cache.begin_look(time::now());
         let rules = self.policy.rules();
         let found = match self.root.resolve(&self.mode, path)? {
-            Resolved::File(file) if self.denies_file(&rules, &file) => Found::Denied(Denial::Path),
-            Resolved::File(file) => return self.ready(path, file, look).map(Found::File),
+            Resolved::File(file) => match self.judge_file(&rules, &file) {
+                Some(denial) => Found::Denied(denial),
+                None => return self.ready(path, file, look).map(Found::File),
+            },
             Resolved::Directory => Found::Directory,
             Resolved::Forbidden => Found::Forbidden,
             Resolved::Missing => Found::Missing,
-            Resolved::Script(script) => match self.denies_script(&rules, path, &script) {
+            Resolved::Script(script) => match self.judge_script(&rules, path, &script) {
                 Some(denial) => Found::Denied(denial),
                 None => Found::Script(Arc::new(into_script(script))),
             },
@@ -168,21 +170,25 @@ impl Site {
     }
 
     /// Judges the file that was found for a path, by its name and by where it really lies.
-    fn denies_file(&self, rules: &Rules, file: &StaticFile) -> bool {
-        !self.is_fallback(&file.path) && denies(rules, &file.path, file.elsewhere.as_ref())
+    fn judge_file(&self, rules: &Rules, file: &StaticFile) -> Option<Denial> {
+        if self.is_fallback(&file.path) {
+            return None;
+        }
+        judge(rules, &file.path, file.elsewhere.as_ref())
     }
 
     /// Judges the script that was found for a path, by its name and by where it really lies.
-    fn denies_script(&self, rules: &Rules, path: &[u8], script: &FoundScript) -> Option<Denial> {
-        let is_fallback = self.is_fallback(&script.script_name);
-        let elsewhere = script.elsewhere.as_ref();
-        if !is_fallback && denies(rules, &script.script_name, elsewhere) {
-            return Some(Denial::Path);
+    fn judge_script(&self, rules: &Rules, path: &[u8], script: &FoundScript) -> Option<Denial> {
+        let no_php_at = |path: &[u8]| self.policy.php_deny.matches(path).then_some(Denial::Php);
+        if self.is_fallback(&script.script_name) {
+            return no_php_at(path);
         }
-        let is_denied = |path: &[u8]| self.policy.php_deny.matches(path);
-        let is_denied_there = || elsewhere.is_some_and(|place| place.is_inside() && is_denied(place.way()));
-        let is_denied_by_name = || is_denied(&script.script_name) || is_denied_there();
-        (is_denied(path) || (!is_fallback && is_denied_by_name())).then_some(Denial::Php)
+        let elsewhere = script.elsewhere.as_ref();
+        let inside = elsewhere.filter(|place| place.is_inside());
+        let by_pattern = no_php_at(path)
+            .or_else(|| no_php_at(&script.script_name))
+            .or_else(|| inside.and_then(|place| no_php_at(place.way())));
+        judge(rules, &script.script_name, elsewhere).into_iter().chain(by_pattern).min()
     }
 
     /// Whether this is what answers when nothing else does. Rules say what clients may ask for, and nobody asked for
@@ -197,9 +203,10 @@ impl Site {
     }
 }
 
-/// Whether the rules deny a file by its path below the document root, or by where links led to.
-fn denies(rules: &Rules, path: &[u8], elsewhere: Option<&Place>) -> bool {
-    rules.deny.denies_file(path) || elsewhere.is_some_and(|place| rules.deny.denies_file(place.way()))
+/// Judges a file by its path below the document root, and by where links led to.
+fn judge(rules: &Rules, path: &[u8], elsewhere: Option<&Place>) -> Option<Denial> {
+    let there = elsewhere.and_then(|place| rules.deny.judge_file(place.way()));
+    rules.deny.judge_file(path).into_iter().chain(there).min()
 }
 
 fn into_script(found: FoundScript) -> Script {

@@ -97,6 +97,7 @@ impl Stream {
         match denial {
             Denial::Path => io.shared.metrics.path_denied(),
             Denial::Php => io.shared.metrics.php_denied(),
+            Denial::Builtin => io.shared.metrics.builtin_denied(),
         }
         self.answer_before_body(Answer::plain(404), pending);
     }

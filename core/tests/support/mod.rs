@@ -150,6 +150,14 @@ impl Site {
         self.has_ended = true;
     }
 
+    /// Is a client that asks for `path` and leaves when the server has read a part of its body.
+    pub(crate) fn leave_within_body(&self, path: &str) {
+        let read = || self.metrics().request_bytes_total();
+        let (mut client, before) = (self.client(), read());
+        client.send(format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf"));
+        eventually("some of it has come", || read() == before + 4);
+    }
+
     /// Waits until a worker is inside `name`.
     pub(crate) fn until_inside(&self, name: &str) {
         eventually("the engine is inside", || self.switches.is_inside(name));
