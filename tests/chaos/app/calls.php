@@ -114,9 +114,15 @@ trait Calls
             $run();
             return;
         }
-        $database = new PDO('sqlite::memory:');
         $function = static function () use ($run) { $run(); return 1; };
-        method_exists($database, 'createFunction') ? $database->createFunction('f', $function) : @$database->sqliteCreateFunction('f', $function);
+        // Since PHP 8.4 each driver has a class of its own; since 8.5 the old name is deprecated.
+        if (class_exists('Pdo\\Sqlite', false)) {
+            $database = new Pdo\Sqlite('sqlite::memory:');
+            $database->createFunction('f', $function);
+        } else {
+            $database = new PDO('sqlite::memory:');
+            $database->sqliteCreateFunction('f', $function);
+        }
         $database->query('SELECT f()')->fetchAll();
     }
 
