@@ -119,13 +119,6 @@ typedef zend_class_entry shim_scope;
 #define SHIM_SOAP_ENCODINGS HashTable defEncNs; HashTable defEnc; HashTable defEncIndex;
 #endif
 
-/* 8.4: it returns SUCCESS; before, true. */
-#if PHP_VERSION_ID >= 80400
-#define SHIM_FIBER_INIT_CONTEXT(context, kind, run, size) (zend_fiber_init_context(context, kind, run, size) == SUCCESS)
-#else
-#define SHIM_FIBER_INIT_CONTEXT(context, kind, run, size) zend_fiber_init_context(context, kind, run, size)
-#endif
-
 /* glibc names it only with an underscore. */
 #ifndef NL_LOCALE_NAME
 #define NL_LOCALE_NAME(category) _NL_LOCALE_NAME(category)

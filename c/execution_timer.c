@@ -45,6 +45,8 @@ struct shim_timer {
     uint64_t word;
     /* The host's number of the request whose limit it is; changes only while there is none. */
     uint64_t request;
+    /* The limit that is written down has interrupted its thread; the thread's. */
+    volatile bool fired;
     /* Its thread waits where one interruption may come a moment too early; the thread's. */
     volatile bool insists;
     /* When the watcher looked; the watcher's. */
@@ -79,6 +81,7 @@ static int tell_kernel(timer_t timer, int64_t wait)
 /* There is no limit any more, but the kernel may still hold its timer armed. Returns what there was. */
 static uint64_t take_limit(void)
 {
+    own.fired = false;
     for (;;) {
         uint64_t word = __atomic_load_n(&own.word, __ATOMIC_ACQUIRE);
         if (holder_of(word) == MOVING) {
@@ -130,6 +133,7 @@ int64_t shim_timer_deadline(void)
 
 void shim_execution_timer_fired(void)
 {
+    own.fired = true;
     if (own.insists) {
         (void)tell_kernel(own.timer, INSISTENCE);
     }
@@ -154,6 +158,12 @@ void shim_execution_timer_taken(void)
     if (deadline > 0 && deadline <= now && EG(timeout_seconds) > 0 && !zend_atomic_bool_load_ex(&EG(timed_out))) {
         limit_at(now + EG(timeout_seconds) * SECOND);
     }
+}
+
+/* PHP 8.3 disarms the timer there, and would have the limit forgotten before it is taken. */
+static bool is_in_zend_timeout(void)
+{
+    return own.fired && !zend_atomic_bool_load_ex(&EG(timed_out)) && shim_timer_deadline() <= shim_now();
 }
 
 /* ---- what Zend calls ---- */
@@ -199,7 +209,7 @@ int timer_settime(timer_t timer, int flags, const struct itimerspec *value, stru
     }
     int64_t wait = (int64_t)value->it_value.tv_sec * SECOND + value->it_value.tv_nsec;
     if (wait <= 0) {
-        return no_limit();
+        return is_in_zend_timeout() ? tell_kernel(own.timer, 0) : no_limit();
     }
     int64_t now = shim_now();
     return limit(now + wait, now);
@@ -224,6 +234,7 @@ void shim_timer_resume(const shim_timer_state *state)
         if (state->timed_out) {
             /* It has fired. */
             write_limit(state->deadline, KERNEL);
+            own.fired = true;
         } else {
             limit_at(state->deadline);
         }

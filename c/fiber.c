@@ -176,7 +176,7 @@ static void build(void *argument)
 {
     shim_fiber *fiber = argument;
     fiber->vm_stack = zend_vm_stack_new_page(ZEND_FIBER_VM_STACK_SIZE, NULL);
-    fiber->is_carried = SHIM_FIBER_INIT_CONTEXT(&fiber->carrier, &idle, carry, STACK_SIZE);
+    fiber->is_carried = zend_fiber_init_context(&fiber->carrier, &idle, carry, STACK_SIZE) == SUCCESS;
 }
 
 static shim_fiber *make(void)

@@ -48,12 +48,21 @@ void shim_memory_limit_apply(void)
     shim_memory_limit_extend(0);
 }
 
-/* Neighbours, and what ends this request, may need memory beyond what the jump has left allocated. */
+/* Whether the heap takes so much of the limit that little room would be left. */
+static bool is_heap_large(void)
+{
+    return PG(memory_limit) > 0 && zend_memory_usage(true) > (size_t)PG(memory_limit) / 2;
+}
+
+/* Neighbours, and what ends this request, may need memory beyond what the jump has left allocated. What the error itself
+ * took beyond the limit is free again, in small pieces, which the heap keeps until it is asked for them. */
 static void make_room(void)
 {
-    size_t used = zend_memory_usage(true);
-    if (PG(memory_limit) > 0 && used > (size_t)PG(memory_limit) / 2) {
-        left_behind = used;
+    if (is_heap_large()) {
+        (void)zend_mm_gc(zend_mm_get_heap());
+    }
+    if (is_heap_large()) {
+        left_behind = zend_memory_usage(true);
     }
     shim_memory_limit_apply();
 }

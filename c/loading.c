@@ -76,7 +76,7 @@ static void forget_constants(void)
         if (class->type != ZEND_USER_CLASS || (class->ce_flags & ZEND_ACC_HAS_AST_CONSTANTS) == 0) {
             continue;
         }
-        const HashTable *constants = &class->constants_table;
+        HashTable *constants = &class->constants_table;
         if (ZEND_MAP_PTR(class->mutable_data) != NULL) {
             const zend_class_mutable_data *own = ZEND_MAP_PTR_GET_IMM(class->mutable_data);
             /* Without a table of their own none has been evaluated yet. */

@@ -236,6 +236,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         shim_current->fatal = true;
         shim_execution_timer_taken();
     }
+    shim_executor_shorten_backtrace();
     error_in_progress = &record;
     const bool is_jumping = is_ours_to_jump(type);
     /* Jumps when the error ends the script; the pointer into this frame must be gone by then. */

@@ -177,6 +177,9 @@ void shim_executor_neutral(void);
 /* The same of handlers. */
 bool shim_executor_holds(void);
 void shim_executor_drop(void);
+/* A fatal error is about to be told. PHP 8.5 keeps where it happened for error_get_last(), every frame of it and without
+ * a limit: that of endless recursion takes several times the memory that the limit allows. The innermost frames stay. */
+void shim_executor_shorten_backtrace(void);
 
 /* Leaves them empty for scripts, in both modes. Called once, while extensions start. */
 extern bool shim_superglobals_hidden;

@@ -3,6 +3,8 @@
  * A request begins with the handlers that the boot script has installed, on stacks of its own. */
 #include "state.h"
 
+#include <zend_gc.h>
+
 static __thread shim_executor_state neutral;
 
 static void read_members(shim_executor_state *state)
@@ -140,6 +142,32 @@ static void forget_handlers(void)
     zval none;
     ZVAL_UNDEF(&none);
     SHIM_WRITE_BACKTRACE(&none);
+}
+
+/* The frames of a fatal error's back-trace that are kept. */
+enum { FRAMES = 1000 };
+
+void shim_executor_shorten_backtrace(void)
+{
+    zval whole, innermost;
+    SHIM_READ_BACKTRACE(&whole);
+    if (Z_TYPE(whole) != IS_ARRAY || zend_hash_num_elements(Z_ARRVAL(whole)) <= FRAMES) {
+        return;
+    }
+    array_init_size(&innermost, FRAMES);
+    zval *frame;
+    ZEND_HASH_FOREACH_VAL(Z_ARRVAL(whole), frame) {
+        if (zend_hash_num_elements(Z_ARRVAL(innermost)) == FRAMES) {
+            break;
+        }
+        Z_TRY_ADDREF_P(frame);
+        zend_hash_next_index_insert_new(Z_ARRVAL(innermost), frame);
+    } ZEND_HASH_FOREACH_END();
+    SHIM_WRITE_BACKTRACE(&innermost);
+    /* The frames hold what is in the trace; a collection would let destructors run amidst the error. */
+    const bool was_protected = gc_protect(true);
+    zval_ptr_dtor(&whole);
+    gc_protect(was_protected);
 }
 
 bool shim_executor_holds(void)

@@ -80,7 +80,7 @@ static zend_resource *resource_of(const php_stream_wrapper *wrapper)
     return NULL;
 }
 
-static void each_own_wrapper(const HashTable *table, void (*visit)(zend_resource *))
+static void each_own_wrapper(HashTable *table, void (*visit)(zend_resource *))
 {
     php_stream_wrapper *wrapper;
     ZEND_HASH_FOREACH_PTR(table, wrapper) {

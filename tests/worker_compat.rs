@@ -256,12 +256,8 @@ fn uploads_and_late_work_are_each_request_s_own() {
         assert_eq!(svc.get("/finish").text(), "early");
         assert_eq!(
             svc.get("/status").text(),
-            r#"[false,200,["X-Powered-By: PHP\/8.4.24"],null]"#.replace("8.4.24", &php_version(&svc))
+            r#"[false,200,["X-Powered-By: PHP\/8.4.24"],null]"#.replace("8.4.24", &svc.php_version())
         );
         eventually("the work goes on", || std::fs::remove_file(svc.root().join("finished")).is_ok());
     }
-}
-
-fn php_version(svc: &Svc) -> String {
-    svc.log().expect("PHP is ready")["fields"]["version"].as_str().unwrap().to_owned()
 }

@@ -199,6 +199,31 @@ fn memory_that_ends_while_a_request_waits() {
 }
 
 #[test]
+fn endless_recursion_leaves_the_worker_its_memory() {
+    // A neighbour may raise its limit as long as the heap is below it: what the error took is given back.
+    let case = r"
+        if ($_GET['do'] === 'recurse') {
+            register_shutdown_function(function () { file_put_contents(__DIR__ . '/frames', count(error_get_last()['trace'] ?? [])); });
+            (function (Closure $self): void { $self($self); })(function (Closure $self): void { $self($self); });
+        }
+        while (!file_exists(__DIR__ . '/frames')) { Svc\sleep(0.01); }
+        Svc\sleep(0.01);
+        echo json_encode([ini_set('memory_limit', '80M'), memory_get_usage(true) < 64 << 20]);";
+    let svc = start("", case, &["memory_limit=64M"]);
+    let mut neighbour = send(&svc, "/case?do=wait");
+    eventually("it is parked", || parked_requests(&svc) >= 1.0);
+    assert_eq!(svc.get("/case?do=recurse").status, 500);
+    assert_eq!(neighbour.response().text(), r#"["64M",true]"#);
+    let frames = std::fs::read_to_string(svc.root().join("frames")).unwrap().parse::<u32>().unwrap();
+    assert!(frames <= 1000, "{frames} are kept");
+    eventually("all is whole", || svc.get("/whole?who=me").text() == WHOLE);
+    let record =
+        svc.log().of("php").into_iter().find(|record| record.to_string().contains("Allowed memory size"));
+    let record = record.expect("the error is logged").to_string();
+    assert!(record.len() < 1 << 20, "the record has {} bytes", record.len());
+}
+
+#[test]
 fn a_fatal_error_in_what_hangs_on_the_request_s_fiber() {
     let boot = "
         final class Failing { public function __destruct() { fatal(); } }

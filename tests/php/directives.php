@@ -15,6 +15,8 @@ const VALUES = [
     'fiber.stack_size' => ['1M'],
     'max_execution_time' => ['77'],
     'memory_limit' => ['300M'],
+    // Before PHP 8.4 threads believe in a compiler that is off, and look for its symbols.
+    'opcache.jit_debug' => PHP_VERSION_ID < 80400 ? [] : ['1'],
     'open_basedir' => [__DIR__],
     'session.name' => ['OTHER'],
     'unserialize_callback_func' => ['unknown'],

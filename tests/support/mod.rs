@@ -7,6 +7,8 @@ pub(crate) mod decoder;
 pub(crate) mod descriptors;
 pub(crate) mod http2;
 pub(crate) mod load;
+#[cfg(feature = "php")]
+pub(crate) mod php;
 pub(crate) mod skip;
 pub(crate) mod tls;
 

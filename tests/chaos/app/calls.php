@@ -30,7 +30,7 @@ trait Calls
             'eval' => eval('$run();'),
             'autoload' => $this->autoload($run),
             'dynamic' => $this->{'missing_' . $this->id}($run),
-            'gc' => $this->collect($run),
+            'gc' => $this->collect($run, World::suits_destructor($ops)),
             'generator' => iterator_to_array((static function () use ($run) { yield from (static function () use ($run) { $run(); yield 1; })(); })(), false),
             'tick' => ticking($run),
             'xml' => self::parse($run),
@@ -75,7 +75,7 @@ trait Calls
     }
 
     /** What runs in a destructor that the collector calls may be another request's: it prints nothing. */
-    private function collect(Closure $run): void
+    private function collect(Closure $run, bool $suits): void
     {
         $is_due = true;
         $once = static function () use ($run, &$is_due) {
@@ -84,12 +84,17 @@ trait Calls
                 $run();
             }
         };
-        $cycle = new Quiet($once);
-        $cycle->self = $cycle;
-        unset($cycle);
+        if ($suits) {
+            $cycle = new Quiet($once);
+            $cycle->self = $cycle;
+            unset($cycle);
+        }
         // PHP may call destructors in a fiber of its own.
         $this->fibers[] = false;
         gc_collect_cycles();
+        if (!$suits) {
+            $once();
+        }
         array_pop($this->fibers);
         if (gc_status()['running']) {
             // A jump has left the worker's last collection: there is no other one.
@@ -114,9 +119,15 @@ trait Calls
             $run();
             return;
         }
-        $database = new PDO('sqlite::memory:');
         $function = static function () use ($run) { $run(); return 1; };
-        method_exists($database, 'createFunction') ? $database->createFunction('f', $function) : @$database->sqliteCreateFunction('f', $function);
+        // Since PHP 8.4 each driver has a class of its own; since 8.5 the old name is deprecated.
+        if (class_exists('Pdo\\Sqlite', false)) {
+            $database = new Pdo\Sqlite('sqlite::memory:');
+            $database->createFunction('f', $function);
+        } else {
+            $database = new PDO('sqlite::memory:');
+            $database->sqliteCreateFunction('f', $function);
+        }
         $database->query('SELECT f()')->fetchAll();
     }
 

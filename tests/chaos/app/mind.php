@@ -419,12 +419,19 @@ final class Mind
 
     private function do_destruct(array $ops): void
     {
+        if (!World::suits_destructor($ops)) {
+            $this->run($ops);
+            return;
+        }
         $object = new Quiet(fn () => $this->run($ops));
         unset($object);
     }
 
     private function do_keep(array $ops): void
     {
+        if (!World::suits_destructor($ops)) {
+            return;
+        }
         $this->kept[] = new Quiet(function (bool $is_in_time) use ($ops) {
             $this->is_over = $this->is_over || !$is_in_time;
             $this->run($ops);

@@ -135,6 +135,12 @@ final class World
         }
     }
 
+    /** Whether a destructor may run these operations: before PHP 8.4 none can switch fibers, and waiting for a lock is that. */
+    public static function suits_destructor(array $ops): bool
+    {
+        return PHP_VERSION_ID >= 80400 || !preg_match('/"(fiber|abandon|suspend|lock)"/', json_encode($ops));
+    }
+
     public static function complain(string $id, string $what, mixed $expected, mixed $found): void
     {
         self::report("chaos! $id $what: expected " . self::show($expected) . ', found ' . self::show($found));
