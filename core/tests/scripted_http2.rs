@@ -154,6 +154,23 @@ fn an_announced_length_is_kept_or_the_stream_breaks() {
 }
 
 #[test]
+fn an_answer_that_breaks_comes_as_far_as_it_went() {
+    let site = Site::start(&[]);
+    let mut client = site.http2();
+    for _ in 0..50 {
+        let id = client.ask("/broken");
+        client.until_over(id);
+        let heard = client.heard(id);
+        assert_eq!(
+            (heard.status, heard.body.as_slice(), heard.reset),
+            (200, &b"part"[..], Some(code::INTERNAL_ERROR))
+        );
+    }
+    drop(client);
+    site.check_books();
+}
+
+#[test]
 fn failures_of_scripts_are_answered_per_stream() {
     let site = Site::start(&[]);
     let mut client = site.http2();

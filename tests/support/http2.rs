@@ -32,6 +32,7 @@ pub(crate) mod kind {
 /// Why a stream or a connection ends.
 pub(crate) mod code {
     pub(crate) const NO_ERROR: u32 = 0;
+    pub(crate) const INTERNAL_ERROR: u32 = 2;
     pub(crate) const PROTOCOL_ERROR: u32 = 1;
     pub(crate) const REFUSED_STREAM: u32 = 7;
     pub(crate) const CANCEL: u32 = 8;

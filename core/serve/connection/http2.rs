@@ -315,7 +315,7 @@ impl Http2 {
 
     /// Closes the books on requests that the library has answered by itself: their heads are too long for it.
     fn account_unseen(&mut self, io: &mut Io) {
-        let (watch, ends) = (&mut self.watch, &self.ends);
+        let (watch, ends, streams) = (&mut self.watch, &self.ends, &mut self.streams);
         self.duplex.hear(|word| match word {
             FirstWord::Head(id) => {
                 if let Some(since) = watch.take_head(id) {
@@ -324,6 +324,8 @@ impl Http2 {
                     let mut stream = Stream::unreadable(io, key, ends, began_at(since), answer);
                     stream.meta.version = Version::Http2;
                     stream.answered_unseen(io);
+                } else if let Some(open) = streams.get_mut(&id) {
+                    open.note_head_said();
                 }
             }
             FirstWord::Reset(id) => {

@@ -45,6 +45,8 @@ pub(in crate::serve) struct OpenStream {
     delivery: Delivery,
     /// Bytes of the body that the socket has taken.
     sent_bytes: u64,
+    /// Heads, informational ones included, that the library was given and has not put into the output.
+    heads_unsaid: u32,
     /// Content has gone out since this was last asked.
     has_sent: bool,
 }
@@ -54,6 +56,8 @@ pub(in crate::serve) struct OpenStream {
 enum Delivery {
     /// Some of it is yet to be made.
     Partial,
+    /// All that there will be; the stream is called off when that is out, as the library drops what is not.
+    Breaking,
     /// All; with `is_whole` it ends as its head has announced.
     Handed { is_whole: bool },
     /// All, and it is in the connection's output.
@@ -107,6 +111,7 @@ impl OpenStream {
             is_end_sent: false,
             delivery: Delivery::Partial,
             sent_bytes: 0,
+            heads_unsaid: 0,
             has_sent: false,
         }
     }
@@ -120,7 +125,20 @@ impl OpenStream {
     pub(in crate::serve) fn note_departed(&mut self, departed: Departed, now: Instant) -> bool {
         self.sent_bytes += departed.body_bytes;
         self.output_since = now;
+        self.ring_if_breaking();
         departed.is_last && self.delivery != Delivery::Partial
+    }
+
+    /// The library has put a head into the output.
+    pub(in crate::serve) fn note_head_said(&mut self) {
+        self.heads_unsaid = self.heads_unsaid.saturating_sub(1);
+        self.ring_if_breaking();
+    }
+
+    fn ring_if_breaking(&self) {
+        if self.delivery == Delivery::Breaking {
+            self.alarm.ring();
+        }
     }
 
     /// The library is done, and the response is in the connection's output.
@@ -182,6 +200,9 @@ impl OpenStream {
     pub(in crate::serve) fn advance(&mut self, io: &mut Io) -> Outcome {
         match self.delivery {
             Delivery::Partial => {}
+            Delivery::Breaking => {
+                return if self.is_reset() { Outcome::Lost } else { self.break_off() };
+            }
             // What is not out when the client calls the stream off goes nowhere.
             Delivery::Handed { is_whole: true } => {
                 return if self.is_reset() { Outcome::Lost } else { Outcome::Open };
@@ -289,12 +310,14 @@ impl OpenStream {
         self.is_end_sent = is_empty;
         // A stream that is gone says so at the next step.
         self.send = self.respond.send_response(head, is_empty).ok();
+        self.heads_unsaid += u32::from(self.send.is_some());
         true
     }
 
     fn interim(&mut self, status: u16, fields: &Fields) {
         // A client that has gone needs no hints.
-        let _ = self.respond.send_informational(response(status, fields));
+        let is_taken = self.respond.send_informational(response(status, fields)).is_ok();
+        self.heads_unsaid += u32::from(is_taken);
     }
 
     /// The reply is all in the output: sends the rest if the client takes it.
@@ -306,9 +329,12 @@ impl OpenStream {
         if !self.output.is_empty() {
             return Outcome::Open;
         }
+        self.output_since = io.now;
         if !is_whole {
-            self.reset(Reason::INTERNAL_ERROR);
-        } else if !self.is_end_sent {
+            self.delivery = Delivery::Breaking;
+            return self.break_off();
+        }
+        if !self.is_end_sent {
             let sent = self.send.as_mut().map(|send| send.send_data(Bytes::new(), true));
             self.is_end_sent = true;
             if !matches!(sent, Some(Ok(()))) {
@@ -316,7 +342,15 @@ impl OpenStream {
             }
         }
         self.delivery = Delivery::Handed { is_whole };
-        self.output_since = io.now;
+        Outcome::Open
+    }
+
+    /// Calls the stream off once all that was said before is out.
+    fn break_off(&mut self) -> Outcome {
+        if self.heads_unsaid == 0 && self.sent_bytes == self.stream.reply_bytes() {
+            self.reset(Reason::INTERNAL_ERROR);
+            self.delivery = Delivery::Handed { is_whole: false };
+        }
         Outcome::Open
     }
 
