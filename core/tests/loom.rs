@@ -590,7 +590,9 @@ fn who_leaves_while_being_promoted_is_answered_once_and_no_permit_is_lost() {
 fn two_workers_promote_two_waiters_without_minting_a_permit() {
     explore(2, || {
         let gate = narrow_gate();
-        (0..3).for_each(|name| drop(gate.offer(Request::new(name))));
+        (0..3).for_each(|name| {
+            let _ = gate.offer(Request::new(name));
+        });
         let worker = {
             let gate = Arc::clone(&gate);
             thread::spawn(move || gate.take(1).unwrap().1)

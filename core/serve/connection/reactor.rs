@@ -14,7 +14,7 @@ use crate::limits::POLL_EVENTS;
 use crate::sync::primitive::Arc;
 use crate::time;
 
-use super::link::{Fate, Link};
+use super::client_connection::{ClientConnection, Fate};
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
 use crate::serve::io_thread::arrival::Arrival;
@@ -28,7 +28,7 @@ use crate::serve::shared::Shared;
 #[derive(Debug)]
 pub(in crate::serve) struct Reactor {
     poll: Poll,
-    links: Slab<Link>,
+    connections: Slab<ClientConnection>,
     /// Makes the keys of links that use the same place differ.
     generation: u32,
     timers: Timers,
@@ -46,7 +46,7 @@ impl Reactor {
         let poll = Poll::new()?;
         let inbox = Inbox::new(&poll, WAKE)?;
         let io = Io::new(shared, site, disk, inbox, time::now());
-        Ok(Self { poll, links: Slab::new(), generation: 0, timers: Timers::default(), io })
+        Ok(Self { poll, connections: Slab::new(), generation: 0, timers: Timers::default(), io })
     }
 
     /// How other threads reach it.
@@ -76,7 +76,7 @@ impl Reactor {
             }
             for event in &events {
                 if event.token() != WAKE {
-                    self.drive(event.token().0 as u64, |link, io| link.on_event(io, event));
+                    self.drive(event.token().0 as u64, |connection, io| connection.on_event(io, event));
                 }
             }
             self.catch_up();
@@ -100,14 +100,14 @@ impl Reactor {
         match message {
             Message::Arrival(arrival) => self.admit(arrival),
             Message::ReplyReady(key) => {
-                self.drive(key.connection, |link, io| link.on_reply_ready(io, key.stream));
+                self.drive(key.connection, |connection, io| connection.on_reply_ready(io, key.stream));
             }
             Message::Disk(key, done) => {
-                self.drive(key.connection, |link, io| link.on_disk(io, key.stream, done));
+                self.drive(key.connection, |connection, io| connection.on_disk(io, key.stream, done));
             }
-            Message::PhaseChanged => self.drive_all(Link::advance),
-            Message::PoolGone => self.drive_all(Link::on_pool_gone),
-            Message::CutOff => self.drive_all(Link::cut_off),
+            Message::PhaseChanged => self.drive_all(ClientConnection::advance),
+            Message::PoolGone => self.drive_all(ClientConnection::on_pool_gone),
+            Message::CutOff => self.drive_all(ClientConnection::cut_off),
             Message::RulesChanged => self.io.take_rules(),
             Message::Stop => {}
         }
@@ -115,39 +115,42 @@ impl Reactor {
 
     fn admit(&mut self, arrival: Arrival) {
         self.generation = self.generation.wrapping_add(1);
-        let entry = self.links.vacant_entry();
+        let entry = self.connections.vacant_entry();
         let key = key_of(entry.key(), self.generation);
-        let Ok(mut link) = Link::new(arrival, key, &self.io) else { return };
+        let Ok(mut connection) = ClientConnection::new(arrival, key, &self.io) else { return };
         let interest = Interest::READABLE | Interest::WRITABLE;
         let token = Token(usize::try_from(key).unwrap_or(0));
-        if self.poll.registry().register(link.socket(), token, interest).is_ok() {
+        if self.poll.registry().register(connection.socket(), token, interest).is_ok() {
             self.io.shared.metrics.connections.enter();
-            entry.insert(link);
+            entry.insert(connection);
             // What has come already brings an event of its own.
             self.drive(key, |_, _| Fate::Lives);
         }
     }
 
     /// Lets a link do something, and sees to its deadline or its end. A link that is gone does nothing.
-    fn drive(&mut self, key: u64, act: impl FnOnce(&mut Link, &mut Io) -> Fate) {
+    fn drive(&mut self, key: u64, act: impl FnOnce(&mut ClientConnection, &mut Io) -> Fate) {
         let place = place_of(key);
-        let Some(link) = self.links.get_mut(place).filter(|link| link.key == key) else { return };
-        match act(link, &mut self.io) {
+        let Some(connection) = self.connections.get_mut(place).filter(|connection| connection.key == key)
+        else {
+            return;
+        };
+        match act(connection, &mut self.io) {
             Fate::Lives => {
-                let deadline = link.deadline(&self.io);
-                self.timers.arm(key, &mut link.armed, deadline);
+                let deadline = connection.deadline(&self.io);
+                self.timers.arm(key, &mut connection.armed, deadline);
             }
             Fate::Ended => {
-                link.on_closed(&self.io);
-                self.timers.disarm(key, &mut link.armed);
-                self.links.remove(place);
+                connection.on_closed(&self.io);
+                self.timers.disarm(key, &mut connection.armed);
+                self.connections.remove(place);
                 self.io.shared.metrics.connections.leave();
             }
         }
     }
 
-    fn drive_all(&mut self, mut act: impl FnMut(&mut Link, &mut Io) -> Fate) {
-        let keys: Vec<u64> = self.links.iter().map(|(_, link)| link.key).collect();
+    fn drive_all(&mut self, mut act: impl FnMut(&mut ClientConnection, &mut Io) -> Fate) {
+        let keys: Vec<u64> = self.connections.iter().map(|(_, connection)| connection.key).collect();
         for key in keys {
             self.drive(key, &mut act);
         }
@@ -156,14 +159,14 @@ impl Reactor {
     /// Sees to what is late, what has more to do, and what waited for room.
     fn catch_up(&mut self) {
         while let Some(key) = self.timers.pop(self.io.now) {
-            self.drive(key, Link::on_deadline);
+            self.drive(key, ClientConnection::on_deadline);
         }
         for key in std::mem::take(&mut self.io.again) {
-            self.drive(key, Link::advance);
+            self.drive(key, ClientConnection::advance);
         }
         if !self.io.starved.is_empty() && !self.io.shared.spool.is_full() {
             for key in std::mem::take(&mut self.io.starved) {
-                self.drive(key.connection, |link, io| link.retry_spool(io, key.stream));
+                self.drive(key.connection, |connection, io| connection.retry_spool(io, key.stream));
             }
         }
     }
@@ -171,7 +174,7 @@ impl Reactor {
 
 impl Drop for Reactor {
     fn drop(&mut self) {
-        for _ in self.links.drain() {
+        for _ in self.connections.drain() {
             self.io.shared.metrics.connections.leave();
         }
     }

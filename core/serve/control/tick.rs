@@ -24,8 +24,8 @@ use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 use crate::time::{self, Clock};
 
 use crate::serve::net::accept::move_up;
+use crate::serve::ops::connection::{OpsConnection, Stage};
 use crate::serve::ops::facts::OpsFacts;
-use crate::serve::ops::link::{OpsLink, Stage};
 use crate::serve::ops::port::OpsResponder;
 use crate::serve::ops::reserve::{Reserve, is_out_of_descriptors};
 use crate::serve::shared::Shared;
@@ -187,7 +187,7 @@ struct OpsPort {
 
 struct Place {
     socket: TcpStream,
-    link: OpsLink,
+    connection: OpsConnection,
 }
 
 impl OpsPort {
@@ -196,7 +196,7 @@ impl OpsPort {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.places.iter().map(|(_, place)| place.link.deadline()).min()
+        self.places.iter().map(|(_, place)| place.connection.deadline()).min()
     }
 
     /// Goes on with what the last turn left, accepts, and gives up what has taken too long.
@@ -205,7 +205,7 @@ impl OpsPort {
             self.drive(place, now);
         }
         self.accept(registry, shared, now);
-        self.places.retain(|_, place| now < place.link.deadline());
+        self.places.retain(|_, place| now < place.connection.deadline());
         if let Some(listener) = &self.listener {
             self.reserve.fill(listener);
         }
@@ -221,7 +221,7 @@ impl OpsPort {
             match accepted {
                 Ok((socket, peer)) => {
                     self.in_trouble = false;
-                    self.seat(registry, socket, OpsLink::new(peer.ip(), now), now);
+                    self.seat(registry, socket, OpsConnection::new(peer.ip(), now), now);
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => {
@@ -248,7 +248,7 @@ impl OpsPort {
     }
 
     /// Gives a connection a place, somebody else's if all are taken.
-    fn seat(&mut self, registry: &Registry, socket: TcpStream, link: OpsLink, now: Instant) {
+    fn seat(&mut self, registry: &Registry, socket: TcpStream, connection: OpsConnection, now: Instant) {
         let mut socket = move_up(socket);
         // An answer goes out when it is complete; a client that refuses the option is served all the same.
         let _ = socket.set_nodelay(true);
@@ -258,7 +258,7 @@ impl OpsPort {
         let entry = self.places.vacant_entry();
         let key = entry.key();
         if registry.register(&mut socket, Token(key), Interest::READABLE | Interest::WRITABLE).is_ok() {
-            entry.insert(Place { socket, link });
+            entry.insert(Place { socket, connection });
             self.drive(key, now);
         }
     }
@@ -283,7 +283,7 @@ impl OpsPort {
 
 /// Closes the connection whose client has been waited for longest; returns whether there was one.
 fn give_up_oldest(places: &mut Slab<Place>) -> bool {
-    let oldest = places.iter().min_by_key(|(_, place)| place.link.waiting_since()).map(|(key, _)| key);
+    let oldest = places.iter().min_by_key(|(_, place)| place.connection.waiting_since()).map(|(key, _)| key);
     oldest.map(|key| places.remove(key)).is_some()
 }
 
@@ -297,19 +297,19 @@ enum Step {
 impl Place {
     /// Does the one thing that the link's stage asks for.
     fn step(&mut self, responder: &OpsResponder<OpsFacts>, date: &[u8], now: Instant) -> Step {
-        match self.link.stage() {
+        match self.connection.stage() {
             Stage::Done => Step::Close,
             Stage::Answering => self.write(now),
-            Stage::Reading if self.link.advance(responder, date) => Step::Again,
+            Stage::Reading if self.connection.advance(responder, date) => Step::Again,
             Stage::Reading | Stage::Leaving => self.read(now),
         }
     }
 
     fn write(&mut self, now: Instant) -> Step {
-        match self.socket.write(self.link.pending()) {
+        match self.socket.write(self.connection.pending()) {
             Ok(count) => {
-                self.link.sent(count, now);
-                if self.link.stage() == Stage::Leaving {
+                self.connection.sent(count, now);
+                if self.connection.stage() == Stage::Leaving {
                     let _ = self.socket.shutdown(Shutdown::Write);
                 }
                 Step::Again
@@ -320,11 +320,11 @@ impl Place {
 
     fn read(&mut self, now: Instant) -> Step {
         let mut bytes = [0; 4096];
-        let room = self.link.room().min(bytes.len());
+        let room = self.connection.room().min(bytes.len());
         debug_assert!(room > 0, "a full head is either parsed or refused");
         match self.socket.read(&mut bytes[..room]) {
-            Ok(0) => self.link.input_ended(),
-            Ok(count) => self.link.take(&bytes[..count], now),
+            Ok(0) => self.connection.input_ended(),
+            Ok(count) => self.connection.take(&bytes[..count], now),
             Err(error) => return retry(&error),
         }
         Step::Again

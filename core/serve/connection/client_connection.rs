@@ -28,7 +28,7 @@ use crate::serve::request::endpoints::Endpoints;
 
 /// One client connection.
 #[derive(Debug)]
-pub(in crate::serve) struct Link {
+pub(in crate::serve) struct ClientConnection {
     /// What other threads call it.
     pub(in crate::serve) key: u64,
     /// Its entry among the deadlines.
@@ -57,7 +57,7 @@ pub(in crate::serve) enum Fate {
     Lives,
 }
 
-impl Link {
+impl ClientConnection {
     /// Takes a connection over.
     ///
     /// # Errors

@@ -28,7 +28,7 @@ impl OpsSource for Facts {
 
 /// A client that feeds a link and collects what it says.
 struct Client {
-    link: OpsLink,
+    connection: OpsConnection,
     responder: OpsResponder<Facts>,
     now: Instant,
     received: Vec<u8>,
@@ -37,26 +37,31 @@ struct Client {
 impl Client {
     fn connect() -> Self {
         let now = time::now();
-        let link = OpsLink::new("127.0.0.1".parse().unwrap(), now);
-        Self { link, responder: OpsResponder::new(Facts, AllowList::default()), now, received: Vec::new() }
+        let connection = OpsConnection::new("127.0.0.1".parse().unwrap(), now);
+        Self {
+            connection,
+            responder: OpsResponder::new(Facts, AllowList::default()),
+            now,
+            received: Vec::new(),
+        }
     }
 
     /// Sends in pieces of `piece` bytes, reading answers in between as the control thread does.
     fn send(&mut self, mut bytes: &[u8], piece: usize) {
-        while !bytes.is_empty() && self.link.stage() != Stage::Done {
-            let count = piece.min(bytes.len()).min(self.link.room());
-            self.link.take(&bytes[..count], self.now);
+        while !bytes.is_empty() && self.connection.stage() != Stage::Done {
+            let count = piece.min(bytes.len()).min(self.connection.room());
+            self.connection.take(&bytes[..count], self.now);
             bytes = &bytes[count..];
             self.settle();
         }
     }
 
     fn settle(&mut self) {
-        while self.link.advance(&self.responder, b"date") {
-            let pending = self.link.pending().to_vec();
+        while self.connection.advance(&self.responder, b"date") {
+            let pending = self.connection.pending().to_vec();
             self.received.extend_from_slice(&pending);
-            if self.link.stage() == Stage::Answering {
-                self.link.sent(pending.len(), self.now);
+            if self.connection.stage() == Stage::Answering {
+                self.connection.sent(pending.len(), self.now);
             }
         }
     }
@@ -74,23 +79,23 @@ fn pipelined_requests_are_answered_in_order_however_they_are_cut() {
         let mut client = Client::connect();
         client.send(requests, piece);
         assert_eq!(client.statuses(), ["200", "200", "404"], "pieces of {piece}");
-        assert_eq!(client.link.stage(), Stage::Reading);
+        assert_eq!(client.connection.stage(), Stage::Reading);
     }
 }
 
 #[test]
 fn the_second_of_two_requests_waits_until_the_first_answer_is_sent() {
     let mut client = Client::connect();
-    client.link.take(b"GET /metrics HTTP/1.1\r\n\r\nGET /healthz HTTP/1.1\r\n\r\n", client.now);
-    assert!(client.link.advance(&client.responder, b"date"));
-    assert!(!client.link.advance(&client.responder, b"date"));
-    assert_eq!(client.link.room(), 0, "a client that does not read is not read either");
-    let held = client.link.pending().len();
-    client.link.sent(held - 1, client.now);
-    assert_eq!(client.link.stage(), Stage::Answering);
-    client.link.sent(1, client.now);
-    assert!(client.link.advance(&client.responder, b"date"));
-    assert!(client.link.pending().ends_with(b"liveness"));
+    client.connection.take(b"GET /metrics HTTP/1.1\r\n\r\nGET /healthz HTTP/1.1\r\n\r\n", client.now);
+    assert!(client.connection.advance(&client.responder, b"date"));
+    assert!(!client.connection.advance(&client.responder, b"date"));
+    assert_eq!(client.connection.room(), 0, "a client that does not read is not read either");
+    let held = client.connection.pending().len();
+    client.connection.sent(held - 1, client.now);
+    assert_eq!(client.connection.stage(), Stage::Answering);
+    client.connection.sent(1, client.now);
+    assert!(client.connection.advance(&client.responder, b"date"));
+    assert!(client.connection.pending().ends_with(b"liveness"));
 }
 
 #[test]
@@ -98,19 +103,19 @@ fn http_1_0_is_answered_and_then_left() {
     let mut client = Client::connect();
     client.send(b"GET /healthz HTTP/1.0\r\n\r\n", 99);
     assert_eq!(client.statuses(), ["200"]);
-    assert_eq!(client.link.stage(), Stage::Leaving);
-    client.link.input_ended();
-    assert_eq!(client.link.stage(), Stage::Done);
+    assert_eq!(client.connection.stage(), Stage::Leaving);
+    client.connection.input_ended();
+    assert_eq!(client.connection.stage(), Stage::Done);
 }
 
 #[test]
 fn a_client_that_half_closes_is_answered_first() {
     let mut client = Client::connect();
-    client.link.take(b"GET /healthz HTTP/1.1\r\n\r\nGET /rea", client.now);
-    client.link.input_ended();
+    client.connection.take(b"GET /healthz HTTP/1.1\r\n\r\nGET /rea", client.now);
+    client.connection.input_ended();
     client.settle();
     assert_eq!(client.statuses(), ["200"]);
-    assert_eq!(client.link.stage(), Stage::Done);
+    assert_eq!(client.connection.stage(), Stage::Done);
 }
 
 #[test]
@@ -132,7 +137,7 @@ fn what_cannot_be_read_is_refused_and_left() {
         let mut client = Client::connect();
         client.send(request.as_bytes(), 1000);
         assert_eq!(client.statuses(), [status], "{request:.60}");
-        assert_eq!(client.link.stage(), Stage::Leaving);
+        assert_eq!(client.connection.stage(), Stage::Leaving);
         client.send(b"GET /healthz HTTP/1.1\r\n\r\n", 99);
         assert_eq!(client.statuses().len(), 1, "nothing is answered after a refusal");
     }
@@ -149,35 +154,35 @@ fn a_body_is_never_read_as_a_request() {
 fn a_slow_request_does_not_move_its_deadline() {
     let mut client = Client::connect();
     client.send(b"G", 1);
-    let deadline = client.link.deadline();
+    let deadline = client.connection.deadline();
     for byte in b"ET /healthz HTTP/1.1\r\n" {
         client.now += Duration::from_millis(100);
         client.send(&[*byte], 1);
-        assert_eq!(client.link.deadline(), deadline);
+        assert_eq!(client.connection.deadline(), deadline);
     }
-    assert_eq!(deadline, client.link.waiting_since() + OPS_EXCHANGE_TIMEOUT);
+    assert_eq!(deadline, client.connection.waiting_since() + OPS_EXCHANGE_TIMEOUT);
 }
 
 #[test]
 fn a_slow_reader_does_not_move_its_deadline() {
     let mut client = Client::connect();
-    client.link.take(b"GET /metrics HTTP/1.1\r\n\r\n", client.now);
-    client.link.advance(&client.responder, b"date");
-    let deadline = client.link.deadline();
-    client.link.sent(10, client.now + Duration::from_secs(1));
-    assert_eq!(client.link.deadline(), deadline);
+    client.connection.take(b"GET /metrics HTTP/1.1\r\n\r\n", client.now);
+    client.connection.advance(&client.responder, b"date");
+    let deadline = client.connection.deadline();
+    client.connection.sent(10, client.now + Duration::from_secs(1));
+    assert_eq!(client.connection.deadline(), deadline);
 }
 
 #[test]
 fn a_kept_connection_may_idle_and_a_new_one_may_not() {
     let mut client = Client::connect();
-    assert_eq!(client.link.deadline(), client.now + OPS_EXCHANGE_TIMEOUT);
+    assert_eq!(client.connection.deadline(), client.now + OPS_EXCHANGE_TIMEOUT);
     client.now += Duration::from_secs(1);
     client.send(b"GET /healthz HTTP/1.1\r\n\r\n", 99);
-    assert_eq!(client.link.deadline(), client.now + OPS_IDLE_TIMEOUT);
+    assert_eq!(client.connection.deadline(), client.now + OPS_IDLE_TIMEOUT);
     client.now += Duration::from_secs(1);
     client.send(b"G", 99);
-    assert_eq!(client.link.deadline(), client.now + OPS_EXCHANGE_TIMEOUT);
+    assert_eq!(client.connection.deadline(), client.now + OPS_EXCHANGE_TIMEOUT);
 }
 
 #[test]

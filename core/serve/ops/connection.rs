@@ -34,7 +34,7 @@ pub(in crate::serve) enum Stage {
 
 /// One connection.
 #[derive(Debug)]
-pub(in crate::serve) struct OpsLink {
+pub(in crate::serve) struct OpsConnection {
     peer: IpAddr,
     stage: Stage,
     reader: HeadReader,
@@ -50,7 +50,7 @@ pub(in crate::serve) struct OpsLink {
 /// The longest input that waits: one head and the empty lines that may come before it.
 const INPUT_BYTES_MAX: usize = OPS_HEAD_BYTES_MAX + 64;
 
-impl OpsLink {
+impl OpsConnection {
     /// Begins with a connection of `peer` that was just accepted.
     pub(in crate::serve) fn new(peer: IpAddr, now: Instant) -> Self {
         Self {
@@ -172,5 +172,5 @@ impl OpsLink {
 }
 
 #[cfg(all(test, not(loom)))]
-#[path = "link_tests.rs"]
+#[path = "connection_tests.rs"]
 mod tests;
