@@ -15,7 +15,7 @@ use crate::sync::primitive::Arc;
 
 use crate::serve::net::output::Output;
 
-/// The link's end of a duplex. The lock is for the compiler: both ends stay on one io thread.
+/// The connection's end of a duplex. The lock is for the compiler: both ends stay on one io thread.
 #[derive(Debug)]
 pub(in crate::serve) struct Duplex(Arc<ShortLock<Inner>>);
 

@@ -29,7 +29,7 @@ use crate::serve::shared::Shared;
 pub(in crate::serve) struct Reactor {
     poll: Poll,
     connections: Slab<ClientConnection>,
-    /// Makes the keys of links that use the same place differ.
+    /// Makes the keys of connections that use the same place differ.
     generation: u32,
     timers: Timers,
     io: Io,
@@ -128,7 +128,7 @@ impl Reactor {
         }
     }
 
-    /// Lets a link do something, and sees to its deadline or its end. A link that is gone does nothing.
+    /// Lets a connection do something, and sees to its deadline or its end. One that is gone does nothing.
     fn drive(&mut self, key: u64, act: impl FnOnce(&mut ClientConnection, &mut Io) -> Fate) {
         let place = place_of(key);
         let Some(connection) = self.connections.get_mut(place).filter(|connection| connection.key == key)
@@ -180,7 +180,7 @@ impl Drop for Reactor {
     }
 }
 
-/// A link's key: its place in the slab below, its generation above.
+/// A connection's key: its place in the slab below, its generation above.
 fn key_of(place: usize, generation: u32) -> u64 {
     u64::from(generation) << 32 | (place as u64 & u64::from(u32::MAX))
 }

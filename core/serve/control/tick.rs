@@ -295,7 +295,7 @@ enum Step {
 }
 
 impl Place {
-    /// Does the one thing that the link's stage asks for.
+    /// Does the one thing that the connection's stage asks for.
     fn step(&mut self, responder: &OpsResponder<OpsFacts>, date: &[u8], now: Instant) -> Step {
         match self.connection.stage() {
             Stage::Done => Step::Close,

@@ -116,7 +116,7 @@ impl Pair {
         read
     }
 
-    /// Reads as a link does: until there is nothing for now.
+    /// Reads as a connection does: until there is nothing for now.
     fn read_all(&mut self) -> Vec<u8> {
         let (mut all, mut buf) = (Vec::new(), [0; 1000]);
         loop {

@@ -26,7 +26,7 @@ impl OpsSource for Facts {
     }
 }
 
-/// A client that feeds a link and collects what it says.
+/// A client that feeds a connection and collects what it says.
 struct Client {
     connection: OpsConnection,
     responder: OpsResponder<Facts>,
