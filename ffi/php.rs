@@ -13,7 +13,7 @@ use crate::view::{bytes, view};
 /// Why PHP does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PhpError {
-    /// PHP was started before in this process; it starts once.
+    /// PHP was already started in this process; it starts once.
     StartedBefore,
     /// The shim says why.
     NotStarted(String),
@@ -22,7 +22,7 @@ pub enum PhpError {
 impl std::fmt::Display for PhpError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::StartedBefore => f.write_str("PHP was started before in this process"),
+            Self::StartedBefore => f.write_str("PHP was already started in this process"),
             Self::NotStarted(why) => f.write_str(why),
         }
     }

@@ -25,7 +25,7 @@ pub fn serve(raw: &RawConfig) -> Exit {
     };
     let log = match Log::to_stdout(config.log_level, config.access_log) {
         Ok(log) => log,
-        Err(error) => return fail(&format_args!("the log thread does not start: {error}"), Exit::Failed),
+        Err(error) => return fail(&format_args!("cannot start the log thread: {error}"), Exit::Failed),
     };
     log.emit(&Event::Starting { version: env!("CARGO_PKG_VERSION") });
     let exit = run(&config, &log, time::now, executor::wait_for_signal);
@@ -105,7 +105,7 @@ mod executor {
         }
         let php = match php::start(config, server.shared()) {
             Ok(php) => php,
-            Err(error) => return fail(&format_args!("PHP does not start: {error}"), Exit::Failed),
+            Err(error) => return fail(&format_args!("cannot start PHP: {error}"), Exit::Failed),
         };
         match run_with(&php, server, until) {
             Ok(true) => Exit::Well,
@@ -126,7 +126,7 @@ mod executor {
         let _ = server.shared().php_version.set(facts.version.clone());
         server
             .start_pool(&engine)
-            .map_err(|error| fail(&format_args!("the PHP threads do not start: {error}"), Exit::Failed))?;
+            .map_err(|error| fail(&format_args!("cannot start the PHP threads: {error}"), Exit::Failed))?;
         serve_until(server, php::report(&facts), until)
     }
 
@@ -140,7 +140,9 @@ mod executor {
             svc_ffi::exit_now(1);
         };
         if let Err(error) = thread::Builder::new().name("svc-signals".into()).spawn(force) {
-            let what = format!("a second signal will not end the process at once: {error}");
+            let what = format!(
+                "cannot start the signal thread, so a second signal will not stop the process immediately: {error}"
+            );
             server.shared().log.emit(&Event::Failure { what: &what });
         }
     }
@@ -176,7 +178,7 @@ mod executor {
     pub(super) fn run(config: &Config, _log: &Log, server: &Server, until: impl FnOnce(&Server)) -> Exit {
         if config.executor == Executor::Sapi {
             return fail(
-                &"EXECUTOR: \"sapi\" is not in this build, which has no PHP; accepted: stub",
+                &"EXECUTOR: \"sapi\" is not available in this build, which does not include PHP; accepted: stub",
                 Exit::Misused,
             );
         }
@@ -194,6 +196,6 @@ mod executor {
     }
 
     pub(super) fn version() -> String {
-        "PHP: none in this build\n".to_owned()
+        "PHP: not included in this build\n".to_owned()
     }
 }

@@ -144,15 +144,17 @@ impl std::error::Error for UsageError {}
 impl fmt::Display for UsageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::MissingValue(option) => write!(f, "{option}: has no value; accepted: {option} key=value"),
-            Self::TooManyWords(word) => write!(f, "{word:?}: is one word too many; accepted: see svc help"),
-            Self::UnexpectedValue(option) => write!(f, "{option}: takes no value; accepted: {option} alone"),
-            Self::UnknownOption(option) => {
-                write!(f, "{option}: is not an option here; accepted: see svc help")
+            Self::MissingValue(option) => {
+                write!(f, "{option}: requires a value; accepted: {option} key=value")
             }
-            Self::UnknownPage(page) => write!(f, "{page:?}: is not a page of help; accepted: settings"),
+            Self::TooManyWords(word) => write!(f, "{word:?}: unexpected argument; see svc help"),
+            Self::UnexpectedValue(option) => write!(f, "{option}: does not take a value"),
+            Self::UnknownOption(option) => {
+                write!(f, "{option}: unknown option; see svc help")
+            }
+            Self::UnknownPage(page) => write!(f, "{page:?}: unknown help topic; accepted: settings"),
             Self::UnknownProbe(probe) => {
-                write!(f, "{probe:?}: is not a probe; accepted: readiness, liveness, startup")
+                write!(f, "{probe:?}: unknown probe; accepted: readiness, liveness, startup")
             }
         }
     }
@@ -291,20 +293,22 @@ const COMMANDS: &str = "\
 svc: a PHP application server
 
 Usage:
-  svc [serve] [DIR] [-d key=value]...   serve DIR, or what DOCUMENT_ROOT names
-  svc check [DIR] [-d key=value]...     print every setting with its source; exit 2 if one is wrong
-  svc healthcheck [PROBE]               ask the operations port at INTERNAL_ADDR; exit 0 if well, else 1
-                                        PROBE is readiness (as without it), liveness or startup
-  svc version                           print the versions of svc and PHP, and how PHP was built
-  svc help [settings [--markdown]]      print this page, or the settings
+  svc [serve] [DIR] [-d key=value]...   Serve DIR (default: DOCUMENT_ROOT)
+  svc check [DIR] [-d key=value]...     Validate the settings and print each with its value and source;
+                                        exit with 2 if one is invalid
+  svc healthcheck [PROBE]               Query the operations port at INTERNAL_ADDR; exit with 0 if healthy,
+                                        else 1; PROBE is readiness (default), liveness or startup
+  svc version                           Print the versions of svc and PHP, and how PHP was built
+  svc help [settings [--markdown]]      Print this help, or the list of settings
 
 Options:
-  -d key=value     set a PHP directive, as in php.ini
-  -h, --help       print this page
-  -V, --version    print the versions
+  -d key=value     Set a PHP directive, as in php.ini
+  -h, --help       Print this help
+  -V, --version    Print the versions
 
-A directory named like a command is given as ./NAME. Settings are environment variables: svc help settings.
-Exit codes: 0 all is well; 1 failed while running, or stopped by force; 2 wrong usage or settings.
+svc is configured with environment variables; run 'svc help settings' for a list.
+To serve a directory that has the name of a command, write ./NAME.
+Exit codes: 0 success; 1 runtime failure or forced stop; 2 invalid usage or settings.
 ";
 
 #[cfg(test)]
@@ -365,12 +369,12 @@ mod tests {
     #[test]
     fn what_is_not_understood_is_named() {
         for (words, line) in [
-            (&["--loud"][..], "--loud: is not an option here; accepted: see svc help"),
-            (&["a", "b"], r#""b": is one word too many; accepted: see svc help"#),
-            (&[""], r#""": is one word too many; accepted: see svc help"#),
-            (&["version", "-d", "a=1"], "-d: is not an option here; accepted: see svc help"),
-            (&["help", "poetry"], r#""poetry": is not a page of help; accepted: settings"#),
-            (&["--help=yes"], "--help: takes no value; accepted: --help alone"),
+            (&["--loud"][..], "--loud: unknown option; see svc help"),
+            (&["a", "b"], r#""b": unexpected argument; see svc help"#),
+            (&[""], r#""": unexpected argument; see svc help"#),
+            (&["version", "-d", "a=1"], "-d: unknown option; see svc help"),
+            (&["help", "poetry"], r#""poetry": unknown help topic; accepted: settings"#),
+            (&["--help=yes"], "--help: does not take a value"),
         ] {
             assert_eq!(parse(words).expect_err("these words are wrong").to_string(), line);
         }

@@ -63,7 +63,9 @@ pub fn healthcheck(raw: &RawConfig, probe: Probe) -> Exit {
     let address = match raw.internal_addr() {
         Ok(Some(address)) => address,
         Ok(None) => {
-            complain(&"INTERNAL_ADDR: unset; accepted: the address of a running server's operations port");
+            complain(
+                &"INTERNAL_ADDR: is not set; accepted: the address of the operations port of a running server",
+            );
             return Exit::Failed;
         }
         Err(problem) => {
@@ -102,7 +104,7 @@ fn print(text: &str) -> Exit {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // A reader who has seen enough (`svc help | head`) is no failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            complain(&format_args!("standard output: {error}"));
+            complain(&format_args!("cannot write to standard output: {error}"));
             Exit::Failed
         }
         _ => Exit::Well,

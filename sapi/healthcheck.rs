@@ -45,9 +45,9 @@ impl std::error::Error for Unwell {}
 impl fmt::Display for Unwell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotHttp(address) => write!(f, "{address}: the answer is not HTTP"),
+            Self::NotHttp(address) => write!(f, "{address}: the response is not HTTP"),
             Self::Status(address, probe, status) => {
-                write!(f, "{address}: {} answered {status}", probe.path())
+                write!(f, "{address}: {} returned status {status}", probe.path())
             }
             Self::Unreachable(address, error) => write!(f, "{address}: {error}"),
         }
@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn another_status_is_not_well() {
         let (_, verdict) = against(b"HTTP/1.1 503 Service Unavailable\r\n\r\n");
-        assert!(verdict.expect_err("503").to_string().ends_with("/health/readiness answered 503"));
+        assert!(verdict.expect_err("503").to_string().ends_with("/health/readiness returned status 503"));
     }
 
     #[test]

@@ -62,9 +62,10 @@ impl Invocation {
         match self.exchange.request.body.read_at(buffer, offset) {
             Ok(count) => count,
             Err(error) => {
-                self.thread_context.shared.log.emit(&Event::Failure {
-                    what: &format!("a spooled request body cannot be read: {error}"),
-                });
+                self.thread_context
+                    .shared
+                    .log
+                    .emit(&Event::Failure { what: &format!("cannot read a spooled request body: {error}") });
                 0
             }
         }

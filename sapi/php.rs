@@ -89,8 +89,8 @@ fn judge_extensions(php: &Php, shared: &Shared) -> Result<(), PhpError> {
         let extension = &unfit.extension;
         if unfit.has_header {
             return Err(PhpError::NotStarted(format!(
-                "PHP's {extension} is not as it was when svc was built: worker mode cannot keep requests apart; \
-                 build svc with this PHP"
+                "PHP's {extension} extension differs from the one that svc was built with, so worker mode cannot \
+                 isolate requests; rebuild svc with this PHP"
             )));
         }
         shared.log.emit(&Event::ExtensionUnknown { extension });
@@ -144,7 +144,7 @@ pub(crate) fn lines(facts: &Facts) -> String {
     format!(
         "PHP {}\nbuilt from: {}\nthread-safe: {}\nZend signals: {}\nexecution timers: {}\nOPcache: {}\nphp.ini: {}\n",
         facts.version,
-        facts.source.unwrap_or("sources that svc was not told of"),
+        facts.source.unwrap_or("unknown sources"),
         yes(facts.zts),
         yes(facts.zend_signals),
         yes(facts.max_execution_timers),

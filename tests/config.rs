@@ -50,29 +50,33 @@ fn answer(words: &[&str], environment: &[(&str, &str)]) -> String {
 #[test]
 fn each_wrong_setting_has_a_line_that_names_variable_value_and_what_is_accepted() {
     let wrong = [
-        ("LISTEN_ADDR", "8080", "is not an address; accepted: host:port, or :port for 0.0.0.0:port"),
-        ("EXECUTOR", "fpm", "is not known; accepted: sapi, stub"),
-        ("IO_WORKERS", "5000", "is too large; accepted: auto, or a whole number from 1 to 1024"),
+        ("LISTEN_ADDR", "8080", "is not a valid address; accepted: host:port, or :port for 0.0.0.0:port"),
+        ("EXECUTOR", "fpm", "is not a valid value; accepted: sapi, stub"),
+        ("IO_WORKERS", "5000", "is too large; accepted: auto, or an integer from 1 to 1024"),
         (
             "PHP_WORKERS",
             "-1",
-            "is too small; accepted: auto, a whole number from 1 to 1024, or two of them as in 2:8",
+            "is too small; accepted: auto, an integer from 1 to 1024, or a range such as 2:8",
         ),
-        ("MAX_CONNECTIONS", "0", "is too small; accepted: a whole number from 1 to 1000000"),
+        ("MAX_CONNECTIONS", "0", "is too small; accepted: an integer from 1 to 1000000"),
         (
             "MAX_BODY_BYTES",
             "2T",
-            "is not a whole number; accepted: bytes from 1 to 1099511627776, also written with K, M or G",
+            "is not an integer; accepted: a size in bytes from 1 to 1099511627776; suffixes K, M and G are allowed",
         ),
-        ("HEADER_TIMEOUT_SECONDS", "5s", "is not a whole number; accepted: whole seconds from 1 to 86400"),
-        ("RATE_LIMIT", "-1", "is too small; accepted: a whole number from 0 to 1000000"),
-        ("ACCESS_LOG", "some", "is not known; accepted: off, error, all"),
-        ("LOG_LEVEL", "loud", "is not known; accepted: error, warn, info, debug"),
-        ("INTERNAL_ADDR", "localhost", "is not an address; accepted: host:port, or :port for 127.0.0.1:port"),
+        ("HEADER_TIMEOUT_SECONDS", "5s", "is not an integer; accepted: a number of seconds from 1 to 86400"),
+        ("RATE_LIMIT", "-1", "is too small; accepted: an integer from 0 to 1000000"),
+        ("ACCESS_LOG", "some", "is not a valid value; accepted: off, error, all"),
+        ("LOG_LEVEL", "loud", "is not a valid value; accepted: error, warn, info, debug"),
+        (
+            "INTERNAL_ADDR",
+            "localhost",
+            "is not a valid address; accepted: host:port, or :port for 127.0.0.1:port",
+        ),
         (
             "INTERNAL_ALLOW_IPS",
             "10.0.0.0/40",
-            "has the entry \"10.0.0.0/40\", which is no network; accepted: network ranges and addresses separated by commas",
+            "contains \"10.0.0.0/40\", which is not a network or an address; accepted: comma-separated networks and addresses",
         ),
     ];
     for command in ["check", "serve"] {
@@ -93,14 +97,17 @@ fn a_missing_root_is_named_whoever_named_it() {
     {
         let said = refusal(words, environment);
         assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].starts_with("DOCUMENT_ROOT: \"/nowhere/at/all\" is not a directory"), "{said:?}");
+        assert!(
+            said[0].starts_with("DOCUMENT_ROOT: \"/nowhere/at/all\" is not a usable directory"),
+            "{said:?}"
+        );
     }
 }
 
 #[test]
 fn certificates_that_cannot_be_used_are_one_line() {
     let cert = "TLS_CERT: \"/nowhere/a.pem\" cannot be read (No such file or directory (os error 2)); accepted: \
-                a file with the certificate and its chain in PEM, the certificate first";
+                a PEM file with the server certificate, followed by its chain";
     for command in ["check", "serve"] {
         let settings = [("EXECUTOR", "stub"), ("TLS_CERT", "/nowhere/a.pem"), ("TLS_KEY", "/nowhere/a.key")];
         let listen = ("LISTEN_ADDR", "127.0.0.1:0");
@@ -112,17 +119,20 @@ fn certificates_that_cannot_be_used_are_one_line() {
 fn half_a_tls_pair_is_one_line() {
     assert_eq!(
         refusal(&["serve"], &[("TLS_CERT", "/etc/cert.pem")]),
-        ["TLS_KEY: unset while TLS_CERT is set; accepted: both or neither"]
+        ["TLS_KEY: is not set, but TLS_CERT is; accepted: both or neither"]
     );
 }
 
 #[test]
 fn a_wrong_word_is_named_with_what_is_accepted() {
-    assert_eq!(refusal(&["--loud"], &[]), ["--loud: is not an option here; accepted: see svc help"]);
-    assert_eq!(refusal(&["serve", "-d", "=1"], &[]), ["-d: \"=1\" is not a directive; accepted: key=value"]);
+    assert_eq!(refusal(&["--loud"], &[]), ["--loud: unknown option; see svc help"]);
+    assert_eq!(
+        refusal(&["serve", "-d", "=1"], &[]),
+        ["-d: \"=1\" is not a valid directive; accepted: key=value"]
+    );
     assert_eq!(
         refusal(&["healthcheck", "mood"], &[]),
-        ["\"mood\": is not a probe; accepted: readiness, liveness, startup"]
+        ["\"mood\": unknown probe; accepted: readiness, liveness, startup"]
     );
 }
 

@@ -242,7 +242,7 @@ fn rules_and_patterns_that_are_none_stop_the_start() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
         assert!(
-            said.starts_with("svc: error: ") && said.contains("/.svcdeny:3: \"a[b\" is no rule"),
+            said.starts_with("svc: error: ") && said.contains("/.svcdeny:3: \"a[b\" is not a valid rule"),
             "{said}"
         );
         assert_eq!(said.lines().count(), 1, "{said}");
@@ -250,7 +250,7 @@ fn rules_and_patterns_that_are_none_stop_the_start() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
         assert!(
-            said.contains("PHP_DENY_PATHS: \"/ok/**,/a[\" has the entry \"/a[\", which is no pattern"),
+            said.contains("PHP_DENY_PATHS: \"/ok/**,/a[\" contains \"/a[\", which is not a valid pattern"),
             "{said}"
         );
     }
@@ -293,7 +293,7 @@ fn a_hang_up_reads_the_rules_again_and_a_broken_file_changes_nothing() {
     let refusal = || svc.log().find("something could not be reloaded and stays as it was");
     eventually("it is refused", || refusal().is_some());
     let error = refusal().unwrap()["fields"]["error"].as_str().unwrap().to_owned();
-    assert!(error.contains("/.svcdeny:2: \"a[b\" is no rule"), "{error}");
+    assert!(error.contains("/.svcdeny:2: \"a[b\" is not a valid rule"), "{error}");
     assert_eq!((svc.get("/uploads/x.txt").status, svc.get("/open.txt").status), (404, 200));
     std::fs::remove_file(svc.root().join(".svcdeny")).unwrap();
     svc.signal(Signal::HUP);

@@ -97,7 +97,7 @@ fn pages_that_cannot_be_read_stop_the_start() {
     let root = tempfile::tempdir().unwrap();
     let missing = root.path().join("missing");
     let huge = pages(&[("404.html", &"x".repeat((1 << 20) + 1))]);
-    for (directory, said) in [(&missing, "cannot be read"), (&huge.path().to_owned(), "is too long")] {
+    for (directory, said) in [(&missing, "cannot be read"), (&huge.path().to_owned(), "is too large")] {
         for word in ["check", "serve"] {
             let mut command = command(root.path(), &[("ERROR_PAGES_DIR", directory.to_str().unwrap())]);
             let output = command.arg(word).stdout(Stdio::piped()).stderr(Stdio::piped()).output().unwrap();
@@ -123,7 +123,7 @@ fn a_hang_up_reads_the_pages_again_and_what_cannot_be_read_changes_nothing() {
     svc.signal(Signal::HUP);
     let message = "something could not be reloaded and stays as it was";
     eventually("it is refused", || svc.log().find(message).is_some());
-    assert!(svc.log().expect(message)["fields"]["error"].as_str().unwrap().contains("is too long"));
+    assert!(svc.log().expect(message)["fields"]["error"].as_str().unwrap().contains("is too large"));
     assert_eq!(svc.get("/none").text(), "<p>new");
     svc.assert_metric("svc_config_last_reload_successful", 0.0);
 }

@@ -326,7 +326,7 @@ fn a_client_without_tls_is_told_where_it_is() {
     let svc = start(&certificates, 1, &[("a.txt", "a")], &[]);
     let response = svc.get("/a.txt");
     assert_eq!(response.status, 400);
-    assert_eq!(response.text(), "400 Bad Request\nThis port speaks HTTPS.\n");
+    assert_eq!(response.text(), "400 Bad Request\nThis port requires HTTPS.\n");
     assert_eq!(response.field("connection"), Some("close"));
     let mut posting = svc.client();
     posting.send("POST /a.txt HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\n");

@@ -81,7 +81,7 @@ fn a_reload_of_broken_files_leaves_the_old_ones_and_says_so() {
     let record = svc.log().expect(message);
     let error = record["fields"]["error"].as_str().unwrap();
     assert_eq!(record["level"], "ERROR");
-    assert!(error.starts_with("TLS_CERT: ") && error.contains("has no certificate in it"), "{error}");
+    assert!(error.starts_with("TLS_CERT: ") && error.contains("contains no certificate"), "{error}");
     svc.assert_metric("svc_config_last_reload_successful", 0.0);
     svc.assert_metric("svc_config_last_reload_success_timestamp_seconds", at_start);
     assert_eq!(certificates.client(svc.main(), NAME).get("/a.txt").text(), "a");

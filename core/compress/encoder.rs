@@ -212,7 +212,7 @@ impl fmt::Debug for Encoder {
 
 impl fmt::Display for EncoderFailed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the encoder has no memory to go on")
+        f.write_str("the encoder is out of memory")
     }
 }
 

@@ -72,7 +72,7 @@ pub enum Kind {
     Text,
     /// Variables with their values, as `NAME=value`, separated by commas.
     Variables,
-    /// A number of threads, or `auto` (the same as 0). `MIN:MAX` is understood, and refused while pools are static.
+    /// A number of threads, `auto` (the same as 0), or `MIN:MAX` for a pool whose size follows the load.
     Workers,
 }
 
@@ -277,23 +277,23 @@ impl Kind {
             Self::Address { port_alone } => format!("host:port, or :port for {port_alone}:port"),
             Self::Boolean => "true or false".to_owned(),
             Self::Choice(words) => words.join(", "),
-            Self::Globs => "patterns of URL paths separated by commas".to_owned(),
+            Self::Globs => "comma-separated URL path patterns".to_owned(),
             Self::Integer { min, max, unit } => {
                 format!("{} from {min} to {max}{}", unit.noun(), unit.suffixes())
             }
             Self::IntegerOrAuto { max, unit } => {
                 format!("auto, or {} from 1 to {max}{}", unit.noun(), unit.suffixes())
             }
-            Self::List => "words separated by commas".to_owned(),
-            Self::Networks => "network ranges and addresses separated by commas".to_owned(),
+            Self::List => "comma-separated names".to_owned(),
+            Self::Networks => "comma-separated networks and addresses".to_owned(),
             Self::Path => "a path".to_owned(),
-            Self::Paths => "paths separated by commas".to_owned(),
-            Self::Proxies => "network ranges, addresses and the word private, separated by commas".to_owned(),
+            Self::Paths => "comma-separated paths".to_owned(),
+            Self::Proxies => "comma-separated networks, addresses and the word private".to_owned(),
             Self::Text => "text".to_owned(),
-            Self::Variables => "NAME=value, separated by commas".to_owned(),
+            Self::Variables => "comma-separated NAME=value pairs".to_owned(),
             Self::Workers => {
                 let max = crate::limits::THREADS_MAX;
-                format!("auto, a whole number from 1 to {max}, or two of them as in 2:8")
+                format!("auto, an integer from 1 to {max}, or a range such as 2:8")
             }
         }
     }
@@ -302,15 +302,15 @@ impl Kind {
 impl Unit {
     fn noun(self) -> &'static str {
         match self {
-            Self::Bytes => "bytes",
-            Self::Count => "a whole number",
-            Self::Mebibytes => "whole MiB",
-            Self::Milliseconds => "whole milliseconds",
-            Self::Seconds => "whole seconds",
+            Self::Bytes => "a size in bytes",
+            Self::Count => "an integer",
+            Self::Mebibytes => "a size in MiB",
+            Self::Milliseconds => "a number of milliseconds",
+            Self::Seconds => "a number of seconds",
         }
     }
 
     fn suffixes(self) -> &'static str {
-        if matches!(self, Self::Bytes) { ", also written with K, M or G" } else { "" }
+        if matches!(self, Self::Bytes) { "; suffixes K, M and G are allowed" } else { "" }
     }
 }

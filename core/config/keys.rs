@@ -12,71 +12,88 @@ use crate::limits::{QUEUE_CAPACITY_MAX, RATE_LIMIT_MAX, THREADS_MAX};
 /// Every setting, chapter by chapter.
 pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::ListenAddr, "LISTEN_ADDR", address(Ipv4Addr::UNSPECIFIED), Initial::Is("127.0.0.1:8080"))
-        .about(Chapter::Serving, "The address of the main port; port 0 lets the system choose."),
-    Key::new(Id::DocumentRoot, "DOCUMENT_ROOT", Kind::Path, Initial::Computed("`./public` if it is there, else `.`"))
-        .about(Chapter::Serving, "The directory that is served; it must exist."),
+        .about(Chapter::Serving, "The address of the main port. With port 0, the system chooses a free port."),
+    Key::new(Id::DocumentRoot, "DOCUMENT_ROOT", Kind::Path, Initial::Computed("`./public` if it exists, else `.`"))
+        .about(Chapter::Serving, "The directory to serve. It must exist."),
     Key::new(Id::LinksOutsideRoot, "LINKS_OUTSIDE_ROOT", Kind::Boolean, Initial::Is("true")).about(
         Chapter::Serving,
-        "Whether symbolic links in the document root may lead out of it; with `false` what they lead to gets 403. No link \
-         leads to dot-files or past rules either way.",
+        "Whether symbolic links may point outside the document root. With `false`, their targets are answered with \
+         403. In either case, links do not give access to dot-files or blocked paths.",
     ),
     Key::new(Id::EntryFile, "ENTRY_FILE", Kind::Text, Initial::Unset).about(
         Chapter::Serving,
-        "The file under the document root that answers every path no file answers: a `.php` file is a front controller, \
-         another one the page of a single-page application. Unset: files and directory indexes only.",
+        "The file under the document root that handles every path that matches no file: a `.php` file acts as the \
+         front controller, any other file is sent as the page of a single-page application. If unset, only files and \
+         directory indexes are served.",
     ),
     Key::new(Id::Executor, "EXECUTOR", Kind::Choice(&["sapi", "stub"]), Initial::Is("sapi"))
         .reported_as("executor_type")
-        .about(Chapter::Serving, "What runs PHP requests: the interpreter, or a fixed page without PHP or queue."),
+        .about(
+            Chapter::Serving,
+            "What handles PHP requests: the PHP interpreter (`sapi`), or a fixed page without PHP and without a queue \
+             (`stub`).",
+        ),
     Key::new(Id::IoWorkers, "IO_WORKERS", automatic(THREADS_MAX as u64), Initial::Computed("half the CPUs, at least 1"))
-        .about(Chapter::Serving, "Threads that serve connections."),
-    Key::new(Id::PhpWorkers, "PHP_WORKERS", Kind::Workers, Initial::Computed("2 for each CPU"))
+        .about(Chapter::Serving, "The number of threads that serve connections."),
+    Key::new(Id::PhpWorkers, "PHP_WORKERS", Kind::Workers, Initial::Computed("2 per CPU"))
         .about(
             Chapter::Php,
-            "Threads that run PHP. `MIN:MAX`: as many as the work needs, at once when it waits and nobody is idle.",
+            "The number of threads that run PHP. With `MIN:MAX`, the pool adapts to the load: it grows as soon as \
+             requests wait and no worker is idle.",
         ),
     Key::new(Id::PhpWorkersIdleSeconds, "PHP_WORKERS_IDLE_SECONDS", seconds(1), Initial::Is("30"))
-        .about(Chapter::Php, "How long a thread beyond the least number stays without work."),
+        .about(Chapter::Php, "How long a worker above the minimum may be idle before it is retired."),
     Key::new(Id::WorkerModeEnabled, "WORKER_MODE_ENABLED", Kind::Boolean, Initial::Is("false"))
         .about(
             Chapter::Php,
-            "Whether the script that `ENTRY_FILE` names stays loaded and handles many requests. Files that are there are \
-             sent, everything else is the script's; no other script runs.",
+            "Enables worker mode: the script in `ENTRY_FILE` stays loaded and handles many requests. Existing files are \
+             served as static files, all other requests go to the script, and no other script is executed.",
         ),
     Key::new(Id::WorkerMaxMemoryMib, "WORKER_MAX_MEMORY_MIB", integer(0, 1 << 20, Unit::Mebibytes), Initial::Is("0"))
         .about(
             Chapter::Php,
-            "PHP heap above which a persistent worker starts anew, looked at after each request; 0 sets no bound.",
+            "The PHP heap size above which a persistent worker is restarted. It is checked after each request. 0 means no \
+             limit.",
         ),
     Key::new(Id::SuperglobalsEnabled, "SUPERGLOBALS_ENABLED", Kind::Boolean, Initial::Is("true"))
         .about(
             Chapter::Php,
-            "Whether scripts find the request in `$_GET`, `$_POST`, `$_COOKIE`, `$_FILES`, `$_REQUEST` and `$_SERVER`; \
-             `Svc\\Request::current()` has it either way.",
+            "Whether `$_GET`, `$_POST`, `$_COOKIE`, `$_FILES`, `$_REQUEST` and `$_SERVER` contain the request. \
+             `Svc\\Request::current()` provides it in either case.",
         ),
     Key::new(Id::ServerVariables, "SERVER_VARIABLES", Kind::Variables, Initial::Unset)
         .exposed(Exposure::Local)
         .about(
             Chapter::Php,
-            "Variables that scripts find in `$_SERVER` with each request, in the place of the server's own of the same \
-             name, as with nginx's `fastcgi_param`.",
+            "Variables to set in `$_SERVER` for every request. They override the server's own variables of the same name, \
+             like nginx's `fastcgi_param`.",
         ),
     Key::new(Id::MaxConnections, "MAX_CONNECTIONS", integer(1, 1_000_000, Unit::Count), Initial::Is("10000"))
-        .about(Chapter::Admission, "Connections open at once on the main port; further ones wait to be accepted."),
+        .about(
+            Chapter::Admission,
+            "The maximum number of open connections on the main port. Further connections wait until one is closed.",
+        ),
     Key::new(
         Id::QueueCapacity,
         "QUEUE_CAPACITY",
         automatic(QUEUE_CAPACITY_MAX as u64),
-        Initial::Computed("128 for each PHP worker"),
+        Initial::Computed("128 per PHP worker; for a range, per `MIN`"),
     )
-    .about(Chapter::Admission, "Places in the queue before the PHP workers; a request that finds none waits in front of it, or gets 529."),
+    .about(
+        Chapter::Admission,
+        "The number of requests that the queue for PHP workers holds. When it is full, further requests wait for a \
+         slot or are answered with 529.",
+    ),
     Key::new(
         Id::QueueMaxWaiting,
         "QUEUE_MAX_WAITING",
         automatic(QUEUE_CAPACITY_MAX as u64),
-        Initial::Computed("as `QUEUE_CAPACITY`, at most half of `MAX_CONNECTIONS`"),
+        Initial::Computed("same as `QUEUE_CAPACITY`, at most half of `MAX_CONNECTIONS`"),
     )
-    .about(Chapter::Admission, "Requests that may wait for a place in the queue; a further one gets 529."),
+    .about(
+        Chapter::Admission,
+        "The maximum number of requests that wait for a queue slot. Further requests are answered with 529.",
+    ),
     Key::new(
         Id::QueueMaxWaitingBytes,
         "QUEUE_MAX_WAITING_BYTES",
@@ -85,8 +102,8 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     )
     .about(
         Chapter::Admission,
-        "Bytes of request bodies, spooled ones included, that may wait for a place in the queue; a request whose body \
-         would exceed them gets 529.",
+        "The maximum total size of the request bodies, spooled bodies included, of requests that wait for a queue \
+         slot. A request whose body would exceed it is answered with 529.",
     ),
     Key::new(
         Id::QueueWaitTimeoutMs,
@@ -96,9 +113,10 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     )
     .about(
         Chapter::Admission,
-        "How long a request may wait for a worker, in front of the queue and in it, before it gets 529; the server \
-         shortens the wait while clients leave before they are served. 0 refuses at once when the queue is full, and \
-         then a queued request waits as long as it takes.",
+        "The maximum time a request waits for a worker, both for a queue slot and in the queue, before it is answered \
+         with 529. The server shortens the wait while clients disconnect before they are served. 0 disables waiting \
+         for a queue slot: requests are refused immediately when the queue is full, and queued requests wait without \
+         a time limit.",
     ),
     Key::new(
         Id::AbandonedRequests,
@@ -108,125 +126,153 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     )
     .about(
         Chapter::Admission,
-        "Whether requests that have come whole still run if their clients leave while they wait for a worker: those whose \
-         method may change something (all but GET, HEAD, OPTIONS and QUERY), all, or none. They run within the same wait \
-         as before, or not at all.",
+        "Which completely received requests still run if the client disconnects while they wait for a worker: those \
+         whose method may change something (`run_unsafe`: all methods except GET, HEAD, OPTIONS and QUERY), all of \
+         them (`run`), or none (`drop`). The wait timeout applies to them unchanged; when it expires, they do not \
+         run.",
     ),
     Key::new(Id::MaxBodyBytes, "MAX_BODY_BYTES", bytes(1), Initial::Is("64M"))
-        .about(Chapter::Bodies, "The longest request body; a longer one gets 413."),
+        .about(Chapter::Bodies, "The maximum size of a request body. Larger bodies are answered with 413."),
     Key::new(Id::MaxQueryBody, "MAX_QUERY_BODY", bytes(1), Initial::Is("512K"))
-        .about(Chapter::Bodies, "The longest body of a request with the method QUERY; a longer one gets 413."),
+        .about(
+            Chapter::Bodies,
+            "The maximum size of the body of a QUERY request. Larger bodies are answered with 413.",
+        ),
     Key::new(Id::SpoolDir, "SPOOL_DIR", Kind::Path, Initial::Computed("`$TMPDIR`, else `/tmp`"))
-        .about(Chapter::Bodies, "Where bodies too long for memory wait, in files without a name; it must exist."),
+        .about(
+            Chapter::Bodies,
+            "The directory for temporary files that hold bodies too large for memory. The files have no name. The \
+             directory must exist.",
+        ),
     Key::new(Id::SpoolMaxBytes, "SPOOL_MAX_BYTES", bytes(0), Initial::Is("1G"))
-        .about(Chapter::Bodies, "What all spooled bodies together may take on the disk."),
+        .about(Chapter::Bodies, "The maximum disk space used by all spooled bodies together."),
     Key::new(Id::HeaderTimeoutSeconds, "HEADER_TIMEOUT_SECONDS", seconds(1), Initial::Is("5"))
-        .about(Chapter::Timeouts, "How long the head of a request may take."),
+        .about(Chapter::Timeouts, "The timeout for receiving the request header."),
     Key::new(Id::BodyTimeoutSeconds, "BODY_TIMEOUT_SECONDS", seconds(1), Initial::Is("30"))
-        .about(Chapter::Timeouts, "How long the body of a request may pause."),
+        .about(Chapter::Timeouts, "The timeout between two successive reads of the request body."),
     Key::new(Id::KeepaliveTimeoutSeconds, "KEEPALIVE_TIMEOUT_SECONDS", seconds(1), Initial::Is("60"))
-        .about(Chapter::Timeouts, "How long a connection may stay open between requests."),
+        .about(Chapter::Timeouts, "How long an idle connection stays open between requests."),
     Key::new(Id::WriteTimeoutSeconds, "WRITE_TIMEOUT_SECONDS", seconds(1), Initial::Is("60"))
-        .about(Chapter::Timeouts, "How long a client may read nothing of its reply."),
+        .about(
+            Chapter::Timeouts,
+            "The timeout between two successive writes of the response: a client that receives nothing for this time is \
+             disconnected.",
+        ),
     Key::new(Id::DrainTimeoutSeconds, "DRAIN_TIMEOUT_SECONDS", seconds(0), Initial::Is("25"))
-        .about(Chapter::Timeouts, "How long requests may go on after a signal to stop; then they are cut off."),
+        .about(
+            Chapter::Timeouts,
+            "How long requests in progress may take after a stop signal. Requests that remain are aborted.",
+        ),
     Key::new(Id::DrainDelaySeconds, "DRAIN_DELAY_SECONDS", seconds(0), Initial::Is("0")).about(
         Chapter::Timeouts,
-        "How long service goes on as usual after a signal to stop, while readiness already answers 503.",
+        "How long the server keeps serving as usual after a stop signal, while the readiness probe already answers \
+         503.",
     ),
     Key::new(Id::StaticMaxAge, "STATIC_MAX_AGE", integer(0, 365 * 86400, Unit::Seconds), Initial::Is("0"))
         .about(
             Chapter::Files,
-            "The `max-age` in the `Cache-Control` of static files; with 0 they have no such field, and caches decide by \
-             `Last-Modified`, as with other web servers.",
+            "The `max-age` in the `Cache-Control` header field of static files. With 0, the field is not sent and caches \
+             use heuristics based on `Last-Modified`, as with other web servers.",
         ),
     Key::new(Id::StaticRevalidate, "STATIC_REVALIDATE", Kind::Boolean, Initial::Is("true")).about(
         Chapter::Files,
-        "Whether the disk is looked at again for static files that are kept in memory, so that a change is seen within \
-         two seconds; otherwise on SIGHUP.",
+        "Whether cached static files are checked for changes on disk, so that a change is visible within two seconds. \
+         With `false`, they are checked on SIGHUP only.",
     ),
     Key::new(Id::StaticCacheBytes, "STATIC_CACHE_BYTES", bytes(0), Initial::Is("64M")).about(
         Chapter::Files,
-        "The memory for static files and their coded copies; 0 keeps none, and makes no copies.",
+        "The size of the memory cache for static files and their compressed copies. 0 disables the cache and \
+         compressed copies.",
     ),
     Key::new(Id::BrotliLevel, "BROTLI_LEVEL", integer(0, 11, Unit::Count), Initial::Is("5"))
-        .about(Chapter::Files, "The level of the Brotli coding of replies; 0 withdraws it."),
+        .about(Chapter::Files, "The Brotli compression level. 0 disables Brotli."),
     Key::new(Id::ZstdLevel, "ZSTD_LEVEL", integer(0, 19, Unit::Count), Initial::Is("3"))
-        .about(Chapter::Files, "The level of the zstd coding of replies; 0 withdraws it."),
+        .about(Chapter::Files, "The zstd compression level. 0 disables zstd."),
     Key::new(Id::GzipLevel, "GZIP_LEVEL", integer(0, 9, Unit::Count), Initial::Is("6"))
-        .about(Chapter::Files, "The level of the gzip coding of replies; 0 withdraws it."),
+        .about(Chapter::Files, "The gzip compression level. 0 disables gzip."),
     Key::new(Id::TlsCert, "TLS_CERT", Kind::Paths, Initial::Unset)
         .exposed(Exposure::Local)
         .about(
             Chapter::Tls,
-            "The files with the certificate chains of the main port, in PEM, each certificate before those that vouch \
-             for it. A client is shown the certificate for the name it asks for; the first one is for everybody else. \
-             Read again on SIGHUP. Unset: the port speaks plain HTTP.",
+            "The PEM files with the certificate chains of the main port, the server certificate first. The certificate is \
+             selected by the server name that the client requests; the first one is the default. Reloaded on SIGHUP. If \
+             unset, the main port serves plain HTTP.",
         ),
     Key::new(Id::TlsKey, "TLS_KEY", Kind::Paths, Initial::Unset)
         .exposed(Exposure::Local)
         .about(
             Chapter::Tls,
-            "The files with the private keys of the certificates, in the same order; unencrypted, in PEM.",
+            "The PEM files with the unencrypted private keys of the certificates, in the same order.",
         ),
     Key::new(Id::TlsMinVersion, "TLS_MIN_VERSION", Kind::Choice(&["1.2", "1.3"]), Initial::Is("1.2"))
-        .about(Chapter::Tls, "The lowest version of TLS that is spoken."),
+        .about(Chapter::Tls, "The minimum TLS version."),
     Key::new(Id::RateLimit, "RATE_LIMIT", integer(0, RATE_LIMIT_MAX, Unit::Count), Initial::Is("0")).about(
         Chapter::Policy,
-        "Requests that one client may make at once, and again in each further window; more get 429. A client is an IPv4 \
-         address or the /64 of an IPv6 address. 0 is off.",
+        "The number of requests that one client may make at once, and again in each further window. Requests over the \
+         limit are answered with 429. A client is an IPv4 address or the /64 network of an IPv6 address. 0 disables \
+         the limit.",
     ),
     Key::new(Id::RateWindowSeconds, "RATE_WINDOW_SECONDS", seconds(1), Initial::Is("60"))
-        .about(Chapter::Policy, "How long it takes until a client that has used all of `RATE_LIMIT` has it again."),
+        .about(
+            Chapter::Policy,
+            "The time after which a client that has used up `RATE_LIMIT` may make the full number of requests again.",
+        ),
     Key::new(Id::TrustedProxies, "TRUSTED_PROXIES", Kind::Proxies, Initial::Unset).json(Json::Boolean).about(
         Chapter::Policy,
-        "Proxies whose word on clients is believed, in `Forwarded` or `X-Forwarded-*`; `private` means loopback, private \
-         and link-local addresses. The report says whether there are any.",
+        "The proxies whose `Forwarded` or `X-Forwarded-*` header fields are trusted. `private` stands for loopback, \
+         private and link-local addresses. The report shows only whether any are set.",
     ),
     Key::new(Id::PhpDenyPaths, "PHP_DENY_PATHS", Kind::Globs, Initial::Unset).about(
         Chapter::Policy,
-        "Patterns of URL paths at which no PHP runs (404): `*` stays within a segment, `**` crosses them, letter case \
-         does not matter. Other files there are served.",
+        "Patterns of URL paths at which PHP is not executed (404). `*` matches within a segment, `**` matches across \
+         segments; matching is case-insensitive. Other files there are still served.",
     ),
     Key::new(Id::ErrorPagesDir, "ERROR_PAGES_DIR", Kind::Path, Initial::Unset).exposed(Exposure::Local).about(
         Chapter::Policy,
-        "A directory with pages for errors of the server's own, such as `404.html`, `4xx.html` and `5xx.html`; they are \
-         read when the server starts, and again on SIGHUP.",
+        "The directory with custom pages for errors generated by the server, such as `404.html`, `4xx.html` and \
+         `5xx.html`. Read at startup and on SIGHUP.",
     ),
     Key::new(Id::AccessLog, "ACCESS_LOG", Kind::Choice(&["off", "error", "all"]), Initial::Is("off"))
-        .about(Chapter::Logs, "Which requests are logged: none, those with a status of 400 or more, or all."),
+        .about(
+            Chapter::Logs,
+            "Which requests are logged: none (`off`), those with status 400 or above (`error`), or all (`all`).",
+        ),
     Key::new(Id::LogLevel, "LOG_LEVEL", Kind::Choice(&["error", "warn", "info", "debug"]), Initial::Is("info"))
-        .about(Chapter::Logs, "The least important level that is logged."),
+        .about(Chapter::Logs, "The minimum level of log records that are written."),
     Key::new(Id::TraceContext, "TRACE_CONTEXT", Kind::Boolean, Initial::Is("false")).about(
         Chapter::Logs,
-        "Whether requests join the trace that their `traceparent` names, or begin one, and pass it on.",
+        "Enables W3C Trace Context: requests join the trace in their `traceparent` header field, or start a new one, \
+         and pass it on.",
     ),
     Key::new(Id::OtelEnabled, "OTEL_ENABLED", Kind::Boolean, Initial::Is("false"))
         .reserved("false")
-        .about(Chapter::Logs, "Whether spans are exported."),
+        .about(Chapter::Logs, "Enables the export of spans."),
     Key::new(Id::AsyncWorkers, "ASYNC_WORKERS", integer(0, THREADS_MAX as u64, Unit::Count), Initial::Is("0"))
         .reserved("0")
-        .about(Chapter::Extras, "Threads for background tasks; 0 is off."),
+        .about(Chapter::Extras, "The number of threads for background tasks. 0 disables them."),
     Key::new(Id::AsyncMaxFibers, "ASYNC_MAX_FIBERS", integer(1, 65_536, Unit::Count), Initial::Is("256"))
         .reserved("256")
-        .about(Chapter::Extras, "Tasks that one such thread carries at once."),
+        .about(Chapter::Extras, "The maximum number of concurrent tasks per thread."),
     Key::new(Id::AsyncQueueCapacity, "ASYNC_QUEUE_CAPACITY", automatic(QUEUE_CAPACITY_MAX as u64), Initial::Is("0"))
         .reserved("0")
-        .about(Chapter::Extras, "Tasks that wait for such a thread."),
+        .about(Chapter::Extras, "The number of tasks that can wait for a thread."),
     Key::new(Id::RuntimeHooks, "RUNTIME_HOOKS", Kind::List, Initial::Unset)
         .reserved("")
-        .about(Chapter::Extras, "Blocking calls that give way to other requests."),
+        .about(Chapter::Extras, "Blocking calls that let other requests run while they wait."),
     Key::new(Id::Plugins, "PLUGINS", Kind::List, Initial::Unset)
         .reserved("")
         .json(Json::Object)
-        .about(Chapter::Extras, "Plugins that are loaded."),
+        .about(Chapter::Extras, "The plugins to load."),
     Key::new(Id::InternalAddr, "INTERNAL_ADDR", address(Ipv4Addr::LOCALHOST), Initial::Unset)
         .exposed(Exposure::Local)
-        .about(Chapter::Operations, "The address of the operations port. Unset: there is none."),
+        .about(
+            Chapter::Operations,
+            "The address of the operations port. If unset, there is no operations port.",
+        ),
     Key::new(Id::InternalAllowIps, "INTERNAL_ALLOW_IPS", Kind::Networks, Initial::Unset).about(
         Chapter::Operations,
-        "Who may read `/metrics` and `/config`; others get 403. Health is for everybody, and loopback is not implied. \
-         Unset: everybody.",
+        "The peers that may read `/metrics` and `/config`; all others receive 403. Health probes are always allowed. \
+         Loopback is not included implicitly. If unset, all peers are allowed.",
     ),
 ];
 

@@ -112,32 +112,33 @@ impl fmt::Display for Problem {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AddressTaken(other) => write!(f, "overlaps with {other}"),
-            Self::EmptyList => f.write_str("has no entry"),
-            Self::HalfPair(other) => write!(f, "unset while {other} is set"),
-            Self::LacksScript => f.write_str("keeps a script loaded, and ENTRY_FILE names none"),
-            Self::MinAboveMax => f.write_str("has a minimum above its maximum"),
-            Self::NotAnAddress => f.write_str("is not an address"),
-            Self::NotABoolean => f.write_str("is neither true nor false"),
-            Self::NotADirectory(why) => write!(f, "is not a directory that can be used ({why})"),
-            Self::NotADirective => f.write_str("is not a directive"),
+            Self::AddressTaken(other) => write!(f, "conflicts with {other}"),
+            Self::EmptyList => f.write_str("is an empty list"),
+            Self::HalfPair(other) => write!(f, "is not set, but {other} is"),
+            Self::LacksScript => f.write_str("requires ENTRY_FILE to name a script"),
+            Self::MinAboveMax => f.write_str("has a minimum greater than its maximum"),
+            Self::NotAnAddress => f.write_str("is not a valid address"),
+            Self::NotABoolean => f.write_str("is not a boolean"),
+            Self::NotADirectory(why) => write!(f, "is not a usable directory ({why})"),
+            Self::NotADirective => f.write_str("is not a valid directive"),
             Self::NotAFile => f.write_str("is not a file in the document root"),
-            Self::NotANetwork(entry) => write!(f, "has the entry {entry:?}, which is no network"),
-            Self::NotANumber => f.write_str("is not a whole number"),
+            Self::NotANetwork(entry) => write!(f, "contains {entry:?}, which is not a network or an address"),
+            Self::NotANumber => f.write_str("is not an integer"),
             Self::NotAPattern(entry, why) => {
-                write!(f, "has the entry {entry:?}, which is no pattern ({why})")
+                write!(f, "contains {entry:?}, which is not a valid pattern ({why})")
             }
-            Self::NotAVariable(entry) => write!(f, "has the entry {entry:?}, which sets no variable"),
+            Self::NotAVariable(entry) => write!(f, "contains {entry:?}, which is not of the form NAME=value"),
             Self::NotAvailable => f.write_str("is not available in this version"),
-            Self::NotBelowRoot => f.write_str("is not a path below the document root, or is hidden"),
+            Self::NotBelowRoot => f.write_str("is outside the document root or hidden"),
             Self::NotUtf8 => f.write_str("is not valid UTF-8"),
             Self::TooLarge => f.write_str("is too large"),
             Self::TooSmall => f.write_str("is too small"),
             Self::UnequalPair(own, other, theirs) => {
-                write!(f, "names {own} where {other} names {theirs}")
+                let entries = if *own == 1 { "entry" } else { "entries" };
+                write!(f, "has {own} {entries}, but {other} has {theirs}")
             }
-            Self::UnknownHost(why) => write!(f, "has a host without an address ({why})"),
-            Self::UnknownWord => f.write_str("is not known"),
+            Self::UnknownHost(why) => write!(f, "has a host that cannot be resolved ({why})"),
+            Self::UnknownWord => f.write_str("is not a valid value"),
         }
     }
 }
@@ -154,6 +155,9 @@ mod tests {
             fault: Fault::UnknownWord,
             accepted: "info".to_owned(),
         };
-        assert_eq!(problem.to_string(), r#"LOG_LEVEL: "x\nsvc: all is well" is not known; accepted: info"#);
+        assert_eq!(
+            problem.to_string(),
+            r#"LOG_LEVEL: "x\nsvc: all is well" is not a valid value; accepted: info"#
+        );
     }
 }

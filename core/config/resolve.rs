@@ -165,7 +165,7 @@ impl Resolver {
         self.problems.push(Problem {
             setting: KEYS[id as usize].variable,
             value: Some(path.display().to_string()),
-            accepted: "a directory".to_owned(),
+            accepted: "an existing directory".to_owned(),
             fault,
         });
     }
@@ -182,14 +182,19 @@ impl Resolver {
                 key,
                 &text,
                 Fault::NotBelowRoot,
-                "the path of a file that is not hidden, as in index.php",
+                "the path of a file that is not hidden, such as index.php",
             );
             return;
         }
         // A root that is not there has a line of its own.
         let Value::Path(root) = self.value(Id::DocumentRoot) else { return };
         if root.is_dir() && !root.join(name).is_file() {
-            self.fault_accepting(key, &text, Fault::NotAFile, "the path of a file that is there");
+            self.fault_accepting(
+                key,
+                &text,
+                Fault::NotAFile,
+                "the path of an existing file in the document root",
+            );
         }
         self.set(Id::EntryFile, Value::Text(name.to_owned()));
     }
@@ -202,7 +207,7 @@ impl Resolver {
                 key,
                 "true",
                 Fault::LacksScript,
-                "true with a .php file as ENTRY_FILE, or false",
+                "true with a .php file in ENTRY_FILE, or false",
             );
         }
     }
@@ -216,7 +221,12 @@ impl Resolver {
         if overlap(*main, *internal) {
             let text = internal.to_string();
             let key = &KEYS[Id::InternalAddr as usize];
-            self.fault_accepting(key, &text, Fault::AddressTaken("LISTEN_ADDR"), "an address of its own");
+            self.fault_accepting(
+                key,
+                &text,
+                Fault::AddressTaken("LISTEN_ADDR"),
+                "an address that does not overlap with it",
+            );
         }
     }
 
@@ -454,7 +464,7 @@ fn default_root(base: &Path) -> PathBuf {
 fn directory(path: &Path) -> Result<PathBuf, Fault> {
     let unusable = |error: std::io::Error| Fault::NotADirectory(error.to_string());
     if !std::fs::metadata(path).map_err(unusable)?.is_dir() {
-        return Err(Fault::NotADirectory("something else is there".to_owned()));
+        return Err(Fault::NotADirectory("not a directory".to_owned()));
     }
     let absolute = std::path::absolute(path).map_err(unusable)?;
     // Through the components, so that a slash at the end goes.

@@ -145,7 +145,7 @@ fn address(text: &str, port_alone: IpAddr) -> Result<SocketAddr, Fault> {
     let found = (host, port).to_socket_addrs().map_err(|error| Fault::UnknownHost(error.to_string()))?;
     let found: Vec<SocketAddr> = found.collect();
     let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    first.copied().ok_or_else(|| Fault::UnknownHost("it has none".to_owned()))
+    first.copied().ok_or_else(|| Fault::UnknownHost("it has no address".to_owned()))
 }
 
 fn boolean(text: &str) -> Result<bool, Fault> {

@@ -204,7 +204,7 @@ impl BodyError {
 impl fmt::Display for BodyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::ChunkInvalid => "the chunked coding is malformed",
+            Self::ChunkInvalid => "the chunked transfer coding is malformed",
             Self::ExtensionsTooLong => "the chunk extensions are too long",
             Self::TooLarge => "the body is too large",
             Self::TrailerInvalid => "a trailer field is malformed",

@@ -149,8 +149,8 @@ impl<'a> Iterator for Iter<'a> {
 impl fmt::Display for InvalidField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Name => "field name is no token (accepts letters, digits and !#$%&'*+-.^_`|~)",
-            Self::Value => "field value has a CR, an LF or a NUL (accepts every other byte)",
+            Self::Name => "field name is not a token (allowed: letters, digits and !#$%&'*+-.^_`|~)",
+            Self::Value => "field value contains CR, LF or NUL",
         })
     }
 }

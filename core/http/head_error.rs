@@ -73,16 +73,18 @@ impl fmt::Display for HeadError {
             Self::HostInvalid => "host is not a name or address with an optional port",
             Self::LineEndInvalid => "a line does not end in CR LF, or there are too many empty lines",
             Self::RequestLineInvalid => "the request line is malformed",
-            Self::TargetInvalid => "the request target has no form that fits the method",
+            Self::TargetInvalid => "the request target is not valid for the method",
             Self::TransferEncodingInvalid => {
-                "transfer-encoding does not delimit the body (accepts chunked alone)"
+                "transfer-encoding does not delimit the body (only chunked is supported)"
             }
             Self::TargetTooLong => "the request target is too long",
-            Self::TooLarge => "the request head is too large",
+            Self::TooLarge => "the request header is too large",
             Self::TooManyFields => "there are too many header fields",
-            Self::TransferCodingUnknown => "transfer-encoding names an unknown coding (accepts chunked)",
+            Self::TransferCodingUnknown => {
+                "transfer-encoding contains an unknown coding (only chunked is supported)"
+            }
             Self::VersionUnsupported => {
-                "the protocol version is not supported (accepts HTTP/1.0 and HTTP/1.1)"
+                "the protocol version is not supported (supported: HTTP/1.0 and HTTP/1.1)"
             }
         })
     }

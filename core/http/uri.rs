@@ -74,10 +74,12 @@ pub fn encode_path(path: &[u8]) -> String {
 impl fmt::Display for UriError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::AboveRoot => "the path climbs above the root",
-            Self::BadEscape => "the path has a percent sign without two hexadecimal digits",
+            Self::AboveRoot => "the path leads above the root",
+            Self::BadEscape => {
+                "the path contains a percent sign that is not followed by two hexadecimal digits"
+            }
             Self::NotAbsolute => "the path does not start with a slash",
-            Self::Nul => "the path has a NUL",
+            Self::Nul => "the path contains a NUL byte",
         })
     }
 }

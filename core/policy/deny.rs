@@ -223,17 +223,21 @@ impl fmt::Display for DenyFileError {
                     let feed = if n > 0 { "\n" } else { "" };
                     write!(
                         f,
-                        "{feed}{}:{number}: {text:?} is no rule ({reason}); accepted: lines as in .gitignore",
+                        "{feed}{}:{number}: {text:?} is not a valid rule ({reason}); accepted: .gitignore syntax",
                         path.display()
                     )?;
                 }
                 Ok(())
             }
             Self::TooLong(path) => {
-                write!(f, "{}: is too long; accepted: up to {DENY_FILE_BYTES_MAX} bytes", path.display())
+                write!(f, "{}: is too large; accepted: up to {DENY_FILE_BYTES_MAX} bytes", path.display())
             }
             Self::Unreadable(path, error) => {
-                write!(f, "{}: cannot be read ({error}); accepted: a file of rules, or none", path.display())
+                write!(
+                    f,
+                    "{}: cannot be read ({error}); accepted: a readable file, or no file",
+                    path.display()
+                )
             }
         }
     }
@@ -366,7 +370,10 @@ mod tests {
         let text = DenyRules::read(root.path()).expect_err("three lines are wrong").to_string();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");
-        assert!(lines[0].contains("/.svcdeny:2: \"a[\" is no rule (unclosed character class"), "{text}");
+        assert!(
+            lines[0].contains("/.svcdeny:2: \"a[\" is not a valid rule (unclosed character class"),
+            "{text}"
+        );
         assert!(lines[1].contains("/.svcdeny:3: ") && lines[1].contains("not valid UTF-8"), "{text}");
         assert!(lines[2].contains("/.svcdeny:4: \"{x\""), "{text}");
     }

@@ -112,16 +112,19 @@ impl fmt::Display for ErrorPagesError {
         f.write_str("ERROR_PAGES_DIR: ")?;
         match self {
             Self::PageTooLong(page) => {
-                write!(f, "{page:?} is too long; accepted: pages of up to {ERROR_PAGE_BYTES_MAX} bytes")
+                write!(f, "{page:?} is too large; accepted: pages of up to {ERROR_PAGE_BYTES_MAX} bytes")
             }
             Self::TooMuch(directory) => {
                 write!(
                     f,
-                    "{directory:?} holds too much; accepted: pages of {ERROR_PAGES_BYTES_MAX} bytes in all"
+                    "{directory:?} contains too much data; accepted: up to {ERROR_PAGES_BYTES_MAX} bytes in total"
                 )
             }
             Self::Unreadable(path, error) => {
-                write!(f, "{path:?} cannot be read ({error}); accepted: a directory with pages like 404.html")
+                write!(
+                    f,
+                    "{path:?} cannot be read ({error}); accepted: a directory with pages such as 404.html"
+                )
             }
         }
     }
@@ -167,7 +170,7 @@ mod tests {
         let directory = directory(&[("500.html", &vec![b'x'; ERROR_PAGE_BYTES_MAX + 1])]);
         let error = ErrorPages::read(directory.path()).expect_err("too long").to_string();
         assert!(
-            error.starts_with("ERROR_PAGES_DIR: ") && error.contains("500.html\" is too long"),
+            error.starts_with("ERROR_PAGES_DIR: ") && error.contains("500.html\" is too large"),
             "{error}"
         );
         let error = ErrorPages::read(&directory.path().join("none")).expect_err("not there").to_string();

@@ -293,7 +293,7 @@ fn work(shared: &Arc<Shared>, index: usize) {
     let end = match end {
         // It would only boot and end for ever.
         End::Recycled(_) if slot.handled() == 0 && order == Order::Stay => {
-            End::Failed("the application ended before it had served a request".to_owned())
+            End::Failed("the application ended before it served a request".to_owned())
         }
         other => other,
     };
@@ -306,7 +306,7 @@ fn work(shared: &Arc<Shared>, index: usize) {
             if shared.state.source.is_shut() {
                 shared.state.leave(index);
             } else if let Err(error) = spawn(shared, index, time::now()) {
-                shared.state.fail(index, true, format!("the system gives no thread: {error}"));
+                shared.state.fail(index, true, format!("cannot create a thread: {error}"));
             }
         }
         (End::Recycled(reason), _) => {

@@ -90,12 +90,12 @@ impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Bind { variable, addr, error } => {
-                write!(f, "{variable}: {addr} cannot be listened on: {error}")
+                write!(f, "{variable}: cannot listen on {addr}: {error}")
             }
             Self::Descriptors { max_connections, needed, granted } => {
                 write!(
                     f,
-                    "MAX_CONNECTIONS: {max_connections} needs {needed} descriptors and the limit is {granted}; accepted: "
+                    "MAX_CONNECTIONS: {max_connections} requires {needed} file descriptors, but the limit is {granted}; accepted: "
                 )?;
                 let room = granted.saturating_sub(descriptors(0));
                 if room > 0 {
@@ -105,9 +105,9 @@ impl std::fmt::Display for StartError {
             }
             Self::Policy(error) => error.fmt(f),
             Self::SpoolDir { dir, error } => {
-                write!(f, "SPOOL_DIR: {dir:?}: {error}; accepted: a directory in which files can be made")
+                write!(f, "SPOOL_DIR: {dir:?}: {error}; accepted: a writable directory")
             }
-            Self::System(error) => write!(f, "the system gives no thread or poller: {error}"),
+            Self::System(error) => write!(f, "cannot create a thread or a poller: {error}"),
             Self::Tls(error) => error.fmt(f),
         }
     }

@@ -62,8 +62,8 @@ pub enum SpoolError {
 impl std::fmt::Display for SpoolError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Full => f.write_str("the spool budget is used up; raise SPOOL_MAX_BYTES"),
-            Self::Disk(error) => write!(f, "the spool directory cannot be written: {error}"),
+            Self::Full => f.write_str("the spool space is used up; raise SPOOL_MAX_BYTES"),
+            Self::Disk(error) => write!(f, "cannot write to the spool directory: {error}"),
         }
     }
 }

@@ -33,7 +33,7 @@ pub enum TlsError {
         /// The key's file.
         key: PathBuf,
     },
-    /// The file has no certificate in it.
+    /// The file contains no certificate.
     NoCertificate {
         /// The file.
         path: PathBuf,
@@ -76,23 +76,23 @@ impl fmt::Display for TlsError {
         };
         match self {
             Self::BadCertificate { path, why } => {
-                line(CERT, path, format_args!("has a certificate that cannot be used ({why})"), CHAIN)
+                line(CERT, path, format_args!("contains an unusable certificate ({why})"), CHAIN)
             }
             Self::BadKey { path, why } => {
-                line(KEY, path, format_args!("has a key that cannot be used ({why})"), PRIVATE_KEY)
+                line(KEY, path, format_args!("contains an unusable private key ({why})"), PRIVATE_KEY)
             }
             Self::KeyMismatch { cert, key } => {
                 let cert = cert.display().to_string();
-                let fault = format_args!("has a key that does not belong to the certificate in {cert:?}");
-                line(KEY, key, fault, "the key of that certificate")
+                let fault = format_args!("does not match the certificate in {cert:?}");
+                line(KEY, key, fault, "the private key of that certificate")
             }
-            Self::NoCertificate { path } => line(CERT, path, format_args!("has no certificate in it"), CHAIN),
-            Self::NoKey { path } => line(KEY, path, format_args!("has no private key in it"), PRIVATE_KEY),
-            Self::Library(error) => write!(f, "TLS cannot be set up: {error}"),
+            Self::NoCertificate { path } => line(CERT, path, format_args!("contains no certificate"), CHAIN),
+            Self::NoKey { path } => line(KEY, path, format_args!("contains no private key"), PRIVATE_KEY),
+            Self::Library(error) => write!(f, "cannot set up TLS: {error}"),
             Self::TooLong { variable, path } => line(
                 variable,
                 path,
-                format_args!("is above {TLS_FILE_BYTES_MAX} bytes"),
+                format_args!("is larger than {TLS_FILE_BYTES_MAX} bytes"),
                 accepted_by(variable),
             ),
             Self::Unreadable { variable, path, error } => {
@@ -105,10 +105,10 @@ impl fmt::Display for TlsError {
 impl std::error::Error for TlsError {}
 
 /// What a file with a certificate holds.
-const CHAIN: &str = "a file with the certificate and its chain in PEM, the certificate first";
+const CHAIN: &str = "a PEM file with the server certificate, followed by its chain";
 
 /// What a file with a key holds.
-const PRIVATE_KEY: &str = "a file with an unencrypted private key in PEM (PKCS#8, PKCS#1 or SEC1)";
+const PRIVATE_KEY: &str = "a PEM file with an unencrypted private key (PKCS#8, PKCS#1 or SEC1)";
 
 fn accepted_by(variable: &str) -> &'static str {
     if variable == CERT { CHAIN } else { PRIVATE_KEY }

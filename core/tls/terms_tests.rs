@@ -173,21 +173,21 @@ fn each_fault_of_the_files_has_its_line() {
     std::fs::write(dir.join("junk.key"), "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
         .unwrap();
     std::fs::write(dir.join("long"), vec![b'-'; 1024 * 1024 + 1]).unwrap();
-    let chain = "accepted: a file with the certificate and its chain in PEM, the certificate first";
-    let private = "accepted: a file with an unencrypted private key in PEM (PKCS#8, PKCS#1 or SEC1)";
+    let chain = "accepted: a PEM file with the server certificate, followed by its chain";
+    let private = "accepted: a PEM file with an unencrypted private key (PKCS#8, PKCS#1 or SEC1)";
     let gone = "cannot be read (No such file or directory (os error 2))";
     for (cert, key, expected) in [
         ("gone", "a.key", format!(r#"TLS_CERT: "DIR/gone" {gone}; {chain}"#)),
         ("a.pem", "gone", format!(r#"TLS_KEY: "DIR/gone" {gone}; {private}"#)),
         (".", "a.key", format!(r#"TLS_CERT: "DIR/." cannot be read (not a file); {chain}"#)),
-        ("empty", "a.key", format!(r#"TLS_CERT: "DIR/empty" has no certificate in it; {chain}"#)),
-        ("a.key", "a.key", format!(r#"TLS_CERT: "DIR/a.key" has no certificate in it; {chain}"#)),
-        ("a.pem", "a.pem", format!(r#"TLS_KEY: "DIR/a.pem" has no private key in it; {private}"#)),
-        ("long", "a.key", format!(r#"TLS_CERT: "DIR/long" is above 1048576 bytes; {chain}"#)),
+        ("empty", "a.key", format!(r#"TLS_CERT: "DIR/empty" contains no certificate; {chain}"#)),
+        ("a.key", "a.key", format!(r#"TLS_CERT: "DIR/a.key" contains no certificate; {chain}"#)),
+        ("a.pem", "a.pem", format!(r#"TLS_KEY: "DIR/a.pem" contains no private key; {private}"#)),
+        ("long", "a.key", format!(r#"TLS_CERT: "DIR/long" is larger than 1048576 bytes; {chain}"#)),
         (
             "a.pem",
             "b.key",
-            r#"TLS_KEY: "DIR/b.key" has a key that does not belong to the certificate in "DIR/a.pem"; accepted: the key of that certificate"#.to_owned(),
+            r#"TLS_KEY: "DIR/b.key" does not match the certificate in "DIR/a.pem"; accepted: the private key of that certificate"#.to_owned(),
         ),
     ] {
         assert_eq!(refusal(dir, cert, key), expected);
@@ -195,12 +195,12 @@ fn each_fault_of_the_files_has_its_line() {
     for cert in ["junk", "torn"] {
         let line = refusal(dir, cert, "a.key");
         assert!(
-            line.starts_with(&format!(r#"TLS_CERT: "DIR/{cert}" has a certificate that cannot be used ("#)),
+            line.starts_with(&format!(r#"TLS_CERT: "DIR/{cert}" contains an unusable certificate ("#)),
             "{line}"
         );
     }
     let line = refusal(dir, "a.pem", "junk.key");
-    assert!(line.starts_with(r#"TLS_KEY: "DIR/junk.key" has a key that cannot be used ("#), "{line}");
+    assert!(line.starts_with(r#"TLS_KEY: "DIR/junk.key" contains an unusable private key ("#), "{line}");
 }
 
 #[test]

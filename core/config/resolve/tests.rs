@@ -108,9 +108,9 @@ fn all_problems_come_in_one_go_in_the_order_of_the_table() {
     assert_eq!(
         found,
         [
-            r#"PHP_WORKERS: "many" is not a whole number; accepted: auto, a whole number from 1 to 1024, or two of them as in 2:8"#,
-            r#"HEADER_TIMEOUT_SECONDS: "0" is too small; accepted: whole seconds from 1 to 86400"#,
-            r#"LOG_LEVEL: "loud" is not known; accepted: error, warn, info, debug"#,
+            r#"PHP_WORKERS: "many" is not an integer; accepted: auto, an integer from 1 to 1024, or a range such as 2:8"#,
+            r#"HEADER_TIMEOUT_SECONDS: "0" is too small; accepted: a number of seconds from 1 to 86400"#,
+            r#"LOG_LEVEL: "loud" is not a valid value; accepted: error, warn, info, debug"#,
         ]
     );
 }
@@ -122,7 +122,7 @@ fn what_is_reserved_accepts_its_inactive_value_only() {
         lines(&[("ASYNC_WORKERS", "4"), ("PLUGINS", "apm"), ("ASYNC_MAX_FIBERS", "x")]),
         [
             r#"ASYNC_WORKERS: "4" is not available in this version; accepted: 0"#,
-            r#"ASYNC_MAX_FIBERS: "x" is not a whole number; accepted: 256"#,
+            r#"ASYNC_MAX_FIBERS: "x" is not an integer; accepted: 256"#,
             r#"PLUGINS: "apm" is not available in this version; accepted: unset"#,
         ]
     );
@@ -151,7 +151,9 @@ fn a_wait_of_zero_is_fail_fast_mode() {
     assert_eq!(config(&[("QUEUE_WAIT_TIMEOUT_MS", "0")]).queue_wait_timeout, Duration::ZERO);
     assert_eq!(
         lines(&[("QUEUE_WAIT_TIMEOUT_MS", "600001")]),
-        [r#"QUEUE_WAIT_TIMEOUT_MS: "600001" is too large; accepted: whole milliseconds from 0 to 600000"#]
+        [
+            r#"QUEUE_WAIT_TIMEOUT_MS: "600001" is too large; accepted: a number of milliseconds from 0 to 600000"#
+        ]
     );
 }
 
@@ -162,7 +164,7 @@ fn a_pool_of_changing_size_has_a_queue_for_its_first_workers() {
     assert_eq!(
         lines(&[("PHP_WORKERS", "8:2")]),
         [
-            r#"PHP_WORKERS: "8:2" has a minimum above its maximum; accepted: auto, a whole number from 1 to 1024, or two of them as in 2:8"#
+            r#"PHP_WORKERS: "8:2" has a minimum greater than its maximum; accepted: auto, an integer from 1 to 1024, or a range such as 2:8"#
         ]
     );
 }
@@ -176,7 +178,7 @@ fn worker_mode_needs_a_script_to_keep_loaded() {
     let root = ("DOCUMENT_ROOT", root.path().to_str().unwrap());
     let mode = ("WORKER_MODE_ENABLED", "true");
     assert!(config(&[root, mode, ("ENTRY_FILE", "index.php")]).worker_mode_enabled);
-    let refusal = r#"WORKER_MODE_ENABLED: "true" keeps a script loaded, and ENTRY_FILE names none; accepted: true with a .php file as ENTRY_FILE, or false"#;
+    let refusal = r#"WORKER_MODE_ENABLED: "true" requires ENTRY_FILE to name a script; accepted: true with a .php file in ENTRY_FILE, or false"#;
     assert_eq!(lines(&[root, mode]), [refusal]);
     assert_eq!(lines(&[root, mode, ("ENTRY_FILE", "app.html")]), [refusal]);
 }
@@ -185,11 +187,11 @@ fn worker_mode_needs_a_script_to_keep_loaded() {
 fn half_a_pair_names_the_missing_half() {
     assert_eq!(
         lines(&[("TLS_CERT", "/tmp/cert.pem")]),
-        ["TLS_KEY: unset while TLS_CERT is set; accepted: both or neither"]
+        ["TLS_KEY: is not set, but TLS_CERT is; accepted: both or neither"]
     );
     assert_eq!(
         lines(&[("TLS_KEY", "/tmp/key.pem")]),
-        ["TLS_CERT: unset while TLS_KEY is set; accepted: both or neither"]
+        ["TLS_CERT: is not set, but TLS_KEY is; accepted: both or neither"]
     );
 }
 
@@ -202,7 +204,7 @@ fn each_certificate_has_its_key_at_the_same_place() {
     assert_eq!(
         lines(&[("TLS_CERT", "/a.pem,/b.pem"), ("TLS_KEY", "/a.key")]),
         [
-            r#"TLS_KEY: "/a.key" names 1 where TLS_CERT names 2; accepted: a key for each certificate, in the same order"#
+            r#"TLS_KEY: "/a.key" has 1 entry, but TLS_CERT has 2; accepted: a key for each certificate, in the same order"#
         ]
     );
     assert!(config(&[("TLS_CERT", "a.pem"), ("TLS_KEY", "a.key")]).tls[0].cert.is_absolute());
@@ -213,12 +215,9 @@ fn directories_must_be_there() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let file = file.path().to_str().unwrap();
     let found = lines(&[("DOCUMENT_ROOT", "/nowhere/at/all"), ("SPOOL_DIR", file)]);
-    assert!(
-        found[0]
-            .starts_with(r#"DOCUMENT_ROOT: "/nowhere/at/all" is not a directory that can be used (No such"#)
-    );
+    assert!(found[0].starts_with(r#"DOCUMENT_ROOT: "/nowhere/at/all" is not a usable directory (No such"#));
     assert!(found[1].starts_with("SPOOL_DIR: "), "{found:?}");
-    assert!(found[1].ends_with("(something else is there); accepted: a directory"), "{found:?}");
+    assert!(found[1].ends_with("(not a directory); accepted: an existing directory"), "{found:?}");
 }
 
 #[test]
@@ -257,7 +256,9 @@ fn the_entry_file_is_a_file_below_the_root() {
 fn two_listeners_need_two_addresses() {
     assert_eq!(
         lines(&[("LISTEN_ADDR", ":8080"), ("INTERNAL_ADDR", ":8080")]),
-        [r#"INTERNAL_ADDR: "127.0.0.1:8080" overlaps with LISTEN_ADDR; accepted: an address of its own"#]
+        [
+            r#"INTERNAL_ADDR: "127.0.0.1:8080" conflicts with LISTEN_ADDR; accepted: an address that does not overlap with it"#
+        ]
     );
     config(&[("LISTEN_ADDR", ":0"), ("INTERNAL_ADDR", ":0")]);
     config(&[("LISTEN_ADDR", "127.0.0.1:80"), ("INTERNAL_ADDR", "127.0.0.2:80")]);
@@ -277,8 +278,8 @@ fn directives_are_pairs() {
     assert_eq!(
         error.lines().collect::<Vec<_>>(),
         [
-            r#"-d: "=5" is not a directive; accepted: key=value"#,
-            r#"-d: "a=1\nextension=evil" is not a directive; accepted: key=value"#,
+            r#"-d: "=5" is not a valid directive; accepted: key=value"#,
+            r#"-d: "a=1\nextension=evil" is not a valid directive; accepted: key=value"#,
         ]
     );
 }

@@ -263,9 +263,9 @@ impl ClientConnection {
             }
             TlsHandshake::Failed | TlsHandshake::PlainHttp => {
                 let error = match (outcome, tls.failure()) {
-                    (TlsHandshake::PlainHttp, _) => "the client speaks HTTP without TLS".to_owned(),
+                    (TlsHandshake::PlainHttp, _) => "the client sent plain HTTP".to_owned(),
                     (_, Some(error)) => error.to_string(),
-                    (_, None) => "the connection ended before it was complete".to_owned(),
+                    (_, None) => "the connection was closed before the handshake was complete".to_owned(),
                 };
                 let client = self.ends.peer.ip().to_canonical();
                 io.shared.log.emit(&Record::HandshakeFailed { client, error: &error });

@@ -136,7 +136,7 @@ impl Supervisor {
                 Some(RollStep::Hire(slot)) => {
                     self.roll_slot = Some(slot);
                     if let Err(error) = workers.spawn(slot, Probation::Required) {
-                        let reason = format!("the system gives no thread: {error}");
+                        let reason = format!("cannot create a thread: {error}");
                         self.roll_failure = Some(Failure { slot, had_booted: false, reason });
                     }
                     self.roll.spawned(slot, workers.number(slot));
@@ -181,7 +181,7 @@ impl Supervisor {
 
     /// The system gives no thread.
     fn not_hired(&mut self, slot: usize, error: &std::io::Error, log: &Log, now: Instant) {
-        let reason = format!("the system gives no thread: {error}");
+        let reason = format!("cannot create a thread: {error}");
         if let Some(retry_after) = self.backoff.failed(now) {
             tell(log, WorkerEvent::NotBooted { slot, reason: &reason, retry_after });
         }

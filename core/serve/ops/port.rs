@@ -111,7 +111,7 @@ impl<S: OpsSource> OpsResponder<S> {
             return Answer::text(405, "method not allowed\n");
         }
         if has_body {
-            return Answer::text(413, "no request body is taken here\n");
+            return Answer::text(413, "a request body is not accepted here\n");
         }
         match endpoint {
             Endpoint::Probe(probe) => {

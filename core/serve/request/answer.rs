@@ -46,7 +46,7 @@ impl Answer {
     /// The answer to a client that speaks HTTP where HTTPS is spoken.
     pub(in crate::serve) fn tls_expected() -> Self {
         let mut answer = Self::plain(400);
-        answer.body.extend_from_slice(b"This port speaks HTTPS.\n");
+        answer.body.extend_from_slice(b"This port requires HTTPS.\n");
         answer
     }
 
