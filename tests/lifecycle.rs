@@ -71,7 +71,7 @@ fn the_drain_deadline_cuts_a_script_off() {
     svc.signal(Signal::TERM);
     assert_eq!(running.response().status, 503);
     assert_eq!(svc.wait(), Some(0));
-    let record = svc.log().expect("drain deadline passed; remaining requests were cut off");
+    let record = svc.log().expect("drain deadline passed; remaining requests were aborted");
     assert_eq!(record["fields"]["cut_off"], 1);
 }
 

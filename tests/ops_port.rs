@@ -414,7 +414,7 @@ fn a_script_that_takes_every_descriptor_does_not_silence_the_port() {
     }
     assert_eq!(svc.ask("/metrics").status, 200);
     let warned = |record: &serde_json::Value| {
-        record["fields"]["message"].as_str().unwrap().starts_with("no descriptor is free")
+        record["fields"]["message"].as_str().unwrap().starts_with("no file descriptor is free")
     };
     eventually("it is logged", || svc.log().of("svc").iter().any(warned));
     assert_eq!(svc.log().of("svc").iter().filter(|record| warned(record)).count(), 1);

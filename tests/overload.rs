@@ -51,7 +51,8 @@ fn ten_times_the_load_costs_nothing_but_refusals() {
     assert!(of("queue_full") == 0.0, "the queue is not the bound while requests may wait");
     check_books(&svc);
     svc.log().expect("PHP admission has started shedding requests under overload");
-    let hint = "when the shedding of requests begins is decided by this setting, and by how many PHP_WORKERS there are";
+    let hint =
+        "this setting and the number of PHP_WORKERS determine when the server starts shedding requests";
     assert!(svc.log().expect(hint)["fields"]["setting"].is_string());
     assert_eq!(svc.ask("/readyz").status, 200, "load is not a fault");
 }

@@ -183,5 +183,5 @@ fn a_hang_up_makes_changed_code_seen_where_the_cache_does_not_look() {
         status["opcache_enabled"] == true && status["restart_pending"] == false
     });
     assert_eq!(svc.metric("svc_opcache_restarts_total") as u64, 1);
-    svc.log().expect("what SIGHUP reloads was reloaded");
+    svc.log().expect("reload finished");
 }

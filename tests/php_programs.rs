@@ -200,7 +200,7 @@ fn the_file_mode_mask_of_a_boot_script_is_where_its_requests_begin() {
     assert_eq!(svc.get("/").text(), plain);
 }
 
-const SHARED: &str = "umask() acts on all requests: the system does not let a thread have its own";
+const SHARED: &str = "umask() affects all requests: the system does not allow a umask per thread";
 
 const MASKS: &str = r#"<?php
 if (isset($_GET['ask'])) {

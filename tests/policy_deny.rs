@@ -290,7 +290,7 @@ fn a_hang_up_reads_the_rules_again_and_a_broken_file_changes_nothing() {
     }
     assert!(is_loaded());
     write("open.txt\na[b\n");
-    let refusal = || svc.log().find("something could not be reloaded and stays as it was");
+    let refusal = || svc.log().find("reload failed; the previous state stays in effect");
     eventually("it is refused", || refusal().is_some());
     let error = refusal().unwrap()["fields"]["error"].as_str().unwrap().to_owned();
     assert!(error.contains("/.svcdeny:2: \"a[b\" is not a valid rule"), "{error}");
@@ -329,7 +329,7 @@ fn a_project_s_own_directory_as_root_shows_no_secrets_and_says_so() {
         }
         svc.assert_metric("svc_builtin_deny_total", 10.0);
         svc.assert_metric("svc_path_deny_total", 0.0);
-        let said = svc.log().find("document root looks like a project's own directory: what of it is for clients is usually a directory within");
+        let said = svc.log().find("document root looks like a project directory: usually only a subdirectory of it should be served");
         assert_eq!(said.unwrap()["fields"]["found"], "artisan");
     }
     // What an application answers for may be called so, and a rule may allow a file.
@@ -339,5 +339,5 @@ fn a_project_s_own_directory_as_root_shows_no_secrets_and_says_so() {
     );
     assert_eq!(svc.get("/export.sql").text(), "ran /index.php");
     assert_eq!(svc.get("/a.log").text(), "shown");
-    assert!(svc.log().find("document root looks like a project's own directory: what of it is for clients is usually a directory within").is_none());
+    assert!(svc.log().find("document root looks like a project directory: usually only a subdirectory of it should be served").is_none());
 }

@@ -121,7 +121,7 @@ fn a_hang_up_reads_the_pages_again_and_what_cannot_be_read_changes_nothing() {
     eventually("the new page is sent", || svc.get("/none").text() == "<p>new");
     std::fs::write(pages.path().join("404.html"), "x".repeat((1 << 20) + 1)).unwrap();
     svc.signal(Signal::HUP);
-    let message = "something could not be reloaded and stays as it was";
+    let message = "reload failed; the previous state stays in effect";
     eventually("it is refused", || svc.log().find(message).is_some());
     assert!(svc.log().expect(message)["fields"]["error"].as_str().unwrap().contains("is too large"));
     assert_eq!(svc.get("/none").text(), "<p>new");

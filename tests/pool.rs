@@ -68,9 +68,9 @@ fn a_signal_to_stop_finds_its_way_through_a_growing_pool() {
 fn a_hang_up_does_nothing_to_classic_workers() {
     let svc = Svc::start(&[("index.php", "<?php echo 'hello';")], &[]);
     svc.signal(Signal::HUP);
-    let notes = ["SIGHUP came and there is nothing to reload", "what SIGHUP reloads was reloaded"];
+    let notes = ["SIGHUP received; nothing to reload", "reload finished"];
     eventually("it is noted", || notes.iter().any(|note| svc.log().find(note).is_some()));
-    assert!(svc.log().find("PHP workers are being replaced").is_none());
+    assert!(svc.log().find("rolling restart of PHP workers started").is_none());
     assert_eq!(svc.get("/").text(), "hello");
     assert_eq!(svc.metric("svc_workers_spawned_total") as u32, 2);
 }

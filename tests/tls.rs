@@ -184,7 +184,7 @@ fn clients_resume_their_sessions() {
         assert_eq!(client.session().handshake_kind(), Some(kind));
     }
     svc.signal(Signal::HUP);
-    eventually("it has reloaded", || svc.log().find("what SIGHUP reloads was reloaded").is_some());
+    eventually("it has reloaded", || svc.log().find("reload finished").is_some());
     let mut client = Client::connect_tls(svc.main(), session(&config, NAME));
     assert_eq!(client.get("/a.txt").text(), "a");
     assert_eq!(client.session().handshake_kind(), Some(HandshakeKind::Resumed));

@@ -59,7 +59,7 @@ fn a_reload_is_for_new_connections_and_disturbs_no_old_one() {
     let head = loading.head_only();
     let after = certificates.renew(0, &[NAME]);
     svc.signal(Signal::HUP);
-    eventually("it has reloaded", || svc.log().find("what SIGHUP reloads was reloaded").is_some());
+    eventually("it has reloaded", || svc.log().find("reload finished").is_some());
     let mut new = certificates.client(svc.main(), NAME);
     assert_eq!(new.get("/a.txt").text(), "a");
     assert_eq!(new.session().peer_certificates().unwrap()[0], after);
@@ -76,7 +76,7 @@ fn a_reload_of_broken_files_leaves_the_old_ones_and_says_so() {
     let at_start = svc.metric("svc_config_last_reload_success_timestamp_seconds");
     std::fs::write(certificates.cert(0), "nothing").unwrap();
     svc.signal(Signal::HUP);
-    let message = "something could not be reloaded and stays as it was";
+    let message = "reload failed; the previous state stays in effect";
     eventually("it has refused", || svc.log().find(message).is_some());
     let record = svc.log().expect(message);
     let error = record["fields"]["error"].as_str().unwrap();

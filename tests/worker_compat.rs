@@ -181,7 +181,7 @@ fn a_loop_without_an_end_ends_with_its_worker() {
         let mut svc = Svc::start_with(&[("worker.php", &script)], &settings, &["max_execution_time=0"]);
         assert_eq!(svc.get("/").text(), "served");
         svc.signal(Signal::HUP);
-        eventually("it is replaced", || svc.log().find("PHP workers have been replaced").is_some());
+        eventually("it is replaced", || svc.log().find("rolling restart of PHP workers finished").is_some());
         eventually("the old one ends", || svc.metric("svc_workers_current") < 1.5);
         assert_eq!(svc.get("/").text(), "served", "{call}");
         svc.stop();

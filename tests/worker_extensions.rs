@@ -10,7 +10,7 @@ use crate::support::Svc;
 use crate::support::client::eventually;
 
 const MESSAGE: &str =
-    "what this PHP extension keeps for a request stays with the worker: svc does not know this version of it";
+    "unknown version of a PHP extension: all requests of a worker share its per-request state";
 
 /// An extension that only asks for a place of `SIZE` bytes, as a real one of its name does, and says that a directive's
 /// value is `OFFSET` bytes into it.
@@ -113,5 +113,5 @@ fn a_php_of_another_build_is_refused() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "it has started");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains("PHP's session is not as it was when svc was built"), "{said}");
+    assert!(said.contains("PHP's session extension differs from the one that svc was built with"), "{said}");
 }

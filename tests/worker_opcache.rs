@@ -164,7 +164,8 @@ fn while_an_old_worker_lingers_the_status_and_the_metrics_say_so() {
         status["opcache_enabled"] == false && status["restart_pending"] == true
     });
     eventually("the delay is told", || svc.metric("svc_opcache_restart_delayed") == 1.0);
-    let told = "OPcache cannot restart before old PHP workers have ended: new ones do without it until then";
+    let told =
+        "OPcache restart is waiting for old PHP workers to end: new workers run without OPcache until then";
     assert_eq!(svc.log().expect(told)["level"], "WARN");
     // One that is booted meanwhile, by its own wish, is in nobody's way.
     assert_eq!(svc.ask("/readyz").status, 200);
@@ -174,7 +175,7 @@ fn while_an_old_worker_lingers_the_status_and_the_metrics_say_so() {
     eventually("it restarts", || restarts(&svc) == 1);
     until_deployed(&svc, 2);
     assert!(svc.metric("svc_opcache_restart_delayed") < 0.5);
-    svc.log().expect("OPcache has restarted after a delay");
+    svc.log().expect("OPcache restarted after a delay");
 }
 
 #[test]
@@ -214,7 +215,7 @@ fn a_broken_deployment_leaves_the_old_code_and_the_next_one_is_served() {
     assert_eq!(svc.get("/?reset").text(), "true");
     eventually("it is told", || {
         svc.log()
-            .find("PHP workers were not all replaced: a new one did not boot, and the old ones go on")
+            .find("rolling restart of PHP workers stopped: a new worker failed to boot, and the remaining old workers keep running")
             .is_some()
     });
     assert_eq!(svc.get("/").text(), "1");

@@ -99,7 +99,7 @@ fn replacing_all_workers_under_load_refuses_nothing() {
         assert!(svc.metric(series) < 0.5, "{series}");
     }
     assert_eq!(svc.metric("svc_workers_spawned_total") as u64, 6);
-    svc.log().expect("PHP workers have been replaced");
+    svc.log().expect("rolling restart of PHP workers finished");
 }
 
 #[test]
@@ -108,11 +108,11 @@ fn a_deployment_that_does_not_boot_leaves_the_old_workers_serving() {
     until_both_serve(&svc);
     deploy(&svc, "broken");
     svc.signal(Signal::HUP);
-    let told = "PHP workers were not all replaced: a new one did not boot, and the old ones go on";
+    let told = "rolling restart of PHP workers stopped: a new worker failed to boot, and the remaining old workers keep running";
     eventually("it is told", || svc.log().find(told).is_some());
     let record = svc.log().expect(told);
     assert_eq!((&record["level"], &record["fields"]["left"]), (&"WARN".into(), &2.into()));
-    assert!(svc.log().find("PHP worker did not boot").is_none(), "one line tells it");
+    assert!(svc.log().find("PHP worker failed to boot").is_none(), "one line tells it");
     assert_eq!(svc.get("/").text(), "1");
     assert_eq!((svc.metric("svc_workers_current") as u64, recycled(&svc, "scheduled")), (2, 0));
     deploy(&svc, "2");

@@ -140,7 +140,7 @@ fn all_can_be_replaced_while_some_linger_and_the_way_down_waits_for_them() {
     assert_eq!(svc.get("/?fatal").status, 500);
     assert_eq!(svc.get("/").text(), "ok");
     svc.signal(Signal::HUP);
-    eventually("it is told", || svc.log().find("PHP workers have been replaced").is_some());
+    eventually("it is told", || svc.log().find("rolling restart of PHP workers finished").is_some());
     assert_eq!(svc.get("/").text(), "ok");
     svc.signal(Signal::TERM);
     eventually("it drains", || svc.ask("/readyz").status == 503);

@@ -210,7 +210,7 @@ fn cpu_ticks(name: &str) -> u64 {
 
 const WARNING: &str =
     "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
-const STUCK: &str = "PHP worker is held up by one request";
+const STUCK: &str = "PHP worker is stuck in a request";
 const RECOVERED: &str = "PHP pool is reaching workers again";
 
 /// What the server has logged.

@@ -32,7 +32,7 @@ pub enum Event<'a> {
         /// Whether OPcache is on.
         opcache: bool,
     },
-    /// OPcache is off: every request compiles its scripts anew.
+    /// OPcache is disabled: scripts are compiled on every request.
     OpcacheOff,
     /// In worker mode, an extension keeps what is a request's where svc does not look for it.
     ExtensionUnknown {
@@ -41,7 +41,7 @@ pub enum Event<'a> {
     },
     /// OPcache wants to restart, and scripts run for too long.
     OpcacheRestartDelayed,
-    /// OPcache has restarted after a delay.
+    /// OPcache restarted after a delay.
     OpcacheRestarted,
     /// The system gives threads no file mode mask of their own.
     UmaskShared,
@@ -83,7 +83,7 @@ pub enum Event<'a> {
     Worker(WorkerEvent<'a>),
     /// Something that an operator may want to look at.
     Hint(Hint<'a>),
-    /// A body could not be spooled.
+    /// A failed to spool a body.
     SpoolTrouble {
         /// What the disk said.
         error: &'a str,
@@ -318,10 +318,10 @@ impl Event<'_> {
             Self::PhpReady { version, zts, opcache } => {
                 svc("PHP is ready").text("version", version).boolean("zts", zts).boolean("opcache", opcache)
             }
-            Self::OpcacheOff => svc("OPcache is off: every request compiles its scripts anew"),
+            Self::OpcacheOff => svc("OPcache is disabled: scripts are compiled on every request"),
             Self::ExtensionUnknown { extension } => svc(EXTENSION_UNKNOWN).text("extension", extension),
             Self::OpcacheRestartDelayed => svc(OPCACHE_RESTART_DELAYED),
-            Self::OpcacheRestarted => svc("OPcache has restarted after a delay"),
+            Self::OpcacheRestarted => svc("OPcache restarted after a delay"),
             Self::UmaskShared => svc(UMASK_SHARED),
             Self::Listening { addr } => svc("main port is listening").text("addr", addr.to_string()),
             Self::OpsListening { addr } => svc("operations port is listening").text("addr", addr.to_string()),
@@ -337,16 +337,16 @@ impl Event<'_> {
             Self::Stopped => svc("svc has stopped"),
             Self::Worker(event) => event.record(svc),
             Self::Hint(hint) => hint.record(svc),
-            Self::SpoolTrouble { error } => svc("body could not be spooled").text("error", error),
+            Self::SpoolTrouble { error } => svc("failed to spool a body").text("error", error),
             Self::AcceptFailed { error } => svc("main port cannot accept connections").text("error", error),
             Self::OpsAcceptFailed { error } => {
                 svc("operations port cannot accept connections").text("error", error)
             }
             Self::OpsReserveUsed { error } => {
-                svc("no descriptor is free; operations port lives on its reserve").text("error", error)
+                svc("no file descriptor is free; operations port is using its reserve").text("error", error)
             }
             Self::RecordsDropped { count } => {
-                svc("log was too slow; records were dropped").number("count", count)
+                svc("log output was too slow; records were dropped").number("count", count)
             }
             Self::CertificateExpired { path, not_after } => dated(svc(EXPIRED), path, "not_after", not_after),
             Self::CertificateNotYetValid { path, not_before } => {
@@ -355,9 +355,9 @@ impl Event<'_> {
             Self::HandshakeFailed { client, error } => {
                 svc("TLS handshake failed").text("client", client.to_string()).text("error", error)
             }
-            Self::Reloaded => svc("what SIGHUP reloads was reloaded"),
+            Self::Reloaded => svc("reload finished"),
             Self::ReloadFailed { error } => svc(NOT_RELOADED).text("error", error),
-            Self::NothingToReload => svc("SIGHUP came and there is nothing to reload"),
+            Self::NothingToReload => svc("SIGHUP received; nothing to reload"),
             Self::WedgeWarning { gate, workers_idle } => wedge_fields(svc(WEDGE_WARNING), gate, workers_idle),
             Self::PoolRecovered => svc("PHP pool is reaching workers again"),
             Self::SheddingStarted { refused, gate } => {
@@ -420,17 +420,16 @@ const WEDGE_WARNING: &str =
     "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
 
 const EXTENSION_UNKNOWN: &str =
-    "what this PHP extension keeps for a request stays with the worker: svc does not know this version of it";
-const OPCACHE_RESTART_DELAYED: &str =
-    "OPcache cannot restart while long scripts overlap: every request compiles its scripts anew until it can";
-const UMASK_SHARED: &str = "umask() acts on all requests: the system does not let a thread have its own";
+    "unknown version of a PHP extension: all requests of a worker share its per-request state";
+const OPCACHE_RESTART_DELAYED: &str = "OPcache restart is delayed by long-running scripts: scripts are compiled on every request until it completes";
+const UMASK_SHARED: &str = "umask() affects all requests: the system does not allow a umask per thread";
 
 const EXPIRED: &str = "certificate has expired";
 
 const EARLY: &str = "certificate is not valid yet";
 
-const CUT_OFF: &str = "drain deadline passed; remaining requests were cut off";
-const NOT_RELOADED: &str = "something could not be reloaded and stays as it was";
+const CUT_OFF: &str = "drain deadline passed; remaining requests were aborted";
+const NOT_RELOADED: &str = "reload failed; the previous state stays in effect";
 
 fn dated(record: Record, path: &str, name: &str, at: SystemTime) -> Record {
     record.text("path", path).text(name, timestamp(at))

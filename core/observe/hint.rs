@@ -61,5 +61,6 @@ fn setting_of(reason: ShedReason) -> &'static str {
 }
 
 const FIRST_EPISODE: &str =
-    "when the shedding of requests begins is decided by this setting, and by how many PHP_WORKERS there are";
-const PROJECT_AS_ROOT: &str = "document root looks like a project's own directory: what of it is for clients is usually a directory within";
+    "this setting and the number of PHP_WORKERS determine when the server starts shedding requests";
+const PROJECT_AS_ROOT: &str =
+    "document root looks like a project directory: usually only a subdirectory of it should be served";

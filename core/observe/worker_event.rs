@@ -90,29 +90,29 @@ impl WorkerEvent<'_> {
             Self::Lost { slot, reason } => {
                 svc("PHP worker thread was lost").number("slot", slot as u64).text("reason", reason)
             }
-            Self::NotBooted { slot, reason, retry_after } => svc("PHP worker did not boot")
+            Self::NotBooted { slot, reason, retry_after } => svc("PHP worker failed to boot")
                 .number("slot", slot as u64)
                 .text("reason", reason)
                 .number("retry_ms", as_millis(retry_after)),
-            Self::BootAgain { failures } => svc("PHP workers boot again").number("failures", failures),
+            Self::BootAgain { failures } => svc("PHP workers are booting again").number("failures", failures),
             Self::CacheHeld { lingering } => svc(
-                "OPcache cannot restart before old PHP workers have ended: new ones do without it until then",
+                "OPcache restart is waiting for old PHP workers to end: new workers run without OPcache until then",
             )
             .number("lingering", lingering as u64),
             Self::RollStarted { workers } => {
-                svc("PHP workers are being replaced").number("workers", workers as u64)
+                svc("rolling restart of PHP workers started").number("workers", workers as u64)
             }
             Self::RollFinished { workers } => {
-                svc("PHP workers have been replaced").number("workers", workers as u64)
+                svc("rolling restart of PHP workers finished").number("workers", workers as u64)
             }
             Self::RollStopped { slot, reason, replaced, left } => {
-                svc("PHP workers were not all replaced: a new one did not boot, and the old ones go on")
+                svc("rolling restart of PHP workers stopped: a new worker failed to boot, and the remaining old workers keep running")
                     .number("slot", slot as u64)
                     .text("reason", reason)
                     .number("replaced", replaced as u64)
                     .number("left", left as u64)
             }
-            Self::Stuck { slot, kind, age, request_id, path } => svc("PHP worker is held up by one request")
+            Self::Stuck { slot, kind, age, request_id, path } => svc("PHP worker is stuck in a request")
                 .number("worker_id", slot as u64)
                 .text("kind", kind.as_str())
                 .number("age_ms", as_millis(age))

@@ -98,7 +98,7 @@ fn a_drain_waits_for_work_after_the_answer() {
     assert!(!site.shared().lifecycle.is_stopped());
     site.switches.open("late");
     assert!(site.wait());
-    assert!(!site.log().contains("cut off"));
+    assert!(!site.log().contains("\"cut_off\""));
 }
 
 #[test]

@@ -81,7 +81,7 @@ fn a_spool_without_a_disk_is_503_and_logged() {
     client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n");
     client.try_send(vec![1; 300_000]);
     assert_eq!(client.response().status, 503);
-    eventually("it is logged", || site.log().contains("body could not be spooled"));
+    eventually("it is logged", || site.log().contains("failed to spool a body"));
 }
 
 #[test]
@@ -91,10 +91,10 @@ fn a_reply_without_a_disk_is_logged_and_still_whole() {
     drop(spool);
     let mut slow = site.client();
     slow.send("GET /flood/20000000 HTTP/1.1\r\nHost: x\r\n\r\n");
-    eventually("it is logged", || site.log().contains("body could not be spooled"));
+    eventually("it is logged", || site.log().contains("failed to spool a body"));
     let response = slow.response();
     assert!(response.is_whole && response.body.len() == 20_000_000);
-    assert_eq!(site.log().matches("body could not be spooled").count(), 1);
+    assert_eq!(site.log().matches("failed to spool a body").count(), 1);
     drop(slow);
     site.check_books();
 }

@@ -328,16 +328,16 @@ fn a_pool_that_does_not_boot_is_unavailable_and_tried_again_until_it_does() {
     let probe = |path| site.ops(path).status;
     assert_eq!([probe("/readyz"), probe("/startupz"), probe("/healthz")], [503, 503, 200]);
     assert!(site.ops("/health").text().contains("\"executor_healthy\":false"));
-    let (before, boots) = (site.log().matches("PHP worker did not boot").count(), site.switches.boots());
+    let (before, boots) = (site.log().matches("PHP worker failed to boot").count(), site.switches.boots());
     eventually("it is tried again", || site.switches.boots() > boots + 1);
-    let (lines, tried) = (site.log().matches("PHP worker did not boot").count(), site.switches.boots());
+    let (lines, tried) = (site.log().matches("PHP worker failed to boot").count(), site.switches.boots());
     assert!(lines as u64 <= tried - boots + before as u64 + 1, "{lines} lines for {tried} attempts");
     assert_eq!(current(&site), 0, "one on probation is not current");
     site.switches.refuse_boots(false);
     eventually("both are back", || current(&site) == 2);
     assert_eq!(client.get("/hello").status, 200);
     assert_eq!(probe("/readyz"), 200);
-    eventually("it is told", || site.log().contains("PHP workers boot again"));
+    eventually("it is told", || site.log().contains("PHP workers are booting again"));
     assert!(site.shared().pool_facts().spawned >= tried);
 }
 
@@ -361,7 +361,7 @@ fn all_workers_are_replaced_on_demand_each_after_another_has_booted() {
     site.switches.open("a");
     assert_eq!(waiting.response().text(), "a");
     eventually("all are replaced", || recycled(&site) == [2, 0, 0]);
-    eventually("it is told", || site.log().contains("PHP workers have been replaced"));
+    eventually("it is told", || site.log().contains("rolling restart of PHP workers finished"));
     let facts = site.shared().pool_facts();
     assert_eq!((facts.current, facts.spawned, facts.max), (2, 4, 2));
     drop((client, waiting));
@@ -374,7 +374,7 @@ fn a_replacement_that_does_not_boot_leaves_the_old_ones_in_place() {
     let site = start(&[("PHP_WORKERS", "2")]);
     site.switches.refuse_boots(true);
     assert!(site.roll());
-    eventually("it is told", || site.log().contains("PHP workers were not all replaced"));
+    eventually("it is told", || site.log().contains("rolling restart of PHP workers stopped"));
     assert_eq!(site.client().get("/hello").text(), "hello");
     assert_eq!((current(&site), recycled(&site)), (2, [0, 0, 0]));
     let log = site.log();
@@ -390,7 +390,7 @@ fn replacing_all_goes_on_while_one_takes_its_time() {
     let mut waiting = parked(&site, "a");
     assert!(site.roll());
     eventually("the others are replaced", || recycled(&site)[0] == 2);
-    eventually("it is told", || site.log().contains("PHP workers have been replaced"));
+    eventually("it is told", || site.log().contains("rolling restart of PHP workers finished"));
     assert_eq!(current(&site), 4, "the one that carries something is still there");
     site.switches.open("a");
     assert_eq!(waiting.response().text(), "a");

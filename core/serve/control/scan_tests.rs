@@ -25,7 +25,7 @@ use crate::sync::primitive::{Arc, AtomicU32, Ordering};
 
 /// What is said behind the first episode.
 const HINT: &str =
-    "when the shedding of requests begins is decided by this setting, and by how many PHP_WORKERS there are";
+    "this setting and the number of PHP_WORKERS determine when the server starts shedding requests";
 
 /// A server that serves, and its scan.
 struct Scene {

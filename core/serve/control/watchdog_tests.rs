@@ -146,7 +146,7 @@ fn sorted(act: Act) -> (SlotReading, String) {
 fn a_blocked_read_is_io() {
     let (found, log) = sorted(Act::Read);
     assert_eq!((found.long_running, found.stuck), (4, [1, 0, 0]));
-    assert!(log.contains("\"kind\":\"io\"") && log.matches("held up").count() == 1, "{log}");
+    assert!(log.contains("\"kind\":\"io\"") && log.matches("stuck in a request").count() == 1, "{log}");
     assert!(log.contains("\"request_id\":\"a-name\",\"path\":\"/\""), "{log}");
     assert!(found.oldest.is_some_and(|oldest| oldest.age >= Duration::from_secs(9)));
 }
