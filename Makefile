@@ -24,15 +24,15 @@ packages:
 	@command -v cargo >/dev/null || { echo "make: cargo is missing; install a Rust toolchain first" >&2; exit 1; }
 	@scripts/system-packages.sh build-essential libclang-dev
 
-build: packages ## build the server; installs what is missing, a PHP included
+build: packages ## build the server; install missing packages and PHP
 	@$(with_php); cargo build --release --bin svc
 
-run: build ## serve the welcome application on 127.0.0.1:8080, its operations port on 127.0.0.1:9090
+run: build ## serve the welcome page on 127.0.0.1:8080, with the operations port on 127.0.0.1:9090
 	@export LISTEN_ADDR=$${LISTEN_ADDR:-127.0.0.1:8080} INTERNAL_ADDR=$${INTERNAL_ADDR:-127.0.0.1:9090}; \
 	echo "svc: pages at http://$$LISTEN_ADDR/, operations at http://$$INTERNAL_ADDR/health; Ctrl-C ends it"; \
 	exec $(svc) serve welcome
 
-smoke: build ## see that the server, as it is shipped, serves a page in each mode
+smoke: build ## check that the release build serves a page in each mode
 	@scripts/system-packages.sh curl
 	@SVC=$(svc) scripts/smoke.sh
 
@@ -44,30 +44,30 @@ test_packages := brotli curl libgmp-dev libonig-dev libpq-dev libsnmp-dev nghttp
 test-packages: packages
 	@scripts/system-packages.sh $(test_packages)
 
-test: test-packages ## run every test, with PHP and without
+test: test-packages ## run all tests, with and without PHP
 	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace
 	@cargo test --no-default-features --lib --bins
 	@cargo test --no-default-features --test server -- architecture:: config:: | awk '{ print } \
 	/^test architecture::.* ok$$/ { laws = 1 } /^test config::.* ok$$/ { settings = 1 } \
 	END { if (!laws || !settings) { print "make: test: nothing was run by these names"; exit 1 } }'
 
-chaos: packages ## run random programs against a model for SECONDS (60); SEED or FILE runs one round and makes it smaller
+chaos: packages ## run random programs against a model for SECONDS (60); SEED or FILE runs and shrinks a single round
 	@$(with_php); CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_FILE=$(FILE) \
 	cargo test --test chaos programs_ -- --ignored --nocapture
 
-conformance: build ## run PHP's own tests through the server; docs/conformance.md says what is known to differ
+conformance: build ## run PHP's own tests against the server; docs/conformance.md lists known differences
 	@SVC=$(svc) scripts/phpt.sh
 
 # Other targets link the first PHP that fits; these are built and tested apart from it.
-versions: test-packages ## run the tests with a PHP of each other series that svc can embed; nightly, it takes an hour
+versions: test-packages ## run the tests with the other supported PHP series (nightly; takes an hour)
 	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; for series in 8.3 8.5; do \
 	SVC_PHP_CONFIG=$$(scripts/php-zts.sh --version $$series); export SVC_PHP_CONFIG; \
 	CARGO_TARGET_DIR=$(cargo_output)/php-$$series cargo test --workspace --no-fail-fast; done
 
-sanitize: packages ## run the tests with PHP against a debug build, and against one with sanitizers; nightly, it takes an hour
+sanitize: packages ## run the tests with a debug build and a sanitizer build of PHP (nightly; takes an hour)
 	@scripts/sanitize.sh
 
-loom: packages ## check what threads share against every interleaving
+loom: packages ## check concurrent code against all interleavings (loom)
 	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom
 
 lint: packages ## check formatting, lints, documentation and scripts
@@ -78,16 +78,16 @@ lint: packages ## check formatting, lints, documentation and scripts
 	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/*.sh scripts/peers/*.sh .ci/run; \
 	else echo "lint: shellcheck is not installed; scripts were not checked"; fi
 
-bench: packages ## run the benchmarks of the parts
+bench: packages ## run the microbenchmarks
 	@$(with_php); cargo bench --benches
 
-peers: build ## measure svc beside the other servers on this machine
+peers: build ## benchmark svc against the other servers on this machine
 	@scripts/peers.sh
 
 fuzz-smoke: packages ## fuzz each parser for a minute; needs cargo-fuzz and a nightly toolchain
 	@command -v cargo-fuzz >/dev/null || { echo "make: cargo-fuzz is missing; cargo install cargo-fuzz" >&2; exit 1; }
 	@for target in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run "$$target" -- -max_total_time=60; done
 
-docs: packages ## write the reference page of the settings anew
+docs: packages ## regenerate docs/settings.md
 	@cargo run --quiet --no-default-features -- help settings --markdown > docs/settings.md.new
 	@mv docs/settings.md.new docs/settings.md

@@ -114,7 +114,7 @@ fn find_php() -> Php {
         (ask("--includes"), ask("--prefix"), ask("--version"))
     else {
         fail(&match named {
-            Some(path) => format!("SVC_PHP_CONFIG={path} cannot be run"),
+            Some(path) => format!("SVC_PHP_CONFIG={path} cannot be executed"),
             None => "there is no php-config on PATH".into(),
         });
     };
@@ -135,7 +135,7 @@ fn probe(c: &Path, php: &Php) {
     for flag in &php.include_flags {
         build.flag(flag);
     }
-    let Ok(text) = build.try_expand() else { fail(&format!("the headers of {} cannot be read", php.config)) };
+    let Ok(text) = build.try_expand() else { fail(&format!("cannot read the headers of {}", php.config)) };
     let text = String::from_utf8_lossy(&text).into_owned();
     let fact = |name: &str| -> u32 {
         let line = text.lines().rev().find_map(|line| line.strip_prefix("probe ")?.strip_prefix(name));
@@ -144,7 +144,7 @@ fn probe(c: &Path, php: &Php) {
     let version = fact("version");
     if !(80300..80600).contains(&version) {
         fail(&format!(
-            "{} is PHP {}.{}; svc embeds 8.3 to 8.5",
+            "{} is PHP {}.{}; svc supports 8.3 to 8.5",
             php.config,
             version / 10000,
             version / 100 % 100
@@ -206,7 +206,7 @@ fn sanitize(build: &mut cc::Build) {
         let runtime = match name {
             "address" => "asan",
             "undefined" => "ubsan",
-            _ => fail(&format!("SVC_SANITIZE={names} is unknown (accepts address, undefined)")),
+            _ => fail(&format!("SVC_SANITIZE={names} is unknown (accepted: address, undefined)")),
         };
         println!("cargo::rustc-link-lib=dylib={runtime}");
     }
@@ -236,8 +236,8 @@ fn env(name: &str) -> Option<String> {
 
 fn fail(why: &str) -> ! {
     eprintln!("svc: {why}");
-    eprintln!("svc: it needs a thread-safe PHP 8.3 to 8.5 with a shared libphp.");
-    eprintln!("svc: SVC_PHP_CONFIG=$(scripts/php-zts.sh) finds one, or builds one on Debian and Ubuntu;");
-    eprintln!("svc: cargo build --no-default-features builds the server without PHP.");
+    eprintln!("svc: a thread-safe PHP 8.3 to 8.5 with a shared libphp is required.");
+    eprintln!("svc: SVC_PHP_CONFIG=$(scripts/php-zts.sh) finds one, or builds one on Debian and Ubuntu.");
+    eprintln!("svc: to build the server without PHP, use cargo build --no-default-features.");
     exit(1);
 }

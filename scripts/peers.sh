@@ -12,19 +12,19 @@ usage() {
     cat <<'TEXT'
 Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workloads LIST]
 
-  --install         install the missing ones of wrk, curl, h2load, nginx, php-fpm and Apache's mod_php from Debian first
-  --keep            leave the working folder (configurations, logs, results) and print its name
-  --quick           one round of one second: shows that everything works, measures nothing
+  --install         install wrk, curl, h2load, nginx, php-fpm and Apache's mod_php from Debian first, where missing
+  --keep            keep the working directory (configurations, logs, results) and print its name
+  --quick           one round of one second: checks that everything works, measures nothing
   --servers LIST    only these of svc,svc_worker,fpm,fpm_own,apache,swoole,swoole_process,svc_tls,fpm_tls
-  --workloads LIST  only these of hello,rows,coded,wait,static,large,tls,connect,hello-h2,static-h2; the last two over
-                    HTTP/2 without TLS, by h2load, for svc and nginx
+  --workloads LIST  only these of hello,rows,coded,wait,static,large,tls,connect,hello-h2,static-h2; the last two use
+                    h2load over HTTP/2 without TLS, for svc and nginx
 
 Environment (default):
-  ROUNDS (3)  SECONDS_EACH (5)  CONNECTIONS (32)  THREADS of wrk (2)  WORKERS, PHP workers each (2 for each CPU)
-  WAITING (64), connections in the workload wait
-  STREAMS (16), of each connection of HTTP/2, of which there are CONNECTIONS / STREAMS
-  SVC               the svc to measure (target/release/svc); its other settings are taken from the environment
-  PEERS_FPM         a further php-fpm behind nginx, to compare the same build of PHP; the ratios then refer to it
+  ROUNDS (3)  SECONDS_EACH (5)  CONNECTIONS (32)  THREADS of wrk (2)  WORKERS, PHP workers per server (2 per CPU)
+  WAITING (64)      connections in the workload wait
+  STREAMS (16)      requests in flight per HTTP/2 connection, with CONNECTIONS / STREAMS connections
+  SVC               the svc binary to measure (target/release/svc); it takes its other settings from the environment
+  PEERS_FPM         another php-fpm behind nginx, to compare the same build of PHP; the ratios then refer to it
   PEERS_SWOOLE_PHP  the PHP that loads Swoole (the newest on PATH); PEERS_SWOOLE_SO  the extension, if no php.ini has it
 TEXT
 }

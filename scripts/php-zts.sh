@@ -65,18 +65,18 @@ case $verb in
 --asan) variant=-asan recipe=$plain_recipe ;;
 --version)
     variant=-series series=${2:-}
-    [[ $series =~ ^8\.[345]$ ]] || die "--version wants 8.3, 8.4 or 8.5"
+    [[ $series =~ ^8\.[345]$ ]] || die "--version requires 8.3, 8.4 or 8.5"
     ;;
-*) die "unknown: $verb (see the head of $0)" ;;
+*) die "unknown option: $verb (see the comment at the top of $0)" ;;
 esac
 
 # Says why the php-config $1 does not fit; silent when it does.
 misfit() {
     local config=$1 id include facts
-    id=$("$config" --vernum 2>/dev/null) || { echo "cannot be run"; return; }
+    id=$("$config" --vernum 2>/dev/null) || { echo "it cannot be executed"; return; }
     include=$("$config" --include-dir)/main/php_config.h
     [ -r "$include" ] || { echo "its headers are missing ($include)"; return; }
-    ((id >= 80300 && id < 80600)) || { echo "it is PHP $("$config" --version), and svc needs 8.3 to 8.5"; return; }
+    ((id >= 80300 && id < 80600)) || { echo "it is PHP $("$config" --version), but svc requires 8.3 to 8.5"; return; }
     facts=$(cat "$include")
     grep -q '^#define ZTS 1' <<<"$facts" || { echo "it is not thread-safe (configure with --enable-zts)"; return; }
     ! grep -q '^#define ZEND_SIGNALS 1' <<<"$facts" || { echo "it has Zend signals (configure with --disable-zend-signals)"; return; }
@@ -88,9 +88,9 @@ misfit() {
 describe() {
     local from=${1%/bin/php-config}/.source
     if [ -r "$from" ]; then
-        say "PHP $("$1" --version), built from $(cat "$from") on $(date -r "$from" +%F); --update looks for a newer one"
+        say "PHP $("$1" --version), built from $(cat "$from") on $(date -r "$from" +%F); --update checks for a newer one"
     else
-        say "PHP $("$1" --version) of $1"
+        say "using PHP $("$1" --version) from $1"
     fi
 }
 
@@ -193,7 +193,7 @@ newest_source() {
         in_suites "$1" noble resolute || return
         return 0
     fi
-    say "other archives may have PHP $series: SVC_DEBIAN_ARCHIVE and SVC_UBUNTU_ARCHIVE are the addresses that end in /debian and /ubuntu"
+    say "other archives may have PHP $series: SVC_DEBIAN_ARCHIVE and SVC_UBUNTU_ARCHIVE are the archive URLs that end in /debian and /ubuntu"
     return 1
 }
 
@@ -209,7 +209,7 @@ in_suites() {
             for version in $(source_versions "$package"); do
                 is_newer "$version" "$have" || return 2
                 unpack_source && return
-                say "$package $version of $suite is listed, and cannot be had"
+                say "$package $version of $suite is listed, but cannot be downloaded"
             done
         done
     done
@@ -289,7 +289,7 @@ fetch_source() {
     tail -n 20 "$apt_home/log" >&2
     # Without a network, what is there will do.
     kept_source '' ||
-        die "no archive of this machine has sources of PHP ${series:-8.3 to 8.5}; set SVC_PHP_CONFIG to the php-config of a ZTS build"
+        die "no archive configured on this machine has sources of PHP ${series:-8.3 to 8.5}; set SVC_PHP_CONFIG to the php-config of a ZTS build"
 }
 
 # Compiles and prints how far it is every few seconds: a line per 100 compiled files.
@@ -356,7 +356,7 @@ build_here() {
     say "building PHP ${source##*/php-src-} in $cache (about 10 minutes on two cores)"
     (build "$source" "$prefix") || exit 1
     why=$(misfit "$prefix/bin/php-config")
-    [ -z "$why" ] || die "the build in $prefix does not fit: $why"
+    [ -z "$why" ] || die "the build in $prefix is not usable: $why"
     say "built in $((SECONDS - started)) s"
     echo "$prefix/bin/php-config"
 }
@@ -370,8 +370,8 @@ update() {
     source=$(newest_source "$have") || status=$?
     case $status in
     0) build_here "$source" ;;
-    2) say "nothing newer than PHP $have can be had" && echo "$1" ;;
-    *) tail -n 20 "$apt_home/log" >&2 && die "no archive of this machine has sources of PHP 8.3 to 8.5" ;;
+    2) say "no version newer than PHP $have is available" && echo "$1" ;;
+    *) tail -n 20 "$apt_home/log" >&2 && die "no archive configured on this machine has sources of PHP 8.3 to 8.5" ;;
     esac
 }
 
@@ -383,14 +383,14 @@ if [ -n "$variant" ]; then
     :
 elif [ -n "${SVC_PHP_CONFIG:-}" ]; then
     why=$(misfit "$SVC_PHP_CONFIG")
-    [ -z "$why" ] || die "SVC_PHP_CONFIG=$SVC_PHP_CONFIG does not fit: $why"
+    [ -z "$why" ] || die "SVC_PHP_CONFIG=$SVC_PHP_CONFIG is not usable: $why"
     given=$SVC_PHP_CONFIG
 elif onpath=$(command -v php-config) && [ -z "$(misfit "$onpath")" ]; then
     given=$onpath
 fi
 case $verb,$given in
 --update,"$cache"/* | --update,) ;;
---update,*) die "$given is not a build of this script's; who installed it updates it" ;;
+--update,*) die "$given was not built by this script; update it the way it was installed" ;;
 ,?*) describe "$given" && echo "$given" && exit ;;
 esac
 
@@ -422,7 +422,7 @@ case $verb,$kept in
 --update,?*) update "$kept" ;;
 *,?*) describe "$kept" && echo "$kept" ;;
 *)
-    say "no thread-safe PHP${variant:+ for ${verb#--} $series} here: building one, once"
+    say "no thread-safe PHP${variant:+ for ${verb#--} $series} found: building one (only needed once)"
     # What looks for faults looks for them in the PHP that serves.
     case $verb in --debug | --asan) version=$(variant='' recipe=$main_recipe; ! kept=$(kept_build) || "$kept" --version) ;; esac
     source=$(fetch_source "$version")
