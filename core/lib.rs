@@ -1,17 +1,18 @@
-//! The engine of svc: everything between a socket and an interpreter, without either's unsafe code.
+//! The engine of svc: everything between the sockets and the interpreter, without unsafe code.
 //!
-//! Promises: the folders are layers, and a folder imports lower layers only; machines are pure (bytes, samples and
-//! `now` in, values out) and the shells in `serve` own sockets, clocks and counters.
+//! Promises: the folders are layers, and a folder imports lower layers only. State machines are pure: they take bytes,
+//! samples and `now`, and return values. The shells in `serve` own the sockets, clocks and counters.
 //!
-//! Refuses: it knows no PHP. Whatever runs a request stands behind [`pool::Engine`].
+//! Refuses: it does not know PHP. Whatever runs a request implements [`pool::Engine`].
 //!
 //! | layer | folders |
 //! |---|---|
-//! | 0 | `limits`, `time`, `sync` |
-//! | 1 | `http`, `config`, `spool` |
-//! | 2 | `policy`, `admission`, `pool`, `files`, `compress`, `tls` |
-//! | 3 | `observe` |
-//! | 4 | `serve` |
+//! | 0 | `limits`, `time` |
+//! | 1 | `sync` |
+//! | 2 | `config`, `http`, `spool` |
+//! | 3 | `admission`, `compress`, `files`, `policy`, `pool`, `tls` |
+//! | 4 | `observe` |
+//! | 5 | `serve` |
 #![forbid(unsafe_code)]
 
 pub mod limits;

@@ -24,7 +24,7 @@ pub struct Request<'a> {
     pub script: &'a [u8],
     /// The length of the body in bytes.
     pub content_length: u64,
-    /// 1000 for HTTP/1.0, 1001 for HTTP/1.1.
+    /// 1000 for HTTP/1.0, 1001 for HTTP/1.1, 2000 for HTTP/2.
     pub protocol: i32,
     /// Unix time of the request's arrival, in seconds.
     pub time: f64,

@@ -86,7 +86,7 @@ pub struct Config {
     pub worker_max_memory_mib: u64,
     /// Whether the superglobals are filled.
     pub superglobals_enabled: bool,
-    /// What scripts find in `$_SERVER` whatever the request is.
+    /// Variables to set in `$_SERVER` for every request; they override the server's own.
     pub server_variables: Vec<(String, String)>,
     /// The `max-age` of static files; zero: none is told.
     pub static_max_age: Duration,

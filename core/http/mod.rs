@@ -1,27 +1,28 @@
-//! HTTP/1.1 as bytes in and bytes out: heads, bodies, response heads, dates, negotiation, paths.
+//! HTTP/1 and the fields of HTTP/2, as bytes in and bytes out: request headers, bodies, response headers, dates,
+//! content negotiation, paths.
 //!
-//! Promises: one reading of a message and no other. Whatever two parsers could read differently (two lengths, a
-//! length beside a transfer coding, bare CR or LF, space before a colon, folded lines) is refused, so nothing can be
-//! smuggled past a server in front of this one. Input may arrive in any pieces: the result is the same, and slow
-//! drips cost linear work.
+//! Promises: a message has exactly one interpretation. Anything that two parsers could interpret differently (two
+//! lengths, a length together with a transfer coding, bare CR or LF, space before a colon, folded lines) is rejected,
+//! so that no request can be smuggled past a server in front of this one. Input may arrive in pieces of any size: the
+//! result is the same, and the work is linear in the number of bytes.
 //!
-//! Refuses: it knows no socket and no clock, and it never panics on what comes from outside.
+//! Refuses: it uses no socket and no clock, and it never panics on input from the network.
 //!
 //! | file | in | out |
 //! |---|---|---|
 //! | [`parse`] | bytes of a connection | [`Head`], [`BodyFraming`] or a [`HeadError`] |
-//! | [`request_line`] | the start of what is no good head | method and path, for records |
-//! | [`preface`] | the first bytes of a connection | whether it speaks HTTP/2 |
+//! | [`request_line`] | the start of an invalid request header | method and path, for the access log |
+//! | [`preface`] | the first bytes of a connection | whether it uses HTTP/2 |
 //! | [`pseudo`] | a method, a target, an authority and fields of HTTP/2 | the same |
-//! | [`frame_watch`] | what a client sends on a connection of HTTP/2 | where its frames end and what they are worth |
-//! | [`answer_watch`] | what is sent there, and how much has gone out | how far each stream's response has come |
-//! | [`body`] | bytes after the head | body bytes or a [`BodyError`] |
+//! | [`frame_watch`] | bytes that a client sends on an HTTP/2 connection | where its frames end, and whether it abuses them |
+//! | [`answer_watch`] | bytes sent on an HTTP/2 connection, and how many the socket accepted | how much of each stream's response was sent |
+//! | [`body`] | bytes after the request header | body bytes or a [`BodyError`] |
 //! | [`encode`] | status, [`Fields`], framing | bytes of a response |
 //! | [`uri`] | raw path | normalised path |
-//! | [`coding`] | `Accept-Encoding`, the codings on offer | a [`Choice`] |
+//! | [`coding`] | `Accept-Encoding`, the available content codings | a [`Choice`] |
 //! | [`forwarded`] | `Forwarded`, `X-Forwarded-*` | what each proxy says |
-//! | [`trace_context`] | `traceparent`, `tracestate` | the trace that goes on |
-//! | [`negotiate`] | `Accept`, `Accept-Encoding` | what to answer with |
+//! | [`trace_context`] | `traceparent`, `tracestate` | the trace that the request joins or starts |
+//! | [`negotiate`] | `Accept` and `Accept-Encoding` of a collector | the format of the metrics, and whether to compress them |
 //! | [`date`] | wall-clock time | IMF-fixdate |
 //! | [`range`] | `Range`, a length | the parts to send |
 

@@ -46,7 +46,7 @@ pub struct WedgeDetector {
 
 #[derive(Clone, Copy, Debug, Default)]
 enum State {
-    /// All is well, as far as `suspect_scans` in a row let hope.
+    /// The last scan saw nothing suspect.
     #[default]
     Normal,
     /// The last scan looked suspect.
