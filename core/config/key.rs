@@ -1,6 +1,6 @@
-//! What the table of settings says about one setting.
+//! The description of one setting in the table of settings.
 //!
-//! Promises: plain constants that can be checked when the server is compiled. Refuses: no value lives here.
+//! Promises: all descriptions are plain constants, checked at compile time. Refuses: values are stored elsewhere.
 
 use std::net::Ipv4Addr;
 
@@ -11,77 +11,77 @@ use super::id::Id;
 pub struct Key {
     /// The environment variable.
     pub variable: &'static str,
-    /// Which forms of value it takes.
+    /// The type of its value.
     pub kind: Kind,
-    /// What it is when the variable is unset.
+    /// Its value if the variable is unset.
     pub initial: Initial,
-    /// Whether this version has its feature.
+    /// Whether its feature is available in this version.
     pub availability: Availability,
     /// Where its value may be shown.
     pub exposure: Exposure,
     /// The chapter of the reference page.
     pub chapter: Chapter,
-    /// One line about what it does.
+    /// A description of what it does.
     pub summary: &'static str,
     pub(super) id: Id,
     pub(super) field: Option<&'static str>,
     pub(super) json: Option<Json>,
 }
 
-/// Which forms of value a setting takes.
+/// The type of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `host:port`; `:port` binds to the address given here.
+    /// `host:port`; `:port` binds to the given address.
     Address {
-        /// The host that a port alone means.
+        /// The address that a port without a host binds to.
         port_alone: Ipv4Addr,
     },
     /// True or false.
     Boolean,
-    /// One of a few words.
+    /// One of a set of words.
     Choice(&'static [&'static str]),
-    /// Patterns over URL paths, separated by commas.
+    /// Comma-separated patterns of URL paths.
     Globs,
-    /// A whole number.
+    /// An integer.
     Integer {
-        /// The smallest number.
+        /// The minimum.
         min: u64,
-        /// The largest number.
+        /// The maximum.
         max: u64,
-        /// What is counted.
+        /// The unit.
         unit: Unit,
     },
-    /// A whole number, or `auto` (the same as 0): the server decides.
+    /// An integer, or `auto` (the same as 0), which lets the server decide.
     IntegerOrAuto {
-        /// The largest number.
+        /// The maximum.
         max: u64,
-        /// What is counted.
+        /// The unit.
         unit: Unit,
     },
-    /// Words, separated by commas.
+    /// Comma-separated words.
     List,
-    /// Network ranges and single addresses, separated by commas.
+    /// Comma-separated networks and addresses.
     Networks,
     /// A path in the file system.
     Path,
-    /// Paths in the file system, separated by commas.
+    /// Comma-separated paths in the file system.
     Paths,
-    /// Network ranges, single addresses and the word `private`, separated by commas.
+    /// Comma-separated networks, addresses and the word `private`.
     Proxies,
     /// Any text.
     Text,
-    /// Variables with their values, as `NAME=value`, separated by commas.
+    /// Comma-separated variables, as `NAME=value`.
     Variables,
     /// A number of threads, `auto` (the same as 0), or `MIN:MAX` for a pool whose size follows the load.
     Workers,
 }
 
-/// What a number counts.
+/// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Bytes; a suffix K, M or G multiplies by a power of 1024.
+    /// Bytes. The suffixes K, M and G multiply by powers of 1024.
     Bytes,
-    /// Things; the summary says which.
+    /// A count; the summary says of what.
     Count,
     /// Mebibytes.
     Mebibytes,
@@ -91,23 +91,23 @@ pub enum Unit {
     Seconds,
 }
 
-/// What a setting is when its variable is unset.
+/// The value of a setting if its variable is unset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Initial {
-    /// What the server works out, in the words given here.
+    /// A value that the server computes, with a description.
     Computed(&'static str),
-    /// This value, in the form an operator would write.
+    /// This value, as an operator would write it.
     Is(&'static str),
-    /// Nothing.
+    /// No value.
     Unset,
 }
 
-/// Whether this version has the feature of a setting.
+/// Whether the feature of a setting is available in this version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Availability {
-    /// It has.
+    /// It is available.
     Live,
-    /// It has not: only the value given here (empty: unset) is accepted, and the report shows it.
+    /// It is not available. Only the given value (empty for unset) is accepted, and the report shows it.
     Reserved(&'static str),
 }
 
@@ -116,9 +116,9 @@ pub enum Availability {
 pub enum Exposure {
     /// Everywhere.
     Open,
-    /// On the operator's terminal, never in the configuration report.
+    /// On the operator's terminal, but not in the configuration report.
     Local,
-    /// Nowhere; `svc check` says only that it is set.
+    /// Nowhere; `svc check` shows only that it is set.
     Secret,
 }
 
@@ -129,11 +129,11 @@ pub enum Json {
     Array,
     /// True or false.
     Boolean,
-    /// A whole number.
+    /// An integer.
     Integer,
-    /// An object with a field for each word of a list.
+    /// An object with a field for each word in a list.
     Object,
-    /// Text; empty when the setting is unset.
+    /// Text; empty if the setting is unset.
     String,
 }
 
@@ -154,7 +154,7 @@ pub enum Chapter {
     Files,
     /// TLS.
     Tls,
-    /// Clients and what they may do.
+    /// Clients and access.
     Policy,
     /// Logs and traces.
     Logs,
@@ -180,7 +180,7 @@ impl Chapter {
         Self::Operations,
     ];
 
-    /// The heading.
+    /// Returns the heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::Serving => "Serving",
@@ -240,7 +240,7 @@ impl Key {
         self
     }
 
-    /// Names its field in the configuration report, and the field's type; `None` for what the report leaves out.
+    /// Returns the name and type of its field in the configuration report, or `None` if the report omits it.
     pub fn report_field(&self) -> Option<(String, Json)> {
         if self.exposure != Exposure::Open {
             return None;
@@ -249,7 +249,7 @@ impl Key {
         Some((name, self.json.unwrap_or(self.kind.json())))
     }
 
-    /// Says which values are accepted, for error messages and the reference page.
+    /// Describes the accepted values, for error messages and the reference page.
     pub fn accepted(&self) -> String {
         match self.availability {
             Availability::Live => self.kind.accepted(),
@@ -271,7 +271,7 @@ impl Kind {
         }
     }
 
-    /// Says which values this kind accepts.
+    /// Describes the values that this kind accepts.
     pub fn accepted(self) -> String {
         match self {
             Self::Address { port_alone } => format!("host:port, or :port for {port_alone}:port"),

@@ -1,12 +1,12 @@
-//! The settings: what an operator may say, and what the server makes of it.
+//! The settings of the server.
 //!
-//! Why: one table ([`keys::KEYS`]) says each setting's name, form, default and place in the report; parsing, help,
-//! `svc check`, the reference page and `/config` are all read off it, so that they cannot disagree.
+//! Why: one table ([`keys::KEYS`]) defines the name, type, default and report field of each setting. Parsing, help,
+//! `svc check`, the reference page and `/config` all use it, so they cannot disagree.
 //!
-//! Promises: a [`Config`] that exists is valid. Whatever is wrong is found in one pass and reported in one go, a line
-//! for each variable. A setting whose feature this version lacks can only have its inactive value.
+//! Promises: a [`Config`] that exists is valid. All invalid values are found in one pass and reported together, one
+//! line per variable. A setting whose feature is not available in this version accepts only its inactive value.
 //!
-//! Refuses: it reads no environment (the caller hands the variables over) and changes nothing after start-up.
+//! Refuses: it does not read the environment (the caller passes the variables in), and nothing changes after startup.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,120 +29,120 @@ pub use problem::{ConfigError, Problem};
 pub use raw::{RawConfig, Source};
 pub use resolve::Setting;
 
-/// The resolved settings of one process; made by [`Config::resolve`].
+/// The resolved settings of a process, created by [`Config::resolve`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The address of the main port; port 0 lets the system choose.
+    /// The address of the main port. With port 0, the system chooses a free port.
     pub listen_addr: SocketAddr,
-    /// The directory that is served, absolute; a directory when the process started.
+    /// The directory to serve, as an absolute path. It was a directory when the process started.
     pub document_root: PathBuf,
-    /// Whether links in the document root may lead out of it.
+    /// Whether symbolic links may point outside the document root.
     pub links_outside_root: bool,
-    /// The file, relative to the document root and without a leading slash, that gets what no file answers.
+    /// The file that handles paths that match no file, relative to the document root and without a leading slash.
     pub entry_file: Option<String>,
-    /// What runs the requests for PHP.
+    /// What handles PHP requests.
     pub executor: Executor,
-    /// How many threads run PHP.
+    /// The number of threads that run PHP.
     pub php_workers: Workers,
-    /// How long a thread of a dynamic pool stays without work.
+    /// How long a worker of a dynamic pool may be idle before it is retired.
     pub php_workers_idle: Duration,
-    /// How many io threads serve connections.
+    /// The number of I/O threads, which serve connections.
     pub io_workers: usize,
-    /// How many connections the main port has open at once.
+    /// The maximum number of open connections on the main port.
     pub max_connections: usize,
-    /// How many requests the work queue holds.
+    /// The maximum number of requests in the worker queue.
     pub queue_capacity: usize,
-    /// How many requests may wait for a place in the queue.
+    /// The maximum number of requests that wait for a queue slot.
     pub queue_max_waiting: usize,
-    /// How many bytes of request bodies may wait for a place in the queue.
+    /// The maximum total size of the bodies of requests that wait for a queue slot, in bytes.
     pub queue_max_waiting_bytes: u64,
-    /// How long a request may wait for a worker, at most; zero refuses at once when the queue is full.
+    /// The maximum time a request waits for a worker. Zero refuses requests immediately when the queue is full.
     pub queue_wait_timeout: Duration,
-    /// Which requests run although their clients have left.
+    /// Which requests still run after their client disconnected.
     pub abandoned_requests: AbandonedRequests,
-    /// The longest request body, in bytes.
+    /// The maximum size of a request body, in bytes.
     pub max_body_bytes: u64,
-    /// The longest body of a request with the method QUERY, in bytes.
+    /// The maximum size of the body of a QUERY request, in bytes.
     pub max_query_body: u64,
-    /// Where spool files live; a directory when the process started.
+    /// The directory for temporary files. It was a directory when the process started.
     pub spool_dir: PathBuf,
-    /// What all spool files together may take, in bytes.
+    /// The maximum total size of all temporary files, in bytes.
     pub spool_max_bytes: u64,
-    /// How long the head of a request may take.
+    /// The timeout for receiving a request header.
     pub header_timeout: Duration,
-    /// How long the body of a request may pause.
+    /// The timeout between two successive reads of a request body.
     pub body_timeout: Duration,
-    /// How long a connection may stay open between requests.
+    /// How long an idle connection stays open between requests.
     pub keepalive_timeout: Duration,
-    /// How long a client may read nothing of its reply.
+    /// How long a client may receive nothing of its response before it is disconnected.
     pub write_timeout: Duration,
-    /// How long requests may go on once the drain has begun.
+    /// How long requests in progress may take once the drain has begun.
     pub drain_timeout: Duration,
-    /// How long service goes on as usual after the signal, before the drain begins.
+    /// How long the server keeps serving as usual after the signal, before the drain begins.
     pub drain_delay: Duration,
-    /// Whether scripts stay loaded and handle many requests.
+    /// Whether worker mode is enabled: scripts stay loaded and handle many requests.
     pub worker_mode_enabled: bool,
-    /// The PHP heap above which a persistent worker starts anew, in MiB; 0 means no bound.
+    /// The PHP heap size above which a persistent worker is restarted, in MiB; 0 means no limit.
     pub worker_max_memory_mib: u64,
-    /// Whether the superglobals are filled.
+    /// Whether the superglobals contain the request.
     pub superglobals_enabled: bool,
     /// Variables to set in `$_SERVER` for every request; they override the server's own.
     pub server_variables: Vec<(String, String)>,
-    /// The `max-age` of static files; zero: none is told.
+    /// The `max-age` of static files; with zero, no `Cache-Control` is sent.
     pub static_max_age: Duration,
-    /// Whether the disk is looked at again for static files in memory.
+    /// Whether cached static files are checked for changes on disk.
     pub static_revalidate: bool,
-    /// The memory for static files, in bytes; 0 keeps none.
+    /// The size of the memory cache for static files, in bytes; 0 disables it.
     pub static_cache_bytes: u64,
-    /// The level of the Brotli coding; 0 withdraws it.
+    /// The Brotli compression level; 0 disables Brotli.
     pub brotli_level: u32,
-    /// The level of the zstd coding; 0 withdraws it.
+    /// The zstd compression level; 0 disables zstd.
     pub zstd_level: u32,
-    /// The level of the gzip coding; 0 withdraws it.
+    /// The gzip compression level; 0 disables gzip.
     pub gzip_level: u32,
-    /// The certificates of the main port, the one for unknown names first; none serves plain HTTP.
+    /// The certificates of the main port, the default certificate first. If empty, the port serves plain HTTP.
     pub tls: Vec<Tls>,
-    /// The lowest version of TLS that is spoken.
+    /// The minimum TLS version.
     pub tls_min_version: TlsVersion,
-    /// How many requests a client may make in one window; 0 is off.
+    /// The number of requests a client may make in one window; 0 disables the limit.
     pub rate_limit: u64,
     /// The length of the rate limiter's window.
     pub rate_window: Duration,
-    /// The proxies whose word on the client's address is believed.
+    /// The proxies whose header fields about the client are trusted.
     pub trusted_proxies: Vec<IpNet>,
-    /// The URL paths at which no PHP runs.
+    /// Patterns of URL paths at which PHP is not executed.
     pub php_deny_paths: Vec<String>,
-    /// Where the pages of errors live.
+    /// The directory with custom error pages.
     pub error_pages_dir: Option<PathBuf>,
     /// Which requests are logged.
     pub access_log: AccessLog,
-    /// The least important level that is logged.
+    /// The minimum level of log records that are written.
     pub log_level: Level,
-    /// Whether trace contexts are taken over and passed on.
+    /// Whether W3C Trace Context is enabled.
     pub trace_context: bool,
     /// Whether spans are exported.
     pub otel_enabled: bool,
-    /// How many threads run background tasks.
+    /// The number of threads for background tasks.
     pub async_workers: usize,
-    /// How many tasks one such thread carries.
+    /// The maximum number of concurrent tasks per thread.
     pub async_max_fibers: usize,
-    /// How many tasks wait for such a thread.
+    /// The maximum number of tasks that wait for a thread.
     pub async_queue_capacity: usize,
-    /// Which blocking calls give way to other requests.
+    /// The blocking calls that let other requests run while they wait.
     pub runtime_hooks: Vec<String>,
-    /// Which plugins are loaded.
+    /// The plugins to load.
     pub plugins: Vec<String>,
-    /// The address of the operations port; `None` means that there is none.
+    /// The address of the operations port; `None` disables it.
     pub internal_addr: Option<SocketAddr>,
-    /// Who may read metrics and configuration; `None` means everybody.
+    /// The peers that may read metrics and configuration; `None` allows all.
     pub internal_allow_ips: Option<Vec<IpNet>>,
-    /// The PHP directives of the command line, in their order.
+    /// The PHP directives from the command line, in order.
     pub php_ini: Vec<(String, String)>,
-    /// Each setting's resolved value and source, in the table's order.
+    /// The resolved value and the source of each setting, in the order of the table.
     pub(crate) settings: Vec<Setting>,
 }
 
-/// What runs the requests for PHP.
+/// What handles PHP requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Executor {
     /// The PHP interpreter, on a pool of threads behind the queue.
@@ -151,27 +151,27 @@ pub enum Executor {
     Stub,
 }
 
-/// Which requests run although their clients leave while they wait.
+/// Which requests still run if their client disconnects while they wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AbandonedRequests {
     /// None.
     Drop,
     /// All.
     Run,
-    /// Those whose methods may change something.
+    /// Those whose method may change something.
     RunUnsafe,
 }
 
-/// How many threads run PHP, at least and at most.
+/// The minimum and maximum number of threads that run PHP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workers {
-    /// What the pool starts with and never falls below.
+    /// The initial size of the pool, below which it never shrinks.
     pub min: usize,
-    /// What the pool never exceeds; equal to `min` in a pool of fixed size.
+    /// The maximum size of the pool; equal to `min` in a pool of fixed size.
     pub max: usize,
 }
 
-/// A certificate and its key, by absolute paths.
+/// A certificate and its key, as absolute paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
     /// The file with the certificate chain.
@@ -192,7 +192,7 @@ pub enum TlsVersion {
 /// Which requests are logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessLog {
-    /// Every one.
+    /// All requests.
     All,
     /// Those with a status of 400 or more.
     Error,
@@ -200,21 +200,21 @@ pub enum AccessLog {
     Off,
 }
 
-/// How important a log record is, the most important first.
+/// The level of a log record, the most severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// Something failed, and somebody should look.
+    /// Something failed and needs attention.
     Error,
     /// Something may fail soon, or was refused.
     Warn,
-    /// Something changed in the life of the server.
+    /// The state of the server changed.
     Info,
-    /// Something that only its developers ask for.
+    /// Details for developers.
     Debug,
 }
 
 impl Executor {
-    /// Names it as the setting does.
+    /// Returns the name used by the setting.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Sapi => "sapi",
@@ -224,7 +224,7 @@ impl Executor {
 }
 
 impl Level {
-    /// Names it as log records do.
+    /// Returns the name used in log records.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Error => "ERROR",

@@ -1,75 +1,75 @@
-//! What is wrong with the settings, said so that it can be put right without a manual.
+//! Errors in the settings, described so that they can be fixed without a manual.
 //!
-//! Promises: one line for each variable, `VARIABLE: "value" fault; accepted: …`; the value is quoted and escaped, so
-//! that no value can forge a line. Refuses: a secret value is never repeated.
+//! Promises: one line per variable, `VARIABLE: "value" fault; accepted: …`. The value is quoted and escaped, so that
+//! no value can forge a line. Refuses: secret values are never shown.
 
 use std::fmt;
 
-/// Everything that is wrong with the settings; never empty.
+/// All errors in the settings; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     problems: Vec<Problem>,
 }
 
-/// What is wrong with one setting.
+/// An error in one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The variable, or the option of the command line.
+    /// The variable or the command line option.
     pub setting: &'static str,
-    /// The offending value; `None` when it is absent or secret.
+    /// The invalid value; `None` if it is absent or secret.
     pub value: Option<String>,
-    /// What is wrong with it.
+    /// What is wrong with the value.
     pub fault: Fault,
-    /// What would be accepted.
+    /// The accepted values.
     pub accepted: String,
 }
 
-/// The ways in which a value can be wrong.
+/// The reasons why a value is rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It overlaps with another listener's address.
+    /// The address overlaps with that of another listener.
     AddressTaken(&'static str),
-    /// A list without an entry.
+    /// The list has no entries.
     EmptyList,
-    /// Its own pair is unset.
+    /// The setting that belongs to it is set, but it is not.
     HalfPair(&'static str),
-    /// It needs a script, and `ENTRY_FILE` names none.
+    /// It requires a script in `ENTRY_FILE`.
     LacksScript,
-    /// Its lower bound is above its upper bound.
+    /// The minimum is greater than the maximum.
     MinAboveMax,
     /// Not `host:port`.
     NotAnAddress,
-    /// Neither true nor false.
+    /// Not a boolean.
     NotABoolean,
-    /// No directory is there, for the reason given.
+    /// Not a usable directory, for the given reason.
     NotADirectory(String),
     /// Not `key=value`.
     NotADirective,
-    /// No regular file is there.
+    /// Not a regular file in the document root.
     NotAFile,
-    /// This entry of a list is neither a network nor an address.
+    /// This list entry is neither a network nor an address.
     NotANetwork(String),
-    /// Not a whole number.
+    /// Not an integer.
     NotANumber,
-    /// This entry of a list is no pattern, for the reason given.
+    /// This list entry is not a valid pattern, for the given reason.
     NotAPattern(String, String),
-    /// This version lacks the feature.
+    /// The feature is not available in this version.
     NotAvailable,
-    /// This entry of a list sets no variable.
+    /// This list entry is not of the form `NAME=value`.
     NotAVariable(String),
-    /// Not a path below the document root.
+    /// Outside the document root, or hidden.
     NotBelowRoot,
     /// Not UTF-8.
     NotUtf8,
-    /// Above the largest number.
+    /// Above the maximum.
     TooLarge,
-    /// Below the smallest number.
+    /// Below the minimum.
     TooSmall,
-    /// It has so many entries, and its own pair another number.
+    /// Its number of entries differs from that of the given setting.
     UnequalPair(usize, &'static str, usize),
-    /// The host has no address, for the reason given.
+    /// The host cannot be resolved, for the given reason.
     UnknownHost(String),
-    /// Not one of the words.
+    /// Not one of the accepted words.
     UnknownWord,
 }
 
@@ -79,7 +79,7 @@ impl ConfigError {
         Self { problems }
     }
 
-    /// Lists the problems, in the order of the settings.
+    /// Returns the problems, in the order of the settings.
     pub fn problems(&self) -> &[Problem] {
         &self.problems
     }
