@@ -1,7 +1,8 @@
-//! How long a request may wait: the ceiling while clients are patient, less while the pool works for the departed.
+//! The wait budget: the ceiling while clients are patient, and less while the pool works for clients that have left.
 //!
-//! Promises: the budget stays between floor and ceiling; it is halved at most once a scan, and only on the evidence of
-//! [`STARTED_MIN`] requests or more. Refuses: it counts nothing itself and reads no clock; a scan is one call.
+//! Promises: the budget stays between the floor and the ceiling. It is halved at most once per scan, and only on the
+//! evidence of at least [`STARTED_MIN`] requests. Refuses: it does not count anything itself and does not read a clock;
+//! a scan is one call.
 //!
 //! ```text
 //!               a quarter or more of the started work was abandoned: halve
@@ -12,14 +13,14 @@
 
 use std::time::Duration;
 
-/// What a scan sees; the counts only ever grow.
+/// The data of a scan. The counts never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BudgetSample {
-    /// Requests that workers took off the queue, those that were answered 499 meanwhile included.
+    /// Requests that workers took off the queue, including those already answered with 499.
     pub started: u64,
-    /// Those of them whose client had gone, or went before the answer.
+    /// The subset of these whose client left before the response.
     pub abandoned: u64,
-    /// Whether a request is queued or waits for a place in the queue.
+    /// Whether a request is queued or waits for a queue slot.
     pub has_backlog: bool,
 }
 
@@ -34,23 +35,23 @@ pub struct BudgetController {
 }
 
 impl BudgetController {
-    /// Starts at the ceiling. A ceiling of zero is fail-fast mode: the budget is zero for ever.
+    /// Starts at the ceiling. A ceiling of zero is fail-fast mode: the budget is always zero.
     pub fn new(ceiling: Duration) -> Self {
         let floor = (ceiling / FLOOR_PARTS).max(FLOOR_MIN).min(ceiling);
         Self { ceiling, floor, budget: ceiling, decided: BudgetSample::default() }
     }
 
-    /// The budget of a request that arrives now.
+    /// Returns the budget of a request that arrives now.
     pub fn budget(&self) -> Duration {
         self.budget
     }
 
-    /// What the budget never falls below.
+    /// Returns the minimum of the budget.
     pub fn floor(&self) -> Duration {
         self.floor
     }
 
-    /// Decides on what one scan saw; returns the budget from now on.
+    /// Processes the data of one scan and returns the new budget.
     pub fn scan(&mut self, sample: BudgetSample) -> Duration {
         let started = sample.started.saturating_sub(self.decided.started);
         let abandoned = sample.abandoned.saturating_sub(self.decided.abandoned);
@@ -70,16 +71,16 @@ impl BudgetController {
     }
 }
 
-/// The evidence that a halving needs, in requests.
+/// The number of requests needed as evidence for halving the budget.
 pub const STARTED_MIN: u64 = 8;
 
-/// The floor as a part of the ceiling.
+/// The floor as a fraction of the ceiling.
 const FLOOR_PARTS: u32 = 64;
 
-/// The floor, unless the ceiling is lower.
+/// The minimum of the floor, unless the ceiling is lower.
 const FLOOR_MIN: Duration = Duration::from_millis(10);
 
-/// A step up as a part of the ceiling.
+/// The step up as a fraction of the ceiling.
 const STEP_PARTS: u32 = 8;
 
 #[cfg(all(test, not(loom)))]

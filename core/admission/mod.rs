@@ -1,7 +1,7 @@
-//! Admission: who may wait for a worker, and what those hear who may not.
+//! Admission: which requests may wait for a worker, and why others are refused.
 //!
-//! Promises: the queue is bounded, first in first out, and a refusal has a reason. Refuses: it does not answer; it
-//! returns a verdict.
+//! Promises: the queue is bounded and first in, first out, and every refusal has a reason. Refuses: it sends no
+//! responses; it returns a verdict.
 
 pub mod budget;
 mod gate;

@@ -1,8 +1,8 @@
-//! Shedding episodes: what the log says of refusals under overload.
+//! Shedding episodes: which log records report refusals under overload.
 //!
-//! Promises: the first scan that sees a refusal reports it; a gap of less than a minute does not end an episode; at
-//! most one repeat a minute, and only by a scan that itself saw refusals. Refuses: refusals for other reasons than
-//! overload are not its affair, and neither is readiness.
+//! Promises: the first scan that finds a refusal reports it. A gap shorter than a minute does not end an episode. There
+//! is at most one repeat per minute, and only from a scan that found refusals itself. Refuses: it ignores refusals for
+//! reasons other than overload, and never changes readiness.
 //!
 //! ```text
 //!             a scan sees refusals: started
@@ -18,18 +18,18 @@ use std::time::{Duration, Instant};
 /// Refusals by overload reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refusals {
-    /// The queue was full and nobody waits in front of it.
+    /// The queue was full, and waiting for a slot is disabled.
     pub queue_full: u64,
-    /// The whole wait budget passed.
+    /// The wait budget was used up.
     pub wait_timeout: u64,
     /// The waiting set was full.
     pub waiting_full: u64,
-    /// Parked bodies filled their limit.
+    /// The bodies of waiting requests reached their limit.
     pub waiting_bytes: u64,
 }
 
 impl Refusals {
-    /// All of them together.
+    /// Returns the total.
     pub fn sum(&self) -> u64 {
         self.queue_full + self.wait_timeout + self.waiting_full + self.waiting_bytes
     }
@@ -48,28 +48,28 @@ impl Sub for Refusals {
     }
 }
 
-/// What the log should say.
+/// What to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SheddingReport {
-    /// Refusals have begun; these were seen by this scan.
+    /// Refusals have started; this scan found these.
     Started(Refusals),
-    /// They go on.
+    /// Refusals continue.
     Continues {
-        /// Refusals that this scan saw.
+        /// The number of refusals that this scan found.
         refused: u64,
-        /// Refusals since the episode began.
+        /// The refusals since the episode began.
         episode: Refusals,
     },
-    /// There was none for a whole minute.
+    /// There were no refusals for a whole minute.
     Stopped {
-        /// Refusals of the whole episode.
+        /// The refusals of the whole episode.
         episode: Refusals,
-        /// From the first scan that saw one to the last.
+        /// The time from the first scan that found a refusal to the last.
         duration: Duration,
     },
 }
 
-/// The machine; one call a scan.
+/// The state machine; it is called once per scan.
 #[derive(Clone, Debug, Default)]
 pub struct SheddingEpisodes {
     /// The totals at the last scan.
@@ -79,7 +79,7 @@ pub struct SheddingEpisodes {
 
 #[derive(Clone, Copy, Debug)]
 struct Episode {
-    /// The totals before its first refusal.
+    /// The totals before the episode's first refusal.
     before: Refusals,
     began: Instant,
     last_refusal: Instant,
@@ -87,7 +87,7 @@ struct Episode {
 }
 
 impl SheddingEpisodes {
-    /// Looks at the totals since the server started; returns what the log should say.
+    /// Processes the totals since the server started and returns what to log.
     pub fn scan(&mut self, totals: Refusals, now: Instant) -> Option<SheddingReport> {
         let before = std::mem::replace(&mut self.seen, totals);
         let refused = totals - before;
@@ -121,10 +121,10 @@ impl SheddingEpisodes {
     }
 }
 
-/// The least time between two reports that it goes on.
+/// The minimum time between two reports that shedding continues.
 const REPEAT_AFTER: Duration = Duration::from_secs(60);
 
-/// How long there must be no refusal before an episode is over.
+/// How long there must be no refusals before an episode ends.
 const QUIET_AFTER: Duration = Duration::from_secs(60);
 
 #[cfg(all(test, not(loom)))]

@@ -1,7 +1,7 @@
-//! What is worth a log record: a closed list, and the one place where it becomes text.
+//! The events that are logged: a closed list, and the only place where events become text.
 //!
-//! Promises: an event borrows what it tells, so that one below the level costs nothing. Refuses: no free-form
-//! messages; whoever has something new to say adds a variant and its line in the events' page.
+//! Promises: an event borrows its data, so an event below the log level costs nothing. Refuses: there are no free-form
+//! messages; a new message is a new variant and a new line in docs/events.md.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
@@ -15,35 +15,35 @@ use crate::config::Level;
 use crate::http::Trace;
 use crate::time::{as_micros, as_millis};
 
-/// Something that an operator may want to know.
+/// An event that may interest an operator.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
-    /// The process starts.
+    /// The process is starting.
     Starting {
-        /// The server's version.
+        /// The version of the server.
         version: &'a str,
     },
-    /// PHP is up in the first thread.
+    /// PHP has started on the first thread.
     PhpReady {
-        /// PHP's version.
+        /// The version of PHP.
         version: &'a str,
         /// Whether PHP is thread-safe.
         zts: bool,
-        /// Whether OPcache is on.
+        /// Whether OPcache is enabled.
         opcache: bool,
     },
     /// OPcache is disabled: scripts are compiled on every request.
     OpcacheOff,
-    /// In worker mode, an extension keeps what is a request's where svc does not look for it.
+    /// In worker mode: an extension keeps per-request state where svc does not look for it.
     ExtensionUnknown {
-        /// Its name.
+        /// The name of the extension.
         extension: &'a str,
     },
-    /// OPcache wants to restart, and scripts run for too long.
+    /// An OPcache restart waits for long-running scripts.
     OpcacheRestartDelayed,
     /// OPcache restarted after a delay.
     OpcacheRestarted,
-    /// The system gives threads no file mode mask of their own.
+    /// The system does not allow a umask per thread.
     UmaskShared,
     /// The main port accepts connections.
     Listening {
@@ -55,199 +55,199 @@ pub enum Event<'a> {
         /// Its address.
         addr: SocketAddr,
     },
-    /// The operations port can be reached from other hosts, and everybody may read it.
+    /// The operations port is reachable from other hosts, and access is not restricted.
     OpsExposed {
         /// Its address.
         addr: SocketAddr,
     },
-    /// Requests are served.
+    /// The server is ready to serve requests.
     Ready {
-        /// Threads that run PHP.
+        /// The number of threads that run PHP.
         workers: u64,
     },
-    /// The drain begins.
+    /// The drain has begun.
     Draining {
-        /// How long service goes on as usual.
+        /// How long the server keeps serving as usual.
         delay: Duration,
-        /// How long requests may go on after that.
+        /// How long requests may take after that.
         timeout: Duration,
     },
-    /// The drain deadline passed with requests left.
+    /// The drain deadline has passed while requests were still in progress.
     DrainTimeout {
-        /// How many were cut off.
+        /// The number of aborted requests.
         cut_off: u64,
     },
     /// The server has stopped.
     Stopped,
-    /// Something in the life of the pool's workers.
+    /// An event of the worker pool.
     Worker(WorkerEvent<'a>),
-    /// Something that an operator may want to look at.
+    /// A hint for the operator.
     Hint(Hint<'a>),
-    /// A failed to spool a body.
+    /// A body could not be written to a temporary file.
     SpoolTrouble {
-        /// What the disk said.
+        /// The error reported by the system.
         error: &'a str,
     },
     /// Connections cannot be accepted at the moment.
     AcceptFailed {
-        /// What the system said.
+        /// The error reported by the system.
         error: &'a str,
     },
-    /// Connections of the operations port cannot be accepted at the moment.
+    /// Connections to the operations port cannot be accepted at the moment.
     OpsAcceptFailed {
-        /// What the system said.
+        /// The error reported by the system.
         error: &'a str,
     },
-    /// No descriptor is free; the operations port accepts connections out of its reserve.
+    /// No file descriptor is free; the operations port accepts connections with its reserve.
     OpsReserveUsed {
-        /// What the system said.
+        /// The error reported by the system.
         error: &'a str,
     },
-    /// Log records did not fit into the queue while the log was slow.
+    /// Log records were dropped because the log output was too slow.
     RecordsDropped {
-        /// How many since the last such record.
+        /// The number of records dropped since the last such event.
         count: u64,
     },
-    /// A certificate has expired; it is shown to clients all the same.
+    /// A certificate has expired; it is still used.
     CertificateExpired {
         /// Its file.
         path: &'a str,
-        /// Its last moment.
+        /// When its validity ended.
         not_after: SystemTime,
     },
-    /// A certificate is not valid yet; it is shown to clients all the same.
+    /// A certificate is not valid yet; it is still used.
     CertificateNotYetValid {
         /// Its file.
         path: &'a str,
-        /// Its first moment.
+        /// When its validity begins.
         not_before: SystemTime,
     },
-    /// A client did not get through the handshake.
+    /// A client failed to complete the TLS handshake.
     HandshakeFailed {
         /// The client's address.
         client: IpAddr,
         /// What went wrong.
         error: &'a str,
     },
-    /// SIGHUP came, and nothing that runs has to be read anew.
+    /// SIGHUP was received, and there is nothing to reload.
     NothingToReload,
-    /// SIGHUP came, and what it reloads was reloaded.
+    /// SIGHUP was received, and the reload succeeded.
     Reloaded,
-    /// SIGHUP came, and something could not be reloaded; it stays as it was.
+    /// SIGHUP was received, and a part could not be reloaded; its previous state stays in effect.
     ReloadFailed {
-        /// What is wrong with it.
+        /// The error.
         error: &'a str,
     },
-    /// Requests wait beside idle workers, and nothing gets done.
+    /// Requests wait although workers are idle, and nothing is finished.
     WedgeWarning {
-        /// The queue at the scan.
+        /// The state of the queue at the scan.
         gate: GateFacts,
-        /// Threads without a request.
+        /// The number of threads without a request.
         workers_idle: u64,
     },
-    /// Work moves again after a wedge warning.
+    /// Work is being finished again after a wedge warning.
     PoolRecovered,
-    /// A scan saw the first refusals under overload.
+    /// A scan found the first refusals under overload.
     SheddingStarted {
-        /// What the scan saw.
+        /// The refusals that the scan found.
         refused: Refusals,
-        /// The queue at the scan.
+        /// The state of the queue at the scan.
         gate: GateFacts,
     },
-    /// The refusals go on.
+    /// Requests are still being refused.
     SheddingContinues {
-        /// What this scan saw.
+        /// The number of refusals that this scan found.
         refused: u64,
-        /// All since the episode began.
+        /// All refusals since the episode began.
         episode: Refusals,
     },
-    /// There was no refusal for a minute.
+    /// There were no refusals for a minute.
     SheddingStopped {
-        /// All of the episode.
+        /// All refusals of the episode.
         episode: Refusals,
-        /// From its first refusal to its last.
+        /// The time from its first refusal to its last.
         duration: Duration,
-        /// The queue at the scan.
+        /// The state of the queue at the scan.
         gate: GateFacts,
     },
-    /// PHP logs something: an error that it found, `error_log()`, `frankenphp_log()`.
+    /// A message from PHP: an error, `error_log()` or `frankenphp_log()`.
     PhpMessage(PhpMessage<'a>),
     /// A request has ended.
     Access(Access<'a>),
-    /// Something else failed; the text says what.
+    /// Another failure, described by the text.
     Failure {
-        /// What failed, as a sentence without its full stop.
+        /// What failed, as a sentence without a full stop.
         what: &'a str,
     },
 }
 
-/// What PHP logs.
+/// A message logged by PHP.
 #[derive(Clone, Copy, Debug)]
 pub struct PhpMessage<'a> {
-    /// How bad PHP says it is.
+    /// The severity according to PHP.
     pub level: PhpLevel,
     /// The text.
     pub message: &'a [u8],
-    /// What a script has added to it, as JSON.
+    /// Context added by the script, as JSON.
     pub context: Option<&'a [u8]>,
-    /// The script, if PHP names one.
+    /// The script, if PHP reports one.
     pub file: Option<&'a [u8]>,
-    /// The line in it.
+    /// The line in the script.
     pub line: Option<u32>,
-    /// The request in which it happened, if there is one.
+    /// The request that caused the message, if there is one.
     pub request_id: Option<&'a str>,
 }
 
-/// How bad PHP says a message is.
+/// The severity of a PHP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PhpLevel {
-    /// The script ended (`E_ERROR` and its kin, uncaught exceptions).
+    /// `E_ERROR` and similar errors that end the script, and uncaught exceptions.
     Error,
-    /// `E_WARNING` and its kin.
+    /// `E_WARNING` and similar.
     Warning,
-    /// `E_NOTICE`, `E_STRICT`, and what `error_log()` was given.
+    /// `E_NOTICE`, `E_STRICT`, and messages passed to `error_log()`.
     Notice,
-    /// `E_DEPRECATED` and its kin.
+    /// `E_DEPRECATED` and similar.
     Deprecated,
-    /// What a script wants to be known.
+    /// An informational message from a script.
     Info,
-    /// What a script wants to be known to its developers.
+    /// A debug message from a script.
     Debug,
 }
 
-/// What the access record tells about a request.
+/// The data of an access log record.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
-    /// The method, as the client sent it.
+    /// The method as sent by the client.
     pub method: &'a str,
-    /// The path, as the client sent it, without the query (which may hold secrets).
+    /// The path as sent by the client, without the query, which may contain secrets.
     pub path: &'a [u8],
-    /// The status; 499 when the client was gone.
+    /// The status code; 499 if the client had disconnected.
     pub status: u16,
-    /// Body bytes that went out.
+    /// The number of body bytes sent.
     pub bytes: u64,
-    /// From the first byte of the head to the last write.
+    /// The time from the first byte of the request header to the last write.
     pub duration: Duration,
-    /// How long it waited for a worker; `None` when no worker took it.
+    /// How long the request waited for a worker; `None` if no worker took it.
     pub queue_wait: Option<Duration>,
     /// The client's address.
     pub client: IpAddr,
-    /// The client's `User-Agent`.
+    /// The client's `User-Agent` header field.
     pub user_agent: Option<&'a [u8]>,
-    /// The client's `Referer`.
+    /// The client's `Referer` header field.
     pub referer: Option<&'a [u8]>,
-    /// The protocol, as `HTTP/1.1`.
+    /// The protocol version, such as `HTTP/1.1`.
     pub protocol: &'a str,
-    /// The request's name.
+    /// The request ID.
     pub request_id: &'a str,
-    /// Its place in a trace, if there are traces.
+    /// The trace context, if tracing is enabled.
     pub trace: Option<&'a Trace>,
-    /// Why it was not admitted; `None` when it was, or needed no admission.
+    /// Why the request was not admitted; `None` if it was, or if it needed no admission.
     pub shed_reason: Option<&'a str>,
 }
 
 impl PhpLevel {
-    /// PHP's word for it.
+    /// Returns PHP's name for the severity.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -259,7 +259,7 @@ impl PhpLevel {
         }
     }
 
-    /// How important its record is.
+    /// Returns the level of its log record.
     fn of_record(self) -> Level {
         match self {
             Self::Error => Level::Error,
@@ -271,7 +271,7 @@ impl PhpLevel {
 }
 
 impl Event<'_> {
-    /// How important it is.
+    /// Returns the level of the event.
     pub fn level(&self) -> Level {
         match self {
             Self::Worker(event) => event.level(),
@@ -310,7 +310,7 @@ impl Event<'_> {
         }
     }
 
-    /// Writes it as a line of the log.
+    /// Renders the event as a line of the log.
     pub fn render(&self, at: SystemTime) -> Vec<u8> {
         let svc = |message: &str| Record::begin(at, self.level().as_str(), "svc", message);
         match *self {

@@ -1,34 +1,35 @@
-//! What the log tells an operator who may want to change a setting.
+//! Log records that point operators to a setting.
 //!
-//! Promises: as [`Event`](super::Event) does, of which it is a part; each is told once, when there is a reason.
+//! Promises: the same as [`Event`](super::Event), which it is part of. Each hint is logged once, when there is a reason
+//! for it.
 
 use super::record::Record;
 use crate::admission::ShedReason;
 use crate::config::Level;
 
-/// Something that an operator may want to look at.
+/// A hint for the operator.
 #[derive(Clone, Copy, Debug)]
 pub enum Hint<'a> {
     /// Requests were refused under overload for the first time.
     FirstEpisode {
-        /// For which reason most of them.
+        /// The reason for most of the refusals.
         reason: ShedReason,
-        /// What the setting behind that reason is.
+        /// The value of the setting behind that reason.
         value: u64,
-        /// The most threads that run PHP.
+        /// The maximum number of threads that run PHP.
         php_workers: u64,
     },
-    /// The document root looks like the directory of a project, of which only a part is for clients.
+    /// The document root looks like the root of a project, of which only a part should be served.
     ProjectAsRoot {
         /// The document root.
         path: &'a str,
-        /// What it looks like that for.
+        /// The file that indicates a project.
         found: &'a str,
     },
 }
 
 impl Hint<'_> {
-    /// How important it is.
+    /// Returns the level of the hint.
     pub fn level(self) -> Level {
         match self {
             Self::FirstEpisode { .. } => Level::Info,
@@ -36,7 +37,7 @@ impl Hint<'_> {
         }
     }
 
-    /// Makes a record of it.
+    /// Creates its record.
     pub(super) fn record(self, begin: impl Fn(&str) -> Record) -> Record {
         match self {
             Self::FirstEpisode { reason, value, php_workers } => begin(FIRST_EPISODE)
@@ -50,7 +51,7 @@ impl Hint<'_> {
     }
 }
 
-/// The setting that decides when requests are refused for this reason.
+/// Returns the setting that determines when requests are refused for this reason.
 fn setting_of(reason: ShedReason) -> &'static str {
     match reason {
         ShedReason::QueueFull => "QUEUE_CAPACITY",

@@ -1,15 +1,15 @@
 //! One log record as one line of JSON.
 //!
-//! Promises: whatever the texts hold, the result is one line of valid JSON that no text can break out of: control
-//! characters are escaped, invalid UTF-8 is replaced, long texts are cut. Refuses: it decides nothing; which record
-//! is written, and with which fields, is the event's business.
+//! Promises: whatever the texts contain, the result is one line of valid JSON. Control characters are escaped, invalid
+//! UTF-8 is replaced, and long texts are truncated. Refuses: it makes no decisions; the event determines which record
+//! is written, and with which fields.
 
 use std::time::SystemTime;
 
 use super::timestamp::timestamp;
 use crate::limits::LOG_TEXT_BYTES_MAX;
 
-/// A record that is being written; fields follow each other in the order of the calls.
+/// A record under construction. Fields appear in the order of the calls.
 #[derive(Debug)]
 pub struct Record {
     line: Vec<u8>,
@@ -31,14 +31,14 @@ impl Record {
         record
     }
 
-    /// Adds a text, which need not be UTF-8.
+    /// Adds a text, which may contain invalid UTF-8.
     pub fn text(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
         self.put_name(name);
         self.put_text(value.as_ref());
         self
     }
 
-    /// Adds a text, or `null` when there is none.
+    /// Adds a text, or `null` if there is none.
     pub fn text_or_null(self, name: &str, value: Option<impl AsRef<[u8]>>) -> Self {
         match value {
             Some(value) => self.text(name, value),
@@ -46,7 +46,7 @@ impl Record {
         }
     }
 
-    /// Adds a number, or `null` when there is none.
+    /// Adds a number, or `null` if there is none.
     pub fn number_or_null(self, name: &str, value: Option<u64>) -> Self {
         match value {
             Some(value) => self.number(name, value),
@@ -61,14 +61,14 @@ impl Record {
         self
     }
 
-    /// Adds a truth value.
+    /// Adds a boolean.
     pub fn boolean(mut self, name: &str, value: bool) -> Self {
         self.put_name(name);
         self.line.extend_from_slice(if value { b"true" } else { b"false" });
         self
     }
 
-    /// Adds a value that is JSON already. One that is too long, or none, becomes a text.
+    /// Adds a value that is already JSON. If it is too long or not valid JSON, it is added as text.
     pub fn json(mut self, name: &str, value: &[u8]) -> Self {
         let parsed = serde_json::from_slice::<serde_json::Value>(value);
         let Some(parsed) = parsed.ok().filter(|_| value.len() <= LOG_TEXT_BYTES_MAX) else {
@@ -87,7 +87,7 @@ impl Record {
         self
     }
 
-    /// Ends the record; the line feed is part of the line.
+    /// Ends the record. The line feed is part of the line.
     pub fn end(mut self) -> Vec<u8> {
         self.line.extend_from_slice(b"}}\n");
         self.line
@@ -121,7 +121,7 @@ impl Record {
         self.line.push(b'"');
     }
 
-    /// Escapes what JSON demands, and what terminals or line-based readers would act upon.
+    /// Escapes the characters that JSON requires, and those that terminals or line-based readers would interpret.
     fn put_escaped(&mut self, text: &str) {
         let mut plain_from = 0;
         for (at, character) in text.char_indices() {
@@ -146,10 +146,10 @@ impl Record {
     }
 }
 
-/// What most records fit in, so that they are written without growing.
+/// Large enough for most records, so that they are written without growing the buffer.
 const RECORD_BYTES_TYPICAL: usize = 512;
 
-/// The longest prefix within the limit that does not cut a character in two.
+/// Returns the longest prefix within the limit that does not split a character.
 fn whole_characters(text: &[u8]) -> usize {
     let is_continuation = |byte: u8| byte & 0b1100_0000 == 0b1000_0000;
     (LOG_TEXT_BYTES_MAX - 3..=LOG_TEXT_BYTES_MAX)

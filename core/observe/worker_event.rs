@@ -1,6 +1,6 @@
-//! What the log tells of the pool's workers.
+//! Log events of the worker pool.
 //!
-//! Promises: as [`Event`](super::Event) does, of which it is a part.
+//! Promises: the same as [`Event`](super::Event), which it is part of.
 
 use std::time::Duration;
 
@@ -9,73 +9,73 @@ use crate::config::Level;
 use crate::pool::StuckKind;
 use crate::time::as_millis;
 
-/// Something in the life of the pool's workers.
+/// An event of the worker pool.
 #[derive(Clone, Copy, Debug)]
 pub enum WorkerEvent<'a> {
-    /// One has ended without being asked to.
+    /// A worker ended unexpectedly.
     Lost {
-        /// Its place in the pool.
+        /// The index of its slot.
         slot: usize,
-        /// Why.
+        /// The reason.
         reason: &'a str,
     },
-    /// One did not boot; others that failed with it are not told of.
+    /// A worker failed to boot. Others that fail together with it are not logged.
     NotBooted {
-        /// Its place in the pool.
+        /// The index of its slot.
         slot: usize,
-        /// Why.
+        /// The reason.
         reason: &'a str,
-        /// When the next one is tried.
+        /// How long until the next attempt.
         retry_after: Duration,
     },
-    /// One has booted after others had not.
+    /// A worker booted after others had failed to.
     BootAgain {
-        /// How many attempts were in vain.
+        /// The number of failed attempts.
         failures: u64,
     },
-    /// OPcache cannot restart before old ones have ended.
+    /// An OPcache restart is waiting for old workers to end.
     CacheHeld {
-        /// How many take no more work and have not ended.
+        /// The number of workers that take no more work and have not ended.
         lingering: usize,
     },
-    /// All persistent ones are to be replaced.
+    /// A rolling restart of the persistent workers has started.
     RollStarted {
-        /// How many.
+        /// The number of workers.
         workers: usize,
     },
-    /// All persistent ones have been replaced.
+    /// The rolling restart has finished.
     RollFinished {
-        /// How many.
+        /// The number of workers.
         workers: usize,
     },
-    /// A replacement did not boot; the old ones that are left go on.
+    /// A replacement failed to boot; the remaining old workers keep running.
     RollStopped {
-        /// The replacement's place in the pool.
+        /// The index of the replacement's slot.
         slot: usize,
-        /// Why.
+        /// The reason.
         reason: &'a str,
-        /// How many were replaced before.
+        /// The number of workers replaced before.
         replaced: usize,
-        /// How many go on.
+        /// The number of old workers that keep running.
         left: usize,
     },
-    /// One request has held one up for too long.
+    /// A request has occupied a worker for too long.
     Stuck {
-        /// The worker's place in the pool.
+        /// The index of the worker's slot.
         slot: usize,
-        /// By what.
+        /// What the request is doing.
         kind: StuckKind,
-        /// For how long.
+        /// The age of the request.
         age: Duration,
-        /// The request's name.
+        /// The request ID.
         request_id: &'a str,
-        /// Its path.
+        /// The path of the request.
         path: &'a [u8],
     },
 }
 
 impl WorkerEvent<'_> {
-    /// How important it is.
+    /// Returns the level of the event.
     pub(super) fn level(&self) -> Level {
         match self {
             Self::Lost { .. } | Self::NotBooted { .. } => Level::Error,
@@ -84,7 +84,7 @@ impl WorkerEvent<'_> {
         }
     }
 
-    /// Writes it, with `svc` to begin the record of a message.
+    /// Adds the event to a record; `svc` begins a record with a message.
     pub(super) fn record(&self, svc: impl Fn(&str) -> Record) -> Record {
         match *self {
             Self::Lost { slot, reason } => {

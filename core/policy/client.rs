@@ -1,17 +1,17 @@
-//! Who a peer is, who the client behind it is, and what a peer may see.
+//! Identifies peers and the clients behind them, and decides what a peer may see.
 //!
-//! A proxy stands between the server and its clients, and tells in fields of the head who they are. A client can write
-//! such fields too, so that only what trusted proxies wrote counts: the walk begins at the peer of the connection and
-//! goes on to the left while the hop is trusted.
+//! A proxy in front of the server describes its clients in header fields. Clients can send the same fields, so only
+//! those written by trusted proxies count: the walk starts at the peer of the connection and continues to the left
+//! while the hop is trusted.
 //!
 //! ```text
 //!   X-Forwarded-For: 6.6.6.6, 203.0.113.9, 10.0.0.2        peer 10.0.0.1
 //!                    claimed  the client   trusted         trusted
 //! ```
 //!
-//! Promises: an IPv4 peer on an IPv6 socket is the IPv4 peer it is; an entry that cannot be read ends the walk at the
-//! last address that could be. Refuses: it believes nothing that an untrusted peer says, and it implies nothing: a list
-//! that does not name loopback keeps loopback out.
+//! Promises: an IPv4 peer on an IPv6 socket is treated as an IPv4 peer. An entry that cannot be parsed ends the walk at
+//! the last valid address. Refuses: it trusts nothing that an untrusted peer sends, and nothing is implied: a list
+//! without loopback excludes loopback.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -20,43 +20,43 @@ use ipnet::IpNet;
 use crate::http::Head;
 use crate::http::forwarded::{self, Hop, Lines, Told};
 
-/// Whoever made a request, as far as trusted proxies tell.
+/// The client of a request, as reported by trusted proxies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// The address; the port is 0 when no proxy tells it.
+    /// The address; the port is 0 if no proxy reports it.
     pub addr: SocketAddr,
-    /// Whether the client asked by HTTPS.
+    /// Whether the client used HTTPS.
     pub https: bool,
-    /// The host that the client asked for, with its port if it had one, when a proxy tells it.
+    /// The requested host, with its port if it had one, if a proxy reports it.
     pub host: Option<Vec<u8>>,
-    /// The port that the client asked at, as far as a proxy's words tell it.
+    /// The port that the client connected to, as far as a proxy reports it.
     pub port: Option<u16>,
 }
 
-/// The proxies whose word is believed.
+/// The trusted proxies.
 #[derive(Clone, Debug, Default)]
 pub struct TrustedProxies(Vec<IpNet>);
 
 impl Client {
-    /// The peer of a connection, when nobody stands in between.
+    /// Returns the peer of a connection without a proxy as the client.
     pub fn direct(peer: SocketAddr, https: bool) -> Self {
         Self { addr: peer, https, host: None, port: None }
     }
 }
 
 impl TrustedProxies {
-    /// Trusts these networks.
+    /// Creates the list from networks.
     pub fn new(networks: Vec<IpNet>) -> Self {
         Self(networks)
     }
 
-    /// Whether this address is a proxy of ours.
+    /// Returns whether this address is a trusted proxy.
     pub fn trusts(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.0.iter().any(|network| network.contains(&address))
     }
 
-    /// Finds out who made the request that came from `peer`.
+    /// Determines the client of a request received from `peer`.
     pub fn client(&self, peer: SocketAddr, https: bool, head: &Head) -> Client {
         if self.0.is_empty() || !self.trusts(peer.ip()) {
             return Client::direct(peer, https);
@@ -79,8 +79,8 @@ impl TrustedProxies {
         Client { addr, https: told.https.unwrap_or(https), host: told.host, port }
     }
 
-    /// Walks over the hops while they are trusted; returns the client's address, the entry that tells how its request
-    /// came, and that entry's place from the right.
+    /// Walks the hops while they are trusted. Returns the client's address, the entry that describes its request, and
+    /// the position of that entry from the right.
     fn walk(&self, peer: SocketAddr, hops: impl Iterator<Item = Hop>) -> (SocketAddr, Told, usize) {
         let (mut client, mut entry, mut place) = (peer, Told::default(), 0);
         for (at, hop) in hops.enumerate() {
@@ -98,8 +98,8 @@ impl TrustedProxies {
     }
 }
 
-/// The port that a client asked at when no proxy names it: that of the host, or the usual one of the scheme.
-/// `None` when proxies tell nothing of how they were asked.
+/// Returns the port that a client connected to if no proxy reports it: that of the host, or the default port of the
+/// scheme. `None` if proxies report neither.
 fn port_asked(told: &Told, https: bool, head: &Head) -> Option<u16> {
     let usual = if told.https.unwrap_or(https) { 443 } else { 80 };
     match (&told.host, told.https) {
@@ -109,35 +109,35 @@ fn port_asked(told: &Told, https: bool, head: &Head) -> Option<u16> {
     }
 }
 
-/// The port behind a host, which may be an address in brackets.
+/// Returns the port of a host, which may be an address in brackets.
 fn port_of(host: &[u8]) -> Option<u16> {
     let colon = host.iter().rposition(|&byte| byte == b':')?;
     forwarded::port(&host[colon + 1..])
 }
 
-/// The peers that may read what an operator restricts.
+/// The peers that may read restricted pages.
 #[derive(Clone, Debug, Default)]
 pub struct AllowList(Option<Vec<IpNet>>);
 
 impl AllowList {
-    /// Allows these networks; `None` allows everybody.
+    /// Allows these networks; `None` allows all peers.
     pub fn new(networks: Option<Vec<IpNet>>) -> Self {
         Self(networks)
     }
 
-    /// Whether the list lets this peer in.
+    /// Returns whether the list allows this peer.
     pub fn allows(&self, peer: IpAddr) -> bool {
         let peer = peer.to_canonical();
         self.0.as_ref().is_none_or(|networks| networks.iter().any(|network| network.contains(&peer)))
     }
 
-    /// Whether everybody is let in because nobody made a list.
+    /// Returns whether all peers are allowed because there is no list.
     pub fn is_open(&self) -> bool {
         self.0.is_none()
     }
 }
 
-/// Whether peers of other hosts can reach a listener with this address.
+/// Returns whether a listener with this address is reachable from other hosts.
 pub fn is_exposed(listener: IpAddr) -> bool {
     !listener.to_canonical().is_loopback()
 }

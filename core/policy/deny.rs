@@ -1,14 +1,14 @@
-//! What is not to be had: paths that `.svcdeny` denies, and paths at which no PHP runs.
+//! Blocked paths: those that `.svcdeny` denies, and those at which PHP must not be executed.
 //!
-//! `.svcdeny` lies in the document root and has the syntax of `.gitignore`: the last rule that matches decides, and
-//! below a denied directory nothing can be allowed again. `PHP_DENY_PATHS` is a list of patterns over URL paths.
+//! `.svcdeny` is a file in the document root with the syntax of `.gitignore`: the last matching rule decides, and
+//! nothing below a denied directory can be allowed again. `PHP_DENY_PATHS` is a list of patterns for URL paths.
 //!
-//! A request is judged twice. By its path, before the disk is asked: a path may be a directory that was asked for
-//! without its slash, or go on behind a script. And by what was found: the index of a directory has a name that the
-//! path does not show.
+//! A request is checked twice. First by its path, before the disk is accessed: the path may name a directory without a
+//! trailing slash, or continue after a script name. Then by the file found: the index of a directory has a name that
+//! the path does not contain.
 //!
-//! Promises: letter case does not matter (that of ASCII letters); the judgement of a path takes bounded time, and that
-//! of what was found is complete. Refuses: paths that are not normalised; rules that cannot be read as a whole.
+//! Promises: ASCII letters match in either case. Checking a path takes bounded time, and checking a file found is
+//! complete. Refuses: paths that are not normalized, and files that contain an invalid rule.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -24,47 +24,47 @@ use super::never_public::{has_vendor, is_in_vendor, is_never_public};
 use crate::config::glob::url_path_glob;
 use crate::limits::{DENY_DEPTH_MAX, DENY_FILE_BYTES_MAX, FILE_PATH_BYTES_MAX};
 
-/// The rules of the document root.
+/// The deny rules of the document root.
 #[derive(Debug, Default)]
 pub struct DenyRules {
-    /// Those of the file.
+    /// The rules in the file.
     rules: Option<Gitignore>,
-    /// The directory `vendor` is Composer's.
+    /// Whether the directory `vendor` belongs to Composer.
     has_vendor: bool,
 }
 
-/// The patterns of paths at which no PHP runs.
+/// The patterns of paths at which PHP is not executed.
 #[derive(Debug, Default)]
 pub struct PhpDenyPaths(Vec<GlobMatcher>);
 
-/// What denies. Of several the first one counts.
+/// What denies a request. If several do, the first one counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Denial {
     /// `.svcdeny` denies the path.
     Path,
-    /// `PHP_DENY_PATHS` denies the running of PHP.
+    /// `PHP_DENY_PATHS` denies the execution of PHP.
     Php,
-    /// It is never meant to be public, and no rule allows it.
+    /// The file is never meant to be public, and no rule allows it.
     Builtin,
 }
 
-/// Why the rules cannot be applied.
+/// Why the rules cannot be loaded.
 #[derive(Debug)]
 pub enum DenyFileError {
-    /// Lines that are no rules, each with its number, its text and what is wrong.
+    /// Invalid lines, each with its number, its text and the reason.
     Lines(PathBuf, Vec<(usize, String, String)>),
-    /// There are more bytes than are read.
+    /// The file is larger than the limit.
     TooLong(PathBuf),
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     Unreadable(PathBuf, io::Error),
 }
 
 impl DenyRules {
-    /// Reads the rules of a document root; there are none if it has no such file.
+    /// Reads the rules of a document root. Without a file, there are no rules.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read or a line of it is no rule.
+    /// If the file cannot be read, or a line is invalid.
     pub fn read(root: &Path) -> Result<Self, DenyFileError> {
         let path = root.join(DENY_FILE);
         let text = match std::fs::read(&path) {
@@ -81,12 +81,12 @@ impl DenyRules {
         Ok(Self { rules: Some(rules), has_vendor: has_vendor(root) })
     }
 
-    /// Whether there is a file of rules, even one without a rule.
+    /// Returns whether there is a file of rules, even if it contains none.
     pub fn is_loaded(&self) -> bool {
         self.rules.is_some()
     }
 
-    /// Whether the rules deny a normalised URL path, or a directory above it.
+    /// Returns whether the rules deny a normalized URL path or one of its parent directories.
     pub fn denies(&self, path: &[u8]) -> bool {
         let Some(rules) = &self.rules else { return false };
         // What is longer or deeper than this is no file, or is judged when it is found.
@@ -99,9 +99,9 @@ impl DenyRules {
             }
     }
 
-    /// Judges the file that was found at this path below the document root, or that a link led to by this way
-    /// (`../shared/a.sql`): the rules deny it (of what lies elsewhere those that are bound to the root know nothing), or
-    /// it is never meant to be public and they do not say otherwise.
+    /// Returns what denies a file that was found at this path below the document root, or that a link led to by this
+    /// way (`../shared/a.sql`). It is denied by the rules (those anchored to the root do not match files outside of it),
+    /// or because it is never meant to be public and the rules do not allow it.
     pub fn judge_file(&self, path: &[u8]) -> Option<Denial> {
         let of_the_rules = |verdict: fn(&Gitignore, &[u8], Kind) -> bool| {
             self.rules.as_ref().is_some_and(|rules| {
@@ -145,21 +145,21 @@ fn parse(text: &[u8]) -> Result<Gitignore, Vec<(usize, String, String)>> {
 }
 
 impl PhpDenyPaths {
-    /// Compiles the patterns of the setting, which were checked when it was read.
+    /// Compiles the patterns of the setting, which were validated when it was parsed.
     pub fn new(patterns: &[String]) -> Self {
         let compiled = patterns.iter().map(|pattern| url_path_glob(pattern));
         debug_assert!(compiled.clone().all(|pattern| pattern.is_ok()), "the setting's own check let it pass");
         Self(compiled.flatten().collect())
     }
 
-    /// Whether no PHP runs at this normalised URL path.
+    /// Returns whether PHP is not executed at this normalized URL path.
     pub fn matches(&self, path: &[u8]) -> bool {
         let path = OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path));
         self.0.iter().any(|pattern| pattern.is_match(path))
     }
 
-    /// Whether a normalised URL path names a script itself, and one that does not run there. What this does not see is
-    /// judged when the script is found.
+    /// Returns whether a normalized URL path names a script that is not executed there. Cases that this check misses
+    /// are checked again when the script has been found.
     pub fn names_script(&self, path: &[u8]) -> bool {
         if self.0.is_empty() {
             return false;
@@ -172,7 +172,7 @@ impl PhpDenyPaths {
 /// The name of the file of rules.
 const DENY_FILE: &str = ".svcdeny";
 
-/// The names of scripts in a path that are looked at before one of them is found.
+/// The maximum number of script names in a path that are checked before one of them is found.
 const SCRIPTS_JUDGED: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -194,7 +194,7 @@ fn matched<'a>(rules: &'a Gitignore, path: &[u8], kind: Kind) -> Match<&'a Glob>
     if path.as_os_str().is_empty() { Match::None } else { rules.matched(path, kind == Kind::Directory) }
 }
 
-/// The directories above what a path names, from the top; the slash at the end of a path names nothing.
+/// Returns the parent directories of a path, from the top. A trailing slash names nothing.
 fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     let named = path.strip_suffix(b"/").unwrap_or(path);
     memchr::memchr_iter(b'/', named)
@@ -202,7 +202,7 @@ fn parents(path: &[u8]) -> impl Iterator<Item = &[u8]> {
         .filter(|above| !matches!(above.rsplit(|&byte| byte == b'/').next(), None | Some(b"" | b"..")))
 }
 
-/// The places behind each segment that is named like a script.
+/// Returns the positions after each segment that looks like a script name.
 fn script_ends(path: &[u8]) -> impl Iterator<Item = usize> {
     let slashes = memchr::memchr_iter(b'/', path).chain([path.len()]);
     slashes.filter(|&end| end >= 4 && path[end - 4..end].eq_ignore_ascii_case(b".php"))

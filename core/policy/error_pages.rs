@@ -1,10 +1,10 @@
-//! The pages that an operator puts in the place of the server's own errors.
+//! Custom pages that replace the body of the server's own errors.
 //!
-//! A directory has them by status: `404.html`, and `4xx.html` and `5xx.html` for what has no page of its own. Other
-//! files in it are left alone.
+//! The directory contains pages by status code: `404.html`, and `4xx.html` and `5xx.html` for codes without a page of
+//! their own. Other files in it are ignored.
 //!
-//! Promises: pages are read as a whole and kept, so that no error needs a disk; memory is bounded. Refuses: a
-//! directory or a page that cannot be read. A page replaces a body and nothing else; that is the caller's part.
+//! Promises: pages are read completely and kept in memory, so that no error needs the disk; memory is bounded. Refuses:
+//! a directory or a page that cannot be read. A page replaces only the body; applying it is up to the caller.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use bytes::Bytes;
 
 use crate::limits::{ERROR_PAGE_BYTES_MAX, ERROR_PAGES_BYTES_MAX};
 
-/// The pages that were read.
+/// The loaded pages.
 #[derive(Debug, Default)]
 pub struct ErrorPages {
     by_status: HashMap<u16, Bytes>,
@@ -24,21 +24,21 @@ pub struct ErrorPages {
     by_class: [Option<Bytes>; 2],
 }
 
-/// Why the pages cannot be used.
+/// Why the pages cannot be loaded.
 #[derive(Debug)]
 pub enum ErrorPagesError {
-    /// A page is longer than one may be.
+    /// A page exceeds the size limit of a page.
     PageTooLong(PathBuf),
-    /// All pages together are longer than they may be.
+    /// All pages together exceed the total size limit.
     TooMuch(PathBuf),
-    /// The directory, or a page, cannot be read.
+    /// The directory or a page cannot be read.
     Unreadable(PathBuf, io::Error),
 }
 
-/// The type of every page.
+/// The media type of every page.
 pub const ERROR_PAGE_TYPE: &[u8] = b"text/html; charset=utf-8";
 
-/// What a page is for.
+/// The purpose of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     Class(usize),
@@ -50,7 +50,7 @@ impl ErrorPages {
     ///
     /// # Errors
     ///
-    /// When the directory or a page cannot be read, or is too long.
+    /// If the directory or a page cannot be read or is too large.
     pub fn read(directory: &Path) -> Result<Self, ErrorPagesError> {
         let unreadable = |error| ErrorPagesError::Unreadable(directory.to_owned(), error);
         let (mut pages, mut total) = (Self::default(), 0);
@@ -72,14 +72,14 @@ impl ErrorPages {
         Ok(pages)
     }
 
-    /// Gives the page for a status, if there is one.
+    /// Returns the page for a status code, if there is one.
     pub fn page(&self, status: u16) -> Option<&Bytes> {
         let class = usize::from(status / 100).checked_sub(4)?;
         self.by_status.get(&status).or(self.by_class.get(class)?.as_ref())
     }
 }
 
-/// Says what a file of this name is for.
+/// Returns the purpose of a file with this name.
 fn purpose(name: &str) -> Option<Purpose> {
     match name.strip_suffix(".html")? {
         "4xx" => Some(Purpose::Class(0)),
@@ -91,7 +91,7 @@ fn purpose(name: &str) -> Option<Purpose> {
     }
 }
 
-/// Reads a page, and no more than a page may have.
+/// Reads a page, up to the size limit.
 fn read_page(path: &Path) -> Result<Bytes, ErrorPagesError> {
     let unreadable = |error| ErrorPagesError::Unreadable(path.to_owned(), error);
     // A pipe would never end, and opening one would wait.

@@ -1,8 +1,7 @@
-//! All that the settings say about clients, made ready when the server starts.
+//! Loads everything that the settings define about clients.
 //!
-//! Promises: whatever is wrong with a file stops the start, in `svc check` as in the server; what is read anew later takes
-//! the place of what was there as a whole, or changes nothing. Refuses: it reads nothing by itself; settings do not
-//! change.
+//! Promises: any invalid file stops the start, in `svc check` as well as in the server. A reload replaces the previous
+//! state completely, or changes nothing. Refuses: it does not reload by itself, and settings do not change.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,46 +15,46 @@ use crate::config::Config;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
-/// What clients may do, and what they are told when they may not.
+/// The client policy of the server.
 #[derive(Debug, Default)]
 pub struct Policy {
-    /// Who is believed about who clients are.
+    /// The trusted proxies.
     pub proxies: TrustedProxies,
-    /// How often a client may ask; `None` when there is no limit.
+    /// The rate limiter; `None` if there is no limit.
     pub limiter: Option<RateLimiter>,
-    /// Where no PHP runs.
+    /// The paths at which PHP is not executed.
     pub php_deny: PhpDenyPaths,
-    /// Where the files are; absolute, since they are read again wherever the process is by then.
+    /// The paths of the files; absolute, because they are read again regardless of the working directory.
     document_root: PathBuf,
     error_pages_dir: Option<PathBuf>,
-    /// Locked to copy or to replace the pointer.
+    /// Locked only to copy or replace the pointer.
     rules: ShortLock<Arc<Rules>>,
 }
 
-/// What stands in files, as it was read the last time.
+/// The contents of the files at the last load.
 #[derive(Clone, Debug, Default)]
 pub struct Rules {
-    /// The rules of the document root.
+    /// The deny rules of the document root.
     pub deny: Arc<DenyRules>,
-    /// What stands in the place of errors.
+    /// The error pages.
     pub error_pages: Arc<ErrorPages>,
 }
 
-/// What is wrong with the files that the settings lead to.
+/// An error in one of the files.
 #[derive(Debug)]
 pub enum PolicyError {
-    /// The rules of the document root.
+    /// In the deny rules of the document root.
     DenyFile(DenyFileError),
-    /// The pages of errors.
+    /// In the error pages.
     ErrorPages(ErrorPagesError),
 }
 
 impl Policy {
-    /// Makes everything ready.
+    /// Loads the policy.
     ///
     /// # Errors
     ///
-    /// When rules or pages cannot be read.
+    /// If the rules or pages cannot be read.
     pub fn load(config: &Config, now: Instant) -> Result<Self, PolicyError> {
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let policy = Self {
@@ -71,16 +70,16 @@ impl Policy {
         Ok(policy)
     }
 
-    /// What stands in files. Whoever asks often keeps a copy.
+    /// Returns the contents of the files. Callers that need it often keep a copy.
     pub fn rules(&self) -> Arc<Rules> {
         Arc::clone(&self.rules.lock())
     }
 
-    /// Reads the rules of the document root anew; returns whether there are any, or were.
+    /// Reloads the deny rules of the document root. Returns whether there are any, or were before.
     ///
     /// # Errors
     ///
-    /// When they cannot be read; those that were read before stay.
+    /// If they cannot be read; the previous rules stay in effect.
     pub fn read_deny_rules(&self) -> Result<bool, PolicyError> {
         let deny = Arc::new(DenyRules::read(&self.document_root).map_err(PolicyError::DenyFile)?);
         let before = self.rules();
@@ -89,11 +88,11 @@ impl Policy {
         Ok(concerns)
     }
 
-    /// Reads the pages of errors anew; returns whether the settings name any.
+    /// Reloads the error pages. Returns whether the settings name any.
     ///
     /// # Errors
     ///
-    /// When they cannot be read; those that were read before stay.
+    /// If they cannot be read; the previous pages stay in use.
     pub fn read_error_pages(&self) -> Result<bool, PolicyError> {
         let Some(directory) = &self.error_pages_dir else { return Ok(false) };
         let error_pages = Arc::new(ErrorPages::read(directory).map_err(PolicyError::ErrorPages)?);

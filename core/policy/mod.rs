@@ -1,16 +1,16 @@
-//! What a client may do: who it is, how much of it, and what is not to be had.
+//! Client policy: who a client is, how many requests it may make, and which paths are blocked.
 //!
-//! Promises: pure decisions over addresses, paths and time; the files that some of them follow are read when the server
-//! starts, and again when somebody asks for that. Refuses: no socket, no clock, and no disk for a request.
+//! Promises: decisions are pure functions of addresses, paths and time. The files that some of them use are read at
+//! startup and on reload. Refuses: it uses no socket and no clock, and accesses no disk for a request.
 //!
 //! | file | decides |
 //! |---|---|
-//! | [`client`] | who a request is from, behind trusted proxies; who may read what is the operator's |
-//! | [`rate`], [`rate_table`] | whether a client asks too often |
-//! | [`deny`] | whether a path is denied, or PHP at it |
-//! | [`never_public`] | whether a file that was found is for nobody |
-//! | [`error_pages`] | what stands in the place of an error |
-//! | [`load`] | whether all of it can be applied |
+//! | [`client`] | the client of a request behind trusted proxies; which peers may read restricted pages |
+//! | [`rate`], [`rate_table`] | whether a client exceeds its rate limit |
+//! | [`deny`] | whether a path is blocked, or PHP at that path |
+//! | [`never_public`] | whether a file is one that must never be public |
+//! | [`error_pages`] | which page replaces the body of an error |
+//! | [`load`] | whether all of this can be loaded |
 
 pub mod client;
 pub mod deny;

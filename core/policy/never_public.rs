@@ -1,12 +1,13 @@
-//! Files that lie in document roots by accident, and are for nobody who asks over the network.
+//! Files that end up in document roots by accident and must never be public.
 //!
-//! Promises: pure, but for a look at the root when the server starts; names alone are looked at, ASCII letters in any case. It judges what was found, never what was asked
-//! for: a path of an application may end in anything. Refuses: dot-files are denied elsewhere; a file that may well be
-//! meant for clients (an archive, a table, `package.json`) is not in the lists.
+//! Promises: pure, except for a check of the root at startup. Only names are compared, with ASCII letters in either
+//! case. The check applies to files found, never to requested paths: a path of an application may have any name.
+//! Refuses: dot-files are blocked elsewhere; files that may well be meant for clients (archives, tables,
+//! `package.json`) are not in the lists.
 
 use std::path::Path;
 
-/// Whether a file, by its path below the document root or by the way to it, is never meant to be public.
+/// Returns whether a file, given by its path below the document root or by the way to it, must never be public.
 pub(super) fn is_never_public(path: &[u8]) -> bool {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());
@@ -16,28 +17,29 @@ pub(super) fn is_never_public(path: &[u8]) -> bool {
     NAMES.iter().any(is) || ENDINGS.iter().any(ends)
 }
 
-/// What of a project's own directory is in a document root, if anything is. Waits for the disk.
+/// Returns the file or directory that indicates that a document root is the root of a project, if there is one.
+/// Accesses the disk.
 pub fn sign_of_project(root: &Path) -> Option<&'static str> {
     SIGNS.into_iter().find(|sign| root.join(sign).exists())
 }
 
-/// Whether `vendor` in a document root is Composer's. Waits for the disk.
+/// Returns whether `vendor` in a document root belongs to Composer. Accesses the disk.
 pub(super) fn has_vendor(root: &Path) -> bool {
     root.join(VENDOR_SIGN).exists()
 }
 
-/// Whether a path below the document root leads into Composer's directory there.
+/// Returns whether a path below the document root leads into Composer's directory.
 pub(super) fn is_in_vendor(path: &[u8]) -> bool {
     path.starts_with(b"/vendor/")
 }
 
-/// What a project's own directory has and a document root has not, below the root.
+/// Files that the root of a project contains and a document root does not.
 const SIGNS: [&str; 5] = [".env", "artisan", "composer.json", "composer.lock", VENDOR_SIGN];
 
-/// That `vendor` is Composer's.
+/// Indicates that `vendor` belongs to Composer.
 const VENDOR_SIGN: &str = "vendor/autoload.php";
 
-/// Whole names.
+/// Complete file names.
 const NAMES: [&str; 9] = [
     "artisan",
     "auth.json",
@@ -50,8 +52,8 @@ const NAMES: [&str; 9] = [
     "docker-compose.yml",
 ];
 
-/// How names end: databases and their journals, dumps, logs, what editors leave, and sources of PHP under names that
-/// this server does not run.
+/// Suffixes: databases and their journals, dumps, logs, editor backups, and PHP sources under names that this server
+/// does not execute.
 const ENDINGS: [&str; 25] = [
     ".sqlite",
     ".sqlite3",

@@ -1,15 +1,15 @@
 //! The rate limiter: how many requests a client may make, and what it is told about that.
 //!
-//! The algorithm is GCRA, the generic cell rate algorithm. A client has an allowance of `RATE_LIMIT` requests, which
-//! comes back evenly: one request each `RATE_WINDOW_SECONDS / RATE_LIMIT`. It needs one time stamp a client, and unlike
-//! counting in fixed windows it lets nobody have two windows' worth in a moment around a boundary, nor makes all clients
-//! come back in the same second.
+//! The algorithm is GCRA, the generic cell rate algorithm. A client has an allowance of `RATE_LIMIT` requests, which is
+//! restored evenly: one request per `RATE_WINDOW_SECONDS / RATE_LIMIT`. It needs one timestamp per client. Unlike fixed
+//! windows, it does not allow twice the limit around a window boundary, and does not make all clients return in the
+//! same second.
 //!
-//! A client is an IPv4 address, or the /64 of an IPv6 address: that is what one subscriber has at least.
+//! A client is an IPv4 address or the /64 network of an IPv6 address, which is the least that a subscriber has.
 //!
-//! Promises: a client that keeps to the rate is never refused; one that does not gets what the rate allows, and is told
-//! when to come back. Memory is fixed. Refuses: it does not tell the clients behind one address apart, and it reads no
-//! clock.
+//! Promises: a client that keeps to the rate is never refused. A client that exceeds it gets what the rate allows, and
+//! is told when to retry. Memory is fixed. Refuses: it does not distinguish clients behind one address, and does not
+//! read a clock.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::IpAddr;
@@ -18,11 +18,11 @@ use std::time::{Duration, Instant};
 use super::rate_table::{RateTable, TICKS_PER_REQUEST, Take};
 use crate::limits::{RATE_CLOCK_SLACK, RATE_TABLE_SETS};
 
-/// Limits the rate of each client.
+/// Limits the request rate of each client.
 #[derive(Debug)]
 pub struct RateLimiter {
     table: RateTable,
-    /// Drawn when the server starts, so that nobody can choose addresses that meet in one set.
+    /// Drawn at startup, so that nobody can choose addresses that fall into the same set.
     hasher: RandomState,
     start: Instant,
     limit: u64,
@@ -30,20 +30,20 @@ pub struct RateLimiter {
     policy: String,
 }
 
-/// Where a client stands after a request.
+/// The state of a client after a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Whether the request is within the limit.
     pub is_granted: bool,
-    /// How many requests the client could make now.
+    /// The number of requests that the client could make now.
     pub remaining: u64,
-    /// Seconds until there is room again, if there is none; else until the allowance is whole.
+    /// Seconds until a request is allowed, if none remains; otherwise until the full allowance is restored.
     pub reset_seconds: u64,
 }
 
 impl RateLimiter {
-    /// Allows each client `limit` requests at once, and as many in each further `window`; `None` when `limit` is 0,
-    /// which means that there is no limit.
+    /// Allows each client `limit` requests at once, and as many in each further `window`. Returns `None` if `limit` is
+    /// 0, which disables the limit.
     pub fn new(limit: u64, window: Duration, start: Instant) -> Option<Self> {
         if limit == 0 || window.is_zero() {
             return None;
@@ -80,12 +80,12 @@ impl RateLimiter {
         }
     }
 
-    /// The value of the field `RateLimit-Policy`.
+    /// Returns the value of the `RateLimit-Policy` header field.
     pub fn policy_field(&self) -> &str {
         &self.policy
     }
 
-    /// Whole seconds that are not shorter than so many ticks, at least one.
+    /// Converts ticks to whole seconds, rounded up, at least one.
     fn seconds(&self, ticks: u64) -> u64 {
         let nanos = u128::from(ticks) * self.window.as_nanos();
         let per_tick = u128::from(self.limit * TICKS_PER_REQUEST) * 1_000_000_000;
@@ -100,7 +100,7 @@ impl Quota {
     }
 }
 
-/// What is taken for one client: an IPv4 address, or the first half of an IPv6 address.
+/// What identifies a client: an IPv4 address, or the first half of an IPv6 address.
 fn subscriber(client: IpAddr) -> (bool, u64) {
     match client.to_canonical() {
         IpAddr::V4(address) => (false, u64::from(address.to_bits())),
@@ -108,7 +108,7 @@ fn subscriber(client: IpAddr) -> (bool, u64) {
     }
 }
 
-/// The ticks in a duration; they wrap with the table's.
+/// Converts a duration to ticks; they wrap like those of the table.
 fn ticks(duration: Duration, limit: u64, window: Duration) -> u64 {
     (duration.as_nanos() * u128::from(limit * TICKS_PER_REQUEST) / window.as_nanos()) as u64
 }

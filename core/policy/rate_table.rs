@@ -1,65 +1,65 @@
-//! The memory of the rate limiter: how far ahead of its allowance each client is, in a table that never grows.
+//! The memory of the rate limiter: how much of its allowance each client has used, in a table of fixed size.
 //!
-//! A client is known by the hash of its address: some of the bits choose a set, others are the tag that tells the
-//! clients of a set apart. An entry is one word, tag and time together, so that it changes in one step.
+//! A client is identified by the hash of its address: some bits select a set, others are the tag that distinguishes the
+//! clients of a set. An entry is a single word of tag and time, so that it changes atomically.
 //!
 //! ```text
 //!   word:  63 ── tag (24) ── 40 39 ── due (40) ── 0       due: when the client's allowance is whole again
 //! ```
 //!
-//! Promises: what a client has used is remembered unless its whole set is busy; then the entry that is nearest to being
-//! idle is given up, so that whoever is over the limit is forgotten last. No scan of the table, no lock, no allocation
-//! after the start.
+//! Promises: the usage of a client is remembered unless its whole set is in use; then the entry closest to being idle
+//! is replaced, so that clients over the limit are forgotten last. There is no scan of the table, no lock, and no
+//! allocation after startup.
 //!
-//! Refuses: it knows no addresses and no clock. Time comes as ticks, sixteen for each request that the rate allows;
-//! they may wrap.
+//! Refuses: it does not handle addresses and does not read a clock. Time is given in ticks, sixteen per request that
+//! the rate allows; they may wrap.
 
 use crate::sync::primitive::{AtomicU64, CachePadded, Ordering};
 
-/// The ticks in which the rate allows one request: the fineness of the allowance.
+/// The ticks per request that the rate allows, that is, the resolution of the allowance.
 pub const TICKS_PER_REQUEST: u64 = 16;
 
-/// The clients that share a set; their words fill one padded cell.
+/// The number of clients per set; their words fill one padded cell.
 const WAYS: usize = if cfg!(loom) { 2 } else { 16 };
 
 const DUE_BITS: u32 = 40;
 
 const DUE_MASK: u64 = (1 << DUE_BITS) - 1;
 
-/// The entries of all clients that were seen lately.
+/// The entries of all clients seen recently.
 ///
 /// # Ordering
 ///
-/// Relaxed throughout: a word has all there is to know about its client, and orders nothing else.
+/// Relaxed throughout: a word contains everything about its client and orders nothing else.
 ///
 /// # Progress
 ///
-/// Lock-free: a `take` that has to look again lost to another one of the same set that succeeded.
+/// Lock-free: a `take` that must retry lost to another one in the same set that succeeded.
 #[derive(Debug)]
 pub struct RateTable {
     sets: Box<[CachePadded<[Entry; WAYS]>]>,
-    /// The ticks that a client may be ahead.
+    /// How many ticks a client may be ahead.
     burst: u64,
-    /// How far in the future a due time can be; what seems to be further ahead lies in the past.
+    /// How far in the future a due time can be; a time that seems further ahead lies in the past.
     horizon: u64,
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// It is within the limit; so many ticks are used now.
+    /// The request is within the limit.
     Granted {
-        /// The ticks until the allowance is whole again.
+        /// The ticks until the full allowance is restored.
         used: u64,
     },
-    /// It is beyond the limit.
+    /// The request exceeds the limit.
     Refused {
-        /// The ticks until there is room for one request.
+        /// The ticks until one request is allowed.
         wait: u64,
     },
 }
 
-/// One client's word; 0 is nobody's.
+/// The word of one client; 0 if unused.
 #[derive(Debug)]
 struct Entry(AtomicU64);
 
@@ -68,13 +68,13 @@ struct Entry(AtomicU64);
 struct Reading {
     way: usize,
     word: u64,
-    /// The ticks that are used; 0 for an idle entry.
+    /// The ticks used; 0 for an idle entry.
     used: u64,
 }
 
 impl RateTable {
-    /// Makes a table of so many sets, a power of two. A client may have `requests` at once; readings of the clock may
-    /// differ by `slack` ticks between threads.
+    /// Creates a table with this number of sets, a power of two. A client may make `requests` at once. Clock readings
+    /// of different threads may differ by `slack` ticks.
     pub fn new(sets: usize, requests: u64, slack: u64) -> Self {
         debug_assert!(sets.is_power_of_two(), "bits of the hash choose the set");
         let burst = requests * TICKS_PER_REQUEST;
@@ -83,7 +83,7 @@ impl RateTable {
         Self { sets: (0..sets).map(|_| set()).collect(), burst, horizon: burst + slack }
     }
 
-    /// A client asks for one request at `now`.
+    /// Counts one request of a client at `now`.
     pub fn take(&self, hash: u64, now: u64) -> Take {
         let set = &self.sets[(hash & (self.sets.len() as u64 - 1)) as usize];
         let tag = hash & !DUE_MASK;
@@ -101,7 +101,7 @@ impl RateTable {
         }
     }
 
-    /// Finds the client's entry in its set, and the one that would be given up for it.
+    /// Finds the entry of a client in its set, and the entry that would be replaced for it.
     fn look(&self, set: &[Entry; WAYS], tag: u64, now: u64) -> (Option<Reading>, Reading) {
         let mut victim: Option<Reading> = None;
         for (way, entry) in set.iter().enumerate() {
