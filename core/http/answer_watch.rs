@@ -1,59 +1,59 @@
-//! What the server sends on a connection of HTTP/2, and how far it has gone out.
+//! Observes what the server sends on an HTTP/2 connection, and how much of it the socket has accepted.
 //!
-//! The library frames heads and bodies and does not tell when; so nobody would know of a head that it sends by itself, nor
-//! whether a body has reached the socket. Promises: it tells each stream's heads, its bytes of body as they go out, and
-//! that the last of its frames has, in this order; it keeps one entry for each frame that waits, and no bytes. Refuses: it
-//! sends nothing.
+//! The library frames headers and bodies and does not report when. Without this, nobody would know about headers that
+//! it sends by itself, or whether a body has reached the socket. Promises: it reports the headers of each stream, its
+//! body bytes as they are sent, and that its last frame has been sent, in this order. It keeps one entry per waiting
+//! frame, and no bytes. Refuses: it sends nothing.
 
 use std::collections::VecDeque;
 
 use super::frame_heads::{DATA, FrameHead, FrameHeads, HEADERS, Met, RST_STREAM};
 
-/// Follows what the server sends.
+/// Follows the bytes that the server sends.
 #[derive(Debug, Default)]
 pub struct AnswerWatch {
     heads: FrameHeads,
-    /// How many bytes were seen, and how many of them have gone out.
+    /// The number of bytes seen, and how many of them have been sent.
     seen: u64,
     gone: u64,
-    /// Frames that have not gone out, as far as they carry a body or are a stream's last.
+    /// Frames that have not been sent, if they carry a body or are the last of a stream.
     waiting: VecDeque<Waiting>,
-    /// The stream whose last head goes on in the next frame.
+    /// The stream whose last header continues in the next frame.
     ends_with_head: Option<u32>,
 }
 
-/// The server's first word on a stream.
+/// The first thing that the server sends on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstWord {
-    /// A head.
+    /// A response header.
     Head(u32),
-    /// It is called off.
+    /// A reset.
     Reset(u32),
 }
 
-/// Something of a stream has gone out.
+/// A part of a stream that has been sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Departed {
     /// The stream.
     pub stream: u32,
-    /// Bytes of its body.
+    /// The number of body bytes.
     pub body_bytes: u64,
-    /// Nothing follows.
+    /// Whether nothing follows.
     pub is_last: bool,
 }
 
 #[derive(Debug)]
 struct Waiting {
     stream: u32,
-    /// Where the payload ends, among all bytes.
+    /// The position where the payload ends, among all bytes.
     end: u64,
-    /// Bytes of the body that have not gone out.
+    /// The number of body bytes that have not been sent.
     body_bytes: u64,
     is_last: bool,
 }
 
 impl AnswerWatch {
-    /// Looks at what is to be sent; `tell` hears of heads and of streams that are called off.
+    /// Processes bytes to be sent; `tell` receives response headers and resets.
     pub fn see(&mut self, mut bytes: &[u8], mut tell: impl FnMut(FirstWord)) {
         let all = self.seen + bytes.len() as u64;
         while let Some(met) = self.heads.next(&mut bytes) {
@@ -68,7 +68,7 @@ impl AnswerWatch {
         self.seen = all;
     }
 
-    /// All but the last `left` bytes of what was seen have gone out; `tell` hears what that means to which stream.
+    /// Notes that all but the last `left` bytes seen have been sent; `tell` receives what that means for each stream.
     pub fn sent_but(&mut self, left: u64, mut tell: impl FnMut(Departed)) {
         // What a session adds to the bytes makes `left` larger than it was now and then.
         self.gone = self.gone.max(self.seen.saturating_sub(left));
@@ -87,7 +87,7 @@ impl AnswerWatch {
         }
     }
 
-    /// Whether the last frame of a stream was seen and waits to go out.
+    /// Returns whether the last frame of a stream was seen and has not been sent.
     pub fn has_said_all(&self, stream: u32) -> bool {
         self.waiting.iter().any(|frame| frame.stream == stream && frame.is_last)
     }
@@ -129,7 +129,7 @@ mod tests {
         [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], &vec![7; usize::from(length)]].concat()
     }
 
-    /// What has departed, added up by stream.
+    /// The parts that have been sent, added up by stream.
     fn sent_but(watch: &mut AnswerWatch, left: usize) -> Vec<(u32, u64, bool)> {
         let mut sums: Vec<(u32, u64, bool)> = Vec::new();
         watch.sent_but(left as u64, |departed| {

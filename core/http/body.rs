@@ -1,8 +1,8 @@
-//! Request bodies: fixed lengths and the chunked coding, decoded as the bytes arrive.
+//! Request bodies: fixed lengths and the chunked transfer coding, decoded as the bytes arrive.
 //!
-//! Promises: exactly the body's bytes are consumed, so the next request starts right behind; the limit on the decoded
-//! length holds before memory is spent. Refuses: lenient chunk lines (bare LF, signs, spaces, missing line ends);
-//! extensions and trailer fields are checked for form, limited and dropped.
+//! Promises: exactly the bytes of the body are consumed, so that the next request starts right after them. The limit on
+//! the decoded length is enforced before memory is used. Refuses: lenient chunk lines (bare LF, signs, spaces, missing
+//! line ends). Chunk extensions and trailer fields are validated, limited and dropped.
 
 use std::fmt;
 
@@ -19,31 +19,31 @@ pub struct BodyDecoder {
     trailer_bytes_left: usize,
 }
 
-/// What one call of [`BodyDecoder::decode`] did.
+/// The result of one call of [`BodyDecoder::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// How many bytes of the input belonged to the body.
+    /// The number of input bytes that belonged to the body.
     pub consumed: usize,
-    /// Whether the body has ended; what follows is another request.
+    /// Whether the body has ended; the rest of the input is another request.
     pub done: bool,
 }
 
-/// Why a body was refused; always the client's fault, and always the end of the connection.
+/// Why a body was rejected. It is always the client's fault, and the connection always ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyError {
-    /// The chunked coding is malformed.
+    /// The chunked transfer coding is malformed.
     ChunkInvalid,
-    /// The chunk extensions are longer than the limit.
+    /// The chunk extensions exceed the limit.
     ExtensionsTooLong,
-    /// The body is longer than the limit.
+    /// The body exceeds the limit.
     TooLarge,
     /// A trailer field is malformed.
     TrailerInvalid,
-    /// The trailer section is longer than the limit.
+    /// The trailer section exceeds the limit.
     TrailerTooLong,
 }
 
-/// Where the decoder is; the chunked ones in the order in which they come.
+/// The state of the decoder; the chunked states are in the order in which they occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Fixed { left: u64 },
@@ -64,11 +64,11 @@ enum State {
 }
 
 impl BodyDecoder {
-    /// Starts before the first byte of the body.
+    /// Creates a decoder before the first byte of the body.
     ///
     /// # Errors
     ///
-    /// `TooLarge` when the length is known and above `body_bytes_max`.
+    /// `TooLarge` if the length is known and above `body_bytes_max`.
     pub fn new(framing: BodyFraming, body_bytes_max: u64) -> Result<Self, BodyError> {
         let state = match framing {
             BodyFraming::None | BodyFraming::Length(0) => State::Done,
@@ -85,29 +85,29 @@ impl BodyDecoder {
         })
     }
 
-    /// From now on the body may be as long as it is: it is thrown away.
+    /// Removes the length limit: from now on, the body is discarded.
     #[must_use]
     pub fn without_limit(self) -> Self {
         Self { body_bytes_left: u64::MAX, ..self }
     }
 
-    /// Tells whether the body has ended.
+    /// Returns whether the body has ended.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
     }
 
-    /// The protocol below tells that the body has ended; without effect on other framings.
+    /// Signals that the protocol below has ended the body. This has no effect on other framings.
     pub fn end(&mut self) {
         if self.state == State::Framed {
             self.state = State::Done;
         }
     }
 
-    /// Appends the body bytes in `input` to `out`; stops at the body's end.
+    /// Appends the body bytes in `input` to `out` and stops at the end of the body.
     ///
     /// # Errors
     ///
-    /// When the coding is malformed or a limit is passed; the decoder is of no more use then.
+    /// If the coding is malformed or a limit is exceeded. The decoder cannot be used afterwards.
     pub fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, BodyError> {
         let mut at = 0;
         while let (Some(&byte), false) = (input.get(at), self.is_done()) {
@@ -191,7 +191,7 @@ impl BodyDecoder {
 }
 
 impl BodyError {
-    /// Gives the status to answer with.
+    /// Returns the status code of the response.
     pub const fn status(self) -> u16 {
         match self {
             Self::ChunkInvalid | Self::ExtensionsTooLong | Self::TrailerInvalid => 400,
@@ -215,7 +215,7 @@ impl fmt::Display for BodyError {
 
 impl std::error::Error for BodyError {}
 
-/// The most digits of a chunk size: what 64 bits can hold, leading zeros included.
+/// The maximum number of digits of a chunk size, which is that of 64 bits, including leading zeros.
 const SIZE_DIGITS_MAX: u8 = 16;
 
 fn digit(size: u64, digits: u8, byte: u8) -> Result<State, BodyError> {

@@ -1,39 +1,39 @@
-//! Content codings, and which of them a client would like best: `Accept-Encoding`, as RFC 9110 section 12.5.3 has it.
+//! Content codings, and which of them a client prefers: `Accept-Encoding` as defined by RFC 9110 section 12.5.3.
 //!
-//! Promises: what a client refuses it never gets; what it did not ask for neither. A member that cannot be read counts
-//! as not there, and names match in any letter case. Refuses: it does not judge whether a body is worth coding.
+//! Promises: a client never receives a coding that it refuses or did not ask for. A malformed list member is ignored,
+//! and names are case-insensitive. Refuses: it does not decide whether a body is worth compressing.
 
 use super::quality::{member, quality};
 use super::token::list;
 
-/// A content coding that the server can make.
+/// A content coding that the server supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coding {
     /// Brotli, RFC 7932.
     Brotli,
-    /// The format of gzip, RFC 1952.
+    /// The gzip format, RFC 1952.
     Gzip,
-    /// Zstandard, RFC 8878, in windows of 8 MiB at most (RFC 9659).
+    /// Zstandard, RFC 8878, with windows of at most 8 MiB (RFC 9659).
     Zstd,
 }
 
-/// What a client would like best among what is offered.
+/// The coding that a client prefers among those offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// This coding.
     Coded(Coding),
-    /// The body as it is.
+    /// The body without a coding.
     Identity,
-    /// Nothing that is offered: the client refuses the body as it is too. RFC 9110 lets a server send that all the
-    /// same, which serves such a client better than a 406 that it can read no better.
+    /// None of those offered: the client refuses the uncoded body too. RFC 9110 allows a server to send it anyway,
+    /// which is no worse for such a client than a 406.
     Nothing,
 }
 
 impl Coding {
-    /// Every coding, in the order of their names.
+    /// All codings, in the order of their names.
     pub const ALL: [Self; 3] = [Self::Brotli, Self::Gzip, Self::Zstd];
 
-    /// Gives the coding's registered name.
+    /// Returns the registered name of the coding.
     pub const fn token(self) -> &'static str {
         match self {
             Self::Brotli => "br",
@@ -48,10 +48,11 @@ impl Coding {
     }
 }
 
-/// Chooses among `offered`, which stand in the server's order: among equals of the client the first one wins.
+/// Chooses among `offered`, which is in the server's order of preference: among equal weights of the client, the first
+/// one wins.
 ///
-/// The body as it is loses against a coding of the same weight, and where the client does not weigh it, against every
-/// coding; a client that sends no `Accept-Encoding`, or an empty one, gets it.
+/// The uncoded body loses against a coding of the same weight and, if the client gives it no weight, against every
+/// coding. A client that sends no `Accept-Encoding`, or an empty one, receives it.
 pub fn choose<'a>(accept_encoding: impl IntoIterator<Item = &'a [u8]>, offered: &[Coding]) -> Choice {
     let weights = Weights::read(accept_encoding);
     let mut best: Option<(u16, Coding)> = None;
@@ -69,12 +70,12 @@ pub fn choose<'a>(accept_encoding: impl IntoIterator<Item = &'a [u8]>, offered: 
     }
 }
 
-/// What the client says of each coding, in thousandths. A coding that is named twice has its higher weight.
+/// The client's weight of each coding, in thousandths. A coding that is named twice has its higher weight.
 #[derive(Default)]
 struct Weights {
     codings: [Option<u16>; Coding::ALL.len()],
     identity: Option<u16>,
-    /// What `*` says of those that are not named.
+    /// The weight of `*`, for codings that are not named.
     others: Option<u16>,
 }
 
@@ -111,7 +112,7 @@ mod tests {
     use super::Coding::{Brotli, Gzip, Zstd};
     use super::*;
 
-    /// In the server's order for pages.
+    /// In the server's order of preference for pages.
     const ALL: &[Coding] = &[Zstd, Brotli, Gzip];
 
     #[test]

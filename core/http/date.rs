@@ -1,7 +1,7 @@
-//! Dates of HTTP: `Sun, 06 Nov 1994 08:49:37 GMT`.
+//! HTTP dates: `Sun, 06 Nov 1994 08:49:37 GMT`.
 //!
-//! Promises: any time can be written (what the format cannot hold is moved to its nearest end), and the cached text is
-//! made once a second. Refuses: it reads no clock.
+//! Promises: any time can be formatted (times outside the range of the format become its nearest end), and the cached
+//! text is created once per second. Refuses: it does not read a clock.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The length of an IMF-fixdate, in bytes.
 pub const DATE_BYTES: usize = 29;
 
-/// Remembers the text of the current second.
+/// Caches the text of the current second.
 #[derive(Debug)]
 pub struct DateCache {
     second: Option<u64>,
@@ -17,12 +17,12 @@ pub struct DateCache {
 }
 
 impl DateCache {
-    /// Makes a cache that has seen no time yet.
+    /// Creates an empty cache.
     pub const fn new() -> Self {
         Self { second: None, text: [b' '; DATE_BYTES] }
     }
 
-    /// Gives the date at `now`.
+    /// Returns the date at `now`.
     pub fn at(&mut self, now: SystemTime) -> &[u8; DATE_BYTES] {
         let second = seconds(now);
         if self.second != Some(second) {
@@ -39,7 +39,7 @@ impl Default for DateCache {
     }
 }
 
-/// Writes a date; times before 1970 and after 9999 become the first and the last that can be written.
+/// Formats a date. Times before 1970 and after 9999 become the first and the last valid date.
 pub fn imf_fixdate(time: SystemTime) -> [u8; DATE_BYTES] {
     let mut text = [b' '; DATE_BYTES];
     let time = UNIX_EPOCH + Duration::from_secs(seconds(time));
@@ -49,7 +49,7 @@ pub fn imf_fixdate(time: SystemTime) -> [u8; DATE_BYTES] {
     text
 }
 
-/// Reads a date in any of the three forms that clients may send.
+/// Parses a date in any of the three forms that clients may send.
 pub fn parse_date(text: &[u8]) -> Option<SystemTime> {
     std::str::from_utf8(text).ok().and_then(|text| httpdate::parse_http_date(text).ok())
 }

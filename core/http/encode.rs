@@ -1,22 +1,23 @@
-//! Responses as bytes: the head with its framing, chunks, interim responses.
+//! Response serialization: the response header with its framing, chunks, and interim responses.
 //!
-//! Promises: what frames the message comes from the server alone; a script's `Content-Length`, `Transfer-Encoding` or
-//! `Connection` never reaches the wire beside ours. A client of HTTP/1.0 never sees the chunked coding. Refuses: it
-//! decides nothing about the body; whoever encodes the head also sends (or leaves out) what it announced.
+//! Promises: only the server determines the framing of a message. A script's `Content-Length`, `Transfer-Encoding` or
+//! `Connection` is never sent next to the server's. HTTP/1.0 clients never receive the chunked transfer coding.
+//! Refuses: it makes no decisions about the body; the caller that encodes the header also sends, or omits, what it
+//! announced.
 
 use super::fields::Fields;
 use super::head::Version;
 use super::status::{is_bodiless, reason};
 use super::token::is_value_byte;
 
-/// What a response's head says, framing aside.
+/// The contents of a response header, except for the framing.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseHead<'a> {
-    /// The status code, 200 to 999; others are sent as 500.
+    /// The status code, 200 to 999; other codes are sent as 500.
     pub status: u16,
-    /// A phrase of the script's own; one with control bytes is replaced by the usual one.
+    /// A reason phrase set by the script; if it contains control bytes, the standard one is used.
     pub reason: Option<&'a [u8]>,
-    /// The fields.
+    /// The header fields.
     pub fields: &'a Fields,
 }
 
@@ -25,18 +26,18 @@ pub struct ResponseHead<'a> {
 pub enum Framing {
     /// `Content-Length`.
     Length(u64),
-    /// The chunked coding; only for HTTP/1.1.
+    /// The chunked transfer coding; only for HTTP/1.1.
     Chunked,
     /// The end of the connection.
     UntilClose,
-    /// There is no body and no length is announced.
+    /// No body, and no length is announced.
     None,
 }
 
 /// What happens to the connection after the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Persistence {
-    /// It is kept for another request.
+    /// It stays open for another request.
     Keep,
     /// It is closed.
     Close,
@@ -52,9 +53,10 @@ pub const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 pub const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 impl Framing {
-    /// Chooses how to delimit the body: by its length where it is known, else as the client's version allows.
+    /// Chooses the framing of the body: by its length if that is known, otherwise according to the client's version.
     ///
-    /// For a response without a body the result says what to announce: a `HEAD` with a known length announces it.
+    /// For a response without a body, the result determines what is announced: a `HEAD` response with a known length
+    /// announces it.
     pub fn choose(status: u16, length: Option<u64>, version: Version, head_only: bool) -> Self {
         match length {
             _ if is_bodiless(status) => Self::None,
@@ -66,10 +68,10 @@ impl Framing {
     }
 }
 
-/// Appends a response head in answer to a request of `version`, dated `date` unless the fields have a `Date`.
+/// Appends the response header for a request of `version`, with the date `date` unless the fields contain a `Date`.
 ///
-/// A status that carries no body announces none, whatever `framing` says (304 may tell a length); a body that ends
-/// with the connection closes it, whatever `connection` says.
+/// A status without a body announces none, regardless of `framing` (304 may announce a length). A body that is
+/// delimited by the end of the connection closes it, regardless of `connection`.
 pub fn encode_head(
     out: &mut Vec<u8>,
     head: &ResponseHead<'_>,
@@ -105,7 +107,7 @@ pub fn encode_interim(out: &mut Vec<u8>, status: u16, fields: &Fields) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends the line before a chunk's data; the data and [`CHUNK_END`] follow. `length` is above 0.
+/// Appends the line that precedes the data of a chunk; the data and [`CHUNK_END`] follow. `length` must be above 0.
 pub fn chunk_start(out: &mut Vec<u8>, length: usize) {
     debug_assert!(length > 0, "an empty chunk ends the body");
     let digits = (usize::BITS - length.leading_zeros()).div_ceil(4).max(1);
@@ -115,7 +117,7 @@ pub fn chunk_start(out: &mut Vec<u8>, length: usize) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends a whole chunk; without data it appends nothing, because an empty chunk would end the body.
+/// Appends a complete chunk. Without data, nothing is appended, because an empty chunk would end the body.
 pub fn chunk(out: &mut Vec<u8>, data: &[u8]) {
     if data.is_empty() {
         return;
@@ -126,7 +128,7 @@ pub fn chunk(out: &mut Vec<u8>, data: &[u8]) {
     out.extend_from_slice(CHUNK_END);
 }
 
-/// Tells whether a field belongs to the connection and the framing, which are the server's alone.
+/// Returns whether a field is connection-specific or determines the framing, which only the server may set.
 pub fn is_server_field(name: &[u8]) -> bool {
     match name.len() {
         2 => name.eq_ignore_ascii_case(b"te"),
@@ -158,7 +160,7 @@ fn status_line(out: &mut Vec<u8>, status: u16, phrase: Option<&[u8]>) {
     out.extend_from_slice(b"\r\n");
 }
 
-/// Copies the script's fields, in one piece where none of them is the server's.
+/// Copies the fields of a script, in one piece if the server owns none of them.
 fn append_fields(out: &mut Vec<u8>, fields: &Fields) -> DateSeen {
     let mut seen = DateSeen::No;
     for (name, value) in fields {

@@ -1,7 +1,7 @@
-//! The fields of a response, kept in the form in which they go out.
+//! The header fields of a response, stored in the form in which they are sent.
 //!
-//! Promises: what is inside is valid, whoever put it there, so a script cannot inject a line; order is kept. Refuses:
-//! it does not judge meaning; which fields belong to the server is decided by [`encode`](super::encode).
+//! Promises: the contents are always valid, so a script cannot inject a line. The order is kept. Refuses: it does not
+//! interpret fields; [`encode`](super::encode) decides which fields belong to the server.
 
 use std::fmt;
 
@@ -15,29 +15,29 @@ pub struct Fields {
     lines: Vec<u8>,
 }
 
-/// What the fields of most responses take.
+/// Enough for the fields of most responses.
 const USUAL_BYTES: usize = 224;
 
-/// Why a field was not taken.
+/// Why a field was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InvalidField {
-    /// The name is empty or has a byte that no name may have.
+    /// The name is empty or contains an invalid byte.
     Name,
-    /// The value has a CR, an LF or a NUL.
+    /// The value contains CR, LF or NUL.
     Value,
 }
 
 impl Fields {
-    /// Makes an empty list.
+    /// Creates an empty list.
     pub const fn new() -> Self {
         Self { lines: Vec::new() }
     }
 
-    /// Appends a field; white space around the value is cut off.
+    /// Appends a field; white space around the value is removed.
     ///
     /// # Errors
     ///
-    /// When the name is no token or the value has a CR, an LF or a NUL; nothing was appended then.
+    /// If the name is not a token, or the value contains CR, LF or NUL. Nothing was appended then.
     pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), InvalidField> {
         let value = checked(name, value)?;
         let length = name.len() + value.len() + 4;
@@ -50,18 +50,18 @@ impl Fields {
         Ok(())
     }
 
-    /// Replaces every field of this name (in any letter case) by one.
+    /// Replaces all fields of this name (case-insensitive) with one.
     ///
     /// # Errors
     ///
-    /// As [`push`](Self::push); nothing was removed then.
+    /// As for [`push`](Self::push). Nothing was removed then.
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), InvalidField> {
         checked(name, value)?;
         self.remove(name);
         self.push(name, value)
     }
 
-    /// Removes every field of this name, in any letter case.
+    /// Removes all fields of this name (case-insensitive).
     pub fn remove(&mut self, name: &[u8]) {
         let mut start = 0;
         while let Some(line) = Line::first_of(&self.lines[start..]) {
@@ -74,37 +74,37 @@ impl Fields {
         }
     }
 
-    /// Removes all fields and keeps the memory.
+    /// Removes all fields and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.lines.clear();
     }
 
-    /// Gives the value of the first field of this name, in any letter case.
+    /// Returns the value of the first field of this name (case-insensitive).
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
         self.iter().find(|(candidate, _)| candidate.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// Tells whether there is a field of this name, in any letter case.
+    /// Returns whether there is a field of this name (case-insensitive).
     pub fn contains(&self, name: &[u8]) -> bool {
         self.get(name).is_some()
     }
 
-    /// Reads `Content-Length`, if there is one and it is a number.
+    /// Parses `Content-Length`, if there is one and it is a number.
     pub fn content_length(&self) -> Option<u64> {
         self.get(b"content-length").and_then(decimal)
     }
 
-    /// Walks the fields in order, as name and value.
+    /// Iterates over the fields in order, as name and value.
     pub fn iter(&self) -> Iter<'_> {
         Iter { rest: &self.lines }
     }
 
-    /// Gives all lines as they go out, without the empty line that ends a head.
+    /// Returns all lines as they are sent, without the empty line that ends the header.
     pub fn as_bytes(&self) -> &[u8] {
         &self.lines
     }
 
-    /// Tells whether there are no fields.
+    /// Returns whether there are no fields.
     pub fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
@@ -130,7 +130,7 @@ impl<'a> IntoIterator for &'a Fields {
     }
 }
 
-/// Walks [`Fields`] in order.
+/// An iterator over [`Fields`], in order.
 #[derive(Clone, Debug)]
 pub struct Iter<'a> {
     rest: &'a [u8],
@@ -164,7 +164,7 @@ struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Reads the first line; every stored line has a colon, and its only CR is the one that ends it.
+    /// Parses the first line. Every stored line contains a colon, and its only CR is the one that ends it.
     fn first_of(lines: &'a [u8]) -> Option<Self> {
         let end = memchr(b'\r', lines)?;
         let colon = memchr(b':', &lines[..end])?;

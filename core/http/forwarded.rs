@@ -1,48 +1,48 @@
-//! What proxies say about a request on its way: `Forwarded` (RFC 7239) and the older `X-Forwarded-*`.
+//! Header fields in which proxies describe a request: `Forwarded` (RFC 7239) and the older `X-Forwarded-*`.
 //!
-//! Both are read from the right, where the nearest proxy wrote. What stands further left may come from the client, so
-//! that nothing there, not even a quote without its pair, can change how the entries to the right of it are read.
+//! They are parsed from the right, where the nearest proxy wrote. The entries further left may come from the client, so
+//! nothing in them, not even an unbalanced quote, can change how the entries to the right are parsed.
 //!
-//! Promises: an entry is read completely or is [`Hop::Unreadable`]; there is nothing in between. Refuses: it trusts
-//! nobody; who is believed, and how far, is decided by [`policy`](crate::policy). `X-Real-IP` is not read: it has no
-//! history, so that nobody can tell a proxy's word from a client's.
+//! Promises: an entry is either parsed completely or is [`Hop::Unreadable`]. Refuses: it trusts nobody;
+//! [`policy`](crate::policy) decides which proxies are trusted. `X-Real-IP` is not supported: it holds a single value,
+//! so a value set by a proxy cannot be told apart from one set by the client.
 
 use std::net::{IpAddr, Ipv6Addr};
 
 use super::target::is_host;
 use super::token::{decimal, is_token, is_token_byte, trim_ows};
 
-/// What one proxy says about whoever it got the request from.
+/// What one proxy reports about the peer that it received the request from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hop {
-    /// It can be read.
+    /// The entry was parsed.
     Told(Told),
-    /// It cannot be read; nothing to the left of it means anything.
+    /// The entry is malformed; nothing to the left of it is meaningful.
     Unreadable,
 }
 
-/// An entry that was read.
+/// A parsed entry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
-    /// The address, if the proxy names one; it may hide it.
+    /// The address, if the proxy reports it; it may be obfuscated.
     pub address: Option<IpAddr>,
-    /// The port, if the proxy names one.
+    /// The port, if the proxy reports it.
     pub port: Option<u16>,
-    /// Whether the request came by HTTPS, if the proxy says so.
+    /// Whether the request used HTTPS, if the proxy reports it.
     pub https: Option<bool>,
-    /// The host that was asked for, with its port if it had one.
+    /// The requested host, with its port if it had one.
     pub host: Option<Vec<u8>>,
 }
 
-/// The values of one list field, line by line in the order of the head.
+/// The values of one list field, line by line in the order of the request header.
 pub type Lines<'a> = Vec<&'a [u8]>;
 
-/// Walks the entries of `Forwarded`, the nearest proxy's first.
+/// Iterates over the entries of `Forwarded`, starting with the nearest proxy's.
 pub fn forwarded<'a>(lines: &'a Lines<'a>) -> impl Iterator<Item = Hop> + 'a {
     lines.iter().rev().flat_map(|line| members_from_right(line)).map(element)
 }
 
-/// Walks the addresses of `X-Forwarded-For`, the nearest proxy's first.
+/// Iterates over the addresses of `X-Forwarded-For`, starting with the nearest proxy's.
 pub fn x_forwarded_for<'a>(lines: &'a Lines<'a>) -> impl Iterator<Item = Hop> + 'a {
     lines.iter().rev().flat_map(|line| line.rsplit(|&byte| byte == b',')).map(|entry| {
         match node(trim_ows(entry)) {
@@ -54,15 +54,14 @@ pub fn x_forwarded_for<'a>(lines: &'a Lines<'a>) -> impl Iterator<Item = Hop> + 
     })
 }
 
-/// Gives the entry that belongs to the hop at `place`, counted from the right, of a list that runs beside
-/// `X-Forwarded-For`. Proxies that replace such a field instead of adding to it leave a shorter list; then its
-/// leftmost entry is meant.
+/// Returns the entry for the hop at `place`, counted from the right, of a list that accompanies `X-Forwarded-For`.
+/// Proxies that replace such a field instead of extending it leave a shorter list; then its leftmost entry is returned.
 pub fn beside<'a>(lines: &[&'a [u8]], place: usize) -> Option<&'a [u8]> {
     let entries = lines.iter().rev().flat_map(|line| line.rsplit(|&byte| byte == b','));
     entries.take(place.saturating_add(1)).last().map(trim_ows)
 }
 
-/// Reads a scheme: whether it is HTTPS; `None` for anything but `http` and `https`.
+/// Parses a scheme. Returns whether it is HTTPS, or `None` for anything but `http` and `https`.
 pub fn scheme(text: &[u8]) -> Option<bool> {
     if text.eq_ignore_ascii_case(b"https") {
         Some(true)
@@ -71,24 +70,24 @@ pub fn scheme(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// Reads a host with an optional port; an empty one is none.
+/// Parses a host with an optional port; an empty one is none.
 pub fn host(text: &[u8]) -> Option<&[u8]> {
     (!text.is_empty() && is_host(text)).then_some(text)
 }
 
-/// Reads a port; 0 is none.
+/// Parses a port; 0 is none.
 pub fn port(text: &[u8]) -> Option<u16> {
     decimal(text).and_then(|number| u16::try_from(number).ok()).filter(|&port| port > 0)
 }
 
-/// A node of RFC 7239: an address, or a word that hides one.
+/// A node as defined by RFC 7239: an address, or an obfuscated identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Node {
     address: Option<IpAddr>,
     port: Option<u16>,
 }
 
-/// Splits at commas outside of quotes, beginning at the end.
+/// Splits at commas outside of quotes, starting at the end.
 fn members_from_right(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
@@ -109,12 +108,12 @@ fn members_from_right(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Tells whether an odd number of backslashes stands before this place.
+/// Returns whether an odd number of backslashes precedes this position.
 fn is_escaped(line: &[u8], at: usize) -> bool {
     line[..at].iter().rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
 }
 
-/// Reads one entry of `Forwarded`: pairs of a name and a value, separated by semicolons, each name once.
+/// Parses one entry of `Forwarded`: pairs of a name and a value, separated by semicolons, each name at most once.
 fn element(entry: &[u8]) -> Hop {
     let mut told = Told::default();
     let mut seen = [false; 3];
@@ -144,11 +143,11 @@ fn element(entry: &[u8]) -> Hop {
     }
 }
 
-/// The parameters that matter here; `by` and extensions are read over.
+/// The parameters that are used; `by` and extensions are ignored.
 const PARAMETERS: [&[u8]; 3] = [b"for", b"proto", b"host"];
 
 impl Told {
-    /// Takes the value of the parameter at this place in [`PARAMETERS`]; returns whether it can be read.
+    /// Parses the value of the parameter at this index in [`PARAMETERS`]. Returns whether it is valid.
     fn take(&mut self, place: usize, value: &[u8]) -> bool {
         match place {
             0 => {
@@ -168,7 +167,7 @@ impl Told {
     }
 }
 
-/// Reads `name=value` at the start; returns what follows it too. A quoted value comes unquoted.
+/// Parses `name=value` at the start and also returns the rest. Quotes are removed from the value.
 fn pair(text: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
     let equals = memchr::memchr(b'=', text)?;
     let (name, value) = (&text[..equals], &text[equals + 1..]);
@@ -185,7 +184,7 @@ fn pair(text: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
     (end > 0).then(|| (name, value[..end].to_vec(), &value[end..]))
 }
 
-/// Reads to the closing quote.
+/// Parses up to the closing quote.
 fn unquoted(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let mut value = Vec::new();
     let mut bytes = text.iter().enumerate();
@@ -199,7 +198,7 @@ fn unquoted(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     None
 }
 
-/// Reads an address with an optional port, or a word that stands for one.
+/// Parses an address with an optional port, or an obfuscated identifier.
 fn node(text: &[u8]) -> Option<Node> {
     // Without brackets an IPv6 address has no port; RFC 7239 forbids the form, `X-Forwarded-For` is full of it.
     if let Some(address) = address(text) {
@@ -224,12 +223,12 @@ fn node(text: &[u8]) -> Option<Node> {
     Some(Node { address: address.map(|address| address.to_canonical()), port })
 }
 
-/// An IPv4 or IPv6 address without brackets; an IPv4 address written as an IPv6 one is the IPv4 address.
+/// An IPv4 or IPv6 address without brackets. An IPv4-mapped IPv6 address becomes the IPv4 address.
 fn address(text: &[u8]) -> Option<IpAddr> {
     str_of(text)?.parse::<IpAddr>().ok().map(|address| address.to_canonical())
 }
 
-/// A number, or a word that hides it.
+/// A number, or an obfuscated identifier.
 fn port_of_node(text: &[u8]) -> Option<Option<u16>> {
     if is_obscured(text) {
         return Some(None);
@@ -240,7 +239,7 @@ fn port_of_node(text: &[u8]) -> Option<Option<u16>> {
     decimal(text).and_then(|number| u16::try_from(number).ok()).map(Some)
 }
 
-/// `_` and a word after it.
+/// `_` followed by an identifier.
 fn is_obscured(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-".contains(byte);
     matches!(text, [b'_', word @ ..] if !word.is_empty() && word.iter().all(is_plain))

@@ -1,14 +1,14 @@
-//! The heads of HTTP/2's frames in a stream of bytes.
+//! Finds HTTP/2 frame headers in a stream of bytes.
 //!
-//! Promises: it finds each head once, however the bytes are cut, in constant memory. Refuses: it decodes no payload and
-//! judges nothing malformed.
+//! Promises: it finds each frame header exactly once, however the bytes are split, in constant memory. Refuses: it
+//! decodes no payload and rejects nothing as malformed.
 
 const HEAD_BYTES: usize = 9;
 
-/// The parts of a frame's head that matter here.
+/// The parts of a frame header that are used here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FrameHead {
-    /// How long the payload is, in bytes.
+    /// The length of the payload, in bytes.
     pub(super) length: u32,
     pub(super) kind: u8,
     pub(super) flags: u8,
@@ -21,13 +21,13 @@ pub(super) const RST_STREAM: u8 = 3;
 pub(super) const CONTINUATION: u8 = 9;
 
 impl FrameHead {
-    /// Whether the frame is, or ends, a head of a message.
+    /// Returns whether the frame is, or ends, the header section of a message.
     pub(super) fn ends_headers(self) -> bool {
         const END_HEADERS: u8 = 4;
         matches!(self.kind, HEADERS | CONTINUATION) && self.flags & END_HEADERS != 0
     }
 
-    /// Whether its sender says nothing more on the stream, behind the head that it may begin.
+    /// Returns whether its sender sends nothing more on the stream after the header section that it may begin.
     pub(super) fn ends_stream(self) -> bool {
         const END_STREAM: u8 = 1;
         matches!(self.kind, DATA | HEADERS) && self.flags & END_STREAM != 0
@@ -39,33 +39,33 @@ impl FrameHead {
     }
 }
 
-/// Goes along a stream of bytes from frame to frame.
+/// Iterates over a stream of bytes from frame to frame.
 #[derive(Debug, Default)]
 pub(super) struct FrameHeads {
-    /// The head of the next frame, as far as it has come.
+    /// The next frame header, as far as it has been received.
     partial: [u8; HEAD_BYTES],
     have: usize,
-    /// What is to come before the next frame's head.
+    /// The number of bytes before the next frame header.
     left: usize,
     present: Option<FrameHead>,
 }
 
-/// What was met on the way.
+/// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Met {
-    /// The first byte of a head.
+    /// The first byte of a frame header.
     Beginning,
-    /// The last byte of a head.
+    /// The last byte of a frame header.
     Head(FrameHead),
 }
 
 impl FrameHeads {
-    /// Starts where the first `bytes` bytes are not frames.
+    /// Starts with `bytes` bytes that are not frames.
     pub(super) fn behind(bytes: usize) -> Self {
         Self { left: bytes, ..Self::default() }
     }
 
-    /// Goes on in `bytes`, and cuts off what it has passed; `None` when that was all.
+    /// Continues in `bytes` and removes what it has processed; returns `None` at the end of the input.
     pub(super) fn next(&mut self, bytes: &mut &[u8]) -> Option<Met> {
         let skipped = self.left.min(bytes.len());
         self.left -= skipped;
@@ -90,12 +90,12 @@ impl FrameHeads {
         Some(Met::Head(head))
     }
 
-    /// Whether what came ended where a frame, or what is none, ends.
+    /// Returns whether the input ended at the end of a frame, or of the bytes that are not frames.
     pub(super) fn is_between(&self) -> bool {
         self.left == 0 && self.have == 0
     }
 
-    /// The head of the frame whose payload is coming.
+    /// Returns the header of the frame whose payload is being received.
     pub(super) fn within(&self) -> Option<FrameHead> {
         self.present.filter(|_| self.left > 0)
     }

@@ -1,9 +1,9 @@
-//! What a client sends on a connection of HTTP/2, as far as it must be known without the framing library.
+//! Observes what a client sends on an HTTP/2 connection, where the framing library does not report it.
 //!
-//! The library tells of requests and bodies, not of frames; so a client that leaves a head unfinished, or sends nothing
-//! but frames without content, would go unnoticed, and so would when a head began. Promises: it knows where frames begin
-//! and end and what they are worth, in constant memory; whatever the bytes are, it only counts. Refuses: it decodes
-//! nothing and judges nothing malformed: the library does.
+//! The library reports requests and bodies, not frames. A client that leaves a request header unfinished, or sends only
+//! frames without content, would go unnoticed, and so would the time when a header began. Promises: it knows where
+//! frames begin and end and whether they carry content, in constant memory, whatever the bytes are. Refuses: it decodes
+//! nothing and rejects nothing as malformed; the library does that.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -13,25 +13,25 @@ use crate::limits::{HTTP2_FRAMES_PER_CONTENT, HTTP2_IDLE_FRAMES_MAX, HTTP2_STREA
 use super::frame_heads::{CONTINUATION, DATA, FrameHead, FrameHeads, HEADERS, Met};
 use super::preface::PREFACE;
 
-/// Follows what a client sends, from its preface on.
+/// Follows the bytes that a client sends, starting with its preface.
 #[derive(Debug)]
 pub struct FrameWatch {
     heads: FrameHeads,
-    /// A head of a request has begun and goes on in the next frame.
+    /// A request header has begun and continues in the next frame.
     is_head_open: bool,
-    /// How many frames, or heads of several frames, have begun.
+    /// The number of frames, or of headers of several frames, that have begun.
     begun: u64,
-    /// How many frames without content the client may send yet.
+    /// The number of frames without content that the client may still send.
     credit: u32,
-    /// When the present frame began.
+    /// When the current frame began.
     since: Option<Instant>,
     /// The highest stream that the client has opened.
     newest: u32,
-    /// The streams whose heads have begun, and when, until somebody [takes](Self::take_head) them.
+    /// The streams whose request headers have begun, and when, until they are [taken](Self::take_head).
     opened: VecDeque<(u32, Instant)>,
 }
 
-/// Heads that nobody takes: the library has looked at all but the last few.
+/// The number of untaken headers that are kept; the library has processed all but the last few.
 const OPENED_MAX: usize = 2 * HTTP2_STREAMS_MAX as usize;
 
 impl Default for FrameWatch {
@@ -49,7 +49,7 @@ impl Default for FrameWatch {
 }
 
 impl FrameWatch {
-    /// Looks at what came, at `now`.
+    /// Processes received bytes at `now`.
     pub fn see(&mut self, mut bytes: &[u8], now: Instant) {
         while let Some(met) = self.heads.next(&mut bytes) {
             match met {
@@ -62,29 +62,29 @@ impl FrameWatch {
         }
     }
 
-    /// The number of the frame, or of the head of several frames, that has begun and not ended, unless it is data.
+    /// The number of the frame, or of the header of several frames, that has begun and not ended, unless it is data.
     pub fn unfinished(&self) -> Option<u64> {
         let is_between = self.heads.is_between() && !self.is_head_open;
         (!is_between && self.data_of().is_none()).then_some(self.begun)
     }
 
-    /// The stream whose data is coming, when a frame of data has begun and not ended.
+    /// The stream whose data is being received, if a data frame has begun and not ended.
     pub fn data_of(&self) -> Option<u32> {
         self.heads.within().filter(|head| head.kind == DATA).map(|head| head.stream)
     }
 
-    /// When the head of this stream began; once.
+    /// Returns when the request header of this stream began; only once.
     pub fn take_head(&mut self, stream: u32) -> Option<Instant> {
         let place = self.opened.iter().position(|(id, _)| *id == stream)?;
         self.opened.remove(place).map(|(_, since)| since)
     }
 
-    /// Content has gone to the client: that is worth a few frames without any.
+    /// Notes that content was sent to the client, which allows a few more frames without content.
     pub fn note_content(&mut self) {
         self.credit = self.credit.saturating_add(HTTP2_FRAMES_PER_CONTENT).min(HTTP2_IDLE_FRAMES_MAX);
     }
 
-    /// Whether the client has sent more frames without content than can be of use.
+    /// Returns whether the client has sent more frames without content than can be of use.
     pub fn is_flood(&self) -> bool {
         self.credit == 0
     }

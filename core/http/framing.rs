@@ -1,8 +1,8 @@
-//! What a request's fields say about the message itself: its framing, its host, the connection.
+//! What the fields of a request say about the message itself: its framing, its host, and the connection.
 //!
-//! Promises: a message has one length or is refused. Refuses: everything in which two servers could see two lengths:
-//! a repeated `Content-Length` (equal or not), a length beside a transfer coding, a coding in HTTP/1.0, `chunked`
-//! that is not last.
+//! Promises: a message has exactly one length or is rejected. Refuses: everything in which two servers could see two
+//! lengths: a repeated `Content-Length` (equal or not), a length together with a transfer coding, a transfer coding in
+//! HTTP/1.0, and `chunked` that is not last.
 
 use super::head::Version;
 use super::head_error::HeadError;
@@ -14,11 +14,11 @@ use super::token::{decimal, list_contains, trim_ows};
 pub enum BodyFraming {
     /// There is no body and no length.
     None,
-    /// `Content-Length` says so; it may be 0.
+    /// The length in `Content-Length`; it may be 0.
     Length(u64),
-    /// The chunked coding.
+    /// The chunked transfer coding.
     Chunked,
-    /// The protocol below tells where it ends, as HTTP/2 does; never found in the fields.
+    /// The protocol below signals its end, as in HTTP/2; never derived from the fields.
     Framed,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Traits {
 }
 
 impl Traits {
-    /// Reads them; what contradicts itself is refused.
+    /// Parses the fields; contradictions are rejected.
     pub(super) fn gather(
         fields: &[httparse::Header<'_>],
         version: Version,
@@ -92,7 +92,7 @@ fn framing<'a>(
     }
 }
 
-/// Takes `chunked` alone; it must be the last coding, once, and whatever stands before it is unknown here.
+/// Accepts only `chunked`. It must be the last coding and appear once; any coding before it is not supported.
 fn transfer_coding<'a>(mut codings: impl Iterator<Item = &'a [u8]>) -> Result<BodyFraming, HeadError> {
     let is_chunked = |coding: &[u8]| coding.eq_ignore_ascii_case(b"chunked");
     let Some(mut last) = codings.next() else { return Err(HeadError::TransferEncodingInvalid) };

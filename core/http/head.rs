@@ -1,8 +1,8 @@
-//! A request's head, parsed once: one buffer and the places in it.
+//! A parsed request header: one buffer and positions in it.
 //!
-//! Promises: what it gives are the client's own bytes, in the client's order; names are compared in any letter case.
-//! Refuses: it decodes nothing (see [`uri`](super::uri)) and cannot be made but by [`parse`](super::parse), so
-//! holding one means that the head was valid.
+//! Promises: it returns the client's own bytes in the client's order; names are compared case-insensitively. Refuses:
+//! it decodes nothing (see [`uri`](super::uri)) and can only be created by [`parse`](super::parse), so a `Head` is
+//! always valid.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +21,7 @@ pub enum Version {
 }
 
 impl Version {
-    /// Gives the name as CGI's `SERVER_PROTOCOL` spells it.
+    /// Returns the name in the form of CGI's `SERVER_PROTOCOL`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Http10 => "HTTP/1.0",
@@ -31,7 +31,7 @@ impl Version {
     }
 }
 
-/// A parsed request head that owns its bytes.
+/// A parsed request header that owns its bytes.
 #[derive(Clone)]
 pub struct Head {
     bytes: Box<[u8]>,
@@ -43,24 +43,24 @@ pub struct Head {
     kind: MethodKind,
 }
 
-/// A place in the head's bytes.
+/// A position in the bytes of the request header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Span {
     start: u32,
     end: u32,
 }
 
-/// Where one field's name and value stand.
+/// The positions of the name and the value of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldSpan {
     pub(super) name: Span,
     pub(super) value: Span,
 }
 
-/// The four forms of a request target, as places in the head's bytes.
+/// The four forms of a request target, as positions in the request header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TargetForm {
-    /// `/path?query`; an absolute form brings its authority along.
+    /// `/path?query`; the absolute form adds its authority.
     Path { authority: Option<Span>, path: Span, query: Option<Span> },
     /// `host:port`, for `CONNECT` only.
     Authority,
@@ -69,7 +69,7 @@ pub(super) enum TargetForm {
 }
 
 impl Head {
-    /// Joins what the parser found; the spans lie inside `bytes`.
+    /// Combines what the parser found; the spans lie inside `bytes`.
     pub(super) fn new(
         bytes: &[u8],
         fields: Vec<FieldSpan>,
@@ -80,12 +80,12 @@ impl Head {
         Self { bytes: bytes.into(), fields: fields.into_boxed_slice(), method, target, form, version, kind }
     }
 
-    /// The same head, of another protocol version.
+    /// Returns the same request header with another protocol version.
     pub(super) fn with_version(self, version: Version) -> Self {
         Self { version, ..self }
     }
 
-    /// Gives the method as it stood in the request line.
+    /// Returns the method as written in the request line.
     pub fn method(&self) -> &str {
         match self.kind {
             MethodKind::Other => std::str::from_utf8(self.method.of(&self.bytes)).unwrap_or_default(),
@@ -93,44 +93,44 @@ impl Head {
         }
     }
 
-    /// Gives the method's kind.
+    /// Returns the kind of the method.
     pub const fn method_kind(&self) -> MethodKind {
         self.kind
     }
 
-    /// Gives the request target as it stood in the request line.
+    /// Returns the request target as written in the request line.
     pub fn target(&self) -> &[u8] {
         self.target.of(&self.bytes)
     }
 
-    /// Gives the protocol version.
+    /// Returns the protocol version.
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// Walks the fields in order, as name and value.
+    /// Iterates over the fields in order, as name and value.
     pub fn headers(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
         self.fields.iter().map(|field| (field.name.of(&self.bytes), field.value.of(&self.bytes)))
     }
 
-    /// Gives the value of the first field of this name, in any letter case.
+    /// Returns the value of the first field of this name (case-insensitive).
     pub fn header(&self, name: &str) -> Option<&[u8]> {
         self.headers()
             .find(|(candidate, _)| candidate.eq_ignore_ascii_case(name.as_bytes()))
             .map(|(_, value)| value)
     }
 
-    /// Walks the values of all fields of this name, in any letter case.
+    /// Iterates over the values of all fields of this name (case-insensitive).
     pub fn header_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
         self.headers()
             .filter(move |(candidate, _)| candidate.eq_ignore_ascii_case(name.as_bytes()))
             .map(|(_, value)| value)
     }
 
-    /// Gives the raw path and the raw query (without its question mark).
+    /// Returns the raw path and the raw query (without its question mark).
     ///
-    /// An absolute target without a path has the path `/`; `OPTIONS *` has the path `*`, and `CONNECT` has its
-    /// target as the path: neither starts with a slash, so neither normalises.
+    /// An absolute target without a path has the path `/`. `OPTIONS *` has the path `*`, and `CONNECT` has its target
+    /// as the path: neither starts with a slash, so neither can be normalized.
     pub fn path_and_query(&self) -> (&[u8], Option<&[u8]>) {
         match self.form {
             TargetForm::Path { path, query, .. } => {
@@ -141,7 +141,7 @@ impl Head {
         }
     }
 
-    /// Gives raw path and query as one piece, without scheme and authority: CGI's `REQUEST_URI`.
+    /// Returns the raw path and query together, without scheme and authority, as in CGI's `REQUEST_URI`.
     pub fn request_uri(&self) -> Cow<'_, [u8]> {
         let TargetForm::Path { path, query, .. } = self.form else {
             return Cow::Borrowed(self.target());
@@ -153,7 +153,8 @@ impl Head {
         }
     }
 
-    /// Gives the host that the request is for, with its port if it has one: the target's authority before `Host`.
+    /// Returns the requested host, with its port if it has one. The authority of the target takes precedence over
+    /// `Host`.
     pub fn host(&self) -> Option<&[u8]> {
         match self.form {
             TargetForm::Path { authority: Some(authority), .. } => Some(authority.of(&self.bytes)),
@@ -163,18 +164,18 @@ impl Head {
     }
 }
 
-/// Tells whether a field name maps to a CGI variable that no other name maps to.
+/// Returns whether a field name maps to a CGI variable that no other name maps to.
 ///
-/// `X_Forwarded_For` and `X-Forwarded-For` would both become `HTTP_X_FORWARDED_FOR`, and a dot becomes an underscore
-/// in some readers too: who hands fields to scripts drops names for which this is false. `Proxy` is among them, as
-/// `HTTP_PROXY` steers the HTTP clients inside scripts.
+/// `X_Forwarded_For` and `X-Forwarded-For` would both become `HTTP_X_FORWARDED_FOR`, and some readers turn a dot into
+/// an underscore too. Callers that pass fields to scripts drop names for which this is false. `Proxy` is among them,
+/// because `HTTP_PROXY` affects the HTTP clients inside scripts.
 pub fn is_cgi_safe_name(name: &[u8]) -> bool {
     name.iter().all(|&byte| byte.is_ascii_alphanumeric() || byte == b'-')
         && !name.eq_ignore_ascii_case(b"proxy")
 }
 
 impl fmt::Debug for Head {
-    /// Shows the request line and the names, but no values: they may be secrets.
+    /// Shows the request line and the field names, but no values: they may be secrets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.headers().map(|(name, _)| String::from_utf8_lossy(name)).collect();
         f.debug_struct("Head")
@@ -187,18 +188,18 @@ impl fmt::Debug for Head {
 }
 
 impl Span {
-    /// Marks a place; heads are far shorter than 4 GiB, longer places saturate and are caught by `of`.
+    /// Creates a span. Request headers are far shorter than 4 GiB; larger positions saturate and are caught by `of`.
     pub(super) fn new(start: usize, end: usize) -> Self {
         let narrow = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
         Self { start: narrow(start), end: narrow(end) }
     }
 
-    /// Reads the place; one outside `bytes` reads as empty.
+    /// Returns the bytes of the span; empty if it is outside `bytes`.
     pub(super) fn of(self, bytes: &[u8]) -> &[u8] {
         bytes.get(self.start as usize..self.end as usize).unwrap_or_default()
     }
 
-    /// Marks a place inside this one, counted from its start.
+    /// Creates a span inside this one, relative to its start.
     pub(super) fn within(self, start: usize, end: usize) -> Self {
         Self::new(self.start as usize + start, self.start as usize + end)
     }

@@ -1,47 +1,48 @@
-//! Why a request head is refused, and with which status.
+//! The reasons for rejecting a request header, and their status codes.
 //!
-//! Promises: a closed list; each refusal is the client's fault and has one status. Refuses: it keeps no bytes of the
-//! request, so showing it can neither leak nor inject anything.
+//! Promises: a closed list; each error is the client's fault and has one status code. Refuses: it keeps no bytes of the
+//! request, so displaying it can neither leak nor inject anything.
 
 use std::fmt;
 
-/// Why a head was refused; always the client's fault, and always the end of the connection.
+/// Why a request header was rejected. It is always the client's fault, and the connection always ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadError {
     /// `Content-Length` is not a decimal number.
     ContentLengthInvalid,
-    /// `Content-Length` stands there twice.
+    /// `Content-Length` is repeated.
     ContentLengthRepeated,
-    /// A field line is malformed: its name, white space around the name, folding, or a forbidden byte in its value.
+    /// A field line is malformed: its name, white space around the name, line folding, or an invalid byte in its value.
     FieldInvalid,
-    /// There is no `Host` where there must be one.
+    /// A required `Host` is missing.
     HostMissing,
-    /// `Host` stands there twice.
+    /// `Host` is repeated.
     HostRepeated,
-    /// `Host`, or the authority of the target, is no host with an optional port.
+    /// `Host`, or the authority of the target, is not a host with an optional port.
     HostInvalid,
     /// A line ends in LF without CR, or there are too many empty lines before the request.
     LineEndInvalid,
     /// The request line is malformed.
     RequestLineInvalid,
-    /// The target has none of the forms that its method may have.
+    /// The target has none of the forms that are valid for its method.
     TargetInvalid,
-    /// `Transfer-Encoding` came with `Content-Length`, in HTTP/1.0, empty, or with `chunked` not once and last.
+    /// `Transfer-Encoding` is combined with `Content-Length`, used in HTTP/1.0, empty, or does not have `chunked`
+    /// exactly once at its end.
     TransferEncodingInvalid,
-    /// The target is longer than the limit.
+    /// The target exceeds the limit.
     TargetTooLong,
-    /// The head is longer than the limit.
+    /// The request header exceeds the limit.
     TooLarge,
-    /// There are more fields than the limit.
+    /// The number of fields exceeds the limit.
     TooManyFields,
-    /// `Transfer-Encoding` names a coding that is not known here.
+    /// `Transfer-Encoding` contains an unsupported coding.
     TransferCodingUnknown,
     /// The major version is not 1.
     VersionUnsupported,
 }
 
 impl HeadError {
-    /// Gives the status to answer with.
+    /// Returns the status code of the response.
     pub const fn status(self) -> u16 {
         match self {
             Self::ContentLengthInvalid

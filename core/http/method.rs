@@ -1,4 +1,4 @@
-//! The closed set of methods that the server tells apart, so that no client can invent a metric series.
+//! The closed set of methods that the server distinguishes, so that clients cannot create metric series.
 //!
 //! Promises: every method has exactly one kind. Refuses: methods are case-sensitive; `get` is `OTHER`.
 
@@ -43,7 +43,7 @@ impl MethodKind {
         Self::Other,
     ];
 
-    /// Classifies a method as it stood in the request line.
+    /// Classifies a method as written in the request line.
     pub fn of(method: &[u8]) -> Self {
         match method {
             b"GET" => Self::Get,
@@ -59,13 +59,12 @@ impl MethodKind {
         }
     }
 
-    /// Whether a client that uses it asks for no change (RFC 9110, section 9.2.1). Of methods that are not told apart
-    /// nobody knows.
+    /// Returns whether the method is safe (RFC 9110, section 9.2.1). Unknown methods are not considered safe.
     pub const fn is_safe(self) -> bool {
         matches!(self, Self::Get | Self::Head | Self::Options | Self::Query)
     }
 
-    /// Gives the label: the method's name, or `OTHER`.
+    /// Returns the label: the name of the method, or `OTHER`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Get => "GET",
@@ -82,8 +81,8 @@ impl MethodKind {
     }
 }
 
-/// Tells whether `input`, the beginning of a request, has the method `HEAD`: its answer has no body, even if the rest
-/// of the head cannot be read.
+/// Returns whether `input`, the beginning of a request, has the method `HEAD`: its response has no body, even if the
+/// rest of the request header is malformed.
 pub fn wants_head_only(input: &[u8]) -> bool {
     let line_start = input.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(input.len());
     input[line_start..].starts_with(b"HEAD ")

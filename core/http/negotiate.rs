@@ -1,23 +1,23 @@
-//! What a collector would like best: `Accept` for the metrics formats, and whether it takes them compressed.
+//! What a metrics collector accepts: the exposition format in `Accept`, and whether it accepts compression.
 //!
-//! Promises: quality values as RFC 9110 has them; a member that cannot be read counts as not there. Refuses: nothing
-//! is ever "not acceptable" here; the caller always has a plain answer to fall back on.
+//! Promises: quality values follow RFC 9110; a malformed list member is ignored. Refuses: nothing is ever "not
+//! acceptable" here; the caller always has a plain response to fall back on.
 
 use super::coding::{Choice, Coding, choose};
 use super::quality::{member, named, quality};
 use super::token::list;
 
-/// The versions of OpenMetrics that a client can ask for.
+/// The versions of OpenMetrics that a client can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMetrics {
-    /// Version 0.0.1, as older collectors ask for it.
+    /// Version 0.0.1, requested by older collectors.
     V0_0_1,
     /// Version 1.0.0.
     V1_0_0,
 }
 
 impl OpenMetrics {
-    /// Gives the version as the media type names it.
+    /// Returns the version as written in the media type.
     pub const fn version(self) -> &'static str {
         match self {
             Self::V0_0_1 => "0.0.1",
@@ -26,15 +26,16 @@ impl OpenMetrics {
     }
 }
 
-/// Tells whether a body coded with gzip is welcome: named or covered by `*`, not refused, not below identity.
+/// Returns whether the client accepts gzip: it is named or covered by `*`, is not refused, and has no lower weight than
+/// identity.
 pub fn accepts_gzip<'a>(accept_encoding: impl IntoIterator<Item = &'a [u8]>) -> bool {
     choose(accept_encoding, &[Coding::Gzip]) == Choice::Coded(Coding::Gzip)
 }
 
-/// Decides whether metrics go out as OpenMetrics, and in which version; `None` is the text format 0.0.4.
+/// Returns the version of OpenMetrics to send, or `None` for the text format 0.0.4.
 ///
-/// OpenMetrics is chosen only when it is asked for by name and nothing else that can be given ranks higher; between
-/// equals the one that stands first wins, and a wildcard loses against a name.
+/// OpenMetrics is chosen only if the client names it and prefers nothing else that is available. Among equal weights
+/// the first one wins, and a wildcard loses against a name.
 pub fn prefers_openmetrics<'a>(accept: impl IntoIterator<Item = &'a [u8]>) -> Option<OpenMetrics> {
     let mut best: Option<(u16, Option<OpenMetrics>)> = None;
     let mut wildcard = 0;
@@ -51,13 +52,13 @@ pub fn prefers_openmetrics<'a>(accept: impl IntoIterator<Item = &'a [u8]>) -> Op
 }
 
 enum Offer {
-    /// A format that can be given, asked for by name; `None` is the text format.
+    /// An available format, requested by name; `None` is the text format.
     Named(Option<OpenMetrics>),
-    /// A range that covers the text format.
+    /// A media range that covers the text format.
     Wildcard,
 }
 
-/// Reads one member of `Accept`; gives nothing for what cannot be served.
+/// Parses one member of `Accept`; returns nothing for formats that are not available.
 fn offer(range: &[u8]) -> Option<(Offer, u16)> {
     let (media_type, parameters) = member(range);
     let version = parameters.clone().find_map(|parameter| named(parameter, b"version"));

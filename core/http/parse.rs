@@ -1,8 +1,10 @@
-//! Request heads: from the bytes of a connection to a [`Head`], a framing and the wish to stay.
+//! Parses request headers: from the bytes of a connection to a [`Head`], the framing of the body and the persistence of
+//! the connection.
 //!
-//! Promises: one reading or none (see the folder's page); the end of the head is searched once over each byte, so a
-//! client that sends one byte at a time costs no more than one that sends all; errors that need no more input are
-//! told at once. Refuses: HTTP/0.9, lenient line ends, folded lines, two of anything that frames the message.
+//! Promises: there is exactly one interpretation or none (see the parent module). The end of the header is searched
+//! once over each byte, so a client that sends one byte at a time costs no more than one that sends everything at once.
+//! Errors that need no further input are reported immediately. Refuses: HTTP/0.9, lenient line ends, folded lines, and
+//! two of anything that frames the message.
 
 use std::mem::MaybeUninit;
 
@@ -17,43 +19,43 @@ use crate::limits::{
     HEAD_BYTES_MAX, HEAD_EMPTY_LINES_MAX, HEAD_FIELDS_MAX, OPS_HEAD_BYTES_MAX, TARGET_BYTES_MAX,
 };
 
-/// What a listener takes in one head.
+/// The limits of a listener for request headers.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
-    /// The longest head, in bytes.
+    /// The maximum length of a request header, in bytes.
     pub bytes_max: usize,
-    /// The longest request target, in bytes.
+    /// The maximum length of a request target, in bytes.
     pub target_bytes_max: usize,
-    /// The most fields; never more than [`HEAD_FIELDS_MAX`].
+    /// The maximum number of fields; never more than [`HEAD_FIELDS_MAX`].
     pub fields_max: usize,
-    /// Whether HTTP/1.1 requests need a `Host`, as the protocol has it.
+    /// Whether HTTP/1.1 requests must have a `Host`, as the protocol requires.
     pub host_required: bool,
 }
 
-/// What [`HeadReader::read`] found.
+/// The result of [`HeadReader::read`].
 #[derive(Debug)]
 pub enum Parsed {
-    /// The head has not ended yet; read more.
+    /// The header is incomplete; more input is needed.
     Partial,
-    /// The head is there.
+    /// The header is complete.
     Complete {
-        /// The head itself.
+        /// The request header.
         head: Head,
-        /// How many bytes of the buffer it took, leading empty lines included.
+        /// The number of bytes consumed from the buffer, including leading empty lines.
         length: usize,
         /// How the body is delimited.
         framing: BodyFraming,
-        /// Whether the client lets the connection live after this exchange.
+        /// Whether the client allows the connection to persist after this request.
         keep_alive: bool,
         /// Whether the client waits for `100 Continue` before it sends the body.
         expect_continue: bool,
     },
 }
 
-/// Finds and parses one head after another in a growing buffer.
+/// Finds and parses request headers one after another in a growing buffer.
 ///
-/// Call [`read`](Self::read) whenever the buffer has grown; the buffer starts at the first byte that no earlier
-/// complete head has taken. After `Complete` the reader is ready for the next head.
+/// Call [`read`](Self::read) whenever the buffer has grown. The buffer starts at the first byte that no earlier
+/// complete header has consumed. After `Complete`, the reader is ready for the next header.
 #[derive(Debug)]
 pub struct HeadReader {
     limits: HeadLimits,
@@ -63,7 +65,7 @@ pub struct HeadReader {
 }
 
 impl HeadLimits {
-    /// The main port's limits.
+    /// The limits of the main port.
     pub const fn main_port() -> Self {
         Self {
             bytes_max: HEAD_BYTES_MAX,
@@ -73,7 +75,8 @@ impl HeadLimits {
         }
     }
 
-    /// The operations port's limits: smaller, and load balancers' checks come without `Host`.
+    /// The limits of the operations port: smaller, and `Host` is optional, because health checks of load balancers may
+    /// omit it.
     pub const fn ops_port() -> Self {
         Self {
             bytes_max: OPS_HEAD_BYTES_MAX,
@@ -84,38 +87,38 @@ impl HeadLimits {
     }
 }
 
-/// Parses the head at the start of `buf`, without memory of earlier attempts.
+/// Parses the header at the start of `buf`, without state from earlier attempts.
 ///
 /// # Errors
 ///
-/// When the head is refused; see [`HeadError::status`].
+/// If the header is rejected; see [`HeadError::status`].
 pub fn parse(buf: &[u8], limits: HeadLimits) -> Result<Parsed, HeadError> {
     HeadReader::new(limits).read(buf)
 }
 
 impl Default for HeadReader {
-    /// Starts with the main port's limits.
+    /// Creates a reader with the limits of the main port.
     fn default() -> Self {
         Self::new(HeadLimits::main_port())
     }
 }
 
 impl HeadReader {
-    /// Starts before the first head.
+    /// Creates a reader before the first header.
     pub const fn new(limits: HeadLimits) -> Self {
         Self { limits, start: 0, line_start: 0, scanned: 0 }
     }
 
-    /// Tells whether a byte of a head (and not only empty lines before it) has been seen.
+    /// Returns whether a byte of a header (not only of empty lines before it) has been seen.
     pub const fn has_begun(&self) -> bool {
         self.scanned > self.start
     }
 
-    /// Looks on where the last call stopped.
+    /// Continues where the last call stopped.
     ///
     /// # Errors
     ///
-    /// When the head is refused; see [`HeadError::status`]. The reader is of no more use then.
+    /// If the header is rejected; see [`HeadError::status`]. The reader cannot be used afterwards.
     pub fn read(&mut self, buf: &[u8]) -> Result<Parsed, HeadError> {
         if !self.has_begun() && !self.skip_empty_lines(buf)? {
             return Ok(Parsed::Partial);
@@ -132,7 +135,7 @@ impl HeadReader {
         Ok(parsed)
     }
 
-    /// Steps over empty lines before the request line; tells whether the head's first byte is there.
+    /// Skips empty lines before the request line. Returns whether the first byte of the header is present.
     fn skip_empty_lines(&mut self, buf: &[u8]) -> Result<bool, HeadError> {
         loop {
             match &buf[self.start..] {
@@ -150,7 +153,7 @@ impl HeadReader {
         }
     }
 
-    /// Searches the empty line that ends the head; gives the place behind it.
+    /// Searches for the empty line that ends the header and returns the position after it.
     fn find_end(&mut self, buf: &[u8]) -> Result<Option<usize>, HeadError> {
         while let Some(found) = memchr(b'\n', &buf[self.scanned..]) {
             let line_feed = self.scanned + found;
@@ -181,10 +184,10 @@ impl HeadReader {
     }
 }
 
-/// What may stand in a request line beside the target before the target is held to be too long.
+/// The bytes of a request line besides the target, beyond which the target is considered too long.
 const REQUEST_LINE_REST_BYTES: usize = 128;
 
-/// Parses a head whose end is known; `bytes` starts at the request line.
+/// Parses a header whose end is known; `bytes` starts at the request line.
 pub(super) fn complete(bytes: &[u8], length: usize, limits: HeadLimits) -> Result<Parsed, HeadError> {
     let mut slots = [const { MaybeUninit::uninit() }; HEAD_FIELDS_MAX];
     let slots = &mut slots[..limits.fields_max.min(HEAD_FIELDS_MAX)];
@@ -227,8 +230,8 @@ pub(super) fn complete(bytes: &[u8], length: usize, limits: HeadLimits) -> Resul
     })
 }
 
-/// A head of HTTP/1.2 or later, as one of HTTP/1.1: a later minor version asks for nothing that an earlier one cannot
-/// give (RFC 9110, section 2.5).
+/// Parses a header of HTTP/1.2 or later as one of HTTP/1.1: a later minor version requires nothing that an earlier one
+/// cannot provide (RFC 9110, section 2.5).
 #[cold]
 fn of_a_later_minor_version(error: httparse::Error, bytes: &[u8]) -> Option<Vec<u8>> {
     let end = memchr(b'\r', bytes).filter(|_| error == httparse::Error::Version)?;
@@ -252,7 +255,7 @@ fn refusal(error: httparse::Error, bytes: &[u8], limits: HeadLimits) -> HeadErro
     }
 }
 
-/// Tells whether a request line is whole but for a version such as `HTTP/2.0`.
+/// Returns whether a request line is complete except for a version such as `HTTP/2.0`.
 fn names_a_version(line: &[u8]) -> bool {
     let mut parts = line.split(|&byte| byte == b' ').skip(2);
     let version = parts.next().unwrap_or_default();
@@ -261,7 +264,7 @@ fn names_a_version(line: &[u8]) -> bool {
             if major.is_ascii_digit() && minor.is_ascii_digit())
 }
 
-/// Finds where `part`, a piece of `whole`, stands in it.
+/// Returns the position of `part`, a slice of `whole`, in it.
 fn place(whole: &[u8], part: &[u8]) -> Span {
     let start = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
     Span::new(start, start + part.len())

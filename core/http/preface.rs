@@ -1,14 +1,14 @@
-//! The connection preface of HTTP/2.
+//! The HTTP/2 connection preface.
 
-/// What a client sends first.
+/// The bytes that a client sends first.
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// Whether a connection begins as HTTP/2 does.
+/// Whether a connection starts with the preface.
 pub fn is_preface(input: &[u8]) -> bool {
     input.starts_with(PREFACE)
 }
 
-/// Whether a connection begins as HTTP/2 does, or may yet.
+/// Determines whether a connection starts with the preface, or may still do so.
 pub fn is_preface_or_part(input: &[u8]) -> bool {
     is_preface(input) || PREFACE.starts_with(input)
 }

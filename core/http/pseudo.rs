@@ -1,8 +1,8 @@
-//! Heads of HTTP/2: pseudo-header fields and fields become the same [`Head`](super::Head) that HTTP/1 gives.
+//! HTTP/2 requests: turns pseudo-header fields and header fields into the same [`Head`](super::Head) as for HTTP/1.
 //!
-//! Promises: a request is read by the rules and within the limits of [`parse`](super::parse), whichever protocol it
-//! came by, so there is one reading of it. Refuses: what RFC 9113 forbids on its level (pseudo-header fields out of
-//! place, fields of the connection) is the framing library's affair.
+//! Promises: a request is parsed by the rules and within the limits of [`parse`](super::parse), regardless of its
+//! protocol, so there is one interpretation of it. Refuses: what RFC 9113 forbids on its own level (misplaced
+//! pseudo-header fields, connection-specific fields) is handled by the framing library.
 
 use super::framing::BodyFraming;
 use super::head::Version;
@@ -10,24 +10,24 @@ use super::head_error::HeadError;
 use super::parse::{HeadLimits, Parsed, complete};
 use super::token::{is_token, is_value_byte, list_contains, trim_ows};
 
-/// A request as HTTP/2 brings it.
+/// A request as HTTP/2 delivers it.
 #[derive(Clone, Copy, Debug)]
 pub struct Pseudo<'a> {
     /// `:method`.
     pub method: &'a str,
     /// `:path`, with the query; the authority for `CONNECT`.
     pub target: &'a [u8],
-    /// `:authority`; it stands for `Host`.
+    /// `:authority`, which takes the place of `Host`.
     pub authority: Option<&'a [u8]>,
-    /// Whether the request ends with its head.
+    /// Whether the request ends with its header.
     pub is_bodiless: bool,
 }
 
-/// Reads a request of HTTP/2.
+/// Parses an HTTP/2 request.
 ///
 /// # Errors
 ///
-/// As for a head of HTTP/1.1 with the same content; also when a `Host` names another one than the authority.
+/// As for an HTTP/1.1 header with the same content, and if a `Host` differs from the authority.
 pub fn head_of<'a>(
     request: Pseudo<'_>,
     fields: impl Iterator<Item = (&'a [u8], &'a [u8])>,
@@ -74,7 +74,7 @@ pub fn head_of<'a>(
     }
 }
 
-/// Appends a field as a line, unless it would become more than one, or read otherwise than it came.
+/// Appends a field as a line, unless it would become several lines or be parsed differently.
 fn field(bytes: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<(), HeadError> {
     let is_trimmed = trim_ows(value).len() == value.len();
     if !is_trimmed || !is_token(name) || !value.iter().all(|&byte| is_value_byte(byte)) {
@@ -87,7 +87,7 @@ fn field(bytes: &mut Vec<u8>, name: &[u8], value: &[u8]) -> Result<(), HeadError
     Ok(())
 }
 
-/// What a head takes as a rule, in bytes.
+/// The usual size of a request header, in bytes.
 const HEAD_BYTES_TYPICAL: usize = 1024;
 
 #[cfg(test)]

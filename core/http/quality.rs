@@ -1,20 +1,20 @@
-//! Quality values: the weights that members of `Accept` and its relatives carry (RFC 9110 section 12.4.2).
+//! Quality values: the weights of the members of `Accept` and similar fields (RFC 9110 section 12.4.2).
 //!
-//! Promises: a weight is read in thousandths, exactly; one that cannot be read makes its member unreadable. Refuses: it
-//! knows no member, only what stands behind its semicolons.
+//! Promises: a weight is parsed exactly, in thousandths; a malformed weight makes its member invalid. Refuses: it does
+//! not interpret members, only the parameters after their semicolons.
 
 use super::token::trim_ows;
 
-/// The weight of a member that has none.
+/// The weight of a member without one.
 pub(super) const FULL: u16 = 1000;
 
-/// Splits a member into what it names and its parameters.
+/// Splits a member into its value and its parameters.
 pub(super) fn member(member: &[u8]) -> (&[u8], impl Iterator<Item = &[u8]> + Clone) {
     let mut parts = member.split(|&byte| byte == b';').map(trim_ows);
     (parts.next().unwrap_or_default(), parts)
 }
 
-/// Gives the value of a parameter `name=value`, without quotes.
+/// Returns the value of a parameter `name=value`, without quotes.
 pub(super) fn named<'a>(parameter: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     let equals = parameter.iter().position(|&byte| byte == b'=')?;
     let value = trim_ows(&parameter[equals + 1..]);
@@ -22,7 +22,7 @@ pub(super) fn named<'a>(parameter: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
     trim_ows(&parameter[..equals]).eq_ignore_ascii_case(name).then_some(value)
 }
 
-/// Reads the quality in thousandths: [`FULL`] without one, nothing when it is malformed.
+/// Parses the quality in thousandths: [`FULL`] if there is none, nothing if it is malformed.
 pub(super) fn quality<'a>(mut parameters: impl Iterator<Item = &'a [u8]>) -> Option<u16> {
     let found = parameters.find_map(|parameter| {
         // A name alone is a weight without a value.

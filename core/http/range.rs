@@ -1,32 +1,32 @@
-//! Ranges of bytes: the field `Range` in, the parts to send out, and how parts are written.
+//! Byte ranges: parses `Range`, selects the parts to send, and writes part headers.
 //!
-//! Promises: parts are inside the representation and not empty, no two of them share or nearly touch (what is closer
-//! than a part's own head costs is one part), and they keep the order of the request. So a request cannot ask for more
-//! bytes than there are, and never for more parts than [`RANGES_MAX`]. Refuses: units other than bytes, and whatever
-//! does not follow the grammar: such a field counts as not there, as RFC 9110 section 14.2 has it.
+//! Promises: parts are inside the representation and not empty. No two of them overlap or nearly touch (ranges closer
+//! to each other than the size of a part header are merged), and they keep the order of the request. A request
+//! therefore cannot cause more bytes to be sent than there are, nor more than [`RANGES_MAX`] parts. Refuses: units
+//! other than bytes, and fields that do not follow the grammar: these are ignored, as RFC 9110 section 14.2 requires.
 
 use std::ops::Range;
 
 use super::token::list;
 use crate::limits::RANGES_MAX;
 
-/// What a request asks for of a representation.
+/// The parts of a representation that a request selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// All of it; the answer is 200.
+    /// All of it; the status is 200.
     Whole,
-    /// One part; the answer is 206.
+    /// One part; the status is 206.
     Part(Range<u64>),
-    /// Several parts; the answer is 206 with all of them in one body.
+    /// Several parts; the status is 206, with all parts in one body.
     Parts(Vec<Range<u64>>),
-    /// Nothing that is there; the answer is 416.
+    /// No existing bytes; the status is 416.
     Unsatisfiable,
 }
 
-/// Parts that are closer to each other than this, in bytes, go out as one: a part's own head is longer.
+/// Parts closer to each other than this number of bytes are merged, because a part header is longer.
 const GAP_BYTES_MAX: u64 = 80;
 
-/// Reads the fields `Range` of a request for a representation of `length` bytes.
+/// Parses the `Range` fields of a request for a representation of `length` bytes.
 pub fn select<'a>(fields: impl IntoIterator<Item = &'a [u8]>, length: u64) -> Selection {
     let mut fields = fields.into_iter();
     // The field is no list: twice is not what the grammar allows.
@@ -48,12 +48,12 @@ pub fn content_range(part: &Range<u64>, length: u64) -> String {
     format!("bytes {}-{}/{length}", part.start, part.end.saturating_sub(1))
 }
 
-/// Writes the value of `Content-Range` where no part could be given.
+/// Writes the value of `Content-Range` for a 416 response.
 pub fn unsatisfied_range(length: u64) -> String {
     format!("bytes */{length}")
 }
 
-/// Writes what stands before the bytes of one of several parts.
+/// Writes the part header that precedes the bytes of one of several parts.
 pub fn part_head(
     boundary: &str,
     content_type: &str,
@@ -66,12 +66,12 @@ pub fn part_head(
     format!("{line_end}--{boundary}\r\nContent-Type: {content_type}\r\nContent-Range: {range}\r\n\r\n")
 }
 
-/// Writes what stands behind the last of several parts.
+/// Writes the delimiter that follows the last of several parts.
 pub fn parts_end(boundary: &str) -> String {
     format!("\r\n--{boundary}--\r\n")
 }
 
-/// Reads a set of ranges; those of which nothing is there are left out. `None` if the set does not count.
+/// Parses a set of ranges and drops those without existing bytes. Returns `None` if the set is to be ignored.
 fn parse(value: &[u8], length: u64) -> Option<Vec<Range<u64>>> {
     let equals = value.iter().position(|&byte| byte == b'=')?;
     let (unit, set) = (&value[..equals], &value[equals + 1..]);
@@ -97,12 +97,12 @@ fn parse(value: &[u8], length: u64) -> Option<Vec<Range<u64>>> {
     (seen > 0).then_some(parts)
 }
 
-/// One range, as it was asked for.
+/// One range, as requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spec {
-    /// From the first to the last of these places.
+    /// From the first to the last of these positions.
     From(u64, u64),
-    /// So many bytes at the end.
+    /// This number of bytes at the end.
     Last(u64),
 }
 
@@ -120,7 +120,7 @@ fn spec(member: &[u8]) -> Option<Spec> {
     }
 }
 
-/// Reads digits; a number that is too large is the largest there is, since it lies behind the end either way.
+/// Parses digits. A number that is too large becomes the maximum, because it lies beyond the end in either case.
 fn place(digits: &[u8]) -> Option<u64> {
     if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -132,7 +132,7 @@ fn place(digits: &[u8]) -> Option<u64> {
     )
 }
 
-/// Joins parts that overlap, touch or nearly touch; a joined part stands where the first of its pieces was asked for.
+/// Merges parts that overlap, touch or nearly touch. A merged part takes the position of the piece requested first.
 fn merged(asked: Vec<Range<u64>>) -> Vec<Range<u64>> {
     let mut by_start: Vec<(usize, Range<u64>)> = asked.into_iter().enumerate().collect();
     by_start.sort_by_key(|(_, part)| part.start);

@@ -1,24 +1,24 @@
-//! What a request asks for, as far as its first line tells, when the rest of it is refused.
+//! The method and path of a rejected request, as far as its first line can be parsed.
 //!
-//! Promises: a line that is no request line gives nothing; what is given is bounded, whatever was sent. Refuses: it is
-//! for records only; nothing is routed by it.
+//! Promises: an invalid line yields nothing, and the result is bounded, whatever was sent. Refuses: the result is used
+//! for log records only, never for routing.
 
 use memchr::memchr2;
 
 use super::token::is_token;
 use crate::limits::LOG_TEXT_BYTES_MAX;
 
-/// Method and path of a request that was refused before it was read.
+/// The method and path of a request that was rejected before it was parsed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestLine {
     /// The method.
     pub method: String,
-    /// The path as it came, without the query; its beginning, if it is very long.
+    /// The path as received, without the query; truncated if it is very long.
     pub path: Vec<u8>,
 }
 
 impl RequestLine {
-    /// Finds it at the start of what was received; the line may go on behind that.
+    /// Finds them at the start of the received data; the line may be incomplete.
     pub fn find(input: &[u8]) -> Option<Self> {
         let start = input.iter().position(|byte| !matches!(byte, b'\r' | b'\n'))?;
         let line = &input[start..];
@@ -34,7 +34,7 @@ impl RequestLine {
         if is_good { Self::of(method, target) } else { None }
     }
 
-    /// Makes it of a method and a target.
+    /// Creates it from a method and a target.
     pub fn of(method: &[u8], target: &[u8]) -> Option<Self> {
         let rest = [&b"http://"[..], b"https://"].iter().find_map(|scheme| {
             let start = target.get(..scheme.len())?;

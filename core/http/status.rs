@@ -1,8 +1,8 @@
-//! Status codes: their phrases, and which of them carry no body.
+//! Status codes: their reason phrases, and which of them have no body.
 //!
 //! Promises: every registered code has its registered phrase. Refuses: 499 has none, because it is never sent.
 
-/// Gives the usual phrase of a status code; empty for codes that nobody registered.
+/// Returns the reason phrase of a status code; empty for unregistered codes.
 pub const fn reason(status: u16) -> &'static str {
     match status {
         100 => "Continue",
@@ -26,7 +26,7 @@ pub const fn reason(status: u16) -> &'static str {
     }
 }
 
-/// Tells whether a response with this status has no body, whatever its fields say.
+/// Returns whether a response with this status has no body, regardless of its fields.
 pub const fn is_bodiless(status: u16) -> bool {
     matches!(status, 100..=199 | 204 | 304)
 }

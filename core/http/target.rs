@@ -1,8 +1,8 @@
-//! Request targets: the four forms, and what a host may look like.
+//! Request targets: the four forms, and the syntax of hosts.
 //!
-//! Promises: a target has one form only, and an authority is a host with an optional port and nothing else. A fragment,
-//! which clients should have kept to themselves, is neither path nor query, as with nginx: both end before it. Refuses:
-//! user names in authorities, schemes other than `http` and `https`.
+//! Promises: a target has exactly one form, and an authority is a host with an optional port and nothing else. A
+//! fragment, which clients should not send, belongs neither to the path nor to the query, as in nginx: both end before
+//! it. Refuses: user names in authorities, and schemes other than `http` and `https`.
 
 use std::net::Ipv6Addr;
 
@@ -12,11 +12,11 @@ use super::head::{Span, TargetForm};
 use super::head_error::HeadError;
 use super::token::decimal;
 
-/// Sorts a target into its form; `at` is where it stands in the head.
+/// Determines the form of a target; `at` is its position in the request header.
 ///
 /// # Errors
 ///
-/// When the target has none of the forms that its method may have, or its authority is no host.
+/// If the target has none of the forms that are valid for its method, or its authority is not a host.
 pub(super) fn target_form(method: &str, target: &[u8], at: Span) -> Result<TargetForm, HeadError> {
     if method == "CONNECT" {
         return if is_host(target) && memchr(b':', target).is_some() {
@@ -58,7 +58,7 @@ fn path_form(target: &[u8], at: Span, path_start: usize, authority: Option<Span>
     }
 }
 
-/// Tells whether `value` is a host with an optional port. A name of nothing, or of the root of all names, is none.
+/// Returns whether `value` is a host with an optional port. An empty name and the name of the DNS root are not hosts.
 pub(super) fn is_host(value: &[u8]) -> bool {
     let (host_ok, port) = if let [b'[', rest @ ..] = value {
         let Some(end) = memchr(b']', rest) else { return false };
@@ -77,7 +77,7 @@ pub(super) fn is_host(value: &[u8]) -> bool {
     host_ok && port_ok
 }
 
-/// What may stand in brackets: an address of version 6, or of one that is yet to come (RFC 3986, section 3.2.2).
+/// The characters allowed in brackets: an IPv6 address, or one of a future version (RFC 3986, section 3.2.2).
 fn is_literal(literal: &[u8]) -> bool {
     let [b'v' | b'V', future @ ..] = literal else {
         return std::str::from_utf8(literal).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok());
@@ -88,7 +88,7 @@ fn is_literal(literal: &[u8]) -> bool {
     is_version && !address.is_empty() && address.iter().all(|&byte| is_name_byte(byte) || byte == b':')
 }
 
-/// Unreserved and sub-delimiter bytes of a URI.
+/// The unreserved and sub-delimiter bytes of a URI.
 fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=".contains(&byte)
 }

@@ -1,24 +1,24 @@
-//! The small grammar that every field shares: tokens, optional white space, comma-separated lists.
+//! The grammar that all fields share: tokens, optional white space, comma-separated lists.
 //!
-//! Promises: byte-wise and total; anything that is not a token is said to be none. Refuses: quoted strings are not
-//! unquoted here, because no list that the server reads may contain them in a place that matters.
+//! Promises: it works on bytes and is total. Refuses: quoted strings are not unquoted here, because no list that the
+//! server reads may contain them where it matters.
 
-/// Tells whether `byte` may stand in a token (a method or a field name).
+/// Returns whether `byte` may appear in a token (a method or a field name).
 pub const fn is_token_byte(byte: u8) -> bool {
     TOKEN_BYTES[byte as usize]
 }
 
-/// Tells whether `bytes` is a token: one or more token bytes.
+/// Returns whether `bytes` is a token: one or more token bytes.
 pub fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && bytes.iter().all(|&byte| is_token_byte(byte))
 }
 
-/// Tells whether `byte` may stand in a field value: visible, space, tab or above ASCII.
+/// Returns whether `byte` may appear in a field value: visible, space, tab or above ASCII.
 pub const fn is_value_byte(byte: u8) -> bool {
     byte == b'\t' || (byte >= b' ' && byte != 0x7f)
 }
 
-/// Cuts spaces and tabs off both ends.
+/// Removes spaces and tabs from both ends.
 pub const fn trim_ows(mut bytes: &[u8]) -> &[u8] {
     while let [b' ' | b'\t', rest @ ..] = bytes {
         bytes = rest;
@@ -29,17 +29,17 @@ pub const fn trim_ows(mut bytes: &[u8]) -> &[u8] {
     bytes
 }
 
-/// Walks the members of one comma-separated value, trimmed, empty ones left out.
+/// Iterates over the members of a comma-separated value, trimmed and without empty ones.
 pub fn list(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&byte| byte == b',').map(trim_ows).filter(|member| !member.is_empty())
 }
 
-/// Tells whether a list spread over several fields has the member `token`, in any letter case.
+/// Returns whether a list spread over several fields contains `token` (case-insensitive).
 pub fn list_contains<'a>(values: impl IntoIterator<Item = &'a [u8]>, token: &[u8]) -> bool {
     values.into_iter().flat_map(list).any(|member| member.eq_ignore_ascii_case(token))
 }
 
-/// Reads a decimal number that consists of digits only.
+/// Parses a decimal number that consists of digits only.
 pub fn decimal(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() {
         return None;

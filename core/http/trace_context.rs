@@ -1,11 +1,11 @@
-//! Trace contexts (W3C): which trace a request belongs to, and what is passed on about it.
+//! W3C Trace Context: the trace that a request belongs to, and what is passed on about it.
 //!
-//! A request with a valid `traceparent` joins that trace: its identifier and flags are kept, and the span of this
-//! server becomes the parent of what follows. Any other begins a trace of its own, with the flags `00`: nobody has
-//! decided yet that it is to be recorded, and this server records no spans.
+//! A request with a valid `traceparent` joins that trace: its trace ID and flags are kept, and the span of this server
+//! becomes the parent of what follows. Any other request starts a new trace with the flags `00`: no sampling decision
+//! has been made, and this server records no spans.
 //!
-//! Promises: what is passed on is valid, whatever came in; `tracestate` is passed on with a valid `traceparent` only,
-//! in order, as one line within the bounds of the standard. Refuses: it draws no random numbers; identifiers are
+//! Promises: what is passed on is valid, whatever was received. `tracestate` is passed on only with a valid
+//! `traceparent`, in order, as one line within the limits of the standard. Refuses: it draws no random numbers; IDs are
 //! arguments.
 
 use std::fmt;
@@ -13,7 +13,7 @@ use std::fmt;
 use super::Head;
 use super::token::trim_ows;
 
-/// The place of this server's work on a request in a trace.
+/// The position of this server's span in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     trace_id: u128,
@@ -22,16 +22,16 @@ pub struct Trace {
     state: Option<Vec<u8>>,
 }
 
-/// Identifiers that nobody else has; neither is 0.
+/// Unique IDs; neither is 0.
 #[derive(Clone, Copy, Debug)]
 pub struct FreshIds {
-    /// For the trace, if the request belongs to none.
+    /// The trace ID for a request that belongs to no trace.
     pub trace_id: u128,
-    /// For the span of this server.
+    /// The ID of this server's span.
     pub span_id: u64,
 }
 
-/// What a valid `traceparent` says; the parent's own identifier is not needed further.
+/// The contents of a valid `traceparent`; the parent's span ID is not needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parent {
     trace_id: u128,
@@ -39,7 +39,7 @@ struct Parent {
 }
 
 impl Trace {
-    /// Joins the trace that the request belongs to, or begins one.
+    /// Joins the trace that the request belongs to, or starts a new one.
     pub fn of(head: &Head, fresh: FreshIds) -> Self {
         debug_assert!(fresh.trace_id != 0 && fresh.span_id != 0, "0 means that there is none");
         let mut parents = head.header_values("traceparent");
@@ -58,28 +58,28 @@ impl Trace {
         }
     }
 
-    /// The identifier of the trace, in 32 digits.
+    /// Returns the trace ID as 32 digits.
     pub fn trace_id(&self) -> impl fmt::Display + use<> {
         Hex(self.trace_id, 32)
     }
 
-    /// The identifier of this server's span, in 16 digits.
+    /// Returns the ID of this server's span as 16 digits.
     pub fn span_id(&self) -> impl fmt::Display + use<> {
         Hex(self.span_id.into(), 16)
     }
 
-    /// The `traceparent` for whoever comes next.
+    /// Returns the `traceparent` to pass on.
     pub fn traceparent(&self) -> String {
         format!("00-{}-{}-{:02x}", self.trace_id(), self.span_id(), self.flags)
     }
 
-    /// The `tracestate` for whoever comes next.
+    /// Returns the `tracestate` to pass on.
     pub fn tracestate(&self) -> Option<&[u8]> {
         self.state.as_deref()
     }
 }
 
-/// A number in hexadecimal digits, with leading zeros.
+/// A number in hexadecimal digits with leading zeros.
 struct Hex(u128, usize);
 
 impl fmt::Display for Hex {
@@ -88,22 +88,22 @@ impl fmt::Display for Hex {
     }
 }
 
-/// The known flags: sampled, and that the trace's identifier is random. What others may mean is not for us to repeat.
+/// The known flags: sampled and random trace ID. Unknown flags are not passed on.
 const KNOWN_FLAGS: u8 = 0b11;
 
-/// The members that a `tracestate` may have.
+/// The maximum number of members in a `tracestate`.
 const MEMBERS_MAX: usize = 32;
 
-/// The length that a `tracestate` is cut down to, in bytes.
+/// The maximum length of a `tracestate` that is passed on, in bytes.
 const STATE_BYTES_MAX: usize = 512;
 
-/// Members longer than this go first when a `tracestate` is too long, in bytes.
+/// Members longer than this number of bytes are dropped first if a `tracestate` is too long.
 const LONG_MEMBER_BYTES: usize = 128;
 
-/// The longest key, and the longest value, of a member.
+/// The maximum lengths of the key and of the value of a member.
 const WORD_BYTES_MAX: usize = 256;
 
-/// Reads a `traceparent`. A version after the known one may have more at its end, but what is known stays in place.
+/// Parses a `traceparent`. Later versions may append data, but the known part keeps its position.
 fn parent(line: &[u8]) -> Option<Parent> {
     let (known, more) = line.split_at_checked(55)?;
     let [version, trace_id, span_id, flags] = [&known[..2], &known[3..35], &known[36..52], &known[53..]];
@@ -121,7 +121,7 @@ fn parent(line: &[u8]) -> Option<Parent> {
     (trace_id != 0 && span_id != 0).then_some(Parent { trace_id, flags })
 }
 
-/// Reads digits, upper-case letters not among them.
+/// Parses hexadecimal digits; uppercase letters are invalid.
 fn hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0, |number, &digit| {
         let value = match digit {
@@ -133,7 +133,7 @@ fn hex(digits: &[u8]) -> Option<u128> {
     })
 }
 
-/// Joins the lines of a `tracestate`; `None` when it has nothing, too many members or one that is malformed.
+/// Joins the lines of a `tracestate`. Returns `None` if it is empty, has too many members or a malformed one.
 fn state<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
     let members = lines.flat_map(|line| line.split(|&byte| byte == b',')).map(trim_ows);
     let mut kept = Vec::new();

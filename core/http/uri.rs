@@ -1,50 +1,51 @@
-//! Paths: from the raw bytes of a target to the one path that everything else looks at.
+//! Paths: from the raw bytes of a target to the normalized path that all other code uses.
 //!
-//! Promises: the path is decoded exactly once and normalised after decoding, so `%2e%2e%2f` is `../` for every rule
-//! that follows; it starts with a slash, has no NUL, no empty segment, no `.` and no `..`. A trailing slash is kept.
+//! Promises: the path is decoded exactly once and normalized after decoding, so `%2e%2e%2f` is `../` for every rule
+//! that follows. It starts with a slash and contains no NUL, no empty segment, no `.` and no `..`. A trailing slash is
+//! kept.
 //!
-//! An encoded slash is a slash, as with nginx: a path names a file, and a file name cannot have a slash in it. A
-//! backslash is an ordinary byte.
+//! An encoded slash is a slash, as in nginx: a path names a file, and a file name cannot contain a slash. A backslash
+//! is an ordinary byte.
 //!
-//! Refuses: it does not guess. A bad escape, a NUL or a climb above the root is an error, not a repair.
+//! Refuses: it does not guess. An invalid escape, a NUL or a path above the root is an error and is not repaired.
 
 use std::fmt;
 
 use memchr::{memchr, memmem};
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
-/// A decoded and normalised path.
+/// A decoded and normalized path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Normalised {
     /// The bytes, starting with a slash.
     pub path: Vec<u8>,
 }
 
-/// Why a path was refused; the answer is 400.
+/// Why a path was rejected; the status is 400.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UriError {
-    /// `..` climbs above the root.
+    /// `..` leads above the root.
     AboveRoot,
     /// A percent sign is not followed by two hexadecimal digits.
     BadEscape,
     /// The path does not start with a slash.
     NotAbsolute,
-    /// There is a NUL in the path.
+    /// The path contains a NUL byte.
     Nul,
 }
 
 impl UriError {
-    /// Gives the status to answer with.
+    /// Returns the status code of the response.
     pub const fn status(self) -> u16 {
         400
     }
 }
 
-/// Decodes a raw path once and normalises it.
+/// Decodes a raw path once and normalizes it.
 ///
 /// # Errors
 ///
-/// When the path has a bad escape or a NUL, climbs above the root, or does not start with a slash.
+/// If the path contains an invalid escape or a NUL, leads above the root, or does not start with a slash.
 pub fn normalise(raw: &[u8]) -> Result<Normalised, UriError> {
     if raw.first() != Some(&b'/') {
         return Err(UriError::NotAbsolute);
@@ -59,14 +60,14 @@ pub fn normalise(raw: &[u8]) -> Result<Normalised, UriError> {
     resolve_segments(&decoded)
 }
 
-/// Tells whether a path has a hidden segment: one that starts with a dot, but for `/.well-known` at the root.
+/// Returns whether a path contains a hidden segment: one that starts with a dot, except for `/.well-known` at the root.
 pub fn has_dot_segment_file(path: &[u8]) -> bool {
     let mut segments = path.split(|&byte| byte == b'/').filter(|segment| !segment.is_empty());
     let first = segments.next().unwrap_or_default();
     (first.starts_with(b".") && first != b".well-known") || segments.any(|segment| segment.starts_with(b"."))
 }
 
-/// Encodes a path for a `Location`, so that it decodes to the same bytes and cannot be read as another host.
+/// Encodes a path for a `Location` field, so that it decodes to the same bytes and cannot be parsed as another host.
 pub fn encode_path(path: &[u8]) -> String {
     percent_encode(path, PATH_ESCAPED).to_string()
 }
@@ -86,7 +87,7 @@ impl fmt::Display for UriError {
 
 impl std::error::Error for UriError {}
 
-/// What a path segment may not show as it is; a backslash is among it because browsers read it as a slash.
+/// The bytes that must be escaped in a path segment; a backslash is included because browsers treat it as a slash.
 const PATH_ESCAPED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
