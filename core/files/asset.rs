@@ -1,9 +1,9 @@
-//! A file that is ready to be sent: its bytes or its descriptor, the fields that go with them, and the same in content
+//! A file that is ready to be sent: its bytes or its descriptor, its header fields, and its variants in content
 //! codings.
 //!
-//! Promises: bytes, length and validators are of one state of the file; what was read while somebody wrote is read
-//! again. A variant is made once, and all that share the asset see it. Refuses: it codes nothing (that is done
-//! elsewhere and [`keep`](Asset::keep)s the outcome here); it does not know when it is out of date.
+//! Promises: bytes, length and validators belong to one state of the file; if the file changes while it is read, it is
+//! read again. A variant is created once and shared by all users of the asset. Refuses: it does not compress (that is
+//! done elsewhere, and [`keep`](Asset::keep) stores the result), and it does not know when it is outdated.
 
 use std::fs::File;
 use std::io;
@@ -26,13 +26,13 @@ use crate::sync::primitive::{Arc, AtomicU8, AtomicU64, Ordering};
 /// How the files of a site are sent.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// The `max-age` of their `Cache-Control`; they have none if it is zero.
+    /// The `max-age` of their `Cache-Control`; with zero, the field is not sent.
     pub max_age: Duration,
-    /// The codings that copies are made in, the best one first.
+    /// The codings of compressed copies, in order of preference.
     pub codings: Vec<Coding>,
-    /// Whether files of a media type get smaller by coding.
+    /// Whether files of a media type are compressible.
     pub is_compressible: fn(&[u8]) -> bool,
-    /// The longest file that is read into memory; of a longer one the descriptor is kept.
+    /// The size of the largest file that is read into memory; for larger files, the descriptor is kept.
     pub memory_file_max: u64,
 }
 
@@ -40,9 +40,9 @@ pub struct Terms {
 #[derive(Debug)]
 pub struct Asset {
     plain: Variant,
-    /// The operator's own files in content codings.
+    /// The operator's precompressed files.
     neighbours: Vec<Variant>,
-    /// Copies that we make, unless the file is nothing for that.
+    /// Compressed copies created by the server, if the file is suitable.
     copies: Option<Copies>,
     content_type: &'static str,
     /// Whether any change to the files gives them another stamp.
@@ -58,9 +58,9 @@ pub struct Variant {
     pub content: Content,
     /// Its length in bytes.
     pub length: u64,
-    /// The fields that go with a 304.
+    /// The header fields of a 304 response.
     pub validators: Fields,
-    /// The fields that go with a 200.
+    /// The header fields of a 200 response.
     pub fields: Fields,
     tag: String,
     stamp: FileVersion,
@@ -69,31 +69,31 @@ pub struct Variant {
 /// Where the bytes of a variant are.
 #[derive(Clone, Debug)]
 pub enum Content {
-    /// On disk, behind the descriptor that was checked.
+    /// On disk, accessed through the descriptor that was checked.
     File(Arc<File>),
     /// In memory.
     Memory(Bytes),
 }
 
-/// Copies in content codings.
+/// Compressed copies.
 #[derive(Debug)]
 struct Copies {
-    /// The codings to choose from, the best one first.
+    /// The codings to choose from, in order of preference.
     codings: Vec<Coding>,
-    /// What became of each coding: a copy, or nothing that is worth keeping.
+    /// The result for each coding: a copy, or nothing worth keeping.
     made: [OnceLock<Option<Variant>>; Coding::ALL.len()],
-    /// One bit for each coding that somebody is asked to make.
+    /// One bit for each coding whose copy is being created.
     ordered: AtomicU8,
-    /// How many bytes all copies together may still take.
+    /// The number of bytes that all copies together may still use.
     room: AtomicU64,
 }
 
 impl Asset {
-    /// Reads a file, or keeps its descriptor if it is large. Waits for the disk.
+    /// Reads a file, or keeps its descriptor if it is large. Accesses the disk.
     ///
     /// # Errors
     ///
-    /// What the disk says.
+    /// Errors of the disk.
     pub fn load(found: StaticFile, terms: &Terms, now: SystemTime) -> io::Result<Self> {
         let content_type = content_type(&found.path);
         let stamp = found.plain.stamp;
@@ -117,7 +117,7 @@ impl Asset {
         Ok(Self { plain, neighbours, copies, content_type, is_settled })
     }
 
-    /// Whether `found` is the state of the files that is held.
+    /// Returns whether `found` is the state of the files held here.
     pub fn is_of(&self, found: &StaticFile) -> bool {
         let neighbours = self.neighbours.iter().map(|variant| (variant.coding, variant.stamp));
         self.is_settled
@@ -125,8 +125,8 @@ impl Asset {
             && neighbours.eq(found.coded.iter().map(|(coding, opened)| (Some(*coding), opened.stamp)))
     }
 
-    /// Whether what is kept as a descriptor has not been changed since. Asks for what the system knows anyway, so that
-    /// it waits for nothing.
+    /// Returns whether a file kept as a descriptor is unchanged. Uses only information that the system has in memory,
+    /// so it does not block.
     pub fn is_unchanged(&self) -> bool {
         std::iter::once(&self.plain).chain(&self.neighbours).all(|variant| match &variant.content {
             Content::Memory(_) => true,
@@ -134,17 +134,17 @@ impl Asset {
         })
     }
 
-    /// The file as it is.
+    /// Returns the uncoded file.
     pub fn plain(&self) -> &Variant {
         &self.plain
     }
 
-    /// The media type, as it is announced.
+    /// Returns the media type as sent in `Content-Type`.
     pub fn content_type(&self) -> &'static str {
         self.content_type
     }
 
-    /// The variants in content codings that can be sent now, the best one first.
+    /// Returns the coded variants that can be sent now, in order of preference.
     pub fn coded(&self) -> impl Iterator<Item = &Variant> {
         let copies = self.copies.iter().flat_map(|copies| {
             copies.codings.iter().filter_map(|coding| copies.made[*coding as usize].get()?.as_ref())
@@ -152,7 +152,7 @@ impl Asset {
         self.neighbours.iter().chain(copies)
     }
 
-    /// The codings that can be had, now or once a copy has been made; the best one first.
+    /// Returns the codings that are available now or once a copy has been created, in order of preference.
     pub fn codings_on_offer(&self) -> impl Iterator<Item = Coding> {
         let copies = self.copies.iter().flat_map(|copies| {
             let is_refused = |coding: Coding| matches!(copies.made[coding as usize].get(), Some(None));
@@ -161,18 +161,18 @@ impl Asset {
         self.neighbours.iter().filter_map(|variant| variant.coding).chain(copies)
     }
 
-    /// Takes the order for a copy in this coding; false if somebody has it already.
+    /// Claims the creation of a copy in this coding. Returns false if it has been claimed already.
     pub fn take_order(&self, coding: Coding) -> bool {
         let bit = 1 << coding as u8;
         // Relaxed: only one of those who ask sees the bit unset; nothing else hangs on it.
         self.copies.as_ref().is_some_and(|copies| copies.ordered.fetch_or(bit, Ordering::Relaxed) & bit == 0)
     }
 
-    /// Reads the bytes that a copy is made of. Waits for the disk.
+    /// Reads the bytes to create a copy from. Accesses the disk.
     ///
     /// # Errors
     ///
-    /// What the disk says; also when the file is no longer what it was.
+    /// Errors of the disk; also if the file has changed.
     pub fn bytes_to_code(&self) -> io::Result<Bytes> {
         match &self.plain.content {
             Content::Memory(bytes) => Ok(bytes.clone()),
@@ -186,8 +186,8 @@ impl Asset {
         }
     }
 
-    /// Keeps what coding has made, if all copies together stay below the length of the file; `None` says that there is
-    /// nothing to keep, and that nobody need try again.
+    /// Stores the result of compressing, if all copies together stay smaller than the file. `None` means that there is
+    /// nothing to store, and that nobody needs to try again.
     pub fn keep(&self, coding: Coding, coded: Option<Vec<u8>>) {
         let Some(copies) = &self.copies else { return };
         let taken = coded.filter(|coded| copies.take_room(coded.len() as u64));
@@ -196,14 +196,14 @@ impl Asset {
         let _ = copies.made[coding as usize].set(variant);
     }
 
-    /// What it takes of a cache's room, in bytes: the most that it will ever hold.
+    /// Returns how much of the cache's capacity it accounts for, in bytes: the most that it can ever hold.
     pub fn weight(&self) -> u64 {
         let variants = std::iter::once(&self.plain).chain(&self.neighbours).map(Variant::weight);
         let reserve = if self.copies.is_some() { self.plain.length } else { 0 };
         variants.sum::<u64>() + reserve
     }
 
-    /// How many descriptors it keeps.
+    /// Returns the number of descriptors it keeps.
     pub fn descriptors(&self) -> u64 {
         let is_file = |variant: &&Variant| matches!(variant.content, Content::File(_));
         std::iter::once(&self.plain).chain(&self.neighbours).filter(is_file).count() as u64
@@ -225,12 +225,12 @@ impl Asset {
 }
 
 impl Variant {
-    /// What the variant is recognised by.
+    /// Returns the validators of the variant.
     pub fn validators(&self) -> Validators<'_> {
         Validators { tag: self.tag.as_bytes(), modified: self.stamp.modified }
     }
 
-    /// Whether parts of it can be given.
+    /// Returns whether ranges of it can be sent.
     pub fn has_ranges(&self) -> bool {
         !self.tag.starts_with("W/")
     }
@@ -262,7 +262,7 @@ impl Copies {
     }
 }
 
-/// What the variants of one file have in common.
+/// What the variants of a file have in common.
 struct VariantBuilder<'a> {
     content_type: &'static str,
     terms: &'a Terms,
@@ -299,7 +299,7 @@ impl VariantBuilder<'_> {
     }
 }
 
-/// Reads a file that is small, together with the stamp of what was read; a large one stays where it is.
+/// Reads a small file together with the stamp of what was read; a large file is not read.
 fn content(opened: Opened, memory_max: u64) -> io::Result<(Content, FileVersion)> {
     let Opened { file, mut stamp } = opened;
     if stamp.length > memory_max {

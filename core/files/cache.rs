@@ -1,10 +1,10 @@
-//! The static files that are kept ready, for all io threads together.
+//! The cache of static files, shared by all I/O threads.
 //!
-//! Promises: what it takes is bounded by its room, whatever clients ask for, and files that are asked for again and
-//! again are not pushed out by many that are asked for once. What it says of a path was so on the disk at most
-//! [`STATIC_STALE`] ago, unless it was told to trust what it has. Refuses: it looks at no disk; a look is ordered by
-//! who gets [`Lookup::Stale`] or [`Lookup::Old`], and its outcome comes back through [`insert`](StaticCache::insert),
-//! [`confirm`](StaticCache::confirm) or [`remove`](StaticCache::remove).
+//! Promises: its memory is bounded by its capacity, whatever clients request, and frequently requested files are not
+//! evicted by many files that are requested once. Its information about a path was true on the disk at most
+//! [`STATIC_STALE`] ago, unless revalidation is disabled. Refuses: it does not access the disk. Callers that receive
+//! [`Lookup::Stale`] or [`Lookup::Old`] start a check, and its result is passed back with
+//! [`insert`](StaticCache::insert), [`confirm`](StaticCache::confirm) or [`remove`](StaticCache::remove).
 //!
 //! ```text
 //!   looked at      +1 s                  +2 s
@@ -24,31 +24,31 @@ use crate::limits::{
 };
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
 
-/// Keeps static files by the paths that they answer.
+/// Caches static files by path.
 #[derive(Debug)]
 pub struct StaticCache {
-    /// `None`: nothing is kept.
+    /// `None` if the cache is disabled.
     entries: Option<Cache<Box<[u8]>, Arc<Entry>, Weigher>>,
     revalidates: bool,
     start: Instant,
-    /// How often everything was forgotten.
+    /// How often the cache was cleared.
     generation: AtomicU64,
 }
 
-/// What the cache knows about a path.
+/// The result of a lookup.
 #[derive(Debug)]
 pub enum Lookup {
-    /// Nothing.
+    /// The path is not cached.
     Absent,
-    /// What answers it, seen on the disk a moment ago.
+    /// The cached file is fresh.
     Good(Arc<Asset>),
-    /// What answered it before; somebody must look at the disk first.
+    /// The cached file is too old; the disk must be checked first.
     Old,
-    /// What answers it; the caller, and nobody else, is to order a look at the disk.
+    /// The cached file may be used; the caller, and nobody else, must start a check of the disk.
     Stale(Arc<Asset>),
 }
 
-/// A look at the disk that has begun; what it finds was so at its beginning or later.
+/// A check of the disk that has begun; what it finds was true at its beginning or later.
 #[derive(Clone, Copy, Debug)]
 pub struct LookBegun {
     at: Instant,
@@ -58,28 +58,29 @@ pub struct LookBegun {
 #[derive(Debug)]
 struct Entry {
     asset: Arc<Asset>,
-    /// The beginning of the last look at the disk, in nanoseconds after the cache's start.
+    /// The beginning of the last check, in nanoseconds after the creation of the cache.
     looked_at: AtomicU64,
-    /// Somebody is looking.
+    /// Whether a check is in progress.
     is_ordered: AtomicBool,
-    /// What it takes of the room.
+    /// The memory it accounts for.
     weight: u64,
 }
 
 #[derive(Clone, Debug)]
 struct Weigher;
 
-/// Where nothing is kept, what a file thread reads of a file at once is no more than this, in bytes.
+/// The maximum number of bytes that a file thread reads at once if the cache is disabled.
 const UNCACHED_FILE_BYTES: u64 = DISK_SLICE_BYTES as u64;
 
-/// How many parts the cache has, each with a lock and a share of the room of its own.
+/// The number of shards, each with its own lock and share of the capacity.
 const SHARDS: u64 = 4;
 
-/// What an average entry takes, in bytes; only sizes tables.
+/// The size of an average entry in bytes; used only to size tables.
 const ENTRY_BYTES_TYPICAL: u64 = 16 * 1024;
 
 impl StaticCache {
-    /// Makes a cache with `room` bytes; with none it keeps nothing. Without `revalidates` it trusts what it has.
+    /// Creates a cache with a capacity of `room` bytes; 0 disables it. Without `revalidates`, entries are never
+    /// checked.
     pub fn new(room: u64, revalidates: bool, start: Instant) -> Self {
         let entries = (room > 0).then(|| {
             let options = OptionsBuilder::new()
@@ -93,18 +94,18 @@ impl StaticCache {
         Self { entries: entries.flatten(), revalidates, start, generation: AtomicU64::new(0) }
     }
 
-    /// Whether anything is ever kept.
+    /// Returns whether the cache is enabled.
     pub fn is_on(&self) -> bool {
         self.entries.is_some()
     }
 
-    /// The longest file that is worth reading into memory.
+    /// Returns the size of the largest file that is read into memory.
     pub fn memory_file_max(&self) -> u64 {
         let share = self.entries.as_ref().map(|entries| entries.capacity() / STATIC_CACHE_SHARE / 2);
         share.map_or(UNCACHED_FILE_BYTES, |share| share.min(STATIC_MEMORY_FILE_MAX))
     }
 
-    /// Looks a normalised path up.
+    /// Looks up a normalized path.
     pub fn get(&self, path: &[u8], now: Instant) -> Lookup {
         let Some(entry) = self.entries.as_ref().and_then(|entries| entries.get(path)) else {
             return Lookup::Absent;
@@ -124,18 +125,18 @@ impl StaticCache {
         Lookup::Good(asset)
     }
 
-    /// Notes the beginning of a look at the disk.
+    /// Notes the beginning of a check of the disk.
     pub fn begin_look(&self, now: Instant) -> LookBegun {
         LookBegun { at: now, generation: self.generation.load(Ordering::Relaxed) }
     }
 
-    /// Gives what the cache holds for a path, however old, for a look that may find it unchanged.
+    /// Returns the cached file for a path regardless of its age, for a check that may find it unchanged.
     pub fn peek(&self, path: &[u8]) -> Option<Arc<Asset>> {
         let entry = self.entries.as_ref()?.peek(path)?;
         Some(Arc::clone(&entry.asset))
     }
 
-    /// A look has found what the asset holds.
+    /// A check found the file that `asset` contains.
     pub fn confirm(&self, path: &[u8], asset: &Arc<Asset>, look: LookBegun) {
         let Some(entry) = self.entries.as_ref().and_then(|entries| entries.peek(path)) else { return };
         if Arc::ptr_eq(&entry.asset, asset) {
@@ -144,7 +145,7 @@ impl StaticCache {
         }
     }
 
-    /// A look has found something new.
+    /// A check found a new file.
     pub fn insert(&self, path: &[u8], asset: &Arc<Asset>, look: LookBegun) {
         let Some(entries) = &self.entries else { return };
         let is_current = || self.generation.load(Ordering::Acquire) == look.generation;
@@ -168,14 +169,14 @@ impl StaticCache {
         }
     }
 
-    /// A look has found no file.
+    /// A check found no file.
     pub fn remove(&self, path: &[u8]) {
         if let Some(entries) = &self.entries {
             entries.remove(path);
         }
     }
 
-    /// Forgets everything, also what looks that are under way will find.
+    /// Clears the cache, and discards the results of checks in progress.
     pub fn clear(&self) {
         // AcqRel: pairs with the Acquire in `insert`: who inserts after this was emptied sees the new number.
         self.generation.fetch_add(1, Ordering::AcqRel);
@@ -184,14 +185,14 @@ impl StaticCache {
         }
     }
 
-    /// Gives up descriptors that nobody has asked for lately.
+    /// Closes descriptors that have not been requested recently.
     pub fn sweep(&self, now: Instant) {
         let Some(entries) = &self.entries else { return };
         let now = self.after(now);
         entries.retain(|_, entry| entry.asset.descriptors() == 0 || entry.age(now) < STATIC_DESCRIPTOR_AGE);
     }
 
-    /// How many bytes of the room are taken.
+    /// Returns the number of bytes in use.
     pub fn weight(&self) -> u64 {
         self.entries.as_ref().map_or(0, Cache::weight)
     }

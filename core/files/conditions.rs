@@ -1,7 +1,7 @@
-//! Conditional requests: whether a client's copy is still good, and whether a range may be given of what is there now.
+//! Conditional requests: whether the client's copy is still valid, and whether a range may be sent of the current file.
 //!
-//! Promises: conditions are judged in the order of RFC 9110 section 13.2.2; a tag that is weak never passes where a
-//! strong one is asked for. Refuses: it knows no file, only the validators of the representation that was chosen.
+//! Promises: conditions are evaluated in the order of RFC 9110 section 13.2.2; a weak entity tag never matches where a
+//! strong one is required. Refuses: it handles no files, only the validators of the selected representation.
 
 use std::time::SystemTime;
 
@@ -10,7 +10,7 @@ use crate::http::Head;
 use crate::http::date::parse_date;
 use crate::http::token::trim_ows;
 
-/// The fields of a request that a representation depends on, found in one walk.
+/// The fields of a request that affect the representation, found in one pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked {
     /// `Accept-Encoding`.
@@ -21,28 +21,28 @@ pub struct Asked {
     pub range: bool,
 }
 
-/// What a representation is recognised by.
+/// The validators of a representation.
 #[derive(Clone, Copy, Debug)]
 pub struct Validators<'a> {
-    /// Its entity tag, with its quotes, and with `W/` if it is weak.
+    /// Its entity tag, with quotes, and with `W/` if it is weak.
     pub tag: &'a [u8],
-    /// When it was last changed.
+    /// When it was last modified.
     pub modified: SystemTime,
 }
 
-/// What the conditions of a request lead to.
+/// The result of the conditions of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// A precondition does not hold: 412.
+    /// A precondition failed: 412.
     Failed,
-    /// The client's copy is good: 304.
+    /// The client's copy is valid: 304.
     NotModified,
     /// The file is sent.
     Send,
 }
 
 impl Asked {
-    /// Looks through the fields of a request.
+    /// Collects the fields of a request.
     pub fn of(head: &Head) -> Self {
         let mut asked = Self::default();
         for (name, _) in head.headers() {
@@ -60,7 +60,7 @@ impl Asked {
     }
 }
 
-/// Judges the conditions of a request, ranges aside.
+/// Evaluates the conditions of a request, except for ranges.
 pub fn judge(head: &Head, validators: Validators<'_>) -> Judgement {
     // A date that comes twice is none.
     let since = |name| {
@@ -83,8 +83,8 @@ pub fn judge(head: &Head, validators: Validators<'_>) -> Judgement {
     if is_good { Judgement::NotModified } else { Judgement::Send }
 }
 
-/// Tells whether a range may be given: the request does not say which state of the file it wants more of, or it says
-/// this one, by its strong tag or its exact date.
+/// Returns whether a range may be sent: the request has no `If-Range`, or it matches this state of the file by its
+/// strong entity tag or its exact date.
 pub fn may_give_range(head: &Head, validators: Validators<'_>) -> bool {
     let mut conditions = head.header_values("if-range");
     match (conditions.next().map(trim_ows), conditions.next()) {
@@ -102,7 +102,7 @@ enum Comparison {
     Weak,
 }
 
-/// Tells whether a list of entity tags is `*` or has `tag`; a tag may have commas between its quotes.
+/// Returns whether a list of entity tags is `*` or contains `tag`. A tag may contain commas between its quotes.
 fn names_tag<'a>(values: impl Iterator<Item = &'a [u8]>, tag: &[u8], comparison: Comparison) -> bool {
     let (is_own_weak, own) = split_weakness(tag);
     values.into_iter().any(|value| {

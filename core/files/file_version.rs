@@ -1,28 +1,28 @@
-//! What tells one state of a file from another: the object, its length, and when it was changed.
+//! What distinguishes one state of a file from another: the object, its length, and its modification times.
 //!
-//! Promises: two stamps of an opened file are equal only if nobody has changed it in between, as far as the system's
-//! clock can tell; [`is_settled`](FileVersion::is_settled) says whether it can. Refuses: it reads no clock and no disk.
+//! Promises: two stamps of an open file are equal only if it has not changed in between, as far as the system's clock
+//! can tell; [`is_settled`](FileVersion::is_settled) tells whether it can. Refuses: it reads no clock and no disk.
 
 use std::fs::File;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Stat, StatxFlags, StatxTimestamp, statx};
 
-/// The state of a file, as its descriptor tells.
+/// The state of a file, according to its descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileVersion {
-    /// Device and number of the object.
+    /// The device and inode numbers.
     object: (u64, u64),
     /// Its length in bytes.
     pub length: u64,
-    /// When its bytes were last changed, by the word of whoever changed them.
+    /// The modification time, which programs can set.
     pub modified: SystemTime,
-    /// When anything about it was last changed, by the system's clock.
+    /// The status change time, which is set by the system.
     changed: SystemTime,
 }
 
-/// A file that was changed less than this ago may change again without another stamp: clocks of file systems tick
-/// every few milliseconds, those of some every two seconds.
+/// A file changed less than this ago may change again without a different stamp: file system clocks tick every few
+/// milliseconds, some only every two seconds.
 const SETTLED_AFTER: Duration = Duration::from_secs(2);
 
 impl FileVersion {
@@ -36,8 +36,8 @@ impl FileVersion {
         }
     }
 
-    /// Whether this is the state of the opened file now, as far as the system knows without asking a disk or another
-    /// machine: an io thread may ask.
+    /// Returns whether the open file still has this state, as far as the system knows without accessing a disk or
+    /// another machine; an I/O thread may therefore call it.
     pub fn is_still_of(&self, file: &File) -> bool {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let wanted = StatxFlags::SIZE | StatxFlags::MTIME | StatxFlags::CTIME;
@@ -48,18 +48,19 @@ impl FileVersion {
         })
     }
 
-    /// Whether any change after `now` gives the object another stamp.
+    /// Returns whether any change after `now` gives the object a different stamp.
     pub fn is_settled(&self, now: SystemTime) -> bool {
         now.duration_since(self.changed).is_ok_and(|age| age >= SETTLED_AFTER)
     }
 
-    /// Whether this is not older than `other`, to the second: tools that copy files keep no more.
+    /// Returns whether it is not older than `other`, with a resolution of one second, because tools that copy files
+    /// keep no more.
     pub fn is_as_new_as(&self, other: &Self) -> bool {
         whole_seconds(self.modified) >= whole_seconds(other.modified)
     }
 
-    /// Makes an entity tag, without its quotes, of time (to the nanosecond) and length: the same file has the same tag
-    /// on every machine that it is copied to with its time.
+    /// Returns an entity tag, without its quotes, from the modification time (in nanoseconds) and the length. A file
+    /// copied to another machine with its time has the same tag there.
     pub fn tag(&self) -> String {
         let (sign, distance) = match self.modified.duration_since(UNIX_EPOCH) {
             Ok(after) => ("", after),
@@ -75,7 +76,7 @@ impl FileVersion {
     }
 }
 
-/// Cuts a time to what a date can tell; a date in a condition has no more.
+/// Truncates a time to the resolution of a date, because dates in conditions have no more.
 pub(super) fn whole_seconds(time: SystemTime) -> SystemTime {
     time.duration_since(UNIX_EPOCH)
         .map_or(UNIX_EPOCH, |since| UNIX_EPOCH + Duration::from_secs(since.as_secs()))

@@ -1,11 +1,12 @@
-//! The media type of a file, by the ending of its name.
+//! The media type of a file, by its file name extension.
 //!
-//! Promises: texts say that they are UTF-8, but for XML, which says itself what it is; what is not known is bytes. Where
-//! the library has another answer than the registry, the table of `endings` counts. Refuses: it does not look into files.
+//! Promises: text types specify UTF-8, except for XML, which specifies its own encoding; unknown extensions are
+//! `application/octet-stream`. Where the library differs from the media type registry, the table in `endings` takes
+//! precedence. Refuses: it does not look into files.
 
 use super::endings::{LONGEST, TYPES};
 
-/// Gives the content type of a file by the ending of its name.
+/// Returns the content type of a file by its extension.
 pub fn content_type(path: &[u8]) -> &'static str {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let ending = name
@@ -28,7 +29,7 @@ pub fn content_type(path: &[u8]) -> &'static str {
     }
 }
 
-/// What the table has for an ending, in any letter case.
+/// Returns the table's entry for an extension (case-insensitive).
 fn known(ending: &str) -> Option<&'static str> {
     let mut lower = [0; LONGEST];
     let lower = lower.get_mut(..ending.len())?;

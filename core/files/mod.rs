@@ -1,8 +1,8 @@
-//! The document root: which file or script a path means, and how a file is represented.
+//! The document root: which file or script a path names, and how a file is represented.
 //!
-//! Promises: what is served was checked as an opened object, never as a name, so a link that is swapped in between
-//! gains nothing; a file named `.php` is run or not found, but never shown. Refuses: it knows no socket and no
-//! interpreter; [`resolve`] may wait for a disk and belongs on a file thread, the rest is pure.
+//! Promises: whatever is served was checked as an open object, never by name, so replacing a link between check and use
+//! gains nothing. A file whose name ends in `.php` is executed or not found, but its source is never sent. Refuses: it
+//! uses no socket and no interpreter; [`resolve`] may wait for the disk and belongs on a file thread, the rest is pure.
 //!
 //! | file | in | out |
 //! |---|---|---|

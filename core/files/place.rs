@@ -1,20 +1,20 @@
-//! Where a thing really lies, seen from the document root: links may lead elsewhere than the path says.
+//! Where a file really is, relative to the document root: links may lead elsewhere than the path suggests.
 //!
-//! Promises: pure; two real paths go in. What lies outside is named by the way there (`../shared/a.css`), so that only
-//! what the link led past is judged, and not where the whole site happens to lie. Refuses: it opens nothing and knows
-//! no rules but that dot-files are hidden.
+//! Promises: pure; it works on two real paths. Files outside the root are named by the way there (`../shared/a.css`),
+//! so that only the part that a link led through is checked, not the location of the whole site. Refuses: it opens
+//! nothing and knows no rules except that dot-files are hidden.
 
-/// A real path, as the way there from the real document root.
+/// A real path, relative to the real document root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Below the root: its path there, with the leading slash; that of the root itself is empty.
+    /// Below the root: its path with the leading slash; empty for the root itself.
     Inside(Vec<u8>),
-    /// Elsewhere: so many steps up, and the path from there, without a leading slash.
+    /// Elsewhere: the number of steps up, and the path from there without a leading slash.
     Outside(Vec<u8>),
 }
 
 impl Place {
-    /// Finds the way from a root to a real path; both are absolute.
+    /// Returns the way from a root to a real path; both are absolute.
     pub fn of(root: &[u8], real_path: &[u8]) -> Self {
         let root = root.strip_suffix(b"/").unwrap_or(root);
         let is_below = |rest: &&[u8]| rest.is_empty() || rest.starts_with(b"/");
@@ -31,20 +31,20 @@ impl Place {
         Self::Outside(way)
     }
 
-    /// Whether it lies below the root.
+    /// Returns whether it is below the root.
     pub fn is_inside(&self) -> bool {
         matches!(self, Self::Inside(_))
     }
 
-    /// The way there.
+    /// Returns the way there.
     pub fn way(&self) -> &[u8] {
         match self {
             Self::Inside(way) | Self::Outside(way) => way,
         }
     }
 
-    /// Whether it is a dot-file or lies in a dot-directory, `/.well-known` excepted. Names with two dots in front are
-    /// none: they are those behind which volumes of Kubernetes switch what they hold (`..data`).
+    /// Returns whether it is a dot-file or in a dot-directory, except for `/.well-known`. Names that begin with two
+    /// dots are not hidden: Kubernetes volumes switch their contents behind them (`..data`).
     pub fn is_hidden(&self) -> bool {
         let is_hidden = |segment: &[u8]| segment.starts_with(b".") && !segment.starts_with(b"..");
         let mut segments = self.way().split(|&byte| byte == b'/').skip_while(|segment| segment.is_empty());

@@ -1,8 +1,8 @@
-//! How a file is represented to one client: which variant of it, whole or in parts, or the word that nothing is sent.
+//! How a file is represented to a client: which variant, whole or in parts, or no body at all.
 //!
-//! Promises: validators, conditions and ranges are those of one variant, the one that is sent. A client that asks for a
-//! range is given parts of the file as it is, or of an operator's coded file, never of a copy that we made. Refuses:
-//! methods other than `GET` and `HEAD`; it makes no copy, it only says which one would have been welcome.
+//! Promises: validators, conditions and ranges are those of the variant that is sent. Range requests are answered from
+//! the uncoded file or an operator's precompressed file, never from a copy created by the server. Refuses: methods
+//! other than `GET` and `HEAD`. It creates no copies; it only reports which one would have been preferred.
 
 use std::fs::File;
 use std::ops::Range;
@@ -16,29 +16,29 @@ use crate::http::range::{Selection, content_range, part_head, parts_end, select,
 use crate::http::{Coding, Fields, Head, MethodKind};
 use crate::sync::primitive::Arc;
 
-/// The answer to a request for a file.
+/// The response to a request for a file.
 #[derive(Debug)]
 pub struct Representation {
     /// The status code: 200, 206, 304, 405, 412 or 416.
     pub status: u16,
-    /// The fields, framing aside.
+    /// The header fields, except for the framing.
     pub fields: Fields,
-    /// The length to announce: that of the body for 200 (`HEAD` too) and 206, none for 304 and refusals.
+    /// The length to announce: that of the body for 200 (also for `HEAD`) and 206, none for 304 and errors.
     pub length: Option<u64>,
-    /// What is sent, in this order.
+    /// The parts to send, in this order.
     pub body: Vec<Piece>,
-    /// What a content coding makes of the body; `None` when there is no body, or it is sent as it is.
+    /// The effect of the content coding on the body; `None` if there is no body or it is not coded.
     pub coded: Option<Coded>,
-    /// The coding in which the client would rather have had it, if nobody makes a copy in it yet.
+    /// The coding that the client would have preferred, if no copy in it is being created yet.
     pub order: Option<Coding>,
 }
 
-/// What a content coding makes of a body.
+/// The effect of a content coding on a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Coded {
-    /// Its length without the coding, in bytes.
+    /// Its uncoded length in bytes.
     pub before: u64,
-    /// Its length in the coding. Of a part of a coded file nobody knows what it was: it is the same.
+    /// Its coded length. For a part of a coded file, the uncoded length is unknown, and both are the same.
     pub after: u64,
 }
 
@@ -47,11 +47,11 @@ pub struct Coded {
 pub enum Piece {
     /// Bytes in memory.
     Bytes(Bytes),
-    /// A run of an opened file.
+    /// A range of an open file.
     File(Arc<File>, Range<u64>),
 }
 
-/// Decides how to answer a request for what the asset holds; several parts are told apart by `boundary`.
+/// Determines the response to a request for the file in `asset`; several parts are separated by `boundary`.
 pub fn represent(asset: &Asset, head: &Head, boundary: impl FnOnce() -> String) -> Representation {
     let method = head.method_kind();
     if !matches!(method, MethodKind::Get | MethodKind::Head) {
@@ -131,8 +131,8 @@ impl Representation {
         answer
     }
 
-    /// Several parts in one body, each with a head of its own. If all that is no less than the whole, the whole is
-    /// sent.
+    /// Combines several parts in one body, each with a part header. If that is not smaller than the whole file, the
+    /// whole file is sent.
     fn parts(variant: &Variant, parts: &[Range<u64>], content_type: &str, boundary: &str) -> Self {
         let mut body = Vec::with_capacity(2 * parts.len() + 1);
         let mut length = 0;
@@ -172,7 +172,7 @@ impl Content {
 }
 
 impl Piece {
-    /// Gives its length in bytes.
+    /// Returns its length in bytes.
     pub fn len(&self) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes.len() as u64,
@@ -180,14 +180,14 @@ impl Piece {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// Chooses the variant that the client likes best. If a copy that is not there would have been better, the first who
-/// asks for it is told which.
+/// Selects the variant that the client prefers. If a copy that does not exist would have been better, the first request
+/// for it is told which one.
 fn chosen<'a>(asset: &'a Asset, head: &Head, wants_range: bool) -> (&'a Variant, Option<Coding>) {
     let wish = |offered: &[Coding]| match choose(head.header_values("accept-encoding"), offered) {
         Choice::Coded(coding) => Some(coding),
@@ -205,7 +205,7 @@ fn chosen<'a>(asset: &'a Asset, head: &Head, wants_range: bool) -> (&'a Variant,
     (variant.unwrap_or(asset.plain()), order)
 }
 
-/// A few codings, each at most once.
+/// A small set of codings.
 #[derive(Clone, Copy)]
 struct Codings {
     list: [Coding; Coding::ALL.len()],

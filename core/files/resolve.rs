@@ -1,22 +1,22 @@
-//! The look at the disk: which of a path's candidates is there, checked on the opened object.
+//! Finds out on the disk which of a path's candidates exists, checked on the open object.
 //!
-//! Promises: each candidate is opened as a mere handle (which waits for nothing and has no effect on a pipe or a
-//! device), and then the handle is asked what it is and where it really lies; only a regular file in a place that may
-//! be served is opened for reading, through that same handle. Length and times are those of the handle. The root is
-//! looked up anew each time, so a deployment that switches a link is seen by the next look.
+//! Promises: each candidate is opened as a mere handle (which does not block and has no effect on a pipe or a device).
+//! Then the handle is asked what it is and where it really is. Only a regular file in an allowed place is opened for
+//! reading, through that same handle. Length and times are those of the handle. The root is looked up each time, so
+//! that a deployment that switches a link is seen by the next check.
 //!
-//! Links are followed, out of the root too unless a setting forbids it, but never to a dot-file. Where they led is told
-//! to whoever asked ([`Place`]), who has rules of his own.
+//! Links are followed, out of the root too unless a setting forbids it, but never to a dot-file. The caller is told
+//! where they led ([`Place`]) and applies its own rules.
 //!
-//! Beside a file `a.css` may lie the same file in a content coding: `a.css.br`, `a.css.zst` or `a.css.gz`. They must
-//! really lie where the file does, and one that is older than the file counts as not there.
+//! A file `a.css` may have precompressed files next to it: `a.css.br`, `a.css.zst` or `a.css.gz`. They must really be
+//! in the directory of the file, and one that is older than the file is ignored.
 //!
-//! That nothing lies at a path is, as a rule, known to the system without a disk
-//! ([`leaves_all_to_the_script`](DocumentRoot::leaves_all_to_the_script)): the many paths of a front controller need no
-//! file thread.
+//! The system usually knows without the disk that nothing exists at a path
+//! ([`leaves_all_to_the_script`](DocumentRoot::leaves_all_to_the_script)), so the many paths of a front controller need
+//! no file thread.
 //!
-//! Refuses: links to dot-files, and those that leave the root where they may not; everything that is neither a file nor
-//! a directory.
+//! Refuses: links to dot-files, links that leave the root where this is not allowed, and everything that is neither a
+//! file nor a directory.
 
 use std::fs::File;
 use std::io;
@@ -33,76 +33,76 @@ use super::route::{Candidate, Mode, Route, route};
 use crate::http::Coding;
 use crate::http::uri::encode_path;
 
-/// The folder that is served, by name; the name may be a link.
+/// The directory to serve, by name; the name may be a link.
 #[derive(Clone, Debug)]
 pub struct DocumentRoot {
     path: PathBuf,
     links_may_leave: bool,
 }
 
-/// Where a path leads on this disk, now.
+/// What a path resolves to on this disk, now.
 #[derive(Debug)]
 pub enum Resolved {
-    /// A directory that was asked for without its trailing slash; the answer is 301.
+    /// A directory requested without its trailing slash; the status is 301.
     Directory,
     /// A file to send.
     File(StaticFile),
-    /// Something is there, but it lies where nothing may be served from, or must not be read; the answer is 403.
+    /// A file that must not be served because of its location or its permissions; the status is 403.
     Forbidden,
-    /// Nothing is there; the answer is 404.
+    /// Nothing; the status is 404.
     Missing,
-    /// A script to run.
+    /// A script to execute.
     Script(FoundScript),
 }
 
-/// A file to send, and what lies beside it.
+/// A file to send, with its precompressed files.
 #[derive(Debug)]
 pub struct StaticFile {
-    /// Its path below the document root, with the leading slash; its ending tells the content type.
+    /// Its path below the document root, with the leading slash; its extension determines the content type.
     pub path: Vec<u8>,
-    /// Where it really lies, if links led elsewhere than the path says.
+    /// Its real location, if links led elsewhere than the path suggests.
     pub elsewhere: Option<Place>,
     /// The file itself.
     pub plain: Opened,
-    /// The same file in content codings.
+    /// The precompressed files.
     pub coded: Vec<(Coding, Opened)>,
 }
 
-/// A regular file that has been opened for reading.
+/// A regular file opened for reading.
 #[derive(Debug)]
 pub struct Opened {
     /// The descriptor that was checked.
     pub file: File,
-    /// Its state at that moment.
+    /// Its state at that time.
     pub stamp: FileVersion,
 }
 
-/// A script and what a CGI environment says about it; all paths are raw bytes.
+/// A script and its CGI variables; all paths are raw bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundScript {
     /// `SCRIPT_FILENAME`: the real path of the file.
     pub filename: Vec<u8>,
-    /// Where it really lies, if links led elsewhere than its name says.
+    /// Its real location, if links led elsewhere than its name suggests.
     pub elsewhere: Option<Place>,
-    /// `SCRIPT_NAME`: its path in URLs, decoded.
+    /// `SCRIPT_NAME`: its URL path, decoded.
     pub script_name: Vec<u8>,
-    /// `PATH_INFO`: what follows it in the URL path, decoded; empty when nothing does.
+    /// `PATH_INFO`: the rest of the URL path, decoded; empty if there is none.
     pub path_info: Vec<u8>,
     /// `DOCUMENT_ROOT`: the real path of the root.
     pub document_root: Vec<u8>,
 }
 
 impl DocumentRoot {
-    /// Names the folder to serve, and says whether links in it may lead out of it.
+    /// Sets the directory to serve, and whether links in it may point outside of it.
     pub const fn new(path: PathBuf, links_may_leave: bool) -> Self {
         Self { path, links_may_leave }
     }
 
-    /// Finds where a normalised path leads. May wait for a disk.
+    /// Resolves a normalized path. May wait for the disk.
     ///
     /// # Errors
     ///
-    /// When the root cannot be opened, or the system is out of descriptors or memory, or the disk fails.
+    /// If the root cannot be opened, if the system is out of descriptors or memory, or if the disk fails.
     pub fn resolve(&self, mode: &Mode, path: &[u8]) -> io::Result<Resolved> {
         let Route::Try(candidates) = route(mode, path) else { return Ok(Resolved::Missing) };
         let root = Root::open(self)?;
@@ -121,8 +121,8 @@ impl DocumentRoot {
         Ok(Resolved::Missing)
     }
 
-    /// Whether only the script that answers for everything else is left for a normalised path. `false` when something
-    /// may lie there, or when the system cannot tell without a disk: so an io thread may ask.
+    /// Returns whether a normalized path is left to the script that handles all remaining paths. `false` if something
+    /// may exist there, or if the system cannot tell without the disk; an I/O thread may therefore call it.
     pub fn leaves_all_to_the_script(&self, mode: &Mode, path: &[u8]) -> bool {
         let (Some(script), Route::Try(candidates)) = (mode.front_controller(), route(mode, path)) else {
             return false;
@@ -153,7 +153,7 @@ impl DocumentRoot {
     }
 }
 
-/// Gives the target of the redirect that adds the trailing slash, with the query as it came.
+/// Returns the target of the redirect that adds the trailing slash, with the query as received.
 pub fn directory_location(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
     let mut location = encode_path(path).into_bytes();
     location.push(b'/');
@@ -164,25 +164,25 @@ pub fn directory_location(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
     location
 }
 
-/// The real document root of one look.
+/// The real document root of one check.
 struct Root {
     handle: OwnedFd,
     real_path: Vec<u8>,
     links_may_leave: bool,
 }
 
-/// What one look found.
+/// The result of one check.
 #[derive(Debug)]
 enum Look {
-    /// What the candidate asks for, or the refusal to give it.
+    /// What the candidate requests, or a refusal.
     Found(Resolved),
     /// Nothing, so there is nothing below it either.
     Missing,
-    /// A directory where a file was asked for.
+    /// A directory where a file was requested.
     PassedBy,
 }
 
-/// A thing below the root, as a handle that cannot be read.
+/// An object below the root, as a handle that cannot be read.
 struct Handle {
     handle: OwnedFd,
     stat: Stat,
@@ -247,7 +247,7 @@ impl Root {
         }
     }
 
-    /// Looks for the same file in content codings. Whatever is wrong with one of them, the file itself can be sent.
+    /// Looks for precompressed files. If one of them is unusable, the file itself can still be sent.
     fn coded_neighbours(&self, path: &[u8], real_path: &[u8], plain: &FileVersion) -> Vec<(Coding, Opened)> {
         if CODED_ENDINGS.iter().any(|(_, ending)| path.ends_with(ending)) {
             return Vec::new();
@@ -265,14 +265,14 @@ impl Root {
 }
 
 impl Handle {
-    /// Opens the very object that was checked, for reading.
+    /// Opens exactly the object that was checked, for reading.
     fn open(&self) -> Result<File, Errno> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         rustix::fs::open(descriptor_name(self.handle.as_fd()), flags, Permissions::empty()).map(File::from)
     }
 }
 
-/// Gives the name below the root of what a path names.
+/// Returns the name relative to the root for a path.
 fn relative(path: &[u8]) -> &[u8] {
     match path.strip_prefix(b"/").unwrap_or(path) {
         b"" => b".",
@@ -280,14 +280,14 @@ fn relative(path: &[u8]) -> &[u8] {
     }
 }
 
-/// How the name of a file in a content coding ends.
+/// The file name suffix of a content coding.
 const CODED_ENDINGS: [(Coding, &[u8]); 3] =
     [(Coding::Brotli, b".br"), (Coding::Zstd, b".zst"), (Coding::Gzip, b".gz")];
 
-/// A handle: it follows links, waits for nothing and cannot be read.
+/// Opens a handle: it follows links, does not block and cannot be read.
 const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// Sorts what the system says into "not there", "not allowed" and real trouble.
+/// Maps errors of the system to "not found", "not allowed" and real errors.
 fn verdict(errno: Errno) -> io::Result<Look> {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::NAMETOOLONG | Errno::LOOP | Errno::INVAL | Errno::NXIO => {
@@ -298,7 +298,7 @@ fn verdict(errno: Errno) -> io::Result<Look> {
     }
 }
 
-/// Asks the system where an open object lies now.
+/// Asks the system for the current location of an open object.
 fn real_path(handle: BorrowedFd<'_>) -> Result<Vec<u8>, Errno> {
     rustix::fs::readlink(descriptor_name(handle), Vec::new()).map(std::ffi::CString::into_bytes)
 }

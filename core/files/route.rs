@@ -1,4 +1,4 @@
-//! Routing: from a normalised path to the ordered list of what to look for on disk.
+//! Routing: from a normalized path to the ordered list of candidates on the disk.
 //!
 //! | mode | `/a` | `/a/` | `/a.php/b` | when nothing is found |
 //! |---|---|---|---|---|
@@ -7,63 +7,63 @@
 //! | single page | file | – | script, rest as PATH_INFO | the file |
 //! | worker | file | – | – | the script |
 //!
-//! Promises: pure; names are compared as decoded bytes. A script's name ends in `.php`, exactly so, at the end of a
-//! segment; the first such segment that is a file on disk is the script, and what follows is its PATH_INFO. A name
-//! that ends in `.php` in any letter case is never offered as a file to send. Refuses: hidden segments, save
-//! `/.well-known/`; whether anything exists is not its question.
+//! Promises: pure; names are compared as decoded bytes. The name of a script ends in exactly `.php` at the end of a
+//! segment. The first such segment that is a file on disk is the script, and the rest of the path is its PATH_INFO. A
+//! name that ends in `.php` in any letter case is never a candidate for sending as a file. Refuses: hidden segments,
+//! except for `/.well-known/`. It does not check whether anything exists.
 
 use crate::http::uri::has_dot_segment_file;
 
-/// How paths lead to files and scripts; the settings `ENTRY_FILE` and `WORKER_MODE_ENABLED` decide.
+/// How paths map to files and scripts, determined by the settings `ENTRY_FILE` and `WORKER_MODE_ENABLED`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Files, scripts with PATH_INFO, and directory indexes.
     Files,
-    /// Files, scripts and directory indexes; everything else, and the root, is answered by one script.
+    /// Files, scripts and directory indexes. One script handles all other paths, and the root.
     FrontController {
-        /// The script's path in URLs, with its leading slash.
+        /// The URL path of the script, with its leading slash.
         script: Vec<u8>,
     },
-    /// Files and scripts; everything else is answered by one file.
+    /// Files and scripts. One file is sent for all other paths.
     SinglePage {
-        /// The file's path in URLs, with its leading slash.
+        /// The URL path of the file, with its leading slash.
         file: Vec<u8>,
     },
-    /// Files that are no scripts; everything else is answered by one script, which is loaded already.
+    /// Files that are not scripts. One script, which is already loaded, handles all other paths.
     Worker {
-        /// The script's path in URLs, with its leading slash.
+        /// The URL path of the script, with its leading slash.
         script: Vec<u8>,
     },
 }
 
-/// Where a path leads.
+/// The route of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route<'a> {
-    /// Nowhere: it has a hidden segment. The answer is 404.
+    /// None: the path contains a hidden segment. The status is 404.
     Hidden,
-    /// To the first of these candidates that is there; to 404 when none is.
+    /// The first of these candidates that exists; 404 if none does.
     Try(Candidates<'a>),
 }
 
-/// What to look for on disk, and how to treat it when it is there.
+/// A candidate on the disk, and what to do if it exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Candidate {
-    /// A directory that lacks its trailing slash is redirected to the path with the slash; a file is sent.
+    /// A directory is redirected to the path with a trailing slash; a file is sent.
     FileOrDirectory {
         /// The path below the document root, with its leading slash.
         path: Vec<u8>,
     },
-    /// An index of a directory that was asked for without its trailing slash: if it is there, the answer is the
-    /// redirect to the path with the slash.
+    /// An index of a directory requested without its trailing slash: if it exists, the response is the redirect to the
+    /// path with the slash.
     IndexOfDirectory {
-        /// The index's path below the document root, with its leading slash.
+        /// The path of the index below the document root, with its leading slash.
         path: Vec<u8>,
     },
-    /// A file is run.
+    /// A file is executed.
     Script {
         /// The script's path below the document root, with its leading slash: `SCRIPT_NAME`.
         name: Vec<u8>,
-        /// What follows it in the URL path: `PATH_INFO`.
+        /// The rest of the URL path: `PATH_INFO`.
         path_info: Vec<u8>,
     },
     /// A file is sent.
@@ -73,7 +73,7 @@ pub enum Candidate {
     },
 }
 
-/// Walks the candidates of one path, in order.
+/// Iterates over the candidates of a path, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidates<'a> {
     mode: &'a Mode,
@@ -83,21 +83,21 @@ pub struct Candidates<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
-    /// Scripts in the path; the search goes on behind this place.
+    /// Scripts in the path; the search continues after this position.
     Scripts(usize),
     /// The path itself.
     Itself,
-    /// The index at this place in [`INDEXES`].
+    /// The index at this position in [`INDEXES`].
     Index(usize),
-    /// The same, of a path that may be a directory without its trailing slash.
+    /// The same for a path that may be a directory without its trailing slash.
     IndexBelow(usize),
-    /// What answers when nothing was found.
+    /// The fallback if nothing was found.
     Fallback,
     End,
 }
 
 impl Mode {
-    /// Chooses the mode by the setting `ENTRY_FILE`, a path relative to the document root.
+    /// Selects the mode from the setting `ENTRY_FILE`, a path relative to the document root.
     pub fn from_entry_file(entry_file: Option<&str>) -> Self {
         let Some(entry) = entry_file else { return Self::Files };
         let path = [b"/", entry.trim_start_matches('/').as_bytes()].concat();
@@ -108,7 +108,7 @@ impl Mode {
         }
     }
 
-    /// The same for persistent workers, which have loaded the script of `ENTRY_FILE`; `None` if it is none.
+    /// The same for persistent workers, which have loaded the script in `ENTRY_FILE`; `None` if it is not a script.
     pub fn for_workers(entry_file: Option<&str>) -> Option<Self> {
         match Self::from_entry_file(entry_file) {
             Self::FrontController { script } => Some(Self::Worker { script }),
@@ -116,7 +116,7 @@ impl Mode {
         }
     }
 
-    /// The script that answers for everything else, if there is one.
+    /// Returns the script that handles all remaining paths, if there is one.
     pub fn front_controller(&self) -> Option<&[u8]> {
         match self {
             Self::FrontController { script } | Self::Worker { script } => Some(script),
@@ -125,7 +125,7 @@ impl Mode {
     }
 }
 
-/// Finds where a normalised path leads.
+/// Routes a normalized path.
 pub fn route<'a>(mode: &'a Mode, path: &'a [u8]) -> Route<'a> {
     debug_assert!(path.starts_with(b"/"), "a normalised path starts with a slash");
     if has_dot_segment_file(path) {
@@ -223,7 +223,7 @@ impl Iterator for Candidates<'_> {
 }
 
 impl Candidate {
-    /// Gives the path to look for below the document root.
+    /// Returns the path to look for below the document root.
     pub fn path(&self) -> &[u8] {
         match self {
             Self::FileOrDirectory { path } | Self::IndexOfDirectory { path } | Self::Static { path } => path,
@@ -232,13 +232,13 @@ impl Candidate {
     }
 }
 
-/// The names that stand for their directory, in the order in which they are tried.
+/// The names of directory indexes, in the order in which they are tried.
 const INDEXES: [&[u8]; 2] = [b"index.php", b"index.html"];
 
-/// The ending of a script's name.
+/// The extension of scripts.
 const SCRIPT_ENDING: &[u8] = b".php";
 
-/// Finds the end of the first segment behind `from` that is named like a script and has more than the ending.
+/// Finds the end of the first segment after `from` that is named like a script and is longer than the extension.
 fn script_end(path: &[u8], from: usize) -> Option<usize> {
     let mut from = from;
     while let Some(found) = memchr::memmem::find(&path[from..], SCRIPT_ENDING) {
@@ -252,7 +252,7 @@ fn script_end(path: &[u8], from: usize) -> Option<usize> {
     None
 }
 
-/// Tells whether a file of this name holds source that must not be shown.
+/// Returns whether a file of this name contains source code that must not be sent.
 fn is_source(path: &[u8]) -> bool {
     path.len() >= SCRIPT_ENDING.len()
         && path[path.len() - SCRIPT_ENDING.len()..].eq_ignore_ascii_case(SCRIPT_ENDING)

@@ -1,10 +1,10 @@
-//! What an io thread remembers about scripts, so that a busy script costs no look at the disk for each request.
+//! What an I/O thread remembers about scripts, so that a frequently requested script needs no disk access per request.
 //!
-//! Promises: an answer is at most [`ROUTE_CACHE_AGE`] old, and there are at most [`ROUTE_CACHE_ENTRIES_MAX`] of them,
-//! whatever clients ask for. Refuses: files that are sent are never remembered here, since their descriptor is what
-//! was checked; nor is "not found", so a new file is seen by its first request.
+//! Promises: an entry is at most [`ROUTE_CACHE_AGE`] old, and there are at most [`ROUTE_CACHE_ENTRIES_MAX`] entries,
+//! whatever clients request. Refuses: files to send are never remembered here, because their descriptor is what was
+//! checked. "Not found" is not remembered either, so a new file is found by its first request.
 //!
-//! A script's file name is the real path that was checked. A link that is swapped within that second is therefore
+//! The file name of a script is the real path that was checked. A link that is switched within that second is therefore
 //! not followed: the old target runs once more, as it does for a request that was already queued.
 
 use std::collections::HashMap;
@@ -13,9 +13,10 @@ use std::time::Instant;
 use crate::limits::{ROUTE_CACHE_AGE, ROUTE_CACHE_ENTRIES_MAX};
 use crate::sync::primitive::Arc;
 
-/// Remembers which script answers a path, for a moment.
+/// Remembers for a short time which script handles a path.
 ///
-/// Two generations: when the young one is half of the whole, it becomes the old one and the old one is forgotten.
+/// It has two generations: when the young one holds half of the entries, it becomes the old one, and the previous old
+/// one is dropped.
 #[derive(Debug)]
 pub struct RouteCache<S> {
     young: HashMap<Vec<u8>, Entry<S>>,
@@ -34,23 +35,23 @@ impl<S> Default for RouteCache<S> {
     }
 }
 
-/// The path under which the script of a front controller is remembered, as it answers whatever leads nowhere else. No
-/// normalised path is like this.
+/// The key for the script of a front controller, which handles all remaining paths. It differs from every normalized
+/// path.
 pub const EVERYTHING_ELSE: &[u8] = b"";
 
 impl<S> RouteCache<S> {
-    /// Makes an empty cache.
+    /// Creates an empty cache.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Gives the script that answered this normalised path a moment ago.
+    /// Returns the script that handled this normalized path recently.
     pub fn get(&self, path: &[u8], now: Instant) -> Option<&Arc<S>> {
         let entry = self.young.get(path).or_else(|| self.old.get(path))?;
         (now.saturating_duration_since(entry.found_at) < ROUTE_CACHE_AGE).then_some(&entry.script)
     }
 
-    /// Remembers the script that was found for a normalised path.
+    /// Remembers the script that was found for a normalized path.
     pub fn insert(&mut self, path: Vec<u8>, script: Arc<S>, now: Instant) {
         if self.young.len() >= ROUTE_CACHE_ENTRIES_MAX / 2 {
             self.old = std::mem::take(&mut self.young);
@@ -64,7 +65,7 @@ impl<S> RouteCache<S> {
         self.old.remove(path);
     }
 
-    /// Forgets everything.
+    /// Clears the cache.
     pub fn clear(&mut self) {
         self.young.clear();
         self.old.clear();

@@ -1,15 +1,15 @@
-//! Reading so many bytes of something that gives fewer at a time.
+//! Reads an exact range from a source that returns fewer bytes at a time.
 //!
-//! Promises: what is missing from a slice is missing from its source. Refuses: it does not know what it reads from, and
-//! waits for the disk as long as that does.
+//! Promises: bytes that are missing from the result are missing from the source. Refuses: it does not know its source,
+//! and blocks for as long as the source does.
 
 use std::io;
 
-/// Reads up to `len` bytes from `offset` on by `read_at`; fewer only at the end.
+/// Reads up to `len` bytes starting at `offset` with `read_at`; fewer only at the end.
 ///
 /// # Errors
 ///
-/// What `read_at` says, but for "interrupted".
+/// Errors of `read_at`, except for "interrupted".
 pub fn read_slice(
     offset: u64,
     len: usize,
