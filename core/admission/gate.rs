@@ -1,8 +1,8 @@
 //! The gate in front of the pool: a queue with as many permits as places, and a waiting set in front of it.
 //!
-//! Promises: first come, first served, through the waiting set and the queue; the set is bounded by count and by bytes;
-//! who leaves it leaves at once. The way into a queue that has room, and out of it, takes no lock. Refuses: it
-//! answers nobody and watches no deadline; who offered does.
+//! Promises: the waiting set and the queue are first come, first served. The waiting set is bounded by count and by
+//! bytes, and requests that leave it leave immediately. Entering a queue with free slots, and leaving the queue, takes
+//! no lock. Refuses: it sends no responses and watches no deadlines; the caller of `offer` does.
 //!
 //! ```text
 //!   offer ── permit free, nobody waiting ──▶ queue ── take (gives the permit back) ──▶ a worker
@@ -26,20 +26,20 @@ use crate::time::as_micros;
 pub enum ShedReason {
     /// No worker thread is left.
     PoolUnavailable,
-    /// The queue is full, and nobody waits in front of it.
+    /// The queue is full, and waiting for a slot is disabled.
     QueueFull,
-    /// The server drains.
+    /// The server is draining.
     ShuttingDown,
-    /// Parked bodies fill their limit.
+    /// The bodies of waiting requests reached their limit.
     WaitingBytes,
     /// The waiting set is full.
     WaitingFull,
-    /// The whole wait budget passed.
+    /// The wait budget was used up.
     WaitTimeout,
 }
 
 impl ShedReason {
-    /// Every reason, in the order of the exposition.
+    /// All reasons, in the order of the exposition.
     pub const ALL: [Self; 6] = [
         Self::WaitTimeout,
         Self::WaitingFull,
@@ -49,7 +49,7 @@ impl ShedReason {
         Self::PoolUnavailable,
     ];
 
-    /// The reason's label value.
+    /// Returns the value of the label `reason`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::PoolUnavailable => "pool_unavailable",
@@ -61,7 +61,7 @@ impl ShedReason {
         }
     }
 
-    /// The status that a request refused for this reason is answered with.
+    /// Returns the status code for a request refused for this reason.
     pub fn status(self) -> u16 {
         match self {
             Self::PoolUnavailable => 500,
@@ -71,15 +71,16 @@ impl ShedReason {
     }
 }
 
-/// What passes the gate.
+/// An entry that passes the gate.
 pub trait Offered {
-    /// The bytes that it holds while it waits.
+    /// Returns the number of bytes it holds while it waits.
     fn parked_bytes(&self) -> u64;
-    /// It moves from the waiting set to the queue. False: it was answered meanwhile and does not go in.
+    /// Moves it from the waiting set to the queue. Returns false if it has been answered meanwhile and is not queued.
     fn promote(&self) -> bool;
-    /// It goes into the waiting set instead of the queue.
+    /// Notes that it goes into the waiting set instead of the queue.
     fn park(&self);
-    /// Nobody is there to take it out of the waiting set, and it has waited for long enough: others may have its place.
+    /// Returns whether nobody will take it out of the waiting set and it has waited long enough, so that others may
+    /// have its place.
     fn is_forgotten(&self) -> bool {
         false
     }
@@ -89,49 +90,49 @@ pub trait Offered {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket(u64);
 
-/// The verdict on an offer.
+/// The result of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// In the queue; a worker will take it.
+    /// The entry is in the queue; a worker will take it.
     Queued,
-    /// Not admitted; the caller answers.
+    /// The entry was not admitted; the caller sends the response.
     Refused(ShedReason),
-    /// In the waiting set, until it is promoted or [leaves](Gate::leave).
+    /// The entry is in the waiting set, until it is promoted or [leaves](Gate::leave).
     Waiting(Ticket),
 }
 
-/// The bounds of the waiting set.
+/// The limits of the waiting set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitingLimits {
-    /// How many may wait.
+    /// The maximum number of waiting entries.
     pub count_max: usize,
-    /// How many bytes those who wait may hold together.
+    /// The maximum number of bytes that waiting entries may hold together.
     pub bytes_max: u64,
 }
 
-/// A reading of the gate.
+/// The state of the gate at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GateFacts {
-    /// Entries in the queue, answered ones included.
+    /// The number of entries in the queue, including those already answered.
     pub depth: usize,
-    /// Places in the queue.
+    /// The number of queue slots.
     pub capacity: usize,
-    /// Permits that nobody holds.
+    /// The number of free permits.
     pub slots_available: usize,
-    /// Entries in the waiting set.
+    /// The number of entries in the waiting set.
     pub waiting: usize,
     /// How long an offer made now may wait; zero in fail-fast mode.
     pub wait_budget: Duration,
-    /// What the wait budget never exceeds.
+    /// The upper limit of the wait budget.
     pub wait_budget_ceiling: Duration,
 }
 
-/// The gate. Io threads offer, workers take.
+/// The gate. I/O threads offer entries, workers take them.
 #[derive(Debug)]
 pub struct Gate<T> {
     queue: WorkQueue<T>,
     permit_state: PermitState,
-    /// Short: an entry is put in, taken out, or moved to the queue; nobody is woken inside.
+    /// Held only briefly: an entry is inserted, removed, or moved to the queue. Nobody is woken while it is held.
     waiting: ShortLock<Waiting<T>>,
     limits: WaitingLimits,
     budget_us: AtomicU64,
@@ -140,7 +141,7 @@ pub struct Gate<T> {
 
 #[derive(Debug)]
 struct Waiting<T> {
-    /// By ticket, so in the order of arrival.
+    /// Sorted by ticket, that is, in the order of arrival.
     entries: BTreeMap<Ticket, T>,
     bytes: u64,
     next: u64,
@@ -164,8 +165,8 @@ impl<T: Offered> Gate<T> {
         }
     }
 
-    /// Admits `entry`, lets it wait, or says why not. Once the caller has offered all that it has at hand, it calls
-    /// [`announce`](Self::announce).
+    /// Admits `entry`, lets it wait, or returns why it is refused. When the caller has offered all that it has, it
+    /// calls [`announce`](Self::announce).
     pub fn offer(&self, entry: T) -> Offer {
         match self.permit_state.enter() {
             Entry::Closed => Offer::Refused(ShedReason::ShuttingDown),
@@ -175,7 +176,7 @@ impl<T: Offered> Gate<T> {
         }
     }
 
-    /// Tells the workers that something was admitted.
+    /// Tells the workers that entries were admitted.
     pub fn announce(&self) {
         self.queue.announce();
     }
@@ -200,17 +201,17 @@ impl<T: Offered> Gate<T> {
         self.queue.idle_workers()
     }
 
-    /// Whether there is nothing to take.
+    /// Returns whether there is nothing to take.
     pub fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// Whether workers may end once there is nothing to take.
+    /// Returns whether workers may end once there is nothing to take.
     pub fn is_shut(&self) -> bool {
         self.queue.is_closed()
     }
 
-    /// An entry leaves the waiting set because it was answered. Nothing happens if it has been promoted meanwhile.
+    /// Removes an entry from the waiting set because it was answered. Has no effect if it has been promoted meanwhile.
     pub fn leave(&self, ticket: Ticket) {
         let mut waiting = self.waiting.lock();
         let left = waiting.entries.remove(&ticket);
@@ -223,18 +224,18 @@ impl<T: Offered> Gate<T> {
         drop(left);
     }
 
-    /// Admits nothing from now on. What is queued stays queued, and what waits waits for its answer.
+    /// Stops admitting. Queued entries stay queued, and waiting entries wait for their answer.
     pub fn close(&self) {
         self.permit_state.close();
     }
 
-    /// Lets workers end once the queue is empty.
+    /// Allows workers to end once the queue is empty.
     pub fn shut(&self) {
         self.close();
         self.queue.close();
     }
 
-    /// How long an offer made now may wait; zero in fail-fast mode.
+    /// Returns how long an offer made now may wait; zero in fail-fast mode.
     pub fn wait_budget(&self) -> Duration {
         Duration::from_micros(self.budget_us.load(Ordering::Relaxed))
     }
@@ -245,7 +246,7 @@ impl<T: Offered> Gate<T> {
         self.budget_us.store(as_micros(budget), Ordering::Relaxed);
     }
 
-    /// Reads the gate. Permits are read first: an entry on its way is missed and not counted twice.
+    /// Reads the state. Permits are read first, so that an entry on its way is missed rather than counted twice.
     pub fn facts(&self) -> GateFacts {
         let slots_available = self.permit_state.free();
         GateFacts {
@@ -258,7 +259,7 @@ impl<T: Offered> Gate<T> {
         }
     }
 
-    /// Puts an entry into the queue that has a permit, and so a place.
+    /// Inserts an entry that has a permit, and therefore a slot, into the queue.
     fn admit(&self, entry: T) -> Offer {
         let queued = self.queue.push_unannounced(entry);
         debug_assert!(queued.is_ok(), "a permit without a place");
@@ -299,7 +300,7 @@ impl<T: Offered> Gate<T> {
         }
     }
 
-    /// Gives a permit back, or hands it to who has waited longest.
+    /// Releases a permit, or passes it to the entry that has waited longest.
     fn give_back(&self) {
         while self.permit_state.leave() == Returned::Owed {
             if self.promote_next() {
@@ -309,7 +310,8 @@ impl<T: Offered> Gate<T> {
         }
     }
 
-    /// Moves the longest waiting entry to the queue. False: it was answered meanwhile, or all have left.
+    /// Moves the entry that has waited longest to the queue. Returns false if it was answered meanwhile, or if all have
+    /// left.
     fn promote_next(&self) -> bool {
         let mut waiting = self.waiting.lock();
         let Some(entry) = waiting.pop_first() else { return false };
@@ -329,7 +331,7 @@ impl<T: Offered> Gate<T> {
 }
 
 impl<T: Offered> Waiting<T> {
-    /// Why one that holds so many bytes does not go in.
+    /// Returns why an entry that holds this many bytes does not fit.
     fn refusal(&self, bytes: u64, limits: WaitingLimits) -> Option<ShedReason> {
         if self.entries.len() >= limits.count_max {
             Some(ShedReason::WaitingFull)
@@ -340,7 +342,7 @@ impl<T: Offered> Waiting<T> {
         }
     }
 
-    /// Takes out who has waited longest.
+    /// Removes the entry that has waited longest.
     fn pop_first(&mut self) -> Option<T> {
         let (_, entry) = self.entries.pop_first()?;
         self.bytes -= entry.parked_bytes();

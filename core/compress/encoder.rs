@@ -1,8 +1,8 @@
-//! One body on its way into a coding, piece by piece.
+//! The compression of one body, piece by piece.
 //!
-//! Promises: after [`flush`](Encoder::flush) whoever decodes has every byte that went in; after
-//! [`finish`](Encoder::finish) the coded body is complete, and without it a decoder can tell that something is missing.
-//! What an encoder holds does not grow with the body:
+//! Promises: after [`flush`](Encoder::flush), a decoder can produce every byte that went in. After
+//! [`finish`](Encoder::finish), the coded body is complete; without it, a decoder can detect that something is missing.
+//! The memory of an encoder does not grow with the body:
 //!
 //! | coding | holds at its default level | at the level that holds most |
 //! |---|---|---|
@@ -10,7 +10,7 @@
 //! | gzip | 0.4 MiB | 0.4 MiB |
 //! | zstd | 1.8 MiB | 5.8 MiB (level 19) |
 //!
-//! Refuses: it decides nothing; who asks for a coding gets it, even where the body grows.
+//! Refuses: it makes no decisions; a body is compressed as requested, even if it grows.
 
 use std::fmt;
 use std::io::Write;
@@ -23,7 +23,7 @@ use zstd::stream::raw::{CParameter, Encoder as ZstdContext, InBuffer, Operation,
 use crate::http::Coding;
 use crate::limits::{CODED_STEP_BYTES, CODING_WINDOW_LOG, CODING_WINDOW_LOG_MAX};
 
-/// A body that is being coded.
+/// A body that is being compressed.
 pub struct Encoder {
     state: State,
     level: u32,
@@ -31,23 +31,23 @@ pub struct Encoder {
     given_bytes: u64,
 }
 
-/// The library behind an encoder refused to go on: it has no memory. What it gave so far cannot be completed.
+/// The library failed because it is out of memory. Its output so far cannot be completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncoderFailed;
 
 enum State {
-    /// Gone once the body is complete.
+    /// `None` once the body is complete.
     Brotli(Option<Box<CompressorWriter<Vec<u8>>>>),
     Gzip(Box<Compress>),
     Zstd(ZstdContext<'static>),
 }
 
 impl Encoder {
-    /// Starts a body in `coding`; levels beyond what the coding knows count as its highest.
+    /// Starts a body in `coding`. Levels above the highest one of the coding count as the highest.
     ///
     /// # Errors
     ///
-    /// [`EncoderFailed`] when there is no memory for it.
+    /// [`EncoderFailed`] if there is not enough memory.
     pub fn new(coding: Coding, level: u32) -> Result<Self, EncoderFailed> {
         let state = match coding {
             Coding::Brotli => State::Brotli(Some(Box::new(brotli(level, CODING_WINDOW_LOG, 0)))),
@@ -66,7 +66,7 @@ impl Encoder {
         Ok(Self::with(state, level))
     }
 
-    /// Starts a body that is given in one piece, of exactly `length` bytes, with a window over all of it.
+    /// Starts a body that is passed in one piece of exactly `length` bytes, with a window that covers all of it.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Encoder {
         Self { state, level, taken_bytes: 0, given_bytes: 0 }
     }
 
-    /// Which coding it makes.
+    /// Returns its coding.
     pub fn coding(&self) -> Coding {
         match self.state {
             State::Brotli(_) => Coding::Brotli,
@@ -100,22 +100,22 @@ impl Encoder {
         }
     }
 
-    /// How hard it tries.
+    /// Returns its level.
     pub fn level(&self) -> u32 {
         self.level
     }
 
-    /// How many bytes went in.
+    /// Returns the number of bytes that went in.
     pub fn taken_bytes(&self) -> u64 {
         self.taken_bytes
     }
 
-    /// How many bytes came out.
+    /// Returns the number of bytes that came out.
     pub fn given_bytes(&self) -> u64 {
         self.given_bytes
     }
 
-    /// Codes `bytes` and appends to `out` what is ready.
+    /// Compresses `bytes` and appends the available output to `out`.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ impl Encoder {
         })
     }
 
-    /// Appends to `out` whatever a decoder needs to have all bytes that went in.
+    /// Appends to `out` everything a decoder needs to produce all bytes that went in.
     ///
     /// # Errors
     ///
@@ -173,7 +173,8 @@ impl Encoder {
         })
     }
 
-    /// Makes it ready for another body, with the memory it has. Returns whether that is possible: Brotli's library has
+    /// Prepares it for another body, with its allocated memory. Returns whether that is possible; Brotli's library does
+    /// not support it.
     /// no way to do it.
     pub(super) fn renew(&mut self) -> bool {
         (self.taken_bytes, self.given_bytes) = (0, 0);
@@ -218,13 +219,13 @@ impl fmt::Display for EncoderFailed {
 
 impl std::error::Error for EncoderFailed {}
 
-/// The window of gzip, as a power of two of bytes.
+/// The window of gzip, as a power of two in bytes.
 const GZIP_WINDOW_LOG: u8 = 15;
 
 /// The buffer between Brotli's state and the output, in bytes.
 const BROTLI_BUFFER_BYTES: usize = 4096;
 
-/// The level of zstd from which its tables would outgrow the window.
+/// The zstd level from which its tables would be larger than the window.
 const ZSTD_LARGE_TABLES_LEVEL: u32 = 7;
 
 fn brotli(level: u32, window_log: u32, length: usize) -> CompressorWriter<Vec<u8>> {
@@ -247,7 +248,7 @@ fn zstd(level: u32, window_log: u32) -> Result<ZstdContext<'static>, EncoderFail
     Ok(context)
 }
 
-/// Lends `out` to the writer, which owns what it writes to.
+/// Lends `out` to the writer, which owns its output.
 fn with_brotli(
     writer: &mut Option<Box<CompressorWriter<Vec<u8>>>>,
     out: &mut Vec<u8>,
@@ -292,7 +293,7 @@ fn zstd_step(
     work(&mut OutBuffer::around_pos(out, at)).map_err(|_| EncoderFailed)
 }
 
-/// Makes room for what may come of so many bytes; more room is made when it is full.
+/// Reserves the space that this many bytes may need; more is reserved when it is full.
 fn reserve(out: &mut Vec<u8>, bytes: usize) {
     if out.len() == out.capacity() {
         out.reserve((bytes / 2).clamp(CODED_STEP_BYTES / 16, CODED_STEP_BYTES));

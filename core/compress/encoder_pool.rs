@@ -1,11 +1,11 @@
-//! What a thread keeps of its encoders.
+//! The encoders that a thread keeps for reuse.
 //!
-//! Promises: a body is coded by an encoder that is as good as new. Refuses: it keeps one encoder of a coding at most, no
-//! large one, and none of Brotli, whose library cannot start another body with the memory it has.
+//! Promises: a reused encoder is as good as a new one. Refuses: it keeps at most one encoder per coding, no large ones,
+//! and none of Brotli, whose library cannot start another body with the same memory.
 //!
-//! To keep them pays where pages are small: for 4 KiB a new encoder of zstd takes 21 µs and a kept one 7. With gzip it
-//! depends on the allocator: 2 µs where it has the memory at hand, 90 where it fetches it from the system each time. The
-//! price is 2.1 MiB for each thread that codes.
+//! Keeping encoders pays off for small pages: for 4 KiB, a new zstd encoder takes 21 µs and a reused one 7. With gzip,
+//! it depends on the allocator: 2 µs if it has the memory available, 90 if it fetches it from the system each time. The
+//! cost is 2.1 MiB per thread that compresses.
 
 use crate::http::Coding;
 
@@ -20,21 +20,21 @@ pub struct EncoderPool {
 }
 
 impl EncoderPool {
-    /// Makes an empty stock for encoders of these levels.
+    /// Creates an empty pool for encoders of these levels.
     pub fn new(levels: Levels) -> Self {
         Self { levels, kept: [const { None }; Coding::ALL.len()] }
     }
 
-    /// How hard its encoders try.
+    /// Returns the levels of its encoders.
     pub fn levels(&self) -> Levels {
         self.levels
     }
 
-    /// Gives an encoder for another body.
+    /// Returns an encoder for another body.
     ///
     /// # Errors
     ///
-    /// [`EncoderFailed`] when there is no memory for one.
+    /// [`EncoderFailed`] if there is not enough memory.
     pub fn take(&mut self, coding: Coding) -> Result<Encoder, EncoderFailed> {
         match self.kept[coding as usize].take() {
             Some(encoder) => Ok(encoder),
@@ -42,7 +42,7 @@ impl EncoderPool {
         }
     }
 
-    /// Takes an encoder back, whatever became of its body.
+    /// Takes an encoder back, whatever happened to its body.
     pub fn put(&mut self, mut encoder: Encoder) {
         let is_large = encoder.coding() == Coding::Zstd && encoder.level() > KEPT_ZSTD_LEVEL_MAX;
         if !is_large && encoder.renew() {
@@ -52,5 +52,6 @@ impl EncoderPool {
     }
 }
 
-/// The highest level of zstd whose encoder is kept: beyond it the coding itself takes far longer than a start.
+/// The highest zstd level whose encoder is kept: above it, compression itself takes far longer than creating an
+/// encoder.
 const KEPT_ZSTD_LEVEL_MAX: u32 = 6;

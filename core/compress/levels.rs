@@ -1,16 +1,16 @@
-//! How hard each coding tries, and which codings are on offer.
+//! The compression levels, and which codings are enabled.
 //!
-//! Promises: a coding whose level is 0 is offered to nobody. Refuses: it knows no client.
+//! Promises: a coding with level 0 is offered to no client. Refuses: it knows nothing about clients.
 //!
-//! The order of an offer decides where a client likes several codings alike, as browsers do. What a script makes is
-//! coded anew each time: zstd at its default level takes a ninth of the processor time of Brotli for pages that are an
-//! eleventh larger (docs/performance.md has the table), so it comes first. A file is coded once and sent many times: the
-//! smallest copy comes first.
+//! The order of an offer decides if a client accepts several codings equally, as browsers do. The output of scripts is
+//! compressed for every request: zstd at its default level needs a ninth of the CPU time of Brotli for pages that are
+//! an eleventh larger (see the table in docs/performance.md), so it comes first. A file is compressed once and sent
+//! many times, so the smallest copy comes first.
 
 use crate::config::Config;
 use crate::http::Coding;
 
-/// The level of each coding; 0 withdraws it.
+/// The level of each coding; 0 disables it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
     /// Of Brotli, 0 to 11.
@@ -21,7 +21,7 @@ pub struct Levels {
     pub zstd: u32,
 }
 
-/// The codings that a client may choose from, the server's favourite first.
+/// The codings that a client may choose from, in the server's order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     codings: [Coding; Coding::ALL.len()],
@@ -29,12 +29,12 @@ pub struct Offer {
 }
 
 impl Levels {
-    /// Takes the levels of the settings.
+    /// Takes the levels from the settings.
     pub fn new(config: &Config) -> Self {
         Self { brotli: config.brotli_level, gzip: config.gzip_level, zstd: config.zstd_level }
     }
 
-    /// The level of one coding.
+    /// Returns the level of a coding.
     pub const fn level(self, coding: Coding) -> u32 {
         match coding {
             Coding::Brotli => self.brotli,
@@ -43,12 +43,12 @@ impl Levels {
         }
     }
 
-    /// What is offered for bodies that are made for one request.
+    /// Returns the codings for bodies generated for one request.
     pub fn for_pages(self) -> Offer {
         self.offer([Coding::Zstd, Coding::Brotli, Coding::Gzip])
     }
 
-    /// What is offered for bodies that are coded once and kept.
+    /// Returns the codings for bodies that are compressed once and kept.
     pub fn for_files(self) -> Offer {
         self.offer([Coding::Brotli, Coding::Zstd, Coding::Gzip])
     }

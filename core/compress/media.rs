@@ -1,11 +1,11 @@
-//! Types of content whose bodies shrink when they are coded.
+//! Compressible media types.
 //!
-//! Promises: letter case and parameters do not matter. Refuses: what it does not know is taken for dense already, as
-//! images, archives, sound and video are; coding those costs time and gains nothing.
+//! Promises: letter case and parameters are ignored. Refuses: unknown types are considered compressed already, like
+//! images, archives, audio and video; compressing those costs time without benefit.
 
 use crate::http::token::trim_ows;
 
-/// Tells whether a body of this type is worth coding.
+/// Returns whether a body of this type is worth compressing.
 pub fn is_compressible(content_type: &[u8]) -> bool {
     let essence = trim_ows(content_type.split(|&byte| byte == b';').next().unwrap_or_default());
     let Some(slash) = essence.iter().position(|&byte| byte == b'/') else { return false };
@@ -22,7 +22,8 @@ pub fn is_compressible(content_type: &[u8]) -> bool {
     names.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-/// What shrinks outside of `text`, by the part before the slash. `font/woff` and `font/woff2` are dense inside.
+/// The compressible types other than `text`, by the part before the slash. `font/woff` and `font/woff2` are compressed
+/// already.
 const KNOWN: [(&[u8], &[&[u8]]); 5] = [
     (
         b"application",

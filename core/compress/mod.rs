@@ -1,17 +1,18 @@
-//! Content codings at work: whether a response is coded, and the coding itself.
+//! Response compression: whether a response is compressed, and the compression itself.
 //!
-//! Promises: what must not be coded is left alone, and a response that another client might get coded says so in
-//! `Vary`, coded or not. An encoder gives out all it has when it is flushed, and what it holds is bounded, whatever
-//! passes through it. Refuses: it knows no exchange and no file, and it counts nothing.
+//! Promises: a response that must not be compressed is left alone. A response that could be compressed for another
+//! client says so in `Vary`, whether it is compressed or not. An encoder outputs everything it has when it is flushed,
+//! and its memory is bounded regardless of the length of the body. Refuses: it handles no exchanges and no files, and
+//! it counts nothing.
 //!
 //! | file | noun |
 //! |---|---|
-//! | `levels` | how hard each coding tries, and which are on offer |
-//! | `media` | types whose bodies shrink |
-//! | `verdict` | what becomes of one response |
-//! | `encoder` | one body on its way into a coding |
-//! | `stock` | what a thread keeps of its encoders |
-//! | `whole` | a copy that is made once and sent many times |
+//! | `levels` | the compression levels, and which codings are enabled |
+//! | `media` | compressible media types |
+//! | `verdict` | what happens to a response |
+//! | `encoder` | the compression of one body |
+//! | `stock` | the encoders that a thread keeps |
+//! | `whole` | a copy that is compressed once and sent many times |
 
 pub mod encoder;
 pub mod encoder_pool;

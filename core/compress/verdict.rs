@@ -1,9 +1,10 @@
-//! What becomes of one response: left alone, sent as it is with a `Vary`, or coded.
+//! What happens to a response: it is left alone, sent uncompressed with a `Vary`, or compressed.
 //!
-//! Promises: a pure function of the request's fields and the response's head. `HEAD` is judged as `GET` is. Fields say
-//! what the body is when they leave here: a coded copy has a weak entity tag, for it is not the same bytes, and neither
-//! a length nor ranges of the body as it was. Refuses: digests of an application's own (`Content-MD5`, `Repr-Digest`)
-//! are not touched: who sends them knows what they cover, and says `no-transform` where coding would break them.
+//! Promises: a pure function of the fields of the request and the header of the response. `HEAD` is treated like `GET`.
+//! The fields describe the body that is sent: a compressed copy has a weak entity tag, because its bytes differ, and
+//! neither the length nor ranges of the uncompressed body. Refuses: digests set by the application (`Content-MD5`,
+//! `Repr-Digest`) are not changed; an application that sends them adds `no-transform` where compression would
+//! invalidate them.
 
 use crate::http::token::{list, list_contains};
 use crate::http::{Choice, Coding, Fields, Head, choose};
@@ -11,31 +12,31 @@ use crate::limits::CODED_BYTES_MIN;
 
 use super::media::is_compressible;
 
-/// A response before its body goes out.
+/// A response before its body is sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'a> {
     /// The status code.
     pub status: u16,
-    /// The fields; whether `Content-Length` is among them does not matter.
+    /// The header fields; whether `Content-Length` is among them does not matter.
     pub fields: &'a Fields,
-    /// The length of the body that `GET` gets with a 200, as far as it is known.
+    /// The length of the body of a 200 response to `GET`, if it is known.
     pub length: Option<u64>,
 }
 
-/// What becomes of a response.
+/// What happens to a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Its body goes out in this coding.
+    /// The body is compressed in this coding.
     Coded(Coding),
-    /// Nothing about it changes.
+    /// The response is not changed.
     Plain,
-    /// It has no body and tells the client that its coded copy is still good.
+    /// The response has no body and tells the client that its compressed copy is still valid.
     StillCoded,
-    /// Its body, if it has one, goes out as it is; another client could get it coded.
+    /// The body, if there is one, is sent uncompressed; another client could receive it compressed.
     Varies,
 }
 
-/// Decides what becomes of the response to `request`, where `offered` are the codings on offer.
+/// Decides what happens to the response to `request`, given the `offered` codings.
 pub fn judge(request: &Head, subject: Subject<'_>, offered: &[Coding]) -> Verdict {
     if offered.is_empty() || !can_be_coded(subject) {
         return Verdict::Plain;
@@ -52,12 +53,12 @@ pub fn judge(request: &Head, subject: Subject<'_>, offered: &[Coding]) -> Verdic
 }
 
 impl Verdict {
-    /// The coding of the body, if it has one.
+    /// Returns the coding of the body, if it has one.
     pub fn coding(self) -> Option<Coding> {
         if let Self::Coded(coding) = self { Some(coding) } else { None }
     }
 
-    /// Makes the fields say what becomes of the response.
+    /// Adapts the header fields to the decision.
     pub fn amend(self, fields: &mut Fields) {
         match self {
             Self::Plain => {}
@@ -77,7 +78,7 @@ impl Verdict {
     }
 }
 
-/// Whether some client could get it coded.
+/// Returns whether some client could receive it compressed.
 fn can_be_coded(subject: Subject<'_>) -> bool {
     let Subject { status, fields, length } = subject;
     if matches!(status, 0..=199 | 204..=206) || length.is_some_and(|length| length < CODED_BYTES_MIN) {
@@ -94,7 +95,7 @@ fn can_be_coded(subject: Subject<'_>) -> bool {
         && !list_contains(values(fields, b"cache-control"), b"no-transform")
 }
 
-/// Whether the client says that it has the copy with the weak form of the strong `tag`.
+/// Returns whether the client has the copy with the weak form of the strong `tag`.
 fn holds_weak(request: &Head, tag: &[u8]) -> bool {
     // No tag has a quote inside, so that a list holds the text of this one only where it is a member.
     let weak = [b"W/", tag].concat();
@@ -108,7 +109,7 @@ fn values<'a>(fields: &'a Fields, name: &'static [u8]) -> impl Iterator<Item = &
     fields.iter().filter(|(candidate, _)| candidate.eq_ignore_ascii_case(name)).map(|(_, value)| value)
 }
 
-/// A strong tag promises the same bytes; one that is no tag at all promises nothing and is left.
+/// A strong tag promises identical bytes; a value that is not an entity tag promises nothing and is not changed.
 fn weaken_tag(fields: &mut Fields) {
     if let Some(tag) = fields.get(b"etag").filter(|tag| tag.starts_with(b"\"")) {
         let weak = [b"W/", tag].concat();
@@ -116,7 +117,7 @@ fn weaken_tag(fields: &mut Fields) {
     }
 }
 
-/// Adds `Accept-Encoding` to what the response depends on, in one field: some caches read the first one only.
+/// Adds `Accept-Encoding` to `Vary`, in one field, because some caches read only the first one.
 fn add_vary(fields: &mut Fields) {
     let mut members: Vec<&[u8]> = values(fields, b"vary").flat_map(list).collect();
     if members.iter().any(|member| *member == b"*" || member.eq_ignore_ascii_case(b"accept-encoding")) {

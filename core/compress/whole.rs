@@ -1,15 +1,15 @@
-//! A coded copy that is made once and sent many times.
+//! A compressed copy that is created once and sent many times.
 //!
-//! Promises: as small as the coding can make it in a time that the thread which makes it can spare; `None` where it
-//! would not be smaller. Refuses: it belongs on a thread that may take its time: Brotli needs 35 ms for 32 KiB and
-//! 140 ms for 128 KiB; beyond [`DENSEST_BYTES_MAX`] it tries less hard and needs 40 ms a MiB, as zstd does 200 ms.
+//! Promises: it is as small as the coding can make it in the time that the creating thread can spare; `None` if it
+//! would not be smaller. Refuses: it belongs on a thread that may take its time: Brotli needs 35 ms for 32 KiB and 140
+//! ms for 128 KiB. Above [`DENSEST_BYTES_MAX`], it uses a lower level and needs 40 ms per MiB, and zstd 200 ms.
 
 use crate::http::Coding;
 use crate::limits::DENSEST_BYTES_MAX;
 
 use super::encoder::Encoder;
 
-/// Codes a whole body as densely as is reasonable; `None` when the result would not be smaller than `bytes`.
+/// Compresses a whole body as densely as is reasonable; `None` if the result would not be smaller than `bytes`.
 pub fn encode_whole(coding: Coding, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut encoder = Encoder::whole(coding, densest(coding, bytes.len()), bytes.len()).ok()?;
     let mut out = Vec::with_capacity(bytes.len() / 2);
@@ -22,7 +22,7 @@ pub fn encode_whole(coding: Coding, bytes: &[u8]) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// The level at which a coding is worth its time for a body of this length.
+/// Returns the level at which a coding is worth its time for a body of this length.
 fn densest(coding: Coding, length: usize) -> u32 {
     match coding {
         Coding::Brotli if length <= DENSEST_BYTES_MAX => 11,

@@ -1,8 +1,8 @@
-//! Patterns over URL paths: what `PHP_DENY_PATHS` is made of.
+//! URL path patterns, as used in `PHP_DENY_PATHS`.
 //!
-//! Promises: one dialect, said here once: `*` and `?` stay within a segment, `**` crosses them, `[…]` and `{…,…}`
-//! choose, letter case does not matter, and a slash at the start may be left out. Refuses: it knows no path; matching
-//! is the business of [`policy`](crate::policy).
+//! Promises: there is one dialect. `*` and `?` match within a segment, `**` matches across segments, `[…]` and `{…,…}`
+//! match alternatives, matching is case-insensitive, and the leading slash is optional. Refuses: it handles no paths;
+//! [`policy`](crate::policy) does the matching.
 
 use globset::{GlobBuilder, GlobMatcher};
 
@@ -10,7 +10,7 @@ use globset::{GlobBuilder, GlobMatcher};
 ///
 /// # Errors
 ///
-/// What is wrong with the pattern, in words.
+/// A description of what is wrong with the pattern.
 pub fn url_path_glob(pattern: &str) -> Result<GlobMatcher, String> {
     let glob = GlobBuilder::new(pattern.strip_prefix('/').unwrap_or(pattern))
         .literal_separator(true)
@@ -21,7 +21,7 @@ pub fn url_path_glob(pattern: &str) -> Result<GlobMatcher, String> {
     Ok(glob.compile_matcher())
 }
 
-/// Splits a list of patterns at its commas; those between braces separate alternatives of one pattern.
+/// Splits a list of patterns at its commas; commas between braces separate alternatives of one pattern.
 pub(super) fn patterns(text: &str) -> Vec<&str> {
     let (mut patterns, mut start, mut depth) = (Vec::new(), 0, 0_usize);
     for (at, byte) in text.bytes().enumerate() {

@@ -1,6 +1,6 @@
-//! The table of settings, written for people: help on the terminal, the reference page, and `svc check`.
+//! The table of settings as text: help on the terminal, the reference page, and `svc check`.
 //!
-//! Promises: every setting appears in each of the three. Refuses: a secret value is masked.
+//! Promises: every setting appears in all three. Refuses: secret values are masked.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::keys::KEYS;
 use super::resolve::Setting;
 use super::value::Value;
 
-/// Writes the help page of the settings for a terminal.
+/// Returns the help page of the settings for a terminal.
 pub fn help() -> String {
     let mut page =
         String::from("svc is configured with environment variables. An empty variable counts as unset.\n");
@@ -27,7 +27,7 @@ pub fn help() -> String {
     page
 }
 
-/// Writes the reference page of the settings.
+/// Returns the reference page of the settings.
 pub fn markdown() -> String {
     let mut page = String::from(
         "# Settings\n\n\
@@ -58,7 +58,7 @@ pub fn markdown() -> String {
     page
 }
 
-/// Writes every setting of `config` with its value and source, a line each.
+/// Returns every setting of `config` with its value and source, one per line.
 pub fn check(config: &Config) -> String {
     let rows: Vec<(&str, String, &str)> = config
         .settings()

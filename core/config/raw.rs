@@ -1,25 +1,25 @@
-//! The settings as they came in: text, and where each came from.
+//! The settings as text, and the source of each.
 //!
-//! Promises: an empty value is the same as none; the command line wins over the environment. Refuses: it judges no
-//! value and keeps no variable that is not a setting.
+//! Promises: an empty value is the same as none; the command line takes precedence over the environment. Refuses: it
+//! does not validate values and keeps no variable that is not a setting.
 
 use std::ffi::{OsStr, OsString};
 
 use super::id::Id;
 use super::keys::KEYS;
 
-/// Where a value came from.
+/// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The command line.
     CommandLine,
-    /// The server itself.
+    /// The default.
     Default,
     /// The environment.
     Environment,
 }
 
-/// Settings that nobody has looked at yet.
+/// Unparsed settings.
 #[derive(Clone, Debug)]
 pub struct RawConfig {
     values: Vec<Option<(OsString, Source)>>,
@@ -28,7 +28,7 @@ pub struct RawConfig {
 }
 
 impl RawConfig {
-    /// Takes the settings out of an environment.
+    /// Extracts the settings from an environment.
     ///
     /// # Examples
     ///
@@ -60,14 +60,14 @@ impl RawConfig {
         raw
     }
 
-    /// Serves this directory, whatever the environment says.
+    /// Overrides the document root.
     #[must_use]
     pub fn with_document_root(mut self, directory: OsString) -> Self {
         self.values[Id::DocumentRoot as usize] = Some((directory, Source::CommandLine));
         self
     }
 
-    /// Adds a PHP directive, written `key=value`.
+    /// Adds a PHP directive, in the form `key=value`.
     #[must_use]
     pub fn with_directive(mut self, directive: OsString) -> Self {
         self.directives.push(directive);
@@ -88,7 +88,7 @@ impl RawConfig {
 }
 
 impl Source {
-    /// Names it for people.
+    /// Returns the name for display.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::CommandLine => "command line",

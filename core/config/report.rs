@@ -1,15 +1,15 @@
-//! The configuration report: what `/config` answers.
+//! The configuration report at `/config`.
 //!
-//! Promises: a field for each setting of the table that may be shown, with the type the table says, always all of
-//! them; automatic values appear as what they came to; keys are sorted. Refuses: what the table keeps back (paths of
-//! keys, the operations port's own address, secrets) is nowhere in it.
+//! Promises: it contains a field for each setting that may be shown, always all of them, with the type given in the
+//! table. Automatic values appear as their resolved values, and keys are sorted. Refuses: it contains nothing that the
+//! table excludes (paths of keys, the address of the operations port, secrets).
 
 use serde_json::{Map, Value};
 
 use super::Config;
 
 impl Config {
-    /// Writes the report; the fields of `extra` are added to it, or replace its own.
+    /// Returns the report. The fields of `extra` are added to it, or replace its own.
     pub fn report(&self, extra: Map<String, Value>) -> Map<String, Value> {
         let mut report = Map::new();
         for setting in &self.settings {

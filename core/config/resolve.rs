@@ -1,7 +1,7 @@
-//! From text to a [`Config`], or to everything that is wrong with the text.
+//! Resolves text to a [`Config`], or to a list of all errors in it.
 //!
-//! Promises: all problems are found in one pass; each automatic value is worked out here, once, and the typed field,
-//! `svc check` and the report show the same result. Refuses: it opens no file; it only asks what is there.
+//! Promises: all errors are found in one pass. Each automatic value is computed here, once; the typed field,
+//! `svc check` and the report show the same result. Refuses: it opens no files; it only checks what exists.
 
 use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr};
@@ -24,29 +24,29 @@ use crate::limits::{QUEUE_CAPACITY_MAX, THREADS_MAX};
 pub struct Setting {
     /// Its row in the table.
     pub key: &'static Key,
-    /// What the server uses.
+    /// Its resolved value.
     pub value: Value,
-    /// Where that came from.
+    /// The source of the value.
     pub source: Source,
 }
 
 impl Config {
-    /// Resolves what came in, against this machine.
+    /// Resolves the settings on this machine.
     ///
     /// # Errors
     ///
-    /// Every problem of every setting.
+    /// All errors in all settings.
     pub fn resolve(raw: &RawConfig) -> Result<Self, ConfigError> {
         // Honours affinity and the quotas of control groups; an unknown number is treated as the smallest.
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Self::resolve_on(raw, cpus)
     }
 
-    /// Resolves what came in, against a machine with this many CPUs.
+    /// Resolves the settings for a machine with this number of CPUs.
     ///
     /// # Errors
     ///
-    /// Every problem of every setting.
+    /// All errors in all settings.
     pub fn resolve_on(raw: &RawConfig, cpus: usize) -> Result<Self, ConfigError> {
         let mut resolver = Resolver { settings: Vec::with_capacity(KEYS.len()), problems: Vec::new() };
         resolver.read(raw);
@@ -69,7 +69,7 @@ impl Config {
         }
     }
 
-    /// Lists every setting with its resolved value and source, in the table's order.
+    /// Returns every setting with its resolved value and source, in the order of the table.
     pub fn settings(&self) -> &[Setting] {
         &self.settings
     }
@@ -100,7 +100,7 @@ impl Resolver {
         }
     }
 
-    /// Half a pair is a mistake of its own, and a clearer one than a feature that is not there.
+    /// An incomplete pair is an error of its own, and easier to understand than an unavailable feature.
     fn check_tls_pair(&mut self) {
         for (set, unset) in [(Id::TlsCert, Id::TlsKey), (Id::TlsKey, Id::TlsCert)] {
             let present = |id: Id| self.settings[id as usize].source != Source::Default;
@@ -117,7 +117,7 @@ impl Resolver {
         }
     }
 
-    /// Each certificate has its key at the same place of the other list.
+    /// Each certificate has its key at the same position in the other list.
     fn check_tls_lists(&mut self) {
         let (certs, keys) = (self.paths(Id::TlsCert).len(), self.paths(Id::TlsKey).len());
         if certs > 0 && keys > 0 && certs != keys {
@@ -344,7 +344,7 @@ impl Resolver {
 }
 
 impl RawConfig {
-    /// Resolves the address of the operations port alone, for those who only want to ask it; `None` if it is unset.
+    /// Resolves only the address of the operations port, for clients of that port; `None` if it is unset.
     ///
     /// # Errors
     ///
@@ -365,7 +365,7 @@ impl RawConfig {
     }
 }
 
-/// Typed looks at values; each key's kind says which look fits, and a test resolves every key.
+/// Typed access to values. The kind of a key determines which method fits, and a test resolves every key.
 impl Resolver {
     fn abandoned_requests(&self) -> AbandonedRequests {
         match self.text(Id::AbandonedRequests) {
@@ -428,7 +428,7 @@ impl Resolver {
         pairs.map(|(cert, key)| Tls { cert: absolute(cert), key: absolute(key) }).collect()
     }
 
-    /// Of a variable that is set twice the later value counts.
+    /// If a variable is set twice, the later value applies.
     fn variables(&self, id: Id) -> Vec<(String, String)> {
         let mut variables: Vec<(String, String)> = Vec::new();
         for entry in self.list(id) {
@@ -447,20 +447,20 @@ impl Resolver {
     }
 }
 
-/// What bodies may hold in front of the queue unless an operator says otherwise, in bytes.
+/// The default limit for the bodies of requests that wait for a queue slot, in bytes.
 const WAITING_BYTES_AUTO: usize = 64 << 20;
 
 fn available(key: &Key, inactive: &Value, value: &Value) -> bool {
     key.availability == Availability::Live || value == inactive
 }
 
-/// The directory that is served when nobody names one.
+/// The default document root.
 fn default_root(base: &Path) -> PathBuf {
     let public = base.join("public");
     if public.is_dir() { public } else { base.to_owned() }
 }
 
-/// Makes the path absolute, without following links: a root that is switched by a link stays switchable.
+/// Makes the path absolute without following links, so that a root that is switched with a link can still be switched.
 fn directory(path: &Path) -> Result<PathBuf, Fault> {
     let unusable = |error: std::io::Error| Fault::NotADirectory(error.to_string());
     if !std::fs::metadata(path).map_err(unusable)?.is_dir() {

@@ -1,7 +1,7 @@
-//! One value of a setting: read from text, written for people and for the report.
+//! The value of a setting: parsing, display, and its form in the report.
 //!
-//! Promises: what [`Kind::parse`] accepts has the form that the kind names. Refuses: it knows no other setting, so
-//! what a value means beside others is judged in `resolve`.
+//! Promises: a value accepted by [`Kind::parse`] has the form that the kind describes. Refuses: it knows no other
+//! settings; `resolve` checks values against each other.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -24,11 +24,11 @@ pub enum Value {
     Address(SocketAddr),
     /// True or false.
     Boolean(bool),
-    /// A whole number; 0 is also what `auto` reads as.
+    /// An integer; `auto` is 0.
     Integer(u64),
     /// Words.
     List(Vec<String>),
-    /// Network ranges.
+    /// Networks.
     Networks(Vec<IpNet>),
     /// A path.
     Path(PathBuf),
@@ -38,16 +38,16 @@ pub enum Value {
     Text(String),
     /// Nothing.
     Unset,
-    /// Numbers of threads; 0 is what `auto` reads as.
+    /// Numbers of threads; `auto` is 0.
     Workers(Workers),
 }
 
 impl Kind {
-    /// Reads a value of this kind.
+    /// Parses a value of this kind.
     ///
     /// # Errors
     ///
-    /// Says what is wrong with the text.
+    /// What is wrong with the text.
     pub fn parse(self, text: &OsStr) -> Result<Value, Fault> {
         // Names in the file system need not be UTF-8.
         match self {
@@ -78,7 +78,7 @@ impl Kind {
 }
 
 impl Value {
-    /// Writes the value as a field of the configuration report.
+    /// Returns the value as a field of the configuration report.
     pub fn to_json(&self, json: Json) -> serde_json::Value {
         match (self, json) {
             (Self::Boolean(yes), _) => (*yes).into(),
@@ -195,7 +195,7 @@ fn entries(text: &str) -> Result<impl Iterator<Item = &str>, Fault> {
     if entries.peek().is_none() { Err(Fault::EmptyList) } else { Ok(entries) }
 }
 
-/// Blanks around an entry are not part of it.
+/// White space around an entry is ignored.
 fn paths(text: &OsStr) -> Result<Vec<PathBuf>, Fault> {
     let entries = text.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
     let paths: Vec<PathBuf> =
@@ -238,7 +238,7 @@ fn proxies(text: &str) -> Result<Vec<IpNet>, Fault> {
     Ok(networks)
 }
 
-/// Loopback, private and link-local addresses: where proxies of one's own are.
+/// Loopback, private and link-local addresses, where an operator's own proxies are.
 const PRIVATE: [&str; 8] = [
     "127.0.0.0/8",
     "10.0.0.0/8",
@@ -257,7 +257,7 @@ fn network(entry: &str) -> Result<IpNet, Fault> {
     Ok(unmapped(network).trunc())
 }
 
-/// Rewrites a range of IPv4-mapped IPv6 addresses as the IPv4 range it means.
+/// Converts a range of IPv4-mapped IPv6 addresses to the IPv4 range.
 fn unmapped(network: IpNet) -> IpNet {
     let IpNet::V6(wide) = network else { return network };
     let (Some(address), Some(prefix)) = (wide.addr().to_ipv4_mapped(), wide.prefix_len().checked_sub(96))

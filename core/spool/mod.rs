@@ -1,9 +1,9 @@
-//! Bodies that wait: in memory under one budget for the whole process, beyond it in unlinked temporary files under
-//! another one.
+//! Buffered bodies: in memory within one budget for the whole process, beyond it in unlinked temporary files within
+//! another.
 //!
-//! Promises: a spool file has no name, so nothing is left behind whatever happens; the bytes of all of them together
-//! never pass their budget; a file gives its bytes back when it is dropped, as a [`Share`] of the memory does. Refuses:
-//! it never waits for room; the caller decides what a full budget means.
+//! Promises: a temporary file has no name, so nothing is left behind in any case. The bytes of all files together never
+//! exceed their budget. A file releases its bytes when it is dropped, and so does a [`Share`] of the memory. Refuses:
+//! it never waits for space; the caller decides what a full budget means.
 
 use std::fs::File;
 use std::io;
@@ -19,7 +19,7 @@ mod share;
 
 pub use share::Share;
 
-/// Where spool files live, and how many bytes may wait in them and in memory. Cloning shares the budgets.
+/// The directory for temporary files and the budgets of bytes in files and in memory. Clones share the budgets.
 #[derive(Clone, Debug)]
 pub struct Spool(Arc<Shared>);
 
@@ -31,21 +31,21 @@ struct Shared {
     trouble: ShortLock<Trouble>,
 }
 
-/// How many bytes may be held together, and how many are.
+/// A maximum number of bytes, and how many are in use.
 ///
 /// # Ordering
 ///
-/// Relaxed throughout: a statistic with a bound; it orders nothing.
+/// Relaxed throughout: a bounded statistic that orders nothing.
 #[derive(Debug)]
 struct Budget {
     bytes_max: u64,
     bytes: AtomicU64,
 }
 
-/// What the disk said, for whoever tells it.
+/// The last error of the disk, for the log.
 #[derive(Debug, Default)]
 struct Trouble {
-    /// The last refusal that was not told.
+    /// The last error that was not logged.
     untold: Option<String>,
     told_at: Option<Instant>,
 }
@@ -53,9 +53,9 @@ struct Trouble {
 /// Why bytes could not be spooled.
 #[derive(Debug)]
 pub enum SpoolError {
-    /// The budget is used up; room comes back when other bodies are done.
+    /// The budget is used up; space becomes free when other bodies are finished.
     Full,
-    /// The disk refused: full, read-only or broken.
+    /// The disk failed: full, read-only or broken.
     Disk(io::Error),
 }
 
@@ -80,11 +80,11 @@ impl Spool {
         Self(Arc::new(Shared { dir, disk, memory, trouble: ShortLock::default() }))
     }
 
-    /// Creates an empty file. Waits for the disk.
+    /// Creates an empty file. Accesses the disk.
     ///
     /// # Errors
     ///
-    /// [`SpoolError::Disk`] when the directory cannot be written.
+    /// [`SpoolError::Disk`] if the directory is not writable.
     pub fn create(&self) -> Result<SpoolFile, SpoolError> {
         let file = tempfile::tempfile_in(&self.0.dir).map_err(|error| self.refused(error))?;
         // Low numbers are left to PHP, whose select() cannot see high ones.
@@ -92,33 +92,33 @@ impl Spool {
         Ok(SpoolFile { file, len: AtomicU64::new(0), spool: self.clone() })
     }
 
-    /// Bytes in spool files now.
+    /// Returns the number of bytes in temporary files.
     pub fn bytes(&self) -> u64 {
         self.0.disk.bytes()
     }
 
-    /// Bytes that replies hold in memory now, more or less.
+    /// Returns the approximate number of bytes that responses hold in memory.
     pub fn memory_bytes(&self) -> u64 {
         self.0.memory.bytes()
     }
 
-    /// Whether the budget of the files has so many bytes left.
+    /// Returns whether the budget of the files has this many bytes left.
     pub fn has_room_for(&self, bytes: u64) -> bool {
         self.0.disk.has_room_for(bytes)
     }
 
-    /// Whether the budget of the memory has so many bytes left.
+    /// Returns whether the budget of the memory has this many bytes left.
     pub fn has_memory_for(&self, bytes: u64) -> bool {
         self.0.memory.has_room_for(bytes)
     }
 
-    /// Whether no byte more would be taken now.
+    /// Returns whether the budget is used up.
     pub fn is_full(&self) -> bool {
         !self.0.disk.has_room_for(1)
     }
 
-    /// Gives what the disk said when it refused something since the last time; nothing within a pause after that, so
-    /// that a full disk does not fill the log.
+    /// Returns the error of the disk if one occurred since the last call; nothing during a pause after that, so that a
+    /// full disk does not fill the log.
     pub fn trouble(&self, now: Instant) -> Option<String> {
         let mut trouble = self.0.trouble.lock();
         if trouble.told_at.is_some_and(|told_at| now < told_at + TROUBLE_RECORD_PAUSE) {
@@ -129,7 +129,7 @@ impl Spool {
         Some(error)
     }
 
-    /// Remembers what the disk said.
+    /// Remembers an error of the disk.
     fn refused(&self, error: io::Error) -> SpoolError {
         let error = SpoolError::Disk(error);
         self.0.trouble.lock().untold = Some(error.to_string());
@@ -150,13 +150,13 @@ impl Budget {
         self.bytes().saturating_add(bytes) <= self.bytes_max
     }
 
-    /// Takes so many bytes if there is room for them; says whether there was.
+    /// Takes this many bytes if there is space for them. Returns whether there was.
     fn try_take(&self, bytes: u64) -> bool {
         let add = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.bytes_max);
         self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
-    /// Takes so many bytes, whether there is room for them or not.
+    /// Takes this many bytes even if there is no space for them.
     fn take(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -171,8 +171,8 @@ impl Budget {
 ///
 /// # Ordering
 ///
-/// The length is stored with Release after the bytes are written and read with Acquire: who sees a length can read
-/// that many bytes.
+/// The length is stored with Release after the bytes are written and loaded with Acquire: whoever sees a length can
+/// read that many bytes.
 #[derive(Debug)]
 pub struct SpoolFile {
     file: File,
@@ -181,12 +181,12 @@ pub struct SpoolFile {
 }
 
 impl SpoolFile {
-    /// Appends `bytes`; only one thread at a time may append. Waits for the disk.
+    /// Appends `bytes`. Only one thread at a time may append. Accesses the disk.
     ///
     /// # Errors
     ///
-    /// [`SpoolError::Full`] when the budget has no room for all of them, [`SpoolError::Disk`] when the write fails;
-    /// either way the file is as it was.
+    /// [`SpoolError::Full`] if the budget has no space for all of them, [`SpoolError::Disk`] if the write fails. In
+    /// both cases the file is unchanged.
     pub fn append(&self, bytes: &[u8]) -> Result<(), SpoolError> {
         let count = bytes.len() as u64;
         if !self.spool.0.disk.try_take(count) {
@@ -202,28 +202,28 @@ impl SpoolFile {
         Ok(())
     }
 
-    /// Reads into `buf` from `offset`; returns how many bytes were read, 0 at the end. Waits for the disk.
+    /// Reads into `buf` from `offset` and returns the number of bytes read, 0 at the end. Accesses the disk.
     ///
     /// # Errors
     ///
-    /// What the disk says.
+    /// Errors of the disk.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let room = usize::try_from(self.len().saturating_sub(offset)).unwrap_or(usize::MAX).min(buf.len());
         self.file.read_at(&mut buf[..room], offset)
     }
 
-    /// Where it belongs.
+    /// The spool that it belongs to.
     pub fn spool(&self) -> &Spool {
         &self.spool
     }
 
-    /// The number of bytes in the file.
+    /// Returns the number of bytes in the file.
     pub fn len(&self) -> u64 {
         // Acquire: pairs with the Release in `append`.
         self.len.load(Ordering::Acquire)
     }
 
-    /// Whether the file holds nothing.
+    /// Returns whether the file is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,35 +1,36 @@
-//! What one reply holds of the memory that all replies share.
+//! The share of one response in the memory for all responses.
 //!
-//! Promises: what is taken is given back, at the latest when the share is dropped; a reply of a few bytes touches nothing
-//! that other threads write. Refuses: it holds no bytes, it counts them; whoever moves them moves the share with them.
+//! Promises: what is taken is released, at the latest when the share is dropped. A short response touches nothing that
+//! other threads write. Refuses: it holds no bytes, it only counts them; whoever moves the bytes moves the share with
+//! them.
 
 use super::Spool;
 
-/// So many bytes are counted as one step, and what is left of them not at all: most replies are that short.
+/// The granularity of counting in bytes; remainders are not counted, and most responses are that short.
 const STEP_BYTES: u64 = 4096;
 
-/// Bytes of one reply that wait in memory.
+/// The bytes of one response that are buffered in memory.
 #[derive(Debug, Default)]
 pub struct Share {
-    /// Whose memory it is; nobody's while nothing is counted.
+    /// The spool that it belongs to; `None` while nothing is counted.
     of: Option<Spool>,
     bytes: u64,
-    /// What the budget knows of them: whole steps.
+    /// The number of bytes counted in the budget, in whole steps.
     counted: u64,
 }
 
 impl Share {
-    /// The bytes that it stands for.
+    /// Returns the number of bytes that it stands for.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Whether the budget knows of any of them.
+    /// Returns whether any of them are counted in the budget.
     pub fn is_counted(&self) -> bool {
         self.counted > 0
     }
 
-    /// Takes so many bytes more if the budget of `spool` has room for them; says whether it had.
+    /// Takes more bytes if the budget of `spool` has space for them. Returns whether it had.
     pub fn try_take(&mut self, spool: &Spool, bytes: u64) -> bool {
         let more = self.more_steps(bytes);
         if more > 0 && !spool.0.memory.try_take(more) {
@@ -39,7 +40,7 @@ impl Share {
         true
     }
 
-    /// Takes so many bytes more, whether there is room for them or not.
+    /// Takes more bytes even if there is no space for them.
     pub fn take(&mut self, spool: &Spool, bytes: u64) {
         let more = self.more_steps(bytes);
         if more > 0 {
@@ -48,7 +49,7 @@ impl Share {
         self.note(spool, bytes, more);
     }
 
-    /// Gives back what is beyond so many bytes.
+    /// Releases the bytes beyond this number.
     pub fn keep(&mut self, bytes: u64) {
         if bytes >= self.bytes {
             return;
@@ -58,14 +59,14 @@ impl Share {
         self.give_back(self.counted - counted);
     }
 
-    /// Takes over what another one holds.
+    /// Takes over the bytes of another share.
     pub fn absorb(&mut self, mut other: Self) {
         self.bytes += std::mem::take(&mut other.bytes);
         self.counted += std::mem::take(&mut other.counted);
         self.of = self.of.take().or_else(|| other.of.take());
     }
 
-    /// Hands so many of its bytes over to a share of their own.
+    /// Splits off some of its bytes into a new share.
     pub fn split(&mut self, bytes: u64) -> Self {
         let bytes = bytes.min(self.bytes);
         let counted = self.counted.min(in_steps(bytes));

@@ -1,7 +1,7 @@
-//! Why the files of a certificate are no good.
+//! Why the certificate files cannot be used.
 //!
-//! Promises: one line that names the setting, the file and what would be right. Refuses: nothing of a key's content is
-//! repeated.
+//! Promises: one line that names the setting, the file and what is accepted. Refuses: the contents of keys are never
+//! shown.
 
 use std::fmt;
 use std::io;
@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::TLS_FILE_BYTES_MAX;
 
-/// Why no session can begin with the files of `TLS_CERT` and `TLS_KEY`.
+/// Why the files in `TLS_CERT` and `TLS_KEY` cannot be used.
 #[derive(Debug)]
 pub enum TlsError {
-    /// A certificate cannot be understood.
+    /// A certificate cannot be parsed.
     BadCertificate {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
     },
-    /// A key cannot be understood or used.
+    /// A key cannot be parsed or used.
     BadKey {
         /// The file.
         path: PathBuf,
@@ -38,14 +38,14 @@ pub enum TlsError {
         /// The file.
         path: PathBuf,
     },
-    /// The file has no key in it.
+    /// The file contains no key.
     NoKey {
         /// The file.
         path: PathBuf,
     },
-    /// The system has no randomness, or the library refuses for a reason of its own.
+    /// The system provides no randomness, or the library failed for another reason.
     Library(rustls::Error),
-    /// The file is too long to be what it should be.
+    /// The file exceeds the size limit.
     TooLong {
         /// The setting that names it.
         variable: &'static str,
@@ -58,7 +58,7 @@ pub enum TlsError {
         variable: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error reported by the system.
         error: io::Error,
     },
 }
@@ -104,10 +104,10 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
-/// What a file with a certificate holds.
+/// The expected contents of a certificate file.
 const CHAIN: &str = "a PEM file with the server certificate, followed by its chain";
 
-/// What a file with a key holds.
+/// The expected contents of a key file.
 const PRIVATE_KEY: &str = "a PEM file with an unencrypted private key (PKCS#8, PKCS#1 or SEC1)";
 
 fn accepted_by(variable: &str) -> &'static str {

@@ -1,7 +1,7 @@
-//! One certificate chain with its key: who the server says it is.
+//! A certificate chain with its key: the identity of the server.
 //!
-//! Promises: an identity that exists has a chain whose first certificate can be read and to which the key belongs.
-//! Refuses: it does not ask who signed the chain, and an expired certificate is an identity like any other.
+//! Promises: an existing identity has a chain whose first certificate was parsed and matches the key. Refuses: it does
+//! not check who signed the chain, and an expired certificate is an identity like any other.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -26,9 +26,9 @@ pub struct Identity {
     pub path: PathBuf,
     /// The names of the first certificate, in lower case; a wildcard begins with `*.`.
     pub names: Vec<String>,
-    /// Its dates; `None` if they cannot be read.
+    /// Its validity period; `None` if it cannot be parsed.
     pub validity: Option<Validity>,
-    /// What the library signs with.
+    /// The key in the form that the library signs with.
     pub signer: Arc<CertifiedKey>,
 }
 
@@ -37,7 +37,7 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// Which of them is no good, and why.
+    /// Which of them cannot be used, and why.
     pub fn load(pair: &Tls, provider: &CryptoProvider) -> Result<Self, TlsError> {
         let chain = chain(&pair.cert)?;
         let Some(first) = chain.first() else {
@@ -72,7 +72,7 @@ fn chain(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     sections.map_err(|error| TlsError::BadCertificate { path: path.to_owned(), why: error.to_string() })
 }
 
-/// The first key in the file; parameters of a curve before it, as `openssl` writes them, are passed over.
+/// Returns the first key in the file. Curve parameters before it, as written by `openssl`, are skipped.
 fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     PrivateKeyDer::from_pem_slice(&read(KEY, path)?).map_err(|error| match error {
         pem::Error::NoItemsFound => TlsError::NoKey { path: path.to_owned() },

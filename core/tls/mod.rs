@@ -1,16 +1,16 @@
-//! TLS without sockets: certificates, keys, and what new sessions begin with.
+//! TLS without sockets: certificates, keys, and the configuration of new sessions.
 //!
-//! Promises: what is loaded fits together (a chain, its key, the names it is for), or loading says which file is wrong
-//! and what is right; a reload that fails leaves what was there. Refuses: it owns no socket and reads no clock of its
-//! own; [`Terms::open`] and [`Terms::reload`] read files and belong to no thread that serves.
+//! Promises: what is loaded fits together (a chain, its key, its names), or loading reports which file is wrong and
+//! what is accepted. A failed reload keeps the previous state. Refuses: it owns no socket and reads no clock;
+//! [`Terms::open`] and [`Terms::reload`] read files and must not be called on threads that serve requests.
 //!
 //! | file | noun |
 //! |---|---|
-//! | [`terms`] | what new sessions begin with, now and after a reload |
+//! | [`terms`] | the configuration of new sessions, now and after a reload |
 //! | [`identity`] | one certificate chain with its key |
-//! | [`selection`] | which identity a client is shown |
-//! | [`validity`] | from when until when a certificate is valid |
-//! | [`error`] | why the files are no good |
+//! | [`selection`] | which identity a client receives |
+//! | [`validity`] | the validity period of a certificate |
+//! | [`error`] | why the files cannot be used |
 
 pub mod error;
 pub mod identity;
@@ -23,5 +23,5 @@ pub use self::identity::Identity;
 pub use self::terms::Terms;
 pub use self::validity::Validity;
 
-/// The protocols that clients may choose from above TLS, the preferred one first.
+/// The protocols for ALPN, in order of preference.
 pub const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];

@@ -1,9 +1,9 @@
-//! Which identity a client is shown.
+//! Selects the identity for a client.
 //!
-//! Promises: a certificate for exactly the name that the client asks for goes before one with a wildcard, and that
-//! before the first of the list, which is for everybody else; among equals the first whose kind of key the client
-//! knows is taken, so that one name may have an RSA and an ECDSA certificate. Refuses: a client is never turned away
-//! for its name; whether it trusts what it sees is its affair.
+//! Promises: a certificate with exactly the requested name takes precedence over a wildcard certificate, and that over
+//! the first one in the list, which is the default. Among several matches, the first one whose key type the client
+//! supports is used, so a name may have an RSA and an ECDSA certificate. Refuses: no client is rejected because of its
+//! name; whether it trusts the certificate is up to the client.
 
 use std::collections::HashMap;
 
@@ -18,12 +18,12 @@ use crate::sync::primitive::Arc;
 #[derive(Debug)]
 pub struct Selection {
     signers: Vec<Arc<CertifiedKey>>,
-    /// By full name; a wildcard has its `*.`.
+    /// By full name; a wildcard includes its `*.`.
     by_name: HashMap<String, Vec<usize>>,
 }
 
 impl Selection {
-    /// Sorts `identities`, the one for everybody else first.
+    /// Indexes `identities`, the default one first.
     pub fn new(identities: &[Identity]) -> Self {
         let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
         for (index, identity) in identities.iter().enumerate() {
@@ -34,7 +34,7 @@ impl Selection {
         Self { signers: identities.iter().map(|one| Arc::clone(&one.signer)).collect(), by_name }
     }
 
-    /// Picks for a client that asks for `name` and knows `schemes`.
+    /// Selects the identity for a client that requests `name` and supports `schemes`.
     fn pick(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<&Arc<CertifiedKey>> {
         let known = |signer: &&Arc<CertifiedKey>| signer.key.choose_scheme(schemes).is_some();
         let named = name.and_then(|name| {

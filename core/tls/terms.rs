@@ -1,8 +1,7 @@
-//! What new sessions begin with: identities, versions, protocols, and what makes resumption work.
+//! The configuration of new sessions: identities, versions, protocols, and session resumption.
 //!
-//! Promises: a reload changes the identities of sessions that begin later and nothing else, so that clients resume
-//! across it; a reload that fails changes nothing. Refuses: no early data (a replayed request would run twice), no
-//! client certificates.
+//! Promises: a reload changes only the identities of new sessions, so that clients can resume across it; a failed
+//! reload changes nothing. Refuses: early data (a replayed request would run twice) and client certificates.
 
 use std::time::SystemTime;
 
@@ -19,27 +18,27 @@ use crate::limits::{TLS_OUTPUT_BYTES_MAX, TLS_SESSIONS_MAX};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
-/// What new sessions begin with.
+/// The configuration of new sessions.
 #[derive(Debug)]
 pub struct Terms {
     basis: Basis,
-    /// Locked to copy or to replace the pointer.
+    /// Locked only to copy or replace the pointer.
     current: ShortLock<Arc<Current>>,
 }
 
-/// What stays for the life of the server.
+/// The parts that stay for the lifetime of the server.
 #[derive(Debug)]
 struct Basis {
     pairs: Vec<Tls>,
     versions: &'static [&'static SupportedProtocolVersion],
     provider: Arc<CryptoProvider>,
-    /// Makes tickets under keys that change twice a day.
+    /// Issues tickets with keys that rotate every six hours.
     tickets: Arc<dyn ProducesTickets>,
     /// For clients without tickets.
     sessions: Arc<dyn StoresServerSessions>,
 }
 
-/// What a reload replaces.
+/// The parts that a reload replaces.
 #[derive(Debug)]
 struct Current {
     identities: Vec<Identity>,
@@ -47,11 +46,11 @@ struct Current {
 }
 
 impl Terms {
-    /// Loads the files that the settings name; `None` if they name none.
+    /// Loads the files named by the settings; `None` if there are none.
     ///
     /// # Errors
     ///
-    /// What is wrong with the first file that is no good.
+    /// What is wrong with the first invalid file.
     pub fn open(settings: &Config) -> Result<Option<Self>, TlsError> {
         if settings.tls.is_empty() {
             return Ok(None);
@@ -70,11 +69,11 @@ impl Terms {
         Ok(Some(Self { basis, current }))
     }
 
-    /// Loads the files anew, for sessions that begin from now on.
+    /// Reloads the files, for sessions that begin from now on.
     ///
     /// # Errors
     ///
-    /// What is wrong with the first file that is no good; sessions go on to begin as before.
+    /// What is wrong with the first invalid file; new sessions keep using the previous files.
     pub fn reload(&self) -> Result<(), TlsError> {
         let loaded = Arc::new(self.basis.load()?);
         let replaced = std::mem::replace(&mut *self.current.lock(), loaded);
@@ -83,11 +82,11 @@ impl Terms {
         Ok(())
     }
 
-    /// Begins a session.
+    /// Starts a session.
     ///
     /// # Errors
     ///
-    /// When the system has no randomness.
+    /// If the system provides no randomness.
     pub fn session(&self) -> Result<ServerConnection, TlsError> {
         let mut session =
             ServerConnection::new(Arc::clone(&self.current().config)).map_err(TlsError::Library)?;
@@ -95,12 +94,12 @@ impl Terms {
         Ok(session)
     }
 
-    /// The identities that clients are shown.
+    /// Returns the identities that clients may receive.
     pub fn identities(&self) -> Vec<Identity> {
         self.current().identities.clone()
     }
 
-    /// When the first of the certificates expires.
+    /// Returns the earliest expiry of all certificates.
     pub fn first_expiry(&self) -> Option<SystemTime> {
         self.current().identities.iter().filter_map(|one| one.validity).map(|one| one.not_after).min()
     }

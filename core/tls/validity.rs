@@ -1,33 +1,33 @@
-//! From when until when a certificate is valid.
+//! The validity period of a certificate.
 //!
-//! Why: the verifier of the TLS library checks the dates of other people's certificates, and tells nobody those of
-//! our own. Promises: it reads two dates at their place in X.509 and nothing else; what does not look like a
+//! Why: the TLS library checks the dates of other parties' certificates, but does not expose those of the server's own.
+//! Promises: it parses two dates at their place in X.509 and nothing else; anything that does not look like a
 //! certificate has no dates. Refuses: it verifies nothing.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// From when until when a certificate is valid.
+/// The validity period of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Validity {
-    /// Its first moment.
+    /// The beginning of the period.
     pub not_before: SystemTime,
-    /// Its last moment.
+    /// The end of the period.
     pub not_after: SystemTime,
 }
 
-/// What the clock says about a certificate.
+/// The state of a certificate at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// It will be valid later.
+    /// It is not valid yet.
     Early,
     /// It is valid.
     Valid,
-    /// It was valid once.
+    /// It has expired.
     Expired,
 }
 
 impl Validity {
-    /// Reads the dates of a certificate in DER; `None` if they are not where they should be.
+    /// Parses the dates of a DER certificate; `None` if they are not where they should be.
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let (certificate, _) = element(certificate, SEQUENCE)?;
         let (mut rest, _) = element(certificate, SEQUENCE)?;
@@ -43,7 +43,7 @@ impl Validity {
         Some(Self { not_before, not_after })
     }
 
-    /// Says how the certificate stands at `now`.
+    /// Returns the state of the certificate at `now`.
     pub fn standing(&self, now: SystemTime) -> Standing {
         if now < self.not_before {
             Standing::Early
@@ -59,10 +59,10 @@ const INTEGER: u8 = 0x02;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
 const SEQUENCE: u8 = 0x30;
-/// The version stands in a context of its own, number 0.
+/// The version is in a context-specific element, number 0.
 const VERSION: u8 = 0xa0;
 
-/// Takes the element at the beginning, which must have this tag: its content, and what follows it.
+/// Takes the first element, which must have this tag, and returns its content and the rest.
 fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&first, rest) = bytes.split_first()?;
     let (&short, rest) = rest.split_first()?;
@@ -78,7 +78,7 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     if first == tag { rest.split_at_checked(length) } else { None }
 }
 
-/// Takes a date, in either of its forms, which both end in `Z`.
+/// Parses a date in either of its forms, both of which end in `Z`.
 fn date(bytes: &[u8]) -> Option<(SystemTime, &[u8])> {
     let (year, text, rest) = if let Some((text, rest)) = element(bytes, UTC_TIME) {
         let (year, text) = text.split_at_checked(2)?;
@@ -104,8 +104,8 @@ fn number(digits: &[u8]) -> Option<u64> {
     all.then(|| digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
 }
 
-/// Counts days in a calendar whose years begin in March, so that the leap day is the last one. Years before 1970
-/// count as 1970: the past is the past.
+/// Counts days in a calendar whose years begin in March, so that the leap day comes last. Years before 1970 count as
+/// 1970, because only whether they are past matters.
 fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year.checked_sub(1)?, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
