@@ -1,7 +1,7 @@
-//! Boot and end of a serving process, step by step.
+//! Startup and shutdown of the server process.
 //!
-//! Promises: the operations port is the first to answer and the last to go; a start that fails says why in one line
-//! and leaves nothing behind; PHP starts and ends on the main thread. Refuses: it serves nothing itself.
+//! Promises: the operations port is the first to answer and the last to close. A failed start reports the reason in one
+//! line and leaves nothing behind. PHP starts and ends on the main thread. Refuses: it serves nothing itself.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use svc_core::time::{self, Clock};
 
 use crate::commands::{self, Exit};
 
-/// Serves until a signal ends it. Returns how the process ends.
+/// Serves until a signal stops the process. Returns the exit code.
 pub fn serve(raw: &RawConfig) -> Exit {
     // Before any other thread exists, so that all inherit the mask.
     #[cfg(feature = "php")]
@@ -38,8 +38,8 @@ fn fail(error: &dyn Display, exit: Exit) -> Exit {
     exit
 }
 
-/// Binds, boots the executor, opens the main port, calls `until`, and drains when it returns. The control thread lives
-/// by `clock`. The executor starts and ends on the calling thread.
+/// Binds the ports, starts the executor, opens the main port, calls `until`, and drains when it returns. The control
+/// thread uses `clock`. The executor starts and ends on the calling thread.
 pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Server)) -> Exit {
     let server = match Server::prepare_by(Arc::clone(config), log.clone(), clock) {
         Ok(server) => server,
@@ -59,7 +59,7 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
     executor::run(config, log, &server, until)
 }
 
-/// Opens the main port, calls `until`, drains. Returns whether every thread has ended.
+/// Opens the main port, calls `until`, and drains. Returns whether every thread has ended.
 fn serve_until(
     server: &Server,
     mut extra: Map<String, Value>,
@@ -75,7 +75,7 @@ fn serve_until(
     Ok(server.wait())
 }
 
-/// What `svc version` prints.
+/// Returns the output of `svc version`.
 pub fn version() -> String {
     format!("svc {}\n{}", env!("CARGO_PKG_VERSION"), executor::version())
 }
@@ -130,7 +130,7 @@ mod executor {
         serve_until(server, php::report(&facts), until)
     }
 
-    /// Waits for the signal to end; from then on another one ends the process at once.
+    /// Waits for the signal to stop. After that, another one ends the process immediately.
     pub(super) fn wait_for_signal(server: &Server) {
         while signals::wait() == Signal::Hangup {
             server.reload();
@@ -188,7 +188,7 @@ mod executor {
         }
     }
 
-    /// Signals keep their default action in a build without PHP: they end the process at once.
+    /// Signals keep their default action in a build without PHP: they end the process immediately.
     pub(super) fn wait_for_signal(_server: &Server) {
         loop {
             std::thread::park();

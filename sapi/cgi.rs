@@ -1,7 +1,7 @@
-//! The variables of `$_SERVER`, after CGI/1.1 (RFC 3875) and what nginx and Apache pass to PHP.
+//! The variables in `$_SERVER`, according to CGI/1.1 (RFC 3875) and to what nginx and Apache pass to PHP.
 //!
-//! Promises: values are the client's bytes, unescaped; fields of one name are joined; names that another name could
-//! pose as are left out, `Proxy` among them. Refuses: it parses no body and decides no route.
+//! Promises: values are the client's bytes, unescaped. Fields of one name are joined. Field names that could be
+//! mistaken for others are left out, `Proxy` among them. Refuses: it parses no body and makes no routing decisions.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -12,7 +12,7 @@ use svc_core::pool::Request;
 
 use crate::variables::Variables;
 
-/// What `SERVER_SOFTWARE` says.
+/// The value of `SERVER_SOFTWARE`.
 const SOFTWARE: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
 
 /// Appends all variables of `request`. PHP adds `PHP_AUTH_*`, `REQUEST_TIME` and `argv` itself.
@@ -32,7 +32,7 @@ pub(crate) fn variables(request: &Request, out: &mut Variables<'_>) {
     fields(request, out);
 }
 
-/// Appends the variables that the script of a worker finds while it boots.
+/// Appends the variables for the boot script of a worker.
 pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8], out: &mut Variables<'_>) {
     out.push(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
@@ -92,14 +92,14 @@ fn script(request: &Request, out: &mut Variables<'_>) {
     }
 }
 
-/// `HTTP_*`: the fields whose names no other name can pose as.
+/// `HTTP_*`: the fields whose names cannot be mistaken for others.
 fn fields(request: &Request, out: &mut Variables<'_>) {
     for (name, value) in joined_fields(request).filter(|(name, _)| is_cgi_safe_name(name)) {
         out.push_field(name, &value);
     }
 }
 
-/// The fields as scripts see them: the client's, but for those of its trace when the server has a place in it.
+/// The fields as scripts see them: the client's, except for those of the trace if the server has a span in it.
 pub(crate) fn joined_fields(request: &Request) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
     let trace = request.trace.as_ref();
     let of_trace = move |name: &[u8]| {
@@ -111,7 +111,8 @@ pub(crate) fn joined_fields(request: &Request) -> impl Iterator<Item = (&[u8], C
     client_fields(&request.head).filter(move |(name, _)| !of_trace(name)).chain(parent).chain(state)
 }
 
-/// Each name once, at its first place, with all values joined. A host in the request target stands before the field.
+/// Each name once, at its first position, with all values joined. A host in the request target takes precedence over
+/// the field.
 fn client_fields(head: &Head) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
     head.headers().enumerate().filter_map(|(index, (name, value))| {
         let same = |other: &[u8]| other.eq_ignore_ascii_case(name);
@@ -135,7 +136,7 @@ fn client_fields(head: &Head) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
     })
 }
 
-/// All `Cookie` fields, joined as one; `None` when there is none.
+/// All `Cookie` fields, joined into one; `None` if there are none.
 pub(crate) fn cookies(head: &Head) -> Option<Vec<u8>> {
     let mut values = head.header_values("cookie");
     let mut joined = values.next()?.to_vec();
@@ -146,7 +147,7 @@ pub(crate) fn cookies(head: &Head) -> Option<Vec<u8>> {
     Some(joined)
 }
 
-/// The protocol's name as CGI has it.
+/// The name of the protocol in CGI's form.
 fn protocol(version: Version) -> &'static str {
     match version {
         Version::Http10 => "HTTP/1.0",
@@ -155,7 +156,7 @@ fn protocol(version: Version) -> &'static str {
     }
 }
 
-/// The name of a host as nginx has it: without the port, in lower case, and without the dot at its end.
+/// The name of a host in nginx's form: without the port, in lower case, and without a trailing dot.
 fn server_name(host: &[u8]) -> Cow<'_, [u8]> {
     let name = without_port(host);
     let name = name.strip_suffix(b".").unwrap_or(name);
@@ -166,7 +167,7 @@ fn server_name(host: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// `host:port` and `[v6]:port` without the port; the brackets stay.
+/// Removes the port from `host:port` and `[v6]:port`; the brackets stay.
 fn without_port(host: &[u8]) -> &[u8] {
     let end = match host.iter().rposition(|&byte| byte == b':') {
         Some(colon) if host[colon + 1..].iter().all(u8::is_ascii_digit) => colon,
@@ -175,8 +176,8 @@ fn without_port(host: &[u8]) -> &[u8] {
     &host[..end]
 }
 
-/// An address as scripts know it. Version 4 is written by hand: formatting it the general way would be a quarter of what
-/// all the variables cost.
+/// An address as scripts see it. IPv4 addresses are formatted by hand: the general formatting would take a quarter of
+/// the time of all variables.
 pub(crate) fn ip_text(address: IpAddr) -> String {
     let IpAddr::V4(address) = address.to_canonical() else { return address.to_string() };
     let mut text = String::with_capacity("255.255.255.255".len());

@@ -1,7 +1,7 @@
-//! The command line: which command, with which overrides.
+//! Command line parsing: the command and its overrides.
 //!
-//! Promises: parsing is pure, words in and a [`Command`] or one [`UsageError`] out; each error says what would be
-//! accepted. Refuses: it judges no setting (the table in the core does) and runs no command.
+//! Promises: parsing is pure; words become a [`Command`] or one [`UsageError`], which names what is accepted or where
+//! to look. Refuses: it validates no settings (the table in the core does) and runs no command.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -10,22 +10,22 @@ use lexopt::{Arg, Parser};
 
 use svc_core::config::RawConfig;
 
-/// What the caller asked for.
+/// The requested command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Print every setting, or what is wrong with them.
+    /// Print every setting, or the errors in the settings.
     Check(Overrides),
-    /// Ask a running server how it is.
+    /// Query a probe of a running server.
     Healthcheck(Probe),
-    /// Print a page of help.
+    /// Print help.
     Help(Page),
-    /// Serve.
+    /// Run the server.
     Serve(Overrides),
-    /// Print what this binary is.
+    /// Print the versions.
     Version,
 }
 
-/// What the command line says on top of the environment.
+/// Settings from the command line, which override the environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overrides {
     /// The directory to serve.
@@ -34,18 +34,18 @@ pub struct Overrides {
     pub directives: Vec<OsString>,
 }
 
-/// Which probe of the operations port is asked.
+/// A probe of the operations port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probe {
-    /// Whether the process can answer.
+    /// The liveness probe.
     Liveness,
-    /// Whether it should get requests.
+    /// The readiness probe.
     Readiness,
-    /// Whether it has started.
+    /// The startup probe.
     Startup,
 }
 
-/// A page of help.
+/// A help topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
     /// The commands.
@@ -56,28 +56,28 @@ pub enum Page {
     SettingsMarkdown,
 }
 
-/// What is wrong with the command line.
+/// An error in the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsageError {
-    /// An option without its value.
+    /// An option without its required value.
     MissingValue(String),
-    /// One word too many.
+    /// An unexpected argument.
     TooManyWords(String),
-    /// A value for an option that takes none.
+    /// A value for an option that does not take one.
     UnexpectedValue(String),
-    /// An option that does not exist, or not with this command.
+    /// An unknown option, or one that the command does not support.
     UnknownOption(String),
-    /// A page of help that does not exist.
+    /// An unknown help topic.
     UnknownPage(String),
-    /// A probe that does not exist.
+    /// An unknown probe.
     UnknownProbe(String),
 }
 
-/// Reads the words after the program's name.
+/// Parses the words after the name of the program.
 ///
 /// # Errors
 ///
-/// The first word that is not understood.
+/// The first word that is not valid.
 ///
 /// # Examples
 ///
@@ -107,7 +107,7 @@ where
 }
 
 impl Overrides {
-    /// Puts the overrides on top of what the environment says.
+    /// Applies the overrides to the settings from the environment.
     pub fn apply(self, raw: RawConfig) -> RawConfig {
         let raw = match self.document_root {
             Some(directory) => raw.with_document_root(directory),
@@ -118,7 +118,7 @@ impl Overrides {
 }
 
 impl Probe {
-    /// The path at which the operations port answers.
+    /// Returns the path of the probe on the operations port.
     pub fn path(self) -> &'static str {
         match self {
             Self::Liveness => "/health/liveness",
@@ -129,7 +129,7 @@ impl Probe {
 }
 
 impl Page {
-    /// Writes the page.
+    /// Returns the text of the topic.
     pub fn text(self) -> String {
         match self {
             Self::Commands => COMMANDS.to_owned(),
@@ -243,7 +243,7 @@ fn version(parser: &mut Parser) -> Result<Command, UsageError> {
     }
 }
 
-/// One word of the command line, in this program's terms.
+/// A word of the command line.
 enum Word {
     Directive,
     Help,

@@ -1,42 +1,42 @@
-//! The body of a reply in a content coding.
+//! A compressed response body.
 //!
-//! Promises: what a script flushes can be decoded by its client at once; a body that is not complete has no end, so
-//! that its client can tell. A script that announces a length is held to it here, because the length that goes over the
-//! wire is another one. Refuses: it hands nothing over; who calls has the bytes.
+//! Promises: the client can decode immediately what a script flushes. An incomplete body has no end, so that its client
+//! can detect it. The length announced by a script is enforced here, because the length that is sent differs. Refuses:
+//! it does not pass anything on; the caller receives the bytes.
 
 use svc_core::compress::Encoder;
 
-/// A body that is being coded.
+/// A body that is being compressed.
 #[derive(Debug)]
 pub(crate) struct CodedBody {
     encoder: Encoder,
-    /// What the script may still write of the length that it announced.
+    /// How many bytes of the announced length the script may still write.
     left: Option<u64>,
-    /// Nothing that went in waits inside.
+    /// Whether all input has been output.
     is_flushed: bool,
 }
 
-/// Whether bytes may wait for more of their kind.
+/// Whether bytes may be held back to be compressed together with later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Urgency {
-    /// The client is to have them now.
+    /// The client must receive them now.
     Flush,
-    /// They may.
+    /// They may be held back.
     Gather,
 }
 
 impl CodedBody {
-    /// Starts a body of the length that the script announced, if it did.
+    /// Starts a body of the length announced by the script, if there is one.
     pub(crate) fn new(encoder: Encoder, announced: Option<u64>) -> Self {
         Self { encoder, left: announced, is_flushed: true }
     }
 
-    /// Whether a flush would send nothing.
+    /// Returns whether a flush would send nothing.
     pub(crate) fn is_flushed(&self) -> bool {
         self.is_flushed
     }
 
-    /// Codes a piece; gives what is ready to go, or nothing at all when the body cannot go on.
+    /// Compresses a piece. Returns the available output, or nothing if the body cannot be continued.
     pub(crate) fn piece(&mut self, bytes: &[u8], urgency: Urgency) -> Option<Vec<u8>> {
         let mut out = Vec::new();
         let bytes = self.within_announced(bytes);
@@ -51,8 +51,9 @@ impl CodedBody {
         Some(fitted(out))
     }
 
-    /// Codes the last piece, and completes the body unless it must stay without an end: the script broke off
-    /// (`is_complete` is false) or announced more. Gives what is left to send, and whether the body is complete.
+    /// Compresses the last piece, and completes the body unless it must stay incomplete: the script failed
+    /// (`is_complete` is false) or announced a greater length. Returns the remaining output, and whether the body is
+    /// complete.
     pub(crate) fn end(&mut self, bytes: &[u8], is_complete: bool) -> (Vec<u8>, bool) {
         let mut out = Vec::new();
         let bytes = self.within_announced(bytes);
@@ -64,17 +65,17 @@ impl CodedBody {
         (fitted(out), is_complete && done.is_ok())
     }
 
-    /// How many bytes have gone in and come out.
+    /// Returns the number of bytes that went in and came out.
     pub(crate) fn lengths(&self) -> (u64, u64) {
         (self.encoder.taken_bytes(), self.encoder.given_bytes())
     }
 
-    /// Gives the encoder back.
+    /// Returns the encoder for reuse.
     pub(crate) fn into_encoder(self) -> Encoder {
         self.encoder
     }
 
-    /// What of `bytes` belongs to the length that was announced.
+    /// Returns the part of `bytes` within the announced length.
     fn within_announced<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
         let Some(left) = &mut self.left else { return bytes };
         let kept = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
@@ -83,7 +84,7 @@ impl CodedBody {
     }
 }
 
-/// Gives room back that is not needed: pieces wait for slow clients, and are counted by their length.
+/// Releases unused capacity: pieces wait for slow clients and are counted by their length.
 fn fitted(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.capacity() > 2 * bytes.len() {
         bytes.shrink_to_fit();

@@ -1,7 +1,7 @@
-//! The commands that print something and end: check, healthcheck, help, version.
+//! The commands that print something and exit: check, healthcheck, help, version.
 //!
-//! Promises: answers go to standard output, complaints to standard error with `svc: error: ` before each line; the
-//! exit code says which it was. Refuses: nothing here starts a thread or an interpreter.
+//! Promises: results go to standard output, errors to standard error with the prefix `svc: error: ` on each line, and
+//! the exit code distinguishes them. Refuses: these commands start no thread and no interpreter.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -15,14 +15,14 @@ use svc_core::tls::Terms;
 use crate::cli::{Page, Probe};
 use crate::healthcheck;
 
-/// How the process ends.
+/// How the process exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// All is well.
+    /// Success.
     Well,
-    /// Something failed while running, or was stopped by force.
+    /// Runtime failure or forced stop.
     Failed,
-    /// The command line or a setting is wrong.
+    /// Invalid usage or settings.
     Misused,
 }
 
@@ -36,7 +36,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Prints every setting with its source, or everything that is wrong with them and the files they lead to.
+/// Prints every setting with its source, or all errors in the settings and in the files that they name.
 pub fn check(raw: &RawConfig) -> Exit {
     let config = match Config::resolve(raw) {
         Ok(config) => config,
@@ -56,9 +56,9 @@ fn misused(error: &dyn Display) -> Exit {
     Exit::Misused
 }
 
-/// Asks the server that runs with the same environment how it is.
+/// Queries the server that runs with the same environment.
 ///
-/// A wrong address counts as a failure, not as misuse: container runtimes know 0 and 1 only.
+/// An invalid address counts as a failure, not as invalid usage, because container runtimes only distinguish 0 and 1.
 pub fn healthcheck(raw: &RawConfig, probe: Probe) -> Exit {
     let address = match raw.internal_addr() {
         Ok(Some(address)) => address,
@@ -82,17 +82,17 @@ pub fn healthcheck(raw: &RawConfig, probe: Probe) -> Exit {
     }
 }
 
-/// Prints a page of help.
+/// Prints a help topic.
 pub fn help(page: Page) -> Exit {
     print(&page.text())
 }
 
-/// Prints what this binary is, in lines written by the caller.
+/// Prints the versions, in lines provided by the caller.
 pub fn version(facts: &str) -> Exit {
     print(facts)
 }
 
-/// Prints what is wrong, each line of it marked as an error.
+/// Prints an error, with each line marked as such.
 pub fn complain(error: &dyn Display) {
     let text: String = error.to_string().lines().map(|line| format!("svc: error: {line}\n")).collect();
     // Who closed standard error does not want to know.

@@ -1,7 +1,7 @@
-//! Asking a running server how it is, for container health checks without any other tool.
+//! Queries a running server, for container health checks without another tool.
 //!
-//! Promises: an answer within [`DEADLINE`], whatever the other side does. Refuses: it reads nothing of the answer but
-//! the status; what the status means is decided by the server alone.
+//! Promises: a result within [`DEADLINE`], whatever the other side does. Refuses: it reads only the status of the
+//! response; the server alone decides what it means.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -10,25 +10,25 @@ use std::time::{Duration, Instant};
 
 use crate::cli::Probe;
 
-/// How long the whole exchange may take.
+/// The time limit for the whole exchange.
 pub const DEADLINE: Duration = Duration::from_secs(3);
 
-/// Why a server does not count as well.
+/// Why a server is not healthy.
 #[derive(Debug)]
 pub enum Unwell {
-    /// Something else than a server of ours answered.
+    /// The response is not HTTP.
     NotHttp(SocketAddr),
-    /// The probe's answer.
+    /// The status returned by the probe.
     Status(SocketAddr, Probe, u16),
-    /// Nobody answered.
+    /// The connection failed or timed out.
     Unreachable(SocketAddr, io::Error),
 }
 
-/// Asks the operations port that listens on `address`.
+/// Queries the operations port at `address`.
 ///
 /// # Errors
 ///
-/// Why the server does not count as well.
+/// Why the server is not healthy.
 pub fn ask(address: SocketAddr, probe: Probe) -> Result<(), Unwell> {
     let address = reachable(address);
     let deadline = svc_core::time::now() + DEADLINE;
@@ -54,7 +54,7 @@ impl fmt::Display for Unwell {
     }
 }
 
-/// Turns the address of a listener on every interface into one that can be connected to.
+/// Replaces the address of a listener on all interfaces with one that can be connected to.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -64,7 +64,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Sends the request and reads until the status is there.
+/// Sends the request and reads until the status is complete.
 fn exchange(address: SocketAddr, probe: Probe, deadline: Instant) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
     stream.set_write_timeout(Some(left(deadline)?))?;

@@ -1,7 +1,7 @@
-//! One exchange while PHP runs it.
+//! An exchange while PHP runs it.
 //!
-//! Promises: what a script says ends up in its exchange and nowhere else; what PHP logs becomes a record with PHP's
-//! level, file and line. Refuses: it does not know on which thread or fiber the script runs.
+//! Promises: the output of a script goes to its exchange and nowhere else, and messages from PHP become log records
+//! with PHP's level, file and line. Refuses: it does not know on which thread or fiber the script runs.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -199,7 +199,7 @@ impl WorkerRequest for Invocation {
     }
 }
 
-/// Writes what PHP logs as a record of ours.
+/// Logs a message from PHP.
 pub(crate) fn write_log(log: &Log, record: &svc_ffi::Log<'_>, request_id: Option<&str>) {
     log.emit(&Event::PhpMessage(PhpMessage {
         level: level(record.source),

@@ -1,7 +1,7 @@
 //! The server: command line, boot, and PHP as the engine of the pool.
 //!
-//! Promises: everything that joins the core (which knows no PHP) to the interpreter (which knows no HTTP) stands here.
-//! Refuses: no `unsafe`, and no logic that either side could own.
+//! Promises: all code that connects the core (which does not know PHP) to the interpreter (which does not know HTTP) is
+//! here. Refuses: no `unsafe`, and no logic that could belong to either side.
 #![forbid(unsafe_code)]
 
 pub mod boot;

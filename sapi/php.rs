@@ -1,4 +1,4 @@
-//! Starting PHP for the server: which values of php.ini it gets, and where its messages go.
+//! Starts PHP for the server: its default directives, and the destination of its messages.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use svc_ffi::{Facts, Php, PhpError, RestartNews, StartOptions};
 
 use crate::invocation::write_log;
 
-/// The values of php.ini-production, where they differ from what PHP has built in: what a server on the Internet
-/// wants when nobody has said otherwise. A php.ini overrides each of them.
+/// The values of php.ini-production where they differ from PHP's built-in ones: sensible defaults for a server on the
+/// Internet. A php.ini overrides them.
 const INI_DEFAULTS: &[(&str, &str)] = &[
     ("display_errors", "0"),
     ("display_startup_errors", "0"),
@@ -35,7 +35,7 @@ const INI_DEFAULTS: &[(&str, &str)] = &[
     ("zend.max_allowed_stack_size", "8M"),
 ];
 
-/// What no php.ini may change, because it would end the process.
+/// Directives that no php.ini may change, because they could end the process.
 const INI_FIXED: &[(&str, &str)] = &[
     // Ends the process when a script does not end in time; the request's own limit is max_execution_time.
     ("hard_timeout", "0"),
@@ -55,7 +55,7 @@ const INI_FIXED_FOR_WORKERS: &[(&str, &str)] = &[
 ///
 /// # Errors
 ///
-/// What PHP says.
+/// The error reported by PHP.
 pub(crate) fn start(config: &Config, shared: &Arc<Shared>) -> Result<Php, PhpError> {
     let log = &shared.log;
     let (sink, books) = (log.clone(), Arc::clone(shared));
@@ -82,8 +82,9 @@ pub(crate) fn start(config: &Config, shared: &Arc<Shared>) -> Result<Php, PhpErr
     Ok(php)
 }
 
-/// Worker mode keeps requests apart by what svc knows of extensions. Where PHP's own are not as in the headers that svc was
-/// built with, nothing is to be relied on; what an extension around a library keeps is a last error, a connection.
+/// Worker mode isolates requests using what svc knows about extensions. If PHP's own extensions differ from the headers
+/// that svc was built with, this knowledge is unreliable. For an extension that wraps a library, only a last error or a
+/// connection is at stake.
 fn judge_extensions(php: &Php, shared: &Shared) -> Result<(), PhpError> {
     for unfit in php.unfit_extensions() {
         let extension = &unfit.extension;
@@ -121,7 +122,7 @@ fn note_restart(shared: &Shared, news: RestartNews) {
     }
 }
 
-/// The facts as part of the configuration report.
+/// Returns the facts for the configuration report.
 pub(crate) fn report(facts: &Facts) -> serde_json::Map<String, serde_json::Value> {
     let php = serde_json::json!({
         "version": facts.version,
@@ -138,7 +139,7 @@ pub(crate) fn report(facts: &Facts) -> serde_json::Map<String, serde_json::Value
     [("php".to_owned(), php)].into_iter().collect()
 }
 
-/// The facts as lines of `svc version`.
+/// Returns the facts as lines of `svc version`.
 pub(crate) fn lines(facts: &Facts) -> String {
     let yes = |fact: bool| if fact { "yes" } else { "no" };
     format!(
