@@ -1,6 +1,7 @@
 //! Requests that fork: the child is a process of its own from there on, and its parent does not notice.
 #![cfg(feature = "php")]
 
+use std::cell::Cell;
 use std::path::Path;
 
 use crate::support::client::eventually;
@@ -22,6 +23,8 @@ const MODES: [(&str, &[(&str, &str)]); 3] = [
 struct Forker {
     svc: Svc,
     path: &'static str,
+    /// How much of the notes was read.
+    noted: Cell<usize>,
     _extension: TempDir,
 }
 
@@ -45,7 +48,7 @@ impl Forker {
         let (path, settings) = MODES[mode];
         let extension = format!("extension={}", library.display());
         let svc = Svc::start_with(&[&files, more].concat(), settings, &[&extension, "output_buffering=4096"]);
-        Self { svc, path, _extension: folder }
+        Self { svc, path, noted: Cell::new(0), _extension: folder }
     }
 
     /// Lets a request fork such a child; returns the status that its parent has seen.
@@ -65,11 +68,12 @@ impl Forker {
 
     /// What was noted since the last time, sorted.
     fn notes(&self) -> Vec<String> {
-        let file = self.svc.root().join("notes");
-        let notes = std::fs::read_to_string(&file).unwrap_or_default();
-        let _ = std::fs::remove_file(file);
+        // One that is being written has no end yet; it is read the next time.
+        let all = std::fs::read_to_string(self.svc.root().join("notes")).unwrap_or_default();
+        let end = all.rfind('\n').map_or(0, |at| at + 1);
+        let new = &all[self.noted.replace(end)..end];
         let mut notes: Vec<_> =
-            notes.lines().filter(|note| !note.ends_with(" loop")).map(str::to_owned).collect();
+            new.lines().filter(|note| !note.ends_with(" loop")).map(str::to_owned).collect();
         notes.sort();
         notes
     }

@@ -167,6 +167,7 @@ fn what_is_abandoned_runs_in_a_drain_and_not_behind_its_deadline() {
         site.until_inside("a");
         site.client().send("POST /wait/b HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
         eventually("it is queued", || site.shared().gate_facts().unwrap().depth == 1);
+        eventually("its client has left", || site.metrics().cancelled_by(CancelReason::ClientAbort) == 1);
         site.drain();
         if !runs {
             assert_eq!(running.response().status, 503);
