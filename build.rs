@@ -7,79 +7,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
-const SOURCES: &[&str] = &[
-    "after_jump.c",
-    "cache.c",
-    "children.c",
-    "classes.c",
-    "closing.c",
-    "collector.c",
-    "deep.c",
-    "ending.c",
-    "environment.c",
-    "execution_timer.c",
-    "fiber.c",
-    "fiber_variables.c",
-    "frankenphp.c",
-    "functions.c",
-    "guard.c",
-    "interrupt.c",
-    "isolate.c",
-    "late_boot.c",
-    "libc.c",
-    "lifecycle.c",
-    "loading.c",
-    "locale.c",
-    "matching.c",
-    "mutexes.c",
-    "opcache.c",
-    "overflow.c",
-    "park.c",
-    "pauses.c",
-    "programs.c",
-    "request.c",
-    "request_object.c",
-    "sapi_module.c",
-    "server_variables.c",
-    "shortcuts.c",
-    "state.c",
-    "state_audit.c",
-    "state_executor.c",
-    "state_globals.c",
-    "state_ini.c",
-    "state_libraries.c",
-    "state_modules.c",
-    "state_parts.c",
-    "state_streams.c",
-    "state_superglobals.c",
-    "transfers.c",
-    "tsrm.c",
-    "waits.c",
-    "watches.c",
-    "worker.c",
-];
-const HEADERS: &[&str] = &[
-    "compat.h",
-    "guard.h",
-    "internal.h",
-    "libc_names.h",
-    "probe.c",
-    "request_object.h",
-    "shim.h",
-    "state.h",
-    "state_parts.h",
-    "watches.h",
-];
-
 fn main() {
     let c = Path::new(&env("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../c");
     let php = find_php();
     probe(&c, &php);
     compile(&c, &php);
     bind(&c);
-    for file in SOURCES.iter().chain(HEADERS) {
-        println!("cargo::rerun-if-changed={}", c.join(file).display());
-    }
+    // A folder stands for all that is below it.
+    println!("cargo::rerun-if-changed={}", c.display());
     println!("cargo::rerun-if-changed=../build.rs");
     // For the tests that compile what PHP's headers say.
     println!("cargo::rustc-env=SHIM_PHP_CONFIG={}", php.config);
@@ -164,7 +99,8 @@ fn probe(c: &Path, php: &Php) {
 fn compile(c: &Path, php: &Php) {
     let mut build = cc::Build::new();
     build
-        .files(SOURCES.iter().map(|file| c.join(file)))
+        .files(sources(c))
+        .include(c)
         .std("gnu11")
         .warnings(true)
         .extra_warnings(true)
@@ -195,6 +131,21 @@ fn compile(c: &Path, php: &Php) {
     }
     // Read by the server's own build script as DEP_PHP_LINK_ARGUMENTS.
     println!("cargo::metadata=LINK_ARGUMENTS={}", arguments.join("\x1f"));
+}
+
+/// Every source below `folder`, in one order everywhere.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(folder).expect("c/ can be read") {
+        let path = entry.expect("c/ can be read").path();
+        if path.is_dir() {
+            sources.extend(self::sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "c") && !path.ends_with("c/probe.c") {
+            sources.push(path);
+        }
+    }
+    sources.sort();
+    sources
 }
 
 /// `SVC_SANITIZE=address,undefined` is for `make sanitize`. The runtimes are named before libphp, and so before libc: they
