@@ -18,8 +18,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-bool shim_is_child;
-
 DECLARE_LIBC(fork);
 
 /* ---- the host of a child ---- */

@@ -7,6 +7,8 @@
 #include "shim.h"
 #include "state.h"
 
+#include <time.h>
+
 /* Strings of a request for PHP, which wants them NUL-terminated and outside its own request memory. One block, kept
  * from request to request. */
 typedef struct shim_strings {
@@ -149,9 +151,6 @@ typedef struct shim_worker {
     bool over;
     char exit_reason[16];
     shim_worker_card card;
-    zend_fcall_info handler;
-    zend_fcall_info_cache handler_cache;
-    shim_request_state boot_state;
     uint64_t requests;
     /* Those that have begun and not ended. */
     unsigned carried;
@@ -203,7 +202,6 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
 /* Waits for `events` (of poll()) on `descriptor`, or for the moment `deadline` on the monotonic clock (0: none). The
  * request's own time limit ends the wait too, if `limited`. */
 shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limited);
-int64_t shim_now(void);
 void shim_ready_push(shim_fiber *fiber);
 shim_fiber *shim_ready_pop(void);
 void shim_reactor_install(void);
@@ -389,6 +387,14 @@ void *shim_libc(void **slot, const char *name);
 const char *shim_libc_hidden(void);
 #define DECLARE_LIBC(name) static void *libc_##name
 #define LIBC(name) ((__typeof__(&name))shim_libc(&libc_##name, #name))
+
+/* The monotonic clock, in nanoseconds. */
+static inline int64_t shim_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
 
 /* Views. */
 static inline shim_view shim_view_of(const char *bytes, size_t length)

@@ -8,10 +8,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-ZEND_TSRMLS_CACHE_DEFINE()
-
-shim_callbacks shim_host;
-
 /* Exported by libphp, and in none of its headers. */
 extern char *php_ini_opened_path;
 

@@ -32,13 +32,6 @@ static __thread struct {
     size_t ready_count;
 } reactor;
 
-int64_t shim_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 /* ---- those that are ready ---- */
 
 void shim_ready_push(shim_fiber *fiber)

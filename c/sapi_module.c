@@ -5,7 +5,6 @@
  * our own module start-up until all extensions have started, and is `svc` again from then on. */
 #include "internal.h"
 
-__thread shim_context *shim_current;
 bool shim_superglobals_hidden;
 
 static char own_name[] = "svc";

@@ -190,7 +190,7 @@ void shim_globals_suspend(shim_globals_state *state)
 {
     if (BG(umask) != -1) {
         /* Requests begin with the mask that the boot script leaves: only theirs is taken off the thread. */
-        bool is_boot = state == &shim_own_worker.boot_state.globals;
+        const bool is_boot = shim_current != NULL && shim_current->is_boot;
         state->umask = umask((mode_t)BG(umask));
         if (is_boot) {
             umask(state->umask);

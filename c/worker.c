@@ -9,7 +9,12 @@
  * is tainted from then on: the host lets the other requests end and boots it anew. */
 #include "internal.h"
 
-__thread shim_worker shim_own_worker;
+/* What answers the requests of this thread's worker, and where the boot request is while it serves. */
+static __thread struct {
+    zend_fcall_info handler;
+    zend_fcall_info_cache handler_cache;
+    shim_request_state boot_state;
+} serving;
 
 /* ---- one request ---- */
 
@@ -82,9 +87,9 @@ static void call_handler(shim_fiber *fiber)
     (void)fiber;
     zval result;
     ZVAL_UNDEF(&result);
-    zend_fcall_info call = shim_own_worker.handler;
+    zend_fcall_info call = serving.handler;
     call.retval = &result;
-    zend_fcall_info_cache *cache = &shim_own_worker.handler_cache;
+    zend_fcall_info_cache *cache = &serving.handler_cache;
     bool is_made_up = cache->function_handler != NULL &&
                       (cache->function_handler->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE) != 0;
     (void)zend_call_function(&call, is_made_up ? NULL : cache);
@@ -144,11 +149,11 @@ static bool enter(void)
 {
     zend_unset_timeout();
     shim_state_capture();
-    if (!shim_state_prepare(&shim_own_worker.boot_state)) {
+    if (!shim_state_prepare(&serving.boot_state)) {
         shim_state_release();
         return false;
     }
-    shim_state_suspend(&shim_own_worker.boot_state);
+    shim_state_suspend(&serving.boot_state);
     shim_own_worker.serving = true;
     shim_current = NULL;
     return true;
@@ -157,8 +162,8 @@ static bool enter(void)
 static void leave(void)
 {
     shim_own_worker.serving = false;
-    shim_state_resume(&shim_own_worker.boot_state);
-    shim_state_free(&shim_own_worker.boot_state);
+    shim_state_resume(&serving.boot_state);
+    shim_state_free(&serving.boot_state);
     shim_state_release();
     shim_current = shim_own_worker.boot;
 }
@@ -166,12 +171,12 @@ static void leave(void)
 /* Calls `loop` with `handler` as what answers requests. */
 static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cache *cache, void (*loop)(void *), bool *more)
 {
-    shim_own_worker.handler = *handler;
-    shim_own_worker.handler_cache = *cache;
-    Z_TRY_ADDREF(shim_own_worker.handler.function_name);
+    serving.handler = *handler;
+    serving.handler_cache = *cache;
+    Z_TRY_ADDREF(serving.handler.function_name);
     if (!enter()) {
-        zval_ptr_dtor(&shim_own_worker.handler.function_name);
-        ZVAL_UNDEF(&shim_own_worker.handler.function_name);
+        zval_ptr_dtor(&serving.handler.function_name);
+        ZVAL_UNDEF(&serving.handler.function_name);
         zend_throw_error(NULL, "There is no memory to serve requests with");
         return;
     }
@@ -183,8 +188,8 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
     shim_own_worker.over = loop != NULL || !*more;
     shim_fibers_forget();
     leave();
-    zval_ptr_dtor(&shim_own_worker.handler.function_name);
-    ZVAL_UNDEF(&shim_own_worker.handler.function_name);
+    zval_ptr_dtor(&serving.handler.function_name);
+    ZVAL_UNDEF(&serving.handler.function_name);
 }
 
 static bool may_serve(const char *what)
@@ -299,4 +304,5 @@ void shim_worker_forget(void)
     free(own_stack.strings.bytes);
     own_stack.strings = (shim_strings){0};
     shim_own_worker = (shim_worker){0};
+    memset(&serving, 0, sizeof(serving));
 }

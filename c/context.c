@@ -1,0 +1,9 @@
+/* The request that runs on the thread.
+ *
+ * Everything that PHP calls asks here first whether a request is in its place, and whose it is. */
+#include "internal.h"
+
+ZEND_TSRMLS_CACHE_DEFINE()
+
+__thread shim_context *shim_current;
+bool shim_is_child;
