@@ -182,9 +182,12 @@ void shim_fiber_switch_out(shim_fiber *fiber);
 bool shim_fiber_may_park(void);
 void shim_fibers_forget(void);
 
-/* waits.c */
-/* Lets other requests of the worker run while the reader of this one's output has no room. */
-void shim_wait_for_reader(void);
+/* opcache.c */
+/* Whether fcntl() has been answered: it was about a lock that means something to OPcache alone. */
+bool shim_opcache_answers(int descriptor, int command, void *argument);
+
+/* locks.c */
+int shim_lock_file(int descriptor, int operation);
 /* The request ends. Locks by flock() that it still holds are given back if it has ended by a jump, which leaves its files
  * open; otherwise they are held by what it has left to others. */
 void shim_locks_end(const shim_fiber *holder, bool give_back);
@@ -202,10 +205,26 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
 /* Waits for `events` (of poll()) on `descriptor`, or for the moment `deadline` on the monotonic clock (0: none). The
  * request's own time limit ends the wait too, if `limited`. */
 shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limited);
-void shim_ready_push(shim_fiber *fiber);
-shim_fiber *shim_ready_pop(void);
+/* Before the next try of what cannot be waited for otherwise; each pause is longer than the one before it, up to a bound,
+ * and the first follows 0. False: the caller is to block. */
+bool shim_park_briefly(int64_t *pause);
 void shim_reactor_install(void);
 void shim_reactor_close(void);
+
+/* ready.c */
+void shim_ready_push(shim_fiber *fiber);
+/* NULL: nobody is ready. */
+shim_fiber *shim_ready_pop(void);
+size_t shim_ready_count(void);
+
+/* timers.c */
+/* Waits for its deadline. False: there is no memory. */
+bool shim_timer_add(shim_fiber *fiber);
+/* Harmless if it does not wait for a moment. */
+void shim_timer_remove(shim_fiber *fiber);
+/* Whose moment comes first; NULL: nobody waits for one. */
+shim_fiber *shim_timer_first(void);
+void shim_timers_close(void);
 
 /* classes.c */
 /* The request ends: its object must not need it any more. */
@@ -308,7 +327,6 @@ void shim_programs_install(void);
 
 /* shortcuts.c */
 void shim_shortcuts_install(void);
-bool shim_is_opcache_lock(int descriptor);
 
 /* after_jump.c: puts right what a jump has left set. May run a session's handlers, and jump; to be called at the bottom
  * of a request, whether or not there was a jump. */

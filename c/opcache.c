@@ -6,14 +6,31 @@
  * "nobody" only if the host has made the calling thread the only one inside a request and keeps the others out until
  * the request has started. Otherwise OPcache is told that somebody reads, and asks again at a later request.
  *
- * The executable's definition of fcntl takes precedence over libc's in libphp and in opcache.so; all other calls but
- * those on OPcache's own lock file go through unchanged. */
+ * The executable's definition of fcntl (descriptors.c) takes precedence over libc's in libphp and in opcache.so, and asks
+ * here first. */
 #include "internal.h"
 
 #include <fcntl.h>
-#include <stdarg.h>
+#include <sys/mman.h>
 
-DECLARE_LIBC(fcntl64);
+DECLARE_LIBC(memfd_create);
+
+/* The file that OPcache locks; -1: there is none. */
+static int opcache_lock = -1;
+
+int memfd_create(const char *name, unsigned int flags)
+{
+    int descriptor = LIBC(memfd_create)(name, flags);
+    if (strcmp(name, "opcache_lock") == 0) {
+        opcache_lock = descriptor;
+    }
+    return descriptor;
+}
+
+static bool is_opcache_lock(int descriptor)
+{
+    return descriptor >= 0 && descriptor == opcache_lock;
+}
 
 static bool is_restart_question(int command, const struct flock *lock)
 {
@@ -21,46 +38,25 @@ static bool is_restart_question(int command, const struct flock *lock)
            lock->l_start == 1 && lock->l_len == 1;
 }
 
-static int answer(int descriptor, int command, void *argument)
+bool shim_opcache_answers(int descriptor, int command, void *argument)
 {
-    if ((command == F_SETLK || command == F_SETLKW) && shim_is_opcache_lock(descriptor)) {
+    if ((command == F_SETLK || command == F_SETLKW) && is_opcache_lock(descriptor)) {
         /* No other process has this file, and between threads OPcache uses a mutex. */
         if (((const struct flock *)argument)->l_type == F_UNLCK) {
             shim_cache_unlocked();
         }
-        return 0;
+        return true;
     }
-    if (is_restart_question(command, argument)) {
-        struct flock *lock = argument;
-        /* l_pid 0: OPcache kills the processes that it believes to read for too long, and 0 is none of them. */
-        lock->l_pid = 0;
-        lock->l_type = F_RDLCK;
-        if (shim_current->restarting || shim_host.restart_may_begin()) {
-            shim_current->restarting = true;
-            lock->l_type = F_UNLCK;
-        }
-        return 0;
+    if (!is_restart_question(command, argument)) {
+        return false;
     }
-    if ((command == F_SETLKW || command == F_OFD_SETLKW) && shim_running != NULL) {
-        return shim_lock_record(descriptor, command, argument, LIBC(fcntl64));
+    struct flock *lock = argument;
+    /* l_pid 0: OPcache kills the processes that it believes to read for too long, and 0 is none of them. */
+    lock->l_pid = 0;
+    lock->l_type = F_RDLCK;
+    if (shim_current->restarting || shim_host.restart_may_begin()) {
+        shim_current->restarting = true;
+        lock->l_type = F_UNLCK;
     }
-    return LIBC(fcntl64)(descriptor, command, argument);
-}
-
-int fcntl(int descriptor, int command, ...)
-{
-    va_list arguments;
-    va_start(arguments, command);
-    void *argument = va_arg(arguments, void *);
-    va_end(arguments);
-    return answer(descriptor, command, argument);
-}
-
-int fcntl64(int descriptor, int command, ...)
-{
-    va_list arguments;
-    va_start(arguments, command);
-    void *argument = va_arg(arguments, void *);
-    va_end(arguments);
-    return answer(descriptor, command, argument);
+    return true;
 }

@@ -17,6 +17,12 @@
 /* Our descriptors stay out of the range that select() can name. */
 enum { DESCRIPTOR_MIN = 1024, EVENTS = 64 };
 
+enum { FIRST_PAUSE_NS = 500000, LONGEST_PAUSE_NS = 20000000 };
+
+/* Nobody waits for these, and no request holds a lock of one. */
+DECLARE_LIBC(close);
+DECLARE_LIBC(fcntl64);
+
 /* What epoll says of the worker's own descriptor, which wakes no request. */
 enum { NOBODY = 0 };
 
@@ -24,110 +30,7 @@ static __thread struct {
     int poller;
     int wake;
     bool is_open;
-    shim_fiber **timers;
-    uint32_t timers_count;
-    uint32_t timers_room;
-    shim_fiber *ready_first;
-    shim_fiber *ready_last;
-    size_t ready_count;
 } reactor;
-
-/* ---- those that are ready ---- */
-
-void shim_ready_push(shim_fiber *fiber)
-{
-    fiber->phase = SHIM_PHASE_READY;
-    fiber->next = NULL;
-    if (reactor.ready_last != NULL) {
-        reactor.ready_last->next = fiber;
-    } else {
-        reactor.ready_first = fiber;
-    }
-    reactor.ready_last = fiber;
-    reactor.ready_count++;
-}
-
-shim_fiber *shim_ready_pop(void)
-{
-    shim_fiber *fiber = reactor.ready_first;
-    if (fiber != NULL) {
-        reactor.ready_first = fiber->next;
-        if (reactor.ready_first == NULL) {
-            reactor.ready_last = NULL;
-        }
-        reactor.ready_count--;
-    }
-    return fiber;
-}
-
-/* ---- timers: a binary heap, the earliest first ---- */
-
-static void timer_put(uint32_t place, shim_fiber *fiber)
-{
-    reactor.timers[place] = fiber;
-    fiber->timer_place = place + 1;
-}
-
-static void timer_up(uint32_t place, shim_fiber *fiber)
-{
-    while (place > 0 && reactor.timers[(place - 1) / 2]->deadline > fiber->deadline) {
-        timer_put(place, reactor.timers[(place - 1) / 2]);
-        place = (place - 1) / 2;
-    }
-    timer_put(place, fiber);
-}
-
-static void timer_down(uint32_t place, shim_fiber *fiber)
-{
-    for (;;) {
-        uint32_t child = 2 * place + 1;
-        if (child >= reactor.timers_count) {
-            break;
-        }
-        if (child + 1 < reactor.timers_count && reactor.timers[child + 1]->deadline < reactor.timers[child]->deadline) {
-            child++;
-        }
-        if (reactor.timers[child]->deadline >= fiber->deadline) {
-            break;
-        }
-        timer_put(place, reactor.timers[child]);
-        place = child;
-    }
-    timer_put(place, fiber);
-}
-
-static bool timer_add(shim_fiber *fiber)
-{
-    if (reactor.timers_count == reactor.timers_room) {
-        uint32_t room = reactor.timers_room > 0 ? 2 * reactor.timers_room : 64;
-        shim_fiber **larger = realloc(reactor.timers, room * sizeof(shim_fiber *));
-        if (larger == NULL) {
-            return false;
-        }
-        reactor.timers = larger;
-        reactor.timers_room = room;
-    }
-    timer_up(reactor.timers_count++, fiber);
-    return true;
-}
-
-static void timer_remove(shim_fiber *fiber)
-{
-    if (fiber->timer_place == 0) {
-        return;
-    }
-    uint32_t place = fiber->timer_place - 1;
-    fiber->timer_place = 0;
-    shim_fiber *last = reactor.timers[--reactor.timers_count];
-    if (last == fiber) {
-        return;
-    }
-    if (place > 0 && reactor.timers[(place - 1) / 2]->deadline > last->deadline) {
-        timer_up(place, last);
-    } else {
-        timer_down(place, last);
-    }
-}
 
 /* ---- the thread's own descriptors ---- */
 
@@ -136,11 +39,11 @@ static int keep_high(int descriptor)
     if (descriptor < 0) {
         return -1;
     }
-    int high = fcntl(descriptor, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN);
+    int high = LIBC(fcntl64)(descriptor, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN);
     if (high < 0) {
         return descriptor;
     }
-    close(descriptor);
+    LIBC(close)(descriptor);
     return high;
 }
 
@@ -153,8 +56,8 @@ static bool open_reactor(void)
     int wake = keep_high(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     struct epoll_event event = {.events = EPOLLIN};
     if (poller < 0 || wake < 0 || epoll_ctl(poller, EPOLL_CTL_ADD, wake, &event) != 0) {
-        close(poller);
-        close(wake);
+        LIBC(close)(poller);
+        LIBC(close)(wake);
         return false;
     }
     reactor.poller = poller;
@@ -166,19 +69,17 @@ static bool open_reactor(void)
 
 int shim_wake_descriptor(void)
 {
-    return open_reactor() ? fcntl(reactor.wake, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN) : -1;
+    return open_reactor() ? LIBC(fcntl64)(reactor.wake, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN) : -1;
 }
 
 void shim_reactor_close(void)
 {
     if (reactor.is_open) {
-        close(reactor.poller);
-        close(reactor.wake);
+        LIBC(close)(reactor.poller);
+        LIBC(close)(reactor.wake);
         reactor.is_open = false;
     }
-    free(reactor.timers);
-    reactor.timers = NULL;
-    reactor.timers_count = reactor.timers_room = 0;
+    shim_timers_close();
     shim_watches_close();
 }
 
@@ -203,7 +104,7 @@ static bool enlist(shim_fiber *fiber, int descriptor, short events)
     if (descriptor >= 0 && !shim_watch(fiber, descriptor, events)) {
         return false;
     }
-    if (fiber->deadline > 0 && !timer_add(fiber)) {
+    if (fiber->deadline > 0 && !shim_timer_add(fiber)) {
         shim_unwatch(fiber);
         return false;
     }
@@ -238,24 +139,26 @@ shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limite
     return fiber->woken;
 }
 
-void shim_wake(shim_fiber *fiber, shim_woken why)
+bool shim_park_briefly(int64_t *pause)
 {
-    shim_unwatch(fiber);
-    timer_remove(fiber);
-    fiber->woken = why;
-    shim_ready_push(fiber);
+    *pause = *pause == 0 ? FIRST_PAUSE_NS : *pause * 2;
+    if (*pause > LONGEST_PAUSE_NS) {
+        *pause = LONGEST_PAUSE_NS;
+    }
+    return shim_park(-1, 0, shim_now() + *pause, true) == SHIM_WOKEN_BY_TIME;
 }
 
 /* How long the thread may sleep, in nanoseconds; negative: for ever. */
 static int64_t sleep_time(void)
 {
-    if (reactor.ready_count > 0) {
+    if (shim_ready_count() > 0) {
         return 0;
     }
-    if (reactor.timers_count == 0) {
+    const shim_fiber *first = shim_timer_first();
+    if (first == NULL) {
         return -1;
     }
-    int64_t wait = reactor.timers[0]->deadline - shim_now();
+    int64_t wait = first->deadline - shim_now();
     return wait > 0 ? wait : 0;
 }
 
@@ -295,13 +198,12 @@ static size_t wake_within(int64_t time)
         ssize_t size = read(reactor.wake, &rings, sizeof(rings));
         (void)size;
     }
-    if (reactor.timers_count > 0) {
-        int64_t now = shim_now();
-        while (reactor.timers_count > 0 && reactor.timers[0]->deadline <= now) {
-            shim_wake(reactor.timers[0], SHIM_WOKEN_BY_TIME);
-        }
+    shim_fiber *first = shim_timer_first();
+    const int64_t now = first != NULL ? shim_now() : 0;
+    for (; first != NULL && first->deadline <= now; first = shim_timer_first()) {
+        shim_wake(first, SHIM_WOKEN_BY_TIME);
     }
-    return reactor.ready_count;
+    return shim_ready_count();
 }
 
 size_t shim_look(void)

@@ -35,6 +35,17 @@ static void connection_aborted(void)
  * thread is free meanwhile, and not inside the host. Not much less: a page goes over whole. */
 #define FIBER_WRITE_MAX ((size_t)1024 * 1024)
 
+/* Lets other requests of the worker run while the reader of this one's output has no room. */
+static void wait_for_reader(void)
+{
+    int64_t pause = 0;
+    while (shim_running != NULL && shim_fiber_may_park() && shim_host.is_crowded(shim_current->host)) {
+        if (!shim_park_briefly(&pause)) {
+            return;
+        }
+    }
+}
+
 static size_t write_output(const char *bytes, size_t length)
 {
     if (shim_party() == NULL || length == 0) {
@@ -46,7 +57,7 @@ static size_t write_output(const char *bytes, size_t length)
     size_t step = shim_running != NULL && length > FIBER_WRITE_MAX ? FIBER_WRITE_MAX : length;
     for (size_t done = 0; done < length; done += step) {
         size_t count = length - done < step ? length - done : step;
-        shim_wait_for_reader();
+        wait_for_reader();
         if (!shim_host.write(shim_current->host, shim_view_of(bytes + done, count))) {
             connection_aborted();
             return 0;

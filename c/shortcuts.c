@@ -1,19 +1,17 @@
 /* System calls that PHP makes for every request and whose answer is known.
  *
- * For each request Zend installs the handler that is installed, unblocks the signal that is not blocked, asks for the
- * process's number, and locks a file that no other process has. On a thread that runs PHP the executable's definitions
- * answer these calls without the kernel; anything else they pass on. execution_timer.c does the same for the timer. */
+ * For each request Zend installs the handler that is installed, unblocks the signal that is not blocked, and asks for the
+ * process's number. On a thread that runs PHP the executable's definitions answer these calls without the kernel; anything
+ * else they pass on. execution_timer.c does the same for the timer, opcache.c for a file that no other process has. */
 #include "internal.h"
 
 #include <pthread.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 DECLARE_LIBC(sigaction);
 DECLARE_LIBC(pthread_sigmask);
 DECLARE_LIBC(sigprocmask);
-DECLARE_LIBC(memfd_create);
 DECLARE_LIBC(getpid);
 
 /* ---- the signal of the execution timer ---- */
@@ -96,24 +94,6 @@ pid_t getpid(void)
         __atomic_store_n(&process, number, __ATOMIC_RELAXED);
     }
     return number;
-}
-
-/* ---- OPcache's lock file ---- */
-
-static int opcache_lock = -1;
-
-int memfd_create(const char *name, unsigned int flags)
-{
-    int descriptor = LIBC(memfd_create)(name, flags);
-    if (strcmp(name, "opcache_lock") == 0) {
-        opcache_lock = descriptor;
-    }
-    return descriptor;
-}
-
-bool shim_is_opcache_lock(int descriptor)
-{
-    return descriptor >= 0 && descriptor == opcache_lock;
 }
 
 void shim_shortcuts_install(void)

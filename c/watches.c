@@ -23,8 +23,6 @@ static __thread struct {
     uint32_t serial;
 } own;
 
-DECLARE_LIBC(close);
-
 void shim_watches_open(int poller)
 {
     own.poller = poller;
@@ -92,6 +90,35 @@ static bool tell_poller(int descriptor, int operation, short more)
     return true;
 }
 
+void shim_unwatch(shim_fiber *fiber)
+{
+    const int descriptor = fiber->descriptor;
+    if (descriptor < 0) {
+        return;
+    }
+    fiber->descriptor = -1;
+    own.count--;
+    if (fiber->next_watcher != NULL) {
+        fiber->next_watcher->previous_watcher = fiber->previous_watcher;
+    }
+    if (fiber->previous_watcher != NULL) {
+        fiber->previous_watcher->next_watcher = fiber->next_watcher;
+        return;
+    }
+    own.watches[descriptor].first = fiber->next_watcher;
+    if (fiber->next_watcher == NULL) {
+        (void)epoll_ctl(own.poller, EPOLL_CTL_DEL, descriptor, NULL);
+    }
+}
+
+void shim_wake(shim_fiber *fiber, shim_woken why)
+{
+    shim_unwatch(fiber);
+    shim_timer_remove(fiber);
+    fiber->woken = why;
+    shim_ready_push(fiber);
+}
+
 /* The descriptor is closed, or is another file's by now. */
 static void wake_watchers_of(int descriptor)
 {
@@ -100,15 +127,11 @@ static void wake_watchers_of(int descriptor)
     }
 }
 
-/* Comes before libc's. epoll forgets what is closed, if nobody has a copy of it, and tells nobody; and the number may be
- * another file's at once. */
-int close(int descriptor)
+void shim_watches_closed(int descriptor)
 {
     if (own.count > 0) {
         wake_watchers_of(descriptor);
     }
-    shim_lock_strike(descriptor);
-    return LIBC(close)(descriptor);
 }
 
 bool shim_watch(shim_fiber *fiber, int descriptor, short events)
@@ -133,27 +156,6 @@ bool shim_watch(shim_fiber *fiber, int descriptor, short events)
     own.watches[descriptor].first = fiber;
     own.count++;
     return true;
-}
-
-void shim_unwatch(shim_fiber *fiber)
-{
-    const int descriptor = fiber->descriptor;
-    if (descriptor < 0) {
-        return;
-    }
-    fiber->descriptor = -1;
-    own.count--;
-    if (fiber->next_watcher != NULL) {
-        fiber->next_watcher->previous_watcher = fiber->previous_watcher;
-    }
-    if (fiber->previous_watcher != NULL) {
-        fiber->previous_watcher->next_watcher = fiber->next_watcher;
-        return;
-    }
-    own.watches[descriptor].first = fiber->next_watcher;
-    if (fiber->next_watcher == NULL) {
-        (void)epoll_ctl(own.poller, EPOLL_CTL_DEL, descriptor, NULL);
-    }
 }
 
 void shim_watches_wake(const struct epoll_event *event)

@@ -18,10 +18,11 @@ bool shim_watches_any(void);
 bool shim_watch(shim_fiber *fiber, int descriptor, short events);
 /* It waits no more; harmless if it does not wait for a descriptor. */
 void shim_unwatch(shim_fiber *fiber);
+/* Its wait is over, whatever it has waited for. */
+void shim_wake(shim_fiber *fiber, shim_woken why);
+/* The descriptor is about to be closed: who waits for it is woken. */
+void shim_watches_closed(int descriptor);
 /* Wakes those who have waited for what epoll says. */
 void shim_watches_wake(const struct epoll_event *event);
-
-/* park.c: its wait is over. */
-void shim_wake(shim_fiber *fiber, shim_woken why);
 
 #endif

@@ -1,7 +1,6 @@
-/* What waits: the functions that scripts call to wait, and locks on files, which PHP waits for by itself.
+/* Locks on files, which PHP waits for by itself: flock(), and the lock commands of fcntl() (descriptors.c).
  *
- * The executable's flock() and the lock commands of fcntl() come before libc's. Inside a request that can wait without
- * its thread they try, wait a little, and try again: a session file that another request of the same thread holds is
+ * Inside a request that can wait without its thread they try, wait a little, and try again: a session file that another request of the same thread holds is
  * free only when that request goes on. Everywhere else they block as ever, but not for what a request of the same thread
  * holds: that would never be free. A wait for a lock ends at the time limit of its request, also where the session would
  * begin it anew. */
@@ -9,24 +8,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 
 DECLARE_LIBC(flock);
-
-enum { FIRST_PAUSE_NS = 500000, LONGEST_PAUSE_NS = 20000000 };
-
-/* Waits before the next try; false: the caller is to block. */
-static bool pause_between_tries(int64_t *pause)
-{
-    *pause = *pause == 0 ? FIRST_PAUSE_NS : *pause * 2;
-    if (*pause > LONGEST_PAUSE_NS) {
-        *pause = LONGEST_PAUSE_NS;
-    }
-    return shim_park(-1, 0, shim_now() + *pause, true) == SHIM_WOKEN_BY_TIME;
-}
 
 bool shim_is_over(void)
 {
@@ -38,10 +23,11 @@ bool shim_is_over(void)
 bool shim_waits_for_session(void)
 {
     const zend_execute_data *frame = EG(current_execute_data);
-    const zend_module_entry *module = &shim_module;
-    if (frame != NULL && frame->func != NULL) {
-        module = frame->func->type == ZEND_INTERNAL_FUNCTION ? frame->func->internal_function.module : NULL;
+    if (frame == NULL || frame->func == NULL) {
+        return shim_session_is_active();
     }
+    const bool is_internal = frame->func->type == ZEND_INTERNAL_FUNCTION;
+    const zend_module_entry *module = is_internal ? frame->func->internal_function.module : NULL;
     if (module == NULL) {
         return false;
     }
@@ -85,7 +71,7 @@ static bool pause_before_lock(int descriptor, int64_t *pause)
         own.next->before = &own;
     }
     lock_waits = &own;
-    bool goes_on = pause_between_tries(pause);
+    bool goes_on = shim_park_briefly(pause);
     if (own.next != NULL) {
         own.next->before = own.before;
     }
@@ -207,22 +193,7 @@ static int flock_here(int descriptor, int operation)
     return result != 0 && error == EINTR ? shim_give_up() : result;
 }
 
-static int lock_file(int descriptor, int operation);
-
-int flock(int descriptor, int operation)
-{
-    const int result = lock_file(descriptor, operation);
-    if (result == 0 && shim_running != NULL) {
-        if ((operation & LOCK_UN) != 0) {
-            shim_lock_strike(descriptor);
-        } else {
-            note_lock(descriptor, shim_running);
-        }
-    }
-    return result;
-}
-
-static int lock_file(int descriptor, int operation)
+static int wait_for_file(int descriptor, int operation)
 {
     if (shim_current == NULL || (operation & LOCK_NB) != 0 || (operation & LOCK_UN) != 0) {
         return LIBC(flock)(descriptor, operation);
@@ -243,6 +214,19 @@ static int lock_file(int descriptor, int operation)
             return shim_give_up();
         }
     }
+}
+
+int shim_lock_file(int descriptor, int operation)
+{
+    const int result = wait_for_file(descriptor, operation);
+    if (result == 0 && shim_running != NULL) {
+        if ((operation & LOCK_UN) != 0) {
+            shim_lock_strike(descriptor);
+        } else {
+            note_lock(descriptor, shim_running);
+        }
+    }
+    return result;
 }
 
 /* Waits with the thread; whoever called knows interruptions, and begins anew or does not. */
@@ -279,107 +263,4 @@ int shim_lock_record(int descriptor, int command, void *lock, int (*call)(int, i
             return -1;
         }
     }
-}
-
-/* ---- output ---- */
-
-void shim_wait_for_reader(void)
-{
-    int64_t pause = 0;
-    while (shim_running != NULL && shim_fiber_may_park() && shim_host.is_crowded(shim_current->host)) {
-        if (!pause_between_tries(&pause)) {
-            return;
-        }
-    }
-}
-
-/* ---- Svc\sleep(), Svc\wait_readable(), Svc\wait_writable() ---- */
-
-/* The moment after `seconds`; 0: none. */
-static int64_t after(double seconds)
-{
-    /* A year: beyond any limit, and far from where the number would not fit. */
-    double bounded = seconds < 31536000.0 ? seconds : 31536000.0;
-    int64_t moment = shim_now() + (int64_t)(bounded * 1e9);
-    return moment > 0 ? moment : 1;
-}
-
-/* Svc\sleep(float $seconds): void. Other requests of the worker run meanwhile. */
-ZEND_NAMED_FUNCTION(shim_sleep)
-{
-    double seconds;
-    ZEND_PARSE_PARAMETERS_START(1, 1)
-        Z_PARAM_DOUBLE(seconds)
-    ZEND_PARSE_PARAMETERS_END();
-    if (!(seconds >= 0)) {
-        zend_argument_value_error(1, "must be greater than or equal to 0");
-        RETURN_THROWS();
-    }
-    int64_t deadline = after(seconds);
-    if (shim_park(-1, 0, deadline, true) != SHIM_WOKEN_NEVER_PARKED) {
-        return;
-    }
-    const struct timespec moment = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL) == EINTR &&
-           !zend_atomic_bool_load_ex(&EG(timed_out))) {
-    }
-}
-
-static bool has_bytes(const php_stream *stream)
-{
-    return stream->writepos > stream->readpos;
-}
-
-static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
-{
-    zval *resource;
-    double timeout = 0;
-    bool is_forever = true;
-    ZEND_PARSE_PARAMETERS_START(1, 2)
-        Z_PARAM_RESOURCE(resource)
-        Z_PARAM_OPTIONAL
-        Z_PARAM_DOUBLE_OR_NULL(timeout, is_forever)
-    ZEND_PARSE_PARAMETERS_END();
-    if (!is_forever && !(timeout >= 0)) {
-        zend_argument_value_error(2, "must be null, or greater than or equal to 0");
-        RETURN_THROWS();
-    }
-    php_stream *stream;
-    php_stream_from_zval(stream, resource);
-    if (events == POLLIN && has_bytes(stream)) {
-        RETURN_TRUE;
-    }
-    php_socket_t descriptor = -1;
-    if (php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&descriptor, 0) != SUCCESS) {
-        zend_argument_value_error(1, "must be a stream with a descriptor");
-        RETURN_THROWS();
-    }
-    /* What a TLS session has decrypted, of which its descriptor knows nothing, the cast has put there. */
-    if (events == POLLIN && has_bytes(stream)) {
-        RETURN_TRUE;
-    }
-    int64_t deadline = is_forever ? 0 : after(timeout);
-    /* Most often it is there already, or will not be waited for. */
-    struct pollfd look = {.fd = descriptor, .events = events};
-    if (poll(&look, 1, 0) != 0) {
-        RETURN_TRUE;
-    }
-    shim_woken woken = shim_park(descriptor, events, deadline, true);
-    if (woken != SHIM_WOKEN_NEVER_PARKED) {
-        RETURN_BOOL(woken == SHIM_WOKEN_BY_DESCRIPTOR);
-    }
-    int64_t left_ms = is_forever ? -1 : (deadline - shim_now() + 999999) / 1000000;
-    RETURN_BOOL(poll(&look, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms) > 0);
-}
-
-/* Svc\wait_readable(resource $stream, ?float $timeout = null): bool */
-ZEND_NAMED_FUNCTION(shim_wait_readable)
-{
-    wait_for(INTERNAL_FUNCTION_PARAM_PASSTHRU, POLLIN);
-}
-
-/* Svc\wait_writable(resource $stream, ?float $timeout = null): bool */
-ZEND_NAMED_FUNCTION(shim_wait_writable)
-{
-    wait_for(INTERNAL_FUNCTION_PARAM_PASSTHRU, POLLOUT);
 }

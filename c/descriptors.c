@@ -1,0 +1,55 @@
+/* What requests do with descriptors, before libc: close(), fcntl() and flock().
+ *
+ * Whoever waits for a descriptor is told that it closes; locks on OPcache's own file are answered at once (opcache.c); and
+ * a lock on any other file is waited for as a request can wait (locks.c). All else goes through unchanged. */
+#include "watches.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <unistd.h>
+
+DECLARE_LIBC(close);
+DECLARE_LIBC(fcntl64);
+
+/* epoll forgets what is closed, if nobody has a copy of it, and tells nobody; and the number may be another file's at
+ * once. */
+int close(int descriptor)
+{
+    shim_watches_closed(descriptor);
+    shim_lock_strike(descriptor);
+    return LIBC(close)(descriptor);
+}
+
+int flock(int descriptor, int operation)
+{
+    return shim_lock_file(descriptor, operation);
+}
+
+static int control(int descriptor, int command, void *argument)
+{
+    if (shim_opcache_answers(descriptor, command, argument)) {
+        return 0;
+    }
+    if ((command == F_SETLKW || command == F_OFD_SETLKW) && shim_running != NULL) {
+        return shim_lock_record(descriptor, command, argument, LIBC(fcntl64));
+    }
+    return LIBC(fcntl64)(descriptor, command, argument);
+}
+
+int fcntl(int descriptor, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    return control(descriptor, command, argument);
+}
+
+int fcntl64(int descriptor, int command, ...)
+{
+    va_list arguments;
+    va_start(arguments, command);
+    void *argument = va_arg(arguments, void *);
+    va_end(arguments);
+    return control(descriptor, command, argument);
+}

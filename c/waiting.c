@@ -1,0 +1,95 @@
+/* Svc\sleep(), Svc\wait_readable() and Svc\wait_writable(): what scripts call to wait. */
+#include "internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <time.h>
+
+/* The moment after `seconds`; 0: none. */
+static int64_t after(double seconds)
+{
+    /* A year: beyond any limit, and far from where the number would not fit. */
+    double bounded = seconds < 31536000.0 ? seconds : 31536000.0;
+    int64_t moment = shim_now() + (int64_t)(bounded * 1e9);
+    return moment > 0 ? moment : 1;
+}
+
+/* Svc\sleep(float $seconds): void. Other requests of the worker run meanwhile. */
+ZEND_NAMED_FUNCTION(shim_sleep)
+{
+    double seconds;
+    ZEND_PARSE_PARAMETERS_START(1, 1)
+        Z_PARAM_DOUBLE(seconds)
+    ZEND_PARSE_PARAMETERS_END();
+    if (!(seconds >= 0)) {
+        zend_argument_value_error(1, "must be greater than or equal to 0");
+        RETURN_THROWS();
+    }
+    int64_t deadline = after(seconds);
+    if (shim_park(-1, 0, deadline, true) != SHIM_WOKEN_NEVER_PARKED) {
+        return;
+    }
+    const struct timespec moment = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL) == EINTR &&
+           !zend_atomic_bool_load_ex(&EG(timed_out))) {
+    }
+}
+
+static bool has_bytes(const php_stream *stream)
+{
+    return stream->writepos > stream->readpos;
+}
+
+static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
+{
+    zval *resource;
+    double timeout = 0;
+    bool is_forever = true;
+    ZEND_PARSE_PARAMETERS_START(1, 2)
+        Z_PARAM_RESOURCE(resource)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_DOUBLE_OR_NULL(timeout, is_forever)
+    ZEND_PARSE_PARAMETERS_END();
+    if (!is_forever && !(timeout >= 0)) {
+        zend_argument_value_error(2, "must be null, or greater than or equal to 0");
+        RETURN_THROWS();
+    }
+    php_stream *stream;
+    php_stream_from_zval(stream, resource);
+    if (events == POLLIN && has_bytes(stream)) {
+        RETURN_TRUE;
+    }
+    php_socket_t descriptor = -1;
+    if (php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&descriptor, 0) != SUCCESS) {
+        zend_argument_value_error(1, "must be a stream with a descriptor");
+        RETURN_THROWS();
+    }
+    /* What a TLS session has decrypted, of which its descriptor knows nothing, the cast has put there. */
+    if (events == POLLIN && has_bytes(stream)) {
+        RETURN_TRUE;
+    }
+    int64_t deadline = is_forever ? 0 : after(timeout);
+    /* Most often it is there already, or will not be waited for. */
+    struct pollfd look = {.fd = descriptor, .events = events};
+    if (poll(&look, 1, 0) != 0) {
+        RETURN_TRUE;
+    }
+    shim_woken woken = shim_park(descriptor, events, deadline, true);
+    if (woken != SHIM_WOKEN_NEVER_PARKED) {
+        RETURN_BOOL(woken == SHIM_WOKEN_BY_DESCRIPTOR);
+    }
+    int64_t left_ms = is_forever ? -1 : (deadline - shim_now() + 999999) / 1000000;
+    RETURN_BOOL(poll(&look, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms) > 0);
+}
+
+/* Svc\wait_readable(resource $stream, ?float $timeout = null): bool */
+ZEND_NAMED_FUNCTION(shim_wait_readable)
+{
+    wait_for(INTERNAL_FUNCTION_PARAM_PASSTHRU, POLLIN);
+}
+
+/* Svc\wait_writable(resource $stream, ?float $timeout = null): bool */
+ZEND_NAMED_FUNCTION(shim_wait_writable)
+{
+    wait_for(INTERNAL_FUNCTION_PARAM_PASSTHRU, POLLOUT);
+}
