@@ -2,11 +2,7 @@
 #include "internal.h"
 #include "request_object.h"
 
-zend_class_entry *shim_class_worker;
-
-/* Whose frame it is at the bottom of a request: scripts see it in their back-traces, the engine names it in its messages,
- * and nobody can call it. */
-zend_function shim_function_body = {ZEND_INTERNAL_FUNCTION};
+static zend_class_entry *class_worker;
 
 ZEND_METHOD(Svc_Worker, serve);
 PHP_FUNCTION(frankenphp_handle_request);
@@ -41,7 +37,7 @@ ZEND_METHOD(Svc_Worker, current)
     if (!is_worker()) {
         RETURN_THROWS();
     }
-    object_init_ex(return_value, shim_class_worker);
+    object_init_ex(return_value, class_worker);
 }
 
 ZEND_METHOD(Svc_Worker, id)
@@ -136,16 +132,12 @@ const zend_function_entry shim_worker_functions[] = {
     PHP_FE_END
 };
 
-void shim_classes_register(void)
+void shim_classes_register(zend_module_entry *module)
 {
     zend_class_entry entry;
     INIT_CLASS_ENTRY(entry, "Svc\\Worker", worker_methods);
-    shim_class_worker = zend_register_internal_class(&entry);
-    shim_class_worker->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
-    shim_function_body.common.scope = shim_class_worker;
-    shim_function_body.internal_function.module = &shim_module;
-    shim_function_body.common.fn_flags = ZEND_ACC_PRIVATE | ZEND_ACC_STATIC;
-    shim_function_body.common.function_name =
-        zend_new_interned_string(zend_string_init("request", sizeof("request") - 1, 1));
+    class_worker = zend_register_internal_class(&entry);
+    class_worker->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
+    shim_bottom_define(class_worker, module);
     shim_request_class_register();
 }

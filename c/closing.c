@@ -10,11 +10,6 @@
 static zif_handler php_fclose;
 static zif_handler php_pclose;
 
-void shim_keep_open(php_stream *stream)
-{
-    stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
-}
-
 static void keep_source_open(zend_file_handle *file)
 {
     if (file->type == ZEND_HANDLE_STREAM && file->handle.stream.handle != NULL) {

@@ -75,13 +75,15 @@ bool shim_is_collecting(void)
     return collector.is_running;
 }
 
-bool shim_collector_was_left(void)
+void shim_collector_unprotect(void)
 {
     if (collector.is_running) {
         collector.is_running = false;
         collector.was_left = true;
     }
-    return collector.was_left;
+    if (!collector.was_left) {
+        gc_protect(false);
+    }
 }
 
 void shim_collector_forget(void)

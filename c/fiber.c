@@ -129,11 +129,7 @@ static void enter_stack(shim_fiber *fiber)
     EG(vm_stack_end) = page->end;
     EG(vm_stack_page_size) = ZEND_FIBER_VM_STACK_SIZE;
     fiber->bottom = (zend_execute_data *)page->top;
-    memset(fiber->bottom, 0, sizeof(*fiber->bottom));
-    fiber->bottom->func = &shim_function_body;
-    Z_CE(fiber->bottom->This) = shim_class_worker;
-    fiber->bottom->prev_execute_data = EG(current_execute_data);
-    EG(current_execute_data) = fiber->bottom;
+    shim_bottom_enter(fiber->bottom);
     EG(jit_trace_num) = 0;
 #ifdef ZEND_CHECK_STACK_LIMIT
     char *base = zend_fiber_stack_base(fiber->carrier.stack);
@@ -154,7 +150,7 @@ static ZEND_STACK_ALIGNED void carry(zend_fiber_transfer *transfer)
     /* Each step of a request catches its own jumps; one that comes out between two steps must not leave this stack. */
     zend_first_try {
         for (;;) {
-            shim_request_run(fiber);
+            fiber->serve(fiber);
             if (shim_own_worker.tainted || idle_count >= IDLE_MAX) {
                 break;
             }
@@ -261,7 +257,7 @@ static shim_progress settle(shim_fiber *fiber)
     return SHIM_ENDED;
 }
 
-static shim_progress start(shim_context context)
+shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *))
 {
     shim_fiber *fiber = idle;
     if (fiber != NULL) {
@@ -276,14 +272,10 @@ static shim_progress start(shim_context context)
         return SHIM_ENDED;
     }
     fiber->context = context;
+    fiber->serve = serve;
     fiber->descriptor = -1;
     run(fiber);
     return settle(fiber);
-}
-
-shim_progress shim_request_start(const shim_request *request, void *host)
-{
-    return start(shim_context_of(request, host));
 }
 
 shim_progress shim_fiber_resume(void)

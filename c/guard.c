@@ -7,8 +7,6 @@
 #include "guard.h"
 #include "internal.h"
 
-#include <zend_gc.h>
-
 shim_place shim_place_here(void)
 {
     return (shim_place){
@@ -25,63 +23,7 @@ shim_place shim_place_here(void)
     };
 }
 
-/* ---- the memory limit ---- */
-
-/* What jumps have left allocated on this thread since its worker has booted. */
-static __thread size_t left_behind;
-
-void shim_memory_limit_lift(void)
-{
-    (void)zend_set_memory_limit(SIZE_MAX / 2);
-}
-
-void shim_memory_limit_extend(size_t bytes)
-{
-    size_t limit = PG(memory_limit) > 0 ? (size_t)PG(memory_limit) + left_behind + bytes : SIZE_MAX / 2;
-    if (zend_set_memory_limit(limit) != SUCCESS) {
-        (void)zend_set_memory_limit(zend_memory_usage(true) + bytes);
-    }
-}
-
-void shim_memory_limit_apply(void)
-{
-    shim_memory_limit_extend(0);
-}
-
-/* Whether the heap takes so much of the limit that little room would be left. */
-static bool is_heap_large(void)
-{
-    return PG(memory_limit) > 0 && zend_memory_usage(true) > (size_t)PG(memory_limit) / 2;
-}
-
-/* Neighbours, and what ends this request, may need memory beyond what the jump has left allocated. What the error itself
- * took beyond the limit is free again, in small pieces, which the heap keeps until it is asked for them. */
-static void make_room(void)
-{
-    if (is_heap_large()) {
-        (void)zend_mm_gc(zend_mm_get_heap());
-    }
-    if (is_heap_large()) {
-        left_behind = zend_memory_usage(true);
-    }
-    shim_memory_limit_apply();
-}
-
-void shim_guard_forget(void)
-{
-    left_behind = 0;
-}
-
 /* ---- after a jump ---- */
-
-/* PHP protects the collector from what it calls a shut-down. If the jump came out of a collection, its buffer is half
- * worked off, and it stays protected. */
-static void unprotect_collector(void)
-{
-    if (!shim_collector_was_left()) {
-        gc_protect(false);
-    }
-}
 
 static void put_back(const shim_place *place)
 {
@@ -117,15 +59,8 @@ static void put_back(const shim_place *place)
     while (!place->is_blocked && zend_fiber_switch_blocked()) {
         zend_fiber_switch_unblock();
     }
-    unprotect_collector();
-    make_room();
-}
-
-void shim_jump_was_caught(void)
-{
-    shim_own_worker.tainted = true;
-    CG(unclean_shutdown) = 0;
-    unprotect_collector();
+    shim_collector_unprotect();
+    shim_memory_limit_after_jump();
 }
 
 bool shim_guard(const shim_place *here, void (*step)(void *), void *argument)
@@ -158,8 +93,7 @@ bool shim_quietly(void (*step)(void *), void *argument)
     const shim_place here = shim_place_here();
     const bool was_quiet = is_quiet;
     /* What throws changes the frame that it throws into: not the script's, which knows of nothing. */
-    zend_execute_data frame = {.func = &shim_function_body, .prev_execute_data = here.frame};
-    Z_CE(frame.This) = shim_class_worker;
+    zend_execute_data frame;
     zend_object *const exception = EG(exception);
     zend_object *const earlier = EG(prev_exception);
     const zend_op *const opline = EG(opline_before_exception);
@@ -168,7 +102,7 @@ bool shim_quietly(void (*step)(void *), void *argument)
     ZVAL_UNDEF(&EG(user_error_handler));
     EG(exception) = NULL;
     EG(prev_exception) = NULL;
-    EG(current_execute_data) = &frame;
+    shim_bottom_enter(&frame);
     is_quiet = true;
     shim_memory_limit_lift();
     const bool ended = shim_guard(&here, step, argument);

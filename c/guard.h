@@ -37,17 +37,4 @@ bool shim_quietly(void (*step)(void *), void *argument);
 /* Inside of shim_quietly(): nothing is to be reported. */
 bool shim_is_quiet(void);
 
-/* The heap obeys the memory limit that is in place, and what jumps have left allocated comes on top. A heap that is larger
- * already does not grow. */
-void shim_memory_limit_apply(void);
-void shim_memory_limit_lift(void);
-/* So many bytes more, until it is applied again. */
-void shim_memory_limit_extend(size_t bytes);
-
-/* A function of PHP's has caught a jump, and its script goes on: the engine is not being shut down. */
-void shim_jump_was_caught(void);
-
-/* A worker boots: nothing has been left behind. */
-void shim_guard_forget(void);
-
 #endif

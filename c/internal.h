@@ -86,6 +86,8 @@ typedef struct shim_fiber {
     shim_strings strings;
     /* Whether there is a carrier; a request on the thread's own stack has none, and no Fiber. */
     bool is_carried;
+    /* What the carrier runs for each request: from its beginning to its end. */
+    void (*serve)(struct shim_fiber *fiber);
     zend_fiber_context carrier;
     /* Its VM stack, and the frame at the bottom of it. */
     zend_vm_stack vm_stack;
@@ -127,8 +129,6 @@ extern __thread zend_file_handle *shim_script;
 
 /* closing.c */
 void shim_closing_install(void);
-/* Scripts cannot close it. */
-void shim_keep_open(php_stream *stream);
 
 /* ending.c: what a request leaves to its end. */
 void shim_request_finish(shim_fiber *fiber, const shim_place *here);
@@ -156,9 +156,6 @@ typedef struct shim_worker {
     unsigned carried;
 } shim_worker;
 extern __thread shim_worker shim_own_worker;
-/* Runs one request from its beginning to its end on the stack that is current. */
-void shim_request_run(shim_fiber *fiber);
-shim_context shim_context_of(const shim_request *request, void *host);
 void shim_worker_forget(void);
 
 /* late_boot.c: what an application has set up that boots inside of its first request. */
@@ -171,6 +168,8 @@ extern __thread shim_fiber *shim_running;
 void shim_fibers_install(void);
 /* Among the handlers of PHP's fibers: how the cycle collector is told of their variables. */
 void shim_fiber_variables_install(zend_object_handlers *handlers);
+/* Runs `serve` on a stack of the request's own until it waits or ends; where there is no memory for it, it ends at once. */
+shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *fiber));
 /* Gives the request a new Fiber, which is the current one from then on; may jump. */
 void shim_fiber_identify(shim_fiber *fiber);
 /* Takes it away, with what scripts have hung on it; may run their code. */
@@ -226,12 +225,15 @@ void shim_timer_remove(shim_fiber *fiber);
 shim_fiber *shim_timer_first(void);
 void shim_timers_close(void);
 
+/* bottom.c: the frame at the bottom of a request, or of engine code that is called in the middle of a switch. */
+void shim_bottom_define(zend_class_entry *class, zend_module_entry *module);
+/* Makes `frame` that frame, and the current one. */
+void shim_bottom_enter(zend_execute_data *frame);
+
 /* classes.c */
 /* The request ends: its object must not need it any more. */
 void shim_object_forget(shim_context *context);
-extern zend_class_entry *shim_class_worker;
-extern zend_function shim_function_body;
-void shim_classes_register(void);
+void shim_classes_register(zend_module_entry *module);
 void shim_frankenphp_register(int module_number);
 extern const zend_function_entry shim_worker_functions[];
 
@@ -357,13 +359,26 @@ shim_timer *shim_timer_of_thread(void);
  * limit has been over for a while; 0: there is none. */
 uint64_t shim_timer_look(shim_timer *timer);
 
+/* memory_limit.c */
+/* The heap obeys the memory limit that is in place, and what jumps have left allocated comes on top. A heap that is larger
+ * already does not grow. */
+void shim_memory_limit_apply(void);
+void shim_memory_limit_lift(void);
+/* So many bytes more, until it is applied again. */
+void shim_memory_limit_extend(size_t bytes);
+/* Neighbours, and what ends this request, may need memory beyond what the jump has left allocated. */
+void shim_memory_limit_after_jump(void);
+/* A worker boots: nothing has been left behind. */
+void shim_memory_limit_forget(void);
+
 /* collector.c: when the cycle collector runs. */
 void shim_collector_install(void);
 /* A worker boots. */
 void shim_collector_forget(void);
 bool shim_is_collecting(void);
-/* Whether a jump has come out of a collection; asked after each. */
-bool shim_collector_was_left(void);
+/* After each jump: PHP protects the collector from what it calls a shut-down. If the jump came out of a collection, its
+ * buffer is half worked off, and it stays protected. */
+void shim_collector_unprotect(void);
 /* Whether there is so much possible garbage that it should be collected between two requests; and that. */
 bool shim_collector_is_due(void);
 void shim_collector_run(void);

@@ -118,6 +118,14 @@ void shim_loading_forget(void)
 
 static zif_handler php_opcache_compile_file;
 
+/* A function of PHP's has caught a jump, and its script goes on: the engine is not being shut down. */
+static void go_on_after_jump(void)
+{
+    shim_own_worker.tainted = true;
+    CG(unclean_shutdown) = 0;
+    shim_collector_unprotect();
+}
+
 /* OPcache compiles without asking the engine to, and where the compiler jumps it tells the script that it could not. */
 static ZEND_FUNCTION(guarded_opcache_compile_file)
 {
@@ -126,7 +134,7 @@ static ZEND_FUNCTION(guarded_opcache_compile_file)
     php_opcache_compile_file(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     leave();
     if (CG(unclean_shutdown) && !was_unclean && shim_own_worker.serving) {
-        shim_jump_was_caught();
+        go_on_after_jump();
     }
 }
 

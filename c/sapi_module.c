@@ -312,7 +312,7 @@ void shim_sapi_hooks_install(void)
 static PHP_MINIT_FUNCTION(svc)
 {
     (void)type;
-    shim_classes_register();
+    shim_classes_register(&shim_module);
     shim_frankenphp_register(module_number);
     if (shim_superglobals_hidden) {
         /* Each thread copies the table of superglobals when all extensions have started. */

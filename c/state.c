@@ -3,8 +3,7 @@
  * The order matters for directives: their handlers write into the other structs, so a request's values are taken back
  * after everything else has become neutral, and put in place before anything else is the request's. Some write more than a
  * directive's value (a new default_charset changes the current encoding of mbstring), so that is made neutral again. */
-#include "guard.h"
-#include "state.h"
+#include "internal.h"
 
 void shim_state_capture(void)
 {

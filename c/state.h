@@ -164,6 +164,8 @@ void shim_streams_resume(const shim_streams_state *state);
 void shim_streams_end(void);
 /* Puts the neutral image in place, whatever is there. */
 void shim_streams_neutral(void);
+/* Scripts cannot close it. */
+void shim_keep_open(php_stream *stream);
 /* A context of the same options and the same notifier: nothing that is set in the one is seen in the other. */
 php_stream_context *shim_context_copy(const php_stream_context *context);
 

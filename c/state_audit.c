@@ -41,27 +41,6 @@ shim_view shim_state_stray(void)
     return view_of_name(NULL);
 }
 
-static const shim_part *part_at(size_t index)
-{
-    if (index < shim_library_parts_count) {
-        return &shim_library_parts[index];
-    }
-    index -= shim_library_parts_count;
-    return index < shim_own_parts_count ? &shim_own_parts[index] : NULL;
-}
-
-bool shim_part_fits(const shim_part *part)
-{
-    for (int i = 0; i < SHIM_DIRECTIVES_MAX && part->directives[i].name != NULL; i++) {
-        const char *name = part->directives[i].name;
-        const zend_ini_entry *entry = zend_hash_str_find_ptr(EG(ini_directives), name, strlen(name));
-        if (entry != NULL && (size_t)(uintptr_t)entry->mh_arg1 != part->directives[i].offset) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Whether the extension asks for a place of its own, where the tables say that it has one. */
 static bool is_loaded(const shim_part *part)
 {
@@ -72,7 +51,7 @@ static bool is_loaded(const shim_part *part)
 bool shim_state_unfit(size_t index, shim_unfit *unfit)
 {
     const shim_part *part;
-    for (size_t i = 0; (part = part_at(i)) != NULL; i++) {
+    for (size_t i = 0; (part = shim_part_at(i)) != NULL; i++) {
         if (is_loaded(part) && part->inner == NULL && !shim_modules_hold(part) && index-- == 0) {
             *unfit = (shim_unfit){view_of_name(part->module), i >= shim_library_parts_count};
             return true;
@@ -84,7 +63,7 @@ bool shim_state_unfit(size_t index, shim_unfit *unfit)
 bool shim_state_span(size_t index, shim_span *span)
 {
     const shim_part *part;
-    for (size_t i = 0; (part = part_at(i)) != NULL; i++) {
+    for (size_t i = 0; (part = shim_part_at(i)) != NULL; i++) {
         for (int r = 0; r < SHIM_RANGES_MAX && (r == 0 || part->ranges[r].size > 0); r++) {
             if (index-- == 0) {
                 bool whole = part->ranges[r].size == 0;

@@ -16,16 +16,6 @@ static __thread int found_count;
 static __thread char *neutral;
 static __thread size_t block_size;
 
-/* Libraries' first: they are started first and stopped last. */
-static const shim_part *part_at(size_t index)
-{
-    if (index < shim_library_parts_count) {
-        return &shim_library_parts[index];
-    }
-    index -= shim_library_parts_count;
-    return index < shim_own_parts_count ? &shim_own_parts[index] : NULL;
-}
-
 /* Where the thread keeps the part's struct; NULL: nothing that is known here. */
 static char *find_struct(const shim_part *part, const zend_module_entry *entry)
 {
@@ -63,7 +53,7 @@ bool shim_modules_travel(const char *name)
 {
     const shim_part *part;
     bool travels = false;
-    for (size_t i = 0; (part = part_at(i)) != NULL; i++) {
+    for (size_t i = 0; (part = shim_part_at(i)) != NULL; i++) {
         if (strcasecmp(part->module, name) != 0) {
             continue;
         }
@@ -91,7 +81,7 @@ static void find_parts(void)
     const shim_part *part;
     found_count = 0;
     block_size = 0;
-    for (size_t i = 0; (part = part_at(i)) != NULL && found_count < SHIM_PARTS_MAX; i++) {
+    for (size_t i = 0; (part = shim_part_at(i)) != NULL && found_count < SHIM_PARTS_MAX; i++) {
         zend_module_entry *entry = module_of(part);
         char *globals = entry != NULL ? find_struct(part, entry) : NULL;
         if (globals == NULL) {

@@ -59,7 +59,10 @@ extern const shim_part shim_library_parts[];
 extern const size_t shim_library_parts_count;
 enum { SHIM_PARTS_MAX = 32 };
 
-/* state_audit.c: whether the directives that PHP has say that the struct is the one that is written down. */
+/* parts.c */
+/* Libraries' come first: they are started first and stopped last. NULL: there are no more. */
+const shim_part *shim_part_at(size_t index);
+/* Whether the directives that PHP has say that the struct is the one that is written down. */
 bool shim_part_fits(const shim_part *part);
 
 /* state_modules.c: whether the struct is there, of a layout that is known. */

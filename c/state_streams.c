@@ -194,3 +194,8 @@ void shim_streams_end(void)
     free_table(&BG(user_filter_map));
     shim_streams_neutral();
 }
+
+void shim_keep_open(php_stream *stream)
+{
+    stream->flags |= PHP_STREAM_FLAG_NO_FCLOSE;
+}

@@ -111,7 +111,7 @@ static bool serve_client(shim_fiber *fiber, const shim_place *here)
            shim_step(here, call_handler, fiber);
 }
 
-void shim_request_run(shim_fiber *fiber)
+static void run_request(shim_fiber *fiber)
 {
     shim_context *before = shim_current;
     shim_current = &fiber->context;
@@ -244,7 +244,7 @@ PHP_FUNCTION(frankenphp_handle_request)
 /* For requests on the thread's own stack, one at a time. */
 static __thread shim_fiber own_stack;
 
-shim_context shim_context_of(const shim_request *request, void *host)
+static shim_context context_of(const shim_request *request, void *host)
 {
     return (shim_context){
         .host = host,
@@ -256,16 +256,21 @@ shim_context shim_context_of(const shim_request *request, void *host)
     };
 }
 
+shim_progress shim_request_start(const shim_request *request, void *host)
+{
+    return shim_fiber_start(context_of(request, host), run_request);
+}
+
 static void run_here(shim_context context)
 {
     own_stack.context = context;
-    shim_request_run(&own_stack);
+    run_request(&own_stack);
     shim_state_free(&own_stack.state);
 }
 
 void shim_request_here(const shim_request *request, void *host)
 {
-    run_here(shim_context_of(request, host));
+    run_here(context_of(request, host));
 }
 
 void shim_worker_tidy(void)
@@ -300,7 +305,7 @@ void shim_worker_forget(void)
         CG(unclean_shutdown) = 1;
     }
     shim_server_variables_forget();
-    shim_guard_forget();
+    shim_memory_limit_forget();
     free(own_stack.strings.bytes);
     own_stack.strings = (shim_strings){0};
     shim_own_worker = (shim_worker){0};

@@ -1,0 +1,24 @@
+/* The frame at the bottom of a request.
+ *
+ * Scripts see it in their back-traces as Svc\\Worker::request(), the engine names it in its messages, and nobody can call
+ * it. */
+#include "internal.h"
+
+static zend_function request = {ZEND_INTERNAL_FUNCTION};
+
+void shim_bottom_define(zend_class_entry *class, zend_module_entry *module)
+{
+    request.common.scope = class;
+    request.internal_function.module = module;
+    request.common.fn_flags = ZEND_ACC_PRIVATE | ZEND_ACC_STATIC;
+    request.common.function_name = zend_new_interned_string(zend_string_init("request", sizeof("request") - 1, 1));
+}
+
+void shim_bottom_enter(zend_execute_data *frame)
+{
+    memset(frame, 0, sizeof(*frame));
+    frame->func = &request;
+    Z_CE(frame->This) = request.common.scope;
+    frame->prev_execute_data = EG(current_execute_data);
+    EG(current_execute_data) = frame;
+}
