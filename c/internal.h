@@ -130,6 +130,15 @@ extern __thread zend_file_handle *shim_script;
 /* closing.c */
 void shim_closing_install(void);
 
+/* run.c */
+/* What answers the requests of this thread's worker. */
+typedef struct shim_request_handler {
+    zend_fcall_info call;
+    zend_fcall_info_cache cache;
+} shim_request_handler;
+extern __thread shim_request_handler shim_handler;
+void shim_request_run(shim_fiber *fiber);
+
 /* ending.c: what a request leaves to its end. */
 void shim_request_finish(shim_fiber *fiber, const shim_place *here);
 /* An exception that nobody caught: the script's handler gets it, or the log. exit() is none. */
@@ -165,7 +174,8 @@ void shim_late_boot_give(void);
 
 /* fiber.c */
 extern __thread shim_fiber *shim_running;
-void shim_fibers_install(void);
+/* fiber_class.c, and fiber_variables.c */
+void shim_fiber_class_install(void);
 /* Among the handlers of PHP's fibers: how the cycle collector is told of their variables. */
 void shim_fiber_variables_install(zend_object_handlers *handlers);
 /* Runs `serve` on a stack of the request's own until it waits or ends; where there is no memory for it, it ends at once. */
@@ -240,7 +250,12 @@ extern const zend_function_entry shim_worker_functions[];
 /* sapi_module.c */
 extern sapi_module_struct shim_sapi;
 extern zend_module_entry shim_module;
-void shim_sapi_hooks_install(void);
+void shim_send_interim(int status);
+
+/* errors.c */
+void shim_log_message(const char *message, int priority);
+/* After all extensions have started. */
+void shim_errors_install(void);
 
 /* server_variables.c */
 /* After all extensions have started. */
@@ -293,15 +308,13 @@ bool shim_matching_begin(void);
 /* The boot request has ended. */
 void shim_matching_end(void);
 
-/* isolate.c: what PHP shares between threads and requests must not. */
-void shim_isolate_install(void);
+/* umask.c: the file mode mask and the working directory. */
+void shim_umask_install(void);
 /* Whether the system lets each thread have its own umask. */
 bool shim_has_own_umask(void);
 /* If not: the one of all. */
 mode_t shim_shared_umask(void);
-void shim_isolate_thread(void);
-void shim_isolate_begin(void);
-void shim_isolate_end(void);
+void shim_umask_thread_start(void);
 
 /* environment.c */
 /* What the request has put on top of the process's environment; a value of NULL: it has unset it. */
@@ -338,6 +351,10 @@ void shim_error_handling_reset(void);
 /* Before a jump: the caller forgets the method that it was about to call. */
 void shim_callee_forget(void);
 void shim_output_mend(void);
+
+/* session.c */
+/* Puts right what a jump has left set, and lets go of a session that was left half open: it is closed, and not written. */
+void shim_session_after_jump(void);
 /* Closes what a user's session handler has left open; after the session has ended. NULL: the thread's. */
 void shim_session_close(void *globals);
 bool shim_session_is_active(void);

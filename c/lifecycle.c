@@ -5,7 +5,6 @@
 #include "internal.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <unistd.h>
 
 /* Exported by libphp, and in none of its headers. */
@@ -64,7 +63,7 @@ const char *shim_startup(const shim_options *options)
     }
     shim_shortcuts_install();
     shim_reactor_install();
-    shim_isolate_install();
+    shim_umask_install();
     shim_programs_install();
     if (!php_tsrm_startup()) {
         return "PHP's thread-safe resource manager does not start";
@@ -79,13 +78,13 @@ const char *shim_startup(const shim_options *options)
     if (shim_sapi.startup(&shim_sapi) == FAILURE) {
         return "PHP's modules do not start";
     }
-    shim_sapi_hooks_install();
+    shim_errors_install();
     shim_server_variables_install();
     shim_functions_override();
     shim_closing_install();
     shim_interrupts_install();
     shim_loading_install();
-    shim_fibers_install();
+    shim_fiber_class_install();
     shim_collector_install();
     shim_overflow_install();
     if (!shim_deep_follow_fibers()) {
@@ -155,7 +154,7 @@ void shim_thread_start(void)
     /* PHP finds out what the locale is like on the thread that starts it only. */
     zend_update_current_locale();
     shim_cache_thread_start();
-    shim_isolate_thread();
+    shim_umask_thread_start();
     shim_overflow_thread_start();
 }
 
@@ -167,41 +166,6 @@ void shim_thread_stop(void)
     shim_locks_stop();
     shim_reactor_close();
     shim_execution_timer_stop();
-}
-
-static void control_signals(sigset_t *set)
-{
-    sigemptyset(set);
-    sigaddset(set, SIGHUP);
-    sigaddset(set, SIGINT);
-    sigaddset(set, SIGTERM);
-}
-
-/* A child starts with a clean mask: nobody there waits for signals as our main thread does. */
-static void unblock_in_child(void)
-{
-    sigset_t set;
-    control_signals(&set);
-    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
-}
-
-void shim_signals_block(void)
-{
-    sigset_t set;
-    control_signals(&set);
-    pthread_sigmask(SIG_BLOCK, &set, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    pthread_atfork(NULL, NULL, unblock_in_child);
-}
-
-int shim_signals_wait(void)
-{
-    sigset_t set;
-    int number = 0;
-    control_signals(&set);
-    while (sigwait(&set, &number) != 0) {
-    }
-    return number;
 }
 
 _Noreturn void shim_exit_now(int status)

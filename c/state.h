@@ -103,13 +103,13 @@ typedef struct shim_ini_state {
     uint32_t room;
 } shim_ini_state;
 
-/* isolate.c: environment and locale. Each is a list or an object of its file. */
+/* state_process.c: environment and locale. Each is a list or an object of its file. */
 typedef struct shim_process_state {
     void *overlay;
     void *locale;
 } shim_process_state;
 
-/* shortcuts.c: the execution timer. */
+/* execution_timer.c */
 typedef struct shim_timer_state {
     /* When it fires, on the monotonic clock in nanoseconds; 0: it is not armed. */
     int64_t deadline;
@@ -208,6 +208,8 @@ void shim_process_capture(void);
 void shim_process_release(void);
 void shim_process_suspend(shim_process_state *state);
 void shim_process_resume(const shim_process_state *state);
+/* Of a request on the thread itself: before PHP starts it, and when it is over. */
+void shim_process_begin(void);
 void shim_process_end(void);
 
 void shim_timer_suspend(shim_timer_state *state);

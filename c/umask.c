@@ -1,12 +1,10 @@
-/* What a process shares and PHP's requests must not: environment (environment.c), locale (locale.c), file mode mask and
- * working directory.
+/* The file mode mask and the working directory, which a process shares and PHP's requests must not.
  *
- * The last two are a thread's own where the system lets a thread leave the process's (unshare(CLONE_FS)); containers often
+ * They are a thread's own where the system lets a thread leave the process's (unshare(CLONE_FS)); containers often
  * forbid that, and then the host is told. PHP's own chdir() is virtual and per request anyway. The mask is not imitated:
  * libc opens files by itself too (fopen), where nobody would apply it. But to ask for it, PHP sets another one for a
  * moment, which the files of other requests would get; so where it is shared, its value is written down. */
 #include "internal.h"
-#include "state.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -26,7 +24,7 @@ static void *try_to_leave(void *unused)
 }
 
 /* On a thread that ends at once: the calling one shares with threads that do not run PHP, and goes on to. */
-void shim_isolate_install(void)
+void shim_umask_install(void)
 {
     pthread_t thread;
     void *left = NULL;
@@ -57,48 +55,7 @@ bool shim_has_own_umask(void)
     return own_umask;
 }
 
-void shim_isolate_thread(void)
+void shim_umask_thread_start(void)
 {
     (void)unshare(CLONE_FS);
-}
-
-void shim_isolate_begin(void)
-{
-    shim_environment_clear();
-}
-
-void shim_isolate_end(void)
-{
-    shim_environment_clear();
-    shim_locale_end();
-}
-
-/* ---- worker mode ---- */
-
-void shim_process_capture(void)
-{
-    shim_environment_capture();
-    shim_locale_capture();
-}
-
-void shim_process_release(void)
-{
-    shim_environment_release();
-    shim_locale_release();
-}
-
-void shim_process_suspend(shim_process_state *state)
-{
-    *state = (shim_process_state){.overlay = shim_environment_take(), .locale = shim_locale_take()};
-}
-
-void shim_process_resume(const shim_process_state *state)
-{
-    shim_environment_give(state->overlay);
-    shim_locale_give(state->locale);
-}
-
-void shim_process_end(void)
-{
-    shim_isolate_end();
 }

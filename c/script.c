@@ -1,4 +1,4 @@
-/* One request, from start-up to shut-down.
+/* A script as a request of PHP's own, from start-up to shut-down: for a client in classic mode, or to boot a worker.
  *
  * Promises: every jump that PHP makes ends here; php_request_shutdown runs whatever happened before it. */
 #include "internal.h"
@@ -73,7 +73,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
         shim_collector_forget();
     }
     shim_descent_forget();
-    shim_isolate_begin();
+    shim_process_begin();
     SG(server_context) = &context;
     if (shim_describe(&own_strings, request, &script) && start(&context)) {
         run_script(script);
@@ -107,7 +107,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
     shim_child_end();
     SG(server_context) = NULL;
     SG(request_info) = (sapi_request_info){0};
-    shim_isolate_end();
+    shim_process_end();
     shim_current = NULL;
     return outcome_of(&context);
 }

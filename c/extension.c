@@ -1,0 +1,76 @@
+/* The extension `svc`: what it registers when PHP starts, and its part of the end of each request.
+ *
+ * The name. Up to 8.4 OPcache works only under SAPI names that it knows, and it asks once, while extensions start. So the
+ * SAPI module is `svc` (php-svc.ini, PHP_SAPI and php_sapi_name() say so), carries a name from OPcache's list from our own
+ * start-up as an extension until all others have started (sapi_module.c), and is `svc` again from then on. */
+#include "internal.h"
+
+bool shim_superglobals_hidden;
+
+static char name_known_to_opcache[] = "fpm-fcgi";
+
+static PHP_MINIT_FUNCTION(svc)
+{
+    (void)type;
+    shim_classes_register(&shim_module);
+    shim_frankenphp_register(module_number);
+    if (shim_superglobals_hidden) {
+        /* Each thread copies the table of superglobals when all extensions have started. */
+        shim_superglobals_hide();
+    }
+    sapi_module.name = name_known_to_opcache;
+    return SUCCESS;
+}
+
+/* If nothing was printed, PHP would call what header_register_callback() was given when extensions have ended their
+ * request, and that may use what they have freed. A jump must not keep the others from their end. */
+static void send_head_by_callback(void)
+{
+    if (!SG(headers_sent) && Z_TYPE(SG(callback_func)) != IS_UNDEF) {
+        zend_try {
+            (void)sapi_send_headers();
+        } zend_end_try();
+    }
+}
+
+/* Extensions end a request in the reverse of the order in which they started: before session does. */
+static PHP_RSHUTDOWN_FUNCTION(svc)
+{
+    (void)type;
+    (void)module_number;
+    send_head_by_callback();
+    if (CG(unclean_shutdown)) {
+        shim_after_jump();
+    }
+    return SUCCESS;
+}
+
+/* Behind the end of all extensions. */
+static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(svc)
+{
+    shim_session_close(NULL);
+    return SUCCESS;
+}
+
+static PHP_MINFO_FUNCTION(svc)
+{
+    (void)zend_module;
+    php_info_print_table_start();
+    php_info_print_table_row(2, "svc", "enabled");
+    php_info_print_table_end();
+}
+
+zend_module_entry shim_module = {
+    STANDARD_MODULE_HEADER,
+    "svc",
+    shim_worker_functions,
+    PHP_MINIT(svc),
+    NULL,
+    NULL,
+    PHP_RSHUTDOWN(svc),
+    PHP_MINFO(svc),
+    SVC_VERSION,
+    NO_MODULE_GLOBALS,
+    ZEND_MODULE_POST_ZEND_DEACTIVATE_N(svc),
+    STANDARD_MODULE_PROPERTIES_EX,
+};

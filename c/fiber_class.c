@@ -1,0 +1,42 @@
+/* PHP's class Fiber, where it meets requests: what scripts must not do with theirs, and what nobody else frees. */
+#include "internal.h"
+
+static zif_handler php_suspend;
+
+/* Nobody would resume the Fiber of a request. */
+static ZEND_FUNCTION(guarded_suspend)
+{
+    if (shim_running != NULL && EG(active_fiber) != NULL && EG(active_fiber) == shim_running->php) {
+        zend_throw_error(NULL, "The fiber of a request cannot be suspended: nothing would resume it");
+        RETURN_THROWS();
+    }
+    php_suspend(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static zend_object_free_obj_t php_free_fiber;
+
+/* After a fatal error PHP runs no destructors, and it is the destructor of a fiber that frees its stack. What is on the
+ * stack stays as it is, as all that the script held. */
+static void free_fiber(zend_object *object)
+{
+    zend_fiber *fiber = (zend_fiber *)object;
+    if (CG(unclean_shutdown) && fiber->context.status == ZEND_FIBER_STATUS_SUSPENDED) {
+        fiber->context.cleanup = NULL;
+        zend_fiber_destroy_context(&fiber->context);
+        fiber->context.status = ZEND_FIBER_STATUS_DEAD;
+    }
+    php_free_fiber(object);
+}
+
+void shim_fiber_class_install(void)
+{
+    zend_object_handlers *handlers = (zend_object_handlers *)zend_ce_fiber->default_object_handlers;
+    php_free_fiber = handlers->free_obj;
+    handlers->free_obj = free_fiber;
+    shim_fiber_variables_install(handlers);
+    zend_function *suspend = zend_hash_str_find_ptr(&zend_ce_fiber->function_table, "suspend", sizeof("suspend") - 1);
+    if (suspend != NULL && suspend->type == ZEND_INTERNAL_FUNCTION) {
+        php_suspend = suspend->internal_function.handler;
+        suspend->internal_function.handler = ZEND_FN(guarded_suspend);
+    }
+}

@@ -1,0 +1,94 @@
+/* Functions of PHP's that know more here. */
+#include "internal.h"
+
+static zif_handler php_getenv_handler;
+static zif_handler php_connection_aborted_handler;
+static zif_handler php_connection_status_handler;
+
+/* PHP learns that a client has left from output that nobody takes. The host knows it before. */
+static void look_for_client(void)
+{
+    if (shim_party() != NULL && !shim_current->finished && shim_host.is_gone(shim_current->host)) {
+        PG(connection_status) |= PHP_CONNECTION_ABORTED;
+    }
+}
+
+static ZEND_FUNCTION(connection_aborted_by_host)
+{
+    look_for_client();
+    php_connection_aborted_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static ZEND_FUNCTION(connection_status_by_host)
+{
+    look_for_client();
+    php_connection_status_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static void merge_variable(const char *name, size_t length, const char *value, void *array)
+{
+    if (value == NULL) {
+        zend_symtable_str_del(Z_ARRVAL_P((zval *)array), name, length);
+        return;
+    }
+    zval text;
+    ZVAL_STRING(&text, value);
+    zend_symtable_str_update(Z_ARRVAL_P((zval *)array), name, length, &text);
+}
+
+/* getenv() without arguments reads the process's array past libc; what the request has put is added here. */
+static ZEND_FUNCTION(getenv_with_overlay)
+{
+    php_getenv_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (Z_TYPE_P(return_value) == IS_ARRAY) {
+        shim_environment_each(merge_variable, return_value);
+    }
+}
+
+static zif_handler php_umask_handler;
+
+/* umask() without an argument, or with null, only asks. */
+static ZEND_FUNCTION(umask_that_asks)
+{
+    if (ZEND_NUM_ARGS() == 0 || (ZEND_NUM_ARGS() == 1 && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) == IS_NULL)) {
+        RETURN_LONG(shim_shared_umask());
+    }
+    php_umask_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+}
+
+static zif_handler php_chdir_handler;
+
+/* More than the names of directories can need; Zend's heap grows by chunks of 2 MiB. */
+enum { ROOM_FOR_NAMES = 4 << 20 };
+
+/* OPcache's chdir() frees the name that it remembers before it has allocated the next one: a jump from there would leave
+ * it with a name that is freed. So it has room beyond the limit, with a bound: its warnings may run a script's code. */
+static ZEND_FUNCTION(chdir_with_room)
+{
+    shim_memory_limit_extend(ROOM_FOR_NAMES);
+    php_chdir_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    shim_memory_limit_apply();
+}
+
+/* Returns PHP's own handler; NULL: there is no such function. */
+static zif_handler replace(const char *name, zif_handler handler)
+{
+    zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
+    if (function == NULL || function->type != ZEND_INTERNAL_FUNCTION) {
+        return NULL;
+    }
+    zif_handler own = function->internal_function.handler;
+    function->internal_function.handler = handler;
+    return own;
+}
+
+void shim_functions_override(void)
+{
+    php_getenv_handler = replace("getenv", ZEND_FN(getenv_with_overlay));
+    php_connection_aborted_handler = replace("connection_aborted", ZEND_FN(connection_aborted_by_host));
+    php_connection_status_handler = replace("connection_status", ZEND_FN(connection_status_by_host));
+    php_chdir_handler = replace("chdir", ZEND_FN(chdir_with_room));
+    if (!shim_has_own_umask()) {
+        php_umask_handler = replace("umask", ZEND_FN(umask_that_asks));
+    }
+}

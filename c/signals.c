@@ -1,0 +1,40 @@
+/* The signals that control the server, which one thread waits for. */
+#include "internal.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+static void control_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    sigaddset(set, SIGHUP);
+    sigaddset(set, SIGINT);
+    sigaddset(set, SIGTERM);
+}
+
+/* A child starts with a clean mask: nobody there waits for signals as our main thread does. */
+static void unblock_in_child(void)
+{
+    sigset_t set;
+    control_signals(&set);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+void shim_signals_block(void)
+{
+    sigset_t set;
+    control_signals(&set);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+    signal(SIGPIPE, SIG_IGN);
+    pthread_atfork(NULL, NULL, unblock_in_child);
+}
+
+int shim_signals_wait(void)
+{
+    sigset_t set;
+    int number = 0;
+    control_signals(&set);
+    while (sigwait(&set, &number) != 0) {
+    }
+    return number;
+}
