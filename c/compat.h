@@ -91,7 +91,7 @@ typedef zend_class_entry shim_scope;
 #define SHIM_RANDOM_IS_BEHIND_POINTER 1
 #endif
 
-/* What the extensions' structs in state_libraries.c have in some versions only, or elsewhere. */
+/* What the extensions' structs in state/library_parts.c have in some versions only, or elsewhere. */
 #if PHP_VERSION_ID >= 80500
 #define SHIM_GMP_MEMBERS struct { int allocated; int size; void *limbs; } zpp_arg[3];
 #define SHIM_OPENSSL_MEMBERS \

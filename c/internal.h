@@ -3,9 +3,9 @@
 #define SVC_SHIM_INTERNAL_H
 
 #include "compat.h"
-#include "guard.h"
+#include "jump/guard.h"
 #include "shim.h"
-#include "state.h"
+#include "state/state.h"
 
 #include <time.h>
 
@@ -43,7 +43,7 @@ typedef struct shim_context {
     bool lost_session;
     /* Inside php_request_startup, where OPcache restarts. */
     bool starting;
-    /* This thread holds the restart; see opcache.c. */
+    /* This thread holds the restart; see opcache/lock.c. */
     bool restarting;
     /* The script of a worker: it lives as long as the worker and serves no client itself. */
     bool is_boot;
@@ -191,7 +191,7 @@ void shim_fiber_switch_out(shim_fiber *fiber);
 bool shim_fiber_may_park(void);
 void shim_fibers_forget(void);
 
-/* opcache.c */
+/* opcache/lock.c */
 /* Whether fcntl() has been answered: it was about a lock that means something to OPcache alone. */
 bool shim_opcache_answers(int descriptor, int command, void *argument);
 

@@ -63,10 +63,10 @@ impl Compiler {
 
     /// What the shim's own files have.
     fn shim(&self) -> HashMap<String, Struct> {
-        self.structs("#include \"state_parts.c\"\n#include <zend_globals.h>\n")
+        self.structs("#include \"state/own_parts.c\"\n#include <zend_globals.h>\n")
             .expect("it compiles")
             .into_iter()
-            .chain(self.structs("#include \"state_libraries.c\"\n").expect("it compiles"))
+            .chain(self.structs("#include \"state/library_parts.c\"\n").expect("it compiles"))
             .collect()
     }
 }

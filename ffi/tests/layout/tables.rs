@@ -166,7 +166,7 @@ pub(crate) const ENGINE: &[Engine] = &[
             fiber_stack_size record_errors num_errors errors call_stack \
             max_allowed_stack_size reserved_stack_size max_execution_timer_timer pid oldact strtod_state reserved",
     },
-    // A request that compiles or links does not park, but for what the shim keeps from it (c/loading.c).
+    // A request that compiles or links does not park, but for what the shim keeps from it (c/engine/loading.c).
     Engine {
         name: "zend_compiler_globals",
         taken_by: ("shim_executor_state", None),

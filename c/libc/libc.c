@@ -1,6 +1,6 @@
 /* The executable before libc.
  *
- * Some of libc's functions mean something else inside a PHP server (environment.c, locale.c, programs.c, opcache.c,
+ * Some of libc's functions mean something else inside a PHP server (environment.c, locale.c, programs.c, opcache/lock.c,
  * shortcuts.c). The dynamic linker binds libphp, and every library that it loads, to the executable's definition of a function before libc's.
  * PHP would except its extensions from that, OPcache among them: it loads them with RTLD_DEEPBIND. */
 #include "internal.h"
@@ -28,7 +28,7 @@ void *dlopen(const char *path, int mode)
 /* The names that this executable defines before libc. The build script tells the linker to export each. */
 static const char *const names[] = {
 #define SHIM_LIBC_NAME(name) #name,
-#include "libc_names.h"
+#include "libc/libc_names.h"
 #undef SHIM_LIBC_NAME
 };
 

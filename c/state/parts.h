@@ -1,11 +1,11 @@
 /* Which parts of extensions' structs are a request's: what the tables of them tell those who move them.
  *
- * PHP's own extensions have headers (state_parts.c). Those around libraries have none, or some that want the library's
- * (state_libraries.c). */
+ * PHP's own extensions have headers (state/own_parts.c). Those around libraries have none, or some that want the library's
+ * (state/library_parts.c). */
 #ifndef SVC_SHIM_STATE_PARTS_H
 #define SVC_SHIM_STATE_PARTS_H
 
-#include "state.h"
+#include "state/state.h"
 
 typedef struct shim_range {
     size_t offset;
@@ -65,7 +65,7 @@ const shim_part *shim_part_at(size_t index);
 /* Whether the directives that PHP has say that the struct is the one that is written down. */
 bool shim_part_fits(const shim_part *part);
 
-/* state_modules.c: whether the struct is there, of a layout that is known. */
+/* state/modules.c: whether the struct is there, of a layout that is known. */
 bool shim_modules_hold(const shim_part *part);
 
 #endif

@@ -1,6 +1,6 @@
 /* The classes and functions in the namespace Svc: their table and the readers of a worker. */
 #include "internal.h"
-#include "request_object.h"
+#include "request/request_object.h"
 
 static zend_class_entry *class_worker;
 

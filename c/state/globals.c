@@ -3,11 +3,11 @@
  * SAPI (headers, status, request), output (buffers), core (connection, last error, superglobals' sources) and the
  * standard functions (shutdown functions, strtok, stat cache, ...). Directives' values are in them too; these are the
  * neutral ones again before a directive's handler writes there (state.c). With them travel the working directory, and
- * what streams keep (state_streams.c).
+ * what streams keep (state/streams.c).
  *
  * What the neutral image points to is the boot script's: a request may read it. Whatever PHP changes or frees in place
  * is left out of the image, or the request gets a copy when it begins. */
-#include "state.h"
+#include "state/state.h"
 #include "internal.h"
 
 #include <php_syslog.h>

@@ -2,7 +2,7 @@
  *
  * Waits end by a descriptor (epoll), by a moment (a heap of timers), or both; the thread itself sleeps in shim_wait
  * only, which the host's wake-ups end too. Nothing is polled for: without a wait that is due, nobody wakes up. */
-#include "watches.h"
+#include "fiber/watches.h"
 
 #include <errno.h>
 #include <fcntl.h>

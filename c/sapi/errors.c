@@ -1,7 +1,7 @@
 /* Errors and the log: what PHP has to say goes to the host, record by record.
  *
  * Here is also where a fatal error ends its script: in a worker by a jump that leaves the worker's other requests whole. */
-#include "guard.h"
+#include "jump/guard.h"
 #include "internal.h"
 
 /* The error that php_error_cb is turning into a line of text, so that the line can be logged with its parts. */

@@ -2,7 +2,7 @@
  *
  * For each request Zend installs the handler that is installed, unblocks the signal that is not blocked, and asks for the
  * process's number. On a thread that runs PHP the executable's definitions answer these calls without the kernel; anything
- * else they pass on. execution_timer.c does the same for the timer, opcache.c for a file that no other process has. */
+ * else they pass on. execution_timer.c does the same for the timer, opcache/lock.c for a file that no other process has. */
 #include "internal.h"
 
 #include <pthread.h>

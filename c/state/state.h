@@ -29,7 +29,7 @@
 #include <sys/stat.h>
 #include <zend_virtual_cwd.h>
 
-/* state_streams.c: what the layer of streams keeps. */
+/* state/streams.c: what the layer of streams keeps. */
 typedef struct shim_streams_state {
     int pclose_ret;
     const char *user_stream_current_filename;
@@ -39,7 +39,7 @@ typedef struct shim_streams_state {
     HashTable *wrapper_errors;
 } shim_streams_state;
 
-/* state_globals.c: the structs that travel whole. */
+/* state/globals.c: the structs that travel whole. */
 typedef struct shim_globals_state {
     sapi_globals_struct sapi;
     zend_output_globals output;
@@ -52,7 +52,7 @@ typedef struct shim_globals_state {
     mode_t umask;
 } shim_globals_state;
 
-/* state_executor.c: the engine's members that are a request's. The other members are the thread's or the fiber's. */
+/* state/executor.c: the engine's members that are a request's. The other members are the thread's or the fiber's. */
 typedef struct shim_executor_state {
     int error_reporting;
     int exit_status;
@@ -81,7 +81,7 @@ typedef struct shim_executor_state {
     bool unclean_shutdown;
 } shim_executor_state;
 
-/* state_superglobals.c: what scripts reach through the symbol table. */
+/* state/superglobals.c: what scripts reach through the symbol table. */
 enum { SHIM_SUPERGLOBALS = 7 };
 typedef struct shim_superglobals_state {
     zval values[SHIM_SUPERGLOBALS];
@@ -89,7 +89,7 @@ typedef struct shim_superglobals_state {
     zval session;
 } shim_superglobals_state;
 
-/* state_ini.c: directives that the request has changed. */
+/* state/ini.c: directives that the request has changed. */
 typedef struct shim_ini_value {
     zend_ini_entry *entry;
     zend_string *value;
@@ -103,7 +103,7 @@ typedef struct shim_ini_state {
     uint32_t room;
 } shim_ini_state;
 
-/* state_process.c: environment and locale. Each is a list or an object of its file. */
+/* state/process.c: environment and locale. Each is a list or an object of its file. */
 typedef struct shim_process_state {
     void *overlay;
     void *locale;
@@ -123,7 +123,7 @@ typedef struct shim_request_state {
     shim_ini_state ini;
     shim_process_state process;
     shim_timer_state timer;
-    /* state_modules.c: members of extensions' structs; one block, allocated with the first use. */
+    /* state/modules.c: members of extensions' structs; one block, allocated with the first use. */
     char *modules;
     /* How far the request has begun: what has not begun is not ended. */
     bool globals_begun;

@@ -2,7 +2,7 @@
  *
  * epoll knows each descriptor once, however many requests wait for it, with all that they wait for; it says something
  * once, and is told then what the others still wait for. */
-#include "watches.h"
+#include "fiber/watches.h"
 
 #include <poll.h>
 #include <unistd.h>

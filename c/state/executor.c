@@ -1,7 +1,7 @@
 /* The engine's own members: error handling, and what error handlers a request has.
  *
  * A request begins with the handlers that the boot script has installed, on stacks of its own. */
-#include "state.h"
+#include "state/state.h"
 
 #include <zend_gc.h>
 

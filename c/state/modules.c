@@ -1,7 +1,7 @@
-/* What extensions keep for a request: moves the parts of their structs that the tables name (state_parts.h).
+/* What extensions keep for a request: moves the parts of their structs that the tables name (state/parts.h).
  *
  * An extension's struct is found by its entry in the table of modules, so none is needed at link time. */
-#include "state_parts.h"
+#include "state/parts.h"
 #include "internal.h"
 
 static __thread struct {

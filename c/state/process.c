@@ -1,5 +1,5 @@
 /* What libc keeps for the process and a request must have for itself: the environment and the locale. */
-#include "state.h"
+#include "state/state.h"
 #include "internal.h"
 
 void shim_process_capture(void)

@@ -1,6 +1,6 @@
 /* The parts of PHP's own extensions that are a request's. Extensions whose structs are threads' are listed in
- * state_audit.c. */
-#include "state_parts.h"
+ * state/audit.c. */
+#include "state/parts.h"
 #include "internal.h"
 
 #include <dlfcn.h>

@@ -52,7 +52,7 @@ const char *shim_startup(const shim_options *options)
         return "out of memory";
     }
     if (shim_libc_hidden() != NULL) {
-        return "the executable does not export what it defines before libc (c/libc_names.h)";
+        return "the executable does not export what it defines before libc (c/libc/libc_names.h)";
     }
     silence_stdio();
     if (!shim_deep_install()) {

@@ -7,7 +7,7 @@
  * Handlers are the extensions' code: they allocate, warn of deprecated directives, and refuse. So they are called where
  * nobody hears of it (guard.h), and only those that have to be: what a handler writes into a struct that travels whole is
  * there already. */
-#include "state.h"
+#include "state/state.h"
 #include "internal.h"
 
 /* What the boot script changed, with the values from before; PHP restores them when the boot request ends. */
@@ -61,7 +61,7 @@ void shim_ini_release(void)
 
 /* ---- handlers ---- */
 
-/* Their directives are in a struct that travels whole (state_parts.c). A session's refuse to be changed while there is
+/* Their directives are in a struct that travels whole (state/own_parts.c). A session's refuse to be changed while there is
  * one, and its save handler is more than the directive says. */
 static const char *const whole_modules[] = {"session", "zlib"};
 

@@ -5,7 +5,7 @@
  * files are compiled before. $_ENV begins as the boot script left it, because that is where loaders of .env files
  * write. */
 #include "internal.h"
-#include "state.h"
+#include "state/state.h"
 
 static const char *const names[SHIM_SUPERGLOBALS] = {"_GET", "_POST", "_COOKIE", "_FILES", "_SERVER", "_ENV", "_REQUEST"};
 enum { ENVIRONMENT = 5 };

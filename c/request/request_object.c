@@ -5,7 +5,7 @@
  * before the request ends if the script keeps the object and there is memory for it. Each part is a method and, under the same name, a property
  * that can only be read. */
 #include "internal.h"
-#include "request_object.h"
+#include "request/request_object.h"
 
 typedef enum part {
     PART_METHOD,

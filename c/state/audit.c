@@ -5,7 +5,7 @@
  * with PHP's sources, member by member. Where there are no sources their sizes tell, and the directives whose values
  * are in them: the extension says where, and what is not there is not moved. */
 #include "internal.h"
-#include "state_parts.h"
+#include "state/parts.h"
 
 /* What they keep is the thread's: directives, tables of types, caches, connections. */
 static const char *const of_threads[] = {

@@ -4,7 +4,7 @@
  * whose variables nobody changes, and a jump never crosses a frame of the host's. What a jump skips and the engine would
  * miss is put back here (what extensions would miss, by after_jump.c): the frames, the VM's stack, the active fiber, the scope, how errors are
  * handled, the flags that tell the engine that it is being shut down, and the protection of the cycle collector. */
-#include "guard.h"
+#include "jump/guard.h"
 #include "internal.h"
 
 shim_place shim_place_here(void)
