@@ -1,7 +1,8 @@
 /* The request that runs on the thread.
  *
  * Everything that PHP calls asks here first whether a request is in its place, and whose it is. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
 
 ZEND_TSRMLS_CACHE_DEFINE()
 

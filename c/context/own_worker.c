@@ -1,4 +1,5 @@
 /* The worker of the thread, as everybody may see it. */
-#include "internal.h"
+#include "compat.h"
+#include "context/own_worker.h"
 
 __thread shim_worker shim_own_worker;

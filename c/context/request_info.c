@@ -1,5 +1,7 @@
 /* A request's description, as PHP wants it: terminated by NUL, outside of the request's own memory. */
-#include "internal.h"
+#include "compat.h"
+#include "context/request_info.h"
+#include "shim.h"
 
 static char *put(char **at, shim_view view)
 {

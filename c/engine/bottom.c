@@ -2,7 +2,8 @@
  *
  * Scripts see it in their back-traces as Svc\\Worker::request(), the engine names it in its messages, and nobody can call
  * it. */
-#include "internal.h"
+#include "compat.h"
+#include "engine/bottom.h"
 
 static zend_function request = {ZEND_INTERNAL_FUNCTION};
 

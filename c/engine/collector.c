@@ -9,7 +9,11 @@
  * script's own: to run out of memory there would leave them so. It has some memory more than the script.
  *
  * Promises: no request is suspended while a collection runs. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/own_worker.h"
+#include "engine/collector.h"
+#include "engine/memory_limit.h"
 
 #include <zend_gc.h>
 

@@ -8,7 +8,8 @@
  * Invariants. What is on the list has one reference, the list's, so that neither the collector nor a script's destructor
  * that runs meanwhile can free it. Each stack (a thread's, a fiber's) has an outermost call of its own. Nothing here lies on
  * a stack: a jump may leave the outermost call behind, and is noticed when somebody frees from above its place. */
-#include "internal.h"
+#include "compat.h"
+#include "engine/deep.h"
 
 #include <dlfcn.h>
 #include <zend_observer.h>

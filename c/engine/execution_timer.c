@@ -13,7 +13,11 @@
  *
  * States of a limit (`word`): none; OWED, which the watcher may make MOVING; KERNEL. Only the thread itself leaves OWED
  * and KERNEL otherwise, and only the watcher leaves MOVING, after one system call. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "engine/execution_timer.h"
+#include "libc/clock.h"
+#include "libc/libc.h"
 
 #include <sched.h>
 #include <signal.h>

@@ -4,7 +4,10 @@
  * instant from a thread that executes instructions, and none from one that is inside a system call or a function.
  *
  * Promises: a question changes nothing but when the answer comes. */
-#include "internal.h"
+#include "compat.h"
+#include "engine/execution_timer.h"
+#include "engine/interrupt.h"
+#include "shim.h"
 
 struct shim_interrupter {
     zend_atomic_bool *flag;

@@ -7,7 +7,10 @@
  *
  * Likewise the constants of classes: whoever asks first evaluates, which may call error handlers, and the engine marks the
  * constant meanwhile. Another request that came upon the mark would be told that the constant refers to itself. */
-#include "internal.h"
+#include "compat.h"
+#include "context/own_worker.h"
+#include "engine/collector.h"
+#include "engine/loading.h"
 
 #include <zend_compile.h>
 #include <zend_constants.h>

@@ -9,7 +9,8 @@
  * In a worker nobody has it: it is taken before the boot script runs, so that each call has a block of its own, from the
  * request's heap, and puts back what it has found. That costs a few nanoseconds a match, and nothing is left to be kept in
  * step: not with waits, not with jumps. */
-#include "internal.h"
+#include "compat.h"
+#include "engine/matching.h"
 
 #include <ext/pcre/php_pcre.h>
 

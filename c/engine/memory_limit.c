@@ -2,7 +2,8 @@
  *
  * The heap is the thread's, and so is the limit that it obeys: it is put in place for whoever runs. What jumps have left
  * allocated is nobody's, and comes on top. */
-#include "internal.h"
+#include "compat.h"
+#include "engine/memory_limit.h"
 
 /* What jumps have left allocated on this thread since its worker has booted. */
 static __thread size_t left_behind;

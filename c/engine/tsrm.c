@@ -3,7 +3,9 @@
  * Most say so in their entry of the table of modules; some (filter, assert(), the default directory handle) do not. All
  * ask TSRM for a place while they start, and the executable's definition of that function comes before libphp's: it
  * notes who has asked for how much. */
-#include "internal.h"
+#include "compat.h"
+#include "engine/tsrm.h"
+#include "libc/libc.h"
 
 #include <zend_virtual_cwd.h>
 

@@ -8,7 +8,18 @@
  * A request's Fiber always has a caller, so PHP refuses to let scripts resume it, and Fiber::suspend() is refused in it. A
  * carrier comes back to the loop when its request waits, when nothing of it is left, or for good; whichever it is, the
  * request's host has heard of its end exactly if it has ended, and has it back exactly if nothing of it is left. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "context/own_worker.h"
+#include "engine/bottom.h"
+#include "engine/collector.h"
+#include "engine/loading.h"
+#include "fiber/fiber.h"
+#include "fiber/ready.h"
+#include "jump/guard.h"
+#include "shim.h"
+#include "state/state.h"
 
 /* Carriers without a request, in the order in which they were put back. */
 static __thread shim_fiber *idle;

@@ -1,5 +1,8 @@
 /* PHP's class Fiber, where it meets requests: what scripts must not do with theirs, and what nobody else frees. */
-#include "internal.h"
+#include "compat.h"
+#include "fiber/fiber.h"
+#include "fiber/fiber_class.h"
+#include "fiber/fiber_variables.h"
 
 static zif_handler php_suspend;
 

@@ -6,7 +6,8 @@
  * frame further out has the same one.
  *
  * Promises: nothing is hidden when PHP has looked, a jump or not. The table that PHP returns is never what hides others. */
-#include "internal.h"
+#include "compat.h"
+#include "fiber/fiber_variables.h"
 
 #include <zend_generators.h>
 

@@ -2,7 +2,19 @@
  *
  * Waits end by a descriptor (epoll), by a moment (a heap of timers), or both; the thread itself sleeps in shim_wait
  * only, which the host's wake-ups end too. Nothing is polled for: without a wait that is due, nobody wakes up. */
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "engine/execution_timer.h"
+#include "fiber/fiber.h"
+#include "fiber/park.h"
+#include "fiber/ready.h"
+#include "fiber/timers.h"
 #include "fiber/watches.h"
+#include "libc/clock.h"
+#include "libc/libc.h"
+#include "shim.h"
+#include "state/state.h"
 
 #include <errno.h>
 #include <fcntl.h>

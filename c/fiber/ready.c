@@ -1,5 +1,7 @@
 /* Requests whose wait is over, in the order in which it was. */
-#include "internal.h"
+#include "compat.h"
+#include "fiber/fiber.h"
+#include "fiber/ready.h"
 
 static __thread struct {
     shim_fiber *first;

@@ -1,5 +1,7 @@
 /* Requests that wait for a moment: a binary heap, the earliest first. */
-#include "internal.h"
+#include "compat.h"
+#include "fiber/fiber.h"
+#include "fiber/timers.h"
 
 static __thread struct {
     shim_fiber **list;

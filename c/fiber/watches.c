@@ -2,6 +2,10 @@
  *
  * epoll knows each descriptor once, however many requests wait for it, with all that they wait for; it says something
  * once, and is told then what the others still wait for. */
+#include "compat.h"
+#include "fiber/fiber.h"
+#include "fiber/ready.h"
+#include "fiber/timers.h"
 #include "fiber/watches.h"
 
 #include <poll.h>

@@ -2,7 +2,7 @@
 #ifndef SVC_SHIM_WATCHES_H
 #define SVC_SHIM_WATCHES_H
 
-#include "internal.h"
+#include "fiber/fiber.h"
 
 #include <sys/epoll.h>
 

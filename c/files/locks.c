@@ -4,7 +4,14 @@
  * free only when that request goes on. Everywhere else they block as ever, but not for what a request of the same thread
  * holds: that would never be free. A wait for a lock ends at the time limit of its request, also where the session would
  * begin it anew. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "engine/execution_timer.h"
+#include "fiber/fiber.h"
+#include "fiber/park.h"
+#include "files/locks.h"
+#include "jump/session.h"
+#include "libc/libc.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,13 @@
  * away, as it does before the lock of a session's file: who holds the lock may be a request of the same thread, and asking
  * would be in vain until that goes on. The pause ends at the time limit of its request, and the wait with it. Everywhere
  * else, in a script's own usleep() above all, the thread pauses as ever. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "fiber/fiber.h"
+#include "fiber/park.h"
+#include "files/locks.h"
+#include "libc/clock.h"
+#include "libc/libc.h"
 
 #include <unistd.h>
 

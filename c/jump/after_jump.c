@@ -22,7 +22,12 @@
  * What stays: flags of objects (generators that run, heaps and arrays that are being sorted, handles of curl in a
  * callback), which are no more than their objects; what soap keeps, which costs a request nothing but the message of its
  * next error. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/own_worker.h"
+#include "jump/after_jump.h"
+#include "jump/session.h"
+#include "libc/libc.h"
 
 #include <ext/standard/file.h>
 

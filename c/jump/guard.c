@@ -4,8 +4,18 @@
  * whose variables nobody changes, and a jump never crosses a frame of the host's. What a jump skips and the engine would
  * miss is put back here (what extensions would miss, by after_jump.c): the frames, the VM's stack, the active fiber, the scope, how errors are
  * handled, the flags that tell the engine that it is being shut down, and the protection of the cycle collector. */
+#include "compat.h"
+#include "context/context.h"
+#include "context/own_worker.h"
+#include "engine/bottom.h"
+#include "engine/collector.h"
+#include "engine/deep.h"
+#include "engine/loading.h"
+#include "engine/memory_limit.h"
+#include "jump/after_jump.h"
 #include "jump/guard.h"
-#include "internal.h"
+#include "jump/mutexes.h"
+#include "jump/overflow.h"
 
 shim_place shim_place_here(void)
 {

@@ -7,7 +7,9 @@
  *
  * Invariants. The list is the thread's, in the order of locking. After a jump what was locked since the place is unlocked,
  * once: who unlocks it then a second time (OPcache does, when the request ends) is not heard. */
-#include "internal.h"
+#include "compat.h"
+#include "jump/mutexes.h"
+#include "libc/libc.h"
 
 DECLARE_LIBC(tsrm_mutex_lock);
 DECLARE_LIBC(tsrm_mutex_unlock);

@@ -7,7 +7,12 @@
  * that must not be jumped over, the page is opened, and the next one decides.
  *
  * Promises: a fault that is not at the end of the thread's current stack is somebody else's, and goes where it would. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "jump/after_jump.h"
+#include "jump/overflow.h"
+#include "shim.h"
 
 #include <dlfcn.h>
 #include <link.h>

@@ -1,5 +1,7 @@
 /* The session of a request that a jump has left in the middle. after_jump.c says what of it was left how. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "jump/session.h"
 
 #include <ext/session/php_session.h>
 

@@ -9,7 +9,8 @@
  *
  * Invariant. `running` is set while libcurl itself runs, and never while a script's code does: so it needs no place in what
  * a request keeps while it waits. */
-#include "internal.h"
+#include "compat.h"
+#include "libc/libc.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>

@@ -4,7 +4,10 @@
  * a thread that runs a request, putenv, setenv and unsetenv write to an overlay of the request, and getenv reads it first;
  * on any other thread they are libc's own. In worker mode what the boot script has put lies below what a request puts.
  * Programs get the overlay in their environment (programs.c), and in no other way: command lines are everybody's to read. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "libc/environment.h"
+#include "libc/libc.h"
 
 #include <stdio.h>
 #include <stdlib.h>

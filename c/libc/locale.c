@@ -3,7 +3,10 @@
  * PHP's setlocale() is libc's, and libc's acts on the process. On a thread that runs a request the executable's definition
  * builds a locale object for the thread (uselocale), which all of libc's locale functions honour; on any other thread it
  * is libc's own. In worker mode a request starts from what the boot script has set. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "libc/libc.h"
+#include "libc/locale.h"
 
 #include <langinfo.h>
 #include <locale.h>

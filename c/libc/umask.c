@@ -4,7 +4,9 @@
  * forbid that, and then the host is told. PHP's own chdir() is virtual and per request anyway. The mask is not imitated:
  * libc opens files by itself too (fopen), where nobody would apply it. But to ask for it, PHP sets another one for a
  * moment, which the files of other requests would get; so where it is shared, its value is written down. */
-#include "internal.h"
+#include "compat.h"
+#include "libc/libc.h"
+#include "libc/umask.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -9,7 +9,12 @@
  *
  * OPcache's struct has no header that is installed. It is found by what its directives say of it, and the two members
  * that matter by what changes them; what is not found stays as it is. */
-#include "internal.h"
+#include "compat.h"
+#include "context/host.h"
+#include "context/own_worker.h"
+#include "engine/tsrm.h"
+#include "opcache/cache.h"
+#include "shim.h"
 
 #include <dlfcn.h>
 

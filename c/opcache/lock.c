@@ -8,7 +8,12 @@
  *
  * The executable's definition of fcntl (descriptors.c) takes precedence over libc's in libphp and in opcache.so, and asks
  * here first. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "libc/libc.h"
+#include "opcache/cache.h"
+#include "opcache/lock.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

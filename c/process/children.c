@@ -7,7 +7,15 @@
  * does the process, after shutdown functions and destructors: it never comes back to the host's loop.
  *
  * Between requests nothing may fork: there is no script whose end would end the child. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "context/own_worker.h"
+#include "engine/execution_timer.h"
+#include "libc/environment.h"
+#include "libc/libc.h"
+#include "process/children.h"
+#include "shim.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,11 @@
  * popen; libc's popen knows the process's environment only, so there is one here, and the pclose that belongs to it.
  *
  * A request cannot replace the server by a program (pcntl_exec); a child that it has forked can. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "libc/environment.h"
+#include "libc/libc.h"
+#include "process/programs.h"
 
 #include <errno.h>
 #include <fcntl.h>

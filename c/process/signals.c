@@ -1,5 +1,6 @@
 /* The signals that control the server, which one thread waits for. */
-#include "internal.h"
+#include "compat.h"
+#include "shim.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -8,7 +8,27 @@
  * Invariants. Each of these is a step, or several: a jump out of one does not keep the next from being done. What the
  * client is told is decided before anything is freed. The time limit runs through to the end, anew for what comes after
  * the answer. At the end the neutral image is in place, whatever has become of the steps. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "context/own_worker.h"
+#include "engine/memory_limit.h"
+#include "fiber/fiber.h"
+#include "files/locks.h"
+#include "jump/after_jump.h"
+#include "jump/guard.h"
+#include "process/children.h"
+#include "request/ending.h"
+#include "request/late_boot.h"
+#include "request/request_object.h"
+#include "request/step.h"
+#include "shim.h"
+#include "state/executor.h"
+#include "state/globals.h"
+#include "state/ini.h"
+#include "state/modules.h"
+#include "state/process.h"
+#include "state/superglobals.h"
 
 /* ---- before the answer is complete ---- */
 

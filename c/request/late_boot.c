@@ -4,7 +4,9 @@
  * it thinks, would end with this request: handlers of errors and the time zone. So if the script had no error handler
  * before its first request and there is one after it, the script is given what the request had. Scripts that booted
  * before get nothing: what requests change stays theirs. */
-#include "internal.h"
+#include "compat.h"
+#include "context/own_worker.h"
+#include "request/late_boot.h"
 
 static __thread struct {
     bool expected;

@@ -4,8 +4,11 @@
  * does not depend on which request runs when it is read. The body is read from the host when it is asked for, and
  * before the request ends if the script keeps the object and there is memory for it. Each part is a method and, under the same name, a property
  * that can only be read. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
 #include "request/request_object.h"
+#include "shim.h"
 
 typedef enum part {
     PART_METHOD,

@@ -2,6 +2,10 @@
 #ifndef SVC_SHIM_REQUEST_OBJECT_H
 #define SVC_SHIM_REQUEST_OBJECT_H
 
+#include "context/context.h"
+
+/* The request ends: its object must not need it any more. */
+void shim_object_forget(shim_context *context);
 void shim_request_class_register(void);
 
 #endif

@@ -5,7 +5,22 @@
  *
  * A jump (fatal error, memory or time limit) ends its request (guard.c). What its frames held is not freed, so the worker
  * is tainted from then on: the host lets the other requests end and boots it anew. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/own_worker.h"
+#include "context/request_info.h"
+#include "engine/collector.h"
+#include "engine/loading.h"
+#include "fiber/fiber.h"
+#include "jump/guard.h"
+#include "opcache/cache.h"
+#include "request/ending.h"
+#include "request/run.h"
+#include "request/step.h"
+#include "state/executor.h"
+#include "state/globals.h"
+#include "state/modules.h"
+#include "state/superglobals.h"
 
 __thread shim_request_handler shim_handler;
 

@@ -1,7 +1,24 @@
 /* A script as a request of PHP's own, from start-up to shut-down: for a client in classic mode, or to boot a worker.
  *
  * Promises: every jump that PHP makes ends here; php_request_shutdown runs whatever happened before it. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "context/own_worker.h"
+#include "context/request_info.h"
+#include "engine/collector.h"
+#include "engine/deep.h"
+#include "engine/matching.h"
+#include "jump/after_jump.h"
+#include "jump/mutexes.h"
+#include "jump/overflow.h"
+#include "opcache/cache.h"
+#include "process/children.h"
+#include "request/request_object.h"
+#include "request/script.h"
+#include "request/worker.h"
+#include "shim.h"
+#include "state/process.h"
 
 static __thread shim_strings own_strings;
 __thread zend_file_handle *shim_script;

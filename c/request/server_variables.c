@@ -6,7 +6,13 @@
  *
  * Promises: both arrays hold what PHP's own way would put there. The host's part: names consist of letters, digits and
  * underscores. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "context/own_worker.h"
+#include "engine/tsrm.h"
+#include "request/server_variables.h"
+#include "shim.h"
 
 #include <dlfcn.h>
 #include <ext/filter/php_filter.h>

@@ -2,7 +2,11 @@
  *
  * Promises: what nobody has caught is reported in the name of the step's request, to the script's own handler or to the
  * log; exit() is none of that. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "fiber/fiber.h"
+#include "jump/guard.h"
+#include "request/step.h"
 
 static bool is_exit(const zend_object *exception)
 {

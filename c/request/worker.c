@@ -2,7 +2,20 @@
  *
  * The script runs as a request of PHP's own and calls Svc\Worker::serve(). While it serves, the boot request is
  * suspended, and the host's loop begins requests, resumes those that wait, and sleeps (run.c is one of them). */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "context/own_worker.h"
+#include "context/request_info.h"
+#include "engine/collector.h"
+#include "engine/memory_limit.h"
+#include "fiber/fiber.h"
+#include "request/late_boot.h"
+#include "request/run.h"
+#include "request/server_variables.h"
+#include "request/worker.h"
+#include "shim.h"
+#include "state/state.h"
 
 /* Where the boot request is while the worker serves. */
 static __thread shim_request_state boot_state;

@@ -1,6 +1,11 @@
 /* The classes and functions in the namespace Svc: their table and the readers of a worker. */
-#include "internal.h"
+#include "compat.h"
+#include "context/own_worker.h"
+#include "engine/bottom.h"
 #include "request/request_object.h"
+#include "request/worker.h"
+#include "sapi/classes.h"
+#include "sapi/waiting.h"
 
 static zend_class_entry *class_worker;
 

@@ -3,7 +3,11 @@
  * get_resources() shows scripts every stream of the thread. Some are in use below them: the file that the script comes
  * from, which PHP closes when the script has ended, and the body of the request, which each php://input reads. And in a
  * worker another request may wait for a lock, with the stream in its hands. */
-#include "internal.h"
+#include "compat.h"
+#include "files/locks.h"
+#include "request/script.h"
+#include "sapi/closing.h"
+#include "state/streams.h"
 
 #include <zend_llist.h>
 

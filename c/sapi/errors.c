@@ -1,8 +1,17 @@
 /* Errors and the log: what PHP has to say goes to the host, record by record.
  *
  * Here is also where a fatal error ends its script: in a worker by a jump that leaves the worker's other requests whole. */
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "context/own_worker.h"
+#include "engine/execution_timer.h"
+#include "engine/memory_limit.h"
+#include "jump/after_jump.h"
 #include "jump/guard.h"
-#include "internal.h"
+#include "sapi/errors.h"
+#include "shim.h"
+#include "state/executor.h"
 
 /* The error that php_error_cb is turning into a line of text, so that the line can be logged with its parts. */
 static __thread const shim_log *error_in_progress;

@@ -3,7 +3,13 @@
  * The name. Up to 8.4 OPcache works only under SAPI names that it knows, and it asks once, while extensions start. So the
  * SAPI module is `svc` (php-svc.ini, PHP_SAPI and php_sapi_name() say so), carries a name from OPcache's list from our own
  * start-up as an extension until all others have started (sapi_module.c), and is `svc` again from then on. */
-#include "internal.h"
+#include "compat.h"
+#include "jump/after_jump.h"
+#include "jump/session.h"
+#include "sapi/classes.h"
+#include "sapi/extension.h"
+#include "sapi/frankenphp.h"
+#include "state/superglobals.h"
 
 bool shim_superglobals_hidden;
 

@@ -1,6 +1,10 @@
 /* What scripts find that were written for FrankenPHP, beyond names for functions of svc's: records of the log with a level
  * and data of their own. frankenphp_handle_request() is in worker.c. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "sapi/frankenphp.h"
+#include "shim.h"
 
 #include <ext/json/php_json.h>
 #include <zend_smart_str.h>

@@ -1,5 +1,11 @@
 /* Functions that scripts get from svc. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "sapi/frankenphp.h"
+#include "sapi/functions.h"
+#include "sapi/sapi_module.h"
+#include "shim.h"
 
 PHP_FUNCTION(frankenphp_log);
 

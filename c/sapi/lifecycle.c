@@ -2,7 +2,31 @@
  *
  * Promises: module start-up and shut-down happen on the thread that called shim_startup; a thread's storage is freed
  * on that thread. */
-#include "internal.h"
+#include "compat.h"
+#include "context/host.h"
+#include "engine/collector.h"
+#include "engine/deep.h"
+#include "engine/execution_timer.h"
+#include "engine/interrupt.h"
+#include "engine/loading.h"
+#include "fiber/fiber_class.h"
+#include "fiber/park.h"
+#include "files/locks.h"
+#include "jump/overflow.h"
+#include "libc/libc.h"
+#include "libc/shortcuts.h"
+#include "libc/umask.h"
+#include "opcache/cache.h"
+#include "process/children.h"
+#include "process/programs.h"
+#include "request/server_variables.h"
+#include "sapi/closing.h"
+#include "sapi/errors.h"
+#include "sapi/extension.h"
+#include "sapi/functions.h"
+#include "sapi/overrides.h"
+#include "sapi/sapi_module.h"
+#include "shim.h"
 
 #include <sched.h>
 #include <unistd.h>

@@ -1,5 +1,11 @@
 /* Functions of PHP's that know more here. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "engine/memory_limit.h"
+#include "libc/environment.h"
+#include "libc/umask.h"
+#include "sapi/overrides.h"
 
 static zif_handler php_getenv_handler;
 static zif_handler php_connection_aborted_handler;

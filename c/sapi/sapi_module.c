@@ -1,5 +1,15 @@
 /* The SAPI module: PHP's calls for output, headers, body and variables, passed on to the host. */
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "context/own_worker.h"
+#include "fiber/fiber.h"
+#include "fiber/park.h"
+#include "request/server_variables.h"
+#include "sapi/errors.h"
+#include "sapi/extension.h"
+#include "sapi/sapi_module.h"
+#include "shim.h"
 
 static char own_name[] = "svc";
 

@@ -1,5 +1,9 @@
 /* Svc\sleep(), Svc\wait_readable() and Svc\wait_writable(): what scripts call to wait. */
-#include "internal.h"
+#include "compat.h"
+#include "fiber/fiber.h"
+#include "fiber/park.h"
+#include "libc/clock.h"
+#include "sapi/waiting.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -4,7 +4,11 @@
  * Structs that have no header are written down in the tables of parts; a build of PHP may have others. Tests compare them
  * with PHP's sources, member by member. Where there are no sources their sizes tell, and the directives whose values
  * are in them: the extension says where, and what is not there is not moved. */
-#include "internal.h"
+#include "compat.h"
+#include "context/host.h"
+#include "engine/tsrm.h"
+#include "shim.h"
+#include "state/modules.h"
 #include "state/parts.h"
 
 /* What they keep is the thread's: directives, tables of types, caches, connections. */

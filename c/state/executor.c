@@ -1,7 +1,8 @@
 /* The engine's own members: error handling, and what error handlers a request has.
  *
  * A request begins with the handlers that the boot script has installed, on stacks of its own. */
-#include "state/state.h"
+#include "compat.h"
+#include "state/executor.h"
 
 #include <zend_gc.h>
 

@@ -7,8 +7,12 @@
  *
  * What the neutral image points to is the boot script's: a request may read it. Whatever PHP changes or frees in place
  * is left out of the image, or the request gets a copy when it begins. */
-#include "state/state.h"
-#include "internal.h"
+#include "compat.h"
+#include "context/context.h"
+#include "engine/tsrm.h"
+#include "jump/guard.h"
+#include "state/globals.h"
+#include "state/streams.h"
 
 #include <php_syslog.h>
 #include <zend_smart_str.h>

@@ -7,8 +7,9 @@
  * Handlers are the extensions' code: they allocate, warn of deprecated directives, and refuse. So they are called where
  * nobody hears of it (guard.h), and only those that have to be: what a handler writes into a struct that travels whole is
  * there already. */
-#include "state/state.h"
-#include "internal.h"
+#include "compat.h"
+#include "jump/guard.h"
+#include "state/ini.h"
 
 /* What the boot script changed, with the values from before; PHP restores them when the boot request ends. */
 typedef struct boot_value {

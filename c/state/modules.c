@@ -1,8 +1,10 @@
 /* What extensions keep for a request: moves the parts of their structs that the tables name (state/parts.h).
  *
  * An extension's struct is found by its entry in the table of modules, so none is needed at link time. */
+#include "compat.h"
+#include "engine/tsrm.h"
+#include "state/modules.h"
 #include "state/parts.h"
-#include "internal.h"
 
 static __thread struct {
     const shim_part *part;

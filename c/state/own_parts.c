@@ -1,7 +1,8 @@
 /* The parts of PHP's own extensions that are a request's. Extensions whose structs are threads' are listed in
  * state/audit.c. */
+#include "compat.h"
+#include "jump/session.h"
 #include "state/parts.h"
-#include "internal.h"
 
 #include <dlfcn.h>
 #include <ext/date/php_date.h>

@@ -1,4 +1,5 @@
 /* The tables of parts as one, and whether the PHP that runs has a struct as a table says. */
+#include "compat.h"
 #include "state/parts.h"
 
 const shim_part *shim_part_at(size_t index)

@@ -5,8 +5,6 @@
 #ifndef SVC_SHIM_STATE_PARTS_H
 #define SVC_SHIM_STATE_PARTS_H
 
-#include "state/state.h"
-
 typedef struct shim_range {
     size_t offset;
     size_t size;
@@ -59,13 +57,9 @@ extern const shim_part shim_library_parts[];
 extern const size_t shim_library_parts_count;
 enum { SHIM_PARTS_MAX = 32 };
 
-/* parts.c */
 /* Libraries' come first: they are started first and stopped last. NULL: there are no more. */
 const shim_part *shim_part_at(size_t index);
 /* Whether the directives that PHP has say that the struct is the one that is written down. */
 bool shim_part_fits(const shim_part *part);
-
-/* state/modules.c: whether the struct is there, of a layout that is known. */
-bool shim_modules_hold(const shim_part *part);
 
 #endif

@@ -1,6 +1,8 @@
 /* What libc keeps for the process and a request must have for itself: the environment and the locale. */
-#include "state/state.h"
-#include "internal.h"
+#include "compat.h"
+#include "libc/environment.h"
+#include "libc/locale.h"
+#include "state/process.h"
 
 void shim_process_capture(void)
 {

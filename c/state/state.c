@@ -3,7 +3,16 @@
  * The order matters for directives: their handlers write into the other structs, so a request's values are taken back
  * after everything else has become neutral, and put in place before anything else is the request's. Some write more than a
  * directive's value (a new default_charset changes the current encoding of mbstring), so that is made neutral again. */
-#include "internal.h"
+#include "compat.h"
+#include "engine/execution_timer.h"
+#include "engine/memory_limit.h"
+#include "state/executor.h"
+#include "state/globals.h"
+#include "state/ini.h"
+#include "state/modules.h"
+#include "state/process.h"
+#include "state/state.h"
+#include "state/superglobals.h"
 
 void shim_state_capture(void)
 {

@@ -2,7 +2,8 @@
  *
  * Where the boot script has registered something, a request begins with a copy of it: scripts change these tables in
  * place, and contexts too. What a request has registered ends with it. */
-#include "state/state.h"
+#include "compat.h"
+#include "state/streams.h"
 
 /* The boot script's filters; what is registered under a name belongs to one table. */
 static __thread HashTable *boot_filters;

@@ -4,8 +4,9 @@
  * when the request begins: the engine would build some only when it compiles a file that names them, and a worker's
  * files are compiled before. $_ENV begins as the boot script left it, because that is where loaders of .env files
  * write. */
-#include "internal.h"
-#include "state/state.h"
+#include "compat.h"
+#include "jump/guard.h"
+#include "state/superglobals.h"
 
 static const char *const names[SHIM_SUPERGLOBALS] = {"_GET", "_POST", "_COOKIE", "_FILES", "_SERVER", "_ENV", "_REQUEST"};
 enum { ENVIRONMENT = 5 };

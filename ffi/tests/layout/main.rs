@@ -63,11 +63,13 @@ impl Compiler {
 
     /// What the shim's own files have.
     fn shim(&self) -> HashMap<String, Struct> {
-        self.structs("#include \"state/own_parts.c\"\n#include <zend_globals.h>\n")
-            .expect("it compiles")
-            .into_iter()
-            .chain(self.structs("#include \"state/library_parts.c\"\n").expect("it compiles"))
-            .collect()
+        self.structs(
+            "#include \"state/own_parts.c\"\n#include \"state/state.h\"\n#include <zend_globals.h>\n",
+        )
+        .expect("it compiles")
+        .into_iter()
+        .chain(self.structs("#include \"state/library_parts.c\"\n").expect("it compiles"))
+        .collect()
     }
 }
 

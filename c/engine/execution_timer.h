@@ -1,0 +1,36 @@
+/* The timer behind max_execution_time and set_time_limit(). */
+#ifndef SVC_SHIM_EXECUTION_TIMER_H
+#define SVC_SHIM_EXECUTION_TIMER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct shim_timer shim_timer;
+void shim_execution_timer_start(void);
+void shim_execution_timer_stop(void);
+/* In a forked child, which inherits no timer. */
+void shim_execution_timer_forget(void);
+/* The timer of this thread has fired. Async-signal-safe. */
+void shim_execution_timer_fired(void);
+/* An error ends the script of this thread: if it is the time limit's, what runs afterwards has a limit too. */
+void shim_execution_timer_taken(void);
+/* Whether this thread is about to wait in a call that an interruption ends, and that ends so once the limit is over. */
+void shim_execution_timer_insists(bool insists);
+shim_timer *shim_timer_of_thread(void);
+/* By any one other thread, about once a second while the timer's thread runs PHP. Returns the number of the request whose
+ * limit has been over for a while; 0: there is none. */
+uint64_t shim_timer_look(shim_timer *timer);
+
+/* The limit of a request that is suspended. */
+typedef struct shim_timer_state {
+    /* When it fires, on the monotonic clock in nanoseconds; 0: it is not armed. */
+    int64_t deadline;
+    bool timed_out;
+} shim_timer_state;
+
+void shim_timer_suspend(shim_timer_state *state);
+void shim_timer_resume(const shim_timer_state *state);
+/* When the limit of the request that runs is over, on the monotonic clock; 0: it has none. */
+int64_t shim_timer_deadline(void);
+
+#endif

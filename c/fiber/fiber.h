@@ -1,0 +1,83 @@
+/* Requests on stacks of their own. */
+#ifndef SVC_SHIM_FIBER_H
+#define SVC_SHIM_FIBER_H
+
+#include "compat.h"
+#include "context/context.h"
+#include "context/request_info.h"
+#include "shim.h"
+#include "state/state.h"
+
+/* Where a fiber's request is. */
+typedef enum shim_phase {
+    /* No request: kept for the next one. */
+    SHIM_PHASE_IDLE = 0,
+    SHIM_PHASE_RUNNING,
+    /* It waits in park.c. */
+    SHIM_PHASE_PARKED,
+    /* What it waited for has come. */
+    SHIM_PHASE_READY,
+} shim_phase;
+
+/* Why a wait is over. */
+typedef enum shim_woken {
+    /* It could not wait without its thread: the caller blocks. */
+    SHIM_WOKEN_NEVER_PARKED = 0,
+    SHIM_WOKEN_BY_DESCRIPTOR,
+    SHIM_WOKEN_BY_TIME,
+    /* Its descriptor is closed. */
+    SHIM_WOKEN_BY_CLOSE,
+} shim_woken;
+
+/* A request of worker mode, and the carrier (a stack of its own) that runs one after the other.
+ *
+ * The carrier is ours and no object of PHP's; each request gets a Fiber object of its own, which scripts see as the
+ * current one and which nobody sees again in another request. */
+typedef struct shim_fiber {
+    shim_context context;
+    shim_request_state state;
+    shim_strings strings;
+    /* Whether there is a carrier; a request on the thread's own stack has none, and no Fiber. */
+    bool is_carried;
+    /* What the carrier runs for each request: from its beginning to its end. */
+    void (*serve)(struct shim_fiber *fiber);
+    zend_fiber_context carrier;
+    /* Its VM stack, and the frame at the bottom of it. */
+    zend_vm_stack vm_stack;
+    zend_execute_data *bottom;
+    /* The loop's context, to which it switches, and the one of its own that is to be resumed: of the carrier, or of a
+     * fiber that the request has made. */
+    zend_fiber_context *loop;
+    zend_fiber_context *innermost;
+    /* The request's Fiber; NULL: it has not begun, or has ended. */
+    zend_fiber *php;
+    shim_phase phase;
+    /* The next one that is idle or ready. */
+    struct shim_fiber *next;
+    /* What a parked one waits for: events of a descriptor (or of -1), a moment on the monotonic clock (or 0). */
+    int descriptor;
+    short events;
+    /* The others who wait for that descriptor. */
+    struct shim_fiber *next_watcher;
+    struct shim_fiber *previous_watcher;
+    int64_t deadline;
+    /* Its place among the timers and one more; 0: none. */
+    uint32_t timer_place;
+    shim_woken woken;
+} shim_fiber;
+
+extern __thread shim_fiber *shim_running;
+/* Runs `serve` on a stack of the request's own until it waits or ends; where there is no memory for it, it ends at once. */
+shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *fiber));
+/* Gives the request a new Fiber, which is the current one from then on; may jump. */
+void shim_fiber_identify(shim_fiber *fiber);
+/* Takes it away, with what scripts have hung on it; may run their code. */
+void shim_fiber_retire(shim_fiber *fiber);
+/* Nothing is left of the request: its host has it back. */
+void shim_fiber_let_go(shim_fiber *fiber);
+/* Switches to the loop until the fiber is resumed. */
+void shim_fiber_switch_out(shim_fiber *fiber);
+bool shim_fiber_may_park(void);
+void shim_fibers_forget(void);
+
+#endif

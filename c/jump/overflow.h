@@ -1,0 +1,14 @@
+/* The end of a stack. */
+#ifndef SVC_SHIM_OVERFLOW_H
+#define SVC_SHIM_OVERFLOW_H
+
+#include <stdbool.h>
+
+/* Once PHP has started, before other threads do. */
+void shim_overflow_install(void);
+void shim_overflow_thread_start(void);
+void shim_overflow_thread_stop(void);
+/* After a jump: whether it came from the end of a stack; then its request is told so. */
+bool shim_overflow_report(void);
+
+#endif

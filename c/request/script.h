@@ -1,0 +1,10 @@
+/* The script of a request. */
+#ifndef SVC_SHIM_SCRIPT_H
+#define SVC_SHIM_SCRIPT_H
+
+#include "compat.h"
+
+/* The file of the script that runs; NULL: none does. */
+extern __thread zend_file_handle *shim_script;
+
+#endif

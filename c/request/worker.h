@@ -1,0 +1,14 @@
+/* The worker serves. */
+#ifndef SVC_SHIM_WORKER_H
+#define SVC_SHIM_WORKER_H
+
+#include "compat.h"
+
+/* The boot request is about to be shut down. */
+void shim_worker_forget(void);
+
+/* What scripts call to serve; see sapi/classes.c. */
+ZEND_METHOD(Svc_Worker, serve);
+PHP_FUNCTION(frankenphp_handle_request);
+
+#endif

@@ -1,0 +1,11 @@
+/* The extension `svc`. */
+#ifndef SVC_SHIM_EXTENSION_H
+#define SVC_SHIM_EXTENSION_H
+
+#include "compat.h"
+
+extern zend_module_entry shim_module;
+/* Before PHP starts: superglobals are to be empty for scripts. */
+extern bool shim_superglobals_hidden;
+
+#endif

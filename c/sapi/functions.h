@@ -1,0 +1,9 @@
+/* Functions that scripts get from svc. */
+#ifndef SVC_SHIM_FUNCTIONS_H
+#define SVC_SHIM_FUNCTIONS_H
+
+#include "compat.h"
+
+extern const zend_function_entry shim_functions[];
+
+#endif

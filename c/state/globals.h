@@ -1,0 +1,36 @@
+/* The structs of the engine's layers that travel whole. */
+#ifndef SVC_SHIM_GLOBALS_H
+#define SVC_SHIM_GLOBALS_H
+
+#include "compat.h"
+#include "state/streams.h"
+
+#include <sys/stat.h>
+#include <zend_virtual_cwd.h>
+
+typedef struct shim_globals_state {
+    sapi_globals_struct sapi;
+    zend_output_globals output;
+    php_core_globals core;
+    php_basic_globals basic;
+    shim_streams_state streams;
+    /* Its buffer is Zend's, and moves with it. */
+    cwd_state directory;
+    /* The request's, when it has changed it. */
+    mode_t umask;
+} shim_globals_state;
+
+void shim_globals_capture(void);
+void shim_globals_release(void);
+void shim_globals_begin(void);
+void shim_globals_suspend(shim_globals_state *state);
+void shim_globals_resume(shim_globals_state *state);
+void shim_globals_end(void);
+/* Puts the neutral image in place, whatever is there. */
+void shim_globals_neutral(void);
+/* Whether there is something that scripts' destructors may hang on; and frees it, while the request is whole but for that:
+ * they may make more of it. */
+bool shim_globals_hold(void);
+void shim_globals_drop(void);
+
+#endif

@@ -1,0 +1,19 @@
+/* Environment and locale. */
+#ifndef SVC_SHIM_PROCESS_H
+#define SVC_SHIM_PROCESS_H
+
+/* Each is a list or an object of its file. */
+typedef struct shim_process_state {
+    void *overlay;
+    void *locale;
+} shim_process_state;
+
+void shim_process_capture(void);
+void shim_process_release(void);
+void shim_process_suspend(shim_process_state *state);
+void shim_process_resume(const shim_process_state *state);
+/* Of a request on the thread itself: before PHP starts it, and when it is over. */
+void shim_process_begin(void);
+void shim_process_end(void);
+
+#endif

@@ -1,0 +1,29 @@
+/* What the layer of streams keeps; a part of the globals. */
+#ifndef SVC_SHIM_STREAMS_H
+#define SVC_SHIM_STREAMS_H
+
+#include "compat.h"
+
+typedef struct shim_streams_state {
+    int pclose_ret;
+    const char *user_stream_current_filename;
+    php_stream_context *default_context;
+    HashTable *stream_wrappers;
+    HashTable *stream_filters;
+    HashTable *wrapper_errors;
+} shim_streams_state;
+
+void shim_streams_capture(void);
+void shim_streams_release(void);
+void shim_streams_begin(void);
+void shim_streams_suspend(shim_streams_state *state);
+void shim_streams_resume(const shim_streams_state *state);
+void shim_streams_end(void);
+/* Puts the neutral image in place, whatever is there. */
+void shim_streams_neutral(void);
+/* Scripts cannot close it. */
+void shim_keep_open(php_stream *stream);
+/* A context of the same options and the same notifier: nothing that is set in the one is seen in the other. */
+php_stream_context *shim_context_copy(const php_stream_context *context);
+
+#endif

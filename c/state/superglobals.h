@@ -1,0 +1,25 @@
+/* What scripts reach through the symbol table. */
+#ifndef SVC_SHIM_SUPERGLOBALS_H
+#define SVC_SHIM_SUPERGLOBALS_H
+
+#include "compat.h"
+
+enum { SHIM_SUPERGLOBALS = 7 };
+typedef struct shim_superglobals_state {
+    zval values[SHIM_SUPERGLOBALS];
+    /* Undefined while there is no session. */
+    zval session;
+} shim_superglobals_state;
+
+/* Leaves them empty for scripts, in both modes. Called once, while extensions start. */
+void shim_superglobals_hide(void);
+void shim_superglobals_capture(void);
+void shim_superglobals_release(void);
+void shim_superglobals_begin(void);
+/* False: the script has taken the arrays away, and there is no memory for them. */
+bool shim_superglobals_prepare(void);
+void shim_superglobals_suspend(shim_superglobals_state *state);
+void shim_superglobals_resume(shim_superglobals_state *state);
+void shim_superglobals_end(void);
+
+#endif
