@@ -67,17 +67,12 @@ typedef struct shim_fiber {
 } shim_fiber;
 
 extern __thread shim_fiber *shim_running;
-/* Runs `serve` on a stack of the request's own until it waits or ends; where there is no memory for it, it ends at once. */
-shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *fiber));
+
 /* Gives the request a new Fiber, which is the current one from then on; may jump. */
 void shim_fiber_identify(shim_fiber *fiber);
 /* Takes it away, with what scripts have hung on it; may run their code. */
 void shim_fiber_retire(shim_fiber *fiber);
 /* Nothing is left of the request: its host has it back. */
 void shim_fiber_let_go(shim_fiber *fiber);
-/* Switches to the loop until the fiber is resumed. */
-void shim_fiber_switch_out(shim_fiber *fiber);
-bool shim_fiber_may_park(void);
-void shim_fibers_forget(void);
 
 #endif

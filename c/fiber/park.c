@@ -6,6 +6,7 @@
 #include "context/context.h"
 #include "context/host.h"
 #include "engine/execution_timer.h"
+#include "fiber/carrier.h"
 #include "fiber/fiber.h"
 #include "fiber/park.h"
 #include "fiber/ready.h"

@@ -7,6 +7,7 @@
 #include "compat.h"
 #include "context/context.h"
 #include "engine/execution_timer.h"
+#include "fiber/carrier.h"
 #include "fiber/fiber.h"
 #include "fiber/park.h"
 #include "files/locks.h"

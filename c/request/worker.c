@@ -9,6 +9,7 @@
 #include "context/request_info.h"
 #include "engine/collector.h"
 #include "engine/memory_limit.h"
+#include "fiber/carrier.h"
 #include "fiber/fiber.h"
 #include "request/late_boot.h"
 #include "request/run.h"

@@ -3,6 +3,7 @@
 #include "context/context.h"
 #include "context/host.h"
 #include "context/own_worker.h"
+#include "fiber/carrier.h"
 #include "fiber/fiber.h"
 #include "fiber/park.h"
 #include "request/server_variables.h"

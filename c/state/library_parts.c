@@ -3,7 +3,7 @@
  * The structs are written down here as the extensions have them; one that has another size in the PHP at hand stays the
  * thread's. Libraries are asked by name, so none is needed at link time. */
 #include "compat.h"
-#include "state/parts.h"
+#include "state/library_parts.h"
 #include "state/streams.h"
 
 #include <dlfcn.h>

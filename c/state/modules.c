@@ -1,4 +1,4 @@
-/* What extensions keep for a request: moves the parts of their structs that the tables name (state/parts.h).
+/* What extensions keep for a request: moves the parts of their structs that the tables name (state/part.h).
  *
  * An extension's struct is found by its entry in the table of modules, so none is needed at link time. */
 #include "compat.h"

@@ -2,7 +2,7 @@
 #ifndef SVC_SHIM_MODULES_H
 #define SVC_SHIM_MODULES_H
 
-#include "state/parts.h"
+#include "state/part.h"
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
  * state/audit.c. */
 #include "compat.h"
 #include "jump/session.h"
-#include "state/parts.h"
+#include "state/own_parts.h"
 
 #include <dlfcn.h>
 #include <ext/date/php_date.h>

@@ -1,5 +1,7 @@
 /* The tables of parts as one, and whether the PHP that runs has a struct as a table says. */
 #include "compat.h"
+#include "state/library_parts.h"
+#include "state/own_parts.h"
 #include "state/parts.h"
 
 const shim_part *shim_part_at(size_t index)

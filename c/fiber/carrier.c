@@ -1,0 +1,240 @@
+/* Requests on stacks of their own.
+ *
+ * A request is a Fiber to everybody: Fiber::getCurrent() tells requests apart, and fibers that a script makes are
+ * started from it. But the stack that it runs on is a carrier's, which is ours, is kept from request to request, and is
+ * no object of PHP's. The Fiber is new for each request: what scripts have keyed by it is never another request's.
+ *
+ * Invariants. Only the loop switches to a carrier, or to the fiber of a script's own in which the carrier's request waits.
+ * A request's Fiber always has a caller, so PHP refuses to let scripts resume it, and Fiber::suspend() is refused in it. A
+ * carrier comes back to the loop when its request waits, when nothing of it is left, or for good; whichever it is, the
+ * request's host has heard of its end exactly if it has ended, and has it back exactly if nothing of it is left. */
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "context/own_worker.h"
+#include "engine/bottom.h"
+#include "engine/collector.h"
+#include "engine/loading.h"
+#include "fiber/carrier.h"
+#include "fiber/fiber.h"
+#include "fiber/ready.h"
+#include "jump/guard.h"
+#include "shim.h"
+#include "state/state.h"
+
+/* Carriers without a request, in the order in which they were put back. */
+static __thread shim_fiber *idle;
+static __thread unsigned idle_count;
+/* More than that end with their request. */
+enum { IDLE_MAX = 64 };
+
+/* A request has the same room for what scripts call as in a process of php-fpm's (zend.max_allowed_stack_size), and as
+ * much again for what the engine does below without looking. Memory is taken as it is used. */
+enum { STACK_SIZE = 16 * 1024 * 1024 };
+
+static void switch_to(zend_fiber_context *context)
+{
+    zend_fiber_transfer transfer = {.context = context};
+    ZVAL_NULL(&transfer.value);
+    zend_fiber_switch_context(&transfer);
+    zval_ptr_dtor(&transfer.value);
+}
+
+bool shim_fiber_may_park(void)
+{
+    if (shim_is_child) {
+        return false;
+    }
+    return shim_running != NULL && shim_running->is_carried && shim_running->phase == SHIM_PHASE_RUNNING &&
+           !zend_fiber_switch_blocked() && !shim_is_loading() && !shim_is_collecting() && OG(running) == NULL &&
+           EG(active_fiber) != NULL && (EG(active_fiber)->flags & ZEND_FIBER_FLAG_DESTROYED) == 0;
+}
+
+void shim_fiber_switch_out(shim_fiber *fiber)
+{
+    fiber->innermost = EG(current_fiber_context);
+    if (EG(active_fiber) != NULL) {
+        EG(active_fiber)->execute_data = EG(current_execute_data);
+    }
+    fiber->bottom->prev_execute_data = NULL;
+    switch_to(fiber->loop);
+}
+
+static void free_vm_stack(zend_fiber_context *carrier)
+{
+    shim_fiber *fiber = (shim_fiber *)((char *)carrier - XtOffsetOf(shim_fiber, carrier));
+    zend_vm_stack current = EG(vm_stack);
+    EG(vm_stack) = fiber->vm_stack;
+    zend_vm_stack_destroy();
+    EG(vm_stack) = current;
+}
+
+static void enter_stack(shim_fiber *fiber)
+{
+    zend_vm_stack page = fiber->vm_stack;
+    EG(vm_stack) = page;
+    EG(vm_stack_top) = page->top + ZEND_CALL_FRAME_SLOT;
+    EG(vm_stack_end) = page->end;
+    EG(vm_stack_page_size) = ZEND_FIBER_VM_STACK_SIZE;
+    fiber->bottom = (zend_execute_data *)page->top;
+    shim_bottom_enter(fiber->bottom);
+    EG(jit_trace_num) = 0;
+#ifdef ZEND_CHECK_STACK_LIMIT
+    char *base = zend_fiber_stack_base(fiber->carrier.stack);
+    char *limit = zend_fiber_stack_limit(fiber->carrier.stack);
+    if (EG(max_allowed_stack_size) > 0 && EG(max_allowed_stack_size) < base - limit) {
+        limit = base - EG(max_allowed_stack_size) + EG(reserved_stack_size);
+    }
+    EG(stack_base) = base;
+    EG(stack_limit) = EG(max_allowed_stack_size) == ZEND_MAX_ALLOWED_STACK_SIZE_UNCHECKED ? NULL : limit;
+#endif
+}
+
+/* What a carrier runs: requests, until it is not needed any more. */
+static ZEND_STACK_ALIGNED void carry(zend_fiber_transfer *transfer)
+{
+    shim_fiber *fiber = shim_running;
+    enter_stack(fiber);
+    /* Each step of a request catches its own jumps; one that comes out between two steps must not leave this stack. */
+    zend_first_try {
+        for (;;) {
+            fiber->serve(fiber);
+            if (shim_own_worker.tainted || idle_count >= IDLE_MAX) {
+                break;
+            }
+            shim_fiber_switch_out(fiber);
+        }
+    } zend_catch {
+        shim_own_worker.tainted = true;
+        CG(unclean_shutdown) = 0;
+    } zend_end_try();
+    fiber->vm_stack = EG(vm_stack);
+    fiber->carrier.cleanup = free_vm_stack;
+    transfer->context = fiber->loop;
+    transfer->flags = 0;
+    ZVAL_NULL(&transfer->value);
+}
+
+/* May run out of memory: then what there was is left to the end of the worker. */
+static void build(void *argument)
+{
+    shim_fiber *fiber = argument;
+    fiber->vm_stack = zend_vm_stack_new_page(ZEND_FIBER_VM_STACK_SIZE, NULL);
+    fiber->is_carried = zend_fiber_init_context(&fiber->carrier, &idle, carry, STACK_SIZE) == SUCCESS;
+}
+
+static shim_fiber *make(void)
+{
+    shim_fiber *fiber = calloc(1, sizeof(*fiber));
+    if (fiber == NULL) {
+        return NULL;
+    }
+    if (!shim_quietly(build, fiber) || !fiber->is_carried) {
+        free(fiber);
+        return NULL;
+    }
+    fiber->innermost = &fiber->carrier;
+    return fiber;
+}
+
+static void free_fiber_struct(shim_fiber *fiber)
+{
+    shim_state_free(&fiber->state);
+    free(fiber->strings.bytes);
+    free(fiber);
+}
+
+/* Lets the fiber run until it waits, or its request has ended. */
+static void run(shim_fiber *fiber)
+{
+    shim_context *before = shim_current;
+    shim_running = fiber;
+    fiber->loop = EG(current_fiber_context);
+    if (fiber->bottom != NULL) {
+        fiber->bottom->prev_execute_data = EG(current_execute_data);
+    }
+    if (fiber->php != NULL) {
+        fiber->php->caller = fiber->loop;
+    }
+    switch_to(fiber->innermost);
+    shim_running = NULL;
+    shim_current = before;
+}
+
+/* The host's request does not go on: it hears of it, if it has not yet. */
+static void give_up(shim_fiber *fiber)
+{
+    void *host = fiber->context.host;
+    fiber->context.host = NULL;
+    if (host != NULL) {
+        shim_host.ended(host, SHIM_LOST);
+    }
+    shim_fiber_let_go(fiber);
+}
+
+/* After a run: keeps the fiber, or lets it go. */
+static shim_progress settle(shim_fiber *fiber)
+{
+    const bool is_dead = fiber->carrier.status == ZEND_FIBER_STATUS_DEAD;
+    if (!is_dead && (fiber->phase == SHIM_PHASE_PARKED || fiber->phase == SHIM_PHASE_READY)) {
+        return SHIM_WAITS;
+    }
+    if (!is_dead && fiber->phase == SHIM_PHASE_IDLE) {
+        fiber->innermost = &fiber->carrier;
+        fiber->next = idle;
+        idle = fiber;
+        idle_count++;
+        return SHIM_ENDED;
+    }
+    give_up(fiber);
+    if (is_dead) {
+        free_fiber_struct(fiber);
+    } else {
+        /* An extension has switched to the loop: nobody knows what is on that stack. */
+        shim_own_worker.tainted = true;
+    }
+    return SHIM_ENDED;
+}
+
+shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *))
+{
+    shim_fiber *fiber = idle;
+    if (fiber != NULL) {
+        idle = fiber->next;
+        idle_count--;
+    } else {
+        fiber = make();
+    }
+    if (fiber == NULL) {
+        shim_host.ended(context.host, SHIM_FATAL);
+        shim_host.freed(context.host);
+        return SHIM_ENDED;
+    }
+    fiber->context = context;
+    fiber->serve = serve;
+    fiber->descriptor = -1;
+    run(fiber);
+    return settle(fiber);
+}
+
+shim_progress shim_fiber_resume(void)
+{
+    shim_fiber *fiber = shim_ready_pop();
+    if (fiber == NULL) {
+        return SHIM_NOTHING;
+    }
+    run(fiber);
+    return settle(fiber);
+}
+
+void shim_fibers_forget(void)
+{
+    while (idle != NULL) {
+        shim_fiber *fiber = idle;
+        idle = fiber->next;
+        fiber->carrier.cleanup = free_vm_stack;
+        zend_fiber_destroy_context(&fiber->carrier);
+        free_fiber_struct(fiber);
+    }
+    idle_count = 0;
+}

@@ -1,0 +1,19 @@
+/* Requests on stacks of their own. */
+#ifndef SVC_SHIM_CARRIER_H
+#define SVC_SHIM_CARRIER_H
+
+#include "compat.h"
+#include "context/context.h"
+#include "fiber/fiber.h"
+#include "shim.h"
+
+/* Runs `serve` on a stack of the request's own until it waits or ends; where there is no memory for it, it ends at once. */
+shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *fiber));
+/* Switches to the loop until the fiber is resumed. */
+void shim_fiber_switch_out(shim_fiber *fiber);
+/* Whether the running request can wait without its thread. */
+bool shim_fiber_may_park(void);
+/* The worker serves no more: carriers without a request are freed. */
+void shim_fibers_forget(void);
+
+#endif
