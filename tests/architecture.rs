@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod shim;
+
 /// The layer of each folder and file at the top of the core; an import goes down, never sideways.
 const LAYERS: [(&str, u8); 14] = [
     ("limits", 0),

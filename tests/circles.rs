@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::architecture::{is_word, sources};
 
 /// What names what, by file.
-type Arrows = BTreeMap<String, BTreeSet<String>>;
+pub(crate) type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 #[test]
 fn no_files_need_each_other() {
@@ -175,7 +175,7 @@ fn take_paths<'a>(code: &'a str, before: &mut Vec<String>, found: &mut Vec<Vec<S
 }
 
 /// The groups whose members can all be reached from each other.
-fn circles(arrows: &Arrows) -> Vec<Vec<&str>> {
+pub(crate) fn circles(arrows: &Arrows) -> Vec<Vec<&str>> {
     let reached: BTreeMap<&str, BTreeSet<&str>> =
         arrows.keys().map(|from| (from.as_str(), reached_from(arrows, from))).collect();
     let mut circles = Vec::new();
