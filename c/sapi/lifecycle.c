@@ -20,7 +20,7 @@
 #include "process/children.h"
 #include "process/programs.h"
 #include "request/server_variables.h"
-#include "sapi/closing.h"
+#include "sapi/stream_guard.h"
 #include "sapi/errors.h"
 #include "sapi/extension.h"
 #include "sapi/functions.h"
@@ -105,7 +105,7 @@ const char *shim_startup(const shim_options *options)
     shim_errors_install();
     shim_server_variables_install();
     shim_functions_override();
-    shim_closing_install();
+    shim_stream_guard_install();
     shim_interrupts_install();
     shim_loading_install();
     shim_fiber_class_install();

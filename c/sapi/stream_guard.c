@@ -6,7 +6,7 @@
 #include "compat.h"
 #include "files/locks.h"
 #include "request/script.h"
-#include "sapi/closing.h"
+#include "sapi/stream_guard.h"
 #include "state/streams.h"
 
 #include <zend_llist.h>
@@ -95,7 +95,7 @@ static void replace(zif_handler handler, zif_handler guarded)
     } ZEND_HASH_FOREACH_END();
 }
 
-void shim_closing_install(void)
+void shim_stream_guard_install(void)
 {
     php_fclose = handler_of("fclose");
     php_pclose = handler_of("pclose");
