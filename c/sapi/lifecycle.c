@@ -14,7 +14,7 @@
 #include "files/locks.h"
 #include "jump/overflow.h"
 #include "libc/libc.h"
-#include "libc/shortcuts.h"
+#include "libc/syscall_elision.h"
 #include "libc/umask.h"
 #include "opcache/cache.h"
 #include "process/children.h"
@@ -85,7 +85,7 @@ const char *shim_startup(const shim_options *options)
     if (!shim_loading_prepare()) {
         return "libphp does not export what evaluates the constants of classes";
     }
-    shim_shortcuts_install();
+    shim_syscall_elision_install();
     shim_reactor_install();
     shim_umask_install();
     shim_programs_install();

@@ -6,7 +6,7 @@
 #include "compat.h"
 #include "context/context.h"
 #include "libc/libc.h"
-#include "libc/shortcuts.h"
+#include "libc/syscall_elision.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -99,7 +99,7 @@ pid_t getpid(void)
     return number;
 }
 
-void shim_shortcuts_install(void)
+void shim_syscall_elision_install(void)
 {
     pthread_atfork(NULL, NULL, forget_process);
 }
