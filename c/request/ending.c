@@ -19,7 +19,7 @@
 #include "jump/guard.h"
 #include "process/children.h"
 #include "request/ending.h"
-#include "request/late_boot.h"
+#include "request/first_request_boot.h"
 #include "request/request_object.h"
 #include "request/step.h"
 #include "shim.h"
@@ -85,10 +85,10 @@ static void let_speak(shim_fiber *fiber)
     zend_objects_store_call_destructors(&EG(objects_store));
 }
 
-static void take_late_boot(shim_fiber *fiber)
+static void take_first_request_boot(shim_fiber *fiber)
 {
     (void)fiber;
-    shim_late_boot_take();
+    shim_first_request_boot_take();
 }
 
 static void end_buffers(shim_fiber *fiber)
@@ -149,7 +149,7 @@ static void answer(shim_fiber *fiber, const shim_place *here)
     mend(fiber, here);
     call_shutdown_functions(here);
     if (!fiber->is_carried) {
-        (void)shim_step(here, take_late_boot, fiber);
+        (void)shim_step(here, take_first_request_boot, fiber);
     }
     if (should_speak(fiber)) {
         (void)shim_step(here, let_speak, fiber);

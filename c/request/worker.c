@@ -11,7 +11,7 @@
 #include "engine/memory_limit.h"
 #include "fiber/carrier.h"
 #include "fiber/fiber.h"
-#include "request/late_boot.h"
+#include "request/first_request_boot.h"
 #include "request/run.h"
 #include "request/server_variables.h"
 #include "request/worker.h"
@@ -112,9 +112,9 @@ PHP_FUNCTION(frankenphp_handle_request)
         RETURN_THROWS();
     }
     bool more = false;
-    shim_late_boot_expect();
+    shim_first_request_boot_expect();
     serve_with(&handler, &cache, NULL, &more);
-    shim_late_boot_give();
+    shim_first_request_boot_give();
     RETURN_BOOL(more);
 }
 

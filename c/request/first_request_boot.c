@@ -6,7 +6,7 @@
  * before get nothing: what requests change stays theirs. */
 #include "compat.h"
 #include "context/own_worker.h"
-#include "request/late_boot.h"
+#include "request/first_request_boot.h"
 
 static __thread struct {
     bool expected;
@@ -17,13 +17,13 @@ static __thread struct {
 } boot;
 
 /* Before a request of the script's own loop. */
-void shim_late_boot_expect(void)
+void shim_first_request_boot_expect(void)
 {
     boot.expected = shim_own_worker.requests == 0 && Z_TYPE(EG(user_error_handler)) == IS_UNDEF;
 }
 
 /* At the request's end, while what it has set up is in place. */
-void shim_late_boot_take(void)
+void shim_first_request_boot_take(void)
 {
     if (!boot.expected || Z_TYPE(EG(user_error_handler)) == IS_UNDEF) {
         return;
@@ -38,7 +38,7 @@ void shim_late_boot_take(void)
 }
 
 /* After the request, when what the script has set up is in place. */
-void shim_late_boot_give(void)
+void shim_first_request_boot_give(void)
 {
     boot.expected = false;
     if (Z_TYPE(boot.error_handler) == IS_UNDEF) {
