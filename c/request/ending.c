@@ -3,11 +3,11 @@
  *   handler returned, exited, threw or jumped
  *     -> shutdown functions -> what a worker holds speaks (exit() without a word) -> buffers end
  *     -> extensions end (sessions are written) -> the client has its answer
- *     -> what the request leaves is freed, its destructors run -> neutral -> the host has its request back
+ *     -> what the request leaves is freed, its destructors run -> baseline -> the host has its request back
  *
  * Invariants. Each of these is a step, or several: a jump out of one does not keep the next from being done. What the
  * client is told is decided before anything is freed. The time limit runs through to the end, anew for what comes after
- * the answer. At the end the neutral image is in place, whatever has become of the steps. */
+ * the answer. At the end the baseline snapshot is in place, whatever has become of the steps. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -249,10 +249,10 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     shim_child_end();
     (void)shim_step(&bare, end_globals, fiber);
     shim_executor_end();
-    shim_globals_neutral();
-    shim_executor_neutral();
+    shim_globals_reset();
+    shim_executor_reset();
     shim_ini_end();
-    shim_modules_neutral();
+    shim_modules_reset();
     shim_process_end();
     shim_locks_end(fiber, fiber->context.jumped);
     shim_memory_limit_apply();

@@ -20,12 +20,12 @@
 #include "process/children.h"
 #include "process/programs.h"
 #include "request/server_variables.h"
-#include "sapi/stream_guard.h"
 #include "sapi/errors.h"
 #include "sapi/extension.h"
 #include "sapi/functions.h"
 #include "sapi/overrides.h"
 #include "sapi/sapi_module.h"
+#include "sapi/stream_guard.h"
 #include "shim.h"
 
 #include <sched.h>

@@ -8,8 +8,8 @@
 #include "context/host.h"
 #include "engine/tsrm.h"
 #include "shim.h"
-#include "state/modules.h"
 #include "state/library_parts.h"
+#include "state/modules.h"
 #include "state/parts.h"
 
 /* What they keep is the thread's: directives, tables of types, caches, connections. */

@@ -6,7 +6,7 @@
 
 #include <zend_gc.h>
 
-static __thread shim_executor_state neutral;
+static __thread shim_executor_state baseline;
 
 static void read_members(shim_executor_state *state)
 {
@@ -93,20 +93,20 @@ static void free_handlers(zend_stack *stack)
 
 void shim_executor_capture(void)
 {
-    read_members(&neutral);
-    neutral.exit_status = 0;
-    neutral.ticks_count = 0;
-    neutral.exception_class = NULL;
-    neutral.error_handling = EH_NORMAL;
-    ZVAL_UNDEF(&neutral.fatal_backtrace);
-    neutral.in_autoload = NULL;
-    neutral.exception = NULL;
-    neutral.prev_exception = NULL;
-    neutral.opline_before_exception = NULL;
-    neutral.fake_scope = NULL;
-    neutral.filename_override = NULL;
-    neutral.lineno_override = -1;
-    neutral.unclean_shutdown = false;
+    read_members(&baseline);
+    baseline.exit_status = 0;
+    baseline.ticks_count = 0;
+    baseline.exception_class = NULL;
+    baseline.error_handling = EH_NORMAL;
+    ZVAL_UNDEF(&baseline.fatal_backtrace);
+    baseline.in_autoload = NULL;
+    baseline.exception = NULL;
+    baseline.prev_exception = NULL;
+    baseline.opline_before_exception = NULL;
+    baseline.fake_scope = NULL;
+    baseline.filename_override = NULL;
+    baseline.lineno_override = -1;
+    baseline.unclean_shutdown = false;
 }
 
 void shim_executor_begin(void)
@@ -125,7 +125,7 @@ void shim_executor_begin(void)
 void shim_executor_suspend(shim_executor_state *state)
 {
     read_members(state);
-    write_members(&neutral);
+    write_members(&baseline);
 }
 
 void shim_executor_resume(const shim_executor_state *state)
@@ -204,7 +204,7 @@ void shim_executor_end(void)
     }
 }
 
-void shim_executor_neutral(void)
+void shim_executor_reset(void)
 {
-    write_members(&neutral);
+    write_members(&baseline);
 }

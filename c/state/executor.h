@@ -37,8 +37,8 @@ void shim_executor_begin(void);
 void shim_executor_suspend(shim_executor_state *state);
 void shim_executor_resume(const shim_executor_state *state);
 void shim_executor_end(void);
-/* Puts the neutral image in place, whatever is there. */
-void shim_executor_neutral(void);
+/* Puts the baseline snapshot in place, whatever is there. */
+void shim_executor_reset(void);
 /* The same of handlers. */
 bool shim_executor_holds(void);
 void shim_executor_drop(void);

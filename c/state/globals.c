@@ -2,10 +2,10 @@
  *
  * SAPI (headers, status, request), output (buffers), core (connection, last error, superglobals' sources) and the
  * standard functions (shutdown functions, strtok, stat cache, ...). Directives' values are in them too; these are the
- * neutral ones again before a directive's handler writes there (state.c). With them travel the working directory, and
+ * baseline's again before a directive's handler writes there (state.c). With them travel the working directory, and
  * what streams keep (state/streams.c).
  *
- * What the neutral image points to is the boot script's: a request may read it. Whatever PHP changes or frees in place
+ * What the baseline snapshot points to is the boot script's: a request may read it. Whatever PHP changes or frees in place
  * is left out of the image, or the request gets a copy when it begins. */
 #include "compat.h"
 #include "context/context.h"
@@ -17,8 +17,8 @@
 #include <php_syslog.h>
 #include <zend_smart_str.h>
 
-static __thread shim_globals_state neutral;
-static __thread char neutral_directory[MAXPATHLEN];
+static __thread shim_globals_state baseline;
+static __thread char baseline_directory[MAXPATHLEN];
 
 #define SAPI_STRUCT TSRMG_BULK(sapi_globals_id, sapi_globals_struct *)
 #define OUTPUT_STRUCT TSRMG_BULK(output_globals_id, zend_output_globals *)
@@ -56,7 +56,7 @@ static void write_structs(const shim_globals_state *state)
     write_basic(&state->basic);
 }
 
-static void make_sapi_neutral(sapi_globals_struct *sapi)
+static void make_sapi_baseline(sapi_globals_struct *sapi)
 {
     sapi->server_context = NULL;
     sapi->request_info = (sapi_request_info){0};
@@ -70,7 +70,7 @@ static void make_sapi_neutral(sapi_globals_struct *sapi)
     memset(&sapi->fci_cache, 0, sizeof(sapi->fci_cache));
 }
 
-static void make_core_neutral(php_core_globals *core)
+static void make_core_baseline(php_core_globals *core)
 {
     core->connection_status = PHP_CONNECTION_NORMAL;
     core->header_is_being_sent = 0;
@@ -92,14 +92,14 @@ static void make_core_neutral(php_core_globals *core)
 }
 
 /* All but the table of tags, which is a directive's. */
-static void make_rewriting_neutral(url_adapt_state_ex_t *rewriting)
+static void make_rewriting_baseline(url_adapt_state_ex_t *rewriting)
 {
     HashTable *tags = rewriting->tags;
     memset(rewriting, 0, sizeof(*rewriting));
     rewriting->tags = tags;
 }
 
-static void make_basic_neutral(php_basic_globals *basic)
+static void make_basic_baseline(php_basic_globals *basic)
 {
     basic->user_shutdown_function_names = NULL;
     basic->strtok_string = NULL;
@@ -115,8 +115,8 @@ static void make_basic_neutral(php_basic_globals *basic)
     memset(&basic->unserialize, 0, sizeof(basic->unserialize));
     basic->umask = -1;
     basic->syslog_device = NULL;
-    make_rewriting_neutral(&basic->url_adapt_session_ex);
-    make_rewriting_neutral(&basic->url_adapt_output_ex);
+    make_rewriting_baseline(&basic->url_adapt_session_ex);
+    make_rewriting_baseline(&basic->url_adapt_output_ex);
 }
 
 /* ---- the working directory that PHP imagines for the thread ---- */
@@ -159,32 +159,32 @@ static cwd_state directory_of(const char *path)
 
 void shim_globals_capture(void)
 {
-    if (virtual_getcwd(neutral_directory, sizeof(neutral_directory)) == NULL) {
-        strcpy(neutral_directory, "/");
+    if (virtual_getcwd(baseline_directory, sizeof(baseline_directory)) == NULL) {
+        strcpy(baseline_directory, "/");
     }
-    neutral.directory = directory_of(neutral_directory);
+    baseline.directory = directory_of(baseline_directory);
     shim_streams_capture();
-    read_structs(&neutral);
-    make_sapi_neutral(&neutral.sapi);
-    memset(&neutral.output, 0, sizeof(neutral.output));
-    make_core_neutral(&neutral.core);
-    make_basic_neutral(&neutral.basic);
+    read_structs(&baseline);
+    make_sapi_baseline(&baseline.sapi);
+    memset(&baseline.output, 0, sizeof(baseline.output));
+    make_core_baseline(&baseline.core);
+    make_basic_baseline(&baseline.basic);
 }
 
 void shim_globals_release(void)
 {
     shim_streams_release();
-    efree(neutral.directory.cwd);
-    neutral.directory = (cwd_state){0};
+    efree(baseline.directory.cwd);
+    baseline.directory = (cwd_state){0};
 }
 
 void shim_globals_begin(void)
 {
-    const cwd_state directory = directory_of(neutral_directory);
+    const cwd_state directory = directory_of(baseline_directory);
     shim_streams_begin();
     /* From here on nothing is allocated. */
-    neutral.directory = swap_directory(directory);
-    zend_hash_init(&BG(putenv_ht), 1, NULL, neutral.basic.putenv_ht.pDestructor, 0);
+    baseline.directory = swap_directory(directory);
+    zend_hash_init(&BG(putenv_ht), 1, NULL, baseline.basic.putenv_ht.pDestructor, 0);
     if (BG(ctype_string) != NULL) {
         zend_string_addref(BG(ctype_string));
     }
@@ -205,13 +205,13 @@ void shim_globals_suspend(shim_globals_state *state)
     }
     read_structs(state);
     shim_streams_suspend(&state->streams);
-    write_structs(&neutral);
-    state->directory = swap_directory(neutral.directory);
+    write_structs(&baseline);
+    state->directory = swap_directory(baseline.directory);
 }
 
 void shim_globals_resume(shim_globals_state *state)
 {
-    neutral.directory = swap_directory(state->directory);
+    baseline.directory = swap_directory(state->directory);
     write_structs(state);
     shim_streams_resume(&state->streams);
     if (BG(umask) != -1) {
@@ -265,7 +265,7 @@ static void end_core(void)
     free_string(&PG(last_error_file));
     if (PG(open_basedir_modified)) {
         efree(PG(open_basedir));
-        PG(open_basedir) = neutral.core.open_basedir;
+        PG(open_basedir) = baseline.core.open_basedir;
         PG(open_basedir_modified) = false;
     }
     if (PG(php_sys_temp_dir) != NULL) {
@@ -351,16 +351,16 @@ void shim_globals_end(void)
     shim_streams_end();
     end_body();
     sapi_deactivate();
-    efree(swap_directory(neutral.directory).cwd);
+    efree(swap_directory(baseline.directory).cwd);
     end_core();
 }
 
-void shim_globals_neutral(void)
+void shim_globals_reset(void)
 {
-    write_structs(&neutral);
-    shim_streams_neutral();
-    if (shim_directory()->cwd != neutral.directory.cwd) {
-        *shim_directory() = neutral.directory;
+    write_structs(&baseline);
+    shim_streams_reset();
+    if (shim_directory()->cwd != baseline.directory.cwd) {
+        *shim_directory() = baseline.directory;
         directory_has_changed();
     }
 }

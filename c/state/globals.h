@@ -26,8 +26,8 @@ void shim_globals_begin(void);
 void shim_globals_suspend(shim_globals_state *state);
 void shim_globals_resume(shim_globals_state *state);
 void shim_globals_end(void);
-/* Puts the neutral image in place, whatever is there. */
-void shim_globals_neutral(void);
+/* Puts the baseline snapshot in place, whatever is there. */
+void shim_globals_reset(void);
 /* Whether there is something that scripts' destructors may hang on; and frees it, while the request is whole but for that:
  * they may make more of it. */
 bool shim_globals_hold(void);

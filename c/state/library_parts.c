@@ -33,7 +33,7 @@ typedef struct libxml_globals {
 /* What the list that the boot script collects errors in was made with; no `dtor`: it collects none. */
 static __thread zend_llist boot_list;
 
-static void libxml_make_neutral(void *globals)
+static void libxml_make_baseline(void *globals)
 {
     libxml_globals *libxml = globals;
     boot_list = libxml->error_list != NULL ? *libxml->error_list : (zend_llist){0};
@@ -234,7 +234,7 @@ typedef struct mysqli_globals {
     bool rollback_on_cached_plink;
 } mysqli_globals;
 
-static void mysqli_make_neutral(void *globals)
+static void mysqli_make_baseline(void *globals)
 {
     mysqli_globals *mysqli = globals;
     mysqli->error_no = 0;
@@ -312,7 +312,7 @@ typedef struct pgsql_globals {
     HashTable connections;
 } pgsql_globals;
 
-static void pgsql_make_neutral(void *globals)
+static void pgsql_make_baseline(void *globals)
 {
     pgsql_globals *pgsql = globals;
     zend_hash_init(&pgsql->field_oids, 0, NULL, pgsql->field_oids.pDestructor, 0);
@@ -414,7 +414,7 @@ const shim_part shim_library_parts[] = {
     {
         .module = "libxml",
         .size = sizeof(libxml_globals),
-        .make_neutral = libxml_make_neutral,
+        .make_baseline = libxml_make_baseline,
         .begin = libxml_begin,
         .suspend = libxml_suspend,
         .resume = libxml_resume,
@@ -439,7 +439,7 @@ const shim_part shim_library_parts[] = {
              SHIM_DIRECTIVE(mysqli_globals, local_infile_directory, "mysqli.local_infile_directory"),
              SHIM_DIRECTIVE(mysqli_globals, rollback_on_cached_plink, "mysqli.rollback_on_cached_plink")},
         .ranges = {SHIM_MEMBERS(mysqli_globals, error_no, report_mode)},
-        .make_neutral = mysqli_make_neutral,
+        .make_baseline = mysqli_make_baseline,
         .end = mysqli_end,
     },
     {
@@ -460,7 +460,7 @@ const shim_part shim_library_parts[] = {
              SHIM_DIRECTIVE(pgsql_globals, ignore_notices, "pgsql.ignore_notice"),
              SHIM_DIRECTIVE(pgsql_globals, log_notices, "pgsql.log_notice")},
         .ranges = {SHIM_MEMBER(pgsql_globals, default_link), SHIM_MEMBERS(pgsql_globals, field_oids, connections)},
-        .make_neutral = pgsql_make_neutral,
+        .make_baseline = pgsql_make_baseline,
         .begin = pgsql_begin,
         .suspend = pgsql_suspend,
         .resume = pgsql_resume,

@@ -15,7 +15,7 @@ static __thread struct {
     size_t at;
 } found[SHIM_PARTS_MAX];
 static __thread int found_count;
-static __thread char *neutral;
+static __thread char *baseline;
 static __thread size_t block_size;
 
 /* Where the thread keeps the part's struct; NULL: nothing that is known here. */
@@ -127,30 +127,30 @@ static void write_parts(const char *block)
 void shim_modules_capture(void)
 {
     find_parts();
-    neutral = emalloc(block_size);
+    baseline = emalloc(block_size);
     for (int i = 0; i < found_count; i++) {
         char *copy = emalloc(found[i].size);
         memcpy(copy, found[i].globals, found[i].size);
-        if (found[i].part->make_neutral != NULL) {
-            found[i].part->make_neutral(copy);
+        if (found[i].part->make_baseline != NULL) {
+            found[i].part->make_baseline(copy);
         }
-        size_t size = read_part(i, copy, neutral);
+        size_t size = read_part(i, copy, baseline);
         if (found[i].part->blank) {
-            memset(neutral + found[i].at, 0, size);
+            memset(baseline + found[i].at, 0, size);
         }
         efree(copy);
     }
 }
 
-void shim_modules_neutral(void)
+void shim_modules_reset(void)
 {
-    write_parts(neutral);
+    write_parts(baseline);
 }
 
 void shim_modules_release(void)
 {
-    efree(neutral);
-    neutral = NULL;
+    efree(baseline);
+    baseline = NULL;
 }
 
 void shim_modules_begin(int *begun)
@@ -189,7 +189,7 @@ void shim_modules_suspend(char *block)
         }
         (void)read_part(i, found[i].globals, block);
     }
-    write_parts(neutral);
+    write_parts(baseline);
 }
 
 void shim_modules_resume(const char *block)

@@ -12,8 +12,8 @@ void shim_modules_release(void);
 void shim_modules_begin(int *begun);
 void shim_modules_start(int *started);
 bool shim_modules_prepare(char **block);
-/* Puts the neutral image in place once more, after directives' handlers have written where they should not. */
-void shim_modules_neutral(void);
+/* Puts the baseline snapshot in place once more, after directives' handlers have written where they should not. */
+void shim_modules_reset(void);
 void shim_modules_suspend(char *block);
 void shim_modules_resume(const char *block);
 /* Extensions end the request (sessions are written), then what is left is freed. Each may run scripts' code: after a jump

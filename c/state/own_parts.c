@@ -30,7 +30,7 @@ static void date_begin(void *globals)
     }
 }
 
-static void date_make_neutral(void *globals)
+static void date_make_baseline(void *globals)
 {
     ((zend_date_globals *)globals)->last_errors = NULL;
 }
@@ -63,7 +63,7 @@ static void date_end(void *globals)
 /* ---- mbstring ---- */
 
 #ifdef HAVE_MBSTRING_HEADER
-static void mbstring_make_neutral(void *globals)
+static void mbstring_make_baseline(void *globals)
 {
     zend_mbstring_globals *mbstring = globals;
     mbstring->all_encodings_list = NULL;
@@ -119,7 +119,7 @@ static void *mb_regex_find(void *globals)
     return can_free ? ((zend_mbstring_globals *)globals)->mb_regex_globals : NULL;
 }
 
-static void mb_regex_make_neutral(void *globals)
+static void mb_regex_make_baseline(void *globals)
 {
     mb_regex_globals *regex = globals;
     zend_hash_init(&regex->expressions, 0, NULL, regex->expressions.pDestructor, 0);
@@ -146,7 +146,7 @@ static void mb_regex_end(void *globals)
 
 /* ---- random ---- */
 
-static void random_make_neutral(void *globals)
+static void random_make_baseline(void *globals)
 {
     zend_random_globals *random = globals;
     random->combined_lcg_seeded = false;
@@ -162,7 +162,7 @@ static void *random_find_state(void *globals)
 
 /* ---- session ---- */
 
-static void session_make_neutral(void *globals)
+static void session_make_baseline(void *globals)
 {
     php_ps_globals *session = globals;
     session->id = NULL;
@@ -245,7 +245,7 @@ const shim_part shim_own_parts[] = {
         .size = sizeof(zend_date_globals),
         .directives = {SHIM_DIRECTIVE(zend_date_globals, default_timezone, "date.timezone")},
         .ranges = {SHIM_MEMBER(zend_date_globals, timezone), SHIM_MEMBER(zend_date_globals, last_errors)},
-        .make_neutral = date_make_neutral,
+        .make_baseline = date_make_baseline,
         .begin = date_begin,
         .end = date_end,
     },
@@ -267,7 +267,7 @@ const shim_part shim_own_parts[] = {
              SHIM_MEMBERS(zend_mbstring_globals, current_filter_illegal_mode, current_filter_illegal_substchar),
              SHIM_MEMBERS(zend_mbstring_globals, illegalchars, outconv_state),
              SHIM_MEMBERS(zend_mbstring_globals, last_used_encoding_name, http_input_set)},
-        .make_neutral = mbstring_make_neutral,
+        .make_baseline = mbstring_make_baseline,
         .begin = mbstring_begin,
         .end = mbstring_end,
     },
@@ -276,7 +276,7 @@ const shim_part shim_own_parts[] = {
         .module = "mbstring",
         .size = sizeof(mb_regex_globals),
         .inner = mb_regex_find,
-        .make_neutral = mb_regex_make_neutral,
+        .make_baseline = mb_regex_make_baseline,
         .end = mb_regex_end,
     },
 #endif
@@ -289,7 +289,7 @@ const shim_part shim_own_parts[] = {
              SHIM_DIRECTIVE(zend_pcre_globals, recursion_limit, "pcre.recursion_limit")},
         .ranges = {SHIM_MEMBER(zend_pcre_globals, error_code)},
     },
-    {.module = "random", .size = sizeof(zend_random_globals), .make_neutral = random_make_neutral},
+    {.module = "random", .size = sizeof(zend_random_globals), .make_baseline = random_make_baseline},
 #ifdef SHIM_RANDOM_IS_BEHIND_POINTER
     {.module = "random", .size = sizeof(php_random_status_state_mt19937), .inner = random_find_state},
 #endif
@@ -304,7 +304,7 @@ const shim_part shim_own_parts[] = {
              SHIM_DIRECTIVE(php_ps_globals, use_trans_sid, "session.use_trans_sid"),
              SHIM_DIRECTIVE(php_ps_globals, lazy_write, "session.lazy_write"),
              SHIM_DIRECTIVE(php_ps_globals, rfc1867_min_freq, "session.upload_progress.min_freq")},
-        .make_neutral = session_make_neutral,
+        .make_baseline = session_make_baseline,
         .begin = session_begin,
         .end = shim_session_close,
         .start = true,

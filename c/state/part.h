@@ -31,10 +31,10 @@ typedef struct shim_part {
     /* What travels, up to the first empty one; none: the whole struct. Memory that belongs to a directive's handler must
      * not travel: the handler frees it when the directive changes. */
     shim_range ranges[SHIM_RANGES_MAX];
-    /* The neutral image is all zeros. */
+    /* The baseline snapshot is all zeros. */
     bool blank;
-    /* On a copy of the struct, whose ranges become the neutral image. */
-    void (*make_neutral)(void *globals);
+    /* On a copy of the struct, whose ranges become the baseline snapshot. */
+    void (*make_baseline)(void *globals);
     /* On the struct in place: when a request begins, around each of its waits, and after the extension's own shut-down. */
     void (*begin)(void *globals);
     void (*suspend)(void *globals);

@@ -1,8 +1,8 @@
 /* A request's state as a whole: the concerns in their order.
  *
  * The order matters for directives: their handlers write into the other structs, so a request's values are taken back
- * after everything else has become neutral, and put in place before anything else is the request's. Some write more than a
- * directive's value (a new default_charset changes the current encoding of mbstring), so that is made neutral again. */
+ * after everything else is the baseline again, and put in place before anything else is the request's. Some write more than a
+ * directive's value (a new default_charset changes the current encoding of mbstring), so that is reset again. */
 #include "compat.h"
 #include "engine/execution_timer.h"
 #include "engine/memory_limit.h"
@@ -49,7 +49,7 @@ void shim_state_suspend(shim_request_state *state)
     shim_process_suspend(&state->process);
     shim_ini_suspend(&state->ini);
     if (state->ini.count > 0) {
-        shim_modules_neutral();
+        shim_modules_reset();
     }
     shim_memory_limit_apply();
 }

@@ -1,22 +1,22 @@
 /* What is per request, as one struct.
  *
  * In worker mode one thread carries many requests, and PHP keeps what belongs to a request in structs of the thread.
- * While no request is in its place these hold the neutral image: what the boot script left, without what was the boot
- * request's own. A request begins on the neutral image and ends by putting it back; a suspended one has what is its
- * own in here, and the neutral image is in place again.
+ * While no request is in its place these hold the baseline snapshot: what the boot script left, without what was the boot
+ * request's own. A request begins on the baseline snapshot and ends by putting it back; a suspended one has what is its
+ * own in here, and the baseline snapshot is in place again.
  *
  * One file a concern, each with the same verbs:
  *
- *   capture   makes the neutral image of what is in place (the boot script has run)
+ *   capture   makes the baseline snapshot of what is in place (the boot script has run)
  *   release   undoes capture
- *   begin     neutral -> a request's own
+ *   begin     baseline -> a request's own
  *   prepare   gathers what suspend needs; false: there is no memory, and the request stays where it is
- *   suspend   a request's own -> saved here, neutral in place
+ *   suspend   a request's own -> saved here, baseline in place
  *   resume    saved here -> in place
- *   end       a request's own -> freed, neutral in place
+ *   end       a request's own -> freed, baseline in place
  *
  * Invariants. `begin` takes what it needs first and puts it in place then, without anything that could jump: a jump out of
- * it leaves the neutral image whole, and what has not begun is not ended. What is saved comes from malloc, in `prepare`,
+ * it leaves the baseline snapshot whole, and what has not begun is not ended. What is saved comes from malloc, in `prepare`,
  * before anybody is told that the request waits. `suspend` and `resume` cannot fail, cannot jump and run no script's code;
  * engine code that could is called by shim_quietly(). `end` may run scripts' code, and is a guarded step.
  *

@@ -34,7 +34,7 @@ static void write_members(const shim_streams_state *state)
     FG(wrapper_errors) = state->wrapper_errors;
 }
 
-void shim_streams_neutral(void)
+void shim_streams_reset(void)
 {
     write_members(&(shim_streams_state){
         .pclose_ret = pclose_ret,
@@ -176,7 +176,7 @@ void shim_streams_begin(void)
 void shim_streams_suspend(shim_streams_state *state)
 {
     read_members(state);
-    shim_streams_neutral();
+    shim_streams_reset();
 }
 
 void shim_streams_resume(const shim_streams_state *state)
@@ -193,7 +193,7 @@ void shim_streams_end(void)
     free_table(&FG(stream_filters));
     free_table(&FG(wrapper_errors));
     free_table(&BG(user_filter_map));
-    shim_streams_neutral();
+    shim_streams_reset();
 }
 
 void shim_keep_open(php_stream *stream)

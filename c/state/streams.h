@@ -19,8 +19,8 @@ void shim_streams_begin(void);
 void shim_streams_suspend(shim_streams_state *state);
 void shim_streams_resume(const shim_streams_state *state);
 void shim_streams_end(void);
-/* Puts the neutral image in place, whatever is there. */
-void shim_streams_neutral(void);
+/* Puts the baseline snapshot in place, whatever is there. */
+void shim_streams_reset(void);
 /* Scripts cannot close it. */
 void shim_keep_open(php_stream *stream);
 /* A context of the same options and the same notifier: nothing that is set in the one is seen in the other. */
