@@ -40,7 +40,7 @@ typedef struct shim_context {
     bool exited;
     /* A step of it has ended by a jump. */
     bool jumped;
-    /* Svc\\Request::current(), once it has been asked for. */
+    /* Svc\Request::current(), once it has been asked for. */
     zval object;
 } shim_context;
 

@@ -7,7 +7,8 @@
 #include "fiber/fiber.h"
 #include "shim.h"
 
-/* Runs `serve` on a stack of the request's own until it waits or ends; where there is no memory for it, it ends at once. */
+/* Runs `serve` on a stack of the request's own until it waits or ends; where there is no memory for it, it ends at
+ * once. */
 shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *fiber));
 /* Switches to the loop until the fiber is resumed. */
 void shim_fiber_switch_out(shim_fiber *fiber);

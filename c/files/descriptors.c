@@ -1,7 +1,8 @@
 /* What requests do with descriptors, before libc: close(), fcntl() and flock().
  *
- * Whoever waits for a descriptor is told that it closes; locks on OPcache's own file are answered at once (opcache/lock.c); and
- * a lock on any other file is waited for as a request can wait (locks.c). All else goes through unchanged. */
+ * Whoever waits for a descriptor is told that it closes; locks on OPcache's own file are answered at once
+ * (opcache/lock.c); and a lock on any other file is waited for as a request can wait (locks.c). All else goes through
+ * unchanged. */
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "fiber/watches.h"

@@ -1,9 +1,9 @@
 /* Locks on files, which PHP waits for by itself: flock(), and the lock commands of fcntl() (descriptors.c).
  *
- * Inside a request that can wait without its thread they try, wait a little, and try again: a session file that another request of the same thread holds is
- * free only when that request goes on. Everywhere else they block as ever, but not for what a request of the same thread
- * holds: that would never be free. A wait for a lock ends at the time limit of its request, also where the session would
- * begin it anew. */
+ * Inside a request that can wait without its thread they try, wait a little, and try again: a session file that another
+ * request of the same thread holds is free only when that request goes on. Everywhere else they block as ever, but not
+ * for what a request of the same thread holds: that would never be free. A wait for a lock ends at the time limit of
+ * its request, also where the session would begin it anew. */
 #include "compat.h"
 #include "context/context.h"
 #include "engine/execution_timer.h"

@@ -1,9 +1,10 @@
 /* Jumps of PHP's in worker mode: where they end, and what is put back.
  *
- * Invariants. Whoever runs a script's code in worker mode does so below shim_guard(); so there is one setjmp, in a frame
- * whose variables nobody changes, and a jump never crosses a frame of the host's. What a jump skips and the engine would
- * miss is put back here (what extensions would miss, by after_jump.c): the frames, the VM's stack, the active fiber, the scope, how errors are
- * handled, the flags that tell the engine that it is being shut down, and the protection of the cycle collector. */
+ * Invariants. Whoever runs a script's code in worker mode does so below shim_guard(); so there is one setjmp, in a
+ * frame whose variables nobody changes, and a jump never crosses a frame of the host's. What a jump skips and the
+ * engine would miss is put back here (what extensions would miss, by after_jump.c): the frames, the VM's stack, the
+ * active fiber, the scope, how errors are handled, the flags that tell the engine that it is being shut down, and the
+ * protection of the cycle collector. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/own_worker.h"

@@ -1,8 +1,8 @@
 /* The executable before libc.
  *
- * Some of libc's functions mean something else inside a PHP server (environment.c, locale.c, programs.c, opcache/lock.c,
- * syscall_elision.c). The dynamic linker binds libphp, and every library that it loads, to the executable's definition of a function before libc's.
- * PHP would except its extensions from that, OPcache among them: it loads them with RTLD_DEEPBIND. */
+ * Some of libc's functions mean something else inside a PHP server; libc_names.h says which, and where they are. The
+ * dynamic linker binds libphp, and every library that it loads, to the executable's definition of a function before
+ * libc's. PHP would except its extensions from that, OPcache among them: it loads them with RTLD_DEEPBIND. */
 #include "compat.h"
 #include "libc/libc.h"
 

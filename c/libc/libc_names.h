@@ -1,42 +1,60 @@
-/* Functions that the executable defines before libc, libphp and libcurl: a list, included where it is needed. */
-SHIM_LIBC_NAME(close)
-SHIM_LIBC_NAME(curl_easy_perform)
-SHIM_LIBC_NAME(curl_easy_setopt)
-SHIM_LIBC_NAME(curl_multi_perform)
-SHIM_LIBC_NAME(curl_multi_setopt)
-SHIM_LIBC_NAME(dlopen)
-SHIM_LIBC_NAME(execv)
-SHIM_LIBC_NAME(execve)
-SHIM_LIBC_NAME(fcntl)
-SHIM_LIBC_NAME(fcntl64)
-SHIM_LIBC_NAME(flock)
-SHIM_LIBC_NAME(fork)
-SHIM_LIBC_NAME(getenv)
-SHIM_LIBC_NAME(getpid)
-SHIM_LIBC_NAME(memfd_create)
-SHIM_LIBC_NAME(pclose)
-SHIM_LIBC_NAME(popen)
-SHIM_LIBC_NAME(posix_spawn)
-SHIM_LIBC_NAME(posix_spawnp)
-SHIM_LIBC_NAME(pthread_sigmask)
-SHIM_LIBC_NAME(putenv)
-SHIM_LIBC_NAME(setenv)
-SHIM_LIBC_NAME(setlocale)
-SHIM_LIBC_NAME(sigaction)
-SHIM_LIBC_NAME(sigprocmask)
+/* Functions that the executable defines before libc, libphp and libcurl, by the file that defines them: a list, included
+ * where it is needed. */
+/* engine/deep.c */
+SHIM_LIBC_NAME(zend_array_destroy)
+SHIM_LIBC_NAME(zend_objects_store_del)
+/* engine/execution_timer.c */
 SHIM_LIBC_NAME(timer_create)
 SHIM_LIBC_NAME(timer_delete)
 SHIM_LIBC_NAME(timer_settime)
+/* engine/loading.c */
+SHIM_LIBC_NAME(zend_get_class_constant_ex)
+/* engine/tsrm.c */
 SHIM_LIBC_NAME(ts_allocate_fast_id)
 SHIM_LIBC_NAME(ts_allocate_id)
+/* files/descriptors.c */
+SHIM_LIBC_NAME(close)
+SHIM_LIBC_NAME(fcntl)
+SHIM_LIBC_NAME(fcntl64)
+SHIM_LIBC_NAME(flock)
+/* files/pauses.c */
+SHIM_LIBC_NAME(usleep)
+/* jump/after_jump.c */
+SHIM_LIBC_NAME(zend_objects_store_mark_destructed)
+/* jump/mutexes.c */
 SHIM_LIBC_NAME(tsrm_env_lock)
 SHIM_LIBC_NAME(tsrm_env_unlock)
 SHIM_LIBC_NAME(tsrm_mutex_lock)
 SHIM_LIBC_NAME(tsrm_mutex_unlock)
-SHIM_LIBC_NAME(umask)
+/* jump/transfers.c */
+SHIM_LIBC_NAME(curl_easy_perform)
+SHIM_LIBC_NAME(curl_easy_setopt)
+SHIM_LIBC_NAME(curl_multi_perform)
+SHIM_LIBC_NAME(curl_multi_setopt)
+/* libc/environment.c */
+SHIM_LIBC_NAME(getenv)
+SHIM_LIBC_NAME(putenv)
+SHIM_LIBC_NAME(setenv)
 SHIM_LIBC_NAME(unsetenv)
-SHIM_LIBC_NAME(usleep)
-SHIM_LIBC_NAME(zend_array_destroy)
-SHIM_LIBC_NAME(zend_get_class_constant_ex)
-SHIM_LIBC_NAME(zend_objects_store_del)
-SHIM_LIBC_NAME(zend_objects_store_mark_destructed)
+/* libc/libc.c */
+SHIM_LIBC_NAME(dlopen)
+/* libc/locale.c */
+SHIM_LIBC_NAME(setlocale)
+/* libc/syscall_elision.c */
+SHIM_LIBC_NAME(getpid)
+SHIM_LIBC_NAME(pthread_sigmask)
+SHIM_LIBC_NAME(sigaction)
+SHIM_LIBC_NAME(sigprocmask)
+/* libc/umask.c */
+SHIM_LIBC_NAME(umask)
+/* opcache/lock.c */
+SHIM_LIBC_NAME(memfd_create)
+/* process/children.c */
+SHIM_LIBC_NAME(fork)
+/* process/programs.c */
+SHIM_LIBC_NAME(execv)
+SHIM_LIBC_NAME(execve)
+SHIM_LIBC_NAME(pclose)
+SHIM_LIBC_NAME(popen)
+SHIM_LIBC_NAME(posix_spawn)
+SHIM_LIBC_NAME(posix_spawnp)

@@ -1,8 +1,9 @@
 /* System calls that PHP makes for every request and whose answer is known.
  *
- * For each request Zend installs the handler that is installed, unblocks the signal that is not blocked, and asks for the
- * process's number. On a thread that runs PHP the executable's definitions answer these calls without the kernel; anything
- * else they pass on. execution_timer.c does the same for the timer, opcache/lock.c for a file that no other process has. */
+ * For each request Zend installs the handler that is installed, unblocks the signal that is not blocked, and asks for
+ * the process's number. On a thread that runs PHP the executable's definitions answer these calls without the kernel;
+ * anything else they pass on. execution_timer.c does the same for the timer, opcache/lock.c for a file that no other
+ * process has. */
 #include "compat.h"
 #include "context/context.h"
 #include "libc/libc.h"

@@ -1,6 +1,7 @@
 /* Errors and the log: what PHP has to say goes to the host, record by record.
  *
- * Here is also where a fatal error ends its script: in a worker by a jump that leaves the worker's other requests whole. */
+ * Here is also where a fatal error ends its script: in a worker by a jump that leaves the worker's other requests
+ * whole. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -42,7 +43,8 @@ void shim_log_message(const char *message, int priority)
 static void (*next_error_cb)(int, zend_string *, const uint32_t, zend_string *);
 static void (*next_on_timeout)(int);
 
-/* Whether the error ends its script by a jump, in a worker whose other requests go on: PHP is told not to jump, and we do. */
+/* Whether the error ends its script by a jump, in a worker whose other requests go on: PHP is told not to jump, and we
+ * do. */
 static bool is_ours_to_jump(int type)
 {
     const int fatal = E_FATAL_ERRORS | E_RECOVERABLE_ERROR;

@@ -15,10 +15,11 @@
  *   resume    saved here -> in place
  *   end       a request's own -> freed, baseline in place
  *
- * Invariants. `begin` takes what it needs first and puts it in place then, without anything that could jump: a jump out of
- * it leaves the baseline snapshot whole, and what has not begun is not ended. What is saved comes from malloc, in `prepare`,
- * before anybody is told that the request waits. `suspend` and `resume` cannot fail, cannot jump and run no script's code;
- * engine code that could is called by shim_quietly(). `end` may run scripts' code, and is a guarded step.
+ * Invariants. `begin` takes what it needs first and puts it in place then, without anything that could jump: a jump out
+ * of it leaves the baseline snapshot whole, and what has not begun is not ended. What is saved comes from malloc, in
+ * `prepare`, before anybody is told that the request waits. `suspend` and `resume` cannot fail, cannot jump and run no
+ * script's code; engine code that could is called by shim_quietly(). `end` may run scripts' code, and is a guarded
+ * step.
  *
  * The boot request itself is suspended while its worker serves, and resumed when it has ended. */
 #ifndef SVC_SHIM_STATE_H
