@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file; both sides compare. */
-#define SHIM_ABI 11
+#define SHIM_ABI 12
 
 /* A view of bytes. `bytes` may be NULL when `length` is 0. */
 typedef struct shim_view {
@@ -81,10 +81,11 @@ typedef struct shim_head {
 } shim_head;
 
 /* How the host takes part in a request. Filled by the host, valid for the life of the process. `request` is what
- * shim_run was given. */
-typedef struct shim_callbacks {
-    /* sizeof(shim_callbacks) on the host's side. */
-    size_t size;
+ * shim_run was given. Whoever does not listen leaves an entry NULL: then output is taken and dropped, there is nothing to
+ * be read, and a question is answered with no. */
+
+/* A request comes in, and its reply goes out. */
+typedef struct shim_io_callbacks {
     /* Output. False: nobody reads it any more. */
     bool (*write)(void *request, shim_view output);
     /* The script wants what it wrote to reach the client now. False: nobody reads it any more. */
@@ -97,48 +98,64 @@ typedef struct shim_callbacks {
     void (*finish)(void *request);
     /* max_execution_time has ended the script: the response ends here, shutdown functions still run. */
     void (*time_limit)(void *request);
-    /* Copies up to `size` bytes of the body to `buffer`; returns how many, 0 at its end. */
-    size_t (*read_body)(void *request, char *buffer, size_t size);
-    /* The variables of $_SERVER; their names consist of letters, digits and underscores. */
-    void (*variables)(void *request, shim_pairs *out);
-    /* The request's fields as they came. */
-    void (*fields)(void *request, shim_pairs *out);
-    /* The request's name in logs. */
-    void (*request_id)(void *request, shim_view *out);
-    /* One log record; `request` is NULL outside of requests. */
-    void (*log)(void *request, const shim_log *record);
     /* Whether the client has hung up. */
     bool (*is_gone)(void *request);
     /* Whether output would hold the thread until its reader has made room. */
     bool (*is_crowded)(void *request);
-    /* Worker mode. The script of the worker `boot` waits for requests: the host begins them with shim_request_start,
+    /* Copies up to `size` bytes of the body to `buffer`; returns how many, 0 at its end. */
+    size_t (*read_body)(void *request, char *buffer, size_t size);
+    /* Copies up to `size` bytes of the body from `offset` on; leaves what read_body comes to next as it is. */
+    size_t (*read_body_at)(void *request, char *buffer, size_t size, uint64_t offset);
+    /* The variables of $_SERVER; their names consist of letters, digits and underscores. */
+    void (*variables)(void *request, shim_pairs *out);
+    /* The request's fields as they came. */
+    void (*fields)(void *request, shim_pairs *out);
+    /* Path and query as they came. */
+    void (*target)(void *request, shim_view *out);
+    /* The address of the request's client. */
+    void (*client)(void *request, shim_view *out);
+    /* The request's name in logs. */
+    void (*request_id)(void *request, shim_view *out);
+    /* One log record; `request` is NULL outside of requests. */
+    void (*log)(void *request, const shim_log *record);
+} shim_io_callbacks;
+
+/* Worker mode: who serves, and what becomes of each request. */
+typedef struct shim_worker_callbacks {
+    /* The script of the worker `boot` waits for requests: the host begins them with shim_request_start,
      * resumes them with shim_fiber_resume, sleeps with shim_wait, and returns when the worker ends and none is left. */
     void (*serve)(void *boot);
     /* The same for one request at a time: waits for one and runs it with shim_request_here; false when the worker
      * ends. */
     bool (*serve_one)(void *boot);
-    /* Worker mode: the reply of the request has ended, and nothing more is said for it. What the request leaves is freed
+    /* The reply of the request has ended, and nothing more is said for it. What the request leaves is freed
      * now, which may run scripts' code and may wait: `parks` and `resumes` may follow. */
     void (*ended)(void *request, int outcome);
     /* Nothing of it is left. `request` is the host's again and not used any more. */
     void (*freed)(void *request);
-    /* Path and query as they came. */
-    void (*target)(void *request, shim_view *out);
-    /* The address of the request's client. */
-    void (*client)(void *request, shim_view *out);
-    /* Copies up to `size` bytes of the body from `offset` on; leaves what read_body comes to next as it is. */
-    size_t (*read_body_at)(void *request, char *buffer, size_t size, uint64_t offset);
     /* The request waits without its thread from now on; it goes on. */
     void (*parks)(void *request);
     void (*resumes)(void *request);
+} shim_worker_callbacks;
+
+/* Restarts of OPcache. */
+typedef struct shim_restart_callbacks {
     /* OPcache wants to restart: whether the calling thread is the only one inside a request, and others will be kept
-     * out until shim_run has called restart_done. */
-    bool (*restart_may_begin)(void);
-    void (*restart_done)(void);
+     * out until shim_run has called `done`. */
+    bool (*may_begin)(void);
+    void (*done)(void);
     /* OPcache has been told to restart, or found out that it must. On any PHP thread, which may hold OPcache's lock. */
-    void (*restart_wanted)(void);
+    void (*wanted)(void);
     /* The worker of the calling thread has started up, and uses OPcache's memory or not for as long as it lives. */
     void (*worker_started)(bool uses_cache);
+} shim_restart_callbacks;
+
+typedef struct shim_callbacks {
+    /* sizeof(shim_callbacks) on the host's side. */
+    size_t size;
+    shim_io_callbacks io;
+    shim_worker_callbacks worker;
+    shim_restart_callbacks restart;
 } shim_callbacks;
 
 /* What PHP is started with. Filled by the host; only read during shim_startup, except `callbacks`. */

@@ -9,7 +9,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::OnceLock;
 
-use crate::bindings::{self, shim_callbacks, shim_head, shim_log, shim_pair, shim_pairs, shim_view};
+use crate::bindings::{
+    self, shim_callbacks, shim_head, shim_io_callbacks, shim_log, shim_pair, shim_pairs,
+    shim_restart_callbacks, shim_view, shim_worker_callbacks,
+};
 use crate::host::{
     Head, Host, Log, LogSource, Pairs, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,
 };
@@ -94,32 +97,38 @@ pub(crate) static BARRIER: Barrier = Barrier::new();
 pub(crate) fn callbacks() -> shim_callbacks {
     shim_callbacks {
         size: size_of::<shim_callbacks>(),
-        write: Some(write),
-        flush: Some(flush),
-        send_head: Some(send_head),
-        send_interim: Some(send_interim),
-        finish: Some(finish),
-        time_limit: Some(time_limit),
-        read_body: Some(read_body),
-        variables: Some(variables),
-        fields: Some(fields),
-        request_id: Some(request_id),
-        log: Some(log),
-        is_gone: Some(is_gone),
-        is_crowded: Some(is_crowded),
-        serve: Some(serve),
-        serve_one: Some(serve_one),
-        ended: Some(ended),
-        freed: Some(freed),
-        target: Some(target),
-        client: Some(client),
-        read_body_at: Some(read_body_at),
-        parks: Some(parks),
-        resumes: Some(resumes),
-        restart_may_begin: Some(restart_may_begin),
-        restart_done: Some(restart_done),
-        restart_wanted: Some(restart_wanted),
-        worker_started: Some(worker_started),
+        io: shim_io_callbacks {
+            write: Some(write),
+            flush: Some(flush),
+            send_head: Some(send_head),
+            send_interim: Some(send_interim),
+            finish: Some(finish),
+            time_limit: Some(time_limit),
+            is_gone: Some(is_gone),
+            is_crowded: Some(is_crowded),
+            read_body: Some(read_body),
+            read_body_at: Some(read_body_at),
+            variables: Some(variables),
+            fields: Some(fields),
+            target: Some(target),
+            client: Some(client),
+            request_id: Some(request_id),
+            log: Some(log),
+        },
+        worker: shim_worker_callbacks {
+            serve: Some(serve),
+            serve_one: Some(serve_one),
+            ended: Some(ended),
+            freed: Some(freed),
+            parks: Some(parks),
+            resumes: Some(resumes),
+        },
+        restart: shim_restart_callbacks {
+            may_begin: Some(restart_may_begin),
+            done: Some(restart_done),
+            wanted: Some(restart_wanted),
+            worker_started: Some(worker_started),
+        },
     }
 }
 
@@ -370,3 +379,7 @@ unsafe extern "C" fn worker_started(uses_cache: bool) {
 unsafe extern "C" fn restart_done() {
     tell(BARRIER.end_exclusive());
 }
+
+#[cfg(test)]
+#[path = "callbacks_tests.rs"]
+mod tests;

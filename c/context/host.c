@@ -4,3 +4,178 @@
 #include "shim.h"
 
 shim_callbacks shim_host;
+
+/* ---- who does not listen ---- */
+
+static bool take_output(void *request, shim_view output)
+{
+    (void)request;
+    (void)output;
+    return true;
+}
+
+static bool do_flush(void *request)
+{
+    (void)request;
+    return true;
+}
+
+static void take_head(void *request, const shim_head *head)
+{
+    (void)request;
+    (void)head;
+}
+
+static void do_nothing(void *request)
+{
+    (void)request;
+}
+
+static size_t read_nothing(void *request, char *buffer, size_t size)
+{
+    (void)request;
+    (void)buffer;
+    (void)size;
+    return 0;
+}
+
+static size_t read_nothing_at(void *request, char *buffer, size_t size, uint64_t offset)
+{
+    (void)offset;
+    return read_nothing(request, buffer, size);
+}
+
+static void say_nothing(void *request, shim_view *out)
+{
+    (void)request;
+    *out = (shim_view){0};
+}
+
+static void list_nothing(void *request, shim_pairs *out)
+{
+    (void)request;
+    *out = (shim_pairs){0};
+}
+
+static void drop_record(void *request, const shim_log *record)
+{
+    (void)request;
+    (void)record;
+}
+
+static bool is_not(void *request)
+{
+    (void)request;
+    return false;
+}
+
+static void has_ended(void *request, int outcome)
+{
+    (void)request;
+    (void)outcome;
+}
+
+static bool may_not_begin(void)
+{
+    return false;
+}
+
+static void hear_nothing(void)
+{
+}
+
+static void ignore_start(bool uses_cache)
+{
+    (void)uses_cache;
+}
+
+static const shim_callbacks nobody = {
+    .size = sizeof(shim_callbacks),
+    .io =
+        {
+            .write = take_output,
+            .flush = do_flush,
+            .send_head = take_head,
+            .send_interim = take_head,
+            .finish = do_nothing,
+            .time_limit = do_nothing,
+            .is_gone = is_not,
+            .is_crowded = is_not,
+            .read_body = read_nothing,
+            .read_body_at = read_nothing_at,
+            .variables = list_nothing,
+            .fields = list_nothing,
+            .target = say_nothing,
+            .client = say_nothing,
+            .request_id = say_nothing,
+            .log = drop_record,
+        },
+    .worker =
+        {
+            .serve = do_nothing,
+            .serve_one = is_not,
+            .ended = has_ended,
+            .freed = do_nothing,
+            .parks = do_nothing,
+            .resumes = do_nothing,
+        },
+    .restart =
+        {
+            .may_begin = may_not_begin,
+            .done = hear_nothing,
+            .wanted = hear_nothing,
+            .worker_started = ignore_start,
+        },
+};
+
+/* ---- who does ---- */
+
+#define OR_NOBODY(entry) (shim_host.entry = callbacks->entry != NULL ? callbacks->entry : nobody.entry)
+
+void shim_host_listen(const shim_callbacks *callbacks)
+{
+    shim_host.size = callbacks->size;
+    OR_NOBODY(io.write);
+    OR_NOBODY(io.flush);
+    OR_NOBODY(io.send_head);
+    OR_NOBODY(io.send_interim);
+    OR_NOBODY(io.finish);
+    OR_NOBODY(io.time_limit);
+    OR_NOBODY(io.is_gone);
+    OR_NOBODY(io.is_crowded);
+    OR_NOBODY(io.read_body);
+    OR_NOBODY(io.read_body_at);
+    OR_NOBODY(io.variables);
+    OR_NOBODY(io.fields);
+    OR_NOBODY(io.target);
+    OR_NOBODY(io.client);
+    OR_NOBODY(io.request_id);
+    OR_NOBODY(io.log);
+    OR_NOBODY(worker.serve);
+    OR_NOBODY(worker.serve_one);
+    OR_NOBODY(worker.ended);
+    OR_NOBODY(worker.freed);
+    OR_NOBODY(worker.parks);
+    OR_NOBODY(worker.resumes);
+    OR_NOBODY(restart.may_begin);
+    OR_NOBODY(restart.done);
+    OR_NOBODY(restart.wanted);
+    OR_NOBODY(restart.worker_started);
+}
+
+void shim_host_forget(void (*log)(void *request, const shim_log *record))
+{
+    const shim_callbacks own = shim_host;
+    shim_host = nobody;
+    shim_host.io.log = log;
+    /* These read the child's own copy of the request. What of its body had not been read before is the parent's: it may be
+     * in a file that is closed in the child. */
+    shim_host.io.is_gone = own.io.is_gone;
+    shim_host.io.variables = own.io.variables;
+    shim_host.io.fields = own.io.fields;
+    shim_host.io.target = own.io.target;
+    shim_host.io.client = own.io.client;
+    shim_host.io.request_id = own.io.request_id;
+    shim_host.restart.wanted = own.restart.wanted;
+    shim_host.restart.worker_started = own.restart.worker_started;
+}

@@ -167,7 +167,7 @@ static void give_up(shim_fiber *fiber)
     void *host = fiber->context.host;
     fiber->context.host = NULL;
     if (host != NULL) {
-        shim_host.ended(host, SHIM_LOST);
+        shim_host.worker.ended(host, SHIM_LOST);
     }
     shim_fiber_let_go(fiber);
 }
@@ -206,8 +206,8 @@ shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *)
         fiber = make();
     }
     if (fiber == NULL) {
-        shim_host.ended(context.host, SHIM_FATAL);
-        shim_host.freed(context.host);
+        shim_host.worker.ended(context.host, SHIM_FATAL);
+        shim_host.worker.freed(context.host);
         return SHIM_ENDED;
     }
     fiber->context = context;

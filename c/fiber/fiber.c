@@ -71,6 +71,6 @@ void shim_fiber_let_go(shim_fiber *fiber)
     void *owner = fiber->context.owner;
     fiber->context.owner = NULL;
     if (owner != NULL) {
-        shim_host.freed(owner);
+        shim_host.worker.freed(owner);
     }
 }

@@ -139,11 +139,11 @@ shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limite
     fiber->phase = SHIM_PHASE_PARKED;
     shim_state_suspend(&fiber->state);
     if (fiber->context.owner != NULL) {
-        shim_host.parks(fiber->context.owner);
+        shim_host.worker.parks(fiber->context.owner);
     }
     shim_fiber_switch_out(fiber);
     if (fiber->context.owner != NULL) {
-        shim_host.resumes(fiber->context.owner);
+        shim_host.worker.resumes(fiber->context.owner);
     }
     /* First of all: the execution timer may fire as soon as it is armed. */
     shim_current = &fiber->context;

@@ -153,7 +153,7 @@ void shim_cache_unlocked(void)
 {
     if (is_scheduling) {
         is_scheduling = false;
-        shim_host.restart_wanted();
+        shim_host.restart.wanted();
     }
 }
 
@@ -163,7 +163,7 @@ static ZEND_FUNCTION(reset_and_tell)
 {
     next_reset(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     if (Z_TYPE_P(return_value) == IS_TRUE) {
-        shim_host.restart_wanted();
+        shim_host.restart.wanted();
     }
 }
 
@@ -214,7 +214,7 @@ static void reset(void)
     handler(&frame, &result);
     SG(request_info).path_translated = path;
     if (Z_TYPE(result) == IS_TRUE) {
-        shim_host.restart_wanted();
+        shim_host.restart.wanted();
         globals()[at_in_use] = 0;
     }
 }
@@ -236,7 +236,7 @@ void shim_cache_started(bool is_boot)
     if (is_served && __atomic_load_n(&at_time, __ATOMIC_RELAXED) == 0) {
         __atomic_store_n(&at_time, find_time(), __ATOMIC_RELAXED);
     }
-    shim_host.worker_started(is_served || at_in_use == 0);
+    shim_host.restart.worker_started(is_served || at_in_use == 0);
 }
 
 void shim_cache_install(void)

@@ -59,7 +59,7 @@ bool shim_opcache_answers(int descriptor, int command, void *argument)
     /* l_pid 0: OPcache kills the processes that it believes to read for too long, and 0 is none of them. */
     lock->l_pid = 0;
     lock->l_type = F_RDLCK;
-    if (shim_current->restarting || shim_host.restart_may_begin()) {
+    if (shim_current->restarting || shim_host.restart.may_begin()) {
         shim_current->restarting = true;
         lock->l_type = F_UNLCK;
     }

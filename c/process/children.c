@@ -28,46 +28,7 @@
 
 DECLARE_LIBC(fork);
 
-/* ---- the host of a child ---- */
-
-static bool take_output(void *request, shim_view output)
-{
-    (void)request;
-    (void)output;
-    return true;
-}
-
-static bool do_flush(void *request)
-{
-    (void)request;
-    return true;
-}
-
-static void take_head(void *request, const shim_head *head)
-{
-    (void)request;
-    (void)head;
-}
-
-static void do_nothing(void *request)
-{
-    (void)request;
-}
-
-/* What of the body had not been read before is the parent's: it may be in a file that is closed here. */
-static size_t read_nothing(void *request, char *buffer, size_t size)
-{
-    (void)request;
-    (void)buffer;
-    (void)size;
-    return 0;
-}
-
-static size_t read_nothing_at(void *request, char *buffer, size_t size, uint64_t offset)
-{
-    (void)offset;
-    return read_nothing(request, buffer, size);
-}
+/* ---- the log of a child ---- */
 
 /* The thread that writes the log is the parent's. */
 static void write_log(void *request, const shim_log *record)
@@ -93,50 +54,6 @@ static void write_log(void *request, const shim_log *record)
     line[size++] = '\n';
     ssize_t written = write(STDERR_FILENO, line, size);
     (void)written;
-}
-
-static bool is_not(void *request)
-{
-    (void)request;
-    return false;
-}
-
-static void has_ended(void *request, int outcome)
-{
-    (void)request;
-    (void)outcome;
-}
-
-static bool may_not_restart(void)
-{
-    return false;
-}
-
-static void has_restarted(void)
-{
-}
-
-/* The rest (variables, fields, names) reads the child's own copy of the request, and stays. */
-static void replace_host(void)
-{
-    shim_host.write = take_output;
-    shim_host.flush = do_flush;
-    shim_host.send_head = take_head;
-    shim_host.send_interim = take_head;
-    shim_host.finish = do_nothing;
-    shim_host.time_limit = do_nothing;
-    shim_host.read_body = read_nothing;
-    shim_host.read_body_at = read_nothing_at;
-    shim_host.log = write_log;
-    shim_host.is_crowded = is_not;
-    shim_host.serve = do_nothing;
-    shim_host.serve_one = is_not;
-    shim_host.ended = has_ended;
-    shim_host.freed = do_nothing;
-    shim_host.parks = do_nothing;
-    shim_host.resumes = do_nothing;
-    shim_host.restart_may_begin = may_not_restart;
-    shim_host.restart_done = has_restarted;
 }
 
 /* ---- the fork ---- */
@@ -199,7 +116,7 @@ static void become_child(void)
     }
     shim_is_child = true;
     close_server_descriptors();
-    replace_host();
+    shim_host_forget(write_log);
     shim_environment_become();
     shim_execution_timer_forget();
     /* Its boot script ends where it would serve. */

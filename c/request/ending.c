@@ -142,7 +142,7 @@ static void answer(shim_fiber *fiber, const shim_place *here)
 {
     shim_context *context = &fiber->context;
     if (context->timed_out && context->fatal && !context->finished) {
-        shim_host.time_limit(context->host);
+        shim_host.io.time_limit(context->host);
         context->finished = true;
     }
     zend_llist_clean(&PG(tick_functions));
@@ -168,7 +168,7 @@ static void answer(shim_fiber *fiber, const shim_place *here)
     context->host = NULL;
     context->finished = true;
     if (host != NULL) {
-        shim_host.ended(host, outcome);
+        shim_host.worker.ended(host, outcome);
     }
 }
 

@@ -83,7 +83,7 @@ static void read_body(request_object *request)
     zend_string *text = zend_string_alloc(size, 0);
     size_t used = 0;
     while (used < size) {
-        size_t count = shim_host.read_body_at(context->host, ZSTR_VAL(text) + used, size - used, used);
+        size_t count = shim_host.io.read_body_at(context->host, ZSTR_VAL(text) + used, size - used, used);
         if (count == 0) {
             break;
         }
@@ -120,7 +120,7 @@ static void put_source(zval *to, int index)
 static void put_headers(zval *to, void *host)
 {
     shim_pairs fields = {0};
-    shim_host.fields(host, &fields);
+    shim_host.io.fields(host, &fields);
     array_init(to);
     for (size_t i = 0; i < fields.count; i++) {
         const shim_pair *field = &fields.pairs[i];
@@ -138,8 +138,8 @@ static void take(request_object *request, shim_context *context)
 {
     shim_view target = {0};
     shim_view client = {0};
-    shim_host.target(context->host, &target);
-    shim_host.client(context->host, &client);
+    shim_host.io.target(context->host, &target);
+    shim_host.io.client(context->host, &client);
     request->context = context;
     const char *method = SG(request_info).request_method;
     ZVAL_STRING(&request->parts[PART_METHOD], method != NULL ? method : "");

@@ -31,7 +31,7 @@ static bool start(shim_context *context)
     context->starting = false;
     if (context->restarting) {
         context->restarting = false;
-        shim_host.restart_done();
+        shim_host.restart.done();
     }
     if (started) {
         shim_cache_started(context->is_boot);
@@ -99,7 +99,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
     }
     if (context.timed_out && context.fatal && !context.finished) {
         /* The client hears of it now, not when the shutdown functions have ended. */
-        shim_host.time_limit(host);
+        shim_host.io.time_limit(host);
         context.finished = true;
     }
     if (CG(unclean_shutdown)) {

@@ -143,7 +143,7 @@ void shim_server_variables_register(zval *array)
     }
     /* The host has finished its work before PHP may run out of memory and jump. */
     shim_pairs variables = {0};
-    shim_host.variables(shim_current->host, &variables);
+    shim_host.io.variables(shim_current->host, &variables);
     if (!filter_changes_nothing()) {
         for (size_t i = 0; i < variables.count; i++) {
             add_filtered(array, &variables.pairs[i]);
@@ -180,7 +180,7 @@ char *shim_server_variable(const char *name, size_t length)
         return NULL;
     }
     shim_pairs variables = {0};
-    shim_host.variables(shim_current->host, &variables);
+    shim_host.io.variables(shim_current->host, &variables);
     for (size_t i = 0; i < variables.count; i++) {
         const shim_pair *pair = &variables.pairs[i];
         if (pair->name.length == length && memcmp(pair->name.bytes, name, length) == 0) {

@@ -60,7 +60,7 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
     if (loop != NULL) {
         loop(shim_own_worker.host);
     } else {
-        *more = shim_host.serve_one(shim_own_worker.host);
+        *more = shim_host.worker.serve_one(shim_own_worker.host);
     }
     shim_own_worker.over = loop != NULL || !*more;
     shim_fibers_forget();
@@ -97,7 +97,7 @@ ZEND_METHOD(Svc_Worker, serve)
     if (!may_serve("Svc\\Worker::serve()")) {
         RETURN_THROWS();
     }
-    serve_with(&handler, &cache, shim_host.serve, NULL);
+    serve_with(&handler, &cache, shim_host.worker.serve, NULL);
 }
 
 /* frankenphp_handle_request(callable $callback): bool */

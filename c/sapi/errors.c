@@ -37,7 +37,7 @@ void shim_log_message(const char *message, int priority)
             }
         }
     }
-    shim_host.log(shim_current != NULL ? shim_current->host : NULL, &record);
+    shim_host.io.log(shim_current != NULL ? shim_current->host : NULL, &record);
 }
 
 static void (*next_error_cb)(int, zend_string *, const uint32_t, zend_string *);

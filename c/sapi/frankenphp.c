@@ -58,7 +58,7 @@ PHP_FUNCTION(frankenphp_log)
     if (file != NULL) {
         record.file = shim_view_of(ZSTR_VAL(file), ZSTR_LEN(file));
     }
-    shim_host.log(shim_current != NULL ? shim_current->host : NULL, &record);
+    shim_host.io.log(shim_current != NULL ? shim_current->host : NULL, &record);
     smart_str_free(&json);
 }
 

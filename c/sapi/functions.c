@@ -18,7 +18,7 @@ PHP_FUNCTION(svc_finish_request)
     }
     php_output_end_all();
     sapi_send_headers();
-    shim_host.finish(shim_current->host);
+    shim_host.io.finish(shim_current->host);
     shim_current->finished = true;
     RETURN_TRUE;
 }
@@ -28,7 +28,7 @@ PHP_FUNCTION(svc_request_id)
     ZEND_PARSE_PARAMETERS_NONE();
     shim_view id = {0};
     if (shim_party() != NULL) {
-        shim_host.request_id(shim_current->host, &id);
+        shim_host.io.request_id(shim_current->host, &id);
     }
     RETURN_STRINGL(id.bytes != NULL ? id.bytes : "", id.length);
 }
@@ -41,7 +41,7 @@ PHP_FUNCTION(getallheaders)
         return;
     }
     shim_pairs fields = {0};
-    shim_host.fields(shim_current->host, &fields);
+    shim_host.io.fields(shim_current->host, &fields);
     for (size_t i = 0; i < fields.count; i++) {
         const shim_pair *field = &fields.pairs[i];
         zval value;

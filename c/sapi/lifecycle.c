@@ -67,7 +67,7 @@ const char *shim_startup(const shim_options *options)
     if (php_version_id() / 100 != PHP_VERSION_ID / 100) {
         return "libphp is not of the PHP version that svc was built for (" PHP_VERSION "); build svc again";
     }
-    shim_host = *options->callbacks;
+    shim_host_listen(options->callbacks);
     shim_superglobals_hidden = !options->superglobals;
     ini_defaults = options->ini_defaults;
     ini_defaults_count = options->ini_defaults_count;

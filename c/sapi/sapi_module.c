@@ -44,7 +44,7 @@ static void connection_aborted(void)
 static void wait_for_reader(void)
 {
     int64_t pause = 0;
-    while (shim_running != NULL && shim_fiber_may_park() && shim_host.is_crowded(shim_current->host)) {
+    while (shim_running != NULL && shim_fiber_may_park() && shim_host.io.is_crowded(shim_current->host)) {
         if (!shim_park_briefly(&pause)) {
             return;
         }
@@ -63,7 +63,7 @@ static size_t write_output(const char *bytes, size_t length)
     for (size_t done = 0; done < length; done += step) {
         size_t count = length - done < step ? length - done : step;
         wait_for_reader();
-        if (!shim_host.write(shim_current->host, shim_view_of(bytes + done, count))) {
+        if (!shim_host.io.write(shim_current->host, shim_view_of(bytes + done, count))) {
             connection_aborted();
             return 0;
         }
@@ -83,7 +83,7 @@ static void flush_output(void *server_context)
         }
         SG(headers_sent) = 1;
     }
-    if (!shim_host.flush(shim_current->host)) {
+    if (!shim_host.io.flush(shim_current->host)) {
         connection_aborted();
     }
 }
@@ -123,7 +123,7 @@ static void hand_over_head(sapi_headers_struct *headers, int status, void (*send
 static int send_headers(sapi_headers_struct *headers)
 {
     if (shim_party() != NULL && !shim_current->finished) {
-        hand_over_head(headers, headers->http_response_code, shim_host.send_head);
+        hand_over_head(headers, headers->http_response_code, shim_host.io.send_head);
     }
     return SAPI_HEADER_SENT_SUCCESSFULLY;
 }
@@ -132,7 +132,7 @@ static int send_headers(sapi_headers_struct *headers)
 void shim_send_interim(int status)
 {
     if (shim_party() != NULL && !shim_current->finished) {
-        hand_over_head(&SG(sapi_headers), status, shim_host.send_interim);
+        hand_over_head(&SG(sapi_headers), status, shim_host.io.send_interim);
     }
 }
 
@@ -140,7 +140,7 @@ static size_t read_post(char *buffer, size_t size)
 {
     size_t total = 0;
     while (shim_party() != NULL && total < size) {
-        size_t count = shim_host.read_body(shim_current->host, buffer + total, size - total);
+        size_t count = shim_host.io.read_body(shim_current->host, buffer + total, size - total);
         if (count == 0) {
             break;
         }

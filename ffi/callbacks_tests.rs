@@ -1,0 +1,61 @@
+//! The table of callbacks: what C has of a host that leaves entries out.
+
+use std::mem::zeroed;
+use std::ptr::null_mut;
+
+use super::view;
+use crate::bindings::{shim_callbacks, shim_pairs};
+
+unsafe extern "C" {
+    static shim_host: shim_callbacks;
+    fn shim_host_listen(callbacks: *const shim_callbacks);
+}
+
+/// The table as C has it after a host that fills no entry.
+fn nobody() -> shim_callbacks {
+    // SAFETY: an entry of zeros is `None`.
+    let silent: shim_callbacks = unsafe { zeroed() };
+    // SAFETY: one test alone calls this, and no other one calls C.
+    unsafe { shim_host_listen(&silent) };
+    // SAFETY: as above.
+    unsafe { shim_host }
+}
+
+#[test]
+#[expect(clippy::multiple_unsafe_ops_per_block, reason = "each entry of the table is asked in the same way")]
+fn whoever_does_not_listen_takes_output_and_says_no() {
+    let host = nobody();
+    assert_whole(&host);
+    let mut buffer = [0; 4];
+    // SAFETY: nobody looks at the request, and the pointers are those of variables of this function.
+    unsafe {
+        assert!(host.io.write.unwrap()(null_mut(), view(b"output")));
+        assert!(host.io.flush.unwrap()(null_mut()));
+        assert!(!host.io.is_gone.unwrap()(null_mut()));
+        assert!(!host.io.is_crowded.unwrap()(null_mut()));
+        assert_eq!(host.io.read_body.unwrap()(null_mut(), buffer.as_mut_ptr(), buffer.len()), 0);
+        assert_eq!(host.io.read_body_at.unwrap()(null_mut(), buffer.as_mut_ptr(), buffer.len(), 9), 0);
+        for list in [host.io.variables, host.io.fields] {
+            let mut pairs = shim_pairs { pairs: null_mut(), count: 7 };
+            list.unwrap()(null_mut(), &mut pairs);
+            assert_eq!(pairs.count, 0);
+        }
+        for tell in [host.io.target, host.io.client, host.io.request_id] {
+            let mut text = view(b"left over");
+            tell.unwrap()(null_mut(), &mut text);
+            assert_eq!(text.length, 0);
+        }
+        assert!(!host.worker.serve_one.unwrap()(null_mut()));
+        assert!(!host.restart.may_begin.unwrap()());
+    }
+}
+
+fn assert_whole(host: &shim_callbacks) {
+    let io = host.io.send_head.is_some() && host.io.send_interim.is_some() && host.io.finish.is_some();
+    assert!(io && host.io.time_limit.is_some() && host.io.log.is_some());
+    assert!(host.worker.serve.is_some() && host.worker.ended.is_some() && host.worker.freed.is_some());
+    assert!(host.worker.parks.is_some() && host.worker.resumes.is_some());
+    assert!(
+        host.restart.done.is_some() && host.restart.wanted.is_some() && host.restart.worker_started.is_some()
+    );
+}
