@@ -74,7 +74,9 @@ impl Framework {
     fn start(&self, classes: &str, entry: &str) -> Svc {
         let root = tempfile::tempdir().unwrap();
         let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/php").join(self.name).join(".");
-        let copied = Command::new("cp").arg("-r").arg(from).arg(root.path()).status().unwrap();
+        // With their times: a template that is as young as what was compiled of it is compiled again by each request,
+        // and what one writes another one reads half.
+        let copied = Command::new("cp").arg("-rp").arg(from).arg(root.path()).status().unwrap();
         assert!(copied.success());
         for folder in self.folders {
             std::fs::create_dir_all(root.path().join(folder)).unwrap();

@@ -141,7 +141,7 @@ fn declarations(code: &str) -> Vec<Declaration> {
                 }
                 '}' => depth -= 1,
                 ';' if depth == 0 => {
-                    found.push(Declaration { text: std::mem::take(&mut text), has_body: false })
+                    found.push(Declaration { text: std::mem::take(&mut text), has_body: false });
                 }
                 _ if depth == 0 => text.push(c),
                 _ => {}
