@@ -16,7 +16,8 @@ final class Server
     /** What PHP has built in, where svc's defaults (those of php.ini-production) differ: tests expect `php -n`. */
     private const BUILT_IN = [
         'display_errors' => '1', 'display_startup_errors' => '1', 'error_reporting' => '32767', 'log_errors' => '0',
-        'html_errors' => '1', 'max_execution_time' => '30', 'output_buffering' => '0', 'register_argc_argv' => '1',
+        'html_errors' => '1', 'max_execution_time' => '30', 'output_buffering' => '0',
+        'register_argc_argv' => PHP_VERSION_ID < 80500 ? '1' : '0',
         'request_order' => 'GPC', 'session.gc_divisor' => '100', 'short_open_tag' => '1', 'variables_order' => 'EGPCS',
         'zend.assertions' => '1', 'zend.exception_ignore_args' => '0', 'zend.exception_string_param_max_len' => '15',
         'opcache.file_update_protection' => '0', 'opcache.revalidate_freq' => '0',
