@@ -23,6 +23,8 @@ addr() { sed -nE "s/.*\"message\":\"$1\".*\"addr\":\"([^\"]+)\".*|.*\"addr\":\"(
 try() {
     local mode=$1 root=$2 main ops page
     shift 2
+    # Emptied here: what is started in the background does so a moment later, and the log of the mode before is there.
+    : >"$work/log"
     env LISTEN_ADDR=127.0.0.1:0 INTERNAL_ADDR=127.0.0.1:0 "$@" "$svc" serve "$root" >"$work/log" 2>"$work/errors" &
     pid=$!
     until grep -q '"svc is ready"' "$work/log"; do
