@@ -6,8 +6,8 @@
 //!
 //! | room | nouns |
 //! |---|---|
-//! | `server` | all threads, from first to last |
 //! | `shared`, `lifecycle` | what every thread can reach; where the server is in its life |
+//! | `admit` | exchanges at the gate |
 //! | `disk` | the file threads, their jobs, the site |
 //! | `io_thread` | what an io thread works with |
 //! | `net` | sockets, TLS, the accepting thread |
@@ -15,7 +15,7 @@
 //! | `connection` | HTTP/1 and HTTP/2, and the threads that carry them |
 //! | `ops` | the operations port |
 //! | `control` | the tick: pool, drain, reload |
-//! | `admit` | exchanges at the gate |
+//! | `server` | all threads, from first to last |
 //!
 //! A room imports those above it in the table only.
 
