@@ -29,7 +29,7 @@ use crate::variables::Variables;
 pub(crate) struct PhpPersistentWorker {
     slot: usize,
     interpreter: Interpreter,
-    waker: Arc<Bell>,
+    waker: Arc<ThreadWaker>,
     thread_context: Rc<ThreadContext>,
 }
 
@@ -47,7 +47,7 @@ impl PhpPersistentWorker {
         let waker = interpreter
             .waker()
             .map_err(|error| StartError(format!("no descriptor to wait with: {error}")))?;
-        Ok(Self { slot, interpreter, waker: Arc::new(Bell(waker)), thread_context })
+        Ok(Self { slot, interpreter, waker: Arc::new(ThreadWaker(waker)), thread_context })
     }
 }
 
@@ -93,9 +93,9 @@ impl PersistentWorker for PhpPersistentWorker {
 
 /// Wakes the thread of a worker.
 #[derive(Debug)]
-struct Bell(Waker);
+struct ThreadWaker(Waker);
 
-impl Wake for Bell {
+impl Wake for ThreadWaker {
     fn wake(&self) {
         self.0.wake();
     }

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_turnstile_admits_nobody_and_takes_permits_back() {
+    fn a_closed_gate_admits_nobody_and_takes_permits_back() {
         let permit_state = PermitState::new(2);
         permit_state.enter();
         permit_state.enter();
