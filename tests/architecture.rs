@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+pub(crate) mod paths;
 mod shim;
 
 /// The layer of each folder and file at the top of the core; an import goes down, never sideways.
@@ -185,44 +186,16 @@ fn broken_imports(path: &str, code: &str) -> Vec<String> {
 
 /// Lists the top-level modules that code names through `crate::`, or by climbing out of `depth` modules.
 fn imports(code: &str, depth: usize) -> Vec<String> {
-    let mut found = Vec::new();
-    for (at, _) in code.match_indices("crate::") {
-        let before = code[..at].chars().next_back();
-        // `$crate::` is the same path; `svc_crate::` would be another word.
-        if before.is_none_or(|c| !is_word(c)) {
-            found.extend(first_segments(&code[at + "crate::".len()..]));
+    let target = |path: Vec<String>| {
+        let climbs = path.iter().take_while(|name| *name == "super").count();
+        match path[0].as_str() {
+            "crate" => path.get(1).cloned(),
+            // Tests are one module deeper, so that a climb is judged by where it ends.
+            _ if climbs >= depth => path.get(climbs).filter(|name| rank(name).is_some()).cloned(),
+            _ => None,
         }
-    }
-    for (at, _) in code.match_indices(&"super::".repeat(depth)) {
-        let mut rest = &code[at + "super::".len() * depth..];
-        while let Some(more) = rest.strip_prefix("super::") {
-            rest = more;
-        }
-        // Tests are one module deeper, so that a climb is judged by where it ends.
-        found.extend(first_segments(rest).into_iter().filter(|name| rank(name).is_some()));
-    }
-    found
-}
-
-/// The first segment of a path, or those of each path in a group.
-fn first_segments(path: &str) -> Vec<String> {
-    let name = |text: &str| text.trim_start().chars().take_while(|c| is_word(*c)).collect::<String>();
-    let Some(group) = path.strip_prefix('{') else { return vec![name(path)] };
-    let mut depth = 1;
-    let mut paths = vec![String::new()];
-    for c in group.chars() {
-        match c {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            _ => {}
-        }
-        match c {
-            _ if depth == 0 => break,
-            ',' if depth == 1 => paths.push(String::new()),
-            _ => paths.last_mut().unwrap().push(c),
-        }
-    }
-    paths.iter().map(|path| name(path)).filter(|name| !name.is_empty()).collect()
+    };
+    paths::paths(code).into_iter().filter_map(target).collect()
 }
 
 fn strayed_words(path: &str, code: &str) -> Vec<String> {
