@@ -11,7 +11,7 @@
 //! | 1 | `sync` |
 //! | 2 | `config`, `http`, `spool` |
 //! | 3 | `admission`, `compress`, `files`, `policy`, `pool`, `tls` |
-//! | 4 | `observe` |
+//! | 4 | `connection`, `observe` |
 //! | 5 | `serve` |
 #![forbid(unsafe_code)]
 
@@ -30,6 +30,7 @@ pub mod policy;
 pub mod pool;
 pub mod tls;
 
+pub mod connection;
 pub mod observe;
 
 pub mod serve;

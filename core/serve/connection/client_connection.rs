@@ -1,7 +1,8 @@
-//! One client connection: its wire, its protocol, and what it does next.
+//! One client connection: a [`Connection`] on its wire, and what is done for it.
 //!
-//! Promises: every wait has a deadline but the one for what a worker or a disk is doing; a busy connection gives way
-//! to the others after a few steps. Refuses: it never blocks, and it knows no message; its protocol does.
+//! Promises: each command of the connection is carried out before the next is asked for; a busy connection gives way
+//! to the others after a few steps. Refuses: it never blocks, and it decides nothing about a request; see
+//! [`request`](crate::serve::request).
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -9,22 +10,25 @@ use std::time::Instant;
 use mio::event::Event;
 use mio::net::TcpStream;
 
-use crate::limits::{HTTP2_STEPS_MAX, LINK_STEPS_MAX};
+use crate::connection::{Armed, Ask, Command, Connection, Decision, Ended, Sent};
+use crate::http::BodyError;
 use crate::observe::{Event as Record, TlsHandshake};
+use crate::pool::StreamKey;
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
-use super::http1::Http1;
-use super::http2::Http2;
-use super::step::ConnectionStep;
-use crate::serve::disk::file_job::Done;
+use crate::serve::disk::file_job::{Done, Job};
+use crate::serve::disk::slices::slice_now;
 use crate::serve::io_thread::arrival::Arrival;
 use crate::serve::io_thread::io::Io;
-use crate::serve::io_thread::timers::Armed;
+use crate::serve::net::flush::Flushed;
 use crate::serve::net::tls_stream::TlsStream;
 use crate::serve::net::transport::Transport;
-use crate::serve::net::wire::Wire;
+use crate::serve::net::wire::{Got, Wire};
+use crate::serve::request::answer::refusal;
 use crate::serve::request::endpoints::Endpoints;
+use crate::serve::request::meta::RequestMeta;
+use crate::serve::request::start::{start, start_unreadable};
 
 /// One client connection.
 #[derive(Debug)]
@@ -35,17 +39,10 @@ pub(in crate::serve) struct ClientConnection {
     pub(in crate::serve) armed: Armed,
     wire: Wire,
     ends: Arc<Endpoints>,
-    protocol: Protocol,
+    connection: Connection<RequestMeta>,
     /// It has its turn when the messages and events of the present one have been looked at.
     is_in_line: bool,
     _permit: Permit,
-}
-
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "the larger one is what nearly every connection speaks")]
-enum Protocol {
-    Http1(Http1),
-    Http2(Box<Http2>),
 }
 
 /// What became of a connection.
@@ -74,11 +71,12 @@ impl ClientConnection {
             }
             None => Transport::Plain(arrival.socket),
         };
+        let connection = Connection::new(Arc::clone(&io.terms), transport.can_send_files(), io.now);
         Ok(Self {
             key,
             armed: Armed::default(),
             wire: Wire::new(transport),
-            protocol: Protocol::Http1(Http1::new(key, Arc::clone(&ends), io.now)),
+            connection,
             ends,
             is_in_line: false,
             _permit: arrival.permit,
@@ -98,155 +96,246 @@ impl ClientConnection {
 
     /// The worker of the stream has parts of the reply.
     pub(in crate::serve) fn on_reply_ready(&mut self, io: &mut Io, stream: u32) -> Fate {
-        match &mut self.protocol {
-            Protocol::Http1(http1) => {
-                if let Some((stream, _)) = http1.stream() {
-                    stream.has_parts = true;
-                }
-            }
-            Protocol::Http2(http2) => {
-                http2.visit(stream, |stream, _| stream.has_parts = true);
-                return self.line_up(io);
-            }
-        }
-        self.advance(io)
+        self.connection.note_reply(stream);
+        self.advance_later(io)
     }
 
     /// A file thread has done its job for the stream.
     pub(in crate::serve) fn on_disk(&mut self, io: &mut Io, stream: u32, done: Done) -> Fate {
-        match &mut self.protocol {
-            Protocol::Http1(http1) => {
-                if let Some((stream, output)) = http1.stream() {
-                    stream.take_disk(io, output, done);
-                }
-            }
-            Protocol::Http2(http2) => {
-                http2.visit(stream, |stream, output| stream.take_disk(io, output, done));
-                return self.line_up(io);
-            }
-        }
-        self.advance(io)
+        self.take_disk(io, stream, done);
+        self.advance_later(io)
     }
 
     /// There may be room in the spool again.
     pub(in crate::serve) fn retry_spool(&mut self, io: &mut Io, stream: u32) -> Fate {
-        match &mut self.protocol {
-            Protocol::Http1(http1) => {
-                if let Some((stream, _)) = http1.stream() {
-                    stream.retry_spool();
-                }
-            }
-            Protocol::Http2(http2) => http2.visit(stream, |stream, _| stream.retry_spool()),
-        }
+        self.connection.retry_spool(stream);
         self.advance(io)
     }
 
     /// No worker is left: requests that wait for one are answered.
     pub(in crate::serve) fn on_pool_gone(&mut self, io: &mut Io) -> Fate {
-        match &mut self.protocol {
-            Protocol::Http1(http1) => {
-                if let Some((stream, _)) = http1.stream() {
-                    stream.on_pool_gone(io);
-                }
+        for stream in self.connection.streams() {
+            if self.connection.is_waiting(stream) {
+                self.decide(io, stream, |request, io| request.on_pool_gone(io));
             }
-            Protocol::Http2(http2) => http2.visit_all(|stream| stream.on_pool_gone(io)),
         }
         self.advance(io)
     }
 
     /// The drain deadline has passed: answers what was not answered, gives the answers one attempt, and ends.
     pub(in crate::serve) fn cut_off(&mut self, io: &mut Io) -> Fate {
-        match &mut self.protocol {
-            Protocol::Http1(http1) => {
-                if let Some((stream, _)) = http1.stream() {
-                    stream.cut_off(io);
-                }
-            }
-            Protocol::Http2(http2) => http2.visit_all(|stream| stream.cut_off(io)),
+        for stream in self.connection.streams() {
+            self.cut_off_stream(io, stream);
         }
         // Nobody waits for a slow client any more.
         if self.advance(io) == Fate::Lives {
-            self.abort(io);
+            self.connection.abort();
+            self.run(io);
         }
         Fate::Ended
     }
 
-    /// Makes all steps that can be made now.
-    pub(in crate::serve) fn advance(&mut self, io: &mut Io) -> Fate {
-        if self.wire.is_broken && !self.goes_on_alone(io) {
-            self.abort(io);
-            return Fate::Ended;
+    fn cut_off_stream(&mut self, io: &mut Io, stream: u32) {
+        let Some(request) = self.connection.request(stream) else { return };
+        let exchange = request.exchange().cloned();
+        request.cut(io);
+        let mut stage = None;
+        if let Some(exchange) = exchange {
+            self.connection.collect(stream, |parts| {
+                let (was, share) = exchange.withdraw_collecting(parts);
+                stage = Some(was);
+                share
+            });
         }
+        if !self.connection.has_reply(stream) {
+            self.decide(io, stream, |request, _| Some(request.cut_off(stage)));
+        }
+    }
+
+    /// Begins a turn: makes all steps that can be made now.
+    pub(in crate::serve) fn advance(&mut self, io: &mut Io) -> Fate {
         self.is_in_line = false;
-        let steps = if let Protocol::Http2(_) = self.protocol { HTTP2_STEPS_MAX } else { LINK_STEPS_MAX };
-        for _ in 0..steps {
-            let step = match &mut self.protocol {
-                Protocol::Http1(http1) => http1.step(&mut self.wire, io),
-                Protocol::Http2(http2) => http2.step(&mut self.wire, io),
-            };
-            self.note_handshake(io, false);
-            match step {
-                ConnectionStep::Again => {}
-                ConnectionStep::Close => return self.close(),
-                ConnectionStep::Cut => return Fate::Ended,
-                ConnectionStep::Upgrade => self.upgrade(io),
-                ConnectionStep::Wait => return Fate::Lives,
+        self.connection.begin_turn(io.shared.lifecycle.is_closing());
+        self.run(io)
+    }
+
+    /// Advances now, or at the end of the present turn of the io thread where that brings several streams into one
+    /// write.
+    fn advance_later(&mut self, io: &mut Io) -> Fate {
+        if self.connection.is_multiplexed() { self.line_up(io) } else { self.advance(io) }
+    }
+
+    fn run(&mut self, io: &mut Io) -> Fate {
+        let fate = self.carry_out(io);
+        let received = self.connection.take_received();
+        if received > 0 {
+            io.shared.metrics.request_bytes_received(received);
+        }
+        fate
+    }
+
+    /// Carries out what the connection asks for until it waits or ends.
+    fn carry_out(&mut self, io: &mut Io) -> Fate {
+        loop {
+            match self.connection.poll_command(self.wire.peer(), io.now) {
+                Command::Close { is_whole } => {
+                    if is_whole {
+                        self.wire.transport.send_close_notify();
+                    }
+                    return Fate::Ended;
+                }
+                Command::Ended(Ended { request, sent_bytes, is_lost: true }) => request.abort(io, sent_bytes),
+                Command::Ended(Ended { request, sent_bytes, .. }) => request.finish(&io.shared, sent_bytes),
+                Command::Read { looks_again } => self.read(io, looks_again),
+                Command::Rejected(rejection) => {
+                    RequestMeta::answered_unseen(io, self.key, &self.ends, rejection);
+                }
+                Command::Request(incoming) => start(&mut self.connection, io, self.key, &self.ends, incoming),
+                Command::ShutDown { is_whole } => {
+                    if is_whole {
+                        self.wire.transport.send_close_notify();
+                    }
+                    self.wire.transport.shut_down();
+                }
+                Command::Stream(stream, ask) => self.see_to(io, stream, ask),
+                Command::Transmit => self.write(io),
+                Command::Unreadable(unreadable) => {
+                    start_unreadable(&mut self.connection, io, self.key, &self.ends, unreadable);
+                }
+                Command::Wait => return Fate::Lives,
+                // The others first.
+                Command::Yield => return self.line_up(io),
             }
         }
-        // The others first.
-        self.line_up(io)
     }
 
-    /// Whether the request is on its way to the gate, and goes there without its client.
-    fn goes_on_alone(&mut self, io: &Io) -> bool {
-        match &mut self.protocol {
-            Protocol::Http1(http1) => http1.stream().is_some_and(|(stream, _)| stream.goes_on_alone(io)),
-            Protocol::Http2(_) => false,
+    fn read(&mut self, io: &mut Io, looks_again: bool) {
+        self.wire.is_readable |= looks_again;
+        let got = self.wire.read(&mut io.scratch);
+        self.note_handshake(io, false);
+        match got {
+            Got::Bytes(count) => {
+                if let Some(protocol) = self.wire.transport.protocol() {
+                    self.connection.note_protocol(protocol);
+                }
+                self.connection.receive(&io.scratch[..count], io.now);
+            }
+            Got::End => self.connection.end_input(),
+            Got::Nothing => self.connection.note_dry(),
         }
     }
 
-    /// Waits for the end of the present turn: what else it brings to other streams goes out in the same write.
-    fn line_up(&mut self, io: &mut Io) -> Fate {
-        if !std::mem::replace(&mut self.is_in_line, true) {
-            io.again.push(self.key);
+    fn write(&mut self, io: &mut Io) {
+        let (wire, mut cold) = (&mut self.wire, None);
+        let result = self.connection.transmit(io.now, |output| {
+            let flushed = wire.flush(output)?;
+            cold = output.take_cold();
+            let bytes = if let Flushed::Some(count) = flushed { count } else { 0 };
+            let held_back = wire.transport.held_back();
+            std::io::Result::Ok(Sent { is_all: flushed == Flushed::All, bytes, held_back })
+        });
+        if let Some((file, offset, len)) = cold {
+            io.order(Job::Warm(file, offset, len), StreamKey { connection: self.key, stream: 0 });
         }
-        Fate::Lives
+        // A connection that cannot be written to has been given up.
+        drop(result);
+        self.note_handshake(io, false);
+    }
+
+    /// Sees to what a request needs.
+    fn see_to(&mut self, io: &mut Io, stream: u32, ask: Ask) {
+        let key = StreamKey { connection: self.key, stream };
+        match ask {
+            Ask::Announce { head, length, head_only } => {
+                if let Some(request) = self.connection.request(stream) {
+                    let announced = request.announce(io, head, length, head_only);
+                    self.connection.announce(stream, announced);
+                }
+            }
+            Ask::AwaitSpoolRoom => io.starved.push(key),
+            Ask::BodyLate { is_starved } => self.refuse(io, stream, if is_starved { 503 } else { 408 }),
+            Ask::BodyRefused(error) => {
+                self.refuse(io, stream, if error == BodyError::TooLarge { 413 } else { 400 });
+            }
+            Ask::Collect => {
+                if let Some(exchange) = self.connection.request(stream).and_then(|request| request.exchange())
+                {
+                    let exchange = Arc::clone(exchange);
+                    self.connection.collect(stream, |parts| exchange.collect(parts));
+                }
+            }
+            Ask::Offer { body, is_deserted } => {
+                self.decide(io, stream, |request, io| request.offer(io, body, is_deserted));
+            }
+            Ask::Slice(source, offset, len) => match slice_now(&source, offset, len) {
+                Some(bytes) => self.connection.sliced(stream, bytes),
+                None => io.order(Job::Slice(source, offset, len), key),
+            },
+            Ask::Spool(file, bytes) => io.order(Job::Append(io.shared.spool.clone(), file, bytes), key),
+            Ask::WaitOver if self.connection.is_waiting(stream) => {
+                self.decide(io, stream, |request, io| request.on_wait_over(io));
+            }
+            Ask::WaitOver => {}
+        }
+    }
+
+    fn take_disk(&mut self, io: &mut Io, stream: u32, done: Done) {
+        match done {
+            Done::Appended(file, buffer) => self.connection.spooled(stream, file, buffer, io.now),
+            Done::Refused(file, bytes, error) => {
+                if !self.connection.spool_refused(stream, file, bytes, &error) {
+                    self.refuse(io, stream, 503);
+                }
+            }
+            // The request was answered without the result.
+            Done::Found(..) if self.connection.has_reply(stream) => {}
+            Done::Found(path, found) => {
+                self.decide(io, stream, |request, io| Some(request.found(io, path, found)));
+            }
+            Done::Slice(Ok(bytes)) => self.connection.sliced(stream, bytes),
+            Done::Slice(Err(_)) => self.connection.fail_reply(stream),
+            Done::Failed if self.connection.has_reply(stream) => self.connection.fail_reply(stream),
+            Done::Failed => self.refuse(io, stream, 500),
+            Done::Warmed => self.connection.note_warmed(),
+        }
+    }
+
+    /// Answers a request with an error before its body was read.
+    fn refuse(&mut self, io: &Io, stream: u32, status: u16) {
+        self.connection.decide(stream, refusal(status), io.now);
+    }
+
+    /// Lets `choose` decide about a request.
+    fn decide(
+        &mut self,
+        io: &mut Io,
+        stream: u32,
+        choose: impl FnOnce(&mut RequestMeta, &mut Io) -> Option<Decision>,
+    ) {
+        let Some(request) = self.connection.request(stream) else { return };
+        if let Some(decision) = choose(request, io) {
+            self.connection.decide(stream, decision, io.now);
+        }
     }
 
     /// When the present wait is over; `None` while the wait is for the server itself.
-    pub(in crate::serve) fn deadline(&self, io: &Io) -> Option<Instant> {
-        match &self.protocol {
-            Protocol::Http1(http1) => http1.deadline(io),
-            Protocol::Http2(http2) => http2.deadline(io),
-        }
+    pub(in crate::serve) fn deadline(&self) -> Option<Instant> {
+        self.connection.deadline()
     }
 
     /// The entry among the deadlines has come up; the deadline itself may have moved since.
     pub(in crate::serve) fn on_deadline(&mut self, io: &mut Io) -> Fate {
         self.armed.fired();
-        if self.deadline(io).is_none_or(|deadline| deadline > io.now) {
+        if self.deadline().is_none_or(|deadline| deadline > io.now) {
             return Fate::Lives;
         }
-        let step = match &mut self.protocol {
-            Protocol::Http1(http1) => http1.on_deadline(io),
-            Protocol::Http2(http2) => http2.on_deadline(io),
-        };
-        match step {
-            ConnectionStep::Close => self.close(),
-            ConnectionStep::Cut => Fate::Ended,
-            ConnectionStep::Again | ConnectionStep::Upgrade | ConnectionStep::Wait => self.advance(io),
-        }
+        self.connection.handle_timeout(io.now);
+        self.advance(io)
     }
 
     /// The connection has ended: counts what has not been counted.
     pub(in crate::serve) fn on_closed(&mut self, io: &Io) {
         self.note_handshake(io, true);
-    }
-
-    /// Ends the connection so that the client can tell that nothing is missing.
-    fn close(&mut self) -> Fate {
-        self.wire.transport.send_close_notify();
-        Fate::Ended
     }
 
     /// Counts the handshake once it is over, and keeps what scripts may know of the session.
@@ -273,19 +362,11 @@ impl ClientConnection {
         }
     }
 
-    fn upgrade(&mut self, io: &Io) {
-        if let Protocol::Http1(http1) = &mut self.protocol {
-            let input = http1.take_input();
-            let http2 = Http2::new(self.key, Arc::clone(&self.ends), &input, io.now);
-            self.protocol = Protocol::Http2(Box::new(http2));
+    /// Waits for the end of the present turn: what else it brings to other streams goes out in the same write.
+    fn line_up(&mut self, io: &mut Io) -> Fate {
+        if !std::mem::replace(&mut self.is_in_line, true) {
+            io.again.push(self.key);
         }
-    }
-
-    /// The connection is of no more use: closes the books.
-    fn abort(&mut self, io: &Io) {
-        match &mut self.protocol {
-            Protocol::Http1(http1) => http1.abort(io),
-            Protocol::Http2(http2) => http2.abort(io),
-        }
+        Fate::Lives
     }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use mio::{Events, Interest, Poll, Token};
 use slab::Slab;
 
+use crate::connection::Timers;
 use crate::limits::POLL_EVENTS;
 use crate::sync::primitive::Arc;
 use crate::time;
@@ -21,7 +22,6 @@ use crate::serve::io_thread::arrival::Arrival;
 use crate::serve::io_thread::inbox::{Inbox, Message};
 use crate::serve::io_thread::indispensable::Indispensable;
 use crate::serve::io_thread::io::Io;
-use crate::serve::io_thread::timers::Timers;
 use crate::serve::shared::Shared;
 
 /// An io thread that has a poller and an inbox, but does not run yet.
@@ -137,7 +137,7 @@ impl Reactor {
         };
         match act(connection, &mut self.io) {
             Fate::Lives => {
-                let deadline = connection.deadline(&self.io);
+                let deadline = connection.deadline();
                 self.timers.arm(key, &mut connection.armed, deadline);
             }
             Fate::Ended => {

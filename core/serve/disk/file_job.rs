@@ -6,13 +6,14 @@
 use std::fs::File;
 use std::io;
 
+use crate::connection::Source;
 use crate::files::Asset;
 use crate::http::Coding;
 use crate::spool::{Spool, SpoolError, SpoolFile};
 use crate::sync::primitive::Arc;
 
 use super::site::{Found, Site};
-use super::source::Source;
+use super::slices::slice;
 use super::warmth::warm;
 
 /// Something that may wait for a disk.
@@ -65,7 +66,7 @@ impl Job {
                 let found = site.find(&path);
                 Done::Found(path, found)
             }
-            Self::Slice(source, offset, len) => Done::Slice(source.slice(offset, len)),
+            Self::Slice(source, offset, len) => Done::Slice(slice(&source, offset, len)),
             Self::Warm(file, offset, len) => {
                 warm(&file, offset, len);
                 Done::Warmed

@@ -5,11 +5,11 @@
 //! | `threads` | the file threads |
 //! | `file_job` | what they do |
 //! | `site` | where a path leads |
-//! | `source` | where the slices of a body come from |
+//! | `slices` | reading the slices of a body |
 //! | `warmth` | what of a file the system has in memory |
 
 pub(in crate::serve) mod file_job;
 pub(in crate::serve) mod site;
-pub(in crate::serve) mod source;
+pub(in crate::serve) mod slices;
 pub(in crate::serve) mod threads;
 pub(in crate::serve) mod warmth;

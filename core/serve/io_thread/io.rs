@@ -2,9 +2,11 @@
 
 use std::time::Instant;
 
+use crate::config::Config;
+use crate::connection::ConnectionTerms;
 use crate::files::RouteCache;
-use crate::http::DateCache;
-use crate::limits::READ_BYTES;
+use crate::http::{DateCache, HeadLimits};
+use crate::limits::{LINGER_TIMEOUT, READ_BYTES};
 use crate::policy::Rules;
 use crate::pool::{Notify, Script, StreamKey};
 use crate::sync::primitive::Arc;
@@ -23,6 +25,8 @@ const OFFERS_UNANNOUNCED_MAX: u32 = 16;
 #[derive(Debug)]
 pub(in crate::serve) struct Io {
     pub(in crate::serve) shared: Arc<Shared>,
+    /// What a connection may cost.
+    pub(in crate::serve) terms: Arc<ConnectionTerms>,
     pub(in crate::serve) site: Arc<Site>,
     pub(in crate::serve) disk: Arc<Disk>,
     pub(in crate::serve) inbox: Arc<Inbox>,
@@ -35,11 +39,11 @@ pub(in crate::serve) struct Io {
     pub(in crate::serve) ids: RequestIds,
     /// Where sockets are read into.
     pub(in crate::serve) scratch: Vec<u8>,
-    /// Connections that have more to do after the others had their meta.
+    /// Connections that have more to do after the others had their turn.
     pub(in crate::serve) again: Vec<u64>,
     /// Streams that wait for room in the spool.
     pub(in crate::serve) starved: Vec<StreamKey>,
-    /// The time of this meta.
+    /// The time of this turn.
     pub(in crate::serve) now: Instant,
     /// How many requests were offered to the pool and not announced yet.
     offers: u32,
@@ -56,6 +60,7 @@ impl Io {
     ) -> Self {
         Self {
             rules: shared.policy.rules(),
+            terms: Arc::new(connection_terms(&shared.config)),
             shared,
             site,
             disk,
@@ -92,7 +97,7 @@ impl Io {
         }
     }
 
-    /// Tells the workers what was offered in this meta.
+    /// Tells the workers what was offered in this turn.
     pub(in crate::serve) fn announce_offers(&mut self) {
         if self.offers > 0
             && let Some(gate) = &self.shared.gate
@@ -100,5 +105,19 @@ impl Io {
             gate.announce();
             self.offers = 0;
         }
+    }
+}
+
+/// What a connection of the main port may cost.
+fn connection_terms(config: &Config) -> ConnectionTerms {
+    ConnectionTerms {
+        head: HeadLimits::main_port(),
+        header_timeout: config.header_timeout,
+        body_timeout: config.body_timeout,
+        write_timeout: config.write_timeout,
+        keepalive_timeout: config.keepalive_timeout,
+        linger_timeout: LINGER_TIMEOUT,
+        exchange_timeout: None,
+        accepts_http2: true,
     }
 }

@@ -4,7 +4,6 @@
 //! |---|---|
 //! | `io` | its tools, lent to the connection whose turn it is |
 //! | `inbox`, `arrival` | its messages, and the first of each connection |
-//! | `timers` | its deadlines |
 //! | `request_id` | the names of requests |
 //! | `indispensable` | why its panic ends the process |
 
@@ -13,4 +12,3 @@ pub(in crate::serve) mod inbox;
 pub(in crate::serve) mod indispensable;
 pub(in crate::serve) mod io;
 pub(in crate::serve) mod request_id;
-pub(in crate::serve) mod timers;

@@ -1,7 +1,7 @@
 //! How bytes reach a client: a plain socket, or a TLS session on one.
 //!
 //! Promises: nothing blocks; "later" is an error of the kind `WouldBlock`, and the poller tells when to try again.
-//! Refuses: it keeps no bytes beyond what a session holds back; see [`Output`](super::output::Output).
+//! Refuses: it keeps no bytes beyond what a session holds back; see [`Output`](crate::connection::Output).
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -9,7 +9,9 @@ use std::net::Shutdown;
 
 use mio::net::TcpStream;
 
-use super::output::Sink;
+use crate::connection::WireProtocol;
+
+use super::flush::Sink;
 use super::tls_stream::TlsStream;
 
 /// The way to one client.
@@ -90,17 +92,14 @@ impl Transport {
         self.tls().map(TlsStream::take_progress)
     }
 
-    /// Whether the client speaks HTTP without TLS where TLS is spoken.
-    pub(in crate::serve) fn is_misled(&self) -> bool {
-        matches!(self, Self::Tls(tls) if tls.is_plain())
-    }
-
-    /// Whether both ends have agreed on HTTP/2 (`Some(false)`: on HTTP/1, or on nothing, which is the same); `None` in
-    /// the clear, where the client's first bytes tell.
-    pub(in crate::serve) fn agrees_on_http2(&self) -> Option<bool> {
+    /// What the client speaks, once it has spoken; `None` in the clear, where its first bytes tell.
+    pub(in crate::serve) fn protocol(&self) -> Option<WireProtocol> {
         match self {
             Self::Plain(_) => None,
-            Self::Tls(tls) => Some(tls.agrees_on_http2()),
+            Self::Tls(tls) if tls.is_plain() => Some(WireProtocol::Misled),
+            Self::Tls(tls) if tls.agrees_on_http2() => Some(WireProtocol::Http2),
+            // Who has agreed on nothing speaks HTTP/1 too.
+            Self::Tls(_) => Some(WireProtocol::Http1),
         }
     }
 

@@ -7,7 +7,9 @@ use std::io;
 
 use mio::event::Event;
 
-use super::output::{Flushed, Output};
+use crate::connection::{Output, Peer};
+
+use super::flush::{Flushed, flush};
 use super::transport::Transport;
 
 /// The way to one client, and what is known about it.
@@ -37,6 +39,11 @@ impl Wire {
     /// Starts with a transport of which nothing is known.
     pub(in crate::serve) fn new(transport: Transport) -> Self {
         Self { transport, is_readable: false, is_peer_closed: false, is_broken: false }
+    }
+
+    /// What is known of the peer.
+    pub(in crate::serve) fn peer(&self) -> Peer {
+        Peer { is_readable: self.is_readable, is_closed: self.is_peer_closed, is_broken: self.is_broken }
     }
 
     /// The poller reports something.
@@ -88,7 +95,7 @@ impl Wire {
     ///
     /// When the connection is of no more use.
     pub(in crate::serve) fn flush(&mut self, output: &mut Output) -> io::Result<Flushed> {
-        let flushed = output.flush(&mut self.transport)?;
+        let flushed = flush(output, &mut self.transport)?;
         let is_out = flushed == Flushed::All && self.transport.flush()?;
         let progress = self.transport.take_progress();
         Ok(match flushed {

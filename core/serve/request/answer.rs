@@ -3,10 +3,9 @@
 //! Promises: short, plain, the same for everybody; a refusal on overload says so in its words. Refuses: nothing of
 //! the request is repeated in them, so there is nothing to escape.
 
+use crate::connection::{Decision, Reply};
 use crate::http::{Fields, status};
 use crate::pool::{Origin, ReplyHead};
-
-use super::reply::Reply;
 
 /// The methods that a resource may be asked with on the main port.
 pub(in crate::serve) const METHODS: &[u8] = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, QUERY";
@@ -78,8 +77,18 @@ impl Answer {
         answer
     }
 
+    /// Answers a request with it.
+    pub(in crate::serve) fn into_decision(self) -> Decision {
+        Decision::Answer(self.into_reply())
+    }
+
+    /// Refuses a request with it: its connection is of no more use then.
+    pub(in crate::serve) fn into_refusal(self) -> Decision {
+        Decision::Refuse(self.into_reply())
+    }
+
     /// Makes the reply of it.
-    pub(in crate::serve) fn into_reply(self) -> Reply {
+    fn into_reply(self) -> Reply {
         let content_length = (!status::is_bodiless(self.status)).then_some(self.body.len() as u64);
         let head = ReplyHead {
             status: self.status,
@@ -95,6 +104,11 @@ impl Answer {
         let taken = self.fields.push(name, value);
         debug_assert!(taken.is_ok(), "the server's own fields are valid");
     }
+}
+
+/// Refuses a request with the plain answer for `status`: its connection is of no more use then.
+pub(in crate::serve) fn refusal(status: u16) -> Decision {
+    Answer::plain(status).into_refusal()
 }
 
 /// The type of [`page`].

@@ -7,43 +7,36 @@
 use std::time::Instant;
 
 use crate::admission::{ShedReason, Ticket};
+use crate::connection::Decision;
 use crate::observe::{Access, Event};
 use crate::sync::exchange_state::Stage;
 use crate::time;
 
-use super::answer::Answer;
-use super::stream::{Phase, Stream};
+use super::answer::{Answer, refusal};
+use super::meta::RequestMeta;
 use crate::serve::io_thread::io::Io;
+use crate::serve::shared::Shared;
 
-impl Stream {
+impl RequestMeta {
     /// Nobody will read the response: what runs for it is called off, the books are closed. The socket has taken
     /// `sent_bytes` of the body.
     pub(in crate::serve) fn abort(mut self, io: &Io, sent_bytes: u64) {
         let was_taken = self.call_off(io);
-        self.meta.ending.give_up(was_taken, &io.shared.metrics);
-        self.record(io, sent_bytes);
+        self.ending.give_up(was_taken, &io.shared.metrics);
+        self.record(&io.shared, sent_bytes);
     }
 
     /// The response is out, with `sent_bytes` of a body: closes the books.
-    pub(in crate::serve) fn finish(self, io: &Io, sent_bytes: u64) {
-        self.record(io, sent_bytes);
-    }
-
-    /// Somebody else has sent the head of the answer, and no body: closes the books.
-    pub(in crate::serve) fn answered_unseen(mut self, io: &Io) {
-        let Phase::Replying(reply) = &mut self.phase else { return };
-        let Some((status, origin)) = reply.head() else { return };
-        self.meta.ending.head_goes_out(status, origin, &io.shared.metrics);
-        self.record(io, 0);
+    pub(in crate::serve) fn finish(self, shared: &Shared, sent_bytes: u64) {
+        self.record(shared, sent_bytes);
     }
 
     /// Takes the answer away from whoever makes it, and what of it has not been collected; a request that outlives its
     /// client stays in the queue. Returns whether a worker had taken it.
     fn call_off(&mut self, io: &Io) -> bool {
-        let meta = &mut self.meta;
-        let has_left = meta.ending.is_up_to_client();
-        let runs_on = has_left && meta.outlives_client(io.shared.config.abandoned_requests);
-        let Some(exchange) = meta.exchange() else { return false };
+        let has_left = self.ending.is_up_to_client();
+        let runs_on = has_left && self.outlives_client(io.shared.config.abandoned_requests);
+        let Some(exchange) = self.exchange() else { return false };
         let stage = if runs_on {
             exchange.abandon()
         } else {
@@ -51,7 +44,7 @@ impl Stream {
                 exchange.note_client_left();
             }
             let stage = exchange.withdraw();
-            leave_gate(io, meta.ticket.take());
+            leave_gate(io, self.ticket.take());
             stage
         };
         // Of one that was abandoned before, whoever takes it tells.
@@ -61,93 +54,77 @@ impl Stream {
         )
     }
 
-    /// The drain deadline has passed: answers what was not answered. Its connection gives the answer one attempt.
-    pub(in crate::serve) fn cut_off(&mut self, io: &Io) {
-        let meta = &mut self.meta;
-        meta.ending.cut();
-        let Phase::Replying(reply) = &mut self.phase else {
-            meta.ending.cut_off();
-            return self.refuse(503);
-        };
-        // The server's own answers come without an exchange, or are there.
-        let Some(exchange) = meta.exchange() else { return };
-        let stage = reply.collect_last(exchange);
-        leave_gate(io, meta.ticket.take());
-        if reply.has_begun() || reply.head().is_some() {
-            return;
+    /// The drain deadline has passed: nobody else answers from now on. Its connection gives the answer one attempt.
+    pub(in crate::serve) fn cut(&mut self, io: &Io) {
+        self.ending.cut();
+        if self.exchange().is_some() {
+            leave_gate(io, self.ticket.take());
         }
-        if let Stage::Waiting | Stage::Queued | Stage::Answered = stage {
+    }
+
+    /// Answers a request that the drain cuts off; `stage` is where its exchange was, if there was one.
+    pub(in crate::serve) fn cut_off(&mut self, stage: Option<Stage>) -> Decision {
+        if let Some(Stage::Waiting | Stage::Queued | Stage::Answered) = stage {
             return self.shed(ShedReason::ShuttingDown);
         }
-        meta.ending.cut_off();
-        self.refuse(503);
+        self.ending.cut_off();
+        refusal(503)
     }
 
     /// No worker is left: a request that waits for one is answered.
-    pub(in crate::serve) fn on_pool_gone(&mut self, io: &mut Io) {
-        if self.take_unclaimed(io).is_some() {
-            self.shed(ShedReason::PoolUnavailable);
-        }
+    pub(in crate::serve) fn on_pool_gone(&mut self, io: &Io) -> Option<Decision> {
+        self.take_unclaimed(io).map(|_| self.shed(ShedReason::PoolUnavailable))
     }
 
     /// The wait for a worker is over.
-    pub(in crate::serve) fn on_wait_over(&mut self, io: &mut Io) {
-        let Some((stage, offered_at)) = self.take_unclaimed(io) else { return };
+    pub(in crate::serve) fn on_wait_over(&mut self, io: &Io) -> Option<Decision> {
+        let (stage, offered_at) = self.take_unclaimed(io)?;
         let shared = &io.shared;
         if stage == Stage::Waiting && shared.lifecycle.is_closing() {
             // The gate is closed: it could not have been admitted.
-            return self.shed(ShedReason::ShuttingDown);
+            return Some(self.shed(ShedReason::ShuttingDown));
         }
         let is_at_ceiling =
             shared.gate_facts().is_some_and(|gate| gate.wait_budget == gate.wait_budget_ceiling);
         let was_wasted = is_at_ceiling && shared.last_claim.is_before(offered_at);
-        self.refuse_admission(ShedReason::WaitTimeout, was_wasted);
+        Some(self.refuse_admission(ShedReason::WaitTimeout, was_wasted))
     }
 
     /// Takes the answer of a request that no worker has claimed; tells where it was and when it was offered.
     fn take_unclaimed(&mut self, io: &Io) -> Option<(Stage, Instant)> {
-        if !matches!(&self.phase, Phase::Replying(reply) if !reply.has_begun()) {
-            return None;
-        }
-        let meta = &mut self.meta;
-        let exchange = meta.exchange()?;
+        let exchange = self.exchange()?;
         let offered_at = exchange.offered_at;
         let stage = exchange.withdraw_unclaimed();
         if !matches!(stage, Stage::Waiting | Stage::Queued | Stage::Answered) {
             return None;
         }
-        leave_gate(io, meta.ticket.take());
+        leave_gate(io, self.ticket.take());
         Some((stage, offered_at))
     }
 
     /// Answers a request that was not admitted.
-    pub(in crate::serve) fn shed(&mut self, reason: ShedReason) {
-        self.refuse_admission(reason, false);
+    pub(in crate::serve) fn shed(&mut self, reason: ShedReason) -> Decision {
+        self.refuse_admission(reason, false)
     }
 
-    fn refuse_admission(&mut self, reason: ShedReason, was_wasted: bool) {
-        self.meta.ending.refuse(reason, was_wasted);
-        self.answer(Answer::plain(reason.status()));
+    fn refuse_admission(&mut self, reason: ShedReason, was_wasted: bool) -> Decision {
+        self.ending.refuse(reason, was_wasted);
+        Answer::plain(reason.status()).into_decision()
     }
 
-    /// Bytes of the body that have gone into the output.
-    pub(in crate::serve) fn reply_bytes(&self) -> u64 {
-        if let Phase::Replying(reply) = &self.phase { reply.body_bytes() } else { 0 }
-    }
-
-    fn record(self, io: &Io, body_bytes: u64) {
-        let meta = &self.meta;
+    fn record(self, shared: &Shared, body_bytes: u64) {
+        let meta = &self;
         let duration = time::now().saturating_duration_since(meta.started);
         let status = meta.ending.status();
-        io.shared.metrics.answered(status, body_bytes, duration);
+        shared.metrics.answered(status, body_bytes, duration);
         if let Some((before, after)) = meta.coding().filter(|_| meta.is_coded) {
-            io.shared.metrics.coding_ended(before, after);
+            shared.metrics.coding_ended(before, after);
         }
-        if !io.shared.log.wants_access(status) {
+        if !shared.log.wants_access(status) {
             return;
         }
         let (head, (method, path)) = (meta.head(), meta.asks_for());
-        io.shared.log.emit(&Event::Access(Access {
+        shared.log.emit(&Event::Access(Access {
             method,
             path,
             status,

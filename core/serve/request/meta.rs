@@ -1,31 +1,33 @@
-//! One request on a connection, from its head to its place in the books.
+//! One request, from its head to its place in the books.
 //!
-//! Promises: it holds what the books need until they are closed, wherever the head is by then. Refuses: it decides
-//! nothing.
+//! Promises: it holds what the books need until they are closed, wherever the head is by then. Refuses: it knows no
+//! connection; what answers it is decided in `dispatch`, what its response says in `respond`, and who is told of its end
+//! in `books`.
 
 use std::time::{Instant, SystemTime};
 
 use crate::admission::Ticket;
 use crate::config::AbandonedRequests;
-use crate::http::{Head, MethodKind, RequestLine, Version};
-use crate::pool::Exchange;
+use crate::http::{Head, RequestLine, Version};
+use crate::pool::{Exchange, Script, StreamKey};
 use crate::sync::primitive::Arc;
+use crate::time;
 
 use super::client_context::ClientContext;
 use super::ending::Ending;
+use super::endpoints::Endpoints;
 
-/// When the first byte of a head came, on both clocks.
-pub(in crate::serve) type Began = (Instant, SystemTime);
-
-/// The request that a stream is busy with.
+/// What is known of a request that is being served.
 #[derive(Debug)]
 pub(in crate::serve) struct RequestMeta {
+    /// What other threads call it.
+    pub(in crate::serve) key: StreamKey,
+    /// Whose request it is.
+    pub(in crate::serve) ends: Arc<Endpoints>,
     /// The protocol of the response.
     pub(in crate::serve) version: Version,
-    /// Whether the response has a head only.
-    pub(in crate::serve) head_only: bool,
-    /// Whether the connection may live on: the client lets it, and nothing of the request is left unread.
-    pub(in crate::serve) keep_alive: bool,
+    /// What runs, from when that has been found until it is offered.
+    pub(in crate::serve) script: Option<Arc<Script>>,
     /// When the first byte of the head came.
     pub(in crate::serve) started: Instant,
     /// The same, on the wall clock.
@@ -51,7 +53,7 @@ enum Subject {
     /// Here.
     Head(Head, String),
     /// No head could be read, but perhaps its first line.
-    DrainingStream(String, Option<Box<RequestLine>>),
+    Unread(String, Option<Box<RequestLine>>),
     /// In the exchange.
     Exchange(Arc<Exchange>),
 }
@@ -59,48 +61,49 @@ enum Subject {
 impl RequestMeta {
     /// Begins with a request that was read.
     pub(in crate::serve) fn new(
+        key: StreamKey,
+        ends: &Arc<Endpoints>,
         head: Head,
         request_id: String,
         client_context: ClientContext,
-        keep_alive: bool,
-        started: Began,
+        began: Instant,
     ) -> Self {
-        let (version, head_only) = (head.version(), head.method_kind() == MethodKind::Head);
-        Self {
-            keep_alive,
-            ..Self::of(Subject::Head(head, request_id), client_context, version, head_only, started)
-        }
+        let version = head.version();
+        Self::of(key, ends, Subject::Head(head, request_id), client_context, version, began)
     }
 
     /// Begins with a request that cannot be read, but perhaps its first line.
     pub(in crate::serve) fn unread(
+        key: StreamKey,
+        ends: &Arc<Endpoints>,
         request_id: String,
         line: Option<RequestLine>,
         client_context: ClientContext,
-        started: Began,
+        began: Instant,
     ) -> Self {
-        Self::of(
-            Subject::DrainingStream(request_id, line.map(Box::new)),
-            client_context,
-            Version::Http11,
-            false,
-            started,
-        )
+        // HTTP/2 numbers its streams from 1 on.
+        let version = if key.stream == 0 { Version::Http11 } else { Version::Http2 };
+        let subject = Subject::Unread(request_id, line.map(Box::new));
+        Self::of(key, ends, subject, client_context, version, began)
     }
 
     fn of(
+        key: StreamKey,
+        ends: &Arc<Endpoints>,
         subject: Subject,
         client_context: ClientContext,
         version: Version,
-        head_only: bool,
-        (started, received_at): Began,
+        started: Instant,
     ) -> Self {
+        let (now, wall) = (time::now(), time::wall());
+        let age = now.saturating_duration_since(started);
         Self {
+            key,
+            ends: Arc::clone(ends),
             version,
-            head_only,
-            keep_alive: false,
+            script: None,
             started,
-            received_at,
+            received_at: wall.checked_sub(age).unwrap_or(wall),
             ending: Ending::default(),
             ticket: None,
             coded: None,
@@ -115,7 +118,7 @@ impl RequestMeta {
         match &self.subject {
             Subject::Head(head, _) => Some(head),
             Subject::Exchange(exchange) => Some(&exchange.request.head),
-            Subject::DrainingStream(..) | Subject::Nothing => None,
+            Subject::Unread(..) | Subject::Nothing => None,
         }
     }
 
@@ -131,7 +134,7 @@ impl RequestMeta {
     /// What is asked for: the method, and the path as it came; empty where nobody can tell.
     pub(in crate::serve) fn asks_for(&self) -> (&str, &[u8]) {
         match &self.subject {
-            Subject::DrainingStream(_, Some(line)) => (&line.method, &line.path),
+            Subject::Unread(_, Some(line)) => (&line.method, &line.path),
             _ => self.head().map_or(("", b""), |head| (head.method(), head.path_and_query().0)),
         }
     }
@@ -139,7 +142,7 @@ impl RequestMeta {
     /// The request's name.
     pub(in crate::serve) fn request_id(&self) -> &str {
         match &self.subject {
-            Subject::Head(_, id) | Subject::DrainingStream(id, _) => id,
+            Subject::Head(_, id) | Subject::Unread(id, _) => id,
             Subject::Exchange(exchange) => &exchange.request.request_id,
             Subject::Nothing => "",
         }

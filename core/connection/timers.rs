@@ -1,6 +1,8 @@
-//! The deadlines of one io thread: one entry a connection, its nearest.
+//! Deadlines, sorted: of the connections of one io thread, or of the streams of one connection; one entry each, its
+//! nearest.
 //!
-//! Promises: no deadline is missed; an entry may come up early (its connection has a later deadline by now), and the
+//! Promises: no deadline is missed; an entry may come up early (its
+//! owner has a later deadline by now), and the
 //! owner then arms it again. So a deadline that only moves back, as on a busy kept connection, costs nothing.
 //! Refuses: it reads no clock.
 
@@ -9,17 +11,17 @@ use std::time::Instant;
 
 /// The armed deadlines, by time.
 #[derive(Debug, Default)]
-pub(in crate::serve) struct Timers {
+pub struct Timers {
     entries: BTreeSet<(Instant, u64)>,
 }
 
 /// The entry of one connection: when it will come up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::serve) struct Armed(Option<Instant>);
+pub struct Armed(Option<Instant>);
 
 impl Timers {
     /// Makes sure that `key` comes up at `deadline` or earlier.
-    pub(in crate::serve) fn arm(&mut self, key: u64, armed: &mut Armed, deadline: Option<Instant>) {
+    pub fn arm(&mut self, key: u64, armed: &mut Armed, deadline: Option<Instant>) {
         let Some(deadline) = deadline else { return };
         match armed.0 {
             Some(at) if at <= deadline => {}
@@ -34,14 +36,14 @@ impl Timers {
     }
 
     /// Forgets the entry of a connection that ends.
-    pub(in crate::serve) fn disarm(&mut self, key: u64, armed: &mut Armed) {
+    pub fn disarm(&mut self, key: u64, armed: &mut Armed) {
         if let Some(at) = armed.0.take() {
             self.entries.remove(&(at, key));
         }
     }
 
     /// Takes one entry that has come up by `now`; its owner's `Armed` must be cleared with [`Armed::fired`].
-    pub(in crate::serve) fn pop(&mut self, now: Instant) -> Option<u64> {
+    pub fn pop(&mut self, now: Instant) -> Option<u64> {
         let (at, key) = *self.entries.first()?;
         if at > now {
             return None;
@@ -51,14 +53,14 @@ impl Timers {
     }
 
     /// When the next entry comes up.
-    pub(in crate::serve) fn next(&self) -> Option<Instant> {
+    pub fn next(&self) -> Option<Instant> {
         self.entries.first().map(|(at, _)| *at)
     }
 }
 
 impl Armed {
     /// Notes that the entry has come up.
-    pub(in crate::serve) fn fired(&mut self) {
+    pub fn fired(&mut self) {
         self.0 = None;
     }
 }

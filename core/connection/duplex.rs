@@ -13,15 +13,15 @@ use crate::http::{AnswerWatch, Departed, FirstWord};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
-use crate::serve::net::output::Output;
+use super::output::Output;
 
 /// The connection's end of a duplex. The lock is for the compiler: both ends stay on one io thread.
 #[derive(Debug)]
-pub(in crate::serve) struct Duplex(Arc<ShortLock<Inner>>);
+pub(super) struct Duplex(Arc<ShortLock<Inner>>);
 
 /// The library's end.
 #[derive(Debug)]
-pub(in crate::serve) struct LibraryEnd(Arc<ShortLock<Inner>>);
+pub(super) struct LibraryEnd(Arc<ShortLock<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -37,50 +37,50 @@ struct Inner {
 
 impl Duplex {
     /// Makes both ends; `inbound` has come already.
-    pub(in crate::serve) fn new(inbound: &[u8]) -> (Self, LibraryEnd) {
+    pub(super) fn new(inbound: &[u8]) -> (Self, LibraryEnd) {
         let inner = Inner { inbound: inbound.to_vec(), ..Inner::default() };
         let inner = Arc::new(ShortLock::new(inner));
         (Self(Arc::clone(&inner)), LibraryEnd(inner))
     }
 
     /// Whether everything that was fed has been read.
-    pub(in crate::serve) fn is_drained(&self) -> bool {
+    pub(super) fn is_drained(&self) -> bool {
         let inner = self.0.lock();
         inner.read == inner.inbound.len()
     }
 
     /// Adds bytes behind what has not been read.
-    pub(in crate::serve) fn feed(&self, bytes: &[u8]) {
+    pub(super) fn feed(&self, bytes: &[u8]) {
         let mut inner = self.0.lock();
         inner.compact();
         inner.inbound.extend_from_slice(bytes);
     }
 
     /// Nothing more will come.
-    pub(in crate::serve) fn end(&self) {
+    pub(super) fn end(&self) {
         self.0.lock().is_at_end = true;
     }
 
     /// Lets `act` hear what the library has said first on streams since the last time.
-    pub(in crate::serve) fn hear(&self, act: impl FnMut(FirstWord)) {
+    pub(super) fn hear(&self, act: impl FnMut(FirstWord)) {
         self.0.lock().words.drain(..).for_each(act);
     }
 
     /// Lets `act` hear what has gone out since the last time; the socket does not have the last `held_back` bytes of what
     /// the output has given.
-    pub(in crate::serve) fn hear_departed(&self, held_back: usize, act: impl FnMut(Departed)) {
+    pub(super) fn hear_departed(&self, held_back: usize, act: impl FnMut(Departed)) {
         let mut inner = self.0.lock();
         let left = inner.outbound.len() + held_back;
         inner.watch.sent_but(left as u64, act);
     }
 
     /// Whether the last frame of a stream is in the output.
-    pub(in crate::serve) fn has_said_all(&self, stream: u32) -> bool {
+    pub(super) fn has_said_all(&self, stream: u32) -> bool {
         self.0.lock().watch.has_said_all(stream)
     }
 
     /// Lets `act` see what waits to be sent.
-    pub(in crate::serve) fn with_output<T>(&self, act: impl FnOnce(&mut Output) -> T) -> T {
+    pub(super) fn with_output<T>(&self, act: impl FnOnce(&mut Output) -> T) -> T {
         act(&mut self.0.lock().outbound)
     }
 }

@@ -1,8 +1,8 @@
 //! A reply on its way out: parts from a worker, or a file, become framed bytes.
 //!
 //! Promises: what goes out has exactly the framing that its head announced; what a script writes beyond its announced
-//! length is left out, and a reply that ends before it is broken off. Refuses: it touches no socket, no disk and no
-//! exchange; it says what it wants next.
+//! length is left out, and a reply that ends before it is broken off. Refuses: it touches no socket and no disk, and it
+//! knows no worker; it says what it wants next.
 
 use std::collections::VecDeque;
 
@@ -12,18 +12,19 @@ use crate::files::Piece;
 use crate::http::{Fields, encode};
 use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES, TIGHT_SLICE_BYTES};
 use crate::pool::mailbox::SpooledPart;
-use crate::pool::{End, Exchange, Origin, Part, ReplyHead};
+use crate::pool::{End, Part, ReplyHead};
 use crate::spool::Share;
-use crate::sync::exchange_state::Stage;
 use crate::sync::primitive::Arc;
 
-use crate::serve::disk::source::Source;
-use crate::serve::net::output::Output;
+use super::output::Output;
+use super::source::Source;
 
 /// A reply that is being sent.
 #[derive(Debug, Default)]
-pub(in crate::serve) struct Reply {
+pub struct Reply {
     parts: VecDeque<Part>,
+    /// The worker has parts that were not collected.
+    has_more: bool,
     frame: Frame,
     /// What is being read now.
     run: Option<Run>,
@@ -39,7 +40,7 @@ pub(in crate::serve) struct Reply {
 
 /// How body bytes go out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::serve) enum Frame {
+pub(super) enum Frame {
     /// The head has not been sent.
     #[default]
     BeforeHead,
@@ -58,13 +59,13 @@ pub(in crate::serve) enum Frame {
 
 /// Bytes that are read from a disk, slice by slice.
 #[derive(Debug)]
-pub(in crate::serve) struct Run {
+pub(super) struct Run {
     /// Where they are.
-    pub(in crate::serve) source: Source,
+    pub(super) source: Source,
     /// Where the next one is.
-    pub(in crate::serve) offset: u64,
+    pub(super) offset: u64,
     /// Where they end.
-    pub(in crate::serve) end: u64,
+    pub(super) end: u64,
 }
 
 /// Bytes that somebody keeps.
@@ -81,7 +82,7 @@ impl AsRef<[u8]> for Lent {
 
 /// What a reply wants next.
 #[derive(Debug)]
-pub(in crate::serve) enum ReplyStep {
+pub(super) enum ReplyStep {
     /// The answer of the disk.
     Disk,
     /// Nothing: it has ended like this.
@@ -100,67 +101,63 @@ pub(in crate::serve) enum ReplyStep {
 
 impl Reply {
     /// Starts a reply of which all is known.
-    pub(in crate::serve) fn whole(head: ReplyHead, body: Vec<u8>) -> Self {
+    pub fn whole(head: ReplyHead, body: Vec<u8>) -> Self {
         let parts = VecDeque::from([Part::Head(head), Part::Data(body), Part::End(End::Complete)]);
         Self { parts, ..Self::default() }
     }
 
     /// Starts a reply whose body is in these pieces.
-    pub(in crate::serve) fn pieces(head: ReplyHead, body: Vec<Piece>) -> Self {
+    pub fn pieces(head: ReplyHead, body: Vec<Piece>) -> Self {
         let parts = VecDeque::from([Part::Head(head), Part::End(End::Complete)]);
         Self { parts, tail: body.into(), ..Self::default() }
     }
 
     /// Sends `body` in the place of the body that is waiting; to be called before it has begun.
-    pub(in crate::serve) fn replace_body(&mut self, body: &[u8]) {
+    pub(super) fn replace_body(&mut self, body: Vec<u8>) {
         debug_assert!(!self.has_begun(), "a head that has been sent announced another body");
         self.parts.retain(|part| matches!(part, Part::End(_)));
         (self.run, self.tail) = (None, VecDeque::new());
-        self.parts.push_front(Part::Data(body.to_vec()));
+        self.parts.push_front(Part::Data(body));
     }
 
-    /// Where the parts of the worker go.
-    pub(in crate::serve) fn parts(&mut self) -> &mut VecDeque<Part> {
-        &mut self.parts
+    /// The worker has parts that were not collected.
+    pub(super) fn note_more(&mut self) {
+        self.has_more = true;
+    }
+
+    /// Whether the worker has parts that were not collected; true once.
+    pub(super) fn takes_more(&mut self) -> bool {
+        std::mem::take(&mut self.has_more)
     }
 
     /// Whether its head has been encoded.
-    pub(in crate::serve) fn has_begun(&self) -> bool {
+    pub(super) fn has_begun(&self) -> bool {
         self.frame != Frame::BeforeHead
     }
 
-    /// Status and maker of the head that waits to be encoded.
-    pub(in crate::serve) fn head(&self) -> Option<(u16, Origin)> {
-        self.parts.iter().find_map(|part| match part {
-            Part::Head(head) => Some((head.status, head.origin)),
-            _ => None,
-        })
+    /// Whether a head waits to be encoded.
+    pub(super) fn has_head(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Head(_)))
     }
 
     /// Body bytes that went into the output.
-    pub(in crate::serve) fn body_bytes(&self) -> u64 {
+    pub(super) fn body_bytes(&self) -> u64 {
         self.body_bytes
     }
 
     /// The head has been encoded; the body goes out like this.
-    pub(in crate::serve) fn begin_body(&mut self, frame: Frame) {
+    pub(super) fn begin_body(&mut self, frame: Frame) {
         self.frame = frame;
     }
 
-    /// Takes what the worker has said since.
-    pub(in crate::serve) fn collect(&mut self, exchange: &Exchange) {
-        self.share.absorb(exchange.collect(&mut self.parts));
-    }
-
-    /// Takes what the worker has said, and the answer away from it if it has not; says where the exchange was.
-    pub(in crate::serve) fn collect_last(&mut self, exchange: &Exchange) -> Stage {
-        let (stage, share) = exchange.withdraw_collecting(&mut self.parts);
+    /// Lets `take` add parts, which tells what they are of the memory of all replies.
+    pub(super) fn collect(&mut self, take: impl FnOnce(&mut VecDeque<Part>) -> Share) {
+        let share = take(&mut self.parts);
         self.share.absorb(share);
-        stage
     }
 
     /// The output has so many bytes left: what has gone is no longer held.
-    pub(in crate::serve) fn note_unsent(&mut self, output_bytes: usize) {
+    pub(super) fn note_unsent(&mut self, output_bytes: usize) {
         if self.share.bytes() > 0 {
             let parts: usize = self.parts.iter().map(Part::memory_bytes).sum();
             self.share.keep((parts + self.reading.unwrap_or(0) + output_bytes) as u64);
@@ -168,13 +165,13 @@ impl Reply {
     }
 
     /// Bytes from the output go to somebody who keeps them for a while: their share goes with them.
-    pub(in crate::serve) fn lend(&mut self, bytes: Bytes) -> Bytes {
+    pub(super) fn lend(&mut self, bytes: Bytes) -> Bytes {
         let share = self.share.split(bytes.len() as u64);
         if share.is_counted() { Bytes::from_owner(Lent { bytes, _share: share }) } else { bytes }
     }
 
     /// Puts what is there into `out` and says what it wants next.
-    pub(in crate::serve) fn pump(&mut self, out: &mut Output) -> ReplyStep {
+    pub(super) fn pump(&mut self, out: &mut Output) -> ReplyStep {
         let want = self.advance(out);
         self.note_unsent(out.len());
         want
@@ -220,7 +217,7 @@ impl Reply {
     }
 
     /// A slice has been read; an empty one means that the source ends before its time.
-    pub(in crate::serve) fn sliced(&mut self, bytes: Vec<u8>, out: &mut Output) {
+    pub(super) fn sliced(&mut self, bytes: Vec<u8>, out: &mut Output) {
         self.reading = None;
         let Some(run) = &mut self.run else { return };
         run.offset += bytes.len() as u64;
@@ -235,7 +232,7 @@ impl Reply {
     }
 
     /// The rest cannot be had.
-    pub(in crate::serve) fn fail(&mut self) {
+    pub(super) fn fail(&mut self) {
         self.reading = None;
         self.run = None;
         self.tail.clear();
@@ -362,6 +359,7 @@ fn as_index(place: u64) -> usize {
 mod tests {
     use super::*;
     use crate::limits::OUTPUT_BYTES_MAX;
+    use crate::pool::Origin;
 
     fn head(content_length: Option<u64>) -> Part {
         let fields = Fields::new();
@@ -408,7 +406,7 @@ mod tests {
         let parts = vec![head(None), data("abc"), data("de"), Part::End(End::Complete)];
         let (mut reply, mut out) = (Reply { parts: parts.into(), ..Reply::default() }, Output::default());
         let ReplyStep::Head(..) = reply.pump(&mut out) else { panic!("no head") };
-        reply.replace_body(b"page");
+        reply.replace_body(b"page".to_vec());
         reply.begin_body(Frame::Length { left: 4 });
         assert!(matches!(reply.pump(&mut out), ReplyStep::End(End::Complete)));
         assert_eq!(written(&mut out), "page");
@@ -422,7 +420,7 @@ mod tests {
         reply.begin_body(Frame::Chunked);
         assert!(matches!(reply.pump(&mut out), ReplyStep::Parts));
         assert_eq!(written(&mut out), "3\r\nabc\r\n");
-        reply.parts().push_back(Part::End(End::Complete));
+        reply.parts.push_back(Part::End(End::Complete));
         assert!(matches!(reply.pump(&mut out), ReplyStep::End(End::Complete)));
         assert_eq!(written(&mut out), "0\r\n\r\n");
     }
@@ -478,7 +476,7 @@ mod tests {
     #[test]
     fn a_full_output_stops_the_collecting() {
         let (mut reply, mut out) = (Reply::default(), Output::default());
-        reply.parts().push_back(data("abc"));
+        reply.parts.push_back(data("abc"));
         out.push(vec![0; OUTPUT_BYTES_MAX]);
         assert!(matches!(reply.pump(&mut out), ReplyStep::Room));
     }

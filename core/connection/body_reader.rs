@@ -10,7 +10,7 @@ use crate::spool::{SpoolError, SpoolFile};
 
 /// A body that is being read.
 #[derive(Debug)]
-pub(in crate::serve) struct BodyReader {
+pub(super) struct BodyReader {
     decoder: BodyDecoder,
     memory: Vec<u8>,
     file: Option<SpoolFile>,
@@ -29,7 +29,7 @@ enum State {
 
 /// What a body needs next.
 #[derive(Debug)]
-pub(in crate::serve) enum BodyStep {
+pub(super) enum BodyStep {
     /// More bytes from the client.
     Bytes,
     /// The body is complete.
@@ -44,22 +44,22 @@ pub(in crate::serve) enum BodyStep {
 
 impl BodyReader {
     /// Starts before the first byte that `decoder` expects.
-    pub(in crate::serve) fn new(decoder: BodyDecoder) -> Self {
+    pub(super) fn new(decoder: BodyDecoder) -> Self {
         Self { decoder, memory: Vec::new(), file: None, state: State::Open }
     }
 
     /// Whether the client owes no more bytes.
-    pub(in crate::serve) fn is_read(&self) -> bool {
+    pub(super) fn is_read(&self) -> bool {
         self.decoder.is_done()
     }
 
     /// Whether the spool has no room for what came.
-    pub(in crate::serve) fn is_starved(&self) -> bool {
+    pub(super) fn is_starved(&self) -> bool {
         self.state == State::Starved
     }
 
     /// Whether a piece is on its way to the disk.
-    pub(in crate::serve) fn is_spooling(&self) -> bool {
+    pub(super) fn is_spooling(&self) -> bool {
         self.state == State::Spooling
     }
 
@@ -69,7 +69,7 @@ impl BodyReader {
     /// # Errors
     ///
     /// When the coding is malformed or the body too long.
-    pub(in crate::serve) fn take(&mut self, input: &[u8]) -> Result<(usize, usize), BodyError> {
+    pub(super) fn take(&mut self, input: &[u8]) -> Result<(usize, usize), BodyError> {
         debug_assert!(self.state == State::Open, "bytes taken while {:?}", self.state);
         let before = self.memory.len();
         // The coding goes on from here if what came is too long and is thrown away.
@@ -89,7 +89,7 @@ impl BodyReader {
     /// # Errors
     ///
     /// As `take`.
-    pub(in crate::serve) fn discard(&mut self, input: &[u8]) -> Result<(usize, usize), BodyError> {
+    pub(super) fn discard(&mut self, input: &[u8]) -> Result<(usize, usize), BodyError> {
         let taken = self.take(input);
         self.memory.clear();
         taken
@@ -97,17 +97,17 @@ impl BodyReader {
 
     /// Nobody needs the body: what is to come of it is to be [`discard`](Self::discard)ed.
     #[must_use]
-    pub(in crate::serve) fn unwanted(self) -> Self {
+    pub(super) fn unwanted(self) -> Self {
         Self::new(self.decoder.without_limit())
     }
 
     /// The client has sent all of it, in a protocol that tells so by itself.
-    pub(in crate::serve) fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         self.decoder.end();
     }
 
     /// Says what is needed next, and changes hands accordingly.
-    pub(in crate::serve) fn next(&mut self) -> BodyStep {
+    pub(super) fn next(&mut self) -> BodyStep {
         match self.state {
             State::Spooling => return BodyStep::Disk,
             State::Starved => return BodyStep::Room,
@@ -130,7 +130,7 @@ impl BodyReader {
     }
 
     /// The piece is on disk; its buffer comes back.
-    pub(in crate::serve) fn spooled(&mut self, file: SpoolFile, mut buffer: Vec<u8>) {
+    pub(super) fn spooled(&mut self, file: SpoolFile, mut buffer: Vec<u8>) {
         buffer.clear();
         self.file = Some(file);
         self.memory = buffer;
@@ -138,12 +138,7 @@ impl BodyReader {
     }
 
     /// The piece was refused and comes back; returns whether there is hope (the spool is full for now).
-    pub(in crate::serve) fn refused(
-        &mut self,
-        file: Option<SpoolFile>,
-        bytes: Vec<u8>,
-        error: &SpoolError,
-    ) -> bool {
+    pub(super) fn refused(&mut self, file: Option<SpoolFile>, bytes: Vec<u8>, error: &SpoolError) -> bool {
         self.file = file;
         self.memory = bytes;
         self.state = State::Starved;
@@ -151,7 +146,7 @@ impl BodyReader {
     }
 
     /// There may be room in the spool again.
-    pub(in crate::serve) fn retry(&mut self) {
+    pub(super) fn retry(&mut self) {
         if self.state == State::Starved {
             self.state = State::Open;
         }

@@ -10,7 +10,7 @@ use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue};
 
 /// The parts of one connection that were woken: streams by their numbers, and the connection itself.
 #[derive(Debug, Default)]
-pub(in crate::serve) struct ReadySet {
+pub(super) struct ReadySet {
     woken: SegQueue<Arc<Alarm>>,
     is_connection_woken: AtomicBool,
 }
@@ -21,7 +21,7 @@ struct Call(Arc<ReadySet>);
 
 /// Wakes one part.
 #[derive(Debug)]
-pub(in crate::serve) struct Alarm {
+pub(super) struct Alarm {
     part: u32,
     is_ringing: AtomicBool,
     set: Arc<ReadySet>,
@@ -29,33 +29,33 @@ pub(in crate::serve) struct Alarm {
 
 impl ReadySet {
     /// Makes the alarm of `part`.
-    pub(in crate::serve) fn alarm(self: &Arc<Self>, part: u32) -> Arc<Alarm> {
+    pub(super) fn alarm(self: &Arc<Self>, part: u32) -> Arc<Alarm> {
         Arc::new(Alarm { part, is_ringing: AtomicBool::new(false), set: Arc::clone(self) })
     }
 
     /// What wakes the connection, as the library wants it.
-    pub(in crate::serve) fn connection_waker(self: &Arc<Self>) -> Waker {
+    pub(super) fn connection_waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::new(Call(Arc::clone(self))))
     }
 
     /// Wakes the connection.
-    pub(in crate::serve) fn call(&self) {
+    pub(super) fn call(&self) {
         // Relaxed: as in `take`.
         self.is_connection_woken.store(true, Ordering::Relaxed);
     }
 
     /// Whether the connection was woken; true once.
-    pub(in crate::serve) fn take_call(&self) -> bool {
+    pub(super) fn take_call(&self) -> bool {
         self.is_connection_woken.swap(false, Ordering::Relaxed)
     }
 
     /// Whether nobody was woken.
-    pub(in crate::serve) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.woken.is_empty() && !self.is_connection_woken.load(Ordering::Relaxed)
     }
 
     /// Takes the stream that was woken first.
-    pub(in crate::serve) fn take(&self) -> Option<u32> {
+    pub(super) fn take(&self) -> Option<u32> {
         let alarm = self.woken.pop()?;
         // Relaxed: one thread rings and takes; the type serves the library, which asks for wakers that any could.
         alarm.is_ringing.store(false, Ordering::Relaxed);
@@ -65,12 +65,12 @@ impl ReadySet {
 
 impl Alarm {
     /// The alarm, as the library wants it.
-    pub(in crate::serve) fn waker(self: &Arc<Self>) -> Waker {
+    pub(super) fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::clone(self))
     }
 
     /// Wakes the part.
-    pub(in crate::serve) fn ring(self: &Arc<Self>) {
+    pub(super) fn ring(self: &Arc<Self>) {
         if !self.is_ringing.swap(true, Ordering::Relaxed) {
             self.set.woken.push(Arc::clone(self));
         }

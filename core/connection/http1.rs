@@ -1,0 +1,568 @@
+//! HTTP/1 on one connection: heads and bodies in, responses out.
+//!
+//! Promises: requests are answered one after the other, in order; what a peer sends ahead waits unread, so it is
+//! bounded; a body is read only when it will be used; a peer that waits for `100 Continue` hears it then and not
+//! before, or hears the refusal instead. Refuses: it does not look at what a request means.
+//!
+//! ```text
+//!   Head ──complete──▶ Arriving ──begin──▶ Serving ──kept──▶ Head, by way of Skipping if a body is left
+//!    └──malformed, late──▶ Refusing ──▶ ▲     ├──closing──▶ Lingering, if the peer may be sending ──▶ Over
+//!                                             └──peer gone──▶ Aborting ──▶ Over
+//! ```
+
+use std::time::Instant;
+
+use crate::http::method::wants_head_only;
+use crate::http::preface;
+use crate::http::{
+    BodyFraming, Framing, HeadReader, MethodKind, Parsed, Persistence, RequestLine, ResponseHead, Version,
+    encode,
+};
+use crate::limits::{FIRST_BYTE_GRACE, LINGER_BYTES_MAX, LINK_STEPS_MAX};
+use crate::pool::End;
+
+use super::body_reader::BodyReader;
+use super::buffers::Buffers;
+use super::command::{
+    Announced, Command, ConnectionTerms, Grant, Incoming, Peer, Rejected, Sent, Unreadable, WireProtocol,
+};
+use super::output::Output;
+use super::reply::Frame;
+use super::stream::{Facts, Stream, Unwanted};
+use super::turn::{Turn, take_turn};
+
+/// A connection that speaks HTTP/1.
+#[derive(Debug)]
+pub(super) struct Http1<R> {
+    state: State<R>,
+    buffers: Buffers,
+    reader: HeadReader,
+    /// What the peer speaks, as far as the transport knows.
+    protocol: WireProtocol,
+    /// At least one request was answered.
+    has_served: bool,
+    /// Connections end with their present request.
+    is_closing: bool,
+    /// When the first byte of the present head came.
+    began: Instant,
+    /// Since when the present wait lasts.
+    since: Instant,
+    /// How many steps are left of the present turn.
+    steps: u32,
+    /// Body bytes that came since they were last asked for.
+    received: u64,
+}
+
+/// What the connection is busy with; see the diagram above.
+#[derive(Debug)]
+enum State<R> {
+    /// A request was lost, and its owner is to be told.
+    Aborting(Box<Serving<R>>),
+    /// A head was read, and its request has not begun.
+    Arriving(Facts, BodyFraming),
+    /// Within a head, or between requests.
+    Head,
+    /// Everything is sent; what the peer still sends is thrown away.
+    Lingering(Box<Lingering>),
+    /// Nothing more is to come; with `is_whole`, nothing of a response is missing.
+    Over { is_whole: bool },
+    /// A head cannot be read, and its owner is to be told.
+    Refusing(Rejected),
+    /// A request is being served.
+    Serving(Box<Serving<R>>),
+    /// The rest of a body is thrown away that nobody needed.
+    Skipping(Box<Skipping>),
+}
+
+/// A request, and what its connection does behind it.
+#[derive(Debug)]
+struct Serving<R> {
+    stream: Stream<R>,
+    /// The connection ends with the response.
+    closes: bool,
+    /// The peer may still be sending what belongs to the request.
+    has_unread: bool,
+    /// What is left of its body, if the next request follows it.
+    leftover: Option<BodyReader>,
+    /// The same, if the connection ends with the response and the framing can be told.
+    remnant: Option<BodyReader>,
+}
+
+/// A body on its way to nowhere.
+#[derive(Debug)]
+struct Skipping {
+    reader: BodyReader,
+    /// How much was thrown away.
+    bytes: u64,
+}
+
+/// What comes behind the last response.
+#[derive(Debug)]
+struct Lingering {
+    is_whole: bool,
+    /// The way to the peer is closed.
+    is_shut: bool,
+    /// How much was thrown away.
+    bytes: u64,
+    /// The body that it belongs to, if that can be told.
+    remnant: Option<BodyReader>,
+}
+
+/// What a step of the connection leads to.
+#[derive(Debug)]
+pub(super) enum Http1Step<R> {
+    /// The owner is to do something.
+    Command(Command<R>),
+    /// The peer speaks HTTP/2.
+    Upgrade,
+}
+
+/// What is served is on the connection's only stream.
+const STREAM: u32 = 0;
+
+impl<R> Http1<R> {
+    /// Starts before the first byte; with `sends_files`, runs of files can wait in the output.
+    pub(super) fn new(terms: &ConnectionTerms, sends_files: bool, now: Instant) -> Self {
+        Self {
+            state: State::Head,
+            buffers: Buffers::new(sends_files, now),
+            reader: HeadReader::new(terms.head),
+            protocol: WireProtocol::Unknown,
+            has_served: false,
+            is_closing: false,
+            began: now,
+            since: now,
+            steps: 0,
+            received: 0,
+        }
+    }
+
+    /// A turn begins: the socket is asked anew.
+    pub(super) fn begin_turn(&mut self, is_closing: bool) {
+        self.is_closing = is_closing;
+        self.steps = LINK_STEPS_MAX;
+        self.buffers.begin_turn();
+    }
+
+    /// The transport knows what the peer speaks.
+    pub(super) fn note_protocol(&mut self, protocol: WireProtocol) {
+        self.protocol = protocol;
+    }
+
+    /// Whether the connection ends with its present request.
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing
+    }
+
+    /// What came and has not been used, for another protocol.
+    pub(super) fn take_input(&mut self) -> Vec<u8> {
+        self.buffers.take_input()
+    }
+
+    /// Takes bytes of the peer.
+    pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) {
+        let mut rest = bytes;
+        match &mut self.state {
+            State::Head if !self.buffers.has_input() => {
+                self.began = now;
+                self.since = now;
+            }
+            State::Lingering(lingering) => return self.received += lingering.discard(bytes),
+            State::Serving(serving) if !self.buffers.has_input() => {
+                // Past the input, which keeps what belongs to the next request.
+                let (used, body_bytes) = serving.stream.take_body(bytes, now);
+                self.received += body_bytes as u64;
+                rest = &bytes[used..];
+            }
+            _ => {}
+        }
+        self.buffers.receive(rest);
+    }
+
+    /// The peer sends nothing more.
+    pub(super) fn end_input(&mut self) {
+        self.buffers.end_input();
+    }
+
+    /// There is nothing to read for now.
+    pub(super) fn note_dry(&mut self) {
+        self.buffers.note_dry();
+    }
+
+    /// Something was written.
+    pub(super) fn note_sent(&mut self, sent: Sent, now: Instant) {
+        self.buffers.note_sent(sent, now);
+        if let State::Serving(serving) = &mut self.state {
+            serving.stream.note_unsent(self.buffers.output.len());
+        }
+    }
+
+    /// What waits to be sent.
+    pub(super) fn output(&mut self) -> &mut Output {
+        &mut self.buffers.output
+    }
+
+    /// Body bytes that came since this was last asked.
+    pub(super) fn take_received(&mut self) -> u64 {
+        std::mem::take(&mut self.received)
+    }
+
+    /// The request that is being served, and the output of its response.
+    pub(super) fn stream(&mut self) -> Option<(&mut Stream<R>, &mut Output)> {
+        match &mut self.state {
+            State::Serving(serving) => Some((&mut serving.stream, &mut self.buffers.output)),
+            _ => None,
+        }
+    }
+
+    /// Begins the request whose head was read.
+    pub(super) fn begin(&mut self, request: R, grant: &Grant, now: Instant) -> bool {
+        let State::Arriving(facts, framing) = self.state else {
+            debug_assert!(false, "begun without a head");
+            return true;
+        };
+        let (stream, verdict) = Stream::new(request, facts, framing, grant, now);
+        self.serve(stream, false);
+        verdict.is_ok()
+    }
+
+    /// Begins the request that cannot be read.
+    pub(super) fn begin_unreadable(&mut self, request: R, now: Instant) {
+        let State::Arriving(facts, _) = self.state else { return };
+        self.serve(Stream::unreadable(request, facts, now), true);
+    }
+
+    fn serve(&mut self, stream: Stream<R>, has_unread: bool) {
+        let serving = Serving { stream, closes: false, has_unread, leftover: None, remnant: None };
+        self.state = State::Serving(Box::new(serving));
+    }
+
+    /// Says what is to be done next.
+    pub(super) fn poll(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Http1Step<R> {
+        if peer.is_broken && !self.goes_on_alone() {
+            self.abort();
+        }
+        while let Some(left) = self.steps.checked_sub(1) {
+            self.steps = left;
+            if let Some(step) = self.step(terms, peer, now) {
+                return step;
+            }
+        }
+        Http1Step::Command(Command::Yield)
+    }
+
+    fn step(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Http1Step<R>> {
+        let command = match &mut self.state {
+            State::Head => return self.step_head(terms, now),
+            State::Serving(_) => self.step_serving(peer, now),
+            State::Skipping(_) => self.step_skipping(now),
+            State::Lingering(_) => self.step_lingering(),
+            State::Aborting(_) => self.step_aborting(),
+            State::Refusing(error) => {
+                let error = *error;
+                Some(self.refuse(error))
+            }
+            State::Over { is_whole } => Some(Command::Close { is_whole: *is_whole }),
+            State::Arriving(..) => {
+                debug_assert!(false, "a request was not begun");
+                Some(Command::Wait)
+            }
+        };
+        command.map(Http1Step::Command)
+    }
+
+    /// Parses a head, and asks for more of it.
+    fn step_head(&mut self, terms: &ConnectionTerms, now: Instant) -> Option<Http1Step<R>> {
+        let has_begun = self.buffers.has_input();
+        if has_begun && self.protocol == WireProtocol::Misled {
+            return self.refuse_at_next_step(Rejected::Misled);
+        }
+        if has_begun && self.protocol == WireProtocol::Http2 {
+            // Who does not begin with the preface then hears of it from there.
+            return Some(Http1Step::Upgrade);
+        }
+        let may_upgrade = terms.accepts_http2 && !self.has_served && self.protocol == WireProtocol::Unknown;
+        let input = self.buffers.input();
+        if has_begun && !(may_upgrade && preface::is_preface_or_part(input)) {
+            match self.reader.read(input) {
+                Ok(Parsed::Partial) => {}
+                Ok(Parsed::Complete { head, length, framing, keep_alive, expect_continue }) => {
+                    self.buffers.consume(length);
+                    let (version, method) = (head.version(), head.method_kind());
+                    let head_only = method == MethodKind::Head;
+                    let facts = Facts { version, head_only, keep_alive, expects_continue: expect_continue };
+                    self.state = State::Arriving(facts, framing);
+                    let (stream, began) = (STREAM, self.began);
+                    let incoming = Incoming { stream, head, framing, began, needs_permit: false };
+                    return Some(Http1Step::Command(Command::Request(incoming)));
+                }
+                Err(error) => return self.refuse_at_next_step(Rejected::Head(error)),
+            }
+        } else if may_upgrade && preface::is_preface(input) {
+            return Some(Http1Step::Upgrade);
+        }
+        let is_ending = !has_begun && self.is_closing;
+        if self.buffers.has_ended() {
+            return self.end(true);
+        }
+        if !self.buffers.is_dry() {
+            return Some(Http1Step::Command(Command::Read { looks_again: is_ending }));
+        }
+        if is_ending && (self.has_served || now >= self.since + FIRST_BYTE_GRACE) {
+            return self.end(true);
+        }
+        Some(Http1Step::Command(Command::Wait))
+    }
+
+    fn refuse_at_next_step(&mut self, error: Rejected) -> Option<Http1Step<R>> {
+        self.state = State::Refusing(error);
+        None
+    }
+
+    fn refuse(&mut self, error: Rejected) -> Command<R> {
+        let input = self.buffers.input();
+        let (head_only, line) = (wants_head_only(input), RequestLine::find(input));
+        let facts = Facts { version: Version::Http11, head_only, keep_alive: false, expects_continue: false };
+        self.state = State::Arriving(facts, BodyFraming::None);
+        Command::Unreadable(Unreadable {
+            stream: STREAM,
+            error,
+            line,
+            began: self.began,
+            needs_permit: false,
+        })
+    }
+
+    /// Throws the rest of a body away; one that is too long costs the connection.
+    fn step_skipping(&mut self, now: Instant) -> Option<Command<R>> {
+        if !self.buffers.has_input() {
+            return match () {
+                () if self.buffers.has_ended() => self.end(true),
+                () if self.buffers.is_dry() => Some(Command::Wait),
+                () => Some(Command::Read { looks_again: false }),
+            };
+        }
+        let State::Skipping(skipping) = &mut self.state else { return None };
+        let Ok((used, body_bytes)) = skipping.reader.discard(self.buffers.input()) else {
+            return self.end(true);
+        };
+        self.buffers.consume(used);
+        self.received += body_bytes as u64;
+        self.since = now;
+        skipping.bytes += body_bytes as u64;
+        if skipping.bytes > LINGER_BYTES_MAX {
+            return self.end(true);
+        }
+        if skipping.reader.is_read() {
+            self.state = State::Head;
+            self.began = now;
+        }
+        None
+    }
+
+    /// Lets the present request take its turn.
+    fn step_serving(&mut self, peer: Peer, now: Instant) -> Option<Command<R>> {
+        let State::Serving(serving) = &mut self.state else { return None };
+        let stream = &mut serving.stream;
+        stream.set_deserted(peer.is_closed || peer.is_broken);
+        if let Some(unwanted) = stream.take_unwanted() {
+            self.received += serving.skip_body(unwanted, &mut self.buffers);
+        }
+        let turn = take_turn(&mut serving.stream, &mut self.buffers, &mut self.steps, now);
+        self.received += self.buffers.take_received();
+        match turn {
+            Turn::Ask(ask) => Some(Command::Stream(STREAM, ask)),
+            Turn::Blocked if self.buffers.wants_flush() => Some(Command::Transmit),
+            Turn::Blocked => Some(Command::Wait),
+            Turn::End(end) if self.buffers.is_out() => Some(self.finish(peer, end, now)),
+            Turn::End(_) if self.buffers.is_blocked() => Some(Command::Wait),
+            Turn::End(_) | Turn::Transmit => Some(Command::Transmit),
+            Turn::Lost => {
+                self.abort();
+                None
+            }
+            Turn::Read => Some(Command::Read { looks_again: false }),
+            Turn::Yield => Some(Command::Yield),
+        }
+    }
+
+    /// Encodes the head of the response and fixes how the body goes out.
+    pub(super) fn announce(&mut self, announced: Announced) {
+        let State::Serving(serving) = &mut self.state else { return };
+        let Announced { status, reason, fields, length, has_body, page, date } = announced;
+        let facts = serving.stream.facts();
+        let framing = Framing::choose(status, length, facts.version, facts.head_only);
+        let keeps = facts.keep_alive && framing != Framing::UntilClose && !self.is_closing;
+        self.buffers.output.append(|out| {
+            let head = ResponseHead { status, reason: reason.as_deref(), fields: &fields };
+            let connection = if keeps { Persistence::Keep } else { Persistence::Close };
+            encode::encode_head(out, &head, framing, connection, facts.version, &date);
+        });
+        serving.closes = !keeps;
+        let frame = match framing {
+            _ if !has_body => Frame::Absent,
+            Framing::None => Frame::Absent,
+            Framing::Length(left) => Frame::Length { left },
+            Framing::Chunked => Frame::Chunked,
+            Framing::UntilClose => Frame::Bare,
+        };
+        serving.stream.begin_body(frame, page);
+    }
+
+    /// The response is out: ends the request, and the connection if it is to end.
+    fn finish(&mut self, peer: Peer, end: End, now: Instant) -> Command<R> {
+        let is_whole = end == End::Complete;
+        let State::Serving(serving) = std::mem::replace(&mut self.state, State::Over { is_whole }) else {
+            return Command::Wait;
+        };
+        let Serving { stream, closes, has_unread, leftover, remnant } = *serving;
+        self.since = now;
+        if self.buffers.has_input() {
+            // The next request was sent ahead; it begins now.
+            self.began = now;
+        }
+        self.has_served = true;
+        let may_send = has_unread
+            || stream.is_cut_short()
+            || peer.is_readable
+            || self.buffers.has_input()
+            || leftover.is_some();
+        if !closes && is_whole {
+            self.state = match leftover {
+                Some(reader) => State::Skipping(Box::new(Skipping { reader, bytes: 0 })),
+                None => State::Head,
+            };
+        } else if may_send && (peer.is_readable || !peer.is_closed) {
+            let lingering = Lingering { is_whole, is_shut: false, bytes: 0, remnant };
+            self.state = State::Lingering(Box::new(lingering));
+        }
+        let sent_bytes = stream.reply_bytes();
+        Command::Ended(stream.end(sent_bytes, false))
+    }
+
+    /// Throws away what the peer still sends, so that it can read the answer before it sees the end.
+    fn step_lingering(&mut self) -> Option<Command<R>> {
+        let State::Lingering(lingering) = &mut self.state else { return None };
+        let is_whole = lingering.is_whole;
+        if !std::mem::replace(&mut lingering.is_shut, true) {
+            // Closing with unread input would make the system reset the connection, and the peer lose the answer.
+            return Some(Command::ShutDown { is_whole });
+        }
+        if self.buffers.has_ended() || lingering.bytes > LINGER_BYTES_MAX {
+            return self.end(is_whole);
+        }
+        Some(if self.buffers.is_dry() { Command::Wait } else { Command::Read { looks_again: false } })
+    }
+
+    fn step_aborting(&mut self) -> Option<Command<R>> {
+        let over = State::Over { is_whole: false };
+        let State::Aborting(serving) = std::mem::replace(&mut self.state, over) else { return None };
+        let sent_bytes = serving.stream.reply_bytes().saturating_sub(self.buffers.unsent());
+        Some(Command::Ended(serving.stream.end(sent_bytes, true)))
+    }
+
+    /// Nothing more is to come.
+    fn end<T>(&mut self, is_whole: bool) -> Option<T> {
+        self.state = State::Over { is_whole };
+        None
+    }
+
+    /// The connection is of no more use.
+    pub(super) fn abort(&mut self) {
+        let over = State::Over { is_whole: false };
+        self.state = match std::mem::replace(&mut self.state, over) {
+            State::Serving(serving) => State::Aborting(serving),
+            State::Aborting(serving) => State::Aborting(serving),
+            _ => State::Over { is_whole: false },
+        };
+    }
+
+    /// Whether the request goes on until it is offered although its peer has gone.
+    fn goes_on_alone(&self) -> bool {
+        matches!(&self.state, State::Serving(serving) if serving.stream.goes_on_alone())
+    }
+
+    /// When the present wait is over; `None` while the wait is for the owner.
+    pub(super) fn deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
+        let is_within_exchange = match self.state {
+            State::Head => self.buffers.has_input(),
+            State::Serving(_) | State::Skipping(_) => true,
+            _ => false,
+        };
+        if let Some(timeout) = terms.exchange_timeout.filter(|_| is_within_exchange) {
+            return Some(self.began + timeout);
+        }
+        if self.buffers.waits_for_reader() {
+            return Some(self.buffers.output_since() + terms.write_timeout);
+        }
+        match &self.state {
+            State::Head if self.is_silent() && self.is_closing => {
+                Some(self.since + terms.header_timeout.min(FIRST_BYTE_GRACE))
+            }
+            State::Head if self.buffers.has_input() || !self.has_served => {
+                Some(self.since + terms.header_timeout)
+            }
+            State::Head => Some(self.since + terms.keepalive_timeout),
+            State::Skipping(_) => Some(self.since + terms.body_timeout),
+            State::Serving(serving) => serving.stream.deadline(terms.body_timeout),
+            State::Lingering(_) => Some(self.since + terms.linger_timeout),
+            State::Aborting(_) | State::Arriving(..) | State::Over { .. } | State::Refusing(_) => None,
+        }
+    }
+
+    /// When what the connection waits for now began.
+    pub(super) fn waiting_since(&self) -> Instant {
+        match self.state {
+            State::Serving(_) => self.began,
+            _ => self.since,
+        }
+    }
+
+    /// Whether nothing at all has come.
+    fn is_silent(&self) -> bool {
+        !self.buffers.has_input() && !self.has_served
+    }
+
+    /// The deadline has passed.
+    pub(super) fn on_deadline(&mut self, terms: &ConnectionTerms) {
+        if self.buffers.waits_for_reader() || terms.exchange_timeout.is_some() {
+            return self.abort();
+        }
+        match &mut self.state {
+            State::Head if self.buffers.has_input() => self.state = State::Refusing(Rejected::Late),
+            State::Head | State::Skipping(_) => self.state = State::Over { is_whole: true },
+            State::Lingering(lingering) => self.state = State::Over { is_whole: lingering.is_whole },
+            State::Serving(serving) => serving.stream.on_deadline(),
+            State::Aborting(_) | State::Arriving(..) | State::Over { .. } | State::Refusing(_) => {}
+        }
+    }
+}
+
+impl<R> Serving<R> {
+    /// Throws away what is here of a body that nobody needs; the rest goes after the answer, unless only the end of
+    /// the connection makes clear whether there is a rest. Returns the body bytes that were here.
+    fn skip_body(&mut self, unwanted: Unwanted, buffers: &mut Buffers) -> u64 {
+        let mut reader = unwanted.reader;
+        let discarded = reader.discard(buffers.input());
+        if discarded.is_err() || (!reader.is_read() && unwanted.is_doubtful) {
+            self.stream.end_connection();
+            self.has_unread = true;
+            self.remnant = discarded.is_ok().then_some(reader);
+        } else if !reader.is_read() {
+            self.leftover = Some(reader);
+        }
+        let Ok((used, body_bytes)) = discarded else { return 0 };
+        buffers.consume(used);
+        body_bytes as u64
+    }
+}
+
+impl Lingering {
+    /// Throws bytes away; returns how many body bytes they held.
+    fn discard(&mut self, bytes: &[u8]) -> u64 {
+        self.bytes += bytes.len() as u64;
+        let remnant = self.remnant.as_mut();
+        let taken = remnant.and_then(|remnant| remnant.discard(bytes).ok());
+        taken.map_or(0, |(_, body_bytes)| body_bytes as u64)
+    }
+}

@@ -1,0 +1,491 @@
+//! One stream of HTTP/2: the request that is served on it, and the library's handles.
+//!
+//! Promises: what the client may not yet be sent waits here, within [`HTTP2_OUTPUT_BYTES_MAX`], and the reply is not
+//! pumped further; a body is taken only as fast as it can be kept, and the client hears of it through its window.
+//! Refuses: it does not touch the connection.
+//!
+//! ```text
+//!   Partial ──reply has ended──▶ Handed ──library is done──▶ Said
+//!      └──broken off──▶ Breaking ──▲
+//! ```
+
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use bytes::Bytes;
+use h2::server::SendResponse;
+use h2::{Reason, RecvStream, SendStream};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
+
+use crate::http::{Departed, Fields};
+use crate::limits::{HTTP2_OUTPUT_BYTES_MAX, LINGER_BYTES_MAX, LINK_STEPS_MAX};
+use crate::pool::End;
+use crate::sync::permits::Permit;
+use crate::sync::primitive::Arc;
+
+use super::command::{Announced, Ask, ConnectionTerms, Ended};
+use super::output::Output;
+use super::ready::Alarm;
+use super::reply::Frame;
+use super::stream::Stream;
+use super::timers::Armed;
+use super::turn::{Carrier, Progress, Turn, take_turn};
+
+/// A stream that is open.
+#[derive(Debug)]
+pub(super) struct OpenStream<R> {
+    stream: Stream<R>,
+    /// Its entry among the deadlines of the connection.
+    pub(super) armed: Armed,
+    transfer: Transfer,
+    /// How many steps are left of its present turn.
+    steps: u32,
+    permit: Option<Permit>,
+    delivery: Delivery,
+    /// Bytes of the body that the socket has taken.
+    sent_bytes: u64,
+}
+
+/// The bytes of a stream in both directions.
+#[derive(Debug)]
+struct Transfer {
+    alarm: Arc<Alarm>,
+    waker: Waker,
+    output: Output,
+    output_since: Instant,
+    receive: RecvStream,
+    respond: SendResponse<Bytes>,
+    send: Option<SendStream<Bytes>>,
+    /// The client has been told that nothing follows.
+    is_end_sent: bool,
+    /// Heads, informational ones included, that the library was given and has not put into the output.
+    heads_unsaid: u32,
+    /// Content has gone out since this was last asked.
+    has_sent: bool,
+    /// Body bytes that came since they were last asked for.
+    received: u64,
+}
+
+/// How much of the response is the library's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Delivery {
+    /// Some of it is yet to be made.
+    Partial,
+    /// All that there will be; the stream is called off when that is out, as the library drops what is not.
+    Breaking,
+    /// All; with `is_whole` it ends as its head has announced.
+    Handed { is_whole: bool },
+    /// All, and it is in the connection's output.
+    Said,
+}
+
+/// A stream whose response is out although its client is still sending: the rest is thrown away for a while, so that
+/// the client reads the answer before it hears that nobody listens.
+#[derive(Debug)]
+pub(super) struct DrainingStream {
+    receive: RecvStream,
+    waker: Waker,
+    bytes: u64,
+    pub(super) armed: Armed,
+    /// When the client has had its time.
+    pub(super) until: Instant,
+    _permit: Option<Permit>,
+}
+
+/// What became of a stream.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The owner is to do something; then [`OpenStream::go_on`].
+    Ask(Ask),
+    /// Its response is out.
+    Finished,
+    /// Nobody will read its response.
+    Lost,
+    /// It waits for the client, a worker or a disk.
+    Open,
+}
+
+impl<R> OpenStream<R> {
+    /// Takes over a request that was just read; the first stream of a connection has no permit of its own.
+    pub(super) fn new(
+        stream: Stream<R>,
+        alarm: Arc<Alarm>,
+        (receive, respond): (RecvStream, SendResponse<Bytes>),
+        permit: Option<Permit>,
+        now: Instant,
+    ) -> Self {
+        let transfer = Transfer {
+            waker: alarm.waker(),
+            alarm,
+            output: Output::full_at(HTTP2_OUTPUT_BYTES_MAX),
+            output_since: now,
+            receive,
+            respond,
+            send: None,
+            is_end_sent: false,
+            heads_unsaid: 0,
+            has_sent: false,
+            received: 0,
+        };
+        Self {
+            stream,
+            armed: Armed::default(),
+            transfer,
+            steps: 0,
+            permit,
+            delivery: Delivery::Partial,
+            sent_bytes: 0,
+        }
+    }
+
+    /// The request, and the output of its response.
+    pub(super) fn parts(&mut self) -> (&mut Stream<R>, &mut Output) {
+        (&mut self.stream, &mut self.transfer.output)
+    }
+
+    /// Has it looked at.
+    pub(super) fn ring(&self) {
+        self.transfer.alarm.ring();
+    }
+
+    /// Whether content has gone out since this was last asked.
+    pub(super) fn take_sent(&mut self) -> bool {
+        std::mem::take(&mut self.transfer.has_sent)
+    }
+
+    /// Body bytes that came since this was last asked.
+    pub(super) fn take_received(&mut self) -> u64 {
+        std::mem::take(&mut self.transfer.received)
+    }
+
+    /// Something has gone out; returns whether that was all of the response. The library may call a stream off before.
+    pub(super) fn note_departed(&mut self, departed: Departed, now: Instant) -> bool {
+        self.sent_bytes += departed.body_bytes;
+        self.transfer.output_since = now;
+        self.ring_if_breaking();
+        departed.is_last && self.delivery != Delivery::Partial
+    }
+
+    /// The library has put a head into the output.
+    pub(super) fn note_head_said(&mut self) {
+        self.transfer.heads_unsaid = self.transfer.heads_unsaid.saturating_sub(1);
+        self.ring_if_breaking();
+    }
+
+    fn ring_if_breaking(&self) {
+        if self.delivery == Delivery::Breaking {
+            self.ring();
+        }
+    }
+
+    /// The library is done, and the response is in the connection's output.
+    pub(super) fn note_said(&mut self) {
+        self.delivery = Delivery::Said;
+    }
+
+    /// Nobody will read the response.
+    pub(super) fn abort(self) -> Ended<R> {
+        self.stream.end(self.sent_bytes, true)
+    }
+
+    /// The response is out. What the client is still sending is left.
+    pub(super) fn finish(self, until: Instant) -> (Ended<R>, Option<DrainingStream>) {
+        let draining = (!self.transfer.receive.is_end_stream()).then_some(DrainingStream {
+            receive: self.transfer.receive,
+            waker: self.transfer.waker,
+            bytes: 0,
+            armed: Armed::default(),
+            until,
+            _permit: self.permit,
+        });
+        (self.stream.end(self.sent_bytes, false), draining)
+    }
+
+    /// When the present wait is over.
+    pub(super) fn deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
+        if self.waits_for_reader() {
+            Some(self.transfer.output_since + terms.write_timeout)
+        } else {
+            self.stream.deadline(terms.body_timeout)
+        }
+    }
+
+    /// The deadline has passed; returns whether the stream is lost.
+    pub(super) fn on_deadline(&mut self) -> bool {
+        if self.waits_for_reader() {
+            self.transfer.reset(Reason::CANCEL);
+            return true;
+        }
+        self.stream.on_deadline();
+        self.ring();
+        false
+    }
+
+    /// Whether something of the response waits until the client reads.
+    fn waits_for_reader(&self) -> bool {
+        !self.transfer.output.is_empty() || self.delivery != Delivery::Partial
+    }
+
+    /// Begins a turn: makes all steps that can be made now.
+    pub(super) fn advance(&mut self, now: Instant) -> Outcome {
+        match self.delivery {
+            Delivery::Partial => {}
+            Delivery::Breaking => {
+                return if self.transfer.is_reset() { Outcome::Lost } else { self.break_off() };
+            }
+            // What is not out when the client calls the stream off goes nowhere.
+            Delivery::Handed { is_whole: true } => {
+                return if self.transfer.is_reset() { Outcome::Lost } else { Outcome::Open };
+            }
+            Delivery::Handed { is_whole: false } | Delivery::Said => return Outcome::Open,
+        }
+        if self.transfer.is_reset() {
+            if !self.stream.goes_on_alone() {
+                return Outcome::Lost;
+            }
+            self.stream.set_deserted(true);
+        }
+        self.steps = LINK_STEPS_MAX;
+        self.go_on(now)
+    }
+
+    /// Goes on with a turn.
+    pub(super) fn go_on(&mut self, now: Instant) -> Outcome {
+        // What is not read now is thrown away behind the response; see `DrainingStream`.
+        drop(self.stream.take_unwanted());
+        match take_turn(&mut self.stream, &mut self.transfer, &mut self.steps, now) {
+            Turn::Ask(ask) => Outcome::Ask(ask),
+            Turn::Blocked if self.transfer.drain(&mut self.stream, false, now).is_none() => Outcome::Lost,
+            Turn::Blocked | Turn::Read | Turn::Transmit => Outcome::Open,
+            Turn::End(end) => self.end(end, now),
+            Turn::Lost => Outcome::Lost,
+            Turn::Yield => {
+                // The others first.
+                self.ring();
+                Outcome::Open
+            }
+        }
+    }
+
+    /// Hands the head of the response to the library.
+    pub(super) fn announce(&mut self, announced: Announced) {
+        let Announced { status, fields, length, has_body, page, date, .. } = announced;
+        let mut head = response(status, &fields);
+        let fields = head.headers_mut();
+        if !fields.contains_key(http::header::DATE)
+            && let Ok(date) = HeaderValue::from_bytes(&date)
+        {
+            // Fails where a list was cut.
+            let _ = fields.try_insert(http::header::DATE, date);
+        }
+        if let Some(length) = length
+            && !crate::http::status::is_bodiless(status)
+        {
+            let _ = fields.try_insert(http::header::CONTENT_LENGTH, length.into());
+        }
+        let is_empty = !has_body || length == Some(0);
+        let frame = match length {
+            _ if is_empty => Frame::Absent,
+            Some(left) => Frame::Length { left },
+            None => Frame::Bare,
+        };
+        self.stream.begin_body(frame, page);
+        self.transfer.send_head(head, is_empty);
+    }
+
+    /// The reply is all in the output: sends the rest if the client takes it.
+    fn end(&mut self, end: End, now: Instant) -> Outcome {
+        let is_whole = end == End::Complete;
+        if self.transfer.drain(&mut self.stream, is_whole, now).is_none() {
+            return Outcome::Lost;
+        }
+        if !self.transfer.output.is_empty() {
+            return Outcome::Open;
+        }
+        self.transfer.output_since = now;
+        if !is_whole {
+            self.delivery = Delivery::Breaking;
+            return self.break_off();
+        }
+        if !self.transfer.send_end() {
+            return Outcome::Lost;
+        }
+        self.delivery = Delivery::Handed { is_whole };
+        Outcome::Open
+    }
+
+    /// Calls the stream off once all that was said before is out.
+    fn break_off(&mut self) -> Outcome {
+        if self.transfer.heads_unsaid == 0 && self.sent_bytes == self.stream.reply_bytes() {
+            self.transfer.reset(Reason::INTERNAL_ERROR);
+            self.delivery = Delivery::Handed { is_whole: false };
+        }
+        Outcome::Open
+    }
+}
+
+impl Transfer {
+    /// Ends the stream before its time.
+    fn reset(&mut self, reason: Reason) {
+        match &mut self.send {
+            Some(send) => send.send_reset(reason),
+            None => self.respond.send_reset(reason),
+        }
+    }
+
+    /// Whether the client has called the stream off, or the connection is gone.
+    fn is_reset(&mut self) -> bool {
+        let mut context = Context::from_waker(&self.waker);
+        let reset = match &mut self.send {
+            Some(send) => send.poll_reset(&mut context),
+            None => self.respond.poll_reset(&mut context),
+        };
+        reset.is_ready()
+    }
+
+    fn send_head(&mut self, head: Response<()>, is_end: bool) {
+        self.is_end_sent = is_end;
+        // A stream that is gone says so at the next step.
+        self.send = self.respond.send_response(head, is_end).ok();
+        self.heads_unsaid += u32::from(self.send.is_some());
+    }
+
+    fn send_interim(&mut self, status: u16, fields: &Fields) {
+        // A client that has gone needs no hints.
+        let is_taken = self.respond.send_informational(response(status, fields)).is_ok();
+        self.heads_unsaid += u32::from(is_taken);
+    }
+
+    /// Tells the client that nothing follows, if it has not been told; returns whether the stream is there.
+    fn send_end(&mut self) -> bool {
+        if std::mem::replace(&mut self.is_end_sent, true) {
+            return true;
+        }
+        let sent = self.send.as_mut().map(|send| send.send_data(Bytes::new(), true));
+        matches!(sent, Some(Ok(())))
+    }
+
+    /// Gives the library what the client's window lets through; with `is_last`, nothing follows. Returns whether
+    /// anything was given, `None` when the stream is gone.
+    fn drain<R>(&mut self, stream: &mut Stream<R>, is_last: bool, now: Instant) -> Option<bool> {
+        let mut moved = false;
+        while !self.output.is_empty() {
+            let send = self.send.as_mut()?;
+            send.reserve_capacity(self.output.len());
+            let capacity = match send.capacity() {
+                0 => match send.poll_capacity(&mut Context::from_waker(&self.waker)) {
+                    Poll::Ready(Some(Ok(0))) => continue,
+                    Poll::Ready(Some(Ok(capacity))) => capacity,
+                    Poll::Ready(Some(Err(_)) | None) => return None,
+                    Poll::Pending => break,
+                },
+                capacity => capacity,
+            };
+            let bytes = stream.lend(self.output.take(capacity));
+            let ends = is_last && self.output.is_empty();
+            send.send_data(bytes, ends).ok()?;
+            self.is_end_sent |= ends;
+            self.has_sent = true;
+            self.output_since = now;
+            moved = true;
+        }
+        Some(moved)
+    }
+}
+
+impl<R> Carrier<R> for Transfer {
+    fn output(&mut self) -> &mut Output {
+        &mut self.output
+    }
+
+    fn note_step(&mut self, now: Instant) {
+        if self.output.is_empty() {
+            self.output_since = now;
+        }
+    }
+
+    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> Progress {
+        match self.receive.poll_data(&mut Context::from_waker(&self.waker)) {
+            Poll::Ready(Some(Ok(bytes))) => {
+                let (used, body_bytes) = stream.take_body(&bytes, now);
+                // One that is refused here was received all the same.
+                self.received += if used == 0 { bytes.len() } else { body_bytes } as u64;
+                // Fails only when the stream is gone, and then nobody counts.
+                let _ = self.receive.flow_control().release_capacity(bytes.len());
+                Progress::Moved
+            }
+            Poll::Ready(None) => {
+                stream.end_body();
+                Progress::Moved
+            }
+            Poll::Ready(Some(Err(_))) => Progress::Gone,
+            Poll::Pending => {
+                if stream.takes_continue() {
+                    self.send_interim(100, &Fields::new());
+                }
+                Progress::Blocked
+            }
+        }
+    }
+
+    fn interim(&mut self, _: &Stream<R>, status: u16, fields: &Fields) {
+        self.send_interim(status, fields);
+    }
+
+    fn make_room(&mut self, stream: &mut Stream<R>, now: Instant) -> Progress {
+        match self.drain(stream, false, now) {
+            Some(moved) if moved && !self.output.is_full() => Progress::Moved,
+            Some(_) => Progress::Blocked,
+            None => Progress::Gone,
+        }
+    }
+}
+
+impl DrainingStream {
+    /// Throws away what came, and counts it; returns whether more is waited for.
+    pub(super) fn advance(&mut self, received: &mut u64) -> bool {
+        while let Poll::Ready(data) = self.receive.poll_data(&mut Context::from_waker(&self.waker)) {
+            let Some(Ok(bytes)) = data else { return false };
+            *received += bytes.len() as u64;
+            self.bytes += bytes.len() as u64;
+            if self.bytes > LINGER_BYTES_MAX
+                || self.receive.flow_control().release_capacity(bytes.len()).is_err()
+            {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// How many fields a response has as a rule, with room to spare.
+const FIELDS_TYPICAL: usize = 12;
+
+/// Makes the library's head of ours; a field that HTTP/2 cannot carry is left out.
+fn response(status: u16, fields: &Fields) -> Response<()> {
+    let mut head = Response::new(());
+    *head.headers_mut() = HeaderMap::with_capacity(FIELDS_TYPICAL);
+    *head.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    for (name, value) in fields {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            // A list that is too long for the library is cut.
+            let _ = head.headers_mut().try_append(name, value);
+        }
+    }
+    head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_fields_beyond_all_measure_is_cut() {
+        let mut fields = Fields::new();
+        for index in 0..40_000 {
+            fields.push(format!("X-{index}").as_bytes(), b"1").unwrap();
+        }
+        let head = response(200, &fields);
+        assert!(head.headers().len() > 20_000 && head.headers().contains_key("x-0"));
+    }
+}

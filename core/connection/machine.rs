@@ -1,0 +1,299 @@
+//! A connection, whatever it speaks.
+//!
+//! Promises: one verb in for each thing that can happen, one verb out ([`Connection::poll_command`]) for all that is to
+//! be done; a call that comes late or for a request that has ended changes nothing. Refuses: see the [module](super).
+//!
+//! ```text
+//!   begin_turn ──▶ poll_command ──▶ Wait, Yield (end of the turn), Close (end of the connection)
+//!                      ▲    └──▶ Read, Transmit, Request, Stream… ──▶ the call that each names ──┐
+//!                      └─────────────────────────────────────────────────────────────────────────┘
+//! ```
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use crate::pool::Part;
+use crate::spool::{Share, SpoolError, SpoolFile};
+use crate::sync::permits::Permit;
+use crate::sync::primitive::Arc;
+
+use super::command::{Announced, Command, ConnectionTerms, Decision, Grant, Peer, Sent, WireProtocol};
+use super::http1::{Http1, Http1Step};
+use super::http2::Http2;
+use super::output::Output;
+use super::stream::Stream;
+
+/// One connection; `R` is what its owner knows of a request.
+#[derive(Debug)]
+pub struct Connection<R> {
+    terms: Arc<ConnectionTerms>,
+    protocol: Protocol<R>,
+}
+
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "the larger one is what nearly every connection speaks")]
+enum Protocol<R> {
+    Http1(Http1<R>),
+    Http2(Box<Http2<R>>),
+}
+
+impl<R> Connection<R> {
+    /// Starts before the first byte. With `sends_files`, whoever writes the output can send runs of files.
+    pub fn new(terms: Arc<ConnectionTerms>, sends_files: bool, now: Instant) -> Self {
+        let protocol = Protocol::Http1(Http1::new(&terms, sends_files, now));
+        Self { terms, protocol }
+    }
+
+    /// Begins a turn: the socket and all that waits is looked at anew. With `is_closing`, the connection ends once what
+    /// was asked is answered.
+    pub fn begin_turn(&mut self, is_closing: bool) {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.begin_turn(is_closing),
+            Protocol::Http2(http2) => http2.begin_turn(is_closing),
+        }
+    }
+
+    /// Says what is to be done next.
+    pub fn poll_command(&mut self, peer: Peer, now: Instant) -> Command<R> {
+        loop {
+            match &mut self.protocol {
+                Protocol::Http2(http2) => return http2.poll(&self.terms, peer, now),
+                Protocol::Http1(http1) => match http1.poll(&self.terms, peer, now) {
+                    Http1Step::Command(command) => return command,
+                    Http1Step::Upgrade => {
+                        let mut http2 = Box::new(Http2::new(&http1.take_input(), now));
+                        http2.begin_turn(http1.is_closing());
+                        self.protocol = Protocol::Http2(http2);
+                    }
+                },
+            }
+        }
+    }
+
+    /// The transport knows what the peer speaks. To be said before the first byte.
+    pub fn note_protocol(&mut self, protocol: WireProtocol) {
+        if let Protocol::Http1(http1) = &mut self.protocol {
+            http1.note_protocol(protocol);
+        }
+    }
+
+    /// Takes bytes that were read, after [`Command::Read`].
+    pub fn receive(&mut self, bytes: &[u8], now: Instant) {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.receive(bytes, now),
+            Protocol::Http2(http2) => http2.receive(bytes, now),
+        }
+    }
+
+    /// The peer sends nothing more.
+    pub fn end_input(&mut self) {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.end_input(),
+            Protocol::Http2(http2) => http2.end_input(),
+        }
+    }
+
+    /// There is nothing to read for the rest of the turn.
+    pub fn note_dry(&mut self) {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.note_dry(),
+            Protocol::Http2(http2) => http2.note_dry(),
+        }
+    }
+
+    /// Lets `write` see what waits to be sent, after [`Command::Transmit`], and takes what it says of the write.
+    ///
+    /// # Errors
+    ///
+    /// What `write` says: then the connection is [aborted](Self::abort).
+    pub fn transmit<E>(
+        &mut self,
+        now: Instant,
+        write: impl FnOnce(&mut Output) -> Result<Sent, E>,
+    ) -> Result<(), E> {
+        let result = match &mut self.protocol {
+            Protocol::Http1(http1) => write(http1.output()).map(|sent| http1.note_sent(sent, now)),
+            Protocol::Http2(http2) => {
+                let (had_room, sent) = http2.with_output(|output| (!output.is_full(), write(output)));
+                sent.map(|sent| http2.note_sent(&self.terms, sent, had_room, now))
+            }
+        };
+        result.inspect_err(|_| self.abort())
+    }
+
+    /// The run of a file that was to be read first has been read.
+    pub fn note_warmed(&mut self) {
+        if let Protocol::Http1(http1) = &mut self.protocol {
+            http1.output().warmed();
+        }
+    }
+
+    /// Begins a request, after [`Command::Request`]; returns whether its body is as short as was granted. If it is not,
+    /// the owner must [refuse](Decision::Refuse) it.
+    #[must_use]
+    pub fn begin(&mut self, request: R, grant: Grant, now: Instant) -> bool {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.begin(request, &grant, now),
+            Protocol::Http2(http2) => http2.begin(request, grant, now),
+        }
+    }
+
+    /// Begins a request, after [`Command::Unreadable`]; the owner must [answer](Decision::Answer) it.
+    pub fn begin_unreadable(&mut self, request: R, permit: Option<Permit>, now: Instant) {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.begin_unreadable(request, now),
+            Protocol::Http2(http2) => http2.begin_unreadable(request, permit, now),
+        }
+    }
+
+    /// Refuses a request that needs a permit, after [`Command::Request`] or [`Command::Unreadable`].
+    pub fn refuse_stream(&mut self) {
+        if let Protocol::Http2(http2) = &mut self.protocol {
+            http2.refuse_stream();
+        }
+    }
+
+    /// The numbers of the requests that are being served.
+    pub fn streams(&mut self) -> Vec<u32> {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.stream().iter().map(|_| 0).collect(),
+            Protocol::Http2(http2) => http2.stream_ids(),
+        }
+    }
+
+    /// Whether requests are beside one another on the connection.
+    pub fn is_multiplexed(&self) -> bool {
+        matches!(self.protocol, Protocol::Http2(_))
+    }
+
+    /// What the owner knows of a request.
+    pub fn request(&mut self, stream: u32) -> Option<&mut R> {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.stream().map(|(stream, _)| &mut stream.request),
+            Protocol::Http2(http2) => http2.request(stream),
+        }
+    }
+
+    /// Takes what the owner has decided about a request.
+    pub fn decide(&mut self, stream: u32, decision: Decision, now: Instant) {
+        self.visit(stream, |stream, _| stream.decide(decision, now));
+    }
+
+    /// Takes the head of a response, after [`Ask::Announce`](super::Ask::Announce).
+    pub fn announce(&mut self, stream: u32, announced: Announced) {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.announce(announced),
+            Protocol::Http2(http2) => http2.announce(stream, announced),
+        }
+    }
+
+    /// Parts of the reply to a request are ready; [`Ask::Collect`](super::Ask::Collect) will ask for them.
+    pub fn note_reply(&mut self, stream: u32) {
+        self.visit(stream, |stream, _| stream.note_reply());
+    }
+
+    /// Lets `take` add parts of the reply to a request, which tells what they are of the memory of all replies.
+    pub fn collect(&mut self, stream: u32, take: impl FnOnce(&mut VecDeque<Part>) -> Share) {
+        self.visit(stream, |stream, _| stream.collect(take));
+    }
+
+    /// Whether a request has an answer: the head of its response went out, or waits to.
+    pub fn has_reply(&mut self, stream: u32) -> bool {
+        self.stream(stream).is_some_and(|(stream, _)| stream.has_reply())
+    }
+
+    /// Whether a request was offered, and nothing has come of its reply.
+    pub fn is_waiting(&mut self, stream: u32) -> bool {
+        self.stream(stream).is_some_and(|(stream, _)| stream.is_waiting())
+    }
+
+    /// A piece of a body is in `file`; its buffer comes back.
+    pub fn spooled(&mut self, stream: u32, file: SpoolFile, buffer: Vec<u8>, now: Instant) {
+        self.visit(stream, |stream, _| stream.spooled(file, buffer, now));
+    }
+
+    /// A piece of a body was not taken and comes back; returns whether it may be another time. If not, the owner must
+    /// [refuse](Decision::Refuse) the request.
+    #[must_use]
+    pub fn spool_refused(
+        &mut self,
+        stream: u32,
+        file: Option<SpoolFile>,
+        bytes: Vec<u8>,
+        error: &SpoolError,
+    ) -> bool {
+        let refused = |(stream, _): (&mut Stream<R>, _)| stream.spool_refused(file, bytes, error);
+        self.stream(stream).is_none_or(refused)
+    }
+
+    /// There may be room in the spool again.
+    pub fn retry_spool(&mut self, stream: u32) {
+        self.visit(stream, |stream, _| stream.retry_spool());
+    }
+
+    /// Bytes of a reply were read; none at the end of their source, which breaks the reply off.
+    pub fn sliced(&mut self, stream: u32, bytes: Vec<u8>) {
+        self.visit(stream, |stream, output| stream.sliced(bytes, output));
+    }
+
+    /// The rest of a reply cannot be had.
+    pub fn fail_reply(&mut self, stream: u32) {
+        self.visit(stream, |stream, _| stream.fail_reply());
+    }
+
+    /// When the present wait is over; `None` while the wait is for the owner.
+    pub fn deadline(&self) -> Option<Instant> {
+        match &self.protocol {
+            Protocol::Http1(http1) => http1.deadline(&self.terms),
+            Protocol::Http2(http2) => http2.deadline(&self.terms),
+        }
+    }
+
+    /// Ends what is late, if the deadline has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.deadline().is_none_or(|deadline| deadline > now) {
+            return;
+        }
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.on_deadline(&self.terms),
+            Protocol::Http2(http2) => http2.on_deadline(&self.terms, now),
+        }
+    }
+
+    /// When what the connection waits for now began.
+    pub fn waiting_since(&self) -> Option<Instant> {
+        match &self.protocol {
+            Protocol::Http1(http1) => Some(http1.waiting_since()),
+            Protocol::Http2(_) => None,
+        }
+    }
+
+    /// Body bytes that came since this was last asked.
+    pub fn take_received(&mut self) -> u64 {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.take_received(),
+            Protocol::Http2(http2) => http2.take_received(),
+        }
+    }
+
+    /// The connection is of no more use: all requests on it end.
+    pub fn abort(&mut self) {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.abort(),
+            Protocol::Http2(http2) => http2.abort(),
+        }
+    }
+
+    fn stream(&mut self, stream: u32) -> Option<(&mut Stream<R>, &mut Output)> {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.stream(),
+            Protocol::Http2(http2) => http2.stream(stream),
+        }
+    }
+
+    fn visit(&mut self, stream: u32, act: impl FnOnce(&mut Stream<R>, &mut Output)) {
+        if let Some((stream, output)) = self.stream(stream) {
+            act(stream, output);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! Bytes on their way to one client.
+//!
+//! Promises: order is kept; small pieces share a buffer, large ones are not copied, and a file's stay in the file until
+//! whoever writes them sends it. Refuses: it writes nothing, and it keeps no bound; whoever fills it asks
+//! [`is_full`](Output::is_full) first.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::IoSlice;
+
+use bytes::{Buf, Bytes};
+
+use crate::limits::OUTPUT_BYTES_MAX;
+use crate::sync::primitive::Arc;
+
+/// A piece of up to this many bytes is copied behind the one before it.
+const COPY_BYTES_MAX: usize = 4096;
+
+/// A buffer that is kept for the next response has at most this capacity, in bytes.
+const SPARE_BYTES_MAX: usize = 16 * 1024;
+
+/// What waits to be written.
+#[derive(Debug)]
+pub struct Output {
+    pieces: VecDeque<Piece>,
+    len: usize,
+    full_at: usize,
+    sends_files: bool,
+}
+
+#[derive(Debug)]
+enum Piece {
+    /// Bytes of this response's own, of which so many have been written.
+    Own { bytes: Vec<u8>, written: usize },
+    /// Bytes that others hold too.
+    Shared(Bytes),
+    /// A run of a file.
+    File { file: Arc<File>, offset: u64, len: usize, state: FileState },
+}
+
+/// What is known about the run of a file that is at the front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FileState {
+    /// Nothing yet.
+    Unseen,
+    /// So many bytes of it have to be read from its disk first.
+    Cold(usize),
+    /// It is being read.
+    Awaited,
+    /// It was read a moment ago.
+    Warmed,
+}
+
+/// A run of a file that is next.
+#[derive(Clone, Copy, Debug)]
+pub struct Front<'a> {
+    /// The file.
+    pub file: &'a File,
+    /// Where the run begins.
+    pub offset: u64,
+    /// How long it is.
+    pub len: usize,
+}
+
+impl Default for Output {
+    fn default() -> Self {
+        Self::full_at(OUTPUT_BYTES_MAX)
+    }
+}
+
+impl Output {
+    /// Starts empty; it counts as full from this many bytes on.
+    pub fn full_at(bytes: usize) -> Self {
+        Self { pieces: VecDeque::new(), len: 0, full_at: bytes, sends_files: false }
+    }
+
+    /// Says whether the sink sends files.
+    pub fn set_sends_files(&mut self, sends_files: bool) {
+        self.sends_files = sends_files;
+    }
+
+    /// Whether files may be pushed.
+    pub fn sends_files(&self) -> bool {
+        self.sends_files
+    }
+
+    /// Gives the run of a file that has to be read from its disk before anything more goes out, if there is one that
+    /// nobody was asked to read; then [`warmed`](Self::warmed).
+    pub fn take_cold(&mut self) -> Option<(Arc<File>, u64, usize)> {
+        let Some(Piece::File { file, offset, state, .. }) = self.pieces.front_mut() else { return None };
+        let FileState::Cold(bytes) = *state else { return None };
+        *state = FileState::Awaited;
+        Some((Arc::clone(file), *offset, bytes))
+    }
+
+    /// The run at the front has been read.
+    pub fn warmed(&mut self) {
+        if let Some(Piece::File { state, .. }) = self.pieces.front_mut()
+            && *state == FileState::Awaited
+        {
+            *state = FileState::Warmed;
+        }
+    }
+
+    /// The number of bytes that wait.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether enough waits.
+    pub fn is_full(&self) -> bool {
+        self.len >= self.full_at
+    }
+
+    /// Whether nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Lets `write` append to the last piece.
+    pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if !matches!(self.pieces.back(), Some(Piece::Own { bytes, .. }) if bytes.len() < SPARE_BYTES_MAX) {
+            self.pieces.push_back(Piece::Own { bytes: Vec::new(), written: 0 });
+        }
+        if let Some(Piece::Own { bytes, .. }) = self.pieces.back_mut() {
+            let before = bytes.len();
+            write(bytes);
+            self.len += bytes.len() - before;
+        }
+    }
+
+    /// Adds bytes, by copying them if they are few.
+    pub fn push(&mut self, bytes: Vec<u8>) {
+        if bytes.len() <= COPY_BYTES_MAX {
+            self.append(|last| last.extend_from_slice(&bytes));
+        } else {
+            self.len += bytes.len();
+            self.pieces.push_back(Piece::Own { bytes, written: 0 });
+        }
+    }
+
+    /// Adds bytes that others hold too, by copying them if they are few.
+    pub fn push_shared(&mut self, bytes: Bytes) {
+        if bytes.len() <= COPY_BYTES_MAX {
+            self.append(|last| last.extend_from_slice(&bytes));
+        } else {
+            self.len += bytes.len();
+            self.pieces.push_back(Piece::Shared(bytes));
+        }
+    }
+
+    /// Adds `len` bytes of `file` from `offset` on; only for an output whose sink sends files.
+    pub fn push_file(&mut self, file: Arc<File>, offset: u64, len: usize) {
+        if len > 0 {
+            self.len += len;
+            self.pieces.push_back(Piece::File { file, offset, len, state: FileState::Unseen });
+        }
+    }
+
+    /// Takes up to `max` bytes off the front, for a sink that keeps what it is given; none of them are a file's.
+    pub fn take(&mut self, max: usize) -> Bytes {
+        let front = loop {
+            match self.pieces.pop_front() {
+                Some(Piece::Own { bytes, written }) => {
+                    let mut bytes = Bytes::from(bytes);
+                    bytes.advance(written);
+                    if !bytes.is_empty() {
+                        break bytes;
+                    }
+                }
+                Some(Piece::Shared(bytes)) => break bytes,
+                Some(Piece::File { .. }) => debug_assert!(false, "a file in an output that is taken from"),
+                None => return Bytes::new(),
+            }
+        };
+        let mut front = front;
+        if front.len() > max {
+            let rest = front.split_off(max);
+            self.pieces.push_front(Piece::Shared(rest));
+        }
+        self.len -= front.len();
+        front
+    }
+
+    /// The run of a file at the front, if one is.
+    pub fn front_file(&self) -> Option<Front<'_>> {
+        match self.pieces.front() {
+            Some(Piece::File { file, offset, len, .. }) => Some(Front { file, offset: *offset, len: *len }),
+            _ => None,
+        }
+    }
+
+    /// Whether what is at the front can be sent without waiting for a disk. `look` says of a run of a file how many
+    /// bytes have to be read from its disk first, if any do; it is asked until it has said so.
+    pub fn is_front_ready(&mut self, look: impl FnOnce(Front<'_>) -> Option<usize>) -> bool {
+        let Some(Piece::File { file, offset, len, state }) = self.pieces.front_mut() else { return true };
+        if *state == FileState::Unseen {
+            match look(Front { file, offset: *offset, len: *len }) {
+                None => return true,
+                Some(bytes) => *state = FileState::Cold(bytes),
+            }
+        }
+        *state == FileState::Warmed
+    }
+
+    /// Fills `slices` from the front, up to the next run of a file; returns how many were filled.
+    pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let bytes = self.pieces.iter().map_while(Piece::bytes);
+        slices.iter_mut().zip(bytes).map(|(slice, bytes)| *slice = IoSlice::new(bytes)).count()
+    }
+
+    /// Takes `count` bytes off the front that were written.
+    pub fn advance(&mut self, mut count: usize) {
+        debug_assert!(count <= self.len, "wrote {count} of {} bytes", self.len);
+        self.len -= count;
+        let mut pieces_left = self.pieces.len();
+        while let Some(first) = self.pieces.front_mut() {
+            count = first.advance(count);
+            if !first.is_empty() {
+                return;
+            }
+            pieces_left -= 1;
+            if pieces_left == 0
+                && let Piece::Own { bytes, written } = first
+                && bytes.capacity() <= SPARE_BYTES_MAX
+            {
+                // Kept for the next response on this connection.
+                bytes.clear();
+                *written = 0;
+                return;
+            }
+            self.pieces.pop_front();
+        }
+    }
+}
+
+impl Piece {
+    /// What of it is still to be written, unless it is a file's.
+    fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Own { bytes, written } => Some(&bytes[*written..]),
+            Self::Shared(bytes) => Some(bytes),
+            Self::File { .. } => None,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Own { bytes, written } => bytes.len() == *written,
+            Self::Shared(bytes) => bytes.is_empty(),
+            Self::File { len, .. } => *len == 0,
+        }
+    }
+
+    /// Notes that up to `count` bytes of it were written; returns how many of them were not its own.
+    fn advance(&mut self, count: usize) -> usize {
+        match self {
+            Self::Own { bytes, written } => {
+                let step = count.min(bytes.len() - *written);
+                *written += step;
+                count - step
+            }
+            Self::Shared(bytes) => {
+                let step = count.min(bytes.len());
+                bytes.advance(step);
+                count - step
+            }
+            Self::File { offset, len, .. } => {
+                let step = count.min(*len);
+                *offset += step as u64;
+                *len -= step;
+                count - step
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_share_a_buffer() {
+        let mut output = Output::default();
+        output.push(vec![1; 10]);
+        output.push(vec![2; 10]);
+        assert_eq!(output.pieces.len(), 1);
+    }
+
+    #[test]
+    fn bytes_are_taken_in_order_and_in_the_asked_size() {
+        let mut output = Output::default();
+        output.push(vec![1; 5]);
+        output.push_shared(Bytes::from(vec![2; 9000]));
+        output.advance(2);
+        assert_eq!(output.take(100), [1; 3][..]);
+        assert_eq!(output.take(100), [2; 100][..]);
+        assert_eq!((output.take(usize::MAX).len(), output.len()), (8900, 0));
+        assert!(output.take(1).is_empty());
+    }
+
+    #[test]
+    fn slices_end_in_front_of_a_file() {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        let mut output = Output::default();
+        output.push(vec![1; 9000]);
+        output.push(vec![2; 9000]);
+        output.push_file(Arc::clone(&file), 3, 7);
+        output.push(vec![3; 9000]);
+        let mut slices = [IoSlice::new(&[]); 8];
+        assert_eq!(output.fill(&mut slices), 2);
+        assert!(output.front_file().is_none() && output.is_front_ready(|_| panic!("bytes need no disk")));
+        output.advance(18_000);
+        assert!(output.front_file().is_some_and(|front| (front.offset, front.len) == (3, 7)));
+        assert!(!output.is_front_ready(|_| Some(100)));
+        assert!(output.take_cold().is_some_and(|(_, offset, bytes)| (offset, bytes) == (3, 100)));
+        assert!(output.take_cold().is_none() && !output.is_front_ready(|_| None), "it is being read");
+        output.warmed();
+        assert!(output.is_front_ready(|_| Some(1)));
+    }
+}

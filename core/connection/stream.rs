@@ -1,0 +1,422 @@
+//! One request on a connection, whatever the protocol.
+//!
+//! Promises: it takes a step at a time and says what it needs; a body is taken only when it is wanted, and what comes of
+//! it is bounded. Refuses: it knows no framing of messages, and not what the request means.
+//!
+//! ```text
+//!   Routing ──ReadBody──▶ ReadingBody ──complete──▶ Waiting ──parts──▶ Replying ──▶ (its protocol ends it)
+//!      │                      └──Refuse───────────────│──────────────▶ │
+//!      └──Answer, Refuse────────────────────────────Answer───────────▶ │
+//! ```
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+
+use crate::http::{BodyDecoder, BodyError, BodyFraming, Fields, Version};
+use crate::pool::{End, Part};
+use crate::spool::{Share, SpoolError, SpoolFile};
+
+use super::body_reader::{BodyReader, BodyStep};
+use super::command::{Ask, Decision, Ended, Grant};
+use super::output::Output;
+use super::reply::{Frame, Reply, ReplyStep};
+
+/// One request that is being served.
+#[derive(Debug)]
+pub(super) struct Stream<R> {
+    /// What the connection's owner knows of it.
+    pub(super) request: R,
+    facts: Facts,
+    phase: Phase,
+    /// Since when the peer is waited for.
+    since: Instant,
+    /// What is to be asked before the next step.
+    late: Option<Ask>,
+    unwanted: Option<Unwanted>,
+    /// It is offered although its peer has gone.
+    outlives_peer: bool,
+    /// The peer will not read an answer that is yet to be made.
+    is_deserted: bool,
+    /// It was refused before its body was read.
+    is_cut_short: bool,
+}
+
+/// What the head of a request says about its response.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Facts {
+    /// The protocol of the response.
+    pub(super) version: Version,
+    /// Whether the response has a head only.
+    pub(super) head_only: bool,
+    /// Whether the connection may live on.
+    pub(super) keep_alive: bool,
+    /// The peer waits for `100 Continue`.
+    pub(super) expects_continue: bool,
+}
+
+/// What a request is busy with; see the diagram above.
+#[derive(Debug)]
+enum Phase {
+    /// The owner finds out what answers.
+    Routing(BodyReader),
+    /// Its body is read.
+    ReadingBody(IncomingBody),
+    /// It was offered, and nothing has come of its reply.
+    Waiting { until: Option<Instant> },
+    /// The reply is being sent.
+    Replying(Reply),
+}
+
+/// A body that is wanted.
+#[derive(Debug)]
+struct IncomingBody {
+    reader: BodyReader,
+    /// The owner was asked to say when there is room in the spool.
+    awaits_room: bool,
+}
+
+/// A body that nobody needs.
+#[derive(Debug)]
+pub(super) struct Unwanted {
+    pub(super) reader: BodyReader,
+    /// It may or may not come: the peer has asked whether to send it, or it is refused in the middle of it.
+    pub(super) is_doubtful: bool,
+}
+
+/// What a step leads to.
+#[derive(Debug)]
+pub(super) enum StreamStep {
+    /// The owner is to do something.
+    Ask(Ask),
+    /// Bytes of the body, by [`Stream::take_body`].
+    Bytes,
+    /// The reply has ended like this and is in the output.
+    End(End),
+    /// An informational response is to be encoded.
+    Interim(u16, Fields),
+    /// Nobody is there to be answered.
+    Lost,
+    /// Room in the output.
+    Room,
+    /// Whatever the owner or the deadline brings.
+    Wait,
+}
+
+impl<R> Stream<R> {
+    /// Begins with a head that was read. A body that is longer than granted is told of: the owner must refuse it.
+    pub(super) fn new(
+        request: R,
+        facts: Facts,
+        framing: BodyFraming,
+        grant: &Grant,
+        now: Instant,
+    ) -> (Self, Result<(), BodyError>) {
+        let decoder = BodyDecoder::new(framing, grant.body_bytes_max);
+        let verdict = decoder.as_ref().map(|_| ()).map_err(|error| *error);
+        // What is refused is thrown away all the same, by its framing.
+        let unbounded = || BodyDecoder::new(framing, u64::MAX).ok();
+        let phase = match decoder.ok().or_else(unbounded) {
+            Some(decoder) => Phase::Routing(BodyReader::new(decoder)),
+            None => Phase::Waiting { until: None },
+        };
+        (Self::in_phase(phase, request, facts, grant.outlives_peer, now), verdict)
+    }
+
+    /// Begins with a request that cannot be read; the owner must answer it.
+    pub(super) fn unreadable(request: R, facts: Facts, now: Instant) -> Self {
+        Self::in_phase(Phase::Waiting { until: None }, request, facts, false, now)
+    }
+
+    fn in_phase(phase: Phase, request: R, facts: Facts, outlives_peer: bool, since: Instant) -> Self {
+        Self {
+            request,
+            facts,
+            phase,
+            since,
+            late: None,
+            unwanted: None,
+            outlives_peer,
+            is_deserted: false,
+            is_cut_short: false,
+        }
+    }
+
+    /// What its head says about its response.
+    pub(super) fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    /// Nothing can follow its response on the connection.
+    pub(super) fn end_connection(&mut self) {
+        self.facts.keep_alive = false;
+    }
+
+    /// Whether it was refused before its body was read; the peer may still be sending.
+    pub(super) fn is_cut_short(&self) -> bool {
+        self.is_cut_short
+    }
+
+    /// The body that nobody needs, once.
+    pub(super) fn take_unwanted(&mut self) -> Option<Unwanted> {
+        self.unwanted.take()
+    }
+
+    /// The owner has decided.
+    pub(super) fn decide(&mut self, decision: Decision, now: Instant) {
+        self.late = None;
+        match decision {
+            Decision::Answer(reply) => {
+                if let Phase::Routing(reader) | Phase::ReadingBody(IncomingBody { reader, .. }) =
+                    std::mem::replace(&mut self.phase, Phase::Replying(reply))
+                    && !reader.is_read()
+                {
+                    let is_doubtful = self.facts.expects_continue;
+                    self.unwanted = Some(Unwanted { reader, is_doubtful });
+                }
+            }
+            Decision::Await { until: wanted } => {
+                if let Phase::Waiting { until } = &mut self.phase {
+                    *until = wanted;
+                }
+            }
+            Decision::ReadBody => match std::mem::replace(&mut self.phase, Phase::Waiting { until: None }) {
+                Phase::Routing(reader) => {
+                    self.since = now;
+                    self.phase = Phase::ReadingBody(IncomingBody { reader, awaits_room: false });
+                }
+                other => self.phase = other,
+            },
+            Decision::Refuse(reply) => {
+                self.end_connection();
+                self.is_cut_short = true;
+                if let Phase::Routing(reader) | Phase::ReadingBody(IncomingBody { reader, .. }) =
+                    std::mem::replace(&mut self.phase, Phase::Replying(reply))
+                {
+                    self.unwanted = Some(Unwanted { reader: reader.unwanted(), is_doubtful: true });
+                }
+            }
+        }
+    }
+
+    /// Takes a step.
+    pub(super) fn step(&mut self, output: &mut Output) -> StreamStep {
+        if let Some(ask) = self.late.take() {
+            return StreamStep::Ask(ask);
+        }
+        match &mut self.phase {
+            Phase::Routing(_) => StreamStep::Wait,
+            Phase::ReadingBody(_) => self.step_body(),
+            Phase::Waiting { .. } if self.is_deserted => StreamStep::Lost,
+            Phase::Waiting { .. } => StreamStep::Wait,
+            Phase::Replying(reply) => match reply.pump(output) {
+                ReplyStep::Disk => StreamStep::Wait,
+                ReplyStep::End(end) => StreamStep::End(end),
+                ReplyStep::Head(head, length) => {
+                    StreamStep::Ask(Ask::Announce { head, length, head_only: self.facts.head_only })
+                }
+                ReplyStep::Interim(status, fields) => StreamStep::Interim(status, fields),
+                ReplyStep::Parts if reply.takes_more() => StreamStep::Ask(Ask::Collect),
+                ReplyStep::Parts if self.is_deserted => StreamStep::Lost,
+                ReplyStep::Parts => StreamStep::Wait,
+                ReplyStep::Room => StreamStep::Room,
+                ReplyStep::Slice(source, offset, len) => StreamStep::Ask(Ask::Slice(source, offset, len)),
+            },
+        }
+    }
+
+    fn step_body(&mut self) -> StreamStep {
+        let Phase::ReadingBody(body) = &mut self.phase else { return StreamStep::Wait };
+        match body.reader.next() {
+            BodyStep::Bytes => StreamStep::Bytes,
+            BodyStep::Disk => StreamStep::Wait,
+            BodyStep::Nothing(body) => {
+                self.phase = Phase::Waiting { until: None };
+                let is_deserted = self.is_deserted;
+                if is_deserted && !self.outlives_peer {
+                    return StreamStep::Lost;
+                }
+                StreamStep::Ask(Ask::Offer { body, is_deserted })
+            }
+            BodyStep::Room if std::mem::replace(&mut body.awaits_room, true) => StreamStep::Wait,
+            BodyStep::Room => StreamStep::Ask(Ask::AwaitSpoolRoom),
+            BodyStep::Spool(file, bytes) => StreamStep::Ask(Ask::Spool(file, bytes)),
+        }
+    }
+
+    /// Takes bytes of the body, after [`StreamStep::Bytes`]; returns how many of them belong to it, and how many body
+    /// bytes they held. A body that is no good is told of at the next step.
+    pub(super) fn take_body(&mut self, bytes: &[u8], now: Instant) -> (usize, usize) {
+        let Phase::ReadingBody(body) = &mut self.phase else { return (0, 0) };
+        match body.reader.take(bytes) {
+            Ok(taken) => {
+                self.facts.expects_continue = false;
+                self.since = now;
+                taken
+            }
+            Err(error) => {
+                self.late = Some(Ask::BodyRefused(error));
+                (0, 0)
+            }
+        }
+    }
+
+    /// Something of the body is on its way that cannot be taken yet.
+    pub(super) fn note_body_progress(&mut self, now: Instant) {
+        if let Phase::ReadingBody(_) = self.phase {
+            self.since = now;
+        }
+    }
+
+    /// The body has ended, in a protocol that tells so by itself.
+    pub(super) fn end_body(&mut self) {
+        if let Phase::ReadingBody(body) = &mut self.phase {
+            body.reader.end();
+        }
+    }
+
+    /// Whether the peer is to be told that its body is wanted; true once.
+    pub(super) fn takes_continue(&mut self) -> bool {
+        matches!(self.phase, Phase::ReadingBody(_)) && std::mem::take(&mut self.facts.expects_continue)
+    }
+
+    /// The peer will not read an answer that is yet to be made.
+    pub(super) fn set_deserted(&mut self, is_deserted: bool) {
+        self.is_deserted = is_deserted;
+    }
+
+    /// Whether it goes on until it is offered although its peer has gone. What is missing of its body does not come,
+    /// which ends it.
+    pub(super) fn goes_on_alone(&self) -> bool {
+        matches!(self.phase, Phase::Routing(_) | Phase::ReadingBody(_)) && self.outlives_peer
+    }
+
+    /// A piece of the body is on disk; its buffer comes back.
+    pub(super) fn spooled(&mut self, file: SpoolFile, buffer: Vec<u8>, now: Instant) {
+        if let Phase::ReadingBody(body) = &mut self.phase {
+            body.reader.spooled(file, buffer);
+            self.since = now;
+        }
+    }
+
+    /// A piece of the body was not taken and comes back; returns whether it may be another time.
+    pub(super) fn spool_refused(
+        &mut self,
+        file: Option<SpoolFile>,
+        bytes: Vec<u8>,
+        error: &SpoolError,
+    ) -> bool {
+        let Phase::ReadingBody(body) = &mut self.phase else { return true };
+        body.reader.refused(file, bytes, error)
+    }
+
+    /// There may be room in the spool again.
+    pub(super) fn retry_spool(&mut self) {
+        if let Phase::ReadingBody(body) = &mut self.phase {
+            body.awaits_room = false;
+            body.reader.retry();
+        }
+    }
+
+    /// Parts of its reply are ready.
+    pub(super) fn note_reply(&mut self) {
+        if let Some(reply) = self.reply_to_come() {
+            reply.note_more();
+        }
+    }
+
+    /// Lets `take` add parts of its reply.
+    pub(super) fn collect(&mut self, take: impl FnOnce(&mut VecDeque<Part>) -> Share) {
+        if let Some(reply) = self.reply_to_come() {
+            reply.collect(take);
+        }
+    }
+
+    fn reply_to_come(&mut self) -> Option<&mut Reply> {
+        if let Phase::Waiting { .. } = self.phase {
+            self.phase = Phase::Replying(Reply::default());
+        }
+        if let Phase::Replying(reply) = &mut self.phase { Some(reply) } else { None }
+    }
+
+    /// Whether a head of its response went out, or waits to.
+    pub(super) fn has_reply(&self) -> bool {
+        matches!(&self.phase, Phase::Replying(reply) if reply.has_begun() || reply.has_head())
+    }
+
+    /// Whether it was offered, and nothing has come of its reply.
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.phase, Phase::Waiting { .. })
+    }
+
+    /// Bytes of its reply were read; none at the end of their source.
+    pub(super) fn sliced(&mut self, bytes: Vec<u8>, output: &mut Output) {
+        if let Phase::Replying(reply) = &mut self.phase {
+            reply.sliced(bytes, output);
+        }
+    }
+
+    /// The rest of its reply cannot be had.
+    pub(super) fn fail_reply(&mut self) {
+        if let Phase::Replying(reply) = &mut self.phase {
+            reply.fail();
+        }
+    }
+
+    /// The head has been encoded; the body goes out like this, or `page` in its place.
+    pub(super) fn begin_body(&mut self, frame: Frame, page: Option<Vec<u8>>) {
+        if let Phase::Replying(reply) = &mut self.phase {
+            if let Some(page) = page {
+                reply.replace_body(page);
+            }
+            reply.begin_body(frame);
+        }
+    }
+
+    /// The output has so many bytes left that have not been sent.
+    pub(super) fn note_unsent(&mut self, output_bytes: usize) {
+        if let Phase::Replying(reply) = &mut self.phase {
+            reply.note_unsent(output_bytes);
+        }
+    }
+
+    /// Bytes from the output go to somebody who keeps them for a while.
+    pub(super) fn lend(&mut self, bytes: Bytes) -> Bytes {
+        if let Phase::Replying(reply) = &mut self.phase { reply.lend(bytes) } else { bytes }
+    }
+
+    /// Bytes of the body that have gone into the output.
+    pub(super) fn reply_bytes(&self) -> u64 {
+        if let Phase::Replying(reply) = &self.phase { reply.body_bytes() } else { 0 }
+    }
+
+    /// When the present wait is over; `None` while the wait is for the owner, or for the output to be read.
+    pub(super) fn deadline(&self, body_timeout: Duration) -> Option<Instant> {
+        match &self.phase {
+            _ if self.late.is_some() => None,
+            Phase::ReadingBody(body) if !body.reader.is_spooling() => Some(self.since + body_timeout),
+            Phase::ReadingBody(_) | Phase::Routing(_) | Phase::Replying(_) => None,
+            Phase::Waiting { until } => *until,
+        }
+    }
+
+    /// The deadline has passed.
+    pub(super) fn on_deadline(&mut self) {
+        match &mut self.phase {
+            Phase::ReadingBody(body) => {
+                self.late = Some(Ask::BodyLate { is_starved: body.reader.is_starved() });
+            }
+            Phase::Waiting { until } => {
+                *until = None;
+                self.late = Some(Ask::WaitOver);
+            }
+            Phase::Routing(_) | Phase::Replying(_) => {}
+        }
+    }
+
+    /// Ends it: the socket has taken `sent_bytes` of the response's body.
+    pub(super) fn end(self, sent_bytes: u64, is_lost: bool) -> Ended<R> {
+        Ended { request: self.request, sent_bytes, is_lost }
+    }
+}

@@ -1,0 +1,31 @@
+//! Reading the slices of a body.
+//!
+//! Promises: [`slice_now`] never waits. Refuses: [`slice`] does, for a disk, and belongs on a file thread.
+
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use crate::connection::Source;
+use crate::files::slice::read_slice;
+
+use super::warmth::read_now;
+
+/// Reads up to `len` bytes of a file if that waits for nothing.
+pub(in crate::serve) fn slice_now(source: &Source, offset: u64, len: usize) -> Option<Vec<u8>> {
+    match source {
+        Source::File(file) => read_now(file, offset, len),
+        Source::Spool(_) => None,
+    }
+}
+
+/// Reads up to `len` bytes; fewer only at the end of the source.
+///
+/// # Errors
+///
+/// What the system says.
+pub(in crate::serve) fn slice(source: &Source, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+    match source {
+        Source::File(file) => read_slice(offset, len, |buf, at| file.read_at(buf, at)),
+        Source::Spool(file) => read_slice(offset, len, |buf, at| file.read_at(buf, at)),
+    }
+}

@@ -1,0 +1,207 @@
+//! Writing what waits: from an output to a socket.
+//!
+//! Promises: a write takes as many pieces as the system allows in one call, and a file's bytes go from the system's
+//! cache to the socket without passing through the process. Refuses: it waits for no disk; a run of a file that has to
+//! be read first stays, and [`Output::take_cold`] tells of it.
+
+use std::fs::File;
+use std::io::{self, IoSlice};
+
+use crate::connection::Output;
+
+use crate::serve::disk::warmth::{Warmth, bytes_to_warm, warmth};
+
+/// How many pieces go out in one call.
+const SLICES_MAX: usize = 16;
+
+/// Where the bytes go: a socket that takes what it can and says "later" to the rest.
+pub(in crate::serve) trait Sink {
+    /// Writes from the slices, in their order; returns how many bytes were taken.
+    ///
+    /// # Errors
+    ///
+    /// What the system says; "would block" when it takes nothing for now.
+    fn write_slices(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Sends up to `len` bytes of `file` from `offset` on; returns how many were taken, 0 behind the file's end. Only
+    /// called for pieces that [`Output::push_file`] was given.
+    ///
+    /// # Errors
+    ///
+    /// As [`write_slices`](Self::write_slices).
+    fn send_file(&mut self, file: &File, offset: u64, len: usize) -> io::Result<usize>;
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::serve) enum Flushed {
+    /// Everything is out.
+    All,
+    /// The system takes no more for now, or a disk has to be read first ([`Output::take_cold`]); so many bytes went
+    /// out.
+    Some(usize),
+}
+
+/// Writes until everything is out or the system takes no more.
+///
+/// # Errors
+///
+/// What the socket says, but for "later" and "interrupted"; also when a file ends before its time.
+pub(in crate::serve) fn flush(output: &mut Output, to: &mut impl Sink) -> io::Result<Flushed> {
+    let mut out = 0;
+    while !output.is_empty() {
+        let is_ready = output.is_front_ready(|run| match warmth(run.file, run.offset, run.len) {
+            Warmth::Warm => None,
+            other => Some(bytes_to_warm(other, run.len)),
+        });
+        if !is_ready {
+            return Ok(Flushed::Some(out));
+        }
+        let (result, offered) = write_once(output, to);
+        match result {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => {
+                output.advance(count);
+                out += count;
+                if count < offered {
+                    return Ok(Flushed::Some(out));
+                }
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Flushed::Some(out)),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(Flushed::All)
+}
+
+/// Offers what one call can take; returns how much has to be taken for another call to be worth it.
+fn write_once(output: &Output, to: &mut impl Sink) -> (io::Result<usize>, usize) {
+    if let Some(run) = output.front_file() {
+        // Less may have been taken because the file ends there: only another call tells.
+        return (to.send_file(run.file, run.offset, run.len), 0);
+    }
+    let mut slices = [IoSlice::new(&[]); SLICES_MAX];
+    let count = output.fill(&mut slices);
+    let offered = slices[..count].iter().map(|slice| slice.len()).sum();
+    (to.write_slices(&slices[..count]), offered)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::fs::FileExt;
+
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::sync::primitive::Arc;
+
+    /// Takes `room` bytes in all, at most `step` in one call.
+    struct Narrow {
+        taken: Vec<u8>,
+        room: usize,
+        step: usize,
+    }
+
+    impl Narrow {
+        fn take(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let count = bytes.len().min(self.step).min(self.room - self.taken.len());
+            if count == 0 {
+                return Err(io::ErrorKind::WouldBlock.into());
+            }
+            self.taken.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+    }
+
+    impl Sink for Narrow {
+        fn write_slices(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+            let all: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+            self.take(&all)
+        }
+
+        fn send_file(&mut self, file: &File, offset: u64, len: usize) -> io::Result<usize> {
+            let mut bytes = vec![0; len];
+            file.read_exact_at(&mut bytes, offset)?;
+            self.take(&bytes)
+        }
+    }
+
+    #[test]
+    fn bytes_leave_in_the_order_they_came_whatever_the_writes_take() {
+        for step in [1, 7, 5000, 100_000] {
+            let mut output = Output::default();
+            let mut expected = Vec::new();
+            for (index, len) in [3, 9000, 0, 20, 5000, 1].into_iter().enumerate() {
+                let piece = vec![u8::try_from(index).unwrap(); len];
+                expected.extend_from_slice(&piece);
+                output.push(piece);
+            }
+            assert_eq!(output.len(), expected.len());
+            let mut to = Narrow { taken: Vec::new(), room: expected.len(), step };
+            while !output.is_empty() {
+                flush(&mut output, &mut to).unwrap();
+            }
+            assert!(to.taken == expected);
+        }
+    }
+
+    #[test]
+    fn a_full_socket_keeps_the_rest() {
+        let mut output = Output::default();
+        output.append(|bytes| bytes.extend_from_slice(b"0123456789"));
+        let mut to = Narrow { taken: Vec::new(), room: 4, step: 100 };
+        assert_eq!(flush(&mut output, &mut to).unwrap(), Flushed::Some(4));
+        assert_eq!(output.len(), 6);
+        to.room = 10;
+        assert_eq!(flush(&mut output, &mut to).unwrap(), Flushed::All);
+        assert_eq!(to.taken, b"0123456789");
+    }
+
+    #[test]
+    fn a_file_keeps_its_place_between_bytes() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"0123456789").unwrap();
+        let file = Arc::new(file);
+        for step in [1, 3, 100] {
+            let mut output = Output::default();
+            output.push(b"<".to_vec());
+            output.push_file(Arc::clone(&file), 2, 5);
+            output.push_shared(Bytes::from_static(b">"));
+            assert_eq!(output.len(), 7);
+            let mut to = Narrow { taken: Vec::new(), room: 100, step };
+            while !output.is_empty() {
+                flush(&mut output, &mut to).unwrap();
+            }
+            assert_eq!(to.taken, b"<23456>");
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_not_in_memory_waits_until_it_was_read() {
+        // Beside the sources, which lie on a disk as a rule.
+        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
+        file.write_all(&[b'x'; 100_000]).unwrap();
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let file = Arc::new(file);
+        let mut output = Output::default();
+        output.push(b"<".to_vec());
+        output.push_file(Arc::clone(&file), 0, 100_000);
+        let mut to = Narrow { taken: Vec::new(), room: 1 << 20, step: 1 << 20 };
+        let flushed = flush(&mut output, &mut to).unwrap();
+        if flushed == Flushed::All {
+            // A file system that does not drop.
+            return;
+        }
+        assert_eq!((flushed, output.len()), (Flushed::Some(1), 100_000));
+        let (_, offset, len) = output.take_cold().unwrap();
+        assert!(offset == 0 && len >= 100_000);
+        assert!(output.take_cold().is_none(), "it was asked for");
+        assert_eq!(flush(&mut output, &mut to).unwrap(), Flushed::Some(0), "it is being read");
+        output.warmed();
+        assert_eq!(flush(&mut output, &mut to).unwrap(), Flushed::All);
+        assert_eq!(to.taken.len(), 100_001);
+    }
+}
