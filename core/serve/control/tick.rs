@@ -6,8 +6,8 @@
 //! descriptors are held back for it, so that a script that takes all others does not silence it.
 //! Refuses: what the tick does is its owner's; it must not block.
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::io;
+use std::net::SocketAddr;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
 
+use crate::connection::{ConnectionTerms, Sent};
 use crate::http::DateCache;
 use crate::limits::{CONTROL_TICK, OPS_CONNECTIONS_MAX, OPS_STEPS_PER_TURN};
 use crate::observe::Event;
@@ -24,7 +25,10 @@ use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 use crate::time::{self, Clock};
 
 use crate::serve::net::accept::move_up;
-use crate::serve::ops::connection::{OpsConnection, Stage};
+use crate::serve::net::flush::Flushed;
+use crate::serve::net::transport::Transport;
+use crate::serve::net::wire::{Got, Wire};
+use crate::serve::ops::connection::{OpsConnection, OpsStep, terms};
 use crate::serve::ops::facts::OpsFacts;
 use crate::serve::ops::port::OpsResponder;
 use crate::serve::ops::reserve::{Reserve, is_out_of_descriptors};
@@ -78,6 +82,7 @@ impl Control {
                 in_trouble: false,
                 reserve,
                 date: DateCache::new(),
+                terms: Arc::new(terms()),
             },
         };
         let thread = thread::Builder::new()
@@ -156,7 +161,7 @@ impl<T: FnMut(&Shared, Instant) -> Option<Instant>> ControlThread<T> {
                 match event.token() {
                     LISTENER => self.port.backlog = true,
                     WAKE => woken = true,
-                    Token(place) => self.port.drive(place, now),
+                    Token(place) => self.port.on_event(place, event, now),
                 }
             }
             self.port.turn(poll.registry(), &self.shared, now);
@@ -183,10 +188,11 @@ struct OpsPort {
     in_trouble: bool,
     reserve: Reserve,
     date: DateCache,
+    terms: Arc<ConnectionTerms>,
 }
 
 struct Place {
-    socket: TcpStream,
+    wire: Wire,
     connection: OpsConnection,
 }
 
@@ -196,7 +202,7 @@ impl OpsPort {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.places.iter().map(|(_, place)| place.connection.deadline()).min()
+        self.places.iter().filter_map(|(_, place)| place.connection.deadline()).min()
     }
 
     /// Goes on with what the last turn left, accepts, and gives up what has taken too long.
@@ -205,7 +211,7 @@ impl OpsPort {
             self.drive(place, now);
         }
         self.accept(registry, shared, now);
-        self.places.retain(|_, place| now < place.connection.deadline());
+        self.places.retain(|_, place| place.connection.deadline().is_none_or(|deadline| now < deadline));
         if let Some(listener) = &self.listener {
             self.reserve.fill(listener);
         }
@@ -221,7 +227,7 @@ impl OpsPort {
             match accepted {
                 Ok((socket, peer)) => {
                     self.in_trouble = false;
-                    self.seat(registry, socket, OpsConnection::new(peer.ip(), now), now);
+                    self.seat(registry, socket, OpsConnection::new(&self.terms, peer.ip(), now), now);
                 }
                 Err(error) => match error.kind() {
                     io::ErrorKind::WouldBlock => {
@@ -258,26 +264,31 @@ impl OpsPort {
         let entry = self.places.vacant_entry();
         let key = entry.key();
         if registry.register(&mut socket, Token(key), Interest::READABLE | Interest::WRITABLE).is_ok() {
-            entry.insert(Place { socket, connection });
+            let mut wire = Wire::new(Transport::Plain(socket));
+            // It is looked at before the poller has told anything.
+            wire.is_readable = true;
+            entry.insert(Place { wire, connection });
             self.drive(key, now);
         }
     }
 
-    /// Reads, answers and writes until the socket has no more, or the turn is over.
+    /// The poller reports something of a connection.
+    fn on_event(&mut self, key: usize, event: &mio::event::Event, now: Instant) {
+        if let Some(place) = self.places.get_mut(key) {
+            place.wire.note(event);
+        }
+        self.drive(key, now);
+    }
+
+    /// Lets a connection have its turn.
     fn drive(&mut self, key: usize, now: Instant) {
         let Some(place) = self.places.get_mut(key) else { return };
-        let date = self.date.at(time::wall());
-        for _ in 0..OPS_STEPS_PER_TURN {
-            match place.step(&self.responder, date, now) {
-                Step::Again => {}
-                Step::Wait => return,
-                Step::Close => {
-                    self.places.remove(key);
-                    return;
-                }
-            }
+        let date = *self.date.at(time::wall());
+        match place.take_turn(&self.responder, date, now) {
+            TurnEnd::Close => drop(self.places.remove(key)),
+            TurnEnd::Wait => {}
+            TurnEnd::Yield => self.unfinished.push(key),
         }
-        self.unfinished.push(key);
     }
 }
 
@@ -287,55 +298,49 @@ fn give_up_oldest(places: &mut Slab<Place>) -> bool {
     oldest.map(|key| places.remove(key)).is_some()
 }
 
-/// What comes after a step.
-enum Step {
-    Again,
-    Wait,
+/// What a turn ends with.
+enum TurnEnd {
     Close,
+    Wait,
+    /// It has had as many steps as it may.
+    Yield,
 }
 
 impl Place {
-    /// Does the one thing that the connection's stage asks for.
-    fn step(&mut self, responder: &OpsResponder<OpsFacts>, date: &[u8], now: Instant) -> Step {
-        match self.connection.stage() {
-            Stage::Done => Step::Close,
-            Stage::Answering => self.write(now),
-            Stage::Reading if self.connection.advance(responder, date) => Step::Again,
-            Stage::Reading | Stage::Leaving => self.read(now),
-        }
-    }
-
-    fn write(&mut self, now: Instant) -> Step {
-        match self.socket.write(self.connection.pending()) {
-            Ok(count) => {
-                self.connection.sent(count, now);
-                if self.connection.stage() == Stage::Leaving {
-                    let _ = self.socket.shutdown(Shutdown::Write);
-                }
-                Step::Again
+    /// Reads, answers and writes until the socket has no more, or the turn is over.
+    fn take_turn(&mut self, responder: &OpsResponder<OpsFacts>, date: [u8; 29], now: Instant) -> TurnEnd {
+        self.connection.begin_turn();
+        for _ in 0..OPS_STEPS_PER_TURN {
+            match self.connection.poll(responder, date, self.wire.peer(), now) {
+                OpsStep::Close => return TurnEnd::Close,
+                OpsStep::Read => self.read(now),
+                OpsStep::ShutDown => self.wire.transport.shut_down(),
+                OpsStep::Transmit => self.write(now),
+                OpsStep::Wait => return TurnEnd::Wait,
+                OpsStep::Yield => return TurnEnd::Yield,
             }
-            Err(error) => retry(&error),
         }
+        TurnEnd::Yield
     }
 
-    fn read(&mut self, now: Instant) -> Step {
+    fn read(&mut self, now: Instant) {
         let mut bytes = [0; 4096];
-        let room = self.connection.room().min(bytes.len());
-        debug_assert!(room > 0, "a full head is either parsed or refused");
-        match self.socket.read(&mut bytes[..room]) {
-            Ok(0) => self.connection.input_ended(),
-            Ok(count) => self.connection.take(&bytes[..count], now),
-            Err(error) => return retry(&error),
+        match self.wire.read(&mut bytes) {
+            Got::Bytes(count) => self.connection.receive(&bytes[..count], now),
+            Got::End => self.connection.end_input(),
+            Got::Nothing => self.connection.note_dry(),
         }
-        Step::Again
     }
-}
 
-fn retry(error: &io::Error) -> Step {
-    match error.kind() {
-        io::ErrorKind::WouldBlock => Step::Wait,
-        io::ErrorKind::Interrupted => Step::Again,
-        _ => Step::Close,
+    fn write(&mut self, now: Instant) {
+        let wire = &mut self.wire;
+        let result = self.connection.transmit(now, |output| {
+            let flushed = wire.flush(output)?;
+            let bytes = if let Flushed::Some(count) = flushed { count } else { 0 };
+            io::Result::Ok(Sent { is_all: flushed == Flushed::All, bytes, held_back: 0 })
+        });
+        // A connection that cannot be written to has been given up.
+        drop(result);
     }
 }
 

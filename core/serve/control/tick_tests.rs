@@ -1,5 +1,6 @@
 //! The control thread over real sockets on loopback.
 
+use std::io::{Read, Write};
 use std::sync::mpsc::{Receiver, channel};
 
 use super::*;

@@ -1,173 +1,173 @@
-//! One connection of the operations port: bytes in, bytes out, and when it has taken too long.
+//! One connection of the operations port: the main port's machine, on shorter terms, with the port's answers.
 //!
 //! Promises: it holds at most one head and one answer at a time, whatever the client does; its deadline is absolute
-//! from the first byte of a request to the last byte of its answer. Pipelined requests are answered in order.
-//! Refuses: it owns no socket and reads no clock.
-//!
-//! ```text
-//!   Reading ──head complete──▶ Answering ──all sent──▶ Reading     (kept)
-//!                                  │
-//!                                  └──────all sent──▶ Leaving ──client closed, or deadline──▶ Done
-//! ```
+//! from the first byte of a request to the last byte of its answer. Refuses: it owns no socket and reads no clock.
 
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::http::method::wants_head_only;
-use crate::http::{HeadLimits, HeadReader, Parsed, Persistence};
-use crate::limits::{OPS_EXCHANGE_TIMEOUT, OPS_HEAD_BYTES_MAX, OPS_IDLE_TIMEOUT, OPS_LEAVE_TIMEOUT};
+use crate::connection::{
+    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Grant, Incoming, Output, Peer, Rejected,
+    Sent, Unreadable,
+};
+use crate::http::{BodyFraming, HeadLimits};
+use crate::limits::{OPS_EXCHANGE_TIMEOUT, OPS_IDLE_TIMEOUT, OPS_LEAVE_TIMEOUT};
+use crate::sync::primitive::Arc;
 
-use super::port::{OpsResponder, OpsSource, refuse};
-
-/// A connection's state; see the module's diagram.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum Stage {
-    /// It waits for a head.
-    Reading,
-    /// It has an answer to send.
-    Answering,
-    /// All is said; what still comes in is thrown away, so that the client can read the answer before the close.
-    Leaving,
-    /// It can be closed.
-    Done,
-}
+use super::port::{OpsResponder, OpsSource, refusal};
 
 /// One connection.
 #[derive(Debug)]
 pub(in crate::serve) struct OpsConnection {
     peer: IpAddr,
-    stage: Stage,
-    reader: HeadReader,
-    input: Vec<u8>,
-    output: Vec<u8>,
-    sent: usize,
-    keep: Persistence,
-    input_ended: bool,
-    waiting_since: Instant,
-    patience: Duration,
+    connection: Connection<()>,
 }
 
-/// The longest input that waits: one head and the empty lines that may come before it.
-const INPUT_BYTES_MAX: usize = OPS_HEAD_BYTES_MAX + 64;
+/// What whoever owns the socket is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::serve) enum OpsStep {
+    /// Close it.
+    Close,
+    /// Read once: [`OpsConnection::receive`], [`end_input`](OpsConnection::end_input) or
+    /// [`note_dry`](OpsConnection::note_dry).
+    Read,
+    /// Close the way to the client.
+    ShutDown,
+    /// Write: [`OpsConnection::transmit`].
+    Transmit,
+    /// Wait for the socket or the deadline.
+    Wait,
+    /// Let the others have their turn.
+    Yield,
+}
+
+/// What a connection may cost.
+pub(in crate::serve) fn terms() -> ConnectionTerms {
+    ConnectionTerms {
+        head: HeadLimits::ops_port(),
+        header_timeout: OPS_EXCHANGE_TIMEOUT,
+        body_timeout: OPS_EXCHANGE_TIMEOUT,
+        write_timeout: OPS_EXCHANGE_TIMEOUT,
+        keepalive_timeout: OPS_IDLE_TIMEOUT,
+        linger_timeout: OPS_LEAVE_TIMEOUT,
+        exchange_timeout: Some(OPS_EXCHANGE_TIMEOUT),
+        accepts_http2: false,
+    }
+}
 
 impl OpsConnection {
     /// Begins with a connection of `peer` that was just accepted.
-    pub(in crate::serve) fn new(peer: IpAddr, now: Instant) -> Self {
-        Self {
-            peer,
-            stage: Stage::Reading,
-            reader: HeadReader::new(HeadLimits::ops_port()),
-            input: Vec::new(),
-            output: Vec::new(),
-            sent: 0,
-            keep: Persistence::Keep,
-            input_ended: false,
-            waiting_since: now,
-            patience: OPS_EXCHANGE_TIMEOUT,
-        }
-    }
-
-    /// The state it is in.
-    pub(in crate::serve) fn stage(&self) -> Stage {
-        self.stage
+    pub(in crate::serve) fn new(terms: &Arc<ConnectionTerms>, peer: IpAddr, now: Instant) -> Self {
+        Self { peer, connection: Connection::new(Arc::clone(terms), false, now) }
     }
 
     /// When it has taken too long.
-    pub(in crate::serve) fn deadline(&self) -> Instant {
-        self.waiting_since + self.patience
+    pub(in crate::serve) fn deadline(&self) -> Option<Instant> {
+        self.connection.deadline()
     }
 
     /// When what it waits for now began: the one with the earliest is the first to be given up.
-    pub(in crate::serve) fn waiting_since(&self) -> Instant {
-        self.waiting_since
+    pub(in crate::serve) fn waiting_since(&self) -> Option<Instant> {
+        self.connection.waiting_since()
     }
 
-    /// How many bytes it takes now; none while an answer is being sent.
-    pub(in crate::serve) fn room(&self) -> usize {
-        match self.stage {
-            Stage::Reading => INPUT_BYTES_MAX.saturating_sub(self.input.len()),
-            Stage::Leaving => usize::MAX,
-            Stage::Answering | Stage::Done => 0,
-        }
+    /// Begins a turn: the socket is asked anew.
+    pub(in crate::serve) fn begin_turn(&mut self) {
+        // It answers as long as the server lives.
+        self.connection.begin_turn(false);
     }
 
-    /// Takes bytes of the client, no more than there is room for.
-    pub(in crate::serve) fn take(&mut self, bytes: &[u8], now: Instant) {
-        if self.stage != Stage::Reading {
-            return;
-        }
-        debug_assert!(bytes.len() <= self.room(), "more bytes than there is room for");
-        if self.input.is_empty() {
-            self.wait_from(now, OPS_EXCHANGE_TIMEOUT);
-        }
-        self.input.extend_from_slice(bytes);
+    /// Takes bytes of the client.
+    pub(in crate::serve) fn receive(&mut self, bytes: &[u8], now: Instant) {
+        self.connection.receive(bytes, now);
     }
 
     /// The client will send nothing more. What it sent is still answered.
-    pub(in crate::serve) fn input_ended(&mut self) {
-        self.input_ended = true;
-        if self.stage == Stage::Leaving {
-            self.stage = Stage::Done;
-        }
+    pub(in crate::serve) fn end_input(&mut self) {
+        self.connection.end_input();
     }
 
-    /// Answers the next request if its head is complete; returns whether anything changed.
-    pub(in crate::serve) fn advance<S: OpsSource>(
+    /// There is nothing to read for now.
+    pub(in crate::serve) fn note_dry(&mut self) {
+        self.connection.note_dry();
+    }
+
+    /// Lets `write` see what waits to be sent.
+    ///
+    /// # Errors
+    ///
+    /// What `write` says: then the connection ends.
+    pub(in crate::serve) fn transmit<E>(
+        &mut self,
+        now: Instant,
+        write: impl FnOnce(&mut Output) -> Result<Sent, E>,
+    ) -> Result<(), E> {
+        self.connection.transmit(now, write)
+    }
+
+    /// Answers what can be answered, and says what is to be done next.
+    pub(in crate::serve) fn poll<S: OpsSource>(
         &mut self,
         responder: &OpsResponder<S>,
-        date: &[u8],
-    ) -> bool {
-        if self.stage != Stage::Reading {
-            return false;
-        }
-        match self.reader.read(&self.input) {
-            Ok(Parsed::Complete { head, length, framing, keep_alive, .. }) => {
-                self.input.drain(..length);
-                let keep = if keep_alive { Persistence::Keep } else { Persistence::Close };
-                self.keep = responder.respond(&mut self.output, &head, framing, keep, self.peer, date);
-                self.stage = Stage::Answering;
-            }
-            Ok(Parsed::Partial) if self.input_ended => self.stage = Stage::Done,
-            Ok(Parsed::Partial) => return false,
-            Err(error) => {
-                refuse(&mut self.output, error, wants_head_only(&self.input), date);
-                self.keep = Persistence::Close;
-                self.stage = Stage::Answering;
-            }
-        }
-        true
-    }
-
-    /// The bytes that wait to be sent.
-    pub(in crate::serve) fn pending(&self) -> &[u8] {
-        &self.output[self.sent..]
-    }
-
-    /// `count` of the pending bytes were sent.
-    pub(in crate::serve) fn sent(&mut self, count: usize, now: Instant) {
-        debug_assert!(self.stage == Stage::Answering, "sent without an answer");
-        self.sent += count;
-        if self.sent < self.output.len() {
-            return;
-        }
-        self.output = Vec::new();
-        self.sent = 0;
-        self.stage = match self.keep {
-            Persistence::Close if self.input_ended => Stage::Done,
-            Persistence::Close => Stage::Leaving,
-            Persistence::Keep => Stage::Reading,
-        };
-        match self.stage {
-            Stage::Leaving => self.wait_from(now, OPS_LEAVE_TIMEOUT),
-            _ if self.input.is_empty() => self.wait_from(now, OPS_IDLE_TIMEOUT),
-            // A pipelined request is there already.
-            _ => self.wait_from(now, OPS_EXCHANGE_TIMEOUT),
+        date: [u8; 29],
+        peer: Peer,
+        now: Instant,
+    ) -> OpsStep {
+        loop {
+            return match self.connection.poll_command(peer, now) {
+                Command::Close { .. } => OpsStep::Close,
+                Command::Read { .. } => OpsStep::Read,
+                Command::ShutDown { .. } => OpsStep::ShutDown,
+                Command::Transmit => OpsStep::Transmit,
+                Command::Wait => OpsStep::Wait,
+                Command::Yield => OpsStep::Yield,
+                // Nobody counts what is asked here.
+                Command::Ended(_) | Command::Rejected(_) => continue,
+                Command::Request(incoming) => {
+                    self.answer(responder, &incoming, now);
+                    continue;
+                }
+                Command::Unreadable(unreadable) => {
+                    self.refuse(&unreadable, now);
+                    continue;
+                }
+                Command::Stream(stream, Ask::Announce { head, length, head_only }) => {
+                    let announced = Announced {
+                        status: head.status,
+                        reason: head.reason,
+                        fields: head.fields,
+                        length,
+                        has_body: !head_only,
+                        page: None,
+                        date,
+                    };
+                    self.connection.announce(stream, announced);
+                    continue;
+                }
+                Command::Stream(_, ask) => {
+                    debug_assert!(false, "an answer that is all here asks for {ask:?}");
+                    OpsStep::Close
+                }
+            };
         }
     }
 
-    fn wait_from(&mut self, now: Instant, patience: Duration) {
-        self.waiting_since = now;
-        self.patience = patience;
+    fn answer<S: OpsSource>(&mut self, responder: &OpsResponder<S>, incoming: &Incoming, now: Instant) {
+        let has_body = !matches!(incoming.framing, BodyFraming::None | BodyFraming::Length(0));
+        let grant = Grant { body_bytes_max: 0, outlives_peer: false, permit: None };
+        let fits = self.connection.begin((), grant, now);
+        let reply = responder.respond(&incoming.head, has_body, self.peer);
+        // Bodies are not read: where one would follow, the next request cannot be found.
+        let refuses = has_body || !fits;
+        let decision = if refuses { Decision::Refuse(reply) } else { Decision::Answer(reply) };
+        self.connection.decide(incoming.stream, decision, now);
+    }
+
+    fn refuse(&mut self, unreadable: &Unreadable, now: Instant) {
+        self.connection.begin_unreadable((), None, now);
+        // The other reasons are those of TLS, and of a deadline that closes instead.
+        let Rejected::Head(error) = unreadable.error else { return self.connection.abort() };
+        self.connection.decide(unreadable.stream, Decision::Refuse(refusal(error)), now);
     }
 }
 

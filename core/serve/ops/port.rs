@@ -20,14 +20,14 @@ use std::net::IpAddr;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
+use crate::connection::Reply;
 use crate::http::negotiate::accepts_gzip;
-use crate::http::{
-    BodyFraming, Fields, Framing, Head, HeadError, Persistence, ResponseHead, Version, encode,
-};
+use crate::http::{Fields, Head, HeadError};
 use crate::limits::OPS_GZIP_MIN_BYTES;
 use crate::observe::exposition::Format;
 use crate::observe::{Health, Probe, ProbeFacts};
 use crate::policy::client::AllowList;
+use crate::pool::{Origin, ReplyHead};
 
 /// Where the answers come from. Each call computes from facts and waits for nothing.
 pub(in crate::serve) trait OpsSource {
@@ -74,19 +74,8 @@ impl<S: OpsSource> OpsResponder<S> {
         Self { source, allowed }
     }
 
-    /// Appends the response to a request of `peer`; returns what becomes of the connection.
-    pub(in crate::serve) fn respond(
-        &self,
-        out: &mut Vec<u8>,
-        head: &Head,
-        framing: BodyFraming,
-        keep: Persistence,
-        peer: IpAddr,
-        date: &[u8],
-    ) -> Persistence {
-        let has_body = !matches!(framing, BodyFraming::None | BodyFraming::Length(0));
-        // Where a body would follow, the next request cannot be found: the connection ends with this answer.
-        let keep = if has_body { Persistence::Close } else { keep };
+    /// Makes the reply to a request of `peer`; with `has_body`, a body comes with it that nobody will read.
+    pub(in crate::serve) fn respond(&self, head: &Head, has_body: bool, peer: IpAddr) -> Reply {
         let answer = self.answer(head, has_body, peer);
         let mut fields = base_fields(answer.content_type);
         if answer.status == 405 {
@@ -95,9 +84,8 @@ impl<S: OpsSource> OpsResponder<S> {
         if !answer.vary.is_empty() {
             add(&mut fields, b"Vary", answer.vary);
         }
-        let body = coded(answer, head, &mut fields);
-        write_response(out, (body.0, &body.1), &fields, head, keep, date);
-        keep
+        let (status, body) = coded(answer, head, &mut fields);
+        reply(status, fields, body.into_owned())
     }
 
     fn answer(&self, head: &Head, has_body: bool, peer: IpAddr) -> Answer<'_> {
@@ -142,17 +130,15 @@ impl<S: OpsSource> OpsResponder<S> {
     }
 }
 
-/// Appends the response to a head that could not be read, without its body for `head_only`. The connection ends with
-/// it.
-pub(in crate::serve) fn refuse(out: &mut Vec<u8>, error: HeadError, head_only: bool, date: &[u8]) {
-    let body = format!("{error}\n");
-    let fields = base_fields(TEXT);
-    let head = ResponseHead { status: error.status(), reason: None, fields: &fields };
-    let framing = Framing::Length(body.len() as u64);
-    encode::encode_head(out, &head, framing, Persistence::Close, Version::Http11, date);
-    if !head_only {
-        out.extend_from_slice(body.as_bytes());
-    }
+/// Makes the reply to a head that could not be read.
+pub(in crate::serve) fn refusal(error: HeadError) -> Reply {
+    reply(error.status(), base_fields(TEXT), format!("{error}\n").into_bytes())
+}
+
+fn reply(status: u16, fields: Fields, body: Vec<u8>) -> Reply {
+    let content_length = Some(body.len() as u64);
+    let head = ReplyHead { status, reason: None, fields, content_length, origin: Origin::Server };
+    Reply::whole(head, body)
 }
 
 impl Endpoint {
@@ -211,21 +197,6 @@ fn coded<'a>(answer: Answer<'a>, head: &Head, fields: &mut Fields) -> (u16, Cow<
         }
     }
     (answer.status, answer.body)
-}
-
-fn write_response(
-    out: &mut Vec<u8>,
-    (status, body): (u16, &[u8]),
-    fields: &Fields,
-    head: &Head,
-    keep: Persistence,
-    date: &[u8],
-) {
-    let response = ResponseHead { status, reason: None, fields };
-    encode::encode_head(out, &response, Framing::Length(body.len() as u64), keep, head.version(), date);
-    if head.method() != "HEAD" {
-        out.extend_from_slice(body);
-    }
 }
 
 #[cfg(all(test, not(loom)))]

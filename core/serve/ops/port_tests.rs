@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use super::*;
-use crate::http::parse::parse;
-use crate::http::{HeadLimits, Parsed};
+use crate::connection::{Output, Peer, Sent};
+use crate::http::Persistence;
 use crate::observe::WorkerFacts;
+use crate::serve::ops::connection::{OpsConnection, OpsStep, terms};
+use crate::sync::primitive::Arc;
 
 /// Facts that a test sets.
 struct Facts {
@@ -44,14 +46,14 @@ impl OpsSource for Facts {
     }
 }
 
-struct Reply {
+struct Received {
     status: u16,
     fields: Vec<(String, String)>,
     body: Vec<u8>,
     keep: Persistence,
 }
 
-impl Reply {
+impl Received {
     fn field(&self, name: &str) -> Option<&str> {
         let mut all = self.fields.iter().filter(|(candidate, _)| candidate.eq_ignore_ascii_case(name));
         let value = all.next().map(|(_, value)| value.as_str());
@@ -60,33 +62,54 @@ impl Reply {
     }
 }
 
-fn ask_of(probe: ProbeFacts, allowed: Option<&str>, peer: &str, request: &str) -> Reply {
-    let facts = Facts { probe, report: Some(r#"{"listen_addr":"127.0.0.1:8080"}"#.repeat(40)) };
+fn ask_of(probe: ProbeFacts, allowed: Option<&str>, peer: &str, request: &str) -> Received {
+    let report = Some(r#"{"listen_addr":"127.0.0.1:8080"}"#.repeat(40));
+    ask_with(Facts { probe, report }, allowed, peer, request)
+}
+
+fn ask_with(facts: Facts, allowed: Option<&str>, peer: &str, request: &str) -> Received {
     let allowed =
         AllowList::new(allowed.map(|list| list.split(',').map(|one| one.parse().unwrap()).collect()));
     let responder = OpsResponder::new(facts, allowed);
-    let Parsed::Complete { head, framing, keep_alive, .. } =
-        parse(request.as_bytes(), HeadLimits::ops_port()).unwrap()
-    else {
-        panic!("{request:?} is not complete");
-    };
-    let keep = if keep_alive { Persistence::Keep } else { Persistence::Close };
-    let mut out = Vec::new();
-    let date = b"Sun, 06 Nov 1994 08:49:37 GMT";
-    let keep = responder.respond(&mut out, &head, framing, keep, peer.parse().unwrap(), date);
+    let now = crate::time::now();
+    let mut connection = OpsConnection::new(&Arc::new(terms()), peer.parse().unwrap(), now);
+    connection.begin_turn();
+    let (mut request, mut out) = (Some(request), Vec::new());
+    let date = *b"Sun, 06 Nov 1994 08:49:37 GMT";
+    loop {
+        match connection.poll(&responder, date, Peer::default(), now) {
+            OpsStep::Read => match request.take() {
+                Some(request) => connection.receive(request.as_bytes(), now),
+                None => connection.note_dry(),
+            },
+            OpsStep::Transmit => {
+                let write = |output: &mut Output| {
+                    out.extend_from_slice(&output.take(usize::MAX));
+                    Ok::<_, ()>(Sent { is_all: output.is_empty(), bytes: 0, held_back: 0 })
+                };
+                connection.transmit(now, write).unwrap();
+            }
+            OpsStep::ShutDown => {}
+            OpsStep::Close | OpsStep::Wait => break,
+            OpsStep::Yield => unreachable!("one request is one turn"),
+        }
+    }
     let end = out.windows(4).position(|four| four == b"\r\n\r\n").unwrap();
     let text = std::str::from_utf8(&out[..end]).unwrap();
     let mut lines = text.split("\r\n");
     let status = lines.next().unwrap().split(' ').nth(1).unwrap().parse().unwrap();
     let field = |line: &str| line.split_once(": ").map(|(name, value)| (name.into(), value.into())).unwrap();
-    Reply { status, fields: lines.map(field).collect(), body: out[end + 4..].to_vec(), keep }
+    let fields: Vec<(String, String)> = lines.map(field).collect();
+    let closes = fields.contains(&("Connection".to_owned(), "close".to_owned()));
+    let keep = if closes { Persistence::Close } else { Persistence::Keep };
+    Received { status, fields, body: out[end + 4..].to_vec(), keep }
 }
 
-fn ask(request: &str) -> Reply {
+fn ask(request: &str) -> Received {
     ask_of(HEALTHY, None, "127.0.0.1", request)
 }
 
-fn get(path: &str) -> Reply {
+fn get(path: &str) -> Received {
     ask(&format!("GET {path} HTTP/1.1\r\nHost: ops\r\n\r\n"))
 }
 
@@ -254,13 +277,6 @@ fn long_answers_are_compressed_on_demand_only() {
 
 #[test]
 fn the_configuration_is_503_until_there_is_one() {
-    let responder = OpsResponder::new(Facts { probe: HEALTHY, report: None }, AllowList::default());
-    let Parsed::Complete { head, framing, .. } =
-        parse(b"GET /config HTTP/1.0\r\n\r\n", HeadLimits::ops_port()).unwrap()
-    else {
-        panic!("not complete");
-    };
-    let mut out = Vec::new();
-    responder.respond(&mut out, &head, framing, Persistence::Close, "::1".parse().unwrap(), b"");
-    assert!(out.starts_with(b"HTTP/1.1 503 "));
+    let facts = Facts { probe: HEALTHY, report: None };
+    assert_eq!(ask_with(facts, None, "::1", "GET /config HTTP/1.0\r\n\r\n").status, 503);
 }
