@@ -116,7 +116,7 @@ impl ClientConnection {
     pub(in crate::serve) fn on_pool_gone(&mut self, io: &mut Io) -> Fate {
         for stream in self.connection.streams() {
             if self.connection.is_waiting(stream) {
-                self.decide(io, stream, |request, io| request.on_pool_gone(io));
+                self.decide(io, stream, |request, io| request.on_pool_gone(&io.pool));
             }
         }
         self.advance(io)
@@ -138,7 +138,7 @@ impl ClientConnection {
     fn cut_off_stream(&mut self, io: &mut Io, stream: u32) {
         let Some(request) = self.connection.request(stream) else { return };
         let exchange = request.exchange().cloned();
-        request.cut(io);
+        request.cut(&io.pool);
         let mut stage = None;
         if let Some(exchange) = exchange {
             self.connection.collect(stream, |parts| {
@@ -235,7 +235,7 @@ impl ClientConnection {
             std::io::Result::Ok(Sent { is_all: flushed == Flushed::All, bytes, held_back })
         });
         if let Some((file, offset, len)) = cold {
-            io.order(Job::Warm(file, offset, len), StreamKey { connection: self.key, stream: 0 });
+            io.disk.order(Job::Warm(file, offset, len), StreamKey { connection: self.key, stream: 0 });
         }
         // A connection that cannot be written to has been given up.
         drop(result);
@@ -269,9 +269,9 @@ impl ClientConnection {
             }
             Ask::Slice(source, offset, len) => match slice_now(&source, offset, len) {
                 Some(bytes) => self.connection.sliced(stream, bytes),
-                None => io.order(Job::Slice(source, offset, len), key),
+                None => io.disk.order(Job::Slice(source, offset, len), key),
             },
-            Ask::Spool(file, bytes) => io.order(Job::Append(io.shared.spool.clone(), file, bytes), key),
+            Ask::Spool(file, bytes) => io.disk.order(Job::Append(io.shared.spool.clone(), file, bytes), key),
             Ask::WaitOver if self.connection.is_waiting(stream) => {
                 self.decide(io, stream, |request, io| request.on_wait_over(io));
             }

@@ -32,6 +32,7 @@ pub(in crate::serve) struct Reactor {
     /// Makes the keys of connections that use the same place differ.
     generation: u32,
     timers: Timers,
+    inbox: Arc<Inbox>,
     io: Io,
 }
 
@@ -45,13 +46,13 @@ impl Reactor {
     pub(in crate::serve) fn new(shared: Arc<Shared>, site: Arc<Site>, disk: Arc<Disk>) -> io::Result<Self> {
         let poll = Poll::new()?;
         let inbox = Inbox::new(&poll, WAKE)?;
-        let io = Io::new(shared, site, disk, inbox, time::now());
-        Ok(Self { poll, connections: Slab::new(), generation: 0, timers: Timers::default(), io })
+        let io = Io::new(shared, site, disk, &inbox, time::now());
+        Ok(Self { poll, connections: Slab::new(), generation: 0, timers: Timers::default(), inbox, io })
     }
 
     /// How other threads reach it.
     pub(in crate::serve) fn inbox(&self) -> Arc<Inbox> {
-        Arc::clone(&self.io.inbox)
+        Arc::clone(&self.inbox)
     }
 
     /// Starts the thread.
@@ -66,9 +67,9 @@ impl Reactor {
             let timeout = self.timeout();
             // An interrupted wait comes back as one without events.
             let _ = self.poll.poll(&mut events, timeout);
-            self.io.inbox.awake();
+            self.inbox.awake();
             self.io.now = time::now();
-            while let Some(message) = self.io.inbox.take() {
+            while let Some(message) = self.inbox.take() {
                 if matches!(message, Message::Stop) {
                     return;
                 }
@@ -80,13 +81,13 @@ impl Reactor {
                 }
             }
             self.catch_up();
-            self.io.announce_offers();
+            self.io.pool.announce();
         }
     }
 
     /// How long there is nothing to do unless something happens.
     fn timeout(&mut self) -> Option<Duration> {
-        if !self.io.again.is_empty() || !self.io.inbox.prepare_sleep() {
+        if !self.io.again.is_empty() || !self.inbox.prepare_sleep() {
             return Some(Duration::ZERO);
         }
         let next = self.timers.next().map(|at| at.saturating_duration_since(time::now()));
@@ -108,7 +109,7 @@ impl Reactor {
             Message::PhaseChanged => self.drive_all(ClientConnection::advance),
             Message::PoolGone => self.drive_all(ClientConnection::on_pool_gone),
             Message::CutOff => self.drive_all(ClientConnection::cut_off),
-            Message::RulesChanged => self.io.take_rules(),
+            Message::RulesChanged => self.io.router.take_rules(self.io.shared.policy.rules()),
             Message::Stop => {}
         }
     }

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `threads` | the file threads |
 //! | `file_job` | what they do |
+//! | `client` | how an io thread reaches them |
 //! | `site` | where a path leads |
 //! | `slices` | reading the slices of a body |
 //! | `warmth` | what of a file the system has in memory |
 
+pub(in crate::serve) mod client;
 pub(in crate::serve) mod file_job;
 pub(in crate::serve) mod site;
 pub(in crate::serve) mod slices;

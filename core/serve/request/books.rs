@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use crate::admission::{ShedReason, Ticket};
+use crate::admission::ShedReason;
 use crate::connection::Decision;
 use crate::observe::{Access, Event};
 use crate::sync::exchange_state::Stage;
@@ -15,6 +15,7 @@ use crate::time;
 use super::answer::{Answer, refusal};
 use super::meta::RequestMeta;
 use crate::serve::io_thread::io::Io;
+use crate::serve::io_thread::pool_client::PoolClient;
 use crate::serve::shared::Shared;
 
 impl RequestMeta {
@@ -44,7 +45,7 @@ impl RequestMeta {
                 exchange.note_client_left();
             }
             let stage = exchange.withdraw();
-            leave_gate(io, self.ticket.take());
+            io.pool.leave(self.ticket.take());
             stage
         };
         // Of one that was abandoned before, whoever takes it tells.
@@ -55,10 +56,10 @@ impl RequestMeta {
     }
 
     /// The drain deadline has passed: nobody else answers from now on. Its connection gives the answer one attempt.
-    pub(in crate::serve) fn cut(&mut self, io: &Io) {
+    pub(in crate::serve) fn cut(&mut self, pool: &PoolClient) {
         self.ending.cut();
         if self.exchange().is_some() {
-            leave_gate(io, self.ticket.take());
+            pool.leave(self.ticket.take());
         }
     }
 
@@ -72,33 +73,29 @@ impl RequestMeta {
     }
 
     /// No worker is left: a request that waits for one is answered.
-    pub(in crate::serve) fn on_pool_gone(&mut self, io: &Io) -> Option<Decision> {
-        self.take_unclaimed(io).map(|_| self.shed(ShedReason::PoolUnavailable))
+    pub(in crate::serve) fn on_pool_gone(&mut self, pool: &PoolClient) -> Option<Decision> {
+        self.take_unclaimed(pool).map(|_| self.shed(ShedReason::PoolUnavailable))
     }
 
     /// The wait for a worker is over.
     pub(in crate::serve) fn on_wait_over(&mut self, io: &Io) -> Option<Decision> {
-        let (stage, offered_at) = self.take_unclaimed(io)?;
-        let shared = &io.shared;
-        if stage == Stage::Waiting && shared.lifecycle.is_closing() {
+        let (stage, offered_at) = self.take_unclaimed(&io.pool)?;
+        if stage == Stage::Waiting && io.shared.lifecycle.is_closing() {
             // The gate is closed: it could not have been admitted.
             return Some(self.shed(ShedReason::ShuttingDown));
         }
-        let is_at_ceiling =
-            shared.gate_facts().is_some_and(|gate| gate.wait_budget == gate.wait_budget_ceiling);
-        let was_wasted = is_at_ceiling && shared.last_claim.is_before(offered_at);
-        Some(self.refuse_admission(ShedReason::WaitTimeout, was_wasted))
+        Some(self.refuse_admission(ShedReason::WaitTimeout, io.pool.is_wasted(offered_at)))
     }
 
     /// Takes the answer of a request that no worker has claimed; tells where it was and when it was offered.
-    fn take_unclaimed(&mut self, io: &Io) -> Option<(Stage, Instant)> {
+    fn take_unclaimed(&mut self, pool: &PoolClient) -> Option<(Stage, Instant)> {
         let exchange = self.exchange()?;
         let offered_at = exchange.offered_at;
         let stage = exchange.withdraw_unclaimed();
         if !matches!(stage, Stage::Waiting | Stage::Queued | Stage::Answered) {
             return None;
         }
-        leave_gate(io, self.ticket.take());
+        pool.leave(self.ticket.take());
         Some((stage, offered_at))
     }
 
@@ -139,12 +136,5 @@ impl RequestMeta {
             trace: meta.client_context.trace.as_ref(),
             shed_reason: meta.ending.shed_reason().map(ShedReason::as_str),
         }));
-    }
-}
-
-/// Gives up the place in the waiting set, if it is still held.
-fn leave_gate(io: &Io, ticket: Option<Ticket>) {
-    if let (Some(ticket), Some(gate)) = (ticket, &io.shared.gate) {
-        gate.leave(ticket);
     }
 }

@@ -3,13 +3,15 @@
 //! Promises: a request is counted by the rate limiter once, and what it was told goes out with its response. Refuses: it
 //! answers nothing.
 
+use std::time::Instant;
+
 use crate::http::trace_context::Trace;
 use crate::http::{Fields, Head, InvalidField};
+use crate::policy::Policy;
 use crate::policy::client::Client;
-use crate::policy::rate::Quota;
+use crate::policy::rate::{Quota, RateLimiter};
 
 use super::endpoints::Endpoints;
-use crate::serve::io_thread::io::Io;
 
 /// Who makes a request, where it stands, and which trace it belongs to.
 #[derive(Debug)]
@@ -23,22 +25,25 @@ pub(in crate::serve) struct ClientContext {
 }
 
 impl ClientContext {
-    /// Finds out about a request that was read.
-    pub(in crate::serve) fn of(io: &mut Io, ends: &Endpoints, head: &Head) -> Self {
-        let policy = &io.shared.policy;
+    /// Finds out about a request that was read; `trace` is the one that it takes its place in.
+    pub(in crate::serve) fn of(
+        policy: &Policy,
+        ends: &Endpoints,
+        head: &Head,
+        trace: Option<Trace>,
+        now: Instant,
+    ) -> Self {
         let client = policy.proxies.client(ends.peer, ends.is_tls, head);
-        let quota = policy.limiter.as_ref().map(|limiter| limiter.take(client.addr.ip(), io.now));
-        let trace = io.shared.config.trace_context.then(|| Trace::of(head, io.ids.for_trace()));
+        let quota = policy.limiter.as_ref().map(|limiter| limiter.take(client.addr.ip(), now));
         Self { client, quota, trace }
     }
 
     /// Finds out about a request that cannot be read. It counts all the same, unless it came by a proxy of ours: then
     /// nobody can tell whose it is.
-    pub(in crate::serve) fn unread(io: &Io, ends: &Endpoints) -> Self {
-        let policy = &io.shared.policy;
+    pub(in crate::serve) fn unread(policy: &Policy, ends: &Endpoints, now: Instant) -> Self {
         let client = Client::direct(ends.peer, ends.is_tls);
         let limiter = policy.limiter.as_ref().filter(|_| !policy.proxies.trusts(ends.peer.ip()));
-        let quota = limiter.map(|limiter| limiter.take(ends.peer.ip(), io.now));
+        let quota = limiter.map(|limiter| limiter.take(ends.peer.ip(), now));
         Self { client, quota, trace: None }
     }
 
@@ -48,11 +53,11 @@ impl ClientContext {
     }
 
     /// Adds to a response what its client is told about itself.
-    pub(in crate::serve) fn tell(&self, io: &Io, fields: &mut Fields) {
+    pub(in crate::serve) fn tell(&self, limiter: Option<&RateLimiter>, fields: &mut Fields) {
         let sound = |taken: Result<(), InvalidField>| {
             debug_assert!(taken.is_ok(), "the server's own fields are valid");
         };
-        if let (Some(quota), Some(limiter)) = (self.quota, &io.shared.policy.limiter) {
+        if let (Some(quota), Some(limiter)) = (self.quota, limiter) {
             // Beside a script's own, if it has limits too: both fields are lists.
             sound(fields.push(b"RateLimit-Policy", limiter.policy_field().as_bytes()));
             sound(fields.push(b"RateLimit", quota.field().as_bytes()));

@@ -5,24 +5,24 @@
 
 use std::io;
 
-use crate::admission::{Offer, ShedReason};
+use crate::admission::Offer;
 use crate::config::Executor;
 use crate::connection::{Decision, Reply};
 use crate::files::resolve::directory_location;
-use crate::files::{EVERYTHING_ELSE, Lookup, Piece, represent};
+use crate::files::{Piece, represent};
 use crate::http::uri;
-use crate::observe::Event;
+use crate::observe::{Event, Metrics};
 use crate::policy::deny::Denial;
-use crate::pool::{Body, Exchange, Origin, ReplyHead, Request, Script};
+use crate::pool::{Body, Origin, ReplyHead, Request, Script};
 use crate::sync::primitive::Arc;
-use crate::time;
 
 use super::answer::{Answer, PAGE_TYPE, page};
 use super::client_context::ClientContext;
 use super::meta::RequestMeta;
-use crate::serve::disk::file_job::{Chore, Job};
+use crate::serve::disk::file_job::Chore;
 use crate::serve::disk::site::{Found, Ready};
 use crate::serve::io_thread::io::Io;
+use crate::serve::io_thread::router::Handler;
 
 impl RequestMeta {
     /// Finds out what answers the request; a file thread does if nothing is decided.
@@ -31,30 +31,11 @@ impl RequestMeta {
         let Ok(path) = uri::normalise(head.path_and_query().0) else {
             return Some(Answer::plain(400).into_decision());
         };
-        if let Some(denial) = io.site.denies(&io.rules, &path.path) {
-            return Some(deny(io, denial));
-        }
-        if let Some(script) = io.routes.get(&path.path, io.now) {
-            let script = Arc::clone(script);
-            return Some(self.run(io, script));
-        }
-        let path = path.path;
-        match io.site.kept(&path, io.now) {
-            Lookup::Absent | Lookup::Old => {
-                if let Some(script) = io.routes.get(EVERYTHING_ELSE, io.now)
-                    && io.site.leaves_to_front_controller(&path)
-                {
-                    let script = Arc::clone(script);
-                    return Some(self.run(io, script));
-                }
-                io.order(Job::Find(Arc::clone(&io.site), path), self.key);
-                None
-            }
-            Lookup::Good(asset) => Some(self.send_file(io, &Ready { asset, was_kept: true })),
-            Lookup::Stale(asset) => {
-                io.disk.order_chore(Chore::Look(Arc::clone(&io.site), path));
-                Some(self.send_file(io, &Ready { asset, was_kept: true }))
-            }
+        match io.router.find(path.path, self.key, io.now) {
+            Handler::Denied(denial) => Some(deny(&io.shared.metrics, denial)),
+            Handler::File(ready) => Some(self.send_file(io, &ready)),
+            Handler::Script(script) => Some(self.run(io.shared.config.executor, script)),
+            Handler::Unknown => None,
         }
     }
 
@@ -67,17 +48,14 @@ impl RequestMeta {
     ) -> Decision {
         match found {
             Ok(Found::Script(script)) => {
-                if io.site.answers_everything_else(&script) {
-                    io.routes.insert(EVERYTHING_ELSE.to_vec(), Arc::clone(&script), io.now);
-                }
-                io.routes.insert(path, Arc::clone(&script), io.now);
-                self.run(io, script)
+                io.router.learn(path, &script, io.now);
+                self.run(io.shared.config.executor, script)
             }
             Ok(Found::File(ready)) => self.send_file(io, &ready),
             Ok(Found::Missing) if io.shared.config.executor == Executor::Stub => {
                 Answer::stub().into_decision()
             }
-            Ok(Found::Denied(denial)) => deny(io, denial),
+            Ok(Found::Denied(denial)) => deny(&io.shared.metrics, denial),
             Ok(Found::Missing) => Answer::plain(404).into_decision(),
             Ok(Found::Forbidden) => Answer::plain(403).into_decision(),
             Ok(Found::Directory) => {
@@ -93,8 +71,8 @@ impl RequestMeta {
     }
 
     /// A script answers: its body is read first.
-    fn run(&mut self, io: &Io, script: Arc<Script>) -> Decision {
-        if io.shared.config.executor == Executor::Stub {
+    fn run(&mut self, executor: Executor, script: Arc<Script>) -> Decision {
+        if executor == Executor::Stub {
             return Answer::stub().into_decision();
         }
         self.script = Some(script);
@@ -143,23 +121,15 @@ impl RequestMeta {
             request_id,
             received_at: self.received_at,
         };
-        let budget =
-            io.shared.gate.as_ref().map(|gate| gate.wait_budget()).filter(|budget| !budget.is_zero());
-        let (spool, notify) = (io.shared.spool.clone(), Arc::clone(&io.notify));
-        let exchange = Arc::new(Exchange::new(request, time::now(), budget, spool, notify, self.key));
+        let exchange = io.pool.exchange(request, self.key);
         let until = exchange.deadline;
         self.set_exchange(Arc::clone(&exchange));
         if is_deserted {
             exchange.abandon();
         }
         self.ending.await_pool(&io.shared.metrics);
-        let has_workers = io.shared.workers.get().is_some_and(|workers| workers.taking() > 0);
-        let verdict = match &io.shared.gate {
-            Some(gate) if has_workers => gate.offer(exchange),
-            _ => Offer::Refused(ShedReason::PoolUnavailable),
-        };
-        match verdict {
-            Offer::Queued => io.note_offer(),
+        match io.pool.offer(exchange) {
+            Offer::Queued => {}
             Offer::Waiting(ticket) => self.ticket = Some(ticket),
             // What is refused to a client that has left is counted as its leaving.
             Offer::Refused(_) if is_deserted => {}
@@ -170,11 +140,11 @@ impl RequestMeta {
 }
 
 /// What was asked for is not to be had.
-fn deny(io: &Io, denial: Denial) -> Decision {
+fn deny(metrics: &Metrics, denial: Denial) -> Decision {
     match denial {
-        Denial::Path => io.shared.metrics.path_denied(),
-        Denial::Php => io.shared.metrics.php_denied(),
-        Denial::Builtin => io.shared.metrics.builtin_denied(),
+        Denial::Path => metrics.path_denied(),
+        Denial::Php => metrics.php_denied(),
+        Denial::Builtin => metrics.builtin_denied(),
     }
     Answer::plain(404).into_decision()
 }

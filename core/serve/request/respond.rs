@@ -4,7 +4,6 @@
 //! page of an error that has none; how a head is encoded is the protocol's affair.
 
 use crate::connection::Announced;
-use crate::files::EVERYTHING_ELSE;
 use crate::http::status::is_bodiless;
 use crate::http::uri;
 use crate::policy::error_pages::ERROR_PAGE_TYPE;
@@ -14,6 +13,7 @@ use crate::time;
 use super::answer::{PAGE_TYPE, page};
 use super::meta::RequestMeta;
 use crate::serve::io_thread::io::Io;
+use crate::serve::io_thread::router::Router;
 
 impl RequestMeta {
     /// Fixes status, fields and length of the response, whose head goes out now.
@@ -28,7 +28,9 @@ impl RequestMeta {
         self.ending.head_goes_out(status, head.origin, &io.shared.metrics);
         let is_servers = !matches!(head.origin, Origin::Script | Origin::Server);
         let mut own_page = None;
-        if let Some(page) = io.rules.error_pages.page(status).filter(|_| head.origin != Origin::Script) {
+        if let Some(page) =
+            io.router.rules().error_pages.page(status).filter(|_| head.origin != Origin::Script)
+        {
             own_page = Some((page.to_vec(), ERROR_PAGE_TYPE));
             // It told of the bytes that are replaced.
             head.fields.remove(b"Content-Encoding");
@@ -51,7 +53,7 @@ impl RequestMeta {
         }
         // A request's name is made of bytes that a field may have.
         let _ = head.fields.set(b"X-Request-ID", self.request_id().as_bytes());
-        self.client_context.tell(io, &mut head.fields);
+        self.client_context.tell(io.shared.policy.limiter.as_ref(), &mut head.fields);
         if !head.fields.contains(b"server") {
             let _ = head.fields.push(b"Server", b"svc");
         }
@@ -61,7 +63,7 @@ impl RequestMeta {
             io.shared.metrics.response_coded();
         }
         if matches!(head.origin, Origin::Fatal | Origin::WorkerLost) {
-            self.forget_route(io);
+            self.forget_route(&mut io.router);
         }
         let date = *io.date.at(time::wall());
         Announced { status, reason: head.reason, fields: head.fields, length, has_body, page, date }
@@ -69,12 +71,11 @@ impl RequestMeta {
 
     /// Lets the next request for the same path look for its script anew: this one may have failed because its script
     /// is no longer there.
-    fn forget_route(&self, io: &mut Io) {
+    fn forget_route(&self, router: &mut Router) {
         if let Some(head) = self.head()
             && let Ok(normalised) = uri::normalise(head.path_and_query().0)
         {
-            io.routes.forget(&normalised.path);
-            io.routes.forget(EVERYTHING_ELSE);
+            router.forget(&normalised.path);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! file and knows no script; see `dispatch`.
 
 use crate::connection::{Connection, Grant, Incoming, Rejected, Rejection, Unreadable};
+use crate::http::trace_context::Trace;
 use crate::http::{Head, MethodKind};
 use crate::pool::{Origin, StreamKey};
 use crate::sync::permits::Permit;
@@ -14,6 +15,7 @@ use super::client_context::ClientContext;
 use super::endpoints::Endpoints;
 use super::meta::RequestMeta;
 use crate::serve::io_thread::io::Io;
+use crate::serve::shared::Shared;
 
 /// Starts a request whose head was read.
 pub(in crate::serve) fn start(
@@ -24,10 +26,11 @@ pub(in crate::serve) fn start(
     incoming: Incoming,
 ) {
     let Incoming { stream, head, began, needs_permit, .. } = incoming;
-    let Some(permit) = permit(connection, io, needs_permit) else { return };
+    let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
     let method = head.method_kind();
     io.shared.metrics.request_received(method);
-    let client_context = ClientContext::of(io, ends, &head);
+    let trace = io.shared.config.trace_context.then(|| Trace::of(&head, io.ids.for_trace()));
+    let client_context = ClientContext::of(&io.shared.policy, ends, &head, trace, io.now);
     let too_many = client_context.must_wait().map(Answer::too_many);
     if too_many.is_some() {
         io.shared.metrics.rate_limited();
@@ -65,10 +68,10 @@ pub(in crate::serve) fn start_unreadable(
     unreadable: Unreadable,
 ) {
     let Unreadable { stream, error, line, began, needs_permit } = unreadable;
-    let Some(permit) = permit(connection, io, needs_permit) else { return };
+    let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
     io.shared.metrics.request_received(MethodKind::Other);
     let key = StreamKey { connection: connection_key, stream };
-    let context = ClientContext::unread(io, ends);
+    let context = ClientContext::unread(&io.shared.policy, ends, io.now);
     let meta = RequestMeta::unread(key, ends, io.ids.name(None), line, context, began);
     connection.begin_unreadable(meta, permit, io.now);
     let answer = match error {
@@ -80,13 +83,17 @@ pub(in crate::serve) fn start_unreadable(
 }
 
 /// Takes the permit of a request that needs one, or refuses the request.
-fn permit(connection: &mut Connection<RequestMeta>, io: &Io, is_needed: bool) -> Option<Option<Permit>> {
+fn permit(
+    connection: &mut Connection<RequestMeta>,
+    shared: &Shared,
+    is_needed: bool,
+) -> Option<Option<Permit>> {
     if !is_needed {
         return Some(None);
     }
-    let permit = io.shared.stream_permits.try_acquire();
+    let permit = shared.stream_permits.try_acquire();
     if permit.is_none() {
-        io.shared.metrics.stream_refused();
+        shared.metrics.stream_refused();
         // Nobody has looked at it, so the client may ask again.
         connection.refuse_stream();
     }
@@ -104,7 +111,7 @@ impl RequestMeta {
         let Rejection { stream, status, began } = rejection;
         io.shared.metrics.request_received(MethodKind::Other);
         let key = StreamKey { connection: connection_key, stream };
-        let context = ClientContext::unread(io, ends);
+        let context = ClientContext::unread(&io.shared.policy, ends, io.now);
         let mut meta = Self::unread(key, ends, io.ids.name(None), None, context, began);
         meta.ending.head_goes_out(status, Origin::Server, &io.shared.metrics);
         meta.finish(&io.shared, 0);

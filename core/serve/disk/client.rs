@@ -1,0 +1,31 @@
+//! The file threads, as one io thread reaches them.
+
+use crate::pool::StreamKey;
+use crate::sync::primitive::Arc;
+
+use super::file_job::{Chore, Job};
+use super::threads::{Disk, JobClient};
+
+/// Orders jobs whose results come back to one io thread.
+#[derive(Clone, Debug)]
+pub(in crate::serve) struct DiskClient {
+    disk: Arc<Disk>,
+    client: Arc<dyn JobClient>,
+}
+
+impl DiskClient {
+    /// Orders from `disk`; results go to `client`.
+    pub(in crate::serve) fn new(disk: Arc<Disk>, client: Arc<dyn JobClient>) -> Self {
+        Self { disk, client }
+    }
+
+    /// Asks for `job`; its result comes as a message for the stream with `key`.
+    pub(in crate::serve) fn order(&self, job: Job, key: StreamKey) {
+        self.disk.order(job, key, Arc::clone(&self.client));
+    }
+
+    /// Asks for something that nobody waits for.
+    pub(in crate::serve) fn order_chore(&self, chore: Chore) {
+        self.disk.order_chore(chore);
+    }
+}
