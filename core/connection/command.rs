@@ -60,14 +60,14 @@ pub struct Peer {
 
 /// What the owner of a connection is to do now.
 #[derive(Debug)]
-pub enum Command<R> {
+pub enum Command {
     /// Close the connection and drop it. With `is_whole` the peer has everything it was promised, and may be told so.
     Close {
         /// Nothing of a response is missing.
         is_whole: bool,
     },
-    /// Take the request back: it has ended.
-    Ended(Ended<R>),
+    /// Close the books on a request: [`ended`](super::Connection::ended) has it until the next command is asked for.
+    Ended(Ended),
     /// Read once, then call [`receive`](super::Connection::receive), [`end_input`](super::Connection::end_input) or
     /// [`note_dry`](super::Connection::note_dry).
     Read {
@@ -234,11 +234,11 @@ pub struct Announced {
     pub date: [u8; 29],
 }
 
-/// A request that has ended.
-#[derive(Debug)]
-pub struct Ended<R> {
-    /// What the owner knows of it.
-    pub request: R,
+/// How a request has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its number on the connection.
+    pub stream: u32,
     /// How many bytes of the response's body the socket has taken.
     pub sent_bytes: u64,
     /// Its response is not out, and will not be.

@@ -24,7 +24,8 @@ use crate::pool::End;
 use super::body_reader::BodyReader;
 use super::buffers::Buffers;
 use super::command::{
-    Announced, Command, ConnectionTerms, Grant, Incoming, Peer, Rejected, Sent, Unreadable, WireProtocol,
+    Announced, Command, ConnectionTerms, Ended, Grant, Incoming, Peer, Rejected, Sent, Unreadable,
+    WireProtocol,
 };
 use super::output::Output;
 use super::reply::Frame;
@@ -35,6 +36,8 @@ use super::turn::{Turn, take_turn};
 #[derive(Debug)]
 pub(super) struct Http1<R> {
     state: State<R>,
+    /// The request that ended last, until the next command.
+    ended: Option<Box<Serving<R>>>,
     buffers: Buffers,
     reader: HeadReader,
     /// What the peer speaks, as far as the transport knows.
@@ -72,6 +75,8 @@ enum State<R> {
     Serving(Box<Serving<R>>),
     /// The rest of a body is thrown away that nobody needed.
     Skipping(Box<Skipping>),
+    /// The peer speaks HTTP/2.
+    Upgrading,
 }
 
 /// A request, and what its connection does behind it.
@@ -108,15 +113,6 @@ struct Lingering {
     remnant: Option<BodyReader>,
 }
 
-/// What a step of the connection leads to.
-#[derive(Debug)]
-pub(super) enum Http1Step<R> {
-    /// The owner is to do something.
-    Command(Command<R>),
-    /// The peer speaks HTTP/2.
-    Upgrade,
-}
-
 /// What is served is on the connection's only stream.
 const STREAM: u32 = 0;
 
@@ -125,6 +121,7 @@ impl<R> Http1<R> {
     pub(super) fn new(terms: &ConnectionTerms, sends_files: bool, now: Instant) -> Self {
         Self {
             state: State::Head,
+            ended: None,
             buffers: Buffers::new(sends_files, now),
             reader: HeadReader::new(terms.head),
             protocol: WireProtocol::Unknown,
@@ -237,23 +234,30 @@ impl<R> Http1<R> {
         self.state = State::Serving(Box::new(serving));
     }
 
-    /// Says what is to be done next.
-    pub(super) fn poll(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Http1Step<R> {
+    /// The request that the last command said has ended.
+    pub(super) fn ended(&mut self) -> Option<&mut R> {
+        self.ended.as_mut().map(|serving| &mut serving.stream.request)
+    }
+
+    /// Says what is to be done next; `None` if the peer speaks HTTP/2.
+    pub(super) fn poll(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Command> {
+        self.ended = None;
         if peer.is_broken && !self.goes_on_alone() {
             self.abort();
         }
         while let Some(left) = self.steps.checked_sub(1) {
             self.steps = left;
-            if let Some(step) = self.step(terms, peer, now) {
-                return step;
+            let command = self.step(terms, peer, now);
+            if command.is_some() || matches!(self.state, State::Upgrading) {
+                return command;
             }
         }
-        Http1Step::Command(Command::Yield)
+        Some(Command::Yield)
     }
 
-    fn step(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Http1Step<R>> {
-        let command = match &mut self.state {
-            State::Head => return self.step_head(terms, now),
+    fn step(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Command> {
+        match &mut self.state {
+            State::Head => self.step_head(terms, now),
             State::Serving(_) => self.step_serving(peer, now),
             State::Skipping(_) => self.step_skipping(now),
             State::Lingering(_) => self.step_lingering(),
@@ -267,19 +271,19 @@ impl<R> Http1<R> {
                 debug_assert!(false, "a request was not begun");
                 Some(Command::Wait)
             }
-        };
-        command.map(Http1Step::Command)
+            State::Upgrading => None,
+        }
     }
 
     /// Parses a head, and asks for more of it.
-    fn step_head(&mut self, terms: &ConnectionTerms, now: Instant) -> Option<Http1Step<R>> {
+    fn step_head(&mut self, terms: &ConnectionTerms, now: Instant) -> Option<Command> {
         let has_begun = self.buffers.has_input();
         if has_begun && self.protocol == WireProtocol::Misled {
             return self.refuse_at_next_step(Rejected::Misled);
         }
         if has_begun && self.protocol == WireProtocol::Http2 {
             // Who does not begin with the preface then hears of it from there.
-            return Some(Http1Step::Upgrade);
+            return self.upgrade();
         }
         let may_upgrade = terms.accepts_http2 && !self.has_served && self.protocol == WireProtocol::Unknown;
         let input = self.buffers.input();
@@ -294,32 +298,37 @@ impl<R> Http1<R> {
                     self.state = State::Arriving(facts, framing);
                     let (stream, began) = (STREAM, self.began);
                     let incoming = Incoming { stream, head, framing, began, needs_permit: false };
-                    return Some(Http1Step::Command(Command::Request(incoming)));
+                    return Some(Command::Request(incoming));
                 }
                 Err(error) => return self.refuse_at_next_step(Rejected::Head(error)),
             }
         } else if may_upgrade && preface::is_preface(input) {
-            return Some(Http1Step::Upgrade);
+            return self.upgrade();
         }
         let is_ending = !has_begun && self.is_closing;
         if self.buffers.has_ended() {
             return self.end(true);
         }
         if !self.buffers.is_dry() {
-            return Some(Http1Step::Command(Command::Read { looks_again: is_ending }));
+            return Some(Command::Read { looks_again: is_ending });
         }
         if is_ending && (self.has_served || now >= self.since + FIRST_BYTE_GRACE) {
             return self.end(true);
         }
-        Some(Http1Step::Command(Command::Wait))
+        Some(Command::Wait)
     }
 
-    fn refuse_at_next_step(&mut self, error: Rejected) -> Option<Http1Step<R>> {
+    fn upgrade(&mut self) -> Option<Command> {
+        self.state = State::Upgrading;
+        None
+    }
+
+    fn refuse_at_next_step(&mut self, error: Rejected) -> Option<Command> {
         self.state = State::Refusing(error);
         None
     }
 
-    fn refuse(&mut self, error: Rejected) -> Command<R> {
+    fn refuse(&mut self, error: Rejected) -> Command {
         let input = self.buffers.input();
         let (head_only, line) = (wants_head_only(input), RequestLine::find(input));
         let facts = Facts { version: Version::Http11, head_only, keep_alive: false, expects_continue: false };
@@ -334,7 +343,7 @@ impl<R> Http1<R> {
     }
 
     /// Throws the rest of a body away; one that is too long costs the connection.
-    fn step_skipping(&mut self, now: Instant) -> Option<Command<R>> {
+    fn step_skipping(&mut self, now: Instant) -> Option<Command> {
         if !self.buffers.has_input() {
             return match () {
                 () if self.buffers.has_ended() => self.end(true),
@@ -361,7 +370,7 @@ impl<R> Http1<R> {
     }
 
     /// Lets the present request take its turn.
-    fn step_serving(&mut self, peer: Peer, now: Instant) -> Option<Command<R>> {
+    fn step_serving(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let State::Serving(serving) = &mut self.state else { return None };
         let stream = &mut serving.stream;
         stream.set_deserted(peer.is_closed || peer.is_broken);
@@ -410,24 +419,24 @@ impl<R> Http1<R> {
     }
 
     /// The response is out: ends the request, and the connection if it is to end.
-    fn finish(&mut self, peer: Peer, end: End, now: Instant) -> Command<R> {
+    fn finish(&mut self, peer: Peer, end: End, now: Instant) -> Command {
         let is_whole = end == End::Complete;
-        let State::Serving(serving) = std::mem::replace(&mut self.state, State::Over { is_whole }) else {
+        let State::Serving(mut serving) = std::mem::replace(&mut self.state, State::Over { is_whole }) else {
             return Command::Wait;
         };
-        let Serving { stream, closes, has_unread, leftover, remnant } = *serving;
+        let (leftover, remnant) = (serving.leftover.take(), serving.remnant.take());
         self.since = now;
         if self.buffers.has_input() {
             // The next request was sent ahead; it begins now.
             self.began = now;
         }
         self.has_served = true;
-        let may_send = has_unread
-            || stream.is_cut_short()
+        let may_send = serving.has_unread
+            || serving.stream.is_cut_short()
             || peer.is_readable
             || self.buffers.has_input()
             || leftover.is_some();
-        if !closes && is_whole {
+        if !serving.closes && is_whole {
             self.state = match leftover {
                 Some(reader) => State::Skipping(Box::new(Skipping { reader, bytes: 0 })),
                 None => State::Head,
@@ -436,12 +445,13 @@ impl<R> Http1<R> {
             let lingering = Lingering { is_whole, is_shut: false, bytes: 0, remnant };
             self.state = State::Lingering(Box::new(lingering));
         }
-        let sent_bytes = stream.reply_bytes();
-        Command::Ended(stream.end(sent_bytes, false))
+        let sent_bytes = serving.stream.reply_bytes();
+        self.ended = Some(serving);
+        Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: false })
     }
 
     /// Throws away what the peer still sends, so that it can read the answer before it sees the end.
-    fn step_lingering(&mut self) -> Option<Command<R>> {
+    fn step_lingering(&mut self) -> Option<Command> {
         let State::Lingering(lingering) = &mut self.state else { return None };
         let is_whole = lingering.is_whole;
         if !std::mem::replace(&mut lingering.is_shut, true) {
@@ -454,11 +464,12 @@ impl<R> Http1<R> {
         Some(if self.buffers.is_dry() { Command::Wait } else { Command::Read { looks_again: false } })
     }
 
-    fn step_aborting(&mut self) -> Option<Command<R>> {
+    fn step_aborting(&mut self) -> Option<Command> {
         let over = State::Over { is_whole: false };
         let State::Aborting(serving) = std::mem::replace(&mut self.state, over) else { return None };
         let sent_bytes = serving.stream.reply_bytes().saturating_sub(self.buffers.unsent());
-        Some(Command::Ended(serving.stream.end(sent_bytes, true)))
+        self.ended = Some(serving);
+        Some(Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: true }))
     }
 
     /// Nothing more is to come.
@@ -506,7 +517,7 @@ impl<R> Http1<R> {
             State::Skipping(_) => Some(self.since + terms.body_timeout),
             State::Serving(serving) => serving.stream.deadline(terms.body_timeout),
             State::Lingering(_) => Some(self.since + terms.linger_timeout),
-            State::Aborting(_) | State::Arriving(..) | State::Over { .. } | State::Refusing(_) => None,
+            _ => None,
         }
     }
 
@@ -533,7 +544,7 @@ impl<R> Http1<R> {
             State::Head | State::Skipping(_) => self.state = State::Over { is_whole: true },
             State::Lingering(lingering) => self.state = State::Over { is_whole: lingering.is_whole },
             State::Serving(serving) => serving.stream.on_deadline(),
-            State::Aborting(_) | State::Arriving(..) | State::Over { .. } | State::Refusing(_) => {}
+            _ => {}
         }
     }
 }

@@ -40,7 +40,7 @@ use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
 use super::command::{
-    Announced, Command, ConnectionTerms, Grant, Incoming, Peer, Rejected, Rejection, Sent, Unreadable,
+    Announced, Command, ConnectionTerms, Ended, Grant, Incoming, Peer, Rejected, Rejection, Sent, Unreadable,
 };
 use super::duplex::{Duplex, LibraryEnd};
 use super::http2_stream::{DrainingStream, OpenStream, Outcome};
@@ -70,7 +70,9 @@ pub(super) struct Http2<R> {
     /// A head was read, and its request has not begun.
     arriving: Option<Box<Arriving>>,
     /// What the owner is to be told first.
-    notices: VecDeque<Command<R>>,
+    notices: VecDeque<Notice<R>>,
+    /// The request that ended last, until the next command.
+    ended: Option<Box<OpenStream<R>>>,
     /// Which streams have something to do.
     ready: Arc<ReadySet>,
     /// What wakes the connection itself.
@@ -131,6 +133,13 @@ enum Turn {
     Done,
 }
 
+/// What the owner is to be told.
+#[derive(Debug)]
+enum Notice<R> {
+    Ended(Ended, Box<OpenStream<R>>),
+    Rejected(Rejection),
+}
+
 /// A request on its way to its stream.
 #[derive(Debug)]
 struct Arriving {
@@ -161,6 +170,7 @@ impl<R> Http2<R> {
             draining: BTreeMap::new(),
             arriving: None,
             notices: VecDeque::new(),
+            ended: None,
             waker: ready.connection_waker(),
             ready,
             timers: Timers::default(),
@@ -215,14 +225,25 @@ impl<R> Http2<R> {
         std::mem::take(&mut self.received)
     }
 
+    /// The request that the last command said has ended.
+    pub(super) fn ended(&mut self) -> Option<&mut R> {
+        self.ended.as_mut().map(|open| &mut open.parts().0.request)
+    }
+
     /// Says what is to be done next.
-    pub(super) fn poll(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Command<R> {
+    pub(super) fn poll(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Command {
+        self.ended = None;
         if peer.is_broken {
             self.abort();
         }
         loop {
-            if let Some(notice) = self.notices.pop_front() {
-                return notice;
+            match self.notices.pop_front() {
+                Some(Notice::Ended(ended, open)) => {
+                    self.ended = Some(open);
+                    return Command::Ended(ended);
+                }
+                Some(Notice::Rejected(rejection)) => return Command::Rejected(rejection),
+                None => {}
             }
             match self.stage {
                 Stage::Closed => return Command::Close { is_whole: true },
@@ -236,7 +257,7 @@ impl<R> Http2<R> {
     }
 
     /// Takes a step of the present turn.
-    fn step(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Command<R>> {
+    fn step(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Command> {
         match self.turn {
             Turn::Read => {
                 self.turn = Turn::Library { is_called: false, is_first: true };
@@ -269,7 +290,7 @@ impl<R> Http2<R> {
         }
     }
 
-    fn end_turn(&mut self, peer: Peer, now: Instant) -> Option<Command<R>> {
+    fn end_turn(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let is_out = self.sent.is_some_and(|sent| sent.is_all);
         if is_out && matches!(self.stage, Stage::Over) {
             self.close(peer, now);
@@ -295,7 +316,7 @@ impl<R> Http2<R> {
         left: usize,
         current: Option<u32>,
         now: Instant,
-    ) -> Option<Command<R>> {
+    ) -> Option<Command> {
         let next = current.or_else(|| if left > 0 { self.ready.take() } else { None });
         let Some(id) = next else {
             self.turn = Turn::Library { is_called: false, is_first: false };
@@ -332,24 +353,24 @@ impl<R> Http2<R> {
             return self.timers.arm(u64::from(id), &mut open.armed, deadline);
         }
         self.timers.disarm(u64::from(id), &mut open.armed);
-        let Some(open) = self.streams.remove(&id) else { return };
-        if let Outcome::Finished = outcome {
+        let Some(mut open) = self.streams.remove(&id) else { return };
+        let is_lost = !matches!(outcome, Outcome::Finished);
+        let ended = open.ended(id, is_lost);
+        if !is_lost {
             self.resets = self.resets.saturating_sub(1);
-            let (ended, draining) = open.finish(now + terms.linger_timeout);
-            self.notices.push_back(Command::Ended(ended));
-            if let Some(mut draining) = draining
+            if let Some(mut draining) = open.take_draining(now + terms.linger_timeout)
                 && draining.advance(&mut self.received)
             {
                 self.timers.arm(u64::from(id), &mut draining.armed, Some(draining.until));
                 self.draining.insert(id, draining);
             }
         } else {
-            self.notices.push_back(Command::Ended(open.abort()));
             self.resets += 1;
             if self.resets > HTTP2_RESETS_MAX {
                 self.throw_out();
             }
         }
+        self.notices.push_back(Notice::Ended(ended, open));
         if self.streams.is_empty() {
             self.idle_since = now;
         }
@@ -440,8 +461,8 @@ impl<R> Http2<R> {
         self.stage = Stage::Closed;
         self.arriving = None;
         self.draining.clear();
-        let lost = std::mem::take(&mut self.streams).into_values();
-        self.notices.extend(lost.map(|open| Command::Ended(open.abort())));
+        let lost = std::mem::take(&mut self.streams).into_iter();
+        self.notices.extend(lost.map(|(id, open)| Notice::Ended(open.ended(id, true), open)));
     }
 
     /// The library is done: what it has said can still go out.
@@ -451,7 +472,7 @@ impl<R> Http2<R> {
                 open.note_said();
                 self.streams.insert(id, open);
             } else {
-                self.notices.push_back(Command::Ended(open.abort()));
+                self.notices.push_back(Notice::Ended(open.ended(id, true), open));
             }
         }
         self.stage = Stage::Over;
@@ -500,7 +521,7 @@ impl<R> Http2<R> {
     }
 
     /// Lets the library work, until there is something for the owner to do.
-    fn poll_library(&mut self, terms: &ConnectionTerms, now: Instant) -> Option<Command<R>> {
+    fn poll_library(&mut self, terms: &ConnectionTerms, now: Instant) -> Option<Command> {
         let waker = self.waker.clone();
         let mut context = Context::from_waker(&waker);
         loop {
@@ -540,7 +561,7 @@ impl<R> Http2<R> {
             FirstWord::Head(stream) => {
                 if let Some(began) = watch.take_head(stream) {
                     let status = HeadError::TooLarge.status();
-                    notices.push_back(Command::Rejected(Rejection { stream, status, began }));
+                    notices.push_back(Notice::Rejected(Rejection { stream, status, began }));
                 } else if let Some(open) = streams.get_mut(&stream) {
                     open.note_head_said();
                 }
@@ -559,7 +580,7 @@ impl<R> Http2<R> {
         request: http::Request<RecvStream>,
         respond: SendResponse<Bytes>,
         now: Instant,
-    ) -> Command<R> {
+    ) -> Command {
         let id = respond.stream_id().as_u32();
         let began = self.watch.take_head(id).unwrap_or(now);
         let (parts, receive) = request.into_parts();
@@ -665,7 +686,7 @@ impl<R> Http2<R> {
     }
 
     /// Throws away what the client still sends.
-    fn poll_lingering(&mut self, peer: Peer) -> Command<R> {
+    fn poll_lingering(&mut self, peer: Peer) -> Command {
         let Stage::Lingering { is_shut, bytes } = &mut self.stage else { return Command::Wait };
         if !std::mem::replace(is_shut, true) {
             return Command::ShutDown { is_whole: true };

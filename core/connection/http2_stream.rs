@@ -53,7 +53,8 @@ struct Transfer {
     waker: Waker,
     output: Output,
     output_since: Instant,
-    receive: RecvStream,
+    /// `None` once nobody needs what comes.
+    receive: Option<RecvStream>,
     respond: SendResponse<Bytes>,
     send: Option<SendStream<Bytes>>,
     /// The client has been told that nothing follows.
@@ -119,7 +120,7 @@ impl<R> OpenStream<R> {
             alarm,
             output: Output::full_at(HTTP2_OUTPUT_BYTES_MAX),
             output_since: now,
-            receive,
+            receive: Some(receive),
             respond,
             send: None,
             is_end_sent: false,
@@ -183,22 +184,22 @@ impl<R> OpenStream<R> {
         self.delivery = Delivery::Said;
     }
 
-    /// Nobody will read the response.
-    pub(super) fn abort(self) -> Ended<R> {
-        self.stream.end(self.sent_bytes, true)
+    /// How it has ended.
+    pub(super) fn ended(&self, stream: u32, is_lost: bool) -> Ended {
+        Ended { stream, sent_bytes: self.sent_bytes, is_lost }
     }
 
-    /// The response is out. What the client is still sending is left.
-    pub(super) fn finish(self, until: Instant) -> (Ended<R>, Option<DrainingStream>) {
-        let draining = (!self.transfer.receive.is_end_stream()).then_some(DrainingStream {
-            receive: self.transfer.receive,
-            waker: self.transfer.waker,
+    /// The response is out: what the client is still sending is left, to be awaited until `until`.
+    pub(super) fn take_draining(&mut self, until: Instant) -> Option<DrainingStream> {
+        let receive = self.transfer.receive.take().filter(|receive| !receive.is_end_stream())?;
+        Some(DrainingStream {
+            receive,
+            waker: self.transfer.waker.clone(),
             bytes: 0,
             armed: Armed::default(),
             until,
-            _permit: self.permit,
-        });
-        (self.stream.end(self.sent_bytes, false), draining)
+            _permit: self.permit.take(),
+        })
     }
 
     /// When the present wait is over.
@@ -405,13 +406,14 @@ impl<R> Carrier<R> for Transfer {
     }
 
     fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> Progress {
-        match self.receive.poll_data(&mut Context::from_waker(&self.waker)) {
+        let Some(receive) = &mut self.receive else { return Progress::Gone };
+        match receive.poll_data(&mut Context::from_waker(&self.waker)) {
             Poll::Ready(Some(Ok(bytes))) => {
                 let (used, body_bytes) = stream.take_body(&bytes, now);
                 // One that is refused here was received all the same.
                 self.received += if used == 0 { bytes.len() } else { body_bytes } as u64;
                 // Fails only when the stream is gone, and then nobody counts.
-                let _ = self.receive.flow_control().release_capacity(bytes.len());
+                let _ = receive.flow_control().release_capacity(bytes.len());
                 Progress::Moved
             }
             Poll::Ready(None) => {

@@ -18,7 +18,7 @@ use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
 use super::command::{Announced, Command, ConnectionTerms, Decision, Grant, Peer, Sent, WireProtocol};
-use super::http1::{Http1, Http1Step};
+use super::http1::Http1;
 use super::http2::Http2;
 use super::output::Output;
 use super::stream::Stream;
@@ -54,19 +54,27 @@ impl<R> Connection<R> {
     }
 
     /// Says what is to be done next.
-    pub fn poll_command(&mut self, peer: Peer, now: Instant) -> Command<R> {
+    pub fn poll_command(&mut self, peer: Peer, now: Instant) -> Command {
         loop {
             match &mut self.protocol {
                 Protocol::Http2(http2) => return http2.poll(&self.terms, peer, now),
                 Protocol::Http1(http1) => match http1.poll(&self.terms, peer, now) {
-                    Http1Step::Command(command) => return command,
-                    Http1Step::Upgrade => {
+                    Some(command) => return command,
+                    None => {
                         let mut http2 = Box::new(Http2::new(&http1.take_input(), now));
                         http2.begin_turn(http1.is_closing());
                         self.protocol = Protocol::Http2(http2);
                     }
                 },
             }
+        }
+    }
+
+    /// What the owner knows of the request that the last command said [has ended](Command::Ended).
+    pub fn ended(&mut self) -> Option<&mut R> {
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.ended(),
+            Protocol::Http2(http2) => http2.ended(),
         }
     }
 

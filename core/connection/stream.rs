@@ -19,7 +19,7 @@ use crate::pool::{End, Part};
 use crate::spool::{Share, SpoolError, SpoolFile};
 
 use super::body_reader::{BodyReader, BodyStep};
-use super::command::{Ask, Decision, Ended, Grant};
+use super::command::{Ask, Decision, Grant};
 use super::output::Output;
 use super::reply::{Frame, Reply, ReplyStep};
 
@@ -413,10 +413,5 @@ impl<R> Stream<R> {
             }
             Phase::Routing(_) | Phase::Replying(_) => {}
         }
-    }
-
-    /// Ends it: the socket has taken `sent_bytes` of the response's body.
-    pub(super) fn end(self, sent_bytes: u64, is_lost: bool) -> Ended<R> {
-        Ended { request: self.request, sent_bytes, is_lost }
     }
 }

@@ -184,8 +184,11 @@ impl ClientConnection {
                     }
                     return Fate::Ended;
                 }
-                Command::Ended(Ended { request, sent_bytes, is_lost: true }) => request.abort(io, sent_bytes),
-                Command::Ended(Ended { request, sent_bytes, .. }) => request.finish(&io.shared, sent_bytes),
+                Command::Ended(Ended { sent_bytes, is_lost, .. }) => match self.connection.ended() {
+                    Some(request) if is_lost => request.abort(io, sent_bytes),
+                    Some(request) => request.finish(&io.shared, sent_bytes),
+                    None => debug_assert!(false, "nothing has ended"),
+                },
                 Command::Read { looks_again } => self.read(io, looks_again),
                 Command::Rejected(rejection) => {
                     RequestMeta::answered_unseen(io, self.key, &self.ends, rejection);

@@ -21,14 +21,14 @@ use crate::serve::shared::Shared;
 impl RequestMeta {
     /// Nobody will read the response: what runs for it is called off, the books are closed. The socket has taken
     /// `sent_bytes` of the body.
-    pub(in crate::serve) fn abort(mut self, io: &Io, sent_bytes: u64) {
+    pub(in crate::serve) fn abort(&mut self, io: &Io, sent_bytes: u64) {
         let was_taken = self.call_off(io);
         self.ending.give_up(was_taken, &io.shared.metrics);
         self.record(&io.shared, sent_bytes);
     }
 
     /// The response is out, with `sent_bytes` of a body: closes the books.
-    pub(in crate::serve) fn finish(self, shared: &Shared, sent_bytes: u64) {
+    pub(in crate::serve) fn finish(&self, shared: &Shared, sent_bytes: u64) {
         self.record(shared, sent_bytes);
     }
 
@@ -109,32 +109,31 @@ impl RequestMeta {
         Answer::plain(reason.status()).into_decision()
     }
 
-    fn record(self, shared: &Shared, body_bytes: u64) {
-        let meta = &self;
-        let duration = time::now().saturating_duration_since(meta.started);
-        let status = meta.ending.status();
+    fn record(&self, shared: &Shared, body_bytes: u64) {
+        let duration = time::now().saturating_duration_since(self.started);
+        let status = self.ending.status();
         shared.metrics.answered(status, body_bytes, duration);
-        if let Some((before, after)) = meta.coding().filter(|_| meta.is_coded) {
+        if let Some((before, after)) = self.coding().filter(|_| self.is_coded) {
             shared.metrics.coding_ended(before, after);
         }
         if !shared.log.wants_access(status) {
             return;
         }
-        let (head, (method, path)) = (meta.head(), meta.asks_for());
+        let (head, (method, path)) = (self.head(), self.asks_for());
         shared.log.emit(&Event::Access(Access {
             method,
             path,
             status,
             bytes: body_bytes,
             duration,
-            queue_wait: meta.exchange().and_then(|exchange| exchange.waited()),
-            client: meta.client_context.client.addr.ip().to_canonical(),
+            queue_wait: self.exchange().and_then(|exchange| exchange.waited()),
+            client: self.client_context.client.addr.ip().to_canonical(),
             user_agent: head.and_then(|head| head.header("user-agent")),
             referer: head.and_then(|head| head.header("referer")),
-            protocol: meta.version.as_str(),
-            request_id: meta.request_id(),
-            trace: meta.client_context.trace.as_ref(),
-            shed_reason: meta.ending.shed_reason().map(ShedReason::as_str),
+            protocol: self.version.as_str(),
+            request_id: self.request_id(),
+            trace: self.client_context.trace.as_ref(),
+            shed_reason: self.ending.shed_reason().map(ShedReason::as_str),
         }));
     }
 }
