@@ -139,9 +139,10 @@ impl Buffers {
         !self.is_out()
     }
 
-    /// Whether a write is due before the connection waits.
-    pub(super) fn wants_flush(&self) -> bool {
-        !self.is_blocked && (!self.is_flushed || !self.output.is_empty())
+    /// Whether a write is due before the connection waits; with `is_owed`, the transport has bytes of its own to send.
+    pub(super) fn wants_flush(&self, is_owed: bool) -> bool {
+        let waits = !self.output.is_empty() || (!self.is_flushed && (is_owed || self.is_held_back));
+        waits && !self.is_blocked
     }
 
     /// When output last made progress, or began to wait.

@@ -56,6 +56,15 @@ pub struct Peer {
     pub is_closed: bool,
     /// It is gone in both directions.
     pub is_broken: bool,
+    /// The transport has bytes for it that it could not send when it had to.
+    pub is_owed: bool,
+}
+
+impl Peer {
+    /// Whether a read could bring anything, if only an end.
+    pub(super) fn is_worth_a_read(self) -> bool {
+        self.is_readable || self.is_broken || self.is_owed
+    }
 }
 
 /// What the owner of a connection is to do now.

@@ -257,7 +257,7 @@ impl<R> Http1<R> {
 
     fn step(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Command> {
         match &mut self.state {
-            State::Head => self.step_head(terms, now),
+            State::Head => self.step_head(terms, peer, now),
             State::Serving(_) => self.step_serving(peer, now),
             State::Skipping(_) => self.step_skipping(now),
             State::Lingering(_) => self.step_lingering(),
@@ -276,7 +276,7 @@ impl<R> Http1<R> {
     }
 
     /// Parses a head, and asks for more of it.
-    fn step_head(&mut self, terms: &ConnectionTerms, now: Instant) -> Option<Command> {
+    fn step_head(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Command> {
         let has_begun = self.buffers.has_input();
         if has_begun && self.protocol == WireProtocol::Misled {
             return self.refuse_at_next_step(Rejected::Misled);
@@ -309,7 +309,7 @@ impl<R> Http1<R> {
         if self.buffers.has_ended() {
             return self.end(true);
         }
-        if !self.buffers.is_dry() {
+        if !self.buffers.is_dry() && (is_ending || peer.is_worth_a_read()) {
             return Some(Command::Read { looks_again: is_ending });
         }
         if is_ending && (self.has_served || now >= self.since + FIRST_BYTE_GRACE) {
@@ -381,7 +381,7 @@ impl<R> Http1<R> {
         self.received += self.buffers.take_received();
         match turn {
             Turn::Ask(ask) => Some(Command::Stream(STREAM, ask)),
-            Turn::Blocked if self.buffers.wants_flush() => Some(Command::Transmit),
+            Turn::Blocked if self.buffers.wants_flush(peer.is_owed) => Some(Command::Transmit),
             Turn::Blocked => Some(Command::Wait),
             Turn::End(end) if self.buffers.is_out() => Some(self.finish(peer, end, now)),
             Turn::End(_) if self.buffers.is_blocked() => Some(Command::Wait),

@@ -43,7 +43,12 @@ impl Wire {
 
     /// What is known of the peer.
     pub(in crate::serve) fn peer(&self) -> Peer {
-        Peer { is_readable: self.is_readable, is_closed: self.is_peer_closed, is_broken: self.is_broken }
+        Peer {
+            is_readable: self.is_readable,
+            is_closed: self.is_peer_closed,
+            is_broken: self.is_broken,
+            is_owed: self.transport.has_pending(),
+        }
     }
 
     /// The poller reports something.

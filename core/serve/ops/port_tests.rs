@@ -77,7 +77,12 @@ fn ask_with(facts: Facts, allowed: Option<&str>, peer: &str, request: &str) -> R
     let (mut request, mut out) = (Some(request), Vec::new());
     let date = *b"Sun, 06 Nov 1994 08:49:37 GMT";
     loop {
-        match connection.poll(&responder, date, Peer::default(), now) {
+        match connection.poll(
+            &responder,
+            date,
+            Peer { is_readable: request.is_some(), ..Peer::default() },
+            now,
+        ) {
             OpsStep::Read => match request.take() {
                 Some(request) => connection.receive(request.as_bytes(), now),
                 None => connection.note_dry(),
