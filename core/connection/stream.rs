@@ -33,7 +33,7 @@ pub(super) struct Stream<R> {
     /// Since when the peer is waited for.
     since: Instant,
     /// What is to be asked before the next step.
-    late: Option<Ask>,
+    late: Option<Late>,
     unwanted: Option<Unwanted>,
     /// It is offered although its peer has gone.
     outlives_peer: bool,
@@ -67,6 +67,14 @@ enum Phase {
     Waiting { until: Option<Instant> },
     /// The reply is being sent.
     Replying(Reply),
+}
+
+/// What came up beside the steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Late {
+    BodyLate { is_starved: bool },
+    BodyRefused(BodyError),
+    WaitOver,
 }
 
 /// A body that is wanted.
@@ -160,7 +168,8 @@ impl<R> Stream<R> {
 
     /// The body that nobody needs, once.
     pub(super) fn take_unwanted(&mut self) -> Option<Unwanted> {
-        self.unwanted.take()
+        // Looked at before each step: taking moves more than looking.
+        if self.unwanted.is_some() { self.unwanted.take() } else { None }
     }
 
     /// The owner has decided.
@@ -202,8 +211,12 @@ impl<R> Stream<R> {
 
     /// Takes a step.
     pub(super) fn step(&mut self, output: &mut Output) -> StreamStep {
-        if let Some(ask) = self.late.take() {
-            return StreamStep::Ask(ask);
+        if let Some(late) = self.late.take() {
+            return StreamStep::Ask(match late {
+                Late::BodyLate { is_starved } => Ask::BodyLate { is_starved },
+                Late::BodyRefused(error) => Ask::BodyRefused(error),
+                Late::WaitOver => Ask::WaitOver,
+            });
         }
         match &mut self.phase {
             Phase::Routing(_) => StreamStep::Wait,
@@ -256,7 +269,7 @@ impl<R> Stream<R> {
                 taken
             }
             Err(error) => {
-                self.late = Some(Ask::BodyRefused(error));
+                self.late = Some(Late::BodyRefused(error));
                 (0, 0)
             }
         }
@@ -405,11 +418,11 @@ impl<R> Stream<R> {
     pub(super) fn on_deadline(&mut self) {
         match &mut self.phase {
             Phase::ReadingBody(body) => {
-                self.late = Some(Ask::BodyLate { is_starved: body.reader.is_starved() });
+                self.late = Some(Late::BodyLate { is_starved: body.reader.is_starved() });
             }
             Phase::Waiting { until } => {
                 *until = None;
-                self.late = Some(Ask::WaitOver);
+                self.late = Some(Late::WaitOver);
             }
             Phase::Routing(_) | Phase::Replying(_) => {}
         }
