@@ -19,7 +19,7 @@
 #include <stdint.h>
 
 /* Raised with every change of this file; both sides compare. */
-#define SHIM_ABI 12
+#define SHIM_ABI 13
 
 /* A view of bytes. `bytes` may be NULL when `length` is 0. */
 typedef struct shim_view {
@@ -138,6 +138,33 @@ typedef struct shim_worker_callbacks {
     void (*resumes)(void *request);
 } shim_worker_callbacks;
 
+/* What one thread says once, and a request of another thread may wait for: its two ends. Each is the host's, and is given
+ * back once; either may be given back first, and both may outlive the thread that they were made on. */
+typedef struct shim_completion shim_completion;
+typedef struct shim_completer shim_completer;
+
+/* Requests wait for at most as many sets with completions at a time, on one thread. */
+#define SHIM_WAITERS_MAX 256
+
+/* Completions. What a thread writes before it completes one is seen by whoever finds it complete. */
+typedef struct shim_completion_callbacks {
+    /* Makes one that requests of the calling thread can wait for. False: none of its requests can wait. */
+    bool (*make)(shim_completion **completion, shim_completer **completer);
+    /* It is complete, or will never be. Gives the completer back. On any thread; wait-free but for one write to the
+     * descriptor that wakes a thread. */
+    void (*complete)(shim_completer *completer);
+    /* The others on the thread that it was made on.
+     *
+     * From now on the waiter of this number waits for it, and shim_waiter_notify is called with that when it has been
+     * completed. One waits at a time. False: it is complete. */
+    bool (*wait)(shim_completion *completion, uint32_t waiter);
+    /* Nobody waits for it any more. The host may still call for the waiter once. */
+    void (*stop_waiting)(shim_completion *completion);
+    bool (*is_complete)(shim_completion *completion);
+    /* Gives it back: whoever was to complete it does so for nobody. */
+    void (*drop)(shim_completion *completion);
+} shim_completion_callbacks;
+
 /* Restarts of OPcache. */
 typedef struct shim_restart_callbacks {
     /* OPcache wants to restart: whether the calling thread is the only one inside a request, and others will be kept
@@ -155,6 +182,7 @@ typedef struct shim_callbacks {
     size_t size;
     shim_io_callbacks io;
     shim_worker_callbacks worker;
+    shim_completion_callbacks completion;
     shim_restart_callbacks restart;
 } shim_callbacks;
 
@@ -306,6 +334,10 @@ size_t shim_look(void);
 
 /* The same; if none is, sleeps until one is, or until the worker's descriptor is written to. */
 size_t shim_wait(void);
+
+/* Something that the waiter of this number waits for, or has waited for, may be complete. Returns whether a request can
+ * go on by it. To be called after shim_look and shim_wait, which take the thread's wake-ups. */
+bool shim_waiter_notify(uint32_t number);
 
 /* A new descriptor of an eventfd(2) that wakes the calling thread's shim_wait when it is written to; the caller's to
  * close. -1: the system gives none. */

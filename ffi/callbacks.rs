@@ -13,6 +13,7 @@ use crate::bindings::{
     self, shim_callbacks, shim_head, shim_io_callbacks, shim_log, shim_pair, shim_pairs,
     shim_restart_callbacks, shim_view, shim_worker_callbacks,
 };
+use crate::completion;
 use crate::host::{
     Head, Host, Log, LogSource, Pairs, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,
 };
@@ -123,6 +124,7 @@ pub(crate) fn callbacks() -> shim_callbacks {
             parks: Some(parks),
             resumes: Some(resumes),
         },
+        completion: completion::callbacks(),
         restart: shim_restart_callbacks {
             may_begin: Some(restart_may_begin),
             done: Some(restart_done),

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bindings::{self, shim_outcome, shim_worker_card};
 use crate::callbacks::{BARRIER, RequestHandle, Role, Storage, tell};
+use crate::completion::{self, Completions};
 use crate::host::{Host, WorkerHost};
 use crate::interrupter::Interrupter;
 use crate::outcome::{Outcome, outcome_of};
@@ -43,6 +44,11 @@ impl Interpreter {
     /// What asks this thread whether it executes a script's own instructions.
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
+    }
+
+    /// What makes completions for the requests of this thread, from now to the end of the interpreter.
+    pub fn set_completions(&mut self, completions: Box<dyn Completions>) {
+        completion::set(completions);
     }
 
     /// The number of threads that have an interpreter.
@@ -87,6 +93,7 @@ impl Interpreter {
 impl Drop for Interpreter {
     fn drop(&mut self) {
         self.interrupter.revoke();
+        completion::forget();
         // SAFETY: on the thread that called shim_thread_start, after its last request.
         unsafe { bindings::shim_thread_stop() };
         ALIVE.fetch_sub(1, Ordering::SeqCst);

@@ -9,6 +9,7 @@
 //! [`Host`]'s affair.
 
 mod callbacks;
+mod completion;
 mod host;
 mod interpreter;
 mod interrupter;
@@ -20,6 +21,7 @@ pub mod signals;
 mod view;
 mod worker;
 
+pub use completion::{Awaited, Completer, Completions, WAITERS_MAX};
 pub use host::{Head, Host, Log, LogSource, Pairs, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests};
 pub use interpreter::{Interpreter, WorkerInfo};
 pub use interrupter::Interrupter;

@@ -10,6 +10,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use crate::bindings::{self, shim_worker_facts};
 use crate::callbacks::{BARRIER, RequestHandle};
+use crate::completion;
 use crate::host::{WorkerRequest, WorkerRequests};
 use crate::interpreter::Interpreter;
 use crate::request::Request;
@@ -71,13 +72,15 @@ impl WorkerRequests {
     /// Looks for requests that can go on, without sleeping. Returns how many there are.
     pub fn look(&mut self) -> usize {
         // SAFETY: on the worker's thread while it serves.
-        unsafe { bindings::shim_look() }
+        let ready = unsafe { bindings::shim_look() };
+        ready + completion::notify_waiters(self)
     }
 
     /// Sleeps until a request can go on, or the worker is woken. Returns how many can go on.
     pub fn wait(&mut self) -> usize {
         // SAFETY: on the worker's thread while it serves.
-        unsafe { bindings::shim_wait() }
+        let ready = unsafe { bindings::shim_wait() };
+        ready + completion::notify_waiters(self)
     }
 
     /// Reads the worker's facts.

@@ -11,6 +11,7 @@ use std::time::UNIX_EPOCH;
 use svc_core::pool::{
     Claim, Departure, Directive, PersistentWorker, Probe, RecycleReason, StartError, WorkerContext,
 };
+use svc_core::sync::completion::WakeSet;
 use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
 
@@ -19,6 +20,7 @@ use svc_ffi::{
 };
 
 use crate::cgi;
+use crate::completions::ThreadCompletions;
 use crate::invocation::{Invocation, with_description, write_log};
 use crate::probe::probe;
 use crate::response::ThreadContext;
@@ -41,13 +43,16 @@ impl PhpPersistentWorker {
     /// [`StartError`] when the system gives no descriptors to wait with.
     pub(crate) fn new(
         slot: usize,
-        interpreter: Interpreter,
+        mut interpreter: Interpreter,
         thread_context: Rc<ThreadContext>,
     ) -> Result<Self, StartError> {
         let waker = interpreter
             .waker()
             .map_err(|error| StartError(format!("no descriptor to wait with: {error}")))?;
-        Ok(Self { slot, interpreter, waker: Arc::new(ThreadWaker(waker)), thread_context })
+        let waker = Arc::new(ThreadWaker(waker));
+        let wakes = WakeSet::new(Arc::clone(&waker) as Arc<dyn Wake>);
+        interpreter.set_completions(Box::new(ThreadCompletions(wakes)));
+        Ok(Self { slot, interpreter, waker, thread_context })
     }
 }
 

@@ -75,6 +75,36 @@ static void has_ended(void *request, int outcome)
     (void)outcome;
 }
 
+static bool make_none(shim_completion **completion, shim_completer **completer)
+{
+    (void)completion;
+    (void)completer;
+    return false;
+}
+
+static void complete_none(shim_completer *completer)
+{
+    (void)completer;
+}
+
+static bool wait_for_none(shim_completion *completion, uint32_t waiter)
+{
+    (void)completion;
+    (void)waiter;
+    return true;
+}
+
+static void leave_none(shim_completion *completion)
+{
+    (void)completion;
+}
+
+static bool is_incomplete(shim_completion *completion)
+{
+    (void)completion;
+    return false;
+}
+
 static bool may_not_begin(void)
 {
     return false;
@@ -119,6 +149,15 @@ static const shim_callbacks nobody = {
             .parks = do_nothing,
             .resumes = do_nothing,
         },
+    .completion =
+        {
+            .make = make_none,
+            .complete = complete_none,
+            .wait = wait_for_none,
+            .stop_waiting = leave_none,
+            .is_complete = is_incomplete,
+            .drop = leave_none,
+        },
     .restart =
         {
             .may_begin = may_not_begin,
@@ -157,6 +196,12 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(worker.freed);
     OR_NOBODY(worker.parks);
     OR_NOBODY(worker.resumes);
+    OR_NOBODY(completion.make);
+    OR_NOBODY(completion.complete);
+    OR_NOBODY(completion.wait);
+    OR_NOBODY(completion.stop_waiting);
+    OR_NOBODY(completion.is_complete);
+    OR_NOBODY(completion.drop);
     OR_NOBODY(restart.may_begin);
     OR_NOBODY(restart.done);
     OR_NOBODY(restart.wanted);

@@ -212,7 +212,6 @@ shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *)
     }
     fiber->context = context;
     fiber->serve = serve;
-    fiber->descriptor = -1;
     run(fiber);
     return settle(fiber);
 }

@@ -5,6 +5,7 @@
 #include "compat.h"
 #include "context/context.h"
 #include "context/request_info.h"
+#include "fiber/wait_set.h"
 #include "shim.h"
 #include "state/state.h"
 
@@ -18,16 +19,6 @@ typedef enum shim_phase {
     /* What it waited for has come. */
     SHIM_PHASE_READY,
 } shim_phase;
-
-/* Why a wait is over. */
-typedef enum shim_woken {
-    /* It could not wait without its thread: the caller blocks. */
-    SHIM_WOKEN_NEVER_PARKED = 0,
-    SHIM_WOKEN_BY_DESCRIPTOR,
-    SHIM_WOKEN_BY_TIME,
-    /* Its descriptor is closed. */
-    SHIM_WOKEN_BY_CLOSE,
-} shim_woken;
 
 /* A request of worker mode, and the carrier (a stack of its own) that runs one after the other.
  *
@@ -54,15 +45,16 @@ typedef struct shim_fiber {
     shim_phase phase;
     /* The next one that is idle or ready. */
     struct shim_fiber *next;
-    /* What a parked one waits for: events of a descriptor (or of -1), a moment on the monotonic clock (or 0). */
-    int descriptor;
-    short events;
-    /* The others who wait for that descriptor. */
-    struct shim_fiber *next_watcher;
-    struct shim_fiber *previous_watcher;
+    /* What a parked one waits for, and how its wait is taken down (park.c). */
+    const shim_wait_set *wait_set;
+    void (*stop_waiting)(struct shim_fiber *fiber);
+    /* The deadline of the set, or the time limit of the request if that is earlier; 0: none. */
     int64_t deadline;
     /* Its place among the timers and one more; 0: none. */
     uint32_t timer_place;
+    /* Its number among those that wait for completions and one more; 0: none. */
+    uint32_t waiter;
+    /* What has ended the last wait. */
     shim_woken woken;
 } shim_fiber;
 

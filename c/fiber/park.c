@@ -1,7 +1,9 @@
 /* The one place where a request waits without its thread.
  *
- * Waits end by a descriptor (epoll), by a moment (a heap of timers), or both; the thread itself sleeps in shim_wait
- * only, which the host's wake-ups end too. Nothing is polled for: without a wait that is due, nobody wakes up. */
+ * A request waits for a set: descriptors (epoll), a moment (a heap of timers), and completions, of which the host tells.
+ * Any one of them ends the wait, and takes it down as a whole before the request goes on. The thread itself sleeps in
+ * shim_wait() only, which the host's wake-ups end too: those for new requests and those for completions. Nothing is polled
+ * for: without a wait that is due, nobody wakes up. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -11,6 +13,7 @@
 #include "fiber/park.h"
 #include "fiber/ready.h"
 #include "fiber/timers.h"
+#include "fiber/waiters.h"
 #include "fiber/watches.h"
 #include "libc/clock.h"
 #include "libc/libc.h"
@@ -101,6 +104,7 @@ static void forget_in_child(void)
 {
     reactor.is_open = false;
     shim_watches_forget();
+    shim_waiters_forget();
 }
 
 void shim_reactor_install(void)
@@ -110,33 +114,77 @@ void shim_reactor_install(void)
 
 /* ---- waiting ---- */
 
-/* Puts the request among those that wait; false: it cannot wait without its thread. */
-static bool enlist(shim_fiber *fiber, int descriptor, short events)
+/* Takes a wait down that has ended, or has not begun as a whole. */
+static void stop_waiting(shim_fiber *fiber)
 {
-    fiber->descriptor = -1;
-    if (descriptor >= 0 && !shim_watch(fiber, descriptor, events)) {
-        return false;
+    const shim_wait_set *set = fiber->wait_set;
+    for (unsigned i = 0; i < set->watch_count; i++) {
+        shim_watch_remove(&set->watches[i]);
     }
-    if (fiber->deadline > 0 && !shim_timer_add(fiber)) {
-        shim_unwatch(fiber);
-        return false;
+    shim_timer_remove(fiber);
+    shim_waiter_remove(fiber);
+}
+
+/* Puts the request among those that wait for the descriptors of its set. False: it is to wait no more, and `woken` says
+ * why. */
+static bool watch_all(shim_fiber *fiber)
+{
+    const shim_wait_set *set = fiber->wait_set;
+    for (unsigned i = 0; i < set->watch_count; i++) {
+        static const shim_woken_by reasons[] = {
+            [SHIM_WATCH_READY] = SHIM_WOKEN_BY_DESCRIPTOR,
+            [SHIM_WATCH_CLOSED] = SHIM_WOKEN_BY_CLOSE,
+            [SHIM_WATCH_FAILED] = SHIM_NEVER_PARKED,
+        };
+        const shim_watched watched = shim_watch_add(fiber, &set->watches[i]);
+        if (fiber->phase == SHIM_PHASE_READY) {
+            /* An earlier one is the same descriptor, and turned out to be closed. */
+            shim_watch_remove(&set->watches[i]);
+            return false;
+        }
+        if (watched != SHIM_WATCHED) {
+            fiber->woken = (shim_woken){.by = reasons[watched], .member = i};
+            return false;
+        }
     }
     return true;
 }
 
-shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limited)
+/* Puts the request among those that wait for a member of its set. False: it is to wait no more, and `woken` says why. */
+static bool enlist(shim_fiber *fiber)
 {
-    shim_fiber *fiber = shim_running;
-    if (!shim_fiber_may_park() || !open_reactor() || !shim_state_prepare(&fiber->state)) {
-        return SHIM_WOKEN_NEVER_PARKED;
+    fiber->woken = (shim_woken){.by = SHIM_NEVER_PARKED};
+    /* So that what has not been added can be removed. */
+    for (unsigned i = 0; i < fiber->wait_set->watch_count; i++) {
+        fiber->wait_set->watches[i].fiber = NULL;
     }
-    int64_t limit = limited ? shim_timer_deadline() : 0;
-    fiber->deadline = limit > 0 && (deadline == 0 || limit < deadline) ? limit : deadline;
-    if (!enlist(fiber, descriptor, events)) {
-        return SHIM_WOKEN_NEVER_PARKED;
+    unsigned member = 0;
+    switch (shim_waiter_add(fiber, &member)) {
+    case SHIM_WAITS_FOR_ALL:
+        break;
+    case SHIM_WAITS_NO_MORE:
+        fiber->woken = (shim_woken){.by = SHIM_WOKEN_BY_COMPLETION, .member = member};
+        return false;
+    case SHIM_WAITS_REFUSED:
+        return false;
     }
-    /* From here to the switch, and from the switch back to the end, nothing jumps and no script's code runs. */
-    fiber->phase = SHIM_PHASE_PARKED;
+    return watch_all(fiber) && (fiber->deadline == 0 || shim_timer_add(fiber));
+}
+
+/* Nobody waits for ever. */
+static bool is_endless(const shim_wait_set *set)
+{
+    unsigned i = 0;
+    while (i < set->watch_count && set->watches[i].descriptor < 0) {
+        i++;
+    }
+    return i == set->watch_count && set->completion_count == 0 && set->deadline == 0;
+}
+
+/* Suspends the request until its wait is over. From here to the switch, and from the switch back to the end, nothing jumps
+ * and no script's code runs. */
+static void suspend(shim_fiber *fiber)
+{
     shim_state_suspend(&fiber->state);
     if (fiber->context.owner != NULL) {
         shim_host.worker.parks(fiber->context.owner);
@@ -148,8 +196,34 @@ shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limite
     /* First of all: the execution timer may fire as soon as it is armed. */
     shim_current = &fiber->context;
     shim_state_resume(&fiber->state);
+}
+
+shim_woken shim_park(const shim_wait_set *set)
+{
+    shim_fiber *fiber = shim_running;
+    if (is_endless(set) || !shim_fiber_may_park() || !open_reactor() || !shim_state_prepare(&fiber->state)) {
+        return (shim_woken){.by = SHIM_NEVER_PARKED};
+    }
+    const int64_t limit = set->is_unlimited ? 0 : shim_timer_deadline();
+    fiber->deadline = limit > 0 && (set->deadline == 0 || limit < set->deadline) ? limit : set->deadline;
+    fiber->wait_set = set;
+    fiber->stop_waiting = stop_waiting;
+    fiber->phase = SHIM_PHASE_PARKED;
+    const bool waits = enlist(fiber);
+    /* What was found out about one of its descriptors may have woken it already. */
+    if (waits || fiber->phase == SHIM_PHASE_READY) {
+        suspend(fiber);
+    } else {
+        stop_waiting(fiber);
+    }
     fiber->phase = SHIM_PHASE_RUNNING;
+    fiber->wait_set = NULL;
     return fiber->woken;
+}
+
+shim_woken_by shim_park_until(int64_t deadline)
+{
+    return shim_park(&(shim_wait_set){.deadline = deadline}).by;
 }
 
 bool shim_park_briefly(int64_t *pause)
@@ -158,7 +232,7 @@ bool shim_park_briefly(int64_t *pause)
     if (*pause > LONGEST_PAUSE_NS) {
         *pause = LONGEST_PAUSE_NS;
     }
-    return shim_park(-1, 0, shim_now() + *pause, true) == SHIM_WOKEN_BY_TIME;
+    return shim_park_until(shim_now() + *pause) == SHIM_WOKEN_BY_TIME;
 }
 
 /* How long the thread may sleep, in nanoseconds; negative: for ever. */
@@ -214,7 +288,7 @@ static size_t wake_within(int64_t time)
     shim_fiber *first = shim_timer_first();
     const int64_t now = first != NULL ? shim_now() : 0;
     for (; first != NULL && first->deadline <= now; first = shim_timer_first()) {
-        shim_wake(first, SHIM_WOKEN_BY_TIME);
+        shim_wake(first, SHIM_WOKEN_BY_TIME, 0);
     }
     return shim_ready_count();
 }

@@ -7,9 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Waits for `events` (of poll()) on `descriptor`, or for the moment `deadline` on the monotonic clock (0: none). The
- * request's own time limit ends the wait too, if `limited`. */
-shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limited);
+/* Waits until one member of the set ends the wait, or the time limit of the request, which counts as a moment. Returns at
+ * once, without letting anybody else run, if a completion of the set is complete or a descriptor needs no waiting. */
+shim_woken shim_park(const shim_wait_set *set);
+/* Waits for a moment on the monotonic clock. */
+shim_woken_by shim_park_until(int64_t deadline);
 /* Before the next try of what cannot be waited for otherwise; each pause is longer than the one before it, up to a bound,
  * and the first follows 0. False: the caller is to block. */
 bool shim_park_briefly(int64_t *pause);

@@ -6,7 +6,8 @@
 
 #include <stddef.h>
 
-void shim_ready_push(shim_fiber *fiber);
+/* The wait of a parked request is over, whatever else it has waited for. */
+void shim_wake(shim_fiber *fiber, shim_woken_by by, unsigned member);
 /* NULL: nobody is ready. */
 shim_fiber *shim_ready_pop(void);
 size_t shim_ready_count(void);

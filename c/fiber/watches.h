@@ -13,13 +13,20 @@ void shim_watches_close(void);
 void shim_watches_forget(void);
 bool shim_watches_any(void);
 
-/* The request waits for `events` (of poll()) on the descriptor. False: epoll cannot tell of this one (a file on disk),
- * which is always ready; or there is no memory. */
-bool shim_watch(shim_fiber *fiber, int descriptor, short events);
-/* It waits no more; harmless if it does not wait for a descriptor. */
-void shim_unwatch(shim_fiber *fiber);
-/* Its wait is over, whatever it has waited for. */
-void shim_wake(shim_fiber *fiber, shim_woken why);
+typedef enum shim_watched {
+    SHIM_WATCHED,
+    /* Nothing is waited for: the descriptor is ready, as what epoll does not take (a file on disk) always is. */
+    SHIM_WATCH_READY,
+    /* There is no such descriptor. */
+    SHIM_WATCH_CLOSED,
+    /* There is no memory. */
+    SHIM_WATCH_FAILED,
+} shim_watched;
+
+/* The request waits for what the watch says. */
+shim_watched shim_watch_add(shim_fiber *fiber, shim_watch *watch);
+/* It waits no more; harmless if it does not. */
+void shim_watch_remove(shim_watch *watch);
 /* The descriptor is about to be closed: who waits for it is woken. */
 void shim_watches_closed(int descriptor);
 /* Wakes those who have waited for what epoll says. */

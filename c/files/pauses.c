@@ -21,7 +21,7 @@ int usleep(useconds_t duration)
     if (shim_current == NULL || !shim_waits_for_session()) {
         return LIBC(usleep)(duration);
     }
-    if (!shim_is_over() && shim_park(-1, 0, shim_now() + (int64_t)duration * 1000, true) == SHIM_WOKEN_NEVER_PARKED) {
+    if (!shim_is_over() && shim_park_until(shim_now() + (int64_t)duration * 1000) == SHIM_NEVER_PARKED) {
         /* That it was interrupted matters to nobody who asks again. */
         (void)LIBC(usleep)(duration);
     }

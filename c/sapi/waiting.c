@@ -30,7 +30,7 @@ ZEND_NAMED_FUNCTION(shim_sleep)
         RETURN_THROWS();
     }
     int64_t deadline = after(seconds);
-    if (shim_park(-1, 0, deadline, true) != SHIM_WOKEN_NEVER_PARKED) {
+    if (shim_park_until(deadline) != SHIM_NEVER_PARKED) {
         return;
     }
     const struct timespec moment = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
@@ -78,8 +78,9 @@ static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
     if (poll(&look, 1, 0) != 0) {
         RETURN_TRUE;
     }
-    shim_woken woken = shim_park(descriptor, events, deadline, true);
-    if (woken != SHIM_WOKEN_NEVER_PARKED) {
+    shim_watch watch = {.descriptor = descriptor, .events = events};
+    const shim_woken_by woken = shim_park(&(shim_wait_set){.watches = &watch, .watch_count = 1, .deadline = deadline}).by;
+    if (woken != SHIM_NEVER_PARKED) {
         RETURN_BOOL(woken == SHIM_WOKEN_BY_DESCRIPTOR);
     }
     int64_t left_ms = is_forever ? -1 : (deadline - shim_now() + 999999) / 1000000;

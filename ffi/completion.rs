@@ -1,0 +1,134 @@
+//! Completions, as C uses them: what other threads say once, and requests of a worker wait for.
+//!
+//! Promises: each end that C is given is the server's again when C gives it back, on whatever thread that is. Refuses:
+//! what threads share about a completion is the server's affair; here are the handles that cross into C.
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::bindings::{self, shim_completer, shim_completion, shim_completion_callbacks};
+use crate::host::WorkerRequests;
+
+/// The numbers of those that wait at a time are lower.
+pub const WAITERS_MAX: u32 = bindings::SHIM_WAITERS_MAX;
+
+/// Makes completions that the requests of one thread can wait for.
+pub trait Completions {
+    /// Makes one: the end of whoever waits, and the end of whoever completes it.
+    fn make(&self) -> (Box<dyn Awaited>, Box<dyn Completer>);
+    /// Takes the numbers of the waiters for whom other threads have completed something. Called each time the worker has
+    /// looked whether it was woken: whoever completes something later wakes it again.
+    fn take_woken(&self, woken: &mut dyn FnMut(u32));
+}
+
+/// The end of the thread that waits. Dropping it abandons the completion.
+pub trait Awaited {
+    /// The waiter of this number waits from now on; when it is complete, [`Completions::take_woken`] gives that number,
+    /// and the thread is woken. False: it is complete.
+    fn wait(&self, waiter: u32) -> bool;
+    /// Nobody waits any more.
+    fn stop_waiting(&self);
+    /// Whether it is complete.
+    fn is_complete(&self) -> bool;
+}
+
+/// The end of whoever completes it, on any thread.
+pub trait Completer: Send {
+    /// Completes it.
+    fn complete(self: Box<Self>);
+}
+
+thread_local! {
+    static COMPLETIONS: RefCell<Option<Box<dyn Completions>>> = const { RefCell::new(None) };
+}
+
+/// What makes completions for the requests of this thread from now on.
+pub(crate) fn set(completions: Box<dyn Completions>) {
+    COMPLETIONS.set(Some(completions));
+}
+
+/// The thread's interpreter ends.
+pub(crate) fn forget() {
+    COMPLETIONS.set(None);
+}
+
+/// Lets those requests of the thread go on that wait for what other threads have completed. Returns how many. After the
+/// thread's wake-ups have been taken, so that a completion that is missed here ends the next sleep.
+pub(crate) fn notify_waiters(_requests: &mut WorkerRequests) -> usize {
+    let mut ready = 0;
+    // SAFETY: on the worker's thread while it serves, as who has its requests.
+    let mut notify = |waiter| ready += usize::from(unsafe { bindings::shim_waiter_notify(waiter) });
+    // One that panics has said what it had to say.
+    let _ = catch_unwind(AssertUnwindSafe(|| {
+        COMPLETIONS.with_borrow(|own| own.iter().for_each(|own| own.take_woken(&mut notify)));
+    }));
+    ready
+}
+
+pub(crate) fn callbacks() -> shim_completion_callbacks {
+    shim_completion_callbacks {
+        make: Some(make),
+        complete: Some(complete),
+        wait: Some(wait),
+        stop_waiting: Some(stop_waiting),
+        is_complete: Some(is_complete),
+        drop: Some(drop_completion),
+    }
+}
+
+/// A pointer that C can keep: those to trait objects are too wide.
+fn into_raw<T: ?Sized>(end: Box<T>) -> *mut c_void {
+    Box::into_raw(Box::new(end)).cast()
+}
+
+unsafe extern "C" fn make(
+    completion: *mut *mut shim_completion,
+    completer: *mut *mut shim_completer,
+) -> bool {
+    let made = catch_unwind(|| COMPLETIONS.with_borrow(|own| own.as_ref().map(|own| own.make())));
+    let Ok(Some((awaited, completing))) = made else { return false };
+    // SAFETY: C's to be filled.
+    unsafe { *completion = into_raw::<dyn Awaited>(awaited).cast() };
+    // SAFETY: as above.
+    unsafe { *completer = into_raw::<dyn Completer>(completing).cast() };
+    true
+}
+
+unsafe extern "C" fn complete(completer: *mut shim_completer) {
+    // SAFETY: `make` gave it to C, which gives it back now.
+    let completer = unsafe { Box::from_raw(completer.cast::<Box<dyn Completer>>()) };
+    let _ = catch_unwind(AssertUnwindSafe(|| completer.complete()));
+}
+
+/// Calls one that C waits for; a panic gives `fallback`.
+///
+/// # Safety
+///
+/// `completion` is from `make`, has not been given back, and this is the thread that made it.
+unsafe fn with<T>(completion: *mut shim_completion, fallback: T, call: impl FnOnce(&dyn Awaited) -> T) -> T {
+    // SAFETY: as the caller promises; it is only read, and only on this thread.
+    let awaited = unsafe { &*completion.cast::<Box<dyn Awaited>>() };
+    catch_unwind(AssertUnwindSafe(|| call(&**awaited))).unwrap_or(fallback)
+}
+
+unsafe extern "C" fn wait(completion: *mut shim_completion, waiter: u32) -> bool {
+    // SAFETY: C keeps to the contract in shim.h. One that panics is complete: nobody waits for ever.
+    unsafe { with(completion, false, |awaited| awaited.wait(waiter)) }
+}
+
+unsafe extern "C" fn stop_waiting(completion: *mut shim_completion) {
+    // SAFETY: as in `wait`.
+    unsafe { with(completion, (), |awaited| awaited.stop_waiting()) }
+}
+
+unsafe extern "C" fn is_complete(completion: *mut shim_completion) -> bool {
+    // SAFETY: as in `wait`.
+    unsafe { with(completion, true, |awaited| awaited.is_complete()) }
+}
+
+unsafe extern "C" fn drop_completion(completion: *mut shim_completion) {
+    // SAFETY: `make` gave it to C, which gives it back now.
+    let awaited = unsafe { Box::from_raw(completion.cast::<Box<dyn Awaited>>()) };
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(awaited)));
+}
