@@ -10,7 +10,7 @@ static zif_handler php_suspend;
 static ZEND_FUNCTION(guarded_suspend)
 {
     if (shim_running != NULL && EG(active_fiber) != NULL && EG(active_fiber) == shim_running->php) {
-        zend_throw_error(NULL, "The fiber of a request cannot be suspended: nothing would resume it");
+        zend_throw_error(NULL, "Cannot suspend the fiber of a request: nothing would resume it");
         RETURN_THROWS();
     }
     php_suspend(INTERNAL_FUNCTION_PARAM_PASSTHRU);

@@ -167,8 +167,7 @@ static bool is_held_beside(int descriptor)
 
 static int refuse(void)
 {
-    static const char why[] =
-        "A request that waits on the same thread holds this lock, and cannot go on before this call has ended";
+    static const char why[] = "Lock is held by a request that is suspended on the same thread";
     if (shim_waits_for_session()) {
         /* It would go on without the lock. */
         shim_current->lost_session = true;

@@ -129,7 +129,7 @@ bool shim_overflow_report(void)
     }
     own.was_reached = false;
     close_pages(end_of_current());
-    static const char text[] = "Maximum call stack size reached inside of the engine: a structure is nested too deep";
+    static const char text[] = "Maximum call stack size reached inside the engine: a structure is nested too deeply";
     const shim_log record = {
         .source = SHIM_LOG_ERROR,
         .error_type = E_ERROR,

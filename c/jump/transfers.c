@@ -155,7 +155,7 @@ DECLARE_LIBC(curl_easy_perform);
 DECLARE_LIBC(curl_multi_perform);
 
 /* Whatever an option takes (a long, a pointer, an offset) has the size of a pointer here. */
-_Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *), "an option's value is a word");
+_Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *), "the value of an option must fit in a long");
 
 /* libcurl's function to set an option, given our callbacks in place of PHP's. */
 #define SET_OPTION(name, handle_type, list, refusal)                                        \

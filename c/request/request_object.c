@@ -72,7 +72,7 @@ static void read_body(request_object *request)
     shim_context *context = request->context;
     if (context == NULL) {
         /* It was too large to be kept: see shim_object_forget(). */
-        zend_throw_error(NULL, "The body of a request that has ended is gone; read it before, to keep it");
+        zend_throw_error(NULL, "The body of a request that has ended is no longer available; read it while the request is active");
         return;
     }
     size_t size = context->body_length > 0 ? (size_t)context->body_length : 0;
@@ -160,7 +160,7 @@ ZEND_METHOD(Svc_Request, current)
     ZEND_PARSE_PARAMETERS_NONE();
     shim_context *context = shim_current;
     if (context == NULL || context->is_boot || context->host == NULL) {
-        zend_throw_error(NULL, "There is no request here");
+        zend_throw_error(NULL, "No request is active");
         RETURN_THROWS();
     }
     if (Z_TYPE(context->object) == IS_UNDEF) {

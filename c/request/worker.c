@@ -54,7 +54,7 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
     if (!enter()) {
         zval_ptr_dtor(&shim_handler.call.function_name);
         ZVAL_UNDEF(&shim_handler.call.function_name);
-        zend_throw_error(NULL, "There is no memory to serve requests with");
+        zend_throw_error(NULL, "Out of memory");
         return;
     }
     if (loop != NULL) {
@@ -72,11 +72,11 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
 static bool may_serve(const char *what)
 {
     if (shim_own_worker.host == NULL || shim_current != shim_own_worker.boot) {
-        zend_throw_error(NULL, "%s may only be called by the script of a worker", what);
+        zend_throw_error(NULL, "%s can only be called from a worker script", what);
         return false;
     }
     if (shim_own_worker.serving || EG(active_fiber) != NULL) {
-        zend_throw_error(NULL, "%s may not be called inside of a request or a fiber", what);
+        zend_throw_error(NULL, "%s cannot be called inside a request or a fiber", what);
         return false;
     }
     if (shim_own_worker.over) {

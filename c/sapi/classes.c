@@ -20,7 +20,7 @@ ZEND_NAMED_FUNCTION(shim_wait_writable);
 static bool is_worker(void)
 {
     if (shim_own_worker.host == NULL) {
-        zend_throw_error(NULL, "This is no worker (WORKER_MODE_ENABLED)");
+        zend_throw_error(NULL, "Not running in worker mode (WORKER_MODE_ENABLED)");
         return false;
     }
     return true;

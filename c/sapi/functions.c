@@ -80,7 +80,7 @@ PHP_FUNCTION(headers_send)
         Z_PARAM_LONG(status)
     ZEND_PARSE_PARAMETERS_END();
     if (status < 100 || status > 599 || status == 101) {
-        zend_argument_value_error(1, "must be a status code from 100 to 599, and not 101");
+        zend_argument_value_error(1, "must be a status code between 100 and 599, except 101");
         RETURN_THROWS();
     }
     if (shim_party() == NULL || SG(headers_sent) || shim_current->finished) {

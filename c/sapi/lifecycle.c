@@ -61,11 +61,11 @@ static void silence_stdio(void)
 const char *shim_startup(const shim_options *options)
 {
     if (options->abi != SHIM_ABI || options->callbacks->size != sizeof(shim_callbacks)) {
-        return "the two halves of the PHP border were built from different headers";
+        return "svc's C shim and its Rust bindings were built from different headers; rebuild svc";
     }
     /* Layouts differ between minor versions; the library on this machine may not be the one that was built for. */
     if (php_version_id() / 100 != PHP_VERSION_ID / 100) {
-        return "libphp is not of the PHP version that svc was built for (" PHP_VERSION "); build svc again";
+        return "svc was built for PHP " PHP_VERSION ", but libphp is of another version; rebuild svc";
     }
     shim_host_listen(options->callbacks);
     shim_superglobals_hidden = !options->superglobals;
@@ -76,21 +76,21 @@ const char *shim_startup(const shim_options *options)
         return "out of memory";
     }
     if (shim_libc_hidden() != NULL) {
-        return "the executable does not export what it defines before libc (c/libc/libc_names.h)";
+        return "the executable does not export its replacements of libc functions (c/libc/libc_names.h)";
     }
     silence_stdio();
     if (!shim_deep_install()) {
-        return "libphp does not export what frees objects and arrays";
+        return "libphp does not export the functions that free objects and arrays";
     }
     if (!shim_loading_prepare()) {
-        return "libphp does not export what evaluates the constants of classes";
+        return "libphp does not export the functions that evaluate class constants";
     }
     shim_syscall_elision_install();
     shim_reactor_install();
     shim_umask_install();
     shim_programs_install();
     if (!php_tsrm_startup()) {
-        return "PHP's thread-safe resource manager does not start";
+        return "cannot start PHP's thread-safe resource manager";
     }
     ZEND_TSRMLS_CACHE_UPDATE();
     shim_children_install();
@@ -100,7 +100,7 @@ const char *shim_startup(const shim_options *options)
     shim_sapi.ini_defaults = set_ini_defaults;
     shim_sapi.additional_functions = shim_functions;
     if (shim_sapi.startup(&shim_sapi) == FAILURE) {
-        return "PHP's modules do not start";
+        return "cannot start PHP's modules";
     }
     shim_errors_install();
     shim_server_variables_install();
@@ -112,7 +112,7 @@ const char *shim_startup(const shim_options *options)
     shim_collector_install();
     shim_overflow_install();
     if (!shim_deep_follow_fibers()) {
-        return "PHP has no room left for what an extension keeps with a fiber";
+        return "PHP has no free resource handle; load fewer extensions";
     }
     shim_cache_install();
     /* The defaults belong to the caller and are not read again. */

@@ -65,7 +65,7 @@ static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
     }
     php_socket_t descriptor = -1;
     if (php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&descriptor, 0) != SUCCESS) {
-        zend_argument_value_error(1, "must be a stream with a descriptor");
+        zend_argument_value_error(1, "must be a stream with a file descriptor");
         RETURN_THROWS();
     }
     /* What a TLS session has decrypted, of which its descriptor knows nothing, the cast has put there. */
