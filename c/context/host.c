@@ -1,11 +1,11 @@
-/* Whoever embeds PHP: takes output, gives the request, writes the log. */
+/* The host that embeds PHP: it receives output, describes requests and writes the log. */
 #include "compat.h"
 #include "context/host.h"
 #include "shim.h"
 
 shim_callbacks shim_host;
 
-/* ---- who does not listen ---- */
+/* ---- defaults for hosts that leave an entry out ---- */
 
 static bool take_output(void *request, shim_view output)
 {
@@ -167,7 +167,7 @@ static const shim_callbacks nobody = {
         },
 };
 
-/* ---- who does ---- */
+/* ---- the table ---- */
 
 #define OR_NOBODY(entry) (shim_host.entry = callbacks->entry != NULL ? callbacks->entry : nobody.entry)
 
@@ -213,8 +213,8 @@ void shim_host_forget(void (*log)(void *request, const shim_log *record))
     const shim_callbacks own = shim_host;
     shim_host = nobody;
     shim_host.io.log = log;
-    /* These read the child's own copy of the request. What of its body had not been read before is the parent's: it may be
-     * in a file that is closed in the child. */
+    /* These read the child's own copy of the request. The part of the body that had not been read before the fork
+     * belongs to the parent: it may be in a file that is closed in the child. */
     shim_host.io.is_gone = own.io.is_gone;
     shim_host.io.variables = own.io.variables;
     shim_host.io.fields = own.io.fields;

@@ -1,9 +1,9 @@
-/* The one place where a request waits without its thread.
+/* The only place where a request waits without blocking its thread.
  *
- * A request waits for a set: descriptors (epoll), a moment (a heap of timers), and completions, of which the host tells.
- * Any one of them ends the wait, and takes it down as a whole before the request goes on. The thread itself sleeps in
- * shim_wait() only, which the host's wake-ups end too: those for new requests and those for completions. Nothing is polled
- * for: without a wait that is due, nobody wakes up. */
+ * A request waits for a set: descriptors (epoll), a moment (a heap of timers), and completions, which the host reports.
+ * Any of them ends the wait, and the whole wait is taken down before the request goes on. The thread itself sleeps only
+ * in shim_wait(), which the host's wake-ups also end, both for new requests and for completions. Nothing is polled: no
+ * thread wakes up unless a wait is over. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -30,16 +30,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Our descriptors stay out of the range that select() can name. */
+/* Our descriptors stay outside the range that select() supports. */
 enum { DESCRIPTOR_MIN = 1024, EVENTS = 64 };
 
 enum { FIRST_PAUSE_NS = 500000, LONGEST_PAUSE_NS = 20000000 };
 
-/* Nobody waits for these, and no request holds a lock of one. */
+/* Nobody waits for these, and no request holds a lock on them. */
 DECLARE_LIBC(close);
 DECLARE_LIBC(fcntl64);
 
-/* What epoll says of the worker's own descriptor, which wakes no request. */
+/* The epoll data of the thread's own descriptor, which wakes no request. */
 enum { NOBODY = 0 };
 
 static __thread struct {
@@ -99,7 +99,7 @@ void shim_reactor_close(void)
     shim_watches_close();
 }
 
-/* A child has copies of all that its parent waits for, and the parent's epoll: it makes one of its own. */
+/* A child has copies of everything that its parent waits for, and shares the parent's epoll: it creates its own. */
 static void forget_in_child(void)
 {
     reactor.is_open = false;
@@ -114,7 +114,7 @@ void shim_reactor_install(void)
 
 /* ---- waiting ---- */
 
-/* Takes a wait down that has ended, or has not begun as a whole. */
+/* Takes down a wait that has ended, or that could not begin. */
 static void stop_waiting(shim_fiber *fiber)
 {
     const shim_wait_set *set = fiber->wait_set;
@@ -125,7 +125,7 @@ static void stop_waiting(shim_fiber *fiber)
     shim_waiter_remove(fiber);
 }
 
-/* Puts the request among those that wait for the descriptors of its set. False: it is to wait no more, and `woken` says
+/* Starts watching the descriptors of the request's set. Returns false if the request must not wait; `woken` then says
  * why. */
 static bool watch_all(shim_fiber *fiber)
 {
@@ -138,7 +138,7 @@ static bool watch_all(shim_fiber *fiber)
         };
         const shim_watched watched = shim_watch_add(fiber, &set->watches[i]);
         if (fiber->phase == SHIM_PHASE_READY) {
-            /* An earlier one is the same descriptor, and turned out to be closed. */
+            /* The same descriptor is in the set twice, and turned out to be closed. */
             shim_watch_remove(&set->watches[i]);
             return false;
         }
@@ -150,11 +150,12 @@ static bool watch_all(shim_fiber *fiber)
     return true;
 }
 
-/* Puts the request among those that wait for a member of its set. False: it is to wait no more, and `woken` says why. */
+/* Starts waiting for each member of the request's set. Returns false if the request must not wait; `woken` then says
+ * why. */
 static bool enlist(shim_fiber *fiber)
 {
     fiber->woken = (shim_woken){.by = SHIM_NEVER_PARKED};
-    /* So that what has not been added can be removed. */
+    /* So that a watch that has not been added can be removed. */
     for (unsigned i = 0; i < fiber->wait_set->watch_count; i++) {
         fiber->wait_set->watches[i].fiber = NULL;
     }
@@ -171,7 +172,7 @@ static bool enlist(shim_fiber *fiber)
     return watch_all(fiber) && (fiber->deadline == 0 || shim_timer_add(fiber));
 }
 
-/* Nobody waits for ever. */
+/* Whether nothing would ever end the wait. */
 static bool is_endless(const shim_wait_set *set)
 {
     unsigned i = 0;
@@ -181,8 +182,8 @@ static bool is_endless(const shim_wait_set *set)
     return i == set->watch_count && set->completion_count == 0 && set->deadline == 0;
 }
 
-/* Suspends the request until its wait is over. From here to the switch, and from the switch back to the end, nothing jumps
- * and no script's code runs. */
+/* Suspends the request until its wait is over. From here to the switch, and from the switch to the end, nothing bails
+ * out and no script code runs. */
 static void suspend(shim_fiber *fiber)
 {
     shim_state_suspend(&fiber->state);
@@ -193,7 +194,7 @@ static void suspend(shim_fiber *fiber)
     if (fiber->context.owner != NULL) {
         shim_host.worker.resumes(fiber->context.owner);
     }
-    /* First of all: the execution timer may fire as soon as it is armed. */
+    /* This comes first: the execution timer may fire as soon as it is armed. */
     shim_current = &fiber->context;
     shim_state_resume(&fiber->state);
 }
@@ -210,7 +211,7 @@ shim_woken shim_park(const shim_wait_set *set)
     fiber->stop_waiting = stop_waiting;
     fiber->phase = SHIM_PHASE_PARKED;
     const bool waits = enlist(fiber);
-    /* What was found out about one of its descriptors may have woken it already. */
+    /* Adding a watch may already have woken the request, because its descriptor turned out to be closed. */
     if (waits || fiber->phase == SHIM_PHASE_READY) {
         suspend(fiber);
     } else {
@@ -235,7 +236,7 @@ bool shim_park_briefly(int64_t *pause)
     return shim_park_until(shim_now() + *pause) == SHIM_WOKEN_BY_TIME;
 }
 
-/* How long the thread may sleep, in nanoseconds; negative: for ever. */
+/* How long the thread may sleep, in nanoseconds; negative means indefinitely. */
 static int64_t sleep_time(void)
 {
     if (shim_ready_count() > 0) {
@@ -249,7 +250,8 @@ static int64_t sleep_time(void)
     return wait > 0 ? wait : 0;
 }
 
-/* epoll_wait() in whole milliseconds would have everybody wait half a millisecond too long, who sleeps for ten. */
+/* epoll_wait() counts in milliseconds, which would delay a sleep of ten milliseconds by half a millisecond on
+ * average. */
 static int wait_for_events(struct epoll_event *events, int64_t time)
 {
 #ifdef SYS_epoll_pwait2
@@ -260,7 +262,7 @@ static int wait_for_events(struct epoll_event *events, int64_t time)
         if (count >= 0 || (errno != ENOSYS && errno != EPERM)) {
             return count;
         }
-        /* An old kernel, or a sandbox that does not know the call. */
+        /* An old kernel, or a sandbox that does not know the system call. */
         __atomic_store_n(&is_coarse, 1, __ATOMIC_RELAXED);
     }
 #endif
@@ -268,7 +270,7 @@ static int wait_for_events(struct epoll_event *events, int64_t time)
     return epoll_wait(reactor.poller, events, EVENTS, time_ms > INT_MAX ? INT_MAX : (int)time_ms);
 }
 
-/* Wakes those whose wait is over within `time`. */
+/* Wakes the requests whose wait ends within `time`. */
 static size_t wake_within(int64_t time)
 {
     struct epoll_event events[EVENTS];

@@ -1,4 +1,4 @@
-/* The one place where a request waits without its thread. */
+/* The only place where a request waits without blocking its thread. */
 #ifndef SVC_SHIM_PARK_H
 #define SVC_SHIM_PARK_H
 
@@ -7,13 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Waits until one member of the set ends the wait, or the time limit of the request, which counts as a moment. Returns at
- * once, without letting anybody else run, if a completion of the set is complete or a descriptor needs no waiting. */
+/* Waits until a member of the set ends the wait. The time limit of the request ends it too, and counts as a moment.
+ * Returns immediately, without running other requests, if a completion of the set is complete or if a descriptor cannot
+ * be waited for. */
 shim_woken shim_park(const shim_wait_set *set);
-/* Waits for a moment on the monotonic clock. */
+/* Waits until a moment on the monotonic clock. */
 shim_woken_by shim_park_until(int64_t deadline);
-/* Before the next try of what cannot be waited for otherwise; each pause is longer than the one before it, up to a bound,
- * and the first follows 0. False: the caller is to block. */
+/* Pauses before the next attempt at something that cannot be waited for in any other way. Starts from 0; each pause is
+ * longer than the previous one, up to a limit. Returns false if the caller has to block. */
 bool shim_park_briefly(int64_t *pause);
 void shim_reactor_install(void);
 void shim_reactor_close(void);

@@ -1,4 +1,4 @@
-/* Requests whose wait is over, in the order in which it was. */
+/* Requests whose wait is over, in the order in which the waits ended. */
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "fiber/ready.h"

@@ -6,9 +6,9 @@
 
 #include <stddef.h>
 
-/* The wait of a parked request is over, whatever else it has waited for. */
+/* Ends the wait of a parked request, whatever else it was waiting for. */
 void shim_wake(shim_fiber *fiber, shim_woken_by by, unsigned member);
-/* NULL: nobody is ready. */
+/* Returns NULL if no request is ready. */
 shim_fiber *shim_ready_pop(void);
 size_t shim_ready_count(void);
 

@@ -1,9 +1,9 @@
 /* Requests that wait for completions.
  *
- * A completion is the host's, and so is all that threads share about it. Here each request that waits for some has a
- * number, which the host is told with each of them; whoever completes one says the number, and the host says it here, on
- * the thread of the request. Numbers are used again: the host may say one late, when it is another request's or
- * nobody's. So being called means to look. */
+ * A completion belongs to the host, with everything that threads share about it. Here, each request that waits for
+ * completions has a number, which is passed to the host with each of them. Whoever completes one passes the number on,
+ * and the host passes it back, on the thread of the request. Numbers are reused, so the host may pass back a number
+ * late, when it belongs to another request or to none. The recipient of a number therefore checks what is complete. */
 #include "compat.h"
 #include "context/host.h"
 #include "fiber/fiber.h"
@@ -14,9 +14,9 @@
 enum { BITS = 64, WORDS = SHIM_WAITERS_MAX / BITS };
 
 static __thread struct {
-    /* By number. */
+    /* Indexed by number. */
     shim_fiber *fibers[SHIM_WAITERS_MAX];
-    /* A bit for each number that is taken. */
+    /* One bit per number in use. */
     uint64_t taken[WORDS];
 } waiters;
 
@@ -42,7 +42,7 @@ static void give_number_back(shim_fiber *fiber)
     waiters.taken[number / BITS] &= ~(UINT64_C(1) << number % BITS);
 }
 
-/* The first `count` of its completions are told. */
+/* Tells the first `count` completions, and releases the number. */
 static void leave(shim_fiber *fiber, unsigned count)
 {
     for (unsigned i = 0; i < count; i++) {

@@ -8,17 +8,18 @@
 
 typedef enum shim_waits {
     SHIM_WAITS_FOR_ALL,
-    /* One is complete: nothing is waited for. */
+    /* One of them is complete, so there is no wait. */
     SHIM_WAITS_NO_MORE,
     /* Too many requests wait. */
     SHIM_WAITS_REFUSED,
 } shim_waits;
 
-/* The request waits for the completions of its set, if there are any; if one is complete, `member` says which. */
+/* Starts waiting for the completions of the request's set, if there are any. If one is already complete, `member` is
+ * its index. */
 shim_waits shim_waiter_add(shim_fiber *fiber, unsigned *member);
-/* It waits no more; harmless if it does not. */
+/* Stops waiting; harmless if the request is not waiting. */
 void shim_waiter_remove(shim_fiber *fiber);
-/* In the child of a fork(): the waits are its parent's. */
+/* In the child of a fork(): the waits belong to its parent. */
 void shim_waiters_forget(void);
 
 #endif

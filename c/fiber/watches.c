@@ -1,7 +1,7 @@
 /* Which requests wait for which descriptors.
  *
- * epoll knows each descriptor once, however many requests wait for it, with all that they wait for; it says something
- * once, and is told then what the others still wait for. */
+ * epoll knows each descriptor once, however many requests wait for it, with the union of their events. It reports once,
+ * and is then told what the remaining requests wait for. */
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "fiber/ready.h"
@@ -13,16 +13,16 @@
 
 typedef struct watched {
     shim_watch *first;
-    /* Another number each time epoll is told: what it says of an earlier one is of no interest. */
+    /* Changes with each epoll_ctl(): reports for an earlier serial number are ignored. */
     uint32_t serial;
 } watched;
 
 static __thread struct {
     int poller;
-    /* By descriptor. */
+    /* Indexed by descriptor. */
     watched *descriptors;
     size_t room;
-    /* How many watches there are. */
+    /* The number of watches. */
     size_t count;
     uint32_t serial;
 } own;
@@ -50,7 +50,7 @@ bool shim_watches_any(void)
     return own.count > 0;
 }
 
-/* NULL: nobody waits for it. */
+/* Returns NULL if nobody waits for the descriptor. */
 static watched *watched_of(int descriptor)
 {
     bool is_there = descriptor >= 0 && (size_t)descriptor < own.room;
@@ -76,7 +76,7 @@ static bool make_room_for(int descriptor)
     return true;
 }
 
-/* Tells epoll what is waited for by those who wait already, and by one who asks for `more`. False: errno says why. */
+/* Registers the events of all present watches, plus `more`, with epoll. On failure, returns false and sets errno. */
 static bool tell_poller(int descriptor, int operation, short more)
 {
     watched *watched = &own.descriptors[descriptor];
@@ -120,7 +120,7 @@ static void wake(const shim_watch *watch, shim_woken_by by)
     shim_wake(fiber, by, (unsigned)(watch - fiber->wait_set->watches));
 }
 
-/* The descriptor is closed, or is another file's by now. */
+/* The descriptor has been closed, or refers to another file by now. */
 static void wake_watchers_of(int descriptor)
 {
     for (watched *watched = watched_of(descriptor); watched != NULL; watched = watched_of(descriptor)) {
@@ -146,7 +146,7 @@ shim_watched shim_watch_add(shim_fiber *fiber, shim_watch *watch)
         return SHIM_WATCH_FAILED;
     }
     if (watched_of(descriptor) != NULL && !tell_poller(descriptor, EPOLL_CTL_MOD, watch->events)) {
-        /* So whoever waits for that number waits for a file that libc has closed by itself. */
+        /* The watches of this descriptor refer to a file that libc has closed internally. */
         wake_watchers_of(descriptor);
     }
     if (watched_of(descriptor) == NULL && !tell_poller(descriptor, EPOLL_CTL_ADD, watch->events)) {
@@ -163,7 +163,7 @@ shim_watched shim_watch_add(shim_fiber *fiber, shim_watch *watch)
     return SHIM_WATCHED;
 }
 
-/* The next watch of another request: waking one takes all of its watches away. */
+/* The next watch of another request; waking a request removes all its watches. */
 static shim_watch *next_of_others(const shim_watch *watch)
 {
     shim_watch *next = watch->next;

@@ -1,4 +1,4 @@
-/* Which requests wait for which descriptors; for park.c, which wakes them. */
+/* Which requests wait for which descriptors; used by park.c, which wakes them. */
 #ifndef SVC_SHIM_WATCHES_H
 #define SVC_SHIM_WATCHES_H
 
@@ -6,30 +6,30 @@
 
 #include <sys/epoll.h>
 
-/* The thread's epoll, which all descriptors that are waited for are registered with. */
+/* Sets the epoll of the thread, with which all watched descriptors are registered. */
 void shim_watches_open(int poller);
 void shim_watches_close(void);
-/* As close, in the child of a fork(): it must not touch what its parent waits for. */
+/* Like close, in the child of a fork(), which must not change what its parent waits for. */
 void shim_watches_forget(void);
 bool shim_watches_any(void);
 
 typedef enum shim_watched {
     SHIM_WATCHED,
-    /* Nothing is waited for: the descriptor is ready, as what epoll does not take (a file on disk) always is. */
+    /* There is no wait: the descriptor is ready, as files that epoll does not support (those on disk) always are. */
     SHIM_WATCH_READY,
-    /* There is no such descriptor. */
+    /* The descriptor is not open. */
     SHIM_WATCH_CLOSED,
-    /* There is no memory. */
+    /* Out of memory. */
     SHIM_WATCH_FAILED,
 } shim_watched;
 
-/* The request waits for what the watch says. */
+/* Makes the request wait for the events of the watch. */
 shim_watched shim_watch_add(shim_fiber *fiber, shim_watch *watch);
-/* It waits no more; harmless if it does not. */
+/* Stops waiting; harmless if nobody waits. */
 void shim_watch_remove(shim_watch *watch);
-/* The descriptor is about to be closed: who waits for it is woken. */
+/* The descriptor is about to be closed: wakes the requests that wait for it. */
 void shim_watches_closed(int descriptor);
-/* Wakes those who have waited for what epoll says. */
+/* Wakes the requests that wait for what epoll reports. */
 void shim_watches_wake(const struct epoll_event *event);
 
 #endif

@@ -1,4 +1,4 @@
-/* The classes and functions in the namespace Svc: their table and the readers of a worker. */
+/* The classes and functions of the namespace Svc: their table, and the readers of a worker. */
 #include "compat.h"
 #include "context/own_worker.h"
 #include "engine/bottom.h"
@@ -26,7 +26,7 @@ static bool is_worker(void)
     return true;
 }
 
-/* Ends the worker when its requests have ended; it boots anew. */
+/* Ends the worker once its requests have ended; it then boots again. */
 ZEND_METHOD(Svc_Worker, scheduleExit)
 {
     ZEND_PARSE_PARAMETERS_NONE();
@@ -69,7 +69,7 @@ ZEND_METHOD(Svc_Worker, memoryUsage)
     RETURN_LONG((zend_long)zend_memory_usage(false));
 }
 
-/* Why it is about to end: scheduled, max_memory or error; null while it is not. */
+/* Why the worker is about to end: scheduled, max_memory or error; null while it is not. */
 ZEND_METHOD(Svc_Worker, exitReason)
 {
     ZEND_PARSE_PARAMETERS_NONE();

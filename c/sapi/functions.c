@@ -1,4 +1,4 @@
-/* Functions that scripts get from svc. */
+/* The functions that svc provides to scripts. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -70,8 +70,8 @@ PHP_FUNCTION(apache_response_headers)
     }
 }
 
-/* headers_send(int $status = 200): bool. An informational status sends what is set so far ahead of the response; any
- * other one sends the response's head now. */
+/* headers_send(int $status = 200): bool. An informational status sends the fields set so far ahead of the response; any
+ * other status sends the header of the response now. */
 PHP_FUNCTION(headers_send)
 {
     zend_long status = 200;
@@ -119,7 +119,7 @@ const zend_function_entry shim_functions[] = {
     PHP_FALIAS(apache_request_headers, getallheaders, arginfo_array)
     PHP_FE(apache_response_headers, arginfo_array)
     PHP_FE(headers_send, arginfo_headers_send)
-    /* FrankenPHP's names for them, and what is its own. */
+    /* FrankenPHP's names for them, and FrankenPHP's own. */
     PHP_FALIAS(frankenphp_finish_request, svc_finish_request, arginfo_bool)
     PHP_FALIAS(frankenphp_request_headers, getallheaders, arginfo_array)
     PHP_FALIAS(frankenphp_response_headers, apache_response_headers, arginfo_array)
