@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* Incremented with every change to this file; both sides compare it. */
-#define SHIM_ABI 13
+#define SHIM_ABI 14
 
 /* A view of bytes. `bytes` may be NULL if `length` is 0. */
 typedef struct shim_view {
@@ -296,15 +296,15 @@ uint64_t shim_interrupter_look(shim_interrupter *interrupter);
 /* ---- worker mode ---- */
 
 /* A worker, as its script sees it. Filled by the host. */
-typedef struct shim_worker_card {
+typedef struct shim_worker_info {
     int64_t id;
     /* Unix time, in seconds. */
     double started;
-} shim_worker_card;
+} shim_worker_info;
 
 /* Runs the script of a worker, from startup to shutdown; it calls Svc\Worker::serve() or frankenphp_handle_request().
  * Until it returns, the functions below may be called inside `serve` and `serve_one`, on the same thread. */
-shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_card *card);
+shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_info *info);
 
 /* The worker takes no more requests, for the reason that Svc\Worker::exitReason() returns. At most 15 bytes of `reason`
  * are kept. */

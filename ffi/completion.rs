@@ -1,7 +1,7 @@
-//! Completions, as C uses them: what other threads say once, and requests of a worker wait for.
+//! Completions as C uses them: events on other threads that requests of a worker wait for.
 //!
-//! Promises: each end that C is given is the server's again when C gives it back, on whatever thread that is. Refuses:
-//! what threads share about a completion is the server's affair; here are the handles that cross into C.
+//! Promises: each end that C receives is returned to the server when C gives it back, on whatever thread that happens.
+//! Refuses: what threads share about a completion is the server's; only the handles that cross into C are here.
 
 use std::cell::RefCell;
 use std::ffi::c_void;
@@ -10,30 +10,30 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::bindings::{self, shim_completer, shim_completion, shim_completion_callbacks};
 use crate::host::WorkerRequests;
 
-/// The numbers of those that wait at a time are lower.
+/// All numbers of waiters are below this.
 pub const WAITERS_MAX: u32 = bindings::SHIM_WAITERS_MAX;
 
-/// Makes completions that the requests of one thread can wait for.
+/// Creates completions that the requests of one thread can wait for.
 pub trait Completions {
-    /// Makes one: the end of whoever waits, and the end of whoever completes it.
+    /// Creates one: the end that is waited for, and the end that completes it.
     fn make(&self) -> (Box<dyn Awaited>, Box<dyn Completer>);
-    /// Takes the numbers of the waiters for whom other threads have completed something. Called each time the worker has
-    /// looked whether it was woken: whoever completes something later wakes it again.
+    /// Takes the numbers of the waiters for which other threads have completed something. Called each time after the
+    /// worker has consumed its wake-ups, so whoever completes something later wakes it again.
     fn take_woken(&self, woken: &mut dyn FnMut(u32));
 }
 
 /// The end of the thread that waits. Dropping it abandons the completion.
 pub trait Awaited {
-    /// The waiter of this number waits from now on; when it is complete, [`Completions::take_woken`] gives that number,
-    /// and the thread is woken. False: it is complete.
+    /// The waiter with this number waits from now on; once it is complete, [`Completions::take_woken`] yields that
+    /// number, and the thread is woken. Returns false if it is complete already.
     fn wait(&self, waiter: u32) -> bool;
-    /// Nobody waits any more.
+    /// Stops waiting.
     fn stop_waiting(&self);
     /// Whether it is complete.
     fn is_complete(&self) -> bool;
 }
 
-/// The end of whoever completes it, on any thread.
+/// The end that completes it, on any thread.
 pub trait Completer: Send {
     /// Completes it.
     fn complete(self: Box<Self>);
@@ -43,23 +43,23 @@ thread_local! {
     static COMPLETIONS: RefCell<Option<Box<dyn Completions>>> = const { RefCell::new(None) };
 }
 
-/// What makes completions for the requests of this thread from now on.
+/// Sets what creates completions for the requests of this thread from now on.
 pub(crate) fn set(completions: Box<dyn Completions>) {
     COMPLETIONS.set(Some(completions));
 }
 
-/// The thread's interpreter ends.
+/// The thread's interpreter is dropped.
 pub(crate) fn forget() {
     COMPLETIONS.set(None);
 }
 
-/// Lets those requests of the thread go on that wait for what other threads have completed. Returns how many. After the
-/// thread's wake-ups have been taken, so that a completion that is missed here ends the next sleep.
+/// Wakes the requests of the thread that wait for what other threads have completed; returns how many. Called after the
+/// thread's wake-ups have been consumed, so a completion that is missed here ends the next sleep.
 pub(crate) fn notify_waiters(_requests: &mut WorkerRequests) -> usize {
     let mut ready = 0;
     // SAFETY: on the worker's thread while it serves, as who has its requests.
     let mut notify = |waiter| ready += usize::from(unsafe { bindings::shim_waiter_notify(waiter) });
-    // One that panics has said what it had to say.
+    // A panic loses the remaining numbers.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         COMPLETIONS.with_borrow(|own| own.iter().for_each(|own| own.take_woken(&mut notify)));
     }));
@@ -77,7 +77,7 @@ pub(crate) fn callbacks() -> shim_completion_callbacks {
     }
 }
 
-/// A pointer that C can keep: those to trait objects are too wide.
+/// A thin pointer for C; pointers to trait objects are wide.
 fn into_raw<T: ?Sized>(end: Box<T>) -> *mut c_void {
     Box::into_raw(Box::new(end)).cast()
 }
@@ -101,7 +101,7 @@ unsafe extern "C" fn complete(completer: *mut shim_completer) {
     let _ = catch_unwind(AssertUnwindSafe(|| completer.complete()));
 }
 
-/// Calls one that C waits for; a panic gives `fallback`.
+/// Calls one that C waits for; a panic returns `fallback`.
 ///
 /// # Safety
 ///
@@ -113,7 +113,7 @@ unsafe fn with<T>(completion: *mut shim_completion, fallback: T, call: impl FnOn
 }
 
 unsafe extern "C" fn wait(completion: *mut shim_completion, waiter: u32) -> bool {
-    // SAFETY: C keeps to the contract in shim.h. One that panics is complete: nobody waits for ever.
+    // SAFETY: C keeps to the contract in shim.h. After a panic it counts as complete, so that nobody waits for ever.
     unsafe { with(completion, false, |awaited| awaited.wait(waiter)) }
 }
 

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::bindings::{self, shim_outcome, shim_worker_card};
+use crate::bindings::{self, shim_outcome, shim_worker_info};
 use crate::callbacks::{BARRIER, RequestHandle, Role, Storage, tell};
 use crate::completion::{self, Completions};
 use crate::host::{Host, WorkerHost};
@@ -21,7 +21,7 @@ pub struct WorkerInfo {
     pub started: f64,
 }
 
-/// PHP on the calling thread; freed there.
+/// PHP on the calling thread, which also frees it.
 #[derive(Debug)]
 pub struct Interpreter {
     storage: Storage,
@@ -35,18 +35,18 @@ static ALIVE: AtomicUsize = AtomicUsize::new(0);
 impl Interpreter {
     pub(crate) fn new() -> Self {
         ALIVE.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: PHP has started (only `Threads` of a running `Php` come here), and this thread has no interpreter
-        // that matters: a second one would share its storage, which PHP allows.
+        // SAFETY: PHP has started (only `Threads` of a running `Php` come here). Any other interpreter of this thread
+        // would share its storage, which PHP allows.
         unsafe { bindings::shim_thread_start() };
         Self { storage: Storage::default(), interrupter: Interrupter::new(), _thread: PhantomData }
     }
 
-    /// What asks this thread whether it executes a script's own instructions.
+    /// Finds out whether this thread executes instructions of a script.
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
     }
 
-    /// What makes completions for the requests of this thread, from now to the end of the interpreter.
+    /// Sets what creates completions for the requests of this thread, until the interpreter is dropped.
     pub fn set_completions(&mut self, completions: Box<dyn Completions>) {
         completion::set(completions);
     }
@@ -56,7 +56,7 @@ impl Interpreter {
         ALIVE.load(Ordering::SeqCst)
     }
 
-    /// Runs one request from start-up to shut-down. Returns how the script ended; a panic of `host` counts as fatal.
+    /// Runs one request from startup to shutdown. Returns how the script ended; a panic of `host` counts as fatal.
     pub fn run(&mut self, request: &Request<'_>, host: &mut dyn Host) -> Outcome {
         let raw = request.raw();
         self.run_with(Role::Plain(host), |host| {
@@ -65,10 +65,10 @@ impl Interpreter {
         })
     }
 
-    /// Runs the script of a worker from start-up to shut-down; it serves requests meanwhile. Returns how the script
+    /// Runs the script of a worker from startup to shutdown; it serves requests meanwhile. Returns how the script
     /// ended; a panic of `worker` counts as fatal.
     pub fn boot(&mut self, request: &Request<'_>, worker: &mut dyn WorkerHost, info: WorkerInfo) -> Outcome {
-        let info = shim_worker_card { id: i64::try_from(info.id).unwrap_or(i64::MAX), started: info.started };
+        let info = shim_worker_info { id: i64::try_from(info.id).unwrap_or(i64::MAX), started: info.started };
         let raw = request.raw();
         self.run_with(Role::Worker(worker), |host| {
             // SAFETY: as in `run`; the info is read at once.
@@ -76,10 +76,10 @@ impl Interpreter {
         })
     }
 
-    fn run_with(&mut self, party: Role<'_>, call: impl FnOnce(*mut c_void) -> shim_outcome) -> Outcome {
+    fn run_with(&mut self, role: Role<'_>, call: impl FnOnce(*mut c_void) -> shim_outcome) -> Outcome {
         self.storage.clear();
         let storage = std::mem::take(&mut self.storage);
-        let mut request_handle = RequestHandle { host: party, storage, panicked: false };
+        let mut request_handle = RequestHandle { role, storage, panicked: false };
         if let Some(news) = BARRIER.enter() {
             tell(news);
         }

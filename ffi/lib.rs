@@ -1,12 +1,12 @@
 //! PHP behind safe handles.
 //!
-//! It exists so that everything else can forbid `unsafe`: `c/shim.h` is the contract, `bindings` is made from it, and
-//! the types here keep its rules by construction.
+//! All other crates forbid `unsafe`; this one is why they can. `c/shim.h` is the contract, `bindings` is generated from
+//! it, and the types here enforce its rules by construction.
 //!
-//! Promises: [`Php`] is one a process, [`Interpreter`] one a thread and never leaves it; a panic in a host's callback
-//! ends the request and never crosses into C; a restart of OPcache happens only while no other request runs
-//! ([`restart_barrier`]). Refuses: it knows no HTTP and no pool; what a request is and where its output goes is the
-//! [`Host`]'s affair.
+//! Promises: there is one [`Php`] per process, and one [`Interpreter`] per thread, which never leaves it; a panic in a
+//! host's callback ends the request and never crosses into C; OPcache restarts only while no other request runs
+//! ([`restart_barrier`]). Refuses: HTTP and the pool are unknown here; the [`Host`] decides what a request is and where
+//! its output goes.
 
 mod callbacks;
 mod completion;

@@ -2,14 +2,14 @@
 
 use crate::bindings::{self, shim_outcome};
 
-/// How a script ended.
+/// How a script has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It ran to its end, or called `exit()`.
     Complete,
     /// A fatal error or an uncaught exception.
     Fatal,
-    /// In worker mode: a fatal error that the worker does not outlive.
+    /// In worker mode: a fatal error after which the worker ends.
     Lost,
     /// `max_execution_time`.
     TimeLimit,
@@ -17,7 +17,7 @@ pub enum Outcome {
     Aborted,
 }
 
-/// The same as C says it.
+/// Converts C's outcome.
 pub(crate) fn outcome_of(raw: shim_outcome) -> Outcome {
     match raw {
         bindings::shim_outcome_SHIM_COMPLETE => Outcome::Complete,

@@ -1,7 +1,7 @@
 //! The completions of a worker's thread: the core's word behind the interpreter's handles.
 //!
-//! Promises: a request that waits for one is resumed when another thread has completed it. Refuses: what is completed, and
-//! by whom, is the affair of whoever makes one.
+//! Promises: a request that waits for a completion is resumed once another thread has completed it. Refuses: whoever creates
+//! a completion decides what is completed, and by whom.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use svc_core::sync::completion::{self, WakeSet};
 
 use svc_ffi::WAITERS_MAX;
 
-// Each request waits for one set at a time, so none is refused for want of a number.
+// Each request waits for one set at a time, so there is a number for each.
 const _: () = assert!(WAITERS_MAX <= WakeSet::WAITERS_MAX && REQUEST_FIBERS_MAX <= WAITERS_MAX as usize);
 
-/// Makes completions for the requests of one thread.
+/// Creates completions for the requests of one thread.
 #[derive(Debug)]
 pub(crate) struct ThreadCompletions(pub(crate) Arc<WakeSet>);
 

@@ -47,7 +47,7 @@ typedef struct shim_context {
 extern __thread shim_context *shim_current;
 
 /* The host of the current request; NULL if there is no request, or if its outcome has already been reported. */
-static inline void *shim_party(void)
+static inline void *shim_request_host(void)
 {
     return shim_current != NULL ? shim_current->host : NULL;
 }

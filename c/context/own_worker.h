@@ -17,7 +17,7 @@ typedef struct shim_worker {
     /* The script has been told that the worker serves no more requests. */
     bool over;
     char exit_reason[16];
-    shim_worker_card card;
+    shim_worker_info info;
     uint64_t requests;
     /* The number of requests that have begun and not ended. */
     unsigned carried;

@@ -136,7 +136,7 @@ bool shim_overflow_report(void)
         .error_type = E_ERROR,
         .message = shim_view_of(text, sizeof(text) - 1),
     };
-    shim_host.io.log(shim_party(), &record);
+    shim_host.io.log(shim_request_host(), &record);
     if (shim_current != NULL) {
         shim_current->fatal = true;
     }

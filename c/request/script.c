@@ -135,8 +135,8 @@ shim_outcome shim_run(const shim_request *request, void *host)
     return run(request, host, false);
 }
 
-shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_card *card)
+shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_info *info)
 {
-    shim_own_worker.card = *card;
+    shim_own_worker.info = *info;
     return run(request, host, true);
 }

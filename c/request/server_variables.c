@@ -135,7 +135,7 @@ static void add_filtered(zval *array, const shim_pair *pair)
 
 void shim_server_variables_register(zval *array)
 {
-    if (shim_party() == NULL) {
+    if (shim_request_host() == NULL) {
         return;
     }
     if (shim_current->is_boot) {
@@ -177,7 +177,7 @@ static char *hold(shim_view value)
 
 char *shim_server_variable(const char *name, size_t length)
 {
-    if (shim_party() == NULL) {
+    if (shim_request_host() == NULL) {
         return NULL;
     }
     shim_pairs variables = {0};

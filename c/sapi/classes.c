@@ -48,7 +48,7 @@ ZEND_METHOD(Svc_Worker, current)
 ZEND_METHOD(Svc_Worker, id)
 {
     ZEND_PARSE_PARAMETERS_NONE();
-    RETURN_LONG((zend_long)shim_own_worker.card.id);
+    RETURN_LONG((zend_long)shim_own_worker.info.id);
 }
 
 ZEND_METHOD(Svc_Worker, requestCount)
@@ -60,7 +60,7 @@ ZEND_METHOD(Svc_Worker, requestCount)
 ZEND_METHOD(Svc_Worker, startTime)
 {
     ZEND_PARSE_PARAMETERS_NONE();
-    RETURN_DOUBLE(shim_own_worker.card.started);
+    RETURN_DOUBLE(shim_own_worker.info.started);
 }
 
 ZEND_METHOD(Svc_Worker, memoryUsage)

@@ -13,7 +13,7 @@ PHP_FUNCTION(frankenphp_log);
 PHP_FUNCTION(svc_finish_request)
 {
     ZEND_PARSE_PARAMETERS_NONE();
-    if (shim_party() == NULL || shim_current->finished) {
+    if (shim_request_host() == NULL || shim_current->finished) {
         RETURN_FALSE;
     }
     php_output_end_all();
@@ -27,7 +27,7 @@ PHP_FUNCTION(svc_request_id)
 {
     ZEND_PARSE_PARAMETERS_NONE();
     shim_view id = {0};
-    if (shim_party() != NULL) {
+    if (shim_request_host() != NULL) {
         shim_host.io.request_id(shim_current->host, &id);
     }
     RETURN_STRINGL(id.bytes != NULL ? id.bytes : "", id.length);
@@ -37,7 +37,7 @@ PHP_FUNCTION(getallheaders)
 {
     ZEND_PARSE_PARAMETERS_NONE();
     array_init(return_value);
-    if (shim_party() == NULL) {
+    if (shim_request_host() == NULL) {
         return;
     }
     shim_pairs fields = {0};
@@ -83,7 +83,7 @@ PHP_FUNCTION(headers_send)
         zend_argument_value_error(1, "must be a status code between 100 and 599, except 101");
         RETURN_THROWS();
     }
-    if (shim_party() == NULL || SG(headers_sent) || shim_current->finished) {
+    if (shim_request_host() == NULL || SG(headers_sent) || shim_current->finished) {
         RETURN_FALSE;
     }
     if (status < 200) {

@@ -14,7 +14,7 @@ static zif_handler php_connection_status_handler;
 /* PHP only notices that a client has disconnected when output fails. The host knows earlier. */
 static void look_for_client(void)
 {
-    if (shim_party() != NULL && !shim_current->finished && shim_host.io.is_gone(shim_current->host)) {
+    if (shim_request_host() != NULL && !shim_current->finished && shim_host.io.is_gone(shim_current->host)) {
         PG(connection_status) |= PHP_CONNECTION_ABORTED;
     }
 }

@@ -53,7 +53,7 @@ static void wait_for_reader(void)
 
 static size_t write_output(const char *bytes, size_t length)
 {
-    if (shim_party() == NULL || length == 0) {
+    if (shim_request_host() == NULL || length == 0) {
         return length;
     }
     if (shim_current->finished) {
@@ -74,7 +74,7 @@ static size_t write_output(const char *bytes, size_t length)
 static void flush_output(void *server_context)
 {
     (void)server_context;
-    if (shim_party() == NULL || shim_current->finished) {
+    if (shim_request_host() == NULL || shim_current->finished) {
         return;
     }
     if (!SG(headers_sent)) {
@@ -122,7 +122,7 @@ static void hand_over_head(sapi_headers_struct *headers, int status, void (*send
 
 static int send_headers(sapi_headers_struct *headers)
 {
-    if (shim_party() != NULL && !shim_current->finished) {
+    if (shim_request_host() != NULL && !shim_current->finished) {
         hand_over_head(headers, headers->http_response_code, shim_host.io.send_head);
     }
     return SAPI_HEADER_SENT_SUCCESSFULLY;
@@ -131,7 +131,7 @@ static int send_headers(sapi_headers_struct *headers)
 /* headers_send(103): sends the fields set so far as an informational response, and keeps them. */
 void shim_send_interim(int status)
 {
-    if (shim_party() != NULL && !shim_current->finished) {
+    if (shim_request_host() != NULL && !shim_current->finished) {
         hand_over_head(&SG(sapi_headers), status, shim_host.io.send_interim);
     }
 }
@@ -139,7 +139,7 @@ void shim_send_interim(int status)
 static size_t read_post(char *buffer, size_t size)
 {
     size_t total = 0;
-    while (shim_party() != NULL && total < size) {
+    while (shim_request_host() != NULL && total < size) {
         size_t count = shim_host.io.read_body(shim_current->host, buffer + total, size - total);
         if (count == 0) {
             break;

@@ -44,7 +44,7 @@ struct Lab {
     most_active: usize,
 }
 
-struct RequestHandle {
+struct RecordedRequest {
     recorder: Recorder,
     index: usize,
     replies: Rc<RefCell<Vec<Option<Reply>>>>,
@@ -106,9 +106,9 @@ macro_rules! host_through {
 }
 
 host_through!(Lab, own);
-host_through!(RequestHandle, recorder);
+host_through!(RecordedRequest, recorder);
 
-impl WorkerRequest for RequestHandle {
+impl WorkerRequest for RecordedRequest {
     fn parks(&mut self) {}
     fn resumes(&mut self) {}
     fn ended(&mut self, outcome: Outcome) {
@@ -124,37 +124,37 @@ impl WorkerRequest for RequestHandle {
 }
 
 impl Lab {
-    fn visit(&self, index: usize, ask: &Ask) -> Box<RequestHandle> {
+    fn host_of(&self, index: usize, ask: &Ask) -> Box<RecordedRequest> {
         let recorder = Recorder { body: ask.body.as_bytes().to_vec(), ..Recorder::default() };
-        Box::new(RequestHandle { recorder, index, replies: Rc::clone(&self.replies) })
+        Box::new(RecordedRequest { recorder, index, replies: Rc::clone(&self.replies) })
     }
 }
 
 impl WorkerHost for Lab {
-    fn serve(&mut self, visits: &mut WorkerRequests) {
+    fn serve(&mut self, requests: &mut WorkerRequests) {
         let mut active = 0;
         loop {
-            while let Some(progress) = visits.resume() {
+            while let Some(progress) = requests.resume() {
                 active -= usize::from(progress == Progress::Ended);
             }
-            let facts = visits.facts();
+            let facts = requests.facts();
             let next = if facts.tainted || facts.exit_scheduled { None } else { self.asks.pop_front() };
             if let Some((index, ask)) = next {
-                let visit = self.visit(index, &ask);
-                active += usize::from(visits.begin(&described(&ask), visit) == Progress::Waits);
+                let host = self.host_of(index, &ask);
+                active += usize::from(requests.begin(&described(&ask), host) == Progress::Waits);
                 self.most_active = self.most_active.max(active);
             } else if active == 0 {
                 return;
             } else {
-                visits.wait();
+                requests.wait();
             }
         }
     }
 
-    fn serve_one(&mut self, visits: &mut WorkerRequests) -> bool {
+    fn serve_one(&mut self, requests: &mut WorkerRequests) -> bool {
         let Some((index, ask)) = self.asks.pop_front() else { return false };
-        let visit = self.visit(index, &ask);
-        visits.here(&described(&ask), visit);
+        let host = self.host_of(index, &ask);
+        requests.here(&described(&ask), host);
         true
     }
 }

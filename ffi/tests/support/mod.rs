@@ -1,4 +1,4 @@
-//! What the border's tests share: a host that records, scripts in a folder of their own, a request.
+//! What the tests of the interpreter share: a host that records, scripts in a folder of their own, a request.
 
 use std::fs;
 use std::path::{Path, PathBuf};

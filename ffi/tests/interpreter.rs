@@ -1,4 +1,4 @@
-//! The border, driven without a server: one PHP, scripts on threads, everything they say collected.
+//! The interpreter, driven without a server: one PHP, scripts on threads, everything they say collected.
 //!
 //! One test, because PHP starts once in a process and ends on the thread that started it.
 
@@ -13,7 +13,7 @@ mod support;
 
 #[test]
 fn scripts_run_and_whatever_they_do_stays_theirs() {
-    let scripts = Scripts::new("border");
+    let scripts = Scripts::new("interpreter");
     let messages = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&messages);
     let php = Php::start(StartOptions {
@@ -117,5 +117,8 @@ fn leaves_nothing_behind(php: &mut Interpreter, scripts: &Scripts) {
     );
     let (_, said) = run(php, &request(&look));
     let text = String::from_utf8(said.output).unwrap();
-    assert!(text.starts_with(r#"[false,"C","svc-border-"#) && text.ends_with(r#","32M",0,null]"#), "{text}");
+    assert!(
+        text.starts_with(r#"[false,"C","svc-interpreter-"#) && text.ends_with(r#","32M",0,null]"#),
+        "{text}"
+    );
 }
