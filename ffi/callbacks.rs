@@ -15,9 +15,9 @@ use crate::bindings::{
 };
 use crate::completion;
 use crate::host::{
-    Head, Host, Log, LogSource, Pairs, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,
+    Host, LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,
 };
-use crate::outcome::{Outcome, outcome_of};
+use crate::outcome::{PhpOutcome, outcome_of};
 use crate::restart_barrier::{Barrier, RestartNews};
 use crate::view::{bytes, view};
 
@@ -85,7 +85,7 @@ impl Storage {
 unsafe impl Send for Storage {}
 
 /// Receives log records that belong to no request.
-pub(crate) type LogSink = Box<dyn Fn(&Log<'_>) + Send + Sync>;
+pub(crate) type LogSink = Box<dyn Fn(&PhpLog<'_>) + Send + Sync>;
 
 /// Receives news of OPcache's restarts.
 pub(crate) type RestartSink = Box<dyn Fn(RestartNews) + Send + Sync>;
@@ -247,7 +247,8 @@ unsafe extern "C" fn ended(request: *mut c_void, outcome: c_int) {
     // SAFETY: as in `with_request`; the pointer came from `into_raw` below.
     let request_handle = unsafe { &mut *request.cast::<RequestHandle<'_>>() };
     // A panic counts as fatal.
-    let outcome = if request_handle.panicked { Outcome::Fatal } else { outcome_of(outcome.unsigned_abs()) };
+    let outcome =
+        if request_handle.panicked { PhpOutcome::Fatal } else { outcome_of(outcome.unsigned_abs()) };
     if let Some(worker_request) = request_handle.worker_request() {
         // The worker request answers for it when it is dropped.
         let _ = catch_unwind(AssertUnwindSafe(|| worker_request.ended(outcome)));
@@ -307,7 +308,7 @@ fn list(pairs: &Pairs, views: &mut Vec<shim_pair>) -> shim_pairs {
 /// # Safety
 ///
 /// `head` is a struct that C filled; it and its views are valid for `'a`.
-unsafe fn head_of<'a>(head: *const shim_head) -> Head<'a> {
+unsafe fn head_of<'a>(head: *const shim_head) -> PhpHead<'a> {
     // SAFETY: valid, as the caller promises.
     let head = unsafe { &*head };
     let lines = if head.count == 0 {
@@ -316,7 +317,7 @@ unsafe fn head_of<'a>(head: *const shim_head) -> Head<'a> {
         // SAFETY: C filled `count` views.
         unsafe { slice::from_raw_parts(head.lines, head.count) }
     };
-    Head {
+    PhpHead {
         status: head.status,
         // SAFETY: a view of C's, valid as the caller promises.
         status_line: unsafe { bytes(head.status_line) },
@@ -344,7 +345,7 @@ unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
     let file = unsafe { bytes(raw.file) };
     // SAFETY: as above.
     let context = unsafe { bytes(raw.context) };
-    let record = Log { source, message, context, file, line: raw.line };
+    let record = PhpLog { source, message, context, file, line: raw.line };
     if !request.is_null() {
         with_request(request, (), |request_handle| request_handle.host().log(&record));
     } else if let Some(sink) = LOG_SINK.get() {

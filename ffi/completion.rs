@@ -16,14 +16,14 @@ pub const WAITERS_MAX: u32 = bindings::SHIM_WAITERS_MAX;
 /// Creates completions that the requests of one thread can wait for.
 pub trait Completions {
     /// Creates one: the end that is waited for, and the end that completes it.
-    fn make(&self) -> (Box<dyn Awaited>, Box<dyn Completer>);
+    fn make(&self) -> (Box<dyn AwaitedEnd>, Box<dyn CompleterEnd>);
     /// Takes the numbers of the waiters for which other threads have completed something. Called each time after the
     /// worker has consumed its wake-ups, so whoever completes something later wakes it again.
     fn take_woken(&self, woken: &mut dyn FnMut(u32));
 }
 
 /// The end of the thread that waits. Dropping it abandons the completion.
-pub trait Awaited {
+pub trait AwaitedEnd {
     /// The waiter with this number waits from now on; once it is complete, [`Completions::take_woken`] yields that
     /// number, and the thread is woken. Returns false if it is complete already.
     fn wait(&self, waiter: u32) -> bool;
@@ -34,7 +34,7 @@ pub trait Awaited {
 }
 
 /// The end that completes it, on any thread.
-pub trait Completer: Send {
+pub trait CompleterEnd: Send {
     /// Completes it.
     fn complete(self: Box<Self>);
 }
@@ -89,15 +89,15 @@ unsafe extern "C" fn make(
     let made = catch_unwind(|| COMPLETIONS.with_borrow(|own| own.as_ref().map(|own| own.make())));
     let Ok(Some((awaited, completing))) = made else { return false };
     // SAFETY: C's to be filled.
-    unsafe { *completion = into_raw::<dyn Awaited>(awaited).cast() };
+    unsafe { *completion = into_raw::<dyn AwaitedEnd>(awaited).cast() };
     // SAFETY: as above.
-    unsafe { *completer = into_raw::<dyn Completer>(completing).cast() };
+    unsafe { *completer = into_raw::<dyn CompleterEnd>(completing).cast() };
     true
 }
 
 unsafe extern "C" fn complete(completer: *mut shim_completer) {
     // SAFETY: `make` gave it to C, which gives it back now.
-    let completer = unsafe { Box::from_raw(completer.cast::<Box<dyn Completer>>()) };
+    let completer = unsafe { Box::from_raw(completer.cast::<Box<dyn CompleterEnd>>()) };
     let _ = catch_unwind(AssertUnwindSafe(|| completer.complete()));
 }
 
@@ -106,9 +106,13 @@ unsafe extern "C" fn complete(completer: *mut shim_completer) {
 /// # Safety
 ///
 /// `completion` is from `make`, has not been given back, and this is the thread that made it.
-unsafe fn with<T>(completion: *mut shim_completion, fallback: T, call: impl FnOnce(&dyn Awaited) -> T) -> T {
+unsafe fn with<T>(
+    completion: *mut shim_completion,
+    fallback: T,
+    call: impl FnOnce(&dyn AwaitedEnd) -> T,
+) -> T {
     // SAFETY: as the caller promises; it is only read, and only on this thread.
-    let awaited = unsafe { &*completion.cast::<Box<dyn Awaited>>() };
+    let awaited = unsafe { &*completion.cast::<Box<dyn AwaitedEnd>>() };
     catch_unwind(AssertUnwindSafe(|| call(&**awaited))).unwrap_or(fallback)
 }
 
@@ -129,6 +133,6 @@ unsafe extern "C" fn is_complete(completion: *mut shim_completion) -> bool {
 
 unsafe extern "C" fn drop_completion(completion: *mut shim_completion) {
     // SAFETY: `make` gave it to C, which gives it back now.
-    let awaited = unsafe { Box::from_raw(completion.cast::<Box<dyn Awaited>>()) };
+    let awaited = unsafe { Box::from_raw(completion.cast::<Box<dyn AwaitedEnd>>()) };
     let _ = catch_unwind(AssertUnwindSafe(|| drop(awaited)));
 }

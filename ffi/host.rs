@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use crate::outcome::Outcome;
+use crate::outcome::PhpOutcome;
 
 /// Handles the calls of one request. All calls come on the thread that runs it, one at a time.
 ///
@@ -17,9 +17,9 @@ pub trait Host {
     /// The script wants its output to reach the client now. Returns false if nobody reads it any more.
     fn flush(&mut self) -> bool;
     /// Status and header fields; called once, before the first output.
-    fn send_head(&mut self, head: &Head<'_>);
+    fn send_head(&mut self, head: &PhpHead<'_>);
     /// An informational response; the final one follows.
-    fn send_interim(&mut self, head: &Head<'_>);
+    fn send_interim(&mut self, head: &PhpHead<'_>);
     /// The response ends here, although the script goes on.
     fn finish(&mut self);
     /// `max_execution_time` has ended the script: the response ends here, but shutdown functions still run.
@@ -40,7 +40,7 @@ pub trait Host {
     /// The ID of the request in logs.
     fn request_id(&mut self) -> &[u8];
     /// One log record of this request.
-    fn log(&mut self, record: &Log<'_>);
+    fn log(&mut self, record: &PhpLog<'_>);
 }
 
 /// Handles the calls of one request of a worker, and is kept while the request waits.
@@ -51,7 +51,7 @@ pub trait WorkerRequest: Host {
     fn resumes(&mut self);
     /// The response has ended with this outcome. Destructors run now, and may wait; once nothing of the request is
     /// left, this is dropped.
-    fn ended(&mut self, outcome: Outcome);
+    fn ended(&mut self, outcome: PhpOutcome);
 }
 
 /// Handles the calls of a worker: its own when its script serves, and those of [`Host`] while the script boots and
@@ -81,7 +81,7 @@ impl WorkerRequests {
 
 /// Status and header fields of a response, as PHP keeps them.
 #[derive(Debug)]
-pub struct Head<'a> {
+pub struct PhpHead<'a> {
     /// The status code set by the script, unchecked.
     pub status: i32,
     /// The whole line set with `header("HTTP/1.1 404 ...")`, or empty.
@@ -116,7 +116,7 @@ pub enum ScriptLevel {
 
 /// One log record.
 #[derive(Debug)]
-pub struct Log<'a> {
+pub struct PhpLog<'a> {
     /// Its source.
     pub source: LogSource,
     /// The text, without PHP's prefix and without file and line.

@@ -9,8 +9,8 @@ use crate::callbacks::{BARRIER, RequestHandle, Role, Storage, tell};
 use crate::completion::{self, Completions};
 use crate::host::{Host, WorkerHost};
 use crate::interrupter::Interrupter;
-use crate::outcome::{Outcome, outcome_of};
-use crate::request::Request;
+use crate::outcome::{PhpOutcome, outcome_of};
+use crate::request::PhpRequest;
 
 /// A worker, as its script sees it.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,7 @@ impl Interpreter {
     }
 
     /// Runs one request from startup to shutdown. Returns how the script ended; a panic of `host` counts as fatal.
-    pub fn run(&mut self, request: &Request<'_>, host: &mut dyn Host) -> Outcome {
+    pub fn run(&mut self, request: &PhpRequest<'_>, host: &mut dyn Host) -> PhpOutcome {
         let raw = request.raw();
         self.run_with(Role::Plain(host), |host| {
             // SAFETY: this thread has called shim_thread_start; the request's views and `host` outlive the call.
@@ -67,7 +67,12 @@ impl Interpreter {
 
     /// Runs the script of a worker from startup to shutdown; it serves requests meanwhile. Returns how the script
     /// ended; a panic of `worker` counts as fatal.
-    pub fn boot(&mut self, request: &Request<'_>, worker: &mut dyn WorkerHost, info: WorkerInfo) -> Outcome {
+    pub fn boot(
+        &mut self,
+        request: &PhpRequest<'_>,
+        worker: &mut dyn WorkerHost,
+        info: WorkerInfo,
+    ) -> PhpOutcome {
         let info = shim_worker_info { id: i64::try_from(info.id).unwrap_or(i64::MAX), started: info.started };
         let raw = request.raw();
         self.run_with(Role::Worker(worker), |host| {
@@ -76,7 +81,7 @@ impl Interpreter {
         })
     }
 
-    fn run_with(&mut self, role: Role<'_>, call: impl FnOnce(*mut c_void) -> shim_outcome) -> Outcome {
+    fn run_with(&mut self, role: Role<'_>, call: impl FnOnce(*mut c_void) -> shim_outcome) -> PhpOutcome {
         self.storage.clear();
         let storage = std::mem::take(&mut self.storage);
         let mut request_handle = RequestHandle { role, storage, panicked: false };
@@ -86,7 +91,7 @@ impl Interpreter {
         let outcome = call((&raw mut request_handle).cast::<c_void>());
         BARRIER.leave();
         self.storage = request_handle.storage;
-        if request_handle.panicked { Outcome::Fatal } else { outcome_of(outcome) }
+        if request_handle.panicked { PhpOutcome::Fatal } else { outcome_of(outcome) }
     }
 }
 

@@ -44,7 +44,7 @@ impl Interrupter {
 
     /// Watches the time limit of the thread's script. Calling this about once a second saves each request two system
     /// calls: a limit is only passed to the kernel when it is near, or immediately if nobody has called this for two
-    /// seconds. Returns the [number](crate::Request::number) of the request whose limit has expired without its
+    /// seconds. Returns the [number](crate::PhpRequest::number) of the request whose limit has expired without its
     /// thread reacting to it.
     pub fn look(&self) -> Option<u64> {
         let number = match *self.raw() {

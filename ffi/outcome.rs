@@ -4,7 +4,7 @@ use crate::bindings::{self, shim_outcome};
 
 /// How a script has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PhpOutcome {
     /// It ran to its end, or called `exit()`.
     Complete,
     /// A fatal error or an uncaught exception.
@@ -18,12 +18,12 @@ pub enum Outcome {
 }
 
 /// Converts C's outcome.
-pub(crate) fn outcome_of(raw: shim_outcome) -> Outcome {
+pub(crate) fn outcome_of(raw: shim_outcome) -> PhpOutcome {
     match raw {
-        bindings::shim_outcome_SHIM_COMPLETE => Outcome::Complete,
-        bindings::shim_outcome_SHIM_TIME_LIMIT => Outcome::TimeLimit,
-        bindings::shim_outcome_SHIM_ABORTED => Outcome::Aborted,
-        bindings::shim_outcome_SHIM_LOST => Outcome::Lost,
-        _ => Outcome::Fatal,
+        bindings::shim_outcome_SHIM_COMPLETE => PhpOutcome::Complete,
+        bindings::shim_outcome_SHIM_TIME_LIMIT => PhpOutcome::TimeLimit,
+        bindings::shim_outcome_SHIM_ABORTED => PhpOutcome::Aborted,
+        bindings::shim_outcome_SHIM_LOST => PhpOutcome::Lost,
+        _ => PhpOutcome::Fatal,
     }
 }

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
 use crate::callbacks::{self, BARRIER, LOG_SINK, RESTART_SINK};
-use crate::host::Log;
+use crate::host::PhpLog;
 use crate::interpreter::Interpreter;
-use crate::restart_barrier::{CacheFacts, RestartNews};
+use crate::restart_barrier::{OpcacheFacts, RestartNews};
 use crate::view::{bytes, view};
 
 /// Why PHP could not start.
@@ -39,7 +39,7 @@ pub struct StartOptions<'a> {
     /// Whether the superglobals contain the request.
     pub superglobals: bool,
     /// Receives log records that belong to no request. Called on any PHP thread.
-    pub log: Box<dyn Fn(&Log<'_>) + Send + Sync>,
+    pub log: Box<dyn Fn(&PhpLog<'_>) + Send + Sync>,
     /// Receives news of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
     pub restarts: Box<dyn Fn(RestartNews) + Send + Sync>,
 }
@@ -47,7 +47,7 @@ pub struct StartOptions<'a> {
 /// Facts about the PHP that is linked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
-pub struct Facts {
+pub struct PhpFacts {
     /// `PHP_VERSION`.
     pub version: String,
     /// The package that it was built from, with its version and suite, if known.
@@ -118,7 +118,7 @@ impl Php {
     }
 
     /// Reads the facts.
-    pub fn facts(&self) -> Facts {
+    pub fn facts(&self) -> PhpFacts {
         let mut raw = shim_facts {
             version: view(&[]),
             zts: false,
@@ -140,7 +140,7 @@ impl Php {
         // If libphp has been replaced, its source is unknown.
         let source =
             option_env!("SHIM_PHP_SOURCE").filter(|_| option_env!("SHIM_PHP_VERSION") == Some(&version));
-        Facts {
+        PhpFacts {
             version,
             source,
             zts: raw.zts,
@@ -240,7 +240,7 @@ impl Threads {
     }
 
     /// Facts about OPcache's memory.
-    pub fn cache(&self) -> CacheFacts {
+    pub fn cache(&self) -> OpcacheFacts {
         BARRIER.cache()
     }
 

@@ -5,7 +5,7 @@ use crate::view::view;
 
 /// The description of a request for PHP. All paths and texts are raw bytes.
 #[derive(Debug)]
-pub struct Request<'a> {
+pub struct PhpRequest<'a> {
     /// The caller's number for it, unique among the requests of its thread; 0 if nobody waits for its response.
     pub number: u64,
     /// The method, as received.
@@ -30,7 +30,7 @@ pub struct Request<'a> {
     pub time: f64,
 }
 
-impl Request<'_> {
+impl PhpRequest<'_> {
     /// The same for C; its views are valid as long as `self`.
     pub(crate) fn raw(&self) -> shim_request {
         shim_request {

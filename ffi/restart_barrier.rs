@@ -47,7 +47,7 @@ pub enum RestartNews {
 
 /// Facts about the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheFacts {
+pub struct OpcacheFacts {
     /// A restart is wanted.
     pub is_stale: bool,
     /// The number of workers that use it.
@@ -56,7 +56,7 @@ pub struct CacheFacts {
 
 /// What the calling thread is to the barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ThreadPlace {
     /// A thread that is not in a request, or that is inside.
     Inside,
     /// Its worker uses the cache for as long as it lives.
@@ -66,7 +66,7 @@ enum Place {
 }
 
 thread_local! {
-    static PLACE: Cell<Place> = const { Cell::new(Place::Inside) };
+    static PLACE: Cell<ThreadPlace> = const { Cell::new(ThreadPlace::Inside) };
 }
 
 /// How the barrier treats new requests.
@@ -82,7 +82,7 @@ enum Mode {
 
 /// The state machine: who is inside, and whether anybody may restart.
 #[derive(Debug)]
-struct State {
+struct BarrierState {
     inside: u32,
     users: usize,
     is_wanted: bool,
@@ -95,7 +95,7 @@ struct State {
     told: bool,
 }
 
-impl State {
+impl BarrierState {
     const fn new() -> Self {
         Self {
             inside: 0,
@@ -138,8 +138,8 @@ impl State {
     }
 
     /// A worker that was inside has started up. Returns whether waiting requests should ask again.
-    fn settle(&mut self, place: Place) -> bool {
-        self.users += usize::from(place == Place::User);
+    fn settle(&mut self, place: ThreadPlace) -> bool {
+        self.users += usize::from(place == ThreadPlace::User);
         self.leave()
     }
 
@@ -187,8 +187,8 @@ impl State {
 /// `enter` waits for at most `GATHER_MAX` while running requests end, and for the startup of one request while the
 /// cache restarts.
 #[derive(Debug)]
-pub struct Barrier {
-    state: Mutex<State>,
+pub(crate) struct Barrier {
+    state: Mutex<BarrierState>,
     changed: Condvar,
 }
 
@@ -200,12 +200,12 @@ impl Default for Barrier {
 
 impl Barrier {
     /// Creates an open barrier with nobody inside.
-    pub const fn new() -> Self {
-        Self { state: Mutex::new(State::new()), changed: Condvar::new() }
+    pub(crate) const fn new() -> Self {
+        Self { state: Mutex::new(BarrierState::new()), changed: Condvar::new() }
     }
 
     /// Begins a request; each `enter` is followed by one `leave` on the same thread. Returns news to report.
-    pub fn enter(&self) -> Option<RestartNews> {
+    pub(crate) fn enter(&self) -> Option<RestartNews> {
         let mut state = self.lock();
         // The clock is only read if there is somebody to wait for.
         if state.mode == Mode::Open {
@@ -221,15 +221,15 @@ impl Barrier {
     }
 
     /// Ends a request, or the life of a worker.
-    pub fn leave(&self) {
+    pub(crate) fn leave(&self) {
         let mut state = self.lock();
-        let look_again = match PLACE.replace(Place::Inside) {
-            Place::Inside => state.leave(),
-            Place::User => {
+        let look_again = match PLACE.replace(ThreadPlace::Inside) {
+            ThreadPlace::Inside => state.leave(),
+            ThreadPlace::User => {
                 state.users -= 1;
                 false
             }
-            Place::Outsider => false,
+            ThreadPlace::Outsider => false,
         };
         drop(state);
         if look_again {
@@ -238,8 +238,8 @@ impl Barrier {
     }
 
     /// The calling thread's worker has started up; `uses_cache` holds for as long as it lives.
-    pub fn worker_started(&self, uses_cache: bool) {
-        let place = if uses_cache { Place::User } else { Place::Outsider };
+    pub(crate) fn worker_started(&self, uses_cache: bool) {
+        let place = if uses_cache { ThreadPlace::User } else { ThreadPlace::Outsider };
         PLACE.set(place);
         let look_again = self.lock().settle(place);
         if look_again {
@@ -248,34 +248,34 @@ impl Barrier {
     }
 
     /// Whether the calling thread's worker does not use the cache because the cache waited for a restart.
-    pub fn is_outsider(&self) -> bool {
-        PLACE.get() == Place::Outsider
+    pub(crate) fn is_outsider(&self) -> bool {
+        PLACE.get() == ThreadPlace::Outsider
     }
 
     /// A restart is wanted. Returns whether that is new.
-    pub fn note_wanted(&self) -> bool {
+    pub(crate) fn note_wanted(&self) -> bool {
         self.lock().note_wanted()
     }
 
     /// Reads the state of the cache.
-    pub fn cache(&self) -> CacheFacts {
+    pub(crate) fn cache(&self) -> OpcacheFacts {
         let state = self.lock();
-        CacheFacts { is_stale: state.is_wanted, users: state.users }
+        OpcacheFacts { is_stale: state.is_wanted, users: state.users }
     }
 
     /// Asks, from inside a request, to be the only one inside until [`end_exclusive`](Self::end_exclusive).
-    pub fn try_exclusive(&self) -> bool {
+    pub(crate) fn try_exclusive(&self) -> bool {
         self.lock().want_restart(now())
     }
 
     /// Lets the others in again. Returns news to report.
-    pub fn end_exclusive(&self) -> RestartNews {
+    pub(crate) fn end_exclusive(&self) -> RestartNews {
         let news = self.lock().restart_done();
         self.changed.notify_all();
         news
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BarrierState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,7 +13,7 @@ use crate::callbacks::{BARRIER, RequestHandle};
 use crate::completion;
 use crate::host::{WorkerRequest, WorkerRequests};
 use crate::interpreter::Interpreter;
-use crate::request::Request;
+use crate::request::PhpRequest;
 use crate::view::view;
 
 /// What has become of a request.
@@ -27,7 +27,7 @@ pub enum Progress {
 
 /// Facts about a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkerFacts {
+pub struct PhpWorkerFacts {
     /// PHP's heap.
     pub heap_bytes: usize,
     /// A request has left memory behind that only a new boot frees.
@@ -41,7 +41,7 @@ pub struct WorkerFacts {
 impl WorkerRequests {
     /// Starts a request on a fiber and runs it until it waits or ends. If there is no memory for the fiber, the request
     /// ends at once.
-    pub fn begin(&mut self, request: &Request<'_>, worker_request: Box<dyn WorkerRequest>) -> Progress {
+    pub fn begin(&mut self, request: &PhpRequest<'_>, worker_request: Box<dyn WorkerRequest>) -> Progress {
         let raw = request.raw();
         let request_handle = RequestHandle::into_raw(worker_request);
         // SAFETY: on the worker's thread while it serves; the views are read before this returns, and the handle
@@ -53,7 +53,7 @@ impl WorkerRequests {
     }
 
     /// Runs a request to its end on the thread's own stack; nothing else runs meanwhile.
-    pub fn here(&mut self, request: &Request<'_>, worker_request: Box<dyn WorkerRequest>) {
+    pub fn here(&mut self, request: &PhpRequest<'_>, worker_request: Box<dyn WorkerRequest>) {
         let raw = request.raw();
         let request_handle = RequestHandle::into_raw(worker_request);
         // SAFETY: as in `begin`; it always calls `freed`.
@@ -85,12 +85,12 @@ impl WorkerRequests {
     }
 
     /// Reads the worker's facts.
-    pub fn facts(&self) -> WorkerFacts {
+    pub fn facts(&self) -> PhpWorkerFacts {
         let mut raw =
             shim_worker_facts { heap_bytes: 0, tainted: false, exit_scheduled: false, tidy_wanted: false };
         // SAFETY: on the worker's thread; `raw` is ours to be filled.
         unsafe { bindings::shim_worker_facts_read(&raw mut raw) };
-        WorkerFacts {
+        PhpWorkerFacts {
             heap_bytes: raw.heap_bytes,
             tainted: raw.tainted,
             exit_scheduled: raw.exit_scheduled,

@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use svc_core::limits::REQUEST_FIBERS_MAX;
-use svc_core::sync::completion::{self, WakeSet};
+use svc_core::sync::completion::{Awaited, Completer, WakeSet, completion};
 
-use svc_ffi::WAITERS_MAX;
+use svc_ffi::{AwaitedEnd, CompleterEnd, Completions, WAITERS_MAX};
 
 // Each request waits for one set at a time, so there is a number for each.
 const _: () = assert!(WAITERS_MAX <= WakeSet::WAITERS_MAX && REQUEST_FIBERS_MAX <= WAITERS_MAX as usize);
@@ -17,10 +17,10 @@ const _: () = assert!(WAITERS_MAX <= WakeSet::WAITERS_MAX && REQUEST_FIBERS_MAX 
 #[derive(Debug)]
 pub(crate) struct ThreadCompletions(pub(crate) Arc<WakeSet>);
 
-impl svc_ffi::Completions for ThreadCompletions {
-    fn make(&self) -> (Box<dyn svc_ffi::Awaited>, Box<dyn svc_ffi::Completer>) {
-        let (awaited, completer) = completion::completion(&self.0);
-        (Box::new(Awaited(awaited)), Box::new(Completer(completer)))
+impl Completions for ThreadCompletions {
+    fn make(&self) -> (Box<dyn AwaitedEnd>, Box<dyn CompleterEnd>) {
+        let (awaited, completer) = completion(&self.0);
+        (Box::new(CoreAwaited(awaited)), Box::new(CoreCompleter(completer)))
     }
 
     fn take_woken(&self, woken: &mut dyn FnMut(u32)) {
@@ -29,9 +29,9 @@ impl svc_ffi::Completions for ThreadCompletions {
 }
 
 #[derive(Debug)]
-struct Awaited(completion::Awaited);
+struct CoreAwaited(Awaited);
 
-impl svc_ffi::Awaited for Awaited {
+impl AwaitedEnd for CoreAwaited {
     fn wait(&self, waiter: u32) -> bool {
         self.0.wait(waiter)
     }
@@ -46,9 +46,9 @@ impl svc_ffi::Awaited for Awaited {
 }
 
 #[derive(Debug)]
-struct Completer(completion::Completer);
+struct CoreCompleter(Completer);
 
-impl svc_ffi::Completer for Completer {
+impl CompleterEnd for CoreCompleter {
     fn complete(self: Box<Self>) {
         self.0.complete();
     }

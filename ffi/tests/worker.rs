@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use svc_ffi::{
-    Head, Host, Interpreter, Log, Outcome, Pairs, Php, Progress, Request, StartOptions, WorkerHost,
-    WorkerInfo, WorkerRequest, WorkerRequests,
+    Host, Interpreter, Pairs, Php, PhpHead, PhpLog, PhpOutcome, PhpRequest, Progress, StartOptions,
+    WorkerHost, WorkerInfo, WorkerRequest, WorkerRequests,
 };
 
 use support::{Recorder, Scripts};
@@ -29,7 +29,7 @@ struct Ask {
 /// What became of it.
 #[derive(Debug)]
 struct Reply {
-    outcome: Outcome,
+    outcome: PhpOutcome,
     status: i32,
     text: String,
     fields: Vec<String>,
@@ -65,10 +65,10 @@ macro_rules! host_through {
             fn flush(&mut self) -> bool {
                 self.$field.flush()
             }
-            fn send_head(&mut self, head: &Head<'_>) {
+            fn send_head(&mut self, head: &PhpHead<'_>) {
                 self.$field.send_head(head);
             }
-            fn send_interim(&mut self, head: &Head<'_>) {
+            fn send_interim(&mut self, head: &PhpHead<'_>) {
                 self.$field.send_interim(head);
             }
             fn finish(&mut self) {
@@ -98,7 +98,7 @@ macro_rules! host_through {
             fn request_id(&mut self) -> &[u8] {
                 self.$field.request_id()
             }
-            fn log(&mut self, record: &Log<'_>) {
+            fn log(&mut self, record: &PhpLog<'_>) {
                 self.$field.log(record);
             }
         }
@@ -111,7 +111,7 @@ host_through!(RecordedRequest, recorder);
 impl WorkerRequest for RecordedRequest {
     fn parks(&mut self) {}
     fn resumes(&mut self) {}
-    fn ended(&mut self, outcome: Outcome) {
+    fn ended(&mut self, outcome: PhpOutcome) {
         let (status, fields) = self.recorder.head.take().unwrap_or_default();
         let reply = Reply {
             outcome,
@@ -159,8 +159,8 @@ impl WorkerHost for Lab {
     }
 }
 
-fn described(ask: &Ask) -> Request<'_> {
-    Request {
+fn described(ask: &Ask) -> PhpRequest<'_> {
+    PhpRequest {
         number: 0,
         method: if ask.body.is_empty() { b"GET" } else { b"POST" },
         uri: b"/path",
@@ -186,7 +186,7 @@ fn serve(php: &mut Interpreter, script: &std::path::Path, asks: &[Ask]) -> (Vec<
         let outcome = php.boot(&boot, &mut lab, WorkerInfo { id: 7, started: 2.5 });
         assert_eq!(
             outcome,
-            Outcome::Complete,
+            PhpOutcome::Complete,
             "boot: {:?} {:?}",
             lab.own.logs,
             String::from_utf8_lossy(&lab.own.output)
@@ -265,7 +265,7 @@ fn answers_one_after_the_other(php: &mut Interpreter, scripts: &Scripts) {
         ]
     );
     for (index, reply) in replies.iter().enumerate() {
-        assert_eq!((reply.outcome, reply.status), (Outcome::Complete, 200), "{reply:?}");
+        assert_eq!((reply.outcome, reply.status), (PhpOutcome::Complete, 200), "{reply:?}");
         assert!(reply.fields.contains(&format!("X-Count: {}", index + 1)), "{reply:?}");
     }
 }
