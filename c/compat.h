@@ -1,11 +1,11 @@
-/* The only place that knows differences between PHP versions. Supported: 8.3 to 8.5. */
+/* The only place that knows about differences between PHP versions. Supported: 8.3 to 8.5. */
 #ifndef SVC_SHIM_COMPAT_H
 #define SVC_SHIM_COMPAT_H
 
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-/* As libphp is built: php_basic_globals has a member more then. */
+/* As libphp is built: php_basic_globals then has one more member. */
 #ifndef _REENTRANT
 #define _REENTRANT 1
 #endif
@@ -48,7 +48,7 @@ ZEND_TSRMLS_CACHE_EXTERN()
 #define SHIM_FREE_LAST_HTTP_HEADERS() (void)0
 #endif
 
-/* 8.5: the back-trace of the last fatal error, which error_get_last() tells. */
+/* 8.5: the backtrace of the last fatal error, which error_get_last() returns. */
 #if PHP_VERSION_ID >= 80500
 #define SHIM_READ_BACKTRACE(backtrace) ZVAL_COPY_VALUE(backtrace, &EG(last_fatal_error_backtrace))
 #define SHIM_WRITE_BACKTRACE(backtrace) ZVAL_COPY_VALUE(&EG(last_fatal_error_backtrace), backtrace)
@@ -64,7 +64,7 @@ typedef const zend_class_entry shim_scope;
 typedef zend_class_entry shim_scope;
 #endif
 
-/* 8.5: whom a context notifies is a callable in memory of its own; before, a value. `copy` has nobody's yet. */
+/* 8.5: the notifier of a context is a callable in a separate allocation; before, a value. `copy` has none yet. */
 #if PHP_VERSION_ID >= 80500
 #define SHIM_COPY_NOTIFIED(copy, original) \
     do { \
@@ -77,7 +77,7 @@ typedef zend_class_entry shim_scope;
 #define SHIM_COPY_NOTIFIED(copy, original) ZVAL_COPY(&(copy)->ptr, &(original)->ptr)
 #endif
 
-/* 8.5: shutdown functions come without what zend_call_function() wants. */
+/* 8.5: shutdown functions no longer contain what zend_call_function() requires. */
 #if PHP_VERSION_ID >= 80500
 #define SHIM_CALL_SHUTDOWN_FUNCTION(function, result) \
     zend_call_known_fcc(&(function)->fci_cache, result, (function)->param_count, (function)->params, NULL)
@@ -91,7 +91,8 @@ typedef zend_class_entry shim_scope;
 #define SHIM_RANDOM_IS_BEHIND_POINTER 1
 #endif
 
-/* What the extensions' structs in state/library_parts.c have in some versions only, or elsewhere. */
+/* Members of the extensions' structs in state/library_parts.c that exist in some versions only, or at different
+ * places. */
 #if PHP_VERSION_ID >= 80500
 #define SHIM_GMP_MEMBERS struct { int allocated; int size; void *limbs; } zpp_arg[3];
 #define SHIM_OPENSSL_MEMBERS \
@@ -119,7 +120,7 @@ typedef zend_class_entry shim_scope;
 #define SHIM_SOAP_ENCODINGS HashTable defEncNs; HashTable defEnc; HashTable defEncIndex;
 #endif
 
-/* glibc names it only with an underscore. */
+/* glibc only defines it with a leading underscore. */
 #ifndef NL_LOCALE_NAME
 #define NL_LOCALE_NAME(category) _NL_LOCALE_NAME(category)
 #endif

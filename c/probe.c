@@ -1,4 +1,4 @@
-/* Read by the preprocessor only: the build script picks the facts out of the text. */
+/* Only preprocessed: the build script extracts the facts from the output. */
 #include <main/php_version.h>
 #include <main/php_config.h>
 

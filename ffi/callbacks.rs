@@ -1,7 +1,7 @@
 //! The callbacks that C calls.
 //!
-//! Promises: a panic stops here; the callback answers with its stated fallback, and the request is told that nobody
-//! reads. Every pointer that comes in is valid for the call, as `c/shim.h` says.
+//! Promises: a panic stops here; the callback then returns its stated fallback, and the request is told that nobody
+//! reads. Every pointer passed in is valid for the call, as `c/shim.h` says.
 
 use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
@@ -13,23 +13,24 @@ use crate::bindings::{
     self, shim_callbacks, shim_head, shim_io_callbacks, shim_log, shim_pair, shim_pairs,
     shim_restart_callbacks, shim_view, shim_worker_callbacks,
 };
+use crate::completion;
 use crate::host::{
-    Head, Host, Log, LogSource, Pairs, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,
+    Host, LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,
 };
-use crate::outcome::{Outcome, outcome_of};
+use crate::outcome::{PhpOutcome, outcome_of};
 use crate::restart_barrier::{Barrier, RestartNews};
 use crate::view::{bytes, view};
 
-/// What C is given as the host of a request: a request in progress and the storage of what callbacks hand out.
+/// What C holds as the host of a request: the request in progress, and the storage of what callbacks hand out.
 pub(crate) struct RequestHandle<'a> {
-    pub(crate) host: Role<'a>,
+    pub(crate) role: Role<'a>,
     pub(crate) storage: Storage,
     pub(crate) panicked: bool,
 }
 
-/// Who takes part in a request.
+/// Who handles the callbacks of a request.
 pub(crate) enum Role<'a> {
-    /// In classic mode.
+    /// A request in classic mode.
     Plain(&'a mut dyn Host),
     /// The boot request of a worker.
     Worker(&'a mut dyn WorkerHost),
@@ -39,29 +40,29 @@ pub(crate) enum Role<'a> {
 
 impl RequestHandle<'_> {
     fn host(&mut self) -> &mut dyn Host {
-        match &mut self.host {
+        match &mut self.role {
             Role::Plain(host) => *host,
             Role::Worker(host) => *host,
             Role::WorkerRequest(host) => &mut **host,
         }
     }
 
-    fn visit(&mut self) -> Option<&mut dyn WorkerRequest> {
-        match &mut self.host {
+    fn worker_request(&mut self) -> Option<&mut dyn WorkerRequest> {
+        match &mut self.role {
             Role::WorkerRequest(host) => Some(&mut **host),
             Role::Plain(_) | Role::Worker(_) => None,
         }
     }
 
     fn worker(&mut self) -> Option<&mut dyn WorkerHost> {
-        match &mut self.host {
+        match &mut self.role {
             Role::Worker(host) => Some(*host),
             Role::Plain(_) | Role::WorkerRequest(_) => None,
         }
     }
 }
 
-/// Buffers that stay valid while a request runs; kept from request to request.
+/// Buffers that stay valid while a request runs, and are reused from request to request.
 #[derive(Debug, Default)]
 pub(crate) struct Storage {
     variables: Pairs,
@@ -71,7 +72,7 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// Forgets the request, keeps the memory.
+    /// Forgets the request and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.variables.clear();
         self.variable_views.clear();
@@ -80,20 +81,20 @@ impl Storage {
     }
 }
 
-// SAFETY: the views point into the `Pairs` beside them, which own their bytes; between requests there are none.
+// SAFETY: the views point into the `Pairs` beside them, which own their bytes; between requests there are no views.
 unsafe impl Send for Storage {}
 
 /// Receives log records that belong to no request.
-pub(crate) type LogSink = Box<dyn Fn(&Log<'_>) + Send + Sync>;
+pub(crate) type LogSink = Box<dyn Fn(&PhpLog<'_>) + Send + Sync>;
 
-/// Hears of OPcache's restarts.
+/// Receives news of OPcache's restarts.
 pub(crate) type RestartSink = Box<dyn Fn(RestartNews) + Send + Sync>;
 
 pub(crate) static RESTART_SINK: OnceLock<RestartSink> = OnceLock::new();
 pub(crate) static LOG_SINK: OnceLock<LogSink> = OnceLock::new();
 pub(crate) static BARRIER: Barrier = Barrier::new();
 
-/// The table of callbacks that C copies at start-up.
+/// The table of callbacks that C copies at startup.
 pub(crate) fn callbacks() -> shim_callbacks {
     shim_callbacks {
         size: size_of::<shim_callbacks>(),
@@ -123,6 +124,7 @@ pub(crate) fn callbacks() -> shim_callbacks {
             parks: Some(parks),
             resumes: Some(resumes),
         },
+        completion: completion::callbacks(),
         restart: shim_restart_callbacks {
             may_begin: Some(restart_may_begin),
             done: Some(restart_done),
@@ -132,11 +134,11 @@ pub(crate) fn callbacks() -> shim_callbacks {
     }
 }
 
-/// Runs `call` on the request behind `pointer`; a panic marks the request and gives `fallback`.
+/// Runs `call` on the request behind `pointer`; a panic marks the request and returns `fallback`.
 fn with_request<T>(pointer: *mut c_void, fallback: T, call: impl FnOnce(&mut RequestHandle<'_>) -> T) -> T {
-    // SAFETY: the pointer is the `RequestHandle` that `Interpreter` keeps on its frame and lends to C for the duration of its
-    // call, or that `RequestHandle::into_raw` gave to C until `freed`; callbacks of one request come one at a time on that
-    // thread, and a worker's own requests have other handles, so the borrow is the only one.
+    // SAFETY: the pointer is the `RequestHandle` that `Interpreter` keeps on its frame and lends to C for the duration
+    // of its call, or that `RequestHandle::into_raw` gave to C until `freed`. Callbacks of one request come one at a
+    // time on that thread, and a worker's own requests have other handles, so the borrow is the only one.
     let request_handle = unsafe { &mut *pointer.cast::<RequestHandle<'_>>() };
     if request_handle.panicked {
         return fallback;
@@ -222,13 +224,13 @@ callbacks! {
         request_handle.host().read_body_at(buffer, offset)
     };
     fn parks() -> () = (), |request_handle| {
-        if let Some(visit) = request_handle.visit() {
-            visit.parks();
+        if let Some(worker_request) = request_handle.worker_request() {
+            worker_request.parks();
         }
     };
     fn resumes() -> () = (), |request_handle| {
-        if let Some(visit) = request_handle.visit() {
-            visit.resumes();
+        if let Some(worker_request) = request_handle.worker_request() {
+            worker_request.resumes();
         }
     };
     fn serve() -> () = (), |request_handle| {
@@ -245,10 +247,11 @@ unsafe extern "C" fn ended(request: *mut c_void, outcome: c_int) {
     // SAFETY: as in `with_request`; the pointer came from `into_raw` below.
     let request_handle = unsafe { &mut *request.cast::<RequestHandle<'_>>() };
     // A panic counts as fatal.
-    let outcome = if request_handle.panicked { Outcome::Fatal } else { outcome_of(outcome.unsigned_abs()) };
-    if let Some(visit) = request_handle.visit() {
-        // What the visit holds answers for it when it is dropped.
-        let _ = catch_unwind(AssertUnwindSafe(|| visit.ended(outcome)));
+    let outcome =
+        if request_handle.panicked { PhpOutcome::Fatal } else { outcome_of(outcome.unsigned_abs()) };
+    if let Some(worker_request) = request_handle.worker_request() {
+        // The worker request answers for it when it is dropped.
+        let _ = catch_unwind(AssertUnwindSafe(|| worker_request.ended(outcome)));
     }
 }
 
@@ -260,12 +263,13 @@ unsafe extern "C" fn freed(request: *mut c_void) {
 
 impl RequestHandle<'static> {
     /// Hands a request of a worker to C.
-    pub(crate) fn into_raw(visit: Box<dyn WorkerRequest>) -> *mut c_void {
+    pub(crate) fn into_raw(worker_request: Box<dyn WorkerRequest>) -> *mut c_void {
         let storage = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        Box::into_raw(Box::new(Self { host: Role::WorkerRequest(visit), storage, panicked: false })).cast()
+        Box::into_raw(Box::new(Self { role: Role::WorkerRequest(worker_request), storage, panicked: false }))
+            .cast()
     }
 
-    /// Takes it back.
+    /// Takes it back from C.
     ///
     /// # Safety
     ///
@@ -277,8 +281,8 @@ impl RequestHandle<'static> {
 
     /// Nothing of the request is left.
     fn leave(self) {
-        let Self { host, mut storage, .. } = self;
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(host)));
+        let Self { role, mut storage, .. } = self;
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(role)));
         storage.clear();
         SPARE.with_borrow_mut(|spare| {
             if spare.len() < SPARE_MAX {
@@ -289,7 +293,7 @@ impl RequestHandle<'static> {
 }
 
 thread_local! {
-    /// Storage of requests that have ended, for those to come.
+    /// The storage of requests that have ended, for later ones.
     static SPARE: RefCell<Vec<Storage>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -304,7 +308,7 @@ fn list(pairs: &Pairs, views: &mut Vec<shim_pair>) -> shim_pairs {
 /// # Safety
 ///
 /// `head` is a struct that C filled; it and its views are valid for `'a`.
-unsafe fn head_of<'a>(head: *const shim_head) -> Head<'a> {
+unsafe fn head_of<'a>(head: *const shim_head) -> PhpHead<'a> {
     // SAFETY: valid, as the caller promises.
     let head = unsafe { &*head };
     let lines = if head.count == 0 {
@@ -313,7 +317,7 @@ unsafe fn head_of<'a>(head: *const shim_head) -> Head<'a> {
         // SAFETY: C filled `count` views.
         unsafe { slice::from_raw_parts(head.lines, head.count) }
     };
-    Head {
+    PhpHead {
         status: head.status,
         // SAFETY: a view of C's, valid as the caller promises.
         status_line: unsafe { bytes(head.status_line) },
@@ -341,7 +345,7 @@ unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
     let file = unsafe { bytes(raw.file) };
     // SAFETY: as above.
     let context = unsafe { bytes(raw.context) };
-    let record = Log { source, message, context, file, line: raw.line };
+    let record = PhpLog { source, message, context, file, line: raw.line };
     if !request.is_null() {
         with_request(request, (), |request_handle| request_handle.host().log(&record));
     } else if let Some(sink) = LOG_SINK.get() {
@@ -350,7 +354,7 @@ unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
     }
 }
 
-/// Tells the server of a restart; a sink that panics loses the news.
+/// Tells the server about a restart; a sink that panics loses the news.
 pub(crate) fn tell(news: RestartNews) {
     if let Some(sink) = RESTART_SINK.get() {
         let _ = catch_unwind(AssertUnwindSafe(|| sink(news)));

@@ -46,6 +46,8 @@ fn whoever_does_not_listen_takes_output_and_says_no() {
             assert_eq!(text.length, 0);
         }
         assert!(!host.worker.serve_one.unwrap()(null_mut()));
+        let (mut completion, mut completer) = (null_mut(), null_mut());
+        assert!(!host.completion.make.unwrap()(&mut completion, &mut completer));
         assert!(!host.restart.may_begin.unwrap()());
     }
 }
@@ -55,6 +57,9 @@ fn assert_whole(host: &shim_callbacks) {
     assert!(io && host.io.time_limit.is_some() && host.io.log.is_some());
     assert!(host.worker.serve.is_some() && host.worker.ended.is_some() && host.worker.freed.is_some());
     assert!(host.worker.parks.is_some() && host.worker.resumes.is_some());
+    let completion = host.completion;
+    assert!(completion.complete.is_some() && completion.wait.is_some() && completion.drop.is_some());
+    assert!(completion.stop_waiting.is_some() && completion.is_complete.is_some());
     assert!(
         host.restart.done.is_some() && host.restart.wanted.is_some() && host.restart.worker_started.is_some()
     );

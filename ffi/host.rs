@@ -1,67 +1,68 @@
-//! How the server takes part in a request: the calls that PHP makes, with plain Rust types.
+//! The server's side of a request: the calls that PHP makes, with plain Rust types.
 
 use std::marker::PhantomData;
 
-use crate::outcome::Outcome;
+use crate::outcome::PhpOutcome;
 
-/// Takes part in one request. All calls come on the thread that runs it, one at a time.
+/// Handles the calls of one request. All calls come on the thread that runs it, one at a time.
 ///
-/// A call must not run PHP. It may wait (for room, for a disk); it must not wait for this request.
+/// A call must not run PHP. It may wait for room or for a disk, but not for this request.
 pub trait Host {
-    /// The script wrote `output`. False: nobody reads it any more, and the script may be ended.
+    /// The script has written `output`. Returns false if nobody reads it any more; the script may then be ended.
     fn write(&mut self, output: &[u8]) -> bool;
-    /// Whether the client has hung up.
+    /// Whether the client has disconnected.
     fn is_gone(&self) -> bool;
-    /// Whether `write` would hold the thread until its reader has made room.
+    /// Whether `write` would block the thread until its reader has made room.
     fn is_crowded(&self) -> bool;
-    /// The script wants what it wrote to reach the client now. False: nobody reads it any more.
+    /// The script wants its output to reach the client now. Returns false if nobody reads it any more.
     fn flush(&mut self) -> bool;
-    /// Status and fields, once, before the first output.
-    fn send_head(&mut self, head: &Head<'_>);
-    /// An informational response; the final one is still to come.
-    fn send_interim(&mut self, head: &Head<'_>);
-    /// The response ends here although the script goes on.
+    /// Status and header fields; called once, before the first output.
+    fn send_head(&mut self, head: &PhpHead<'_>);
+    /// An informational response; the final one follows.
+    fn send_interim(&mut self, head: &PhpHead<'_>);
+    /// The response ends here, although the script goes on.
     fn finish(&mut self);
-    /// `max_execution_time` has ended the script: the response ends here, shutdown functions still run.
+    /// `max_execution_time` has ended the script: the response ends here, but shutdown functions still run.
     fn time_limit(&mut self);
-    /// Copies bytes of the body to `buffer`; returns how many, 0 at its end.
+    /// Copies bytes of the body to `buffer`; returns how many, 0 at the end of the body.
     fn read_body(&mut self, buffer: &mut [u8]) -> usize;
     /// Appends the variables of `$_SERVER`.
     fn variables(&mut self, out: &mut Pairs);
-    /// Appends the request's fields as they came.
+    /// Appends the header fields of the request, as received.
     fn fields(&mut self, out: &mut Pairs);
-    /// Copies bytes of the body from `offset` on to `buffer`; does not change what [`read_body`](Self::read_body) comes
-    /// to next. Returns how many, 0 at its end.
+    /// Copies bytes of the body, starting at `offset`, to `buffer`; does not move the position of
+    /// [`read_body`](Self::read_body). Returns how many, 0 at the end of the body.
     fn read_body_at(&mut self, buffer: &mut [u8], offset: u64) -> usize;
-    /// Path and query as they came.
+    /// Path and query, as received.
     fn target(&mut self) -> &[u8];
     /// The client's address.
     fn client(&mut self) -> &[u8];
-    /// The request's name in logs.
+    /// The ID of the request in logs.
     fn request_id(&mut self) -> &[u8];
     /// One log record of this request.
-    fn log(&mut self, record: &Log<'_>);
+    fn log(&mut self, record: &PhpLog<'_>);
 }
 
-/// Takes part in one request of a worker, and is kept while the request waits.
+/// Handles the calls of one request of a worker, and is kept while the request waits.
 pub trait WorkerRequest: Host {
-    /// The request waits without its thread from now on.
+    /// From now on, the request waits without blocking its thread.
     fn parks(&mut self);
-    /// It goes on.
+    /// The request goes on.
     fn resumes(&mut self);
-    /// Its reply has ended so. Destructors run now, and may wait; when nothing of the request is left, the visit is dropped.
-    fn ended(&mut self, outcome: Outcome);
+    /// The response has ended with this outcome. Destructors run now, and may wait; once nothing of the request is
+    /// left, this is dropped.
+    fn ended(&mut self, outcome: PhpOutcome);
 }
 
-/// Takes part in the life of a worker: its own calls come when its script serves, those of [`Host`] while it boots and
+/// Handles the calls of a worker: its own when its script serves, and those of [`Host`] while the script boots and
 /// ends.
 pub trait WorkerHost: Host {
-    /// The script waits for requests: begins them, resumes them, sleeps; returns when the worker ends and no request is
-    /// left.
-    fn serve(&mut self, visits: &mut WorkerRequests);
-    /// The script waits for one request: runs one [`here`](WorkerRequests::here), and returns false when there is none because
-    /// the worker ends.
-    fn serve_one(&mut self, visits: &mut WorkerRequests) -> bool;
+    /// The script is ready for requests. Starts them, resumes them and sleeps; returns once the worker ends and no
+    /// request is left.
+    fn serve(&mut self, requests: &mut WorkerRequests);
+    /// The script is ready for one request. Runs one [`here`](WorkerRequests::here), or returns false because the
+    /// worker ends.
+    fn serve_one(&mut self, requests: &mut WorkerRequests) -> bool;
 }
 
 /// The requests that the calling thread's worker carries.
@@ -72,55 +73,55 @@ pub struct WorkerRequests {
 }
 
 impl WorkerRequests {
-    /// For the callbacks, which come on the worker's thread while its script serves.
+    /// For the callbacks, which are called on the worker's thread while its script serves.
     pub(crate) fn of_this_thread() -> Self {
         Self { _thread: PhantomData }
     }
 }
 
-/// Status and fields of a response, as PHP keeps them.
+/// Status and header fields of a response, as PHP keeps them.
 #[derive(Debug)]
-pub struct Head<'a> {
-    /// The status code, as the script set it; not checked.
+pub struct PhpHead<'a> {
+    /// The status code set by the script, unchecked.
     pub status: i32,
-    /// The whole line given with `header("HTTP/1.1 404 ...")`, or empty.
+    /// The whole line set with `header("HTTP/1.1 404 ...")`, or empty.
     pub status_line: &'a [u8],
-    /// Each one `Name: value`; not checked.
+    /// Each in the form `Name: value`, unchecked.
     pub lines: Vec<&'a [u8]>,
 }
 
-/// Where a log record comes from.
+/// The source of a log record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogSource {
-    /// An error of the engine, with PHP's `E_` constant.
+    /// An error of the engine, with its `E_` constant.
     Error(i32),
     /// `error_log()` and messages without a type, with their syslog priority.
     Message(i32),
-    /// `frankenphp_log()`, with the level that the script gave.
+    /// `frankenphp_log()`, with the level set by the script.
     Script(ScriptLevel),
 }
 
-/// How important a script says that its record is.
+/// The severity that a script gives its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptLevel {
-    /// Below what it wants to see every day.
+    /// Of interest when debugging.
     Debug,
     /// Worth knowing.
     Info,
-    /// Somebody may have to look.
+    /// Somebody may have to look into it.
     Warning,
-    /// Somebody has to look.
+    /// Somebody has to look into it.
     Error,
 }
 
 /// One log record.
 #[derive(Debug)]
-pub struct Log<'a> {
-    /// Where it comes from.
+pub struct PhpLog<'a> {
+    /// Its source.
     pub source: LogSource,
-    /// The text, without PHP's prefix and without the place.
+    /// The text, without PHP's prefix and without file and line.
     pub message: &'a [u8],
-    /// What a script has added to it as JSON, or empty.
+    /// JSON that the script has added, or empty.
     pub context: &'a [u8],
     /// The script file, or empty.
     pub file: &'a [u8],
@@ -132,12 +133,12 @@ pub struct Log<'a> {
 #[derive(Debug, Default)]
 pub struct Pairs {
     bytes: Vec<u8>,
-    /// Ends of name and value of each pair in `bytes`.
+    /// The ends of the name and the value of each pair in `bytes`.
     ends: Vec<(usize, usize)>,
 }
 
 impl Pairs {
-    /// Appends a pair. Names and values may be any bytes; PHP cuts neither.
+    /// Appends a pair. Names and values may contain any bytes; PHP truncates neither.
     pub fn push(&mut self, name: &[u8], value: &[u8]) {
         self.push_with(|bytes| bytes.extend_from_slice(name), value);
     }
@@ -156,7 +157,7 @@ impl Pairs {
         self.ends.clear();
     }
 
-    /// Whether there is no pair.
+    /// Whether the list is empty.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

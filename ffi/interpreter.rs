@@ -4,12 +4,13 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::bindings::{self, shim_outcome, shim_worker_card};
+use crate::bindings::{self, shim_outcome, shim_worker_info};
 use crate::callbacks::{BARRIER, RequestHandle, Role, Storage, tell};
+use crate::completion::{self, Completions};
 use crate::host::{Host, WorkerHost};
 use crate::interrupter::Interrupter;
-use crate::outcome::{Outcome, outcome_of};
-use crate::request::Request;
+use crate::outcome::{PhpOutcome, outcome_of};
+use crate::request::PhpRequest;
 
 /// A worker, as its script sees it.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +21,7 @@ pub struct WorkerInfo {
     pub started: f64,
 }
 
-/// PHP on the calling thread; freed there.
+/// PHP on the calling thread, which also frees it.
 #[derive(Debug)]
 pub struct Interpreter {
     storage: Storage,
@@ -34,15 +35,20 @@ static ALIVE: AtomicUsize = AtomicUsize::new(0);
 impl Interpreter {
     pub(crate) fn new() -> Self {
         ALIVE.fetch_add(1, Ordering::SeqCst);
-        // SAFETY: PHP has started (only `Threads` of a running `Php` come here), and this thread has no interpreter
-        // that matters: a second one would share its storage, which PHP allows.
+        // SAFETY: PHP has started (only `Threads` of a running `Php` come here). Any other interpreter of this thread
+        // would share its storage, which PHP allows.
         unsafe { bindings::shim_thread_start() };
         Self { storage: Storage::default(), interrupter: Interrupter::new(), _thread: PhantomData }
     }
 
-    /// What asks this thread whether it executes a script's own instructions.
+    /// Finds out whether this thread executes instructions of a script.
     pub fn interrupter(&self) -> Interrupter {
         self.interrupter.clone()
+    }
+
+    /// Sets what creates completions for the requests of this thread, until the interpreter is dropped.
+    pub fn set_completions(&mut self, completions: Box<dyn Completions>) {
+        completion::set(completions);
     }
 
     /// The number of threads that have an interpreter.
@@ -50,8 +56,8 @@ impl Interpreter {
         ALIVE.load(Ordering::SeqCst)
     }
 
-    /// Runs one request from start-up to shut-down. Returns how the script ended; a panic of `host` counts as fatal.
-    pub fn run(&mut self, request: &Request<'_>, host: &mut dyn Host) -> Outcome {
+    /// Runs one request from startup to shutdown. Returns how the script ended; a panic of `host` counts as fatal.
+    pub fn run(&mut self, request: &PhpRequest<'_>, host: &mut dyn Host) -> PhpOutcome {
         let raw = request.raw();
         self.run_with(Role::Plain(host), |host| {
             // SAFETY: this thread has called shim_thread_start; the request's views and `host` outlive the call.
@@ -59,10 +65,15 @@ impl Interpreter {
         })
     }
 
-    /// Runs the script of a worker from start-up to shut-down; it serves requests meanwhile. Returns how the script
+    /// Runs the script of a worker from startup to shutdown; it serves requests meanwhile. Returns how the script
     /// ended; a panic of `worker` counts as fatal.
-    pub fn boot(&mut self, request: &Request<'_>, worker: &mut dyn WorkerHost, info: WorkerInfo) -> Outcome {
-        let info = shim_worker_card { id: i64::try_from(info.id).unwrap_or(i64::MAX), started: info.started };
+    pub fn boot(
+        &mut self,
+        request: &PhpRequest<'_>,
+        worker: &mut dyn WorkerHost,
+        info: WorkerInfo,
+    ) -> PhpOutcome {
+        let info = shim_worker_info { id: i64::try_from(info.id).unwrap_or(i64::MAX), started: info.started };
         let raw = request.raw();
         self.run_with(Role::Worker(worker), |host| {
             // SAFETY: as in `run`; the info is read at once.
@@ -70,23 +81,24 @@ impl Interpreter {
         })
     }
 
-    fn run_with(&mut self, party: Role<'_>, call: impl FnOnce(*mut c_void) -> shim_outcome) -> Outcome {
+    fn run_with(&mut self, role: Role<'_>, call: impl FnOnce(*mut c_void) -> shim_outcome) -> PhpOutcome {
         self.storage.clear();
         let storage = std::mem::take(&mut self.storage);
-        let mut request_handle = RequestHandle { host: party, storage, panicked: false };
+        let mut request_handle = RequestHandle { role, storage, panicked: false };
         if let Some(news) = BARRIER.enter() {
             tell(news);
         }
         let outcome = call((&raw mut request_handle).cast::<c_void>());
         BARRIER.leave();
         self.storage = request_handle.storage;
-        if request_handle.panicked { Outcome::Fatal } else { outcome_of(outcome) }
+        if request_handle.panicked { PhpOutcome::Fatal } else { outcome_of(outcome) }
     }
 }
 
 impl Drop for Interpreter {
     fn drop(&mut self) {
         self.interrupter.revoke();
+        completion::forget();
         // SAFETY: on the thread that called shim_thread_start, after its last request.
         unsafe { bindings::shim_thread_stop() };
         ALIVE.fetch_sub(1, Ordering::SeqCst);

@@ -1,31 +1,31 @@
-//! What others do to a thread that runs PHP: they ask whether it executes a script's own instructions, and look after its
-//! time limit.
+//! What other threads do to a thread that runs PHP: find out whether it executes instructions of a script, and watch
+//! its time limit.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::bindings::{self, shim_interrupter};
 
-/// Asks the thread of one [`Interpreter`](crate::Interpreter); may be kept for longer than that exists.
+/// Asks the thread of one [`Interpreter`](crate::Interpreter); may outlive it.
 #[derive(Clone, Debug)]
 pub struct Interrupter(Arc<Mutex<Raw>>);
 
-/// What C keeps for the thread; `None` once the thread has ended its PHP, and when there was no memory for it.
+/// What C keeps for the thread; `None` once the thread has shut PHP down, and if there was no memory.
 #[derive(Debug)]
 struct Raw(Option<NonNull<shim_interrupter>>);
 
-// SAFETY: C's functions on it may be called by any thread while it exists; the mutex around it sees to the latter.
+// SAFETY: C's functions may be called on any thread while it exists, which the mutex around it ensures.
 unsafe impl Send for Raw {}
 
 impl Interrupter {
-    /// Makes the one of the calling thread, which has called `shim_thread_start`.
+    /// Creates the one for the calling thread, which has called `shim_thread_start`.
     pub(crate) fn new() -> Self {
         // SAFETY: this thread has PHP's storage, as the caller promises.
         let raw = unsafe { bindings::shim_interrupter_start() };
         Self(Arc::new(Mutex::new(Raw(NonNull::new(raw)))))
     }
 
-    /// Asks. What was answered before is forgotten.
+    /// Asks the thread; forgets earlier answers.
     pub fn ask(&self) {
         if let Raw(Some(raw)) = *self.raw() {
             // SAFETY: it exists, and cannot be stopped while the lock is held.
@@ -33,7 +33,7 @@ impl Interrupter {
         }
     }
 
-    /// Whether the last question was answered.
+    /// Whether the last question has been answered.
     pub fn is_answered(&self) -> bool {
         match *self.raw() {
             // SAFETY: as in `ask`.
@@ -42,9 +42,10 @@ impl Interrupter {
         }
     }
 
-    /// Looks after the time limit of the thread's script. Called about once a second, it saves each request two system
-    /// calls; a limit is told to the kernel when it comes near, and at once if nobody has looked for two seconds. Returns
-    /// the [number](crate::Request::number) of the request whose limit is over while its thread has not come to ending it.
+    /// Watches the time limit of the thread's script. Calling this about once a second saves each request two system
+    /// calls: a limit is only passed to the kernel when it is near, or immediately if nobody has called this for two
+    /// seconds. Returns the [number](crate::PhpRequest::number) of the request whose limit has expired without its
+    /// thread reacting to it.
     pub fn look(&self) -> Option<u64> {
         let number = match *self.raw() {
             // SAFETY: as in `ask`; the lock is held, so nobody else looks.
@@ -54,7 +55,7 @@ impl Interrupter {
         (number != 0).then_some(number)
     }
 
-    /// The thread is about to free PHP's storage: questions go nowhere from now on. On that thread.
+    /// The thread is about to free PHP's storage: from now on, nothing is asked. Called on that thread.
     pub(crate) fn revoke(&self) {
         if let Some(raw) = self.raw().0.take() {
             // SAFETY: on its thread, and nobody can reach it any more.

@@ -1,33 +1,37 @@
 //! PHP behind safe handles.
 //!
-//! It exists so that everything else can forbid `unsafe`: `c/shim.h` is the contract, `bindings` is made from it, and
-//! the types here keep its rules by construction.
+//! All other crates forbid `unsafe`; this one is why they can. `c/shim.h` is the contract, `bindings` is generated from
+//! it, and the types here enforce its rules by construction.
 //!
-//! Promises: [`Php`] is one a process, [`Interpreter`] one a thread and never leaves it; a panic in a host's callback
-//! ends the request and never crosses into C; a restart of OPcache happens only while no other request runs
-//! ([`restart_barrier`]). Refuses: it knows no HTTP and no pool; what a request is and where its output goes is the
-//! [`Host`]'s affair.
+//! Promises: there is one [`Php`] per process, and one [`Interpreter`] per thread, which never leaves it; a panic in a
+//! host's callback ends the request and never crosses into C; OPcache restarts only while no other request runs
+//! (`restart_barrier`). Refuses: HTTP and the pool are unknown here; the [`Host`] decides what a request is and where
+//! its output goes.
 
 mod callbacks;
+mod completion;
 mod host;
 mod interpreter;
 mod interrupter;
 mod outcome;
 mod php;
 mod request;
-pub mod restart_barrier;
+mod restart_barrier;
 pub mod signals;
 mod view;
 mod worker;
 
-pub use host::{Head, Host, Log, LogSource, Pairs, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests};
+pub use completion::{AwaitedEnd, CompleterEnd, Completions, WAITERS_MAX};
+pub use host::{
+    Host, LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,
+};
 pub use interpreter::{Interpreter, WorkerInfo};
 pub use interrupter::Interrupter;
-pub use outcome::Outcome;
-pub use php::{Facts, Php, PhpError, Span, StartOptions, Threads, Unfit, exit_now, travelling};
-pub use request::Request;
-pub use restart_barrier::{CacheFacts, RestartNews};
-pub use worker::{Progress, Waker, WorkerFacts};
+pub use outcome::PhpOutcome;
+pub use php::{Php, PhpError, PhpFacts, Span, StartOptions, Threads, Unfit, exit_now, travelling};
+pub use request::PhpRequest;
+pub use restart_barrier::{OpcacheFacts, RestartNews};
+pub use worker::{PhpWorkerFacts, Progress, Waker};
 
 #[expect(
     clippy::allow_attributes,

@@ -2,14 +2,14 @@
 
 use crate::bindings::{self, shim_outcome};
 
-/// How a script ended.
+/// How a script has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum PhpOutcome {
     /// It ran to its end, or called `exit()`.
     Complete,
     /// A fatal error or an uncaught exception.
     Fatal,
-    /// In worker mode: a fatal error that the worker does not outlive.
+    /// In worker mode: a fatal error after which the worker ends.
     Lost,
     /// `max_execution_time`.
     TimeLimit,
@@ -17,13 +17,13 @@ pub enum Outcome {
     Aborted,
 }
 
-/// The same as C says it.
-pub(crate) fn outcome_of(raw: shim_outcome) -> Outcome {
+/// Converts C's outcome.
+pub(crate) fn outcome_of(raw: shim_outcome) -> PhpOutcome {
     match raw {
-        bindings::shim_outcome_SHIM_COMPLETE => Outcome::Complete,
-        bindings::shim_outcome_SHIM_TIME_LIMIT => Outcome::TimeLimit,
-        bindings::shim_outcome_SHIM_ABORTED => Outcome::Aborted,
-        bindings::shim_outcome_SHIM_LOST => Outcome::Lost,
-        _ => Outcome::Fatal,
+        bindings::shim_outcome_SHIM_COMPLETE => PhpOutcome::Complete,
+        bindings::shim_outcome_SHIM_TIME_LIMIT => PhpOutcome::TimeLimit,
+        bindings::shim_outcome_SHIM_ABORTED => PhpOutcome::Aborted,
+        bindings::shim_outcome_SHIM_LOST => PhpOutcome::Lost,
+        _ => PhpOutcome::Fatal,
     }
 }

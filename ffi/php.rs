@@ -1,21 +1,21 @@
-//! The interpreter as a whole: one a process.
+//! The interpreter as a whole, one per process.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
 use crate::callbacks::{self, BARRIER, LOG_SINK, RESTART_SINK};
-use crate::host::Log;
+use crate::host::PhpLog;
 use crate::interpreter::Interpreter;
-use crate::restart_barrier::{CacheFacts, RestartNews};
+use crate::restart_barrier::{OpcacheFacts, RestartNews};
 use crate::view::{bytes, view};
 
-/// Why PHP does not start.
+/// Why PHP could not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PhpError {
-    /// PHP was already started in this process; it starts once.
+    /// PHP has already been started in this process; it starts only once.
     StartedBefore,
-    /// The shim says why.
+    /// The shim's error.
     NotStarted(String),
 }
 
@@ -30,49 +30,49 @@ impl std::fmt::Display for PhpError {
 
 impl std::error::Error for PhpError {}
 
-/// What PHP is started with.
+/// The options that PHP is started with.
 pub struct StartOptions<'a> {
-    /// Values that php.ini overrides.
+    /// Values that php.ini may override.
     pub ini_defaults: &'a [(&'a str, &'a str)],
     /// Values that override php.ini.
     pub ini_overrides: &'a [(String, String)],
-    /// Whether scripts find their request in the superglobals.
+    /// Whether the superglobals contain the request.
     pub superglobals: bool,
     /// Receives log records that belong to no request. Called on any PHP thread.
-    pub log: Box<dyn Fn(&Log<'_>) + Send + Sync>,
-    /// Hears of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
+    pub log: Box<dyn Fn(&PhpLog<'_>) + Send + Sync>,
+    /// Receives news of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
     pub restarts: Box<dyn Fn(RestartNews) + Send + Sync>,
 }
 
-/// Facts of the PHP that is linked.
+/// Facts about the PHP that is linked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
-pub struct Facts {
-    /// As `PHP_VERSION`.
+pub struct PhpFacts {
+    /// `PHP_VERSION`.
     pub version: String,
-    /// The package that it was built from, with its version and suite, where that is known.
+    /// The package that it was built from, with its version and suite, if known.
     pub source: Option<&'static str>,
-    /// Thread-safe; always true in a server that was built.
+    /// Thread-safe; always true in a built server.
     pub zts: bool,
-    /// A debug build: slow.
+    /// A debug build, which is slow.
     pub debug: bool,
-    /// Zend signals; they break threaded servers.
+    /// Built with Zend signals, which do not work in threaded servers.
     pub zend_signals: bool,
-    /// Execution time limits work on threads.
+    /// Whether execution time limits work on threads.
     pub max_execution_timers: bool,
-    /// OPcache is loaded and on.
+    /// Whether OPcache is loaded and enabled.
     pub opcache_enabled: bool,
-    /// Each thread has its own file mode mask; otherwise `umask()` acts on the process.
+    /// Whether each thread has its own file mode mask; otherwise, `umask()` affects the whole process.
     pub umask_per_thread: bool,
-    /// OPcache looks whether scripts have changed on disk.
+    /// Whether OPcache checks whether scripts have changed on disk.
     pub opcache_validates: bool,
-    /// The php.ini that was read, or empty.
+    /// The php.ini that was read; empty if there is none.
     pub ini_path: String,
 }
 
 static STARTED: AtomicBool = AtomicBool::new(false);
 
-/// The running interpreter. It is started and dropped on one thread, which outlives all [`Interpreter`]s.
+/// The running interpreter. It is started and dropped on the same thread, which outlives all [`Interpreter`]s.
 #[derive(Debug)]
 pub struct Php {
     /// Not `Send`: PHP is shut down on the thread that started it.
@@ -80,16 +80,16 @@ pub struct Php {
 }
 
 impl Php {
-    /// Starts PHP: reads php.ini, starts all extensions.
+    /// Starts PHP: reads php.ini and starts all extensions.
     ///
     /// # Errors
     ///
-    /// [`PhpError`]; what led to it has been logged by PHP.
+    /// [`PhpError`]; PHP has logged the reason.
     pub fn start(options: StartOptions<'_>) -> Result<Self, PhpError> {
         if STARTED.swap(true, Ordering::SeqCst) {
             return Err(PhpError::StartedBefore);
         }
-        // Cannot be set yet: this is the first start.
+        // Cannot have been set: this is the first start.
         let _ = LOG_SINK.set(options.log);
         let _ = RESTART_SINK.set(options.restarts);
         let pairs: Vec<_> = options
@@ -112,13 +112,13 @@ impl Php {
         if error.is_null() {
             return Ok(Self { _thread: PhantomData });
         }
-        // SAFETY: a static text with a NUL at its end.
+        // SAFETY: a static, NUL-terminated string.
         let text = unsafe { std::ffi::CStr::from_ptr(error) };
         Err(PhpError::NotStarted(text.to_string_lossy().into_owned()))
     }
 
     /// Reads the facts.
-    pub fn facts(&self) -> Facts {
+    pub fn facts(&self) -> PhpFacts {
         let mut raw = shim_facts {
             version: view(&[]),
             zts: false,
@@ -137,10 +137,10 @@ impl Php {
         // SAFETY: as above.
         let ini_path = unsafe { bytes(raw.ini_path) };
         let version = String::from_utf8_lossy(version).into_owned();
-        // Whoever has put another libphp in its place knows where that one is from.
+        // If libphp has been replaced, its source is unknown.
         let source =
             option_env!("SHIM_PHP_SOURCE").filter(|_| option_env!("SHIM_PHP_VERSION") == Some(&version));
-        Facts {
+        PhpFacts {
             version,
             source,
             zts: raw.zts,
@@ -154,8 +154,8 @@ impl Php {
         }
     }
 
-    /// The first extension of which nobody has said whether what it keeps is a request's or a thread's; empty when there
-    /// is none. For tests: worker mode keeps requests apart by that knowledge.
+    /// The first extension whose per-thread state has not been classified as belonging to a request or to the thread;
+    /// empty if there is none. For tests: worker mode isolates requests by that knowledge.
     pub fn stray_state(&self) -> String {
         // SAFETY: PHP has started; a static text.
         let view = unsafe { bindings::shim_state_stray() };
@@ -163,7 +163,7 @@ impl Php {
         String::from_utf8_lossy(unsafe { bytes(view) }).into_owned()
     }
 
-    /// The extensions that keep what is a request's otherwise than svc knows: it stays with the thread.
+    /// The extensions whose per-request state has another form than svc knows: it stays with the thread.
     pub fn unfit_extensions(&self) -> Vec<Unfit> {
         let one = |index| {
             let mut raw = bindings::shim_unfit { extension: view(&[]), has_header: false };
@@ -178,33 +178,33 @@ impl Php {
         (0..).map_while(one).collect()
     }
 
-    /// A way for other threads to get their interpreter while PHP runs.
+    /// Lets other threads get their interpreters while PHP runs.
     pub fn threads(&self) -> Threads {
         Threads(())
     }
 }
 
-/// An extension that keeps what is a request's otherwise than svc knows.
+/// An extension whose per-request state has another form than svc knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unfit {
     /// Its name.
     pub extension: String,
-    /// PHP's headers, with which svc was built, say how; so this is another PHP.
+    /// The headers that svc was built with differ as well: this is another PHP.
     pub has_header: bool,
 }
 
-/// What travels with requests of an extension's struct.
+/// A part of an extension's struct that travels with requests.
 #[derive(Clone, Debug)]
 pub struct Span {
     /// The extension's name.
     pub extension: String,
-    /// The size of its struct; 0: whatever it is, it travels whole.
+    /// The size of its struct; 0 if the struct travels as a whole, whatever its size.
     pub struct_size: usize,
-    /// What travels of it.
+    /// The range that travels.
     pub range: std::ops::Range<usize>,
 }
 
-/// All that is known of extensions' structs, whether they are loaded or not. For tests.
+/// All that is known about extensions' structs, whether they are loaded or not. For tests.
 pub fn travelling() -> impl Iterator<Item = Span> {
     (0..).map_while(|index| {
         let mut raw = bindings::shim_span { module: view(&[]), struct_size: 0, offset: 0, size: 0 };
@@ -225,11 +225,11 @@ impl Drop for Php {
             // SAFETY: on the thread that started PHP, and no other thread has an interpreter.
             unsafe { bindings::shim_shutdown() };
         }
-        // Otherwise a thread still runs PHP: its storage must not be pulled away, and the process ends anyway.
+        // Otherwise a thread still runs PHP: its storage must not be freed, and the process is about to end anyway.
     }
 }
 
-/// Makes [`Interpreter`]s on other threads.
+/// Creates [`Interpreter`]s on other threads.
 #[derive(Clone, Debug)]
 pub struct Threads(());
 
@@ -239,22 +239,22 @@ impl Threads {
         Interpreter::new()
     }
 
-    /// What there is to know of OPcache's memory.
-    pub fn cache(&self) -> CacheFacts {
+    /// Facts about OPcache's memory.
+    pub fn cache(&self) -> OpcacheFacts {
         BARRIER.cache()
     }
 
-    /// Has OPcache emptied: whatever starts from now on runs code as it is on disk.
+    /// Has OPcache emptied: requests that start from now on run the code that is on disk.
     pub fn refresh(&self) {
         // SAFETY: PHP has started; sets a flag.
         unsafe { bindings::shim_cache_refresh() };
     }
 }
 
-/// One line in php.ini's syntax; anything that the syntax could take for its own is quoted.
+/// One line in php.ini's syntax; anything that has a meaning in that syntax is quoted.
 fn ini_line(name: &str, value: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_.,/-".contains(c);
-    // `E_ALL & ~E_DEPRECATED` is computed, as in php.ini and by PHP's own -d.
+    // `E_ALL & ~E_DEPRECATED` is evaluated, as in php.ini and by PHP's own -d.
     let term = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || "_ &|~^()".contains(c);
     let is_expression = value.contains(['&', '|', '~', '^']) && value.chars().all(term);
     if is_expression
@@ -267,7 +267,7 @@ fn ini_line(name: &str, value: &str) -> String {
     }
 }
 
-/// Ends the process at once, without exit handlers: for when threads still run PHP.
+/// Ends the process at once, without exit handlers; for when threads are still running PHP.
 pub fn exit_now(status: i32) -> ! {
     // SAFETY: does not return; nothing of the process is used afterwards.
     unsafe { bindings::shim_exit_now(status) };

@@ -1,24 +1,24 @@
-//! One request, as PHP is told of it.
+//! The description of a request for PHP.
 
 use crate::bindings::shim_request;
 use crate::view::view;
 
-/// One request, as PHP is told of it. All paths and texts are raw bytes.
+/// The description of a request for PHP. All paths and texts are raw bytes.
 #[derive(Debug)]
-pub struct Request<'a> {
-    /// The caller's name for it among the requests of its thread; 0 when nobody waits for its answer.
+pub struct PhpRequest<'a> {
+    /// The caller's number for it, unique among the requests of its thread; 0 if nobody waits for its response.
     pub number: u64,
-    /// The method, as it came.
+    /// The method, as received.
     pub method: &'a [u8],
-    /// The script's name and what follows it in the path, decoded, without the query.
+    /// The script's name and the rest of the path, decoded, without the query.
     pub uri: &'a [u8],
-    /// The query without its question mark; empty when there is none.
+    /// The query without its question mark; empty if there is none.
     pub query: &'a [u8],
     /// The `Content-Type` field.
     pub content_type: Option<&'a [u8]>,
     /// All `Cookie` fields, joined with `; `.
     pub cookies: Option<&'a [u8]>,
-    /// The `Authorization` field; empty when there is none.
+    /// The `Authorization` field; empty if there is none.
     pub authorization: &'a [u8],
     /// The script's absolute path.
     pub script: &'a [u8],
@@ -30,8 +30,8 @@ pub struct Request<'a> {
     pub time: f64,
 }
 
-impl Request<'_> {
-    /// The same for C; its views are valid while `self` is.
+impl PhpRequest<'_> {
+    /// The same for C; its views are valid as long as `self`.
     pub(crate) fn raw(&self) -> shim_request {
         shim_request {
             number: self.number,

@@ -1,13 +1,13 @@
 //! The barrier behind which OPcache restarts.
 //!
-//! A restart rewrites memory that running scripts execute from, so it may happen only while the thread that does it is
-//! the only one inside a request. Waiting for that moment must not stop the server behind one slow script, so the
-//! wait is bounded: for a moment new requests are held back; if the running ones do not end in time the barrier opens
-//! again, scripts run uncached (OPcache has switched itself off until it restarts), and a later request tries anew.
+//! A restart rewrites memory that running scripts execute from, so it may happen only while the thread that restarts is
+//! the only one inside a request. Waiting for that must not stop the server behind one slow script, so the wait is
+//! bounded: new requests are held back for a moment. If the running ones do not end in time, the barrier opens again,
+//! scripts run uncached (OPcache has disabled itself until it restarts), and a later request tries again.
 //!
-//! A worker is inside while it starts up, and then either a user of the cache for as long as it lives, whom nobody waits
-//! for here (the pool replaces workers), or, if it has started up while a restart was wanted, an outsider, who never
-//! touches the cache and is in nobody's way.
+//! A worker is inside while it starts up. Afterwards it either uses the cache for as long as it lives, and is not
+//! waited for here (the pool replaces workers), or, if it started up while a restart was wanted, it is an outsider,
+//! which never touches the cache and never delays a restart.
 //!
 //! ```text
 //!          restart wanted, others inside              the last other one leaves, or time is up
@@ -16,86 +16,86 @@
 //!    └──────────── restart wanted, nobody else inside ──▶ Exclusive ── restart done ──────────┘
 //! ```
 //!
-//! The machine is pure (its times are arguments); [`Barrier`] is its shell.
+//! The state machine is pure (times are arguments); [`Barrier`] is its shell.
 
 use std::cell::Cell;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long new requests are held back at most so that the running ones can end.
+/// The longest time for which new requests are held back so that the running ones can end.
 const GATHER_MAX: Duration = Duration::from_millis(250);
 
-/// How long requests run freely after the barrier has held them back in vain; doubled each time.
+/// How long requests run freely after the barrier has held them back in vain; doubled after each attempt.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The longest of these pauses.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(32);
 
-/// What is worth telling about restarts.
+/// News about restarts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartNews {
     /// It is time to restart: the cache is full, or a script has reset it.
     Wanted,
-    /// The first attempt was in vain: scripts run for too long. Until a later one succeeds scripts run uncached.
+    /// The first attempt failed because scripts ran for too long. Scripts run uncached until a later attempt succeeds.
     Delayed,
     /// The cache has restarted.
     Done {
-        /// Whether it had been delayed.
+        /// Whether the restart had been delayed.
         was_delayed: bool,
     },
 }
 
-/// What there is to know of the cache.
+/// Facts about the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CacheFacts {
+pub struct OpcacheFacts {
     /// A restart is wanted.
     pub is_stale: bool,
-    /// Workers that use it.
+    /// The number of workers that use it.
     pub users: usize,
 }
 
-/// Where the calling thread stands.
+/// What the calling thread is to the barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// Not in a request, or inside.
+enum ThreadPlace {
+    /// A thread that is not in a request, or that is inside.
     Inside,
     /// Its worker uses the cache for as long as it lives.
     User,
-    /// Its worker does without.
+    /// Its worker does not use the cache.
     Outsider,
 }
 
 thread_local! {
-    static PLACE: Cell<Place> = const { Cell::new(Place::Inside) };
+    static PLACE: Cell<ThreadPlace> = const { Cell::new(ThreadPlace::Inside) };
 }
 
-/// What the barrier does with new requests.
+/// How the barrier treats new requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// Lets them in.
     Open,
-    /// Holds them back until everybody has left, at the latest until then.
+    /// Holds them back until everybody has left, but no longer than this.
     Gathering { until: Instant },
-    /// Holds them back: the one inside restarts the cache.
+    /// Holds them back while the thread inside restarts the cache.
     Exclusive,
 }
 
-/// The machine: who is inside, and whether somebody may restart.
+/// The state machine: who is inside, and whether anybody may restart.
 #[derive(Debug)]
-struct State {
+struct BarrierState {
     inside: u32,
     users: usize,
     is_wanted: bool,
     mode: Mode,
-    /// No gathering before this moment.
+    /// The barrier does not gather before this moment.
     rest_until: Option<Instant>,
-    /// Attempts in vain since the last restart.
+    /// Failed attempts since the last restart.
     vain: u32,
-    /// The delay has been told of.
+    /// The delay has been reported.
     told: bool,
 }
 
-impl State {
+impl BarrierState {
     const fn new() -> Self {
         Self {
             inside: 0,
@@ -108,7 +108,7 @@ impl State {
         }
     }
 
-    /// A request asks to begin. `None`: it is inside. `Some`: it has to wait, at most for this long.
+    /// A request asks to begin. `None`: it is inside. `Some`: it has to wait, but no longer than this.
     fn enter(&mut self, now: Instant) -> Option<Duration> {
         if let Mode::Gathering { until } = self.mode
             && (now >= until || self.inside == 0)
@@ -130,20 +130,20 @@ impl State {
         }
     }
 
-    /// A request has ended. Returns whether those who wait should look again.
+    /// A request has ended. Returns whether waiting requests should ask again.
     fn leave(&mut self) -> bool {
         debug_assert!(self.inside > 0, "a request left that had not entered");
         self.inside -= 1;
         self.inside == 0 && self.mode != Mode::Open
     }
 
-    /// A worker that was inside has started up. Returns whether those who wait should look again.
-    fn settle(&mut self, place: Place) -> bool {
-        self.users += usize::from(place == Place::User);
+    /// A worker that was inside has started up. Returns whether waiting requests should ask again.
+    fn settle(&mut self, place: ThreadPlace) -> bool {
+        self.users += usize::from(place == ThreadPlace::User);
         self.leave()
     }
 
-    /// A restart is wanted. Returns whether that is news.
+    /// A restart is wanted. Returns whether that is new.
     fn note_wanted(&mut self) -> bool {
         !std::mem::replace(&mut self.is_wanted, true)
     }
@@ -152,7 +152,7 @@ impl State {
     fn want_restart(&mut self, now: Instant) -> bool {
         debug_assert!(self.inside > 0, "who restarts is inside");
         if self.users > 0 {
-            // They stay for longer than anybody can be held back.
+            // These workers stay longer than anybody can be held back.
             return false;
         }
         if self.inside == 1 && self.mode != Mode::Exclusive {
@@ -174,7 +174,7 @@ impl State {
         RestartNews::Done { was_delayed: std::mem::take(&mut self.vain) > 0 }
     }
 
-    /// The first to ask after a delay is the one to tell of it.
+    /// The first one to ask after a delay reports it.
     fn claim_news(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }
@@ -184,11 +184,11 @@ impl State {
 ///
 /// # Progress
 ///
-/// `enter` waits for at most `GATHER_MAX` while running requests end, and for the start-up of one request while the
+/// `enter` waits for at most `GATHER_MAX` while running requests end, and for the startup of one request while the
 /// cache restarts.
 #[derive(Debug)]
-pub struct Barrier {
-    state: Mutex<State>,
+pub(crate) struct Barrier {
+    state: Mutex<BarrierState>,
     changed: Condvar,
 }
 
@@ -199,15 +199,15 @@ impl Default for Barrier {
 }
 
 impl Barrier {
-    /// Makes an open barrier with nobody inside.
-    pub const fn new() -> Self {
-        Self { state: Mutex::new(State::new()), changed: Condvar::new() }
+    /// Creates an open barrier with nobody inside.
+    pub(crate) const fn new() -> Self {
+        Self { state: Mutex::new(BarrierState::new()), changed: Condvar::new() }
     }
 
-    /// Begins a request; every `enter` is followed by one `leave` on the same thread. Returns what there is to tell.
-    pub fn enter(&self) -> Option<RestartNews> {
+    /// Begins a request; each `enter` is followed by one `leave` on the same thread. Returns news to report.
+    pub(crate) fn enter(&self) -> Option<RestartNews> {
         let mut state = self.lock();
-        // The clock is read only when there is somebody to wait for.
+        // The clock is only read if there is somebody to wait for.
         if state.mode == Mode::Open {
             state.inside += 1;
             return None;
@@ -216,20 +216,20 @@ impl Barrier {
         while let Some(wait) = state.enter(now()) {
             state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
-        // Whoever opens the barrier after the first attempt in vain tells of it.
+        // Whoever opens the barrier after the first failed attempt reports it.
         (vain == 0 && state.vain > 0 && state.claim_news()).then_some(RestartNews::Delayed)
     }
 
-    /// Ends a request, or the stay of a worker.
-    pub fn leave(&self) {
+    /// Ends a request, or the life of a worker.
+    pub(crate) fn leave(&self) {
         let mut state = self.lock();
-        let look_again = match PLACE.replace(Place::Inside) {
-            Place::Inside => state.leave(),
-            Place::User => {
+        let look_again = match PLACE.replace(ThreadPlace::Inside) {
+            ThreadPlace::Inside => state.leave(),
+            ThreadPlace::User => {
                 state.users -= 1;
                 false
             }
-            Place::Outsider => false,
+            ThreadPlace::Outsider => false,
         };
         drop(state);
         if look_again {
@@ -237,9 +237,9 @@ impl Barrier {
         }
     }
 
-    /// The calling thread's worker has started up and uses the cache, or not.
-    pub fn worker_started(&self, uses_cache: bool) {
-        let place = if uses_cache { Place::User } else { Place::Outsider };
+    /// The calling thread's worker has started up; `uses_cache` holds for as long as it lives.
+    pub(crate) fn worker_started(&self, uses_cache: bool) {
+        let place = if uses_cache { ThreadPlace::User } else { ThreadPlace::Outsider };
         PLACE.set(place);
         let look_again = self.lock().settle(place);
         if look_again {
@@ -247,35 +247,35 @@ impl Barrier {
         }
     }
 
-    /// Whether the calling thread's worker does without the cache because that waits for a restart.
-    pub fn is_outsider(&self) -> bool {
-        PLACE.get() == Place::Outsider
+    /// Whether the calling thread's worker does not use the cache because the cache waited for a restart.
+    pub(crate) fn is_outsider(&self) -> bool {
+        PLACE.get() == ThreadPlace::Outsider
     }
 
-    /// A restart is wanted. Returns whether that is news.
-    pub fn note_wanted(&self) -> bool {
+    /// A restart is wanted. Returns whether that is new.
+    pub(crate) fn note_wanted(&self) -> bool {
         self.lock().note_wanted()
     }
 
     /// Reads the state of the cache.
-    pub fn cache(&self) -> CacheFacts {
+    pub(crate) fn cache(&self) -> OpcacheFacts {
         let state = self.lock();
-        CacheFacts { is_stale: state.is_wanted, users: state.users }
+        OpcacheFacts { is_stale: state.is_wanted, users: state.users }
     }
 
     /// Asks, from inside a request, to be the only one inside until [`end_exclusive`](Self::end_exclusive).
-    pub fn try_exclusive(&self) -> bool {
+    pub(crate) fn try_exclusive(&self) -> bool {
         self.lock().want_restart(now())
     }
 
-    /// Lets the others in again. Returns what there is to tell.
-    pub fn end_exclusive(&self) -> RestartNews {
+    /// Lets the others in again. Returns news to report.
+    pub(crate) fn end_exclusive(&self) -> RestartNews {
         let news = self.lock().restart_done();
         self.changed.notify_all();
         news
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BarrierState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

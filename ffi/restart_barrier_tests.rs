@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
-fn state() -> (State, Instant) {
-    (State::new(), now())
+fn state() -> (BarrierState, Instant) {
+    (BarrierState::new(), now())
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn attempts_in_vain_become_rare() {
 fn a_worker_that_uses_the_cache_is_not_waited_for() {
     let (mut state, now) = state();
     assert_eq!(state.enter(now), None);
-    state.settle(Place::User);
+    state.settle(ThreadPlace::User);
     assert_eq!(state.enter(now), None);
     assert!(state.note_wanted());
     assert!(!state.want_restart(now));
@@ -84,23 +84,23 @@ fn a_worker_that_does_without_is_in_nobodys_way() {
                 assert!(barrier.try_exclusive());
                 barrier.end_exclusive();
                 barrier.worker_started(true);
-                assert_eq!(barrier.cache(), CacheFacts { is_stale: false, users: 1 });
+                assert_eq!(barrier.cache(), OpcacheFacts { is_stale: false, users: 1 });
                 barrier.leave();
             });
         });
     });
-    assert_eq!(barrier.cache(), CacheFacts { is_stale: false, users: 0 });
+    assert_eq!(barrier.cache(), OpcacheFacts { is_stale: false, users: 0 });
 }
 
 #[test]
 fn when_the_last_user_has_left_the_next_worker_restarts() {
     let (mut state, now) = state();
     state.enter(now);
-    state.settle(Place::User);
+    state.settle(ThreadPlace::User);
     state.note_wanted();
     state.enter(now);
     assert!(!state.want_restart(now));
-    state.settle(Place::Outsider);
+    state.settle(ThreadPlace::Outsider);
     state.users -= 1;
     state.enter(now);
     assert!(state.want_restart(now));

@@ -1,4 +1,4 @@
-//! Control signals: blocked everywhere, taken by one thread.
+//! Control signals: blocked on all threads, and received by one.
 
 use crate::bindings;
 
@@ -13,8 +13,8 @@ pub enum Signal {
     Terminate,
 }
 
-/// Blocks the control signals in the calling thread and in all that it starts from now on, and ignores SIGPIPE. Called
-/// first of all, on the main thread; programs that PHP starts do not inherit it.
+/// Blocks the control signals in the calling thread and in all threads that it starts from now on, and ignores SIGPIPE.
+/// Called first, on the main thread; programs that PHP starts do not inherit it.
 pub fn block() {
     // SAFETY: changes signal state only.
     unsafe { bindings::shim_signals_block() }

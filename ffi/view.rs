@@ -1,16 +1,16 @@
-//! Bytes on their way between Rust and C.
+//! Views of bytes, in both directions between Rust and C.
 
 use std::ffi::c_char;
 use std::slice;
 
 use crate::bindings::shim_view;
 
-/// Shows bytes to C; valid while they are.
+/// A view for C, valid as long as the bytes.
 pub(crate) fn view(bytes: &[u8]) -> shim_view {
     shim_view { bytes: bytes.as_ptr().cast::<c_char>(), length: bytes.len() }
 }
 
-/// Reads a view that C made.
+/// Reads a view created by C.
 ///
 /// # Safety
 ///

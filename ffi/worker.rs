@@ -1,8 +1,8 @@
-//! The requests of a worker: beginning, resuming, waiting.
+//! The requests of a worker: starting, resuming, waiting.
 //!
-//! Promises: all of it happens on the worker's thread while its script serves; a request that has been begun ends by
-//! [`WorkerRequest::ended`], whatever becomes of it. Refuses: which request comes next, and when the worker ends, is the
-//! worker host's affair.
+//! Promises: everything happens on the worker's thread while its script serves; each request that was started ends with
+//! [`WorkerRequest::ended`], whatever happens to it. Refuses: the worker's host decides which request comes next, and
+//! when the worker ends.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,12 +10,13 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use crate::bindings::{self, shim_worker_facts};
 use crate::callbacks::{BARRIER, RequestHandle};
+use crate::completion;
 use crate::host::{WorkerRequest, WorkerRequests};
 use crate::interpreter::Interpreter;
-use crate::request::Request;
+use crate::request::PhpRequest;
 use crate::view::view;
 
-/// What became of a request.
+/// What has become of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// It waits for something; its thread is free.
@@ -24,41 +25,42 @@ pub enum Progress {
     Ended,
 }
 
-/// What there is to know of a worker.
+/// Facts about a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WorkerFacts {
+pub struct PhpWorkerFacts {
     /// PHP's heap.
     pub heap_bytes: usize,
     /// A request has left memory behind that only a new boot frees.
     pub tainted: bool,
-    /// The script has asked to be booted anew.
+    /// The script has asked to boot again.
     pub exit_scheduled: bool,
-    /// [`WorkerRequests::tidy`] is worth its time now.
+    /// Calling [`WorkerRequests::tidy`] is worthwhile now.
     pub tidy_wanted: bool,
 }
 
 impl WorkerRequests {
-    /// Begins a request on a fiber and runs it until it waits or ends; where there is no memory for it, it ends at once.
-    pub fn begin(&mut self, request: &Request<'_>, visit: Box<dyn WorkerRequest>) -> Progress {
+    /// Starts a request on a fiber and runs it until it waits or ends. If there is no memory for the fiber, the request
+    /// ends at once.
+    pub fn begin(&mut self, request: &PhpRequest<'_>, worker_request: Box<dyn WorkerRequest>) -> Progress {
         let raw = request.raw();
-        let request_handle = RequestHandle::into_raw(visit);
-        // SAFETY: on the worker's thread while it serves; the views are read before this returns, and the request_handle is C's
-        // until `freed`.
+        let request_handle = RequestHandle::into_raw(worker_request);
+        // SAFETY: on the worker's thread while it serves; the views are read before this returns, and the handle
+        // belongs to C until `freed`.
         match unsafe { bindings::shim_request_start(&raw const raw, request_handle) } {
             bindings::shim_progress_SHIM_WAITS => Progress::Waits,
             _ => Progress::Ended,
         }
     }
 
-    /// Runs a request to its end on the thread's own stack: nothing else runs meanwhile.
-    pub fn here(&mut self, request: &Request<'_>, visit: Box<dyn WorkerRequest>) {
+    /// Runs a request to its end on the thread's own stack; nothing else runs meanwhile.
+    pub fn here(&mut self, request: &PhpRequest<'_>, worker_request: Box<dyn WorkerRequest>) {
         let raw = request.raw();
-        let request_handle = RequestHandle::into_raw(visit);
+        let request_handle = RequestHandle::into_raw(worker_request);
         // SAFETY: as in `begin`; it always calls `freed`.
         unsafe { bindings::shim_request_here(&raw const raw, request_handle) }
     }
 
-    /// Resumes the request that has been ready for longest; `None` when none is.
+    /// Resumes the request that has been ready for the longest time; `None` if none is ready.
     pub fn resume(&mut self) -> Option<Progress> {
         // SAFETY: on the worker's thread while it serves.
         match unsafe { bindings::shim_fiber_resume() } {
@@ -68,25 +70,27 @@ impl WorkerRequests {
         }
     }
 
-    /// Looks for requests that can go on, without sleeping. Returns how many there are.
+    /// Finds requests that can go on, without sleeping. Returns how many there are.
     pub fn look(&mut self) -> usize {
         // SAFETY: on the worker's thread while it serves.
-        unsafe { bindings::shim_look() }
+        let ready = unsafe { bindings::shim_look() };
+        ready + completion::notify_waiters(self)
     }
 
-    /// Sleeps until a request can go on, or the worker is woken. Returns how many can go on.
+    /// Sleeps until a request can go on or the worker is woken. Returns how many requests can go on.
     pub fn wait(&mut self) -> usize {
         // SAFETY: on the worker's thread while it serves.
-        unsafe { bindings::shim_wait() }
+        let ready = unsafe { bindings::shim_wait() };
+        ready + completion::notify_waiters(self)
     }
 
     /// Reads the worker's facts.
-    pub fn facts(&self) -> WorkerFacts {
+    pub fn facts(&self) -> PhpWorkerFacts {
         let mut raw =
             shim_worker_facts { heap_bytes: 0, tainted: false, exit_scheduled: false, tidy_wanted: false };
         // SAFETY: on the worker's thread; `raw` is ours to be filled.
         unsafe { bindings::shim_worker_facts_read(&raw mut raw) };
-        WorkerFacts {
+        PhpWorkerFacts {
             heap_bytes: raw.heap_bytes,
             tainted: raw.tainted,
             exit_scheduled: raw.exit_scheduled,
@@ -94,18 +98,18 @@ impl WorkerRequests {
         }
     }
 
-    /// Collects the garbage that requests have left, in nobody's name: what destructors print goes nowhere.
+    /// Collects the garbage that requests have left, outside any request: the output of destructors is discarded.
     pub fn tidy(&mut self) {
-        // SAFETY: on the worker's thread while it serves, and no request runs: they are called by the same loop.
+        // SAFETY: on the worker's thread while it serves, and no request is running: the same loop runs them.
         unsafe { bindings::shim_worker_tidy() }
     }
 
-    /// Whether the worker does without OPcache because that waits for a restart.
+    /// Whether the worker does not use OPcache because the cache waited for a restart.
     pub fn is_outsider(&self) -> bool {
         BARRIER.is_outsider()
     }
 
-    /// The worker takes no more requests, for this reason; its scripts can read it.
+    /// The worker takes no more requests, for this reason, which its scripts can read.
     pub fn leaves(&mut self, reason: &str) {
         // SAFETY: the text is copied.
         unsafe { bindings::shim_worker_leaves(view(reason.as_bytes())) }
@@ -117,26 +121,26 @@ impl WorkerRequests {
 pub struct Waker(File);
 
 impl Waker {
-    /// Ends the wait of the thread, or keeps it from its next one.
+    /// Ends the thread's wait, or prevents its next one.
     pub fn wake(&self) {
-        // Full means that it has been woken already.
+        // A full counter means that the thread has already been woken.
         let _ = (&self.0).write(&1_u64.to_ne_bytes());
     }
 }
 
 impl Interpreter {
-    /// What wakes this thread's worker. It may outlive the thread.
+    /// Returns what wakes this thread's worker. It may outlive the thread.
     ///
     /// # Errors
     ///
-    /// What the system says when it has no descriptor left.
+    /// The system's error if no descriptor is left.
     pub fn waker(&self) -> io::Result<Waker> {
         // SAFETY: on the interpreter's thread.
         let descriptor = unsafe { bindings::shim_wake_descriptor() };
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: new, and nobody else's.
+        // SAFETY: newly created, and owned by nobody else.
         Ok(Waker(File::from(unsafe { OwnedFd::from_raw_fd(descriptor) })))
     }
 }

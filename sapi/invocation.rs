@@ -12,7 +12,7 @@ use svc_core::http::Version;
 use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
 use svc_core::pool::{Claim, Exchange};
 
-use svc_ffi::{Head, Host, LogSource, Outcome, Pairs, Request, ScriptLevel, WorkerRequest};
+use svc_ffi::{Host, LogSource, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptLevel, WorkerRequest};
 
 use crate::cgi;
 use crate::response::{Response, ThreadContext};
@@ -54,7 +54,7 @@ impl Invocation {
     }
 
     /// Ends the reply as the script ended.
-    pub(crate) fn end(&mut self, outcome: Outcome) {
+    pub(crate) fn end(&mut self, outcome: PhpOutcome) {
         self.response.end(outcome);
     }
 
@@ -73,7 +73,7 @@ impl Invocation {
 }
 
 /// Tells PHP of an exchange.
-pub(crate) fn with_description<T>(exchange: &Exchange, tell: impl FnOnce(&Request<'_>) -> T) -> T {
+pub(crate) fn with_description<T>(exchange: &Exchange, tell: impl FnOnce(&PhpRequest<'_>) -> T) -> T {
     let request = &exchange.request;
     let cookies = cgi::cookies(&request.head);
     let script = &request.script;
@@ -82,7 +82,7 @@ pub(crate) fn with_description<T>(exchange: &Exchange, tell: impl FnOnce(&Reques
         path_info => Cow::Owned([&script.name[..], path_info].concat()),
     };
     let since_epoch = request.received_at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    tell(&Request {
+    tell(&PhpRequest {
         number: exchange.stay(),
         method: request.head.method().as_bytes(),
         uri: &uri,
@@ -118,11 +118,11 @@ impl Host for Invocation {
         self.response.flush()
     }
 
-    fn send_head(&mut self, head: &Head<'_>) {
+    fn send_head(&mut self, head: &PhpHead<'_>) {
         self.response.set_head(head);
     }
 
-    fn send_interim(&mut self, head: &Head<'_>) {
+    fn send_interim(&mut self, head: &PhpHead<'_>) {
         self.response.interim(head);
     }
 
@@ -131,7 +131,7 @@ impl Host for Invocation {
     }
 
     fn time_limit(&mut self) {
-        self.response.end(Outcome::TimeLimit);
+        self.response.end(PhpOutcome::TimeLimit);
     }
 
     fn read_body(&mut self, buffer: &mut [u8]) -> usize {
@@ -173,7 +173,7 @@ impl Host for Invocation {
         self.exchange.request.request_id.as_bytes()
     }
 
-    fn log(&mut self, record: &svc_ffi::Log<'_>) {
+    fn log(&mut self, record: &svc_ffi::PhpLog<'_>) {
         write_log(&self.thread_context.shared.log, record, Some(&self.exchange.request.request_id));
     }
 }
@@ -191,7 +191,7 @@ impl WorkerRequest for Invocation {
         }
     }
 
-    fn ended(&mut self, outcome: Outcome) {
+    fn ended(&mut self, outcome: PhpOutcome) {
         self.end(outcome);
         if let Some(claim) = &mut self.claim {
             claim.finish();
@@ -200,7 +200,7 @@ impl WorkerRequest for Invocation {
 }
 
 /// Logs a message from PHP.
-pub(crate) fn write_log(log: &Log, record: &svc_ffi::Log<'_>, request_id: Option<&str>) {
+pub(crate) fn write_log(log: &Log, record: &svc_ffi::PhpLog<'_>, request_id: Option<&str>) {
     log.emit(&Event::PhpMessage(PhpMessage {
         level: level(record.source),
         message: record.message,

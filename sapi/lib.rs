@@ -11,6 +11,8 @@ pub mod cli;
 #[cfg(feature = "php")]
 mod coded_body;
 pub mod commands;
+#[cfg(feature = "php")]
+mod completions;
 pub mod healthcheck;
 #[cfg(feature = "php")]
 mod invocation;

@@ -6,7 +6,7 @@ use svc_core::config::Config;
 use svc_core::observe::Event;
 use svc_core::serve::Shared;
 
-use svc_ffi::{Facts, Php, PhpError, RestartNews, StartOptions};
+use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions};
 
 use crate::invocation::write_log;
 
@@ -123,7 +123,7 @@ fn note_restart(shared: &Shared, news: RestartNews) {
 }
 
 /// Returns the facts for the configuration report.
-pub(crate) fn report(facts: &Facts) -> serde_json::Map<String, serde_json::Value> {
+pub(crate) fn report(facts: &PhpFacts) -> serde_json::Map<String, serde_json::Value> {
     let php = serde_json::json!({
         "version": facts.version,
         "source": facts.source,
@@ -140,7 +140,7 @@ pub(crate) fn report(facts: &Facts) -> serde_json::Map<String, serde_json::Value
 }
 
 /// Returns the facts as lines of `svc version`.
-pub(crate) fn lines(facts: &Facts) -> String {
+pub(crate) fn lines(facts: &PhpFacts) -> String {
     let yes = |fact: bool| if fact { "yes" } else { "no" };
     format!(
         "PHP {}\nbuilt from: {}\nthread-safe: {}\nZend signals: {}\nexecution timers: {}\nOPcache: {}\nphp.ini: {}\n",

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use svc_core::pool::{CacheFacts, Engine, Exchange, Probe, StartError, Started, Worker};
 use svc_core::serve::Shared;
 
-use svc_ffi::{Facts, Interpreter, Threads};
+use svc_ffi::{Interpreter, PhpFacts, Threads};
 
 use crate::invocation::{Invocation, with_description};
 use crate::php_persistent_worker::PhpPersistentWorker;
@@ -28,7 +28,7 @@ pub(crate) struct PhpEngine {
 
 impl PhpEngine {
     /// Uses the running PHP behind `threads`, of which `facts` tell.
-    pub(crate) fn new(threads: Threads, facts: &Facts, shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(threads: Threads, facts: &PhpFacts, shared: Arc<Shared>) -> Self {
         let has_cache = facts.opcache_enabled;
         Self { threads, shared, has_cache, is_blind: has_cache && !facts.opcache_validates }
     }

@@ -11,14 +11,16 @@ use std::time::UNIX_EPOCH;
 use svc_core::pool::{
     Claim, Departure, Directive, PersistentWorker, Probe, RecycleReason, StartError, WorkerContext,
 };
+use svc_core::sync::completion::WakeSet;
 use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
 
 use svc_ffi::{
-    Head, Host, Interpreter, Outcome, Pairs, Progress, Request, Waker, WorkerInfo, WorkerRequests,
+    Host, Interpreter, Pairs, PhpHead, PhpOutcome, PhpRequest, Progress, Waker, WorkerInfo, WorkerRequests,
 };
 
 use crate::cgi;
+use crate::completions::ThreadCompletions;
 use crate::invocation::{Invocation, with_description, write_log};
 use crate::probe::probe;
 use crate::response::ThreadContext;
@@ -41,13 +43,16 @@ impl PhpPersistentWorker {
     /// [`StartError`] when the system gives no descriptors to wait with.
     pub(crate) fn new(
         slot: usize,
-        interpreter: Interpreter,
+        mut interpreter: Interpreter,
         thread_context: Rc<ThreadContext>,
     ) -> Result<Self, StartError> {
         let waker = interpreter
             .waker()
             .map_err(|error| StartError(format!("no descriptor to wait with: {error}")))?;
-        Ok(Self { slot, interpreter, waker: Arc::new(ThreadWaker(waker)), thread_context })
+        let waker = Arc::new(ThreadWaker(waker));
+        let wakes = WakeSet::new(Arc::clone(&waker) as Arc<dyn Wake>);
+        interpreter.set_completions(Box::new(ThreadCompletions(wakes)));
+        Ok(Self { slot, interpreter, waker, thread_context })
     }
 }
 
@@ -72,7 +77,7 @@ impl PersistentWorker for PhpPersistentWorker {
         let name = format!("/{entry}");
         let script = self.thread_context.shared.config.document_root.join(entry);
         let started = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
-        let request = Request {
+        let request = PhpRequest {
             number: 0,
             method: b"GET",
             uri: name.as_bytes(),
@@ -149,7 +154,7 @@ impl<'a> Stay<'a> {
     }
 
     /// Why the script's stay has ended.
-    fn departure(self, outcome: Outcome) -> Departure {
+    fn departure(self, outcome: PhpOutcome) -> Departure {
         if !self.has_served {
             let why = if self.last_words.is_empty() {
                 "the script ended without waiting for requests (Svc\\Worker::serve())".to_owned()
@@ -162,7 +167,7 @@ impl<'a> Stay<'a> {
             Some(reason) => Departure::Recycled(reason),
             None if self.context.directive() != Directive::Serve => Departure::Stopped,
             // The script has decided to end.
-            None if outcome == Outcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
+            None if outcome == PhpOutcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
             None => Departure::Recycled(RecycleReason::Error),
         }
     }
@@ -290,9 +295,9 @@ impl Host for Stay<'_> {
         true
     }
 
-    fn send_head(&mut self, _head: &Head<'_>) {}
+    fn send_head(&mut self, _head: &PhpHead<'_>) {}
 
-    fn send_interim(&mut self, _head: &Head<'_>) {}
+    fn send_interim(&mut self, _head: &PhpHead<'_>) {}
 
     fn finish(&mut self) {}
 
@@ -325,7 +330,7 @@ impl Host for Stay<'_> {
         b""
     }
 
-    fn log(&mut self, record: &svc_ffi::Log<'_>) {
+    fn log(&mut self, record: &svc_ffi::PhpLog<'_>) {
         if !self.has_served {
             self.last_words = String::from_utf8_lossy(record.message).into_owned();
         }

@@ -6,7 +6,7 @@
 use svc_core::http::Fields;
 use svc_core::pool::{Origin, ReplyHead};
 
-use svc_ffi::Head;
+use svc_ffi::PhpHead;
 
 /// The head of a reply about which a script said nothing.
 pub(crate) fn plain_head() -> ReplyHead {
@@ -20,7 +20,7 @@ pub(crate) fn plain_head() -> ReplyHead {
 }
 
 /// Sorts what a script set into the parts of a head; what is no field, or not the script's affair, is dropped.
-pub(crate) fn reply_head(head: &Head<'_>) -> ReplyHead {
+pub(crate) fn reply_head(head: &PhpHead<'_>) -> ReplyHead {
     let mut reply = plain_head();
     let mut status = head.status;
     for line in &head.lines {
@@ -84,7 +84,7 @@ mod tests {
 
     fn parse(status: i32, status_line: &str, lines: &[&str]) -> ReplyHead {
         let lines = lines.iter().map(|line| line.as_bytes()).collect();
-        reply_head(&Head { status, status_line: status_line.as_bytes(), lines })
+        reply_head(&PhpHead { status, status_line: status_line.as_bytes(), lines })
     }
 
     #[test]

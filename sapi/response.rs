@@ -20,7 +20,7 @@ use svc_core::limits::REPLY_GATHER_MAX;
 use svc_core::pool::{End, Exchange, Origin, ReplyHead};
 use svc_core::serve::Shared;
 
-use svc_ffi::{Head, Outcome};
+use svc_ffi::{PhpHead, PhpOutcome};
 
 use crate::coded_body::{CodedBody, Urgency};
 use crate::reply_head::{plain_head, reply_head};
@@ -80,14 +80,14 @@ impl Response {
     }
 
     /// Takes status and fields as PHP has them.
-    pub(crate) fn set_head(&mut self, head: &Head<'_>) {
+    pub(crate) fn set_head(&mut self, head: &PhpHead<'_>) {
         if self.stage == Stage::Gathering {
             self.head = Some(reply_head(head));
         }
     }
 
     /// Sends an informational response.
-    pub(crate) fn interim(&self, head: &Head<'_>) {
+    pub(crate) fn interim(&self, head: &PhpHead<'_>) {
         if self.stage == Stage::Gathering
             && let Ok(status) = u16::try_from(head.status)
         {
@@ -128,18 +128,18 @@ impl Response {
 
     /// Ends the reply although the script goes on.
     pub(crate) fn finish(&mut self) {
-        self.end(Outcome::Complete);
+        self.end(PhpOutcome::Complete);
     }
 
     /// Ends the reply as the script ended. After [`finish`](Self::finish) it does nothing.
-    pub(crate) fn end(&mut self, outcome: Outcome) {
+    pub(crate) fn end(&mut self, outcome: PhpOutcome) {
         match (std::mem::replace(&mut self.stage, Stage::Ended), outcome) {
             (Stage::Ended, _) => {}
-            (Stage::Gathering, Outcome::Complete | Outcome::Aborted) => self.complete(Origin::Script),
-            (Stage::Gathering, Outcome::Fatal) => self.complete(Origin::Fatal),
-            (Stage::Gathering, Outcome::Lost) => self.complete(Origin::WorkerLost),
-            (Stage::Gathering, Outcome::TimeLimit) => self.complete(Origin::TimeLimit),
-            (Stage::Streaming, outcome) => self.end_stream(matches!(outcome, Outcome::Complete)),
+            (Stage::Gathering, PhpOutcome::Complete | PhpOutcome::Aborted) => self.complete(Origin::Script),
+            (Stage::Gathering, PhpOutcome::Fatal) => self.complete(Origin::Fatal),
+            (Stage::Gathering, PhpOutcome::Lost) => self.complete(Origin::WorkerLost),
+            (Stage::Gathering, PhpOutcome::TimeLimit) => self.complete(Origin::TimeLimit),
+            (Stage::Streaming, outcome) => self.end_stream(matches!(outcome, PhpOutcome::Complete)),
         }
     }
 

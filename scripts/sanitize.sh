@@ -60,8 +60,8 @@ for kind in "${kinds[@]}"; do
     if $has_chaos; then
         cargo test --test chaos -- "${skips[@]}" 2>&1 | tee -a "$log" || failed+=("$kind: chaos failed")
     fi
-    # The border's own tests have a process of PHP each.
-    if [ $# = 0 ]; then cargo test --package svc-ffi --no-fail-fast 2>&1 | tee -a "$log" || failed+=("$kind: a test of the border failed"); fi
+    # The tests of ffi have a process of PHP each.
+    if [ $# = 0 ]; then cargo test --package svc-ffi --no-fail-fast 2>&1 | tee -a "$log" || failed+=("$kind: a test of ffi failed"); fi
     if [ "$kind" = asan ]; then
         # PHP's arena counts an allocation before it has been made: what it then frees must be NULL.
         ASAN_OPTIONS=$ASAN_OPTIONS:malloc_fill_byte=0:max_malloc_fill_size=16384 USE_ZEND_ALLOC=0 \

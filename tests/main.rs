@@ -58,6 +58,7 @@ mod tls_certificates;
 mod waiting;
 mod worker_books;
 mod worker_compat;
+mod worker_completions;
 mod worker_connections;
 mod worker_depth;
 mod worker_directives;

@@ -135,17 +135,14 @@ fn requests_use_fibers_and_wait_in_them() {
 #[test]
 fn a_request_s_own_fiber_is_not_a_script_s_to_switch() {
     let svc = start();
-    assert_eq!(
-        svc.get("/suspend").text(),
-        "The fiber of a request cannot be suspended: nothing would resume it"
-    );
+    assert_eq!(svc.get("/suspend").text(), "Cannot suspend the fiber of a request: nothing would resume it");
     let mut held = send(&svc, "/hold");
     eventually("another one refuses to resume it", || {
         svc.get("/disturb").text() == "Cannot resume a fiber that is not suspended"
     });
     assert_eq!(held.response().text(), "held");
     let refused = svc.get("/serve").text();
-    assert!(refused.starts_with("Svc\\Worker::serve() may"), "{refused}");
+    assert!(refused.starts_with("Svc\\Worker::serve() can"), "{refused}");
 }
 
 #[test]

@@ -274,7 +274,10 @@ fn a_request_object_that_is_kept_costs_no_more_than_there_is() {
     let response = client.response();
     assert_eq!((response.status, response.text()), (200, "good".to_owned()));
     let late = svc.get("/case").text();
-    assert_eq!(late, "The body of a request that has ended is gone; read it before, to keep it");
+    assert_eq!(
+        late,
+        "The body of a request that has ended is no longer available; read it while the request is active"
+    );
     let mut client = svc.client();
     client.send("POST /case HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nsmall");
     assert_eq!(client.response().text(), "good");

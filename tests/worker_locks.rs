@@ -79,7 +79,7 @@ fn is_refused_at_once(holds: &str, waits: &str) {
     eventually("it holds the lock", || svc.root().join("inside").exists());
     // Without a limit it would be for ever.
     assert_eq!(send(&svc, &format!("/?do={waits}&limit=0")).response().status, 500);
-    let told = "A request that waits on the same thread holds this lock";
+    let told = "Lock is held by a request that is suspended on the same thread";
     eventually("the log tells why", || {
         svc.log().of("php").iter().any(|line| line.to_string().contains(told))
     });

@@ -1,58 +1,58 @@
-/* The request that runs on this thread, if one does. */
+/* The request that runs on the current thread, if any. */
 #ifndef SVC_SHIM_CONTEXT_H
 #define SVC_SHIM_CONTEXT_H
 
 #include "compat.h"
 #include "shim.h"
 
-/* The request that runs on this thread, or NULL between requests. In classic mode it is owned by shim_run's frame, in
- * worker mode by its fiber. */
+/* The request that runs on the current thread, or NULL between requests. In classic mode, shim_run's frame owns it; in
+ * worker mode, its fiber does. */
 typedef struct shim_context {
-    /* NULL once the reply has ended. */
+    /* NULL once the response has ended. */
     void *host;
-    /* The same, until nothing of the request is left: its destructors have run. */
+    /* The same pointer, valid until nothing of the request is left and its destructors have run. */
     void *owner;
     const shim_request *request;
-    /* The host's name for it. */
+    /* The number by which the host identifies the request. */
     uint64_t number;
-    /* When it arrived; Unix time. */
+    /* Time of arrival, as Unix time. */
     double time;
     int64_t body_length;
-    /* The resource of the stream behind php://input, when it was made with the request. */
+    /* The resource of the stream behind php://input, if the stream was created with the request. */
     zend_resource *body;
-    /* The response has been ended by svc_finish_request(); later output is dropped. */
+    /* svc_finish_request() has ended the response; later output is discarded. */
     bool finished;
-    /* The host said that nobody reads. */
+    /* The host reported that nobody reads the response any more. */
     bool refused;
-    /* zend_error_cb saw an error that ends scripts. */
+    /* zend_error_cb saw an error that ends the script. */
     bool fatal;
-    /* The execution timer fired. */
+    /* The execution timer has fired. */
     volatile bool timed_out;
-    /* It was left without the lock of its session: what it has of that is not to be written. */
+    /* The request ended without its session lock, so its session data must not be written. */
     bool lost_session;
     /* Inside php_request_startup, where OPcache restarts. */
     bool starting;
-    /* This thread holds the restart; see opcache/lock.c. */
+    /* This thread performs the restart; see opcache/lock.c. */
     bool restarting;
-    /* The script of a worker: it lives as long as the worker and serves no client itself. */
+    /* The boot script of a worker: it lives as long as the worker and serves no client itself. */
     bool is_boot;
-    /* It has ended by exit(). */
+    /* The request has ended by exit(). */
     bool exited;
-    /* A step of it has ended by a jump. */
+    /* One of the request's steps has ended by a bailout. */
     bool jumped;
-    /* Svc\Request::current(), once it has been asked for. */
+    /* The object returned by Svc\Request::current(); created on first use. */
     zval object;
 } shim_context;
 
 extern __thread shim_context *shim_current;
 
-/* The host of the current request; NULL when there is none, or it has its outcome already. */
-static inline void *shim_party(void)
+/* The host of the current request; NULL if there is no request, or if its outcome has already been reported. */
+static inline void *shim_request_host(void)
 {
     return shim_current != NULL ? shim_current->host : NULL;
 }
 
-/* A request has forked this process off (process/children.c). */
+/* A request has forked this process (process/children.c). */
 extern bool shim_is_child;
 
 #endif

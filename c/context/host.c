@@ -1,11 +1,11 @@
-/* Whoever embeds PHP: takes output, gives the request, writes the log. */
+/* The host that embeds PHP: it receives output, describes requests and writes the log. */
 #include "compat.h"
 #include "context/host.h"
 #include "shim.h"
 
 shim_callbacks shim_host;
 
-/* ---- who does not listen ---- */
+/* ---- defaults for hosts that leave an entry out ---- */
 
 static bool take_output(void *request, shim_view output)
 {
@@ -75,6 +75,36 @@ static void has_ended(void *request, int outcome)
     (void)outcome;
 }
 
+static bool make_none(shim_completion **completion, shim_completer **completer)
+{
+    (void)completion;
+    (void)completer;
+    return false;
+}
+
+static void complete_none(shim_completer *completer)
+{
+    (void)completer;
+}
+
+static bool wait_for_none(shim_completion *completion, uint32_t waiter)
+{
+    (void)completion;
+    (void)waiter;
+    return true;
+}
+
+static void leave_none(shim_completion *completion)
+{
+    (void)completion;
+}
+
+static bool is_incomplete(shim_completion *completion)
+{
+    (void)completion;
+    return false;
+}
+
 static bool may_not_begin(void)
 {
     return false;
@@ -119,6 +149,15 @@ static const shim_callbacks nobody = {
             .parks = do_nothing,
             .resumes = do_nothing,
         },
+    .completion =
+        {
+            .make = make_none,
+            .complete = complete_none,
+            .wait = wait_for_none,
+            .stop_waiting = leave_none,
+            .is_complete = is_incomplete,
+            .drop = leave_none,
+        },
     .restart =
         {
             .may_begin = may_not_begin,
@@ -128,7 +167,7 @@ static const shim_callbacks nobody = {
         },
 };
 
-/* ---- who does ---- */
+/* ---- the table ---- */
 
 #define OR_NOBODY(entry) (shim_host.entry = callbacks->entry != NULL ? callbacks->entry : nobody.entry)
 
@@ -157,6 +196,12 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(worker.freed);
     OR_NOBODY(worker.parks);
     OR_NOBODY(worker.resumes);
+    OR_NOBODY(completion.make);
+    OR_NOBODY(completion.complete);
+    OR_NOBODY(completion.wait);
+    OR_NOBODY(completion.stop_waiting);
+    OR_NOBODY(completion.is_complete);
+    OR_NOBODY(completion.drop);
     OR_NOBODY(restart.may_begin);
     OR_NOBODY(restart.done);
     OR_NOBODY(restart.wanted);
@@ -168,8 +213,8 @@ void shim_host_forget(void (*log)(void *request, const shim_log *record))
     const shim_callbacks own = shim_host;
     shim_host = nobody;
     shim_host.io.log = log;
-    /* These read the child's own copy of the request. What of its body had not been read before is the parent's: it may be
-     * in a file that is closed in the child. */
+    /* These read the child's own copy of the request. The part of the body that had not been read before the fork
+     * belongs to the parent: it may be in a file that is closed in the child. */
     shim_host.io.is_gone = own.io.is_gone;
     shim_host.io.variables = own.io.variables;
     shim_host.io.fields = own.io.fields;

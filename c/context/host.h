@@ -1,13 +1,13 @@
-/* Whoever embeds PHP, and what is said to it. */
+/* The host that embeds PHP, and the calls to it. */
 #ifndef SVC_SHIM_HOST_H
 #define SVC_SHIM_HOST_H
 
 #include "shim.h"
 
 extern shim_callbacks shim_host;
-/* The host is this one from now on; who leaves out an entry does not listen. */
+/* Installs the host's callbacks; entries that are left out get a default. */
 void shim_host_listen(const shim_callbacks *callbacks);
-/* In a forked child, where nobody listens any more but whoever takes its log. */
+/* In a forked child, which has no host except for its log. */
 void shim_host_forget(void (*log)(void *request, const shim_log *record));
 
 static inline shim_view shim_view_of(const char *bytes, size_t length)

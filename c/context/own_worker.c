@@ -1,4 +1,4 @@
-/* The worker of the thread, as everybody may see it. */
+/* The worker of the current thread. */
 #include "compat.h"
 #include "context/own_worker.h"
 

@@ -1,4 +1,4 @@
-/* The worker of this thread, as everybody may see it. */
+/* The worker of the current thread. */
 #ifndef SVC_SHIM_OWN_WORKER_H
 #define SVC_SHIM_OWN_WORKER_H
 
@@ -6,20 +6,20 @@
 #include "shim.h"
 
 typedef struct shim_worker {
-    /* The host of the boot request; NULL: this thread is no worker. */
+    /* The host of the boot request; NULL if this thread is not a worker. */
     void *host;
     shim_context *boot;
-    /* The boot script has handed over: requests may begin. */
+    /* The boot script has called serve(): requests may begin. */
     bool serving;
-    /* A request has ended by a jump: what it left behind is not freed before the boot request ends. */
+    /* A request has ended by a bailout. What it left behind is not freed until the boot request ends. */
     bool tainted;
     bool exit_scheduled;
-    /* The script was told that it serves no more. */
+    /* The script has been told that the worker serves no more requests. */
     bool over;
     char exit_reason[16];
-    shim_worker_card card;
+    shim_worker_info info;
     uint64_t requests;
-    /* Those that have begun and not ended. */
+    /* The number of requests that have begun and not ended. */
     unsigned carried;
 } shim_worker;
 extern __thread shim_worker shim_own_worker;

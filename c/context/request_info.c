@@ -1,4 +1,4 @@
-/* A request's description, as PHP wants it: terminated by NUL, outside of the request's own memory. */
+/* The description of a request in PHP's form: NUL-terminated, and outside the request's own memory. */
 #include "compat.h"
 #include "context/request_info.h"
 #include "shim.h"

@@ -1,6 +1,6 @@
-/* The frame at the bottom of a request.
+/* The bottom frame of a request.
  *
- * Scripts see it in their back-traces as Svc\Worker::request(), the engine names it in its messages, and nobody can call
+ * Scripts see it in their backtraces as Svc\Worker::request(), and the engine names it in its messages. Nobody can call
  * it. */
 #include "compat.h"
 #include "engine/bottom.h"

@@ -1,11 +1,11 @@
-/* The frame at the bottom of a request, or of engine code that is called in the middle of a switch. */
+/* The bottom frame of a request, or of engine code that is called in the middle of a switch. */
 #ifndef SVC_SHIM_BOTTOM_H
 #define SVC_SHIM_BOTTOM_H
 
 #include "compat.h"
 
 void shim_bottom_define(zend_class_entry *class, zend_module_entry *module);
-/* Makes `frame` that frame, and the current one. */
+/* Initializes `frame` as that frame, and makes it the current one. */
 void shim_bottom_enter(zend_execute_data *frame);
 
 #endif

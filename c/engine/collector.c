@@ -1,12 +1,13 @@
 /* When PHP's cycle collector runs in worker mode.
  *
- * A collection frees the garbage of the whole thread, and calls destructors of what other requests have left. Inside of a
- * request these would print into its page, write to its session and read its superglobals. So the collection that the
- * engine starts by itself is put off until no request is in place; a request that fills the collector's buffer all alone
- * has it run on the spot, as does a call of gc_collect_cycles().
+ * A collection frees the garbage of the whole thread, and calls the destructors of objects that other requests have
+ * left. Inside a request, these destructors would print into its page, write to its session and read its superglobals.
+ * Collections that the engine starts by itself are therefore postponed until no request is active. A request that fills
+ * the collector's buffer on its own has the collection run immediately, as does a call to gc_collect_cycles().
  *
- * While it marks, the reference counts of all that it looks at are wrong, and what it needs for itself is allocated as the
- * script's own: to run out of memory there would leave them so. It has some memory more than the script.
+ * While the collector marks, the reference counts of everything it visits are wrong, and its own memory is allocated
+ * like the script's: running out of memory there would leave the counts wrong. The collector may therefore use some
+ * memory beyond the script's limit.
  *
  * Promises: no request is suspended while a collection runs. */
 #include "compat.h"
@@ -17,27 +18,28 @@
 
 #include <zend_gc.h>
 
-/* As PHP's own: roots that are worth a collection, the step by which that number adapts, and what a collection has to
- * find for it not to rise. */
+/* PHP's own values: the number of roots that trigger a collection, the step by which that number adapts, and how much a
+ * collection must find for the number not to rise. */
 enum { ROOTS = 10001, ROOTS_STEP = 10000, ROOTS_MAX = 1000000000, WORTHWHILE = 100 };
-/* More than that are not put off. */
+/* Collections are not postponed beyond this number of roots. */
 enum { ROOTS_OF_ONE = 50000 };
 
 static __thread struct {
     bool is_running;
-    /* A jump has left the collection that ran: the engine believes that it still does, and runs no other one. */
+    /* A bailout has left the running collection. The engine believes that it still runs, and would start no other
+     * one. */
     bool was_left;
     uint32_t threshold;
 } collector;
 
-/* Lists of what a few objects hold; the roots themselves are not on PHP's heap. */
+/* Lists of the contents of a few objects; the roots themselves are not on PHP's heap. */
 enum { OWN_MEMORY = 16 * 1024 * 1024 };
 
 static int run(void)
 {
     const bool was_running = collector.is_running;
     collector.is_running = true;
-    /* A fiber that waits inside of usort() puts back what it found there when it is destroyed, whoever sorts now. */
+    /* A fiber that waits inside usort() restores what it found there when it is destroyed, whoever sorts by then. */
     const zend_fcall_info compare = BG(user_compare_fci);
     const zend_fcall_info_cache compare_cache = BG(user_compare_fci_cache);
     shim_memory_limit_extend(OWN_MEMORY);
@@ -64,7 +66,7 @@ static uint32_t roots(void)
     return status.num_roots;
 }
 
-/* What the engine calls to collect. */
+/* Called by the engine to collect. */
 static int collect(void)
 {
     const bool is_request = shim_own_worker.serving && shim_current != NULL && shim_current != shim_own_worker.boot;

@@ -8,10 +8,10 @@ void shim_collector_install(void);
 /* A worker boots. */
 void shim_collector_forget(void);
 bool shim_is_collecting(void);
-/* After each jump: PHP protects the collector from what it calls a shut-down. If the jump came out of a collection, its
- * buffer is half worked off, and it stays protected. */
+/* Call after each bailout: PHP protects the collector, because it takes the bailout for a shutdown. If the bailout came
+ * out of a collection, its buffer is only partly processed, and the collector stays protected. */
 void shim_collector_unprotect(void);
-/* Whether there is so much possible garbage that it should be collected between two requests; and that. */
+/* Whether there is enough possible garbage for a collection between two requests; and that collection. */
 bool shim_collector_is_due(void);
 void shim_collector_run(void);
 

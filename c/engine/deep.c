@@ -1,23 +1,24 @@
 /* Freeing structures of any depth.
  *
- * PHP frees what an object or an array holds by recursion, and looks at no stack meanwhile: a list of some ten thousand
- * links ends a process whose stack is full before it. The executable's definitions of the two functions through which
- * every such recursion goes come before libphp's. Past a depth they put what is to be freed on a list, and the outermost
- * call works it off: the order in which the links of a very long chain are destructed changes, nothing else.
+ * PHP frees the contents of objects and arrays by recursion, without checking the stack: a list of some ten thousand
+ * links overflows a stack that is nearly full. Every such recursion passes through two functions, which the executable
+ * defines before libphp does. Beyond a certain depth, they put what is to be freed on a list, and the outermost call
+ * processes the list. Only the order changes in which the links of a very long chain are destructed.
  *
- * Invariants. What is on the list has one reference, the list's, so that neither the collector nor a script's destructor
- * that runs meanwhile can free it. Each stack (a thread's, a fiber's) has an outermost call of its own. Nothing here lies on
- * a stack: a jump may leave the outermost call behind, and is noticed when somebody frees from above its place. */
+ * Invariants. Everything on the list has exactly one reference, the list's, so that neither the collector nor a
+ * destructor that runs meanwhile can free it. Each stack (of a thread or a fiber) has its own outermost call. None of
+ * this state is on a stack: a bailout may skip the outermost call, which is noticed when something is freed from above
+ * its position. */
 #include "compat.h"
 #include "engine/deep.h"
 
 #include <dlfcn.h>
 #include <zend_observer.h>
 
-/* How much of a stack one recursion may take before the rest is put off. */
+/* How much stack one recursion may use before the rest is postponed. */
 enum { STACK_MAX = 128 * 1024, ROOM_AT_FIRST = 256 };
 
-/* The place of the outermost call on the current stack; NULL: nothing is being freed on it. */
+/* The stack position of the outermost call on the current stack; NULL if nothing is being freed on it. */
 static __thread const char *top;
 
 static __thread struct {
@@ -26,7 +27,7 @@ static __thread struct {
     size_t room;
 } later;
 
-/* Where contexts of fibers keep their outermost call while they are not current. */
+/* Where the contexts of suspended fibers keep their outermost call. */
 static int place = -1;
 
 static void (*free_object)(zend_object *);
@@ -52,7 +53,7 @@ static zend_never_inline void work_off(size_t down_to)
 {
     while (later.count > down_to) {
         zend_refcounted *counted = later.list[--later.count];
-        /* A destructor may have got hold of it, by a weak reference. */
+        /* A destructor may have obtained it through a weak reference. */
         if (GC_TYPE(counted) == IS_ARRAY) {
             free_array((zend_array *)counted);
         } else if (GC_DELREF(counted) == 0) {
@@ -61,7 +62,7 @@ static zend_never_inline void work_off(size_t down_to)
     }
 }
 
-/* Behind the outermost call, which began with so many on the list. */
+/* At the end of the outermost call, which began with this many entries on the list. */
 static void end(size_t before)
 {
     if (UNEXPECTED(later.count > before)) {
@@ -70,13 +71,14 @@ static void end(size_t before)
     top = NULL;
 }
 
-/* Whether nobody below is freeing: from above the outermost call's place it has been left by a jump. */
+/* Whether no call below is freeing: if the current position is above the outermost call's, a bailout has skipped that
+ * call. */
 static bool is_outermost(const char *here)
 {
     return top == NULL || here > top;
 }
 
-/* Whether the recursion has come so far down that the rest of it is put off. */
+/* Whether the recursion has become so deep that the rest is postponed. */
 static bool is_put_off(zend_refcounted *counted, const char *here)
 {
     return UNEXPECTED(top - here > STACK_MAX) && put_off(counted);
@@ -91,7 +93,7 @@ void ZEND_FASTCALL zend_objects_store_del(zend_object *object)
         free_object(object);
         end(before);
     } else if (GC_TYPE(object) != IS_OBJECT || !is_put_off((zend_refcounted *)object, here)) {
-        /* What the collector has freed already is no object any more, and has its memory only for a while. */
+        /* What the collector has already freed is no longer an object, and its memory remains only for a while. */
         free_object(object);
     }
 }
@@ -109,7 +111,7 @@ void ZEND_FASTCALL zend_array_destroy(HashTable *array)
     }
 }
 
-/* ---- stacks and jumps ---- */
+/* ---- stacks and bailouts ---- */
 
 static void change_stack(zend_fiber_context *from, zend_fiber_context *to)
 {
@@ -147,7 +149,7 @@ bool shim_deep_install(void)
     return free_object != NULL && free_array != NULL;
 }
 
-/* Once PHP has started. */
+/* After PHP has started. */
 bool shim_deep_follow_fibers(void)
 {
     place = zend_get_resource_handle("svc");

@@ -6,10 +6,10 @@
 
 bool shim_deep_install(void);
 bool shim_deep_follow_fibers(void);
-/* The outermost call that frees on the current stack, and the way back to it after a jump. */
+/* The outermost call that frees on the current stack, and how it is restored after a bailout. */
 const void *shim_descent_here(void);
 void shim_descent_return_to(const void *descent);
-/* PHP's heap is about to go, with all that is still to be freed. */
+/* PHP's heap is about to be destroyed, with everything that is still to be freed. */
 void shim_descent_forget(void);
 void shim_descent_stop(void);
 

@@ -1,18 +1,18 @@
 /* The timer behind max_execution_time and set_time_limit().
  *
- * For each request Zend creates a timer, arms it, disarms it and deletes it: four system calls, for a limit that hardly
- * a request comes near. Here a thread keeps one timer from its first request to its end, and a limit that is far off is
- * written down and not told to the kernel. A watcher (the one-second look at the pool) reads it, and arms the timer when
- * the limit has come near. Nothing fires early, so no system call of a script is interrupted for nothing. Where nobody
- * has watched lately, limits go to the kernel at once.
+ * For each request, Zend creates a timer, arms it, disarms it and deletes it: four system calls, for a limit that
+ * hardly any request comes near. Here, a thread keeps one timer from its first request to its end, and a limit in the
+ * distant future is only recorded, not passed to the kernel. A watcher (the one-second scan of the pool) reads it, and
+ * arms the timer when the limit is near. The timer never fires early, so no system call of a script is interrupted
+ * needlessly. If the watcher has not looked recently, limits are passed to the kernel immediately.
  *
- * A limit fires once. Zend ends the script at its next instruction; until the thread comes to that, nothing interrupts it
- * again: PHP waits for streams in calls that it begins anew after each interruption, with their full timeout. What runs
- * after the script has a limit of the same length, from the moment at which the first one was taken. The limit that is
- * over stays written down until then, and so the watcher sees a thread that does not come to it.
+ * A limit fires once. Zend ends the script at its next instruction, and until the thread gets there, nothing interrupts
+ * it again: PHP waits for streams in calls that it restarts after each interruption, with their full timeout. What runs
+ * after the script has a limit of the same length, starting when the first one took effect. Until then, the expired
+ * limit stays recorded, so that the watcher sees a thread that does not react to it.
  *
- * States of a limit (`word`): none; OWED, which the watcher may make MOVING; KERNEL. Only the thread itself leaves OWED
- * and KERNEL otherwise, and only the watcher leaves MOVING, after one system call. */
+ * States of a limit (`word`): none; OWED, which the watcher may change to MOVING; KERNEL. Only the thread itself leaves
+ * OWED and KERNEL in other ways, and only the watcher leaves MOVING, after one system call. */
 #include "compat.h"
 #include "context/context.h"
 #include "engine/execution_timer.h"
@@ -28,13 +28,13 @@ DECLARE_LIBC(timer_delete);
 DECLARE_LIBC(timer_settime);
 
 static const int64_t SECOND = 1000000000;
-/* A limit this near is the kernel's. More than a watcher ever sleeps, ... */
+/* A limit this near is passed to the kernel. Longer than a watcher ever sleeps, ... */
 static const int64_t NEAR = 4 * SECOND;
-/* ... and a thread that nobody has looked at for so long is not watched. */
+/* ... and a thread that has not been looked at for this long is not being watched. */
 static const int64_t LATELY = 2 * SECOND;
-/* A thread that executes instructions has taken its limit long before. */
+/* A thread that executes instructions would have reacted to its limit long before this. */
 static const int64_t GRACE = SECOND / 4;
-/* How often a thread is interrupted that waits for a lock, once its limit is over. */
+/* How often a thread that waits for a lock is interrupted once its limit has expired. */
 static const int64_t INSISTENCE = SECOND / 10;
 
 enum holder { NONE = 0, OWED = 1, KERNEL = 2, MOVING = 3 };
@@ -45,15 +45,16 @@ struct shim_timer {
     bool exists;
     timer_t timer;
     void *value;
-    /* When the limit is over, on the monotonic clock in nanoseconds, times four, and who sees to it; 0: there is none. */
+    /* When the limit expires, on the monotonic clock in nanoseconds, times four, plus who takes care of it; 0 if there
+     * is none. */
     uint64_t word;
-    /* The host's number of the request whose limit it is; changes only while there is none. */
+    /* The host's number of the request that the limit belongs to; changes only while there is no limit. */
     uint64_t request;
-    /* The limit that is written down has interrupted its thread; the thread's. */
+    /* The recorded limit has interrupted its thread. Owned by the thread. */
     volatile bool fired;
-    /* Its thread waits where one interruption may come a moment too early; the thread's. */
+    /* The thread waits where a single interruption may come a moment too early. Owned by the thread. */
     volatile bool insists;
-    /* When the watcher looked; the watcher's. */
+    /* When the watcher last looked. Owned by the watcher. */
     int64_t looked_at;
 };
 
@@ -80,16 +81,16 @@ static int tell_kernel(timer_t timer, int64_t wait)
     return LIBC(timer_settime)(timer, 0, &later, NULL);
 }
 
-/* ---- on the thread itself; also in the handler of its signal ---- */
+/* ---- on the thread itself, including the handler of its signal ---- */
 
-/* There is no limit any more, but the kernel may still hold its timer armed. Returns what there was. */
+/* Removes the limit; the kernel may still have the timer armed. Returns what the limit was. */
 static uint64_t take_limit(void)
 {
     own.fired = false;
     for (;;) {
         uint64_t word = __atomic_load_n(&own.word, __ATOMIC_ACQUIRE);
         if (holder_of(word) == MOVING) {
-            /* For as long as one system call takes. */
+            /* This takes no longer than one system call. */
             sched_yield();
         } else if (__atomic_compare_exchange_n(&own.word, &word, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
             return word;
@@ -97,7 +98,7 @@ static uint64_t take_limit(void)
     }
 }
 
-/* Release: pairs with the watcher's acquire; whose it is, and that the timer exists. */
+/* Release: pairs with the watcher's acquire; publishes whose limit it is, and that the timer exists. */
 static void write_limit(int64_t deadline, enum holder holder)
 {
     __atomic_store_n(&own.request, shim_current != NULL ? shim_current->number : 0, __ATOMIC_RELEASE);
@@ -154,7 +155,7 @@ void shim_execution_timer_insists(bool insists)
     }
 }
 
-/* zend_timeout() lowers the flag before it raises its error. */
+/* zend_timeout() clears the flag before it raises its error. */
 void shim_execution_timer_taken(void)
 {
     int64_t deadline = own.exists ? shim_timer_deadline() : 0;
@@ -164,13 +165,13 @@ void shim_execution_timer_taken(void)
     }
 }
 
-/* PHP 8.3 disarms the timer there, and would have the limit forgotten before it is taken. */
+/* PHP 8.3 disarms the timer at this point, which would remove the limit before it has taken effect. */
 static bool is_in_zend_timeout(void)
 {
     return own.fired && !zend_atomic_bool_load_ex(&EG(timed_out)) && shim_timer_deadline() <= shim_now();
 }
 
-/* ---- what Zend calls ---- */
+/* ---- called by Zend ---- */
 
 static bool is_execution_timer(clockid_t clock, const struct sigevent *event)
 {
@@ -219,7 +220,7 @@ int timer_settime(timer_t timer, int flags, const struct itimerspec *value, stru
     return limit(now + wait, now);
 }
 
-/* ---- the limit of a request that is suspended ---- */
+/* ---- the limit of a suspended request ---- */
 
 void shim_timer_suspend(shim_timer_state *state)
 {
@@ -264,7 +265,7 @@ uint64_t shim_timer_look(shim_timer *timer)
     int64_t wait = deadline_of(word) - now;
     if (holder_of(word) == KERNEL && wait < -GRACE) {
         uint64_t request = __atomic_load_n(&timer->request, __ATOMIC_ACQUIRE);
-        /* Whose limit it is was written before the limit: if that is still there, so is its request. */
+        /* The owner of the limit was written before the limit: if the limit is unchanged, so is its request. */
         return word == __atomic_load_n(&timer->word, __ATOMIC_ACQUIRE) ? request : 0;
     }
     if (holder_of(word) != OWED || wait >= NEAR) {
@@ -278,7 +279,7 @@ uint64_t shim_timer_look(shim_timer *timer)
     return 0;
 }
 
-/* ---- the thread's first and last step ---- */
+/* ---- the thread's start and end ---- */
 
 void shim_execution_timer_start(void)
 {

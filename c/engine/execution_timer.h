@@ -8,29 +8,30 @@
 typedef struct shim_timer shim_timer;
 void shim_execution_timer_start(void);
 void shim_execution_timer_stop(void);
-/* In a forked child, which inherits no timer. */
+/* In a forked child, which inherits no timers. */
 void shim_execution_timer_forget(void);
 /* The timer of this thread has fired. Async-signal-safe. */
 void shim_execution_timer_fired(void);
-/* An error ends the script of this thread: if it is the time limit's, what runs afterwards has a limit too. */
+/* An error ends the script of this thread. If the time limit caused it, what runs afterwards gets a limit too. */
 void shim_execution_timer_taken(void);
-/* Whether this thread is about to wait in a call that an interruption ends, and that ends so once the limit is over. */
+/* Whether this thread is about to wait in a call that can be interrupted, and that gives up once the limit has
+ * expired. */
 void shim_execution_timer_insists(bool insists);
 shim_timer *shim_timer_of_thread(void);
-/* By any one other thread, about once a second while the timer's thread runs PHP. Returns the number of the request whose
- * limit has been over for a while; 0: there is none. */
+/* Called by any one other thread, about once a second while the timer's thread runs PHP. Returns the number of the
+ * request whose limit expired a while ago; 0 if there is none. */
 uint64_t shim_timer_look(shim_timer *timer);
 
-/* The limit of a request that is suspended. */
+/* The limit of a suspended request. */
 typedef struct shim_timer_state {
-    /* When it fires, on the monotonic clock in nanoseconds; 0: it is not armed. */
+    /* When it fires, on the monotonic clock in nanoseconds; 0 if it is not armed. */
     int64_t deadline;
     bool timed_out;
 } shim_timer_state;
 
 void shim_timer_suspend(shim_timer_state *state);
 void shim_timer_resume(const shim_timer_state *state);
-/* When the limit of the request that runs is over, on the monotonic clock; 0: it has none. */
+/* When the limit of the running request expires, on the monotonic clock; 0 if it has none. */
 int64_t shim_timer_deadline(void);
 
 #endif

@@ -1,9 +1,10 @@
-/* Whether a thread executes the instructions of a script, and whether its time limit is over while it does not.
+/* Whether a thread executes instructions of a script, and whether its time limit has expired while it does not.
  *
- * Zend looks at a flag of each thread whenever a script jumps back or calls: whoever raises it gets an answer within an
- * instant from a thread that executes instructions, and none from one that is inside a system call or a function.
+ * Zend checks a flag of each thread at every backward jump and call of a script. Whoever sets the flag gets an answer
+ * almost immediately from a thread that executes instructions, and none from one that is inside a system call or an
+ * internal function.
  *
- * Promises: a question changes nothing but when the answer comes. */
+ * Promises: asking has no effect on the script. */
 #include "compat.h"
 #include "engine/execution_timer.h"
 #include "engine/interrupt.h"
@@ -18,7 +19,7 @@ struct shim_interrupter {
 
 static __thread shim_interrupter *own;
 
-/* Others who have something to do at an interrupt; NULL when there are none. */
+/* Other users of the interrupt; NULL if there are none. */
 static void (*others)(zend_execute_data *frame);
 
 static void answer(zend_execute_data *frame)

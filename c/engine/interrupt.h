@@ -1,4 +1,4 @@
-/* Whether a thread executes the instructions of a script. */
+/* Whether a thread executes instructions of a script. */
 #ifndef SVC_SHIM_INTERRUPT_H
 #define SVC_SHIM_INTERRUPT_H
 

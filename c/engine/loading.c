@@ -1,12 +1,13 @@
-/* Loading of code: what the engine does for one request at a time.
+/* Loading of code, which the engine can do for only one request at a time.
  *
- * The compiler and the linking of classes keep where they are in variables of the thread, as a stack of one file in
- * another; and while a class is being autoloaded the engine tells everybody else that there is none. Both may call a
- * script's code (error handlers, stream wrappers, autoloaders), and a request that waited there would let another one
- * in. So a request that waits while it loads code blocks its thread.
+ * The compiler and the linking of classes keep their position in variables of the thread, as a stack of nested files.
+ * While a class is being autoloaded, the engine tells everybody else that the class does not exist. Both may call a
+ * script's code (error handlers, stream wrappers, autoloaders), and if a request waited there, another one would run in
+ * between. A request that waits while it loads code therefore blocks its thread.
  *
- * Likewise the constants of classes: whoever asks first evaluates, which may call error handlers, and the engine marks the
- * constant meanwhile. Another request that came upon the mark would be told that the constant refers to itself. */
+ * The same holds for class constants: the first access evaluates a constant, which may call error handlers, and the
+ * engine marks the constant meanwhile. Another request that found the mark would be told that the constant refers to
+ * itself. */
 #include "compat.h"
 #include "context/own_worker.h"
 #include "engine/collector.h"
@@ -17,7 +18,7 @@
 
 #include <dlfcn.h>
 
-/* How many loads the running request is inside of. No request is suspended inside of one. */
+/* How many loads the running request is inside of. A request is never suspended inside one. */
 static __thread unsigned depth;
 
 static zend_op_array *(*next_compile_file)(zend_file_handle *file, int type);
@@ -26,7 +27,7 @@ static __typeof__(zend_autoload) next_autoload;
 
 static void leave(void)
 {
-    /* A fiber of a script's own may leave what it has entered for another request. */
+    /* A script's own fiber may leave a load that it entered for another request. */
     if (depth > 0) {
         depth--;
     }
@@ -68,10 +69,10 @@ zval *zend_get_class_constant_ex(zend_string *class_name, zend_string *name, zen
     return value;
 }
 
-/* As the engine's own, which nobody else may see. */
+/* The engine's own, which is private to it. */
 enum { VISITED = 0x80 };
 
-/* Nobody is in the middle of a constant any more. */
+/* No constant is being evaluated any more. */
 static void forget_constants(void)
 {
     zend_class_entry *class;
@@ -82,7 +83,7 @@ static void forget_constants(void)
         HashTable *constants = &class->constants_table;
         if (ZEND_MAP_PTR(class->mutable_data) != NULL) {
             const zend_class_mutable_data *own = ZEND_MAP_PTR_GET_IMM(class->mutable_data);
-            /* Without a table of their own none has been evaluated yet. */
+            /* Classes without a table of their own have no evaluated constants yet. */
             if (own == NULL || own->constants_table == NULL) {
                 continue;
             }
@@ -121,7 +122,7 @@ void shim_loading_forget(void)
 
 static zif_handler php_opcache_compile_file;
 
-/* A function of PHP's has caught a jump, and its script goes on: the engine is not being shut down. */
+/* A function of PHP has caught a bailout, and its script continues: the engine is not shutting down. */
 static void go_on_after_jump(void)
 {
     shim_own_worker.tainted = true;
@@ -129,7 +130,8 @@ static void go_on_after_jump(void)
     shim_collector_unprotect();
 }
 
-/* OPcache compiles without asking the engine to, and where the compiler jumps it tells the script that it could not. */
+/* OPcache compiles without calling the engine's hook, and if the compiler bails out, it tells the script that compiling
+ * failed. */
 static ZEND_FUNCTION(guarded_opcache_compile_file)
 {
     const bool was_unclean = CG(unclean_shutdown);

@@ -1,14 +1,14 @@
-/* What pcre keeps for whoever matches.
+/* The memory that pcre shares among matches.
  *
- * PHP has one block of the thread for what an expression has matched; whoever needs it keeps in a variable of its own
- * whether it was taken, and puts that back at its end. So it is right only if they end in the reverse order of their
- * beginning, and while a callback of one of them waits (of a replacement, or __toString() below preg_grep()) others begin
- * and end: one whose expression is too large for the block gives it back, which another one is about to read. Fibers of a
- * script's own do the same to each other, and a jump leaves it taken.
+ * PHP has one block per thread for the results of a match. Each user records in a local variable whether the block was
+ * in use, and restores that at its end. This is correct only if uses end in the reverse order of their beginnings.
+ * While a callback of one of them waits (of a replacement, or __toString() below preg_grep()), others begin and end:
+ * one whose expression is too large for the block frees it, although another one is about to read it. The same happens
+ * between a script's own fibers, and a bailout leaves the block marked as in use.
  *
- * In a worker nobody has it: it is taken before the boot script runs, so that each call has a block of its own, from the
- * request's heap, and puts back what it has found. That costs a few nanoseconds a match, and nothing is left to be kept in
- * step: not with waits, not with jumps. */
+ * In a worker, the block is therefore marked as in use before the boot script runs, so that each call allocates its own
+ * from the request's heap, and restores what it found. This costs a few nanoseconds per match, and leaves nothing that
+ * waits or bailouts could put out of step. */
 #include "compat.h"
 #include "engine/matching.h"
 

@@ -1,11 +1,11 @@
-/* What pcre keeps for whoever matches. */
+/* The memory that pcre shares among matches. */
 #ifndef SVC_SHIM_MATCHING_H
 #define SVC_SHIM_MATCHING_H
 
 #include <stdbool.h>
 
-/* PHP has started the boot request: requests of this thread match without what they would share. False: there is no
- * memory. */
+/* PHP has started the boot request: from now on, requests of this thread match without the shared memory. Returns false
+ * if out of memory. */
 bool shim_matching_begin(void);
 /* The boot request has ended. */
 void shim_matching_end(void);

@@ -1,11 +1,11 @@
 /* The memory limit of a worker's requests.
  *
- * The heap is the thread's, and so is the limit that it obeys: it is put in place for whoever runs. What jumps have left
- * allocated is nobody's, and comes on top. */
+ * The heap belongs to the thread, and so does the limit that it enforces: the limit is set for whichever request runs.
+ * Memory that bailouts have left allocated belongs to no request, and is added to the limit. */
 #include "compat.h"
 #include "engine/memory_limit.h"
 
-/* What jumps have left allocated on this thread since its worker has booted. */
+/* The memory that bailouts have left allocated on this thread since its worker booted. */
 static __thread size_t left_behind;
 
 void shim_memory_limit_lift(void)
@@ -26,14 +26,14 @@ void shim_memory_limit_apply(void)
     shim_memory_limit_extend(0);
 }
 
-/* Whether the heap takes so much of the limit that little room would be left. */
+/* Whether the heap uses so much of the limit that little would be left. */
 static bool is_heap_large(void)
 {
     return PG(memory_limit) > 0 && zend_memory_usage(true) > (size_t)PG(memory_limit) / 2;
 }
 
-/* What the error itself took beyond the limit is free again, in small pieces, which the heap keeps until it is asked for
- * them. */
+/* What the error itself used beyond the limit is free again, in small pieces, which the heap keeps until it is asked
+ * for them. */
 void shim_memory_limit_after_jump(void)
 {
     if (is_heap_large()) {

@@ -4,13 +4,13 @@
 
 #include <stddef.h>
 
-/* The heap obeys the memory limit that is in place, and what jumps have left allocated comes on top. A heap that is larger
- * already does not grow. */
+/* Makes the heap enforce the current memory limit, plus what bailouts have left allocated. A heap that is already
+ * larger does not grow. */
 void shim_memory_limit_apply(void);
 void shim_memory_limit_lift(void);
-/* So many bytes more, until it is applied again. */
+/* Raises the limit by this many bytes, until it is applied again. */
 void shim_memory_limit_extend(size_t bytes);
-/* Neighbours, and what ends this request, may need memory beyond what the jump has left allocated. */
+/* Other requests, and the code that ends this one, may need memory beyond what the bailout has left allocated. */
 void shim_memory_limit_after_jump(void);
 /* A worker boots: nothing has been left behind. */
 void shim_memory_limit_forget(void);

@@ -1,17 +1,17 @@
-/* Where extensions keep what they keep for a thread. */
+/* Where extensions keep their per-thread state. */
 #ifndef SVC_SHIM_TSRM_H
 #define SVC_SHIM_TSRM_H
 
 #include "compat.h"
 
-/* What the module has asked to be kept for each thread, by its size; 0: nothing like that. */
+/* The state that the module has requested for each thread, identified by its size; 0 if there is none. */
 ts_rsrc_id shim_tsrm_place(const char *module, size_t size);
-/* How much is kept there; 0: nobody knows. */
+/* The size of that state; 0 if unknown. */
 size_t shim_tsrm_size(ts_rsrc_id id);
-/* The module that asked as the one of this index; NULL behind the last. */
+/* The module that made the request with this index; NULL after the last one. */
 const char *shim_tsrm_module(size_t index);
 
-/* The directory that PHP imagines for the thread. */
+/* The virtual working directory of the thread. */
 cwd_state *shim_directory(void);
 
 #endif

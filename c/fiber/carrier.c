@@ -1,13 +1,15 @@
 /* Requests on stacks of their own.
  *
- * A request is a Fiber to everybody: Fiber::getCurrent() tells requests apart, and fibers that a script makes are
- * started from it. But the stack that it runs on is a carrier's, which is ours, is kept from request to request, and is
- * no object of PHP's. The Fiber is new for each request: what scripts have keyed by it is never another request's.
+ * Everybody sees a request as a Fiber: Fiber::getCurrent() tells requests apart, and fibers that a script creates are
+ * started from it. The stack that it runs on, however, belongs to a carrier, which is the shim's own, is reused from
+ * request to request, and is not a PHP object. The Fiber is new for each request: what scripts have stored under it
+ * never belongs to another request.
  *
- * Invariants. Only the loop switches to a carrier, or to the fiber of a script's own in which the carrier's request waits.
- * A request's Fiber always has a caller, so PHP refuses to let scripts resume it, and Fiber::suspend() is refused in it. A
- * carrier comes back to the loop when its request waits, when nothing of it is left, or for good; whichever it is, the
- * request's host has heard of its end exactly if it has ended, and has it back exactly if nothing of it is left. */
+ * Invariants. Only the loop switches to a carrier, or to the script's own fiber in which the carrier's request waits. A
+ * request's Fiber always has a caller, so PHP does not let scripts resume it, and Fiber::suspend() is refused in it. A
+ * carrier returns to the loop when its request waits, when nothing of the request is left, or for good. In each case,
+ * the host has been told that the request ended if and only if it has ended, and has it back if and only if nothing of
+ * it is left. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -22,14 +24,14 @@
 #include "shim.h"
 #include "state/state.h"
 
-/* Carriers without a request, in the order in which they were put back. */
+/* Carriers without a request; the last one to be returned is the first one to be reused. */
 static __thread shim_fiber *idle;
 static __thread unsigned idle_count;
-/* More than that end with their request. */
+/* Beyond this number, carriers end with their request. */
 enum { IDLE_MAX = 64 };
 
-/* A request has the same room for what scripts call as in a process of php-fpm's (zend.max_allowed_stack_size), and as
- * much again for what the engine does below without looking. Memory is taken as it is used. */
+/* A request has the same stack for what scripts call as in a php-fpm process (zend.max_allowed_stack_size), and as much
+ * again for what the engine does below without checking. Memory is committed as it is used. */
 enum { STACK_SIZE = 16 * 1024 * 1024 };
 
 static void switch_to(zend_fiber_context *context)
@@ -90,12 +92,12 @@ static void enter_stack(shim_fiber *fiber)
 #endif
 }
 
-/* What a carrier runs: requests, until it is not needed any more. */
+/* The main function of a carrier: runs requests until the carrier is no longer needed. */
 static ZEND_STACK_ALIGNED void carry(zend_fiber_transfer *transfer)
 {
     shim_fiber *fiber = shim_running;
     enter_stack(fiber);
-    /* Each step of a request catches its own jumps; one that comes out between two steps must not leave this stack. */
+    /* Each step of a request catches its own bailouts; one that occurs between two steps must not leave this stack. */
     zend_first_try {
         for (;;) {
             fiber->serve(fiber);
@@ -115,7 +117,7 @@ static ZEND_STACK_ALIGNED void carry(zend_fiber_transfer *transfer)
     ZVAL_NULL(&transfer->value);
 }
 
-/* May run out of memory: then what there was is left to the end of the worker. */
+/* May run out of memory; what has been allocated by then is freed at the end of the worker. */
 static void build(void *argument)
 {
     shim_fiber *fiber = argument;
@@ -144,7 +146,7 @@ static void free_fiber_struct(shim_fiber *fiber)
     free(fiber);
 }
 
-/* Lets the fiber run until it waits, or its request has ended. */
+/* Lets the fiber run until it waits or its request has ended. */
 static void run(shim_fiber *fiber)
 {
     shim_context *before = shim_current;
@@ -161,7 +163,7 @@ static void run(shim_fiber *fiber)
     shim_current = before;
 }
 
-/* The host's request does not go on: it hears of it, if it has not yet. */
+/* The host's request does not go on; the host is told so, unless it has been already. */
 static void give_up(shim_fiber *fiber)
 {
     void *host = fiber->context.host;
@@ -172,7 +174,7 @@ static void give_up(shim_fiber *fiber)
     shim_fiber_let_go(fiber);
 }
 
-/* After a run: keeps the fiber, or lets it go. */
+/* After a run: keeps the fiber or frees it. */
 static shim_progress settle(shim_fiber *fiber)
 {
     const bool is_dead = fiber->carrier.status == ZEND_FIBER_STATUS_DEAD;
@@ -190,7 +192,7 @@ static shim_progress settle(shim_fiber *fiber)
     if (is_dead) {
         free_fiber_struct(fiber);
     } else {
-        /* An extension has switched to the loop: nobody knows what is on that stack. */
+        /* An extension has switched to the loop: the content of that stack is unknown. */
         shim_own_worker.tainted = true;
     }
     return SHIM_ENDED;
@@ -212,7 +214,6 @@ shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *)
     }
     fiber->context = context;
     fiber->serve = serve;
-    fiber->descriptor = -1;
     run(fiber);
     return settle(fiber);
 }

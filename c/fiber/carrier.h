@@ -7,14 +7,14 @@
 #include "fiber/fiber.h"
 #include "shim.h"
 
-/* Runs `serve` on a stack of the request's own until it waits or ends; where there is no memory for it, it ends at
- * once. */
+/* Runs `serve` on a stack of the request's own until it waits or ends. If there is no memory for the stack, the request
+ * ends at once. */
 shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *fiber));
 /* Switches to the loop until the fiber is resumed. */
 void shim_fiber_switch_out(shim_fiber *fiber);
-/* Whether the running request can wait without its thread. */
+/* Whether the running request can wait without blocking its thread. */
 bool shim_fiber_may_park(void);
-/* The worker serves no more: carriers without a request are freed. */
+/* The worker serves no more requests: frees the carriers without a request. */
 void shim_fibers_forget(void);
 
 #endif

@@ -1,7 +1,8 @@
-/* A request's fiber: what there is of it beside its stack.
+/* A request's fiber, apart from its stack.
  *
- * To scripts it is an object of PHP's class Fiber, one that is new for each request: what they have keyed by it is never
- * another request's. To the host it is a request, which it has back when nothing of it is left. */
+ * To scripts, it is an object of PHP's class Fiber that is new for each request: what they have stored under it never
+ * belongs to another request. To the host, it is a request, which is returned to the host when nothing of it is
+ * left. */
 #include "compat.h"
 #include "context/host.h"
 #include "fiber/fiber.h"
@@ -30,7 +31,7 @@ void shim_fiber_identify(shim_fiber *fiber)
     EG(active_fiber) = php;
 }
 
-/* Scripts see that it has ended. */
+/* Scripts see it as terminated. */
 static zend_fiber *take_away(shim_fiber *fiber)
 {
     zend_fiber *php = fiber->php;
@@ -47,7 +48,7 @@ static zend_fiber *take_away(shim_fiber *fiber)
     return php;
 }
 
-/* Whoever hangs more on the next Fiber, again and again, has it freed without one. */
+/* If destructors attach more to the new Fiber again and again, they eventually run without one. */
 enum { RETIREMENTS_MAX = 8 };
 
 void shim_fiber_retire(shim_fiber *fiber)
@@ -55,7 +56,7 @@ void shim_fiber_retire(shim_fiber *fiber)
     for (int round = 0; fiber->php != NULL && round < RETIREMENTS_MAX; round++) {
         zend_fiber *php = take_away(fiber);
         if ((OBJ_FLAGS(&php->std) & IS_OBJ_WEAKLY_REFERENCED) != 0 && GC_REFCOUNT(&php->std) == 1) {
-            /* Destructors of what a WeakMap holds for it run in a Fiber too. */
+            /* The destructors of what a WeakMap holds for it run in a Fiber too. */
             shim_fiber_identify(fiber);
         }
         OBJ_RELEASE(&php->std);

@@ -1,4 +1,5 @@
-/* PHP's class Fiber, where it meets requests: what scripts must not do with theirs, and what nobody else frees. */
+/* PHP's class Fiber where it affects requests: what scripts must not do with a request's fiber, and what would
+ * otherwise not be freed. */
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "fiber/fiber_class.h"
@@ -6,11 +7,11 @@
 
 static zif_handler php_suspend;
 
-/* Nobody would resume the Fiber of a request. */
+/* Nothing would resume the Fiber of a request. */
 static ZEND_FUNCTION(guarded_suspend)
 {
     if (shim_running != NULL && EG(active_fiber) != NULL && EG(active_fiber) == shim_running->php) {
-        zend_throw_error(NULL, "The fiber of a request cannot be suspended: nothing would resume it");
+        zend_throw_error(NULL, "Cannot suspend the fiber of a request: nothing would resume it");
         RETURN_THROWS();
     }
     php_suspend(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -18,8 +19,8 @@ static ZEND_FUNCTION(guarded_suspend)
 
 static zend_object_free_obj_t php_free_fiber;
 
-/* After a fatal error PHP runs no destructors, and it is the destructor of a fiber that frees its stack. What is on the
- * stack stays as it is, as all that the script held. */
+/* After a fatal error, PHP runs no destructors, but the destructor of a fiber is what frees its stack. The contents of
+ * the stack are left alone, like everything else that the script held. */
 static void free_fiber(zend_object *object)
 {
     zend_fiber *fiber = (zend_fiber *)object;

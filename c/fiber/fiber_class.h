@@ -1,4 +1,4 @@
-/* PHP's class Fiber, where it meets requests. */
+/* PHP's class Fiber where it affects requests. */
 #ifndef SVC_SHIM_FIBER_CLASS_H
 #define SVC_SHIM_FIBER_CLASS_H
 

@@ -1,11 +1,12 @@
-/* What the cycle collector is told of a script's fiber.
+/* What the cycle collector learns about the variables of a script's fiber.
  *
- * A function that includes a file has one table of variables together with the file's frame. PHP tells the collector of a
- * fiber's tables once a frame, so these variables count twice: what somebody else holds too then looks like garbage, and
- * is destructed and freed in the hands of those who use it. Here a frame's table is hidden while PHP looks, if the next
- * frame further out has the same one.
+ * A function that includes a file shares one symbol table with the frame of the file. PHP reports the symbol tables of
+ * a fiber to the collector once per frame, so these variables count twice: values that are also referenced elsewhere
+ * look like garbage, and are destructed and freed while in use. Here, the symbol table of a frame is hidden from PHP if
+ * the next outer frame has the same one.
  *
- * Promises: nothing is hidden when PHP has looked, a jump or not. The table that PHP returns is never what hides others. */
+ * Promises: nothing remains hidden after PHP has looked, even after a bailout. The table that PHP returns is never one
+ * that hides others. */
 #include "compat.h"
 #include "fiber/fiber_variables.h"
 
@@ -18,7 +19,7 @@ static zend_array *hidden(void)
     return (zend_array *)&zend_empty_array;
 }
 
-/* The frame of a script's next further out: it is the one whose table an included file gets. */
+/* The next outer frame of the script: the one whose symbol table an included file shares. */
 static zend_execute_data *outer(const zend_execute_data *frame)
 {
     zend_execute_data *next = frame->prev_execute_data;
@@ -34,7 +35,7 @@ static bool has_table(const zend_execute_data *frame)
            (ZEND_CALL_INFO(frame) & ZEND_CALL_HAS_SYMBOL_TABLE) != 0;
 }
 
-/* PHP passes the frame of a generator over that does not run: the generator tells of it. */
+/* PHP skips the frame of a generator that is not running: the generator reports its own variables. */
 static bool is_told(const zend_execute_data *frame)
 {
     if ((ZEND_CALL_INFO(frame) & ZEND_CALL_GENERATOR) == 0) {

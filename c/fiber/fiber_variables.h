@@ -1,10 +1,10 @@
-/* What the cycle collector is told of a script's fiber. */
+/* What the cycle collector learns about the variables of a script's fiber. */
 #ifndef SVC_SHIM_FIBER_VARIABLES_H
 #define SVC_SHIM_FIBER_VARIABLES_H
 
 #include "compat.h"
 
-/* Among the handlers of PHP's fibers: how the cycle collector is told of their variables. */
+/* Replaces the handler of PHP's fibers that reports their variables to the cycle collector. */
 void shim_fiber_variables_install(zend_object_handlers *handlers);
 
 #endif

@@ -1,7 +1,9 @@
-/* The one place where a request waits without its thread.
+/* The only place where a request waits without blocking its thread.
  *
- * Waits end by a descriptor (epoll), by a moment (a heap of timers), or both; the thread itself sleeps in shim_wait
- * only, which the host's wake-ups end too. Nothing is polled for: without a wait that is due, nobody wakes up. */
+ * A request waits for a set: descriptors (epoll), a moment (a heap of timers), and completions, which the host reports.
+ * Any of them ends the wait, and the whole wait is taken down before the request goes on. The thread itself sleeps only
+ * in shim_wait(), which the host's wake-ups also end, both for new requests and for completions. Nothing is polled: no
+ * thread wakes up unless a wait is over. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -11,6 +13,7 @@
 #include "fiber/park.h"
 #include "fiber/ready.h"
 #include "fiber/timers.h"
+#include "fiber/waiters.h"
 #include "fiber/watches.h"
 #include "libc/clock.h"
 #include "libc/libc.h"
@@ -27,16 +30,16 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Our descriptors stay out of the range that select() can name. */
+/* Our descriptors stay outside the range that select() supports. */
 enum { DESCRIPTOR_MIN = 1024, EVENTS = 64 };
 
 enum { FIRST_PAUSE_NS = 500000, LONGEST_PAUSE_NS = 20000000 };
 
-/* Nobody waits for these, and no request holds a lock of one. */
+/* Nobody waits for these, and no request holds a lock on them. */
 DECLARE_LIBC(close);
 DECLARE_LIBC(fcntl64);
 
-/* What epoll says of the worker's own descriptor, which wakes no request. */
+/* The epoll data of the thread's own descriptor, which wakes no request. */
 enum { NOBODY = 0 };
 
 static __thread struct {
@@ -96,11 +99,12 @@ void shim_reactor_close(void)
     shim_watches_close();
 }
 
-/* A child has copies of all that its parent waits for, and the parent's epoll: it makes one of its own. */
+/* A child has copies of everything that its parent waits for, and shares the parent's epoll: it creates its own. */
 static void forget_in_child(void)
 {
     reactor.is_open = false;
     shim_watches_forget();
+    shim_waiters_forget();
 }
 
 void shim_reactor_install(void)
@@ -110,33 +114,78 @@ void shim_reactor_install(void)
 
 /* ---- waiting ---- */
 
-/* Puts the request among those that wait; false: it cannot wait without its thread. */
-static bool enlist(shim_fiber *fiber, int descriptor, short events)
+/* Takes down a wait that has ended, or that could not begin. */
+static void stop_waiting(shim_fiber *fiber)
 {
-    fiber->descriptor = -1;
-    if (descriptor >= 0 && !shim_watch(fiber, descriptor, events)) {
-        return false;
+    const shim_wait_set *set = fiber->wait_set;
+    for (unsigned i = 0; i < set->watch_count; i++) {
+        shim_watch_remove(&set->watches[i]);
     }
-    if (fiber->deadline > 0 && !shim_timer_add(fiber)) {
-        shim_unwatch(fiber);
-        return false;
+    shim_timer_remove(fiber);
+    shim_waiter_remove(fiber);
+}
+
+/* Starts watching the descriptors of the request's set. Returns false if the request must not wait; `woken` then says
+ * why. */
+static bool watch_all(shim_fiber *fiber)
+{
+    const shim_wait_set *set = fiber->wait_set;
+    for (unsigned i = 0; i < set->watch_count; i++) {
+        static const shim_woken_by reasons[] = {
+            [SHIM_WATCH_READY] = SHIM_WOKEN_BY_DESCRIPTOR,
+            [SHIM_WATCH_CLOSED] = SHIM_WOKEN_BY_CLOSE,
+            [SHIM_WATCH_FAILED] = SHIM_NEVER_PARKED,
+        };
+        const shim_watched watched = shim_watch_add(fiber, &set->watches[i]);
+        if (fiber->phase == SHIM_PHASE_READY) {
+            /* The same descriptor is in the set twice, and turned out to be closed. */
+            shim_watch_remove(&set->watches[i]);
+            return false;
+        }
+        if (watched != SHIM_WATCHED) {
+            fiber->woken = (shim_woken){.by = reasons[watched], .member = i};
+            return false;
+        }
     }
     return true;
 }
 
-shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limited)
+/* Starts waiting for each member of the request's set. Returns false if the request must not wait; `woken` then says
+ * why. */
+static bool enlist(shim_fiber *fiber)
 {
-    shim_fiber *fiber = shim_running;
-    if (!shim_fiber_may_park() || !open_reactor() || !shim_state_prepare(&fiber->state)) {
-        return SHIM_WOKEN_NEVER_PARKED;
+    fiber->woken = (shim_woken){.by = SHIM_NEVER_PARKED};
+    /* So that a watch that has not been added can be removed. */
+    for (unsigned i = 0; i < fiber->wait_set->watch_count; i++) {
+        fiber->wait_set->watches[i].fiber = NULL;
     }
-    int64_t limit = limited ? shim_timer_deadline() : 0;
-    fiber->deadline = limit > 0 && (deadline == 0 || limit < deadline) ? limit : deadline;
-    if (!enlist(fiber, descriptor, events)) {
-        return SHIM_WOKEN_NEVER_PARKED;
+    unsigned member = 0;
+    switch (shim_waiter_add(fiber, &member)) {
+    case SHIM_WAITS_FOR_ALL:
+        break;
+    case SHIM_WAITS_NO_MORE:
+        fiber->woken = (shim_woken){.by = SHIM_WOKEN_BY_COMPLETION, .member = member};
+        return false;
+    case SHIM_WAITS_REFUSED:
+        return false;
     }
-    /* From here to the switch, and from the switch back to the end, nothing jumps and no script's code runs. */
-    fiber->phase = SHIM_PHASE_PARKED;
+    return watch_all(fiber) && (fiber->deadline == 0 || shim_timer_add(fiber));
+}
+
+/* Whether nothing would ever end the wait. */
+static bool is_endless(const shim_wait_set *set)
+{
+    unsigned i = 0;
+    while (i < set->watch_count && set->watches[i].descriptor < 0) {
+        i++;
+    }
+    return i == set->watch_count && set->completion_count == 0 && set->deadline == 0;
+}
+
+/* Suspends the request until its wait is over. From here to the switch, and from the switch to the end, nothing bails
+ * out and no script code runs. */
+static void suspend(shim_fiber *fiber)
+{
     shim_state_suspend(&fiber->state);
     if (fiber->context.owner != NULL) {
         shim_host.worker.parks(fiber->context.owner);
@@ -145,11 +194,37 @@ shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limite
     if (fiber->context.owner != NULL) {
         shim_host.worker.resumes(fiber->context.owner);
     }
-    /* First of all: the execution timer may fire as soon as it is armed. */
+    /* This comes first: the execution timer may fire as soon as it is armed. */
     shim_current = &fiber->context;
     shim_state_resume(&fiber->state);
+}
+
+shim_woken shim_park(const shim_wait_set *set)
+{
+    shim_fiber *fiber = shim_running;
+    if (is_endless(set) || !shim_fiber_may_park() || !open_reactor() || !shim_state_prepare(&fiber->state)) {
+        return (shim_woken){.by = SHIM_NEVER_PARKED};
+    }
+    const int64_t limit = set->is_unlimited ? 0 : shim_timer_deadline();
+    fiber->deadline = limit > 0 && (set->deadline == 0 || limit < set->deadline) ? limit : set->deadline;
+    fiber->wait_set = set;
+    fiber->stop_waiting = stop_waiting;
+    fiber->phase = SHIM_PHASE_PARKED;
+    const bool waits = enlist(fiber);
+    /* Adding a watch may already have woken the request, because its descriptor turned out to be closed. */
+    if (waits || fiber->phase == SHIM_PHASE_READY) {
+        suspend(fiber);
+    } else {
+        stop_waiting(fiber);
+    }
     fiber->phase = SHIM_PHASE_RUNNING;
+    fiber->wait_set = NULL;
     return fiber->woken;
+}
+
+shim_woken_by shim_park_until(int64_t deadline)
+{
+    return shim_park(&(shim_wait_set){.deadline = deadline}).by;
 }
 
 bool shim_park_briefly(int64_t *pause)
@@ -158,10 +233,10 @@ bool shim_park_briefly(int64_t *pause)
     if (*pause > LONGEST_PAUSE_NS) {
         *pause = LONGEST_PAUSE_NS;
     }
-    return shim_park(-1, 0, shim_now() + *pause, true) == SHIM_WOKEN_BY_TIME;
+    return shim_park_until(shim_now() + *pause) == SHIM_WOKEN_BY_TIME;
 }
 
-/* How long the thread may sleep, in nanoseconds; negative: for ever. */
+/* How long the thread may sleep, in nanoseconds; negative means indefinitely. */
 static int64_t sleep_time(void)
 {
     if (shim_ready_count() > 0) {
@@ -175,7 +250,8 @@ static int64_t sleep_time(void)
     return wait > 0 ? wait : 0;
 }
 
-/* epoll_wait() in whole milliseconds would have everybody wait half a millisecond too long, who sleeps for ten. */
+/* epoll_wait() counts in milliseconds, which would delay a sleep of ten milliseconds by half a millisecond on
+ * average. */
 static int wait_for_events(struct epoll_event *events, int64_t time)
 {
 #ifdef SYS_epoll_pwait2
@@ -186,7 +262,7 @@ static int wait_for_events(struct epoll_event *events, int64_t time)
         if (count >= 0 || (errno != ENOSYS && errno != EPERM)) {
             return count;
         }
-        /* An old kernel, or a sandbox that does not know the call. */
+        /* An old kernel, or a sandbox that does not know the system call. */
         __atomic_store_n(&is_coarse, 1, __ATOMIC_RELAXED);
     }
 #endif
@@ -194,7 +270,7 @@ static int wait_for_events(struct epoll_event *events, int64_t time)
     return epoll_wait(reactor.poller, events, EVENTS, time_ms > INT_MAX ? INT_MAX : (int)time_ms);
 }
 
-/* Wakes those whose wait is over within `time`. */
+/* Wakes the requests whose wait ends within `time`. */
 static size_t wake_within(int64_t time)
 {
     struct epoll_event events[EVENTS];
@@ -214,7 +290,7 @@ static size_t wake_within(int64_t time)
     shim_fiber *first = shim_timer_first();
     const int64_t now = first != NULL ? shim_now() : 0;
     for (; first != NULL && first->deadline <= now; first = shim_timer_first()) {
-        shim_wake(first, SHIM_WOKEN_BY_TIME);
+        shim_wake(first, SHIM_WOKEN_BY_TIME, 0);
     }
     return shim_ready_count();
 }

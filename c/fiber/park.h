@@ -1,4 +1,4 @@
-/* The one place where a request waits without its thread. */
+/* The only place where a request waits without blocking its thread. */
 #ifndef SVC_SHIM_PARK_H
 #define SVC_SHIM_PARK_H
 
@@ -7,11 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Waits for `events` (of poll()) on `descriptor`, or for the moment `deadline` on the monotonic clock (0: none). The
- * request's own time limit ends the wait too, if `limited`. */
-shim_woken shim_park(int descriptor, short events, int64_t deadline, bool limited);
-/* Before the next try of what cannot be waited for otherwise; each pause is longer than the one before it, up to a bound,
- * and the first follows 0. False: the caller is to block. */
+/* Waits until a member of the set ends the wait. The time limit of the request ends it too, and counts as a moment.
+ * Returns immediately, without running other requests, if a completion of the set is complete or if a descriptor cannot
+ * be waited for. */
+shim_woken shim_park(const shim_wait_set *set);
+/* Waits until a moment on the monotonic clock. */
+shim_woken_by shim_park_until(int64_t deadline);
+/* Pauses before the next attempt at something that cannot be waited for in any other way. Starts from 0; each pause is
+ * longer than the previous one, up to a limit. Returns false if the caller has to block. */
 bool shim_park_briefly(int64_t *pause);
 void shim_reactor_install(void);
 void shim_reactor_close(void);

@@ -1,4 +1,4 @@
-/* Requests whose wait is over, in the order in which it was. */
+/* Requests whose wait is over, in the order in which the waits ended. */
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "fiber/ready.h"
@@ -9,8 +9,10 @@ static __thread struct {
     size_t count;
 } ready;
 
-void shim_ready_push(shim_fiber *fiber)
+void shim_wake(shim_fiber *fiber, shim_woken_by by, unsigned member)
 {
+    fiber->stop_waiting(fiber);
+    fiber->woken = (shim_woken){.by = by, .member = member};
     fiber->phase = SHIM_PHASE_READY;
     fiber->next = NULL;
     if (ready.last != NULL) {

@@ -6,8 +6,9 @@
 
 #include <stddef.h>
 
-void shim_ready_push(shim_fiber *fiber);
-/* NULL: nobody is ready. */
+/* Ends the wait of a parked request, whatever else it was waiting for. */
+void shim_wake(shim_fiber *fiber, shim_woken_by by, unsigned member);
+/* Returns NULL if no request is ready. */
 shim_fiber *shim_ready_pop(void);
 size_t shim_ready_count(void);
 

@@ -6,11 +6,11 @@
 
 #include <stdbool.h>
 
-/* Waits for its deadline. False: there is no memory. */
+/* Waits for the fiber's deadline. Returns false if out of memory. */
 bool shim_timer_add(shim_fiber *fiber);
-/* Harmless if it does not wait for a moment. */
+/* Harmless if the fiber is not waiting for a moment. */
 void shim_timer_remove(shim_fiber *fiber);
-/* Whose moment comes first; NULL: nobody waits for one. */
+/* The fiber with the earliest moment; NULL if none waits for one. */
 shim_fiber *shim_timer_first(void);
 void shim_timers_close(void);
 

@@ -1,28 +1,28 @@
 /* Which requests wait for which descriptors.
  *
- * epoll knows each descriptor once, however many requests wait for it, with all that they wait for; it says something
- * once, and is told then what the others still wait for. */
+ * epoll knows each descriptor once, however many requests wait for it, with the union of their events. It reports once,
+ * and is then told what the remaining requests wait for. */
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "fiber/ready.h"
-#include "fiber/timers.h"
 #include "fiber/watches.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <unistd.h>
 
-typedef struct watch {
-    shim_fiber *first;
-    /* Another number each time epoll is told: what it says of an earlier one is of no interest. */
+typedef struct watched {
+    shim_watch *first;
+    /* Changes with each epoll_ctl(): reports for an earlier serial number are ignored. */
     uint32_t serial;
-} watch;
+} watched;
 
 static __thread struct {
     int poller;
-    /* By descriptor. */
-    watch *watches;
+    /* Indexed by descriptor. */
+    watched *descriptors;
     size_t room;
-    /* How many requests wait for one. */
+    /* The number of watches. */
     size_t count;
     uint32_t serial;
 } own;
@@ -34,14 +34,14 @@ void shim_watches_open(int poller)
 
 void shim_watches_close(void)
 {
-    free(own.watches);
-    own.watches = NULL;
+    free(own.descriptors);
+    own.descriptors = NULL;
     own.room = own.count = 0;
 }
 
 void shim_watches_forget(void)
 {
-    own.watches = NULL;
+    own.descriptors = NULL;
     own.room = own.count = 0;
 }
 
@@ -50,11 +50,11 @@ bool shim_watches_any(void)
     return own.count > 0;
 }
 
-/* NULL: nobody waits for it. */
-static watch *watch_of(int descriptor)
+/* Returns NULL if nobody waits for the descriptor. */
+static watched *watched_of(int descriptor)
 {
     bool is_there = descriptor >= 0 && (size_t)descriptor < own.room;
-    return is_there && own.watches[descriptor].first != NULL ? &own.watches[descriptor] : NULL;
+    return is_there && own.descriptors[descriptor].first != NULL ? &own.descriptors[descriptor] : NULL;
 }
 
 static bool make_room_for(int descriptor)
@@ -66,23 +66,23 @@ static bool make_room_for(int descriptor)
     if (room == own.room) {
         return true;
     }
-    watch *larger = realloc(own.watches, room * sizeof(watch));
+    watched *larger = realloc(own.descriptors, room * sizeof(watched));
     if (larger == NULL) {
         return false;
     }
-    memset(larger + own.room, 0, (room - own.room) * sizeof(watch));
-    own.watches = larger;
+    memset(larger + own.room, 0, (room - own.room) * sizeof(watched));
+    own.descriptors = larger;
     own.room = room;
     return true;
 }
 
-/* Tells epoll what is waited for by those who wait already, and by one who asks for `more`. */
+/* Registers the events of all present watches, plus `more`, with epoll. On failure, returns false and sets errno. */
 static bool tell_poller(int descriptor, int operation, short more)
 {
-    watch *watch = &own.watches[descriptor];
+    watched *watched = &own.descriptors[descriptor];
     short events = more;
-    for (const shim_fiber *fiber = watch->first; fiber != NULL; fiber = fiber->next_watcher) {
-        events |= fiber->events;
+    for (const shim_watch *watch = watched->first; watch != NULL; watch = watch->next) {
+        events |= watch->events;
     }
     struct epoll_event event = {.data.u64 = (uint64_t)++own.serial << 32 | (uint32_t)descriptor};
     event.events = EPOLLONESHOT | ((events & POLLIN) != 0 ? EPOLLIN | EPOLLRDHUP : 0u) |
@@ -90,44 +90,41 @@ static bool tell_poller(int descriptor, int operation, short more)
     if (epoll_ctl(own.poller, operation, descriptor, &event) != 0) {
         return false;
     }
-    watch->serial = own.serial;
+    watched->serial = own.serial;
     return true;
 }
 
-void shim_unwatch(shim_fiber *fiber)
+void shim_watch_remove(shim_watch *watch)
 {
-    const int descriptor = fiber->descriptor;
-    if (descriptor < 0) {
+    if (watch->fiber == NULL) {
         return;
     }
-    fiber->descriptor = -1;
+    watch->fiber = NULL;
     own.count--;
-    if (fiber->next_watcher != NULL) {
-        fiber->next_watcher->previous_watcher = fiber->previous_watcher;
+    if (watch->next != NULL) {
+        watch->next->previous = watch->previous;
     }
-    if (fiber->previous_watcher != NULL) {
-        fiber->previous_watcher->next_watcher = fiber->next_watcher;
+    if (watch->previous != NULL) {
+        watch->previous->next = watch->next;
         return;
     }
-    own.watches[descriptor].first = fiber->next_watcher;
-    if (fiber->next_watcher == NULL) {
-        (void)epoll_ctl(own.poller, EPOLL_CTL_DEL, descriptor, NULL);
+    own.descriptors[watch->descriptor].first = watch->next;
+    if (watch->next == NULL) {
+        (void)epoll_ctl(own.poller, EPOLL_CTL_DEL, watch->descriptor, NULL);
     }
 }
 
-void shim_wake(shim_fiber *fiber, shim_woken why)
+static void wake(const shim_watch *watch, shim_woken_by by)
 {
-    shim_unwatch(fiber);
-    shim_timer_remove(fiber);
-    fiber->woken = why;
-    shim_ready_push(fiber);
+    shim_fiber *fiber = watch->fiber;
+    shim_wake(fiber, by, (unsigned)(watch - fiber->wait_set->watches));
 }
 
-/* The descriptor is closed, or is another file's by now. */
+/* The descriptor has been closed, or refers to another file by now. */
 static void wake_watchers_of(int descriptor)
 {
-    for (watch *watch = watch_of(descriptor); watch != NULL; watch = watch_of(descriptor)) {
-        shim_wake(watch->first, SHIM_WOKEN_BY_CLOSE);
+    for (watched *watched = watched_of(descriptor); watched != NULL; watched = watched_of(descriptor)) {
+        wake(watched->first, SHIM_WOKEN_BY_CLOSE);
     }
 }
 
@@ -138,48 +135,65 @@ void shim_watches_closed(int descriptor)
     }
 }
 
-bool shim_watch(shim_fiber *fiber, int descriptor, short events)
+shim_watched shim_watch_add(shim_fiber *fiber, shim_watch *watch)
 {
-    if (!make_room_for(descriptor)) {
-        return false;
+    const int descriptor = watch->descriptor;
+    watch->fiber = NULL;
+    if (descriptor < 0) {
+        return SHIM_WATCHED;
     }
-    if (watch_of(descriptor) != NULL && !tell_poller(descriptor, EPOLL_CTL_MOD, events)) {
-        /* So whoever waits for that number waits for a file that libc has closed by itself. */
+    if (!make_room_for(descriptor)) {
+        return SHIM_WATCH_FAILED;
+    }
+    if (watched_of(descriptor) != NULL && !tell_poller(descriptor, EPOLL_CTL_MOD, watch->events)) {
+        /* The watches of this descriptor refer to a file that libc has closed internally. */
         wake_watchers_of(descriptor);
     }
-    if (watch_of(descriptor) == NULL && !tell_poller(descriptor, EPOLL_CTL_ADD, events)) {
-        return false;
+    if (watched_of(descriptor) == NULL && !tell_poller(descriptor, EPOLL_CTL_ADD, watch->events)) {
+        return errno == EPERM ? SHIM_WATCH_READY : errno == EBADF ? SHIM_WATCH_CLOSED : SHIM_WATCH_FAILED;
     }
-    fiber->descriptor = descriptor;
-    fiber->events = events;
-    fiber->previous_watcher = NULL;
-    fiber->next_watcher = own.watches[descriptor].first;
-    if (fiber->next_watcher != NULL) {
-        fiber->next_watcher->previous_watcher = fiber;
+    watch->fiber = fiber;
+    watch->previous = NULL;
+    watch->next = own.descriptors[descriptor].first;
+    if (watch->next != NULL) {
+        watch->next->previous = watch;
     }
-    own.watches[descriptor].first = fiber;
+    own.descriptors[descriptor].first = watch;
     own.count++;
-    return true;
+    return SHIM_WATCHED;
+}
+
+/* The next watch of another request; waking a request removes all its watches. */
+static shim_watch *next_of_others(const shim_watch *watch)
+{
+    shim_watch *next = watch->next;
+    while (next != NULL && next->fiber == watch->fiber) {
+        next = next->next;
+    }
+    return next;
 }
 
 void shim_watches_wake(const struct epoll_event *event)
 {
     const int descriptor = (int)(uint32_t)event->data.u64;
-    watch *watch = watch_of(descriptor);
-    if (watch == NULL || watch->serial != (uint32_t)(event->data.u64 >> 32)) {
+    watched *watched = watched_of(descriptor);
+    if (watched == NULL || watched->serial != (uint32_t)(event->data.u64 >> 32)) {
         return;
     }
     const bool is_over = (event->events & (EPOLLERR | EPOLLHUP)) != 0;
     const short events = (short)(((event->events & (EPOLLIN | EPOLLRDHUP)) != 0 ? POLLIN : 0) |
                                  ((event->events & EPOLLOUT) != 0 ? POLLOUT : 0) |
                                  ((event->events & EPOLLPRI) != 0 ? POLLPRI : 0));
-    for (shim_fiber *fiber = watch->first, *next = NULL; fiber != NULL; fiber = next) {
-        next = fiber->next_watcher;
-        if (is_over || (fiber->events & events) != 0) {
-            shim_wake(fiber, SHIM_WOKEN_BY_DESCRIPTOR);
+    for (shim_watch *watch = watched->first; watch != NULL;) {
+        if (!is_over && (watch->events & events) == 0) {
+            watch = watch->next;
+            continue;
         }
+        shim_watch *next = next_of_others(watch);
+        wake(watch, SHIM_WOKEN_BY_DESCRIPTOR);
+        watch = next;
     }
-    if (watch_of(descriptor) != NULL && !tell_poller(descriptor, EPOLL_CTL_MOD, 0)) {
+    if (watched_of(descriptor) != NULL && !tell_poller(descriptor, EPOLL_CTL_MOD, 0)) {
         wake_watchers_of(descriptor);
     }
 }

@@ -1,4 +1,4 @@
-/* Which requests wait for which descriptors; for park.c, which wakes them. */
+/* Which requests wait for which descriptors; used by park.c, which wakes them. */
 #ifndef SVC_SHIM_WATCHES_H
 #define SVC_SHIM_WATCHES_H
 
@@ -6,23 +6,30 @@
 
 #include <sys/epoll.h>
 
-/* The thread's epoll, which all descriptors that are waited for are registered with. */
+/* Sets the epoll of the thread, with which all watched descriptors are registered. */
 void shim_watches_open(int poller);
 void shim_watches_close(void);
-/* As close, in the child of a fork(): it must not touch what its parent waits for. */
+/* Like close, in the child of a fork(), which must not change what its parent waits for. */
 void shim_watches_forget(void);
 bool shim_watches_any(void);
 
-/* The request waits for `events` (of poll()) on the descriptor. False: epoll cannot tell of this one (a file on disk),
- * which is always ready; or there is no memory. */
-bool shim_watch(shim_fiber *fiber, int descriptor, short events);
-/* It waits no more; harmless if it does not wait for a descriptor. */
-void shim_unwatch(shim_fiber *fiber);
-/* Its wait is over, whatever it has waited for. */
-void shim_wake(shim_fiber *fiber, shim_woken why);
-/* The descriptor is about to be closed: who waits for it is woken. */
+typedef enum shim_watched {
+    SHIM_WATCHED,
+    /* There is no wait: the descriptor is ready, as files that epoll does not support (those on disk) always are. */
+    SHIM_WATCH_READY,
+    /* The descriptor is not open. */
+    SHIM_WATCH_CLOSED,
+    /* Out of memory. */
+    SHIM_WATCH_FAILED,
+} shim_watched;
+
+/* Makes the request wait for the events of the watch. */
+shim_watched shim_watch_add(shim_fiber *fiber, shim_watch *watch);
+/* Stops waiting; harmless if nobody waits. */
+void shim_watch_remove(shim_watch *watch);
+/* The descriptor is about to be closed: wakes the requests that wait for it. */
 void shim_watches_closed(int descriptor);
-/* Wakes those who have waited for what epoll says. */
+/* Wakes the requests that wait for what epoll reports. */
 void shim_watches_wake(const struct epoll_event *event);
 
 #endif

@@ -1,7 +1,7 @@
-/* What requests do with descriptors, before libc: close(), fcntl() and flock().
+/* What requests do with descriptors: close(), fcntl() and flock(), defined before libc's.
  *
- * Whoever waits for a descriptor is told that it closes; locks on OPcache's own file are answered at once
- * (opcache/lock.c); and a lock on any other file is waited for as a request can wait (locks.c). All else goes through
+ * Requests that wait for a descriptor are told that it is closed; locks on OPcache's own file are answered immediately
+ * (opcache/lock.c); waiting for a lock on any other file can park the request (locks.c). Everything else passes through
  * unchanged. */
 #include "compat.h"
 #include "fiber/fiber.h"
@@ -17,8 +17,8 @@
 DECLARE_LIBC(close);
 DECLARE_LIBC(fcntl64);
 
-/* epoll forgets what is closed, if nobody has a copy of it, and tells nobody; and the number may be another file's at
- * once. */
+/* epoll silently drops a descriptor that is closed, unless somebody has a duplicate, and the number may be reused for
+ * another file immediately. */
 int close(int descriptor)
 {
     shim_watches_closed(descriptor);

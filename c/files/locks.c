@@ -1,9 +1,9 @@
-/* Locks on files, which PHP waits for by itself: flock(), and the lock commands of fcntl() (descriptors.c).
+/* Locks on files that PHP waits for: flock(), and the lock commands of fcntl() (descriptors.c).
  *
- * Inside a request that can wait without its thread they try, wait a little, and try again: a session file that another
- * request of the same thread holds is free only when that request goes on. Everywhere else they block as ever, but not
- * for what a request of the same thread holds: that would never be free. A wait for a lock ends at the time limit of
- * its request, also where the session would begin it anew. */
+ * In a request that can wait without blocking its thread, they try, pause and try again: a session file that is locked
+ * by another request of the same thread is released only when that request goes on. Everywhere else they block as
+ * usual, except for a lock held by a request of the same thread, which would never be released. Waiting for a lock ends
+ * at the time limit of the request, even where the session extension would start waiting again. */
 #include "compat.h"
 #include "context/context.h"
 #include "engine/execution_timer.h"
@@ -26,8 +26,8 @@ bool shim_is_over(void)
     return zend_atomic_bool_load_ex(&EG(timed_out));
 }
 
-/* The session extension waits: in a function of its own, or by itself before there is a script. No frames but PHP's are
- * around it. */
+/* Whether the session extension is what waits: in one of its own functions, or on its own account before there is a
+ * script. Only PHP's own frames are around it. */
 bool shim_waits_for_session(void)
 {
     const zend_execute_data *frame = EG(current_execute_data);
@@ -42,9 +42,9 @@ bool shim_waits_for_session(void)
     return strcmp(module->name, "session") == 0 || (strcmp(module->name, "svc") == 0 && shim_session_is_active());
 }
 
-/* The time of the request is over, and it does not have the lock. Whoever called is told that the wait was interrupted,
- * and the script ends when that returns. A session begins its wait anew then, and on any other error it goes on without
- * the lock: so its script is ended here. */
+/* The request's time limit has expired, and it does not have the lock. The caller is told that the wait was
+ * interrupted, and the script ends when that call returns. The session extension, however, would start waiting again,
+ * and after any other error it would go on without the lock, so its script is ended here. */
 int shim_give_up(void)
 {
     if (shim_waits_for_session()) {
@@ -55,7 +55,7 @@ int shim_give_up(void)
     return -1;
 }
 
-/* Requests that are parked before a lock, each on its own stack. */
+/* Requests that are parked while they wait for a lock, each on its own stack. */
 typedef struct lock_wait {
     int descriptor;
     struct lock_wait *next;
@@ -93,7 +93,7 @@ static bool pause_before_lock(int descriptor, int64_t *pause)
 
 /* ---- locks that requests of this worker hold ---- */
 
-/* By descriptors: whoever closes one gives its lock back, and the number may be another file's, or another request's. */
+/* By descriptor: closing one releases its lock, and the number may then belong to another file or request. */
 static __thread struct {
     struct {
         int descriptor;
@@ -149,7 +149,8 @@ void shim_locks_stop(void)
     locks.count = locks.room = 0;
 }
 
-/* Whether another request of this thread holds a lock of the same file: the thread is to be blocked, so none goes on. */
+/* Whether another request of this thread holds a lock on the same file. Blocking the thread would keep that request
+ * from going on. */
 static bool is_held_beside(int descriptor)
 {
     struct stat wanted, held;
@@ -167,8 +168,7 @@ static bool is_held_beside(int descriptor)
 
 static int refuse(void)
 {
-    static const char why[] =
-        "A request that waits on the same thread holds this lock, and cannot go on before this call has ended";
+    static const char why[] = "Lock is held by a request that is suspended on the same thread";
     if (shim_waits_for_session()) {
         /* It would go on without the lock. */
         shim_current->lost_session = true;
@@ -181,7 +181,7 @@ static int refuse(void)
     return -1;
 }
 
-/* Waits with the thread. Whoever begins a wait anew when it has been interrupted is not answered at once. */
+/* Blocks the thread. Callers that restart an interrupted wait do not see interruptions before the time limit. */
 static int flock_here(int descriptor, int operation)
 {
     int result = LIBC(flock)(descriptor, operation | LOCK_NB);
@@ -237,7 +237,7 @@ int shim_lock_file(int descriptor, int operation)
     return result;
 }
 
-/* Waits with the thread; whoever called knows interruptions, and begins anew or does not. */
+/* Blocks the thread; the caller handles interruptions, and restarts the wait or does not. */
 static int lock_record_here(int descriptor, int command, void *lock, int (*call)(int, int, ...))
 {
     shim_execution_timer_insists(true);

@@ -1,9 +1,9 @@
-/* The pauses of those who ask for a lock again and again: session handlers such as those around Redis.
+/* The pauses of session handlers that poll for their lock, such as those for Redis.
  *
- * The executable's usleep() comes before libc's. Where the session extension is what pauses, the request gives its thread
- * away, as it does before the lock of a session's file: who holds the lock may be a request of the same thread, and asking
- * would be in vain until that goes on. The pause ends at the time limit of its request, and the wait with it. Everywhere
- * else, in a script's own usleep() above all, the thread pauses as ever. */
+ * The executable defines usleep() before libc does. If the session extension is what pauses, the request gives up its
+ * thread, as it does while it waits for the lock of a session file: the holder of the lock may be a request of the same
+ * thread, and polling would be useless until that request goes on. The pause ends at the request's time limit, and so
+ * does the wait. Everywhere else, and above all in a script's own usleep(), the thread pauses as usual. */
 #include "compat.h"
 #include "context/context.h"
 #include "fiber/fiber.h"
@@ -21,8 +21,8 @@ int usleep(useconds_t duration)
     if (shim_current == NULL || !shim_waits_for_session()) {
         return LIBC(usleep)(duration);
     }
-    if (!shim_is_over() && shim_park(-1, 0, shim_now() + (int64_t)duration * 1000, true) == SHIM_WOKEN_NEVER_PARKED) {
-        /* That it was interrupted matters to nobody who asks again. */
+    if (!shim_is_over() && shim_park_until(shim_now() + (int64_t)duration * 1000) == SHIM_NEVER_PARKED) {
+        /* A caller that polls does not care whether the pause was interrupted. */
         (void)LIBC(usleep)(duration);
     }
     return shim_is_over() ? shim_give_up() : 0;

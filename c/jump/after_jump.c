@@ -1,11 +1,11 @@
-/* What a jump leaves set behind it.
+/* The flags that a bailout leaves set.
  *
- * A fatal error, the memory limit or the time limit leaves functions of PHP by a jump, and what they meant to put back
- * stays as it was. PHP puts most of it right when the next request starts; until then shutdown functions, output callbacks
- * and the write of the session run with it. This is done at the bottom of a request, where none of these functions can be
- * running: before its shutdown functions, and once more before extensions end it.
+ * A fatal error, the memory limit and the time limit leave functions of PHP by longjmp(), so these functions do not
+ * restore what they have changed. PHP resets most of it when the next request starts, but shutdown functions, output
+ * callbacks and the write of the session run before that. Here it is reset at the bottom of a request, where none of
+ * these functions can be running: before its shutdown functions, and again before extensions end the request.
  *
- *   session   in_save_handler     handlers would be refused as recursive: a session's file would stay locked for ever
+ *   session   in_save_handler     handlers would be refused as recursive: a session file would stay locked for ever
  *             set_handler         anybody could name the user's handlers in the directive
  *             session_status      a session that was not read would be written, empty
  *   standard  serialize_lock,     the session would be written with references to what somebody else had begun to write
@@ -13,15 +13,14 @@
  *   streams   user_stream_current_filename: the same name would be refused as recursive
  *   core      in_user_include     include of URLs would be refused
  *             in_error_log        nothing would be logged
- *   output    running             the next output would switch all of it off (shim_output_mend)
+ *   output    running             the next output would disable all output (shim_output_mend)
  *   engine    error_handling, exception_class: warnings would be thrown
- *             record_errors       errors would be kept for a class that is not being made any more
- *             in_autoload         the class would not be looked for again
- *             method caches       a method would run without the memory that it lacked (shim_callee_forget)
+ *             record_errors       errors would be recorded for a class that is no longer being linked
+ *             in_autoload         the class would not be looked up again
+ *             method caches       a method would run without the memory that could not be allocated (shim_callee_forget)
  *
- * What stays: flags of objects (generators that run, heaps and arrays that are being sorted, handles of curl in a
- * callback), which are no more than their objects; what soap keeps, which costs a request nothing but the message of its
- * next error. */
+ * Not reset: flags of objects (running generators, heaps and arrays that are being sorted, curl handles in a callback),
+ * which affect only these objects; and what soap keeps, which affects only the message of the request's next error. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/own_worker.h"
@@ -33,8 +32,9 @@
 
 DECLARE_LIBC(zend_objects_store_mark_destructed);
 
-/* Before the jump: whoever ends a script so, PHP or a debugger in its place, first marks every object of the thread as
- * destructed. In a worker that serves they are the application's and other requests' too, whose destructors are to run. */
+/* Before the bailout: whatever ends a script this way, PHP or a debugger in its place, first marks every object of the
+ * thread as destructed. In a worker that serves, these include the objects of the application and of other requests,
+ * whose destructors must run. */
 void ZEND_FASTCALL zend_objects_store_mark_destructed(zend_objects_store *objects)
 {
     if (shim_current == NULL || !shim_own_worker.serving) {
@@ -42,7 +42,8 @@ void ZEND_FASTCALL zend_objects_store_mark_destructed(zend_objects_store *object
     }
 }
 
-/* Right after the jump: a callback that it has left is not called again, and what is in its buffer goes out as it is. */
+/* Directly after the bailout: an output callback that was left is not called again, and the contents of its buffer are
+ * sent unchanged. */
 void shim_output_mend(void)
 {
     if (OG(running) != NULL) {
@@ -58,8 +59,8 @@ void shim_error_handling_reset(void)
     EG(record_errors) = false;
 }
 
-/* Before the jump: a call of a method notes in the caller's cache which one it has found, and only then allocates that
- * one's own cache. If it cannot, whoever makes the same call next would run the method without. */
+/* Before the bailout: a method call stores the method that it has found in the caller's cache, and only then allocates
+ * the method's own cache. If that fails, the next call from the same place would run the method without a cache. */
 void shim_callee_forget(void)
 {
     const zend_execute_data *frame = EG(current_execute_data);

@@ -1,10 +1,10 @@
-/* Jumps of PHP's in worker mode: where they end, and what is put back.
+/* Bailouts in worker mode: where they end, and what is restored.
  *
- * Invariants. Whoever runs a script's code in worker mode does so below shim_guard(); so there is one setjmp, in a
- * frame whose variables nobody changes, and a jump never crosses a frame of the host's. What a jump skips and the
- * engine would miss is put back here (what extensions would miss, by after_jump.c): the frames, the VM's stack, the
- * active fiber, the scope, how errors are handled, the flags that tell the engine that it is being shut down, and the
- * protection of the cycle collector. */
+ * Invariants. In worker mode, all code of scripts runs below shim_guard(). There is thus a single setjmp, in a frame
+ * whose variables nobody changes, and a bailout never crosses a frame of the host. What a bailout skips and the engine
+ * needs is restored here: the frames, the VM stack, the active fiber, the scope, the error handling, the flags that
+ * tell the engine that it is shutting down, and the protection of the cycle collector. What extensions need is restored
+ * by after_jump.c. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/own_worker.h"
@@ -34,7 +34,7 @@ shim_place shim_place_here(void)
     };
 }
 
-/* ---- after a jump ---- */
+/* ---- after a bailout ---- */
 
 static void put_back(const shim_place *place)
 {
@@ -58,7 +58,7 @@ static void put_back(const shim_place *place)
     EG(active_fiber) = place->fiber;
     EG(fake_scope) = place->scope;
     shim_error_handling_reset();
-    /* Not released: a destructor would run in nobody's name, and what the request held is not freed anyway. */
+    /* Not released: a destructor would run outside any request, and what the request held is not freed anyway. */
     EG(exception) = NULL;
     EG(prev_exception) = NULL;
     EG(opline_before_exception) = NULL;
@@ -81,7 +81,7 @@ bool shim_guard(const shim_place *here, void (*step)(void *), void *argument)
         step(argument);
         ended = true;
     } zend_end_try();
-    /* The flag is also up when the session or the compiler has caught the jump on its way here. */
+    /* The flag is also set if the session extension or the compiler has caught the bailout on its way here. */
     if (ended && !CG(unclean_shutdown)) {
         return true;
     }
@@ -90,7 +90,7 @@ bool shim_guard(const shim_place *here, void (*step)(void *), void *argument)
     return false;
 }
 
-/* ---- in mid-switch ---- */
+/* ---- in the middle of a switch ---- */
 
 static __thread bool is_quiet;
 
@@ -103,7 +103,7 @@ bool shim_quietly(void (*step)(void *), void *argument)
 {
     const shim_place here = shim_place_here();
     const bool was_quiet = is_quiet;
-    /* What throws changes the frame that it throws into: not the script's, which knows of nothing. */
+    /* Throwing changes the current frame; this must not be the script's, which is not involved. */
     zend_execute_data frame;
     zend_object *const exception = EG(exception);
     zend_object *const earlier = EG(prev_exception);
@@ -118,7 +118,7 @@ bool shim_quietly(void (*step)(void *), void *argument)
     shim_memory_limit_lift();
     const bool ended = shim_guard(&here, step, argument);
     if (EG(exception) != NULL) {
-        /* An error of the engine's own: nothing of a script's hangs on it. */
+        /* An error of the engine itself, which no script holds a reference to. */
         OBJ_RELEASE(EG(exception));
     }
     is_quiet = was_quiet;

@@ -1,14 +1,14 @@
-/* What stands between a script and the worker: steps that may run a script's code, and engine code in mid-switch.
+/* Guards around everything that may run a script's code, and around engine code in the middle of a switch.
  *
- * PHP leaves frames by jumps (fatal errors, memory and time limits), and some of its extensions catch a jump, tidy up
- * and go on as if nothing had been. Promises: a jump ends in here; one that somebody below has swallowed is noticed;
- * after either the engine is where it was when the place was taken, and the worker is tainted. */
+ * PHP leaves frames by bailouts (fatal errors, memory and time limits), and some of its extensions catch a bailout,
+ * clean up and go on as if nothing had happened. Promises: a bailout ends here; one that was caught further down is
+ * noticed; after either, the engine is back where it was when the place was recorded, and the worker is tainted. */
 #ifndef SVC_SHIM_GUARD_H
 #define SVC_SHIM_GUARD_H
 
 #include "compat.h"
 
-/* Where the engine was before it called a request's code. */
+/* The state of the engine before it called a request's code. */
 typedef struct shim_place {
     const void *descent;
     unsigned mutexes;
@@ -24,17 +24,17 @@ typedef struct shim_place {
 
 shim_place shim_place_here(void);
 
-/* Runs a step that may call a script's code. False: it ended by a jump, or somebody below it caught one; then the engine
- * is at `here` again, and what exception there was is gone without a destructor. The step's own variables are its own:
- * nothing of the caller's frame is behind the setjmp. */
+/* Runs a step that may call a script's code. Returns false if it ended by a bailout, or if a bailout was caught below
+ * it; the engine is then back at `here`, and a pending exception has been dropped without running its destructor. The
+ * step must keep its variables in its own frame: none of the caller's are behind the setjmp. */
 bool shim_guard(const shim_place *here, void (*step)(void *), void *argument);
 
-/* Runs engine code that has to be called while two requests change places (a directive's handler, chdir). It may allocate,
- * raise errors, throw, even jump: no handler of a script hears of it, errors go nowhere, exceptions are dropped, the memory
- * limit does not hold. False: it jumped; the worker is tainted. */
+/* Runs engine code that must be called while one request replaces another (a directive's handler, chdir). It may
+ * allocate, raise errors, throw, and even bail out: no script's handler is called, errors are not reported, exceptions
+ * are dropped, and the memory limit does not apply. Returns false if it has bailed out; the worker is then tainted. */
 bool shim_quietly(void (*step)(void *), void *argument);
 
-/* Inside of shim_quietly(): nothing is to be reported. */
+/* Whether shim_quietly() is running, so that nothing is reported. */
 bool shim_is_quiet(void);
 
 #endif

@@ -1,12 +1,12 @@
-/* Mutexes of PHP's that a jump leaves locked.
+/* PHP's mutexes that a bailout leaves locked.
  *
- * getenv() copies a variable while it holds the lock on the environment, and OPcache allocates while it holds the lock on
- * its memory: whoever has no memory left there jumps, and every thread of the process waits for that lock from then on. In
- * a process with one request PHP need not care. The executable's definitions of the functions that lock come before
- * libphp's, and note who holds what.
+ * getenv() copies a variable while it holds the lock of the environment, and OPcache allocates while it holds the lock
+ * of its memory. If memory runs out there, the bailout leaves the lock held, and every thread of the process waits for
+ * it from then on. PHP need not care in a process with one request. The executable defines the functions that lock
+ * before libphp does, and records which mutexes are held.
  *
- * Invariants. The list is the thread's, in the order of locking. After a jump what was locked since the place is unlocked,
- * once: who unlocks it then a second time (OPcache does, when the request ends) is not heard. */
+ * Invariants. The list belongs to the thread, in locking order. After a bailout, everything locked since the place was
+ * recorded is unlocked, once; a second unlock (by OPcache, when the request ends) is ignored. */
 #include "compat.h"
 #include "jump/mutexes.h"
 #include "libc/libc.h"
@@ -22,7 +22,7 @@ enum { HELD_MAX = 16 };
 static __thread MUTEX_T held[HELD_MAX];
 static __thread unsigned held_count;
 
-/* The one of the environment has no name outside of TSRM. */
+/* The mutex of the environment has no name outside TSRM. */
 static const char environment;
 #define ENVIRONMENT ((MUTEX_T)&environment)
 
@@ -34,7 +34,7 @@ static void note(MUTEX_T mutex)
     held_count++;
 }
 
-/* False: the thread does not hold it. */
+/* Returns false if the thread does not hold it. */
 static bool strike(MUTEX_T mutex)
 {
     if (held_count > HELD_MAX) {

@@ -1,4 +1,4 @@
-/* How many of PHP's mutexes this thread holds; and gives back those beyond that number, after a jump. */
+/* The number of PHP's mutexes that this thread holds, and the release, after a bailout, of those beyond that number. */
 #ifndef SVC_SHIM_MUTEXES_H
 #define SVC_SHIM_MUTEXES_H
 

@@ -1,12 +1,12 @@
 /* The end of a stack.
  *
- * PHP looks at its stack where scripts call functions, and not where the engine follows a structure by itself: to compare,
- * print, copy or serialise something that is nested deep enough runs over the end of the stack, and the process of
- * everybody ends. Here the last pages of each stack on which PHP runs are closed. Whoever comes to one of them inside of
- * PHP's own code leaves by a jump, as from any fatal error; inside of anything else, which may hold a lock or have frames
- * that must not be jumped over, the page is opened, and the next one decides.
+ * PHP checks its stack where scripts call functions, but not where the engine itself follows a structure: comparing,
+ * printing, copying or serializing a structure that is nested deeply enough overflows the stack and ends the whole
+ * process. Here, the last pages of every stack that PHP runs on are protected. PHP's own code that reaches one of them
+ * bails out, as after any fatal error. For all other code, which may hold a lock or have frames that must not be
+ * skipped, the page is made accessible, and the next page decides.
  *
- * Promises: a fault that is not at the end of the thread's current stack is somebody else's, and goes where it would. */
+ * Promises: a fault that is not at the end of the thread's current stack is passed on to whoever handled it before. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -22,13 +22,14 @@
 #include <unistd.h>
 #include <zend_observer.h>
 
-/* Below what the engine keeps for its own functions when a script has come to its limit (zend.reserved_stack_size). */
+/* Below what the engine reserves for its own functions when a script has reached its limit
+ * (zend.reserved_stack_size). */
 enum { PAGES = 3 };
 
 static size_t page_size;
 static struct sigaction others;
 
-/* Where code may be left by a jump: libphp and OPcache. */
+/* Code that may be left by a bailout: libphp and OPcache. */
 enum { RANGES_MAX = 2 };
 static struct range {
     uintptr_t from;
@@ -37,9 +38,9 @@ static struct range {
 static size_t ranges_count;
 
 static __thread struct {
-    /* The end of the thread's own stack; NULL: no PHP runs on this thread. */
+    /* The end of the thread's own stack; NULL if no PHP runs on this thread. */
     char *end;
-    /* A jump has come from the end of a stack. */
+    /* The current bailout comes from the end of a stack. */
     bool was_reached;
 } own;
 
@@ -90,14 +91,14 @@ static bool may_be_left(const ucontext_t *place)
     return false;
 }
 
-/* Somebody else's fault. */
+/* A fault that is not ours. */
 static void pass_on(int number, siginfo_t *info, void *place)
 {
     if ((others.sa_flags & SA_SIGINFO) != 0 && others.sa_sigaction != NULL) {
         others.sa_sigaction(number, info, place);
         return;
     }
-    /* It happens again, and ends the process. */
+    /* The fault occurs again and ends the process. */
     signal(number, SIG_DFL);
 }
 
@@ -105,7 +106,7 @@ static void on_fault(int number, siginfo_t *info, void *place)
 {
     char *at = info->si_addr;
     char *end = own.end != NULL ? end_of_current() : NULL;
-    /* The page below is the system's guard. */
+    /* The page below is the system's guard page. */
     if (end == NULL || at < end - page_size || at >= end + PAGES * page_size) {
         pass_on(number, info, place);
         return;
@@ -129,17 +130,17 @@ bool shim_overflow_report(void)
     }
     own.was_reached = false;
     close_pages(end_of_current());
-    static const char text[] = "Maximum call stack size reached inside of the engine: a structure is nested too deep";
+    static const char text[] = "Maximum call stack size reached inside the engine: a structure is nested too deeply";
     const shim_log record = {
         .source = SHIM_LOG_ERROR,
         .error_type = E_ERROR,
         .message = shim_view_of(text, sizeof(text) - 1),
     };
-    shim_host.io.log(shim_party(), &record);
+    shim_host.io.log(shim_request_host(), &record);
     if (shim_current != NULL) {
         shim_current->fatal = true;
     }
-    /* As PHP does with an error that ends a script. */
+    /* As PHP does for an error that ends a script. */
     if (!SG(headers_sent) && SG(sapi_headers).http_response_code == 200) {
         SG(sapi_headers).http_response_code = 500;
     }
@@ -163,7 +164,7 @@ void shim_overflow_thread_start(void)
     pthread_attr_destroy(&attributes);
 }
 
-/* The system gives the stack to another thread. */
+/* The system reuses the stack for another thread. */
 void shim_overflow_thread_stop(void)
 {
     if (own.end != NULL) {
@@ -172,7 +173,7 @@ void shim_overflow_thread_stop(void)
     }
 }
 
-/* Notes where the code of the library is that has the function. */
+/* Records where the code of the library with this function is. */
 static void add_range_of(const void *function)
 {
     Dl_info info;
@@ -209,7 +210,7 @@ void shim_overflow_install(void)
     const zend_extension *opcache = zend_get_extension("Zend OPcache");
     add_range_of(opcache != NULL ? (const void *)opcache->startup : NULL);
     zend_observer_fiber_init_register(close_new);
-    /* The handler leaves by a jump: the signal must not stay blocked. */
+    /* The handler ends by longjmp(): the signal must not stay blocked. */
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     sigemptyset(&action.sa_mask);
     (void)sigaction(SIGSEGV, &action, &others);

@@ -4,11 +4,11 @@
 
 #include <stdbool.h>
 
-/* Once PHP has started, before other threads do. */
+/* After PHP has started, before other threads start. */
 void shim_overflow_install(void);
 void shim_overflow_thread_start(void);
 void shim_overflow_thread_stop(void);
-/* After a jump: whether it came from the end of a stack; then its request is told so. */
+/* After a bailout: whether it came from the end of a stack; the request is then told so. */
 bool shim_overflow_report(void);
 
 #endif

@@ -1,12 +1,13 @@
-/* The session of a request that a jump has left in the middle. */
+/* The session of a request that a bailout has interrupted. */
 #ifndef SVC_SHIM_SESSION_H
 #define SVC_SHIM_SESSION_H
 
 #include <stdbool.h>
 
-/* Puts right what a jump has left set, and lets go of a session that was left half open: it is closed, and not written. */
+/* Resets the flags that a bailout has left set, and drops a session that is half open: it is closed without being
+ * written. */
 void shim_session_after_jump(void);
-/* Closes what a user's session handler has left open; after the session has ended. NULL: the thread's. */
+/* After the session has ended: closes what a user's session handler has left open. NULL stands for the thread's. */
 void shim_session_close(void *globals);
 bool shim_session_is_active(void);
 

@@ -1,14 +1,15 @@
 /* Transfers by libcurl, which calls scripts in the middle of its own functions.
  *
- * A jump out of such a callback (the memory limit, the time limit, a fatal error) would leave libcurl in the middle for
- * ever: it refuses to close what is in use, and the sockets and memory of the transfer would stay for the life of the
- * process. So the jump ends in front of libcurl, which is told to give up, and goes on when libcurl has returned.
+ * A bailout out of such a callback (memory limit, time limit, fatal error) would leave libcurl in the middle of its
+ * function for ever: it refuses to close what is in use, so the sockets and memory of the transfer would be held until
+ * the process ends. The bailout therefore stops before it reaches libcurl, which is told to abort, and continues when
+ * libcurl has returned.
  *
- * The executable's definitions of libcurl's functions come before libcurl's own. PHP's callbacks are given to libcurl
- * inside of ours. libcurl's headers are not needed: the numbers are part of its ABI.
+ * The executable defines libcurl's functions before libcurl does, and wraps PHP's callbacks. libcurl's headers are not
+ * needed: the option numbers are part of its ABI.
  *
- * Invariant. `running` is set while libcurl itself runs, and never while a script's code does: so it needs no place in what
- * a request keeps while it waits. */
+ * Invariant. `running` is set while libcurl itself runs, and never while a script's code does, so it is not part of
+ * what is saved while a request waits. */
 #include "compat.h"
 #include "libc/libc.h"
 
@@ -24,7 +25,7 @@ enum {
     CURLM_INTERNAL_ERROR = 4,
 };
 
-/* A call of libcurl's that may call back. */
+/* A call to libcurl that may call back. */
 typedef struct {
     bool was_left;
 } transfer;
@@ -33,7 +34,8 @@ static __thread transfer *running;
 
 /* ---- PHP's callbacks ---- */
 
-/* What PHP gives for this option: always the same. A transfer that was left is given `refusal`, without asking PHP. */
+/* The function that PHP passes for this option, which is always the same. After a bailout, the transfer receives
+ * `refusal` without PHP being called. */
 #define CALLBACK(name, result, refusal, parameters, arguments)         \
     static result(*php_##name) parameters;                             \
     static result name parameters                                      \
@@ -81,7 +83,7 @@ typedef struct {
     void *ours;
 } callback;
 
-/* Options by their numbers in libcurl's ABI. */
+/* Options, by their numbers in libcurl's ABI. */
 static const callback callbacks[] = {
     {20011, (void **)&php_write_body, (void *)write_body},
     {20012, (void **)&php_read_body, (void *)read_body},
@@ -97,7 +99,7 @@ static const callback callbacks_of_many[] = {
     {20014, (void **)&php_push, (void *)push},
 };
 
-/* Whether the function is ext/curl's: other libraries may use libcurl as well. */
+/* Whether the function belongs to ext/curl: other libraries may use libcurl as well. */
 static bool is_php_s(void *function)
 {
     const zend_module_entry *module = zend_hash_str_find_ptr(&module_registry, ZEND_STRL("curl"));
@@ -106,7 +108,7 @@ static bool is_php_s(void *function)
            one.dli_fbase == other.dli_fbase;
 }
 
-/* What libcurl is to be given in place of `value`. */
+/* What libcurl receives instead of `value`. */
 static void *in_place_of(void *value, int option, const callback *list, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -126,7 +128,7 @@ static void *in_place_of(void *value, int option, const callback *list, size_t c
 
 /* ---- libcurl's functions ---- */
 
-/* libcurl comes with libphp, or later, with an extension. NULL: it is not there, so nobody asks. */
+/* libcurl is loaded with libphp, or later with an extension. NULL means that it is not loaded, so nobody calls this. */
 static void *libcurl_s(void **slot, const char *name)
 {
     static const char *const libraries[] = {"libcurl.so.4", "libcurl-gnutls.so.4"};
@@ -154,10 +156,10 @@ DECLARE_LIBC(curl_multi_setopt);
 DECLARE_LIBC(curl_easy_perform);
 DECLARE_LIBC(curl_multi_perform);
 
-/* Whatever an option takes (a long, a pointer, an offset) has the size of a pointer here. */
-_Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *), "an option's value is a word");
+/* Every type that an option accepts (long, pointer, offset) has the size of a pointer here. */
+_Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(void *), "the value of an option must fit in a long");
 
-/* libcurl's function to set an option, given our callbacks in place of PHP's. */
+/* libcurl's function that sets an option, with our wrappers in place of PHP's callbacks. */
 #define SET_OPTION(name, handle_type, list, refusal)                                        \
     int name(handle_type *handle, int option, ...)                                          \
     {                                                                                       \
@@ -173,7 +175,7 @@ _Static_assert(sizeof(long) == sizeof(void *) && sizeof(curl_off_t) == sizeof(vo
 SET_OPTION(curl_easy_setopt, CURL, callbacks, CURLE_FAILED_INIT)
 SET_OPTION(curl_multi_setopt, CURLM, callbacks_of_many, CURLM_INTERNAL_ERROR)
 
-/* libcurl's function to transfer. A jump that ended in front of libcurl goes on from here. */
+/* libcurl's function that transfers. A bailout that stopped before libcurl continues from here. */
 #define PERFORM(name, refusal, parameters, arguments) \
     int name parameters                               \
     {                                                 \

@@ -1,9 +1,10 @@
 /* The environment of a request.
  *
- * PHP's putenv() is libc's, and libc's acts on the process. The executable's definitions come before libc's (libc.c): on
- * a thread that runs a request, putenv, setenv and unsetenv write to an overlay of the request, and getenv reads it first;
- * on any other thread they are libc's own. In worker mode what the boot script has put lies below what a request puts.
- * Programs get the overlay in their environment (programs.c), and in no other way: command lines are everybody's to read. */
+ * PHP's putenv() calls libc's, which changes the environment of the process. The executable defines these functions
+ * before libc does (libc.c): on a thread that runs a request, putenv, setenv and unsetenv write to an overlay of the
+ * request, and getenv reads the overlay first; on any other thread they are libc's own. In worker mode, the overlay of
+ * the boot script is below that of a request. Child processes receive the overlay in their environment (programs.c) and
+ * in no other way: command lines can be read by everybody. */
 #include "compat.h"
 #include "context/context.h"
 #include "libc/environment.h"
@@ -16,7 +17,7 @@
 typedef struct overlay_entry {
     struct overlay_entry *next;
     size_t name_length;
-    /* NULL: unset. Points behind the name in the same block. */
+    /* NULL means unset. Otherwise points behind the name, in the same block. */
     const char *value;
     char name[];
 } overlay_entry;
@@ -107,9 +108,9 @@ void shim_environment_each(void (*visit)(const char *, size_t, const char *, voi
     }
 }
 
-/* ---- before libc's ---- */
+/* ---- defined before libc's ---- */
 
-/* A child that PHP has forked is a process of its own (children.c). */
+/* A child forked by PHP is a process of its own (children.c). */
 static bool is_a_requests_own(void)
 {
     return shim_current != NULL && !shim_is_child;
@@ -154,9 +155,9 @@ int putenv(char *setting)
     return put(setting, (size_t)(equals - setting), equals + 1);
 }
 
-/* ---- for programs ---- */
+/* ---- for child processes ---- */
 
-/* One block that is filled twice: first nothing is written and its size comes out. */
+/* One block, produced in two passes: the first one writes nothing and computes the size. */
 typedef struct merging {
     char **settings;
     char *text;

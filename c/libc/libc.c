@@ -1,8 +1,9 @@
-/* The executable before libc.
+/* The executable's replacements of libc functions.
  *
- * Some of libc's functions mean something else inside a PHP server; libc_names.h says which, and where they are. The
- * dynamic linker binds libphp, and every library that it loads, to the executable's definition of a function before
- * libc's. PHP would except its extensions from that, OPcache among them: it loads them with RTLD_DEEPBIND. */
+ * Some of libc's functions have to behave differently in a PHP server; libc_names.h lists them and says where they are
+ * defined. The dynamic linker binds libphp, and every library that it loads, to a function of the executable in
+ * preference to libc's. PHP would exempt its extensions from that, OPcache among them, because it loads them with
+ * RTLD_DEEPBIND. */
 #include "compat.h"
 #include "libc/libc.h"
 
@@ -10,7 +11,8 @@
 
 DECLARE_LIBC(dlopen);
 
-/* Finds the next definition of `name` after the executable's and remembers it in `slot`. Any thread, any time. */
+/* Finds the definition of `name` that follows the executable's, and stores it in `slot`. Callable on any thread, at any
+ * time. */
 void *shim_libc(void **slot, const char *name)
 {
     void *function = __atomic_load_n(slot, __ATOMIC_RELAXED);
@@ -26,14 +28,14 @@ void *dlopen(const char *path, int mode)
     return LIBC(dlopen)(path, mode & ~RTLD_DEEPBIND);
 }
 
-/* The names that this executable defines before libc. The build script tells the linker to export each. */
+/* The names that the executable defines before libc. The build script makes the linker export each of them. */
 static const char *const names[] = {
 #define SHIM_LIBC_NAME(name) #name,
 #include "libc/libc_names.h"
 #undef SHIM_LIBC_NAME
 };
 
-/* Whether the dynamic linker finds them in the executable; the first that it does not is returned. */
+/* Whether the dynamic linker finds them in the executable; returns the first one that it does not find. */
 const char *shim_libc_hidden(void)
 {
     Dl_info own;
@@ -51,7 +53,7 @@ const char *shim_libc_hidden(void)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-/* Libraries call the functions above while they are being loaded, which is before the sanitizer's own turn. */
+/* Libraries call the functions above while they are being loaded, which is before the sanitizer is initialized. */
 extern void __asan_init(void);
 __attribute__((section(".preinit_array"), used)) static void (*const first_of_all)(void) = __asan_init;
 #endif

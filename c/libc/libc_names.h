@@ -1,5 +1,5 @@
-/* Functions that the executable defines before libc, libphp and libcurl, by the file that defines them: a list, included
- * where it is needed. */
+/* Functions that the executable defines before libc, libphp and libcurl, by the file that defines them. A list, to be
+ * included where it is needed. */
 /* engine/deep.c */
 SHIM_LIBC_NAME(zend_array_destroy)
 SHIM_LIBC_NAME(zend_objects_store_del)

@@ -1,8 +1,9 @@
 /* The locale of a request.
  *
- * PHP's setlocale() is libc's, and libc's acts on the process. On a thread that runs a request the executable's definition
- * builds a locale object for the thread (uselocale), which all of libc's locale functions honour; on any other thread it
- * is libc's own. In worker mode a request starts from what the boot script has set. */
+ * PHP's setlocale() calls libc's, which changes the locale of the process. On a thread that runs a request, the
+ * executable's definition builds a locale object for the thread (uselocale), which all of libc's locale functions
+ * honour; on any other thread it is libc's own. In worker mode, a request starts with the locale that the boot script
+ * has set. */
 #include "compat.h"
 #include "context/context.h"
 #include "libc/libc.h"
@@ -47,7 +48,7 @@ static const char *locale_name(locale_t locale, int category)
     return nl_langinfo_l(NL_LOCALE_NAME(category), locale);
 }
 
-/* What setlocale(LC_ALL, NULL) answers: one name, or `LC_CTYPE=...;LC_NUMERIC=...` where they differ. */
+/* The answer to setlocale(LC_ALL, NULL): one name, or `LC_CTYPE=...;LC_NUMERIC=...` if the categories differ. */
 static char *all_names(locale_t locale)
 {
     static __thread char text[1024];

@@ -1,9 +1,9 @@
-/* System calls that PHP makes for every request and whose answer is known.
+/* System calls that PHP makes for every request although their result is known.
  *
- * For each request Zend installs the handler that is installed, unblocks the signal that is not blocked, and asks for
- * the process's number. On a thread that runs PHP the executable's definitions answer these calls without the kernel;
- * anything else they pass on. execution_timer.c does the same for the timer, opcache/lock.c for a file that no other
- * process has. */
+ * For each request, Zend installs a handler that is already installed, unblocks a signal that is not blocked, and asks
+ * for the process ID. On a thread that runs PHP, the executable's definitions answer these calls without the kernel,
+ * and pass all others on. execution_timer.c does the same for the timer, opcache/lock.c for a file that no other
+ * process uses. */
 #include "compat.h"
 #include "context/context.h"
 #include "libc/libc.h"
@@ -38,7 +38,7 @@ int sigaction(int number, const struct sigaction *action, struct sigaction *old)
         return 0;
     }
     int result = LIBC(sigaction)(number, action, old);
-    /* Every PHP thread installs the same handler: whichever is first writes it down. */
+    /* Every PHP thread installs the same handler; the first one records it. */
     int expected = 0;
     static int writing;
     if (result == 0 && action != NULL &&
@@ -57,7 +57,7 @@ static bool is_rtmin_only(const sigset_t *set)
     return memcmp(set, &only, sizeof(uint64_t)) == 0;
 }
 
-/* PHP unblocks it with the one function or the other. */
+/* PHP unblocks the signal with either function. */
 static int change_mask(int (*real)(int, const sigset_t *, sigset_t *), int how, const sigset_t *set, sigset_t *old)
 {
     bool unblocks = shim_current != NULL && how == SIG_UNBLOCK && set != NULL && old == NULL && is_rtmin_only(set);

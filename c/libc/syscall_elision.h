@@ -1,4 +1,4 @@
-/* System calls whose answer is known. */
+/* System calls whose result is known. */
 #ifndef SVC_SHIM_SYSCALL_ELISION_H
 #define SVC_SHIM_SYSCALL_ELISION_H
 

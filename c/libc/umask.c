@@ -1,9 +1,10 @@
-/* The file mode mask and the working directory, which a process shares and PHP's requests must not.
+/* The file mode mask and the working directory, which the threads of a process share, but requests must not.
  *
- * They are a thread's own where the system lets a thread leave the process's (unshare(CLONE_FS)); containers often
- * forbid that, and then the host is told. PHP's own chdir() is virtual and per request anyway. The mask is not imitated:
- * libc opens files by itself too (fopen), where nobody would apply it. But to ask for it, PHP sets another one for a
- * moment, which the files of other requests would get; so where it is shared, its value is written down. */
+ * Each thread has its own if the system lets threads detach from the process's (unshare(CLONE_FS)). Containers often
+ * forbid that, and the host is then told. PHP's own chdir() is virtual and per request anyway. The mask is not
+ * emulated, because libc also opens files itself (fopen), where an emulated mask would not apply. But PHP reads the
+ * mask by setting another one for a moment, which would affect files of other requests; where the mask is shared, its
+ * value is therefore recorded. */
 #include "compat.h"
 #include "libc/libc.h"
 #include "libc/umask.h"
@@ -16,7 +17,7 @@
 DECLARE_LIBC(umask);
 
 static bool own_umask;
-/* Where the mask is the process's. */
+/* The mask, if it is the process's. */
 static mode_t shared_umask;
 
 static void *try_to_leave(void *unused)
@@ -25,7 +26,8 @@ static void *try_to_leave(void *unused)
     return (void *)(intptr_t)(unshare(CLONE_FS) == 0);
 }
 
-/* On a thread that ends at once: the calling one shares with threads that do not run PHP, and goes on to. */
+/* On a short-lived thread: the calling thread shares its mask with threads that do not run PHP, and must go on doing
+ * so. */
 void shim_umask_install(void)
 {
     pthread_t thread;
@@ -37,7 +39,7 @@ void shim_umask_install(void)
     (void)umask(LIBC(umask)(077));
 }
 
-/* Comes before libc's. */
+/* Defined before libc's. */
 mode_t umask(mode_t mask)
 {
     mode_t before = LIBC(umask)(mask);

@@ -1,14 +1,14 @@
-/* What OPcache keeps for a request, and who of a worker's life uses its memory.
+/* What OPcache keeps for a request, and which workers use its memory.
  *
- * OPcache decides when a request starts up whether it serves it; a worker starts up once and lives long. So its requests
- * get here what they would have been given: the time of day by which scripts on disk are compared with the cache, and
- * the cache itself, when an earlier one has done without it by ini_set('opcache.enable', 0).
+ * OPcache decides at request startup whether it serves a request. A worker starts up once and lives long, so its
+ * requests are given here what they would have received: the time of day, with which OPcache decides whether scripts on
+ * disk have changed, and the cache itself, if an earlier request has disabled it with ini_set('opcache.enable', 0).
  *
- * A thread that started up while OPcache waits for a restart is not served before its next start-up, and touches none of
- * the shared memory until then: it is not in the way of the restart. The host is told who is.
+ * A thread that started up while OPcache waits for a restart is not served before its next startup, and does not touch
+ * the shared memory until then, so it does not delay the restart. The host is told which workers these are.
  *
- * OPcache's struct has no header that is installed. It is found by what its directives say of it, and the two members
- * that matter by what changes them; what is not found stays as it is. */
+ * OPcache installs no header for its struct. The struct is found through its directives, and the two members that
+ * matter through what changes them; a member that is not found is left alone. */
 #include "compat.h"
 #include "context/host.h"
 #include "context/own_worker.h"
@@ -18,18 +18,18 @@
 
 #include <dlfcn.h>
 
-/* Bytes of the struct, counted from its beginning; 0: not known. */
+/* Offsets from the beginning of the struct; 0 if unknown. */
 static size_t at_enabled;
 static size_t at_in_use;
 static size_t at_time;
 static size_t at_memory;
 static ts_rsrc_id globals_id;
 
-/* Of the cache, in bytes. */
+/* The size of the cache, in bytes. */
 static zend_long memory;
 
 static ZEND_INI_MH((*next_on_enable));
-/* Whether the cache serves this thread, but for what its request has asked for. */
+/* Whether the cache serves this thread, apart from what its request has asked for. */
 static __thread bool is_served;
 static bool reset_wanted;
 
@@ -43,9 +43,9 @@ static char *globals(void)
     return TSRMG_BULK(globals_id, char *);
 }
 
-/* ---- the request's own choice ---- */
+/* ---- the request's own setting ---- */
 
-/* "till the end of request", says OPcache, and means the start-up of the next one. */
+/* OPcache says "till the end of request" and means the startup of the next one. */
 static ZEND_INI_MH(on_enable)
 {
     int result = next_on_enable(entry, new_value, mh_arg1, mh_arg2, mh_arg3, stage);
@@ -55,7 +55,8 @@ static ZEND_INI_MH(on_enable)
     return result;
 }
 
-/* Turned off in the middle of a request, OPcache clears two flags of a row of them: its directive's and the one in use. */
+/* When OPcache is disabled in the middle of a request, it clears two adjacent flags: the directive's and the effective
+ * one. */
 static size_t find_in_use(zend_ini_entry *entry)
 {
     enum { FLAGS = 6 };
@@ -78,7 +79,7 @@ static size_t find_in_use(zend_ini_entry *entry)
 
 /* ---- the time ---- */
 
-/* Behind the directives' values. */
+/* Located behind the values of the directives. */
 static size_t end_of_directives(void)
 {
     size_t end = 0;
@@ -92,7 +93,7 @@ static size_t end_of_directives(void)
     return (end + 2 * sizeof(zend_long) - 1) & ~(sizeof(zend_long) - 1);
 }
 
-/* A request has just started up: the first word that says when. */
+/* A request has just started up: the first word that contains its time. */
 static size_t find_time(void)
 {
     time_t now = (time_t)sapi_get_request_time();
@@ -118,9 +119,9 @@ void shim_cache_begin(double time)
 
 /* ---- the memory ---- */
 
-/* A thread's structs get the directives' values when the thread starts. PHP 8.5 takes that for a change of this one, which
- * it refuses when the cache is there: the thread would take the cache for one of no bytes, restart it for the first byte
- * of waste, and divide by the zero. */
+/* A thread's structs receive the values of the directives when the thread starts. PHP 8.5 takes that for a change of
+ * this directive, and refuses it because the cache already exists. The thread would then believe that the cache has no
+ * bytes, restart it for the first wasted byte, and divide by zero. */
 static void find_memory(void)
 {
     zend_ini_entry *entry = directive(ZEND_STRL("opcache.memory_consumption"));
@@ -139,8 +140,8 @@ void shim_cache_thread_start(void)
 
 /* ---- restarts ---- */
 
-/* OPcache tells before it acts, and with its lock held: whoever starts up in between would not see the restart coming.
- * So the host hears of it when the lock is given back. */
+/* OPcache announces a restart before it acts, and while it holds its lock. A request that starts up in between would
+ * not see the restart, so the host is told when the lock is released. */
 static __thread bool is_scheduling;
 
 static void on_schedule(int reason)
@@ -185,7 +186,7 @@ static void hear_of_restarts(void)
         *hook = on_schedule;
         return;
     }
-    /* PHP before 8.4: of a cache that is full the host hears when the next request starts up. */
+    /* Before PHP 8.4, the host learns about a full cache when the next request starts up. */
     zend_function *function = zend_hash_str_find_ptr(CG(function_table), ZEND_STRL("opcache_reset"));
     if (function != NULL && function->type == ZEND_INTERNAL_FUNCTION) {
         next_reset = function->internal_function.handler;
@@ -198,7 +199,7 @@ void shim_cache_refresh(void)
     __atomic_store_n(&reset_wanted, true, __ATOMIC_RELEASE);
 }
 
-/* Has the cache emptied at the next opportunity; what starts up now does without it. */
+/* Has the cache emptied at the next opportunity; requests that start up before that do without it. */
 static void reset(void)
 {
     zif_handler handler = find_reset();
@@ -208,7 +209,7 @@ static void reset(void)
     zval result;
     zend_execute_data frame = {0};
     char *path = SG(request_info).path_translated;
-    /* opcache.restrict_api is for scripts. */
+    /* opcache.restrict_api applies to scripts. */
     SG(request_info).path_translated = zend_ini_string("opcache.restrict_api", sizeof("opcache.restrict_api") - 1, 0);
     ZVAL_FALSE(&result);
     handler(&frame, &result);
@@ -229,7 +230,7 @@ void shim_cache_started(bool is_boot)
     }
     zend_ini_entry *entry = directive(ZEND_STRL("opcache.enable"));
     if (at_in_use != 0 && entry != NULL) {
-        /* Each thread has a table of its own. */
+        /* Each thread has its own table. */
         entry->on_modify = on_enable;
     }
     is_served = at_in_use != 0 && globals()[at_in_use] != 0;

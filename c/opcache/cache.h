@@ -6,13 +6,13 @@
 
 /* After all extensions have started. */
 void shim_cache_install(void);
-/* This thread has PHP's structs. */
+/* PHP's structs exist for this thread. */
 void shim_cache_thread_start(void);
 /* php_request_startup has run. */
 void shim_cache_started(bool is_boot);
-/* This thread gives back OPcache's lock. */
+/* This thread releases OPcache's lock. */
 void shim_cache_unlocked(void);
-/* A request of a worker begins, which arrived then. */
+/* A request of a worker begins; `time` is when it arrived. */
 void shim_cache_begin(double time);
 
 #endif

@@ -1,12 +1,13 @@
 /* OPcache restarts (memory or hash table full, opcache_reset()) behind a barrier.
  *
- * A restart rewrites the shared memory that running scripts execute from. OPcache asks whether anybody still reads it
- * with a record lock (F_GETLK on byte 1 of its lock file), which knows processes and not threads, so inside one
- * process the answer would always be "nobody". The question is answered here instead, for this process's threads:
- * "nobody" only if the host has made the calling thread the only one inside a request and keeps the others out until
- * the request has started. Otherwise OPcache is told that somebody reads, and asks again at a later request.
+ * A restart rewrites the shared memory that running scripts execute from. OPcache uses a record lock to find out
+ * whether anybody still reads it (F_GETLK on byte 1 of its lock file). Record locks belong to processes, not threads,
+ * so within one process the answer would always be "nobody". The question is answered here instead, for the threads of
+ * this process: "nobody" only if the host has made the calling thread the only one inside a request and keeps the
+ * others out until the request has started. Otherwise, OPcache is told that somebody reads, and asks again in a later
+ * request.
  *
- * The executable's definition of fcntl (descriptors.c) takes precedence over libc's in libphp and in opcache.so, and asks
+ * The executable's definition of fcntl (descriptors.c) takes precedence over libc's in libphp and opcache.so, and asks
  * here first. */
 #include "compat.h"
 #include "context/context.h"
@@ -20,7 +21,7 @@
 
 DECLARE_LIBC(memfd_create);
 
-/* The file that OPcache locks; -1: there is none. */
+/* The file that OPcache locks; -1 if there is none. */
 static int opcache_lock = -1;
 
 int memfd_create(const char *name, unsigned int flags)
@@ -46,7 +47,7 @@ static bool is_restart_question(int command, const struct flock *lock)
 bool shim_opcache_answers(int descriptor, int command, void *argument)
 {
     if ((command == F_SETLK || command == F_SETLKW) && is_opcache_lock(descriptor)) {
-        /* No other process has this file, and between threads OPcache uses a mutex. */
+        /* No other process uses this file, and between threads OPcache uses a mutex. */
         if (((const struct flock *)argument)->l_type == F_UNLCK) {
             shim_cache_unlocked();
         }
@@ -56,7 +57,7 @@ bool shim_opcache_answers(int descriptor, int command, void *argument)
         return false;
     }
     struct flock *lock = argument;
-    /* l_pid 0: OPcache kills the processes that it believes to read for too long, and 0 is none of them. */
+    /* l_pid 0: OPcache kills processes that it believes to have been reading for too long, and 0 is not a process. */
     lock->l_pid = 0;
     lock->l_type = F_RDLCK;
     if (shim_current->restarting || shim_host.restart.may_begin()) {

@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Whether fcntl() has been answered: it was about a lock that means something to OPcache alone. */
+/* Whether fcntl() has been answered, because the lock matters to OPcache only. */
 bool shim_opcache_answers(int descriptor, int command, void *argument);
 
 #endif

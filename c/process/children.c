@@ -1,12 +1,12 @@
-/* Children that a request forks (pcntl_fork), and that go on running PHP.
+/* Child processes that a request forks (pcntl_fork), and that go on running PHP.
  *
- * Such a child is a copy of the server with one thread: nobody is there to send its reply, write its log, or watch its
- * time, and what it shares with its parent (connections, OPcache's memory) it must leave alone. So it becomes a process
- * of its own at once. Its request has no client any more and no host; the server's descriptors are closed; what it puts
- * into the environment is its own process's; it compiles for itself; it waits with its thread. When its script ends, so
- * does the process, after shutdown functions and destructors: it never comes back to the host's loop.
+ * Such a child is a copy of the server with a single thread: nothing sends its response, writes its log or enforces its
+ * time limit, and it must not touch what it shares with its parent (connections, OPcache's memory). It is therefore
+ * detached immediately. Its request no longer has a client or a host; the server's descriptors are closed; changes of
+ * the environment affect the child's process; it compiles scripts for itself; and it waits by blocking its thread. When
+ * its script ends, the process ends too, after shutdown functions and destructors: it never returns to the host's loop.
  *
- * Between requests nothing may fork: there is no script whose end would end the child. */
+ * Between requests, fork() is refused: there is no script whose end would end the child. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -30,7 +30,7 @@ DECLARE_LIBC(fork);
 
 /* ---- the log of a child ---- */
 
-/* The thread that writes the log is the parent's. */
+/* The thread that writes the log exists in the parent only. */
 static void write_log(void *request, const shim_log *record)
 {
     (void)request;
@@ -58,7 +58,7 @@ static void write_log(void *request, const shim_log *record)
 
 /* ---- the fork ---- */
 
-/* The server keeps what it opens while it serves out of the range that select() can name. Below it are its listening
+/* While it serves, the server opens descriptors outside the range that select() supports. Below are its listening
  * sockets, and whatever else was open before PHP started. */
 enum { SERVER_DESCRIPTOR_MIN = 1024, EARLY_MAX = 64 };
 
@@ -74,7 +74,7 @@ static void note_early_descriptors(void)
     for (int descriptor = STDERR_FILENO + 1; descriptor < SERVER_DESCRIPTOR_MIN && early_count < EARLY_MAX; descriptor++) {
         int flags = fcntl(descriptor, F_GETFD);
         struct stat file;
-        /* Without the flag it has been inherited, and is not the server's. */
+        /* Without the flag, the descriptor was inherited and is not the server's. */
         if (flags >= 0 && (flags & FD_CLOEXEC) != 0 && fstat(descriptor, &file) == 0) {
             early[early_count].descriptor = descriptor;
             early[early_count].device = file.st_dev;
@@ -88,7 +88,7 @@ static void close_server_descriptors(void)
 {
     for (size_t i = 0; i < early_count; i++) {
         struct stat file;
-        /* The number may be a script's file by now. */
+        /* The number may have been reused for a script's file. */
         if (fstat(early[i].descriptor, &file) == 0 && file.st_dev == early[i].device && file.st_ino == early[i].inode) {
             (void)syscall(SYS_close, early[i].descriptor);
         }
@@ -107,7 +107,7 @@ static void close_server_descriptors(void)
     }
 }
 
-/* In the child, where PHP's locks are free (see below) and libc's are too. */
+/* In the child, where PHP's locks (see below) and libc's are free. */
 static void become_child(void)
 {
     tsrm_env_unlock();
@@ -126,12 +126,12 @@ static void become_child(void)
 void shim_children_install(void)
 {
     note_early_descriptors();
-    /* PHP holds this lock for a moment around each getenv(); a child could get it from another thread as locked. */
+    /* PHP holds this lock briefly around each getenv(); a child could inherit it locked by another thread. */
     pthread_atfork(tsrm_env_lock, tsrm_env_unlock, become_child);
 }
 
-/* OPcache's memory is the parent's too, and its locks are between threads. Scripts that are compiled go on to be used. The
- * stage is one in which OPcache's handlers have nothing to say. */
+/* OPcache's memory also belongs to the parent, and its locks work between threads. Scripts that are already compiled
+ * remain in use. In this stage, OPcache's handlers do not object. */
 static void leave_opcache(void)
 {
     static const char *const directives[] = {"opcache.enable", "opcache.jit"};
@@ -144,7 +144,7 @@ static void leave_opcache(void)
     }
 }
 
-/* Comes before libc's; pcntl_fork() is PHP's caller. */
+/* Defined before libc's; called by pcntl_fork(). */
 pid_t fork(void)
 {
     if (shim_current == NULL && shim_own_worker.serving) {

@@ -1,10 +1,11 @@
 /* Programs that a request starts.
  *
- * However PHP starts one (proc_open, exec, shell_exec, popen, system, passthru, mail), it gets the request's environment
- * (environment.c) and a signal mask of its own: ours blocks the control signals. PHP's own ways end in posix_spawn or in
- * popen; libc's popen knows the process's environment only, so there is one here, and the pclose that belongs to it.
+ * However PHP starts a program (proc_open, exec, shell_exec, popen, system, passthru, mail), the program receives the
+ * request's environment (environment.c) and an empty signal mask; the server's mask blocks the control signals. PHP
+ * itself uses posix_spawn and popen. libc's popen only knows the environment of the process, so there is a replacement
+ * here, with the matching pclose.
  *
- * A request cannot replace the server by a program (pcntl_exec); a child that it has forked can. */
+ * A request cannot replace the server with a program (pcntl_exec); a child that it has forked can. */
 #include "compat.h"
 #include "context/context.h"
 #include "libc/environment.h"
@@ -32,7 +33,7 @@ DECLARE_LIBC(posix_spawnp);
 typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *,
                            char *const[], char *const[]);
 
-/* Adds to the caller's attributes that the child's signal mask is empty. */
+/* Adds an empty signal mask to the caller's attributes. */
 static int spawn(spawn_function *function, pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[])
 {
@@ -88,7 +89,7 @@ typedef struct program {
 } program;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-/* Of all threads: a library may close on one what it has opened on another. */
+/* Shared by all threads: a library may close on one thread what it has opened on another. */
 static program *programs;
 
 static bool is_mode(const char *mode, bool *reads)
@@ -132,8 +133,8 @@ static int start_shell(pid_t *pid, const char *command, int end, int as)
 static bool open_program(program *program, const char *command, bool reads)
 {
     int ends[2];
-    /* Ours stays close-on-exec whatever the mode says. libc's would not, and the program of another thread's request could
-     * get a copy of it: then this one's never sees the end of its input. */
+    /* Our end is close-on-exec whatever the mode says. libc's would not be, so a program of another thread's request
+     * could inherit it, and this program would never see the end of its input. */
     if (pipe2(ends, O_CLOEXEC) != 0) {
         return false;
     }
@@ -212,11 +213,11 @@ int pclose(FILE *pipe)
     return status != 0 ? status : unwritten;
 }
 
-/* ---- in the place of the process ---- */
+/* ---- replacing the process ---- */
 
 static pid_t server;
 
-/* Also in a child of vfork(), which nobody tells that it is one. */
+/* Also in a child of vfork(), which cannot be told apart. */
 static bool is_the_server(void)
 {
     return shim_current != NULL && (pid_t)syscall(SYS_getpid) == server;
@@ -257,7 +258,8 @@ static void unlock_programs(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The pipes of other threads' programs are not the child's: these would not see the end of their input before its. */
+/* The child must not keep the pipes of other threads' programs: these would not see the end of their input before the
+ * child ends. */
 static void keep_own_programs(void)
 {
     for (const program *program = programs; program != NULL; program = program->next) {

@@ -13,7 +13,7 @@ static void control_signals(sigset_t *set)
     sigaddset(set, SIGTERM);
 }
 
-/* A child starts with a clean mask: nobody there waits for signals as our main thread does. */
+/* A child starts with an empty mask: it has no thread that waits for signals. */
 static void unblock_in_child(void)
 {
     sigset_t set;

@@ -1,13 +1,13 @@
 /* How a request of worker mode ends.
  *
- *   handler returned, exited, threw or jumped
- *     -> shutdown functions -> what a worker holds speaks (exit() without a word) -> buffers end
- *     -> extensions end (sessions are written) -> the client has its answer
+ *   handler returned, exited, threw or bailed out
+ *     -> shutdown functions -> the worker's objects are destructed (silent exit()) -> buffers end
+ *     -> extensions end (sessions are written) -> the response is complete
  *     -> what the request leaves is freed, its destructors run -> baseline -> the host has its request back
  *
- * Invariants. Each of these is a step, or several: a jump out of one does not keep the next from being done. What the
- * client is told is decided before anything is freed. The time limit runs through to the end, anew for what comes after
- * the answer. At the end the baseline snapshot is in place, whatever has become of the steps. */
+ * Invariants. Each of these is one step or several: a bailout out of one does not skip the next. What the client
+ * receives is decided before anything is freed. The time limit covers everything up to the end, and restarts after the
+ * response. At the end, the baseline snapshot is in place, whatever happened in the steps. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -30,7 +30,7 @@
 #include "state/process.h"
 #include "state/superglobals.h"
 
-/* ---- before the answer is complete ---- */
+/* ---- before the response is complete ---- */
 
 typedef struct call_of_function {
     php_shutdown_function_entry *function;
@@ -48,7 +48,7 @@ static void call_shutdown_function(void *argument)
     shim_exception_report();
 }
 
-/* Each of them, whatever became of those before it; exit() ends them all. */
+/* Calls each of them, whatever happened in those before it; exit() ends them all. */
 static void call_shutdown_functions(const shim_place *here)
 {
     /* A shutdown function may register another one, which is called too. */
@@ -67,8 +67,9 @@ static void call_shutdown_functions(const shim_place *here)
     }
 }
 
-/* Whether a script has ended itself with a failure and without a word, and nobody else's objects are about. Elsewhere PHP
- * ends with such a script, and what it holds for long says why in its destructors (Symfony's dd()). */
+/* Whether a script has ended itself with a failure and without output, while no other request's objects exist.
+ * Elsewhere, PHP ends together with such a script, and objects that it holds for long explain why in their destructors
+ * (Symfony's dd()). */
 static bool should_speak(const shim_fiber *fiber)
 {
     zval length;
@@ -80,7 +81,7 @@ static bool should_speak(const shim_fiber *fiber)
 static void let_speak(shim_fiber *fiber)
 {
     (void)fiber;
-    /* Destructed once, the worker's objects are of no more use. */
+    /* Once destructed, the worker's objects are of no more use. */
     shim_own_worker.exit_scheduled = true;
     zend_objects_store_call_destructors(&EG(objects_store));
 }
@@ -102,7 +103,7 @@ static void stop_extensions(shim_fiber *fiber)
     shim_modules_end(&fiber->state.modules_started);
 }
 
-/* Without the layer of output PHP would write what late destructors print to the server's own standard error. */
+/* Without the output layer, PHP would write the output of late destructors to the server's own standard error. */
 static void end_output(shim_fiber *fiber)
 {
     (void)fiber;
@@ -130,7 +131,7 @@ static void after_jump(shim_fiber *fiber)
     shim_after_jump();
 }
 
-/* Puts right what a jump has left set behind it. */
+/* Resets what a bailout has left set. */
 static void mend(shim_fiber *fiber, const shim_place *here)
 {
     if (fiber->context.fatal) {
@@ -172,9 +173,9 @@ static void answer(shim_fiber *fiber, const shim_place *here)
     }
 }
 
-/* ---- behind it ---- */
+/* ---- after the response ---- */
 
-/* Whoever has not had enough then has it freed at the end of the worker. */
+/* Whatever still remains is freed at the end of the worker. */
 enum { DROPS_MAX = 16 };
 
 static void drop_once(shim_fiber *fiber)
@@ -193,7 +194,7 @@ static bool holds(const shim_fiber *fiber)
     return (fiber->state.globals_begun && shim_globals_hold()) || (fiber->state.executor_begun && shim_executor_holds());
 }
 
-/* Frees what a request leaves that destructors may hang on. They run a script's code, which may leave more. */
+/* Frees what a request leaves that may have destructors. They run a script's code, which may leave more. */
 static void drop(shim_fiber *fiber, const shim_place *here)
 {
     for (int round = 0; holds(fiber) && round < DROPS_MAX; round++) {
@@ -228,10 +229,10 @@ static void end_globals(shim_fiber *fiber)
 void shim_request_finish(shim_fiber *fiber, const shim_place *here)
 {
     answer(fiber, here);
-    /* Destructors have a limit of their own: the answer may have taken long. */
+    /* Destructors have a limit of their own: the response may have taken long. */
     zend_set_timeout(EG(timeout_seconds), 1);
     if (fiber->context.jumped) {
-        /* Nobody closes its files before the worker boots anew, and others may wait for them. */
+        /* Its files stay open until the worker boots again, and others may be waiting for their locks. */
         shim_locks_end(fiber, true);
     }
     (void)shim_step(here, end_superglobals, fiber);

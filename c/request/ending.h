@@ -1,4 +1,4 @@
-/* What a request leaves to its end. */
+/* The end of a request. */
 #ifndef SVC_SHIM_ENDING_H
 #define SVC_SHIM_ENDING_H
 

@@ -1,9 +1,9 @@
-/* Applications that boot inside of their first request.
+/* Applications that boot inside their first request.
  *
- * A script with a loop of its own may load its application when there is a request for it. What that sets up for good, as
- * it thinks, would end with this request: handlers of errors and the time zone. So if the script had no error handler
- * before its first request and there is one after it, the script is given what the request had. Scripts that booted
- * before get nothing: what requests change stays theirs. */
+ * A script with its own loop may load its application only when there is a request. What the application sets up for
+ * its whole life (error handlers, the time zone) would then end with this request. If the script had no error handler
+ * before its first request and has one after it, the script therefore inherits what the request had. Scripts that
+ * booted earlier inherit nothing: what requests change remains theirs. */
 #include "compat.h"
 #include "context/own_worker.h"
 #include "request/first_request_boot.h"
@@ -22,7 +22,7 @@ void shim_first_request_boot_expect(void)
     boot.expected = shim_own_worker.requests == 0 && Z_TYPE(EG(user_error_handler)) == IS_UNDEF;
 }
 
-/* At the request's end, while what it has set up is in place. */
+/* At the end of the request, while what it has set up is in place. */
 void shim_first_request_boot_take(void)
 {
     if (!boot.expected || Z_TYPE(EG(user_error_handler)) == IS_UNDEF) {

@@ -1,4 +1,4 @@
-/* What an application has set up that boots inside of its first request. */
+/* What an application that boots inside its first request has set up. */
 #ifndef SVC_SHIM_FIRST_REQUEST_BOOT_H
 #define SVC_SHIM_FIRST_REQUEST_BOOT_H
 

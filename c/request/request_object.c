@@ -1,9 +1,9 @@
-/* Svc\Request: the request as an object, bound to its own request for ever.
+/* Svc\Request: a request as an object, bound to that request for ever.
  *
- * Everything but the body is taken when the object is made, while the request's own state is in place; so the object
- * does not depend on which request runs when it is read. The body is read from the host when it is asked for, and
- * before the request ends if the script keeps the object and there is memory for it. Each part is a method and, under the same name, a property
- * that can only be read. */
+ * Everything except the body is captured when the object is created, while the request's own state is in place, so the
+ * object does not depend on which request is running when it is read. The body is read from the host on demand, and
+ * before the request ends if the script keeps the object and there is enough memory. Each part is a method and, under
+ * the same name, a read-only property. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -28,7 +28,7 @@ static const char *const names[PARTS] = {"method", "uri", "path", "query", "head
 
 typedef struct request_object {
     zval parts[PARTS];
-    /* NULL when the request has ended. */
+    /* NULL once the request has ended. */
     shim_context *context;
     zend_object std;
 } request_object;
@@ -62,7 +62,7 @@ static void free_object(zend_object *object)
     zend_object_std_dtor(object);
 }
 
-/* The body as it came, forms included. */
+/* The body as received, forms included. */
 static void read_body(request_object *request)
 {
     zval *body = &request->parts[PART_BODY];
@@ -72,7 +72,7 @@ static void read_body(request_object *request)
     shim_context *context = request->context;
     if (context == NULL) {
         /* It was too large to be kept: see shim_object_forget(). */
-        zend_throw_error(NULL, "The body of a request that has ended is gone; read it before, to keep it");
+        zend_throw_error(NULL, "The body of a request that has ended is no longer available; read it while the request is active");
         return;
     }
     size_t size = context->body_length > 0 ? (size_t)context->body_length : 0;
@@ -160,7 +160,7 @@ ZEND_METHOD(Svc_Request, current)
     ZEND_PARSE_PARAMETERS_NONE();
     shim_context *context = shim_current;
     if (context == NULL || context->is_boot || context->host == NULL) {
-        zend_throw_error(NULL, "There is no request here");
+        zend_throw_error(NULL, "No request is active");
         RETURN_THROWS();
     }
     if (Z_TYPE(context->object) == IS_UNDEF) {
@@ -185,7 +185,7 @@ static int index_of(const zend_string *name)
     return -1;
 }
 
-/* All readers: the method's own name says which part. */
+/* All readers: the name of the method selects the part. */
 ZEND_METHOD(Svc_Request, read)
 {
     ZEND_PARSE_PARAMETERS_NONE();
@@ -252,10 +252,10 @@ static HashTable *debug_info(zend_object *object, int *is_temporary)
     return table;
 }
 
-/* Room that is left to the worker's other requests. */
+/* Memory left to the worker's other requests. */
 enum { SLACK = 1024 * 1024 };
 
-/* Whether a body of that size fits in what PHP may take. */
+/* Whether a body of that size fits into the memory that PHP may use. */
 static bool has_room_for(int64_t size)
 {
     return PG(memory_limit) <= 0 || (int64_t)zend_memory_usage(true) + size + SLACK < (int64_t)PG(memory_limit);
@@ -270,7 +270,7 @@ void shim_object_forget(shim_context *context)
     zval object;
     ZVAL_COPY_VALUE(&object, &context->object);
     ZVAL_UNDEF(&context->object);
-    /* The answer is complete: that somebody keeps the object must not cost more than there is. */
+    /* The response is complete: keeping the object must not cost more memory than there is. */
     if (Z_REFCOUNT(object) > 1 && (context->body_length <= 0 || has_room_for(context->body_length))) {
         read_body(request);
     }

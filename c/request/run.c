@@ -1,10 +1,10 @@
-/* One request of a worker, from its beginning to its end, on the stack that is current.
+/* One request of a worker, from its beginning to its end, on the current stack.
  *
- * It is built from what php_request_startup and php_request_shutdown do for a request, without what they do for a thread:
+ * It consists of what php_request_startup and php_request_shutdown do for a request, without what they do for a thread:
  * modules stay started, code stays loaded, memory stays allocated.
  *
- * A jump (fatal error, memory or time limit) ends its request (guard.c). What its frames held is not freed, so the worker
- * is tainted from then on: the host lets the other requests end and boots it anew. */
+ * A bailout (fatal error, memory or time limit) ends its request (guard.c). What its frames held is not freed, so the
+ * worker is tainted from then on: the host lets the other requests end, and then boots the worker again. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/own_worker.h"
@@ -40,7 +40,8 @@ static void start_output(void)
     }
 }
 
-/* What the boot script owns is the request's too before anything comes from the client that could end in a jump. */
+/* The request gets its own references to what the boot script owns before anything from the client could cause a
+ * bailout. */
 static void begin(shim_fiber *fiber)
 {
     shim_globals_begin();
@@ -52,7 +53,7 @@ static void begin(shim_fiber *fiber)
     shim_fiber_identify(fiber);
 }
 
-/* The request as it came: its form is parsed here. */
+/* Takes in the request as it came, and parses its form. */
 static void take_in(shim_fiber *fiber)
 {
     char *script = NULL;
@@ -72,7 +73,7 @@ static void take_in(shim_fiber *fiber)
     shim_superglobals_begin();
 }
 
-/* What PHP says of the request's form is for the log. No handler hears of it, as none is there yet before a script. */
+/* PHP's messages about the request's form go to the log. As before a normal script, no handler is called. */
 static bool take_in_unheard(shim_fiber *fiber, const shim_place *here)
 {
     zval handler;
@@ -102,7 +103,7 @@ static void call_handler(shim_fiber *fiber)
     zval_ptr_dtor(&result);
 }
 
-/* Nobody's request: what the worker does on its own account and runs scripts' code. */
+/* What the worker does on its own behalf, outside any request, although it runs scripts' code. */
 static void clean_up(shim_fiber *fiber)
 {
     (void)fiber;

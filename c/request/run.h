@@ -5,13 +5,13 @@
 #include "compat.h"
 #include "fiber/fiber.h"
 
-/* What answers the requests of this thread's worker. */
+/* The handler of the requests of this thread's worker. */
 typedef struct shim_request_handler {
     zend_fcall_info call;
     zend_fcall_info_cache cache;
 } shim_request_handler;
 extern __thread shim_request_handler shim_handler;
-/* Runs it from its beginning to its end. */
+/* Runs the request from its beginning to its end. */
 void shim_request_run(shim_fiber *fiber);
 
 #endif

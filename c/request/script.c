@@ -1,6 +1,6 @@
-/* A script as a request of PHP's own, from start-up to shut-down: for a client in classic mode, or to boot a worker.
+/* A script as a regular PHP request, from startup to shutdown: for a client in classic mode, or to boot a worker.
  *
- * Promises: every jump that PHP makes ends here; php_request_shutdown runs whatever happened before it. */
+ * Promises: every bailout of PHP ends here; php_request_shutdown runs whatever happened before it. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -23,7 +23,7 @@
 static __thread shim_strings own_strings;
 __thread zend_file_handle *shim_script;
 
-/* Starts the request; OPcache restarts, if it must, in here. */
+/* Starts the request. If OPcache must restart, it does so in here. */
 static bool start(shim_context *context)
 {
     context->starting = true;
@@ -36,7 +36,8 @@ static bool start(shim_context *context)
     if (started) {
         shim_cache_started(context->is_boot);
     }
-    /* PHP would stop a script at the first output of a HEAD request; the host drops the body and keeps its length. */
+    /* PHP would end the script at the first output of a HEAD request; the host discards the body and counts its
+     * length. */
     SG(request_info).headers_only = 0;
     return started && (!context->is_boot || shim_matching_begin());
 }
@@ -48,7 +49,7 @@ static void run_script(char *path)
         zend_stream_init_filename(&file, path);
         file.primary_script = 1;
         shim_script = &file;
-        /* PHP would go to the script's folder and back again; nobody needs the way back. */
+        /* PHP would change to the script's directory and back; nobody needs to go back. */
         SG(options) |= SAPI_OPTION_NO_CHDIR;
         VCWD_CHDIR_FILE(path);
         php_execute_script(&file);
@@ -71,7 +72,7 @@ static shim_outcome outcome_of(const shim_context *context)
     return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
 }
 
-/* Runs the script as a request of PHP's own: in classic mode for a client, in worker mode to boot. */
+/* Runs the script as a regular PHP request: in classic mode for a client, in worker mode to boot. */
 static shim_outcome run(const shim_request *request, void *host, bool is_boot)
 {
     shim_context context = {
@@ -98,7 +99,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
         context.fatal = true;
     }
     if (context.timed_out && context.fatal && !context.finished) {
-        /* The client hears of it now, not when the shutdown functions have ended. */
+        /* The client is told now, not after the shutdown functions. */
         shim_host.io.time_limit(host);
         context.finished = true;
     }
@@ -134,8 +135,8 @@ shim_outcome shim_run(const shim_request *request, void *host)
     return run(request, host, false);
 }
 
-shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_card *card)
+shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_info *info)
 {
-    shim_own_worker.card = *card;
+    shim_own_worker.info = *info;
     return run(request, host, true);
 }

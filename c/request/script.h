@@ -4,7 +4,7 @@
 
 #include "compat.h"
 
-/* The file of the script that runs; NULL: none does. */
+/* The file of the running script; NULL if none is running. */
 extern __thread zend_file_handle *shim_script;
 
 #endif

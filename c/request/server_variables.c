@@ -1,11 +1,12 @@
-/* $_SERVER, from what the host says of the request.
+/* $_SERVER, from the host's description of the request.
  *
- * PHP's own way for each variable is the input filter, which stores the value twice: for scripts, and for
- * filter_input(). Where the filter would change nothing both arrays are made here, at a fraction of the cost. A worker
- * also keeps the strings of its last request: most of what a request says, the one before it said at the same place.
+ * For each variable, PHP itself runs the input filter, which stores the value twice: for scripts, and for
+ * filter_input(). Where the filter would change nothing, both arrays are built here, at a fraction of the cost. A
+ * worker also keeps the strings of its last request, because most variables of a request have the same value in the
+ * next one.
  *
- * Promises: both arrays hold what PHP's own way would put there. The host's part: names consist of letters, digits and
- * underscores. */
+ * Promises: both arrays contain what PHP itself would put there. Requires from the host: names consist of letters,
+ * digits and underscores. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -19,9 +20,9 @@
 
 /* ---- the input filter ---- */
 
-/* The place of ext/filter's globals in a thread's storage; 0: the extension is not there. */
+/* The offset of ext/filter's globals in a thread's storage; 0 if the extension is not loaded. */
 static ts_rsrc_id filter_place;
-/* The input filter is one that we know: ext/filter's, or the one that PHP has without it. */
+/* The input filter is one that we know: ext/filter's, or the default one without it. */
 static bool filter_is_known;
 /* FILTER_UNSAFE_RAW, which changes nothing. */
 static zend_long filter_raw;
@@ -42,7 +43,7 @@ void shim_server_variables_install(void)
                       (filter_place != 0 || sapi_module.input_filter == php_default_input_filter);
 }
 
-/* Whether variables are the client's bytes, for scripts and for filter_input(). */
+/* Whether variables contain the client's bytes unchanged, for scripts and for filter_input(). */
 static bool filter_changes_nothing(void)
 {
     if (!filter_is_known) {
@@ -51,7 +52,7 @@ static bool filter_changes_nothing(void)
     return filter_place == 0 || TSRMG_BULK(filter_place, zend_filter_globals *)->default_filter == filter_raw;
 }
 
-/* What filter_input(INPUT_SERVER) reads. */
+/* The array that filter_input(INPUT_SERVER) reads. */
 static void tell_filter(const zval *array)
 {
     if (filter_place == 0) {
@@ -66,7 +67,7 @@ static void tell_filter(const zval *array)
 
 enum { KEPT_MAX = 64, KEPT_BYTES_MAX = 256 };
 
-/* By their place among the variables. Of the worker's own memory, so it lives no longer than the boot request. */
+/* Indexed like the variables. In the worker's own memory, so they live no longer than the boot request. */
 static __thread struct {
     zend_string *name;
     zend_string *value;
@@ -85,7 +86,7 @@ void shim_server_variables_forget(void)
     memset(kept, 0, sizeof(kept));
 }
 
-/* A reference to `*own` if it says the same as `view`, to a new string otherwise, which takes its place. */
+/* Returns a reference to `*own` if its text equals `view`, and otherwise a new string, which replaces it. */
 static zend_string *keep(zend_string **own, const shim_view *view)
 {
     zend_string *old = *own;
@@ -119,7 +120,7 @@ static void add(zval *array, size_t place, const shim_pair *pair)
     zend_string_release(name);
 }
 
-/* PHP's own way. */
+/* As PHP itself would do it. */
 static void add_filtered(zval *array, const shim_pair *pair)
 {
     size_t length = 0;
@@ -134,14 +135,14 @@ static void add_filtered(zval *array, const shim_pair *pair)
 
 void shim_server_variables_register(zval *array)
 {
-    if (shim_party() == NULL) {
+    if (shim_request_host() == NULL) {
         return;
     }
     if (shim_current->is_boot) {
-        /* As under the command line and CGI: that is where scripts for workers look for what they are told. */
+        /* As on the command line and with CGI, where scripts for workers look for their parameters. */
         php_import_environment_variables(array);
     }
-    /* The host has finished its work before PHP may run out of memory and jump. */
+    /* The host is finished before PHP may run out of memory and bail out. */
     shim_pairs variables = {0};
     shim_host.io.variables(shim_current->host, &variables);
     if (!filter_changes_nothing()) {
@@ -158,7 +159,7 @@ void shim_server_variables_register(zval *array)
     tell_filter(array);
 }
 
-/* PHP copies what it is told, and frees nothing: the last answer is kept until the next one. */
+/* PHP copies the answer and does not free it: the last one is kept until the next call. */
 static char *hold(shim_view value)
 {
     static __thread char *held;
@@ -176,7 +177,7 @@ static char *hold(shim_view value)
 
 char *shim_server_variable(const char *name, size_t length)
 {
-    if (shim_party() == NULL) {
+    if (shim_request_host() == NULL) {
         return NULL;
     }
     shim_pairs variables = {0};

@@ -7,9 +7,9 @@
 /* After all extensions have started. */
 void shim_server_variables_install(void);
 void shim_server_variables_register(zval *array);
-/* getenv() of a variable of the request, as CGI programs expect. Returns an emalloc'ed string or NULL. */
+/* getenv() for a variable of the request, as CGI programs expect. Returns an emalloc'ed string or NULL. */
 char *shim_server_variable(const char *name, size_t length);
-/* The worker's memory is about to go. */
+/* The worker's memory is about to be freed. */
 void shim_server_variables_forget(void);
 
 #endif

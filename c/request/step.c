@@ -1,7 +1,7 @@
-/* A step of a request of worker mode: what may run a script's code, and may end by a jump or an exception.
+/* A step of a request of worker mode: code that may run a script's code, and may end by a bailout or an exception.
  *
- * Promises: what nobody has caught is reported in the name of the step's request, to the script's own handler or to the
- * log; exit() is none of that. */
+ * Promises: an uncaught exception is reported on behalf of the step's request, to the script's own handler or to the
+ * log; exit() is not an exception. */
 #include "compat.h"
 #include "context/context.h"
 #include "fiber/fiber.h"
@@ -13,7 +13,7 @@ static bool is_exit(const zend_object *exception)
     return zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception);
 }
 
-/* As zend_user_exception_handler(), which forgets what the handler throws unless it is called from the bottom of the
+/* Like zend_user_exception_handler(), which drops what the handler throws unless it is called at the bottom of the
  * stack. A handler that does not return is not called again. */
 static void call_exception_handler(void)
 {

@@ -1,13 +1,13 @@
-/* A step of a request: what may run a script's code. */
+/* A step of a request: code that may run a script's code. */
 #ifndef SVC_SHIM_STEP_H
 #define SVC_SHIM_STEP_H
 
 #include "fiber/fiber.h"
 #include "jump/guard.h"
 
-/* An exception that nobody caught: the script's handler gets it, or the log. exit() is none. */
+/* Reports an uncaught exception to the script's handler or to the log; exit() is ignored. */
 void shim_exception_report(void);
-/* Runs a step of a request; what it throws is reported in its name. */
+/* Runs a step of a request and reports what it throws on behalf of the request. */
 bool shim_step(const shim_place *here, void (*step)(shim_fiber *), shim_fiber *fiber);
 
 #endif

@@ -1,7 +1,7 @@
-/* Worker mode: a script boots once a thread and serves many requests.
+/* Worker mode: a script boots once per thread and serves many requests.
  *
- * The script runs as a request of PHP's own and calls Svc\Worker::serve(). While it serves, the boot request is
- * suspended, and the host's loop begins requests, resumes those that wait, and sleeps (run.c is one of them). */
+ * The script runs as a regular PHP request and calls Svc\Worker::serve(). While it serves, the boot request is
+ * suspended, and the host's loop begins requests (run.c), resumes those that have waited, and sleeps. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -18,10 +18,10 @@
 #include "shim.h"
 #include "state/state.h"
 
-/* Where the boot request is while the worker serves. */
+/* The state of the boot request while the worker serves. */
 static __thread shim_request_state boot_state;
 
-/* False: there is no memory for the boot script's own state. */
+/* Returns false if there is no memory for the boot script's own state. */
 static bool enter(void)
 {
     zend_unset_timeout();
@@ -45,7 +45,7 @@ static void leave(void)
     shim_current = shim_own_worker.boot;
 }
 
-/* Calls `loop` with `handler` as what answers requests. */
+/* Calls `loop` with `handler` as the handler of requests. */
 static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cache *cache, void (*loop)(void *), bool *more)
 {
     shim_handler.call = *handler;
@@ -54,7 +54,7 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
     if (!enter()) {
         zval_ptr_dtor(&shim_handler.call.function_name);
         ZVAL_UNDEF(&shim_handler.call.function_name);
-        zend_throw_error(NULL, "There is no memory to serve requests with");
+        zend_throw_error(NULL, "Out of memory");
         return;
     }
     if (loop != NULL) {
@@ -72,15 +72,15 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
 static bool may_serve(const char *what)
 {
     if (shim_own_worker.host == NULL || shim_current != shim_own_worker.boot) {
-        zend_throw_error(NULL, "%s may only be called by the script of a worker", what);
+        zend_throw_error(NULL, "%s can only be called from a worker script", what);
         return false;
     }
     if (shim_own_worker.serving || EG(active_fiber) != NULL) {
-        zend_throw_error(NULL, "%s may not be called inside of a request or a fiber", what);
+        zend_throw_error(NULL, "%s cannot be called inside a request or a fiber", what);
         return false;
     }
     if (shim_own_worker.over) {
-        /* It was told; a loop that asks for ever would hold its worker up. */
+        /* The script has been told to end; one that asks again and again would block its worker. */
         zend_throw_unwind_exit();
         return false;
     }
@@ -173,11 +173,11 @@ void shim_worker_leaves(shim_view reason)
     shim_own_worker.exit_reason[length] = '\0';
 }
 
-/* The boot request is about to be shut down. */
+/* The boot request is about to shut down. */
 void shim_worker_forget(void)
 {
     if (shim_own_worker.tainted) {
-        /* As after any fatal error: no destructor runs, and nothing is freed one by one. */
+        /* As after any fatal error: no destructor runs, and nothing is freed individually. */
         zend_objects_store_mark_destructed(&EG(objects_store));
         CG(unclean_shutdown) = 1;
     }

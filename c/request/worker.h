@@ -1,13 +1,13 @@
-/* The worker serves. */
+/* A worker that serves. */
 #ifndef SVC_SHIM_WORKER_H
 #define SVC_SHIM_WORKER_H
 
 #include "compat.h"
 
-/* The boot request is about to be shut down. */
+/* The boot request is about to shut down. */
 void shim_worker_forget(void);
 
-/* What scripts call to serve; see sapi/classes.c. */
+/* The functions that scripts call to serve; see sapi/classes.c. */
 ZEND_METHOD(Svc_Worker, serve);
 PHP_FUNCTION(frankenphp_handle_request);
 

@@ -1,4 +1,4 @@
-/* The classes and functions in the namespace Svc: their table and the readers of a worker. */
+/* The classes and functions of the namespace Svc: their table, and the readers of a worker. */
 #include "compat.h"
 #include "context/own_worker.h"
 #include "engine/bottom.h"
@@ -20,13 +20,13 @@ ZEND_NAMED_FUNCTION(shim_wait_writable);
 static bool is_worker(void)
 {
     if (shim_own_worker.host == NULL) {
-        zend_throw_error(NULL, "This is no worker (WORKER_MODE_ENABLED)");
+        zend_throw_error(NULL, "Not running in worker mode (WORKER_MODE_ENABLED)");
         return false;
     }
     return true;
 }
 
-/* Ends the worker when its requests have ended; it boots anew. */
+/* Ends the worker once its requests have ended; it then boots again. */
 ZEND_METHOD(Svc_Worker, scheduleExit)
 {
     ZEND_PARSE_PARAMETERS_NONE();
@@ -48,7 +48,7 @@ ZEND_METHOD(Svc_Worker, current)
 ZEND_METHOD(Svc_Worker, id)
 {
     ZEND_PARSE_PARAMETERS_NONE();
-    RETURN_LONG((zend_long)shim_own_worker.card.id);
+    RETURN_LONG((zend_long)shim_own_worker.info.id);
 }
 
 ZEND_METHOD(Svc_Worker, requestCount)
@@ -60,7 +60,7 @@ ZEND_METHOD(Svc_Worker, requestCount)
 ZEND_METHOD(Svc_Worker, startTime)
 {
     ZEND_PARSE_PARAMETERS_NONE();
-    RETURN_DOUBLE(shim_own_worker.card.started);
+    RETURN_DOUBLE(shim_own_worker.info.started);
 }
 
 ZEND_METHOD(Svc_Worker, memoryUsage)
@@ -69,7 +69,7 @@ ZEND_METHOD(Svc_Worker, memoryUsage)
     RETURN_LONG((zend_long)zend_memory_usage(false));
 }
 
-/* Why it is about to end: scheduled, max_memory or error; null while it is not. */
+/* Why the worker is about to end: scheduled, max_memory or error; null while it is not. */
 ZEND_METHOD(Svc_Worker, exitReason)
 {
     ZEND_PARSE_PARAMETERS_NONE();

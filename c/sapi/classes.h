@@ -1,4 +1,4 @@
-/* The classes and functions in the namespace Svc. */
+/* The classes and functions of the namespace Svc. */
 #ifndef SVC_SHIM_CLASSES_H
 #define SVC_SHIM_CLASSES_H
 

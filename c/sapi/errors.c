@@ -1,7 +1,6 @@
-/* Errors and the log: what PHP has to say goes to the host, record by record.
+/* Errors and the log: passes PHP's messages to the host, one record each.
  *
- * Here is also where a fatal error ends its script: in a worker by a jump that leaves the worker's other requests
- * whole. */
+ * A fatal error also ends its script here: in a worker by a bailout that leaves the worker's other requests intact. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -14,7 +13,7 @@
 #include "shim.h"
 #include "state/executor.h"
 
-/* The error that php_error_cb is turning into a line of text, so that the line can be logged with its parts. */
+/* The error that php_error_cb is turning into a line of text, so that the line can be logged with its components. */
 static __thread const shim_log *error_in_progress;
 
 void shim_log_message(const char *message, int priority)
@@ -43,15 +42,16 @@ void shim_log_message(const char *message, int priority)
 static void (*next_error_cb)(int, zend_string *, const uint32_t, zend_string *);
 static void (*next_on_timeout)(int);
 
-/* Whether the error ends its script by a jump, in a worker whose other requests go on: PHP is told not to jump, and we
- * do. */
+/* Whether the error ends its script by a bailout in a worker whose other requests go on: PHP is kept from bailing out,
+ * and the shim does so itself. */
 static bool is_ours_to_jump(int type)
 {
     const int fatal = E_FATAL_ERRORS | E_RECOVERABLE_ERROR;
     return shim_own_worker.serving && shim_current != NULL && (type & E_DONT_BAIL) == 0 && (type & fatal) != 0;
 }
 
-/* Out of the compiler, which only PHP can tidy up: it jumps, without a word more. No script's code runs meanwhile. */
+/* An error in the compiler, which only PHP can clean up: it bails out without another message. No script's code runs
+ * meanwhile. */
 static void jump_from_compiler(int type, zend_string *file, const uint32_t line, zend_string *message)
 {
     const bool logs = PG(log_errors);
@@ -77,7 +77,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         .file = file != NULL ? shim_view_of(ZSTR_VAL(file), ZSTR_LEN(file)) : (shim_view){0},
         .line = line,
     };
-    /* A new thread reads the directives anew, and may complain about one, before its start returns to us. */
+    /* A new thread reads the directives again, and may complain about one before its startup returns to the shim. */
     ZEND_TSRMLS_CACHE_UPDATE();
     if (shim_is_quiet()) {
         if ((type & E_DONT_BAIL) == 0 && (type & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
@@ -92,7 +92,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     shim_executor_shorten_backtrace();
     error_in_progress = &record;
     const bool is_jumping = is_ours_to_jump(type);
-    /* Jumps when the error ends the script; the pointer into this frame must be gone by then. */
+    /* Bails out if the error ends the script; the pointer into this frame must have been cleared by then. */
     zend_try {
         next_error_cb(is_jumping ? type | E_DONT_BAIL : type, file, line, message);
     } zend_catch {
@@ -110,15 +110,15 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     }
 }
 
-/* Whether a script's own handler of errors is asked before the error ends the script. */
+/* Whether a script's own error handler is called before the error ends the script. */
 static bool is_left_to_script(int type)
 {
     return (type & (E_USER_ERROR | E_RECOVERABLE_ERROR)) != 0 && Z_TYPE(EG(user_error_handler)) != IS_UNDEF
         && (EG(user_error_handler_error_reporting) & type) != 0 && EG(error_handling) == EH_NORMAL;
 }
 
-/* PHP tells of each error here before it calls whoever handles errors. That need not be us: a debugger may have taken our
- * place for as long as the request runs, and what it shows is a fatal error all the same. */
+/* PHP reports each error here before it calls the error callback. That need not be ours: a debugger may have replaced
+ * it for the duration of the request, and what it displays is a fatal error all the same. */
 static void note_error(int type, zend_string *file, uint32_t line, zend_string *message)
 {
     (void)file;
@@ -131,7 +131,7 @@ static void note_error(int type, zend_string *file, uint32_t line, zend_string *
     }
 }
 
-/* Called by the signal handler of the execution timer, on the thread whose time is up. */
+/* Called by the signal handler of the execution timer, on the thread whose time limit has expired. */
 static void observe_timeout(int seconds)
 {
     if (shim_current != NULL) {

@@ -1,8 +1,9 @@
 /* The extension `svc`: what it registers when PHP starts, and its part of the end of each request.
  *
- * The name. Up to 8.4 OPcache works only under SAPI names that it knows, and it asks once, while extensions start. So the
- * SAPI module is `svc` (php-svc.ini, PHP_SAPI and php_sapi_name() say so), carries a name from OPcache's list from our own
- * start-up as an extension until all others have started (sapi_module.c), and is `svc` again from then on. */
+ * The name. Up to PHP 8.4, OPcache works only under SAPI names that it knows, and it checks the name once, while
+ * extensions start. The SAPI module is therefore called `svc` (for php-svc.ini, PHP_SAPI and php_sapi_name()), has a
+ * name from OPcache's list from the startup of this extension until all others have started (sapi_module.c), and is
+ * called `svc` again from then on. */
 #include "compat.h"
 #include "jump/after_jump.h"
 #include "jump/session.h"
@@ -21,15 +22,15 @@ static PHP_MINIT_FUNCTION(svc)
     shim_classes_register(&shim_module);
     shim_frankenphp_register(module_number);
     if (shim_superglobals_hidden) {
-        /* Each thread copies the table of superglobals when all extensions have started. */
+        /* Each thread copies the table of superglobals once all extensions have started. */
         shim_superglobals_hide();
     }
     sapi_module.name = name_known_to_opcache;
     return SUCCESS;
 }
 
-/* If nothing was printed, PHP would call what header_register_callback() was given when extensions have ended their
- * request, and that may use what they have freed. A jump must not keep the others from their end. */
+/* If there was no output, PHP would call the callback of header_register_callback() after extensions have ended their
+ * request, although it may use what they have freed. A bailout must not keep the others from their shutdown. */
 static void send_head_by_callback(void)
 {
     if (!SG(headers_sent) && Z_TYPE(SG(callback_func)) != IS_UNDEF) {
@@ -39,7 +40,7 @@ static void send_head_by_callback(void)
     }
 }
 
-/* Extensions end a request in the reverse of the order in which they started: before session does. */
+/* Extensions end a request in the reverse order of their startup: this one before session does. */
 static PHP_RSHUTDOWN_FUNCTION(svc)
 {
     (void)type;
@@ -51,7 +52,7 @@ static PHP_RSHUTDOWN_FUNCTION(svc)
     return SUCCESS;
 }
 
-/* Behind the end of all extensions. */
+/* After all extensions have ended the request. */
 static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(svc)
 {
     shim_session_close(NULL);

@@ -1,5 +1,5 @@
-/* What scripts find that were written for FrankenPHP, beyond names for functions of svc's: records of the log with a level
- * and data of their own. frankenphp_handle_request() is in worker.c. */
+/* Compatibility with FrankenPHP, beyond other names for svc's functions: log records with a level and data of their
+ * own. frankenphp_handle_request() is in worker.c. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -9,10 +9,10 @@
 #include <ext/json/php_json.h>
 #include <zend_smart_str.h>
 
-/* Those of Go's log/slog; what lies between them counts as the lower one. */
+/* The levels of Go's log/slog; a value in between counts as the lower one. */
 enum { LEVEL_DEBUG = -4, LEVEL_INFO = 0, LEVEL_WARN = 4, LEVEL_ERROR = 8 };
 
-/* What JSON has no form for is null. json_last_error() stays about what the script has done. */
+/* What JSON cannot express is null. json_last_error() keeps referring to what the script has done. */
 static void put_json(smart_str *json, zval *value)
 {
     const int options = PHP_JSON_PARTIAL_OUTPUT_ON_ERROR | PHP_JSON_INVALID_UTF8_SUBSTITUTE | PHP_JSON_PRESERVE_ZERO_FRACTION;

@@ -1,4 +1,4 @@
-/* What scripts find that were written for FrankenPHP. */
+/* Compatibility with FrankenPHP. */
 #ifndef SVC_SHIM_FRANKENPHP_H
 #define SVC_SHIM_FRANKENPHP_H
 

@@ -1,4 +1,4 @@
-/* Functions that scripts get from svc. */
+/* The functions that svc provides to scripts. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -13,7 +13,7 @@ PHP_FUNCTION(frankenphp_log);
 PHP_FUNCTION(svc_finish_request)
 {
     ZEND_PARSE_PARAMETERS_NONE();
-    if (shim_party() == NULL || shim_current->finished) {
+    if (shim_request_host() == NULL || shim_current->finished) {
         RETURN_FALSE;
     }
     php_output_end_all();
@@ -27,7 +27,7 @@ PHP_FUNCTION(svc_request_id)
 {
     ZEND_PARSE_PARAMETERS_NONE();
     shim_view id = {0};
-    if (shim_party() != NULL) {
+    if (shim_request_host() != NULL) {
         shim_host.io.request_id(shim_current->host, &id);
     }
     RETURN_STRINGL(id.bytes != NULL ? id.bytes : "", id.length);
@@ -37,7 +37,7 @@ PHP_FUNCTION(getallheaders)
 {
     ZEND_PARSE_PARAMETERS_NONE();
     array_init(return_value);
-    if (shim_party() == NULL) {
+    if (shim_request_host() == NULL) {
         return;
     }
     shim_pairs fields = {0};
@@ -70,8 +70,8 @@ PHP_FUNCTION(apache_response_headers)
     }
 }
 
-/* headers_send(int $status = 200): bool. An informational status sends what is set so far ahead of the response; any
- * other one sends the response's head now. */
+/* headers_send(int $status = 200): bool. An informational status sends the fields set so far ahead of the response; any
+ * other status sends the header of the response now. */
 PHP_FUNCTION(headers_send)
 {
     zend_long status = 200;
@@ -80,10 +80,10 @@ PHP_FUNCTION(headers_send)
         Z_PARAM_LONG(status)
     ZEND_PARSE_PARAMETERS_END();
     if (status < 100 || status > 599 || status == 101) {
-        zend_argument_value_error(1, "must be a status code from 100 to 599, and not 101");
+        zend_argument_value_error(1, "must be a status code between 100 and 599, except 101");
         RETURN_THROWS();
     }
-    if (shim_party() == NULL || SG(headers_sent) || shim_current->finished) {
+    if (shim_request_host() == NULL || SG(headers_sent) || shim_current->finished) {
         RETURN_FALSE;
     }
     if (status < 200) {
@@ -119,7 +119,7 @@ const zend_function_entry shim_functions[] = {
     PHP_FALIAS(apache_request_headers, getallheaders, arginfo_array)
     PHP_FE(apache_response_headers, arginfo_array)
     PHP_FE(headers_send, arginfo_headers_send)
-    /* FrankenPHP's names for them, and what is its own. */
+    /* FrankenPHP's names for them, and FrankenPHP's own. */
     PHP_FALIAS(frankenphp_finish_request, svc_finish_request, arginfo_bool)
     PHP_FALIAS(frankenphp_request_headers, getallheaders, arginfo_array)
     PHP_FALIAS(frankenphp_response_headers, apache_response_headers, arginfo_array)

@@ -1,4 +1,4 @@
-/* Functions that scripts get from svc. */
+/* The functions that svc provides to scripts. */
 #ifndef SVC_SHIM_FUNCTIONS_H
 #define SVC_SHIM_FUNCTIONS_H
 

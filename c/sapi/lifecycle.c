@@ -1,7 +1,7 @@
-/* Starting and ending PHP: the process once, each thread once.
+/* Starting and stopping PHP: once per process, and once per thread.
  *
- * Promises: module start-up and shut-down happen on the thread that called shim_startup; a thread's storage is freed
- * on that thread. */
+ * Promises: module startup and shutdown happen on the thread that called shim_startup; a thread's storage is freed on
+ * that thread. */
 #include "compat.h"
 #include "context/host.h"
 #include "engine/collector.h"
@@ -31,7 +31,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-/* Exported by libphp, and in none of its headers. */
+/* Exported by libphp, but declared in none of its headers. */
 extern char *php_ini_opened_path;
 
 static const shim_pair *ini_defaults;
@@ -48,8 +48,8 @@ static void set_ini_defaults(HashTable *configuration)
     }
 }
 
-/* Where no layer of output is in place (after a fatal error in an output callback) PHP writes to stdio's standard output,
- * and that is where the server's log goes. */
+/* Without an output layer (after a fatal error in an output callback), PHP writes to stdio's standard output, which is
+ * where the server's log goes. */
 static void silence_stdio(void)
 {
     FILE *nowhere = fopen("/dev/null", "we");
@@ -61,11 +61,11 @@ static void silence_stdio(void)
 const char *shim_startup(const shim_options *options)
 {
     if (options->abi != SHIM_ABI || options->callbacks->size != sizeof(shim_callbacks)) {
-        return "the two halves of the PHP border were built from different headers";
+        return "svc's C shim and its Rust bindings were built from different headers; rebuild svc";
     }
-    /* Layouts differ between minor versions; the library on this machine may not be the one that was built for. */
+    /* Layouts differ between minor versions, and the installed library may not be the one that svc was built for. */
     if (php_version_id() / 100 != PHP_VERSION_ID / 100) {
-        return "libphp is not of the PHP version that svc was built for (" PHP_VERSION "); build svc again";
+        return "svc was built for PHP " PHP_VERSION ", but libphp is of another version; rebuild svc";
     }
     shim_host_listen(options->callbacks);
     shim_superglobals_hidden = !options->superglobals;
@@ -76,31 +76,31 @@ const char *shim_startup(const shim_options *options)
         return "out of memory";
     }
     if (shim_libc_hidden() != NULL) {
-        return "the executable does not export what it defines before libc (c/libc/libc_names.h)";
+        return "the executable does not export its replacements of libc functions (c/libc/libc_names.h)";
     }
     silence_stdio();
     if (!shim_deep_install()) {
-        return "libphp does not export what frees objects and arrays";
+        return "libphp does not export the functions that free objects and arrays";
     }
     if (!shim_loading_prepare()) {
-        return "libphp does not export what evaluates the constants of classes";
+        return "libphp does not export the functions that evaluate class constants";
     }
     shim_syscall_elision_install();
     shim_reactor_install();
     shim_umask_install();
     shim_programs_install();
     if (!php_tsrm_startup()) {
-        return "PHP's thread-safe resource manager does not start";
+        return "cannot start PHP's thread-safe resource manager";
     }
     ZEND_TSRMLS_CACHE_UPDATE();
     shim_children_install();
-    /* Copies the module and resets some of its members: what follows is set on the copy's source afterwards. */
+    /* Copies the module and resets some members, so what follows is set on the original. */
     sapi_startup(&shim_sapi);
     shim_sapi.ini_entries = ini_overrides;
     shim_sapi.ini_defaults = set_ini_defaults;
     shim_sapi.additional_functions = shim_functions;
     if (shim_sapi.startup(&shim_sapi) == FAILURE) {
-        return "PHP's modules do not start";
+        return "cannot start PHP's modules";
     }
     shim_errors_install();
     shim_server_variables_install();
@@ -112,7 +112,7 @@ const char *shim_startup(const shim_options *options)
     shim_collector_install();
     shim_overflow_install();
     if (!shim_deep_follow_fibers()) {
-        return "PHP has no room left for what an extension keeps with a fiber";
+        return "PHP has no free resource handle; load fewer extensions";
     }
     shim_cache_install();
     /* The defaults belong to the caller and are not read again. */
@@ -161,8 +161,8 @@ void shim_shutdown(void)
     ini_overrides = NULL;
 }
 
-/* Lets the threads that read and write go first: a PHP thread that wakes up does not push one of them off its
- * processor in the middle of a request (SCHED_BATCH does not preempt). Refused in some sandboxes; then it is slower. */
+/* Gives precedence to I/O threads: a PHP thread that wakes up does not preempt one of them in the middle of a request
+ * (SCHED_BATCH does not preempt). Some sandboxes refuse the call, and then it is slower. */
 static void give_way_to_io(void)
 {
     const struct sched_param none = {0};
@@ -175,7 +175,7 @@ void shim_thread_start(void)
     shim_execution_timer_start();
     (void)ts_resource(0);
     ZEND_TSRMLS_CACHE_UPDATE();
-    /* PHP finds out what the locale is like on the thread that starts it only. */
+    /* PHP only inspects the locale on the thread that starts it. */
     zend_update_current_locale();
     shim_cache_thread_start();
     shim_umask_thread_start();

@@ -1,4 +1,4 @@
-/* Functions of PHP's that know more here. */
+/* PHP functions with replacements that know more. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -11,10 +11,10 @@ static zif_handler php_getenv_handler;
 static zif_handler php_connection_aborted_handler;
 static zif_handler php_connection_status_handler;
 
-/* PHP learns that a client has left from output that nobody takes. The host knows it before. */
+/* PHP only notices that a client has disconnected when output fails. The host knows earlier. */
 static void look_for_client(void)
 {
-    if (shim_party() != NULL && !shim_current->finished && shim_host.io.is_gone(shim_current->host)) {
+    if (shim_request_host() != NULL && !shim_current->finished && shim_host.io.is_gone(shim_current->host)) {
         PG(connection_status) |= PHP_CONNECTION_ABORTED;
     }
 }
@@ -42,7 +42,8 @@ static void merge_variable(const char *name, size_t length, const char *value, v
     zend_symtable_str_update(Z_ARRVAL_P((zval *)array), name, length, &text);
 }
 
-/* getenv() without arguments reads the process's array past libc; what the request has put is added here. */
+/* Without arguments, getenv() reads the process's array without calling libc; the variables that the request has set
+ * are added here. */
 static ZEND_FUNCTION(getenv_with_overlay)
 {
     php_getenv_handler(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -53,7 +54,7 @@ static ZEND_FUNCTION(getenv_with_overlay)
 
 static zif_handler php_umask_handler;
 
-/* umask() without an argument, or with null, only asks. */
+/* Without an argument, or with null, umask() only queries. */
 static ZEND_FUNCTION(umask_that_asks)
 {
     if (ZEND_NUM_ARGS() == 0 || (ZEND_NUM_ARGS() == 1 && Z_TYPE_P(ZEND_CALL_ARG(execute_data, 1)) == IS_NULL)) {
@@ -64,11 +65,12 @@ static ZEND_FUNCTION(umask_that_asks)
 
 static zif_handler php_chdir_handler;
 
-/* More than the names of directories can need; Zend's heap grows by chunks of 2 MiB. */
+/* More than the names of directories can need; Zend's heap grows in chunks of 2 MiB. */
 enum { ROOM_FOR_NAMES = 4 << 20 };
 
-/* OPcache's chdir() frees the name that it remembers before it has allocated the next one: a jump from there would leave
- * it with a name that is freed. So it has room beyond the limit, with a bound: its warnings may run a script's code. */
+/* OPcache's chdir() frees the name that it has stored before it allocates the next one: a bailout in between would
+ * leave it with a freed name. It may therefore exceed the memory limit, within bounds, because its warnings may run a
+ * script's code. */
 static ZEND_FUNCTION(chdir_with_room)
 {
     shim_memory_limit_extend(ROOM_FOR_NAMES);
@@ -76,7 +78,7 @@ static ZEND_FUNCTION(chdir_with_room)
     shim_memory_limit_apply();
 }
 
-/* Returns PHP's own handler; NULL: there is no such function. */
+/* Returns PHP's own handler; NULL if there is no such function. */
 static zif_handler replace(const char *name, zif_handler handler)
 {
     zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));

@@ -1,4 +1,4 @@
-/* Functions of PHP's that know more here. */
+/* PHP functions with replacements that know more. */
 #ifndef SVC_SHIM_OVERRIDES_H
 #define SVC_SHIM_OVERRIDES_H
 

@@ -1,4 +1,4 @@
-/* The SAPI module: PHP's calls for output, headers, body and variables, passed on to the host. */
+/* The SAPI module: passes PHP's calls for output, headers, body and variables on to the host. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -26,21 +26,21 @@ static void connection_aborted(void)
 {
     shim_current->refused = true;
     if (shim_own_worker.host != NULL) {
-        /* A jump would leave the worker's other requests with whatever this one was in the middle of. The script goes
+        /* A bailout would leave the worker's other requests with whatever this one had half finished. The script goes
          * on, and connection_aborted() tells it. */
         PG(connection_status) |= PHP_CONNECTION_ABORTED;
         php_output_set_status(PHP_OUTPUT_DISABLED);
         return;
     }
-    /* May jump out of the script; no frame of the host is on the stack here. */
+    /* May bail out of the script; no frame of the host is on the stack here. */
     php_handle_aborted_connection();
 }
 
-/* What a fiber hands over at once: less than the host holds as one piece, so that a long output waits here, where its
- * thread is free meanwhile, and not inside the host. Not much less: a page goes over whole. */
+/* How much a fiber hands over at once: less than the host holds in one piece, so that a long output waits here, where
+ * the thread is free meanwhile, and not inside the host. Not much less, so that a page is handed over in one piece. */
 #define FIBER_WRITE_MAX ((size_t)1024 * 1024)
 
-/* Lets other requests of the worker run while the reader of this one's output has no room. */
+/* Lets other requests of the worker run while the client of this one has not read enough of its output. */
 static void wait_for_reader(void)
 {
     int64_t pause = 0;
@@ -53,7 +53,7 @@ static void wait_for_reader(void)
 
 static size_t write_output(const char *bytes, size_t length)
 {
-    if (shim_party() == NULL || length == 0) {
+    if (shim_request_host() == NULL || length == 0) {
         return length;
     }
     if (shim_current->finished) {
@@ -74,7 +74,7 @@ static size_t write_output(const char *bytes, size_t length)
 static void flush_output(void *server_context)
 {
     (void)server_context;
-    if (shim_party() == NULL || shim_current->finished) {
+    if (shim_request_host() == NULL || shim_current->finished) {
         return;
     }
     if (!SG(headers_sent)) {
@@ -122,16 +122,16 @@ static void hand_over_head(sapi_headers_struct *headers, int status, void (*send
 
 static int send_headers(sapi_headers_struct *headers)
 {
-    if (shim_party() != NULL && !shim_current->finished) {
+    if (shim_request_host() != NULL && !shim_current->finished) {
         hand_over_head(headers, headers->http_response_code, shim_host.io.send_head);
     }
     return SAPI_HEADER_SENT_SUCCESSFULLY;
 }
 
-/* headers_send(103): what is set so far goes out as an informational response and stays set. */
+/* headers_send(103): sends the fields set so far as an informational response, and keeps them. */
 void shim_send_interim(int status)
 {
-    if (shim_party() != NULL && !shim_current->finished) {
+    if (shim_request_host() != NULL && !shim_current->finished) {
         hand_over_head(&SG(sapi_headers), status, shim_host.io.send_interim);
     }
 }
@@ -139,7 +139,7 @@ void shim_send_interim(int status)
 static size_t read_post(char *buffer, size_t size)
 {
     size_t total = 0;
-    while (shim_party() != NULL && total < size) {
+    while (shim_request_host() != NULL && total < size) {
         size_t count = shim_host.io.read_body(shim_current->host, buffer + total, size - total);
         if (count == 0) {
             break;

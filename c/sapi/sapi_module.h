@@ -5,7 +5,7 @@
 #include "compat.h"
 
 extern sapi_module_struct shim_sapi;
-/* An informational response, of what is set so far. */
+/* Sends an informational response with the fields set so far. */
 void shim_send_interim(int status);
 
 #endif

@@ -1,8 +1,8 @@
-/* Streams that scripts can name and must not close.
+/* Streams that scripts can reach but must not close.
  *
- * get_resources() shows scripts every stream of the thread. Some are in use below them: the file that the script comes
- * from, which PHP closes when the script has ended, and the body of the request, which each php://input reads. And in a
- * worker another request may wait for a lock, with the stream in its hands. */
+ * get_resources() gives scripts every stream of the thread. Some of them are in use at a lower level: the file of the
+ * script, which PHP closes when the script has ended, and the request's body, which every php://input reads. In a
+ * worker, another request may also be waiting for a lock while it holds the stream. */
 #include "compat.h"
 #include "files/locks.h"
 #include "request/script.h"
@@ -36,7 +36,7 @@ static void keep_own_open(void)
     }
 }
 
-/* Whether another request of the thread waits for a lock of it. */
+/* Whether another request of the thread waits for a lock on it. */
 static bool is_being_locked(php_stream *stream)
 {
     int descriptor = -1;
@@ -53,7 +53,7 @@ static bool may_close(const zend_execute_data *call)
     }
     php_stream *stream = Z_RES_VAL_P(argument);
     keep_own_open();
-    /* To close an inner stream closes the outer one. */
+    /* Closing an inner stream closes the outer one. */
     php_stream *outer = stream->enclosing_stream != NULL ? stream->enclosing_stream : stream;
     if ((outer->flags & PHP_STREAM_FLAG_NO_FCLOSE) == 0 && !is_being_locked(stream)) {
         return true;

@@ -1,4 +1,4 @@
-/* Streams that scripts can name and must not close. */
+/* Streams that scripts can reach but must not close. */
 #ifndef SVC_SHIM_STREAM_GUARD_H
 #define SVC_SHIM_STREAM_GUARD_H
 

@@ -1,4 +1,4 @@
-/* Svc\sleep(), Svc\wait_readable() and Svc\wait_writable(): what scripts call to wait. */
+/* Svc\sleep(), Svc\wait_readable() and Svc\wait_writable(): the functions that scripts call to wait. */
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "fiber/park.h"
@@ -9,10 +9,10 @@
 #include <poll.h>
 #include <time.h>
 
-/* The moment after `seconds`; 0: none. */
+/* The moment `seconds` from now; never 0, which means none. */
 static int64_t after(double seconds)
 {
-    /* A year: beyond any limit, and far from where the number would not fit. */
+    /* One year: beyond any limit, and far below the range of the number. */
     double bounded = seconds < 31536000.0 ? seconds : 31536000.0;
     int64_t moment = shim_now() + (int64_t)(bounded * 1e9);
     return moment > 0 ? moment : 1;
@@ -30,7 +30,7 @@ ZEND_NAMED_FUNCTION(shim_sleep)
         RETURN_THROWS();
     }
     int64_t deadline = after(seconds);
-    if (shim_park(-1, 0, deadline, true) != SHIM_WOKEN_NEVER_PARKED) {
+    if (shim_park_until(deadline) != SHIM_NEVER_PARKED) {
         return;
     }
     const struct timespec moment = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
@@ -65,21 +65,22 @@ static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
     }
     php_socket_t descriptor = -1;
     if (php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&descriptor, 0) != SUCCESS) {
-        zend_argument_value_error(1, "must be a stream with a descriptor");
+        zend_argument_value_error(1, "must be a stream with a file descriptor");
         RETURN_THROWS();
     }
-    /* What a TLS session has decrypted, of which its descriptor knows nothing, the cast has put there. */
+    /* The cast has put there what a TLS session has decrypted, which the descriptor does not indicate. */
     if (events == POLLIN && has_bytes(stream)) {
         RETURN_TRUE;
     }
     int64_t deadline = is_forever ? 0 : after(timeout);
-    /* Most often it is there already, or will not be waited for. */
+    /* In most cases the stream is ready already, or the caller does not want to wait. */
     struct pollfd look = {.fd = descriptor, .events = events};
     if (poll(&look, 1, 0) != 0) {
         RETURN_TRUE;
     }
-    shim_woken woken = shim_park(descriptor, events, deadline, true);
-    if (woken != SHIM_WOKEN_NEVER_PARKED) {
+    shim_watch watch = {.descriptor = descriptor, .events = events};
+    const shim_woken_by woken = shim_park(&(shim_wait_set){.watches = &watch, .watch_count = 1, .deadline = deadline}).by;
+    if (woken != SHIM_NEVER_PARKED) {
         RETURN_BOOL(woken == SHIM_WOKEN_BY_DESCRIPTOR);
     }
     int64_t left_ms = is_forever ? -1 : (deadline - shim_now() + 999999) / 1000000;

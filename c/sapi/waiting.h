@@ -1,4 +1,4 @@
-/* What scripts call to wait. */
+/* The functions that scripts call to wait. */
 #ifndef SVC_SHIM_WAITING_H
 #define SVC_SHIM_WAITING_H
 

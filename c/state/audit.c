@@ -1,9 +1,9 @@
-/* Whether what extensions keep is known to be a request's or a thread's, and whether the PHP that runs keeps it where it
- * is looked for.
+/* Whether the state of each extension is known to belong to a request or to a thread, and whether the running PHP keeps
+ * it where it is expected.
  *
- * Structs that have no header are written down in the tables of parts; a build of PHP may have others. Tests compare them
- * with PHP's sources, member by member. Where there are no sources their sizes tell, and the directives whose values
- * are in them: the extension says where, and what is not there is not moved. */
+ * Structs without a header are written down in the tables of parts; a build of PHP may have different ones. Tests
+ * compare them with PHP's sources, member by member. Without the sources, there are their sizes and their directives:
+ * the extension says where a directive's value is, and a struct that does not match is not moved. */
 #include "compat.h"
 #include "context/host.h"
 #include "engine/tsrm.h"
@@ -12,7 +12,7 @@
 #include "state/modules.h"
 #include "state/parts.h"
 
-/* What they keep is the thread's: directives, tables of types, caches, connections. */
+/* Extensions whose state belongs to the thread: directives, tables of types, caches, connections. */
 static const char *const of_threads[] = {
     "bcmath", "Core", "curl", "dba", "exif", "FFI", "fileinfo", "gd", "gettext", "hash", "iconv", "ldap", "lexbor",
     "mysqlnd", "odbc", "pcntl", "PDO", "PDO_DBLIB", "pdo_mysql", "pdo_pgsql", "pdo_sqlite", "Phar", "readline",
@@ -46,7 +46,7 @@ shim_view shim_state_stray(void)
     return view_of_name(NULL);
 }
 
-/* Whether the extension asks for a place of its own, where the tables say that it has one. */
+/* Whether the extension requests storage of its own, as the tables say. */
 static bool is_loaded(const shim_part *part)
 {
     const zend_module_entry *entry = zend_hash_str_find_ptr(&module_registry, part->module, strlen(part->module));

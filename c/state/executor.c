@@ -1,4 +1,4 @@
-/* The engine's own members: error handling, and what error handlers a request has.
+/* The engine's own members: error handling, and the error handlers of a request.
  *
  * A request begins with the handlers that the boot script has installed, on stacks of its own. */
 #include "compat.h"
@@ -62,7 +62,7 @@ static void write_members(const shim_executor_state *state)
     SHIM_WRITE_BACKTRACE(&state->fatal_backtrace);
 }
 
-/* A stack of the same contents with memory of its own. */
+/* A copy of the stack, with memory of its own. */
 static zend_stack copy_of(const zend_stack *stack)
 {
     zend_stack copy = *stack;
@@ -114,7 +114,7 @@ void shim_executor_begin(void)
     const zend_stack levels = copy_of(&EG(user_error_handlers_error_reporting));
     const zend_stack error_handlers = copy_of(&EG(user_error_handlers));
     const zend_stack exception_handlers = copy_of(&EG(user_exception_handlers));
-    /* From here on nothing jumps. */
+    /* From here on, nothing bails out. */
     Z_TRY_ADDREF(EG(user_error_handler));
     Z_TRY_ADDREF(EG(user_exception_handler));
     EG(user_error_handlers_error_reporting) = levels;
@@ -145,7 +145,7 @@ static void forget_handlers(void)
     SHIM_WRITE_BACKTRACE(&none);
 }
 
-/* The frames of a fatal error's back-trace that are kept. */
+/* The number of frames that are kept of a fatal error's backtrace. */
 enum { FRAMES = 1000 };
 
 void shim_executor_shorten_backtrace(void)
@@ -165,7 +165,7 @@ void shim_executor_shorten_backtrace(void)
         zend_hash_next_index_insert_new(Z_ARRVAL(innermost), frame);
     } ZEND_HASH_FOREACH_END();
     SHIM_WRITE_BACKTRACE(&innermost);
-    /* The frames hold what is in the trace; a collection would let destructors run amidst the error. */
+    /* The frames hold what the trace refers to; a collection would run destructors in the middle of the error. */
     const bool was_protected = gc_protect(true);
     zval_ptr_dtor(&whole);
     gc_protect(was_protected);

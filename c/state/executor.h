@@ -1,4 +1,4 @@
-/* The engine's members that are a request's. The other members are the thread's or the fiber's. */
+/* The engine's members that belong to a request. The others belong to the thread or the fiber. */
 #ifndef SVC_SHIM_EXECUTOR_H
 #define SVC_SHIM_EXECUTOR_H
 
@@ -19,16 +19,16 @@ typedef struct shim_executor_state {
     bool variable_width_locale;
     bool ascii_compatible_locale;
     zval fatal_backtrace;
-    /* The classes that its autoloaders are asked for. */
+    /* The classes that its autoloaders are being asked for. */
     HashTable *in_autoload;
-    /* What is in flight: a callback may have thrown before the engine waits for something. */
+    /* A pending exception: a callback may have thrown before the engine waits for something. */
     zend_object *exception;
     zend_object *prev_exception;
     const zend_op *opline_before_exception;
     shim_scope *fake_scope;
     zend_string *filename_override;
     zend_long lineno_override;
-    /* Somebody has swallowed a jump of the request's. */
+    /* A bailout of the request has been caught by somebody. */
     bool unclean_shutdown;
 } shim_executor_state;
 
@@ -39,11 +39,12 @@ void shim_executor_resume(const shim_executor_state *state);
 void shim_executor_end(void);
 /* Puts the baseline snapshot in place, whatever is there. */
 void shim_executor_reset(void);
-/* The same of handlers. */
+/* The same for handlers. */
 bool shim_executor_holds(void);
 void shim_executor_drop(void);
-/* A fatal error is about to be told. PHP 8.5 keeps where it happened for error_get_last(), every frame of it and without
- * a limit: that of endless recursion takes several times the memory that the limit allows. The innermost frames stay. */
+/* A fatal error is about to be reported. PHP 8.5 records its backtrace for error_get_last(), with every frame and
+ * without a limit: for an endless recursion, that takes several times the memory that the limit allows. Only the
+ * innermost frames are kept. */
 void shim_executor_shorten_backtrace(void);
 
 #endif

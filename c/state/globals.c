@@ -1,12 +1,12 @@
-/* The structs of the engine's layers that are a request's nearly as a whole: they travel whole.
+/* The structs of the engine's layers that belong to a request almost entirely, and travel as a whole.
  *
- * SAPI (headers, status, request), output (buffers), core (connection, last error, superglobals' sources) and the
- * standard functions (shutdown functions, strtok, stat cache, ...). Directives' values are in them too; these are the
- * baseline's again before a directive's handler writes there (state.c). With them travel the working directory, and
- * what streams keep (state/streams.c).
+ * SAPI (headers, status, request), output (buffers), core (connection, last error, sources of the superglobals) and the
+ * standard functions (shutdown functions, strtok, stat cache, ...). They also contain values of directives; these are
+ * the baseline's again before a directive's handler writes there (state.c). The working directory and the state of
+ * streams (state/streams.c) travel with them.
  *
- * What the baseline snapshot points to is the boot script's: a request may read it. Whatever PHP changes or frees in place
- * is left out of the image, or the request gets a copy when it begins. */
+ * What the baseline snapshot points to belongs to the boot script: a request may only read it. Whatever PHP changes or
+ * frees in place is left out of the snapshot, or the request receives a copy when it begins. */
 #include "compat.h"
 #include "context/context.h"
 #include "engine/tsrm.h"
@@ -33,7 +33,7 @@ static void read_structs(shim_globals_state *state)
     state->basic = *BASIC_STRUCT;
 }
 
-/* All but the tables of tags and hosts whose URLs are rewritten: these are the directives'. */
+/* Everything but the tables of tags and hosts whose URLs are rewritten, which belong to the directives. */
 static void write_basic(const php_basic_globals *basic)
 {
     php_basic_globals *own = BASIC_STRUCT;
@@ -91,7 +91,7 @@ static void make_core_baseline(php_core_globals *core)
     }
 }
 
-/* All but the table of tags, which is a directive's. */
+/* Everything but the table of tags, which belongs to a directive. */
 static void make_rewriting_baseline(url_adapt_state_ex_t *rewriting)
 {
     HashTable *tags = rewriting->tags;
@@ -119,7 +119,7 @@ static void make_basic_baseline(php_basic_globals *basic)
     make_rewriting_baseline(&basic->url_adapt_output_ex);
 }
 
-/* ---- the working directory that PHP imagines for the thread ---- */
+/* ---- the virtual working directory of the thread ---- */
 
 static void call_chdir(void *function)
 {
@@ -129,8 +129,8 @@ static void call_chdir(void *function)
     zval_ptr_dtor(&result);
 }
 
-/* OPcache remembers the directory, finds scripts of relative names by it, and asks for it anew when PHP's chdir() is
- * called: even with a name that leads nowhere. */
+/* OPcache remembers the directory and uses it to find scripts with relative names. It queries it again when PHP's
+ * chdir() is called, even with a name that does not exist. */
 static void directory_has_changed(void)
 {
     void *function = zend_hash_str_find_ptr(CG(function_table), "chdir", sizeof("chdir") - 1);
@@ -182,7 +182,7 @@ void shim_globals_begin(void)
 {
     const cwd_state directory = directory_of(baseline_directory);
     shim_streams_begin();
-    /* From here on nothing is allocated. */
+    /* From here on, nothing is allocated. */
     baseline.directory = swap_directory(directory);
     zend_hash_init(&BG(putenv_ht), 1, NULL, baseline.basic.putenv_ht.pDestructor, 0);
     if (BG(ctype_string) != NULL) {
@@ -193,7 +193,8 @@ void shim_globals_begin(void)
 void shim_globals_suspend(shim_globals_state *state)
 {
     if (BG(umask) != -1) {
-        /* Requests begin with the mask that the boot script leaves: only theirs is taken off the thread. */
+        /* Requests begin with the mask that the boot script leaves: only their own masks are removed from the
+         * thread. */
         const bool is_boot = shim_current != NULL && shim_current->is_boot;
         state->umask = umask((mode_t)BG(umask));
         if (is_boot) {
@@ -275,8 +276,8 @@ static void end_core(void)
 }
 
 /* The resource of the stream behind php://input. Scripts find that stream, and the one that it writes to, in
- * get_resources(), and may have closed it: then the pointer to it is stale, and the resource of one that was made when
- * the request began is what is left. */
+ * get_resources(), and may have closed it. The pointer to it is then stale, and what remains is the resource of the
+ * stream that was created when the request began. */
 static zend_resource *resource_of_body(const php_stream *body)
 {
     if (shim_current != NULL && shim_current->body != NULL) {
@@ -291,8 +292,8 @@ static zend_resource *resource_of_body(const php_stream *body)
     return NULL;
 }
 
-/* Ends the stream behind php://input. PHP leaves that to the end of all resources, which is the end of the worker; and
- * a php://input that the script keeps points to it. */
+/* Closes the stream behind php://input. PHP leaves that to the end of all resources, which is the end of the worker; a
+ * php://input that the script keeps points to it. */
 static void end_body(void)
 {
     php_stream *body = SG(request_info).request_body;
@@ -309,7 +310,7 @@ static void end_body(void)
     zend_resource *resource;
     ZEND_HASH_FOREACH_PTR(&EG(regular_list), resource) {
         php_stream *stream = resource->type == php_file_le_stream() ? resource->ptr : NULL;
-        /* The first member of what a php://input keeps is the stream behind it. */
+        /* The first member of the state of a php://input is the stream behind it. */
         if (stream != NULL && strcmp(stream->ops->label, "Input") == 0 && *(php_stream **)stream->abstract == body) {
             php_stream_close(stream);
         }
@@ -322,7 +323,7 @@ bool shim_globals_hold(void)
     return BG(user_shutdown_function_names) != NULL || BG(user_tick_functions) != NULL || FG(default_context) != NULL;
 }
 
-/* Each is out of its place before it is freed. */
+/* Each of them is removed from its place before it is freed. */
 void shim_globals_drop(void)
 {
     HashTable *functions = BG(user_shutdown_function_names);

@@ -1,4 +1,4 @@
-/* The structs of the engine's layers that travel whole. */
+/* The structs of the engine's layers that travel as a whole. */
 #ifndef SVC_SHIM_GLOBALS_H
 #define SVC_SHIM_GLOBALS_H
 
@@ -14,9 +14,9 @@ typedef struct shim_globals_state {
     php_core_globals core;
     php_basic_globals basic;
     shim_streams_state streams;
-    /* Its buffer is Zend's, and moves with it. */
+    /* Its buffer is Zend's, and travels with it. */
     cwd_state directory;
-    /* The request's, when it has changed it. */
+    /* The request's own, if it has changed it. */
     mode_t umask;
 } shim_globals_state;
 
@@ -28,8 +28,8 @@ void shim_globals_resume(shim_globals_state *state);
 void shim_globals_end(void);
 /* Puts the baseline snapshot in place, whatever is there. */
 void shim_globals_reset(void);
-/* Whether there is something that scripts' destructors may hang on; and frees it, while the request is whole but for that:
- * they may make more of it. */
+/* Whether there is anything left that may hold objects with destructors; and frees it while the rest of the request is
+ * intact, because destructors may create more. */
 bool shim_globals_hold(void);
 void shim_globals_drop(void);
 

@@ -1,17 +1,17 @@
 /* Directives.
  *
- * What the boot script has changed is the requests' starting point: while the worker serves, these values count as
- * unchanged. A request's changes travel with it: PHP keeps the list of changed directives, and each directive may have a
+ * What the boot script has changed is the starting point of requests: while the worker serves, these values count as
+ * unchanged. A request's changes travel with it: PHP keeps a list of changed directives, and each directive may have a
  * handler that writes its value to where it is used.
  *
- * Handlers are the extensions' code: they allocate, warn of deprecated directives, and refuse. So they are called where
- * nobody hears of it (guard.h), and only those that have to be: what a handler writes into a struct that travels whole is
- * there already. */
+ * Handlers are code of extensions: they allocate, warn about deprecated directives, and refuse values. They are
+ * therefore called without any reporting (guard.h), and only where necessary: what a handler writes into a struct that
+ * travels as a whole is already there. */
 #include "compat.h"
 #include "jump/guard.h"
 #include "state/ini.h"
 
-/* What the boot script changed, with the values from before; PHP restores them when the boot request ends. */
+/* What the boot script has changed, with the previous values; PHP restores them when the boot request ends. */
 typedef struct boot_value {
     zend_ini_entry *entry;
     zend_string *original;
@@ -62,14 +62,14 @@ void shim_ini_release(void)
 
 /* ---- handlers ---- */
 
-/* Their directives are in a struct that travels whole (state/own_parts.c). A session's refuse to be changed while there is
- * one, and its save handler is more than the directive says. */
+/* Their directives are in a struct that travels as a whole (state/own_parts.c). Those of the session extension cannot
+ * be changed during a session, and its save handler is more than the directive says. */
 static const char *const whole_modules[] = {"session", "zlib"};
 
-/* What these handlers write travels too, and they free what is there before: it may be the boot script's. */
+/* What these handlers write travels too, and they free the previous value, which may belong to the boot script. */
 static const char *const carried[] = {"assert.callback", "open_basedir"};
 
-/* They act on the thread: the limits are put in place with the rest of the request (state.c, execution_timer.c). */
+/* They act on the thread: the limits are set together with the rest of the request (state.c, execution_timer.c). */
 static const char memory_limit[] = "memory_limit", time_limit[] = "max_execution_time";
 
 static bool is_named(const zend_ini_entry *entry, const char *name)
@@ -116,7 +116,7 @@ typedef struct changes {
     HashPosition at;
 } changes;
 
-/* One that jumps is not told again. */
+/* A handler that has bailed out is not called again. */
 static void tell_of_starting_point(void *argument)
 {
     changes *all = argument;
@@ -139,12 +139,12 @@ static void tell_of_own(void *argument)
     values *all = argument;
     while (all->next < all->state->count) {
         const shim_ini_value *own = &all->state->values[all->next++];
-        /* Not the stage of a call of ini_set(): that one has effects of its own. */
+        /* Not the stage of an ini_set() call, which has side effects. */
         tell(own->entry, own->value, ZEND_INI_STAGE_ACTIVATE);
     }
 }
 
-/* ---- changing places ---- */
+/* ---- switching ---- */
 
 bool shim_ini_prepare(shim_ini_state *state)
 {
@@ -167,7 +167,7 @@ void shim_ini_free(shim_ini_state *state)
     *state = (shim_ini_state){0};
 }
 
-/* Puts the starting point in place; returns the request's value, which is the caller's then. */
+/* Puts the starting point in place; returns the request's value, which the caller owns then. */
 static shim_ini_value take_back(zend_ini_entry *entry)
 {
     shim_ini_value own = {entry, entry->value, entry->modifiable};
@@ -182,7 +182,7 @@ static shim_ini_value take_back(zend_ini_entry *entry)
     return own;
 }
 
-/* Takes the list of the request's changes out of its place, and lets handlers know. */
+/* Removes the list of the request's changes from its place, and calls the handlers. */
 static HashTable *take_modified(void)
 {
     changes all = {.modified = EG(modified_ini_directives)};

@@ -1,7 +1,7 @@
-/* The parts of extensions around libraries that are a request's, and what these libraries keep for a thread.
+/* The per-request parts of extensions that wrap libraries, and what these libraries keep for a thread.
  *
- * The structs are written down here as the extensions have them; one that has another size in the PHP at hand stays the
- * thread's. Libraries are asked by name, so none is needed at link time. */
+ * The structs are written down here as the extensions define them. If the size differs in the PHP at hand, the struct
+ * stays with the thread. Functions of libraries are looked up by name, so no library is needed at link time. */
 #include "compat.h"
 #include "state/library_parts.h"
 #include "state/streams.h"
@@ -11,7 +11,7 @@
 
 typedef void (*function)(void);
 
-/* The library's function of that name; found once, if there is one. */
+/* The library's function of that name, looked up once; NULL if it is not loaded. */
 static function find(function *found, const char *name)
 {
     if (*found == NULL) {
@@ -30,7 +30,7 @@ typedef struct libxml_globals {
     bool entity_loader_disabled;
 } libxml_globals;
 
-/* What the list that the boot script collects errors in was made with; no `dtor`: it collects none. */
+/* How the list was created in which the boot script collects errors; no `dtor` if it collects none. */
 static __thread zend_llist boot_list;
 
 static void libxml_make_baseline(void *globals)
@@ -41,8 +41,8 @@ static void libxml_make_baseline(void *globals)
     libxml->error_list = NULL;
 }
 
-/* libxml2 knows, for each thread, whom it tells of errors: a function of PHP's while libxml_use_internal_errors() is
- * on. That function is hidden; libxml2 is asked for it. */
+/* For each thread, libxml2 knows whom it reports errors to: a function of PHP while libxml_use_internal_errors() is on.
+ * That function is not exported, so libxml2 is asked for it. */
 static void libxml_report(bool to_php)
 {
     static __thread void *reporter;
@@ -65,7 +65,7 @@ static php_stream_context *libxml_copy_context(const zval *context)
     return is_one ? shim_context_copy(Z_RES_P(context)->ptr) : NULL;
 }
 
-/* What stands for a method that __call() answers is freed with the loader. */
+/* The stand-in for a method that __call() answers is freed together with the loader. */
 static zend_function *libxml_copy_method(const zend_fcall_info_cache *loader)
 {
     if (!ZEND_FCC_INITIALIZED(*loader) || (loader->function_handler->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE) == 0) {
@@ -82,7 +82,7 @@ static void libxml_begin(void *globals)
     zend_function *const method = libxml_copy_method(&libxml->entity_loader);
     zend_llist *const errors = boot_list.dtor != NULL ? emalloc(sizeof(zend_llist)) : NULL;
     php_stream_context *const context = libxml_copy_context(&libxml->stream_context);
-    /* From here on nothing is allocated. */
+    /* From here on, nothing is allocated. */
     ZVAL_UNDEF(&libxml->stream_context);
     if (context != NULL) {
         ZVAL_RES(&libxml->stream_context, context->res);
@@ -133,7 +133,7 @@ static void libxml_resume(void *globals)
     }
 }
 
-/* As xmlError, which libxml_get_last_error() reads for the thread. */
+/* The xmlError that libxml_get_last_error() reads for the thread. */
 typedef struct libxml_error {
     int domain;
     int code;
@@ -204,7 +204,7 @@ typedef struct intl_globals {
     char *default_locale;
     void *compare_func;
     void *grapheme_iterator;
-    /* What is in it differs between versions; the extension's own shut-down frees it. */
+    /* Its contents differ between versions; the extension's own shutdown frees them. */
     struct {
         void *parts[2];
     } g_error;
@@ -265,7 +265,7 @@ typedef struct openssl_globals {
     SHIM_OPENSSL_MEMBERS
 } openssl_globals;
 
-/* What OpenSSL itself still keeps for the thread goes to where openssl_error_string() would move it. */
+/* What OpenSSL itself still keeps for the thread is moved to where openssl_error_string() would move it. */
 static void openssl_suspend(void *globals)
 {
     openssl_globals *openssl = globals;
@@ -299,8 +299,8 @@ static void openssl_end(void *globals)
 
 /* ---- pgsql ---- */
 
-/* pg_connect() finds an open connection again by what it was opened with; the names of types and tables are remembered
- * by numbers, whatever the database. */
+/* pg_connect() finds an open connection by the arguments that opened it; the names of types and tables are cached by
+ * number, whatever the database. */
 typedef struct pgsql_globals {
     zend_long num_links;
     zend_long num_persistent;
@@ -328,8 +328,8 @@ static void pgsql_begin(void *globals)
     }
 }
 
-/* The table does not count as a user of its connections: one that ends takes itself out of the table in place, which
- * may be another request's. So none ends while its table is away. */
+/* The table does not count as a user of its connections. A connection that ends removes itself from the table in place,
+ * which may be another request's. So none must end while its table is not in place. */
 static void pgsql_suspend(void *globals)
 {
     zval *connection;
@@ -360,7 +360,7 @@ static void pgsql_end(void *globals)
 
 /* ---- soap ---- */
 
-/* What a server or a client of SOAP does, while its functions run code: what it tells errors to, most of all. */
+/* What a SOAP server or client does while its functions run code: above all, where it reports errors. */
 typedef struct soap_globals {
     SHIM_SOAP_ENCODINGS
     HashTable *typemap;

@@ -1,4 +1,4 @@
-/* The parts of extensions around libraries. */
+/* The parts of extensions that wrap libraries. */
 #ifndef SVC_SHIM_LIBRARY_PARTS_H
 #define SVC_SHIM_LIBRARY_PARTS_H
 

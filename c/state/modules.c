@@ -1,6 +1,6 @@
 /* What extensions keep for a request: moves the parts of their structs that the tables name (state/part.h).
  *
- * An extension's struct is found by its entry in the table of modules, so none is needed at link time. */
+ * An extension's struct is found through its module entry, so no extension is needed at link time. */
 #include "compat.h"
 #include "engine/tsrm.h"
 #include "state/modules.h"
@@ -11,14 +11,14 @@ static __thread struct {
     zend_module_entry *entry;
     char *globals;
     size_t size;
-    /* In the block of a request's state. */
+    /* The offset in the block of a request's state. */
     size_t at;
 } found[SHIM_PARTS_MAX];
 static __thread int found_count;
 static __thread char *baseline;
 static __thread size_t block_size;
 
-/* Where the thread keeps the part's struct; NULL: nothing that is known here. */
+/* Where the thread keeps the part's struct; NULL if the struct is unknown. */
 static char *find_struct(const shim_part *part, const zend_module_entry *entry)
 {
     ts_rsrc_id id = 0;
@@ -68,7 +68,7 @@ bool shim_modules_travel(const char *name)
     return travels;
 }
 
-/* The range of what was found; an empty one is behind the last. */
+/* A range of the struct; an empty one follows the last. */
 static shim_range range_of(int which, int index)
 {
     const shim_range *ranges = found[which].part->ranges;
@@ -101,7 +101,7 @@ static void find_parts(void)
     }
 }
 
-/* From a struct to its place in a block; returns how much. */
+/* Copies from a struct to its place in a block; returns how much. */
 static size_t read_part(int which, const char *globals, char *block)
 {
     char *to = block + found[which].at;

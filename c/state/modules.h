@@ -8,7 +8,8 @@
 
 void shim_modules_capture(void);
 void shim_modules_release(void);
-/* References to what the boot script owns, then the extensions' own start-up, which may run scripts' code. */
+/* Adds references to what the boot script owns, and then runs the extensions' own startup, which may run scripts'
+ * code. */
 void shim_modules_begin(int *begun);
 void shim_modules_start(int *started);
 bool shim_modules_prepare(char **block);
@@ -16,14 +17,14 @@ bool shim_modules_prepare(char **block);
 void shim_modules_reset(void);
 void shim_modules_suspend(char *block);
 void shim_modules_resume(const char *block);
-/* Extensions end the request (sessions are written), then what is left is freed. Each may run scripts' code: after a jump
- * the numbers say how many are left, and the next call goes on with them. */
+/* Extensions end the request (sessions are written), and then the rest is freed. Each may run scripts' code: after a
+ * bailout, the numbers say how many are left, and the next call continues with them. */
 void shim_modules_end(int *started);
 void shim_modules_clean(int *begun);
 
-/* Whether the struct is there, of a layout that is known. */
+/* Whether the struct exists and has a known layout. */
 bool shim_modules_hold(const shim_part *part);
-/* Whether a part of what the extension keeps is known to be a request's. */
+/* Whether any part of the extension's state is known to belong to a request. */
 bool shim_modules_travel(const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* The parts of PHP's own extensions that are a request's. Extensions whose structs are threads' are listed in
+/* The per-request parts of PHP's own extensions. Extensions whose structs belong to threads are listed in
  * state/audit.c. */
 #include "compat.h"
 #include "jump/session.h"
@@ -97,8 +97,8 @@ static void mbstring_end(void *globals)
 }
 
 #ifdef HAVE_MBREGEX
-/* Behind a pointer in mbstring's struct. A search holds an expression of the table, which another one's may replace: so
- * the table is the request's too. */
+/* Behind a pointer in mbstring's struct. A search holds an expression of the table, which another request's expression
+ * may replace, so the table belongs to the request too. */
 typedef struct mb_regex_globals {
     void *default_mbctype;
     void *current_mbctype;
@@ -174,7 +174,7 @@ static void session_make_baseline(void *globals)
     ZVAL_UNDEF(&session->http_session_vars);
 }
 
-/* Handlers that the boot script has set are every request's; each frees its own. */
+/* Handlers that the boot script has set belong to every request; each request frees its own. */
 static void session_begin(void *globals)
 {
     php_ps_globals *session = globals;
@@ -187,7 +187,7 @@ static void session_begin(void *globals)
     }
 }
 
-/* ---- array_multisort() (objects that it compares may run code), assert() and opendir(), parts of the standard
+/* ---- array_multisort() (the objects that it compares may run code), assert() and opendir(), parts of the standard
  * extension ---- */
 
 /* As in assert.c and dir.c, which have no headers. */
@@ -238,7 +238,8 @@ const shim_part shim_own_parts[] = {
         .begin = assert_begin,
         .end = assert_end,
     },
-    /* Reading a directory moves it on, for everybody who reads it: a request has no default one before it opens its own. */
+    /* Reading a directory advances it for everybody who reads it: a request has no default directory until it opens
+     * one. */
     {.module = "standard", .size = sizeof(dir_globals), .hidden = true, .blank = true, .end = dir_end},
     {
         .module = "date",

@@ -1,7 +1,7 @@
-/* Which parts of extensions' structs are a request's: what the tables of them tell those who move them.
+/* Which parts of extensions' structs belong to a request: the tables, as read by the code that moves them.
  *
- * PHP's own extensions have headers (state/own_parts.c). Those around libraries have none, or some that want the library's
- * (state/library_parts.c). */
+ * PHP's own extensions have headers (state/own_parts.c). Those that wrap libraries have none, or headers that require
+ * the library's (state/library_parts.c). */
 #ifndef SVC_SHIM_STATE_PARTS_H
 #define SVC_SHIM_STATE_PARTS_H
 
@@ -20,27 +20,28 @@ enum { SHIM_RANGES_MAX = 9, SHIM_DIRECTIVES_MAX = 8 };
 
 typedef struct shim_part {
     const char *module;
-    /* The size of its struct, if it is known here: nothing of a struct of another size travels. */
+    /* The size of the struct, if it is known here: a struct of another size does not travel. */
     size_t size;
-    /* Up to the first without a name: nothing of a struct that has one of them elsewhere travels. */
+    /* Ends with the first one without a name. If one of them is elsewhere in the struct, nothing of it travels. */
     shim_directive directives[SHIM_DIRECTIVES_MAX];
-    /* The table of modules does not tell of the struct. */
+    /* The module entry does not describe the struct. */
     bool hidden;
-    /* Where it is, if the extension's struct only leads there; NULL: nowhere. */
+    /* Where the part is, if the extension's struct only points to it; returns NULL if it does not. */
     void *(*inner)(void *globals);
-    /* What travels, up to the first empty one; none: the whole struct. Memory that belongs to a directive's handler must
-     * not travel: the handler frees it when the directive changes. */
+    /* What travels, up to the first empty range; if there is none, the whole struct. Memory that belongs to a
+     * directive's handler must not travel: the handler frees it when the directive changes. */
     shim_range ranges[SHIM_RANGES_MAX];
     /* The baseline snapshot is all zeros. */
     bool blank;
-    /* On a copy of the struct, whose ranges become the baseline snapshot. */
+    /* Called with a copy of the struct, whose ranges become the baseline snapshot. */
     void (*make_baseline)(void *globals);
-    /* On the struct in place: when a request begins, around each of its waits, and after the extension's own shut-down. */
+    /* Called with the struct in place: when a request begins, around each of its waits, and after the extension's own
+     * shutdown. */
     void (*begin)(void *globals);
     void (*suspend)(void *globals);
     void (*resume)(void *globals);
     void (*end)(void *globals);
-    /* The extension's own request start-up and shut-down run for each request. */
+    /* The extension's own request startup and shutdown run for each request. */
     bool start;
     bool stop;
 } shim_part;

@@ -1,4 +1,4 @@
-/* The tables of parts as one, and whether the PHP that runs has a struct as a table says. */
+/* All tables of parts as one, and whether a struct of the running PHP matches its table. */
 #include "compat.h"
 #include "state/library_parts.h"
 #include "state/own_parts.h"

@@ -1,4 +1,4 @@
-/* What libc keeps for the process and a request must have for itself: the environment and the locale. */
+/* What libc keeps for the process although each request needs its own: the environment and the locale. */
 #include "compat.h"
 #include "libc/environment.h"
 #include "libc/locale.h"

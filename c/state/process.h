@@ -2,7 +2,7 @@
 #ifndef SVC_SHIM_PROCESS_H
 #define SVC_SHIM_PROCESS_H
 
-/* Each is a list or an object of its file. */
+/* Each is a list or an object of its own file. */
 typedef struct shim_process_state {
     void *overlay;
     void *locale;
@@ -12,7 +12,7 @@ void shim_process_capture(void);
 void shim_process_release(void);
 void shim_process_suspend(shim_process_state *state);
 void shim_process_resume(const shim_process_state *state);
-/* Of a request on the thread itself: before PHP starts it, and when it is over. */
+/* For a request on the thread itself: before PHP starts it, and when it is over. */
 void shim_process_begin(void);
 void shim_process_end(void);
 

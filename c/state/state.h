@@ -1,27 +1,27 @@
-/* What is per request, as one struct.
+/* Everything that belongs to a request, as one struct.
  *
- * In worker mode one thread carries many requests, and PHP keeps what belongs to a request in structs of the thread.
- * While no request is in its place these hold the baseline snapshot: what the boot script left, without what was the boot
- * request's own. A request begins on the baseline snapshot and ends by putting it back; a suspended one has what is its
- * own in here, and the baseline snapshot is in place again.
+ * In worker mode, one thread carries many requests, and PHP keeps what belongs to a request in structs of the thread.
+ * While no request is active, these contain the baseline snapshot: what the boot script left, without what belonged to
+ * the boot request itself. A request begins on the baseline snapshot and restores it when it ends. The state of a
+ * suspended request is saved here, and the baseline snapshot is in place.
  *
- * One file a concern, each with the same verbs:
+ * There is one file per concern, each with the same verbs:
  *
- *   capture   makes the baseline snapshot of what is in place (the boot script has run)
+ *   capture   takes the baseline snapshot of what is in place (the boot script has run)
  *   release   undoes capture
  *   begin     baseline -> a request's own
- *   prepare   gathers what suspend needs; false: there is no memory, and the request stays where it is
+ *   prepare   allocates what suspend needs; false if out of memory, and the request does not wait
  *   suspend   a request's own -> saved here, baseline in place
  *   resume    saved here -> in place
  *   end       a request's own -> freed, baseline in place
  *
- * Invariants. `begin` takes what it needs first and puts it in place then, without anything that could jump: a jump out
- * of it leaves the baseline snapshot whole, and what has not begun is not ended. What is saved comes from malloc, in
- * `prepare`, before anybody is told that the request waits. `suspend` and `resume` cannot fail, cannot jump and run no
- * script's code; engine code that could is called by shim_quietly(). `end` may run scripts' code, and is a guarded
- * step.
+ * Invariants. `begin` first acquires what it needs and then puts it in place, without anything that could bail out: a
+ * bailout leaves the baseline snapshot intact, and what has not begun is not ended. Saved state is allocated with
+ * malloc in `prepare`, before anybody is told that the request waits. `suspend` and `resume` cannot fail, cannot bail
+ * out and run no script's code; engine code that could is called through shim_quietly(). `end` may run scripts' code,
+ * and is a guarded step.
  *
- * The boot request itself is suspended while its worker serves, and resumed when it has ended. */
+ * The boot request itself is suspended while its worker serves, and resumed when the worker has ended. */
 #ifndef SVC_SHIM_STATE_H
 #define SVC_SHIM_STATE_H
 
@@ -39,7 +39,7 @@ typedef struct shim_request_state {
     shim_ini_state ini;
     shim_process_state process;
     shim_timer_state timer;
-    /* Members of extensions' structs; one block, allocated with the first use. */
+    /* Members of extensions' structs, in one block that is allocated on first use. */
     char *modules;
     /* How far the request has begun: what has not begun is not ended. */
     bool globals_begun;

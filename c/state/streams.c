@@ -1,14 +1,14 @@
-/* What the layer of streams keeps for a request: wrappers, filters, the default context.
+/* What the streams layer keeps for a request: wrappers, filters, the default context.
  *
- * Where the boot script has registered something, a request begins with a copy of it: scripts change these tables in
- * place, and contexts too. What a request has registered ends with it. */
+ * If the boot script has registered any, a request begins with a copy: scripts change these tables in place, and
+ * contexts too. What a request has registered ends with it. */
 #include "compat.h"
 #include "state/streams.h"
 
 /* The boot script's filters; what is registered under a name belongs to one table. */
 static __thread HashTable *boot_filters;
 static __thread HashTable *boot_wrappers, *boot_factories;
-/* A copy of the boot script's default context; NULL: a request has none before it asks for one. */
+/* A copy of the boot script's default context; NULL if a request has none until it asks for one. */
 static __thread php_stream_context *boot_context;
 static __thread int pclose_ret;
 
@@ -49,12 +49,13 @@ php_stream_context *shim_context_copy(const php_stream_context *context)
 {
     php_stream_context *copy = php_stream_context_alloc();
     zval_ptr_dtor(&copy->options);
-    /* Scripts change what they share with nobody, and share it first. */
+    /* Scripts may only change what is not shared, and separate it first. */
     ZVAL_COPY(&copy->options, &context->options);
     if (context->notifier != NULL) {
         php_stream_notifier *notifier = php_stream_notification_alloc();
         *notifier = *context->notifier;
-        /* The context has it only when it is whole: a copy that is freed before would free what is the original's. */
+        /* The context receives it only once it is complete: freeing an incomplete copy would free what belongs to the
+         * original. */
         SHIM_COPY_NOTIFIED(notifier, context->notifier);
         copy->notifier = notifier;
     }
@@ -68,7 +69,7 @@ static bool says_something(const php_stream_context *context)
 
 /* ---- wrappers ---- */
 
-/* PHP keeps what stream_wrapper_register() has made as a resource, and frees it when it is unregistered. */
+/* PHP keeps what stream_wrapper_register() has created as a resource, and frees it when it is unregistered. */
 static zend_resource *resource_of(const php_stream_wrapper *wrapper)
 {
     const int type = zend_fetch_list_dtor_id("stream factory");
@@ -163,7 +164,7 @@ void shim_streams_begin(void)
     HashTable *const factories = copy_table(boot_factories, NULL);
     HashTable *const filters = copy_table(boot_filters, free_filter);
     php_stream_context *const context = boot_context != NULL ? shim_context_copy(boot_context) : NULL;
-    /* From here on nothing is allocated. */
+    /* From here on, nothing is allocated. */
     FG(stream_wrappers) = wrappers;
     FG(stream_filters) = factories;
     BG(user_filter_map) = filters;

@@ -1,4 +1,4 @@
-/* What the layer of streams keeps; a part of the globals. */
+/* What the streams layer keeps; a part of the globals. */
 #ifndef SVC_SHIM_STREAMS_H
 #define SVC_SHIM_STREAMS_H
 
@@ -23,7 +23,7 @@ void shim_streams_end(void);
 void shim_streams_reset(void);
 /* Scripts cannot close it. */
 void shim_keep_open(php_stream *stream);
-/* A context of the same options and the same notifier: nothing that is set in the one is seen in the other. */
+/* A context with the same options and the same notifier: changes of one do not affect the other. */
 php_stream_context *shim_context_copy(const php_stream_context *context);
 
 #endif

@@ -1,9 +1,9 @@
 /* $_GET, $_POST, $_COOKIE, $_FILES, $_SERVER, $_ENV, $_REQUEST and $_SESSION.
  *
- * Scripts reach them by their entries of the symbol table, so these are what is rebound at each switch. All are built
- * when the request begins: the engine would build some only when it compiles a file that names them, and a worker's
- * files are compiled before. $_ENV begins as the boot script left it, because that is where loaders of .env files
- * write. */
+ * Scripts reach them through their entries in the symbol table, so these are rebound at each switch. All of them are
+ * built when the request begins: the engine would build some only when it compiles a file that names them, and a
+ * worker's files have been compiled before. $_ENV begins as the boot script left it, because loaders of .env files
+ * write to it. */
 #include "compat.h"
 #include "jump/guard.h"
 #include "state/superglobals.h"
@@ -13,8 +13,8 @@ enum { ENVIRONMENT = 5 };
 
 static __thread zend_string *keys[SHIM_SUPERGLOBALS];
 static __thread zend_string *session_key;
-/* $_SESSION while the worker serves: the symbol table leads here, so that a session comes and goes without a change of the
- * table. */
+/* $_SESSION while the worker serves: the symbol table refers to this, so that a session begins and ends without
+ * changing the table. */
 static __thread zval session;
 static __thread zval boot_environment;
 
@@ -35,7 +35,7 @@ static zend_string *key_of(const char *name)
     return known != NULL ? zend_string_copy(known->name) : zend_string_init(name, strlen(name), 0);
 }
 
-/* Whether the engine builds it later, when a file is compiled that names it. */
+/* Whether the engine builds it later, when it compiles a file that names it. */
 static void disarm(zend_string *name)
 {
     zend_auto_global *known = zend_hash_find_ptr(CG(auto_globals), name);
@@ -44,10 +44,10 @@ static void disarm(zend_string *name)
     }
 }
 
-/* An array may lead to itself by a reference. */
+/* An array may contain itself by a reference. */
 enum { LEVELS_MAX = 16 };
 
-/* A copy without references: what one request writes through one would be everybody's. */
+/* A copy without references: what one request wrote through a reference would be visible to all. */
 static void copy_without_references(zval *copy, const zval *value, int level)
 {
     ZVAL_DEREF(value);
@@ -162,7 +162,7 @@ void shim_superglobals_suspend(shim_superglobals_state *state)
     ZVAL_UNDEF(&session);
 }
 
-/* The entries are there: whoever ran meanwhile has left them, when it was suspended or ended. */
+/* The entries exist: whatever ran meanwhile has left them there, when it was suspended or ended. */
 void shim_superglobals_resume(shim_superglobals_state *state)
 {
     for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
@@ -191,7 +191,7 @@ void shim_superglobals_end(void)
 
 /* ---- without superglobals ---- */
 
-/* What $_SERVER says of the server and not of the request. */
+/* The part of $_SERVER that describes the server and not the request. */
 static const char *const of_server[] = {
     "DOCUMENT_ROOT", "GATEWAY_INTERFACE", "SCRIPT_FILENAME", "SERVER_ADDR", "SERVER_PORT", "SERVER_SOFTWARE", "FRANKENPHP_WORKER",
 };

@@ -16,7 +16,7 @@ void shim_superglobals_hide(void);
 void shim_superglobals_capture(void);
 void shim_superglobals_release(void);
 void shim_superglobals_begin(void);
-/* False: the script has taken the arrays away, and there is no memory for them. */
+/* Returns false if the script has removed the arrays and there is no memory for new ones. */
 bool shim_superglobals_prepare(void);
 void shim_superglobals_suspend(shim_superglobals_state *state);
 void shim_superglobals_resume(shim_superglobals_state *state);

@@ -1,8 +1,9 @@
-//! What threads share: counters, histograms, permits, the work queue, the exchange's state word.
+//! What threads share: counters, histograms, permits, the work queue, completions, the exchange's state word.
 //!
 //! Promises: each type owns its atomics, says its memory ordering, and has a loom model in `core/tests/loom.rs`
 //! when more than one thread writes it. Refuses: nothing here knows what travels through it.
 
+pub mod completion;
 pub mod counter;
 pub mod event_count;
 pub mod exchange_state;

@@ -8,11 +8,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use svc_core::admission::{Gate, Offer, Offered, WaitingLimits};
 use svc_core::policy::rate_table::{RateTable, Take};
 use svc_core::pool::mailbox::{Closed, Delivery, End, Mailbox, Part};
 use svc_core::spool::Spool;
+use svc_core::sync::completion::{WakeSet, completion};
 use svc_core::sync::counter::{Counter, UpDown};
 use svc_core::sync::event_count::EventCount;
 use svc_core::sync::exchange_state::{ExchangeState, Stage};
@@ -221,6 +223,126 @@ fn help_that_is_wanted_comes_for_work_that_nobody_saw() {
             help.wait(0);
         }
         producer.join().unwrap();
+    });
+}
+
+/// The reactor that a worker's thread sleeps in, and the set of its woken waiters.
+fn thread_with_waiters() -> (Arc<Reactor>, Arc<WakeSet>) {
+    let reactor = Arc::new(Reactor(EventCount::new(), Counter::new()));
+    let wakes = WakeSet::new(Arc::<Reactor>::clone(&reactor));
+    (reactor, wakes)
+}
+
+/// Looks and sleeps as a worker does, until this waiter was woken. Without a time-out: a wake-up that is lost is a
+/// deadlock.
+fn sleep_until_woken(reactor: &Reactor, wakes: &WakeSet, waiter: u32) {
+    let mut seen = 0;
+    loop {
+        let mut is_woken = false;
+        wakes.take(|woken| is_woken |= woken == waiter);
+        if is_woken {
+            return;
+        }
+        seen = reactor.wait(seen);
+    }
+}
+
+#[test]
+fn a_completion_that_is_waited_for_wakes_its_thread() {
+    explore(3, || {
+        let (reactor, wakes) = thread_with_waiters();
+        let (awaited, completer) = completion(&wakes);
+        let result = Arc::new(AtomicUsize::new(0));
+        let job = {
+            let result = Arc::clone(&result);
+            thread::spawn(move || {
+                result.store(7, Ordering::Relaxed);
+                completer.complete();
+            })
+        };
+        if awaited.wait(1) {
+            sleep_until_woken(&reactor, &wakes, 1);
+        }
+        assert!(awaited.stop_waiting());
+        assert_eq!(result.load(Ordering::Relaxed), 7, "what was written before it is seen");
+        job.join().unwrap();
+    });
+}
+
+#[test]
+fn two_completions_of_one_thread_wake_both_their_waiters() {
+    explore(2, || {
+        let (reactor, wakes) = thread_with_waiters();
+        let ends = [1, 2].map(|waiter| (waiter, completion(&wakes)));
+        let mut waiting = Vec::new();
+        let jobs = ends.map(|(waiter, (awaited, completer))| {
+            assert!(awaited.wait(waiter));
+            waiting.push(awaited);
+            thread::spawn(move || completer.complete())
+        });
+        let (mut woken, mut seen) = (0, 0);
+        // Their bits are in one word: who comes second relies on the wake-up of the first.
+        while woken < 2 {
+            let before = woken;
+            wakes.take(|_| woken += 1);
+            if woken == before {
+                seen = reactor.wait(seen);
+            }
+        }
+        assert!(waiting.iter().all(|awaited| awaited.is_complete()));
+        jobs.map(|job| job.join().unwrap());
+    });
+}
+
+#[test]
+fn a_waiter_that_stops_learns_whether_it_is_complete() {
+    explore(3, || {
+        let (reactor, wakes) = thread_with_waiters();
+        let (awaited, completer) = completion(&wakes);
+        let job = thread::spawn(move || completer.complete());
+        // Another end of the same wait came first.
+        if awaited.wait(1) && !awaited.stop_waiting() && awaited.wait(2) {
+            sleep_until_woken(&reactor, &wakes, 2);
+        }
+        assert!(awaited.stop_waiting());
+        job.join().unwrap();
+    });
+}
+
+#[test]
+fn a_waiter_that_gives_up_leaves_a_job_that_frees_itself() {
+    explore(3, || {
+        let (reactor, wakes) = thread_with_waiters();
+        let (awaited, completer) = completion(&wakes);
+        assert!(awaited.wait(1));
+        let job = thread::spawn(move || {
+            completer.complete();
+            completer.complete();
+        });
+        drop(awaited);
+        // The number is another waiter's now: it may be woken for nothing, and waits on.
+        let (other, other_completer) = completion(&wakes);
+        assert!(other.wait(1));
+        let mut woken = 0;
+        wakes.take(|_| woken += 1);
+        assert!(woken <= 1 && !other.is_complete());
+        job.join().unwrap();
+        drop(other_completer);
+        sleep_until_woken(&reactor, &wakes, 1);
+        assert!(other.is_complete());
+    });
+}
+
+#[test]
+fn completing_is_safe_after_the_end_of_the_worker() {
+    explore(3, || {
+        let (reactor, wakes) = thread_with_waiters();
+        let (awaited, completer) = completion(&wakes);
+        assert!(awaited.wait(1));
+        let job = thread::spawn(move || drop(completer));
+        drop((awaited, wakes));
+        job.join().unwrap();
+        assert_eq!(Arc::strong_count(&reactor), 1, "and nothing is left");
     });
 }
 

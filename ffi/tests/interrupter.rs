@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use svc_ffi::{Interrupter, Outcome, Php, StartOptions};
+use svc_ffi::{Interrupter, Php, PhpOutcome, StartOptions};
 
 use support::{Scripts, request, run};
 
@@ -47,7 +47,7 @@ fn only_instructions_of_a_script_answer() {
             hand_over.send(php.interrupter()).unwrap();
             codes.map(|(name, code)| {
                 let (outcome, said) = run(&mut php, &request(&scripts.write(name, &code)));
-                assert_eq!(outcome, Outcome::Complete, "{:?}", said.logs);
+                assert_eq!(outcome, PhpOutcome::Complete, "{:?}", said.logs);
                 String::from_utf8(said.output).unwrap()
             })
         });

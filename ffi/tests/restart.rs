@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::{Duration, UNIX_EPOCH};
 
-use svc_ffi::{Interpreter, Outcome, Php, Request, StartOptions};
+use svc_ffi::{Interpreter, Php, PhpOutcome, PhpRequest, StartOptions};
 
 use support::{Scripts, request, run};
 
@@ -57,7 +57,7 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
             let text = String::from_utf8_lossy(&said.output).into_owned();
             assert_eq!(
                 (outcome, text.as_str()),
-                (Outcome::Complete, format!("{n}:40000:7").as_str()),
+                (PhpOutcome::Complete, format!("{n}:40000:7").as_str()),
                 "{:?}",
                 said.logs
             );
@@ -72,7 +72,7 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
                 spawn(scope, || {
                     let mut php = threads.enter();
                     while !stop.load(Ordering::Relaxed) {
-                        assert_eq!(run(&mut php, &request(&reset)).0, Outcome::Complete);
+                        assert_eq!(run(&mut php, &request(&reset)).0, PhpOutcome::Complete);
                     }
                 })
             });
@@ -110,8 +110,8 @@ fn write_scripts(scripts: &Scripts) -> Vec<PathBuf> {
 }
 
 /// A request of its own second, so that the cache looks at the script's time again.
-fn at(script: &Path, second: usize) -> Request<'_> {
-    Request { time: 2_000_000.0 + second as f64, ..request(script) }
+fn at(script: &Path, second: usize) -> PhpRequest<'_> {
+    PhpRequest { time: 2_000_000.0 + second as f64, ..request(script) }
 }
 
 fn spawn<'scope, T: Send + 'scope>(

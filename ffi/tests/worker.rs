@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use svc_ffi::{
-    Head, Host, Interpreter, Log, Outcome, Pairs, Php, Progress, Request, StartOptions, WorkerHost,
-    WorkerInfo, WorkerRequest, WorkerRequests,
+    Host, Interpreter, Pairs, Php, PhpHead, PhpLog, PhpOutcome, PhpRequest, Progress, StartOptions,
+    WorkerHost, WorkerInfo, WorkerRequest, WorkerRequests,
 };
 
 use support::{Recorder, Scripts};
@@ -29,7 +29,7 @@ struct Ask {
 /// What became of it.
 #[derive(Debug)]
 struct Reply {
-    outcome: Outcome,
+    outcome: PhpOutcome,
     status: i32,
     text: String,
     fields: Vec<String>,
@@ -44,7 +44,7 @@ struct Lab {
     most_active: usize,
 }
 
-struct RequestHandle {
+struct RecordedRequest {
     recorder: Recorder,
     index: usize,
     replies: Rc<RefCell<Vec<Option<Reply>>>>,
@@ -65,10 +65,10 @@ macro_rules! host_through {
             fn flush(&mut self) -> bool {
                 self.$field.flush()
             }
-            fn send_head(&mut self, head: &Head<'_>) {
+            fn send_head(&mut self, head: &PhpHead<'_>) {
                 self.$field.send_head(head);
             }
-            fn send_interim(&mut self, head: &Head<'_>) {
+            fn send_interim(&mut self, head: &PhpHead<'_>) {
                 self.$field.send_interim(head);
             }
             fn finish(&mut self) {
@@ -98,7 +98,7 @@ macro_rules! host_through {
             fn request_id(&mut self) -> &[u8] {
                 self.$field.request_id()
             }
-            fn log(&mut self, record: &Log<'_>) {
+            fn log(&mut self, record: &PhpLog<'_>) {
                 self.$field.log(record);
             }
         }
@@ -106,12 +106,12 @@ macro_rules! host_through {
 }
 
 host_through!(Lab, own);
-host_through!(RequestHandle, recorder);
+host_through!(RecordedRequest, recorder);
 
-impl WorkerRequest for RequestHandle {
+impl WorkerRequest for RecordedRequest {
     fn parks(&mut self) {}
     fn resumes(&mut self) {}
-    fn ended(&mut self, outcome: Outcome) {
+    fn ended(&mut self, outcome: PhpOutcome) {
         let (status, fields) = self.recorder.head.take().unwrap_or_default();
         let reply = Reply {
             outcome,
@@ -124,43 +124,43 @@ impl WorkerRequest for RequestHandle {
 }
 
 impl Lab {
-    fn visit(&self, index: usize, ask: &Ask) -> Box<RequestHandle> {
+    fn host_of(&self, index: usize, ask: &Ask) -> Box<RecordedRequest> {
         let recorder = Recorder { body: ask.body.as_bytes().to_vec(), ..Recorder::default() };
-        Box::new(RequestHandle { recorder, index, replies: Rc::clone(&self.replies) })
+        Box::new(RecordedRequest { recorder, index, replies: Rc::clone(&self.replies) })
     }
 }
 
 impl WorkerHost for Lab {
-    fn serve(&mut self, visits: &mut WorkerRequests) {
+    fn serve(&mut self, requests: &mut WorkerRequests) {
         let mut active = 0;
         loop {
-            while let Some(progress) = visits.resume() {
+            while let Some(progress) = requests.resume() {
                 active -= usize::from(progress == Progress::Ended);
             }
-            let facts = visits.facts();
+            let facts = requests.facts();
             let next = if facts.tainted || facts.exit_scheduled { None } else { self.asks.pop_front() };
             if let Some((index, ask)) = next {
-                let visit = self.visit(index, &ask);
-                active += usize::from(visits.begin(&described(&ask), visit) == Progress::Waits);
+                let host = self.host_of(index, &ask);
+                active += usize::from(requests.begin(&described(&ask), host) == Progress::Waits);
                 self.most_active = self.most_active.max(active);
             } else if active == 0 {
                 return;
             } else {
-                visits.wait();
+                requests.wait();
             }
         }
     }
 
-    fn serve_one(&mut self, visits: &mut WorkerRequests) -> bool {
+    fn serve_one(&mut self, requests: &mut WorkerRequests) -> bool {
         let Some((index, ask)) = self.asks.pop_front() else { return false };
-        let visit = self.visit(index, &ask);
-        visits.here(&described(&ask), visit);
+        let host = self.host_of(index, &ask);
+        requests.here(&described(&ask), host);
         true
     }
 }
 
-fn described(ask: &Ask) -> Request<'_> {
-    Request {
+fn described(ask: &Ask) -> PhpRequest<'_> {
+    PhpRequest {
         number: 0,
         method: if ask.body.is_empty() { b"GET" } else { b"POST" },
         uri: b"/path",
@@ -186,7 +186,7 @@ fn serve(php: &mut Interpreter, script: &std::path::Path, asks: &[Ask]) -> (Vec<
         let outcome = php.boot(&boot, &mut lab, WorkerInfo { id: 7, started: 2.5 });
         assert_eq!(
             outcome,
-            Outcome::Complete,
+            PhpOutcome::Complete,
             "boot: {:?} {:?}",
             lab.own.logs,
             String::from_utf8_lossy(&lab.own.output)
@@ -265,7 +265,7 @@ fn answers_one_after_the_other(php: &mut Interpreter, scripts: &Scripts) {
         ]
     );
     for (index, reply) in replies.iter().enumerate() {
-        assert_eq!((reply.outcome, reply.status), (Outcome::Complete, 200), "{reply:?}");
+        assert_eq!((reply.outcome, reply.status), (PhpOutcome::Complete, 200), "{reply:?}");
         assert!(reply.fields.contains(&format!("X-Count: {}", index + 1)), "{reply:?}");
     }
 }

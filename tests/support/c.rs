@@ -13,7 +13,8 @@ pub(crate) fn extension(source: &str, target: &Path) {
     let config = std::env::var("SVC_PHP_CONFIG").unwrap_or_else(|_| "php-config".to_owned());
     let includes = Command::new(config).arg("--includes").output().expect("php-config is there");
     let includes = String::from_utf8(includes.stdout).unwrap();
-    compile(source, target, &["-shared -fPIC", &includes]);
+    let shim = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/c");
+    compile(source, target, &["-shared -fPIC", shim, &includes]);
 }
 
 fn compile(source: &str, target: &Path, flags: &[&str]) {

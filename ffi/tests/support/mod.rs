@@ -1,9 +1,9 @@
-//! What the border's tests share: a host that records, scripts in a folder of their own, a request.
+//! What the tests of the interpreter share: a host that records, scripts in a folder of their own, a request.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use svc_ffi::{Head, Host, Interpreter, Log, Outcome, Pairs, Request};
+use svc_ffi::{Host, Interpreter, Pairs, PhpHead, PhpLog, PhpOutcome, PhpRequest};
 
 /// Records what a script says.
 #[derive(Default)]
@@ -33,11 +33,11 @@ impl Host for Recorder {
     fn flush(&mut self) -> bool {
         !self.refuses
     }
-    fn send_head(&mut self, head: &Head<'_>) {
+    fn send_head(&mut self, head: &PhpHead<'_>) {
         let lines = head.lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
         self.head = Some((head.status, lines));
     }
-    fn send_interim(&mut self, head: &Head<'_>) {
+    fn send_interim(&mut self, head: &PhpHead<'_>) {
         self.interim.push(head.status);
     }
     fn finish(&mut self) {
@@ -74,7 +74,7 @@ impl Host for Recorder {
     fn request_id(&mut self) -> &[u8] {
         b"the-id"
     }
-    fn log(&mut self, record: &Log<'_>) {
+    fn log(&mut self, record: &PhpLog<'_>) {
         self.logs.push((String::from_utf8_lossy(record.message).into_owned(), record.line));
     }
 }
@@ -116,8 +116,8 @@ impl Drop for Scripts {
     }
 }
 
-pub(crate) fn request(script: &Path) -> Request<'_> {
-    Request {
+pub(crate) fn request(script: &Path) -> PhpRequest<'_> {
+    PhpRequest {
         number: 0,
         method: b"GET",
         uri: b"/",
@@ -132,7 +132,7 @@ pub(crate) fn request(script: &Path) -> Request<'_> {
     }
 }
 
-pub(crate) fn run(interpreter: &mut Interpreter, request: &Request<'_>) -> (Outcome, Recorder) {
+pub(crate) fn run(interpreter: &mut Interpreter, request: &PhpRequest<'_>) -> (PhpOutcome, Recorder) {
     let mut recorder = Recorder::default();
     let outcome = interpreter.run(request, &mut recorder);
     (outcome, recorder)

@@ -1,10 +1,10 @@
-//! The border, driven without a server: one PHP, scripts on threads, everything they say collected.
+//! The interpreter, driven without a server: one PHP, scripts on threads, everything they say collected.
 //!
 //! One test, because PHP starts once in a process and ends on the thread that started it.
 
 use std::sync::{Arc, Mutex};
 
-use svc_ffi::{Interpreter, Outcome, Php, StartOptions};
+use svc_ffi::{Interpreter, Php, PhpOutcome, StartOptions};
 
 use support::{Recorder, Scripts, request, run};
 
@@ -13,7 +13,7 @@ mod support;
 
 #[test]
 fn scripts_run_and_whatever_they_do_stays_theirs() {
-    let scripts = Scripts::new("border");
+    let scripts = Scripts::new("interpreter");
     let messages = Arc::new(Mutex::new(Vec::new()));
     let sink = Arc::clone(&messages);
     let php = Php::start(StartOptions {
@@ -48,7 +48,7 @@ fn limits_hold_from_the_first_request_on(php: &mut Interpreter, scripts: &Script
     let code = "register_shutdown_function(function () { while (true); }); set_time_limit(1); while (true);";
     for _ in 0..2 {
         let (outcome, said) = run(php, &request(&scripts.write("loop.php", code)));
-        assert_eq!((outcome, said.finished), (Outcome::TimeLimit, true));
+        assert_eq!((outcome, said.finished), (PhpOutcome::TimeLimit, true));
         assert_eq!(said.logs.len(), 2, "the script and its shutdown function: {:?}", said.logs);
     }
 }
@@ -62,7 +62,7 @@ fn says_what_it_should(php: &mut Interpreter, scripts: &Scripts) {
     );
     let (outcome, said) = run(php, &request(&script));
     let text = String::from_utf8(said.output).unwrap();
-    assert_eq!(outcome, Outcome::Complete, "{text} {:?}", said.logs);
+    assert_eq!(outcome, PhpOutcome::Complete, "{text} {:?}", said.logs);
     assert_eq!(
         text,
         r#"["svc","svc",{"a":"1","b":["2"]},{"c":"3"},"a value","u",1.5,{"X-Test":"1"},"the-id","a value"]"#
@@ -77,28 +77,28 @@ fn says_what_it_should(php: &mut Interpreter, scripts: &Scripts) {
 
 fn ends_as_it_should(php: &mut Interpreter, scripts: &Scripts) {
     for (code, expected) in [
-        ("echo 'a'; exit(3);", Outcome::Complete),
-        ("throw new Exception('uncaught');", Outcome::Fatal),
-        ("undefined_function();", Outcome::Fatal),
-        ("str_repeat('x', 100 << 20);", Outcome::Fatal),
-        ("function f() { f(); } f();", Outcome::Fatal),
-        ("set_time_limit(1); while (true);", Outcome::TimeLimit),
-        ("register_shutdown_function(fn() => undefined_function());", Outcome::Fatal),
+        ("echo 'a'; exit(3);", PhpOutcome::Complete),
+        ("throw new Exception('uncaught');", PhpOutcome::Fatal),
+        ("undefined_function();", PhpOutcome::Fatal),
+        ("str_repeat('x', 100 << 20);", PhpOutcome::Fatal),
+        ("function f() { f(); } f();", PhpOutcome::Fatal),
+        ("set_time_limit(1); while (true);", PhpOutcome::TimeLimit),
+        ("register_shutdown_function(fn() => undefined_function());", PhpOutcome::Fatal),
     ] {
         let script = scripts.write("end.php", code);
         let (outcome, said) = run(php, &request(&script));
         assert_eq!(outcome, expected, "{code} {:?}", said.logs);
-        assert!(outcome == Outcome::Complete || !said.logs.is_empty(), "{code} logged nothing");
+        assert!(outcome == PhpOutcome::Complete || !said.logs.is_empty(), "{code} logged nothing");
     }
     let script = scripts.write("abort.php", "echo str_repeat('x', 100); flush(); echo 'never';");
     let mut recorder = Recorder { refuses: true, ..Recorder::default() };
-    assert_eq!(php.run(&request(&script), &mut recorder), Outcome::Aborted);
+    assert_eq!(php.run(&request(&script), &mut recorder), PhpOutcome::Aborted);
     let mut recorder = Recorder { panics: true, ..Recorder::default() };
-    assert_eq!(php.run(&request(&script), &mut recorder), Outcome::Fatal);
+    assert_eq!(php.run(&request(&script), &mut recorder), PhpOutcome::Fatal);
     let script =
         scripts.write("finish.php", "echo 'a'; fastcgi_finish_request(); echo 'b'; error_log('after');");
     let (outcome, said) = run(php, &request(&script));
-    assert_eq!((outcome, said.finished, &said.output[..]), (Outcome::Complete, true, &b"a"[..]));
+    assert_eq!((outcome, said.finished, &said.output[..]), (PhpOutcome::Complete, true, &b"a"[..]));
     assert_eq!(said.logs, [("after".to_owned(), 1)]);
 }
 
@@ -117,5 +117,8 @@ fn leaves_nothing_behind(php: &mut Interpreter, scripts: &Scripts) {
     );
     let (_, said) = run(php, &request(&look));
     let text = String::from_utf8(said.output).unwrap();
-    assert!(text.starts_with(r#"[false,"C","svc-border-"#) && text.ends_with(r#","32M",0,null]"#), "{text}");
+    assert!(
+        text.starts_with(r#"[false,"C","svc-interpreter-"#) && text.ends_with(r#","32M",0,null]"#),
+        "{text}"
+    );
 }

@@ -1,0 +1,55 @@
+/* What a request waits for: descriptors, a moment, and completions, in one set. */
+#ifndef SVC_SHIM_WAIT_SET_H
+#define SVC_SHIM_WAIT_SET_H
+
+#include "shim.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Events of one descriptor. */
+typedef struct shim_watch {
+    /* A negative descriptor is never ready, as with poll(). */
+    int descriptor;
+    /* poll() events. */
+    short events;
+    /* The waiting fiber, and the other watches of the same descriptor; NULL while nobody waits. Used by watches.c. */
+    struct shim_fiber *fiber;
+    struct shim_watch *next;
+    struct shim_watch *previous;
+} shim_watch;
+
+/* Any member ends the wait; whatever else is ready at that moment is still ready for the next wait. The set and its
+ * arrays belong to the caller of shim_park(), which may keep them on its stack: they are used until shim_park()
+ * returns. The same descriptor may occur more than once in a set, and in the sets of several requests; a completion is
+ * in one set at a time. */
+typedef struct shim_wait_set {
+    shim_watch *watches;
+    unsigned watch_count;
+    shim_completion *const *completions;
+    unsigned completion_count;
+    /* On the monotonic clock, in nanoseconds; 0 if there is none. */
+    int64_t deadline;
+    /* The request's time limit does not end the wait. */
+    bool is_unlimited;
+} shim_wait_set;
+
+/* What ended a wait. */
+typedef enum shim_woken_by {
+    /* Nothing: the request could not wait without blocking its thread, or nothing would have ended the wait. The caller
+     * has to block. */
+    SHIM_NEVER_PARKED = 0,
+    SHIM_WOKEN_BY_DESCRIPTOR,
+    SHIM_WOKEN_BY_TIME,
+    /* A descriptor has been closed. */
+    SHIM_WOKEN_BY_CLOSE,
+    SHIM_WOKEN_BY_COMPLETION,
+} shim_woken_by;
+
+typedef struct shim_woken {
+    shim_woken_by by;
+    /* The index of the watch or of the completion. */
+    unsigned member;
+} shim_woken;
+
+#endif

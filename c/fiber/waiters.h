@@ -1,0 +1,25 @@
+/* Requests that wait for completions. */
+#ifndef SVC_SHIM_WAITERS_H
+#define SVC_SHIM_WAITERS_H
+
+#include "fiber/fiber.h"
+
+#include <stdbool.h>
+
+typedef enum shim_waits {
+    SHIM_WAITS_FOR_ALL,
+    /* One of them is complete, so there is no wait. */
+    SHIM_WAITS_NO_MORE,
+    /* Too many requests wait. */
+    SHIM_WAITS_REFUSED,
+} shim_waits;
+
+/* Starts waiting for the completions of the request's set, if there are any. If one is already complete, `member` is
+ * its index. */
+shim_waits shim_waiter_add(shim_fiber *fiber, unsigned *member);
+/* Stops waiting; harmless if the request is not waiting. */
+void shim_waiter_remove(shim_fiber *fiber);
+/* In the child of a fork(): the waits belong to its parent. */
+void shim_waiters_forget(void);
+
+#endif

@@ -1,0 +1,55 @@
+//! The completions of a worker's thread: the core's word behind the interpreter's handles.
+//!
+//! Promises: a request that waits for a completion is resumed once another thread has completed it. Refuses: whoever creates
+//! a completion decides what is completed, and by whom.
+
+use std::sync::Arc;
+
+use svc_core::limits::REQUEST_FIBERS_MAX;
+use svc_core::sync::completion::{Awaited, Completer, WakeSet, completion};
+
+use svc_ffi::{AwaitedEnd, CompleterEnd, Completions, WAITERS_MAX};
+
+// Each request waits for one set at a time, so there is a number for each.
+const _: () = assert!(WAITERS_MAX <= WakeSet::WAITERS_MAX && REQUEST_FIBERS_MAX <= WAITERS_MAX as usize);
+
+/// Creates completions for the requests of one thread.
+#[derive(Debug)]
+pub(crate) struct ThreadCompletions(pub(crate) Arc<WakeSet>);
+
+impl Completions for ThreadCompletions {
+    fn make(&self) -> (Box<dyn AwaitedEnd>, Box<dyn CompleterEnd>) {
+        let (awaited, completer) = completion(&self.0);
+        (Box::new(CoreAwaited(awaited)), Box::new(CoreCompleter(completer)))
+    }
+
+    fn take_woken(&self, woken: &mut dyn FnMut(u32)) {
+        self.0.take(woken);
+    }
+}
+
+#[derive(Debug)]
+struct CoreAwaited(Awaited);
+
+impl AwaitedEnd for CoreAwaited {
+    fn wait(&self, waiter: u32) -> bool {
+        self.0.wait(waiter)
+    }
+
+    fn stop_waiting(&self) {
+        self.0.stop_waiting();
+    }
+
+    fn is_complete(&self) -> bool {
+        self.0.is_complete()
+    }
+}
+
+#[derive(Debug)]
+struct CoreCompleter(Completer);
+
+impl CompleterEnd for CoreCompleter {
+    fn complete(self: Box<Self>) {
+        self.0.complete();
+    }
+}
