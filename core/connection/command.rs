@@ -95,8 +95,7 @@ pub enum Command {
     },
     /// See to a request.
     Stream(u32, Ask),
-    /// Write what waits in the [output](super::Connection::with_output), then call
-    /// [`note_sent`](super::Connection::note_sent).
+    /// Write what waits: [`transmit`](super::Connection::transmit).
     Transmit,
     /// Start a request that cannot be read: [`begin_unreadable`](super::Connection::begin_unreadable).
     Unreadable(Unreadable),

@@ -33,7 +33,7 @@ pub(super) struct Stream<R> {
     /// Since when the peer is waited for.
     since: Instant,
     /// What is to be asked before the next step.
-    late: Option<Late>,
+    interruption: Option<Interruption>,
     unwanted: Option<Unwanted>,
     /// It is offered although its peer has gone.
     outlives_peer: bool,
@@ -71,7 +71,7 @@ enum Phase {
 
 /// What came up beside the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Late {
+enum Interruption {
     BodyLate { is_starved: bool },
     BodyRefused(BodyError),
     WaitOver,
@@ -143,7 +143,7 @@ impl<R> Stream<R> {
             facts,
             phase,
             since,
-            late: None,
+            interruption: None,
             unwanted: None,
             outlives_peer,
             is_deserted: false,
@@ -174,7 +174,7 @@ impl<R> Stream<R> {
 
     /// The owner has decided.
     pub(super) fn decide(&mut self, decision: Decision, now: Instant) {
-        self.late = None;
+        self.interruption = None;
         match decision {
             Decision::Answer(reply) => {
                 if let Phase::Routing(reader) | Phase::ReadingBody(IncomingBody { reader, .. }) =
@@ -211,11 +211,11 @@ impl<R> Stream<R> {
 
     /// Takes a step.
     pub(super) fn step(&mut self, output: &mut Output) -> StreamStep {
-        if let Some(late) = self.late.take() {
-            return StreamStep::Ask(match late {
-                Late::BodyLate { is_starved } => Ask::BodyLate { is_starved },
-                Late::BodyRefused(error) => Ask::BodyRefused(error),
-                Late::WaitOver => Ask::WaitOver,
+        if let Some(interruption) = self.interruption.take() {
+            return StreamStep::Ask(match interruption {
+                Interruption::BodyLate { is_starved } => Ask::BodyLate { is_starved },
+                Interruption::BodyRefused(error) => Ask::BodyRefused(error),
+                Interruption::WaitOver => Ask::WaitOver,
             });
         }
         match &mut self.phase {
@@ -269,7 +269,7 @@ impl<R> Stream<R> {
                 taken
             }
             Err(error) => {
-                self.late = Some(Late::BodyRefused(error));
+                self.interruption = Some(Interruption::BodyRefused(error));
                 (0, 0)
             }
         }
@@ -407,7 +407,7 @@ impl<R> Stream<R> {
     /// When the present wait is over; `None` while the wait is for the owner, or for the output to be read.
     pub(super) fn deadline(&self, body_timeout: Duration) -> Option<Instant> {
         match &self.phase {
-            _ if self.late.is_some() => None,
+            _ if self.interruption.is_some() => None,
             Phase::ReadingBody(body) if !body.reader.is_spooling() => Some(self.since + body_timeout),
             Phase::ReadingBody(_) | Phase::Routing(_) | Phase::Replying(_) => None,
             Phase::Waiting { until } => *until,
@@ -418,11 +418,11 @@ impl<R> Stream<R> {
     pub(super) fn on_deadline(&mut self) {
         match &mut self.phase {
             Phase::ReadingBody(body) => {
-                self.late = Some(Late::BodyLate { is_starved: body.reader.is_starved() });
+                self.interruption = Some(Interruption::BodyLate { is_starved: body.reader.is_starved() });
             }
             Phase::Waiting { until } => {
                 *until = None;
-                self.late = Some(Late::WaitOver);
+                self.interruption = Some(Interruption::WaitOver);
             }
             Phase::Routing(_) | Phase::Replying(_) => {}
         }
