@@ -1,19 +1,19 @@
-//! Answers that the server gives by itself.
+//! Responses that the server generates itself.
 //!
-//! Promises: short, plain, the same for everybody; a refusal on overload says so in its words. Refuses: nothing of
-//! the request is repeated in them, so there is nothing to escape.
+//! Promises: they are short, plain text, and the same for everyone; a refusal on overload says so. Refuses: they repeat
+//! nothing from the request, so nothing needs escaping.
 
 use crate::connection::{Decision, Reply};
 use crate::http::{Fields, status};
 use crate::pool::{Origin, ReplyHead};
 
-/// The methods that a resource may be asked with on the main port.
+/// The methods that the main port accepts.
 pub(in crate::serve) const METHODS: &[u8] = b"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, QUERY";
 
-/// What the executor without PHP answers.
+/// The page of the executor without PHP.
 const STUB_PAGE: &str = "<!doctype html>\n<title>svc</title>\n<p>svc is running without PHP.</p>\n";
 
-/// A complete answer.
+/// A complete response.
 #[derive(Debug)]
 pub(in crate::serve) struct Answer {
     /// The status code.
@@ -35,21 +35,21 @@ impl Answer {
         answer
     }
 
-    /// The answer to a client that has asked too often, and may ask again after so many seconds.
+    /// The answer to a client that has exceeded its quota, with the number of seconds it must wait.
     pub(in crate::serve) fn too_many(wait_seconds: u64) -> Self {
         let mut answer = Self::plain(429);
         answer.add(b"Retry-After", itoa::Buffer::new().format(wait_seconds).as_bytes());
         answer
     }
 
-    /// The answer to a client that speaks HTTP where HTTPS is spoken.
+    /// The answer to plain HTTP on a port that requires HTTPS.
     pub(in crate::serve) fn tls_expected() -> Self {
         let mut answer = Self::plain(400);
         answer.body.extend_from_slice(b"This port requires HTTPS.\n");
         answer
     }
 
-    /// The answer to a method that the resource does not have.
+    /// The answer to a method that the resource does not support.
     pub(in crate::serve) fn not_allowed(methods: &[u8]) -> Self {
         let mut answer = Self::plain(405);
         answer.add(b"Allow", methods);
@@ -63,7 +63,7 @@ impl Answer {
         answer
     }
 
-    /// Sends the client to `location` for good.
+    /// A permanent redirect to `location`.
     pub(in crate::serve) fn moved(location: &[u8]) -> Self {
         let mut answer = Self::plain(301);
         answer.add(b"Location", location);
@@ -82,7 +82,7 @@ impl Answer {
         Decision::Answer(self.into_reply())
     }
 
-    /// Refuses a request with it: its connection is of no more use then.
+    /// Refuses a request with it: the connection ends with this response.
     pub(in crate::serve) fn into_refusal(self) -> Decision {
         Decision::Refuse(self.into_reply())
     }
@@ -106,7 +106,7 @@ impl Answer {
     }
 }
 
-/// Refuses a request with the plain answer for `status`: its connection is of no more use then.
+/// Refuses a request with the plain answer for `status`: the connection ends with this response.
 pub(in crate::serve) fn refusal(status: u16) -> Decision {
     Answer::plain(status).into_refusal()
 }
@@ -114,7 +114,7 @@ pub(in crate::serve) fn refusal(status: u16) -> Decision {
 /// The type of [`page`].
 pub(in crate::serve) const PAGE_TYPE: &[u8] = b"text/plain; charset=utf-8";
 
-/// The body for an error or a redirection of the server's own.
+/// The body of an error or a redirect.
 pub(in crate::serve) fn page(code: u16) -> Vec<u8> {
     if code == 529 {
         return OVERLOADED.into();
@@ -130,7 +130,7 @@ pub(in crate::serve) fn page(code: u16) -> Vec<u8> {
     page
 }
 
-/// What a client is told that was refused on overload.
+/// The body of a refusal on overload.
 const OVERLOADED: &str = "Site is overloaded";
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The end of a request: who answers it when its client leaves, its wait is over or the server ends, and its place in
-//! the books.
+//! The end of a request: who answers when its client leaves, its wait is over or the server stops, and the record of
+//! it.
 //!
-//! Promises: each request ends in the books exactly once, with the status that its client got or would have got.
-//! Refuses: it sends nothing, and what a request ends as is its [`Ending`](super::ending::Ending)'s to decide.
+//! Promises: each request is recorded exactly once, with the status that its client received or would have received.
+//! Refuses: nothing is sent here, and how a request ends is decided by its [`Ending`](super::ending::Ending).
 
 use std::time::Instant;
 
@@ -19,21 +19,21 @@ use crate::serve::io_thread::pool_client::PoolClient;
 use crate::serve::shared::Shared;
 
 impl RequestMeta {
-    /// Nobody will read the response: what runs for it is called off, the books are closed. The socket has taken
-    /// `sent_bytes` of the body.
+    /// Nobody will read the response: cancels the work for it and records the request. The socket accepted `sent_bytes` of
+    /// the body.
     pub(in crate::serve) fn abort(&mut self, io: &Io, sent_bytes: u64) {
         let was_taken = self.call_off(io);
         self.ending.give_up(was_taken, &io.shared.metrics);
         self.record(&io.shared, sent_bytes);
     }
 
-    /// The response is out, with `sent_bytes` of a body: closes the books.
+    /// The response has been sent, with `sent_bytes` of a body: records the request.
     pub(in crate::serve) fn finish(&self, shared: &Shared, sent_bytes: u64) {
         self.record(shared, sent_bytes);
     }
 
-    /// Takes the answer away from whoever makes it, and what of it has not been collected; a request that outlives its
-    /// client stays in the queue. Returns whether a worker had taken it.
+    /// Withdraws the exchange, including the parts that were not collected; a request that outlives its client stays in the
+    /// queue. Returns whether a worker had taken it.
     fn call_off(&mut self, io: &Io) -> bool {
         let has_left = self.ending.is_up_to_client();
         let runs_on = has_left && self.outlives_client(io.shared.config.abandoned_requests);
@@ -48,14 +48,14 @@ impl RequestMeta {
             io.pool.leave(self.ticket.take());
             stage
         };
-        // Of one that was abandoned before, whoever takes it tells.
+        // For one that was already abandoned, the worker that takes it does the accounting.
         !matches!(
             stage,
             Stage::Waiting | Stage::Queued | Stage::Answered | Stage::Abandoned | Stage::Orphaned
         )
     }
 
-    /// The drain deadline has passed: nobody else answers from now on. Its connection gives the answer one attempt.
+    /// The drain deadline has passed: no worker answers from now on. The connection tries once to send the answer.
     pub(in crate::serve) fn cut(&mut self, pool: &PoolClient) {
         self.ending.cut();
         if self.exchange().is_some() {
@@ -63,7 +63,7 @@ impl RequestMeta {
         }
     }
 
-    /// Answers a request that the drain cuts off; `stage` is where its exchange was, if there was one.
+    /// Answers a request that the drain cuts off; `stage` is the stage of its exchange, if there is one.
     pub(in crate::serve) fn cut_off(&mut self, stage: Option<Stage>) -> Decision {
         if let Some(Stage::Waiting | Stage::Queued | Stage::Answered) = stage {
             return self.shed(ShedReason::ShuttingDown);
@@ -72,7 +72,7 @@ impl RequestMeta {
         refusal(503)
     }
 
-    /// No worker is left: a request that waits for one is answered.
+    /// No worker is left: answers a request that waits for one.
     pub(in crate::serve) fn on_pool_gone(&mut self, pool: &PoolClient) -> Option<Decision> {
         self.take_unclaimed(pool).map(|_| self.shed(ShedReason::PoolUnavailable))
     }
@@ -81,13 +81,13 @@ impl RequestMeta {
     pub(in crate::serve) fn on_wait_over(&mut self, io: &Io) -> Option<Decision> {
         let (stage, offered_at) = self.take_unclaimed(&io.pool)?;
         if stage == Stage::Waiting && io.shared.lifecycle.is_closing() {
-            // The gate is closed: it could not have been admitted.
+            // The gate is closed, so the request cannot be admitted any more.
             return Some(self.shed(ShedReason::ShuttingDown));
         }
         Some(self.refuse_admission(ShedReason::WaitTimeout, io.pool.is_wasted(offered_at)))
     }
 
-    /// Takes the answer of a request that no worker has claimed; tells where it was and when it was offered.
+    /// Withdraws a request that no worker has claimed; returns the stage it was in and when it was offered.
     fn take_unclaimed(&mut self, pool: &PoolClient) -> Option<(Stage, Instant)> {
         let exchange = self.exchange()?;
         let offered_at = exchange.offered_at;
@@ -99,7 +99,7 @@ impl RequestMeta {
         Some((stage, offered_at))
     }
 
-    /// Answers a request that was not admitted.
+    /// Answers a request that is not admitted.
     pub(in crate::serve) fn shed(&mut self, reason: ShedReason) -> Decision {
         self.refuse_admission(reason, false)
     }

@@ -1,7 +1,7 @@
-//! Whoever asks: what is found out about a request before anybody looks at what it asks for.
+//! The client of a request: what is determined before the server looks at what the request asks for.
 //!
-//! Promises: a request is counted by the rate limiter once, and what it was told goes out with its response. Refuses: it
-//! answers nothing.
+//! Promises: the rate limiter counts each request once, and its verdict is sent with the response. Refuses: nothing is
+//! answered here.
 
 use std::time::Instant;
 
@@ -13,19 +13,19 @@ use crate::policy::rate::{Quota, RateLimiter};
 
 use super::endpoints::Endpoints;
 
-/// Who makes a request, where it stands, and which trace it belongs to.
+/// The client of a request, its quota, and the trace that the request belongs to.
 #[derive(Debug)]
 pub(in crate::serve) struct ClientContext {
-    /// Who it is, as far as trusted proxies tell.
+    /// The client, according to trusted proxies.
     pub(in crate::serve) client: Client,
-    /// Where the client stands with the rate limiter; `None` when there is none, or nobody knows who the client is.
+    /// The client's quota; `None` without a rate limiter, or if the client is unknown.
     pub(in crate::serve) quota: Option<Quota>,
-    /// The trace of the request, when there are traces.
+    /// The trace, if traces are enabled.
     pub(in crate::serve) trace: Option<Trace>,
 }
 
 impl ClientContext {
-    /// Finds out about a request that was read; `trace` is the one that it takes its place in.
+    /// Determines the client of a request whose head was read.
     pub(in crate::serve) fn of(
         policy: &Policy,
         ends: &Endpoints,
@@ -38,8 +38,8 @@ impl ClientContext {
         Self { client, quota, trace }
     }
 
-    /// Finds out about a request that cannot be read. It counts all the same, unless it came by a proxy of ours: then
-    /// nobody can tell whose it is.
+    /// Determines the client of a request whose head cannot be read. The request still counts against the rate limit,
+    /// unless it came through a trusted proxy: then its client is unknown.
     pub(in crate::serve) fn unread(policy: &Policy, ends: &Endpoints, now: Instant) -> Self {
         let client = Client::direct(ends.peer, ends.is_tls);
         let limiter = policy.limiter.as_ref().filter(|_| !policy.proxies.trusts(ends.peer.ip()));
@@ -47,18 +47,18 @@ impl ClientContext {
         Self { client, quota, trace: None }
     }
 
-    /// The seconds after which the client may come back, if it has asked too often.
+    /// The number of seconds that the client must wait, if it has exceeded its quota.
     pub(in crate::serve) fn must_wait(&self) -> Option<u64> {
         self.quota.filter(|quota| !quota.is_granted).map(|quota| quota.reset_seconds)
     }
 
-    /// Adds to a response what its client is told about itself.
+    /// Adds the fields about quota and trace to a response.
     pub(in crate::serve) fn tell(&self, limiter: Option<&RateLimiter>, fields: &mut Fields) {
         let sound = |taken: Result<(), InvalidField>| {
             debug_assert!(taken.is_ok(), "the server's own fields are valid");
         };
         if let (Some(quota), Some(limiter)) = (self.quota, limiter) {
-            // Beside a script's own, if it has limits too: both fields are lists.
+            // A script may add limits of its own: both fields are lists.
             sound(fields.push(b"RateLimit-Policy", limiter.policy_field().as_bytes()));
             sound(fields.push(b"RateLimit", quota.field().as_bytes()));
         }

@@ -1,7 +1,7 @@
-//! Dispatching: from a parsed head to what answers it, and to the gate if that is a script.
+//! Dispatching: from a parsed head to its handler, and to the gate if the handler is a script.
 //!
-//! Promises: the disk is asked by a file thread; what answered a moment ago is not looked up again; each verdict of
-//! the gate leads to exactly one entry in the books. Refuses: it runs nothing itself.
+//! Promises: only file threads access the disk; each verdict of the gate leads to exactly one record. Refuses: it runs
+//! nothing itself.
 
 use std::io;
 
@@ -25,7 +25,7 @@ use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::router::Handler;
 
 impl RequestMeta {
-    /// Finds out what answers the request; a file thread does if nothing is decided.
+    /// Finds the handler of the request; `None` while a file thread looks for it.
     pub(in crate::serve) fn find(&mut self, io: &mut Io) -> Option<Decision> {
         let head = self.head()?;
         let Ok(path) = uri::normalise(head.path_and_query().0) else {
@@ -39,7 +39,7 @@ impl RequestMeta {
         }
     }
 
-    /// A file thread has found out what answers.
+    /// A file thread has found the handler.
     pub(in crate::serve) fn found(
         &mut self,
         io: &mut Io,
@@ -70,7 +70,7 @@ impl RequestMeta {
         }
     }
 
-    /// A script answers: its body is read first.
+    /// A script handles the request: its body is read first.
     fn run(&mut self, executor: Executor, script: Arc<Script>) -> Decision {
         if executor == Executor::Stub {
             return Answer::stub().into_decision();
@@ -131,7 +131,7 @@ impl RequestMeta {
         match io.pool.offer(exchange) {
             Offer::Queued => {}
             Offer::Waiting(ticket) => self.ticket = Some(ticket),
-            // What is refused to a client that has left is counted as its leaving.
+            // If the client has left, the refusal is counted as its leaving.
             Offer::Refused(_) if is_deserted => {}
             Offer::Refused(reason) => return Some(self.shed(reason)),
         }
@@ -139,7 +139,7 @@ impl RequestMeta {
     }
 }
 
-/// What was asked for is not to be had.
+/// The path is blocked.
 fn deny(metrics: &Metrics, denial: Denial) -> Decision {
     match denial {
         Denial::Path => metrics.path_denied(),

@@ -1,23 +1,23 @@
-//! The end of a request: what it ended as, and what is counted for it.
+//! How a request ends, and what is counted for it.
 //!
-//! A request ends once: when the head of its response goes out, or when it is given up before. Whichever comes first
-//! decides, and nothing that comes later changes it: a reply whose head is out was answered, whatever cuts it off then
-//! (its client, its time limit, the drain, the loss of its worker).
+//! A request ends once: when the head of its response is sent, or when the request is given up before that. Whichever
+//! happens first decides, and later events change nothing: once its head is sent, a request counts as answered, even if
+//! its client, its time limit, the drain or the loss of its worker breaks the response off.
 //!
 //! ```text
-//!   Open ──head goes out──▶ Answered   a script's, a file's, the server's own
+//!   Open ──head is sent───▶ Answered   by a script, from a file, by the server
 //!    │                      Refused    in front of the pool     refused, and wasted if so
 //!    │                      TimedOut   504 of its time limit    cancelled: timeout
 //!    │                      CutOff     503 of the drain         cancelled: shutdown
 //!    │                      Dropped    500: its worker failed   dropped
-//!    └────given up────────▶ Left       499: its client has gone cancelled: client_abort, and abandoned if it was taken
-//!                           CutOff     503 that nobody waited for
+//!    └────given up────────▶ Left       499: the client left     cancelled: client_abort, and abandoned if it was taken
+//!                           CutOff     503, never sent
 //! ```
 //!
-//! Promises: the stream owns its ending, and each way out of [`Open`](Ending::is_open) is taken once, so that refused,
-//! cancelled and dropped exclude each other, and status class, access record, reason and the gauge of pending requests
-//! tell the same story. Refuses: nobody else counts how a request ended; what a worker does after the end is its own
-//! (busy, age, fibers, the time it took), and the class, the bytes and the duration are booked at the last write.
+//! Promises: each request leaves [`Open`](Ending::is_open) exactly once. Refused, cancelled and dropped therefore exclude
+//! each other, and the status class, the access record, the reason and the gauge of pending requests agree. Refuses:
+//! nothing else counts how a request ended. Workers account for themselves (busy, age, fibers, duration), and the class,
+//! the bytes and the duration are recorded with the last write.
 
 use crate::admission::ShedReason;
 use crate::observe::{CancelReason, Metrics};
@@ -26,23 +26,23 @@ use crate::pool::Origin;
 /// How one request ends.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Ending {
-    /// Why the answer that comes is the server's instead of a worker's.
+    /// Why the server answers instead of a worker.
     verdict: Option<Verdict>,
-    /// The drain ends it: if it is given up, it is not its client that has left.
+    /// The drain ends it: giving it up does not mean that its client left.
     is_cut: bool,
-    /// It counts among the requests for PHP that are not answered yet.
+    /// It is counted as a pending request for PHP.
     is_pending: bool,
     decided: Option<(Outcome, u16)>,
 }
 
-/// Why the server answers although a worker was to.
+/// Why the server answers in place of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Refused { reason: ShedReason, was_wasted: bool },
     CutOff,
 }
 
-/// What a request ended as; see the diagram above.
+/// How a request ended; see the diagram above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum Outcome {
     Answered,
@@ -53,40 +53,40 @@ pub(in crate::serve) enum Outcome {
     TimedOut,
 }
 
-/// The status of a request whose client has left before its response.
+/// The status of a request whose client left before its response.
 const CLIENT_CLOSED_REQUEST: u16 = 499;
-/// The status of a request that the drain has cut off.
+/// The status of a request that the drain cut off.
 const SERVICE_UNAVAILABLE: u16 = 503;
 
 impl Ending {
-    /// Whether neither a head has gone out nor the request was given up.
+    /// Whether no head has been sent and the request has not been given up.
     pub(in crate::serve) fn is_open(&self) -> bool {
         self.decided.is_none()
     }
 
-    /// Whether giving up now would mean that the client has left.
+    /// Whether giving up now would mean that the client left.
     pub(in crate::serve) fn is_up_to_client(&self) -> bool {
         self.is_open() && !self.is_cut
     }
 
-    /// It is offered to the pool.
+    /// The request is offered to the pool.
     pub(in crate::serve) fn await_pool(&mut self, metrics: &Metrics) {
         debug_assert!(self.is_open() && !self.is_pending, "offered twice");
         self.is_pending = true;
         metrics.pending_requests.enter();
     }
 
-    /// The answer to come refuses it; `was_wasted`: it waited out its budget while the pool started nothing.
+    /// The answer will be a refusal. `was_wasted`: the request waited for its whole budget while the pool started nothing.
     pub(in crate::serve) fn refuse(&mut self, reason: ShedReason, was_wasted: bool) {
         self.judge(Verdict::Refused { reason, was_wasted });
     }
 
-    /// The drain deadline has passed. What is answered goes out if it can.
+    /// The drain deadline has passed. An existing answer is still sent if possible.
     pub(in crate::serve) fn cut(&mut self) {
         self.is_cut = true;
     }
 
-    /// The answer to come says that the drain has cut it off.
+    /// The answer will say that the drain cut the request off.
     pub(in crate::serve) fn cut_off(&mut self) {
         self.cut();
         self.judge(Verdict::CutOff);
@@ -97,7 +97,7 @@ impl Ending {
         self.verdict = Some(verdict);
     }
 
-    /// A head goes out that `origin` has made.
+    /// A head made by `origin` is sent.
     pub(in crate::serve) fn head_goes_out(&mut self, status: u16, origin: Origin, metrics: &Metrics) {
         let outcome = match (self.verdict, origin) {
             (Some(Verdict::Refused { reason, was_wasted }), _) => Outcome::Refused { reason, was_wasted },
@@ -109,8 +109,8 @@ impl Ending {
         self.decide(outcome, status, metrics);
     }
 
-    /// It is given up: no head will go out from now on. `was_taken`: a worker had taken it. After the head it changes
-    /// nothing.
+    /// The request is given up: no head will be sent. `was_taken`: a worker had taken it. Changes nothing once a head has
+    /// been sent.
     pub(in crate::serve) fn give_up(&mut self, was_taken: bool, metrics: &Metrics) {
         if self.is_cut {
             self.decide(Outcome::CutOff, SERVICE_UNAVAILABLE, metrics);
@@ -147,13 +147,13 @@ impl Ending {
         }
     }
 
-    /// The status that the books have it under, once it has ended.
+    /// The status under which the request is recorded, once it has ended.
     pub(in crate::serve) fn status(&self) -> u16 {
         debug_assert!(!self.is_open(), "the books are closed on a request that has not ended");
         self.decided.map_or(CLIENT_CLOSED_REQUEST, |(_, status)| status)
     }
 
-    /// Why it was not admitted, if it was refused.
+    /// Why the request was not admitted, if it was refused.
     pub(in crate::serve) fn shed_reason(&self) -> Option<ShedReason> {
         match self.decided {
             Some((Outcome::Refused { reason, .. }, _)) => Some(reason),

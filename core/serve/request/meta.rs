@@ -1,8 +1,8 @@
-//! One request, from its head to its place in the books.
+//! What the server knows of one request, from its head to its record.
 //!
-//! Promises: it holds what the books need until they are closed, wherever the head is by then. Refuses: it knows no
-//! connection; what answers it is decided in `dispatch`, what its response says in `respond`, and who is told of its end
-//! in `books`.
+//! Promises: everything that the record needs is available until the request is recorded, wherever the head is by then.
+//! Refuses: it knows no connection. `dispatch` decides what answers the request, `respond` what its response says, and
+//! `books` records it.
 
 use std::time::{Instant, SystemTime};
 
@@ -17,30 +17,30 @@ use super::client_context::ClientContext;
 use super::ending::Ending;
 use super::endpoints::Endpoints;
 
-/// What is known of a request that is being served.
+/// A request that is being served.
 #[derive(Debug)]
 pub(in crate::serve) struct RequestMeta {
-    /// What other threads call it.
+    /// Identifies the request to other threads.
     pub(in crate::serve) key: StreamKey,
-    /// Whose request it is.
+    /// The endpoints of its connection.
     pub(in crate::serve) ends: Arc<Endpoints>,
     /// The protocol of the response.
     pub(in crate::serve) version: Version,
-    /// What runs, from when that has been found until it is offered.
+    /// The script that handles it, from when it is found until the request is offered.
     pub(in crate::serve) script: Option<Arc<Script>>,
-    /// When the first byte of the head came.
+    /// When the first byte of the head arrived.
     pub(in crate::serve) started: Instant,
     /// The same, on the wall clock.
     pub(in crate::serve) received_at: SystemTime,
     /// How it ends.
     pub(in crate::serve) ending: Ending,
-    /// Its place in the waiting set; it may have been promoted since.
+    /// Its place in the waiting set. The exchange may have been promoted since.
     pub(in crate::serve) ticket: Option<Ticket>,
-    /// The lengths of a file's body before and after its content coding, if it has one.
+    /// The lengths of a file before and after its content coding, if it has one.
     pub(in crate::serve) coded: Option<(u64, u64)>,
-    /// The head that went out says that the server has coded the body, which follows.
+    /// The head that was sent announces a body with a content coding of the server.
     pub(in crate::serve) is_coded: bool,
-    /// Who asks.
+    /// The client, and the trace of the request.
     pub(in crate::serve) client_context: ClientContext,
     subject: Subject,
 }
@@ -48,18 +48,18 @@ pub(in crate::serve) struct RequestMeta {
 /// Where the head is.
 #[derive(Debug)]
 enum Subject {
-    /// There is none, or the exchange is being made of it.
+    /// Nowhere: the exchange is being made.
     Nothing,
     /// Here.
     Head(Head, String),
-    /// No head could be read, but perhaps its first line.
+    /// There is none, but perhaps its first line could be read.
     Unread(String, Option<Box<RequestLine>>),
     /// In the exchange.
     Exchange(Arc<Exchange>),
 }
 
 impl RequestMeta {
-    /// Begins with a request that was read.
+    /// Creates the state of a request whose head was read.
     pub(in crate::serve) fn new(
         key: StreamKey,
         ends: &Arc<Endpoints>,
@@ -72,7 +72,7 @@ impl RequestMeta {
         Self::of(key, ends, Subject::Head(head, request_id), client_context, version, began)
     }
 
-    /// Begins with a request that cannot be read, but perhaps its first line.
+    /// Creates the state of a request whose head cannot be read, except perhaps its first line.
     pub(in crate::serve) fn unread(
         key: StreamKey,
         ends: &Arc<Endpoints>,
@@ -81,7 +81,7 @@ impl RequestMeta {
         client_context: ClientContext,
         began: Instant,
     ) -> Self {
-        // HTTP/2 numbers its streams from 1 on.
+        // HTTP/2 numbers its streams from 1.
         let version = if key.stream == 0 { Version::Http11 } else { Version::Http2 };
         let subject = Subject::Unread(request_id, line.map(Box::new));
         Self::of(key, ends, subject, client_context, version, began)
@@ -122,7 +122,7 @@ impl RequestMeta {
         }
     }
 
-    /// Whether it is to run although its client has left.
+    /// Whether it runs even if its client has left.
     pub(in crate::serve) fn outlives_client(&self, policy: AbandonedRequests) -> bool {
         match policy {
             AbandonedRequests::Drop => false,
@@ -131,7 +131,7 @@ impl RequestMeta {
         }
     }
 
-    /// What is asked for: the method, and the path as it came; empty where nobody can tell.
+    /// The method and the path as received; empty if they could not be read.
     pub(in crate::serve) fn asks_for(&self) -> (&str, &[u8]) {
         match &self.subject {
             Subject::Unread(_, Some(line)) => (&line.method, &line.path),
@@ -139,7 +139,7 @@ impl RequestMeta {
         }
     }
 
-    /// The request's name.
+    /// The request ID.
     pub(in crate::serve) fn request_id(&self) -> &str {
         match &self.subject {
             Subject::Head(_, id) | Subject::Unread(id, _) => id,
@@ -148,7 +148,7 @@ impl RequestMeta {
         }
     }
 
-    /// The lengths of the body before and after the content coding of the server's, if it has one.
+    /// The lengths of the body before and after the server's content coding, if there is one.
     pub(in crate::serve) fn coding(&self) -> Option<(u64, u64)> {
         self.coded.or_else(|| self.exchange()?.coded())
     }
@@ -158,7 +158,7 @@ impl RequestMeta {
         if let Subject::Exchange(exchange) = &self.subject { Some(exchange) } else { None }
     }
 
-    /// Hands head and name over to the exchange that is being made.
+    /// Takes the head and the request ID for the exchange that is being made.
     pub(in crate::serve) fn take_head(&mut self) -> Option<(Head, String)> {
         match std::mem::replace(&mut self.subject, Subject::Nothing) {
             Subject::Head(head, id) => Some((head, id)),
@@ -169,7 +169,7 @@ impl RequestMeta {
         }
     }
 
-    /// Keeps the exchange that was made.
+    /// Keeps the exchange.
     pub(in crate::serve) fn set_exchange(&mut self, exchange: Arc<Exchange>) {
         self.subject = Subject::Exchange(exchange);
     }

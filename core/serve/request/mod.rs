@@ -1,12 +1,12 @@
-//! One request, from its head to its place in the books, whatever the protocol.
+//! One request, from its head to its record, over any protocol.
 //!
 //! | file | noun |
 //! |---|---|
-//! | `meta` | what is known of the request |
-//! | `start`, `dispatch`, `respond`, `books` | its steps: who asks, what answers, the head of the response, its end |
-//! | `ending` | what it ends as |
-//! | `client_context`, `endpoints` | who asks; the two ends of the connection |
-//! | `answer` | what the server answers by itself |
+//! | `meta` | the state of a request |
+//! | `start`, `dispatch`, `respond`, `books` | its steps: client, handler, the head of the response, its record |
+//! | `ending` | how it ends |
+//! | `client_context`, `endpoints` | the client; the two ends of the connection |
+//! | `answer` | responses that the server generates |
 
 pub(in crate::serve) mod answer;
 pub(in crate::serve) mod books;

@@ -1,7 +1,7 @@
-//! Responding: the head of a reply becomes the head of a response.
+//! Responding: from the head of a reply to the head of the response.
 //!
-//! Promises: what a connection is told to announce is what follows. Refuses: it makes no answer of its own beyond the
-//! page of an error that has none; how a head is encoded is the protocol's affair.
+//! Promises: the announced length and coding are those of the body that follows. Refuses: it generates nothing but the
+//! page of an error that has none; the protocol encodes the head.
 
 use crate::connection::Announced;
 use crate::http::status::is_bodiless;
@@ -16,7 +16,7 @@ use crate::serve::io_thread::io::Io;
 use crate::serve::io_thread::router::Router;
 
 impl RequestMeta {
-    /// Fixes status, fields and length of the response, whose head goes out now.
+    /// Determines the status, the fields and the length of the response, whose head is sent now.
     pub(in crate::serve) fn announce(
         &mut self,
         io: &mut Io,
@@ -32,7 +32,7 @@ impl RequestMeta {
             io.router.rules().error_pages.page(status).filter(|_| head.origin != Origin::Script)
         {
             own_page = Some((page.to_vec(), ERROR_PAGE_TYPE));
-            // It told of the bytes that are replaced.
+            // It described the body that is replaced.
             head.fields.remove(b"Content-Encoding");
         } else if is_servers && length == Some(0) && !is_bodiless(status) {
             own_page = Some((page(status), PAGE_TYPE));
@@ -44,14 +44,14 @@ impl RequestMeta {
             page
         });
         if head_only && length == Some(0) && head.content_length.is_none() {
-            // The script left its body out; its length is unknown.
+            // The script left out the body, so its length is unknown.
             length = None;
         }
         let resets_content = status == 205;
         if resets_content {
             length = Some(0);
         }
-        // A request's name is made of bytes that a field may have.
+        // A request ID contains only bytes that are valid in a field.
         let _ = head.fields.set(b"X-Request-ID", self.request_id().as_bytes());
         self.client_context.tell(io.shared.policy.limiter.as_ref(), &mut head.fields);
         if !head.fields.contains(b"server") {
@@ -69,8 +69,8 @@ impl RequestMeta {
         Announced { status, reason: head.reason, fields: head.fields, length, has_body, page, date }
     }
 
-    /// Lets the next request for the same path look for its script anew: this one may have failed because its script
-    /// is no longer there.
+    /// Has the next request for the same path look for its script again: this one may have failed because the script was
+    /// removed.
     fn forget_route(&self, router: &mut Router) {
         if let Some(head) = self.head()
             && let Ok(normalised) = uri::normalise(head.path_and_query().0)

@@ -1,7 +1,7 @@
-//! The start of a request: who asks, and what that decides before anybody looks at what is asked for.
+//! The start of a request: its client, its limits, and what is decided before the server looks for a handler.
 //!
-//! Promises: each request that is begun is counted as received, and then begins on its connection. Refuses: it opens no
-//! file and knows no script; see `dispatch`.
+//! Promises: each request that begins is counted as received. Refuses: it opens no file and knows no script; see
+//! `dispatch`.
 
 use crate::connection::{Connection, Grant, Incoming, Rejected, Rejection, Unreadable};
 use crate::http::trace_context::Trace;
@@ -82,7 +82,7 @@ pub(in crate::serve) fn start_unreadable(
     connection.decide(stream, answer.into_decision(), io.now);
 }
 
-/// Takes the permit of a request that needs one, or refuses the request.
+/// Acquires a permit for a request that needs one, or refuses the stream.
 fn permit(
     connection: &mut Connection<RequestMeta>,
     shared: &Shared,
@@ -94,14 +94,14 @@ fn permit(
     let permit = shared.stream_permits.try_acquire();
     if permit.is_none() {
         shared.metrics.stream_refused();
-        // Nobody has looked at it, so the client may ask again.
+        // The request has not been processed, so the client may retry it.
         connection.refuse_stream();
     }
     permit.map(Some)
 }
 
 impl RequestMeta {
-    /// Counts a request that the connection has answered by itself, with a head and no body.
+    /// Records a request that the HTTP/2 library answered itself, with a head and no body.
     pub(in crate::serve) fn answered_unseen(
         io: &mut Io,
         connection_key: u64,
@@ -118,7 +118,7 @@ impl RequestMeta {
     }
 }
 
-/// The answer to a request whose method decides it.
+/// The answer to a request whose method determines it.
 fn answer_to_method(head: &Head) -> Option<Answer> {
     match head.method_kind() {
         MethodKind::Connect => Some(Answer::not_allowed(METHODS)),
