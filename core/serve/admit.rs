@@ -1,4 +1,4 @@
-//! Exchanges at the gate: what the gate asks of them, and how workers get them from it.
+//! Exchanges at the gate: what the gate needs to know of them, and how workers take them.
 
 use crate::admission::{Gate, Offered};
 use crate::pool::{Exchange, Source};

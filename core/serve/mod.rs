@@ -1,23 +1,23 @@
-//! The server: threads, sockets, and the straight line of a request through them. Only this folder names mio.
+//! The server: threads, sockets, and the path of a request through them. Only this folder uses mio.
 //!
-//! Promises: nothing that serves clients waits for anything but its poller: disks belong to the file threads, PHP to
-//! the pool, pipes to the log thread. Refuses: no rule of HTTP, admission or observation lives here; those folders
-//! decide, this one moves bytes and keeps the books.
+//! Promises: a thread that serves clients waits for nothing but its poller. Disks belong to the file threads, PHP to the
+//! pool, pipes to the log thread. Refuses: it contains no rule of HTTP, admission or observation; those folders decide,
+//! and this one moves bytes and keeps accounts.
 //!
 //! | room | nouns |
 //! |---|---|
-//! | `shared`, `lifecycle` | what every thread can reach; where the server is in its life |
+//! | `shared`, `lifecycle` | the state that all threads share; the phase of the server |
 //! | `admit` | exchanges at the gate |
 //! | `disk` | the file threads, their jobs, the site |
-//! | `io_thread` | what an io thread works with |
+//! | `io_thread` | the tools of an io thread |
 //! | `net` | sockets, TLS, the accepting thread |
-//! | `request` | one request, from its head to its place in the books |
-//! | `connection` | HTTP/1 and HTTP/2, and the threads that carry them |
+//! | `request` | one request, from its head to its record |
+//! | `connection` | client connections, and the threads that carry them |
 //! | `ops` | the operations port |
 //! | `control` | the tick: pool, drain, reload |
 //! | `server` | all threads, from first to last |
 //!
-//! A room imports those above it in the table only.
+//! A room imports only rooms above it in the table.
 
 mod admit;
 mod connection;

@@ -1,8 +1,8 @@
-//! The server as a whole: its threads from first to last, and the way down.
+//! The server as a whole: it starts all threads and ends them.
 //!
-//! Promises: the control thread starts first and ends last; what cannot work (a port that is taken, too few
-//! descriptors) is said before anything is served. Refuses: it handles no signal and shuts no interpreter down; the
-//! process does, when [`wait`](Server::wait) has said how the pool ended.
+//! Promises: the control thread starts first and ends last; what cannot work (a port in use, too few descriptors) is
+//! reported before anything is served. Refuses: it handles no signals and does not shut down the interpreter; the process
+//! does, once [`wait`](Server::wait) has told how the pool ended.
 
 use std::io;
 use std::net::SocketAddr;
@@ -40,7 +40,7 @@ use crate::serve::disk::site::Site;
 use crate::serve::io_thread::inbox::Message;
 use crate::serve::net::accept::Acceptor;
 
-/// A server: listeners bound, control thread running, the rest on its way.
+/// A server whose listeners are bound and whose control thread runs.
 #[derive(Debug)]
 pub struct Server {
     machinery: Arc<Machinery>,
@@ -53,7 +53,7 @@ pub struct Server {
 /// Why the server cannot start.
 #[derive(Debug)]
 pub enum StartError {
-    /// The address of this setting cannot be listened on.
+    /// The server cannot listen on the address of this setting.
     Bind {
         /// The setting.
         variable: &'static str,
@@ -71,18 +71,18 @@ pub enum StartError {
         /// How many the system grants.
         granted: u64,
     },
-    /// What is in a file that the settings lead to cannot be applied.
+    /// A file that a setting names has invalid contents.
     Policy(PolicyError),
-    /// No file can be made in `SPOOL_DIR`.
+    /// No file can be created in `SPOOL_DIR`.
     SpoolDir {
         /// The setting's value.
         dir: PathBuf,
         /// What the system said.
         error: SpoolError,
     },
-    /// The system gives no thread or no poller.
+    /// The system cannot create a thread or a poller.
     System(io::Error),
-    /// The certificates of the main port are no good.
+    /// The certificates of the main port cannot be used.
     Tls(TlsError),
 }
 
@@ -122,22 +122,22 @@ impl From<io::Error> for StartError {
 }
 
 impl Server {
-    /// Binds the listeners, makes room for descriptors and starts the control thread. Nothing is served yet, but the
-    /// operations port answers.
+    /// Binds the listeners, raises the descriptor limit and starts the control thread. The main port does not serve yet, but
+    /// the operations port answers.
     ///
     /// # Errors
     ///
-    /// When an address cannot be listened on, a directory cannot be written, or the system does not grant what the
-    /// settings need.
+    /// When the server cannot listen on an address, a directory is not writable, or the system does not grant what the
+    /// settings require.
     pub fn prepare(config: Arc<Config>, log: Log) -> Result<Self, StartError> {
         Self::prepare_by(config, log, time::now)
     }
 
-    /// The same with another clock for the control thread: for what it looks at once a second, and for the way down.
+    /// Like [`prepare`](Self::prepare), with another clock for the control thread.
     ///
     /// # Errors
     ///
-    /// As above.
+    /// As [`prepare`](Self::prepare).
     pub fn prepare_by(config: Arc<Config>, log: Log, clock: Clock) -> Result<Self, StartError> {
         raise_descriptor_limit(config.max_connections)?;
         let policy = Policy::load(&config, time::now()).map_err(StartError::Policy)?;
@@ -148,14 +148,14 @@ impl Server {
         let shared = Shared::new(config, policy, log);
         if let Some(terms) = terms {
             reload::warn_about_dates(&shared, &terms);
-            // Set once, before anybody reads it.
+            // Set once, before it is read.
             let _ = shared.tls.set(terms);
         }
         if let Some(found) = sign_of_project(&shared.config.document_root) {
             let path = &*shared.config.document_root.to_string_lossy();
             shared.log.emit(&Event::Hint(Hint::ProjectAsRoot { path, found }));
         }
-        // A body that needs the disk should not be the first to find out.
+        // Find out now rather than with the first long body.
         shared
             .spool
             .create()
@@ -181,26 +181,26 @@ impl Server {
         Ok(Self { machinery, control, listener, main_addr, ops_addr })
     }
 
-    /// What the server's threads share.
+    /// The state that the server's threads share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.machinery.shared
     }
 
-    /// The address of the main port, with its real number.
+    /// The address of the main port, with the port number that the system chose for port 0.
     pub fn main_addr(&self) -> SocketAddr {
         self.main_addr
     }
 
-    /// The address of the operations port, with its real number.
+    /// The address of the operations port, likewise.
     pub fn ops_addr(&self) -> Option<SocketAddr> {
         self.ops_addr
     }
 
-    /// Starts the pool. To be called once, before [`open`](Self::open); not at all for an executor without a pool.
+    /// Starts the pool. Call it once, before [`open`](Self::open), and not at all for an executor without a pool.
     ///
     /// # Errors
     ///
-    /// When the system gives no thread.
+    /// When the system cannot create a thread.
     pub fn start_pool(&self, engine: &Arc<dyn Engine>) -> Result<(), StartError> {
         let shared = &self.machinery.shared;
         let events: Arc<dyn PoolEvents> = Arc::new(Reports(Arc::clone(&self.machinery)));
@@ -217,16 +217,16 @@ impl Server {
         Ok(())
     }
 
-    /// Starts serving: file threads, io threads, and the accepting thread last.
+    /// Starts serving: starts the file threads, the io threads, and finally the accepting thread.
     ///
     /// # Errors
     ///
-    /// When the system gives no thread or no poller.
+    /// When the system cannot create a thread or a poller.
     pub fn open(&self) -> Result<(), StartError> {
         let Some(listener) = self.listener.lock().take() else { return Ok(()) };
         let machinery = &self.machinery;
         let shared = &machinery.shared;
-        // The process's end ends them; nobody waits for a disk.
+        // They end with the process; nothing waits for a disk.
         drop(machinery.disk.start()?);
         let mut inboxes = Vec::new();
         for index in 0..shared.config.io_workers.max(1) {
@@ -238,7 +238,7 @@ impl Server {
             let thread = reactor.start(index)?;
             machinery.io_threads.lock().push(thread);
         }
-        // Each is set once, by the one caller that got the listener.
+        // Each is set once, by the one caller that took the listener.
         let _ = machinery.inboxes.set(inboxes.clone());
         let acceptor = Acceptor::start(listener, inboxes, Arc::clone(shared))?;
         let _ = machinery.acceptor.set(acceptor);
@@ -248,7 +248,7 @@ impl Server {
         Ok(())
     }
 
-    /// Reads anew what can change while the server runs, and says in the log how that went. Waits for disks.
+    /// Reloads what can change while the server runs, and logs the result. Waits for disks.
     pub fn reload(&self) {
         let machinery = &self.machinery;
         let tell = || machinery.tell_all(|| Message::RulesChanged);
@@ -256,7 +256,7 @@ impl Server {
         reload::reload(self.shared(), &machinery.site, has_new_code, tell);
     }
 
-    /// Begins the way down; later calls change nothing.
+    /// Begins the drain; later calls change nothing.
     pub fn drain(&self) {
         let shared = &self.machinery.shared;
         if shared.lifecycle.enter(Phase::Draining) {
@@ -266,8 +266,8 @@ impl Server {
         self.wake_control();
     }
 
-    /// Begins to replace all persistent workers, each by one that has booted; nothing is refused meanwhile. Returns
-    /// whether there are any: classic workers keep nothing that could be out of date.
+    /// Begins to replace all persistent workers, each after a new one has booted, so that no request is refused. Returns
+    /// whether there are persistent workers: classic workers keep nothing that could be out of date.
     pub fn roll_workers(&self) -> bool {
         let shared = &self.machinery.shared;
         if !shared.config.worker_mode_enabled || shared.workers.get().is_none() {
@@ -278,7 +278,7 @@ impl Server {
         true
     }
 
-    /// Lets classic workers find code as it is on disk. Returns whether that makes a difference.
+    /// Has classic workers check scripts on disk again. Returns whether that changes anything.
     fn refresh_code(&self) -> bool {
         let shared = &self.machinery.shared;
         !shared.config.worker_mode_enabled && shared.workers.get().is_some_and(Workers::refresh)
@@ -290,14 +290,14 @@ impl Server {
         }
     }
 
-    /// Waits for the end of the way down; returns whether all threads of the pool have ended. If they have not, the
-    /// interpreter must not be shut down.
+    /// Waits until the drain is over; returns whether all threads of the pool have ended. If they have not, the interpreter
+    /// must not be shut down.
     pub fn wait(&self) -> bool {
         let all_ended = self.machinery.ended.wait();
         let shared = &self.machinery.shared;
         self.machinery.tell_all(|| Message::Stop);
         for thread in std::mem::take(&mut *self.machinery.io_threads.lock()) {
-            // A thread that panicked has said so on standard error.
+            // A thread that panicked has reported it on standard error.
             let _ = thread.join();
         }
         self.machinery.disk.close();
@@ -313,19 +313,19 @@ impl Server {
 
 fn bind(variable: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
     let bound = TcpListener::bind(addr).and_then(|listener| {
-        // The library asks for 128; listening once more only moves that bound.
+        // The library uses a backlog of 128; calling listen again only changes that.
         rustix::net::listen(&listener, LISTEN_BACKLOG)?;
         listener.local_addr().map(|addr| (listener, addr))
     });
     bound.map_err(|error| StartError::Bind { variable, addr, error })
 }
 
-/// What `max_connections` connections and the rest of the server need.
+/// The number of descriptors that `max_connections` connections and the rest of the server need.
 fn descriptors(max_connections: usize) -> u64 {
     u64::from(DESCRIPTOR_MIN.unsigned_abs()) + max_connections as u64 + DESCRIPTORS_RESERVED
 }
 
-/// Raises the soft limit to the hard one, and sees whether that is enough.
+/// Raises the soft limit to the hard limit, and checks that this is enough.
 fn raise_descriptor_limit(max_connections: usize) -> Result<(), StartError> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -353,7 +353,7 @@ mod tests {
             fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse::<usize>().unwrap();
         let (_listener, addr) = bind("LISTEN_ADDR", "127.0.0.1:0".parse().unwrap()).unwrap();
 
-        // One without room is heard a second later at the earliest.
+        // A connection that does not fit is retried after a second at the earliest.
         let burst = 300.min(most);
         let connect = |_| TcpStream::connect_timeout(&addr, Duration::from_millis(500));
         let connected: io::Result<Vec<_>> = (0..burst).map(connect).collect();

@@ -1,7 +1,7 @@
-//! What every thread of the server can reach.
+//! The state that all threads of the server share.
 //!
-//! Promises: nothing in here is locked on the straight line of a request; what is set once is set before it is read.
-//! Refuses: no behaviour lives here, only the readings that several threads need.
+//! Promises: nothing here is locked on the path of a request; what is set once is set before it is read. Refuses: it has no
+//! behaviour, only readings that several threads need.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -30,42 +30,42 @@ use super::lifecycle::Lifecycle;
 pub struct Shared {
     /// The resolved settings.
     pub config: Arc<Config>,
-    /// What clients may do.
+    /// The rules for clients.
     pub policy: Arc<Policy>,
-    /// What is counted.
+    /// The metrics.
     pub metrics: Metrics,
-    /// Where records go.
+    /// The log.
     pub log: Log,
-    /// Where the server is in its life.
+    /// The phase of the server.
     pub lifecycle: Lifecycle,
     /// The gate in front of the pool; `None` for an executor without a queue.
     pub gate: Option<Arc<Gate<Arc<Exchange>>>>,
-    /// When a worker last claimed something.
+    /// When a worker last claimed a request.
     pub last_claim: LastTime,
     /// The pool, once it has been started.
     pub workers: OnceLock<Workers>,
-    /// Raised when all persistent workers are to be replaced.
+    /// Set when all persistent workers are to be replaced.
     pub roll_wanted: Flag,
-    /// Where long bodies and replies wait.
+    /// The files for long bodies and replies.
     pub spool: Spool,
     /// The permits of `MAX_CONNECTIONS`.
     pub permits: Arc<Permits>,
-    /// What TLS sessions of the main port begin with; empty for a main port without TLS.
+    /// The TLS configuration of the main port; empty without TLS.
     pub tls: OnceLock<Terms>,
-    /// What became of the last reload; locked to copy or to replace it.
+    /// The result of the last reload; locked only to copy or replace it.
     pub reload: ShortLock<ReloadFacts>,
-    /// The permits of streams beside the first one of their connection.
+    /// The permits of HTTP/2 streams beyond the first one of a connection.
     pub stream_permits: Arc<Permits>,
-    /// What the configuration report says beside the settings; set when the server is about to serve.
+    /// What the configuration report contains besides the settings; set when the server is about to serve.
     pub report_extra: OnceLock<Map<String, Value>>,
-    /// The version of the interpreter, when there is one.
+    /// The version of PHP, if there is an interpreter.
     pub php_version: OnceLock<String>,
     /// When the server started.
     pub started_at: Instant,
 }
 
 impl Shared {
-    /// Makes the state of a server that has not started serving.
+    /// Creates the state of a server that has not started serving.
     pub fn new(config: Arc<Config>, policy: Policy, log: Log) -> Arc<Self> {
         let started_at = time::now();
         let limits =
@@ -94,19 +94,19 @@ impl Shared {
         })
     }
 
-    /// The configuration report; `None` until all of it is known.
+    /// The configuration report; `None` until it is complete.
     pub fn config_report(&self) -> Option<String> {
         let mut extra = self.report_extra.get()?.clone();
         extra.insert("deny_file".to_owned(), json!({ "loaded": self.policy.rules().deny.is_loaded() }));
         Some(Value::Object(self.config.report(extra)).to_string())
     }
 
-    /// Reads the pool; all zero before it has been started.
+    /// Reads the state of the pool; all zero before the pool has started.
     pub fn pool_facts(&self) -> PoolFacts {
         self.workers.get().map(Workers::facts).unwrap_or_default()
     }
 
-    /// Reads the gate; `None` for an executor without a queue.
+    /// Reads the state of the gate; `None` for an executor without a queue.
     pub fn gate_facts(&self) -> Option<GateFacts> {
         self.gate.as_ref().map(|gate| gate.facts())
     }

@@ -1,8 +1,7 @@
-//! One client connection: a [`Connection`] on its wire, and what is done for it.
+//! One client connection: a [`Connection`] and its socket.
 //!
-//! Promises: each command of the connection is carried out before the next is asked for; a busy connection gives way
-//! to the others after a few steps. Refuses: it never blocks, and it decides nothing about a request; see
-//! [`request`](crate::serve::request).
+//! Promises: each command is carried out before the next one is polled; a busy connection yields to the others after a
+//! few steps. Refuses: it never blocks, and it decides nothing about a request; see [`request`](crate::serve::request).
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -33,14 +32,14 @@ use crate::serve::request::start::{start, start_unreadable};
 /// One client connection.
 #[derive(Debug)]
 pub(in crate::serve) struct ClientConnection {
-    /// What other threads call it.
+    /// Identifies the connection to other threads.
     pub(in crate::serve) key: u64,
     /// Its entry among the deadlines.
     pub(in crate::serve) armed: Armed,
     wire: Wire,
     ends: Arc<Endpoints>,
     connection: Connection<RequestMeta>,
-    /// It has its turn when the messages and events of the present one have been looked at.
+    /// It continues once all messages and events of the present turn have been handled.
     is_in_line: bool,
     _permit: Permit,
 }
@@ -48,18 +47,18 @@ pub(in crate::serve) struct ClientConnection {
 /// What became of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum Fate {
-    /// It is to be dropped.
+    /// It has ended and is to be dropped.
     Ended,
-    /// It lives on.
+    /// It continues.
     Lives,
 }
 
 impl ClientConnection {
-    /// Takes a connection over.
+    /// Takes over a connection that was accepted.
     ///
     /// # Errors
     ///
-    /// When the connection is gone already, or the system has no randomness for a session.
+    /// When the client has already disconnected, or the system has no randomness for a TLS session.
     pub(in crate::serve) fn new(arrival: Arrival, key: u64, io: &Io) -> std::io::Result<Self> {
         let local = arrival.socket.local_addr()?;
         let (peer, terms) = (arrival.peer, io.shared.tls.get());
@@ -88,7 +87,7 @@ impl ClientConnection {
         self.wire.transport.socket()
     }
 
-    /// The poller reports something.
+    /// The poller reports an event.
     pub(in crate::serve) fn on_event(&mut self, io: &mut Io, event: &Event) -> Fate {
         self.wire.note(event);
         self.advance(io)
@@ -100,7 +99,7 @@ impl ClientConnection {
         self.advance_later(io)
     }
 
-    /// A file thread has done its job for the stream.
+    /// A file thread has finished a job for the stream.
     pub(in crate::serve) fn on_disk(&mut self, io: &mut Io, stream: u32, done: Done) -> Fate {
         self.take_disk(io, stream, done);
         self.advance_later(io)
@@ -112,7 +111,7 @@ impl ClientConnection {
         self.advance(io)
     }
 
-    /// No worker is left: requests that wait for one are answered.
+    /// No worker is left: answers requests that wait for one.
     pub(in crate::serve) fn on_pool_gone(&mut self, io: &mut Io) -> Fate {
         for stream in self.connection.streams() {
             if self.connection.is_waiting(stream) {
@@ -122,12 +121,12 @@ impl ClientConnection {
         self.advance(io)
     }
 
-    /// The drain deadline has passed: answers what was not answered, gives the answers one attempt, and ends.
+    /// The drain deadline has passed: answers all requests, tries once to send the answers, and ends.
     pub(in crate::serve) fn cut_off(&mut self, io: &mut Io) -> Fate {
         for stream in self.connection.streams() {
             self.cut_off_stream(io, stream);
         }
-        // Nobody waits for a slow client any more.
+        // Slow clients are not waited for any more.
         if self.advance(io) == Fate::Lives {
             self.connection.abort();
             self.run(io);
@@ -152,14 +151,14 @@ impl ClientConnection {
         }
     }
 
-    /// Begins a turn: makes all steps that can be made now.
+    /// Begins a turn: takes all steps that are possible now.
     pub(in crate::serve) fn advance(&mut self, io: &mut Io) -> Fate {
         self.is_in_line = false;
         self.connection.begin_turn(io.shared.lifecycle.is_closing());
         self.run(io)
     }
 
-    /// Advances now, or at the end of the present turn of the io thread where that brings several streams into one
+    /// Advances now, or at the end of the io thread's present turn if that gathers the output of several streams in one
     /// write.
     fn advance_later(&mut self, io: &mut Io) -> Fate {
         if self.connection.is_multiplexed() { self.line_up(io) } else { self.advance(io) }
@@ -174,7 +173,7 @@ impl ClientConnection {
         fate
     }
 
-    /// Carries out what the connection asks for until it waits or ends.
+    /// Carries out commands until the connection waits or ends.
     fn carry_out(&mut self, io: &mut Io) -> Fate {
         loop {
             match self.connection.poll_command(self.wire.peer(), io.now) {
@@ -240,12 +239,12 @@ impl ClientConnection {
         if let Some((file, offset, len)) = cold {
             io.disk.order(Job::Warm(file, offset, len), StreamKey { connection: self.key, stream: 0 });
         }
-        // A connection that cannot be written to has been given up.
+        // If the write failed, the connection has aborted.
         drop(result);
         self.note_handshake(io, false);
     }
 
-    /// Sees to what a request needs.
+    /// Carries out what a request asks for.
     fn see_to(&mut self, io: &mut Io, stream: u32, ask: Ask) {
         let key = StreamKey { connection: self.key, stream };
         match ask {
@@ -290,7 +289,7 @@ impl ClientConnection {
                     self.refuse(io, stream, 503);
                 }
             }
-            // The request was answered without the result.
+            // The request was answered in the meantime.
             Done::Found(..) if self.connection.has_reply(stream) => {}
             Done::Found(path, found) => {
                 self.decide(io, stream, |request, io| Some(request.found(io, path, found)));
@@ -303,12 +302,12 @@ impl ClientConnection {
         }
     }
 
-    /// Answers a request with an error before its body was read.
+    /// Refuses a request before its body has been read.
     fn refuse(&mut self, io: &Io, stream: u32, status: u16) {
         self.connection.decide(stream, refusal(status), io.now);
     }
 
-    /// Lets `choose` decide about a request.
+    /// Passes the decision of `choose` about a request on to the connection.
     fn decide(
         &mut self,
         io: &mut Io,
@@ -321,12 +320,12 @@ impl ClientConnection {
         }
     }
 
-    /// When the present wait is over; `None` while the wait is for the server itself.
+    /// When the present wait ends; `None` while the connection waits for the server itself.
     pub(in crate::serve) fn deadline(&self) -> Option<Instant> {
         self.connection.deadline()
     }
 
-    /// The entry among the deadlines has come up; the deadline itself may have moved since.
+    /// The entry among the deadlines has fired; the deadline itself may have moved since.
     pub(in crate::serve) fn on_deadline(&mut self, io: &mut Io) -> Fate {
         self.armed.fired();
         if self.deadline().is_none_or(|deadline| deadline > io.now) {
@@ -336,12 +335,12 @@ impl ClientConnection {
         self.advance(io)
     }
 
-    /// The connection has ended: counts what has not been counted.
+    /// The connection has ended: counts a handshake that did not complete.
     pub(in crate::serve) fn on_closed(&mut self, io: &Io) {
         self.note_handshake(io, true);
     }
 
-    /// Counts the handshake once it is over, and keeps what scripts may know of the session.
+    /// Counts the handshake once it is over, and keeps the facts about the session for scripts.
     fn note_handshake(&mut self, io: &Io, is_last_look: bool) {
         let Some(tls) = self.wire.transport.tls() else { return };
         let Some(outcome) = tls.take_handshake(is_last_look) else { return };
@@ -365,7 +364,7 @@ impl ClientConnection {
         }
     }
 
-    /// Waits for the end of the present turn: what else it brings to other streams goes out in the same write.
+    /// Continues at the end of the present turn, so that the output of other streams goes out in the same write.
     fn line_up(&mut self, io: &mut Io) -> Fate {
         if !std::mem::replace(&mut self.is_in_line, true) {
             io.again.push(self.key);

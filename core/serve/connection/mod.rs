@@ -3,7 +3,7 @@
 //! | file | noun |
 //! |---|---|
 //! | `reactor` | an io thread |
-//! | `client_connection` | one connection on its wire, and what is done for it |
+//! | `client_connection` | one connection and its socket |
 
 pub(in crate::serve) mod client_connection;
 pub(in crate::serve) mod reactor;

@@ -1,7 +1,7 @@
-//! An io thread: one poller, its connections, their deadlines, its inbox.
+//! An io thread: a poller, connections, their deadlines, and an inbox.
 //!
-//! Promises: each turn first takes what other threads sent, then what sockets report, then what is late; a busy
-//! connection gives way to the others after a few steps. Refuses: nothing here waits but the poller.
+//! Promises: each turn handles messages from other threads first, then events of sockets, then deadlines; a busy connection
+//! yields to the others after a few steps. Refuses: nothing here waits but the poller.
 
 use std::io;
 use std::thread::{self, JoinHandle};
@@ -24,12 +24,12 @@ use crate::serve::io_thread::indispensable::Indispensable;
 use crate::serve::io_thread::io::Io;
 use crate::serve::shared::Shared;
 
-/// An io thread that has a poller and an inbox, but does not run yet.
+/// An io thread. It has a poller and an inbox before it starts.
 #[derive(Debug)]
 pub(in crate::serve) struct Reactor {
     poll: Poll,
     connections: Slab<ClientConnection>,
-    /// Makes the keys of connections that use the same place differ.
+    /// Distinguishes the keys of connections that use the same slot of the slab.
     generation: u32,
     timers: Timers,
     inbox: Arc<Inbox>,
@@ -38,7 +38,7 @@ pub(in crate::serve) struct Reactor {
 
 const WAKE: Token = Token(usize::MAX);
 
-/// How long the thread waits at most while a connection waits for room in the spool, which nobody announces.
+/// The longest sleep while a connection waits for room in the spool, of which there is no notification.
 const SPOOL_RETRY_PAUSE: Duration = Duration::from_millis(20);
 
 impl Reactor {
@@ -50,7 +50,7 @@ impl Reactor {
         Ok(Self { poll, connections: Slab::new(), generation: 0, timers: Timers::default(), inbox, io })
     }
 
-    /// How other threads reach it.
+    /// The inbox, for other threads.
     pub(in crate::serve) fn inbox(&self) -> Arc<Inbox> {
         Arc::clone(&self.inbox)
     }
@@ -65,7 +65,7 @@ impl Reactor {
         let mut events = Events::with_capacity(POLL_EVENTS);
         loop {
             let timeout = self.timeout();
-            // An interrupted wait comes back as one without events.
+            // An interrupted wait is treated as one without events.
             let _ = self.poll.poll(&mut events, timeout);
             self.inbox.awake();
             self.io.now = time::now();
@@ -85,7 +85,7 @@ impl Reactor {
         }
     }
 
-    /// How long there is nothing to do unless something happens.
+    /// How long the poller may wait.
     fn timeout(&mut self) -> Option<Duration> {
         if !self.io.again.is_empty() || !self.inbox.prepare_sleep() {
             return Some(Duration::ZERO);
@@ -124,12 +124,12 @@ impl Reactor {
         if self.poll.registry().register(connection.socket(), token, interest).is_ok() {
             self.io.shared.metrics.connections.enter();
             entry.insert(connection);
-            // What has come already brings an event of its own.
+            // Data that has already arrived causes an event.
             self.drive(key, |_, _| Fate::Lives);
         }
     }
 
-    /// Lets a connection do something, and sees to its deadline or its end. One that is gone does nothing.
+    /// Lets `act` use a connection, then arms its deadline or removes it. Does nothing if the connection is gone.
     fn drive(&mut self, key: u64, act: impl FnOnce(&mut ClientConnection, &mut Io) -> Fate) {
         let place = place_of(key);
         let Some(connection) = self.connections.get_mut(place).filter(|connection| connection.key == key)
@@ -157,7 +157,7 @@ impl Reactor {
         }
     }
 
-    /// Sees to what is late, what has more to do, and what waited for room.
+    /// Handles passed deadlines, connections that have more to do, and those that waited for room.
     fn catch_up(&mut self) {
         while let Some(key) = self.timers.pop(self.io.now) {
             self.drive(key, ClientConnection::on_deadline);
@@ -181,7 +181,7 @@ impl Drop for Reactor {
     }
 }
 
-/// A connection's key: its place in the slab below, its generation above.
+/// A connection's key: its slot in the slab in the lower half, its generation in the upper half.
 fn key_of(place: usize, generation: u32) -> u64 {
     u64::from(generation) << 32 | (place as u64 & u64::from(u32::MAX))
 }
@@ -190,5 +190,5 @@ fn place_of(key: u64) -> usize {
     usize::try_from(key & u64::from(u32::MAX)).unwrap_or(usize::MAX)
 }
 
-/// Keys and tokens are the same number.
+/// A key is also the token of its socket.
 const _: () = assert!(usize::BITS == 64, "a poller's token holds a place and its generation");

@@ -1,4 +1,4 @@
-//! A connection between the thread that accepts it and the one that serves it.
+//! A connection on its way from the accepting thread to its io thread.
 
 use std::net::SocketAddr;
 
@@ -9,10 +9,10 @@ use crate::sync::permits::Permit;
 /// A connection on its way to an io thread.
 #[derive(Debug)]
 pub(in crate::serve) struct Arrival {
-    /// The socket, not yet known to a poller.
+    /// The socket, not yet registered with a poller.
     pub(in crate::serve) socket: TcpStream,
     /// The client's address.
     pub(in crate::serve) peer: SocketAddr,
-    /// The connection's place under `MAX_CONNECTIONS`, or among the late ones.
+    /// The connection's permit under `MAX_CONNECTIONS`, or among the late ones.
     pub(in crate::serve) permit: Permit,
 }

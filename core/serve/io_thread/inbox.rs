@@ -1,6 +1,6 @@
 //! How other threads reach an io thread.
 //!
-//! Promises: what was sent is seen; an io thread that is awake is not woken, so a busy server pays for no wake-ups.
+//! Promises: no message is missed; an io thread that is awake is not woken, so a busy server pays for no wake-ups.
 //! Refuses: it never blocks a sender.
 
 use std::io;
@@ -14,24 +14,24 @@ use super::arrival::Arrival;
 use crate::serve::disk::file_job::Done;
 use crate::serve::disk::threads::JobClient;
 
-/// What an io thread is told.
+/// A message to an io thread.
 #[derive(Debug)]
 pub(in crate::serve) enum Message {
     /// A new connection.
     Arrival(Arrival),
-    /// What is left is cut off.
+    /// The drain deadline has passed: cut off all requests.
     CutOff,
     /// The phase of the server has changed.
     PhaseChanged,
-    /// A job of the file threads is done, for the stream with this key.
+    /// A file thread has finished a job for the stream with this key.
     Disk(StreamKey, Done),
     /// No worker thread is left.
     PoolGone,
     /// Parts of a reply are ready, for the stream with this key.
     ReplyReady(StreamKey),
-    /// Rules of clients were read anew.
+    /// The rules were reloaded.
     RulesChanged,
-    /// The thread ends.
+    /// The thread is to end.
     Stop,
 }
 
@@ -39,8 +39,9 @@ pub(in crate::serve) enum Message {
 ///
 /// # Ordering
 ///
-/// The reader announces its sleep and then looks once more; a sender publishes its message and then looks for a
-/// sleeper. A `SeqCst` fence between the two steps on either side makes sure that one of them sees the other.
+/// The reader announces that it is about to sleep and then checks for messages once more; a sender publishes its message
+/// and then checks whether the reader sleeps. A `SeqCst` fence between the two steps on each side ensures that at least
+/// one of them sees the other.
 #[derive(Debug)]
 pub(in crate::serve) struct Inbox {
     messages: SegQueue<Message>,
@@ -49,7 +50,7 @@ pub(in crate::serve) struct Inbox {
 }
 
 impl Inbox {
-    /// Makes the inbox of the io thread that polls `poll`.
+    /// Creates the inbox of the io thread that polls `poll`.
     pub(in crate::serve) fn new(poll: &Poll, token: Token) -> io::Result<Arc<Self>> {
         let waker = Waker::new(poll.registry(), token)?;
         Ok(Arc::new(Self { messages: SegQueue::new(), asleep: AtomicBool::new(false), waker }))
@@ -61,7 +62,7 @@ impl Inbox {
         // SeqCst: pairs with the fence in `prepare_sleep`.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::Relaxed) {
-            // The only failure is a full counter, and then the reader is being woken already.
+            // Fails only when the counter is full, and then the reader is already being woken.
             let _ = self.waker.wake();
         }
     }
@@ -71,7 +72,7 @@ impl Inbox {
         self.messages.pop()
     }
 
-    /// The reader is about to sleep; returns whether it may (there is no message).
+    /// The reader is about to sleep; returns whether it may, which is when there is no message.
     pub(in crate::serve) fn prepare_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         // SeqCst: pairs with the fence in `send`.

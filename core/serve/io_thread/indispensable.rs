@@ -1,9 +1,9 @@
-//! Threads that a server cannot lose.
+//! Threads that the server cannot run without.
 
 use std::thread;
 
-/// A thread without which the process only seems to serve: if it panics, the process ends, so that whoever watches
-/// over it can start it anew.
+/// Guards a thread without which the process would only appear to serve. If the thread panics, the process aborts, so
+/// that its supervisor can restart it.
 pub(in crate::serve) struct Indispensable;
 
 impl Drop for Indispensable {

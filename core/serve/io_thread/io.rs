@@ -1,4 +1,4 @@
-//! What the connections of one io thread share.
+//! The tools that the connections of one io thread share.
 
 use std::time::Instant;
 
@@ -22,25 +22,25 @@ use crate::serve::shared::Shared;
 #[derive(Debug)]
 pub(in crate::serve) struct Io {
     pub(in crate::serve) shared: Arc<Shared>,
-    /// What a connection may cost.
+    /// The limits of a connection.
     pub(in crate::serve) terms: Arc<ConnectionTerms>,
     pub(in crate::serve) disk: DiskClient,
     pub(in crate::serve) pool: PoolClient,
     pub(in crate::serve) router: Router,
     pub(in crate::serve) date: DateCache,
     pub(in crate::serve) ids: RequestIds,
-    /// Where sockets are read into.
+    /// The buffer that sockets are read into.
     pub(in crate::serve) scratch: Vec<u8>,
-    /// Connections that have more to do after the others had their turn.
+    /// Connections that continue once the others have had their turn.
     pub(in crate::serve) again: Vec<u64>,
     /// Streams that wait for room in the spool.
     pub(in crate::serve) starved: Vec<StreamKey>,
-    /// The time of this turn.
+    /// The time at the start of this turn.
     pub(in crate::serve) now: Instant,
 }
 
 impl Io {
-    /// Makes the tools of the io thread that reads `inbox`.
+    /// Creates the tools of the io thread that reads `inbox`.
     pub(in crate::serve) fn new(
         shared: Arc<Shared>,
         site: Arc<Site>,
@@ -65,7 +65,7 @@ impl Io {
     }
 }
 
-/// What a connection of the main port may cost.
+/// The limits of a connection on the main port.
 fn connection_terms(config: &Config) -> ConnectionTerms {
     ConnectionTerms {
         head: HeadLimits::main_port(),

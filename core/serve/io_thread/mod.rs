@@ -1,13 +1,13 @@
-//! What an io thread works with.
+//! The tools of an io thread.
 //!
 //! | file | noun |
 //! |---|---|
-//! | `io` | its tools, lent to the connection whose turn it is |
-//! | `inbox`, `arrival` | its messages, and the first of each connection |
-//! | `router` | what answers a path |
-//! | `pool_client` | the pool and its gate, as the thread reaches them |
-//! | `request_id` | the names of requests |
-//! | `indispensable` | why its panic ends the process |
+//! | `io` | the tools, lent to the connection whose turn it is |
+//! | `inbox`, `arrival` | its messages; a connection that was just accepted |
+//! | `router` | the handler of a path |
+//! | `pool_client` | access to the pool and its gate |
+//! | `request_id` | request IDs |
+//! | `indispensable` | the guard that aborts the process if a thread panics |
 
 pub(in crate::serve) mod arrival;
 pub(in crate::serve) mod inbox;

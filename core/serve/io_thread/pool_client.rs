@@ -1,7 +1,7 @@
-//! The pool and its gate, as one io thread reaches them.
+//! One io thread's access to the pool and its gate.
 //!
-//! Promises: workers are told of offers at the end of the turn, or after a few, so that many offers cost one wake-up.
-//! Refuses: it counts nothing; whoever offers accounts for the verdict.
+//! Promises: workers are notified at the end of a turn, or after several offers, so that many offers cost one wake-up.
+//! Refuses: it counts nothing; the caller accounts for the verdict.
 
 use std::time::Instant;
 
@@ -12,26 +12,26 @@ use crate::time;
 
 use crate::serve::shared::Shared;
 
-/// How many requests are offered before the workers are told.
+/// The number of offers after which the workers are notified.
 const OFFERS_UNANNOUNCED_MAX: u32 = 16;
 
-/// Offers requests for one io thread.
+/// Offers the requests of one io thread to the pool.
 #[derive(Debug)]
 pub(in crate::serve) struct PoolClient {
     shared: Arc<Shared>,
-    /// The io thread, as workers see it.
+    /// Tells the io thread about parts of replies.
     notify: Arc<dyn Notify>,
-    /// How many requests were offered to the pool and not announced yet.
+    /// The number of offers that the workers have not been notified of.
     unannounced: u32,
 }
 
 impl PoolClient {
-    /// Offers to the pool of `shared`; parts of replies are told to `notify`.
+    /// Offers requests to the pool of `shared`; `notify` is told about parts of replies.
     pub(in crate::serve) fn new(shared: Arc<Shared>, notify: Arc<dyn Notify>) -> Self {
         Self { shared, notify, unannounced: 0 }
     }
 
-    /// Makes an exchange of a request, which may wait for as long as the gate's budget lets it now.
+    /// Creates the exchange of a request, with the gate's current budget as its longest wait.
     pub(in crate::serve) fn exchange(&self, request: Request, key: StreamKey) -> Arc<Exchange> {
         let gate = self.shared.gate.as_ref();
         let budget = gate.map(|gate| gate.wait_budget()).filter(|budget| !budget.is_zero());
@@ -55,7 +55,7 @@ impl PoolClient {
         verdict
     }
 
-    /// Tells the workers what was offered.
+    /// Notifies the workers of what was offered.
     pub(in crate::serve) fn announce(&mut self) {
         if self.unannounced > 0
             && let Some(gate) = &self.shared.gate
@@ -72,8 +72,8 @@ impl PoolClient {
         }
     }
 
-    /// Whether a wait that has lasted since `offered_at` was wasted: the budget is as long as it gets, and no worker has
-    /// started anything.
+    /// Whether a wait since `offered_at` was wasted: the budget is at its ceiling, and no worker has started anything in the
+    /// meantime.
     pub(in crate::serve) fn is_wasted(&self, offered_at: Instant) -> bool {
         let facts = self.shared.gate_facts();
         let is_at_ceiling = facts.is_some_and(|gate| gate.wait_budget == gate.wait_budget_ceiling);

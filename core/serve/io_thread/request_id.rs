@@ -1,17 +1,16 @@
-//! The name of a request: the one its client gave it if that is well formed, else one of ours; and the identifiers of
-//! its place in a trace.
+//! Request IDs, taken from the client if well-formed and generated otherwise, and the IDs that place a request in a trace.
 //!
-//! Promises: our names are 32 hexadecimal digits and do not repeat. Refuses: they are no secret; whoever sees some
-//! may guess others.
+//! Promises: generated IDs have 32 hexadecimal digits and do not repeat. Refuses: they are not secret; others can be
+//! guessed from a few of them.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::http::trace_context::FreshIds;
 
-/// The longest name that is taken over from a client, in bytes.
+/// The longest request ID accepted from a client, in bytes.
 const CLIENT_ID_BYTES_MAX: usize = 128;
 
-/// Makes the names of one io thread: a number drawn at random when the thread starts, and a running one.
+/// Generates the IDs of one io thread: a random number drawn when the thread starts, and a sequence number.
 #[derive(Debug)]
 pub(in crate::serve) struct RequestIds {
     thread: u64,
@@ -25,7 +24,7 @@ impl RequestIds {
         Self { thread: draw(), next: draw() }
     }
 
-    /// Names a request whose client sent `wish`.
+    /// Returns the ID of a request whose client sent `wish`.
     pub(in crate::serve) fn name(&mut self, wish: Option<&[u8]>) -> String {
         match wish.and_then(well_formed) {
             Some(wish) => wish.to_owned(),
@@ -33,13 +32,13 @@ impl RequestIds {
         }
     }
 
-    /// Makes the identifiers that a request needs to take its place in a trace.
+    /// Generates the IDs that place a request in a trace.
     pub(in crate::serve) fn for_trace(&mut self) -> FreshIds {
         let [(high, low), (_, span_id)] = [self.numbers(), self.numbers()];
         FreshIds { trace_id: (u128::from(high) << 64 | u128::from(low)).max(1), span_id: span_id.max(1) }
     }
 
-    /// Makes a name: 32 hexadecimal digits.
+    /// Generates an ID of 32 hexadecimal digits.
     pub(in crate::serve) fn fresh(&mut self) -> String {
         let (thread, mixed) = self.numbers();
         let mut name = String::with_capacity(32);
@@ -52,10 +51,10 @@ impl RequestIds {
         name
     }
 
-    /// The thread's number, and one that does not repeat on it.
+    /// The thread's random number, and one that does not repeat on this thread.
     fn numbers(&mut self) -> (u64, u64) {
         self.next = self.next.wrapping_add(1);
-        // A bijection of the running number, so that neighbours do not look alike and nothing repeats.
+        // A bijection of the sequence number: neighbours look different, and nothing repeats.
         let mut mixed = self.next;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,7 +1,7 @@
-//! What answers a path, as one io thread knows it.
+//! The handler of a path, as known to one io thread.
 //!
-//! Promises: what answered a moment ago is not looked up again; the disk is asked by a file thread. Refuses: it runs
-//! nothing and answers nobody.
+//! Promises: a handler found a moment ago is not looked up again; only file threads access the disk. Refuses: it runs no
+//! handler and sends no response.
 
 use std::time::Instant;
 
@@ -15,47 +15,47 @@ use crate::serve::disk::client::DiskClient;
 use crate::serve::disk::file_job::{Chore, Job};
 use crate::serve::disk::site::{Ready, Site};
 
-/// Paths and what answers them.
+/// Paths and their handlers.
 #[derive(Debug)]
 pub(in crate::serve) struct Router {
     site: Arc<Site>,
     disk: DiskClient,
-    /// What stands in files, as this thread was told the last time.
+    /// The rules, as of the last reload that this thread was told about.
     rules: Arc<Rules>,
     scripts: RouteCache<Script>,
 }
 
-/// What answers a path.
+/// The handler of a path.
 #[derive(Debug)]
 pub(in crate::serve) enum Handler {
-    /// Nothing may.
+    /// None: the path is blocked.
     Denied(Denial),
-    /// A file that is ready.
+    /// A file that is ready to be sent.
     File(Ready),
     /// A script.
     Script(Arc<Script>),
-    /// A file thread finds out.
+    /// Not known yet: a file thread looks for it.
     Unknown,
 }
 
 impl Router {
-    /// Finds what answers in `site` under `rules`.
+    /// Looks for handlers in `site` under `rules`.
     pub(in crate::serve) fn new(site: Arc<Site>, disk: DiskClient, rules: Arc<Rules>) -> Self {
         Self { site, disk, rules, scripts: RouteCache::new() }
     }
 
-    /// What stands in files.
+    /// The rules.
     pub(in crate::serve) fn rules(&self) -> &Rules {
         &self.rules
     }
 
-    /// Takes rules that were read anew; what was found under the old ones is found again.
+    /// Replaces the rules; handlers found under the old ones are looked up again.
     pub(in crate::serve) fn take_rules(&mut self, rules: Arc<Rules>) {
         self.rules = rules;
         self.scripts = RouteCache::new();
     }
 
-    /// Finds what answers a normalised path; if that takes a disk, the result comes for the stream with `key`.
+    /// Finds the handler of a normalised path; if that requires a disk, the stream with `key` receives the result.
     pub(in crate::serve) fn find(&mut self, path: Vec<u8>, key: StreamKey, now: Instant) -> Handler {
         if let Some(denial) = self.site.denies(&self.rules, &path) {
             return Handler::Denied(denial);
@@ -81,7 +81,7 @@ impl Router {
         }
     }
 
-    /// Remembers that `script` answers a normalised path.
+    /// Remembers that `script` handles a normalised path.
     pub(in crate::serve) fn learn(&mut self, path: Vec<u8>, script: &Arc<Script>, now: Instant) {
         if self.site.answers_everything_else(script) {
             self.scripts.insert(EVERYTHING_ELSE.to_vec(), Arc::clone(script), now);
@@ -89,7 +89,7 @@ impl Router {
         self.scripts.insert(path, Arc::clone(script), now);
     }
 
-    /// Looks anew for what answers a normalised path the next time.
+    /// Has the handler of a normalised path looked up again.
     pub(in crate::serve) fn forget(&mut self, path: &[u8]) {
         self.scripts.forget(path);
         self.scripts.forget(EVERYTHING_ELSE);
