@@ -86,7 +86,7 @@ mod executor {
     use std::thread;
 
     use svc_core::config::Executor;
-    use svc_core::pool::Engine;
+    use svc_core::pool::{Engine, Exchange};
 
     use svc_ffi::Php;
     use svc_ffi::signals::{self, Signal};
@@ -120,7 +120,7 @@ mod executor {
 
     fn run_with(php: &Php, server: &Server, until: impl FnOnce(&Server)) -> Result<bool, Exit> {
         let facts = php.facts();
-        let engine: Arc<dyn Engine> =
+        let engine: Arc<dyn Engine<Exchange>> =
             Arc::new(PhpEngine::new(php.threads(), &facts, Arc::clone(server.shared())));
         // Set once: PHP starts once.
         let _ = server.shared().php_version.set(facts.version.clone());

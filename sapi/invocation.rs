@@ -24,7 +24,7 @@ pub(crate) struct Invocation {
     exchange: Arc<Exchange>,
     response: Response,
     /// What a persistent worker holds of it, until nothing of the request is left.
-    claim: Option<Claim>,
+    claim: Option<Claim<Exchange>>,
     body_read: u64,
     target: Vec<u8>,
     client: String,
@@ -46,8 +46,8 @@ impl Invocation {
     }
 
     /// Begins the reply of an exchange that a persistent worker has claimed.
-    pub(crate) fn of_claim(claim: Claim, thread_context: &Rc<ThreadContext>) -> Self {
-        let mut call = Self::new(claim.exchange(), thread_context);
+    pub(crate) fn of_claim(claim: Claim<Exchange>, thread_context: &Rc<ThreadContext>) -> Self {
+        let mut call = Self::new(claim.job(), thread_context);
         claim.run();
         call.claim = Some(claim);
         call
@@ -83,7 +83,7 @@ pub(crate) fn with_description<T>(exchange: &Exchange, tell: impl FnOnce(&PhpReq
     };
     let since_epoch = request.received_at.duration_since(UNIX_EPOCH).unwrap_or_default();
     tell(&PhpRequest {
-        number: exchange.stay(),
+        number: exchange.serial(),
         method: request.head.method().as_bytes(),
         uri: &uri,
         query: request.head.path_and_query().1.unwrap_or_default(),

@@ -34,8 +34,8 @@ impl PhpEngine {
     }
 }
 
-impl Engine for PhpEngine {
-    fn start(&self, slot: usize) -> Result<Started, StartError> {
+impl Engine<Exchange> for PhpEngine {
+    fn start(&self, slot: usize) -> Result<Started<Exchange>, StartError> {
         let (interpreter, thread_context) = (self.threads.enter(), ThreadContext::new(&self.shared));
         if self.shared.config.worker_mode_enabled {
             return Ok(Started::Persistent(Box::new(PhpPersistentWorker::new(
@@ -69,7 +69,7 @@ struct PhpWorker {
     thread_context: Rc<ThreadContext>,
 }
 
-impl Worker for PhpWorker {
+impl Worker<Exchange> for PhpWorker {
     fn probe(&self) -> Option<Arc<dyn Probe>> {
         Some(probe(&self.interpreter))
     }

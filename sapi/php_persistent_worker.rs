@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use svc_core::pool::{
-    Claim, Departure, Directive, PersistentWorker, Probe, RecycleReason, StartError, WorkerContext,
+    Claim, Departure, Directive, Exchange, PersistentWorker, Probe, RecycleReason, StartError, WorkerContext,
 };
 use svc_core::sync::completion::WakeSet;
 use svc_core::sync::idle_workers::Wake;
@@ -56,7 +56,7 @@ impl PhpPersistentWorker {
     }
 }
 
-impl PersistentWorker for PhpPersistentWorker {
+impl PersistentWorker<Exchange> for PhpPersistentWorker {
     fn waker(&self) -> Arc<dyn Wake> {
         Arc::clone(&self.waker) as Arc<dyn Wake>
     }
@@ -65,7 +65,7 @@ impl PersistentWorker for PhpPersistentWorker {
         Some(probe(&self.interpreter))
     }
 
-    fn run(&mut self, context: &WorkerContext) -> Departure {
+    fn run(&mut self, context: &WorkerContext<Exchange>) -> Departure {
         let entry = self
             .thread_context
             .shared
@@ -108,7 +108,7 @@ impl Wake for ThreadWaker {
 
 /// The stay of one script: from its boot to its end.
 struct Stay<'a> {
-    context: &'a WorkerContext,
+    context: &'a WorkerContext<Exchange>,
     thread_context: &'a Rc<ThreadContext>,
     /// The script's own variables, and its last words if it does not boot.
     name: &'a str,
@@ -124,7 +124,7 @@ struct Stay<'a> {
 
 impl<'a> Stay<'a> {
     fn new(
-        context: &'a WorkerContext,
+        context: &'a WorkerContext<Exchange>,
         thread_context: &'a Rc<ThreadContext>,
         name: &'a str,
         script: &'a [u8],
@@ -219,15 +219,15 @@ impl<'a> Stay<'a> {
         }
     }
 
-    fn begin(&mut self, visits: &mut WorkerRequests, claim: Claim) {
-        let exchange = Arc::clone(claim.exchange());
+    fn begin(&mut self, visits: &mut WorkerRequests, claim: Claim<Exchange>) {
+        let exchange = Arc::clone(claim.job());
         let call = Box::new(Invocation::of_claim(claim, self.thread_context));
         let progress = with_description(&exchange, |request| visits.begin(request, call));
         self.count(visits, progress);
     }
 
     /// Takes an exchange, unless the worker is about to be replaced.
-    fn take(&self) -> Option<Claim> {
+    fn take(&self) -> Option<Claim<Exchange>> {
         if self.leaves.is_some() { None } else { self.context.try_take() }
     }
 
@@ -264,7 +264,7 @@ impl svc_ffi::WorkerHost for Stay<'_> {
         self.begin_serving(visits);
         loop {
             if let Some(claim) = self.take() {
-                let exchange = Arc::clone(claim.exchange());
+                let exchange = Arc::clone(claim.job());
                 let call = Box::new(Invocation::of_claim(claim, self.thread_context));
                 with_description(&exchange, |request| visits.here(request, call));
                 self.look_after(visits);

@@ -17,7 +17,7 @@ use std::time::Duration;
 use crate::sync::idle_workers::IdleWorkers;
 use crate::sync::lock::ShortLock;
 use crate::sync::permit_state::{Entry, PermitState, Returned};
-use crate::sync::primitive::{AtomicU64, Ordering};
+use crate::sync::primitive::{Arc, AtomicU64, Ordering};
 use crate::sync::queue::WorkQueue;
 use crate::time::as_micros;
 
@@ -83,6 +83,24 @@ pub trait Offered {
     /// have its place.
     fn is_forgotten(&self) -> bool {
         false
+    }
+}
+
+impl<T: Offered> Offered for Arc<T> {
+    fn parked_bytes(&self) -> u64 {
+        T::parked_bytes(self)
+    }
+
+    fn promote(&self) -> bool {
+        T::promote(self)
+    }
+
+    fn park(&self) {
+        T::park(self);
+    }
+
+    fn is_forgotten(&self) -> bool {
+        T::is_forgotten(self)
     }
 }
 

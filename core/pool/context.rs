@@ -1,8 +1,8 @@
 //! Where a worker gets its work from, and says what it does.
 //!
-//! Promises: what it hands out is claimed, so that nobody else answers it; work is left to an idle worker while the
-//! asking one carries something; whatever becomes of a claim, its exchange is answered and counted once. Refuses: it
-//! runs nothing and waits for nothing (a persistent worker waits in its own reactor).
+//! Promises: what it hands out is claimed, so that no other worker runs it; a worker with jobs in flight leaves new ones
+//! to an idle worker; whatever becomes of a claim, its job is settled, and counted once. Refuses: it runs nothing and
+//! waits for nothing (a persistent worker waits in its own reactor).
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -12,14 +12,14 @@ use crate::sync::idle_workers::Capacity;
 use crate::sync::primitive::{Arc, Ordering};
 use crate::time;
 
-use super::exchange::Exchange;
-use super::slot::{Order, Slot, Stay};
+use super::job::Job;
+use super::slot::{InFlight, Order, Slot};
 use super::state::PoolState;
 
-/// What one worker gets its work from; stays on its thread.
+/// What one worker gets its work from. It never leaves the thread of its worker.
 #[derive(Debug)]
-pub struct WorkerContext {
-    shared: Arc<PoolState>,
+pub struct WorkerContext<J> {
+    shared: Arc<PoolState<J>>,
     slot: usize,
     /// The worker itself wants no more work.
     is_closed: Cell<bool>,
@@ -36,8 +36,8 @@ pub enum Directive {
     Stop,
 }
 
-impl WorkerContext {
-    pub(super) fn new(shared: Arc<PoolState>, slot: usize) -> Self {
+impl<J: Job> WorkerContext<J> {
+    pub(super) fn new(shared: Arc<PoolState<J>>, slot: usize) -> Self {
         Self { shared, slot, is_closed: Cell::new(false) }
     }
 
@@ -83,15 +83,15 @@ impl WorkerContext {
         }
     }
 
-    /// Takes an exchange that waits, if this worker is the one to take it: none of its own fibers can run, it carries
-    /// fewer than [`REQUEST_FIBERS_MAX`], and if it carries any, nobody else is idle.
-    pub fn try_take(&self) -> Option<Claim> {
+    /// Takes a job from the queue, if this worker is the one to take it: it has fewer than [`REQUEST_FIBERS_MAX`] in
+    /// flight, and if it has any, no other worker is idle. To be called when none of its own fibers can run.
+    pub fn try_take(&self) -> Option<Claim<J>> {
         if !self.is_wanted() || !self.may_take() {
             return None;
         }
-        let (exchange, taken_at) = self.claim_next()?;
-        let stay = self.own().carry(exchange, taken_at);
-        Some(Claim { shared: Arc::clone(&self.shared), slot: self.slot, stay, is_finished: false })
+        let (job, serial, taken_at) = self.claim_next()?;
+        let in_flight = self.own().begin_flight(job, serial, taken_at);
+        Some(Claim { shared: Arc::clone(&self.shared), slot: self.slot, in_flight, is_finished: false })
     }
 
     /// Announces that the worker is about to wait. False: there is something to do; do not wait. A worker that waited
@@ -154,15 +154,15 @@ impl WorkerContext {
         self.own().handled()
     }
 
-    /// Serves one exchange after another, until there will be none, or the pool wants the worker to end. False: the
-    /// engine panicked.
-    pub(super) fn serve_each(&self, mut serve: impl FnMut(&Arc<Exchange>) -> bool) -> bool {
+    /// Serves one job after another, until the source is shut and empty, or the pool wants the worker to end. Returns
+    /// false if `serve` did: the engine panicked.
+    pub(super) fn serve_each(&self, mut serve: impl FnMut(&Arc<J>) -> bool) -> bool {
         let (shared, slot) = (&*self.shared, self.own());
         let source = &shared.source;
         while slot.order() == Order::Stay {
             // Before the look at the queue, so that what was queued before the shutting is served.
             let is_shut = source.is_shut();
-            let Some((exchange, taken_at)) = self.claim_next() else {
+            let Some((job, serial, taken_at)) = self.claim_next() else {
                 if is_shut {
                     break;
                 }
@@ -172,36 +172,35 @@ impl WorkerContext {
                     .park(self.slot, || !source.is_empty() || source.is_shut() || is_ordered());
                 continue;
             };
-            slot.present(Some(&exchange));
+            slot.set_present(Some((serial, &job)));
             slot.run(shared.stamp(taken_at));
-            let survived = serve(&exchange);
+            let survived = serve(&job);
             let ended_at = time::now();
-            slot.present(None);
+            slot.set_present(None);
             slot.idle_since(shared.stamp(ended_at));
             slot.rest();
             if !survived {
-                exchange.fail();
+                job.fail();
                 return false;
             }
-            self.shared.close_books(slot, &exchange, ended_at.saturating_duration_since(taken_at));
+            self.shared.finish(slot, &job, ended_at.saturating_duration_since(taken_at));
         }
         true
     }
 
-    /// Takes the oldest exchange that is still to be answered.
-    fn claim_next(&self) -> Option<(Arc<Exchange>, Instant)> {
+    /// Claims the oldest job that is not settled; returns it with its serial number and the time of the claim.
+    fn claim_next(&self) -> Option<(Arc<J>, u64, Instant)> {
+        let Self { shared, .. } = self;
         loop {
-            let exchange = self.shared.source.try_take()?;
+            let job = shared.source.try_take()?;
             let taken_at = time::now();
             // At the end of the server nothing is begun for clients that have left.
-            let is_wanted = !(exchange.is_abandoned() && self.shared.source.is_shut());
-            if is_wanted && exchange.claim(taken_at).is_ok() {
-                self.own().count_stay(&exchange);
-                let waited = taken_at.saturating_duration_since(exchange.offered_at);
-                self.shared.events.taken(&exchange, waited);
-                return Some((exchange, taken_at));
+            let is_wanted = !(job.is_abandoned() && shared.source.is_shut());
+            if is_wanted && let Some(serial) = self.own().claim(&job, taken_at) {
+                shared.events.claimed(&job, taken_at);
+                return Some((job, serial, taken_at));
             }
-            self.shared.events.found_answered(&exchange);
+            shared.events.skipped(&job);
         }
     }
 
@@ -217,63 +216,63 @@ impl WorkerContext {
         }
     }
 
-    fn own(&self) -> &Slot {
+    fn own(&self) -> &Slot<J> {
         &self.shared.slots[self.slot]
     }
 }
 
-/// An exchange that a persistent worker has claimed: one of its fibers. Dropped when nothing of it is left, destructors
-/// included; until then the worker carries it, and is busy with it while it runs.
+/// A job that a persistent worker has claimed: one of its fibers. Dropped when nothing of it is left, destructors
+/// included; until then it is in flight, and the worker is busy with it while it runs.
 #[derive(Debug)]
-#[must_use = "a claim that is dropped is answered 500"]
-pub struct Claim {
-    shared: Arc<PoolState>,
+#[must_use = "a claim that is dropped unfinished fails its job"]
+pub struct Claim<J: Job> {
+    shared: Arc<PoolState<J>>,
     slot: usize,
-    stay: Arc<Stay>,
+    in_flight: Arc<InFlight<J>>,
     is_finished: bool,
 }
 
-impl Claim {
-    /// The exchange.
-    pub fn exchange(&self) -> &Arc<Exchange> {
-        &self.stay.exchange
+impl<J: Job> Claim<J> {
+    /// Returns the job.
+    pub fn job(&self) -> &Arc<J> {
+        &self.in_flight.job
     }
 
     /// Its fiber begins to run, or goes on.
     pub fn run(&self) {
-        self.stay.set_parked(false);
+        self.in_flight.set_parked(false);
         self.own().run(self.shared.stamp(time::now()));
     }
 
     /// Its fiber waits for something, or has ended: no script runs on the thread any more.
     pub fn park(&self) {
-        self.stay.set_parked(true);
+        self.in_flight.set_parked(true);
         self.own().rest();
     }
 
-    /// Its handler has ended, however early it has answered; to be called when the exchange has been answered. What was
-    /// not answered gets a 500. Later calls change nothing.
+    /// Its code has run to its end, however early it settled the job. A job that is not settled by then fails. Later
+    /// calls change nothing.
     pub fn finish(&mut self) {
         if !std::mem::replace(&mut self.is_finished, true) {
-            let ran = time::now().saturating_duration_since(self.stay.taken_at);
-            self.shared.close_books(self.own(), &self.stay.exchange, ran);
+            let ran = time::now().saturating_duration_since(self.in_flight.taken_at);
+            self.shared.finish(self.own(), &self.in_flight.job, ran);
         }
     }
 
-    fn own(&self) -> &Slot {
+    fn own(&self) -> &Slot<J> {
         &self.shared.slots[self.slot]
     }
 }
 
-impl Drop for Claim {
+impl<J: Job> Drop for Claim<J> {
     fn drop(&mut self) {
         if !self.is_finished {
             // It was let go of, as a worker does that dies: that is not handled, and no progress.
-            self.stay.exchange.fail();
+            self.in_flight.job.fail();
         }
-        if !self.stay.is_parked() {
+        if !self.in_flight.is_parked() {
             self.own().rest();
         }
-        self.own().let_go(&self.stay, self.shared.stamp(time::now()));
+        self.own().end_flight(&self.in_flight, self.shared.stamp(time::now()));
     }
 }

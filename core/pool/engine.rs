@@ -1,26 +1,26 @@
 //! The seam behind which PHP stands.
 //!
 //! Promises to an engine: `start` and every call of the worker it returned happen on one thread, and the worker is
-//! dropped on that thread. Asks of an engine: a worker finishes each exchange it takes; one that does not is
-//! answered 500 in its place.
+//! dropped on that thread. Asks of an engine: a worker settles each job it takes; one that it does not settle
+//! [fails](Job::fail).
 
 use crate::sync::idle_workers::Wake;
 use crate::sync::primitive::Arc;
 
 use super::context::WorkerContext;
 use super::events::RecycleReason;
-use super::exchange::Exchange;
+use super::job::Job;
 use super::probe::Probe;
 use super::renewal::CacheFacts;
 
 /// Makes workers, one a thread.
-pub trait Engine: Send + Sync + 'static {
+pub trait Engine<J: Job>: Send + Sync + 'static {
     /// Prepares the calling thread to run requests; `slot` is its place in the pool.
     ///
     /// # Errors
     ///
     /// [`StartError`] when the thread cannot run requests; it ends, and another one tries later.
-    fn start(&self, slot: usize) -> Result<Started, StartError>;
+    fn start(&self, slot: usize) -> Result<Started<J>, StartError>;
 
     /// What there is to know of the cache that its persistent workers share; `None`: they share none.
     fn cache(&self) -> Option<CacheFacts> {
@@ -34,25 +34,25 @@ pub trait Engine: Send + Sync + 'static {
 }
 
 /// A worker that is ready for its loop.
-pub enum Started {
-    /// The pool runs its loop: one exchange after another.
-    Classic(Box<dyn Worker>),
+pub enum Started<J> {
+    /// The pool runs its loop: one job after another.
+    Classic(Box<dyn Worker<J>>),
     /// It runs a loop of its own.
-    Persistent(Box<dyn PersistentWorker>),
+    Persistent(Box<dyn PersistentWorker<J>>),
 }
 
-/// Runs one exchange after another on its own thread.
-pub trait Worker {
-    /// Runs a claimed exchange to its end.
-    fn serve(&mut self, exchange: &Arc<Exchange>);
+/// Runs one job after another on its own thread.
+pub trait Worker<J> {
+    /// Runs a claimed job to its end.
+    fn serve(&mut self, job: &Arc<J>);
 
-    /// What tells whether the thread runs scripts; asked once, before the first exchange.
+    /// What tells whether the thread runs scripts; asked once, before the first job.
     fn probe(&self) -> Option<Arc<dyn Probe>> {
         None
     }
 }
 
-/// A worker that stays: it boots an application once and serves many exchanges with it, several at a time.
+/// A worker that stays: it boots an application once and runs many jobs with it, several at a time.
 ///
 /// ```text
 ///   context.booted()
@@ -65,13 +65,13 @@ pub trait Worker {
 ///     │                            │ Drain: no fiber left? return
 ///     └────────────────────────────┘ Stop:  return
 /// ```
-pub trait PersistentWorker {
+pub trait PersistentWorker<J: Job> {
     /// What brings the thread out of its wait. Asked once, before [`run`](Self::run).
     fn waker(&self) -> Arc<dyn Wake>;
 
-    /// Boots, says so, and serves until its directive says otherwise or it asks to be replaced. Exchanges that it still
-    /// holds when it returns are answered in its place.
-    fn run(&mut self, context: &WorkerContext) -> Departure;
+    /// Boots, says so, and serves until its directive says otherwise or it asks to be replaced. Jobs that it still
+    /// holds when it returns fail.
+    fn run(&mut self, context: &WorkerContext<J>) -> Departure;
 
     /// What tells whether the thread runs scripts; asked once, before [`run`](Self::run).
     fn probe(&self) -> Option<Arc<dyn Probe>> {

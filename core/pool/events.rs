@@ -1,18 +1,15 @@
 //! What happens on worker threads, for whoever counts it.
 
-use std::time::Duration;
-
-use super::exchange::Exchange;
+use std::time::{Duration, Instant};
 
 /// Told what happens on worker threads. Called on the worker's thread; must not block.
-pub trait PoolEvents: Send + Sync + 'static {
-    /// A worker took an exchange that waited for `waited`, and runs it; perhaps
-    /// [for nobody](Exchange::runs_for_nobody).
-    fn taken(&self, exchange: &Exchange, waited: Duration);
-    /// A worker took an exchange off the queue that had been answered meanwhile, or was too late to run.
-    fn found_answered(&self, exchange: &Exchange);
-    /// A worker ran an exchange for `ran`.
-    fn served(&self, exchange: &Exchange, ran: Duration);
+pub trait PoolEvents<J>: Send + Sync + 'static {
+    /// A worker claimed a job at `now`, and runs it.
+    fn claimed(&self, job: &J, now: Instant);
+    /// A worker took a job off the queue and did not run it, because it was settled or too late.
+    fn skipped(&self, job: &J);
+    /// A worker ran a job for `ran`.
+    fn served(&self, job: &J, ran: Duration);
     /// A worker did not boot, or has ended without being asked to; the pool's supervisor hears why.
     fn worker_failed(&self);
     /// A persistent worker has ended and is replaced.

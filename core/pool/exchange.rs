@@ -14,6 +14,7 @@ use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
 
 use crate::time;
 
+use super::job::{Job, NotClaimed};
 use super::mailbox::{Delivery, End, Mailbox, Origin, Part, ReplyHead};
 use super::request::Request;
 
@@ -59,8 +60,8 @@ pub struct Exchange {
     client_left: AtomicBool,
     /// A worker runs it although its client had left before.
     runs_for_nobody: AtomicBool,
-    /// Its number among the exchanges of the slot that took it; 0 before.
-    stay: AtomicU64,
+    /// Its number among the exchanges that its slot has claimed; 0 before.
+    serial: AtomicU64,
     /// What a content coding has made of the body so far: its length before, [`NOT_CODED`] without one, and after.
     coded: [AtomicU64; 2],
 }
@@ -87,7 +88,7 @@ impl Exchange {
             waited_us: AtomicU64::new(0),
             client_left: AtomicBool::new(false),
             runs_for_nobody: AtomicBool::new(false),
-            stay: AtomicU64::new(0),
+            serial: AtomicU64::new(0),
             coded: [AtomicU64::new(NOT_CODED), AtomicU64::new(0)],
         }
     }
@@ -311,15 +312,9 @@ impl Exchange {
         (before != NOT_CODED).then_some((before, after))
     }
 
-    /// Notes its number among the exchanges of the slot that took it.
-    pub(super) fn note_stay(&self, stay: u64) {
-        // Relaxed: who asks for it has the exchange from who took it.
-        self.stay.store(stay, Ordering::Relaxed);
-    }
-
-    /// Its number among the exchanges of the slot that took it.
-    pub fn stay(&self) -> u64 {
-        self.stay.load(Ordering::Relaxed)
+    /// Returns its number among the exchanges that its slot has claimed; 0 before a claim.
+    pub fn serial(&self) -> u64 {
+        self.serial.load(Ordering::Relaxed)
     }
 
     /// The io thread is about to withdraw because the client has left.
@@ -353,6 +348,27 @@ impl Exchange {
         if tell {
             self.notify.reply_ready(self.key);
         }
+    }
+}
+
+impl Job for Exchange {
+    fn claim(&self, serial: u64, now: Instant) -> Result<(), NotClaimed> {
+        Self::claim(self, now).map_err(|Gone| NotClaimed)?;
+        // Relaxed: who asks for it has the exchange from who claimed it.
+        self.serial.store(serial, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn is_settled(&self) -> bool {
+        !self.is_unanswered()
+    }
+
+    fn fail(&self) {
+        Self::fail(self);
+    }
+
+    fn is_abandoned(&self) -> bool {
+        Self::is_abandoned(self)
     }
 }
 

@@ -1,12 +1,13 @@
-//! The pool: threads that take exchanges off the queue and run them through an engine.
+//! The pool: threads that take jobs off a queue and run them through an engine.
 //!
-//! Promises: an exchange is answered exactly once ([`Exchange`] says by whom); a worker that dies costs the request
-//! it held and nothing else. Refuses: it knows no socket and no PHP; the engine is a trait, the client is a
-//! [`Notify`].
+//! Promises: a job is claimed once and settled once ([`Job`] says by whom); a worker that dies costs the jobs it held and
+//! nothing else. Refuses: it knows no socket and no PHP; the engine is a trait, and so is the job. [`Exchange`] is the
+//! job of the HTTP server, whose client is a [`Notify`].
 //!
 //! | file | noun |
 //! |---|---|
-//! | `exchange` | one request and its reply |
+//! | `job` | what the pool knows of a unit of work |
+//! | `exchange` | one request and its reply: the job of the HTTP server |
 //! | `request` | what an engine is told about the request |
 //! | `mailbox` | the parts of the reply on their way to the io thread |
 //! | `engine` | the seam behind which PHP stands |
@@ -29,6 +30,7 @@ pub mod context;
 pub mod engine;
 pub mod events;
 pub mod exchange;
+pub mod job;
 pub mod mailbox;
 pub mod probe;
 pub mod relief;
@@ -48,6 +50,7 @@ pub use context::{Claim, Directive, WorkerContext};
 pub use engine::{Departure, Engine, PersistentWorker, StartError, Started, Worker};
 pub use events::{PoolEvents, RecycleReason};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
+pub use job::{Job, NotClaimed};
 pub use mailbox::{End, Origin, Part, ReplyHead};
 pub use probe::Probe;
 pub use relief::relieved;

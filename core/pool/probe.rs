@@ -10,8 +10,8 @@ pub trait Probe: Send + Sync + std::fmt::Debug {
     /// Whether the last question was answered.
     fn is_answered(&self) -> bool;
 
-    /// Called once a second while the worker lives; keeps time for it. Returns the [stay](super::exchange::Exchange::stay) of the exchange
-    /// whose time limit is over while the thread has not come to ending it.
+    /// Called once a second while the worker lives; keeps time for it. Returns the serial number of the job whose time
+    /// limit has expired while the thread has not come to ending it.
     fn look(&self) -> Option<u64> {
         None
     }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use super::exchange::Exchange;
+use super::job::Job;
 use super::probe::Probe;
 use super::stuck::{Finding, Held, StuckKind};
 
@@ -58,7 +58,7 @@ const SETTLED: u8 = 3;
 /// Phase and order are Release and Acquire: who reads one sees what was written before it. The rest are statistics,
 /// and Relaxed.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct Slot<J> {
     phase: AtomicU8,
     order: AtomicU8,
     /// Its worker is among the pool's current ones.
@@ -77,27 +77,27 @@ pub(super) struct Slot {
     running_since_us: AtomicU64,
     /// One more than the time at which the worker wanted to be replaced; 0 before.
     leaving_since_us: AtomicU64,
-    /// Exchanges that were claimed here.
-    stays: AtomicU64,
+    /// Jobs that were claimed here.
+    claims: AtomicU64,
     pub(super) fibers: AtomicUsize,
     heap_bytes: AtomicU64,
-    /// Exchanges that the present worker has finished.
+    /// Jobs that the present worker has finished.
     handled: AtomicU64,
     long_running: AtomicU64,
     stuck: [AtomicU64; StuckKind::ALL.len()],
     /// What a persistent worker has claimed and not let go of, in that order. Short: a pointer is put in or taken out,
     /// or a few are looked at.
-    carried: ShortLock<VecDeque<Arc<Stay>>>,
-    /// What a classic worker runs. Short: a pointer is put in, copied or taken out.
-    present: ShortLock<Option<Arc<Exchange>>>,
+    in_flight: ShortLock<VecDeque<Arc<InFlight<J>>>>,
+    /// What a classic worker runs, with its serial number. Short: a pointer is put in, copied or taken out.
+    present: ShortLock<Option<(u64, Arc<J>)>>,
     /// Short: a handle is copied.
     probe: ShortLock<Option<Arc<dyn Probe>>>,
 }
 
-/// The stay of one exchange with a persistent worker.
+/// A job in flight on a persistent worker.
 #[derive(Debug)]
-pub(super) struct Stay {
-    pub(super) exchange: Arc<Exchange>,
+pub(super) struct InFlight<J> {
+    pub(super) job: Arc<J>,
     pub(super) taken_at: Instant,
     serial: u64,
     parked: AtomicBool,
@@ -140,7 +140,7 @@ pub struct SlotReading {
     pub stuck: [u64; StuckKind::ALL.len()],
 }
 
-impl Slot {
+impl<J: Job> Slot<J> {
     pub(super) fn new() -> Self {
         Self {
             phase: AtomicU8::new(Phase::Vacant as u8),
@@ -154,13 +154,13 @@ impl Slot {
             idle_since_us: AtomicU64::new(0),
             running_since_us: AtomicU64::new(0),
             leaving_since_us: AtomicU64::new(0),
-            stays: AtomicU64::new(0),
+            claims: AtomicU64::new(0),
             fibers: AtomicUsize::new(0),
             heap_bytes: AtomicU64::new(0),
             handled: AtomicU64::new(0),
             long_running: AtomicU64::new(0),
             stuck: std::array::from_fn(|_| AtomicU64::new(0)),
-            carried: ShortLock::default(),
+            in_flight: ShortLock::default(),
             present: ShortLock::default(),
             probe: ShortLock::default(),
         }
@@ -304,33 +304,34 @@ impl Slot {
         self.running_since_us.store(0, Ordering::Relaxed);
     }
 
-    /// An exchange was claimed: it gets its number.
+    /// Claims `job` under the slot's next serial number, which it returns; `None` if the job is not to be run.
     #[inline]
-    pub(super) fn count_stay(&self, exchange: &Exchange) {
+    pub(super) fn claim(&self, job: &J, now: Instant) -> Option<u64> {
         // One writer.
-        let serial = self.stays.load(Ordering::Relaxed) + 1;
-        self.stays.store(serial, Ordering::Relaxed);
-        exchange.note_stay(serial);
+        let serial = self.claims.load(Ordering::Relaxed) + 1;
+        job.claim(serial, now).ok()?;
+        self.claims.store(serial, Ordering::Relaxed);
+        Some(serial)
     }
 
-    /// A classic worker runs this one now, or none.
+    /// Sets what a classic worker runs.
     #[inline]
-    pub(super) fn present(&self, exchange: Option<&Arc<Exchange>>) {
-        let before = std::mem::replace(&mut *self.present.lock(), exchange.map(Arc::clone));
+    pub(super) fn set_present(&self, job: Option<(u64, &Arc<J>)>) {
+        let job = job.map(|(serial, job)| (serial, Arc::clone(job)));
+        let before = std::mem::replace(&mut *self.present.lock(), job);
         drop(before);
     }
 
-    /// The exchange of this number, while it is with the worker.
-    pub(super) fn exchange(&self, stay: u64) -> Option<Arc<Exchange>> {
-        let present = self.present.lock().clone().filter(|exchange| exchange.stay() == stay);
-        present.or_else(|| {
-            let carried = self.carried.lock();
-            let found = carried.iter().find(|one| one.serial == stay)?;
-            Some(Arc::clone(&found.exchange))
-        })
+    /// Returns the job with this serial number while its worker has it.
+    pub(super) fn job(&self, serial: u64) -> Option<Arc<J>> {
+        if let Some((_, job)) = self.present.lock().as_ref().filter(|(present, _)| *present == serial) {
+            return Some(Arc::clone(job));
+        }
+        let in_flight = self.in_flight.lock();
+        in_flight.iter().find(|one| one.serial == serial).map(|one| Arc::clone(&one.job))
     }
 
-    /// An exchange was finished.
+    /// Counts a job that was run to its end.
     #[inline]
     pub(super) fn count_handled(&self) {
         // One writer.
@@ -351,46 +352,44 @@ impl Slot {
         self.heap_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// A persistent worker takes an exchange in.
-    pub(super) fn carry(&self, exchange: Arc<Exchange>, taken_at: Instant) -> Arc<Stay> {
-        let parked = AtomicBool::new(true);
-        let serial = exchange.stay();
-        let stay = Arc::new(Stay { exchange, taken_at, serial, parked });
+    /// Adds a claimed job to those in flight on a persistent worker.
+    pub(super) fn begin_flight(&self, job: Arc<J>, serial: u64, taken_at: Instant) -> Arc<InFlight<J>> {
+        let one = Arc::new(InFlight { job, taken_at, serial, parked: AtomicBool::new(true) });
         self.fibers.fetch_add(1, Ordering::Relaxed);
-        self.carried.lock().push_back(Arc::clone(&stay));
-        stay
+        self.in_flight.lock().push_back(Arc::clone(&one));
+        one
     }
 
-    /// A persistent worker lets go of an exchange.
-    pub(super) fn let_go(&self, stay: &Arc<Stay>, now_us: u64) {
-        self.carried.lock().retain(|one| !Arc::ptr_eq(one, stay));
+    /// Removes a job from those in flight.
+    pub(super) fn end_flight(&self, one: &Arc<InFlight<J>>, now_us: u64) {
+        self.in_flight.lock().retain(|other| !Arc::ptr_eq(other, one));
         self.idle_since(now_us);
         self.fibers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// The oldest of the carried that keep the worker busy.
-    fn oldest_carried(&self, now: Instant) -> Option<Held> {
-        self.carried.lock().iter().find_map(|stay| stay.held(now))
+    /// Returns the oldest job in flight that keeps the worker busy.
+    fn oldest_in_flight(&self, now: Instant) -> Option<Held> {
+        self.in_flight.lock().iter().find_map(|one| one.held(now))
     }
 
     /// What keeps the worker busy, the oldest first.
     pub(super) fn held(&self, epoch: Instant, now: Instant) -> Vec<Held> {
-        let held: Vec<_> = self.carried.lock().iter().filter_map(|stay| stay.held(now)).collect();
+        let held: Vec<_> = self.in_flight.lock().iter().filter_map(|one| one.held(now)).collect();
         if held.is_empty() { self.running(epoch, now).into_iter().collect() } else { held }
     }
 
-    /// What runs on the thread without being carried: a classic worker's exchange, or what is nobody's.
+    /// Returns what runs on the thread without being in flight: a classic worker's job, or code that belongs to none.
     fn running(&self, epoch: Instant, now: Instant) -> Option<Held> {
         let since = self.running_since_us.load(Ordering::Relaxed).checked_sub(1)?;
         let age = now.saturating_duration_since(epoch + Duration::from_micros(since));
-        Some(Held { stay: self.stays.load(Ordering::Relaxed), age, is_parked: false })
+        Some(Held { serial: self.claims.load(Ordering::Relaxed), age, is_parked: false })
     }
 
-    /// Whether the worker carries an unanswered exchange, or runs a script.
+    /// Returns whether the worker has an unsettled job, or runs code.
     pub(super) fn is_busy(&self) -> bool {
         self.running_since_us.load(Ordering::Relaxed) != 0
             || (self.fibers.load(Ordering::Relaxed) > 0
-                && self.carried.lock().iter().any(|stay| stay.exchange.is_unanswered()))
+                && self.in_flight.lock().iter().any(|one| !one.job.is_settled()))
     }
 
     /// Counts what a look at the worker found.
@@ -406,8 +405,8 @@ impl Slot {
     pub(super) fn reading(&self, slot: usize, epoch: Instant, now: Instant) -> SlotReading {
         let since = |us: u64| now.saturating_duration_since(epoch + Duration::from_micros(us));
         let fibers = self.fibers.load(Ordering::Relaxed);
-        let carried = if fibers > 0 { self.oldest_carried(now) } else { None };
-        let oldest = carried.or_else(|| self.running(epoch, now));
+        let in_flight = if fibers > 0 { self.oldest_in_flight(now) } else { None };
+        let oldest = in_flight.or_else(|| self.running(epoch, now));
         let is_busy = oldest.is_some();
         let idle_since = self.idle_since_us.load(Ordering::Relaxed);
         let leaving_since = self.leaving_since_us.load(Ordering::Relaxed).checked_sub(1);
@@ -455,12 +454,12 @@ impl Order {
     }
 }
 
-impl Stay {
-    /// As what it keeps its worker busy, if it does: nobody has answered it yet, or it runs on after its answer.
+impl<J: Job> InFlight<J> {
+    /// Returns what the watchdog sees of the job if it keeps its worker busy: it is not settled, or still runs.
     fn held(&self, now: Instant) -> Option<Held> {
         let is_parked = self.is_parked();
         let age = now.saturating_duration_since(self.taken_at);
-        (self.exchange.is_unanswered() || !is_parked).then_some(Held { stay: self.serial, age, is_parked })
+        (!self.job.is_settled() || !is_parked).then_some(Held { serial: self.serial, age, is_parked })
     }
 
     pub(super) fn is_parked(&self) -> bool {

@@ -11,13 +11,13 @@ use crate::sync::primitive::{Arc, AtomicU64, AtomicUsize, CachePadded, Ordering}
 use crate::time;
 
 use super::events::PoolEvents;
-use super::exchange::Exchange;
+use super::job::Job;
 use super::slot::{Order, Slot};
 
-/// Where workers get their work.
-pub trait Source: Send + Sync + std::fmt::Debug + 'static {
-    /// Takes the oldest exchange, if there is one.
-    fn try_take(&self) -> Option<Arc<Exchange>>;
+/// Where workers get their jobs.
+pub trait Source<J>: Send + Sync + std::fmt::Debug + 'static {
+    /// Takes the oldest job, if there is one.
+    fn try_take(&self) -> Option<Arc<J>>;
 
     /// Whether there is nothing to take.
     fn is_empty(&self) -> bool;
@@ -62,10 +62,10 @@ impl PoolSize {
 }
 
 /// See the module.
-pub(super) struct PoolState {
-    pub(super) slots: Box<[CachePadded<Slot>]>,
-    pub(super) source: Arc<dyn Source>,
-    pub(super) events: Arc<dyn PoolEvents>,
+pub(super) struct PoolState<J> {
+    pub(super) slots: Box<[CachePadded<Slot<J>>]>,
+    pub(super) source: Arc<dyn Source<J>>,
+    pub(super) events: Arc<dyn PoolEvents<J>>,
     pub(super) size: PoolSize,
     /// What stamps count from.
     pub(super) epoch: Instant,
@@ -79,7 +79,7 @@ pub(super) struct PoolState {
     pub(super) failures: ShortLock<Vec<Failure>>,
 }
 
-impl std::fmt::Debug for PoolState {
+impl<J> std::fmt::Debug for PoolState<J> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PoolState")
             .field("size", &self.size)
@@ -88,9 +88,9 @@ impl std::fmt::Debug for PoolState {
     }
 }
 
-impl PoolState {
+impl<J: Job> PoolState<J> {
     /// Starts with vacant slots.
-    pub(super) fn new(size: PoolSize, source: Arc<dyn Source>, events: Arc<dyn PoolEvents>) -> Self {
+    pub(super) fn new(size: PoolSize, source: Arc<dyn Source<J>>, events: Arc<dyn PoolEvents<J>>) -> Self {
         debug_assert!(source.idle_workers().seats() >= size.slots(), "a worker without a seat");
         Self {
             slots: (0..size.slots()).map(|_| CachePadded::new(Slot::new())).collect(),
@@ -119,12 +119,12 @@ impl PoolState {
         }
     }
 
-    /// A worker is done with an exchange.
+    /// Counts a job that a worker has run for `ran`, and settles it if it is not settled.
     #[inline]
-    pub(super) fn close_books(&self, slot: &Slot, exchange: &Exchange, ran: Duration) {
+    pub(super) fn finish(&self, slot: &Slot<J>, job: &J, ran: Duration) {
         slot.count_handled();
-        self.events.served(exchange, ran);
-        exchange.fail();
+        self.events.served(job, ran);
+        job.fail();
     }
 
     /// A worker has ended without being asked to.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-/// An exchange that keeps a worker busy: unanswered, or running on after its answer.
+/// A job that keeps a worker busy: it is not settled, or still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// Its number among the exchanges of the slot.
-    pub stay: u64,
+    /// Its serial number among the jobs of the slot.
+    pub serial: u64,
     /// For how long.
     pub age: Duration,
     /// Whether its fiber waits for something instead of running.
@@ -43,6 +43,6 @@ impl StuckKind {
 pub struct Finding {
     /// One of its requests is older than the threshold.
     pub is_long: bool,
-    /// The requests that were sorted just now, by their numbers among the exchanges of the slot.
+    /// The requests that were sorted just now, by their serial numbers.
     pub stuck: Vec<(u64, StuckKind)>,
 }

@@ -40,7 +40,7 @@ pub struct Watchdog {
 
 #[derive(Clone, Copy, Debug)]
 struct Watch {
-    stay: u64,
+    serial: u64,
     is_sorted: bool,
 }
 
@@ -57,18 +57,18 @@ impl Watchdog {
         }
         let watches = &mut self.watches[slot];
         let is_old = |one: &&Held| one.age > self.threshold;
-        watches.retain(|watch| held.iter().filter(is_old).any(|one| one.stay == watch.stay));
+        watches.retain(|watch| held.iter().filter(is_old).any(|one| one.serial == watch.serial));
         let mut finding = Finding::default();
         for one in held.iter().filter(is_old) {
             finding.is_long = true;
-            let stay = one.stay;
+            let serial = one.serial;
             let is_waiting = || one.is_parked || thread.is_blocked();
-            match watches.iter_mut().find(|watch| watch.stay == stay) {
+            match watches.iter_mut().find(|watch| watch.serial == serial) {
                 Some(watch) if watch.is_sorted => {}
                 Some(watch) => {
                     watch.is_sorted = true;
                     finding.stuck.push((
-                        stay,
+                        serial,
                         match () {
                             () if thread.is_answered() => StuckKind::Cpu,
                             () if is_waiting() => StuckKind::Io,
@@ -77,12 +77,12 @@ impl Watchdog {
                     ));
                 }
                 None if is_waiting() => {
-                    watches.push(Watch { stay, is_sorted: true });
-                    finding.stuck.push((stay, StuckKind::Io));
+                    watches.push(Watch { serial, is_sorted: true });
+                    finding.stuck.push((serial, StuckKind::Io));
                 }
                 None => {
                     thread.ask();
-                    watches.push(Watch { stay, is_sorted: false });
+                    watches.push(Watch { serial, is_sorted: false });
                 }
             }
         }
@@ -115,12 +115,12 @@ mod tests {
         }
     }
 
-    fn aged(stay: u64, seconds: u64) -> [Held; 1] {
-        [Held { stay, age: Duration::from_secs(seconds), is_parked: false }]
+    fn aged(serial: u64, seconds: u64) -> [Held; 1] {
+        [Held { serial, age: Duration::from_secs(seconds), is_parked: false }]
     }
 
-    fn parked(stay: u64, seconds: u64) -> Held {
-        Held { is_parked: true, ..aged(stay, seconds)[0] }
+    fn parked(serial: u64, seconds: u64) -> Held {
+        Held { is_parked: true, ..aged(serial, seconds)[0] }
     }
 
     /// Too old, and sorted so.

@@ -22,7 +22,7 @@ use crate::time;
 use super::context::WorkerContext;
 use super::engine::{Departure, Engine, Started};
 use super::events::{PoolEvents, RecycleReason};
-use super::exchange::Exchange;
+use super::job::Job;
 use super::probe::Probe;
 use super::renewal::CacheFacts;
 use super::slot::{Order, Phase, Slot, SlotReading};
@@ -52,40 +52,45 @@ pub struct PoolFacts {
 
 /// The threads.
 #[derive(Debug)]
-pub struct Workers {
-    shared: Arc<Shared>,
+pub struct Workers<J> {
+    shared: Arc<Threads<J>>,
 }
 
 /// What the threads share: what workers know of each other, and what starts them.
-struct Shared {
-    state: Arc<PoolState>,
-    engine: Arc<dyn Engine>,
+struct Threads<J> {
+    state: Arc<PoolState<J>>,
+    engine: Arc<dyn Engine<J>>,
+    /// What the names of the threads begin with.
+    name: &'static str,
     spawned: AtomicU64,
     /// Short: a handle is put in or taken out.
     threads: ShortLock<Vec<JoinHandle<()>>>,
 }
 
-impl std::fmt::Debug for Shared {
+impl<J> std::fmt::Debug for Threads<J> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.state.fmt(f)
     }
 }
 
-impl Workers {
-    /// Starts the least number of threads, which take from `source` and run through `engine`.
+impl<J: Job> Workers<J> {
+    /// Starts the least number of threads, which take jobs from `source` and run them through `engine`. The threads are
+    /// called `name` and the number of their slot.
     ///
     /// # Errors
     ///
     /// When the system gives no thread. A worker that does not boot is a [`Failure`] instead.
     pub fn start(
+        name: &'static str,
         size: PoolSize,
-        engine: &Arc<dyn Engine>,
-        source: Arc<dyn Source>,
-        events: &Arc<dyn PoolEvents>,
+        engine: &Arc<dyn Engine<J>>,
+        source: Arc<dyn Source<J>>,
+        events: &Arc<dyn PoolEvents<J>>,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(Threads {
             state: Arc::new(PoolState::new(size, source, Arc::clone(events))),
             engine: Arc::clone(engine),
+            name,
             spawned: AtomicU64::new(0),
             threads: ShortLock::default(),
         });
@@ -176,7 +181,7 @@ impl Workers {
         let (shared, state) = (&self.shared, &self.shared.state);
         let busy = state.slots.iter().filter(|slot| slot.is_busy()).count();
         let carrying = state.slots.iter().filter(|slot| slot.fibers.load(Ordering::Relaxed) > 0).count();
-        let is_lingering = |slot: &&CachePadded<Slot>| slot.is_lingering();
+        let is_lingering = |slot: &&CachePadded<Slot<J>>| slot.is_lingering();
         let lingering = state.slots.iter().filter(is_lingering).count();
         let lingering_idle = state.slots.iter().filter(|slot| slot.is_lingering() && !slot.is_busy()).count();
         let current = state.current.load(Ordering::Relaxed);
@@ -206,9 +211,9 @@ impl Workers {
         self.shared.state.slots[slot].probe()
     }
 
-    /// The exchange of this number, while the worker of a slot has it.
-    pub fn exchange(&self, slot: usize, stay: u64) -> Option<Arc<Exchange>> {
-        self.shared.state.slots[slot].exchange(stay)
+    /// Returns the job with this serial number while the worker of a slot has it.
+    pub fn job(&self, slot: usize, serial: u64) -> Option<Arc<J>> {
+        self.shared.state.slots[slot].job(serial)
     }
 
     /// The number of threads that take work or are about to: the current ones without those that linger.
@@ -258,12 +263,12 @@ pub enum Probation {
 }
 
 /// Starts the thread of a slot.
-fn spawn(shared: &Arc<Shared>, slot: usize, now: Instant) -> io::Result<()> {
+fn spawn<J: Job>(shared: &Arc<Threads<J>>, slot: usize, now: Instant) -> io::Result<()> {
     let state = &shared.state;
     state.slots[slot].start(state.stamp(now));
     let own = Arc::clone(shared);
     let thread = thread::Builder::new()
-        .name(format!("svc-php-{slot}"))
+        .name(format!("{}-{slot}", shared.name))
         .stack_size(PHP_STACK_BYTES)
         .spawn(move || work(&own, slot))?;
     shared.spawned.fetch_add(1, Ordering::Relaxed);
@@ -279,7 +284,7 @@ enum End {
 }
 
 /// The life of one worker.
-fn work(shared: &Arc<Shared>, index: usize) {
+fn work<J: Job>(shared: &Arc<Threads<J>>, index: usize) {
     let slot = &shared.state.slots[index];
     slot.set_thread(gettid().as_raw_nonzero().get().unsigned_abs());
     // A worker that panicked is not used again: what it held on this thread may be half done.
@@ -330,15 +335,14 @@ fn work(shared: &Arc<Shared>, index: usize) {
 }
 
 /// Starts the engine and works until it is over; nothing of the engine is left on the thread afterwards.
-fn run(shared: &Arc<Shared>, index: usize) -> End {
+fn run<J: Job>(shared: &Arc<Threads<J>>, index: usize) -> End {
     let context = WorkerContext::new(Arc::clone(&shared.state), index);
     match shared.engine.start(index) {
         Err(error) => End::Failed(error.to_string()),
         Ok(Started::Classic(mut worker)) => {
             shared.state.slots[index].set_probe(worker.probe());
             context.booted();
-            let serve =
-                |exchange: &Arc<Exchange>| catch_unwind(AssertUnwindSafe(|| worker.serve(exchange))).is_ok();
+            let serve = |job: &Arc<J>| catch_unwind(AssertUnwindSafe(|| worker.serve(job))).is_ok();
             if context.serve_each(serve) {
                 End::Stopped
             } else {

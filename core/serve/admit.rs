@@ -1,22 +1,22 @@
-//! Exchanges at the gate: what the gate needs to know of them, and how workers take them.
+//! Jobs at the gate: how workers get them from it, and what the gate asks of an exchange.
 
 use crate::admission::{Gate, Offered};
-use crate::pool::{Exchange, Source};
+use crate::pool::{Exchange, Job, Source};
 use crate::sync::idle_workers::IdleWorkers;
 use crate::sync::primitive::Arc;
 use crate::time;
 
-impl Offered for Arc<Exchange> {
+impl Offered for Exchange {
     fn parked_bytes(&self) -> u64 {
         self.request.body.len()
     }
 
     fn promote(&self) -> bool {
-        Exchange::promote(self)
+        Self::promote(self)
     }
 
     fn park(&self) {
-        Exchange::park(self);
+        Self::park(self);
     }
 
     fn is_forgotten(&self) -> bool {
@@ -24,8 +24,8 @@ impl Offered for Arc<Exchange> {
     }
 }
 
-impl Source for Gate<Arc<Exchange>> {
-    fn try_take(&self) -> Option<Arc<Exchange>> {
+impl<J: Job + Offered> Source<J> for Gate<Arc<J>> {
+    fn try_take(&self) -> Option<Arc<J>> {
         Self::try_take(self)
     }
 

@@ -16,9 +16,9 @@ impl Notify for Nobody {
     fn reply_ready(&self, _key: StreamKey) {}
 }
 
-impl PoolEvents for Nobody {
-    fn taken(&self, _exchange: &Exchange, _waited: Duration) {}
-    fn found_answered(&self, _exchange: &Exchange) {}
+impl PoolEvents<Exchange> for Nobody {
+    fn claimed(&self, _exchange: &Exchange, _now: Instant) {}
+    fn skipped(&self, _exchange: &Exchange) {}
     fn served(&self, _exchange: &Exchange, _ran: Duration) {}
     fn worker_failed(&self) {}
     fn recycled(&self, _slot: usize, _reason: RecycleReason) {}

@@ -201,13 +201,13 @@ impl Server {
     /// # Errors
     ///
     /// When the system cannot create a thread.
-    pub fn start_pool(&self, engine: &Arc<dyn Engine>) -> Result<(), StartError> {
+    pub fn start_pool(&self, engine: &Arc<dyn Engine<Exchange>>) -> Result<(), StartError> {
         let shared = &self.machinery.shared;
-        let events: Arc<dyn PoolEvents> = Arc::new(Reports(Arc::clone(&self.machinery)));
+        let events: Arc<dyn PoolEvents<Exchange>> = Arc::new(Reports(Arc::clone(&self.machinery)));
         let size = PoolSize { min: shared.config.php_workers.min, max: shared.config.php_workers.max };
         let Some(gate) = &shared.gate else { return Ok(()) };
-        let source: Arc<dyn Source> = Arc::<Gate<Arc<Exchange>>>::clone(gate);
-        let workers = Workers::start(size, engine, source, &events)?;
+        let source: Arc<dyn Source<Exchange>> = Arc::<Gate<Arc<Exchange>>>::clone(gate);
+        let workers = Workers::start("svc-php", size, engine, source, &events)?;
         if let Some(control) = &*self.control.lock() {
             workers.set_supervisor(control.waker());
         }

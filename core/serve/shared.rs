@@ -43,7 +43,7 @@ pub struct Shared {
     /// When a worker last claimed a request.
     pub last_claim: LastTime,
     /// The pool, once it has been started.
-    pub workers: OnceLock<Workers>,
+    pub workers: OnceLock<Workers<Exchange>>,
     /// Set when all persistent workers are to be replaced.
     pub roll_wanted: Flag,
     /// The files for long bodies and replies.

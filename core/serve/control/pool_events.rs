@@ -1,6 +1,6 @@
 //! What workers report becomes counters.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::pool::{Exchange, PoolEvents, RecycleReason};
 use crate::sync::primitive::Arc;
@@ -13,9 +13,10 @@ use crate::serve::shared::Shared;
 #[derive(Debug)]
 pub(in crate::serve) struct Reports(pub(in crate::serve) Arc<Machinery>);
 
-impl PoolEvents for Reports {
-    fn taken(&self, exchange: &Exchange, waited: Duration) {
-        self.0.shared.last_claim.mark(exchange.offered_at + waited);
+impl PoolEvents<Exchange> for Reports {
+    fn claimed(&self, exchange: &Exchange, now: Instant) {
+        let waited = now.saturating_duration_since(exchange.offered_at);
+        self.0.shared.last_claim.mark(now);
         exchange.note_taken(waited);
         if exchange.runs_for_nobody() {
             self.0.shared.metrics.departed_work_taken();
@@ -24,7 +25,7 @@ impl PoolEvents for Reports {
         }
     }
 
-    fn found_answered(&self, exchange: &Exchange) {
+    fn skipped(&self, exchange: &Exchange) {
         if exchange.client_left() {
             self.0.shared.metrics.departed_work_taken();
         }

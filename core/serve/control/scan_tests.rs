@@ -96,7 +96,7 @@ struct Stuck {
     released: Flag,
 }
 
-impl Source for Stuck {
+impl Source<Exchange> for Stuck {
     fn try_take(&self) -> Option<Arc<Exchange>> {
         None
     }
@@ -115,9 +115,10 @@ impl Stuck {
     fn start(shared: &Shared) -> Arc<Self> {
         let size = PoolSize { min: 2, max: 2 };
         let stuck = Arc::new(Self { idle_workers: IdleWorkers::new(size.slots()), released: Flag::new() });
-        let (engine, events): (Arc<dyn Engine>, Arc<dyn PoolEvents>) = (Arc::new(Idle), Arc::new(Nobody));
-        let source: Arc<dyn Source> = Arc::<Self>::clone(&stuck);
-        shared.workers.set(Workers::start(size, &engine, source, &events).unwrap()).unwrap();
+        let (engine, events): (Arc<dyn Engine<Exchange>>, Arc<dyn PoolEvents<Exchange>>) =
+            (Arc::new(Idle), Arc::new(Nobody));
+        let source: Arc<dyn Source<Exchange>> = Arc::<Self>::clone(&stuck);
+        shared.workers.set(Workers::start("svc-php", size, &engine, source, &events).unwrap()).unwrap();
         stuck
     }
 
@@ -131,13 +132,13 @@ impl Stuck {
 #[derive(Debug)]
 struct Idle;
 
-impl Engine for Idle {
-    fn start(&self, _slot: usize) -> Result<Started, StartError> {
+impl Engine<Exchange> for Idle {
+    fn start(&self, _slot: usize) -> Result<Started<Exchange>, StartError> {
         Ok(Started::Classic(Box::new(Self)))
     }
 }
 
-impl Worker for Idle {
+impl Worker<Exchange> for Idle {
     fn serve(&mut self, _exchange: &Arc<Exchange>) {}
 }
 
@@ -306,20 +307,20 @@ impl Wake for Lingering {
     }
 }
 
-impl Engine for Arc<Lingering> {
-    fn start(&self, _slot: usize) -> Result<Started, StartError> {
+impl Engine<Exchange> for Arc<Lingering> {
+    fn start(&self, _slot: usize) -> Result<Started<Exchange>, StartError> {
         Ok(Started::Persistent(Box::new(LingeringWorker(Self::clone(self)))))
     }
 }
 
 struct LingeringWorker(Arc<Lingering>);
 
-impl PersistentWorker for LingeringWorker {
+impl PersistentWorker<Exchange> for LingeringWorker {
     fn waker(&self) -> Arc<dyn Wake> {
         Arc::<Lingering>::clone(&self.0)
     }
 
-    fn run(&mut self, context: &WorkerContext) -> Departure {
+    fn run(&mut self, context: &WorkerContext<Exchange>) -> Departure {
         let mut fibers = Vec::new();
         context.booted();
         while context.directive() == Directive::Serve {
@@ -347,9 +348,9 @@ impl PersistentWorker for LingeringWorker {
 /// Counts as the server does.
 struct Books(Arc<Shared>);
 
-impl PoolEvents for Books {
-    fn taken(&self, _exchange: &Exchange, _waited: Duration) {}
-    fn found_answered(&self, _exchange: &Exchange) {}
+impl PoolEvents<Exchange> for Books {
+    fn claimed(&self, _exchange: &Exchange, _now: Instant) {}
+    fn skipped(&self, _exchange: &Exchange) {}
     fn served(&self, _exchange: &Exchange, ran: Duration) {
         self.0.metrics.php_ran(ran);
     }
@@ -369,10 +370,10 @@ fn until(condition: impl Fn() -> bool) {
 /// Starts a persistent pool of one worker behind the gate of `shared`.
 fn start_lingering(shared: &Arc<Shared>) -> Arc<Lingering> {
     let lingering = Arc::<Lingering>::default();
-    let engine: Arc<dyn Engine> = Arc::new(Arc::clone(&lingering));
-    let events: Arc<dyn PoolEvents> = Arc::new(Books(Arc::clone(shared)));
-    let source: Arc<dyn Source> = Arc::<Gate<Arc<Exchange>>>::clone(shared.gate.as_ref().unwrap());
-    let workers = Workers::start(PoolSize { min: 1, max: 1 }, &engine, source, &events).unwrap();
+    let engine: Arc<dyn Engine<Exchange>> = Arc::new(Arc::clone(&lingering));
+    let events: Arc<dyn PoolEvents<Exchange>> = Arc::new(Books(Arc::clone(shared)));
+    let source: Arc<dyn Source<Exchange>> = Arc::<Gate<Arc<Exchange>>>::clone(shared.gate.as_ref().unwrap());
+    let workers = Workers::start("svc-php", PoolSize { min: 1, max: 1 }, &engine, source, &events).unwrap();
     shared.workers.set(workers).unwrap();
     lingering
 }

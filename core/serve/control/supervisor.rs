@@ -74,7 +74,7 @@ impl Supervisor {
         self.backoff.deadline().filter(|_| self.is_short)
     }
 
-    fn begin_roll(&mut self, workers: &Workers, log: &Log, now: Instant) {
+    fn begin_roll(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
         let slots = workers.slots(now);
         self.roll.ask(&slots);
         let workers = slots.iter().filter(|slot| slot.is_staff()).count();
@@ -82,7 +82,7 @@ impl Supervisor {
     }
 
     /// Goes on with renewing what the workers share.
-    fn renew(&mut self, workers: &Workers, shared: &Shared, now: Instant) {
+    fn renew(&mut self, workers: &Workers<Exchange>, shared: &Shared, now: Instant) {
         let Some(cache) = workers.cache().filter(|_| !self.roll.is_under_way()) else { return };
         let slots = workers.slots(now);
         let serving = |slot: &&SlotReading| slot.is_staff() && slot.phase == Phase::Serving;
@@ -103,7 +103,7 @@ impl Supervisor {
     }
 
     /// Takes the news of boots and failures.
-    fn hear(&mut self, workers: &Workers, log: &Log, now: Instant) {
+    fn hear(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
         let failures = workers.take_failures();
         let booted = workers.booted_total();
         if booted > std::mem::replace(&mut self.booted, booted) {
@@ -130,7 +130,7 @@ impl Supervisor {
     }
 
     /// Goes on with replacing all workers.
-    fn replace(&mut self, workers: &Workers, log: &Log, now: Instant) {
+    fn replace(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
         while self.roll.is_under_way() {
             match self.roll.step(&workers.slots(now), workers.vacant_slot()) {
                 Some(RollStep::Hire(slot)) => {
@@ -165,7 +165,7 @@ impl Supervisor {
 
     /// Lets workers that want to be replaced linger while others take their places: those that carry something, or take
     /// their time to end. As many as may; the others keep their places until they have ended.
-    fn relieve(&mut self, workers: &Workers, log: &Log, now: Instant) {
+    fn relieve(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
         for slot in relieved(&workers.slots(now), self.lingering_max) {
             let vacant = workers.vacant_slot().filter(|_| self.backoff.spawn_limit(now) == SpawnLimit::Any);
             match vacant.map(|vacant| (vacant, workers.relieve(slot, vacant))) {
@@ -189,7 +189,7 @@ impl Supervisor {
     }
 
     /// Starts who is missing, ends who is not needed.
-    fn scale(&mut self, workers: &Workers, gate: &Gate<Arc<Exchange>>, log: &Log, now: Instant) {
+    fn scale(&mut self, workers: &Workers<Exchange>, gate: &Gate<Arc<Exchange>>, log: &Log, now: Instant) {
         let slots = workers.slots(now);
         let staff = slots.iter().filter(|slot| slot.is_staff()).count();
         let booting = slots.iter().filter(|slot| slot.phase == Phase::Booting).count();

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use crate::observe::{Event, Log, WorkerEvent};
-use crate::pool::{Inspection, Probe, SlotReading, Watchdog, Workers};
+use crate::pool::{Exchange, Inspection, Probe, SlotReading, Watchdog, Workers};
 use crate::sync::primitive::Arc;
 
 use super::thread_state;
@@ -24,11 +24,11 @@ impl WatchdogRounds {
     }
 
     /// Looks at each slot.
-    pub(in crate::serve) fn look(&mut self, workers: &Workers, log: &Log, now: Instant) {
+    pub(in crate::serve) fn look(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
         for reading in workers.slots(now) {
             let slot = reading.slot;
-            if let Some(stay) = workers.probe(slot).and_then(|probe| probe.look())
-                && let Some(exchange) = workers.exchange(slot, stay)
+            if let Some(serial) = workers.probe(slot).and_then(|probe| probe.look())
+                && let Some(exchange) = workers.job(slot, serial)
             {
                 // It may just have been answered.
                 let _ = exchange.overrun();
@@ -38,9 +38,9 @@ impl WatchdogRounds {
             if finding.is_long {
                 workers.note(slot, &finding);
             }
-            for (stay, kind) in finding.stuck {
-                let exchange = workers.exchange(slot, stay);
-                let age = held.iter().find(|one| one.stay == stay).map_or(Duration::ZERO, |one| one.age);
+            for (serial, kind) in finding.stuck {
+                let exchange = workers.job(slot, serial);
+                let age = held.iter().find(|one| one.serial == serial).map_or(Duration::ZERO, |one| one.age);
                 let request = exchange.as_ref().map(|exchange| &exchange.request);
                 log.emit(&Event::Worker(WorkerEvent::Stuck {
                     slot,
@@ -56,7 +56,7 @@ impl WatchdogRounds {
 
 /// The thread of a slot.
 struct Thread<'a> {
-    workers: &'a Workers,
+    workers: &'a Workers<Exchange>,
     reading: &'a SlotReading,
 }
 

@@ -34,7 +34,7 @@ struct Bench {
     released: Flag,
 }
 
-impl Source for Bench {
+impl Source<Exchange> for Bench {
     fn try_take(&self) -> Option<Arc<Exchange>> {
         self.queue.try_take()
     }
@@ -61,8 +61,8 @@ impl Probe for Bench {
 
 struct BenchEngine(Arc<Bench>, crate::sync::lock::ShortLock<Option<Receiver<()>>>);
 
-impl Engine for BenchEngine {
-    fn start(&self, _slot: usize) -> Result<Started, StartError> {
+impl Engine<Exchange> for BenchEngine {
+    fn start(&self, _slot: usize) -> Result<Started<Exchange>, StartError> {
         let silence = self.1.lock().take().ok_or(StartError("one worker only".to_owned()))?;
         Ok(Started::Classic(Box::new(BenchWorker(Arc::clone(&self.0), silence))))
     }
@@ -70,7 +70,7 @@ impl Engine for BenchEngine {
 
 struct BenchWorker(Arc<Bench>, Receiver<()>);
 
-impl Worker for BenchWorker {
+impl Worker<Exchange> for BenchWorker {
     fn serve(&mut self, _exchange: &Arc<Exchange>) {
         let Self(bench, silence) = self;
         match bench.act {
@@ -103,10 +103,11 @@ fn sorted(act: Act) -> (SlotReading, String) {
         released: Flag::new(),
     });
     let (ends_silence, silence) = channel();
-    let engine: Arc<dyn Engine> =
+    let engine: Arc<dyn Engine<Exchange>> =
         Arc::new(BenchEngine(Arc::clone(&bench), crate::sync::lock::ShortLock::new(Some(silence))));
-    let (source, events): (Arc<dyn Source>, Arc<dyn PoolEvents>) = (bench.clone(), Arc::new(Nobody));
-    let workers = Workers::start(size, &engine, source, &events).unwrap();
+    let (source, events): (Arc<dyn Source<Exchange>>, Arc<dyn PoolEvents<Exchange>>) =
+        (bench.clone(), Arc::new(Nobody));
+    let workers = Workers::start("svc-php", size, &engine, source, &events).unwrap();
     let (mut reader, writer) = std::io::pipe().unwrap();
     let log = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
     let mut watchdog = WatchdogRounds::new(Duration::from_secs(5));

@@ -126,8 +126,8 @@ impl Switchboard {
 #[derive(Debug)]
 pub(crate) struct Scripted(pub(crate) Arc<Switchboard>);
 
-impl Engine for Scripted {
-    fn start(&self, _slot: usize) -> Result<Started, StartError> {
+impl Engine<Exchange> for Scripted {
+    fn start(&self, _slot: usize) -> Result<Started<Exchange>, StartError> {
         self.0.boot().map_err(StartError)?;
         Ok(Started::Classic(Box::new(Actor(Arc::clone(&self.0)))))
     }
@@ -135,7 +135,7 @@ impl Engine for Scripted {
 
 struct Actor(Arc<Switchboard>);
 
-impl Worker for Actor {
+impl Worker<Exchange> for Actor {
     fn serve(&mut self, exchange: &Arc<Exchange>) {
         let path = String::from_utf8(exchange.request.head.path_and_query().0.to_vec()).unwrap();
         let mut words = path[1..].splitn(2, '/');
@@ -150,13 +150,13 @@ impl Worker for Actor {
                 complete(exchange, 200, rest.into());
             }
             "overdue" => {
-                self.0.state.lock().overdue = Some(exchange.stay());
+                self.0.state.lock().overdue = Some(exchange.serial());
                 self.0.wait(rest);
                 complete(exchange, 200, b"late".to_vec());
             }
             "overdue-stream" => {
                 let _ = exchange.head(head(200, None), b"first".to_vec());
-                self.0.state.lock().overdue = Some(exchange.stay());
+                self.0.state.lock().overdue = Some(exchange.serial());
                 self.0.wait(rest);
                 let _ = exchange.data(b"second".to_vec());
                 exchange.end(End::Complete);

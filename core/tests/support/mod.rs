@@ -18,7 +18,7 @@ use svc_core::admission::ShedReason;
 use svc_core::config::{AccessLog, Config, RawConfig};
 use svc_core::limits::HTTP2_STREAMS_BESIDE_MIN;
 use svc_core::observe::{CancelReason, Log, Metrics, StatusClass};
-use svc_core::pool::Engine;
+use svc_core::pool::{Engine, Exchange};
 use svc_core::serve::{Server, Shared};
 use svc_core::sync::lock::ShortLock;
 use tempfile::TempDir;
@@ -82,7 +82,7 @@ impl Site {
         let is_persistent = config.worker_mode_enabled;
         let server = Server::prepare(config, writer).unwrap();
         let switches = Arc::new(Switchboard::default());
-        let engine: Arc<dyn Engine> = if is_persistent {
+        let engine: Arc<dyn Engine<Exchange>> = if is_persistent {
             Arc::new(PersistentWorkers(Arc::clone(&switches)))
         } else {
             Arc::new(Scripted(Arc::clone(&switches)))

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use svc_core::pool::{
-    CacheFacts, Claim, Departure, Directive, Engine, PersistentWorker, RecycleReason, StartError, Started,
-    WorkerContext,
+    CacheFacts, Claim, Departure, Directive, Engine, Exchange, PersistentWorker, RecycleReason, StartError,
+    Started, WorkerContext,
 };
 use svc_core::sync::counter::Flag;
 use svc_core::sync::idle_workers::Wake;
@@ -15,8 +15,8 @@ use super::engine::{Switchboard, complete};
 #[derive(Debug)]
 pub(crate) struct PersistentWorkers(pub(crate) Arc<Switchboard>);
 
-impl Engine for PersistentWorkers {
-    fn start(&self, slot: usize) -> Result<Started, StartError> {
+impl Engine<Exchange> for PersistentWorkers {
+    fn start(&self, slot: usize) -> Result<Started<Exchange>, StartError> {
         let ring = Arc::new(Ring { rung: Flag::new(), board: Arc::clone(&self.0) });
         Ok(Started::Persistent(Box::new(Guest {
             board: Arc::clone(&self.0),
@@ -64,16 +64,16 @@ impl Drop for Guest {
 
 /// A request that goes on when its place is open.
 struct Fiber {
-    claim: Claim,
+    claim: Claim<Exchange>,
     place: String,
 }
 
-impl PersistentWorker for Guest {
+impl PersistentWorker<Exchange> for Guest {
     fn waker(&self) -> Arc<dyn Wake> {
         Arc::<Ring>::clone(&self.ring)
     }
 
-    fn run(&mut self, context: &WorkerContext) -> Departure {
+    fn run(&mut self, context: &WorkerContext<Exchange>) -> Departure {
         if let Err(why) = self.board.boot() {
             return Departure::NotBooted(why);
         }
@@ -123,8 +123,8 @@ impl Guest {
         self.fibers = parked;
         for Fiber { mut claim, place } in open {
             claim.run();
-            if claim.exchange().is_unanswered() {
-                complete(claim.exchange(), 200, place.into_bytes());
+            if claim.job().is_unanswered() {
+                complete(claim.job(), 200, place.into_bytes());
             }
             claim.finish();
             claim.park();
@@ -132,32 +132,36 @@ impl Guest {
     }
 
     /// Begins a request; returns why the worker wants to be replaced, if it does.
-    fn begin(&mut self, mut claim: Claim, context: &WorkerContext) -> Option<RecycleReason> {
+    fn begin(
+        &mut self,
+        mut claim: Claim<Exchange>,
+        context: &WorkerContext<Exchange>,
+    ) -> Option<RecycleReason> {
         claim.run();
-        let path = String::from_utf8(claim.exchange().request.head.path_and_query().0.to_vec()).unwrap();
+        let path = String::from_utf8(claim.job().request.head.path_and_query().0.to_vec()).unwrap();
         let mut words = path[1..].splitn(2, '/');
         let (act, rest) = (words.next().unwrap(), words.next().unwrap_or_default().to_owned());
         let mut reason = None;
         match act {
-            "hello" => complete(claim.exchange(), 200, b"hello".to_vec()),
+            "hello" => complete(claim.job(), 200, b"hello".to_vec()),
             "cache" => {
                 let place = if self.uses_cache { "user" } else { "outsider" };
-                complete(claim.exchange(), 200, place.as_bytes().to_vec());
+                complete(claim.job(), 200, place.as_bytes().to_vec());
             }
-            "slot" => complete(claim.exchange(), 200, self.slot.to_string().into_bytes()),
+            "slot" => complete(claim.job(), 200, self.slot.to_string().into_bytes()),
             "heap" => {
-                complete(claim.exchange(), 200, b"heap".to_vec());
+                complete(claim.job(), 200, b"heap".to_vec());
                 context.note_heap(rest.parse().unwrap());
                 context.note_soft_reset();
             }
             "recycle" => {
-                complete(claim.exchange(), 200, b"recycled".to_vec());
+                complete(claim.job(), 200, b"recycled".to_vec());
                 reason = RecycleReason::ALL.into_iter().find(|reason| reason.as_str() == rest);
             }
             // The whole worker waits.
             "block" => {
                 self.board.wait(&rest);
-                complete(claim.exchange(), 200, rest.into_bytes());
+                complete(claim.job(), 200, rest.into_bytes());
             }
             "silent" => {}
             "panic" => panic!("told to"),
@@ -170,12 +174,12 @@ impl Guest {
             }
             // The fiber has answered, and goes on until its place is open.
             "linger" => {
-                complete(claim.exchange(), 200, b"answered".to_vec());
+                complete(claim.job(), 200, b"answered".to_vec());
                 claim.park();
                 self.fibers.push(Fiber { claim, place: rest });
                 return None;
             }
-            _ => complete(claim.exchange(), 404, Vec::new()),
+            _ => complete(claim.job(), 404, Vec::new()),
         }
         claim.finish();
         claim.park();
