@@ -39,9 +39,9 @@ const ALL: &[Event<'_>] = &[
     Event::Worker(WorkerEvent::NotBooted { slot: 1, reason: "r", retry_after: Duration::from_millis(100) }),
     Event::Worker(WorkerEvent::BootAgain { failures: 1 }),
     Event::Worker(WorkerEvent::CacheHeld { lingering: 1 }),
-    Event::Worker(WorkerEvent::RollStarted { workers: 1 }),
-    Event::Worker(WorkerEvent::RollFinished { workers: 1 }),
-    Event::Worker(WorkerEvent::RollStopped { slot: 1, reason: "r", replaced: 1, left: 1 }),
+    Event::Worker(WorkerEvent::RollingRestartStarted { workers: 1 }),
+    Event::Worker(WorkerEvent::RollingRestartFinished { workers: 1 }),
+    Event::Worker(WorkerEvent::RollingRestartStopped { slot: 1, reason: "r", replaced: 1, left: 1 }),
     Event::Worker(WorkerEvent::Stuck {
         slot: 1,
         kind: StuckKind::Cpu,
@@ -91,9 +91,9 @@ fn is_listed(event: &Event<'_>) -> bool {
             | WorkerEvent::NotBooted { .. }
             | WorkerEvent::BootAgain { .. }
             | WorkerEvent::CacheHeld { .. }
-            | WorkerEvent::RollStarted { .. }
-            | WorkerEvent::RollFinished { .. }
-            | WorkerEvent::RollStopped { .. }
+            | WorkerEvent::RollingRestartStarted { .. }
+            | WorkerEvent::RollingRestartFinished { .. }
+            | WorkerEvent::RollingRestartStopped { .. }
             | WorkerEvent::Stuck { .. },
         )
         | Event::Hint(Hint::FirstEpisode { .. } | Hint::ProjectAsRoot { .. })

@@ -39,17 +39,17 @@ pub enum WorkerEvent<'a> {
         lingering: usize,
     },
     /// A rolling restart of the persistent workers has started.
-    RollStarted {
+    RollingRestartStarted {
         /// The number of workers.
         workers: usize,
     },
     /// The rolling restart has finished.
-    RollFinished {
+    RollingRestartFinished {
         /// The number of workers.
         workers: usize,
     },
     /// A replacement failed to boot; the remaining old workers keep running.
-    RollStopped {
+    RollingRestartStopped {
         /// The index of the replacement's slot.
         slot: usize,
         /// The reason.
@@ -79,8 +79,10 @@ impl WorkerEvent<'_> {
     pub(super) fn level(&self) -> Level {
         match self {
             Self::Lost { .. } | Self::NotBooted { .. } => Level::Error,
-            Self::CacheHeld { .. } | Self::RollStopped { .. } | Self::Stuck { .. } => Level::Warn,
-            Self::BootAgain { .. } | Self::RollStarted { .. } | Self::RollFinished { .. } => Level::Info,
+            Self::CacheHeld { .. } | Self::RollingRestartStopped { .. } | Self::Stuck { .. } => Level::Warn,
+            Self::BootAgain { .. }
+            | Self::RollingRestartStarted { .. }
+            | Self::RollingRestartFinished { .. } => Level::Info,
         }
     }
 
@@ -99,13 +101,13 @@ impl WorkerEvent<'_> {
                 "OPcache restart is waiting for old PHP workers to end: new workers run without OPcache until then",
             )
             .number("lingering", lingering as u64),
-            Self::RollStarted { workers } => {
+            Self::RollingRestartStarted { workers } => {
                 svc("rolling restart of PHP workers started").number("workers", workers as u64)
             }
-            Self::RollFinished { workers } => {
+            Self::RollingRestartFinished { workers } => {
                 svc("rolling restart of PHP workers finished").number("workers", workers as u64)
             }
-            Self::RollStopped { slot, reason, replaced, left } => {
+            Self::RollingRestartStopped { slot, reason, replaced, left } => {
                 svc("rolling restart of PHP workers stopped: a new worker failed to boot, and the remaining old workers keep running")
                     .number("slot", slot as u64)
                     .text("reason", reason)

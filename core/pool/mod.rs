@@ -21,7 +21,7 @@
 //! | `backoff` | when one is tried again |
 //! | `relief` | standing in for one that is to be replaced and cannot end yet |
 //! | `renewal` | emptying a cache that workers share |
-//! | `roll` | replacing all of them without a gap |
+//! | `rolling_restart` | replacing all of them without a gap |
 //! | `stuck`, `watchdog` | a request that keeps its worker; who is held up by one |
 //! | `wedge` | threads that live and take nothing |
 
@@ -36,7 +36,7 @@ pub mod probe;
 pub mod relief;
 pub mod renewal;
 pub mod request;
-pub mod roll;
+pub mod rolling_restart;
 pub mod scaling;
 pub mod slot;
 pub mod state;
@@ -56,7 +56,7 @@ pub use probe::Probe;
 pub use relief::relieved;
 pub use renewal::{CacheFacts, Renewal, RenewalSample, RenewalStep};
 pub use request::{Body, Request, Script, TlsFacts};
-pub use roll::{Roll, RollStep};
+pub use rolling_restart::{RollingRestart, RollingRestartStep};
 pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
 pub use slot::{Order, Phase, SlotReading};
 pub use state::{Failure, PoolSize, Source};

@@ -252,7 +252,7 @@ impl Server {
     pub fn reload(&self) {
         let machinery = &self.machinery;
         let tell = || machinery.tell_all(|| Message::RulesChanged);
-        let has_new_code = self.roll_workers() || self.refresh_code();
+        let has_new_code = self.restart_workers() || self.refresh_code();
         reload::reload(self.shared(), &machinery.site, has_new_code, tell);
     }
 
@@ -268,12 +268,12 @@ impl Server {
 
     /// Begins to replace all persistent workers, each after a new one has booted, so that no request is refused. Returns
     /// whether there are persistent workers: classic workers keep nothing that could be out of date.
-    pub fn roll_workers(&self) -> bool {
+    pub fn restart_workers(&self) -> bool {
         let shared = &self.machinery.shared;
         if !shared.config.worker_mode_enabled || shared.workers.get().is_none() {
             return false;
         }
-        shared.roll_wanted.set();
+        shared.restart_wanted.set();
         self.wake_control();
         true
     }

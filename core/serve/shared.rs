@@ -45,7 +45,7 @@ pub struct Shared {
     /// The pool, once it has been started.
     pub workers: OnceLock<Workers<Exchange>>,
     /// Set when all persistent workers are to be replaced.
-    pub roll_wanted: Flag,
+    pub restart_wanted: Flag,
     /// The files for long bodies and replies.
     pub spool: Spool,
     /// The permits of `MAX_CONNECTIONS`.
@@ -81,7 +81,7 @@ impl Shared {
             gate: (config.executor == Executor::Sapi).then(gate),
             last_claim: LastTime::new(started_at),
             workers: OnceLock::new(),
-            roll_wanted: Flag::new(),
+            restart_wanted: Flag::new(),
             spool: Spool::new(config.spool_dir.clone(), config.spool_max_bytes),
             permits: Permits::new(config.max_connections),
             tls: OnceLock::new(),

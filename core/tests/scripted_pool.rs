@@ -125,5 +125,5 @@ fn a_pool_of_fixed_size_stays_as_it_is() {
     clients.into_iter().for_each(|mut client| assert_eq!(client.response().status, 200));
     let facts = site.shared().pool_facts();
     assert_eq!((facts.current, facts.min, facts.max, facts.spawned), (2, 2, 2, 2));
-    assert!(!site.roll(), "classic workers are not replaced on demand");
+    assert!(!site.restart_workers(), "classic workers are not replaced on demand");
 }

@@ -109,6 +109,6 @@ fn workers_that_do_not_boot_leave_the_old_ones_and_the_operator_tries_again() {
     assert_eq!(site.client().get("/hello").text(), "hello");
     assert_eq!(site.switches.boots(), boots, "not at once");
     site.switches.refuse_boots(false);
-    assert!(site.roll());
+    assert!(site.restart_workers());
     until_renewed(&site, 2);
 }

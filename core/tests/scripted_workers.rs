@@ -219,7 +219,7 @@ fn all_workers_of_a_pool_may_linger_at_once() {
         assert_eq!(site.client().get("/recycle/scheduled").text(), "recycled");
     }
     assert_eq!(site.client().get("/hello").text(), "hello");
-    assert!(site.roll());
+    assert!(site.restart_workers());
     assert_eq!(site.client().get("/hello").text(), "hello");
     for (number, client) in waiting.iter_mut().enumerate() {
         site.switches.open(&format!("p{number}"));
@@ -346,7 +346,7 @@ fn all_workers_are_replaced_on_demand_each_after_another_has_booted() {
     let site = start(&[("PHP_WORKERS", "2")]);
     let mut waiting = parked(&site, "a");
     site.switches.hold_boots();
-    assert!(site.roll());
+    assert!(site.restart_workers());
     site.until_inside("boot");
     for _ in 0..20 {
         assert_eq!(site.client().get("/hello").text(), "hello", "the old ones serve");
@@ -373,14 +373,14 @@ fn all_workers_are_replaced_on_demand_each_after_another_has_booted() {
 fn a_replacement_that_does_not_boot_leaves_the_old_ones_in_place() {
     let site = start(&[("PHP_WORKERS", "2")]);
     site.switches.refuse_boots(true);
-    assert!(site.roll());
+    assert!(site.restart_workers());
     eventually("it is told", || site.log().contains("rolling restart of PHP workers stopped"));
     assert_eq!(site.client().get("/hello").text(), "hello");
     assert_eq!((current(&site), recycled(&site)), (2, [0, 0, 0]));
     let log = site.log();
     assert!(log.contains("told not to boot") && !log.contains("\"ERROR\""), "{log}");
     site.switches.refuse_boots(false);
-    assert!(site.roll());
+    assert!(site.restart_workers());
     eventually("another attempt succeeds", || recycled(&site) == [2, 0, 0]);
 }
 
@@ -388,7 +388,7 @@ fn a_replacement_that_does_not_boot_leaves_the_old_ones_in_place() {
 fn replacing_all_goes_on_while_one_takes_its_time() {
     let site = start(&[("PHP_WORKERS", "3")]);
     let mut waiting = parked(&site, "a");
-    assert!(site.roll());
+    assert!(site.restart_workers());
     eventually("the others are replaced", || recycled(&site)[0] == 2);
     eventually("it is told", || site.log().contains("rolling restart of PHP workers finished"));
     assert_eq!(current(&site), 4, "the one that carries something is still there");

@@ -261,8 +261,8 @@ struct Company {
     is_stale: bool,
     renewals: u64,
     /// Of the staff, so many are still to be replaced.
-    rolling: usize,
-    rolls: Vec<u64>,
+    to_restart: usize,
+    restarts: Vec<u64>,
     held: u64,
 }
 
@@ -283,14 +283,14 @@ impl Company {
     /// 100 ms pass; `breaks` says whether new workers do not boot, `long` how long old ones linger at most.
     fn step(&mut self, dice: &mut Dice, now: u64, at: Instant, breaks: bool, long: u64) {
         self.lingering.retain(|(_, until)| *until > now);
-        if self.rolling > 0 && breaks {
-            self.rolling = 0;
+        if self.to_restart > 0 && breaks {
+            self.to_restart = 0;
             self.renewal.stopped(at);
-        } else if self.rolling > 0 {
+        } else if self.to_restart > 0 {
             let new = self.boot();
-            let old = std::mem::replace(&mut self.staff[self.rolling - 1], new);
+            let old = std::mem::replace(&mut self.staff[self.to_restart - 1], new);
             self.lingering.push((old, now + dice.below(long)));
-            self.rolling -= 1;
+            self.to_restart -= 1;
         }
         if dice.one_in(60) {
             // One ends, and boots anew.
@@ -298,7 +298,7 @@ impl Company {
             self.staff[one] = false;
             self.staff[one] = self.boot();
         }
-        if self.rolling > 0 {
+        if self.to_restart > 0 {
             return;
         }
         let staff_users = self.staff.iter().filter(|uses| **uses).count();
@@ -308,9 +308,9 @@ impl Company {
             staff_outsiders: self.staff.len() - staff_users,
         };
         match self.renewal.decide(sample, at) {
-            Some(RenewalStep::Roll) => {
+            Some(RenewalStep::Restart) => {
                 assert!(self.is_stale || sample.staff_outsiders > 0, "for nothing: {sample:?}");
-                (self.rolling, self.rolls) = (self.staff.len(), [&self.rolls[..], &[now]].concat());
+                (self.to_restart, self.restarts) = (self.staff.len(), [&self.restarts[..], &[now]].concat());
             }
             Some(RenewalStep::Held) => {
                 assert!(self.is_stale && self.users() > 0 && staff_users == 0, "nobody holds: {sample:?}");
@@ -322,7 +322,7 @@ impl Company {
 }
 
 /// The cache wants to be renewed now and then, workers come and go, some linger for long, some do not boot: in the end all
-/// use a fresh one, and never is a pool rolled without end.
+/// use a fresh one, and never is a pool restarted without end.
 #[test]
 fn a_cache_is_renewed_in_the_end_and_never_without_end() {
     let (mut renewals, mut held) = (0, 0);
@@ -341,7 +341,11 @@ fn a_cache_is_renewed_in_the_end_and_never_without_end() {
         }
         // Per ten minutes: those at once, and what the growing pauses leave room for; a quiet time has not been.
         let bound = 4 + 600 / 5;
-        assert!(company.rolls.len() < bound, "seed {seed}: {} rolls in ten minutes", company.rolls.len());
+        assert!(
+            company.restarts.len() < bound,
+            "seed {seed}: {} restarts in ten minutes",
+            company.restarts.len()
+        );
         // From here on all is well: whatever pause there is has an end.
         for _ in 0..8000 {
             now += 100;
@@ -351,12 +355,12 @@ fn a_cache_is_renewed_in_the_end_and_never_without_end() {
             !company.is_stale && company.staff.iter().all(|uses| *uses),
             "seed {seed}: it was never renewed"
         );
-        let rolls = company.rolls.len();
+        let restarts = company.restarts.len();
         for _ in 0..100 {
             now += 100;
             company.step(&mut dice, now, at(now), false, 1);
         }
-        assert_eq!(company.rolls.len(), rolls, "seed {seed}: a fresh one is left alone");
+        assert_eq!(company.restarts.len(), restarts, "seed {seed}: a fresh one is left alone");
         (renewals, held) = (renewals + company.renewals, held + company.held);
     }
     assert!(renewals > 1000 && held > 100, "{renewals} renewals, {held} held");

@@ -11,7 +11,8 @@ use crate::config::Config;
 use crate::observe::{Event, Log, WorkerEvent};
 use crate::pool::{
     Backoff, Exchange, Failure, IdleWorker, Order, Phase, PoolSize, Probation, Renewal, RenewalSample,
-    RenewalStep, Roll, RollStep, Scaling, ScalingSample, SlotReading, SpawnLimit, Workers, relieved,
+    RenewalStep, RollingRestart, RollingRestartStep, Scaling, ScalingSample, SlotReading, SpawnLimit,
+    Workers, relieved,
 };
 use crate::sync::primitive::Arc;
 
@@ -24,12 +25,12 @@ pub(in crate::serve) struct Supervisor {
     /// The most workers that may linger.
     lingering_max: usize,
     backoff: Backoff,
-    roll: Roll,
+    rolling_restart: RollingRestart,
     renewal: Renewal,
-    /// The slot in which the present replacement of a roll was started.
-    roll_slot: Option<usize>,
+    /// The slot in which the present replacement of a rolling restart was started.
+    replacement_slot: Option<usize>,
     /// Why it did not boot.
-    roll_failure: Option<Failure>,
+    replacement_failure: Option<Failure>,
     /// Workers that have booted, as far as they were heard of.
     booted: u64,
     /// Somebody is wanted and may not be started yet.
@@ -44,10 +45,10 @@ impl Supervisor {
             scaling: Scaling::new(size, config.php_workers_idle),
             lingering_max: size.lingering_max(),
             backoff: Backoff::default(),
-            roll: Roll::default(),
+            rolling_restart: RollingRestart::default(),
             renewal: Renewal::default(),
-            roll_slot: None,
-            roll_failure: None,
+            replacement_slot: None,
+            replacement_failure: None,
             booted: 0,
             is_short: false,
         }
@@ -61,11 +62,11 @@ impl Supervisor {
         if gate.is_shut() {
             return None;
         }
-        if shared.roll_wanted.is_set() {
-            shared.roll_wanted.clear();
+        if shared.restart_wanted.is_set() {
+            shared.restart_wanted.clear();
             workers.refresh();
             self.renewal.begin_anew();
-            self.begin_roll(workers, &shared.log, now);
+            self.begin_rolling_restart(workers, &shared.log, now);
         }
         self.replace(workers, &shared.log, now);
         self.renew(workers, shared, now);
@@ -74,23 +75,23 @@ impl Supervisor {
         self.backoff.deadline().filter(|_| self.is_short)
     }
 
-    fn begin_roll(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
+    fn begin_rolling_restart(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
         let slots = workers.slots(now);
-        self.roll.ask(&slots);
+        self.rolling_restart.ask(&slots);
         let workers = slots.iter().filter(|slot| slot.is_staff()).count();
-        tell(log, WorkerEvent::RollStarted { workers });
+        tell(log, WorkerEvent::RollingRestartStarted { workers });
     }
 
     /// Goes on with renewing what the workers share.
     fn renew(&mut self, workers: &Workers<Exchange>, shared: &Shared, now: Instant) {
-        let Some(cache) = workers.cache().filter(|_| !self.roll.is_under_way()) else { return };
+        let Some(cache) = workers.cache().filter(|_| !self.rolling_restart.is_under_way()) else { return };
         let slots = workers.slots(now);
         let serving = |slot: &&SlotReading| slot.is_staff() && slot.phase == Phase::Serving;
         let staff_outsiders = slots.iter().filter(serving).filter(|slot| slot.is_outsider).count();
         let staff_users = slots.iter().filter(serving).count() - staff_outsiders;
         match self.renewal.decide(RenewalSample { cache, staff_users, staff_outsiders }, now) {
-            Some(RenewalStep::Roll) => {
-                self.begin_roll(workers, &shared.log, now);
+            Some(RenewalStep::Restart) => {
+                self.begin_rolling_restart(workers, &shared.log, now);
                 self.replace(workers, &shared.log, now);
             }
             Some(RenewalStep::Held) => {
@@ -113,9 +114,9 @@ impl Supervisor {
             }
         }
         for failure in failures {
-            if self.roll_slot == Some(failure.slot) {
+            if self.replacement_slot == Some(failure.slot) {
                 // The others run, so that this says nothing about starting more of them.
-                self.roll_failure = Some(failure);
+                self.replacement_failure = Some(failure);
                 continue;
             }
             let pause = self.backoff.failed(now);
@@ -131,32 +132,32 @@ impl Supervisor {
 
     /// Goes on with replacing all workers.
     fn replace(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
-        while self.roll.is_under_way() {
-            match self.roll.step(&workers.slots(now), workers.vacant_slot()) {
-                Some(RollStep::Hire(slot)) => {
-                    self.roll_slot = Some(slot);
+        while self.rolling_restart.is_under_way() {
+            match self.rolling_restart.step(&workers.slots(now), workers.vacant_slot()) {
+                Some(RollingRestartStep::Spawn(slot)) => {
+                    self.replacement_slot = Some(slot);
                     if let Err(error) = workers.spawn(slot, Probation::Required) {
                         let reason = format!("cannot create a thread: {error}");
-                        self.roll_failure = Some(Failure { slot, had_booted: false, reason });
+                        self.replacement_failure = Some(Failure { slot, had_booted: false, reason });
                     }
-                    self.roll.spawned(slot, workers.number(slot));
+                    self.rolling_restart.spawned(slot, workers.number(slot));
                 }
-                Some(RollStep::HandOver(slot)) => {
-                    self.roll_slot = None;
+                Some(RollingRestartStep::HandOver(slot)) => {
+                    self.replacement_slot = None;
                     workers.stop(slot, Order::HandOver);
                 }
-                Some(RollStep::Finished(workers)) => {
-                    self.roll_slot = None;
-                    tell(log, WorkerEvent::RollFinished { workers });
+                Some(RollingRestartStep::Finished(workers)) => {
+                    self.replacement_slot = None;
+                    tell(log, WorkerEvent::RollingRestartFinished { workers });
                 }
-                Some(RollStep::Stopped { slot, replaced, left }) => {
+                Some(RollingRestartStep::Stopped { slot, replaced, left }) => {
                     self.renewal.stopped(now);
                     // It may have failed since the news were taken.
                     self.hear(workers, log, now);
-                    self.roll_slot = None;
-                    let failure = self.roll_failure.take();
+                    self.replacement_slot = None;
+                    let failure = self.replacement_failure.take();
                     let reason = failure.as_ref().map_or("it ended", |failure| &failure.reason);
-                    tell(log, WorkerEvent::RollStopped { slot, reason, replaced, left });
+                    tell(log, WorkerEvent::RollingRestartStopped { slot, reason, replaced, left });
                 }
                 None => return,
             }

@@ -130,8 +130,8 @@ impl Site {
     }
 
     /// Replaces all persistent workers; returns whether there are any.
-    pub(crate) fn roll(&self) -> bool {
-        self.server.roll_workers()
+    pub(crate) fn restart_workers(&self) -> bool {
+        self.server.restart_workers()
     }
 
     /// Begins the drain.

@@ -1,0 +1,126 @@
+//! The rolling restart: every worker is replaced, one after the other, without a gap in service.
+//!
+//! Promises: pure; an old worker is told to end only after a new one serves, so that the pool never has fewer workers
+//! than before; the first replacement that fails to boot stops the restart, and the remaining old workers keep running.
+//! Refuses: it starts and stops no thread; an old worker takes as long to end as its jobs in flight.
+//!
+//! ```text
+//!             asked                a slot is vacant: spawn
+//!   Resting ─────────▶ Waiting ──────────────────────────▶ Booting ──failed to boot: stopped──▶ Resting
+//!     ▲                  │ ▲                                  │
+//!     └── none is left ──┘ └── serves: an old one hands over ─┘
+//! ```
+
+use std::collections::VecDeque;
+
+use super::slot::{Phase, SlotReading};
+
+/// The machine.
+#[derive(Clone, Debug, Default)]
+pub struct RollingRestart {
+    under_way: Option<UnderWay>,
+}
+
+#[derive(Clone, Debug)]
+struct UnderWay {
+    /// The workers still to be replaced.
+    old: VecDeque<WorkerId>,
+    replacement: Option<WorkerId>,
+    replaced: usize,
+}
+
+/// Identifies one worker among all that a slot has had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct WorkerId {
+    slot: usize,
+    number: u64,
+}
+
+/// The next step of a rolling restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RollingRestartStep {
+    /// Start a worker in this slot, and call [`RollingRestart::spawned`].
+    Spawn(usize),
+    /// Tell the worker of this slot to end.
+    HandOver(usize),
+    /// All workers were replaced: this many.
+    Finished(usize),
+    /// A replacement failed to boot.
+    Stopped {
+        /// The slot of the replacement.
+        slot: usize,
+        /// The number of workers replaced before.
+        replaced: usize,
+        /// The number of old workers that keep running.
+        left: usize,
+    },
+}
+
+impl RollingRestart {
+    /// Begins to replace all current workers, including any that are themselves replacements.
+    pub fn ask(&mut self, slots: &[SlotReading]) {
+        let staff = slots.iter().filter(|slot| slot.is_staff());
+        let old: VecDeque<_> = staff.map(WorkerId::of).collect();
+        let (replacement, replaced) =
+            self.under_way.take().map_or((None, 0), |restart| (restart.replacement, restart.replaced));
+        self.under_way = Some(UnderWay { old, replacement, replaced });
+    }
+
+    /// Returns whether a rolling restart is under way.
+    pub fn is_under_way(&self) -> bool {
+        self.under_way.is_some()
+    }
+
+    /// Notes that the replacement was started: it is worker `number` of the slot.
+    pub fn spawned(&mut self, slot: usize, number: u64) {
+        if let Some(restart) = &mut self.under_way {
+            restart.replacement = Some(WorkerId { slot, number });
+        }
+    }
+
+    /// Returns the next step that the state of the slots allows, if there is one. `vacant` is a slot in which a worker
+    /// may start.
+    pub fn step(&mut self, slots: &[SlotReading], vacant: Option<usize>) -> Option<RollingRestartStep> {
+        let restart = self.under_way.as_mut()?;
+        let is_there = |one: &WorkerId| {
+            let found = slots.iter().find(|slot| WorkerId::of(slot) == *one);
+            found.is_some_and(SlotReading::is_staff)
+        };
+        // Some were replaced or retired for other reasons meanwhile.
+        restart.old.retain(is_there);
+        if let Some(new) = restart.replacement {
+            let slot = slots.iter().find(|slot| slot.slot == new.slot)?;
+            if slot.phase == Phase::Booting && slot.number == new.number {
+                return None;
+            }
+            if slot.phase == Phase::Vacant {
+                let (replaced, left) = (restart.replaced, restart.old.len());
+                self.under_way = None;
+                return Some(RollingRestartStep::Stopped { slot: new.slot, replaced, left });
+            }
+            restart.replacement = None;
+            // If the restart was asked for again meanwhile, the replacement is old itself; it must not be its own successor.
+            let next = restart.old.iter().position(|old| *old != new);
+            if let Some(old) = next.and_then(|next| restart.old.remove(next)) {
+                restart.replaced += 1;
+                return Some(RollingRestartStep::HandOver(old.slot));
+            }
+        }
+        if restart.old.is_empty() {
+            let replaced = restart.replaced;
+            self.under_way = None;
+            return Some(RollingRestartStep::Finished(replaced));
+        }
+        vacant.map(RollingRestartStep::Spawn)
+    }
+}
+
+impl WorkerId {
+    fn of(slot: &SlotReading) -> Self {
+        Self { slot: slot.slot, number: slot.number }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+#[path = "rolling_restart_tests.rs"]
+mod tests;
