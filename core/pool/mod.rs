@@ -22,6 +22,7 @@
 //! | `relief` | standing in for one that is to be replaced and cannot end yet |
 //! | `renewal` | emptying a cache that workers share |
 //! | `rolling_restart` | replacing all of them without a gap |
+//! | `supervisor` | what starts, stops and replaces workers, by the machines above |
 //! | `stuck`, `watchdog` | a request that keeps its worker; who is held up by one |
 //! | `wedge` | threads that live and take nothing |
 
@@ -41,6 +42,7 @@ pub mod scaling;
 pub mod slot;
 pub mod state;
 pub mod stuck;
+pub mod supervisor;
 pub mod watchdog;
 pub mod wedge;
 pub mod workers;
@@ -61,6 +63,7 @@ pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
 pub use slot::{Order, Phase, SlotReading};
 pub use state::{Failure, PoolSize, Source};
 pub use stuck::{Finding, Held, StuckKind};
+pub use supervisor::{Supervisor, SupervisorReport};
 pub use watchdog::{Inspection, STUCK_THRESHOLD, Watchdog};
 pub use wedge::{WedgeDetector, WedgeReport, WedgeSample};
 pub use workers::{PoolFacts, Probation, Workers};

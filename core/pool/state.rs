@@ -19,8 +19,11 @@ pub trait Source<J>: Send + Sync + std::fmt::Debug + 'static {
     /// Takes the oldest job, if there is one.
     fn try_take(&self) -> Option<Arc<J>>;
 
-    /// Whether there is nothing to take.
+    /// Returns whether there is nothing to take.
     fn is_empty(&self) -> bool;
+
+    /// Returns how many jobs were offered that no worker has taken, including those that may not be taken yet.
+    fn backlog(&self) -> usize;
 
     /// Whether there will be nothing more once it is empty.
     fn is_shut(&self) -> bool;

@@ -161,6 +161,16 @@ impl<J: Job> Workers<J> {
         self.shared.state.source.idle_workers().want_help();
     }
 
+    /// Returns whether the source is shut: workers end once nothing is left to take.
+    pub fn is_shut(&self) -> bool {
+        self.shared.state.source.is_shut()
+    }
+
+    /// Returns how many jobs were offered that no worker has taken.
+    pub fn backlog(&self) -> usize {
+        self.shared.state.source.backlog()
+    }
+
     /// How often workers have booted.
     pub fn booted_total(&self) -> u64 {
         self.shared.state.booted.load(Ordering::Relaxed)

@@ -33,6 +33,11 @@ impl<J: Job + Offered> Source<J> for Gate<Arc<J>> {
         Self::is_empty(self)
     }
 
+    fn backlog(&self) -> usize {
+        let facts = self.facts();
+        facts.depth + facts.waiting
+    }
+
     fn is_shut(&self) -> bool {
         Self::is_shut(self)
     }

@@ -33,7 +33,7 @@ use crate::serve::control::machinery::Machinery;
 use crate::serve::control::pool_events::Reports;
 use crate::serve::control::reload;
 use crate::serve::control::scan::Scan;
-use crate::serve::control::supervisor::Supervisor;
+use crate::serve::control::supervisor::Supervision;
 use crate::serve::control::tick::Control;
 use crate::serve::disk::file_job::Chore;
 use crate::serve::disk::site::Site;
@@ -165,7 +165,7 @@ impl Server {
         let machinery = Arc::new(Machinery::new(shared, site));
         let driven = Arc::clone(&machinery);
         let mut scan = Scan::new(&machinery.shared.config);
-        let mut supervisor = Supervisor::new(&machinery.shared.config);
+        let mut supervisor = Supervision::new(&machinery.shared.config);
         let mut sweep_at = clock();
         let tick = move |shared: &Shared, now: Instant| {
             let scan_at = scan.scan(shared, now);

@@ -103,6 +103,9 @@ impl Source<Exchange> for Stuck {
     fn is_empty(&self) -> bool {
         true
     }
+    fn backlog(&self) -> usize {
+        0
+    }
     fn is_shut(&self) -> bool {
         self.released.is_set()
     }

@@ -1,236 +1,55 @@
-//! The supervisor of the pool: it starts workers that are missing, ends those that are not needed, replaces all on demand.
+//! The supervision of the PHP pool on the control thread: what the [`Supervisor`] reports is logged and counted.
 //!
-//! Promises: it is woken when work finds nobody idle, when a worker has booted, and when one has failed; a pool whose
-//! workers do not boot is tried again at growing pauses and one line tells of each attempt; nothing in flight is lost
-//! by what it orders. Refuses: it waits for nobody; the machines decide, and this carries out and tells.
+//! Promises: it is called when work finds no idle worker, when a worker has booted, and when one has failed. Refuses: it
+//! decides nothing; the pool's machines do.
 
 use std::time::Instant;
 
-use crate::admission::Gate;
 use crate::config::Config;
-use crate::observe::{Event, Log, WorkerEvent};
-use crate::pool::{
-    Backoff, Exchange, Failure, IdleWorker, Order, Phase, PoolSize, Probation, Renewal, RenewalSample,
-    RenewalStep, RollingRestart, RollingRestartStep, Scaling, ScalingSample, SlotReading, SpawnLimit,
-    Workers, relieved,
-};
-use crate::sync::primitive::Arc;
+use crate::observe::{Event, WorkerEvent};
+use crate::pool::{PoolSize, Supervisor, SupervisorReport};
 
 use crate::serve::shared::Shared;
 
-/// The machines of the pool's size and health.
+/// The supervisor, and where its reports go.
 #[derive(Debug)]
-pub(in crate::serve) struct Supervisor {
-    scaling: Scaling,
-    /// The most workers that may linger.
-    lingering_max: usize,
-    backoff: Backoff,
-    rolling_restart: RollingRestart,
-    renewal: Renewal,
-    /// The slot in which the present replacement of a rolling restart was started.
-    replacement_slot: Option<usize>,
-    /// Why it did not boot.
-    replacement_failure: Option<Failure>,
-    /// Workers that have booted, as far as they were heard of.
-    booted: u64,
-    /// Somebody is wanted and may not be started yet.
-    is_short: bool,
-}
+pub(in crate::serve) struct Supervision(Supervisor);
 
-impl Supervisor {
-    /// Makes the machines that `config` asks for.
+impl Supervision {
+    /// Makes the supervisor that `config` asks for.
     pub(in crate::serve) fn new(config: &Config) -> Self {
         let size = PoolSize { min: config.php_workers.min, max: config.php_workers.max };
-        Self {
-            scaling: Scaling::new(size, config.php_workers_idle),
-            lingering_max: size.lingering_max(),
-            backoff: Backoff::default(),
-            rolling_restart: RollingRestart::default(),
-            renewal: Renewal::default(),
-            replacement_slot: None,
-            replacement_failure: None,
-            booted: 0,
-            is_short: false,
-        }
+        Self(Supervisor::new(size, config.php_workers_idle))
     }
 
-    /// Looks at the pool and does what is to be done; returns when to call again, if it knows.
+    /// Does what the state of the pool requires; returns when to call again, if that is known.
     pub(in crate::serve) fn tend(&mut self, shared: &Shared, now: Instant) -> Option<Instant> {
-        let (workers, gate) = (shared.workers.get()?, shared.gate.as_ref()?);
-        workers.reap();
-        self.hear(workers, &shared.log, now);
-        if gate.is_shut() {
-            return None;
-        }
+        let workers = shared.workers.get()?;
         if shared.restart_wanted.is_set() {
             shared.restart_wanted.clear();
-            workers.refresh();
-            self.renewal.begin_anew();
-            self.begin_rolling_restart(workers, &shared.log, now);
+            self.0.want_restart();
         }
-        self.replace(workers, &shared.log, now);
-        self.renew(workers, shared, now);
-        self.relieve(workers, &shared.log, now);
-        self.scale(workers, gate, &shared.log, now);
-        self.backoff.deadline().filter(|_| self.is_short)
-    }
-
-    fn begin_rolling_restart(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
-        let slots = workers.slots(now);
-        self.rolling_restart.ask(&slots);
-        let workers = slots.iter().filter(|slot| slot.is_staff()).count();
-        tell(log, WorkerEvent::RollingRestartStarted { workers });
-    }
-
-    /// Goes on with renewing what the workers share.
-    fn renew(&mut self, workers: &Workers<Exchange>, shared: &Shared, now: Instant) {
-        let Some(cache) = workers.cache().filter(|_| !self.rolling_restart.is_under_way()) else { return };
-        let slots = workers.slots(now);
-        let serving = |slot: &&SlotReading| slot.is_staff() && slot.phase == Phase::Serving;
-        let staff_outsiders = slots.iter().filter(serving).filter(|slot| slot.is_outsider).count();
-        let staff_users = slots.iter().filter(serving).count() - staff_outsiders;
-        match self.renewal.decide(RenewalSample { cache, staff_users, staff_outsiders }, now) {
-            Some(RenewalStep::Restart) => {
-                self.begin_rolling_restart(workers, &shared.log, now);
-                self.replace(workers, &shared.log, now);
-            }
-            Some(RenewalStep::Held) => {
-                shared.metrics.opcache_restart_delayed.set();
-                let lingering = slots.iter().filter(|slot| slot.is_lingering()).count();
-                tell(&shared.log, WorkerEvent::CacheHeld { lingering });
-            }
-            None => {}
-        }
-    }
-
-    /// Takes the news of boots and failures.
-    fn hear(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
-        let failures = workers.take_failures();
-        let booted = workers.booted_total();
-        if booted > std::mem::replace(&mut self.booted, booted) {
-            let failures = self.backoff.booted();
-            if failures > 0 {
-                tell(log, WorkerEvent::BootAgain { failures });
-            }
-        }
-        for failure in failures {
-            if self.replacement_slot == Some(failure.slot) {
-                // The others run, so that this says nothing about starting more of them.
-                self.replacement_failure = Some(failure);
-                continue;
-            }
-            let pause = self.backoff.failed(now);
-            let Failure { slot, had_booted, ref reason } = failure;
-            match pause {
-                _ if had_booted => tell(log, WorkerEvent::Lost { slot, reason }),
-                Some(retry_after) => tell(log, WorkerEvent::NotBooted { slot, reason, retry_after }),
-                // The first of those that failed together has said it.
-                None => {}
-            }
-        }
-    }
-
-    /// Goes on with replacing all workers.
-    fn replace(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
-        while self.rolling_restart.is_under_way() {
-            match self.rolling_restart.step(&workers.slots(now), workers.vacant_slot()) {
-                Some(RollingRestartStep::Spawn(slot)) => {
-                    self.replacement_slot = Some(slot);
-                    if let Err(error) = workers.spawn(slot, Probation::Required) {
-                        let reason = format!("cannot create a thread: {error}");
-                        self.replacement_failure = Some(Failure { slot, had_booted: false, reason });
-                    }
-                    self.rolling_restart.spawned(slot, workers.number(slot));
-                }
-                Some(RollingRestartStep::HandOver(slot)) => {
-                    self.replacement_slot = None;
-                    workers.stop(slot, Order::HandOver);
-                }
-                Some(RollingRestartStep::Finished(workers)) => {
-                    self.replacement_slot = None;
-                    tell(log, WorkerEvent::RollingRestartFinished { workers });
-                }
-                Some(RollingRestartStep::Stopped { slot, replaced, left }) => {
-                    self.renewal.stopped(now);
-                    // It may have failed since the news were taken.
-                    self.hear(workers, log, now);
-                    self.replacement_slot = None;
-                    let failure = self.replacement_failure.take();
-                    let reason = failure.as_ref().map_or("it ended", |failure| &failure.reason);
-                    tell(log, WorkerEvent::RollingRestartStopped { slot, reason, replaced, left });
-                }
-                None => return,
-            }
-        }
-    }
-
-    /// Lets workers that want to be replaced linger while others take their places: those that carry something, or take
-    /// their time to end. As many as may; the others keep their places until they have ended.
-    fn relieve(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
-        for slot in relieved(&workers.slots(now), self.lingering_max) {
-            let vacant = workers.vacant_slot().filter(|_| self.backoff.spawn_limit(now) == SpawnLimit::Any);
-            match vacant.map(|vacant| (vacant, workers.relieve(slot, vacant))) {
-                // There is nobody to take its place yet; the next one that is spawned does.
-                None => {
-                    workers.stop(slot, Order::HandOver);
-                }
-                Some((_, Ok(_))) => {}
-                Some((vacant, Err(error))) => self.not_hired(vacant, &error, log, now),
-            }
-        }
-    }
-
-    /// The system gives no thread.
-    fn not_hired(&mut self, slot: usize, error: &std::io::Error, log: &Log, now: Instant) {
-        let reason = format!("cannot create a thread: {error}");
-        if let Some(retry_after) = self.backoff.failed(now) {
-            tell(log, WorkerEvent::NotBooted { slot, reason: &reason, retry_after });
-        }
-        self.is_short = true;
-    }
-
-    /// Starts who is missing, ends who is not needed.
-    fn scale(&mut self, workers: &Workers<Exchange>, gate: &Gate<Arc<Exchange>>, log: &Log, now: Instant) {
-        let slots = workers.slots(now);
-        let staff = slots.iter().filter(|slot| slot.is_staff()).count();
-        let booting = slots.iter().filter(|slot| slot.phase == Phase::Booting).count();
-        let limit = self.backoff.spawn_limit(now);
-        if booting == 0 && limit == SpawnLimit::Any && self.scaling.has_room(staff) {
-            // Before the look at what waits.
-            workers.want_help();
-        }
-        let facts = gate.facts();
-        let idle = slots.iter().filter(|slot| slot.is_staff() && is_able(slot));
-        let scale = self.scaling.decide(&ScalingSample {
-            staff,
-            booting,
-            idle: idle.map(|slot| IdleWorker { slot: slot.slot, idle_for: slot.idle_for }).collect(),
-            waiting: facts.depth + facts.waiting,
-        });
-        for slot in scale.retire {
-            workers.stop(slot, Order::Retire);
-        }
-        self.is_short = scale.spawn > 0 && limit == SpawnLimit::Nobody;
-        let (count, probation) = match limit {
-            SpawnLimit::Any => (scale.spawn, Probation::Waived),
-            SpawnLimit::One => (scale.spawn.min(1), Probation::Required),
-            SpawnLimit::Nobody => (0, Probation::Required),
-        };
-        for _ in 0..count {
-            let Some(slot) = workers.vacant_slot() else { return };
-            self.backoff.tried();
-            if let Err(error) = workers.spawn(slot, probation) {
-                return self.not_hired(slot, &error, log, now);
-            }
-        }
+        self.0.tend(workers, &mut |report| record(shared, report), now)
     }
 }
 
-fn tell(log: &Log, event: WorkerEvent<'_>) {
-    log.emit(&Event::Worker(event));
-}
-
-/// Whether its worker could take work now.
-fn is_able(slot: &SlotReading) -> bool {
-    slot.phase == Phase::Serving && slot.leaving_for.is_none() && !slot.is_busy && slot.fibers == 0
+/// Logs a report, and sets the gauge that tells of it.
+fn record(shared: &Shared, report: SupervisorReport<'_>) {
+    let event = match report {
+        SupervisorReport::Lost { slot, reason } => WorkerEvent::Lost { slot, reason },
+        SupervisorReport::NotBooted { slot, reason, retry_after } => {
+            WorkerEvent::NotBooted { slot, reason, retry_after }
+        }
+        SupervisorReport::BootAgain { failures } => WorkerEvent::BootAgain { failures },
+        SupervisorReport::RenewalDelayed { lingering } => {
+            shared.metrics.opcache_restart_delayed.set();
+            WorkerEvent::CacheHeld { lingering }
+        }
+        SupervisorReport::RestartStarted { workers } => WorkerEvent::RollingRestartStarted { workers },
+        SupervisorReport::RestartFinished { workers } => WorkerEvent::RollingRestartFinished { workers },
+        SupervisorReport::RestartStopped { slot, reason, replaced, left } => {
+            WorkerEvent::RollingRestartStopped { slot, reason, replaced, left }
+        }
+    };
+    shared.log.emit(&Event::Worker(event));
 }

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use crate::observe::{Event, Log, WorkerEvent};
-use crate::pool::{Exchange, Inspection, Probe, SlotReading, Watchdog, Workers};
+use crate::pool::{Exchange, Inspection, Job, Probe, SlotReading, StuckKind, Watchdog, Workers};
 use crate::sync::primitive::Arc;
 
 use super::thread_state;
@@ -23,25 +23,16 @@ impl WatchdogRounds {
         Self(Watchdog::new(threshold))
     }
 
-    /// Looks at each slot.
+    /// Looks at each slot. Answers requests whose time limit has expired without their workers, and logs those that hold
+    /// a worker up.
     pub(in crate::serve) fn look(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
-        for reading in workers.slots(now) {
-            let slot = reading.slot;
-            if let Some(serial) = workers.probe(slot).and_then(|probe| probe.look())
-                && let Some(exchange) = workers.job(slot, serial)
-            {
+        self.look_at_each(workers, now, |found| match found {
+            Found::Overdue(exchange) => {
                 // It may just have been answered.
                 let _ = exchange.overrun();
             }
-            let held = if reading.is_busy { workers.held(slot, now) } else { Vec::new() };
-            let finding = self.0.look(slot, &held, &Thread { workers, reading: &reading });
-            if finding.is_long {
-                workers.note(slot, &finding);
-            }
-            for (serial, kind) in finding.stuck {
-                let exchange = workers.job(slot, serial);
-                let age = held.iter().find(|one| one.serial == serial).map_or(Duration::ZERO, |one| one.age);
-                let request = exchange.as_ref().map(|exchange| &exchange.request);
+            Found::Stuck { slot, kind, age, job } => {
+                let request = job.as_ref().map(|exchange| &exchange.request);
                 log.emit(&Event::Worker(WorkerEvent::Stuck {
                     slot,
                     kind,
@@ -50,23 +41,58 @@ impl WatchdogRounds {
                     path: request.map_or(b"", |request| request.head.path_and_query().0),
                 }));
             }
+        });
+    }
+
+    /// Looks at each slot, whatever its worker runs.
+    fn look_at_each<J: Job>(&mut self, workers: &Workers<J>, now: Instant, mut on: impl FnMut(Found<J>)) {
+        for reading in workers.slots(now) {
+            let slot = reading.slot;
+            if let Some(serial) = workers.probe(slot).and_then(|probe| probe.look())
+                && let Some(job) = workers.job(slot, serial)
+            {
+                on(Found::Overdue(job));
+            }
+            let held = if reading.is_busy { workers.held(slot, now) } else { Vec::new() };
+            let finding = self.0.look(slot, &held, &Thread { workers, reading: &reading });
+            if finding.is_long {
+                workers.note(slot, &finding);
+            }
+            for (serial, kind) in finding.stuck {
+                let age = held.iter().find(|one| one.serial == serial).map_or(Duration::ZERO, |one| one.age);
+                on(Found::Stuck { slot, kind, age, job: workers.job(slot, serial) });
+            }
         }
     }
 }
 
+/// What a look at a slot found.
+enum Found<J> {
+    /// The time limit of this job has expired, and its worker has not reacted.
+    Overdue(Arc<J>),
+    /// A job holds its worker up.
+    Stuck {
+        slot: usize,
+        kind: StuckKind,
+        age: Duration,
+        /// The job, unless it has ended since.
+        job: Option<Arc<J>>,
+    },
+}
+
 /// The thread of a slot.
-struct Thread<'a> {
-    workers: &'a Workers<Exchange>,
+struct Thread<'a, J> {
+    workers: &'a Workers<J>,
     reading: &'a SlotReading,
 }
 
-impl Thread<'_> {
+impl<J: Job> Thread<'_, J> {
     fn probe(&self) -> Option<Arc<dyn Probe>> {
         self.workers.probe(self.reading.slot)
     }
 }
 
-impl Inspection for Thread<'_> {
+impl<J: Job> Inspection for Thread<'_, J> {
     fn is_blocked(&self) -> bool {
         thread_state::is_blocked(self.reading.thread_id)
     }

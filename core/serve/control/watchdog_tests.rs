@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use super::*;
 use crate::config::{AccessLog, Level};
 use crate::observe::Log;
-use crate::pool::{Engine, Exchange, PoolEvents, PoolSize, Source, StartError, Started, StuckKind, Worker};
+use crate::pool::{Engine, Exchange, PoolEvents, PoolSize, Source, StartError, Started, Worker};
 use crate::serve::fixture::{Nobody, exchange};
 use crate::spool::Spool;
 use crate::sync::counter::Flag;
@@ -40,6 +40,9 @@ impl Source<Exchange> for Bench {
     }
     fn is_empty(&self) -> bool {
         self.queue.is_empty()
+    }
+    fn backlog(&self) -> usize {
+        self.queue.len()
     }
     fn is_shut(&self) -> bool {
         self.queue.is_closed()

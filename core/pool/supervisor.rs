@@ -1,0 +1,294 @@
+//! The supervisor of a pool: it starts missing workers, stops those that are not needed, and replaces workers.
+//!
+//! Promises: the decisions are those of [`Scaling`], [`Backoff`], [`RollingRestart`], [`Renewal`] and [`relieved`], and
+//! nothing that it orders loses a job; workers that fail to boot are started again after growing pauses, with one report
+//! for each attempt. Refuses: it waits for no worker and reads no clock; logging is up to the caller, who gets reports.
+
+use std::time::{Duration, Instant};
+
+use super::backoff::{Backoff, SpawnLimit};
+use super::job::Job;
+use super::relief::relieved;
+use super::renewal::{Renewal, RenewalSample, RenewalStep};
+use super::rolling_restart::{RollingRestart, RollingRestartStep};
+use super::scaling::{IdleWorker, Scaling, ScalingSample};
+use super::slot::{Order, Phase, SlotReading};
+use super::state::{Failure, PoolSize};
+use super::workers::{Probation, Workers};
+
+/// The machines that decide about the size and the health of one pool.
+#[derive(Debug)]
+pub struct Supervisor {
+    scaling: Scaling,
+    /// The maximum number of workers that may linger.
+    lingering_max: usize,
+    backoff: Backoff,
+    rolling_restart: RollingRestart,
+    renewal: Renewal,
+    restart_wanted: bool,
+    /// The slot in which the current replacement of a rolling restart was started.
+    replacement_slot: Option<usize>,
+    /// Why the replacement failed to boot.
+    replacement_failure: Option<Failure>,
+    /// The number of boots at the last call.
+    booted: u64,
+    /// A worker is missing and may not be started yet.
+    is_short: bool,
+}
+
+/// What the log should say about the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SupervisorReport<'a> {
+    /// A worker ended unexpectedly.
+    Lost {
+        /// The index of its slot.
+        slot: usize,
+        /// The reason.
+        reason: &'a str,
+    },
+    /// A worker failed to boot. Others that fail together with it are not reported.
+    NotBooted {
+        /// The index of its slot.
+        slot: usize,
+        /// The reason.
+        reason: &'a str,
+        /// How long until the next attempt.
+        retry_after: Duration,
+    },
+    /// A worker booted after others had failed to.
+    BootAgain {
+        /// The number of failed attempts.
+        failures: u64,
+    },
+    /// The renewal of the cache that workers share is waiting for old workers to end.
+    RenewalDelayed {
+        /// The number of workers that take no more work and have not ended.
+        lingering: usize,
+    },
+    /// A rolling restart has started.
+    RestartStarted {
+        /// The number of workers.
+        workers: usize,
+    },
+    /// The rolling restart has finished.
+    RestartFinished {
+        /// The number of workers.
+        workers: usize,
+    },
+    /// A replacement failed to boot; the remaining old workers keep running.
+    RestartStopped {
+        /// The index of the replacement's slot.
+        slot: usize,
+        /// The reason.
+        reason: &'a str,
+        /// The number of workers replaced before.
+        replaced: usize,
+        /// The number of old workers that keep running.
+        left: usize,
+    },
+}
+
+/// Where reports go.
+type Report<'a> = &'a mut dyn FnMut(SupervisorReport<'_>);
+
+impl Supervisor {
+    /// Makes the supervisor of a pool of this size, whose workers may be idle for `idle_max`.
+    pub fn new(size: PoolSize, idle_max: Duration) -> Self {
+        Self {
+            scaling: Scaling::new(size, idle_max),
+            lingering_max: size.lingering_max(),
+            backoff: Backoff::default(),
+            rolling_restart: RollingRestart::default(),
+            renewal: Renewal::default(),
+            restart_wanted: false,
+            replacement_slot: None,
+            replacement_failure: None,
+            booted: 0,
+            is_short: false,
+        }
+    }
+
+    /// Makes the next call of [`tend`](Self::tend) begin a rolling restart.
+    pub fn want_restart(&mut self) {
+        self.restart_wanted = true;
+    }
+
+    /// Does what the state of the pool requires; returns when to call again, if that is known. To be called at least once
+    /// a second, and whenever the pool [calls](Workers::set_supervisor); a call that is not needed does no harm.
+    pub fn tend<J: Job>(
+        &mut self,
+        workers: &Workers<J>,
+        report: &mut dyn FnMut(SupervisorReport<'_>),
+        now: Instant,
+    ) -> Option<Instant> {
+        workers.reap();
+        self.hear(workers, report, now);
+        if workers.is_shut() {
+            return None;
+        }
+        if std::mem::take(&mut self.restart_wanted) {
+            workers.refresh();
+            self.renewal.begin_anew();
+            self.begin_rolling_restart(workers, report, now);
+        }
+        self.replace(workers, report, now);
+        self.renew(workers, report, now);
+        self.relieve(workers, report, now);
+        self.scale(workers, report, now);
+        self.backoff.deadline().filter(|_| self.is_short)
+    }
+
+    fn begin_rolling_restart<J: Job>(&mut self, workers: &Workers<J>, report: Report<'_>, now: Instant) {
+        let slots = workers.slots(now);
+        self.rolling_restart.ask(&slots);
+        let workers = slots.iter().filter(|slot| slot.is_staff()).count();
+        report(SupervisorReport::RestartStarted { workers });
+    }
+
+    /// Continues to renew the cache that the workers share.
+    fn renew<J: Job>(&mut self, workers: &Workers<J>, report: Report<'_>, now: Instant) {
+        let Some(cache) = workers.cache().filter(|_| !self.rolling_restart.is_under_way()) else { return };
+        let slots = workers.slots(now);
+        let serving = |slot: &&SlotReading| slot.is_staff() && slot.phase == Phase::Serving;
+        let staff_outsiders = slots.iter().filter(serving).filter(|slot| slot.is_outsider).count();
+        let staff_users = slots.iter().filter(serving).count() - staff_outsiders;
+        match self.renewal.decide(RenewalSample { cache, staff_users, staff_outsiders }, now) {
+            Some(RenewalStep::Restart) => {
+                self.begin_rolling_restart(workers, report, now);
+                self.replace(workers, report, now);
+            }
+            Some(RenewalStep::Held) => {
+                let lingering = slots.iter().filter(|slot| slot.is_lingering()).count();
+                report(SupervisorReport::RenewalDelayed { lingering });
+            }
+            None => {}
+        }
+    }
+
+    /// Processes boots and failures since the last call.
+    fn hear<J: Job>(&mut self, workers: &Workers<J>, report: Report<'_>, now: Instant) {
+        let failures = workers.take_failures();
+        let booted = workers.booted_total();
+        if booted > std::mem::replace(&mut self.booted, booted) {
+            let failures = self.backoff.booted();
+            if failures > 0 {
+                report(SupervisorReport::BootAgain { failures });
+            }
+        }
+        for failure in failures {
+            if self.replacement_slot == Some(failure.slot) {
+                // The old workers run, so this is no reason to start workers more slowly.
+                self.replacement_failure = Some(failure);
+                continue;
+            }
+            let pause = self.backoff.failed(now);
+            let Failure { slot, had_booted, ref reason } = failure;
+            match pause {
+                _ if had_booted => report(SupervisorReport::Lost { slot, reason }),
+                Some(retry_after) => report(SupervisorReport::NotBooted { slot, reason, retry_after }),
+                // The first of those that failed together was reported.
+                None => {}
+            }
+        }
+    }
+
+    /// Continues a rolling restart.
+    fn replace<J: Job>(&mut self, workers: &Workers<J>, report: Report<'_>, now: Instant) {
+        while self.rolling_restart.is_under_way() {
+            match self.rolling_restart.step(&workers.slots(now), workers.vacant_slot()) {
+                Some(RollingRestartStep::Spawn(slot)) => {
+                    self.replacement_slot = Some(slot);
+                    if let Err(error) = workers.spawn(slot, Probation::Required) {
+                        let reason = format!("cannot create a thread: {error}");
+                        self.replacement_failure = Some(Failure { slot, had_booted: false, reason });
+                    }
+                    self.rolling_restart.spawned(slot, workers.number(slot));
+                }
+                Some(RollingRestartStep::HandOver(slot)) => {
+                    self.replacement_slot = None;
+                    workers.stop(slot, Order::HandOver);
+                }
+                Some(RollingRestartStep::Finished(workers)) => {
+                    self.replacement_slot = None;
+                    report(SupervisorReport::RestartFinished { workers });
+                }
+                Some(RollingRestartStep::Stopped { slot, replaced, left }) => {
+                    self.renewal.stopped(now);
+                    // The failure may have come since the last look.
+                    self.hear(workers, report, now);
+                    self.replacement_slot = None;
+                    let failure = self.replacement_failure.take();
+                    let reason = failure.as_ref().map_or("it ended", |failure| &failure.reason);
+                    report(SupervisorReport::RestartStopped { slot, reason, replaced, left });
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Lets workers that want to be replaced linger while others take their places, as far as the bound allows. The
+    /// others keep their places until they have ended.
+    fn relieve<J: Job>(&mut self, workers: &Workers<J>, report: Report<'_>, now: Instant) {
+        for slot in relieved(&workers.slots(now), self.lingering_max) {
+            let vacant = workers.vacant_slot().filter(|_| self.backoff.spawn_limit(now) == SpawnLimit::Any);
+            match vacant.map(|vacant| (vacant, workers.relieve(slot, vacant))) {
+                // No worker can take its place yet; the next one that is spawned does.
+                None => {
+                    workers.stop(slot, Order::HandOver);
+                }
+                Some((_, Ok(_))) => {}
+                Some((vacant, Err(error))) => self.not_spawned(vacant, &error, report, now),
+            }
+        }
+    }
+
+    /// Handles a thread that the system did not create.
+    fn not_spawned(&mut self, slot: usize, error: &std::io::Error, report: Report<'_>, now: Instant) {
+        let reason = format!("cannot create a thread: {error}");
+        if let Some(retry_after) = self.backoff.failed(now) {
+            report(SupervisorReport::NotBooted { slot, reason: &reason, retry_after });
+        }
+        self.is_short = true;
+    }
+
+    /// Starts missing workers, and retires those that are not needed.
+    fn scale<J: Job>(&mut self, workers: &Workers<J>, report: Report<'_>, now: Instant) {
+        let slots = workers.slots(now);
+        let staff = slots.iter().filter(|slot| slot.is_staff()).count();
+        let booting = slots.iter().filter(|slot| slot.phase == Phase::Booting).count();
+        let limit = self.backoff.spawn_limit(now);
+        if booting == 0 && limit == SpawnLimit::Any && self.scaling.has_room(staff) {
+            // Before the look at what waits.
+            workers.want_help();
+        }
+        let waiting = workers.backlog();
+        let idle = slots.iter().filter(|slot| slot.is_staff() && is_able(slot));
+        let scale = self.scaling.decide(&ScalingSample {
+            staff,
+            booting,
+            idle: idle.map(|slot| IdleWorker { slot: slot.slot, idle_for: slot.idle_for }).collect(),
+            waiting,
+        });
+        for slot in scale.retire {
+            workers.stop(slot, Order::Retire);
+        }
+        self.is_short = scale.spawn > 0 && limit == SpawnLimit::Nobody;
+        let (count, probation) = match limit {
+            SpawnLimit::Any => (scale.spawn, Probation::Waived),
+            SpawnLimit::One => (scale.spawn.min(1), Probation::Required),
+            SpawnLimit::Nobody => (0, Probation::Required),
+        };
+        for _ in 0..count {
+            let Some(slot) = workers.vacant_slot() else { return };
+            self.backoff.tried();
+            if let Err(error) = workers.spawn(slot, probation) {
+                return self.not_spawned(slot, &error, report, now);
+            }
+        }
+    }
+}
+
+/// Returns whether the worker of a slot could take work now.
+fn is_able(slot: &SlotReading) -> bool {
+    slot.phase == Phase::Serving && slot.leaving_for.is_none() && !slot.is_busy && slot.fibers == 0
+}
