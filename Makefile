@@ -68,7 +68,7 @@ sanitize: packages ## run the tests with a debug build and a sanitizer build of 
 	@scripts/sanitize.sh
 
 loom: packages ## check concurrent code against all interleavings (loom)
-	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom
+	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom --test loom_pool
 
 lint: packages ## check formatting, lints, documentation and scripts
 	@cargo fmt --all --check

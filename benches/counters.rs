@@ -45,7 +45,11 @@ fn counters(criterion: &mut Criterion) {
     });
     group.bench_function("enter_and_leave", |bencher| {
         let population = UpDown::new();
-        bencher.iter_custom(|iterations| on_all_threads(iterations, || drop(population.inside())));
+        let visit = || {
+            population.enter();
+            population.leave();
+        };
+        bencher.iter_custom(|iterations| on_all_threads(iterations, visit));
         black_box(population.value());
     });
     group.bench_function("one_shared_atomic", |bencher| {

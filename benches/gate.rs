@@ -44,8 +44,14 @@ impl Queue for OurGate {
         self.0.announce();
         admitted
     }
+    /// As a worker takes its next job.
     fn take(&self, seat: usize) -> u64 {
-        self.0.take(seat).map_or(0, |entry| entry.0)
+        loop {
+            if let Some(entry) = self.0.try_take() {
+                return entry.0;
+            }
+            self.0.idle_workers().park(seat, || !self.0.is_empty() || self.0.is_shut());
+        }
     }
 }
 

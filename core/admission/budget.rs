@@ -41,16 +41,6 @@ impl BudgetController {
         Self { ceiling, floor, budget: ceiling, decided: BudgetSample::default() }
     }
 
-    /// Returns the budget of a request that arrives now.
-    pub fn budget(&self) -> Duration {
-        self.budget
-    }
-
-    /// Returns the minimum of the budget.
-    pub fn floor(&self) -> Duration {
-        self.floor
-    }
-
     /// Processes the data of one scan and returns the new budget.
     pub fn scan(&mut self, sample: BudgetSample) -> Duration {
         let started = sample.started.saturating_sub(self.decided.started);
@@ -101,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_floor_is_a_sixty_fourth_but_ten_milliseconds_at_least() {
-        let floor = |ceiling| BudgetController::new(Duration::from_millis(ceiling)).floor();
+        let floor = |ceiling| BudgetController::new(Duration::from_millis(ceiling)).floor;
         assert_eq!(floor(6400), Duration::from_millis(100));
         assert_eq!(floor(640), Duration::from_millis(10));
         assert_eq!(floor(100), Duration::from_millis(10));
@@ -137,7 +127,7 @@ mod tests {
         for round in 1..20 {
             controller.scan(sample(round * 8, round * 8, true));
         }
-        assert_eq!(controller.budget(), controller.floor());
+        assert_eq!(controller.budget, controller.floor);
     }
 
     #[test]

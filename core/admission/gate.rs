@@ -5,7 +5,7 @@
 //! no lock. Refuses: it sends no responses and watches no deadlines; the caller of `offer` does.
 //!
 //! ```text
-//!   offer ── permit free, nobody waiting ──▶ queue ── take (gives the permit back) ──▶ a worker
+//!   offer ── permit free, nobody waiting ──▶ queue ── try_take (gives the permit back) ──▶ a worker
 //!     │                                        ▲
 //!     └── no permit, room in the set ──▶ waiting set (promoted in order, by who gives a permit back)
 //!     └── else ──▶ refused
@@ -206,14 +206,6 @@ impl<T: Offered> Gate<T> {
         Some(entry)
     }
 
-    /// The worker of `seat` takes the oldest entry, which gives its permit back; sleeps until there is one; `None` once
-    /// the queue has been [shut](Self::shut) and is empty.
-    pub fn take(&self, seat: usize) -> Option<T> {
-        let entry = self.queue.take(seat)?;
-        self.give_back();
-        Some(entry)
-    }
-
     /// The seats on which workers sleep.
     pub fn idle_workers(&self) -> &IdleWorkers {
         self.queue.idle_workers()
@@ -279,7 +271,7 @@ impl<T: Offered> Gate<T> {
 
     /// Inserts an entry that has a permit, and therefore a slot, into the queue.
     fn admit(&self, entry: T) -> Offer {
-        let queued = self.queue.push_unannounced(entry);
+        let queued = self.queue.push(entry);
         debug_assert!(queued.is_ok(), "a permit without a place");
         Offer::Queued
     }
@@ -420,7 +412,7 @@ mod tests {
         for late in &requests[2..5] {
             ticket(gate.offer(late));
         }
-        let taken: Vec<_> = (0..5).map(|_| gate.take(0).unwrap().name).collect();
+        let taken: Vec<_> = (0..5).map(|_| gate.try_take().unwrap().name).collect();
         assert_eq!(taken, [0, 1, 2, 3, 4]);
         let facts = gate.facts();
         assert_eq!((facts.slots_available, facts.depth, facts.waiting), (2, 0, 0));
@@ -431,9 +423,9 @@ mod tests {
         let (requests, gate) = (requests(), gate(1, 10, 1000));
         gate.offer(&requests[0]);
         ticket(gate.offer(&requests[1]));
-        assert_eq!(gate.take(0).unwrap().name, 0);
+        assert_eq!(gate.try_take().unwrap().name, 0);
         ticket(gate.offer(&requests[2]));
-        assert_eq!((gate.take(0).unwrap().name, gate.take(0).unwrap().name), (1, 2));
+        assert_eq!((gate.try_take().unwrap().name, gate.try_take().unwrap().name), (1, 2));
     }
 
     #[test]
@@ -464,7 +456,7 @@ mod tests {
         ticket(gate.offer(&requests[2]));
         gate.leave(second);
         assert_eq!(gate.facts().waiting, 1);
-        assert_eq!((gate.take(0).unwrap().name, gate.take(0).unwrap().name), (0, 2));
+        assert_eq!((gate.try_take().unwrap().name, gate.try_take().unwrap().name), (0, 2));
         gate.leave(second);
         assert_eq!(gate.facts().waiting, 0);
     }
@@ -475,7 +467,7 @@ mod tests {
         gate.offer(&requests[0]);
         ticket(gate.offer(&requests[1]));
         requests[1].answered.set(true);
-        assert_eq!(gate.take(0).unwrap().name, 0);
+        assert_eq!(gate.try_take().unwrap().name, 0);
         let facts = gate.facts();
         assert_eq!((facts.slots_available, facts.depth, facts.waiting), (1, 0, 0));
     }
@@ -495,9 +487,9 @@ mod tests {
         let second = ticket(gate.offer(&requests[1]));
         gate.close();
         assert_eq!(gate.offer(&requests[2]), Offer::Refused(ShedReason::ShuttingDown));
-        assert_eq!(gate.take(0).unwrap().name, 0);
+        assert_eq!(gate.try_take().unwrap().name, 0);
         gate.shut();
-        assert!(gate.take(0).is_none());
+        assert!(gate.try_take().is_none());
         gate.leave(second);
         assert_eq!(gate.facts().slots_available, 1);
     }

@@ -41,11 +41,6 @@ impl<J: Job> WorkerContext<J> {
         Self { shared, slot, is_closed: Cell::new(false) }
     }
 
-    /// The worker's place in the pool.
-    pub fn slot(&self) -> usize {
-        self.slot
-    }
-
     /// The worker takes work from now on. Later calls change nothing.
     pub fn booted(&self) {
         self.shared.booted(self.slot, time::now());
@@ -147,11 +142,6 @@ impl<J: Job> WorkerContext<J> {
     /// The fibers that the worker carries: a claim that was not dropped is one.
     pub fn fibers(&self) -> usize {
         self.own().fibers.load(Ordering::Relaxed)
-    }
-
-    /// The requests that this worker has handled.
-    pub fn handled(&self) -> u64 {
-        self.own().handled()
     }
 
     /// Serves one job after another, until the source is shut and empty, or the pool wants the worker to end. Returns

@@ -8,7 +8,6 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
 use rustix::thread::gettid;
@@ -16,7 +15,7 @@ use rustix::thread::gettid;
 use crate::limits::PHP_STACK_BYTES;
 use crate::sync::idle_workers::Wake;
 use crate::sync::lock::ShortLock;
-use crate::sync::primitive::{Arc, AtomicU64, CachePadded, Ordering};
+use crate::sync::primitive::{Arc, AtomicU64, CachePadded, JoinHandle, Ordering, ThreadBuilder};
 use crate::time;
 
 use super::context::WorkerContext;
@@ -277,7 +276,7 @@ fn spawn<J: Job>(shared: &Arc<Threads<J>>, slot: usize, now: Instant) -> io::Res
     let state = &shared.state;
     state.slots[slot].start(state.stamp(now));
     let own = Arc::clone(shared);
-    let thread = thread::Builder::new()
+    let thread = ThreadBuilder::new()
         .name(format!("{}-{slot}", shared.name))
         .stack_size(PHP_STACK_BYTES)
         .spawn(move || work(&own, slot))?;

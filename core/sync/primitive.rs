@@ -1,11 +1,13 @@
 //! The only place that names `std::sync::atomic`, crossbeam or the futex: under `--cfg loom` it is loom.
 //!
-//! Promises: the same names with the same meaning in both builds, so that what loom explores is what runs.
+//! Promises: the same names with the same meaning in both builds, so that loom explores the code that the server runs,
+//! the threads of its pool included.
 
 #[cfg(not(loom))]
 mod real {
     pub use std::sync::Arc;
     pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+    pub use std::thread::{Builder as ThreadBuilder, JoinHandle};
 
     pub use atomic_wait::{wait, wake_all, wake_one};
     pub use crossbeam_queue::{ArrayQueue, SegQueue};
@@ -28,6 +30,48 @@ mod real {
 
     pub(crate) type RawLock<T> = loom::sync::Mutex<T>;
     pub(crate) type RawGuard<'a, T> = loom::sync::MutexGuard<'a, T>;
+
+    /// Starts threads of the model, which have stacks of its own size.
+    #[derive(Debug)]
+    pub struct ThreadBuilder(loom::thread::Builder);
+
+    impl ThreadBuilder {
+        #[expect(clippy::new_without_default, reason = "its namesake has no default")]
+        pub fn new() -> Self {
+            Self(loom::thread::Builder::new())
+        }
+
+        #[must_use]
+        pub fn name(self, name: String) -> Self {
+            Self(self.0.name(name))
+        }
+
+        #[must_use]
+        pub fn stack_size(self, _bytes: usize) -> Self {
+            self
+        }
+
+        pub fn spawn<T: Send + 'static>(
+            self,
+            act: impl FnOnce() -> T + Send + 'static,
+        ) -> std::io::Result<JoinHandle<T>> {
+            self.0.spawn(act).map(JoinHandle)
+        }
+    }
+
+    #[derive(Debug)]
+    pub struct JoinHandle<T>(loom::thread::JoinHandle<T>);
+
+    impl<T> JoinHandle<T> {
+        pub fn join(self) -> std::thread::Result<T> {
+            self.0.join()
+        }
+
+        /// A model joins its threads; whether one has finished is not known.
+        pub fn is_finished(&self) -> bool {
+            false
+        }
+    }
 
     loom::lazy_static! {
         static ref SLEEPERS: (loom::sync::Mutex<()>, loom::sync::Condvar) =

@@ -10,11 +10,11 @@ use super::primitive::{ArrayQueue, AtomicBool, Ordering};
 ///
 /// # Ordering
 ///
-/// What happened before `push` happens before the `take` that returns the entry (the ring's own Release/Acquire).
+/// What happened before `push` happens before the `try_take` that returns the entry (the ring's own Release/Acquire).
 ///
 /// # Progress
 ///
-/// `push` and `try_take` never block; `take` sleeps while the queue is empty and open.
+/// No method blocks. A consumer that finds the queue empty and open [parks](IdleWorkers::park).
 #[derive(Debug)]
 pub struct WorkQueue<T> {
     ring: ArrayQueue<T>,
@@ -36,26 +36,15 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Adds an entry and wakes a sleeping consumer.
+    /// Adds an entry and wakes no consumer; [`announce`](Self::announce) must follow.
     ///
-    /// # Errors
-    ///
-    /// Gives the entry back when the queue is full.
-    pub fn push(&self, entry: T) -> Result<(), T> {
-        self.push_unannounced(entry)?;
-        self.announce();
-        Ok(())
-    }
-
-    /// Adds an entry and wakes nobody; [`announce`](Self::announce) must follow.
-    ///
-    /// A producer that adds several entries in a row wakes once: a consumer that is woken on the producer's core
+    /// A producer that adds several entries in a row announces them once: a consumer that is woken on the producer's core
     /// would otherwise take the core away from it after each of them.
     ///
     /// # Errors
     ///
-    /// Gives the entry back when the queue is full.
-    pub fn push_unannounced(&self, entry: T) -> Result<(), T> {
+    /// Returns the entry if the queue is full.
+    pub fn push(&self, entry: T) -> Result<(), T> {
         self.ring.push(entry)
     }
 
@@ -71,22 +60,8 @@ impl<T> WorkQueue<T> {
         Some(entry)
     }
 
-    /// Takes the oldest entry; sleeps on `seat` until there is one; `None` once the queue is closed and empty.
-    pub fn take(&self, seat: usize) -> Option<T> {
-        loop {
-            if let Some(entry) = self.try_take() {
-                return Some(entry);
-            }
-            if self.is_closed() {
-                // What was pushed before the closing is there now.
-                return self.ring.pop();
-            }
-            self.idle_workers.park(seat, || !self.is_empty() || self.is_closed());
-        }
-    }
-
     /// Wakes a consumer if there is something to take.
-    pub fn pass_on(&self) {
+    fn pass_on(&self) {
         if !self.is_empty() {
             self.announce();
         }
@@ -130,13 +105,26 @@ impl<T> WorkQueue<T> {
 mod tests {
     use super::*;
 
+    /// Takes an entry as a worker does; sleeps while the queue is empty and open.
+    fn take<T>(queue: &WorkQueue<T>, seat: usize) -> Option<T> {
+        loop {
+            let is_closed = queue.is_closed();
+            match queue.try_take() {
+                None if !is_closed => {
+                    queue.idle_workers().park(seat, || !queue.is_empty() || queue.is_closed());
+                }
+                taken => return taken,
+            }
+        }
+    }
+
     #[test]
     fn entries_leave_in_the_order_they_came() {
         let queue = WorkQueue::new(3, 3);
         for n in 0..3 {
             queue.push(n).unwrap();
         }
-        assert_eq!((0..3).map(|_| queue.take(0).unwrap()).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!((0..3).map(|_| queue.try_take().unwrap()).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]
@@ -152,8 +140,8 @@ mod tests {
         let queue = WorkQueue::new(2, 3);
         queue.push(1).unwrap();
         queue.close();
-        assert_eq!(queue.take(0), Some(1));
-        assert_eq!(queue.take(0), None);
+        assert_eq!(take(&queue, 0), Some(1));
+        assert_eq!(take(&queue, 0), None);
     }
 
     #[test]
@@ -165,12 +153,12 @@ mod tests {
                 .map(|seat| {
                     scope.spawn({
                         let queue = &queue;
-                        move || queue.take(seat)
+                        move || take(queue, seat)
                     })
                 })
                 .collect();
             for n in 0..3 {
-                queue.push_unannounced(n).unwrap();
+                queue.push(n).unwrap();
             }
             queue.announce();
             let mut taken: Vec<_> = consumers.into_iter().map(|one| one.join().unwrap().unwrap()).collect();
@@ -183,7 +171,7 @@ mod tests {
     fn closing_wakes_a_sleeper() {
         let queue = WorkQueue::<u8>::new(1, 1);
         std::thread::scope(|scope| {
-            let sleeper = scope.spawn(|| queue.take(0));
+            let sleeper = scope.spawn(|| take(&queue, 0));
             queue.close();
             assert_eq!(sleeper.join().unwrap(), None);
         });

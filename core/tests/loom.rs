@@ -1,4 +1,5 @@
-//! What threads share, under every interleaving that a bounded number of preemptions allows.
+//! What threads share, under every interleaving that a bounded number of preemptions allows; `loom_pool` has the models
+//! of gate, queue and workers together.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom`. A model that could lose a wake-up
 //! ends in a deadlock, which the explorer reports. Preemptions are bounded (see [`explore`]): bugs that need more
@@ -10,7 +11,6 @@ use std::sync::Arc;
 
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
-use svc_core::admission::{Gate, Offer, Offered, WaitingLimits};
 use svc_core::policy::rate_table::{RateTable, Take};
 use svc_core::pool::mailbox::{Closed, Delivery, End, Mailbox, Part};
 use svc_core::spool::Spool;
@@ -21,7 +21,6 @@ use svc_core::sync::exchange_state::{ExchangeState, Stage};
 use svc_core::sync::histogram::Histogram;
 use svc_core::sync::idle_workers::{Capacity, IdleWorkers, Wake};
 use svc_core::sync::permits::Permits;
-use svc_core::sync::queue::WorkQueue;
 
 /// Explores `model` with at most `preemptions` switches away from a thread that could have gone on.
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -52,44 +51,6 @@ fn a_bell_rung_after_the_work_was_published_wakes_its_sleeper() {
         shared.1.incr();
         shared.0.notify_one();
         sleeper.join().unwrap();
-    });
-}
-
-#[test]
-fn a_queue_loses_and_doubles_nothing_and_closing_wakes_all() {
-    explore(2, || {
-        let queue = Arc::new(WorkQueue::new(2, 2));
-        let consumers: Vec<_> = (0..2)
-            .map(|seat| {
-                let queue = Arc::clone(&queue);
-                thread::spawn(move || std::iter::from_fn(|| queue.take(seat)).collect::<Vec<u8>>())
-            })
-            .collect();
-        queue.push(1).unwrap();
-        queue.push(2).unwrap();
-        queue.close();
-        let mut taken: Vec<u8> =
-            consumers.into_iter().flat_map(|consumer| consumer.join().unwrap()).collect();
-        taken.sort_unstable();
-        assert_eq!(taken, [1, 2]);
-    });
-}
-
-#[test]
-fn two_producers_and_a_consumer_that_sleeps_in_between() {
-    explore(2, || {
-        let queue = Arc::new(WorkQueue::new(2, 2));
-        let producers: Vec<_> = (1..=2)
-            .map(|entry: u8| {
-                let queue = Arc::clone(&queue);
-                thread::spawn(move || queue.push(entry).unwrap())
-            })
-            .collect();
-        // No close: a lost wake-up would leave this thread asleep for ever.
-        let mut taken = [queue.take(0).unwrap(), queue.take(0).unwrap()];
-        taken.sort_unstable();
-        assert_eq!(taken, [1, 2]);
-        producers.into_iter().for_each(|producer| producer.join().unwrap());
     });
 }
 
@@ -147,42 +108,6 @@ fn a_worker_in_its_reactor_is_woken_for_work_that_came_while_it_sat_down() {
             idle_workers.unpark(0);
         }
         producer.join().unwrap();
-    });
-}
-
-#[test]
-fn work_that_a_carrying_worker_leaves_to_an_idle_one_is_taken() {
-    explore(2, || {
-        // Two entries; the idle worker takes one and leaves, the carrying one waits until it is needed.
-        let queue = Arc::new(WorkQueue::new(2, 2));
-        let reactor = Reactor::on(queue.idle_workers(), 1);
-        let idle = {
-            let queue = Arc::clone(&queue);
-            thread::spawn(move || queue.take(0).unwrap())
-        };
-        let carrying = {
-            let queue = Arc::clone(&queue);
-            thread::spawn(move || {
-                let mut rings = 0;
-                loop {
-                    queue.idle_workers().prepare_park(1, Capacity::Spare);
-                    if queue.is_empty() || queue.idle_workers().has_idle() {
-                        rings = reactor.wait(rings);
-                    }
-                    queue.idle_workers().unpark(1);
-                    if !queue.idle_workers().has_idle()
-                        && let Some(entry) = queue.try_take()
-                    {
-                        return entry;
-                    }
-                }
-            })
-        };
-        queue.push(1).unwrap();
-        queue.push(2).unwrap();
-        // No close: a lost wake-up would leave one of them asleep for ever.
-        let taken: u8 = idle.join().unwrap() + carrying.join().unwrap();
-        assert_eq!(taken, 3);
     });
 }
 
@@ -558,7 +483,10 @@ fn a_population_is_never_negative() {
         let visitors: Vec<_> = (0..2)
             .map(|_| {
                 let population = Arc::clone(&population);
-                thread::spawn(move || drop(population.inside()))
+                thread::spawn(move || {
+                    population.enter();
+                    population.leave();
+                })
             })
             .collect();
         assert!(population.value() <= 2);
@@ -626,105 +554,6 @@ fn closing_the_permits_ends_the_waiting() {
         };
         permits.close();
         assert!(waiter.join().unwrap());
-    });
-}
-
-/// An offer with a state word and a name, as the gate sees it.
-#[derive(Clone, Debug)]
-struct Request(Arc<ExchangeState>, u8);
-
-impl Request {
-    fn new(name: u8) -> Self {
-        Self(Arc::new(ExchangeState::queued()), name)
-    }
-}
-
-impl Offered for Request {
-    fn parked_bytes(&self) -> u64 {
-        0
-    }
-    fn promote(&self) -> bool {
-        self.0.promote().is_ok()
-    }
-    fn park(&self) {
-        self.0.park();
-    }
-}
-
-/// A gate with one place, and room for those who wait.
-fn narrow_gate() -> Arc<Gate<Request>> {
-    let limits = WaitingLimits { count_max: 4, bytes_max: 0 };
-    Arc::new(Gate::new(1, 2, limits, std::time::Duration::from_secs(1)))
-}
-
-#[test]
-fn offers_are_taken_in_their_order_through_the_waiting_set() {
-    explore(3, || {
-        let gate = narrow_gate();
-        let offerer = {
-            let gate = Arc::clone(&gate);
-            thread::spawn(move || {
-                for name in 0..3 {
-                    assert!(!matches!(gate.offer(Request::new(name)), Offer::Refused(_)));
-                    gate.announce();
-                }
-            })
-        };
-        // No close: a lost wake-up would leave this thread asleep for ever.
-        let taken = [(); 3].map(|()| gate.take(0).unwrap().1);
-        assert_eq!(taken, [0, 1, 2]);
-        offerer.join().unwrap();
-        let facts = gate.facts();
-        assert_eq!((facts.slots_available, facts.depth, facts.waiting), (1, 0, 0));
-    });
-}
-
-#[test]
-fn who_leaves_while_being_promoted_is_answered_once_and_no_permit_is_lost() {
-    explore(3, || {
-        let gate = narrow_gate();
-        gate.offer(Request::new(0));
-        let late = Request::new(1);
-        let Offer::Waiting(ticket) = gate.offer(late.clone()) else { panic!("the gate has one place") };
-        let worker = {
-            let gate = Arc::clone(&gate);
-            thread::spawn(move || gate.take(1).unwrap().1)
-        };
-        let stage = late.0.withdraw_unclaimed();
-        gate.leave(ticket);
-        assert_eq!(worker.join().unwrap(), 0);
-        let facts = gate.facts();
-        assert_eq!(facts.waiting, 0);
-        match stage {
-            Stage::Waiting => assert_eq!((facts.slots_available, facts.depth), (1, 0)),
-            Stage::Queued => {
-                assert_eq!((facts.slots_available, facts.depth), (0, 1), "it stays until a worker pops it");
-                let popped = gate.take(0).unwrap();
-                assert!(popped.0.claim().is_err(), "and is not run");
-                assert_eq!(gate.facts().slots_available, 1);
-            }
-            other => panic!("withdrawn from {other:?}"),
-        }
-    });
-}
-
-#[test]
-fn two_workers_promote_two_waiters_without_minting_a_permit() {
-    explore(2, || {
-        let gate = narrow_gate();
-        (0..3).for_each(|name| {
-            let _ = gate.offer(Request::new(name));
-        });
-        let worker = {
-            let gate = Arc::clone(&gate);
-            thread::spawn(move || gate.take(1).unwrap().1)
-        };
-        let here = gate.take(0).unwrap().1;
-        let there = worker.join().unwrap();
-        assert_eq!(here.min(there), 0);
-        assert_eq!(here.max(there), 1);
-        let facts = gate.facts();
-        assert_eq!((facts.slots_available, facts.depth, facts.waiting), (0, 1, 0));
     });
 }
 

@@ -115,6 +115,7 @@ fn sorted(act: Act) -> (SlotReading, String) {
     let log = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
     let mut watchdog = WatchdogRounds::new(Duration::from_secs(5));
     assert!(bench.queue.push(exchange(time::now(), Spool::new("/tmp".into(), 0))).is_ok());
+    bench.queue.announce();
     let reading = |now| workers.slots(now)[0].clone();
     // The thread needs a moment to come to where it will stay.
     let is_there = || {
