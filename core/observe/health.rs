@@ -56,7 +56,7 @@ pub struct ProbeFacts {
     pub serving: bool,
     /// Who could run a request.
     pub workers: WorkerFacts,
-    /// The pool is wedged; watched in worker mode only.
+    /// The pool is stalled; watched in worker mode only.
     pub pool_stalled: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct Health {
     pub active_connections: u64,
     /// Who could run a request.
     pub workers: WorkerFacts,
-    /// The pool is wedged; watched in worker mode only.
+    /// The pool is stalled; watched in worker mode only.
     pub pool_stalled: bool,
 }
 
@@ -135,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn a_wedged_pool_is_alive_and_started_but_not_ready() {
+    fn a_stalled_pool_is_alive_and_started_but_not_ready() {
         let facts = ProbeFacts { serving: true, workers: WorkerFacts::Running(1), pool_stalled: true };
         assert_eq!(PROBES.map(|probe| facts.passes(probe)), [true, false, true]);
     }
 
     #[test]
-    fn the_report_degrades_with_a_wedged_pool() {
+    fn the_report_degrades_with_a_stalled_pool() {
         let health = Health {
             uptime: Duration::ZERO,
             total_requests: 0,

@@ -40,7 +40,7 @@ pub struct Metrics {
     pub pending_requests: UpDown,
     /// Raised while the accept loop is parked for want of a permit.
     pub accept_stalled: Flag,
-    /// Raised while the pool counts as wedged, which is watched in worker mode only.
+    /// Raised while the pool counts as stalled, which is watched in worker mode only.
     pub pool_stalled: Flag,
     /// OPcache is off because scripts run too long for it to restart.
     pub opcache_restart_delayed: Flag,

@@ -24,7 +24,7 @@
 //! | `rolling_restart` | replacing all of them without a gap |
 //! | `supervisor` | what starts, stops and replaces workers, by the machines above |
 //! | `stuck`, `watchdog` | a request that keeps its worker; who is held up by one |
-//! | `wedge` | threads that live and take nothing |
+//! | `stall` | threads that live and take nothing |
 
 pub mod backoff;
 pub mod context;
@@ -40,11 +40,12 @@ pub mod request;
 pub mod rolling_restart;
 pub mod scaling;
 pub mod slot;
+pub mod stall;
 pub mod state;
 pub mod stuck;
 pub mod supervisor;
 pub mod watchdog;
-pub mod wedge;
+
 pub mod workers;
 
 pub use backoff::{Backoff, SpawnLimit};
@@ -61,9 +62,9 @@ pub use request::{Body, Request, Script, TlsFacts};
 pub use rolling_restart::{RollingRestart, RollingRestartStep};
 pub use scaling::{IdleWorker, Scale, Scaling, ScalingSample};
 pub use slot::{Order, Phase, SlotReading};
+pub use stall::{StallDetector, StallReport, StallSample};
 pub use state::{Failure, PoolSize, Source};
 pub use stuck::{Finding, Held, StuckKind};
 pub use supervisor::{Supervisor, SupervisorReport};
 pub use watchdog::{Inspection, STUCK_THRESHOLD, Watchdog};
-pub use wedge::{WedgeDetector, WedgeReport, WedgeSample};
 pub use workers::{PoolFacts, Probation, Workers};

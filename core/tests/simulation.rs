@@ -13,7 +13,7 @@ use svc_core::admission::{
     SheddingReport, Ticket, WaitingLimits,
 };
 use svc_core::policy::rate_table::{RateTable, Take};
-use svc_core::pool::{WedgeDetector, WedgeReport, WedgeSample};
+use svc_core::pool::{StallDetector, StallReport, StallSample};
 use svc_core::time;
 
 /// Histories of each machine.
@@ -247,10 +247,10 @@ fn shedding_episodes_follow_their_rules() {
     assert!(episodes > SEEDS / 2, "{episodes} episodes have ended");
 }
 
-/// The rules of the wedged pool, in milliseconds.
+/// The rules of the stalled pool, in milliseconds.
 #[derive(Default)]
-struct WedgeModel {
-    last: Option<WedgeSample>,
+struct StallModel {
+    last: Option<StallSample>,
     /// Suspect scans in a row before the first warning.
     streak: u32,
     warned: Option<u64>,
@@ -260,11 +260,11 @@ struct WedgeModel {
     stalled: bool,
 }
 
-impl WedgeModel {
-    fn scan(&mut self, sample: WedgeSample, ms: u64) -> Option<WedgeReport> {
+impl StallModel {
+    fn scan(&mut self, sample: StallSample, ms: u64) -> Option<StallReport> {
         let last = self.last.replace(sample)?;
         if sample.finished != last.finished {
-            let report = self.warned.map(|_| WedgeReport::Recovered);
+            let report = self.warned.map(|_| StallReport::Recovered);
             *self = Self { last: self.last, ..Self::default() };
             return report;
         }
@@ -288,18 +288,18 @@ impl WedgeModel {
         let due = self.warned.is_none_or(|warned| ms - warned >= 60_000);
         due.then(|| {
             self.warned = Some(ms);
-            WedgeReport::Warning
+            StallReport::Warning
         })
     }
 }
 
 #[test]
-fn a_wedged_pool_is_found_by_its_rules() {
-    let (mut wedges, mut quiet_ends, mut recoveries) = (0, 0, 0);
+fn a_stalled_pool_is_found_by_its_rules() {
+    let (mut stalls, mut quiet_ends, mut recoveries) = (0, 0, 0);
     for seed in 1..=SEEDS {
         let (mut dice, mut clock) = (Dice::new(seed), Clock::new());
-        let (mut machine, mut model) = (WedgeDetector::default(), WedgeModel::default());
-        let mut sample = WedgeSample::default();
+        let (mut machine, mut model) = (StallDetector::default(), StallModel::default());
+        let mut sample = StallSample::default();
         let (mut works, mut waits, mut idles) = (1, 2, 2);
         for step in 0..500 {
             clock.second(&mut dice);
@@ -321,15 +321,15 @@ fn a_wedged_pool_is_found_by_its_rules() {
             assert_eq!(report, model.scan(sample, clock.ms), "{context}");
             assert_eq!(machine.is_stalled(), model.stalled, "{context}");
             assert!(!machine.is_stalled() || sample.finished > 0, "before the first result; {context}");
-            wedges += u32::from(!was_stalled && machine.is_stalled());
+            stalls += u32::from(!was_stalled && machine.is_stalled());
             let ended = was_stalled && !machine.is_stalled();
-            recoveries += u32::from(ended && report == Some(WedgeReport::Recovered));
+            recoveries += u32::from(ended && report == Some(StallReport::Recovered));
             quiet_ends += u32::from(ended && report.is_none());
         }
     }
     // A simulation that never gets there proves nothing.
-    let seen = format!("{wedges} wedges, {recoveries} recoveries, {quiet_ends} quiet ends");
-    assert!(wedges > 100 && recoveries > 100 && quiet_ends > 100, "the histories miss something: {seen}");
+    let seen = format!("{stalls} stalls, {recoveries} recoveries, {quiet_ends} quiet ends");
+    assert!(stalls > 100 && recoveries > 100 && quiet_ends > 100, "the histories miss something: {seen}");
 }
 
 /// What is offered to the gate.

@@ -50,7 +50,7 @@ pub struct Facts<'a> {
     pub slots: Vec<SlotReading>,
     /// Whether workers are persistent.
     pub worker_mode: bool,
-    /// Whether the pool counts as wedged; `None` where that is not watched: outside worker mode, and without a pool.
+    /// Whether the pool counts as stalled; `None` where that is not watched: outside worker mode, and without a pool.
     pub pool_stalled: Option<bool>,
     /// Bytes of replies in memory.
     pub reply_memory_bytes: u64,

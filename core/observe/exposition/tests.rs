@@ -249,7 +249,7 @@ fn the_bounds_of_each_histogram_are_what_alerts_are_written_for() {
 }
 
 #[test]
-fn outside_worker_mode_there_is_no_wedge_to_tell_of() {
+fn outside_worker_mode_there_is_no_stall_to_tell_of() {
     let metrics = Metrics::new();
     assert!(!text(&Facts { pool_stalled: None, ..facts(&metrics) }, Format::Text).contains("pool_stalled"));
     let healthy = text(&Facts { pool_stalled: Some(false), ..facts(&metrics) }, Format::Text);

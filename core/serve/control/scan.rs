@@ -13,7 +13,7 @@ use crate::admission::{
 use crate::config::Config;
 use crate::limits::CONTROL_TICK;
 use crate::observe::{Event, Hint, Log, Metrics};
-use crate::pool::{PoolFacts, STUCK_THRESHOLD, WedgeDetector, WedgeReport, WedgeSample};
+use crate::pool::{PoolFacts, STUCK_THRESHOLD, StallDetector, StallReport, StallSample};
 
 use crate::time;
 
@@ -25,8 +25,8 @@ use crate::serve::shared::Shared;
 pub(in crate::serve) struct Scan {
     budget: BudgetController,
     episodes: SheddingEpisodes,
-    /// Outside worker mode a wedge is not watched for.
-    wedge: Option<WedgeDetector>,
+    /// Outside worker mode a stall is not watched for.
+    stall: Option<StallDetector>,
     watchdog: WatchdogRounds,
     /// What is said once has been said.
     has_hinted: bool,
@@ -45,7 +45,7 @@ impl Scan {
         Self {
             budget: BudgetController::new(config.queue_wait_timeout),
             episodes: SheddingEpisodes::default(),
-            wedge: config.worker_mode_enabled.then(WedgeDetector::default),
+            stall: config.worker_mode_enabled.then(StallDetector::default),
             watchdog: WatchdogRounds::new(threshold),
             has_hinted: false,
             due: None,
@@ -84,24 +84,24 @@ impl Scan {
     }
 
     fn watch_pool(&mut self, gate: GateFacts, pool: PoolFacts, metrics: &Metrics, log: &Log, now: Instant) {
-        let Some(wedge) = &mut self.wedge else { return };
+        let Some(stall) = &mut self.stall else { return };
         // Those that linger take nothing off the queue, and nobody wonders why.
         let workers_idle = pool.current.saturating_sub(pool.busy + pool.lingering_idle);
-        let sample = WedgeSample {
+        let sample = StallSample {
             queued: gate.depth as u64,
             refused: metrics.refused_total(),
             workers_idle,
             finished: metrics.work_finished_total(),
         };
-        let report = wedge.scan(sample, now);
-        if wedge.is_stalled() {
+        let report = stall.scan(sample, now);
+        if stall.is_stalled() {
             metrics.pool_stalled.set();
         } else {
             metrics.pool_stalled.clear();
         }
         match report {
-            Some(WedgeReport::Recovered) => log.emit(&Event::PoolRecovered),
-            Some(WedgeReport::Warning) => {
+            Some(StallReport::Recovered) => log.emit(&Event::PoolRecovered),
+            Some(StallReport::Warning) => {
                 log.emit(&Event::WedgeWarning { gate, workers_idle: workers_idle as u64 });
             }
             None => {}

@@ -262,7 +262,7 @@ fn requests_in_the_queue_beside_idle_workers_are_a_reason_to_warn() {
 }
 
 #[test]
-fn a_wedged_pool_takes_the_server_out_of_service_until_something_is_finished() {
+fn a_stalled_pool_takes_the_server_out_of_service_until_something_is_finished() {
     let mut scene = Scene::new(&[], true);
     let stuck = Stuck::start(&scene.shared);
     let ops = OpsFacts::new(Arc::clone(&scene.shared));
@@ -285,14 +285,14 @@ fn a_wedged_pool_takes_the_server_out_of_service_until_something_is_finished() {
     assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok() && gauge(&ops, 0));
     stuck.end(&scene.shared);
     let logged = scene.logged(&["workers_idle", "queue_capacity"]);
-    let (shedding, wedge): (Vec<_>, Vec<_>) =
+    let (shedding, stall): (Vec<_>, Vec<_>) =
         logged.into_iter().partition(|(text, _)| text.contains("shedding"));
     assert!(!shedding.is_empty());
     let warning =
         "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
     let expected =
         [(warning, vec![2, 8]), (warning, vec![2, 8]), ("PHP pool is reaching workers again", vec![])];
-    assert_eq!(wedge, expected.map(|(text, numbers)| (text.to_owned(), numbers)));
+    assert_eq!(stall, expected.map(|(text, numbers)| (text.to_owned(), numbers)));
 }
 
 /// A persistent worker whose fibers answer at once and then go on until they are let go.
@@ -382,7 +382,7 @@ fn start_lingering(shared: &Arc<Shared>) -> Arc<Lingering> {
 }
 
 #[test]
-fn fibers_that_outlive_their_answers_wedge_the_pool_until_they_end() {
+fn fibers_that_outlive_their_answers_stall_the_pool_until_they_end() {
     let mut scene = Scene::new(&[("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "400")], true);
     let lingering = start_lingering(&scene.shared);
     let (gate, full) = (scene.shared.gate.clone().unwrap(), REQUEST_FIBERS_MAX as u64);
@@ -419,7 +419,7 @@ fn fibers_that_outlive_their_answers_wedge_the_pool_until_they_end() {
 }
 
 #[test]
-fn outside_worker_mode_no_wedge_is_watched_for() {
+fn outside_worker_mode_no_stall_is_watched_for() {
     let mut scene = Scene::new(&[], false);
     let stuck = Stuck::start(&scene.shared);
     scene.shared.metrics.php_ran(Duration::ZERO);

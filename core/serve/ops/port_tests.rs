@@ -165,10 +165,10 @@ fn a_probe_says_its_name_whatever_its_status() {
 }
 
 #[test]
-fn a_wedged_pool_is_taken_out_of_service_and_not_restarted() {
-    let wedged = ProbeFacts { pool_stalled: true, ..HEALTHY };
+fn a_stalled_pool_is_taken_out_of_service_and_not_restarted() {
+    let stalled = ProbeFacts { pool_stalled: true, ..HEALTHY };
     for (path, status) in [("/healthz", 200), ("/readyz", 503), ("/startupz", 200), ("/health", 503)] {
-        let reply = ask_of(wedged, None, "127.0.0.1", &format!("GET {path} HTTP/1.0\r\n\r\n"));
+        let reply = ask_of(stalled, None, "127.0.0.1", &format!("GET {path} HTTP/1.0\r\n\r\n"));
         assert_eq!(reply.status, status, "{path}");
     }
 }

@@ -1,80 +1,80 @@
-//! The wedged pool: every thread alive, and nothing taken off the queue.
+//! The stalled pool: every thread is alive, and none takes anything off the queue.
 //!
-//! Promises: nothing is said before the pool has finished its first request; one odd scan is not enough; only a
-//! finished request, or a minute that never looked wedged, brings the pool back. Refuses: it knows neither why a pool
-//! is stuck nor what to do about it.
+//! Promises: nothing is reported before the pool has finished its first job; one suspect tick is not enough; only a
+//! finished job, or a minute in which the pool never looked stalled, ends the stall. Refuses: it knows neither why a pool
+//! is stalled nor what to do about it. Settings, log and docs call a stalled pool wedged.
 //!
 //! ```text
 //!              suspect twice: warning             suspect for a minute more
-//!   Normal ─────────────────────────▶ Suspected ────────────────────────────▶ Wedged
+//!   Normal ─────────────────────────▶ Suspected ────────────────────────────▶ Stalled
 //!     ▲                                   │                                     │
-//!     ├── a request was finished: recovered ────────────────────────────────────┤
+//!     ├── a job was finished: recovered ────────────────────────────────────────┤
 //!     └── a minute that never looked suspect (no record) ───────────────────────┘
 //! ```
 
 use std::time::{Duration, Instant};
 
-/// What a scan sees; the counts only ever grow.
+/// The data of a tick. The counts never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WedgeSample {
-    /// Requests in the queue.
+pub struct StallSample {
+    /// The number of jobs in the queue.
     pub queued: u64,
-    /// Requests that were refused since the start, for whatever reason.
+    /// Jobs refused since the start, for any reason.
     pub refused: u64,
-    /// Threads without a request.
+    /// The number of threads without a job.
     pub workers_idle: usize,
-    /// Requests that workers have finished since the start.
+    /// Jobs that workers have finished since the start.
     pub finished: u64,
 }
 
 /// What the log should say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WedgeReport {
+pub enum StallReport {
     /// Work moves again after a warning.
     Recovered,
-    /// Requests wait, workers are idle, nothing gets done.
+    /// Jobs wait, workers are idle, and nothing gets done.
     Warning,
 }
 
-/// The machine; one call a scan.
+/// Detects a stalled pool.
 #[derive(Clone, Debug, Default)]
-pub struct WedgeDetector {
-    /// The sample of the last scan.
-    last: Option<WedgeSample>,
-    state: State,
+pub struct StallDetector {
+    /// The sample of the last tick.
+    last: Option<StallSample>,
+    state: StallState,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum State {
-    /// The last scan saw nothing suspect.
+enum StallState {
+    /// The last tick saw nothing suspect.
     #[default]
     Normal,
-    /// The last scan looked suspect.
+    /// The last tick looked suspect.
     Doubtful,
     Suspected {
-        /// Since when every scan looked suspect; `None` when the last one did not.
+        /// Since when every tick has looked suspect; `None` if the last one did not.
         held_since: Option<Instant>,
         warned_at: Instant,
     },
-    Wedged {
+    Stalled {
         warned_at: Instant,
-        looked_wedged_at: Instant,
+        looked_stalled_at: Instant,
     },
 }
 
-impl WedgeDetector {
-    /// Whether the pool counts as wedged.
+impl StallDetector {
+    /// Returns whether the pool counts as stalled.
     pub fn is_stalled(&self) -> bool {
-        matches!(self.state, State::Wedged { .. })
+        matches!(self.state, StallState::Stalled { .. })
     }
 
-    /// Looks at the pool; returns what the log should say.
-    pub fn scan(&mut self, sample: WedgeSample, now: Instant) -> Option<WedgeReport> {
+    /// Processes the data of one tick; returns what the log should say.
+    pub fn scan(&mut self, sample: StallSample, now: Instant) -> Option<StallReport> {
         let last = self.last.replace(sample)?;
         if sample.finished > last.finished {
-            let warned = matches!(self.state, State::Suspected { .. } | State::Wedged { .. });
-            self.state = State::Normal;
-            return warned.then_some(WedgeReport::Recovered);
+            let warned = matches!(self.state, StallState::Suspected { .. } | StallState::Stalled { .. });
+            self.state = StallState::Normal;
+            return warned.then_some(StallReport::Recovered);
         }
         let work_waits = sample.queued > 0 || sample.refused > last.refused;
         let is_suspect = work_waits && sample.workers_idle > 0 && sample.finished > 0;
@@ -84,44 +84,44 @@ impl WedgeDetector {
     }
 }
 
-impl State {
-    fn suspect(self, now: Instant) -> (Self, Option<WedgeReport>) {
+impl StallState {
+    fn suspect(self, now: Instant) -> (Self, Option<StallReport>) {
         let repeat = |warned_at: Instant| now.saturating_duration_since(warned_at) >= WARNING_AFTER;
         match self {
             Self::Normal => (Self::Doubtful, None),
             Self::Doubtful => {
-                (Self::Suspected { held_since: Some(now), warned_at: now }, Some(WedgeReport::Warning))
+                (Self::Suspected { held_since: Some(now), warned_at: now }, Some(StallReport::Warning))
             }
             Self::Suspected { held_since, warned_at } => {
                 let since = held_since.unwrap_or(now);
                 let warns = repeat(warned_at);
                 let warned_at = if warns { now } else { warned_at };
                 let state = if now.saturating_duration_since(since) >= HOLD {
-                    Self::Wedged { warned_at, looked_wedged_at: now }
+                    Self::Stalled { warned_at, looked_stalled_at: now }
                 } else {
                     Self::Suspected { held_since: Some(since), warned_at }
                 };
-                (state, warns.then_some(WedgeReport::Warning))
+                (state, warns.then_some(StallReport::Warning))
             }
-            Self::Wedged { warned_at, .. } => {
+            Self::Stalled { warned_at, .. } => {
                 let warns = repeat(warned_at);
                 let warned_at = if warns { now } else { warned_at };
-                (Self::Wedged { warned_at, looked_wedged_at: now }, warns.then_some(WedgeReport::Warning))
+                (Self::Stalled { warned_at, looked_stalled_at: now }, warns.then_some(StallReport::Warning))
             }
         }
     }
 
-    fn innocent(self, now: Instant) -> (Self, Option<WedgeReport>) {
+    fn innocent(self, now: Instant) -> (Self, Option<StallReport>) {
         let state = match self {
             Self::Normal | Self::Doubtful => Self::Normal,
             // A lull is no recovery, but the minute begins anew.
             Self::Suspected { warned_at, .. } => Self::Suspected { held_since: None, warned_at },
-            Self::Wedged { looked_wedged_at, .. }
-                if now.saturating_duration_since(looked_wedged_at) >= RECOVERY =>
+            Self::Stalled { looked_stalled_at, .. }
+                if now.saturating_duration_since(looked_stalled_at) >= RECOVERY =>
             {
                 Self::Normal
             }
-            wedged @ Self::Wedged { .. } => wedged,
+            stalled @ Self::Stalled { .. } => stalled,
         };
         (state, None)
     }
@@ -130,10 +130,10 @@ impl State {
 /// How long a suspicion must hold.
 const HOLD: Duration = Duration::from_secs(60);
 
-/// How long a wedged pool must not look wedged to count as well.
+/// How long a stalled pool must not look stalled to count as recovered.
 const RECOVERY: Duration = Duration::from_secs(60);
 
-/// The least time between two warnings.
+/// The minimum time between two warnings.
 const WARNING_AFTER: Duration = Duration::from_secs(60);
 
 #[cfg(all(test, not(loom)))]
@@ -141,35 +141,35 @@ mod tests {
     use super::*;
 
     struct Scene {
-        detector: WedgeDetector,
-        sample: WedgeSample,
+        detector: StallDetector,
+        sample: StallSample,
         now: Instant,
     }
 
     impl Scene {
         /// A pool that has finished one request and has work waiting beside an idle worker.
         fn stuck() -> Self {
-            let sample = WedgeSample { queued: 3, refused: 0, workers_idle: 1, finished: 1 };
-            let mut scene = Self { detector: WedgeDetector::default(), sample, now: crate::time::now() };
-            assert_eq!(scene.second(), None, "the first scan has nothing to compare with");
+            let sample = StallSample { queued: 3, refused: 0, workers_idle: 1, finished: 1 };
+            let mut scene = Self { detector: StallDetector::default(), sample, now: crate::time::now() };
+            assert_eq!(scene.second(), None, "the first tick has nothing to compare with");
             scene
         }
 
         fn suspected() -> Self {
             let mut scene = Self::stuck();
             assert_eq!(scene.second(), None);
-            assert_eq!(scene.second(), Some(WedgeReport::Warning));
+            assert_eq!(scene.second(), Some(StallReport::Warning));
             scene
         }
 
-        fn wedged() -> Self {
+        fn stalled() -> Self {
             let mut scene = Self::suspected();
             scene.seconds(60);
             assert!(scene.detector.is_stalled());
             scene
         }
 
-        fn second(&mut self) -> Option<WedgeReport> {
+        fn second(&mut self) -> Option<StallReport> {
             self.now += Duration::from_secs(1);
             self.detector.scan(self.sample, self.now)
         }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn normal_to_suspected_needs_two_scans_in_a_row() {
+    fn normal_to_suspected_needs_two_ticks_in_a_row() {
         let mut scene = Scene::stuck();
         for _ in 0..10 {
             assert_eq!(scene.second(), None);
@@ -191,13 +191,13 @@ mod tests {
             scene.sample.queued = 3;
         }
         assert_eq!(scene.second(), None);
-        assert_eq!(scene.second(), Some(WedgeReport::Warning));
+        assert_eq!(scene.second(), Some(StallReport::Warning));
     }
 
     #[test]
     fn nothing_is_said_before_the_first_finished_request() {
         let mut scene = Scene::stuck();
-        scene.detector = WedgeDetector::default();
+        scene.detector = StallDetector::default();
         scene.sample.finished = 0;
         assert!((0..200).all(|_| scene.second().is_none()));
         assert!(!scene.detector.is_stalled());
@@ -219,11 +219,11 @@ mod tests {
         scene.sample.refused += 1;
         assert_eq!(scene.second(), None);
         scene.sample.refused += 1;
-        assert_eq!(scene.second(), Some(WedgeReport::Warning));
+        assert_eq!(scene.second(), Some(StallReport::Warning));
     }
 
     #[test]
-    fn suspected_to_wedged_takes_a_minute_more() {
+    fn suspected_to_stalled_takes_a_minute_more() {
         let mut scene = Scene::suspected();
         scene.seconds(59);
         assert!(!scene.detector.is_stalled());
@@ -246,9 +246,9 @@ mod tests {
 
     #[test]
     fn a_finished_request_recovers_at_once_and_says_so() {
-        for mut scene in [Scene::suspected(), Scene::wedged()] {
+        for mut scene in [Scene::suspected(), Scene::stalled()] {
             scene.sample.finished += 1;
-            assert_eq!(scene.second(), Some(WedgeReport::Recovered));
+            assert_eq!(scene.second(), Some(StallReport::Recovered));
             assert!(!scene.detector.is_stalled());
             scene.sample.finished += 1;
             assert_eq!(scene.second(), None, "said once");
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_quiet_minute_clears_the_state_without_a_record() {
-        let mut scene = Scene::wedged();
+        let mut scene = Scene::stalled();
         scene.sample.queued = 0;
         assert!((0..59).all(|_| scene.second().is_none()));
         assert!(scene.detector.is_stalled());
@@ -266,8 +266,8 @@ mod tests {
     }
 
     #[test]
-    fn a_glimpse_of_the_wedge_keeps_it() {
-        let mut scene = Scene::wedged();
+    fn a_glimpse_of_the_stall_keeps_it() {
+        let mut scene = Scene::stalled();
         for _ in 0..5 {
             scene.sample.queued = 0;
             scene.seconds(59);
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn the_warning_repeats_once_a_minute() {
         let mut scene = Scene::suspected();
-        let warnings = (0..600).filter(|_| scene.second() == Some(WedgeReport::Warning)).count();
+        let warnings = (0..600).filter(|_| scene.second() == Some(StallReport::Warning)).count();
         assert_eq!(warnings, 10);
     }
 }
