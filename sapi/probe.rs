@@ -22,7 +22,7 @@ impl Probe for Question {
         self.0.is_answered()
     }
 
-    fn look(&self) -> Option<u64> {
+    fn tick(&self) -> Option<u64> {
         self.0.look()
     }
 }

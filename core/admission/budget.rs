@@ -1,8 +1,8 @@
 //! The wait budget: the ceiling while clients are patient, and less while the pool works for clients that have left.
 //!
-//! Promises: the budget stays between the floor and the ceiling. It is halved at most once per scan, and only on the
+//! Promises: the budget stays between the floor and the ceiling. It is halved at most once per tick, and only on the
 //! evidence of at least [`STARTED_MIN`] requests. Refuses: it does not count anything itself and does not read a clock;
-//! a scan is one call.
+//! a tick is one call.
 //!
 //! ```text
 //!               a quarter or more of the started work was abandoned: halve
@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-/// The data of a scan. The counts never decrease.
+/// The data of a tick. The counts never decrease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BudgetSample {
     /// Requests that workers took off the queue, including those already answered with 499.
@@ -41,8 +41,8 @@ impl BudgetController {
         Self { ceiling, floor, budget: ceiling, decided: BudgetSample::default() }
     }
 
-    /// Processes the data of one scan and returns the new budget.
-    pub fn scan(&mut self, sample: BudgetSample) -> Duration {
+    /// Processes the data of one tick and returns the new budget.
+    pub fn tick(&mut self, sample: BudgetSample) -> Duration {
         let started = sample.started.saturating_sub(self.decided.started);
         let abandoned = sample.abandoned.saturating_sub(self.decided.abandoned);
         let is_wasteful = started > 0 && abandoned.saturating_mul(4) >= started;
@@ -85,7 +85,7 @@ mod tests {
 
     fn lowered() -> BudgetController {
         let mut controller = BudgetController::new(CEILING);
-        assert_eq!(controller.scan(sample(8, 2, true)), CEILING / 2);
+        assert_eq!(controller.tick(sample(8, 2, true)), CEILING / 2);
         controller
     }
 
@@ -102,30 +102,30 @@ mod tests {
     #[test]
     fn a_quarter_abandoned_halves_and_less_does_not() {
         let mut controller = BudgetController::new(CEILING);
-        assert_eq!(controller.scan(sample(100, 24, true)), CEILING);
-        assert_eq!(controller.scan(sample(200, 49, true)), CEILING / 2);
+        assert_eq!(controller.tick(sample(100, 24, true)), CEILING);
+        assert_eq!(controller.tick(sample(200, 49, true)), CEILING / 2);
     }
 
     #[test]
     fn seven_requests_are_no_evidence_and_the_eighth_completes_it() {
         let mut controller = BudgetController::new(CEILING);
-        assert_eq!(controller.scan(sample(7, 7, true)), CEILING);
-        assert_eq!(controller.scan(sample(8, 7, true)), CEILING / 2);
+        assert_eq!(controller.tick(sample(7, 7, true)), CEILING);
+        assert_eq!(controller.tick(sample(8, 7, true)), CEILING / 2);
     }
 
     #[test]
     fn each_halving_needs_evidence_of_its_own() {
         let mut controller = lowered();
-        assert_eq!(controller.scan(sample(8, 2, true)), CEILING / 2);
-        assert_eq!(controller.scan(sample(15, 9, true)), CEILING / 2);
-        assert_eq!(controller.scan(sample(16, 9, true)), CEILING / 4);
+        assert_eq!(controller.tick(sample(8, 2, true)), CEILING / 2);
+        assert_eq!(controller.tick(sample(15, 9, true)), CEILING / 2);
+        assert_eq!(controller.tick(sample(16, 9, true)), CEILING / 4);
     }
 
     #[test]
     fn halving_ends_at_the_floor() {
         let mut controller = BudgetController::new(CEILING);
         for round in 1..20 {
-            controller.scan(sample(round * 8, round * 8, true));
+            controller.tick(sample(round * 8, round * 8, true));
         }
         assert_eq!(controller.budget, controller.floor);
     }
@@ -134,31 +134,31 @@ mod tests {
     fn an_empty_queue_steps_up_to_the_ceiling() {
         let mut controller = lowered();
         for eighths in 5..=8 {
-            assert_eq!(controller.scan(sample(8, 2, false)), CEILING / 8 * eighths);
+            assert_eq!(controller.tick(sample(8, 2, false)), CEILING / 8 * eighths);
         }
-        assert_eq!(controller.scan(sample(8, 2, false)), CEILING);
+        assert_eq!(controller.tick(sample(8, 2, false)), CEILING);
     }
 
     #[test]
     fn a_backlog_or_departed_clients_forbid_the_step_up() {
         let mut controller = lowered();
-        assert_eq!(controller.scan(sample(50, 2, true)), CEILING / 2);
-        assert_eq!(controller.scan(sample(54, 3, false)), CEILING / 2, "one of four is a quarter");
-        assert_eq!(controller.scan(sample(55, 3, false)), CEILING / 8 * 5, "one of five is less");
+        assert_eq!(controller.tick(sample(50, 2, true)), CEILING / 2);
+        assert_eq!(controller.tick(sample(54, 3, false)), CEILING / 2, "one of four is a quarter");
+        assert_eq!(controller.tick(sample(55, 3, false)), CEILING / 8 * 5, "one of five is less");
     }
 
     #[test]
     fn a_pool_that_starts_nothing_while_work_waits_changes_nothing() {
         let mut controller = lowered();
         for _ in 0..100 {
-            assert_eq!(controller.scan(sample(8, 2, true)), CEILING / 2);
+            assert_eq!(controller.tick(sample(8, 2, true)), CEILING / 2);
         }
     }
 
     #[test]
     fn fail_fast_mode_has_no_budget() {
         let mut controller = BudgetController::new(Duration::ZERO);
-        assert_eq!(controller.scan(sample(8, 8, true)), Duration::ZERO);
-        assert_eq!(controller.scan(sample(8, 8, false)), Duration::ZERO);
+        assert_eq!(controller.tick(sample(8, 8, true)), Duration::ZERO);
+        assert_eq!(controller.tick(sample(8, 8, false)), Duration::ZERO);
     }
 }

@@ -1,13 +1,13 @@
 //! Shedding episodes: which log records report refusals under overload.
 //!
-//! Promises: the first scan that finds a refusal reports it. A gap shorter than a minute does not end an episode. There
-//! is at most one repeat per minute, and only from a scan that found refusals itself. Refuses: it ignores refusals for
+//! Promises: the first tick that finds a refusal reports it. A gap shorter than a minute does not end an episode. There
+//! is at most one repeat per minute, and only from a tick that found refusals itself. Refuses: it ignores refusals for
 //! reasons other than overload, and never changes readiness.
 //!
 //! ```text
-//!             a scan sees refusals: started
+//!             a tick sees refusals: started
 //!   Quiet ────────────────────────────────────▶ Shedding ──┐ a minute since the last report, and
-//!     ▲                                           │  ▲     │ refusals in this scan: continues
+//!     ▲                                           │  ▲     │ refusals in this tick: continues
 //!     └───────────────────────────────────────────┘  └─────┘
 //!             a whole minute without: stopped
 //! ```
@@ -51,11 +51,11 @@ impl Sub for Refusals {
 /// What to log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SheddingReport {
-    /// Refusals have started; this scan found these.
+    /// Refusals have started; this tick found these.
     Started(Refusals),
     /// Refusals continue.
     Continues {
-        /// The number of refusals that this scan found.
+        /// The number of refusals that this tick found.
         refused: u64,
         /// The refusals since the episode began.
         episode: Refusals,
@@ -64,15 +64,15 @@ pub enum SheddingReport {
     Stopped {
         /// The refusals of the whole episode.
         episode: Refusals,
-        /// The time from the first scan that found a refusal to the last.
+        /// The time from the first tick that found a refusal to the last.
         duration: Duration,
     },
 }
 
-/// The state machine; it is called once per scan.
+/// The state machine; it is called once per tick.
 #[derive(Clone, Debug, Default)]
 pub struct SheddingEpisodes {
-    /// The totals at the last scan.
+    /// The totals at the last tick.
     seen: Refusals,
     episode: Option<Episode>,
 }
@@ -88,7 +88,7 @@ struct Episode {
 
 impl SheddingEpisodes {
     /// Processes the totals since the server started and returns what to log.
-    pub fn scan(&mut self, totals: Refusals, now: Instant) -> Option<SheddingReport> {
+    pub fn tick(&mut self, totals: Refusals, now: Instant) -> Option<SheddingReport> {
         let before = std::mem::replace(&mut self.seen, totals);
         let refused = totals - before;
         let any = refused.sum() > 0;
@@ -151,7 +151,7 @@ mod tests {
         fn second(&mut self, refused: u64) -> Option<SheddingReport> {
             self.now += Duration::from_secs(1);
             self.totals.queue_full += refused;
-            self.episodes.scan(self.totals, self.now)
+            self.episodes.tick(self.totals, self.now)
         }
     }
 

@@ -1,18 +1,18 @@
-//! How other threads ask the thread of a worker what it does.
+//! How other threads find out what the thread of a worker is doing.
 
-/// Finds out whether a thread executes the script's own instructions: asked, they answer at once, while a system call
-/// or a function of the interpreter does not; and whether it is beyond a time limit. Called by other threads; must not
-/// block.
+/// Tells whether a worker's thread executes the script's own instructions, and keeps its time limit. Instructions of a
+/// script answer a question immediately; a system call or a function of the interpreter does not. The methods are called
+/// by other threads and must not block.
 pub trait Probe: Send + Sync + std::fmt::Debug {
-    /// Asks.
+    /// Asks the thread.
     fn ask(&self);
 
-    /// Whether the last question was answered.
+    /// Returns whether the last question was answered.
     fn is_answered(&self) -> bool;
 
     /// Called once a second while the worker lives; keeps time for it. Returns the serial number of the job whose time
     /// limit has expired while the thread has not come to ending it.
-    fn look(&self) -> Option<u64> {
+    fn tick(&self) -> Option<u64> {
         None
     }
 }

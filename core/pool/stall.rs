@@ -69,7 +69,7 @@ impl StallDetector {
     }
 
     /// Processes the data of one tick; returns what the log should say.
-    pub fn scan(&mut self, sample: StallSample, now: Instant) -> Option<StallReport> {
+    pub fn tick(&mut self, sample: StallSample, now: Instant) -> Option<StallReport> {
         let last = self.last.replace(sample)?;
         if sample.finished > last.finished {
             let warned = matches!(self.state, StallState::Suspected { .. } | StallState::Stalled { .. });
@@ -171,7 +171,7 @@ mod tests {
 
         fn second(&mut self) -> Option<StallReport> {
             self.now += Duration::from_secs(1);
-            self.detector.scan(self.sample, self.now)
+            self.detector.tick(self.sample, self.now)
         }
 
         fn seconds(&mut self, count: u32) {

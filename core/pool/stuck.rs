@@ -1,4 +1,4 @@
-//! Requests that keep workers busy, and those that hold them up.
+//! Jobs that keep workers busy, and those that hold them up.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 pub struct Held {
     /// Its serial number among the jobs of the slot.
     pub serial: u64,
-    /// For how long.
+    /// How long it has been with the worker.
     pub age: Duration,
     /// Whether its fiber waits for something instead of running.
     pub is_parked: bool,
@@ -16,9 +16,9 @@ pub struct Held {
 /// What holds a worker up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StuckKind {
-    /// It waits: in a system call, or its fiber is parked.
+    /// It waits in a system call, or its fiber is parked.
     Io,
-    /// It is inside a function that does not come back.
+    /// It is inside a function that does not return.
     CCall,
     /// It executes the script's own instructions.
     Cpu,
@@ -38,11 +38,11 @@ impl StuckKind {
     }
 }
 
-/// What a look at one worker found.
+/// What a tick found out about one worker.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finding {
-    /// One of its requests is older than the threshold.
+    /// One of its jobs is older than the threshold.
     pub is_long: bool,
-    /// The requests that were sorted just now, by their serial numbers.
+    /// The jobs that were classified at this tick, by their serial numbers.
     pub stuck: Vec<(u64, StuckKind)>,
 }

@@ -1,13 +1,13 @@
-//! Which workers are held up by one request, and by what.
+//! The watchdog: which workers one job holds up, and in what.
 //!
-//! Promises: a request that has been with its worker for longer than the threshold is noted at each look, and sorted
-//! once, whoever else the worker carries; whoever sorts asks no more than two questions, at two looks. Refuses: it acts
-//! on nothing; a stuck request is neither cancelled nor its worker replaced.
+//! Promises: a job that has been with its worker for longer than the threshold is noted at each tick and classified once,
+//! whatever else the worker has in flight; to classify it takes at most two questions, at two ticks. Refuses: it acts on
+//! nothing; a stuck job is not cancelled, and its worker is not replaced.
 //!
 //! ```text
-//!   (each request of a worker)
+//!   (each job of a worker)
 //!           too old, parked or blocked: io
-//!   Fine ─────────────────────────────────────────────────────────▶ Sorted
+//!   Fine ─────────────────────────────────────────────────────────▶ Classified
 //!    │ too old, running: asked        answered: cpu                    ▲
 //!    └────────────────────▶ Asked ─── parked or blocked: io ───────────┤
 //!                                     neither: c_call ─────────────────┘
@@ -17,41 +17,41 @@ use std::time::Duration;
 
 use super::stuck::{Finding, Held, StuckKind};
 
-/// For how long a request may be with its worker without being noted.
+/// How long a job may be with its worker without being noted.
 pub const STUCK_THRESHOLD: Duration = Duration::from_secs(60);
 
-/// What can be found out about a worker's thread.
+/// Tells what a worker's thread is doing.
 pub trait Inspection {
-    /// Whether it sleeps in the kernel.
+    /// Returns whether it sleeps in the kernel.
     fn is_blocked(&self) -> bool;
     /// Asks it to answer if it executes instructions of a script.
     fn ask(&self);
-    /// Whether it has answered since it was asked.
+    /// Returns whether it has answered since it was asked.
     fn is_answered(&self) -> bool;
 }
 
-/// The machine: one look at each slot a second.
+/// Watches the jobs of all slots.
 #[derive(Clone, Debug)]
 pub struct Watchdog {
     threshold: Duration,
-    /// By slot, those that are too old.
+    /// The jobs that are too old, by slot.
     watches: Vec<Vec<Watch>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Watch {
     serial: u64,
-    is_sorted: bool,
+    is_classified: bool,
 }
 
 impl Watchdog {
-    /// Notes requests that are older than `threshold`.
+    /// Notes jobs that are older than `threshold`.
     pub fn new(threshold: Duration) -> Self {
         Self { threshold, watches: Vec::new() }
     }
 
-    /// Looks at the worker of `slot`, which `held` keep busy and whose thread can be inspected if need be.
-    pub fn look(&mut self, slot: usize, held: &[Held], thread: &dyn Inspection) -> Finding {
+    /// Processes one tick for the worker of `slot`, which the jobs in `held` keep busy. `thread` is asked if need be.
+    pub fn tick(&mut self, slot: usize, held: &[Held], thread: &dyn Inspection) -> Finding {
         if slot >= self.watches.len() {
             self.watches.resize(slot + 1, Vec::new());
         }
@@ -64,9 +64,9 @@ impl Watchdog {
             let serial = one.serial;
             let is_waiting = || one.is_parked || thread.is_blocked();
             match watches.iter_mut().find(|watch| watch.serial == serial) {
-                Some(watch) if watch.is_sorted => {}
+                Some(watch) if watch.is_classified => {}
                 Some(watch) => {
-                    watch.is_sorted = true;
+                    watch.is_classified = true;
                     finding.stuck.push((
                         serial,
                         match () {
@@ -77,12 +77,12 @@ impl Watchdog {
                     ));
                 }
                 None if is_waiting() => {
-                    watches.push(Watch { serial, is_sorted: true });
+                    watches.push(Watch { serial, is_classified: true });
                     finding.stuck.push((serial, StuckKind::Io));
                 }
                 None => {
                     thread.ask();
-                    watches.push(Watch { serial, is_sorted: false });
+                    watches.push(Watch { serial, is_classified: false });
                 }
             }
         }
@@ -123,7 +123,7 @@ mod tests {
         Held { is_parked: true, ..aged(serial, seconds)[0] }
     }
 
-    /// Too old, and sorted so.
+    /// Too old, and classified so.
     fn found(stuck: &[(u64, StuckKind)]) -> Finding {
         Finding { is_long: true, stuck: stuck.to_vec() }
     }
@@ -131,51 +131,51 @@ mod tests {
     #[test]
     fn a_young_request_is_fine_and_nobody_is_asked() {
         let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
-        assert_eq!(watchdog.look(3, &aged(1, 60), &thread), Finding::default());
-        assert_eq!(watchdog.look(3, &[], &thread), Finding::default());
+        assert_eq!(watchdog.tick(3, &aged(1, 60), &thread), Finding::default());
+        assert_eq!(watchdog.tick(3, &[], &thread), Finding::default());
         assert_eq!(thread.asked.get(), 0);
     }
 
     #[test]
     fn fine_to_io_when_it_is_blocked_or_parked() {
         let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
-        assert_eq!(watchdog.look(0, &[parked(1, 61)], &thread), found(&[(1, StuckKind::Io)]));
+        assert_eq!(watchdog.tick(0, &[parked(1, 61)], &thread), found(&[(1, StuckKind::Io)]));
         thread.blocked.set(true);
-        assert_eq!(watchdog.look(1, &aged(1, 61), &thread), found(&[(1, StuckKind::Io)]));
+        assert_eq!(watchdog.tick(1, &aged(1, 61), &thread), found(&[(1, StuckKind::Io)]));
         assert_eq!(thread.asked.get(), 0);
     }
 
     #[test]
     fn asked_to_cpu_when_it_answers() {
         let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
-        assert_eq!(watchdog.look(0, &aged(1, 61), &thread), found(&[]));
+        assert_eq!(watchdog.tick(0, &aged(1, 61), &thread), found(&[]));
         thread.answers.set(true);
-        assert_eq!(watchdog.look(0, &aged(1, 62), &thread), found(&[(1, StuckKind::Cpu)]));
+        assert_eq!(watchdog.tick(0, &aged(1, 62), &thread), found(&[(1, StuckKind::Cpu)]));
     }
 
     #[test]
     fn asked_to_c_call_when_it_neither_answers_nor_waits() {
         let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
-        watchdog.look(0, &aged(1, 61), &thread);
-        assert_eq!(watchdog.look(0, &aged(1, 62), &thread), found(&[(1, StuckKind::CCall)]));
+        watchdog.tick(0, &aged(1, 61), &thread);
+        assert_eq!(watchdog.tick(0, &aged(1, 62), &thread), found(&[(1, StuckKind::CCall)]));
     }
 
     #[test]
     fn asked_to_io_when_it_waits_by_then() {
         let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
-        watchdog.look(0, &aged(1, 61), &thread);
+        watchdog.tick(0, &aged(1, 61), &thread);
         thread.blocked.set(true);
-        assert_eq!(watchdog.look(0, &aged(1, 62), &thread), found(&[(1, StuckKind::Io)]));
+        assert_eq!(watchdog.tick(0, &aged(1, 62), &thread), found(&[(1, StuckKind::Io)]));
     }
 
     #[test]
-    fn a_request_is_sorted_once_and_noted_at_each_look() {
+    fn a_request_is_classified_once_and_noted_at_each_tick() {
         let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
         thread.blocked.set(true);
-        assert_eq!(watchdog.look(0, &aged(1, 61), &thread).stuck, [(1, StuckKind::Io)]);
+        assert_eq!(watchdog.tick(0, &aged(1, 61), &thread).stuck, [(1, StuckKind::Io)]);
         thread.blocked.set(false);
         for seconds in 62..100 {
-            assert_eq!(watchdog.look(0, &aged(1, seconds), &thread), found(&[]));
+            assert_eq!(watchdog.tick(0, &aged(1, seconds), &thread), found(&[]));
         }
         assert_eq!(thread.asked.get(), 0);
     }
@@ -183,28 +183,28 @@ mod tests {
     #[test]
     fn the_next_request_begins_anew_from_any_state() {
         let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
-        watchdog.look(0, &aged(1, 61), &thread);
-        assert_eq!(watchdog.look(0, &aged(2, 1), &thread), Finding::default());
-        watchdog.look(0, &aged(2, 61), &thread);
-        watchdog.look(0, &aged(2, 62), &thread);
-        assert_eq!(watchdog.look(0, &aged(3, 61), &thread), found(&[]), "asked again");
+        watchdog.tick(0, &aged(1, 61), &thread);
+        assert_eq!(watchdog.tick(0, &aged(2, 1), &thread), Finding::default());
+        watchdog.tick(0, &aged(2, 61), &thread);
+        watchdog.tick(0, &aged(2, 62), &thread);
+        assert_eq!(watchdog.tick(0, &aged(3, 61), &thread), found(&[]), "asked again");
         assert_eq!(thread.asked.get(), 3);
-        assert_eq!(watchdog.look(0, &aged(3, 62), &thread).stuck, [(3, StuckKind::CCall)]);
+        assert_eq!(watchdog.tick(0, &aged(3, 62), &thread).stuck, [(3, StuckKind::CCall)]);
     }
 
     #[test]
-    fn each_of_several_is_sorted_once() {
+    fn each_of_several_is_classified_once() {
         let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
         let held = |running| [parked(1, 90), parked(2, 61), aged(3, running)[0], parked(4, 60)];
         assert_eq!(
-            watchdog.look(0, &held(61), &thread),
+            watchdog.tick(0, &held(61), &thread),
             found(&[(1, StuckKind::Io), (2, StuckKind::Io)]),
             "the one that runs is asked, and the last one is young"
         );
         thread.answers.set(true);
-        assert_eq!(watchdog.look(0, &held(62), &thread), found(&[(3, StuckKind::Cpu)]));
-        assert_eq!(watchdog.look(0, &held(63), &thread), found(&[]));
-        assert_eq!(watchdog.look(0, &held(63)[1..], &thread), found(&[]), "the others are what they were");
+        assert_eq!(watchdog.tick(0, &held(62), &thread), found(&[(3, StuckKind::Cpu)]));
+        assert_eq!(watchdog.tick(0, &held(63), &thread), found(&[]));
+        assert_eq!(watchdog.tick(0, &held(63)[1..], &thread), found(&[]), "the others are what they were");
         assert_eq!(thread.asked.get(), 1);
     }
 }

@@ -55,7 +55,7 @@ impl Clock {
         Self { start: time::now(), ms: 0 }
     }
 
-    /// The next scan: a second later, or somewhat more on a busy machine.
+    /// The next tick: a second later, or somewhat more on a busy machine.
     fn second(&mut self, dice: &mut Dice) {
         self.ms += if dice.one_in(8) { 1000 + dice.below(2000) } else { 1000 };
     }
@@ -81,8 +81,8 @@ impl BudgetModel {
         Self { ceiling, floor, budget: ceiling, started: 0, abandoned: 0 }
     }
 
-    /// So much was started and abandoned since the last scan.
-    fn scan(&mut self, started: u64, abandoned: u64, backlog: bool) -> u128 {
+    /// So much was started and abandoned since the last tick.
+    fn tick(&mut self, started: u64, abandoned: u64, backlog: bool) -> u128 {
         self.started += started;
         self.abandoned += abandoned;
         let quarter = self.started > 0 && self.abandoned * 4 >= self.started;
@@ -114,11 +114,11 @@ fn the_wait_budget_follows_its_rules() {
             sample.started += started;
             sample.abandoned += abandoned;
             sample.has_backlog = load > 3 && !dice.one_in(4);
-            let budget = machine.scan(sample);
+            let budget = machine.tick(sample);
             let context = format!("seed {seed}, step {step}: {sample:?}, {before:?} -> {budget:?}");
-            assert_eq!(budget.as_nanos(), model.scan(started, abandoned, sample.has_backlog), "{context}");
+            assert_eq!(budget.as_nanos(), model.tick(started, abandoned, sample.has_backlog), "{context}");
             assert!(model.floor <= budget.as_nanos() && budget <= ceiling, "{context}");
-            assert!(budget >= before / 2, "halved twice in one scan; {context}");
+            assert!(budget >= before / 2, "halved twice in one tick; {context}");
             assert!(budget <= before || !sample.has_backlog, "up while work waits; {context}");
             before = budget;
         }
@@ -132,12 +132,12 @@ fn a_pool_that_starts_nothing_keeps_its_budget_while_work_waits() {
         let mut machine = BudgetController::new(Duration::from_secs(1));
         let started = dice.below(100);
         let sample = BudgetSample { started, abandoned: dice.below(started + 1), has_backlog: true };
-        let budget = machine.scan(sample);
-        assert!((0..50).all(|_| machine.scan(sample) == budget), "seed {seed}: {sample:?}");
+        let budget = machine.tick(sample);
+        assert!((0..50).all(|_| machine.tick(sample) == budget), "seed {seed}: {sample:?}");
     }
 }
 
-/// A clean load brings the budget back to its ceiling within eight scans, wherever it was.
+/// A clean load brings the budget back to its ceiling within eight ticks, wherever it was.
 #[test]
 fn the_wait_budget_recovers_in_eight_quiet_scans() {
     for seed in 1..=SEEDS {
@@ -148,10 +148,10 @@ fn the_wait_budget_recovers_in_eight_quiet_scans() {
         for _ in 0..dice.below(12) {
             sample.started += 8 + dice.below(100);
             sample.abandoned = sample.started;
-            machine.scan(sample);
+            machine.tick(sample);
         }
         sample.has_backlog = false;
-        let quiet = (0..9).map(|_| machine.scan(sample)).last();
+        let quiet = (0..9).map(|_| machine.tick(sample)).last();
         assert_eq!(quiet, Some(ceiling), "seed {seed}");
     }
 }
@@ -170,8 +170,8 @@ struct EpisodeModel {
 }
 
 impl SheddingModel {
-    /// So many were refused since the last scan.
-    fn scan(&mut self, refused: Refusals, ms: u64) -> Option<SheddingReport> {
+    /// So many were refused since the last tick.
+    fn tick(&mut self, refused: Refusals, ms: u64) -> Option<SheddingReport> {
         let any = refused != Refusals::default();
         match &mut self.episode {
             None if any => {
@@ -230,8 +230,8 @@ fn shedding_episodes_follow_their_rules() {
                 waiting_bytes: some(),
             };
             totals = plus(totals, refused);
-            let report = machine.scan(totals, clock.now());
-            assert_eq!(report, model.scan(refused, clock.ms), "seed {seed}, step {step}");
+            let report = machine.tick(totals, clock.now());
+            assert_eq!(report, model.tick(refused, clock.ms), "seed {seed}, step {step}");
             if report.is_some() {
                 lines.push(clock.ms);
             }
@@ -251,17 +251,17 @@ fn shedding_episodes_follow_their_rules() {
 #[derive(Default)]
 struct StallModel {
     last: Option<StallSample>,
-    /// Suspect scans in a row before the first warning.
+    /// Suspect ticks in a row before the first warning.
     streak: u32,
     warned: Option<u64>,
-    /// Since when every scan after the warning looked suspect.
+    /// Since when every tick after the warning looked suspect.
     held: Option<u64>,
     looked: u64,
     stalled: bool,
 }
 
 impl StallModel {
-    fn scan(&mut self, sample: StallSample, ms: u64) -> Option<StallReport> {
+    fn tick(&mut self, sample: StallSample, ms: u64) -> Option<StallReport> {
         let last = self.last.replace(sample)?;
         if sample.finished != last.finished {
             let report = self.warned.map(|_| StallReport::Recovered);
@@ -304,7 +304,7 @@ fn a_stalled_pool_is_found_by_its_rules() {
         for step in 0..500 {
             clock.second(&mut dice);
             if dice.one_in(90) {
-                // From a pool that finishes something at each scan to one that hardly ever does.
+                // From a pool that finishes something at each tick to one that hardly ever does.
                 works = [1, 4, 100, 100_000][dice.below(4) as usize];
                 waits = [1, 1, 50, 100_000, 100_000][dice.below(5) as usize];
                 idles = [1, 200][dice.below(2) as usize];
@@ -316,9 +316,9 @@ fn a_stalled_pool_is_found_by_its_rules() {
             sample.refused += waiting >> 1;
             sample.workers_idle = if dice.one_in(idles * 3) { 0 } else { 1 };
             let was_stalled = machine.is_stalled();
-            let report = machine.scan(sample, clock.now());
+            let report = machine.tick(sample, clock.now());
             let context = format!("seed {seed}, step {step}: {sample:?}");
-            assert_eq!(report, model.scan(sample, clock.ms), "{context}");
+            assert_eq!(report, model.tick(sample, clock.ms), "{context}");
             assert_eq!(machine.is_stalled(), model.stalled, "{context}");
             assert!(!machine.is_stalled() || sample.finished > 0, "before the first result; {context}");
             stalls += u32::from(!was_stalled && machine.is_stalled());

@@ -63,7 +63,7 @@ impl Scan {
             self.watch_pool(facts, shared.pool_facts(), metrics, log, now);
             self.report_shedding(facts, metrics, log, config, now);
             if let Some(workers) = shared.workers.get() {
-                self.watchdog.look(workers, log, now);
+                self.watchdog.tick(workers, log, now);
             }
         }
         let due = now + CONTROL_TICK;
@@ -78,7 +78,7 @@ impl Scan {
         let abandoned = metrics.abandoned_total();
         let started = metrics.work_started_total();
         let has_backlog = facts.depth > 0 || facts.waiting > 0;
-        facts.wait_budget = self.budget.scan(BudgetSample { started, abandoned, has_backlog });
+        facts.wait_budget = self.budget.tick(BudgetSample { started, abandoned, has_backlog });
         gate.set_wait_budget(facts.wait_budget);
         facts
     }
@@ -93,7 +93,7 @@ impl Scan {
             workers_idle,
             finished: metrics.work_finished_total(),
         };
-        let report = stall.scan(sample, now);
+        let report = stall.tick(sample, now);
         if stall.is_stalled() {
             metrics.pool_stalled.set();
         } else {
@@ -116,7 +116,7 @@ impl Scan {
         config: &Config,
         now: Instant,
     ) {
-        match self.episodes.scan(metrics.overload_refusals(), now) {
+        match self.episodes.tick(metrics.overload_refusals(), now) {
             Some(SheddingReport::Continues { refused, episode }) => {
                 log.emit(&Event::SheddingContinues { refused, episode });
             }

@@ -2,7 +2,7 @@
 //! time limit.
 //!
 //! Promises: a thread is inspected only when its request is over age and not sorted yet, so that a healthy pool costs
-//! a reading and a call of [`Probe::look`] a slot; a client hears of its time limit although its worker is inside of a
+//! a reading and a call of [`Probe::tick`] a slot; a client hears of its time limit although its worker is inside of a
 //! call that does not return. Refuses: it ends nothing; the worker of such a request stays busy until it has.
 
 use std::time::{Duration, Instant};
@@ -25,8 +25,8 @@ impl WatchdogRounds {
 
     /// Looks at each slot. Answers requests whose time limit has expired without their workers, and logs those that hold
     /// a worker up.
-    pub(in crate::serve) fn look(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
-        self.look_at_each(workers, now, |found| match found {
+    pub(in crate::serve) fn tick(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
+        self.tick_each(workers, now, |found| match found {
             Found::Overdue(exchange) => {
                 // It may just have been answered.
                 let _ = exchange.overrun();
@@ -45,16 +45,16 @@ impl WatchdogRounds {
     }
 
     /// Looks at each slot, whatever its worker runs.
-    fn look_at_each<J: Job>(&mut self, workers: &Workers<J>, now: Instant, mut on: impl FnMut(Found<J>)) {
+    fn tick_each<J: Job>(&mut self, workers: &Workers<J>, now: Instant, mut on: impl FnMut(Found<J>)) {
         for reading in workers.slots(now) {
             let slot = reading.slot;
-            if let Some(serial) = workers.probe(slot).and_then(|probe| probe.look())
+            if let Some(serial) = workers.probe(slot).and_then(|probe| probe.tick())
                 && let Some(job) = workers.job(slot, serial)
             {
                 on(Found::Overdue(job));
             }
             let held = if reading.is_busy { workers.held(slot, now) } else { Vec::new() };
-            let finding = self.0.look(slot, &held, &Thread { workers, reading: &reading });
+            let finding = self.0.tick(slot, &held, &Thread { workers, reading: &reading });
             if finding.is_long {
                 workers.note(slot, &finding);
             }

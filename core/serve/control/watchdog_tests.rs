@@ -95,8 +95,8 @@ impl Worker<Exchange> for BenchWorker {
     }
 }
 
-/// Looks at a worker that does `act` until its request is sorted; returns the readings and what was logged.
-fn sorted(act: Act) -> (SlotReading, String) {
+/// Looks at a worker that does `act` until its request is classified; returns the readings and what was logged.
+fn classified(act: Act) -> (SlotReading, String) {
     let size = PoolSize { min: 1, max: 1 };
     let bench = Arc::new(Bench {
         act,
@@ -126,10 +126,10 @@ fn sorted(act: Act) -> (SlotReading, String) {
         std::thread::yield_now();
     }
     let begin = time::now();
-    watchdog.look(&workers, &log, begin);
+    watchdog.tick(&workers, &log, begin);
     assert_eq!((reading(begin).long_running, reading(begin).stuck), (0, [0; 3]), "it is young");
     for second in 6..10 {
-        watchdog.look(&workers, &log, begin + Duration::from_secs(second));
+        watchdog.tick(&workers, &log, begin + Duration::from_secs(second));
         // What answers at all answers within an instant.
         while act == Act::Loop && !bench.answered.is_set() {
             std::thread::yield_now();
@@ -149,7 +149,7 @@ fn sorted(act: Act) -> (SlotReading, String) {
 
 #[test]
 fn a_blocked_read_is_io() {
-    let (found, log) = sorted(Act::Read);
+    let (found, log) = classified(Act::Read);
     assert_eq!((found.long_running, found.stuck), (4, [1, 0, 0]));
     assert!(log.contains("\"kind\":\"io\"") && log.matches("stuck in a request").count() == 1, "{log}");
     assert!(log.contains("\"request_id\":\"a-name\",\"path\":\"/\""), "{log}");
@@ -158,14 +158,14 @@ fn a_blocked_read_is_io() {
 
 #[test]
 fn a_loop_of_the_script_is_cpu() {
-    let (found, _) = sorted(Act::Loop);
+    let (found, _) = classified(Act::Loop);
     assert_eq!((found.long_running, found.stuck), (4, [0, 0, 1]));
     assert_eq!(StuckKind::ALL[2].as_str(), "cpu");
 }
 
 #[test]
 fn a_function_that_does_not_come_back_is_c_call() {
-    let (found, log) = sorted(Act::Compute);
+    let (found, log) = classified(Act::Compute);
     assert_eq!((found.long_running, found.stuck), (4, [0, 1, 0]));
     assert!(log.contains("\"kind\":\"c_call\""), "{log}");
 }

@@ -206,7 +206,7 @@ impl Probe for Switchboard {
         false
     }
 
-    fn look(&self) -> Option<u64> {
+    fn tick(&self) -> Option<u64> {
         self.state.lock().overdue
     }
 }
