@@ -10,7 +10,7 @@ use svc_core::http::negotiate::OpenMetrics;
 use svc_core::observe::Metrics;
 use svc_core::observe::exposition::{CertificateFacts, Facts, Format, ReloadFacts, render};
 use svc_core::observe::process::ProcessFacts;
-use svc_core::pool::{Phase, PoolFacts, SlotReading};
+use svc_core::pool::{PoolFacts, SlotPhase, SlotReading};
 
 /// Counters as after some traffic, so that every series is there.
 fn busy_metrics() -> Metrics {
@@ -45,7 +45,7 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
         queue_capacity: 512,
         pool: Some(PoolFacts { current: 4, busy: 3, min: 4, max: 4, spawned: 4, ..PoolFacts::default() }),
         slots: (0..4)
-            .map(|slot| SlotReading { slot, phase: Phase::Serving, ..SlotReading::default() })
+            .map(|slot| SlotReading { slot, phase: SlotPhase::Serving, ..SlotReading::default() })
             .collect(),
         worker_mode: false,
         pool_stalled: Some(false),

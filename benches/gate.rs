@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use criterion::Criterion;
 
-use svc_core::admission::{Gate, Offer, Offered, WaitingLimits};
+use svc_core::admission::{Gate, OfferOutcome, Offered, WaitingLimits};
 
 /// An entry of the size of a pointer, as an exchange is.
 struct Entry(u64);
@@ -40,7 +40,7 @@ struct OurGate(Gate<Entry>);
 
 impl Queue for OurGate {
     fn offer(&self, entry: u64) -> bool {
-        let admitted = matches!(self.0.offer(Entry(entry)), Offer::Queued);
+        let admitted = matches!(self.0.offer(Entry(entry)), OfferOutcome::Queued);
         self.0.announce();
         admitted
     }

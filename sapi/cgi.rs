@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use svc_core::http::head::is_cgi_safe_name;
 use svc_core::http::{Head, Version};
-use svc_core::pool::Request;
+use svc_core::pool::CompleteRequest;
 
 use crate::variables::Variables;
 
@@ -16,7 +16,7 @@ use crate::variables::Variables;
 const SOFTWARE: &str = concat!("svc/", env!("CARGO_PKG_VERSION"));
 
 /// Appends all variables of `request`. PHP adds `PHP_AUTH_*`, `REQUEST_TIME` and `argv` itself.
-pub(crate) fn variables(request: &Request, out: &mut Variables<'_>) {
+pub(crate) fn variables(request: &CompleteRequest, out: &mut Variables<'_>) {
     server(request, out);
     script(request, out);
     let head = &request.head;
@@ -44,7 +44,7 @@ pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8],
     out.push(b"FRANKENPHP_WORKER", b"1");
 }
 
-fn server(request: &Request, out: &mut Variables<'_>) {
+fn server(request: &CompleteRequest, out: &mut Variables<'_>) {
     let head = &request.head;
     let local = ip_text(request.local.ip());
     let mut digits = [0; 20];
@@ -78,7 +78,7 @@ fn server(request: &Request, out: &mut Variables<'_>) {
     }
 }
 
-fn script(request: &Request, out: &mut Variables<'_>) {
+fn script(request: &CompleteRequest, out: &mut Variables<'_>) {
     let script = &request.script;
     let whole = [&script.name[..], &script.path_info].concat();
     out.push(b"DOCUMENT_ROOT", &script.document_root);
@@ -93,14 +93,14 @@ fn script(request: &Request, out: &mut Variables<'_>) {
 }
 
 /// `HTTP_*`: the fields whose names cannot be mistaken for others.
-fn fields(request: &Request, out: &mut Variables<'_>) {
+fn fields(request: &CompleteRequest, out: &mut Variables<'_>) {
     for (name, value) in joined_fields(request).filter(|(name, _)| is_cgi_safe_name(name)) {
         out.push_field(name, &value);
     }
 }
 
 /// The fields as scripts see them: the client's, except for those of the trace if the server has a span in it.
-pub(crate) fn joined_fields(request: &Request) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
+pub(crate) fn joined_fields(request: &CompleteRequest) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
     let trace = request.trace.as_ref();
     let of_trace = move |name: &[u8]| {
         trace.is_some()
@@ -230,8 +230,8 @@ mod tests {
         pairs(&request(text, script, body))
     }
 
-    fn request(text: &str, script: Script, body: Body) -> Request {
-        Request {
+    fn request(text: &str, script: Script, body: Body) -> CompleteRequest {
+        CompleteRequest {
             head: head(text),
             body,
             script: script.into(),
@@ -246,11 +246,11 @@ mod tests {
         }
     }
 
-    fn pairs(request: &Request) -> Vec<(String, String)> {
+    fn pairs(request: &CompleteRequest) -> Vec<(String, String)> {
         pairs_with(request, &[])
     }
 
-    fn pairs_with(request: &Request, set: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn pairs_with(request: &CompleteRequest, set: &[(&str, &str)]) -> Vec<(String, String)> {
         let set: Vec<_> = set.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
         let mut pairs = Pairs::default();
         variables(request, &mut Variables::new(&set, &mut pairs));

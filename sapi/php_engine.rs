@@ -6,7 +6,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use svc_core::pool::{CacheFacts, Engine, Exchange, Probe, StartError, Started, Worker};
+use svc_core::pool::{Engine, Exchange, SharedCacheFacts, Started, ThreadProbe, Worker, WorkerStartError};
 use svc_core::serve::Shared;
 
 use svc_ffi::{Interpreter, PhpFacts, Threads};
@@ -35,7 +35,7 @@ impl PhpEngine {
 }
 
 impl Engine<Exchange> for PhpEngine {
-    fn start(&self, slot: usize) -> Result<Started<Exchange>, StartError> {
+    fn start(&self, slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
         let (interpreter, thread_context) = (self.threads.enter(), ThreadContext::new(&self.shared));
         if self.shared.config.worker_mode_enabled {
             return Ok(Started::Persistent(Box::new(PhpPersistentWorker::new(
@@ -47,12 +47,12 @@ impl Engine<Exchange> for PhpEngine {
         Ok(Started::Classic(Box::new(PhpWorker { interpreter, thread_context })))
     }
 
-    fn cache(&self) -> Option<CacheFacts> {
+    fn cache(&self) -> Option<SharedCacheFacts> {
         if !(self.has_cache && self.shared.config.worker_mode_enabled) {
             return None;
         }
         let facts = self.threads.cache();
-        Some(CacheFacts { is_stale: facts.is_stale, users: facts.users })
+        Some(SharedCacheFacts { is_stale: facts.is_stale, users: facts.users })
     }
 
     fn refresh(&self) -> bool {
@@ -70,7 +70,7 @@ struct PhpWorker {
 }
 
 impl Worker<Exchange> for PhpWorker {
-    fn probe(&self) -> Option<Arc<dyn Probe>> {
+    fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
         Some(probe(&self.interpreter))
     }
 

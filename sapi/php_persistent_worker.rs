@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use svc_core::pool::{
-    Claim, Departure, Directive, Exchange, PersistentWorker, Probe, RecycleReason, StartError, WorkerContext,
+    Claim, Departure, Directive, Exchange, PersistentWorker, RecycleReason, ThreadProbe, WorkerContext,
+    WorkerStartError,
 };
 use svc_core::sync::completion::WakeSet;
 use svc_core::sync::idle_workers::Wake;
@@ -40,15 +41,15 @@ impl PhpPersistentWorker {
     ///
     /// # Errors
     ///
-    /// [`StartError`] when the system gives no descriptors to wait with.
+    /// [`WorkerStartError`] when the system gives no descriptors to wait with.
     pub(crate) fn new(
         slot: usize,
         mut interpreter: Interpreter,
         thread_context: Rc<ThreadContext>,
-    ) -> Result<Self, StartError> {
+    ) -> Result<Self, WorkerStartError> {
         let waker = interpreter
             .waker()
-            .map_err(|error| StartError(format!("no descriptor to wait with: {error}")))?;
+            .map_err(|error| WorkerStartError(format!("no descriptor to wait with: {error}")))?;
         let waker = Arc::new(ThreadWaker(waker));
         let wakes = WakeSet::new(Arc::clone(&waker) as Arc<dyn Wake>);
         interpreter.set_completions(Box::new(ThreadCompletions(wakes)));
@@ -61,7 +62,7 @@ impl PersistentWorker<Exchange> for PhpPersistentWorker {
         Arc::clone(&self.waker) as Arc<dyn Wake>
     }
 
-    fn probe(&self) -> Option<Arc<dyn Probe>> {
+    fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
         Some(probe(&self.interpreter))
     }
 
@@ -90,7 +91,7 @@ impl PersistentWorker<Exchange> for PhpPersistentWorker {
             protocol: 1001,
             time: started,
         };
-        let mut stay = Stay::new(context, &self.thread_context, &name, request.script);
+        let mut stay = ScriptRun::new(context, &self.thread_context, &name, request.script);
         let outcome = self.interpreter.boot(&request, &mut stay, WorkerInfo { id: self.slot, started });
         stay.departure(outcome)
     }
@@ -107,7 +108,7 @@ impl Wake for ThreadWaker {
 }
 
 /// The stay of one script: from its boot to its end.
-struct Stay<'a> {
+struct ScriptRun<'a> {
     context: &'a WorkerContext<Exchange>,
     thread_context: &'a Rc<ThreadContext>,
     /// The script's own variables, and its last words if it does not boot.
@@ -122,7 +123,7 @@ struct Stay<'a> {
     leaves: Option<RecycleReason>,
 }
 
-impl<'a> Stay<'a> {
+impl<'a> ScriptRun<'a> {
     fn new(
         context: &'a WorkerContext<Exchange>,
         thread_context: &'a Rc<ThreadContext>,
@@ -247,7 +248,7 @@ impl<'a> Stay<'a> {
     }
 }
 
-impl svc_ffi::WorkerHost for Stay<'_> {
+impl svc_ffi::WorkerHost for ScriptRun<'_> {
     fn serve(&mut self, visits: &mut WorkerRequests) {
         self.begin_serving(visits);
         loop {
@@ -278,7 +279,7 @@ impl svc_ffi::WorkerHost for Stay<'_> {
 }
 
 /// While it boots and ends, the script has no client: its output is nobody's.
-impl Host for Stay<'_> {
+impl Host for ScriptRun<'_> {
     fn write(&mut self, _output: &[u8]) -> bool {
         true
     }

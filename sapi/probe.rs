@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use svc_core::pool::Probe;
+use svc_core::pool::ThreadProbe;
 use svc_ffi::{Interpreter, Interrupter};
 
 /// Asks the thread of `interpreter`.
-pub(crate) fn probe(interpreter: &Interpreter) -> Arc<dyn Probe> {
+pub(crate) fn probe(interpreter: &Interpreter) -> Arc<dyn ThreadProbe> {
     Arc::new(Question(interpreter.interrupter()))
 }
 
 #[derive(Debug)]
 struct Question(Interrupter);
 
-impl Probe for Question {
+impl ThreadProbe for Question {
     fn ask(&self) {
         self.0.ask();
     }

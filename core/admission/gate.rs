@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use crate::sync::idle_workers::IdleWorkers;
 use crate::sync::lock::ShortLock;
-use crate::sync::permit_state::{Entry, PermitState, Returned};
+use crate::sync::permit_state::{EnterOutcome, PermitState, Returned};
 use crate::sync::primitive::{Arc, AtomicU64, Ordering};
 use crate::sync::queue::WorkQueue;
 use crate::time::as_micros;
@@ -110,7 +110,7 @@ pub struct Ticket(u64);
 
 /// The result of an offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offer {
+pub enum OfferOutcome {
     /// The entry is in the queue; a worker will take it.
     Queued,
     /// The entry was not admitted; the caller sends the response.
@@ -151,14 +151,14 @@ pub struct Gate<T> {
     queue: WorkQueue<T>,
     permit_state: PermitState,
     /// Held only briefly: an entry is inserted, removed, or moved to the queue. Nobody is woken while it is held.
-    waiting: ShortLock<Waiting<T>>,
+    waiting: ShortLock<WaitingSet<T>>,
     limits: WaitingLimits,
     budget_us: AtomicU64,
     ceiling: Duration,
 }
 
 #[derive(Debug)]
-struct Waiting<T> {
+struct WaitingSet<T> {
     /// Sorted by ticket, that is, in the order of arrival.
     entries: BTreeMap<Ticket, T>,
     bytes: u64,
@@ -176,7 +176,7 @@ impl<T: Offered> Gate<T> {
         Self {
             queue: WorkQueue::new(capacity, seats),
             permit_state: PermitState::new(u32::try_from(capacity).unwrap_or(u32::MAX)),
-            waiting: ShortLock::new(Waiting { entries: BTreeMap::new(), bytes: 0, next: 0 }),
+            waiting: ShortLock::new(WaitingSet { entries: BTreeMap::new(), bytes: 0, next: 0 }),
             limits,
             budget_us: AtomicU64::new(as_micros(ceiling)),
             ceiling,
@@ -185,12 +185,12 @@ impl<T: Offered> Gate<T> {
 
     /// Admits `entry`, lets it wait, or returns why it is refused. When the caller has offered all that it has, it
     /// calls [`announce`](Self::announce).
-    pub fn offer(&self, entry: T) -> Offer {
+    pub fn offer(&self, entry: T) -> OfferOutcome {
         match self.permit_state.enter() {
-            Entry::Closed => Offer::Refused(ShedReason::ShuttingDown),
-            Entry::Permit => self.admit(entry),
-            Entry::Wait if self.ceiling.is_zero() => Offer::Refused(ShedReason::QueueFull),
-            Entry::Wait => self.offer_to_waiting(entry),
+            EnterOutcome::Closed => OfferOutcome::Refused(ShedReason::ShuttingDown),
+            EnterOutcome::Permit => self.admit(entry),
+            EnterOutcome::Wait if self.ceiling.is_zero() => OfferOutcome::Refused(ShedReason::QueueFull),
+            EnterOutcome::Wait => self.offer_to_waiting(entry),
         }
     }
 
@@ -270,14 +270,14 @@ impl<T: Offered> Gate<T> {
     }
 
     /// Inserts an entry that has a permit, and therefore a slot, into the queue.
-    fn admit(&self, entry: T) -> Offer {
+    fn admit(&self, entry: T) -> OfferOutcome {
         let queued = self.queue.push(entry);
         debug_assert!(queued.is_ok(), "a permit without a place");
-        Offer::Queued
+        OfferOutcome::Queued
     }
 
     #[cold]
-    fn offer_to_waiting(&self, entry: T) -> Offer {
+    fn offer_to_waiting(&self, entry: T) -> OfferOutcome {
         let bytes = entry.parked_bytes();
         // Dropped when the lock is released: what an entry holds is freed outside of it.
         let mut forgotten = Vec::new();
@@ -294,18 +294,18 @@ impl<T: Offered> Gate<T> {
             self.permit_state.stop_waiting();
         };
         if let Some(reason) = refusal {
-            return Offer::Refused(reason);
+            return OfferOutcome::Refused(reason);
         }
         match self.permit_state.enter_or_wait() {
-            Entry::Closed => Offer::Refused(ShedReason::ShuttingDown),
-            Entry::Permit => self.admit(entry),
-            Entry::Wait => {
+            EnterOutcome::Closed => OfferOutcome::Refused(ShedReason::ShuttingDown),
+            EnterOutcome::Permit => self.admit(entry),
+            EnterOutcome::Wait => {
                 entry.park();
                 let ticket = Ticket(waiting.next);
                 waiting.next += 1;
                 waiting.bytes += bytes;
                 waiting.entries.insert(ticket, entry);
-                Offer::Waiting(ticket)
+                OfferOutcome::Waiting(ticket)
             }
         }
     }
@@ -340,7 +340,7 @@ impl<T: Offered> Gate<T> {
     }
 }
 
-impl<T: Offered> Waiting<T> {
+impl<T: Offered> WaitingSet<T> {
     /// Returns why an entry that holds this many bytes does not fit.
     fn refusal(&self, bytes: u64, limits: WaitingLimits) -> Option<ShedReason> {
         if self.entries.len() >= limits.count_max {
@@ -368,14 +368,14 @@ mod tests {
 
     /// Something offered, with a body of so many bytes.
     #[derive(Debug)]
-    struct Request {
+    struct Waiter {
         name: u32,
         bytes: u64,
         answered: Cell<bool>,
         forgotten: Cell<bool>,
     }
 
-    impl Offered for &Request {
+    impl Offered for &Waiter {
         fn parked_bytes(&self) -> u64 {
             self.bytes
         }
@@ -390,25 +390,28 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn requests() -> Vec<Request> {
+    fn requests() -> Vec<Waiter> {
         (0..20)
-            .map(|name| Request { name, bytes: 10, answered: Cell::new(false), forgotten: Cell::new(false) })
+            .map(|name| Waiter { name, bytes: 10, answered: Cell::new(false), forgotten: Cell::new(false) })
             .collect()
     }
 
-    fn gate<'a>(capacity: usize, count_max: usize, bytes_max: u64) -> Gate<&'a Request> {
+    fn gate<'a>(capacity: usize, count_max: usize, bytes_max: u64) -> Gate<&'a Waiter> {
         Gate::new(capacity, 1, WaitingLimits { count_max, bytes_max }, SECOND)
     }
 
-    fn ticket(offer: Offer) -> Ticket {
-        let Offer::Waiting(ticket) = offer else { panic!("expected to wait: {offer:?}") };
+    fn ticket(offer: OfferOutcome) -> Ticket {
+        let OfferOutcome::Waiting(ticket) = offer else { panic!("expected to wait: {offer:?}") };
         ticket
     }
 
     #[test]
     fn a_full_queue_makes_newcomers_wait_and_they_follow_in_order() {
         let (requests, gate) = (requests(), gate(2, 10, 1000));
-        assert_eq!((gate.offer(&requests[0]), gate.offer(&requests[1])), (Offer::Queued, Offer::Queued));
+        assert_eq!(
+            (gate.offer(&requests[0]), gate.offer(&requests[1])),
+            (OfferOutcome::Queued, OfferOutcome::Queued)
+        );
         for late in &requests[2..5] {
             ticket(gate.offer(late));
         }
@@ -433,7 +436,7 @@ mod tests {
         let (requests, gate) = (requests(), gate(1, 1, 1000));
         gate.offer(&requests[0]);
         ticket(gate.offer(&requests[1]));
-        assert_eq!(gate.offer(&requests[2]), Offer::Refused(ShedReason::WaitingFull));
+        assert_eq!(gate.offer(&requests[2]), OfferOutcome::Refused(ShedReason::WaitingFull));
     }
 
     #[test]
@@ -442,7 +445,7 @@ mod tests {
         requests[3].bytes = 0;
         gate.offer(&requests[0]);
         let first = ticket(gate.offer(&requests[1]));
-        assert_eq!(gate.offer(&requests[2]), Offer::Refused(ShedReason::WaitingBytes));
+        assert_eq!(gate.offer(&requests[2]), OfferOutcome::Refused(ShedReason::WaitingBytes));
         ticket(gate.offer(&requests[3]));
         gate.leave(first);
         ticket(gate.offer(&requests[4]));
@@ -477,7 +480,7 @@ mod tests {
         let requests = requests();
         let gate = Gate::new(1, 1, WaitingLimits { count_max: 10, bytes_max: 10 }, Duration::ZERO);
         gate.offer(&requests[0]);
-        assert_eq!(gate.offer(&requests[1]), Offer::Refused(ShedReason::QueueFull));
+        assert_eq!(gate.offer(&requests[1]), OfferOutcome::Refused(ShedReason::QueueFull));
     }
 
     #[test]
@@ -486,7 +489,7 @@ mod tests {
         gate.offer(&requests[0]);
         let second = ticket(gate.offer(&requests[1]));
         gate.close();
-        assert_eq!(gate.offer(&requests[2]), Offer::Refused(ShedReason::ShuttingDown));
+        assert_eq!(gate.offer(&requests[2]), OfferOutcome::Refused(ShedReason::ShuttingDown));
         assert_eq!(gate.try_take().unwrap().name, 0);
         gate.shut();
         assert!(gate.try_take().is_none());
@@ -507,7 +510,11 @@ mod tests {
         let second = ticket(gate.offer(&requests[1]));
         ticket(gate.offer(&requests[2]));
         requests[2].forgotten.set(true);
-        assert_eq!(gate.offer(&requests[3]), Offer::Refused(ShedReason::WaitingFull), "it is not in front");
+        assert_eq!(
+            gate.offer(&requests[3]),
+            OfferOutcome::Refused(ShedReason::WaitingFull),
+            "it is not in front"
+        );
         gate.leave(second);
         ticket(gate.offer(&requests[3]));
         assert_eq!(gate.facts().waiting, 2, "there was room");

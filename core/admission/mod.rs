@@ -8,5 +8,5 @@ mod gate;
 pub mod shedding;
 
 pub use budget::{BudgetController, BudgetSample};
-pub use gate::{Gate, GateFacts, Offer, Offered, ShedReason, Ticket, WaitingLimits};
+pub use gate::{Gate, GateFacts, OfferOutcome, Offered, ShedReason, Ticket, WaitingLimits};
 pub use shedding::{Refusals, SheddingEpisodes, SheddingReport};

@@ -132,13 +132,13 @@ mod tests {
     use super::*;
 
     /// The machine with totals and a clock that tests move.
-    struct Scene {
+    struct SheddingScene {
         episodes: SheddingEpisodes,
         totals: Refusals,
         now: Instant,
     }
 
-    impl Scene {
+    impl SheddingScene {
         fn new() -> Self {
             Self {
                 episodes: SheddingEpisodes::default(),
@@ -161,20 +161,20 @@ mod tests {
 
     #[test]
     fn quiet_says_nothing() {
-        let mut scene = Scene::new();
+        let mut scene = SheddingScene::new();
         assert!((0..200).all(|_| scene.second(0).is_none()));
     }
 
     #[test]
     fn the_first_scan_with_refusals_starts_an_episode() {
-        let mut scene = Scene::new();
+        let mut scene = SheddingScene::new();
         assert_eq!(scene.second(5), Some(SheddingReport::Started(full(5))));
         assert_eq!(scene.second(7), None);
     }
 
     #[test]
     fn the_first_scan_of_all_reports_everything_before_it() {
-        let mut scene = Scene::new();
+        let mut scene = SheddingScene::new();
         scene.totals = Refusals { queue_full: 1, wait_timeout: 2, waiting_full: 3, waiting_bytes: 4 };
         let Some(SheddingReport::Started(refused)) = scene.second(0) else { panic!("nothing was reported") };
         assert_eq!((refused, refused.sum()), (scene.totals, 10));
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn an_episode_repeats_once_a_minute_with_this_scan_and_all() {
-        let mut scene = Scene::new();
+        let mut scene = SheddingScene::new();
         scene.second(1);
         assert!((1..60).all(|_| scene.second(2).is_none()));
         let expected = SheddingReport::Continues { refused: 3, episode: full(1 + 59 * 2 + 3) };
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_scan_without_refusals_does_not_repeat() {
-        let mut scene = Scene::new();
+        let mut scene = SheddingScene::new();
         scene.second(1);
         assert!((0..50).all(|_| scene.second(1).is_none()));
         assert!((0..30).all(|_| scene.second(0).is_none()), "the minute passes in a lull");
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn a_gap_below_a_minute_belongs_to_the_episode() {
-        let mut scene = Scene::new();
+        let mut scene = SheddingScene::new();
         scene.second(1);
         assert!((0..59).all(|_| scene.second(0).is_none()));
         assert!(
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_quiet_minute_ends_it_and_the_duration_runs_to_the_last_refusal() {
-        let mut scene = Scene::new();
+        let mut scene = SheddingScene::new();
         scene.second(1);
         for _ in 0..10 {
             scene.second(2);

@@ -23,13 +23,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The machine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {
-    state: State,
+    state: BackoffState,
     /// Attempts in vain since the last one that succeeded.
     failures: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-enum State {
+enum BackoffState {
     #[default]
     Clear,
     Resting {
@@ -56,40 +56,40 @@ impl Backoff {
     /// A worker did not boot. Returns the pause that begins with it; `None` if there is one already.
     pub fn failed(&mut self, now: Instant) -> Option<Duration> {
         let pause = match self.state {
-            State::Clear => PAUSE_MIN,
-            State::Resting { .. } => return None,
-            State::Trying { pause } => (pause * 2).min(PAUSE_MAX),
+            BackoffState::Clear => PAUSE_MIN,
+            BackoffState::Resting { .. } => return None,
+            BackoffState::Trying { pause } => (pause * 2).min(PAUSE_MAX),
         };
         self.failures += 1;
-        self.state = State::Resting { until: now + pause, pause };
+        self.state = BackoffState::Resting { until: now + pause, pause };
         Some(pause)
     }
 
     /// A worker has booted. Returns how many attempts had been in vain.
     pub fn booted(&mut self) -> u64 {
-        self.state = State::Clear;
+        self.state = BackoffState::Clear;
         std::mem::take(&mut self.failures)
     }
 
     /// Says how many workers may be started.
     pub fn spawn_limit(&self, now: Instant) -> SpawnLimit {
         match self.state {
-            State::Clear => SpawnLimit::Any,
-            State::Resting { until, .. } if now >= until => SpawnLimit::One,
-            State::Resting { .. } | State::Trying { .. } => SpawnLimit::Nobody,
+            BackoffState::Clear => SpawnLimit::Any,
+            BackoffState::Resting { until, .. } if now >= until => SpawnLimit::One,
+            BackoffState::Resting { .. } | BackoffState::Trying { .. } => SpawnLimit::Nobody,
         }
     }
 
     /// The one that was allowed has been started.
     pub fn tried(&mut self) {
-        if let State::Resting { pause, .. } = self.state {
-            self.state = State::Trying { pause };
+        if let BackoffState::Resting { pause, .. } = self.state {
+            self.state = BackoffState::Trying { pause };
         }
     }
 
     /// When the pause is over; `None` without one.
     pub fn deadline(&self) -> Option<Instant> {
-        if let State::Resting { until, .. } = self.state { Some(until) } else { None }
+        if let BackoffState::Resting { until, .. } = self.state { Some(until) } else { None }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::sync::primitive::{Arc, Ordering};
 use crate::time;
 
 use super::job::Job;
-use super::slot::{InFlight, Order, Slot};
+use super::slot::{InFlight, Slot, WorkerOrder};
 use super::state::PoolState;
 
 /// What one worker gets its work from. It never leaves the thread of its worker.
@@ -149,14 +149,14 @@ impl<J: Job> WorkerContext<J> {
     pub(super) fn serve_each(&self, mut serve: impl FnMut(&Arc<J>) -> bool) -> bool {
         let (shared, slot) = (&*self.shared, self.own());
         let source = &shared.source;
-        while slot.order() == Order::Stay {
+        while slot.order() == WorkerOrder::Serve {
             // Before the look at the queue, so that what was queued before the shutting is served.
             let is_shut = source.is_shut();
             let Some((job, serial, taken_at)) = self.claim_next() else {
                 if is_shut {
                     break;
                 }
-                let is_ordered = || slot.order() != Order::Stay;
+                let is_ordered = || slot.order() != WorkerOrder::Serve;
                 source
                     .idle_workers()
                     .park(self.slot, || !source.is_empty() || source.is_shut() || is_ordered());
@@ -195,7 +195,7 @@ impl<J: Job> WorkerContext<J> {
     }
 
     fn is_wanted(&self) -> bool {
-        !self.is_closed.get() && self.own().order() == Order::Stay
+        !self.is_closed.get() && self.own().order() == WorkerOrder::Serve
     }
 
     fn may_take(&self) -> bool {

@@ -10,8 +10,8 @@ use crate::sync::primitive::Arc;
 use super::context::WorkerContext;
 use super::events::RecycleReason;
 use super::job::Job;
-use super::probe::Probe;
-use super::renewal::CacheFacts;
+use super::probe::ThreadProbe;
+use super::renewal::SharedCacheFacts;
 
 /// Makes workers, one a thread.
 pub trait Engine<J: Job>: Send + Sync + 'static {
@@ -19,11 +19,11 @@ pub trait Engine<J: Job>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`StartError`] when the thread cannot run requests; it ends, and another one tries later.
-    fn start(&self, slot: usize) -> Result<Started<J>, StartError>;
+    /// [`WorkerStartError`] when the thread cannot run requests; it ends, and another one tries later.
+    fn start(&self, slot: usize) -> Result<Started<J>, WorkerStartError>;
 
     /// What there is to know of the cache that its persistent workers share; `None`: they share none.
-    fn cache(&self) -> Option<CacheFacts> {
+    fn cache(&self) -> Option<SharedCacheFacts> {
         None
     }
 
@@ -47,7 +47,7 @@ pub trait Worker<J> {
     fn serve(&mut self, job: &Arc<J>);
 
     /// What tells whether the thread runs scripts; asked once, before the first job.
-    fn probe(&self) -> Option<Arc<dyn Probe>> {
+    fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
         None
     }
 }
@@ -74,7 +74,7 @@ pub trait PersistentWorker<J: Job> {
     fn run(&mut self, context: &WorkerContext<J>) -> Departure;
 
     /// What tells whether the thread runs scripts; asked once, before [`run`](Self::run).
-    fn probe(&self) -> Option<Arc<dyn Probe>> {
+    fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
         None
     }
 }
@@ -92,9 +92,9 @@ pub enum Departure {
 
 /// Why a thread cannot run requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StartError(pub String);
+pub struct WorkerStartError(pub String);
 
-impl std::fmt::Display for StartError {
+impl std::fmt::Display for WorkerStartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use crate::http::Fields;
 use crate::spool::{Share, Spool};
-use crate::sync::exchange_state::{ExchangeState, Stage};
+use crate::sync::exchange_state::{ExchangeStage, ExchangeState};
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
 
 use crate::time;
 
 use super::job::{Job, NotClaimed};
-use super::mailbox::{Delivery, End, Mailbox, Origin, Part, ReplyHead};
-use super::request::Request;
+use super::mailbox::{End, Mailbox, Origin, Part, ReplyBatch, ReplyHead};
+use super::request::CompleteRequest;
 
 /// Whom a reply is for, in the words of the io thread that waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Gone;
 #[derive(Debug)]
 pub struct Exchange {
     /// What the client asked for.
-    pub request: Request,
+    pub request: CompleteRequest,
     /// When it was offered to the gate.
     pub offered_at: Instant,
     /// When its wait for a worker is over; `None` when it waits as long as it takes.
@@ -70,7 +70,7 @@ impl Exchange {
     /// Makes an exchange that is about to be offered and may wait for `budget`, or without limit; `notify` is told
     /// under `key` of the parts of its reply.
     pub fn new(
-        request: Request,
+        request: CompleteRequest,
         offered_at: Instant,
         budget: Option<Duration>,
         spool: Spool,
@@ -114,7 +114,7 @@ impl Exchange {
             let _ = self.state.expire();
             return Err(Gone);
         }
-        if self.state.claim().map_err(|_| Gone)? == Stage::Orphaned {
+        if self.state.claim().map_err(|_| Gone)? == ExchangeStage::Orphaned {
             // Relaxed: only its worker asks.
             self.runs_for_nobody.store(true, Ordering::Relaxed);
         }
@@ -128,30 +128,30 @@ impl Exchange {
 
     /// Whether its client has left, and it waits for a worker all the same.
     pub fn is_abandoned(&self) -> bool {
-        self.state.stage() == Stage::Abandoned
+        self.state.stage() == ExchangeStage::Abandoned
     }
 
     /// Whether no worker has claimed it yet.
     pub fn is_unclaimed(&self) -> bool {
-        matches!(self.state.stage(), Stage::Waiting | Stage::Queued | Stage::Answered)
+        matches!(self.state.stage(), ExchangeStage::Waiting | ExchangeStage::Queued | ExchangeStage::Answered)
     }
 
     /// Whether a worker holds it and nobody has answered it yet: neither its worker to the end, nor the io thread in
     /// its place.
     pub fn is_unanswered(&self) -> bool {
-        matches!(self.state.stage(), Stage::Running | Stage::Responding)
+        matches!(self.state.stage(), ExchangeStage::Running | ExchangeStage::Responding)
     }
 
     /// Whether it was answered in its worker's place because its time limit was over.
     pub fn is_overdue(&self) -> bool {
-        self.state.stage() == Stage::Overdue
+        self.state.stage() == ExchangeStage::Overdue
     }
 
     /// Whether the client has left or the io thread has answered in the worker's place.
     pub fn is_gone(&self) -> bool {
         match self.state.stage() {
-            Stage::Orphaned => true,
-            Stage::Responding => self.reply.is_closed(),
+            ExchangeStage::Orphaned => true,
+            ExchangeStage::Responding => self.reply.is_closed(),
             _ => false,
         }
     }
@@ -162,7 +162,7 @@ impl Exchange {
     ///
     /// [`Gone`] when nobody reads the reply.
     pub fn interim(&self, status: u16, fields: Fields) -> Result<(), Gone> {
-        if self.state.stage() != Stage::Running {
+        if self.state.stage() != ExchangeStage::Running {
             return Err(Gone);
         }
         self.put(Part::Interim(status, fields))
@@ -175,7 +175,7 @@ impl Exchange {
     /// [`Gone`] when nobody reads the reply.
     pub fn head(&self, head: ReplyHead, first: Vec<u8>) -> Result<(), Gone> {
         self.state.respond().map_err(|_| Gone)?;
-        self.deliver(Delivery::of(first).after(head))
+        self.deliver(ReplyBatch::of(first).after(head))
     }
 
     /// Hands body bytes over. May wait until the reader made room; never after the reader has left.
@@ -184,8 +184,8 @@ impl Exchange {
     ///
     /// [`Gone`] when nobody reads the reply.
     pub fn data(&self, bytes: Vec<u8>) -> Result<(), Gone> {
-        debug_assert!(self.state.stage() != Stage::Running, "data before the head");
-        self.deliver(Delivery::of(bytes))
+        debug_assert!(self.state.stage() != ExchangeStage::Running, "data before the head");
+        self.deliver(ReplyBatch::of(bytes))
     }
 
     /// Whether [`data`](Self::data) would wait for the reader now, as far as one can tell.
@@ -195,7 +195,7 @@ impl Exchange {
 
     /// Ends a reply whose head has been handed over.
     pub fn end(&self, end: End) {
-        if !matches!(self.state.finish(), Stage::Orphaned | Stage::Overdue) {
+        if !matches!(self.state.finish(), ExchangeStage::Orphaned | ExchangeStage::Overdue) {
             // A reader that left needs no end.
             let _ = self.put(Part::End(end));
         }
@@ -207,19 +207,23 @@ impl Exchange {
     ///
     /// [`Gone`] when nobody reads the reply; the exchange is finished all the same.
     pub fn complete(&self, head: ReplyHead, body: Vec<u8>) -> Result<(), Gone> {
-        if matches!(self.state.finish(), Stage::Orphaned | Stage::Overdue) {
+        if matches!(self.state.finish(), ExchangeStage::Orphaned | ExchangeStage::Overdue) {
             return Err(Gone);
         }
-        self.deliver(Delivery::of(body).after(head).before(End::Complete))
+        self.deliver(ReplyBatch::of(body).after(head).before(End::Complete))
     }
 
     /// Answers for a worker that was lost: 500 if nothing was sent, a broken end otherwise, nothing if the worker
     /// had finished.
     pub fn fail(&self) {
         match self.state.stage() {
-            Stage::Waiting | Stage::Queued | Stage::Answered | Stage::Abandoned | Stage::Done => {}
-            Stage::Responding => self.end(End::Broken),
-            Stage::Running | Stage::Orphaned | Stage::Overdue => {
+            ExchangeStage::Waiting
+            | ExchangeStage::Queued
+            | ExchangeStage::Answered
+            | ExchangeStage::Abandoned
+            | ExchangeStage::Done => {}
+            ExchangeStage::Responding => self.end(End::Broken),
+            ExchangeStage::Running | ExchangeStage::Orphaned | ExchangeStage::Overdue => {
                 // Who was answered in its place is not told again.
                 let _ = self.complete(bare_head(500, Origin::WorkerLost), Vec::new());
             }
@@ -231,11 +235,11 @@ impl Exchange {
     pub fn overrun(&self) -> bool {
         // Under the mailbox's lock: whoever finds it overdue finds the answer too.
         let tell = self.reply.cut(|has_head| match self.state.overrun(has_head)? {
-            Stage::Running => {
+            ExchangeStage::Running => {
                 let head = bare_head(504, Origin::TimeLimit);
-                Some(Delivery::default().after(head).before(End::Complete))
+                Some(ReplyBatch::default().after(head).before(End::Complete))
             }
-            _ => Some(Delivery::default().before(End::Broken)),
+            _ => Some(ReplyBatch::default().before(End::Broken)),
         });
         self.tell(tell == Some(true));
         tell.is_some()
@@ -249,19 +253,19 @@ impl Exchange {
     /// The io thread stops reading: its client has left, or it answers itself. Returns the stage it found: `Waiting`,
     /// `Queued` and `Running` give the caller the answer; later stages mean that the reply was on its way. One that is
     /// `Overdue` is whole, and can be [`collect`](Self::collect)ed.
-    pub fn withdraw(&self) -> Stage {
+    pub fn withdraw(&self) -> ExchangeStage {
         self.stop_reading(self.state.withdraw())
     }
 
     /// The same because the client has left, for one that is to run all the same: a worker may still claim it, and drops
     /// what it says.
-    pub fn abandon(&self) -> Stage {
+    pub fn abandon(&self) -> ExchangeStage {
         self.note_client_left();
         self.stop_reading(self.state.abandon())
     }
 
-    fn stop_reading(&self, found: Stage) -> Stage {
-        if found != Stage::Overdue {
+    fn stop_reading(&self, found: ExchangeStage) -> ExchangeStage {
+        if found != ExchangeStage::Overdue {
             self.reply.close();
         }
         found
@@ -269,7 +273,7 @@ impl Exchange {
 
     /// The same for an io thread that sends what the worker has said so far. A worker that has decided to answer, and has
     /// not said anything yet, cannot any more.
-    pub fn withdraw_collecting(&self, into: &mut VecDeque<Part>) -> (Stage, Share) {
+    pub fn withdraw_collecting(&self, into: &mut VecDeque<Part>) -> (ExchangeStage, Share) {
         let found = self.state.withdraw();
         let share = self.reply.collect(into);
         self.reply.close();
@@ -278,9 +282,9 @@ impl Exchange {
 
     /// The io thread takes the answer back if no worker has claimed the exchange. Returns the stage it found:
     /// `Waiting`, `Queued` and `Answered` give the caller the answer.
-    pub fn withdraw_unclaimed(&self) -> Stage {
+    pub fn withdraw_unclaimed(&self) -> ExchangeStage {
         let found = self.state.withdraw_unclaimed();
-        if matches!(found, Stage::Waiting | Stage::Queued | Stage::Answered) {
+        if matches!(found, ExchangeStage::Waiting | ExchangeStage::Queued | ExchangeStage::Answered) {
             self.reply.close();
         }
         found
@@ -334,7 +338,7 @@ impl Exchange {
         Ok(())
     }
 
-    fn deliver(&self, mut delivery: Delivery) -> Result<(), Gone> {
+    fn deliver(&self, mut delivery: ReplyBatch) -> Result<(), Gone> {
         loop {
             let tell = self.reply.deliver(&mut delivery).map_err(|_| Gone)?;
             self.tell(tell);

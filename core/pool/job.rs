@@ -33,7 +33,7 @@ use std::time::Instant;
 /// direct calls. Only the seams that tests replace (engine, source, events) are trait objects.
 pub trait Job: Send + Sync + std::fmt::Debug + 'static {
     /// A worker takes the job off the queue. `serial` is the job's number among those that its slot has claimed; a
-    /// [`Probe`](super::Probe) names the job by it.
+    /// [`ThreadProbe`](super::ThreadProbe) names the job by it.
     ///
     /// # Errors
     ///

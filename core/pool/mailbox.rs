@@ -94,7 +94,7 @@ pub enum End {
 
 /// What a worker hands over at once, in this order; what is missing is not said now.
 #[derive(Debug, Default)]
-pub struct Delivery {
+pub struct ReplyBatch {
     head: Option<ReplyHead>,
     bytes: Vec<u8>,
     /// How many of the bytes have been delivered.
@@ -102,7 +102,7 @@ pub struct Delivery {
     end: Option<End>,
 }
 
-impl Delivery {
+impl ReplyBatch {
     /// Begins with these bytes of the body.
     pub fn of(bytes: Vec<u8>) -> Self {
         Self { bytes, ..Self::default() }
@@ -154,14 +154,14 @@ pub struct Closed;
 #[derive(Debug)]
 pub struct Mailbox {
     /// Short: sections move a few words in or out; the spool file is written outside of it.
-    inner: ShortLock<Inner>,
+    inner: ShortLock<MailboxInner>,
     /// Rung when the reader took something or left.
     room: EventCount,
     spool: Spool,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct MailboxInner {
     parts: VecDeque<Part>,
     memory_bytes: usize,
     /// What these are of the memory of all replies.
@@ -202,7 +202,7 @@ impl Mailbox {
     /// # Errors
     ///
     /// [`Closed`] when the reader left.
-    pub fn deliver(&self, delivery: &mut Delivery) -> Result<bool, Closed> {
+    pub fn deliver(&self, delivery: &mut ReplyBatch) -> Result<bool, Closed> {
         loop {
             if let Some(tell) = self.put_all(delivery)? {
                 return Ok(tell);
@@ -259,7 +259,7 @@ impl Mailbox {
 
     /// Ends the reply in its writer's place with what `answer` says, which is told whether the head is out; the writer
     /// can say nothing more then. Returns whether the reader has to be told; `None` when `answer` has nothing to say.
-    pub fn cut(&self, answer: impl FnOnce(bool) -> Option<Delivery>) -> Option<bool> {
+    pub fn cut(&self, answer: impl FnOnce(bool) -> Option<ReplyBatch>) -> Option<bool> {
         let mut inner = self.open().ok()?;
         let mut delivery = answer(inner.has_head)?;
         debug_assert!(delivery.rest().is_empty(), "data has to be counted");
@@ -276,13 +276,13 @@ impl Mailbox {
         self.inner.lock().closed
     }
 
-    fn open(&self) -> Result<RawGuard<'_, Inner>, Closed> {
+    fn open(&self) -> Result<RawGuard<'_, MailboxInner>, Closed> {
         let inner = self.inner.lock();
         if inner.closed || inner.cut { Err(Closed) } else { Ok(inner) }
     }
 
     /// Adds all of `delivery` if its bytes may wait in memory.
-    fn put_all(&self, delivery: &mut Delivery) -> Result<Option<bool>, Closed> {
+    fn put_all(&self, delivery: &mut ReplyBatch) -> Result<Option<bool>, Closed> {
         let mut inner = self.open()?;
         let len = delivery.rest().len();
         let has_room = len == 0
@@ -298,7 +298,7 @@ impl Mailbox {
     }
 
     /// Adds a few bytes whatever others hold, unless the reader has some to read.
-    fn put_slice(&self, delivery: &mut Delivery) -> Result<Option<bool>, Closed> {
+    fn put_slice(&self, delivery: &mut ReplyBatch) -> Result<Option<bool>, Closed> {
         let mut inner = self.open()?;
         if inner.memory_bytes > 0 {
             return Ok(None);
@@ -324,7 +324,7 @@ impl Mailbox {
         Ok(SpooledPart { file, offset, len: bytes.len() as u64 })
     }
 
-    fn put_spooled(&self, part: SpooledPart, delivery: &mut Delivery) -> Result<bool, Closed> {
+    fn put_spooled(&self, part: SpooledPart, delivery: &mut ReplyBatch) -> Result<bool, Closed> {
         let mut inner = self.open()?;
         drop(delivery.take_rest());
         inner.spool_file = Some(Arc::clone(&part.file));
@@ -338,9 +338,9 @@ impl Mailbox {
     }
 }
 
-impl Inner {
+impl MailboxInner {
     /// Adds `bytes`, which have their share, and what is around them in `delivery`.
-    fn push(&mut self, delivery: &mut Delivery, bytes: Vec<u8>) {
+    fn push(&mut self, delivery: &mut ReplyBatch, bytes: Vec<u8>) {
         self.memory_bytes += bytes.len();
         self.push_head(delivery);
         if !bytes.is_empty() {
@@ -351,7 +351,7 @@ impl Inner {
         }
     }
 
-    fn push_head(&mut self, delivery: &mut Delivery) {
+    fn push_head(&mut self, delivery: &mut ReplyBatch) {
         self.has_head |= delivery.head.is_some();
         self.parts.extend(delivery.head.take().map(Part::Head));
     }
@@ -374,7 +374,7 @@ mod tests {
     }
 
     fn put_data(mailbox: &Mailbox, bytes: Vec<u8>) -> Result<bool, Closed> {
-        mailbox.deliver(&mut Delivery::of(bytes))
+        mailbox.deliver(&mut ReplyBatch::of(bytes))
     }
 
     fn collected(mailbox: &Mailbox) -> VecDeque<Part> {
@@ -400,12 +400,12 @@ mod tests {
     #[test]
     fn a_reply_that_was_cut_takes_nothing_more() {
         let mailbox = mailbox(0);
-        mailbox.deliver(&mut Delivery::of(vec![1]).after(plain(200))).unwrap();
+        mailbox.deliver(&mut ReplyBatch::of(vec![1]).after(plain(200))).unwrap();
         assert_eq!(mailbox.cut(|_| None), None, "whoever has nothing to say changes nothing");
         put_data(&mailbox, vec![2]).unwrap();
         let cut = mailbox.cut(|has_head| {
             assert!(has_head);
-            Some(Delivery::default().before(End::Broken))
+            Some(ReplyBatch::default().before(End::Broken))
         });
         assert_eq!(cut, Some(false), "the reader has been told already");
         assert_eq!(put_data(&mailbox, vec![3]), Err(Closed));
@@ -413,7 +413,7 @@ mod tests {
         let parts = collected(&mailbox);
         assert_eq!(parts.len(), 4, "{parts:?}");
         assert!(matches!(parts.back(), Some(Part::End(End::Broken))));
-        assert_eq!(mailbox.cut(|_| Some(Delivery::default())), None, "once");
+        assert_eq!(mailbox.cut(|_| Some(ReplyBatch::default())), None, "once");
     }
 
     #[test]
@@ -424,7 +424,7 @@ mod tests {
             let mailbox = Arc::clone(&mailbox);
             move || put_data(&mailbox, vec![1; REPLY_PIECE_MAX])
         });
-        mailbox.cut(|_| Some(Delivery::default().before(End::Broken))).unwrap();
+        mailbox.cut(|_| Some(ReplyBatch::default().before(End::Broken))).unwrap();
         assert_eq!(writer.join().unwrap(), Err(Closed));
     }
 
@@ -481,7 +481,7 @@ mod tests {
             origin: Origin::Script,
         };
         let bytes: Vec<u8> = (0..300_000u32).map(|place| place.to_le_bytes()[0]).collect();
-        let mut delivery = Delivery::of(bytes.clone()).after(head).before(End::Complete);
+        let mut delivery = ReplyBatch::of(bytes.clone()).after(head).before(End::Complete);
         let (mut read, mut slices) = (Vec::new(), 0);
         while !delivery.is_done() {
             assert_eq!(mailbox.deliver(&mut delivery), Ok(true));

@@ -3,7 +3,7 @@
 /// Tells whether a worker's thread executes the script's own instructions, and keeps its time limit. Instructions of a
 /// script answer a question immediately; a system call or a function of the interpreter does not. The methods are called
 /// by other threads and must not block.
-pub trait Probe: Send + Sync + std::fmt::Debug {
+pub trait ThreadProbe: Send + Sync + std::fmt::Debug {
     /// Asks the thread.
     fn ask(&self);
 

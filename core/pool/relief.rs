@@ -25,15 +25,15 @@ fn is_held_back(slot: &SlotReading) -> bool {
 #[cfg(all(test, not(loom)))]
 mod tests {
 
-    use super::super::slot::{Order, Phase};
+    use super::super::slot::{SlotPhase, WorkerOrder};
     use super::*;
 
     fn serving(slot: usize, fibers: usize, leaving_ms: Option<u64>) -> SlotReading {
         let leaving_for = leaving_ms.map(Duration::from_millis);
-        SlotReading { slot, fibers, leaving_for, phase: Phase::Serving, ..SlotReading::default() }
+        SlotReading { slot, fibers, leaving_for, phase: SlotPhase::Serving, ..SlotReading::default() }
     }
 
-    fn lingering(slot: usize, order: Order) -> SlotReading {
+    fn lingering(slot: usize, order: WorkerOrder) -> SlotReading {
         SlotReading { order, ..serving(slot, 1, Some(0)) }
     }
 
@@ -55,17 +55,18 @@ mod tests {
 
     #[test]
     fn no_more_linger_than_may_whoever_ordered_it() {
-        let mut slots = vec![serving(0, 1, Some(0)), serving(1, 1, Some(0)), lingering(2, Order::HandOver)];
+        let mut slots =
+            vec![serving(0, 1, Some(0)), serving(1, 1, Some(0)), lingering(2, WorkerOrder::HandOver)];
         assert_eq!(relieved(&slots, 2), [0]);
-        slots.push(lingering(3, Order::Retire));
+        slots.push(lingering(3, WorkerOrder::Retire));
         assert_eq!(relieved(&slots, 2), [0; 0]);
-        slots.push(lingering(4, Order::HandOver));
+        slots.push(lingering(4, WorkerOrder::HandOver));
         assert_eq!(relieved(&slots, 2), [0; 0]);
     }
 
     #[test]
     fn a_slot_without_a_worker_is_not_asked() {
-        let gone = SlotReading { phase: Phase::Vacant, ..serving(0, 0, Some(900)) };
+        let gone = SlotReading { phase: SlotPhase::Vacant, ..serving(0, 0, Some(900)) };
         assert_eq!(relieved(&[gone], 4), [0; 0]);
     }
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// The state of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheFacts {
+pub struct SharedCacheFacts {
     /// Whether it wants to be renewed.
     pub is_stale: bool,
     /// The number of workers that use it, including those that boot and those that linger.
@@ -30,7 +30,7 @@ pub struct CacheFacts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenewalSample {
     /// The cache.
-    pub cache: CacheFacts,
+    pub cache: SharedCacheFacts,
     /// The number of workers that serve, use the cache, and have not been told to end.
     pub staff_users: usize,
     /// The number of those that do without the cache, because it wanted to be renewed when they booted.
@@ -77,7 +77,8 @@ const HELD_MIN: Duration = Duration::from_secs(1);
 impl Renewal {
     /// Returns what to do about the state of the pool.
     pub fn decide(&mut self, sample: RenewalSample, now: Instant) -> Option<RenewalStep> {
-        let RenewalSample { cache: CacheFacts { is_stale, users }, staff_users, staff_outsiders } = sample;
+        let RenewalSample { cache: SharedCacheFacts { is_stale, users }, staff_users, staff_outsiders } =
+            sample;
         let is_held = is_stale && users > 0 && staff_users == 0;
         if is_held {
             return self.hold(now);
@@ -134,12 +135,12 @@ mod tests {
 
     /// So many that linger use the stale cache, and so many of the staff, and so many of the staff do without.
     fn stale(lingering: usize, staff_users: usize, staff_outsiders: usize) -> RenewalSample {
-        let cache = CacheFacts { is_stale: true, users: lingering + staff_users };
+        let cache = SharedCacheFacts { is_stale: true, users: lingering + staff_users };
         RenewalSample { cache, staff_users, staff_outsiders }
     }
 
     fn fresh(staff_users: usize, staff_outsiders: usize) -> RenewalSample {
-        let cache = CacheFacts { is_stale: false, users: staff_users };
+        let cache = SharedCacheFacts { is_stale: false, users: staff_users };
         RenewalSample { cache, staff_users, staff_outsiders }
     }
 

@@ -9,7 +9,7 @@ use crate::sync::primitive::Arc;
 
 /// A complete request: head, body, and what the server found out about it.
 #[derive(Debug)]
-pub struct Request {
+pub struct CompleteRequest {
     /// The parsed head.
     pub head: Head,
     /// The body, read to its end.

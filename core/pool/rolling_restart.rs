@@ -13,7 +13,7 @@
 
 use std::collections::VecDeque;
 
-use super::slot::{Phase, SlotReading};
+use super::slot::{SlotPhase, SlotReading};
 
 /// The machine.
 #[derive(Clone, Debug, Default)]
@@ -90,10 +90,10 @@ impl RollingRestart {
         restart.old.retain(is_there);
         if let Some(new) = restart.replacement {
             let slot = slots.iter().find(|slot| slot.slot == new.slot)?;
-            if slot.phase == Phase::Booting && slot.number == new.number {
+            if slot.phase == SlotPhase::Booting && slot.number == new.number {
                 return None;
             }
-            if slot.phase == Phase::Vacant {
+            if slot.phase == SlotPhase::Vacant {
                 let (replaced, left) = (restart.replaced, restart.old.len());
                 self.under_way = None;
                 return Some(RollingRestartStep::Stopped { slot: new.slot, replaced, left });

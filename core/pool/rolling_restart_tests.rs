@@ -1,19 +1,19 @@
 //! A pool of slots that carries out the steps of a rolling restart.
 
-use super::super::slot::Order;
+use super::super::slot::WorkerOrder;
 use super::*;
 
 /// Slots by number; workers boot when told to.
-struct Pool {
+struct FakePool {
     rolling_restart: RollingRestart,
     slots: Vec<SlotReading>,
 }
 
-impl Pool {
+impl FakePool {
     fn new(workers: usize, spare: usize) -> Self {
         let slot = |slot| SlotReading {
             slot,
-            phase: if slot < workers { Phase::Serving } else { Phase::Vacant },
+            phase: if slot < workers { SlotPhase::Serving } else { SlotPhase::Vacant },
             number: u64::from(slot < workers),
             ..SlotReading::default()
         };
@@ -28,54 +28,54 @@ impl Pool {
     fn steps(&mut self) -> Vec<RollingRestartStep> {
         let mut steps = Vec::new();
         loop {
-            let vacant = self.slots.iter().position(|slot| slot.phase == Phase::Vacant);
+            let vacant = self.slots.iter().position(|slot| slot.phase == SlotPhase::Vacant);
             let Some(step) = self.rolling_restart.step(&self.slots, vacant) else { return steps };
             match step {
                 RollingRestartStep::Spawn(slot) => {
-                    self.slots[slot].phase = Phase::Booting;
-                    self.slots[slot].order = Order::Stay;
+                    self.slots[slot].phase = SlotPhase::Booting;
+                    self.slots[slot].order = WorkerOrder::Serve;
                     self.slots[slot].number += 1;
                     self.rolling_restart.spawned(slot, self.slots[slot].number);
                 }
-                RollingRestartStep::HandOver(slot) => self.slots[slot].order = Order::HandOver,
+                RollingRestartStep::HandOver(slot) => self.slots[slot].order = WorkerOrder::HandOver,
                 RollingRestartStep::Finished(_) | RollingRestartStep::Stopped { .. } => {}
             }
             steps.push(step);
         }
     }
 
-    fn set(&mut self, slot: usize, phase: Phase) {
+    fn set(&mut self, slot: usize, phase: SlotPhase) {
         self.slots[slot].phase = phase;
     }
 }
 
 #[test]
 fn without_being_asked_it_rests() {
-    let mut pool = Pool::new(2, 1);
+    let mut pool = FakePool::new(2, 1);
     assert_eq!(pool.steps(), []);
 }
 
 #[test]
 fn an_old_worker_hands_over_only_when_the_new_one_serves() {
-    let mut pool = Pool::new(1, 1);
+    let mut pool = FakePool::new(1, 1);
     pool.ask();
     assert_eq!(pool.steps(), [RollingRestartStep::Spawn(1)]);
     assert_eq!(pool.steps(), [], "it boots");
-    pool.set(1, Phase::Serving);
+    pool.set(1, SlotPhase::Serving);
     assert_eq!(pool.steps(), [RollingRestartStep::HandOver(0), RollingRestartStep::Finished(1)]);
     assert!(!pool.rolling_restart.is_under_way());
 }
 
 #[test]
 fn one_after_the_other_is_replaced_as_slots_come_free() {
-    let mut pool = Pool::new(3, 1);
+    let mut pool = FakePool::new(3, 1);
     pool.ask();
     for (new, old) in [(3, 0), (0, 1), (1, 2)] {
         assert_eq!(pool.steps().last(), Some(&RollingRestartStep::Spawn(new)));
-        pool.set(new, Phase::Serving);
+        pool.set(new, SlotPhase::Serving);
         let steps = pool.steps();
         assert_eq!(steps[0], RollingRestartStep::HandOver(old));
-        pool.set(old, Phase::Vacant);
+        pool.set(old, SlotPhase::Vacant);
         if old == 2 {
             assert_eq!(steps[1..], [RollingRestartStep::Finished(3)]);
         } else {
@@ -86,55 +86,55 @@ fn one_after_the_other_is_replaced_as_slots_come_free() {
 
 #[test]
 fn a_new_one_that_does_not_boot_stops_it_and_the_others_stay() {
-    let mut pool = Pool::new(3, 2);
+    let mut pool = FakePool::new(3, 2);
     pool.ask();
     pool.steps();
-    pool.set(3, Phase::Serving);
+    pool.set(3, SlotPhase::Serving);
     assert_eq!(pool.steps(), [RollingRestartStep::HandOver(0), RollingRestartStep::Spawn(4)]);
-    pool.set(0, Phase::Vacant);
-    pool.set(4, Phase::Vacant);
+    pool.set(0, SlotPhase::Vacant);
+    pool.set(4, SlotPhase::Vacant);
     assert_eq!(pool.steps(), [RollingRestartStep::Stopped { slot: 4, replaced: 1, left: 2 }]);
-    assert_eq!(pool.slots[1].order, Order::Stay);
+    assert_eq!(pool.slots[1].order, WorkerOrder::Serve);
     assert_eq!(pool.steps(), []);
 }
 
 #[test]
 fn who_was_replaced_or_has_left_meanwhile_is_passed_over() {
-    let mut pool = Pool::new(3, 1);
+    let mut pool = FakePool::new(3, 1);
     pool.ask();
     pool.steps();
     pool.slots[0].number += 1;
-    pool.slots[1].order = Order::Retire;
-    pool.set(3, Phase::Serving);
+    pool.slots[1].order = WorkerOrder::Retire;
+    pool.set(3, SlotPhase::Serving);
     assert_eq!(pool.steps(), [RollingRestartStep::HandOver(2), RollingRestartStep::Finished(1)]);
 }
 
 #[test]
 fn being_asked_again_replaces_the_new_ones_too() {
-    let mut pool = Pool::new(1, 2);
+    let mut pool = FakePool::new(1, 2);
     pool.ask();
     assert_eq!(pool.steps(), [RollingRestartStep::Spawn(1)]);
     pool.ask();
-    pool.set(1, Phase::Serving);
+    pool.set(1, SlotPhase::Serving);
     assert_eq!(pool.steps(), [RollingRestartStep::HandOver(0), RollingRestartStep::Spawn(2)]);
-    pool.set(0, Phase::Vacant);
-    pool.set(2, Phase::Serving);
+    pool.set(0, SlotPhase::Vacant);
+    pool.set(2, SlotPhase::Serving);
     assert_eq!(pool.steps(), [RollingRestartStep::HandOver(1), RollingRestartStep::Finished(2)]);
 }
 
 #[test]
 fn a_new_one_that_was_replaced_at_once_did_boot() {
-    let mut pool = Pool::new(1, 1);
+    let mut pool = FakePool::new(1, 1);
     pool.ask();
     pool.steps();
     pool.slots[1].number += 1;
-    pool.set(1, Phase::Booting);
+    pool.set(1, SlotPhase::Booting);
     assert_eq!(pool.steps(), [RollingRestartStep::HandOver(0), RollingRestartStep::Finished(1)]);
 }
 
 #[test]
 fn a_pool_without_workers_is_done_at_once() {
-    let mut pool = Pool::new(0, 1);
+    let mut pool = FakePool::new(0, 1);
     pool.ask();
     assert_eq!(pool.steps(), [RollingRestartStep::Finished(0)]);
 }

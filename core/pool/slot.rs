@@ -19,13 +19,13 @@ use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use super::job::Job;
-use super::probe::Probe;
-use super::stuck::{Finding, Held, StuckKind};
+use super::probe::ThreadProbe;
+use super::stuck::{Finding, HeldJob, StuckKind};
 
 /// Where a slot is in the life of its worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Phase {
+pub enum SlotPhase {
     /// It has no worker.
     #[default]
     Vacant = 0,
@@ -38,10 +38,10 @@ pub enum Phase {
 /// What the pool wants of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Order {
+pub enum WorkerOrder {
     /// To go on.
     #[default]
-    Stay = 0,
+    Serve = 0,
     /// To end with what it carries: it is not needed.
     Retire = 1,
     /// To end with what it carries: another one has taken over.
@@ -91,7 +91,7 @@ pub(super) struct Slot<J> {
     /// What a classic worker runs, with its serial number. Short: a pointer is put in, copied or taken out.
     present: ShortLock<Option<(u64, Arc<J>)>>,
     /// Short: a handle is copied.
-    probe: ShortLock<Option<Arc<dyn Probe>>>,
+    probe: ShortLock<Option<Arc<dyn ThreadProbe>>>,
 }
 
 /// A job in flight on a persistent worker.
@@ -111,9 +111,9 @@ pub struct SlotReading {
     /// How many workers it has had, the present one included.
     pub number: u64,
     /// Where it is.
-    pub phase: Phase,
+    pub phase: SlotPhase,
     /// What is wanted of its worker.
-    pub order: Order,
+    pub order: WorkerOrder,
     /// For how long its worker has wanted to be replaced; `None`: it does not.
     pub leaving_for: Option<Duration>,
     /// Whether its worker does without the cache that workers share, because that wanted to be renewed.
@@ -123,7 +123,7 @@ pub struct SlotReading {
     /// For how long its worker has had nothing to do; zero while it carries anything.
     pub idle_for: Duration,
     /// What has kept it busy for longest.
-    pub oldest: Option<Held>,
+    pub oldest: Option<HeldJob>,
     /// Fibers that its worker carries.
     pub fibers: usize,
     /// PHP's heap at the end of its worker's last request, or of that which was recycled here before, in bytes.
@@ -143,8 +143,8 @@ pub struct SlotReading {
 impl<J: Job> Slot<J> {
     pub(super) fn new() -> Self {
         Self {
-            phase: AtomicU8::new(Phase::Vacant as u8),
-            order: AtomicU8::new(Order::Stay as u8),
+            phase: AtomicU8::new(SlotPhase::Vacant as u8),
+            order: AtomicU8::new(WorkerOrder::Serve as u8),
             counted: AtomicBool::new(false),
             taking: AtomicBool::new(false),
             outsider: AtomicBool::new(false),
@@ -174,8 +174,8 @@ impl<J: Job> Slot<J> {
         self.handled.store(0, Ordering::Relaxed);
         self.leaving_since_us.store(0, Ordering::Relaxed);
         self.outsider.store(false, Ordering::Relaxed);
-        self.order.store(Order::Stay as u8, Ordering::Relaxed);
-        self.enter(Phase::Booting);
+        self.order.store(WorkerOrder::Serve as u8, Ordering::Relaxed);
+        self.enter(SlotPhase::Booting);
     }
 
     /// The worker's thread runs.
@@ -183,69 +183,69 @@ impl<J: Job> Slot<J> {
         self.thread_id.store(thread_id, Ordering::Relaxed);
     }
 
-    pub(super) fn set_probe(&self, probe: Option<Arc<dyn Probe>>) {
+    pub(super) fn set_probe(&self, probe: Option<Arc<dyn ThreadProbe>>) {
         let old = std::mem::replace(&mut *self.probe.lock(), probe);
         drop(old);
     }
 
-    pub(super) fn probe(&self) -> Option<Arc<dyn Probe>> {
+    pub(super) fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
         self.probe.lock().clone()
     }
 
     /// The worker takes work from now on. False: it did before.
     pub(super) fn boot(&self, now_us: u64) -> bool {
-        if self.phase() != Phase::Booting {
+        if self.phase() != SlotPhase::Booting {
             return false;
         }
         self.idle_since_us.store(now_us, Ordering::Relaxed);
-        self.enter(Phase::Serving);
+        self.enter(SlotPhase::Serving);
         true
     }
 
     /// The worker is no more.
     pub(super) fn vacate(&self) {
-        self.enter(Phase::Vacant);
+        self.enter(SlotPhase::Vacant);
     }
 
-    fn enter(&self, phase: Phase) {
+    fn enter(&self, phase: SlotPhase) {
         // Release: see the type.
         self.phase.store(phase as u8, Ordering::Release);
     }
 
-    pub(super) fn phase(&self) -> Phase {
+    pub(super) fn phase(&self) -> SlotPhase {
         // Acquire: see the type.
         match self.phase.load(Ordering::Acquire) {
-            0 => Phase::Vacant,
-            1 => Phase::Booting,
-            _ => Phase::Serving,
+            0 => SlotPhase::Vacant,
+            1 => SlotPhase::Booting,
+            _ => SlotPhase::Serving,
         }
     }
 
     /// The place is vacant and about to be taken: what its last worker was told is over.
     pub(super) fn invite(&self) {
-        debug_assert_eq!(self.phase(), Phase::Vacant, "a place for two");
-        self.order.store(Order::Stay as u8, Ordering::Relaxed);
+        debug_assert_eq!(self.phase(), SlotPhase::Vacant, "a place for two");
+        self.order.store(WorkerOrder::Serve as u8, Ordering::Relaxed);
         // Only who takes over at once, in a recycled worker's place, shows its figure.
         self.heap_bytes.store(0, Ordering::Relaxed);
     }
 
     /// Orders the worker to end. False: it has its order, or has begun to end by itself.
-    pub(super) fn give(&self, order: Order) -> bool {
-        debug_assert_ne!(order, Order::Stay, "no order is taken back");
+    pub(super) fn give(&self, order: WorkerOrder) -> bool {
+        debug_assert_ne!(order, WorkerOrder::Serve, "no order is taken back");
         // Release: see the type.
-        let (stay, order) = (Order::Stay as u8, order as u8);
-        self.order.compare_exchange(stay, order, Ordering::Release, Ordering::Relaxed).is_ok()
+        let (serve, order) = (WorkerOrder::Serve as u8, order as u8);
+        self.order.compare_exchange(serve, order, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
     /// The worker has begun to end: no order reaches it from now on. Returns the one that did.
-    pub(super) fn settle(&self) -> Order {
+    pub(super) fn settle(&self) -> WorkerOrder {
         // Acquire: see the type.
-        Order::of(self.order.swap(SETTLED, Ordering::Acquire))
+        WorkerOrder::of(self.order.swap(SETTLED, Ordering::Acquire))
     }
 
-    pub(super) fn order(&self) -> Order {
+    pub(super) fn order(&self) -> WorkerOrder {
         // Acquire: see the type.
-        Order::of(self.order.load(Ordering::Acquire))
+        WorkerOrder::of(self.order.load(Ordering::Acquire))
     }
 
     /// The worker does without the cache that workers share.
@@ -260,7 +260,7 @@ impl<J: Job> Slot<J> {
 
     /// Whether its worker was told to end and has not ended.
     pub(super) fn is_lingering(&self) -> bool {
-        self.phase() != Phase::Vacant && self.order() != Order::Stay
+        self.phase() != SlotPhase::Vacant && self.order() != WorkerOrder::Serve
     }
 
     /// Counts the worker among the current ones; false when it is there already.
@@ -368,21 +368,21 @@ impl<J: Job> Slot<J> {
     }
 
     /// Returns the oldest job in flight that keeps the worker busy.
-    fn oldest_in_flight(&self, now: Instant) -> Option<Held> {
+    fn oldest_in_flight(&self, now: Instant) -> Option<HeldJob> {
         self.in_flight.lock().iter().find_map(|one| one.held(now))
     }
 
     /// What keeps the worker busy, the oldest first.
-    pub(super) fn held(&self, epoch: Instant, now: Instant) -> Vec<Held> {
+    pub(super) fn held(&self, epoch: Instant, now: Instant) -> Vec<HeldJob> {
         let held: Vec<_> = self.in_flight.lock().iter().filter_map(|one| one.held(now)).collect();
         if held.is_empty() { self.running(epoch, now).into_iter().collect() } else { held }
     }
 
     /// Returns what runs on the thread without being in flight: a classic worker's job, or code that belongs to none.
-    fn running(&self, epoch: Instant, now: Instant) -> Option<Held> {
+    fn running(&self, epoch: Instant, now: Instant) -> Option<HeldJob> {
         let since = self.running_since_us.load(Ordering::Relaxed).checked_sub(1)?;
         let age = now.saturating_duration_since(epoch + Duration::from_micros(since));
-        Some(Held { serial: self.claims.load(Ordering::Relaxed), age, is_parked: false })
+        Some(HeldJob { serial: self.claims.load(Ordering::Relaxed), age, is_parked: false })
     }
 
     /// Returns whether the worker has an unsettled job, or runs code.
@@ -434,32 +434,32 @@ impl<J: Job> Slot<J> {
 impl SlotReading {
     /// Whether a worker is there that has not been told to end.
     pub fn is_staff(&self) -> bool {
-        self.phase != Phase::Vacant && self.order == Order::Stay
+        self.phase != SlotPhase::Vacant && self.order == WorkerOrder::Serve
     }
 
     /// Whether its worker was told to end and has not ended.
     pub fn is_lingering(&self) -> bool {
-        self.phase != Phase::Vacant && self.order != Order::Stay
+        self.phase != SlotPhase::Vacant && self.order != WorkerOrder::Serve
     }
 }
 
-impl Order {
+impl WorkerOrder {
     fn of(word: u8) -> Self {
         match word {
             1 => Self::Retire,
             2 => Self::HandOver,
             // Who has begun to end by himself was told nothing.
-            _ => Self::Stay,
+            _ => Self::Serve,
         }
     }
 }
 
 impl<J: Job> InFlight<J> {
     /// Returns what the watchdog sees of the job if it keeps its worker busy: it is not settled, or still runs.
-    fn held(&self, now: Instant) -> Option<Held> {
+    fn held(&self, now: Instant) -> Option<HeldJob> {
         let is_parked = self.is_parked();
         let age = now.saturating_duration_since(self.taken_at);
-        (!self.job.is_settled() || !is_parked).then_some(Held { serial: self.serial, age, is_parked })
+        (!self.job.is_settled() || !is_parked).then_some(HeldJob { serial: self.serial, age, is_parked })
     }
 
     pub(super) fn is_parked(&self) -> bool {

@@ -140,13 +140,13 @@ const WARNING_AFTER: Duration = Duration::from_secs(60);
 mod tests {
     use super::*;
 
-    struct Scene {
+    struct StallScene {
         detector: StallDetector,
         sample: StallSample,
         now: Instant,
     }
 
-    impl Scene {
+    impl StallScene {
         /// A pool that has finished one request and has work waiting beside an idle worker.
         fn stuck() -> Self {
             let sample = StallSample { queued: 3, refused: 0, workers_idle: 1, finished: 1 };
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn normal_to_suspected_needs_two_ticks_in_a_row() {
-        let mut scene = Scene::stuck();
+        let mut scene = StallScene::stuck();
         for _ in 0..10 {
             assert_eq!(scene.second(), None);
             scene.sample.queued = 0;
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn nothing_is_said_before_the_first_finished_request() {
-        let mut scene = Scene::stuck();
+        let mut scene = StallScene::stuck();
         scene.detector = StallDetector::default();
         scene.sample.finished = 0;
         assert!((0..200).all(|_| scene.second().is_none()));
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn a_pool_without_an_idle_worker_or_without_waiting_work_is_not_suspect() {
         for (queued, workers_idle) in [(3, 0), (0, 4)] {
-            let mut scene = Scene::stuck();
+            let mut scene = StallScene::stuck();
             (scene.sample.queued, scene.sample.workers_idle) = (queued, workers_idle);
             assert!((0..200).all(|_| scene.second().is_none()));
         }
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn climbing_refusals_count_as_waiting_work() {
-        let mut scene = Scene::stuck();
+        let mut scene = StallScene::stuck();
         scene.sample.queued = 0;
         scene.sample.refused += 1;
         assert_eq!(scene.second(), None);
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn suspected_to_stalled_takes_a_minute_more() {
-        let mut scene = Scene::suspected();
+        let mut scene = StallScene::suspected();
         scene.seconds(59);
         assert!(!scene.detector.is_stalled());
         scene.second();
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_lull_starts_the_minute_anew_and_is_no_recovery() {
-        let mut scene = Scene::suspected();
+        let mut scene = StallScene::suspected();
         scene.seconds(50);
         scene.sample.queued = 0;
         assert_eq!(scene.second(), None);
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_finished_request_recovers_at_once_and_says_so() {
-        for mut scene in [Scene::suspected(), Scene::stalled()] {
+        for mut scene in [StallScene::suspected(), StallScene::stalled()] {
             scene.sample.finished += 1;
             assert_eq!(scene.second(), Some(StallReport::Recovered));
             assert!(!scene.detector.is_stalled());
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_quiet_minute_clears_the_state_without_a_record() {
-        let mut scene = Scene::stalled();
+        let mut scene = StallScene::stalled();
         scene.sample.queued = 0;
         assert!((0..59).all(|_| scene.second().is_none()));
         assert!(scene.detector.is_stalled());
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_glimpse_of_the_stall_keeps_it() {
-        let mut scene = Scene::stalled();
+        let mut scene = StallScene::stalled();
         for _ in 0..5 {
             scene.sample.queued = 0;
             scene.seconds(59);
@@ -279,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_warning_repeats_once_a_minute() {
-        let mut scene = Scene::suspected();
+        let mut scene = StallScene::suspected();
         let warnings = (0..600).filter(|_| scene.second() == Some(StallReport::Warning)).count();
         assert_eq!(warnings, 10);
     }

@@ -12,10 +12,10 @@ use crate::time;
 
 use super::events::PoolEvents;
 use super::job::Job;
-use super::slot::{Order, Slot};
+use super::slot::{Slot, WorkerOrder};
 
 /// Where workers get their jobs.
-pub trait Source<J>: Send + Sync + std::fmt::Debug + 'static {
+pub trait JobSource<J>: Send + Sync + std::fmt::Debug + 'static {
     /// Takes the oldest job, if there is one.
     fn try_take(&self) -> Option<Arc<J>>;
 
@@ -67,7 +67,7 @@ impl PoolSize {
 /// See the module.
 pub(super) struct PoolState<J> {
     pub(super) slots: Box<[CachePadded<Slot<J>>]>,
-    pub(super) source: Arc<dyn Source<J>>,
+    pub(super) source: Arc<dyn JobSource<J>>,
     pub(super) events: Arc<dyn PoolEvents<J>>,
     pub(super) size: PoolSize,
     /// What stamps count from.
@@ -93,7 +93,7 @@ impl<J> std::fmt::Debug for PoolState<J> {
 
 impl<J: Job> PoolState<J> {
     /// Starts with vacant slots.
-    pub(super) fn new(size: PoolSize, source: Arc<dyn Source<J>>, events: Arc<dyn PoolEvents<J>>) -> Self {
+    pub(super) fn new(size: PoolSize, source: Arc<dyn JobSource<J>>, events: Arc<dyn PoolEvents<J>>) -> Self {
         debug_assert!(source.idle_workers().seats() >= size.slots(), "a worker without a seat");
         Self {
             slots: (0..size.slots()).map(|_| CachePadded::new(Slot::new())).collect(),
@@ -148,11 +148,11 @@ impl<J: Job> PoolState<J> {
         if self.slots[slot].count() {
             self.current.fetch_add(1, Ordering::Relaxed);
         }
-        if self.slots[slot].order() == Order::Stay && self.slots[slot].begin_taking() {
+        if self.slots[slot].order() == WorkerOrder::Serve && self.slots[slot].begin_taking() {
             self.taking.fetch_add(1, Ordering::Relaxed);
         }
         // It may have been told to end meanwhile.
-        if self.slots[slot].order() != Order::Stay {
+        if self.slots[slot].order() != WorkerOrder::Serve {
             self.end_taking(slot);
         }
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// A job that keeps a worker busy: it is not settled, or still runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldJob {
     /// Its serial number among the jobs of the slot.
     pub serial: u64,
     /// How long it has been with the worker.

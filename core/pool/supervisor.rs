@@ -12,9 +12,9 @@ use super::relief::relieved;
 use super::renewal::{Renewal, RenewalSample, RenewalStep};
 use super::rolling_restart::{RollingRestart, RollingRestartStep};
 use super::scaling::{IdleWorker, Scaling, ScalingSample};
-use super::slot::{Order, Phase, SlotReading};
+use super::slot::{SlotPhase, SlotReading, WorkerOrder};
 use super::state::{Failure, PoolSize};
-use super::workers::{Probation, Workers};
+use super::workers::{Probation, WorkerPool};
 
 /// The machines that decide about the size and the health of one pool.
 #[derive(Debug)]
@@ -117,7 +117,7 @@ impl Supervisor {
     /// a second, and whenever the pool [calls](Workers::set_supervisor); a call that is not needed does no harm.
     pub fn tend<J: Job>(
         &mut self,
-        workers: &Workers<J>,
+        workers: &WorkerPool<J>,
         report: &mut dyn FnMut(SupervisorReport<'_>),
         now: Instant,
     ) -> Option<Instant> {
@@ -138,7 +138,7 @@ impl Supervisor {
         self.backoff.deadline().filter(|_| self.is_short)
     }
 
-    fn begin_rolling_restart<J: Job>(&mut self, workers: &Workers<J>, report: Report<'_>, now: Instant) {
+    fn begin_rolling_restart<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         let slots = workers.slots(now);
         self.rolling_restart.ask(&slots);
         let workers = slots.iter().filter(|slot| slot.is_staff()).count();
@@ -146,10 +146,10 @@ impl Supervisor {
     }
 
     /// Continues to renew the cache that the workers share.
-    fn renew<J: Job>(&mut self, workers: &Workers<J>, report: Report<'_>, now: Instant) {
+    fn renew<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         let Some(cache) = workers.cache().filter(|_| !self.rolling_restart.is_under_way()) else { return };
         let slots = workers.slots(now);
-        let serving = |slot: &&SlotReading| slot.is_staff() && slot.phase == Phase::Serving;
+        let serving = |slot: &&SlotReading| slot.is_staff() && slot.phase == SlotPhase::Serving;
         let staff_outsiders = slots.iter().filter(serving).filter(|slot| slot.is_outsider).count();
         let staff_users = slots.iter().filter(serving).count() - staff_outsiders;
         match self.renewal.decide(RenewalSample { cache, staff_users, staff_outsiders }, now) {
@@ -166,7 +166,7 @@ impl Supervisor {
     }
 
     /// Processes boots and failures since the last call.
-    fn hear<J: Job>(&mut self, workers: &Workers<J>, report: Report<'_>, now: Instant) {
+    fn hear<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         let failures = workers.take_failures();
         let booted = workers.booted_total();
         if booted > std::mem::replace(&mut self.booted, booted) {
@@ -193,7 +193,7 @@ impl Supervisor {
     }
 
     /// Continues a rolling restart.
-    fn replace<J: Job>(&mut self, workers: &Workers<J>, report: Report<'_>, now: Instant) {
+    fn replace<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         while self.rolling_restart.is_under_way() {
             match self.rolling_restart.step(&workers.slots(now), workers.vacant_slot()) {
                 Some(RollingRestartStep::Spawn(slot)) => {
@@ -206,7 +206,7 @@ impl Supervisor {
                 }
                 Some(RollingRestartStep::HandOver(slot)) => {
                     self.replacement_slot = None;
-                    workers.stop(slot, Order::HandOver);
+                    workers.stop(slot, WorkerOrder::HandOver);
                 }
                 Some(RollingRestartStep::Finished(workers)) => {
                     self.replacement_slot = None;
@@ -228,13 +228,13 @@ impl Supervisor {
 
     /// Lets workers that want to be replaced linger while others take their places, as far as the bound allows. The
     /// others keep their places until they have ended.
-    fn relieve<J: Job>(&mut self, workers: &Workers<J>, report: Report<'_>, now: Instant) {
+    fn relieve<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         for slot in relieved(&workers.slots(now), self.lingering_max) {
             let vacant = workers.vacant_slot().filter(|_| self.backoff.spawn_limit(now) == SpawnLimit::Any);
             match vacant.map(|vacant| (vacant, workers.relieve(slot, vacant))) {
                 // No worker can take its place yet; the next one that is spawned does.
                 None => {
-                    workers.stop(slot, Order::HandOver);
+                    workers.stop(slot, WorkerOrder::HandOver);
                 }
                 Some((_, Ok(_))) => {}
                 Some((vacant, Err(error))) => self.not_spawned(vacant, &error, report, now),
@@ -252,10 +252,10 @@ impl Supervisor {
     }
 
     /// Starts missing workers, and retires those that are not needed.
-    fn scale<J: Job>(&mut self, workers: &Workers<J>, report: Report<'_>, now: Instant) {
+    fn scale<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         let slots = workers.slots(now);
         let staff = slots.iter().filter(|slot| slot.is_staff()).count();
-        let booting = slots.iter().filter(|slot| slot.phase == Phase::Booting).count();
+        let booting = slots.iter().filter(|slot| slot.phase == SlotPhase::Booting).count();
         let limit = self.backoff.spawn_limit(now);
         if booting == 0 && limit == SpawnLimit::Any && self.scaling.has_room(staff) {
             // Before the look at what waits.
@@ -270,7 +270,7 @@ impl Supervisor {
             waiting,
         });
         for slot in scale.retire {
-            workers.stop(slot, Order::Retire);
+            workers.stop(slot, WorkerOrder::Retire);
         }
         self.is_short = scale.spawn > 0 && limit == SpawnLimit::Nobody;
         let (count, probation) = match limit {
@@ -290,5 +290,5 @@ impl Supervisor {
 
 /// Returns whether the worker of a slot could take work now.
 fn is_able(slot: &SlotReading) -> bool {
-    slot.phase == Phase::Serving && slot.leaving_for.is_none() && !slot.is_busy && slot.fibers == 0
+    slot.phase == SlotPhase::Serving && slot.leaving_for.is_none() && !slot.is_busy && slot.fibers == 0
 }

@@ -15,7 +15,7 @@
 
 use std::time::Duration;
 
-use super::stuck::{Finding, Held, StuckKind};
+use super::stuck::{Finding, HeldJob, StuckKind};
 
 /// How long a job may be with its worker without being noted.
 pub const STUCK_THRESHOLD: Duration = Duration::from_secs(60);
@@ -51,12 +51,12 @@ impl Watchdog {
     }
 
     /// Processes one tick for the worker of `slot`, which the jobs in `held` keep busy. `thread` is asked if need be.
-    pub fn tick(&mut self, slot: usize, held: &[Held], thread: &dyn Inspection) -> Finding {
+    pub fn tick(&mut self, slot: usize, held: &[HeldJob], thread: &dyn Inspection) -> Finding {
         if slot >= self.watches.len() {
             self.watches.resize(slot + 1, Vec::new());
         }
         let watches = &mut self.watches[slot];
-        let is_old = |one: &&Held| one.age > self.threshold;
+        let is_old = |one: &&HeldJob| one.age > self.threshold;
         watches.retain(|watch| held.iter().filter(is_old).any(|one| one.serial == watch.serial));
         let mut finding = Finding::default();
         for one in held.iter().filter(is_old) {
@@ -97,13 +97,13 @@ mod tests {
     use super::*;
 
     #[derive(Default)]
-    struct Thread {
+    struct FakeThread {
         blocked: Cell<bool>,
         answers: Cell<bool>,
         asked: Cell<u32>,
     }
 
-    impl Inspection for Thread {
+    impl Inspection for FakeThread {
         fn is_blocked(&self) -> bool {
             self.blocked.get()
         }
@@ -115,12 +115,12 @@ mod tests {
         }
     }
 
-    fn aged(serial: u64, seconds: u64) -> [Held; 1] {
-        [Held { serial, age: Duration::from_secs(seconds), is_parked: false }]
+    fn aged(serial: u64, seconds: u64) -> [HeldJob; 1] {
+        [HeldJob { serial, age: Duration::from_secs(seconds), is_parked: false }]
     }
 
-    fn parked(serial: u64, seconds: u64) -> Held {
-        Held { is_parked: true, ..aged(serial, seconds)[0] }
+    fn parked(serial: u64, seconds: u64) -> HeldJob {
+        HeldJob { is_parked: true, ..aged(serial, seconds)[0] }
     }
 
     /// Too old, and classified so.
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_young_request_is_fine_and_nobody_is_asked() {
-        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), FakeThread::default());
         assert_eq!(watchdog.tick(3, &aged(1, 60), &thread), Finding::default());
         assert_eq!(watchdog.tick(3, &[], &thread), Finding::default());
         assert_eq!(thread.asked.get(), 0);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn fine_to_io_when_it_is_blocked_or_parked() {
-        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), FakeThread::default());
         assert_eq!(watchdog.tick(0, &[parked(1, 61)], &thread), found(&[(1, StuckKind::Io)]));
         thread.blocked.set(true);
         assert_eq!(watchdog.tick(1, &aged(1, 61), &thread), found(&[(1, StuckKind::Io)]));
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn asked_to_cpu_when_it_answers() {
-        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), FakeThread::default());
         assert_eq!(watchdog.tick(0, &aged(1, 61), &thread), found(&[]));
         thread.answers.set(true);
         assert_eq!(watchdog.tick(0, &aged(1, 62), &thread), found(&[(1, StuckKind::Cpu)]));
@@ -155,14 +155,14 @@ mod tests {
 
     #[test]
     fn asked_to_c_call_when_it_neither_answers_nor_waits() {
-        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), FakeThread::default());
         watchdog.tick(0, &aged(1, 61), &thread);
         assert_eq!(watchdog.tick(0, &aged(1, 62), &thread), found(&[(1, StuckKind::CCall)]));
     }
 
     #[test]
     fn asked_to_io_when_it_waits_by_then() {
-        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), FakeThread::default());
         watchdog.tick(0, &aged(1, 61), &thread);
         thread.blocked.set(true);
         assert_eq!(watchdog.tick(0, &aged(1, 62), &thread), found(&[(1, StuckKind::Io)]));
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_request_is_classified_once_and_noted_at_each_tick() {
-        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), FakeThread::default());
         thread.blocked.set(true);
         assert_eq!(watchdog.tick(0, &aged(1, 61), &thread).stuck, [(1, StuckKind::Io)]);
         thread.blocked.set(false);
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_next_request_begins_anew_from_any_state() {
-        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), FakeThread::default());
         watchdog.tick(0, &aged(1, 61), &thread);
         assert_eq!(watchdog.tick(0, &aged(2, 1), &thread), Finding::default());
         watchdog.tick(0, &aged(2, 61), &thread);
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn each_of_several_is_classified_once() {
-        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), Thread::default());
+        let (mut watchdog, thread) = (Watchdog::new(STUCK_THRESHOLD), FakeThread::default());
         let held = |running| [parked(1, 90), parked(2, 61), aged(3, running)[0], parked(4, 60)];
         assert_eq!(
             watchdog.tick(0, &held(61), &thread),

@@ -22,11 +22,11 @@ use super::context::WorkerContext;
 use super::engine::{Departure, Engine, Started};
 use super::events::{PoolEvents, RecycleReason};
 use super::job::Job;
-use super::probe::Probe;
-use super::renewal::CacheFacts;
-use super::slot::{Order, Phase, Slot, SlotReading};
-use super::state::{Failure, PoolSize, PoolState, Source};
-use super::stuck::{Finding, Held};
+use super::probe::ThreadProbe;
+use super::renewal::SharedCacheFacts;
+use super::slot::{Slot, SlotPhase, SlotReading, WorkerOrder};
+use super::state::{Failure, JobSource, PoolSize, PoolState};
+use super::stuck::{Finding, HeldJob};
 
 /// A reading of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,12 +51,12 @@ pub struct PoolFacts {
 
 /// The threads.
 #[derive(Debug)]
-pub struct Workers<J> {
-    shared: Arc<Threads<J>>,
+pub struct WorkerPool<J> {
+    shared: Arc<WorkerThreads<J>>,
 }
 
 /// What the threads share: what workers know of each other, and what starts them.
-struct Threads<J> {
+struct WorkerThreads<J> {
     state: Arc<PoolState<J>>,
     engine: Arc<dyn Engine<J>>,
     /// What the names of the threads begin with.
@@ -66,13 +66,13 @@ struct Threads<J> {
     threads: ShortLock<Vec<JoinHandle<()>>>,
 }
 
-impl<J> std::fmt::Debug for Threads<J> {
+impl<J> std::fmt::Debug for WorkerThreads<J> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.state.fmt(f)
     }
 }
 
-impl<J: Job> Workers<J> {
+impl<J: Job> WorkerPool<J> {
     /// Starts the least number of threads, which take jobs from `source` and run them through `engine`. The threads are
     /// called `name` and the number of their slot.
     ///
@@ -83,10 +83,10 @@ impl<J: Job> Workers<J> {
         name: &'static str,
         size: PoolSize,
         engine: &Arc<dyn Engine<J>>,
-        source: Arc<dyn Source<J>>,
+        source: Arc<dyn JobSource<J>>,
         events: &Arc<dyn PoolEvents<J>>,
     ) -> io::Result<Self> {
-        let shared = Arc::new(Threads {
+        let shared = Arc::new(WorkerThreads {
             state: Arc::new(PoolState::new(size, source, Arc::clone(events))),
             engine: Arc::clone(engine),
             name,
@@ -119,7 +119,7 @@ impl<J: Job> Workers<J> {
     }
 
     /// Tells the worker of a slot to end with what it carries. False: it has its order, or has begun to end by itself.
-    pub fn stop(&self, slot: usize, order: Order) -> bool {
+    pub fn stop(&self, slot: usize, order: WorkerOrder) -> bool {
         if !self.shared.state.slots[slot].give(order) {
             return false;
         }
@@ -135,7 +135,7 @@ impl<J: Job> Workers<J> {
     ///
     /// When the system gives no thread; the worker ends all the same.
     pub fn relieve(&self, slot: usize, vacant: usize) -> io::Result<bool> {
-        if !self.shared.state.slots[slot].give(Order::HandOver) {
+        if !self.shared.state.slots[slot].give(WorkerOrder::HandOver) {
             return Ok(false);
         }
         let spawned = self.spawn(vacant, Probation::Waived);
@@ -206,17 +206,17 @@ impl<J: Job> Workers<J> {
     }
 
     /// What keeps the worker of a slot busy, the oldest first.
-    pub fn held(&self, slot: usize, now: Instant) -> Vec<Held> {
+    pub fn held(&self, slot: usize, now: Instant) -> Vec<HeldJob> {
         self.shared.state.slots[slot].held(self.shared.state.epoch, now)
     }
 
     /// The lowest slot without a worker.
     pub fn vacant_slot(&self) -> Option<usize> {
-        self.shared.state.slots.iter().position(|slot| slot.phase() == Phase::Vacant)
+        self.shared.state.slots.iter().position(|slot| slot.phase() == SlotPhase::Vacant)
     }
 
     /// What tells whether the worker of a slot runs scripts.
-    pub fn probe(&self, slot: usize) -> Option<Arc<dyn Probe>> {
+    pub fn probe(&self, slot: usize) -> Option<Arc<dyn ThreadProbe>> {
         self.shared.state.slots[slot].probe()
     }
 
@@ -231,7 +231,7 @@ impl<J: Job> Workers<J> {
     }
 
     /// What there is to know of the cache that persistent workers share; `None`: they share none.
-    pub fn cache(&self) -> Option<CacheFacts> {
+    pub fn cache(&self) -> Option<SharedCacheFacts> {
         self.shared.engine.cache()
     }
 
@@ -272,7 +272,7 @@ pub enum Probation {
 }
 
 /// Starts the thread of a slot.
-fn spawn<J: Job>(shared: &Arc<Threads<J>>, slot: usize, now: Instant) -> io::Result<()> {
+fn spawn<J: Job>(shared: &Arc<WorkerThreads<J>>, slot: usize, now: Instant) -> io::Result<()> {
     let state = &shared.state;
     state.slots[slot].start(state.stamp(now));
     let own = Arc::clone(shared);
@@ -286,35 +286,35 @@ fn spawn<J: Job>(shared: &Arc<Threads<J>>, slot: usize, now: Instant) -> io::Res
 }
 
 /// How the work of a thread has ended.
-enum End {
+enum ThreadEnd {
     Stopped,
     Failed(String),
     Recycled(RecycleReason),
 }
 
 /// The life of one worker.
-fn work<J: Job>(shared: &Arc<Threads<J>>, index: usize) {
+fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
     let slot = &shared.state.slots[index];
     slot.set_thread(gettid().as_raw_nonzero().get().unsigned_abs());
     // A worker that panicked is not used again: what it held on this thread may be half done.
     let end = catch_unwind(AssertUnwindSafe(|| run(shared, index)))
-        .unwrap_or_else(|_| End::Failed("the engine panicked".to_owned()));
+        .unwrap_or_else(|_| ThreadEnd::Failed("the engine panicked".to_owned()));
     slot.set_probe(None);
     let idle_workers = shared.state.source.idle_workers();
     idle_workers.unpark(index);
     idle_workers.set_waker(index, None);
-    let (order, had_booted) = (slot.settle(), slot.phase() == Phase::Serving);
+    let (order, had_booted) = (slot.settle(), slot.phase() == SlotPhase::Serving);
     let end = match end {
         // It would only boot and end for ever.
-        End::Recycled(_) if slot.handled() == 0 && order == Order::Stay => {
-            End::Failed("the application ended before it served a request".to_owned())
+        ThreadEnd::Recycled(_) if slot.handled() == 0 && order == WorkerOrder::Serve => {
+            ThreadEnd::Failed("the application ended before it served a request".to_owned())
         }
         other => other,
     };
     slot.rest();
     match (end, order) {
-        (End::Failed(reason), _) => shared.state.fail(index, had_booted, reason),
-        (End::Recycled(reason), Order::Stay) => {
+        (ThreadEnd::Failed(reason), _) => shared.state.fail(index, had_booted, reason),
+        (ThreadEnd::Recycled(reason), WorkerOrder::Serve) => {
             shared.state.events.recycled(index, reason);
             // It still counts, and its slot is taken: the next one is on its way.
             if shared.state.source.is_shut() {
@@ -323,16 +323,16 @@ fn work<J: Job>(shared: &Arc<Threads<J>>, index: usize) {
                 shared.state.fail(index, true, format!("cannot create a thread: {error}"));
             }
         }
-        (End::Recycled(reason), _) => {
+        (ThreadEnd::Recycled(reason), _) => {
             shared.state.leave(index);
             shared.state.events.recycled(index, reason);
         }
-        (End::Stopped, order) => {
+        (ThreadEnd::Stopped, order) => {
             shared.state.leave(index);
             match order {
-                Order::Stay => {}
-                Order::Retire => shared.state.events.retired(index),
-                Order::HandOver => shared.state.events.recycled(index, RecycleReason::Scheduled),
+                WorkerOrder::Serve => {}
+                WorkerOrder::Retire => shared.state.events.retired(index),
+                WorkerOrder::HandOver => shared.state.events.recycled(index, RecycleReason::Scheduled),
             }
         }
     }
@@ -344,27 +344,27 @@ fn work<J: Job>(shared: &Arc<Threads<J>>, index: usize) {
 }
 
 /// Starts the engine and works until it is over; nothing of the engine is left on the thread afterwards.
-fn run<J: Job>(shared: &Arc<Threads<J>>, index: usize) -> End {
+fn run<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) -> ThreadEnd {
     let context = WorkerContext::new(Arc::clone(&shared.state), index);
     match shared.engine.start(index) {
-        Err(error) => End::Failed(error.to_string()),
+        Err(error) => ThreadEnd::Failed(error.to_string()),
         Ok(Started::Classic(mut worker)) => {
             shared.state.slots[index].set_probe(worker.probe());
             context.booted();
             let serve = |job: &Arc<J>| catch_unwind(AssertUnwindSafe(|| worker.serve(job))).is_ok();
             if context.serve_each(serve) {
-                End::Stopped
+                ThreadEnd::Stopped
             } else {
-                End::Failed("the engine panicked".to_owned())
+                ThreadEnd::Failed("the engine panicked".to_owned())
             }
         }
         Ok(Started::Persistent(mut worker)) => {
             shared.state.source.idle_workers().set_waker(index, Some(worker.waker()));
             shared.state.slots[index].set_probe(worker.probe());
             match worker.run(&context) {
-                Departure::Stopped => End::Stopped,
-                Departure::NotBooted(reason) => End::Failed(reason),
-                Departure::Recycled(reason) => End::Recycled(reason),
+                Departure::Stopped => ThreadEnd::Stopped,
+                Departure::NotBooted(reason) => ThreadEnd::Failed(reason),
+                Departure::Recycled(reason) => ThreadEnd::Recycled(reason),
             }
         }
     }

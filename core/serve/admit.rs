@@ -1,7 +1,7 @@
 //! Jobs at the gate: how workers get them from it, and what the gate asks of an exchange.
 
 use crate::admission::{Gate, Offered};
-use crate::pool::{Exchange, Job, Source};
+use crate::pool::{Exchange, Job, JobSource};
 use crate::sync::idle_workers::IdleWorkers;
 use crate::sync::primitive::Arc;
 use crate::time;
@@ -24,7 +24,7 @@ impl Offered for Exchange {
     }
 }
 
-impl<J: Job + Offered> Source<J> for Gate<Arc<J>> {
+impl<J: Job + Offered> JobSource<J> for Gate<Arc<J>> {
     fn try_take(&self) -> Option<Arc<J>> {
         Self::try_take(self)
     }

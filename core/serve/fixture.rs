@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::http::{HeadLimits, Parsed, parse};
-use crate::pool::{Body, Exchange, Notify, PoolEvents, RecycleReason, Request, Script, StreamKey};
+use crate::pool::{Body, CompleteRequest, Exchange, Notify, PoolEvents, RecycleReason, Script, StreamKey};
 use crate::spool::Spool;
 use crate::sync::primitive::Arc;
 use crate::time;
@@ -31,7 +31,7 @@ pub(super) fn exchange(now: Instant, spool: Spool) -> Arc<Exchange> {
     let parsed = parse::parse(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", HeadLimits::main_port());
     let Ok(Parsed::Complete { head, .. }) = parsed else { panic!("not a head") };
     let nobody = "127.0.0.1:1".parse().unwrap();
-    let request = Request {
+    let request = CompleteRequest {
         head,
         body: Body::Empty,
         script: Arc::new(Script::default()),

@@ -18,7 +18,7 @@ use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, LISTEN_BACKLOG, STATIC
 use crate::observe::{Event, Hint, Log};
 use crate::policy::never_public::sign_of_project;
 use crate::policy::{Policy, PolicyError};
-use crate::pool::{Engine, Exchange, PoolEvents, PoolSize, Source, Workers};
+use crate::pool::{Engine, Exchange, JobSource, PoolEvents, PoolSize, WorkerPool};
 use crate::spool::SpoolError;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
@@ -206,8 +206,8 @@ impl Server {
         let events: Arc<dyn PoolEvents<Exchange>> = Arc::new(Reports(Arc::clone(&self.machinery)));
         let size = PoolSize { min: shared.config.php_workers.min, max: shared.config.php_workers.max };
         let Some(gate) = &shared.gate else { return Ok(()) };
-        let source: Arc<dyn Source<Exchange>> = Arc::<Gate<Arc<Exchange>>>::clone(gate);
-        let workers = Workers::start("svc-php", size, engine, source, &events)?;
+        let source: Arc<dyn JobSource<Exchange>> = Arc::<Gate<Arc<Exchange>>>::clone(gate);
+        let workers = WorkerPool::start("svc-php", size, engine, source, &events)?;
         if let Some(control) = &*self.control.lock() {
             workers.set_supervisor(control.waker());
         }
@@ -281,7 +281,7 @@ impl Server {
     /// Has classic workers check scripts on disk again. Returns whether that changes anything.
     fn refresh_code(&self) -> bool {
         let shared = &self.machinery.shared;
-        !shared.config.worker_mode_enabled && shared.workers.get().is_some_and(Workers::refresh)
+        !shared.config.worker_mode_enabled && shared.workers.get().is_some_and(WorkerPool::refresh)
     }
 
     fn wake_control(&self) {
@@ -301,7 +301,7 @@ impl Server {
             let _ = thread.join();
         }
         self.machinery.disk.close();
-        let all_ended = all_ended && shared.workers.get().is_none_or(Workers::join);
+        let all_ended = all_ended && shared.workers.get().is_none_or(WorkerPool::join);
         shared.lifecycle.enter(Phase::Stopped);
         shared.log.emit(&Event::Stopped);
         if let Some(control) = self.control.lock().take() {

@@ -13,7 +13,7 @@ use crate::config::{Config, Executor};
 use crate::limits::HTTP2_STREAMS_BESIDE_MIN;
 use crate::observe::{Log, Metrics, ReloadFacts};
 use crate::policy::Policy;
-use crate::pool::{Exchange, PoolFacts, PoolSize, Workers};
+use crate::pool::{Exchange, PoolFacts, PoolSize, WorkerPool};
 use crate::spool::Spool;
 use crate::sync::counter::Flag;
 use crate::sync::last_time::LastTime;
@@ -43,7 +43,7 @@ pub struct Shared {
     /// When a worker last claimed a request.
     pub last_claim: LastTime,
     /// The pool, once it has been started.
-    pub workers: OnceLock<Workers<Exchange>>,
+    pub workers: OnceLock<WorkerPool<Exchange>>,
     /// Set when all persistent workers are to be replaced.
     pub restart_wanted: Flag,
     /// The files for long bodies and replies.
@@ -103,7 +103,7 @@ impl Shared {
 
     /// Reads the state of the pool; all zero before the pool has started.
     pub fn pool_facts(&self) -> PoolFacts {
-        self.workers.get().map(Workers::facts).unwrap_or_default()
+        self.workers.get().map(WorkerPool::facts).unwrap_or_default()
     }
 
     /// Reads the state of the gate; `None` for an executor without a queue.

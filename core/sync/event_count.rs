@@ -26,7 +26,7 @@ pub struct EventCount {
 
 /// What [`EventCount::prepare_wait`] gave: the promise to wait only if nobody was notified since.
 #[derive(Debug)]
-pub struct Ticket(u32);
+pub struct WaitTicket(u32);
 
 impl EventCount {
     /// Makes one that nobody waits on.
@@ -35,23 +35,23 @@ impl EventCount {
     }
 
     /// Announces that the caller is about to sleep. Every ticket must go to `wait` or `cancel_wait`.
-    pub fn prepare_wait(&self) -> Ticket {
+    pub fn prepare_wait(&self) -> WaitTicket {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
         // Acquire: pairs with the Release in `ring`; a ring that this ticket has seen happened before it.
-        let ticket = Ticket(self.rings.load(Ordering::Acquire));
+        let ticket = WaitTicket(self.rings.load(Ordering::Acquire));
         // SeqCst: pairs with the fence in `notify_one`.
         fence(Ordering::SeqCst);
         ticket
     }
 
     /// Sleeps until notified; returns at once if that happened since the ticket was drawn.
-    pub fn wait(&self, ticket: &Ticket) {
+    pub fn wait(&self, ticket: &WaitTicket) {
         wait(&self.rings, ticket.0);
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Takes the announcement back: there was work after all.
-    pub fn cancel_wait(&self, _ticket: Ticket) {
+    pub fn cancel_wait(&self, _ticket: WaitTicket) {
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 

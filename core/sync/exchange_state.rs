@@ -22,7 +22,7 @@ use super::primitive::{AtomicU8, Ordering};
 /// Where an exchange is in its life; see the module's diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Stage {
+pub enum ExchangeStage {
     /// In the queue; nobody has answered.
     Queued = 0,
     /// A worker runs it; nothing has been sent.
@@ -45,7 +45,7 @@ pub enum Stage {
     Abandoned = 8,
 }
 
-impl Stage {
+impl ExchangeStage {
     fn from_word(word: u8) -> Self {
         match word {
             0 => Self::Queued,
@@ -73,20 +73,20 @@ pub struct ExchangeState(AtomicU8);
 impl ExchangeState {
     /// Starts in `Queued`.
     pub fn queued() -> Self {
-        Self(AtomicU8::new(Stage::Queued as u8))
+        Self(AtomicU8::new(ExchangeStage::Queued as u8))
     }
 
     /// Reads the stage; it may be older than the caller's next step.
-    pub fn stage(&self) -> Stage {
+    pub fn stage(&self) -> ExchangeStage {
         // Acquire: pairs with the AcqRel of the transition that wrote it.
-        Stage::from_word(self.0.load(Ordering::Acquire))
+        ExchangeStage::from_word(self.0.load(Ordering::Acquire))
     }
 
     /// It goes into the waiting set instead of the queue. Called before any other thread can see it.
     pub fn park(&self) {
-        let parked = self.step(Stage::Queued, Stage::Waiting);
+        let parked = self.step(ExchangeStage::Queued, ExchangeStage::Waiting);
         debug_assert!(
-            matches!(parked, Ok(()) | Err(Stage::Abandoned)),
+            matches!(parked, Ok(()) | Err(ExchangeStage::Abandoned)),
             "parked although somebody has seen it: {parked:?}"
         );
     }
@@ -96,10 +96,10 @@ impl ExchangeState {
     /// # Errors
     ///
     /// `Answered` when the io thread was first; it does not go into the queue.
-    pub fn promote(&self) -> Result<(), Stage> {
-        match self.step(Stage::Waiting, Stage::Queued) {
+    pub fn promote(&self) -> Result<(), ExchangeStage> {
+        match self.step(ExchangeStage::Waiting, ExchangeStage::Queued) {
             // It is the same in both places.
-            Err(Stage::Abandoned) => Ok(()),
+            Err(ExchangeStage::Abandoned) => Ok(()),
             promoted => promoted,
         }
     }
@@ -109,8 +109,8 @@ impl ExchangeState {
     /// # Errors
     ///
     /// `Answered` when the io thread was first.
-    pub fn expire(&self) -> Result<(), Stage> {
-        self.step(Stage::Queued, Stage::Answered)
+    pub fn expire(&self) -> Result<(), ExchangeStage> {
+        self.step(ExchangeStage::Queued, ExchangeStage::Answered)
     }
 
     /// A worker takes the exchange off the queue; returns where it is now: `Running`, or `Orphaned` if it runs for
@@ -119,11 +119,13 @@ impl ExchangeState {
     /// # Errors
     ///
     /// `Answered` when the io thread was first; the caller drops the entry.
-    pub fn claim(&self) -> Result<Stage, Stage> {
-        match self.step(Stage::Queued, Stage::Running) {
-            Ok(()) => Ok(Stage::Running),
+    pub fn claim(&self) -> Result<ExchangeStage, ExchangeStage> {
+        match self.step(ExchangeStage::Queued, ExchangeStage::Running) {
+            Ok(()) => Ok(ExchangeStage::Running),
             // Nobody but a worker takes it out of there.
-            Err(Stage::Abandoned) => self.step(Stage::Abandoned, Stage::Orphaned).map(|()| Stage::Orphaned),
+            Err(ExchangeStage::Abandoned) => {
+                self.step(ExchangeStage::Abandoned, ExchangeStage::Orphaned).map(|()| ExchangeStage::Orphaned)
+            }
             Err(other) => Err(other),
         }
     }
@@ -133,23 +135,29 @@ impl ExchangeState {
     /// # Errors
     ///
     /// `Orphaned` when the io thread was first, `Overdue` when the watcher was; nothing may be sent.
-    pub fn respond(&self) -> Result<(), Stage> {
-        self.step(Stage::Running, Stage::Responding)
+    pub fn respond(&self) -> Result<(), ExchangeStage> {
+        self.step(ExchangeStage::Running, ExchangeStage::Responding)
     }
 
     /// The watcher answers in the place of a worker whose time limit is over: from `Running`, and if the head is out, from
     /// `Responding` too. Returns the stage it found when that is the one it left, and is the answer the caller's then.
-    pub fn overrun(&self, head_is_out: bool) -> Option<Stage> {
-        let from = if head_is_out { Stage::Responding } else { Stage::Running };
-        self.step(from, Stage::Overdue).is_ok().then_some(from)
+    pub fn overrun(&self, head_is_out: bool) -> Option<ExchangeStage> {
+        let from = if head_is_out { ExchangeStage::Responding } else { ExchangeStage::Running };
+        self.step(from, ExchangeStage::Overdue).is_ok().then_some(from)
     }
 
     /// The worker has said all; returns the stage before.
-    pub fn finish(&self) -> Stage {
+    pub fn finish(&self) -> ExchangeStage {
         // AcqRel: see the type.
-        let before = Stage::from_word(self.0.swap(Stage::Done as u8, Ordering::AcqRel));
+        let before = ExchangeStage::from_word(self.0.swap(ExchangeStage::Done as u8, Ordering::AcqRel));
         debug_assert!(
-            !matches!(before, Stage::Queued | Stage::Answered | Stage::Waiting | Stage::Abandoned),
+            !matches!(
+                before,
+                ExchangeStage::Queued
+                    | ExchangeStage::Answered
+                    | ExchangeStage::Waiting
+                    | ExchangeStage::Abandoned
+            ),
             "finished without a claim: {before:?}"
         );
         before
@@ -159,22 +167,22 @@ impl ExchangeState {
     ///
     /// `Waiting`, `Queued`, `Answered` and `Running` mean that the caller owns the answer; `Responding`, `Overdue` and
     /// `Done` mean that the reply is already on its way and nothing changed.
-    pub fn withdraw(&self) -> Stage {
-        self.take_away(Stage::Answered)
+    pub fn withdraw(&self) -> ExchangeStage {
+        self.take_away(ExchangeStage::Answered)
     }
 
     /// The client has left, and what it asked for is to be done all the same: the io thread takes the answer away, and a
     /// worker may still run the exchange. Returns the stage it found, as [`withdraw`](Self::withdraw) does.
-    pub fn abandon(&self) -> Stage {
-        self.take_away(Stage::Abandoned)
+    pub fn abandon(&self) -> ExchangeStage {
+        self.take_away(ExchangeStage::Abandoned)
     }
 
-    fn take_away(&self, from_the_queue: Stage) -> Stage {
+    fn take_away(&self, from_the_queue: ExchangeStage) -> ExchangeStage {
         let mut seen = self.stage();
         loop {
             let next = match seen {
-                Stage::Waiting | Stage::Queued => from_the_queue,
-                Stage::Running => Stage::Orphaned,
+                ExchangeStage::Waiting | ExchangeStage::Queued => from_the_queue,
+                ExchangeStage::Running => ExchangeStage::Orphaned,
                 settled => return settled,
             };
             match self.step(seen, next) {
@@ -186,10 +194,10 @@ impl ExchangeState {
 
     /// The io thread takes the answer if no worker has claimed the exchange; returns the stage it found, whatever it
     /// is: `Waiting`, `Queued` and `Answered` mean that the caller owns the answer.
-    pub fn withdraw_unclaimed(&self) -> Stage {
+    pub fn withdraw_unclaimed(&self) -> ExchangeStage {
         let mut seen = self.stage();
-        while let Stage::Waiting | Stage::Queued = seen {
-            match self.step(seen, Stage::Answered) {
+        while let ExchangeStage::Waiting | ExchangeStage::Queued = seen {
+            match self.step(seen, ExchangeStage::Answered) {
                 Ok(()) => return seen,
                 Err(actual) => seen = actual,
             }
@@ -197,11 +205,11 @@ impl ExchangeState {
         seen
     }
 
-    fn step(&self, from: Stage, to: Stage) -> Result<(), Stage> {
+    fn step(&self, from: ExchangeStage, to: ExchangeStage) -> Result<(), ExchangeStage> {
         // AcqRel and Acquire: see the type.
         match self.0.compare_exchange(from as u8, to as u8, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Ok(()),
-            Err(actual) => Err(Stage::from_word(actual)),
+            Err(actual) => Err(ExchangeStage::from_word(actual)),
         }
     }
 }
@@ -213,32 +221,38 @@ mod tests {
     #[test]
     fn claim_after_withdraw_loses() {
         let state = ExchangeState::queued();
-        assert_eq!(state.withdraw(), Stage::Queued);
-        assert_eq!(state.claim(), Err(Stage::Answered));
+        assert_eq!(state.withdraw(), ExchangeStage::Queued);
+        assert_eq!(state.claim(), Err(ExchangeStage::Answered));
     }
 
     #[test]
     fn what_is_abandoned_keeps_its_place_and_runs_for_nobody() {
         let state = ExchangeState::queued();
         state.park();
-        assert_eq!((state.abandon(), state.promote()), (Stage::Waiting, Ok(())));
-        assert_eq!((state.withdraw(), state.withdraw_unclaimed()), (Stage::Abandoned, Stage::Abandoned));
-        assert_eq!(state.expire(), Err(Stage::Abandoned));
-        assert_eq!((state.claim(), state.respond()), (Ok(Stage::Orphaned), Err(Stage::Orphaned)));
-        assert_eq!(state.finish(), Stage::Orphaned);
+        assert_eq!((state.abandon(), state.promote()), (ExchangeStage::Waiting, Ok(())));
+        assert_eq!(
+            (state.withdraw(), state.withdraw_unclaimed()),
+            (ExchangeStage::Abandoned, ExchangeStage::Abandoned)
+        );
+        assert_eq!(state.expire(), Err(ExchangeStage::Abandoned));
+        assert_eq!(
+            (state.claim(), state.respond()),
+            (Ok(ExchangeStage::Orphaned), Err(ExchangeStage::Orphaned))
+        );
+        assert_eq!(state.finish(), ExchangeStage::Orphaned);
         let state = ExchangeState::queued();
         state.claim().unwrap();
-        assert_eq!((state.abandon(), state.stage()), (Stage::Running, Stage::Orphaned));
+        assert_eq!((state.abandon(), state.stage()), (ExchangeStage::Running, ExchangeStage::Orphaned));
     }
 
     #[test]
     fn respond_after_withdraw_loses() {
         let state = ExchangeState::queued();
         state.claim().unwrap();
-        assert_eq!(state.withdraw(), Stage::Running);
-        assert_eq!(state.respond(), Err(Stage::Orphaned));
-        assert_eq!(state.finish(), Stage::Orphaned);
-        assert_eq!(state.stage(), Stage::Done);
+        assert_eq!(state.withdraw(), ExchangeStage::Running);
+        assert_eq!(state.respond(), Err(ExchangeStage::Orphaned));
+        assert_eq!(state.finish(), ExchangeStage::Orphaned);
+        assert_eq!(state.stage(), ExchangeStage::Done);
     }
 
     #[test]
@@ -246,21 +260,21 @@ mod tests {
         let state = ExchangeState::queued();
         state.claim().unwrap();
         state.respond().unwrap();
-        assert_eq!(state.withdraw(), Stage::Responding);
-        assert_eq!(state.finish(), Stage::Responding);
-        assert_eq!(state.withdraw(), Stage::Done);
+        assert_eq!(state.withdraw(), ExchangeStage::Responding);
+        assert_eq!(state.finish(), ExchangeStage::Responding);
+        assert_eq!(state.withdraw(), ExchangeStage::Done);
     }
 
     #[test]
     fn respond_and_withdraw_after_overrun_lose() {
         let state = ExchangeState::queued();
         state.claim().unwrap();
-        assert_eq!(state.overrun(false), Some(Stage::Running));
-        assert_eq!(state.respond(), Err(Stage::Overdue));
-        assert_eq!(state.withdraw(), Stage::Overdue);
+        assert_eq!(state.overrun(false), Some(ExchangeStage::Running));
+        assert_eq!(state.respond(), Err(ExchangeStage::Overdue));
+        assert_eq!(state.withdraw(), ExchangeStage::Overdue);
         assert_eq!(state.overrun(false), None, "once");
-        assert_eq!(state.finish(), Stage::Overdue);
-        assert_eq!(state.stage(), Stage::Done);
+        assert_eq!(state.finish(), ExchangeStage::Overdue);
+        assert_eq!(state.stage(), ExchangeStage::Done);
     }
 
     #[test]
@@ -270,29 +284,29 @@ mod tests {
         state.claim().unwrap();
         state.respond().unwrap();
         assert_eq!(state.overrun(false), None, "its head is on its way");
-        assert_eq!(state.overrun(true), Some(Stage::Responding));
-        assert_eq!(state.finish(), Stage::Overdue);
+        assert_eq!(state.overrun(true), Some(ExchangeStage::Responding));
+        assert_eq!(state.finish(), ExchangeStage::Overdue);
     }
 
     #[test]
     fn overrun_after_finish_or_withdraw_loses() {
         let [answered, orphaned] = [(); 2].map(|()| ExchangeState::queued());
         answered.claim().unwrap();
-        assert_eq!(answered.finish(), Stage::Running);
+        assert_eq!(answered.finish(), ExchangeStage::Running);
         assert_eq!(answered.overrun(false), None);
         orphaned.claim().unwrap();
-        assert_eq!(orphaned.withdraw(), Stage::Running);
+        assert_eq!(orphaned.withdraw(), ExchangeStage::Running);
         assert_eq!(orphaned.overrun(false), None);
-        assert_eq!(orphaned.stage(), Stage::Orphaned);
+        assert_eq!(orphaned.stage(), ExchangeStage::Orphaned);
     }
 
     #[test]
     fn promote_after_withdraw_loses() {
         let state = ExchangeState::queued();
         state.park();
-        assert_eq!(state.claim(), Err(Stage::Waiting));
-        assert_eq!(state.withdraw(), Stage::Waiting);
-        assert_eq!(state.promote(), Err(Stage::Answered));
+        assert_eq!(state.claim(), Err(ExchangeStage::Waiting));
+        assert_eq!(state.withdraw(), ExchangeStage::Waiting);
+        assert_eq!(state.promote(), Err(ExchangeStage::Answered));
     }
 
     #[test]
@@ -301,22 +315,22 @@ mod tests {
         state.park();
         state.promote().unwrap();
         state.claim().unwrap();
-        assert_eq!(state.withdraw_unclaimed(), Stage::Running, "the worker has it");
-        assert_eq!(state.stage(), Stage::Running);
+        assert_eq!(state.withdraw_unclaimed(), ExchangeStage::Running, "the worker has it");
+        assert_eq!(state.stage(), ExchangeStage::Running);
     }
 
     #[test]
     fn an_expired_exchange_is_the_io_thread_s_to_answer() {
         let state = ExchangeState::queued();
         state.expire().unwrap();
-        assert_eq!(state.claim(), Err(Stage::Answered));
-        assert_eq!(state.withdraw_unclaimed(), Stage::Answered);
+        assert_eq!(state.claim(), Err(ExchangeStage::Answered));
+        assert_eq!(state.withdraw_unclaimed(), ExchangeStage::Answered);
     }
 
     #[test]
     fn only_one_worker_claims() {
         let state = ExchangeState::queued();
         state.claim().unwrap();
-        assert_eq!(state.claim(), Err(Stage::Running));
+        assert_eq!(state.claim(), Err(ExchangeStage::Running));
     }
 }

@@ -42,7 +42,7 @@ pub enum Capacity {
 pub struct IdleWorkers {
     idle: Marks,
     spare: Marks,
-    seats: Box<[CachePadded<Seat>]>,
+    seats: Box<[CachePadded<WorkerSeat>]>,
     /// The words of the marks that were ever written.
     words: AtomicUsize,
     help: Help,
@@ -52,7 +52,7 @@ pub struct IdleWorkers {
 type Marks = Box<[CachePadded<AtomicU64>]>;
 
 #[derive(Debug, Default)]
-struct Seat {
+struct WorkerSeat {
     /// How often it was woken; who parks sleeps on it.
     rings: AtomicU32,
     /// Short: a handle is copied. `None` for a worker that sleeps on the word above.
@@ -74,7 +74,7 @@ impl IdleWorkers {
         Self {
             idle: marks(),
             spare: marks(),
-            seats: (0..seats).map(|_| CachePadded::new(Seat::default())).collect(),
+            seats: (0..seats).map(|_| CachePadded::new(WorkerSeat::default())).collect(),
             words: AtomicUsize::new(0),
             help: Help::default(),
         }

@@ -19,7 +19,7 @@ pub struct PermitState(AtomicU64);
 
 /// What a caller gets who wants in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum EnterOutcome {
     /// No more, to anybody.
     Closed,
     /// A permit.
@@ -39,14 +39,14 @@ pub enum Returned {
 
 /// A reading of the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reading(u64);
+struct PermitReading(u64);
 
 const PERMITS: u64 = (1 << 32) - 1;
 const WAITER: u64 = 1 << 32;
 const WAITERS: u64 = (1 << 63) - 1 - PERMITS;
 const CLOSED: u64 = 1 << 63;
 
-impl Reading {
+impl PermitReading {
     fn permits(self) -> u64 {
         self.0 & PERMITS
     }
@@ -67,33 +67,33 @@ impl PermitState {
     }
 
     /// Takes a permit if one is free and nobody waits.
-    pub fn enter(&self) -> Entry {
+    pub fn enter(&self) -> EnterOutcome {
         self.change(|seen| match seen {
-            _ if seen.is_closed() => Err(Entry::Closed),
-            _ if seen.permits() == 0 || seen.waiters() > 0 => Err(Entry::Wait),
+            _ if seen.is_closed() => Err(EnterOutcome::Closed),
+            _ if seen.permits() == 0 || seen.waiters() > 0 => Err(EnterOutcome::Wait),
             _ => Ok(seen.0 - 1),
         })
-        .map_or_else(|entry| entry, |_| Entry::Permit)
+        .map_or_else(|entry| entry, |_| EnterOutcome::Permit)
     }
 
     /// Takes a permit like [`enter`](Self::enter), or counts the caller as waiting. Called under the lock of the list
     /// of waiters, so that the count and the list agree.
-    pub fn enter_or_wait(&self) -> Entry {
+    pub fn enter_or_wait(&self) -> EnterOutcome {
         let before = self.change(|seen| match seen {
-            _ if seen.is_closed() => Err(Entry::Closed),
+            _ if seen.is_closed() => Err(EnterOutcome::Closed),
             _ if seen.permits() == 0 || seen.waiters() > 0 => Ok(seen.0 + WAITER),
             _ => Ok(seen.0 - 1),
         });
         match before {
             Err(entry) => entry,
-            Ok(seen) if seen.permits() == 0 || seen.waiters() > 0 => Entry::Wait,
-            Ok(_) => Entry::Permit,
+            Ok(seen) if seen.permits() == 0 || seen.waiters() > 0 => EnterOutcome::Wait,
+            Ok(_) => EnterOutcome::Permit,
         }
     }
 
     /// Somebody who waited waits no more. Called under the lock of the list of waiters.
     pub fn stop_waiting(&self) {
-        let before = Reading(self.0.fetch_sub(WAITER, Ordering::AcqRel));
+        let before = PermitReading(self.0.fetch_sub(WAITER, Ordering::AcqRel));
         debug_assert!(before.waiters() > 0, "nobody waited");
     }
 
@@ -120,20 +120,20 @@ impl PermitState {
         usize::try_from(self.read().waiters()).unwrap_or(usize::MAX)
     }
 
-    fn read(&self) -> Reading {
+    fn read(&self) -> PermitReading {
         // Acquire: pairs with the AcqRel of the last transition.
-        Reading(self.0.load(Ordering::Acquire))
+        PermitReading(self.0.load(Ordering::Acquire))
     }
 
     /// Moves the word to what `next` makes of it; returns the reading before.
-    fn change<E>(&self, next: impl Fn(Reading) -> Result<u64, E>) -> Result<Reading, E> {
+    fn change<E>(&self, next: impl Fn(PermitReading) -> Result<u64, E>) -> Result<PermitReading, E> {
         let mut seen = self.read();
         loop {
             let word = next(seen)?;
             // AcqRel and Acquire: see the type.
             match self.0.compare_exchange_weak(seen.0, word, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => return Ok(seen),
-                Err(actual) => seen = Reading(actual),
+                Err(actual) => seen = PermitReading(actual),
             }
         }
     }
@@ -146,20 +146,23 @@ mod tests {
     #[test]
     fn permits_run_out_and_come_back() {
         let permit_state = PermitState::new(2);
-        assert_eq!((permit_state.enter(), permit_state.enter()), (Entry::Permit, Entry::Permit));
-        assert_eq!(permit_state.enter(), Entry::Wait);
+        assert_eq!(
+            (permit_state.enter(), permit_state.enter()),
+            (EnterOutcome::Permit, EnterOutcome::Permit)
+        );
+        assert_eq!(permit_state.enter(), EnterOutcome::Wait);
         assert_eq!(permit_state.leave(), Returned::Free);
         assert_eq!(permit_state.free(), 1);
-        assert_eq!(permit_state.enter(), Entry::Permit);
+        assert_eq!(permit_state.enter(), EnterOutcome::Permit);
     }
 
     #[test]
     fn a_permit_goes_to_who_waits_and_not_to_a_newcomer() {
         let permit_state = PermitState::new(1);
         permit_state.enter();
-        assert_eq!(permit_state.enter_or_wait(), Entry::Wait);
+        assert_eq!(permit_state.enter_or_wait(), EnterOutcome::Wait);
         assert_eq!(permit_state.leave(), Returned::Owed);
-        assert_eq!((permit_state.free(), permit_state.enter()), (0, Entry::Wait));
+        assert_eq!((permit_state.free(), permit_state.enter()), (0, EnterOutcome::Wait));
         permit_state.stop_waiting();
         assert_eq!(permit_state.leave(), Returned::Free);
     }
@@ -167,7 +170,7 @@ mod tests {
     #[test]
     fn who_would_wait_takes_a_permit_that_came_free_meanwhile() {
         let permit_state = PermitState::new(1);
-        assert_eq!(permit_state.enter_or_wait(), Entry::Permit);
+        assert_eq!(permit_state.enter_or_wait(), EnterOutcome::Permit);
         assert_eq!((permit_state.free(), permit_state.waiting()), (0, 0));
     }
 
@@ -178,7 +181,10 @@ mod tests {
         permit_state.enter();
         permit_state.enter_or_wait();
         permit_state.close();
-        assert_eq!((permit_state.enter(), permit_state.enter_or_wait()), (Entry::Closed, Entry::Closed));
+        assert_eq!(
+            (permit_state.enter(), permit_state.enter_or_wait()),
+            (EnterOutcome::Closed, EnterOutcome::Closed)
+        );
         assert_eq!(permit_state.leave(), Returned::Free);
         assert_eq!((permit_state.free(), permit_state.waiting()), (1, 1));
     }

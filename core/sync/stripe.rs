@@ -26,7 +26,7 @@ impl Seat {
 /// # Ordering
 ///
 /// As the caller says for the word that is written; `Release` and `Acquire` pair in either word. A new owner has
-/// seen all that the one before it wrote (see `real::Held`).
+/// seen all that the one before it wrote (see `real::HeldStripe`).
 #[derive(Debug)]
 pub struct Cell {
     owned: AtomicU64,
@@ -82,9 +82,9 @@ mod real {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
 
     /// A seat for the life of a thread.
-    pub(super) struct Held(pub(super) Seat);
+    pub(super) struct HeldStripe(pub(super) Seat);
 
-    impl Held {
+    impl HeldStripe {
         pub(super) fn take() -> Self {
             let free = |owned: u32| {
                 let stripe = owned.trailing_ones();
@@ -100,7 +100,7 @@ mod real {
         }
     }
 
-    impl Drop for Held {
+    impl Drop for HeldStripe {
         fn drop(&mut self) {
             if self.0.is_owner {
                 // Release: pairs with the Acquire in `take`.
@@ -110,7 +110,7 @@ mod real {
     }
 
     thread_local! {
-        static HELD: Held = Held::take();
+        static HELD: HeldStripe = HeldStripe::take();
     }
 
     #[inline]

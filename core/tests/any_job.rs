@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, O
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use svc_core::admission::{Gate, Offer, Offered, ShedReason, Ticket, WaitingLimits};
+use svc_core::admission::{Gate, OfferOutcome, Offered, ShedReason, Ticket, WaitingLimits};
 use svc_core::pool::{
-    Claim, Departure, Directive, Engine, Job, NotClaimed, PersistentWorker, PoolEvents, PoolSize,
-    RecycleReason, Source, StartError, Started, Supervisor, SupervisorReport, Worker, WorkerContext, Workers,
+    Claim, Departure, Directive, Engine, Job, JobSource, NotClaimed, PersistentWorker, PoolEvents, PoolSize,
+    RecycleReason, Started, Supervisor, SupervisorReport, Worker, WorkerContext, WorkerPool,
+    WorkerStartError,
 };
 use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
@@ -24,7 +25,7 @@ const CANCELLED: u8 = 4;
 
 /// What the engine does with a sum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Act {
+enum SumAct {
     Add,
     /// Adds once the test lets it go.
     AddLater,
@@ -34,7 +35,7 @@ enum Act {
 /// The job: two numbers, and what became of them.
 #[derive(Debug)]
 struct Sum {
-    act: Act,
+    act: SumAct,
     numbers: [i64; 2],
     result: AtomicI64,
     state: AtomicU8,
@@ -44,7 +45,7 @@ struct Sum {
 }
 
 impl Sum {
-    fn new(act: Act, numbers: [i64; 2]) -> Arc<Self> {
+    fn new(act: SumAct, numbers: [i64; 2]) -> Arc<Self> {
         Arc::new(Self {
             act,
             numbers,
@@ -183,11 +184,11 @@ struct Adders {
 }
 
 impl Engine<Sum> for Adders {
-    fn start(&self, _slot: usize) -> Result<Started<Sum>, StartError> {
+    fn start(&self, _slot: usize) -> Result<Started<Sum>, WorkerStartError> {
         self.board.count(&self.board.boots);
         let fewer = |count: u32| count.checked_sub(1);
         if self.board.boots_to_fail.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok() {
-            return Err(StartError("told not to boot".to_owned()));
+            return Err(WorkerStartError("told not to boot".to_owned()));
         }
         let board = Arc::clone(&self.board);
         Ok(if self.is_persistent {
@@ -207,9 +208,9 @@ struct Adder(Arc<Board>);
 impl Worker<Sum> for Adder {
     fn serve(&mut self, job: &Arc<Sum>) {
         match job.act {
-            Act::Add => {}
-            Act::AddLater => self.0.until(|| self.0.is_let_go()),
-            Act::Panic => panic!("told to"),
+            SumAct::Add => {}
+            SumAct::AddLater => self.0.until(|| self.0.is_let_go()),
+            SumAct::Panic => panic!("told to"),
         }
         job.compute();
     }
@@ -218,24 +219,24 @@ impl Worker<Sum> for Adder {
 /// Has many sums in flight: those that wait for the test are its parked fibers.
 struct PersistentAdder {
     board: Arc<Board>,
-    waker: Arc<Rung>,
+    waker: Arc<WakeFlag>,
     waiting: Vec<Claim<Sum>>,
 }
 
 #[derive(Debug, Default)]
-struct Rung {
+struct WakeFlag {
     is_rung: Mutex<bool>,
     rung: Condvar,
 }
 
-impl Wake for Rung {
+impl Wake for WakeFlag {
     fn wake(&self) {
         *self.is_rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.rung.notify_all();
     }
 }
 
-impl Rung {
+impl WakeFlag {
     fn wait(&self) {
         let mut is_rung = self.is_rung.lock().unwrap_or_else(PoisonError::into_inner);
         while !std::mem::take(&mut *is_rung) {
@@ -246,7 +247,7 @@ impl Rung {
 
 impl PersistentWorker<Sum> for PersistentAdder {
     fn waker(&self) -> Arc<dyn Wake> {
-        Arc::<Rung>::clone(&self.waker)
+        Arc::<WakeFlag>::clone(&self.waker)
     }
 
     fn run(&mut self, context: &WorkerContext<Sum>) -> Departure {
@@ -255,15 +256,15 @@ impl PersistentWorker<Sum> for PersistentAdder {
             while let Some(mut claim) = context.try_take() {
                 claim.run();
                 match claim.job().act {
-                    Act::Add => {
+                    SumAct::Add => {
                         claim.job().compute();
                         claim.finish();
                     }
-                    Act::AddLater => {
+                    SumAct::AddLater => {
                         claim.park();
                         self.waiting.push(claim);
                     }
-                    Act::Panic => panic!("told to"),
+                    SumAct::Panic => panic!("told to"),
                 }
             }
             if self.board.is_let_go() {
@@ -287,15 +288,15 @@ impl PersistentWorker<Sum> for PersistentAdder {
 }
 
 /// A running pool of sums.
-struct Scene {
+struct SumPool {
     gate: Arc<Gate<Arc<Sum>>>,
-    workers: Workers<Sum>,
+    workers: WorkerPool<Sum>,
     board: Arc<Board>,
     supervisor: Supervisor,
     reports: Vec<String>,
 }
 
-impl Scene {
+impl SumPool {
     fn start(size: PoolSize, capacity: usize, is_persistent: bool) -> Self {
         Self::start_with(size, capacity, is_persistent, Arc::default())
     }
@@ -304,23 +305,23 @@ impl Scene {
         let limits = WaitingLimits { count_max: 1, bytes_max: 0 };
         let gate = Arc::new(Gate::new(capacity, size.slots(), limits, Duration::from_secs(60)));
         let engine: Arc<dyn Engine<Sum>> = Arc::new(Adders { board: Arc::clone(&board), is_persistent });
-        let source: Arc<dyn Source<Sum>> = Arc::<Gate<Arc<Sum>>>::clone(&gate);
+        let source: Arc<dyn JobSource<Sum>> = Arc::<Gate<Arc<Sum>>>::clone(&gate);
         let events: Arc<dyn PoolEvents<Sum>> = Arc::<Board>::clone(&board);
-        let workers = Workers::start("svc-sum", size, &engine, source, &events).unwrap();
+        let workers = WorkerPool::start("svc-sum", size, &engine, source, &events).unwrap();
         let supervisor = Supervisor::new(size, Duration::from_secs(60));
         Self { gate, workers, board, supervisor, reports: Vec::new() }
     }
 
-    fn offer(&self, act: Act, numbers: [i64; 2]) -> (Arc<Sum>, Offer) {
+    fn offer(&self, act: SumAct, numbers: [i64; 2]) -> (Arc<Sum>, OfferOutcome) {
         let sum = Sum::new(act, numbers);
         let offer = self.gate.offer(Arc::clone(&sum));
         self.gate.announce();
         (sum, offer)
     }
 
-    fn queued(&self, act: Act, numbers: [i64; 2]) -> Arc<Sum> {
+    fn queued(&self, act: SumAct, numbers: [i64; 2]) -> Arc<Sum> {
         let (sum, offer) = self.offer(act, numbers);
-        assert_eq!(offer, Offer::Queued);
+        assert_eq!(offer, OfferOutcome::Queued);
         sum
     }
 
@@ -354,16 +355,16 @@ const ONE: PoolSize = PoolSize { min: 1, max: 1 };
 
 const TWO: PoolSize = PoolSize { min: 2, max: 2 };
 
-fn ticket(offer: Offer) -> Ticket {
-    let Offer::Waiting(ticket) = offer else { panic!("expected to wait: {offer:?}") };
+fn ticket(offer: OfferOutcome) -> Ticket {
+    let OfferOutcome::Waiting(ticket) = offer else { panic!("expected to wait: {offer:?}") };
     ticket
 }
 
 #[test]
 fn every_job_is_claimed_once_and_settled() {
     for is_persistent in [false, true] {
-        let scene = Scene::start(TWO, 512, is_persistent);
-        let sums: Vec<_> = (0..500).map(|n| scene.queued(Act::Add, [n, 1])).collect();
+        let scene = SumPool::start(TWO, 512, is_persistent);
+        let sums: Vec<_> = (0..500).map(|n| scene.queued(SumAct::Add, [n, 1])).collect();
         scene.board.until(|| scene.board.served.load(Ordering::SeqCst) == 500);
         scene.end();
         for (n, sum) in sums.iter().enumerate() {
@@ -377,9 +378,9 @@ fn every_job_is_claimed_once_and_settled() {
 #[test]
 fn a_job_can_be_found_by_its_number_while_its_worker_has_it() {
     for is_persistent in [false, true] {
-        let scene = Scene::start(ONE, 4, is_persistent);
-        let first = scene.queued(Act::Add, [1, 1]);
-        let second = scene.queued(Act::AddLater, [2, 2]);
+        let scene = SumPool::start(ONE, 4, is_persistent);
+        let first = scene.queued(SumAct::Add, [1, 1]);
+        let second = scene.queued(SumAct::AddLater, [2, 2]);
         scene.board.until(|| scene.board.claimed.load(Ordering::SeqCst) == 2);
         let held = loop {
             let held = scene.workers.held(0, time::now());
@@ -406,14 +407,14 @@ fn a_job_can_be_found_by_its_number_while_its_worker_has_it() {
 
 #[test]
 fn a_full_queue_and_a_full_waiting_set_shed() {
-    let scene = Scene::start(ONE, 1, false);
-    let running = scene.queued(Act::AddLater, [1, 0]);
+    let scene = SumPool::start(ONE, 1, false);
+    let running = scene.queued(SumAct::AddLater, [1, 0]);
     scene.board.until(|| scene.board.claimed.load(Ordering::SeqCst) == 1);
-    let queued = scene.queued(Act::Add, [2, 0]);
-    let (waiting, offer) = scene.offer(Act::Add, [3, 0]);
+    let queued = scene.queued(SumAct::Add, [2, 0]);
+    let (waiting, offer) = scene.offer(SumAct::Add, [3, 0]);
     ticket(offer);
-    let (shed, offer) = scene.offer(Act::Add, [4, 0]);
-    assert_eq!(offer, Offer::Refused(ShedReason::WaitingFull));
+    let (shed, offer) = scene.offer(SumAct::Add, [4, 0]);
+    assert_eq!(offer, OfferOutcome::Refused(ShedReason::WaitingFull));
     scene.board.let_go();
     scene.board.until(|| scene.board.served.load(Ordering::SeqCst) == 3);
     scene.end();
@@ -423,10 +424,10 @@ fn a_full_queue_and_a_full_waiting_set_shed() {
 
 #[test]
 fn a_job_that_its_owner_settled_is_skipped() {
-    let scene = Scene::start(ONE, 4, false);
-    let running = scene.queued(Act::AddLater, [1, 0]);
+    let scene = SumPool::start(ONE, 4, false);
+    let running = scene.queued(SumAct::AddLater, [1, 0]);
     scene.board.until(|| scene.board.claimed.load(Ordering::SeqCst) == 1);
-    let cancelled = scene.queued(Act::Add, [2, 0]);
+    let cancelled = scene.queued(SumAct::Add, [2, 0]);
     assert!(cancelled.cancel() && !running.cancel());
     scene.board.let_go();
     scene.board.until(|| scene.board.skipped.load(Ordering::SeqCst) == 1);
@@ -438,14 +439,14 @@ fn a_job_that_its_owner_settled_is_skipped() {
 #[test]
 fn a_worker_that_dies_costs_its_jobs_and_is_replaced() {
     for is_persistent in [false, true] {
-        let mut scene = Scene::start(ONE, 4, is_persistent);
+        let mut scene = SumPool::start(ONE, 4, is_persistent);
         // In worker mode both are in flight, and both die.
-        let parked = is_persistent.then(|| scene.queued(Act::AddLater, [1, 0]));
-        let dies = scene.queued(Act::Panic, [1, 0]);
+        let parked = is_persistent.then(|| scene.queued(SumAct::AddLater, [1, 0]));
+        let dies = scene.queued(SumAct::Panic, [1, 0]);
         scene.board.until(|| scene.board.failed.load(Ordering::SeqCst) == 1);
         assert_eq!((dies.state(), parked.map_or(FAILED, |sum| sum.state())), (FAILED, FAILED));
         assert_eq!(scene.board.served.load(Ordering::SeqCst), 0, "it was not run to its end");
-        let next = scene.queued(Act::Add, [20, 3]);
+        let next = scene.queued(SumAct::Add, [20, 3]);
         let now = time::now();
         let again = scene.tend(now).expect("it is tried again after a pause");
         assert_eq!(scene.reports, ["lost 0: the engine panicked"]);
@@ -462,8 +463,8 @@ fn a_worker_that_dies_costs_its_jobs_and_is_replaced() {
 #[test]
 fn workers_that_fail_to_boot_are_tried_again_and_the_queue_waits() {
     let board = Arc::new(Board { boots_to_fail: AtomicU32::new(3), ..Board::default() });
-    let mut scene = Scene::start_with(ONE, 4, true, board);
-    let sum = scene.queued(Act::Add, [1, 2]);
+    let mut scene = SumPool::start_with(ONE, 4, true, board);
+    let sum = scene.queued(SumAct::Add, [1, 2]);
     let (mut now, mut attempts) = (time::now(), 1);
     while attempts <= 3 {
         scene.board.until(|| scene.board.failed.load(Ordering::SeqCst) == attempts);
@@ -481,8 +482,8 @@ fn workers_that_fail_to_boot_are_tried_again_and_the_queue_waits() {
 
 #[test]
 fn a_burst_brings_workers_up_to_the_maximum() {
-    let mut scene = Scene::start(PoolSize { min: 1, max: 3 }, 8, false);
-    let sums: Vec<_> = (0..4).map(|n| scene.queued(Act::AddLater, [n, 0])).collect();
+    let mut scene = SumPool::start(PoolSize { min: 1, max: 3 }, 8, false);
+    let sums: Vec<_> = (0..4).map(|n| scene.queued(SumAct::AddLater, [n, 0])).collect();
     scene.board.until(|| scene.board.claimed.load(Ordering::SeqCst) == 1);
     // A worker that has claimed a job is busy a moment later.
     while scene.workers.facts().current < 3 {
@@ -499,11 +500,11 @@ fn a_burst_brings_workers_up_to_the_maximum() {
 
 #[test]
 fn a_rolling_restart_replaces_each_worker_and_loses_no_job() {
-    let mut scene = Scene::start(TWO, 16, true);
+    let mut scene = SumPool::start(TWO, 16, true);
     while scene.workers.booted_total() < 2 {
         std::thread::yield_now();
     }
-    let held: Vec<_> = (0..4).map(|n| scene.queued(Act::AddLater, [n, 0])).collect();
+    let held: Vec<_> = (0..4).map(|n| scene.queued(SumAct::AddLater, [n, 0])).collect();
     scene.board.until(|| scene.board.claimed.load(Ordering::SeqCst) == 4);
     scene.supervisor.want_restart();
     let mut offered = Vec::new();
@@ -525,12 +526,12 @@ fn a_rolling_restart_replaces_each_worker_and_loses_no_job() {
     assert!(held.iter().chain(&offered).all(|sum| sum.result().is_some()));
 }
 
-impl Scene {
+impl SumPool {
     /// Offers a sum again and again until there is a place for it.
     fn queued_or_waiting(&self) -> Arc<Sum> {
         loop {
-            let (sum, offer) = self.offer(Act::Add, [1, 1]);
-            if !matches!(offer, Offer::Refused(_)) {
+            let (sum, offer) = self.offer(SumAct::Add, [1, 1]);
+            if !matches!(offer, OfferOutcome::Refused(_)) {
                 return sum;
             }
             std::thread::yield_now();
@@ -541,28 +542,28 @@ impl Scene {
 #[test]
 fn a_drain_runs_what_is_queued_refuses_newcomers_and_begins_nothing_abandoned() {
     for is_persistent in [false, true] {
-        let scene = Scene::start(ONE, 8, is_persistent);
-        let running = scene.queued(Act::AddLater, [1, 0]);
+        let scene = SumPool::start(ONE, 8, is_persistent);
+        let running = scene.queued(SumAct::AddLater, [1, 0]);
         scene.board.until(|| scene.board.claimed.load(Ordering::SeqCst) == 1);
         if is_persistent {
             // The worker takes more while the first one waits; a classic one would be busy.
-            let other = scene.queued(Act::Add, [5, 5]);
+            let other = scene.queued(SumAct::Add, [5, 5]);
             scene.board.until(|| other.result().is_some());
         }
         scene.gate.close();
-        let (refused, offer) = scene.offer(Act::Add, [9, 9]);
-        assert_eq!((offer, refused.state()), (Offer::Refused(ShedReason::ShuttingDown), OFFERED));
+        let (refused, offer) = scene.offer(SumAct::Add, [9, 9]);
+        assert_eq!((offer, refused.state()), (OfferOutcome::Refused(ShedReason::ShuttingDown), OFFERED));
         scene.board.let_go();
         scene.gate.idle_workers().wake(0);
         // A shut pool waits for no fiber, so the drain waits first.
         scene.board.until(|| running.result().is_some());
         scene.end();
     }
-    let scene = Scene::start(ONE, 8, false);
-    let running = scene.queued(Act::AddLater, [1, 0]);
+    let scene = SumPool::start(ONE, 8, false);
+    let running = scene.queued(SumAct::AddLater, [1, 0]);
     scene.board.until(|| scene.board.claimed.load(Ordering::SeqCst) == 1);
-    let queued = scene.queued(Act::Add, [2, 0]);
-    let abandoned = scene.queued(Act::Add, [3, 0]);
+    let queued = scene.queued(SumAct::Add, [2, 0]);
+    let abandoned = scene.queued(SumAct::Add, [3, 0]);
     abandoned.is_abandoned.store(true, Ordering::SeqCst);
     scene.gate.shut();
     scene.board.let_go();

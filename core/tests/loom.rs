@@ -12,12 +12,12 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use svc_core::policy::rate_table::{RateTable, Take};
-use svc_core::pool::mailbox::{Closed, Delivery, End, Mailbox, Part};
+use svc_core::pool::mailbox::{Closed, End, Mailbox, Part, ReplyBatch};
 use svc_core::spool::Spool;
 use svc_core::sync::completion::{WakeSet, completion};
 use svc_core::sync::counter::{Counter, UpDown};
 use svc_core::sync::event_count::EventCount;
-use svc_core::sync::exchange_state::{ExchangeState, Stage};
+use svc_core::sync::exchange_state::{ExchangeStage, ExchangeState};
 use svc_core::sync::histogram::Histogram;
 use svc_core::sync::idle_workers::{Capacity, IdleWorkers, Wake};
 use svc_core::sync::permits::Permits;
@@ -56,9 +56,9 @@ fn a_bell_rung_after_the_work_was_published_wakes_its_sleeper() {
 
 /// What a worker waits in that has a reactor of its own: an event_count, and rings that are not forgotten.
 #[derive(Debug)]
-struct Reactor(EventCount, Counter);
+struct ReactorModel(EventCount, Counter);
 
-impl Reactor {
+impl ReactorModel {
     fn on(idle_workers: &IdleWorkers, seat: usize) -> Arc<Self> {
         let reactor = Arc::new(Self(EventCount::new(), Counter::new()));
         idle_workers.set_waker(seat, Some(Arc::<Self>::clone(&reactor)));
@@ -79,7 +79,7 @@ impl Reactor {
     }
 }
 
-impl Wake for Reactor {
+impl Wake for ReactorModel {
     fn wake(&self) {
         self.1.incr();
         self.0.notify_one();
@@ -90,7 +90,7 @@ impl Wake for Reactor {
 fn a_worker_in_its_reactor_is_woken_for_work_that_came_while_it_sat_down() {
     explore(3, || {
         let shared = Arc::new((IdleWorkers::new(1), Counter::new()));
-        let reactor = Reactor::on(&shared.0, 0);
+        let reactor = ReactorModel::on(&shared.0, 0);
         let producer = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
@@ -133,8 +133,8 @@ fn an_order_reaches_a_worker_that_is_about_to_rest() {
 fn help_that_is_wanted_comes_for_work_that_nobody_saw() {
     explore(3, || {
         let shared = Arc::new((IdleWorkers::new(1), Counter::new()));
-        let help = Arc::new(Reactor(EventCount::new(), Counter::new()));
-        shared.0.set_help(Arc::<Reactor>::clone(&help));
+        let help = Arc::new(ReactorModel(EventCount::new(), Counter::new()));
+        shared.0.set_help(Arc::<ReactorModel>::clone(&help));
         let producer = {
             let shared = Arc::clone(&shared);
             thread::spawn(move || {
@@ -152,15 +152,15 @@ fn help_that_is_wanted_comes_for_work_that_nobody_saw() {
 }
 
 /// The reactor that a worker's thread sleeps in, and the set of its woken waiters.
-fn thread_with_waiters() -> (Arc<Reactor>, Arc<WakeSet>) {
-    let reactor = Arc::new(Reactor(EventCount::new(), Counter::new()));
-    let wakes = WakeSet::new(Arc::<Reactor>::clone(&reactor));
+fn thread_with_waiters() -> (Arc<ReactorModel>, Arc<WakeSet>) {
+    let reactor = Arc::new(ReactorModel(EventCount::new(), Counter::new()));
+    let wakes = WakeSet::new(Arc::<ReactorModel>::clone(&reactor));
     (reactor, wakes)
 }
 
 /// Looks and sleeps as a worker does, until this waiter was woken. Without a time-out: a wake-up that is lost is a
 /// deadlock.
-fn sleep_until_woken(reactor: &Reactor, wakes: &WakeSet, waiter: u32) {
+fn sleep_until_woken(reactor: &ReactorModel, wakes: &WakeSet, waiter: u32) {
     let mut seen = 0;
     loop {
         let mut is_woken = false;
@@ -283,11 +283,11 @@ fn an_exchange_is_answered_by_exactly_one_side() {
                 }
                 let head_is_ours = state.respond().is_ok();
                 let before = state.finish();
-                assert_eq!(head_is_ours, before == Stage::Responding);
+                assert_eq!(head_is_ours, before == ExchangeStage::Responding);
                 head_is_ours
             })
         };
-        let withdrawn = matches!(state.withdraw(), Stage::Queued | Stage::Running);
+        let withdrawn = matches!(state.withdraw(), ExchangeStage::Queued | ExchangeStage::Running);
         let answered = worker.join().unwrap();
         assert!(withdrawn != answered, "withdrawn {withdrawn}, answered {answered}");
     });
@@ -302,13 +302,13 @@ fn what_is_abandoned_runs_all_the_same_and_one_side_answers() {
             thread::spawn(move || {
                 let claimed = state.claim().expect("nobody else takes it off the queue");
                 let head_is_ours = state.respond().is_ok();
-                assert!(claimed == Stage::Running || !head_is_ours);
+                assert!(claimed == ExchangeStage::Running || !head_is_ours);
                 let before = state.finish();
-                assert_eq!(head_is_ours, before == Stage::Responding);
+                assert_eq!(head_is_ours, before == ExchangeStage::Responding);
                 head_is_ours
             })
         };
-        let abandoned = matches!(state.abandon(), Stage::Queued | Stage::Running);
+        let abandoned = matches!(state.abandon(), ExchangeStage::Queued | ExchangeStage::Running);
         let answered = worker.join().unwrap();
         assert!(abandoned != answered, "abandoned {abandoned}, answered {answered}");
     });
@@ -320,9 +320,9 @@ fn a_reply_in_one_piece_is_given_or_taken_away() {
         let state = Arc::new(ExchangeState::queued());
         let worker = {
             let state = Arc::clone(&state);
-            thread::spawn(move || state.claim().is_ok() && state.finish() == Stage::Running)
+            thread::spawn(move || state.claim().is_ok() && state.finish() == ExchangeStage::Running)
         };
-        let withdrawn = matches!(state.withdraw(), Stage::Queued | Stage::Running);
+        let withdrawn = matches!(state.withdraw(), ExchangeStage::Queued | ExchangeStage::Running);
         let answered = worker.join().unwrap();
         assert!(withdrawn != answered, "withdrawn {withdrawn}, answered {answered}");
     });
@@ -338,7 +338,7 @@ fn a_reply_is_given_or_taken_away_or_overrun() {
             thread::spawn(move || {
                 let head_is_ours = state.respond().is_ok();
                 let before = state.finish();
-                assert_eq!(head_is_ours, before == Stage::Responding);
+                assert_eq!(head_is_ours, before == ExchangeStage::Responding);
                 head_is_ours
             })
         };
@@ -346,18 +346,18 @@ fn a_reply_is_given_or_taken_away_or_overrun() {
             let state = Arc::clone(&state);
             thread::spawn(move || state.overrun(false).is_some())
         };
-        let withdrawn = state.withdraw() == Stage::Running;
+        let withdrawn = state.withdraw() == ExchangeStage::Running;
         let sides = [worker.join().unwrap(), watcher.join().unwrap(), withdrawn];
         assert_eq!(sides.iter().filter(|answered| **answered).count(), 1, "{sides:?}");
     });
 }
 
 /// The mailbox of a reply and its state, with what the worker and the watcher do with both.
-struct Held(ExchangeState, Mailbox);
+struct HeldReply(ExchangeState, Mailbox);
 
-impl Held {
+impl HeldReply {
     fn complete(&self) -> bool {
-        let is_ours = self.0.finish() == Stage::Running;
+        let is_ours = self.0.finish() == ExchangeStage::Running;
         if is_ours {
             let _ = self.1.put(Part::End(End::Complete));
         }
@@ -365,7 +365,7 @@ impl Held {
     }
 
     fn overrun(&self) -> bool {
-        let end = || Delivery::default().before(End::Broken);
+        let end = || ReplyBatch::default().before(End::Broken);
         self.1.cut(|has_head| self.0.overrun(has_head).map(|_| end())).is_some()
     }
 }
@@ -374,9 +374,9 @@ impl Held {
 fn whoever_finds_an_exchange_overdue_finds_its_answer_too() {
     explore(3, || {
         let held =
-            Arc::new(Held(ExchangeState::queued(), Mailbox::new(Spool::new("/nonexistent".into(), 0))));
+            Arc::new(HeldReply(ExchangeState::queued(), Mailbox::new(Spool::new("/nonexistent".into(), 0))));
         held.0.claim().unwrap();
-        let [worker, watcher] = [Held::complete, Held::overrun].map(|side| {
+        let [worker, watcher] = [HeldReply::complete, HeldReply::overrun].map(|side| {
             let held = Arc::clone(&held);
             thread::spawn(move || side(&held))
         });
@@ -385,15 +385,15 @@ fn whoever_finds_an_exchange_overdue_finds_its_answer_too() {
         held.1.collect(&mut parts);
         let (completed, overran) = (worker.join().unwrap(), watcher.join().unwrap());
         match found {
-            Stage::Running => assert!(!completed && !overran),
-            Stage::Overdue => {
+            ExchangeStage::Running => assert!(!completed && !overran),
+            ExchangeStage::Overdue => {
                 assert!(
                     overran && parts.len() == 1 && matches!(parts[0], Part::End(End::Broken)),
                     "{parts:?}"
                 );
             }
             // Its answer was given, or is on its way; the worker has said its last word in any case.
-            _ => assert!(completed != overran || found == Stage::Done),
+            _ => assert!(completed != overran || found == ExchangeStage::Done),
         }
         assert!(!(completed && overran));
     });
@@ -413,7 +413,7 @@ fn two_workers_cannot_claim_one_exchange() {
 }
 
 fn put_data(mailbox: &Mailbox, bytes: Vec<u8>) -> Result<bool, Closed> {
-    mailbox.deliver(&mut Delivery::of(bytes))
+    mailbox.deliver(&mut ReplyBatch::of(bytes))
 }
 
 /// A mailbox without room: every further part has to wait for the reader.

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use loom::thread;
-use svc_core::admission::{Gate, Offer, Offered, WaitingLimits};
+use svc_core::admission::{Gate, OfferOutcome, Offered, WaitingLimits};
 use svc_core::pool::{
-    Claim, Departure, Directive, Engine, Job, NotClaimed, Order, PersistentWorker, PoolEvents, PoolSize,
-    RecycleReason, Source, StartError, Started, Worker, WorkerContext, Workers,
+    Claim, Departure, Directive, Engine, Job, JobSource, NotClaimed, PersistentWorker, PoolEvents, PoolSize,
+    RecycleReason, Started, Worker, WorkerContext, WorkerOrder, WorkerPool, WorkerStartError,
 };
 use svc_core::sync::counter::Counter;
 use svc_core::sync::event_count::EventCount;
-use svc_core::sync::exchange_state::{ExchangeState, Stage};
+use svc_core::sync::exchange_state::{ExchangeStage, ExchangeState};
 use svc_core::sync::idle_workers::Wake;
 
 /// Explores `model` with at most `preemptions` switches away from a thread that could have gone on.
@@ -95,16 +95,16 @@ impl Job for Errand {
         self.state.claim().map(|_| ()).map_err(|_| NotClaimed)
     }
     fn is_settled(&self) -> bool {
-        self.state.stage() == Stage::Done
+        self.state.stage() == ExchangeStage::Done
     }
     fn fail(&self) {
-        assert_eq!(self.state.stage(), Stage::Done, "its worker has done it");
+        assert_eq!(self.state.stage(), ExchangeStage::Done, "its worker has done it");
     }
 }
 
-struct Nobody;
+struct NoEvents;
 
-impl PoolEvents<Errand> for Nobody {
+impl PoolEvents<Errand> for NoEvents {
     fn claimed(&self, _job: &Errand, _now: Instant) {}
     fn skipped(&self, _job: &Errand) {}
     fn served(&self, _job: &Errand, _ran: Duration) {}
@@ -120,7 +120,7 @@ impl PoolEvents<Errand> for Nobody {
 struct InOrder;
 
 impl Engine<Errand> for InOrder {
-    fn start(&self, _slot: usize) -> Result<Started<Errand>, StartError> {
+    fn start(&self, _slot: usize) -> Result<Started<Errand>, WorkerStartError> {
         Ok(Started::Classic(Box::new(Self)))
     }
 }
@@ -135,7 +135,7 @@ impl Worker<Errand> for InOrder {
 struct InAnyOrder;
 
 impl Engine<Errand> for InAnyOrder {
-    fn start(&self, _slot: usize) -> Result<Started<Errand>, StartError> {
+    fn start(&self, _slot: usize) -> Result<Started<Errand>, WorkerStartError> {
         Ok(Started::Classic(Box::new(Self)))
     }
 }
@@ -150,7 +150,7 @@ impl Worker<Errand> for InAnyOrder {
 struct InPairs;
 
 impl Engine<Errand> for InPairs {
-    fn start(&self, _slot: usize) -> Result<Started<Errand>, StartError> {
+    fn start(&self, _slot: usize) -> Result<Started<Errand>, WorkerStartError> {
         Ok(Started::Classic(Box::new(Self)))
     }
 }
@@ -170,20 +170,20 @@ fn gate(capacity: usize, size: PoolSize) -> Arc<Gate<Arc<Errand>>> {
     Arc::new(Gate::new(capacity, size.slots(), limits, Duration::from_secs(1)))
 }
 
-fn start(gate: &Arc<Gate<Arc<Errand>>>, size: PoolSize, engine: impl Engine<Errand>) -> Workers<Errand> {
+fn start(gate: &Arc<Gate<Arc<Errand>>>, size: PoolSize, engine: impl Engine<Errand>) -> WorkerPool<Errand> {
     let engine: Arc<dyn Engine<Errand>> = Arc::new(engine);
-    let source: Arc<dyn Source<Errand>> = Arc::<Gate<Arc<Errand>>>::clone(gate);
-    let events: Arc<dyn PoolEvents<Errand>> = Arc::new(Nobody);
-    Workers::start("worker", size, &engine, source, &events).unwrap()
+    let source: Arc<dyn JobSource<Errand>> = Arc::<Gate<Arc<Errand>>>::clone(gate);
+    let events: Arc<dyn PoolEvents<Errand>> = Arc::new(NoEvents);
+    WorkerPool::start("worker", size, &engine, source, &events).unwrap()
 }
 
 fn offer(gate: &Gate<Arc<Errand>>, name: u64, done: &Arc<Tally>) {
-    assert!(!matches!(gate.offer(Errand::new(name, done)), Offer::Refused(_)));
+    assert!(!matches!(gate.offer(Errand::new(name, done)), OfferOutcome::Refused(_)));
     gate.announce();
 }
 
 /// Shuts the gate, and checks what is left when all workers have ended.
-fn end(gate: &Gate<Arc<Errand>>, workers: &Workers<Errand>) {
+fn end(gate: &Gate<Arc<Errand>>, workers: &WorkerPool<Errand>) {
     gate.shut();
     assert!(workers.join());
     let facts = gate.facts();
@@ -227,7 +227,7 @@ fn one_announcement_brings_all_workers_that_are_needed() {
         let (gate, done) = (gate(2, TWO), Tally::new());
         let workers = start(&gate, TWO, InPairs);
         for name in 0..2 {
-            assert_eq!(gate.offer(Errand::new(name, &done)), Offer::Queued);
+            assert_eq!(gate.offer(Errand::new(name, &done)), OfferOutcome::Queued);
         }
         gate.announce();
         done.until(2);
@@ -263,12 +263,14 @@ fn a_job_that_leaves_while_it_is_promoted_is_settled_once_and_no_permit_is_lost(
         let (gate, done) = (gate(1, ONE), Tally::new());
         offer(&gate, 0, &done);
         let late = Errand::new(1, &done);
-        let Offer::Waiting(ticket) = gate.offer(Arc::clone(&late)) else { panic!("the gate has one place") };
+        let OfferOutcome::Waiting(ticket) = gate.offer(Arc::clone(&late)) else {
+            panic!("the gate has one place")
+        };
         let workers = start(&gate, ONE, InOrder);
         let stage = late.state.withdraw_unclaimed();
         gate.leave(ticket);
         end(&gate, &workers);
-        let is_withdrawn = matches!(stage, Stage::Waiting | Stage::Queued);
+        let is_withdrawn = matches!(stage, ExchangeStage::Waiting | ExchangeStage::Queued);
         assert_eq!(done.1.value(), if is_withdrawn { 1 } else { 2 }, "withdrawn from {stage:?}");
     });
 }
@@ -277,7 +279,7 @@ fn a_job_that_leaves_while_it_is_promoted_is_settled_once_and_no_permit_is_lost(
 struct Mixed;
 
 impl Engine<Errand> for Mixed {
-    fn start(&self, slot: usize) -> Result<Started<Errand>, StartError> {
+    fn start(&self, slot: usize) -> Result<Started<Errand>, WorkerStartError> {
         Ok(match slot {
             0 => Started::Persistent(Box::new(Persistent(Tally::new()))),
             _ => Started::Classic(Box::new(InAnyOrder)),
@@ -330,7 +332,7 @@ fn a_worker_in_its_reactor_sees_the_order_to_drain() {
     explore(4, || {
         let gate = gate(1, ONE);
         let workers = start(&gate, ONE, Mixed);
-        assert!(workers.stop(0, Order::Retire));
+        assert!(workers.stop(0, WorkerOrder::Retire));
         // No shut: an order that is missed would leave it asleep for ever.
         assert!(workers.join());
         assert_eq!(workers.taking(), 0);

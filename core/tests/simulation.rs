@@ -4,53 +4,33 @@
 //! the same way (bounds, sums, order) is checked besides. A failure names its seed, and a seed replays its history.
 #![cfg(not(loom))]
 
+#[path = "support/dice.rs"]
+mod dice;
+
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use svc_core::admission::{
-    BudgetController, BudgetSample, Gate, Offer, Offered, Refusals, ShedReason, SheddingEpisodes,
+    BudgetController, BudgetSample, Gate, OfferOutcome, Offered, Refusals, ShedReason, SheddingEpisodes,
     SheddingReport, Ticket, WaitingLimits,
 };
 use svc_core::policy::rate_table::{RateTable, Take};
 use svc_core::pool::{StallDetector, StallReport, StallSample};
 use svc_core::time;
 
+use dice::Dice;
+
 /// Histories of each machine.
 const SEEDS: u64 = 5000;
 
-/// A stream of random numbers (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Self {
-        // Neighbouring seeds must not begin alike, and the state must not be 0.
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn roll(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.roll() % end
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
-
 /// Time that passes only when told to, in milliseconds.
-struct Clock {
+struct SecondClock {
     start: Instant,
     ms: u64,
 }
 
-impl Clock {
+impl SecondClock {
     fn new() -> Self {
         Self { start: time::now(), ms: 0 }
     }
@@ -213,7 +193,7 @@ fn sum(refused: Refusals) -> u64 {
 fn shedding_episodes_follow_their_rules() {
     let mut episodes = 0;
     for seed in 1..=SEEDS {
-        let (mut dice, mut clock) = (Dice::new(seed), Clock::new());
+        let (mut dice, mut clock) = (Dice::new(seed), SecondClock::new());
         let (mut machine, mut model) = (SheddingEpisodes::default(), SheddingModel::default());
         let mut totals = Refusals::default();
         let (mut closed, mut lines, mut rarely) = (0, Vec::new(), 1);
@@ -297,7 +277,7 @@ impl StallModel {
 fn a_stalled_pool_is_found_by_its_rules() {
     let (mut stalls, mut quiet_ends, mut recoveries) = (0, 0, 0);
     for seed in 1..=SEEDS {
-        let (mut dice, mut clock) = (Dice::new(seed), Clock::new());
+        let (mut dice, mut clock) = (Dice::new(seed), SecondClock::new());
         let (mut machine, mut model) = (StallDetector::default(), StallModel::default());
         let mut sample = StallSample::default();
         let (mut works, mut waits, mut idles) = (1, 2, 2);
@@ -334,13 +314,13 @@ fn a_stalled_pool_is_found_by_its_rules() {
 
 /// What is offered to the gate.
 #[derive(Debug)]
-struct Request {
+struct OfferedRequest {
     name: usize,
     bytes: u64,
     answered: Cell<bool>,
 }
 
-impl Offered for &Request {
+impl Offered for &OfferedRequest {
     fn parked_bytes(&self) -> u64 {
         self.bytes
     }
@@ -358,13 +338,13 @@ struct GateModel<'a> {
     limits: WaitingLimits,
     fail_fast: bool,
     closed: bool,
-    queue: VecDeque<&'a Request>,
-    waiting: VecDeque<&'a Request>,
+    queue: VecDeque<&'a OfferedRequest>,
+    waiting: VecDeque<&'a OfferedRequest>,
 }
 
 impl<'a> GateModel<'a> {
     /// What is said to an offer; `Ok` with whether it went straight into the queue.
-    fn offer(&mut self, request: &'a Request) -> Result<bool, ShedReason> {
+    fn offer(&mut self, request: &'a OfferedRequest) -> Result<bool, ShedReason> {
         let parked: u64 = self.waiting.iter().map(|one| one.bytes).sum();
         if self.closed {
             return Err(ShedReason::ShuttingDown);
@@ -386,7 +366,7 @@ impl<'a> GateModel<'a> {
         Ok(false)
     }
 
-    fn take(&mut self) -> Option<&'a Request> {
+    fn take(&mut self) -> Option<&'a OfferedRequest> {
         let taken = self.queue.pop_front()?;
         while !self.closed && self.queue.len() < self.capacity {
             let Some(next) = self.waiting.pop_front() else { break };
@@ -400,9 +380,9 @@ impl<'a> GateModel<'a> {
 
 /// The gate beside its model, and who waits in front of it.
 struct GateScene<'a> {
-    gate: Gate<&'a Request>,
+    gate: Gate<&'a OfferedRequest>,
     model: GateModel<'a>,
-    tickets: Vec<(Ticket, &'a Request)>,
+    tickets: Vec<(Ticket, &'a OfferedRequest)>,
     taken: Vec<usize>,
 }
 
@@ -417,14 +397,14 @@ impl<'a> GateScene<'a> {
         Self { gate: Gate::new(capacity, 1, limits, ceiling), model, tickets: Vec::new(), taken: Vec::new() }
     }
 
-    fn offer(&mut self, request: &'a Request, context: &str) {
+    fn offer(&mut self, request: &'a OfferedRequest, context: &str) {
         let expected = self.model.offer(request);
         let said = self.gate.offer(request);
         self.gate.announce();
         match (said, expected) {
-            (Offer::Queued, Ok(true)) => {}
-            (Offer::Waiting(ticket), Ok(false)) => self.tickets.push((ticket, request)),
-            (Offer::Refused(reason), Err(expected)) => assert_eq!(reason, expected, "{context}"),
+            (OfferOutcome::Queued, Ok(true)) => {}
+            (OfferOutcome::Waiting(ticket), Ok(false)) => self.tickets.push((ticket, request)),
+            (OfferOutcome::Refused(reason), Err(expected)) => assert_eq!(reason, expected, "{context}"),
             (said, expected) => panic!("{context}: {said:?} instead of {expected:?}"),
         }
     }
@@ -466,7 +446,11 @@ fn the_gate_follows_its_rules() {
     for seed in 1..=SEEDS {
         let mut dice = Dice::new(seed);
         let requests: Vec<_> = (0..120)
-            .map(|name| Request { name, bytes: dice.below(3) * dice.below(20), answered: Cell::new(false) })
+            .map(|name| OfferedRequest {
+                name,
+                bytes: dice.below(3) * dice.below(20),
+                answered: Cell::new(false),
+            })
             .collect();
         let mut scene = GateScene::new(&mut dice);
         let mut offered = requests.iter();

@@ -5,13 +5,18 @@
 //! quiet pool is back at its least number. A failure names its seed, and a seed replays its history.
 #![cfg(not(loom))]
 
+#[path = "support/dice.rs"]
+mod dice;
+
 use std::time::{Duration, Instant};
 
 use svc_core::pool::{
-    Backoff, CacheFacts, IdleWorker, PoolSize, Renewal, RenewalSample, RenewalStep, Scale, Scaling,
-    ScalingSample, SpawnLimit,
+    Backoff, IdleWorker, PoolSize, Renewal, RenewalSample, RenewalStep, Scale, Scaling, ScalingSample,
+    SharedCacheFacts, SpawnLimit,
 };
 use svc_core::time;
+
+use dice::Dice;
 
 /// Histories.
 const SEEDS: u64 = 150;
@@ -19,40 +24,19 @@ const SEEDS: u64 = 150;
 /// One step of time.
 const STEP_MS: u64 = 10;
 
-/// A stream of random numbers (xorshift64*).
-struct Dice(u64);
-
-impl Dice {
-    fn new(seed: u64) -> Self {
-        // Neighbouring seeds must not begin alike, and the state must not be 0.
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 16) % end
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
-
 /// A worker of the model; times in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Worker {
+enum WorkerModel {
     Booting { until: u64 },
     Busy { until: u64 },
     Idle { since: u64 },
 }
 
-struct Pool {
+struct PoolModel {
     size: PoolSize,
     idle_max: Duration,
     scaling: Scaling,
-    workers: Vec<Option<Worker>>,
+    workers: Vec<Option<WorkerModel>>,
     waiting: usize,
     boot_ms: u64,
     now: u64,
@@ -60,7 +44,7 @@ struct Pool {
     retired: u64,
 }
 
-impl Pool {
+impl PoolModel {
     fn new(dice: &mut Dice) -> Self {
         let min = 1 + dice.below(4) as usize;
         let size = PoolSize { min, max: min + dice.below(9) as usize };
@@ -85,12 +69,12 @@ impl Pool {
     fn sample(&self) -> ScalingSample {
         let workers = self.workers.iter().enumerate();
         let idle = workers.filter_map(|(slot, worker)| match worker {
-            Some(Worker::Idle { since }) => {
+            Some(WorkerModel::Idle { since }) => {
                 Some(IdleWorker { slot, idle_for: Duration::from_millis(self.now - since) })
             }
             _ => None,
         });
-        let is_booting = |worker: &&Worker| matches!(worker, Worker::Booting { .. });
+        let is_booting = |worker: &&WorkerModel| matches!(worker, WorkerModel::Booting { .. });
         ScalingSample {
             staff: self.staff(),
             booting: self.workers.iter().flatten().filter(is_booting).count(),
@@ -103,14 +87,14 @@ impl Pool {
     fn advance(&mut self, dice: &mut Dice, load_ms: u64) {
         self.now += STEP_MS;
         for worker in self.workers.iter_mut().flatten() {
-            if let Worker::Booting { until } | Worker::Busy { until } = *worker
+            if let WorkerModel::Booting { until } | WorkerModel::Busy { until } = *worker
                 && until <= self.now
             {
-                *worker = Worker::Idle { since: self.now };
+                *worker = WorkerModel::Idle { since: self.now };
             }
-            if self.waiting > 0 && matches!(worker, Worker::Idle { .. }) {
+            if self.waiting > 0 && matches!(worker, WorkerModel::Idle { .. }) {
                 self.waiting -= 1;
-                *worker = Worker::Busy { until: self.now + STEP_MS * (1 + dice.below(load_ms)) };
+                *worker = WorkerModel::Busy { until: self.now + STEP_MS * (1 + dice.below(load_ms)) };
             }
         }
     }
@@ -123,14 +107,14 @@ impl Pool {
         assert_eq!(scale, self.rules(&sample), "{context}");
         for slot in &scale.retire {
             let worker = self.workers[*slot].take();
-            let Some(Worker::Idle { since }) = worker else { panic!("{worker:?} is in use; {context}") };
+            let Some(WorkerModel::Idle { since }) = worker else { panic!("{worker:?} is in use; {context}") };
             assert!(Duration::from_millis(self.now - since) >= self.idle_max, "too soon; {context}");
         }
         self.retired += scale.retire.len() as u64;
         for _ in 0..scale.spawn {
             let vacant = self.workers.iter().position(Option::is_none);
             let slot = vacant.unwrap_or_else(|| panic!("no room; {context}"));
-            self.workers[slot] = Some(Worker::Booting { until: self.now + self.boot_ms });
+            self.workers[slot] = Some(WorkerModel::Booting { until: self.now + self.boot_ms });
         }
         self.spawned += scale.spawn as u64;
         assert!((self.size.min..=self.size.max).contains(&self.staff()), "{context}");
@@ -171,7 +155,7 @@ fn a_pool_of_changing_size_follows_its_rules() {
     let (mut spawned, mut retired, mut full) = (0, 0, 0);
     for seed in 1..=SEEDS {
         let mut dice = Dice::new(seed);
-        let mut pool = Pool::new(&mut dice);
+        let mut pool = PoolModel::new(&mut dice);
         let (mut arrivals, mut load) = (0, 1);
         for step in 0..2000 {
             if dice.one_in(150) {
@@ -303,7 +287,7 @@ impl Company {
         }
         let staff_users = self.staff.iter().filter(|uses| **uses).count();
         let sample = RenewalSample {
-            cache: CacheFacts { is_stale: self.is_stale, users: self.users() },
+            cache: SharedCacheFacts { is_stale: self.is_stale, users: self.users() },
             staff_users,
             staff_outsiders: self.staff.len() - staff_users,
         };

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::admission::{GateFacts, ShedReason};
 use crate::http::MethodKind;
 use crate::limits::REPLIES_MEMORY_MAX;
-use crate::pool::{Phase, PoolFacts, RecycleReason, SlotReading, StuckKind};
+use crate::pool::{PoolFacts, RecycleReason, SlotPhase, SlotReading, StuckKind};
 use crate::time::as_micros;
 
 use super::label::{CancelReason, StatusClass, TlsHandshake};
@@ -212,7 +212,7 @@ fn persistent(page: &mut Page, facts: &Facts<'_>) {
     page.count(&names::WORKER_RECYCLES, recycles.iter().map(|(_, count)| count).sum());
     page.labelled(&names::WORKER_RECYCLES_BY_REASON, "reason", recycles);
     page.count(&names::WORKER_SOFT_RESETS, metrics.soft_resets_total());
-    let present = || facts.slots.iter().filter(|slot| slot.phase != Phase::Vacant);
+    let present = || facts.slots.iter().filter(|slot| slot.phase != SlotPhase::Vacant);
     page.by_slot(&names::WORKER_MEMORY, "worker", present().map(|slot| (slot.slot, slot.heap_bytes)));
     let uptime = present().map(|slot| (slot.slot, slot.uptime.as_secs_f64()));
     page.by_slot(&names::WORKER_UPTIME, "worker", uptime);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::http::negotiate::OpenMetrics;
 use crate::observe::names::{ALL, Kind};
-use crate::pool::Held;
+use crate::pool::HeldJob;
 use crate::sync::counter::Flag;
 
 const OPENMETRICS: Format = Format::OpenMetrics(OpenMetrics::V1_0_0);
@@ -44,8 +44,8 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
             SlotReading {
                 slot: 0,
                 number: 2,
-                phase: Phase::Serving,
-                oldest: Some(Held { serial: 9, age: Duration::from_millis(61_500), is_parked: true }),
+                phase: SlotPhase::Serving,
+                oldest: Some(HeldJob { serial: 9, age: Duration::from_millis(61_500), is_parked: true }),
                 fibers: 3,
                 heap_bytes: 4096,
                 handled: 7,
@@ -337,7 +337,7 @@ fn a_full_page_fits_its_buffer() {
     MethodKind::ALL.into_iter().for_each(|method| metrics.request_received(method));
     let slot = SlotReading {
         uptime: Duration::from_nanos(123_456_789_123_456_789),
-        oldest: Some(Held { serial: 1, age: Duration::from_nanos(12_345_123_456_789), is_parked: false }),
+        oldest: Some(HeldJob { serial: 1, age: Duration::from_nanos(12_345_123_456_789), is_parked: false }),
         ..facts(&metrics).slots[0].clone()
     };
     for slots in [2, 500] {

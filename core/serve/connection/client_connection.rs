@@ -16,7 +16,7 @@ use crate::pool::StreamKey;
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
-use crate::serve::disk::file_job::{Done, Job};
+use crate::serve::disk::file_job::{Done, FileJob};
 use crate::serve::disk::slices::slice_now;
 use crate::serve::io_thread::arrival::Arrival;
 use crate::serve::io_thread::io::Io;
@@ -237,7 +237,7 @@ impl ClientConnection {
             std::io::Result::Ok(Sent { is_all: flushed == Flushed::All, bytes, held_back })
         });
         if let Some((file, offset, len)) = cold {
-            io.disk.order(Job::Warm(file, offset, len), StreamKey { connection: self.key, stream: 0 });
+            io.disk.order(FileJob::Warm(file, offset, len), StreamKey { connection: self.key, stream: 0 });
         }
         // If the write failed, the connection has aborted.
         drop(result);
@@ -271,9 +271,11 @@ impl ClientConnection {
             }
             Ask::Slice(source, offset, len) => match slice_now(&source, offset, len) {
                 Some(bytes) => self.connection.sliced(stream, bytes),
-                None => io.disk.order(Job::Slice(source, offset, len), key),
+                None => io.disk.order(FileJob::Slice(source, offset, len), key),
             },
-            Ask::Spool(file, bytes) => io.disk.order(Job::Append(io.shared.spool.clone(), file, bytes), key),
+            Ask::Spool(file, bytes) => {
+                io.disk.order(FileJob::Append(io.shared.spool.clone(), file, bytes), key);
+            }
             Ask::WaitOver if self.connection.is_waiting(stream) => {
                 self.decide(io, stream, |request, io| request.on_wait_over(io));
             }

@@ -4,15 +4,15 @@ use std::io::{self, PipeReader, Read};
 use std::time::Duration;
 
 use super::*;
-use crate::admission::{Offer, ShedReason};
+use crate::admission::{OfferOutcome, ShedReason};
 use crate::config::{AccessLog, Level, RawConfig};
 use crate::limits::REQUEST_FIBERS_MAX;
 use crate::observe::exposition::Format;
 use crate::observe::{Probe, WorkerFacts};
 use crate::policy::Policy;
 use crate::pool::{
-    Departure, Directive, Engine, Exchange, PersistentWorker, PoolEvents, PoolSize, RecycleReason, Source,
-    StartError, Started, Worker, WorkerContext, Workers,
+    Departure, Directive, Engine, Exchange, JobSource, PersistentWorker, PoolEvents, PoolSize, RecycleReason,
+    Started, Worker, WorkerContext, WorkerPool, WorkerStartError,
 };
 use crate::serve::Phase;
 use crate::serve::fixture::{Nobody, exchange};
@@ -61,7 +61,7 @@ impl Scene {
     }
 
     /// A client of patience comes.
-    fn offer(&self) -> Offer {
+    fn offer(&self) -> OfferOutcome {
         self.shared.gate.as_ref().unwrap().offer(exchange(self.now, self.shared.spool.clone()))
     }
 
@@ -96,7 +96,7 @@ struct Stuck {
     released: Flag,
 }
 
-impl Source<Exchange> for Stuck {
+impl JobSource<Exchange> for Stuck {
     fn try_take(&self) -> Option<Arc<Exchange>> {
         None
     }
@@ -120,8 +120,8 @@ impl Stuck {
         let stuck = Arc::new(Self { idle_workers: IdleWorkers::new(size.slots()), released: Flag::new() });
         let (engine, events): (Arc<dyn Engine<Exchange>>, Arc<dyn PoolEvents<Exchange>>) =
             (Arc::new(Idle), Arc::new(Nobody));
-        let source: Arc<dyn Source<Exchange>> = Arc::<Self>::clone(&stuck);
-        shared.workers.set(Workers::start("svc-php", size, &engine, source, &events).unwrap()).unwrap();
+        let source: Arc<dyn JobSource<Exchange>> = Arc::<Self>::clone(&stuck);
+        shared.workers.set(WorkerPool::start("svc-php", size, &engine, source, &events).unwrap()).unwrap();
         stuck
     }
 
@@ -136,7 +136,7 @@ impl Stuck {
 struct Idle;
 
 impl Engine<Exchange> for Idle {
-    fn start(&self, _slot: usize) -> Result<Started<Exchange>, StartError> {
+    fn start(&self, _slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
         Ok(Started::Classic(Box::new(Self)))
     }
 }
@@ -236,8 +236,8 @@ fn the_budget_stays_low_while_anybody_waits() {
     let mut scene = Scene::new(&settings, false);
     (0..8).for_each(|_| scene.shared.metrics.departed_work_taken());
     scene.second();
-    assert_eq!(scene.offer(), Offer::Queued);
-    assert!(matches!(scene.offer(), Offer::Waiting(_)));
+    assert_eq!(scene.offer(), OfferOutcome::Queued);
+    assert!(matches!(scene.offer(), OfferOutcome::Waiting(_)));
     for _ in 0..2 {
         assert_eq!(scene.budget(), Duration::from_millis(400));
         scene.seconds(10);
@@ -311,7 +311,7 @@ impl Wake for Lingering {
 }
 
 impl Engine<Exchange> for Arc<Lingering> {
-    fn start(&self, _slot: usize) -> Result<Started<Exchange>, StartError> {
+    fn start(&self, _slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
         Ok(Started::Persistent(Box::new(LingeringWorker(Self::clone(self)))))
     }
 }
@@ -375,8 +375,10 @@ fn start_lingering(shared: &Arc<Shared>) -> Arc<Lingering> {
     let lingering = Arc::<Lingering>::default();
     let engine: Arc<dyn Engine<Exchange>> = Arc::new(Arc::clone(&lingering));
     let events: Arc<dyn PoolEvents<Exchange>> = Arc::new(Books(Arc::clone(shared)));
-    let source: Arc<dyn Source<Exchange>> = Arc::<Gate<Arc<Exchange>>>::clone(shared.gate.as_ref().unwrap());
-    let workers = Workers::start("svc-php", PoolSize { min: 1, max: 1 }, &engine, source, &events).unwrap();
+    let source: Arc<dyn JobSource<Exchange>> =
+        Arc::<Gate<Arc<Exchange>>>::clone(shared.gate.as_ref().unwrap());
+    let workers =
+        WorkerPool::start("svc-php", PoolSize { min: 1, max: 1 }, &engine, source, &events).unwrap();
     shared.workers.set(workers).unwrap();
     lingering
 }

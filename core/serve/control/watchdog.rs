@@ -2,13 +2,13 @@
 //! time limit.
 //!
 //! Promises: a thread is inspected only when its request is over age and not sorted yet, so that a healthy pool costs
-//! a reading and a call of [`Probe::tick`] a slot; a client hears of its time limit although its worker is inside of a
+//! a reading and a call of [`ThreadProbe::tick`] a slot; a client hears of its time limit although its worker is inside of a
 //! call that does not return. Refuses: it ends nothing; the worker of such a request stays busy until it has.
 
 use std::time::{Duration, Instant};
 
 use crate::observe::{Event, Log, WorkerEvent};
-use crate::pool::{Exchange, Inspection, Job, Probe, SlotReading, StuckKind, Watchdog, Workers};
+use crate::pool::{Exchange, Inspection, Job, SlotReading, StuckKind, ThreadProbe, Watchdog, WorkerPool};
 use crate::sync::primitive::Arc;
 
 use super::thread_state;
@@ -25,7 +25,7 @@ impl WatchdogRounds {
 
     /// Looks at each slot. Answers requests whose time limit has expired without their workers, and logs those that hold
     /// a worker up.
-    pub(in crate::serve) fn tick(&mut self, workers: &Workers<Exchange>, log: &Log, now: Instant) {
+    pub(in crate::serve) fn tick(&mut self, workers: &WorkerPool<Exchange>, log: &Log, now: Instant) {
         self.tick_each(workers, now, |found| match found {
             Found::Overdue(exchange) => {
                 // It may just have been answered.
@@ -45,7 +45,7 @@ impl WatchdogRounds {
     }
 
     /// Looks at each slot, whatever its worker runs.
-    fn tick_each<J: Job>(&mut self, workers: &Workers<J>, now: Instant, mut on: impl FnMut(Found<J>)) {
+    fn tick_each<J: Job>(&mut self, workers: &WorkerPool<J>, now: Instant, mut on: impl FnMut(Found<J>)) {
         for reading in workers.slots(now) {
             let slot = reading.slot;
             if let Some(serial) = workers.probe(slot).and_then(|probe| probe.tick())
@@ -54,7 +54,7 @@ impl WatchdogRounds {
                 on(Found::Overdue(job));
             }
             let held = if reading.is_busy { workers.held(slot, now) } else { Vec::new() };
-            let finding = self.0.tick(slot, &held, &Thread { workers, reading: &reading });
+            let finding = self.0.tick(slot, &held, &InspectedThread { workers, reading: &reading });
             if finding.is_long {
                 workers.note(slot, &finding);
             }
@@ -81,18 +81,18 @@ enum Found<J> {
 }
 
 /// The thread of a slot.
-struct Thread<'a, J> {
-    workers: &'a Workers<J>,
+struct InspectedThread<'a, J> {
+    workers: &'a WorkerPool<J>,
     reading: &'a SlotReading,
 }
 
-impl<J: Job> Thread<'_, J> {
-    fn probe(&self) -> Option<Arc<dyn Probe>> {
+impl<J: Job> InspectedThread<'_, J> {
+    fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
         self.workers.probe(self.reading.slot)
     }
 }
 
-impl<J: Job> Inspection for Thread<'_, J> {
+impl<J: Job> Inspection for InspectedThread<'_, J> {
     fn is_blocked(&self) -> bool {
         thread_state::is_blocked(self.reading.thread_id)
     }

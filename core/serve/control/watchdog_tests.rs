@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use super::*;
 use crate::config::{AccessLog, Level};
 use crate::observe::Log;
-use crate::pool::{Engine, Exchange, PoolEvents, PoolSize, Source, StartError, Started, Worker};
+use crate::pool::{Engine, Exchange, JobSource, PoolEvents, PoolSize, Started, Worker, WorkerStartError};
 use crate::serve::fixture::{Nobody, exchange};
 use crate::spool::Spool;
 use crate::sync::counter::Flag;
@@ -34,7 +34,7 @@ struct Bench {
     released: Flag,
 }
 
-impl Source<Exchange> for Bench {
+impl JobSource<Exchange> for Bench {
     fn try_take(&self) -> Option<Arc<Exchange>> {
         self.queue.try_take()
     }
@@ -52,7 +52,7 @@ impl Source<Exchange> for Bench {
     }
 }
 
-impl Probe for Bench {
+impl ThreadProbe for Bench {
     fn ask(&self) {
         self.answered.clear();
         self.asked.set();
@@ -65,8 +65,8 @@ impl Probe for Bench {
 struct BenchEngine(Arc<Bench>, crate::sync::lock::ShortLock<Option<Receiver<()>>>);
 
 impl Engine<Exchange> for BenchEngine {
-    fn start(&self, _slot: usize) -> Result<Started<Exchange>, StartError> {
-        let silence = self.1.lock().take().ok_or(StartError("one worker only".to_owned()))?;
+    fn start(&self, _slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
+        let silence = self.1.lock().take().ok_or(WorkerStartError("one worker only".to_owned()))?;
         Ok(Started::Classic(Box::new(BenchWorker(Arc::clone(&self.0), silence))))
     }
 }
@@ -90,7 +90,7 @@ impl Worker<Exchange> for BenchWorker {
         }
     }
 
-    fn probe(&self) -> Option<Arc<dyn Probe>> {
+    fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
         Some(Arc::<Bench>::clone(&self.0))
     }
 }
@@ -108,9 +108,9 @@ fn classified(act: Act) -> (SlotReading, String) {
     let (ends_silence, silence) = channel();
     let engine: Arc<dyn Engine<Exchange>> =
         Arc::new(BenchEngine(Arc::clone(&bench), crate::sync::lock::ShortLock::new(Some(silence))));
-    let (source, events): (Arc<dyn Source<Exchange>>, Arc<dyn PoolEvents<Exchange>>) =
+    let (source, events): (Arc<dyn JobSource<Exchange>>, Arc<dyn PoolEvents<Exchange>>) =
         (bench.clone(), Arc::new(Nobody));
-    let workers = Workers::start("svc-php", size, &engine, source, &events).unwrap();
+    let workers = WorkerPool::start("svc-php", size, &engine, source, &events).unwrap();
     let (mut reader, writer) = std::io::pipe().unwrap();
     let log = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
     let mut watchdog = WatchdogRounds::new(Duration::from_secs(5));

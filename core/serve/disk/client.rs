@@ -3,7 +3,7 @@
 use crate::pool::StreamKey;
 use crate::sync::primitive::Arc;
 
-use super::file_job::{Chore, Job};
+use super::file_job::{Chore, FileJob};
 use super::threads::{Disk, JobClient};
 
 /// Orders jobs whose results come back to one io thread.
@@ -20,7 +20,7 @@ impl DiskClient {
     }
 
     /// Asks for `job`; its result comes as a message for the stream with `key`.
-    pub(in crate::serve) fn order(&self, job: Job, key: StreamKey) {
+    pub(in crate::serve) fn order(&self, job: FileJob, key: StreamKey) {
         self.disk.order(job, key, Arc::clone(&self.client));
     }
 

@@ -18,7 +18,7 @@ use super::warmth::warm;
 
 /// Something that may wait for a disk.
 #[derive(Debug)]
-pub(in crate::serve) enum Job {
+pub(in crate::serve) enum FileJob {
     /// Append these bytes to this file, or to a new one.
     Append(Spool, Option<SpoolFile>, Vec<u8>),
     /// Find out what answers this normalised path.
@@ -57,7 +57,7 @@ pub(in crate::serve) enum Done {
     Warmed,
 }
 
-impl Job {
+impl FileJob {
     /// Does the job. Waits for disks.
     pub(in crate::serve) fn run(self) -> Done {
         match self {

@@ -12,7 +12,7 @@ use crate::pool::StreamKey;
 use crate::sync::event_count::EventCount;
 use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue};
 
-use super::file_job::{Chore, Done, Job};
+use super::file_job::{Chore, Done, FileJob};
 
 /// Who wants the results of jobs.
 pub(in crate::serve) trait JobClient: Send + Sync + std::fmt::Debug {
@@ -36,7 +36,7 @@ enum Order {
     /// Something that nobody waits for.
     Chore(Chore),
     /// A job, and who wants its result.
-    Job(Job, StreamKey, Arc<dyn JobClient>),
+    FileJob(FileJob, StreamKey, Arc<dyn JobClient>),
 }
 
 impl Disk {
@@ -54,8 +54,8 @@ impl Disk {
     }
 
     /// Asks for `job`; its result goes to `client` for the stream with `key`.
-    pub(in crate::serve) fn order(&self, job: Job, key: StreamKey, client: Arc<dyn JobClient>) {
-        self.orders.push(Order::Job(job, key, client));
+    pub(in crate::serve) fn order(&self, job: FileJob, key: StreamKey, client: Arc<dyn JobClient>) {
+        self.orders.push(Order::FileJob(job, key, client));
         self.event_count.notify_one();
     }
 
@@ -81,7 +81,7 @@ impl Disk {
     fn run(&self, does_long_chores: bool) {
         while let Some(order) = self.take(does_long_chores) {
             match order {
-                Order::Job(job, key, client) => {
+                Order::FileJob(job, key, client) => {
                     // A job that panicked still owes its stream an answer.
                     let done = catch_unwind(AssertUnwindSafe(|| job.run())).unwrap_or(Done::Failed);
                     client.job_done(key, done);

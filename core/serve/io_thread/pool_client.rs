@@ -5,8 +5,8 @@
 
 use std::time::Instant;
 
-use crate::admission::{Offer, ShedReason, Ticket};
-use crate::pool::{Exchange, Notify, Request, StreamKey};
+use crate::admission::{OfferOutcome, ShedReason, Ticket};
+use crate::pool::{CompleteRequest, Exchange, Notify, StreamKey};
 use crate::sync::primitive::Arc;
 use crate::time;
 
@@ -32,7 +32,7 @@ impl PoolClient {
     }
 
     /// Creates the exchange of a request, with the gate's current budget as its longest wait.
-    pub(in crate::serve) fn exchange(&self, request: Request, key: StreamKey) -> Arc<Exchange> {
+    pub(in crate::serve) fn exchange(&self, request: CompleteRequest, key: StreamKey) -> Arc<Exchange> {
         let gate = self.shared.gate.as_ref();
         let budget = gate.map(|gate| gate.wait_budget()).filter(|budget| !budget.is_zero());
         let (spool, notify) = (self.shared.spool.clone(), Arc::clone(&self.notify));
@@ -40,13 +40,13 @@ impl PoolClient {
     }
 
     /// Offers an exchange.
-    pub(in crate::serve) fn offer(&mut self, exchange: Arc<Exchange>) -> Offer {
+    pub(in crate::serve) fn offer(&mut self, exchange: Arc<Exchange>) -> OfferOutcome {
         let has_workers = self.shared.workers.get().is_some_and(|workers| workers.taking() > 0);
         let verdict = match &self.shared.gate {
             Some(gate) if has_workers => gate.offer(exchange),
-            _ => Offer::Refused(ShedReason::PoolUnavailable),
+            _ => OfferOutcome::Refused(ShedReason::PoolUnavailable),
         };
-        if let Offer::Queued = verdict {
+        if let OfferOutcome::Queued = verdict {
             self.unannounced += 1;
             if self.unannounced >= OFFERS_UNANNOUNCED_MAX {
                 self.announce();

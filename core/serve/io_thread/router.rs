@@ -12,7 +12,7 @@ use crate::pool::{Script, StreamKey};
 use crate::sync::primitive::Arc;
 
 use crate::serve::disk::client::DiskClient;
-use crate::serve::disk::file_job::{Chore, Job};
+use crate::serve::disk::file_job::{Chore, FileJob};
 use crate::serve::disk::site::{Ready, Site};
 
 /// Paths and their handlers.
@@ -70,7 +70,7 @@ impl Router {
                 {
                     return Handler::Script(Arc::clone(script));
                 }
-                self.disk.order(Job::Find(Arc::clone(&self.site), path), key);
+                self.disk.order(FileJob::Find(Arc::clone(&self.site), path), key);
                 Handler::Unknown
             }
             Lookup::Good(asset) => Handler::File(Ready { asset, was_kept: true }),

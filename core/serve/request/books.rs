@@ -9,7 +9,7 @@ use std::time::Instant;
 use crate::admission::ShedReason;
 use crate::connection::Decision;
 use crate::observe::{Access, Event};
-use crate::sync::exchange_state::Stage;
+use crate::sync::exchange_state::ExchangeStage;
 use crate::time;
 
 use super::answer::{Answer, refusal};
@@ -51,7 +51,11 @@ impl RequestMeta {
         // For one that was already abandoned, the worker that takes it does the accounting.
         !matches!(
             stage,
-            Stage::Waiting | Stage::Queued | Stage::Answered | Stage::Abandoned | Stage::Orphaned
+            ExchangeStage::Waiting
+                | ExchangeStage::Queued
+                | ExchangeStage::Answered
+                | ExchangeStage::Abandoned
+                | ExchangeStage::Orphaned
         )
     }
 
@@ -64,8 +68,8 @@ impl RequestMeta {
     }
 
     /// Answers a request that the drain cuts off; `stage` is the stage of its exchange, if there is one.
-    pub(in crate::serve) fn cut_off(&mut self, stage: Option<Stage>) -> Decision {
-        if let Some(Stage::Waiting | Stage::Queued | Stage::Answered) = stage {
+    pub(in crate::serve) fn cut_off(&mut self, stage: Option<ExchangeStage>) -> Decision {
+        if let Some(ExchangeStage::Waiting | ExchangeStage::Queued | ExchangeStage::Answered) = stage {
             return self.shed(ShedReason::ShuttingDown);
         }
         self.ending.cut_off();
@@ -80,7 +84,7 @@ impl RequestMeta {
     /// The wait for a worker is over.
     pub(in crate::serve) fn on_wait_over(&mut self, io: &Io) -> Option<Decision> {
         let (stage, offered_at) = self.take_unclaimed(&io.pool)?;
-        if stage == Stage::Waiting && io.shared.lifecycle.is_closing() {
+        if stage == ExchangeStage::Waiting && io.shared.lifecycle.is_closing() {
             // The gate is closed, so the request cannot be admitted any more.
             return Some(self.shed(ShedReason::ShuttingDown));
         }
@@ -88,11 +92,11 @@ impl RequestMeta {
     }
 
     /// Withdraws a request that no worker has claimed; returns the stage it was in and when it was offered.
-    fn take_unclaimed(&mut self, pool: &PoolClient) -> Option<(Stage, Instant)> {
+    fn take_unclaimed(&mut self, pool: &PoolClient) -> Option<(ExchangeStage, Instant)> {
         let exchange = self.exchange()?;
         let offered_at = exchange.offered_at;
         let stage = exchange.withdraw_unclaimed();
-        if !matches!(stage, Stage::Waiting | Stage::Queued | Stage::Answered) {
+        if !matches!(stage, ExchangeStage::Waiting | ExchangeStage::Queued | ExchangeStage::Answered) {
             return None;
         }
         pool.leave(self.ticket.take());

@@ -5,7 +5,7 @@
 
 use std::io;
 
-use crate::admission::Offer;
+use crate::admission::OfferOutcome;
 use crate::config::Executor;
 use crate::connection::{Decision, Reply};
 use crate::files::resolve::directory_location;
@@ -13,7 +13,7 @@ use crate::files::{Piece, represent};
 use crate::http::uri;
 use crate::observe::{Event, Metrics};
 use crate::policy::deny::Denial;
-use crate::pool::{Body, Origin, ReplyHead, Request, Script};
+use crate::pool::{Body, CompleteRequest, Origin, ReplyHead, Script};
 use crate::sync::primitive::Arc;
 
 use super::answer::{Answer, PAGE_TYPE, page};
@@ -108,7 +108,7 @@ impl RequestMeta {
         let script = self.script.take()?;
         let (head, request_id) = self.take_head()?;
         let ClientContext { client, trace, .. } = &self.client_context;
-        let request = Request {
+        let request = CompleteRequest {
             head,
             body,
             script,
@@ -129,11 +129,11 @@ impl RequestMeta {
         }
         self.ending.await_pool(&io.shared.metrics);
         match io.pool.offer(exchange) {
-            Offer::Queued => {}
-            Offer::Waiting(ticket) => self.ticket = Some(ticket),
+            OfferOutcome::Queued => {}
+            OfferOutcome::Waiting(ticket) => self.ticket = Some(ticket),
             // If the client has left, the refusal is counted as its leaving.
-            Offer::Refused(_) if is_deserted => {}
-            Offer::Refused(reason) => return Some(self.shed(reason)),
+            OfferOutcome::Refused(_) if is_deserted => {}
+            OfferOutcome::Refused(reason) => return Some(self.shed(reason)),
         }
         Some(Decision::Await { until })
     }

@@ -1,16 +1,16 @@
 //! A cache that persistent workers share and that can be renewed only while nobody uses it.
 
-use svc_core::pool::CacheFacts;
+use svc_core::pool::SharedCacheFacts;
 use svc_core::sync::lock::ShortLock;
 
 /// The cache; there is none before it has been used.
 #[derive(Debug, Default)]
-pub(crate) struct Cache(ShortLock<State>);
+pub(crate) struct Cache(ShortLock<CacheState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct CacheState {
     exists: bool,
-    facts: CacheFacts,
+    facts: SharedCacheFacts,
     renewals: u64,
 }
 
@@ -23,7 +23,7 @@ impl Cache {
 
     /// A worker boots; returns whether it uses the cache.
     pub(crate) fn enter(&self) -> bool {
-        let State { facts, renewals, .. } = &mut *self.0.lock();
+        let CacheState { facts, renewals, .. } = &mut *self.0.lock();
         if facts.is_stale && facts.users == 0 {
             facts.is_stale = false;
             *renewals += 1;
@@ -37,7 +37,7 @@ impl Cache {
         self.0.lock().facts.users -= 1;
     }
 
-    pub(crate) fn facts(&self) -> Option<CacheFacts> {
+    pub(crate) fn facts(&self) -> Option<SharedCacheFacts> {
         let state = self.0.lock();
         state.exists.then_some(state.facts)
     }

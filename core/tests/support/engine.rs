@@ -4,7 +4,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use svc_core::http::Fields;
-use svc_core::pool::{End, Engine, Exchange, Origin, Probe, ReplyHead, StartError, Started, Worker};
+use svc_core::pool::{
+    End, Engine, Exchange, Origin, ReplyHead, Started, ThreadProbe, Worker, WorkerStartError,
+};
 use svc_core::sync::event_count::EventCount;
 use svc_core::sync::lock::ShortLock;
 
@@ -13,14 +15,14 @@ use super::cache::Cache;
 /// Lets a test hold workers at named places.
 #[derive(Debug, Default)]
 pub(crate) struct Switchboard {
-    state: ShortLock<State>,
+    state: ShortLock<SwitchboardState>,
     event_count: EventCount,
     /// What persistent workers share.
     pub(crate) cache: Cache,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SwitchboardState {
     open: HashSet<String>,
     inside: HashSet<String>,
     all_open: bool,
@@ -127,8 +129,8 @@ impl Switchboard {
 pub(crate) struct Scripted(pub(crate) Arc<Switchboard>);
 
 impl Engine<Exchange> for Scripted {
-    fn start(&self, _slot: usize) -> Result<Started<Exchange>, StartError> {
-        self.0.boot().map_err(StartError)?;
+    fn start(&self, _slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
+        self.0.boot().map_err(WorkerStartError)?;
         Ok(Started::Classic(Box::new(Actor(Arc::clone(&self.0)))))
     }
 }
@@ -194,12 +196,12 @@ impl Worker<Exchange> for Actor {
         }
     }
 
-    fn probe(&self) -> Option<Arc<dyn Probe>> {
+    fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
         Some(Arc::<Switchboard>::clone(&self.0))
     }
 }
 
-impl Probe for Switchboard {
+impl ThreadProbe for Switchboard {
     fn ask(&self) {}
 
     fn is_answered(&self) -> bool {

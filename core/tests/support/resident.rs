@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use svc_core::pool::{
-    CacheFacts, Claim, Departure, Directive, Engine, Exchange, PersistentWorker, RecycleReason, StartError,
-    Started, WorkerContext,
+    Claim, Departure, Directive, Engine, Exchange, PersistentWorker, RecycleReason, SharedCacheFacts,
+    Started, WorkerContext, WorkerStartError,
 };
 use svc_core::sync::counter::Flag;
 use svc_core::sync::idle_workers::Wake;
@@ -16,7 +16,7 @@ use super::engine::{Switchboard, complete};
 pub(crate) struct PersistentWorkers(pub(crate) Arc<Switchboard>);
 
 impl Engine<Exchange> for PersistentWorkers {
-    fn start(&self, slot: usize) -> Result<Started<Exchange>, StartError> {
+    fn start(&self, slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
         let ring = Arc::new(Ring { rung: Flag::new(), board: Arc::clone(&self.0) });
         Ok(Started::Persistent(Box::new(Guest {
             board: Arc::clone(&self.0),
@@ -27,7 +27,7 @@ impl Engine<Exchange> for PersistentWorkers {
         })))
     }
 
-    fn cache(&self) -> Option<CacheFacts> {
+    fn cache(&self) -> Option<SharedCacheFacts> {
         self.0.cache.facts()
     }
 }

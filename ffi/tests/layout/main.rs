@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use dwarf::Struct;
 use skip::skipped;
-use tables::{COPIES, Copy, ENGINE, Engine, LIBRARIES, PARTED, Parted};
+use tables::{COPIES, Copy, ENGINE, EngineStruct, LIBRARIES, PARTED, Parted};
 
 mod dwarf;
 #[path = "../../../tests/support/skip.rs"]
@@ -85,7 +85,7 @@ fn words(text: &'static str) -> BTreeSet<&'static str> {
 }
 
 /// The members of a struct of the engine's that are in no list, or in two.
-fn unclassed(engine: &Engine, structs: &HashMap<String, Struct>) -> Vec<String> {
+fn unclassed(engine: &EngineStruct, structs: &HashMap<String, Struct>) -> Vec<String> {
     let (name, member) = engine.taken_by;
     let taken: BTreeSet<&str> = match member {
         Some(member) => structs[name].member(member).inner.iter().map(String::as_str).collect(),
@@ -290,7 +290,7 @@ fn a_changed_struct_is_noticed() {
 #[test]
 fn a_member_in_no_list_is_noticed() {
     let structs = Compiler::new().structs(MUTANTS).unwrap();
-    let engine = |name, threads| Engine {
+    let engine = |name, threads| EngineStruct {
         name,
         taken_by: ("original", Some("c")),
         otherwise: "",

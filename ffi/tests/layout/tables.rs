@@ -136,7 +136,7 @@ pub(crate) const PARTED: &[Parted] = &[
 ];
 
 /// A struct of the engine of which some members travel.
-pub(crate) struct Engine {
+pub(crate) struct EngineStruct {
     pub(crate) name: &'static str,
     /// The struct of the shim that takes them along, or a member of it: their names are the same there.
     pub(crate) taken_by: (&'static str, Option<&'static str>),
@@ -148,8 +148,8 @@ pub(crate) struct Engine {
     pub(crate) threads: &'static str,
 }
 
-pub(crate) const ENGINE: &[Engine] = &[
-    Engine {
+pub(crate) const ENGINE: &[EngineStruct] = &[
+    EngineStruct {
         name: "zend_executor_globals",
         taken_by: ("shim_executor_state", None),
         otherwise: "last_fatal_error_backtrace timed_out modified_ini_directives",
@@ -167,7 +167,7 @@ pub(crate) const ENGINE: &[Engine] = &[
             max_allowed_stack_size reserved_stack_size max_execution_timer_timer pid oldact strtod_state reserved",
     },
     // A request that compiles or links does not park, but for what the shim keeps from it (c/engine/loading.c).
-    Engine {
+    EngineStruct {
         name: "zend_compiler_globals",
         taken_by: ("shim_executor_state", None),
         otherwise: "",
@@ -181,7 +181,7 @@ pub(crate) const ENGINE: &[Engine] = &[
             delayed_variance_obligations delayed_autoloads unlinked_uses current_linking_class rtd_key_counter \
             internal_run_time_cache internal_run_time_cache_size short_circuiting_opnums copied_functions_count",
     },
-    Engine {
+    EngineStruct {
         name: "php_file_globals",
         taken_by: ("shim_streams_state", None),
         otherwise: "",
