@@ -1,7 +1,7 @@
 //! The wait budget: the ceiling while clients are patient, and less while the pool works for clients that have left.
 //!
 //! Promises: the budget stays between the floor and the ceiling. It is halved at most once per tick, and only on the
-//! evidence of at least [`STARTED_MIN`] requests. Refuses: it does not count anything itself and does not read a clock;
+//! evidence of at least `STARTED_MIN` requests. Refuses: it does not count anything itself and does not read a clock;
 //! a tick is one call.
 //!
 //! ```text
@@ -62,7 +62,7 @@ impl BudgetController {
 }
 
 /// The number of requests needed as evidence for halving the budget.
-pub const STARTED_MIN: u64 = 8;
+const STARTED_MIN: u64 = 8;
 
 /// The floor as a fraction of the ceiling.
 const FLOOR_PARTS: u32 = 64;

@@ -3,9 +3,9 @@
 //! Promises: the queue is bounded and first in, first out, and every refusal has a reason. Refuses: it sends no
 //! responses; it returns a verdict.
 
-pub mod budget;
+mod budget;
 mod gate;
-pub mod shedding;
+mod shedding;
 
 pub use budget::{BudgetController, BudgetSample};
 pub use gate::{Gate, GateFacts, OfferOutcome, Offered, ShedReason, Ticket, WaitingLimits};

@@ -11,8 +11,7 @@ use bytes::Bytes;
 use crate::files::Piece;
 use crate::http::{Fields, encode};
 use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES, TIGHT_SLICE_BYTES};
-use crate::pool::mailbox::SpooledPart;
-use crate::pool::{End, Part, ReplyHead};
+use crate::pool::{End, Part, ReplyHead, SpooledPart};
 use crate::spool::Share;
 use crate::sync::primitive::Arc;
 

@@ -26,27 +26,26 @@
 //! | `stuck`, `watchdog` | a request that keeps its worker; who is held up by one |
 //! | `stall` | threads that live and take nothing |
 
-pub mod backoff;
-pub mod context;
-pub mod engine;
-pub mod events;
-pub mod exchange;
-pub mod job;
-pub mod mailbox;
-pub mod probe;
-pub mod relief;
-pub mod renewal;
-pub mod request;
-pub mod rolling_restart;
-pub mod scaling;
-pub mod slot;
-pub mod stall;
-pub mod state;
-pub mod stuck;
-pub mod supervisor;
-pub mod watchdog;
-
-pub mod workers;
+mod backoff;
+mod context;
+mod engine;
+mod events;
+mod exchange;
+mod job;
+mod mailbox;
+mod probe;
+mod relief;
+mod renewal;
+mod request;
+mod rolling_restart;
+mod scaling;
+mod slot;
+mod stall;
+mod state;
+mod stuck;
+mod supervisor;
+mod watchdog;
+mod workers;
 
 pub use backoff::{Backoff, SpawnLimit};
 pub use context::{Claim, Directive, WorkerContext};
@@ -54,7 +53,7 @@ pub use engine::{Departure, Engine, PersistentWorker, Started, Worker, WorkerSta
 pub use events::{PoolEvents, RecycleReason};
 pub use exchange::{Exchange, Gone, Notify, StreamKey};
 pub use job::{Job, NotClaimed};
-pub use mailbox::{End, Origin, Part, ReplyHead};
+pub use mailbox::{Closed, End, Mailbox, Origin, Part, ReplyBatch, ReplyHead, SpooledPart};
 pub use probe::ThreadProbe;
 pub use relief::relieved;
 pub use renewal::{Renewal, RenewalSample, RenewalStep, SharedCacheFacts};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::slot::SlotReading;
 
 /// How long the end of a worker that carries nothing may take before somebody stands in for it.
-pub const ENDING_MAX: Duration = Duration::from_millis(500);
+const ENDING_MAX: Duration = Duration::from_millis(500);
 
 /// The slots of those who are to linger from now on, at most so many that `lingering_max` linger in all.
 pub fn relieved(slots: &[SlotReading], lingering_max: usize) -> Vec<usize> {

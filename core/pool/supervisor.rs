@@ -114,7 +114,7 @@ impl Supervisor {
     }
 
     /// Does what the state of the pool requires; returns when to call again, if that is known. To be called at least once
-    /// a second, and whenever the pool [calls](Workers::set_supervisor); a call that is not needed does no harm.
+    /// a second, and whenever the pool [calls](WorkerPool::set_supervisor); a call that is not needed does no harm.
     pub fn tend<J: Job>(
         &mut self,
         workers: &WorkerPool<J>,

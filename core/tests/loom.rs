@@ -12,7 +12,7 @@ use std::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 use svc_core::policy::rate_table::{RateTable, Take};
-use svc_core::pool::mailbox::{Closed, End, Mailbox, Part, ReplyBatch};
+use svc_core::pool::{Closed, End, Mailbox, Part, ReplyBatch};
 use svc_core::spool::Spool;
 use svc_core::sync::completion::{WakeSet, completion};
 use svc_core::sync::counter::{Counter, UpDown};
