@@ -1,7 +1,7 @@
-//! When a worker is tried again after one did not boot.
+//! The boot back-off: when a worker is started again after one failed to boot.
 //!
-//! Promises: pure; the pause doubles with each attempt in vain and is forgotten after one that succeeded; several that
-//! fail together count once; while in doubt one worker is tried, not all. Refuses: it starts nobody and reads no clock.
+//! Promises: pure; the pause doubles with each failed attempt and is reset by a successful one; workers that fail together
+//! count once; after a failure, one worker is tried, not all. Refuses: it starts no worker and reads no clock.
 //!
 //! ```text
 //!            failed: a pause                pause over: one is tried
@@ -14,17 +14,17 @@
 
 use std::time::{Duration, Instant};
 
-/// The pause after the first attempt in vain.
+/// The pause after the first failed attempt.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 
 /// The longest pause.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 
-/// The machine.
+/// The back-off of one pool.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Backoff {
     state: BackoffState,
-    /// Attempts in vain since the last one that succeeded.
+    /// Failed attempts since the last successful one.
     failures: u64,
 }
 
@@ -44,16 +44,16 @@ enum BackoffState {
 /// How many workers may be started now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpawnLimit {
-    /// As many as are wanted.
+    /// Any number.
     Any,
-    /// One, to see whether it boots; [`Backoff::tried`] is to be called.
+    /// One, to see whether it boots; the caller calls [`Backoff::tried`].
     One,
     /// None.
     Nobody,
 }
 
 impl Backoff {
-    /// A worker did not boot. Returns the pause that begins with it; `None` if there is one already.
+    /// Notes that a worker failed to boot. Returns the pause that begins now; `None` if one has begun already.
     pub fn failed(&mut self, now: Instant) -> Option<Duration> {
         let pause = match self.state {
             BackoffState::Clear => PAUSE_MIN,
@@ -65,13 +65,13 @@ impl Backoff {
         Some(pause)
     }
 
-    /// A worker has booted. Returns how many attempts had been in vain.
+    /// Notes that a worker has booted. Returns the number of attempts that failed before.
     pub fn booted(&mut self) -> u64 {
         self.state = BackoffState::Clear;
         std::mem::take(&mut self.failures)
     }
 
-    /// Says how many workers may be started.
+    /// Returns how many workers may be started.
     pub fn spawn_limit(&self, now: Instant) -> SpawnLimit {
         match self.state {
             BackoffState::Clear => SpawnLimit::Any,
@@ -80,14 +80,14 @@ impl Backoff {
         }
     }
 
-    /// The one that was allowed has been started.
+    /// Notes that the one worker that was allowed has been started.
     pub fn tried(&mut self) {
         if let BackoffState::Resting { pause, .. } = self.state {
             self.state = BackoffState::Trying { pause };
         }
     }
 
-    /// When the pause is over; `None` without one.
+    /// Returns when the pause ends; `None` if there is none.
     pub fn deadline(&self) -> Option<Instant> {
         if let BackoffState::Resting { until, .. } = self.state { Some(until) } else { None }
     }

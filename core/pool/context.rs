@@ -1,4 +1,4 @@
-//! Where a worker gets its work from, and says what it does.
+//! The context of a worker: where it gets its jobs, and where it reports what it does.
 //!
 //! Promises: what it hands out is claimed, so that no other worker runs it; a worker with jobs in flight leaves new ones
 //! to an idle worker; whatever becomes of a claim, its job is settled, and counted once. Refuses: it runs nothing and
@@ -16,23 +16,23 @@ use super::job::Job;
 use super::slot::{InFlight, Slot, WorkerOrder};
 use super::state::PoolState;
 
-/// What one worker gets its work from. It never leaves the thread of its worker.
+/// The connection of one worker to its pool. It never leaves the worker's thread.
 #[derive(Debug)]
 pub struct WorkerContext<J> {
     shared: Arc<PoolState<J>>,
     slot: usize,
-    /// The worker itself wants no more work.
+    /// The worker has asked to be replaced.
     is_closed: Cell<bool>,
 }
 
-/// What a worker should do.
+/// What a worker is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directive {
     /// Take work.
     Serve,
-    /// Take nothing new, let what it carries end, and return.
+    /// Take no more jobs, let those in flight end, and return.
     Drain,
-    /// Return now: the server ends.
+    /// Return now: the pool shuts down.
     Stop,
 }
 
@@ -41,20 +41,20 @@ impl<J: Job> WorkerContext<J> {
         Self { shared, slot, is_closed: Cell::new(false) }
     }
 
-    /// The worker takes work from now on. Later calls change nothing.
+    /// Reports that the worker takes work from now on. Later calls have no effect.
     pub fn booted(&self) {
         self.shared.booted(self.slot, time::now());
     }
 
-    /// The worker does without the cache that workers share; to be said before [`booted`](Self::booted).
+    /// Reports that the worker does without the cache that workers share. To be called before [`booted`](Self::booted).
     pub fn stay_outside(&self) {
         self.own().stay_outside();
     }
 
-    /// What the worker should do.
+    /// Returns what the worker is to do.
     pub fn directive(&self) -> Directive {
         let source = &self.shared.source;
-        // What it cannot take has been answered, or somebody else takes it.
+        // A job that this worker cannot take is settled, or another worker takes it.
         if source.is_shut() && (source.is_empty() || !self.is_wanted() || !self.may_take()) {
             Directive::Stop
         } else if self.is_wanted() {
@@ -64,15 +64,15 @@ impl<J: Job> WorkerContext<J> {
         }
     }
 
-    /// The worker wants to be replaced: it takes no more work and drains. Another one stands in for it if
-    /// what it carries keeps it from ending.
+    /// Asks to replace the worker, which takes no more work and drains. Another one stands in for it if jobs in flight keep
+    /// it from ending.
     pub fn close(&self) {
         self.is_closed.set(true);
         self.own().want_to_leave(self.shared.stamp(time::now()));
         if self.fibers() > 0 {
             self.shared.source.idle_workers().call_help();
         }
-        // It may have been called.
+        // It may have been notified.
         if !self.shared.source.is_empty() {
             self.shared.source.idle_workers().notify_one();
         }
@@ -89,15 +89,15 @@ impl<J: Job> WorkerContext<J> {
         Some(Claim { shared: Arc::clone(&self.shared), slot: self.slot, in_flight, is_finished: false })
     }
 
-    /// Announces that the worker is about to wait. False: there is something to do; do not wait. A worker that waited
-    /// calls [`unpark`](Self::unpark) afterwards.
+    /// Announces that the worker is about to wait. Returns false if there is something to do, and it must not wait. A
+    /// worker that has waited calls [`unpark`](Self::unpark).
     pub fn prepare_park(&self) -> bool {
         let idle_workers = self.shared.source.idle_workers();
         if self.is_wanted() {
             match self.fibers() {
                 0 => idle_workers.prepare_park(self.slot, Capacity::Idle),
                 1..REQUEST_FIBERS_MAX => idle_workers.prepare_park(self.slot, Capacity::Spare),
-                // It cannot take anything: nobody should call it.
+                // It could take nothing, so nothing should wake it.
                 _ => {}
             }
         }
@@ -112,8 +112,8 @@ impl<J: Job> WorkerContext<J> {
         !is_needed
     }
 
-    /// The worker waits no more. If it has fibers to run first, the work that it may have been called for is somebody
-    /// else's.
+    /// Announces that the worker has stopped waiting. If it has fibers to run first, another worker is woken for the job
+    /// that it may have been woken for.
     pub fn unpark(&self, has_runnable: bool) {
         let idle_workers = self.shared.source.idle_workers();
         idle_workers.unpark(self.slot);
@@ -122,24 +122,24 @@ impl<J: Job> WorkerContext<J> {
         }
     }
 
-    /// Runs a script's code that belongs to no request: the worker is busy with it.
+    /// Runs code that belongs to no job; the worker counts as busy meanwhile.
     pub fn run(&self, act: impl FnOnce()) {
         self.own().run(self.shared.stamp(time::now()));
         act();
         self.own().rest();
     }
 
-    /// PHP holds so many bytes of heap, at the end of a request.
+    /// Reports the size of PHP's heap at the end of a request.
     pub fn note_heap(&self, bytes: u64) {
         self.own().set_heap(bytes);
     }
 
-    /// A request has ended, and its surroundings were reset for the next one: the worker goes on with its boot.
+    /// Reports that a request has ended and its state was reset, so that the worker continues with what it has booted.
     pub fn note_soft_reset(&self) {
         self.shared.events.soft_reset(self.slot);
     }
 
-    /// The fibers that the worker carries: a claim that was not dropped is one.
+    /// Returns the number of jobs in flight: claims that were not dropped. Each is a fiber.
     pub fn fibers(&self) -> usize {
         self.own().fibers.load(Ordering::Relaxed)
     }
@@ -150,7 +150,7 @@ impl<J: Job> WorkerContext<J> {
         let (shared, slot) = (&*self.shared, self.own());
         let source = &shared.source;
         while slot.order() == WorkerOrder::Serve {
-            // Before the look at the queue, so that what was queued before the shutting is served.
+            // Read before the queue, so that jobs that were queued before it was shut are served.
             let is_shut = source.is_shut();
             let Some((job, serial, taken_at)) = self.claim_next() else {
                 if is_shut {
@@ -184,7 +184,7 @@ impl<J: Job> WorkerContext<J> {
         loop {
             let job = shared.source.try_take()?;
             let taken_at = time::now();
-            // At the end of the server nothing is begun for clients that have left.
+            // During shutdown, no job is begun that nobody waits for.
             let is_wanted = !(job.is_abandoned() && shared.source.is_shut());
             if is_wanted && let Some(serial) = self.own().claim(&job, taken_at) {
                 shared.events.claimed(&job, taken_at);
@@ -228,20 +228,20 @@ impl<J: Job> Claim<J> {
         &self.in_flight.job
     }
 
-    /// Its fiber begins to run, or goes on.
+    /// Reports that its fiber begins or continues to run.
     pub fn run(&self) {
         self.in_flight.set_parked(false);
         self.own().run(self.shared.stamp(time::now()));
     }
 
-    /// Its fiber waits for something, or has ended: no script runs on the thread any more.
+    /// Reports that its fiber waits or has ended: no code runs on the thread any more.
     pub fn park(&self) {
         self.in_flight.set_parked(true);
         self.own().rest();
     }
 
-    /// Its code has run to its end, however early it settled the job. A job that is not settled by then fails. Later
-    /// calls change nothing.
+    /// Reports that its code has run to its end, however early it settled the job. A job that is not settled by then fails.
+    /// Later calls have no effect.
     pub fn finish(&mut self) {
         if !std::mem::replace(&mut self.is_finished, true) {
             let ran = time::now().saturating_duration_since(self.in_flight.taken_at);
@@ -257,7 +257,7 @@ impl<J: Job> Claim<J> {
 impl<J: Job> Drop for Claim<J> {
     fn drop(&mut self) {
         if !self.is_finished {
-            // It was let go of, as a worker does that dies: that is not handled, and no progress.
+            // The worker has dropped it, for example because it panicked. It does not count as finished.
             self.in_flight.job.fail();
         }
         if !self.in_flight.is_parked() {

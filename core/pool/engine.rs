@@ -1,4 +1,4 @@
-//! The seam behind which PHP stands.
+//! The engine: the interface between the pool and the interpreter.
 //!
 //! Promises to an engine: `start` and every call of the worker it returned happen on one thread, and the worker is
 //! dropped on that thread. Asks of an engine: a worker settles each job it takes; one that it does not settle
@@ -15,19 +15,19 @@ use super::renewal::SharedCacheFacts;
 
 /// Makes workers, one a thread.
 pub trait Engine<J: Job>: Send + Sync + 'static {
-    /// Prepares the calling thread to run requests; `slot` is its place in the pool.
+    /// Prepares the calling thread to run jobs. `slot` is its place in the pool.
     ///
     /// # Errors
     ///
-    /// [`WorkerStartError`] when the thread cannot run requests; it ends, and another one tries later.
+    /// [`WorkerStartError`] if the thread cannot run jobs; it ends, and another one is started later.
     fn start(&self, slot: usize) -> Result<Started<J>, WorkerStartError>;
 
-    /// What there is to know of the cache that its persistent workers share; `None`: they share none.
+    /// Returns the state of the cache that persistent workers share; `None` if they share none.
     fn cache(&self) -> Option<SharedCacheFacts> {
         None
     }
 
-    /// Whoever starts from now on is to find code as it is on disk. Returns whether that makes a difference.
+    /// Makes workers that start from now on load code as it is on disk. Returns whether that makes a difference.
     fn refresh(&self) -> bool {
         false
     }
@@ -37,7 +37,7 @@ pub trait Engine<J: Job>: Send + Sync + 'static {
 pub enum Started<J> {
     /// The pool runs its loop: one job after another.
     Classic(Box<dyn Worker<J>>),
-    /// It runs a loop of its own.
+    /// The worker runs a loop of its own.
     Persistent(Box<dyn PersistentWorker<J>>),
 }
 
@@ -46,13 +46,13 @@ pub trait Worker<J> {
     /// Runs a claimed job to its end.
     fn serve(&mut self, job: &Arc<J>);
 
-    /// What tells whether the thread runs scripts; asked once, before the first job.
+    /// Returns the probe of the thread. Called once, before the first job.
     fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
         None
     }
 }
 
-/// A worker that stays: it boots an application once and runs many jobs with it, several at a time.
+/// A worker that boots an application once and runs many jobs with it, several at a time.
 ///
 /// ```text
 ///   context.booted()
@@ -66,31 +66,31 @@ pub trait Worker<J> {
 ///     └────────────────────────────┘ Stop:  return
 /// ```
 pub trait PersistentWorker<J: Job> {
-    /// What brings the thread out of its wait. Asked once, before [`run`](Self::run).
+    /// Returns what wakes the thread from its wait. Called once, before [`run`](Self::run).
     fn waker(&self) -> Arc<dyn Wake>;
 
-    /// Boots, says so, and serves until its directive says otherwise or it asks to be replaced. Jobs that it still
+    /// Boots, reports that, and serves until its directive says otherwise or it asks to be replaced. Jobs that it still
     /// holds when it returns fail.
     fn run(&mut self, context: &WorkerContext<J>) -> Departure;
 
-    /// What tells whether the thread runs scripts; asked once, before [`run`](Self::run).
+    /// Returns the probe of the thread. Called once, before [`run`](Self::run).
     fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
         None
     }
 }
 
-/// Why the loop of a persistent worker has ended.
+/// Why the loop of a persistent worker ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// Its directive said so.
+    /// Its directive told it to end.
     Stopped,
-    /// The application did not boot, for this reason.
+    /// The application failed to boot, for this reason.
     NotBooted(String),
-    /// It wants to be replaced.
+    /// It asks to be replaced.
     Recycled(RecycleReason),
 }
 
-/// Why a thread cannot run requests.
+/// Why a thread cannot run jobs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerStartError(pub String);
 

@@ -1,8 +1,8 @@
-//! What happens on worker threads, for whoever counts it.
+//! The events of worker threads, for the metrics.
 
 use std::time::{Duration, Instant};
 
-/// Told what happens on worker threads. Called on the worker's thread; must not block.
+/// Receives the events of worker threads. The methods are called on the worker's thread and must not block.
 pub trait PoolEvents<J>: Send + Sync + 'static {
     /// A worker claimed a job at `now`, and runs it.
     fn claimed(&self, job: &J, now: Instant);
@@ -10,24 +10,24 @@ pub trait PoolEvents<J>: Send + Sync + 'static {
     fn skipped(&self, job: &J);
     /// A worker ran a job for `ran`.
     fn served(&self, job: &J, ran: Duration);
-    /// A worker did not boot, or has ended without being asked to; the pool's supervisor hears why.
+    /// A worker failed to boot or ended unexpectedly. The supervisor reports why.
     fn worker_failed(&self);
-    /// A persistent worker has ended and is replaced.
+    /// A persistent worker ended and is replaced.
     fn recycled(&self, slot: usize, reason: RecycleReason);
-    /// A worker has ended because it was not needed.
+    /// A worker ended because it was not needed.
     fn retired(&self, slot: usize);
-    /// A persistent worker was reset after a request, and goes on.
+    /// A persistent worker was reset after a request, and continues.
     fn soft_reset(&self, slot: usize);
 }
 
 /// Why a persistent worker is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecycleReason {
-    /// Somebody asked for it.
+    /// A script or an operator asked for it.
     Scheduled,
-    /// It holds too much memory.
+    /// It uses too much memory.
     MaxMemory,
-    /// Its state cannot be trusted any more.
+    /// Its state can no longer be trusted.
     Error,
 }
 

@@ -1,17 +1,17 @@
-//! Who of the workers that want to be replaced is stood in for while it ends.
+//! Relief: which of the workers that want to be replaced get a stand-in while they end.
 //!
-//! Promises: pure; a worker that ends at once is replaced in its own place, and only one that is held back, by what it
-//! carries or by its own end, gets a stand-in; never more linger than may, so that a storm of such workers cannot fill the
-//! memory with old ones. Refuses: it starts and ends nobody; beyond the bound a worker keeps its place until it has ended.
+//! Promises: pure; a worker that ends immediately is replaced in its own slot, and only one that is held back, by jobs in
+//! flight or by its own end, gets a stand-in; the number of lingering workers is bounded, so that many such workers cannot
+//! fill the memory. Refuses: it starts and stops no worker; beyond the bound, a worker keeps its slot until it has ended.
 
 use std::time::Duration;
 
 use super::slot::SlotReading;
 
-/// How long the end of a worker that carries nothing may take before somebody stands in for it.
+/// How long a worker with nothing in flight may take to end before it gets a stand-in.
 const ENDING_MAX: Duration = Duration::from_millis(500);
 
-/// The slots of those who are to linger from now on, at most so many that `lingering_max` linger in all.
+/// Returns the slots whose workers are to linger from now on, so that at most `lingering_max` linger in total.
 pub fn relieved(slots: &[SlotReading], lingering_max: usize) -> Vec<usize> {
     let lingering = slots.iter().filter(|slot| slot.is_lingering()).count();
     let held_back = slots.iter().filter(|slot| slot.is_staff() && is_held_back(slot));

@@ -1,52 +1,52 @@
-//! How many workers there should be.
+//! Scaling: how many workers a pool should have.
 //!
-//! Promises: pure; a pool never wants fewer workers than its least number nor more than its greatest; it grows when
-//! work waits and nobody is idle, by what is needed at once, so that a burst is not answered one worker at a time; it
-//! shrinks by those who have had nothing to do for long. Refuses: it starts and ends nobody, and reads no clock.
+//! Promises: pure; the number of workers stays between minimum and maximum; the pool grows when jobs wait and no worker is
+//! idle, by as many as are needed, so that a burst is not met one worker at a time; it shrinks by workers that have been
+//! idle for long. Refuses: it starts and stops no worker, and reads no clock.
 //!
 //! ```text
-//!            fewer than the least number: spawn the missing
-//!            work waits, nobody idle, room: spawn for what waits
+//!            below the minimum: spawn the missing
+//!            jobs wait, none idle, room: spawn for what waits
 //!   as it is ─────────────────────────────────────────────────▶ as it is
-//!            nothing waits, idle for long, above the least number: retire
+//!            nothing waits, idle for long, above the minimum: retire
 //! ```
 
 use std::time::Duration;
 
 use super::state::PoolSize;
 
-/// What the pool looks like.
+/// The state of the pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScalingSample {
-    /// Workers that have not been told to end, booting ones included.
+    /// The number of workers that were not ordered to end, including those that boot.
     pub staff: usize,
-    /// Those of them that boot.
+    /// The number of those that boot.
     pub booting: usize,
-    /// Those of them that could take work now.
+    /// Those that could take work now.
     pub idle: Vec<IdleWorker>,
-    /// Requests that no worker has taken.
+    /// The number of jobs that no worker has taken.
     pub waiting: usize,
 }
 
-/// A worker that carries nothing.
+/// A worker with nothing in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IdleWorker {
     /// Its slot.
     pub slot: usize,
-    /// For how long.
+    /// How long it has been idle.
     pub idle_for: Duration,
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scale {
-    /// So many workers are to be started.
+    /// The number of workers to start.
     pub spawn: usize,
-    /// The workers of these slots are to end.
+    /// The slots of the workers to retire.
     pub retire: Vec<usize>,
 }
 
-/// The rules for one pool.
+/// The scaling rules of one pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaling {
     size: PoolSize,
@@ -54,24 +54,24 @@ pub struct Scaling {
 }
 
 impl Scaling {
-    /// Rules for a pool of this size, whose workers may have nothing to do for `idle_max`.
+    /// Makes the rules of a pool of this size, whose workers may be idle for `idle_max`.
     pub fn new(size: PoolSize, idle_max: Duration) -> Self {
         Self { size, idle_max }
     }
 
-    /// Whether the pool could grow.
+    /// Returns whether the pool could grow.
     pub fn has_room(&self, staff: usize) -> bool {
         staff < self.size.max
     }
 
-    /// Says what to do about what the pool looks like.
+    /// Returns what to do about the state of the pool.
     pub fn decide(&self, sample: &ScalingSample) -> Scale {
         let PoolSize { min, max } = self.size;
         if sample.staff < min {
             return Scale { spawn: min - sample.staff, retire: Vec::new() };
         }
         if sample.waiting > 0 {
-            // Those who boot will take what came first.
+            // Workers that boot will take the oldest jobs.
             let uncovered = sample.waiting.saturating_sub(sample.booting);
             let room = max.saturating_sub(sample.staff);
             let spawn = if sample.idle.is_empty() { uncovered.min(room) } else { 0 };

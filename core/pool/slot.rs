@@ -1,7 +1,7 @@
-//! A place in the pool: what its worker is doing, readable by everybody.
+//! A slot: a place in the pool, and what its worker is doing, readable by all threads.
 //!
-//! Promises: each word is written by the slot's worker alone, save the order, which its supervisor writes; the place
-//! survives its workers, and the figure of the heap one that is recycled. Refuses: it starts and ends no thread.
+//! Promises: each word is written by the slot's worker alone, except the order, which the supervisor writes. A slot
+//! survives its workers, and its heap size survives a worker that is recycled. Refuses: it starts and stops no thread.
 //!
 //! ```text
 //!   Vacant ──started──▶ Booting ──booted──▶ Serving ──its thread is about to end──▶ Vacant
@@ -9,8 +9,8 @@
 //!                         └────────────────── replaced ─┘
 //! ```
 //!
-//! A worker that was told to end, by an order, lingers: its place is not free before it has ended, and it is not one of
-//! those who take work. Whoever decides first wins: an order that comes when the worker has begun to end is refused.
+//! A worker that was ordered to end lingers: it takes no more work, and its slot is not free before it has ended. The
+//! first decision wins: an order that arrives when the worker has begun to end is refused.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -22,16 +22,16 @@ use super::job::Job;
 use super::probe::ThreadProbe;
 use super::stuck::{Finding, HeldJob, StuckKind};
 
-/// Where a slot is in the life of its worker.
+/// The phase of a slot, which follows the life of its worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum SlotPhase {
-    /// It has no worker.
+    /// The slot has no worker.
     #[default]
     Vacant = 0,
-    /// Its worker boots.
+    /// The worker boots.
     Booting = 1,
-    /// Its worker takes work.
+    /// The worker takes work.
     Serving = 2,
 }
 
@@ -39,56 +39,56 @@ pub enum SlotPhase {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum WorkerOrder {
-    /// To go on.
+    /// Continue.
     #[default]
     Serve = 0,
-    /// To end with what it carries: it is not needed.
+    /// End once its jobs in flight have ended: the worker is not needed.
     Retire = 1,
-    /// To end with what it carries: another one has taken over.
+    /// End once its jobs in flight have ended: another worker has taken over.
     HandOver = 2,
 }
 
-/// What stands in a slot's word of the order when its worker has begun to end: nobody orders it about any more.
+/// The value of a slot's order once its worker has begun to end and accepts no order.
 const SETTLED: u8 = 3;
 
 /// One place in the pool.
 ///
 /// # Ordering
 ///
-/// Phase and order are Release and Acquire: who reads one sees what was written before it. The rest are statistics,
-/// and Relaxed.
+/// Phase and order are written with Release and read with Acquire: a thread that reads one sees what was written before
+/// it. The other words are statistics, and Relaxed.
 #[derive(Debug)]
 pub(super) struct Slot<J> {
     phase: AtomicU8,
     order: AtomicU8,
-    /// Its worker is among the pool's current ones.
+    /// Whether the pool counts the worker as current.
     counted: AtomicBool,
-    /// Its worker is among those that take work, or are about to.
+    /// Whether the pool counts the worker among those that take work or are about to.
     taking: AtomicBool,
-    /// Its worker does without the cache that workers share.
+    /// Whether the worker does without the cache that workers share.
     outsider: AtomicBool,
-    /// Workers that have been here.
+    /// The number of workers that the slot has had.
     number: AtomicU64,
     thread_id: AtomicU32,
-    /// The times are microseconds after the pool's start.
+    /// Times are microseconds after the start of the pool.
     spawned_us: AtomicU64,
     idle_since_us: AtomicU64,
-    /// One more than the time at which a script began to run; 0 while none runs.
+    /// One more than the time at which code began to run; 0 while none runs.
     running_since_us: AtomicU64,
-    /// One more than the time at which the worker wanted to be replaced; 0 before.
+    /// One more than the time at which the worker asked to be replaced; 0 before.
     leaving_since_us: AtomicU64,
-    /// Jobs that were claimed here.
+    /// The number of jobs claimed here.
     claims: AtomicU64,
     pub(super) fibers: AtomicUsize,
     heap_bytes: AtomicU64,
-    /// Jobs that the present worker has finished.
+    /// The number of jobs that the current worker has finished.
     handled: AtomicU64,
     long_running: AtomicU64,
     stuck: [AtomicU64; StuckKind::ALL.len()],
-    /// What a persistent worker has claimed and not let go of, in that order. Short: a pointer is put in or taken out,
-    /// or a few are looked at.
+    /// The jobs in flight on a persistent worker, in the order of their claims. Short: a pointer is inserted or removed,
+    /// or a few are read.
     in_flight: ShortLock<VecDeque<Arc<InFlight<J>>>>,
-    /// What a classic worker runs, with its serial number. Short: a pointer is put in, copied or taken out.
+    /// The job that a classic worker runs, with its serial number. Short: a pointer is stored, copied or removed.
     present: ShortLock<Option<(u64, Arc<J>)>>,
     /// Short: a handle is copied.
     probe: ShortLock<Option<Arc<dyn ThreadProbe>>>,
@@ -108,35 +108,36 @@ pub(super) struct InFlight<J> {
 pub struct SlotReading {
     /// The slot's index.
     pub slot: usize,
-    /// How many workers it has had, the present one included.
+    /// The number of workers that the slot has had, including the current one.
     pub number: u64,
-    /// Where it is.
+    /// The phase of the slot.
     pub phase: SlotPhase,
-    /// What is wanted of its worker.
+    /// What the pool wants of the worker.
     pub order: WorkerOrder,
-    /// For how long its worker has wanted to be replaced; `None`: it does not.
+    /// How long ago the worker asked to be replaced; `None` if it did not.
     pub leaving_for: Option<Duration>,
-    /// Whether its worker does without the cache that workers share, because that wanted to be renewed.
+    /// Whether the worker does without the cache that workers share, because it booted while a renewal was wanted.
     pub is_outsider: bool,
-    /// Whether its worker carries an unanswered exchange, or runs a script.
+    /// Whether the worker has an unsettled job, or runs code.
     pub is_busy: bool,
-    /// For how long its worker has had nothing to do; zero while it carries anything.
+    /// How long the worker has been idle; zero while it has anything in flight.
     pub idle_for: Duration,
-    /// What has kept it busy for longest.
+    /// The job that has kept it busy for longest.
     pub oldest: Option<HeldJob>,
-    /// Fibers that its worker carries.
+    /// The number of jobs in flight, each of which is a fiber.
     pub fibers: usize,
-    /// PHP's heap at the end of its worker's last request, or of that which was recycled here before, in bytes.
+    /// The size of PHP's heap at the end of the worker's last request, or of the worker that was recycled here before it,
+    /// in bytes.
     pub heap_bytes: u64,
-    /// Requests that the present worker has handled.
+    /// The number of jobs that the current worker has finished.
     pub handled: u64,
-    /// How long ago the present worker was started.
+    /// How long ago the current worker was started.
     pub uptime: Duration,
-    /// The system's name of the thread.
+    /// The system's identifier of the thread.
     pub thread_id: u32,
-    /// Looks at the slot that found a request older than the threshold.
+    /// The number of ticks that found a job older than the threshold.
     pub long_running: u64,
-    /// Requests that were found to hold the slot up, by kind.
+    /// The number of jobs that were found to hold the worker up, by kind.
     pub stuck: [u64; StuckKind::ALL.len()],
 }
 
@@ -166,7 +167,8 @@ impl<J: Job> Slot<J> {
         }
     }
 
-    /// A worker is about to be started here, by whoever found the place vacant or is about to leave it.
+    /// Prepares the slot for a worker that is about to be started, by the thread that found the slot vacant or is leaving
+    /// it.
     pub(super) fn start(&self, now_us: u64) {
         self.number.fetch_add(1, Ordering::Relaxed);
         self.spawned_us.store(now_us, Ordering::Relaxed);
@@ -178,7 +180,7 @@ impl<J: Job> Slot<J> {
         self.enter(SlotPhase::Booting);
     }
 
-    /// The worker's thread runs.
+    /// Notes the thread of the worker.
     pub(super) fn set_thread(&self, thread_id: u32) {
         self.thread_id.store(thread_id, Ordering::Relaxed);
     }
@@ -192,7 +194,7 @@ impl<J: Job> Slot<J> {
         self.probe.lock().clone()
     }
 
-    /// The worker takes work from now on. False: it did before.
+    /// Notes that the worker takes work from now on. Returns false if it did before.
     pub(super) fn boot(&self, now_us: u64) -> bool {
         if self.phase() != SlotPhase::Booting {
             return false;
@@ -202,7 +204,7 @@ impl<J: Job> Slot<J> {
         true
     }
 
-    /// The worker is no more.
+    /// Notes that the worker has ended.
     pub(super) fn vacate(&self) {
         self.enter(SlotPhase::Vacant);
     }
@@ -221,15 +223,15 @@ impl<J: Job> Slot<J> {
         }
     }
 
-    /// The place is vacant and about to be taken: what its last worker was told is over.
+    /// Forgets the order to the last worker of a vacant slot, which a new worker is about to take.
     pub(super) fn invite(&self) {
-        debug_assert_eq!(self.phase(), SlotPhase::Vacant, "a place for two");
+        debug_assert_eq!(self.phase(), SlotPhase::Vacant, "the slot has a worker");
         self.order.store(WorkerOrder::Serve as u8, Ordering::Relaxed);
-        // Only who takes over at once, in a recycled worker's place, shows its figure.
+        // Only a worker that takes over immediately, in a recycled worker's slot, shows that worker's heap size.
         self.heap_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// Orders the worker to end. False: it has its order, or has begun to end by itself.
+    /// Orders the worker to end. Returns false if it has an order, or has begun to end by itself.
     pub(super) fn give(&self, order: WorkerOrder) -> bool {
         debug_assert_ne!(order, WorkerOrder::Serve, "no order is taken back");
         // Release: see the type.
@@ -237,7 +239,7 @@ impl<J: Job> Slot<J> {
         self.order.compare_exchange(serve, order, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// The worker has begun to end: no order reaches it from now on. Returns the one that did.
+    /// Notes that the worker has begun to end, and accepts no order from now on. Returns the order that it was given.
     pub(super) fn settle(&self) -> WorkerOrder {
         // Acquire: see the type.
         WorkerOrder::of(self.order.swap(SETTLED, Ordering::Acquire))
@@ -248,42 +250,42 @@ impl<J: Job> Slot<J> {
         WorkerOrder::of(self.order.load(Ordering::Acquire))
     }
 
-    /// The worker does without the cache that workers share.
+    /// Notes that the worker does without the cache that workers share.
     pub(super) fn stay_outside(&self) {
         self.outsider.store(true, Ordering::Relaxed);
     }
 
-    /// The worker wants to be replaced, and takes nothing more.
+    /// Notes that the worker asks to be replaced and takes no more work.
     pub(super) fn want_to_leave(&self, now_us: u64) {
         self.leaving_since_us.store(now_us + 1, Ordering::Relaxed);
     }
 
-    /// Whether its worker was told to end and has not ended.
+    /// Returns whether the worker was ordered to end and has not ended.
     pub(super) fn is_lingering(&self) -> bool {
         self.phase() != SlotPhase::Vacant && self.order() != WorkerOrder::Serve
     }
 
-    /// Counts the worker among the current ones; false when it is there already.
+    /// Counts the worker as current; returns false if it was counted before.
     pub(super) fn count(&self) -> bool {
         !self.counted.swap(true, Ordering::Relaxed)
     }
 
-    /// Takes the worker out of the current ones; false when it was not there.
+    /// Stops counting the worker as current; returns false if it was not counted.
     pub(super) fn uncount(&self) -> bool {
         self.counted.swap(false, Ordering::Relaxed)
     }
 
-    /// Counts the worker among those that take work; false when it is there already.
+    /// Counts the worker among those that take work; returns false if it was counted before.
     pub(super) fn begin_taking(&self) -> bool {
         !self.taking.swap(true, Ordering::Relaxed)
     }
 
-    /// Takes the worker out of those that take work; false when it was not there.
+    /// Stops counting the worker among those that take work; returns false if it was not counted.
     pub(super) fn end_taking(&self) -> bool {
         self.taking.swap(false, Ordering::Relaxed)
     }
 
-    /// How many workers have been here, the present one included.
+    /// Returns the number of workers that the slot has had, including the current one.
     pub(super) fn number(&self) -> u64 {
         self.number.load(Ordering::Relaxed)
     }
@@ -292,13 +294,13 @@ impl<J: Job> Slot<J> {
         self.number() > 0
     }
 
-    /// A script begins to run on the thread.
+    /// Notes that code begins to run on the thread.
     #[inline]
     pub(super) fn run(&self, now_us: u64) {
         self.running_since_us.store(now_us + 1, Ordering::Relaxed);
     }
 
-    /// No script runs on the thread any more.
+    /// Notes that no code runs on the thread any more.
     #[inline]
     pub(super) fn rest(&self) {
         self.running_since_us.store(0, Ordering::Relaxed);
@@ -342,7 +344,7 @@ impl<J: Job> Slot<J> {
         self.handled.load(Ordering::Relaxed)
     }
 
-    /// The worker has nothing to do since then.
+    /// Notes that the worker has been idle since then.
     #[inline]
     pub(super) fn idle_since(&self, now_us: u64) {
         self.idle_since_us.store(now_us, Ordering::Relaxed);
@@ -372,7 +374,7 @@ impl<J: Job> Slot<J> {
         self.in_flight.lock().iter().find_map(|one| one.held(now))
     }
 
-    /// What keeps the worker busy, the oldest first.
+    /// Returns the jobs that keep the worker busy, oldest first.
     pub(super) fn held(&self, epoch: Instant, now: Instant) -> Vec<HeldJob> {
         let held: Vec<_> = self.in_flight.lock().iter().filter_map(|one| one.held(now)).collect();
         if held.is_empty() { self.running(epoch, now).into_iter().collect() } else { held }
@@ -392,7 +394,7 @@ impl<J: Job> Slot<J> {
                 && self.in_flight.lock().iter().any(|one| !one.job.is_settled()))
     }
 
-    /// Counts what a look at the worker found.
+    /// Counts what a tick found out about the worker.
     pub(super) fn note(&self, finding: &Finding) {
         if finding.is_long {
             self.long_running.fetch_add(1, Ordering::Relaxed);
@@ -432,12 +434,12 @@ impl<J: Job> Slot<J> {
 }
 
 impl SlotReading {
-    /// Whether a worker is there that has not been told to end.
+    /// Returns whether the slot has a worker that was not ordered to end.
     pub fn is_staff(&self) -> bool {
         self.phase != SlotPhase::Vacant && self.order == WorkerOrder::Serve
     }
 
-    /// Whether its worker was told to end and has not ended.
+    /// Returns whether the worker was ordered to end and has not ended.
     pub fn is_lingering(&self) -> bool {
         self.phase != SlotPhase::Vacant && self.order != WorkerOrder::Serve
     }
@@ -448,7 +450,7 @@ impl WorkerOrder {
         match word {
             1 => Self::Retire,
             2 => Self::HandOver,
-            // Who has begun to end by himself was told nothing.
+            // A worker that has begun to end by itself had no order.
             _ => Self::Serve,
         }
     }

@@ -1,6 +1,6 @@
-//! What the workers of a pool share: their slots, where work comes from, and who counts among them.
+//! The state that the workers of a pool share: their slots, the source of their jobs, and the counts of workers.
 //!
-//! Promises: a worker is counted once, however it comes and goes. Refuses: it starts no thread and knows no engine.
+//! Promises: a worker is counted once, however it starts and ends. Refuses: it starts no thread and knows no engine.
 
 use std::time::{Duration, Instant};
 
@@ -25,60 +25,61 @@ pub trait JobSource<J>: Send + Sync + std::fmt::Debug + 'static {
     /// Returns how many jobs were offered that no worker has taken, including those that may not be taken yet.
     fn backlog(&self) -> usize;
 
-    /// Whether there will be nothing more once it is empty.
+    /// Returns whether no more jobs will come once it is empty.
     fn is_shut(&self) -> bool;
 
-    /// The seats on which workers wait, one for each slot.
+    /// Returns the seats on which workers wait, one for each slot.
     fn idle_workers(&self) -> &IdleWorkers;
 }
 
-/// A worker that has ended without being asked to, and is not replaced yet.
+/// A worker that ended unexpectedly and is not replaced yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Its slot.
+    /// The index of its slot.
     pub slot: usize,
-    /// Whether it had booted before.
+    /// Whether it had booted.
     pub had_booted: bool,
-    /// Why it ended.
+    /// The reason.
     pub reason: String,
 }
 
-/// How many workers a pool has.
+/// The number of workers that a pool may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSize {
-    /// It starts with so many, and never wants fewer.
+    /// The minimum, with which the pool starts.
     pub min: usize,
-    /// It never wants more.
+    /// The maximum.
     pub max: usize,
 }
 
 impl PoolSize {
-    /// The slots, and so the seats, that such a pool needs.
+    /// Returns the number of slots, and thus of seats, that a pool of this size needs.
     pub fn slots(self) -> usize {
         self.max + self.lingering_max()
     }
 
-    /// The most workers that may linger while others have taken their places.
+    /// Returns the maximum number of workers that may linger while others have taken their places.
     pub fn lingering_max(self) -> usize {
         self.max.max(LINGERING_MIN)
     }
 }
 
-/// See the module.
+/// The state that the workers of a pool share.
 pub(super) struct PoolState<J> {
     pub(super) slots: Box<[CachePadded<Slot<J>>]>,
     pub(super) source: Arc<dyn JobSource<J>>,
     pub(super) events: Arc<dyn PoolEvents<J>>,
     pub(super) size: PoolSize,
-    /// What stamps count from.
+    /// The time that stamps count from.
     pub(super) epoch: Instant,
-    /// Workers that are counted.
+    /// The number of workers that are counted as current.
     pub(super) current: AtomicUsize,
-    /// Those of them that take work, or are about to.
+    /// The number of those that take work or are about to.
     pub(super) taking: AtomicUsize,
-    /// Workers that have booted.
+    /// How often a worker has booted.
     pub(super) booted: AtomicU64,
-    /// Short: one is put in, or all are taken. There are never more than slots, whose supervisor takes them.
+    /// Short: one is inserted, or all are taken. There are never more than slots, because the supervisor takes them before
+    /// it starts a worker in a slot again.
     pub(super) failures: ShortLock<Vec<Failure>>,
 }
 
@@ -92,7 +93,7 @@ impl<J> std::fmt::Debug for PoolState<J> {
 }
 
 impl<J: Job> PoolState<J> {
-    /// Starts with vacant slots.
+    /// Makes the state of a pool whose slots are vacant.
     pub(super) fn new(size: PoolSize, source: Arc<dyn JobSource<J>>, events: Arc<dyn PoolEvents<J>>) -> Self {
         debug_assert!(source.idle_workers().seats() >= size.slots(), "a worker without a seat");
         Self {
@@ -108,12 +109,12 @@ impl<J: Job> PoolState<J> {
         }
     }
 
-    /// Microseconds after the pool's start.
+    /// Returns `at` in microseconds after the start of the pool.
     pub(super) fn stamp(&self, at: Instant) -> u64 {
         time::as_micros(at.saturating_duration_since(self.epoch)).min(u64::MAX - 1)
     }
 
-    /// The worker of a slot takes work from now on.
+    /// Notes that the worker of a slot takes work from now on.
     pub(super) fn booted(&self, slot: usize, now: Instant) {
         if self.slots[slot].boot(self.stamp(now)) {
             self.count(slot);
@@ -130,15 +131,15 @@ impl<J: Job> PoolState<J> {
         job.fail();
     }
 
-    /// A worker has ended without being asked to.
+    /// Notes that a worker ended unexpectedly.
     pub(super) fn fail(&self, slot: usize, had_booted: bool, reason: String) {
-        // Before the slot is seen as vacant: whoever sees it knows why.
+        // Before the slot is seen as vacant, so that whoever sees it can find out why.
         self.failures.lock().push(Failure { slot, had_booted, reason });
         self.leave(slot);
         self.events.worker_failed();
     }
 
-    /// A worker is no more, and nobody takes its place at once.
+    /// Notes that a worker has ended and none takes its slot immediately.
     pub(super) fn leave(&self, slot: usize) {
         self.uncount(slot);
         self.slots[slot].vacate();
@@ -151,7 +152,7 @@ impl<J: Job> PoolState<J> {
         if self.slots[slot].order() == WorkerOrder::Serve && self.slots[slot].begin_taking() {
             self.taking.fetch_add(1, Ordering::Relaxed);
         }
-        // It may have been told to end meanwhile.
+        // It may have been ordered to end meanwhile.
         if self.slots[slot].order() != WorkerOrder::Serve {
             self.end_taking(slot);
         }

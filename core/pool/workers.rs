@@ -1,10 +1,10 @@
-//! The threads of the pool, and the slots that outlive them.
+//! The threads of a pool, and the slots that outlive them.
 //!
-//! Promises: a worker counts as busy while it carries an unanswered exchange or runs a script, and as current while
-//! its thread serves or is about to; both readings come from facts, so a thread that dies cannot stay in them. A worker
-//! that asks to be replaced and carries nothing is, in its slot and without a gap. Refuses: how many there should be, who
-//! stands in for one that wants to be replaced and carries something, and when one that failed is tried again, is the
-//! supervisor's to decide.
+//! Promises: a worker counts as busy while it has an unsettled job or runs code, and as current while its thread serves
+//! or is about to; both are derived from the slots, so a thread that dies cannot stay counted. A worker that asks to be
+//! replaced and has nothing in flight is replaced in its slot, without a gap. Refuses: it does not decide how many workers
+//! there should be, which worker stands in for one with jobs in flight, or when a failed worker is started again; the
+//! supervisor does.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,38 +31,39 @@ use super::stuck::{Finding, HeldJob};
 /// A reading of the pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolFacts {
-    /// Threads that serve or are about to.
+    /// The number of threads that serve or are about to.
     pub current: usize,
-    /// Threads that run at least one request; never more than `current`.
+    /// The number of threads that run at least one job; never more than `current`.
     pub busy: usize,
-    /// Threads that carry anything, be it only what goes on after its answer.
+    /// The number of threads with anything in flight, including jobs that go on after they were settled.
     pub carrying: usize,
-    /// Threads that take no more work, as others have taken their places, and end with what they carry.
+    /// The number of threads that take no more work and end once their jobs in flight have ended, because others have
+    /// taken their places.
     pub lingering: usize,
-    /// Those of them that run no request: what they carry has been answered.
+    /// The number of those whose jobs in flight are all settled.
     pub lingering_idle: usize,
     /// The configured minimum.
     pub min: usize,
     /// The configured maximum.
     pub max: usize,
-    /// Threads started since the server started.
+    /// The number of threads started since the pool started.
     pub spawned: u64,
 }
 
-/// The threads.
+/// The threads of a pool.
 #[derive(Debug)]
 pub struct WorkerPool<J> {
     shared: Arc<WorkerThreads<J>>,
 }
 
-/// What the threads share: what workers know of each other, and what starts them.
+/// What the threads share, and what starts them.
 struct WorkerThreads<J> {
     state: Arc<PoolState<J>>,
     engine: Arc<dyn Engine<J>>,
     /// What the names of the threads begin with.
     name: &'static str,
     spawned: AtomicU64,
-    /// Short: a handle is put in or taken out.
+    /// Short: a handle is inserted or removed.
     threads: ShortLock<Vec<JoinHandle<()>>>,
 }
 
@@ -78,7 +79,7 @@ impl<J: Job> WorkerPool<J> {
     ///
     /// # Errors
     ///
-    /// When the system gives no thread. A worker that does not boot is a [`Failure`] instead.
+    /// If the system creates no thread. A worker that fails to boot is a [`Failure`] instead.
     pub fn start(
         name: &'static str,
         size: PoolSize,
@@ -104,7 +105,7 @@ impl<J: Job> WorkerPool<J> {
     ///
     /// # Errors
     ///
-    /// When the system gives no thread.
+    /// If the system creates no thread.
     pub fn spawn(&self, slot: usize, probation: Probation) -> io::Result<()> {
         self.shared.state.slots[slot].invite();
         if probation == Probation::Waived {
@@ -113,12 +114,13 @@ impl<J: Job> WorkerPool<J> {
         spawn(&self.shared, slot, time::now()).inspect_err(|_| self.shared.state.leave(slot))
     }
 
-    /// How many workers the slot has had.
+    /// Returns the number of workers that a slot has had.
     pub fn number(&self, slot: usize) -> u64 {
         self.shared.state.slots[slot].number()
     }
 
-    /// Tells the worker of a slot to end with what it carries. False: it has its order, or has begun to end by itself.
+    /// Orders the worker of a slot to end once its jobs in flight have ended. Returns false if it has an order, or has
+    /// begun to end by itself.
     pub fn stop(&self, slot: usize, order: WorkerOrder) -> bool {
         if !self.shared.state.slots[slot].give(order) {
             return false;
@@ -128,24 +130,24 @@ impl<J: Job> WorkerPool<J> {
         true
     }
 
-    /// Tells the worker of a slot to end with what it carries, and starts another one in the vacant slot. False: it has
-    /// begun to end by itself, and nobody was started.
+    /// Orders the worker of a slot to end once its jobs in flight have ended, and starts another worker in the vacant slot.
+    /// Returns false if the worker has begun to end by itself; no other worker is started then.
     ///
     /// # Errors
     ///
-    /// When the system gives no thread; the worker ends all the same.
+    /// If the system creates no thread; the worker of `slot` ends nevertheless.
     pub fn relieve(&self, slot: usize, vacant: usize) -> io::Result<bool> {
         if !self.shared.state.slots[slot].give(WorkerOrder::HandOver) {
             return Ok(false);
         }
         let spawned = self.spawn(vacant, Probation::Waived);
-        // Not before the other one counts: no request is to find a pool without workers.
+        // Not before the other one is counted: no job must find a pool without workers.
         self.shared.state.end_taking(slot);
         self.shared.state.source.idle_workers().wake(slot);
         spawned.map(|()| true)
     }
 
-    /// Sets who is woken when workers are needed, have booted, or have failed.
+    /// Sets what is woken when workers are needed, have booted, or have failed.
     pub fn set_supervisor(&self, waker: Arc<dyn Wake>) {
         self.shared.state.source.idle_workers().set_help(waker);
     }
@@ -155,7 +157,7 @@ impl<J: Job> WorkerPool<J> {
         self.shared.state.source.idle_workers().call_help();
     }
 
-    /// Lets the supervisor be woken when work comes and nobody is idle. Work that came before is the caller's to look for.
+    /// Wakes the supervisor, once, when work arrives and no worker is idle. The caller checks for work that arrived before.
     pub fn want_help(&self) {
         self.shared.state.source.idle_workers().want_help();
     }
@@ -170,22 +172,22 @@ impl<J: Job> WorkerPool<J> {
         self.shared.state.source.backlog()
     }
 
-    /// How often workers have booted.
+    /// Returns how often workers have booted.
     pub fn booted_total(&self) -> u64 {
         self.shared.state.booted.load(Ordering::Relaxed)
     }
 
-    /// Takes the news of workers that have ended without being asked to.
+    /// Takes the list of workers that ended unexpectedly since the last call.
     pub fn take_failures(&self) -> Vec<Failure> {
         std::mem::take(&mut *self.shared.state.failures.lock())
     }
 
-    /// Counts what a look at the worker of a slot found.
+    /// Counts what a tick found out about the worker of a slot.
     pub fn note(&self, slot: usize, finding: &Finding) {
         self.shared.state.slots[slot].note(finding);
     }
 
-    /// Reads the pool. The readings are taken one after the other, `busy` first, and made consistent.
+    /// Reads the state of the pool. The values are read one after the other, `busy` first, and made consistent.
     pub fn facts(&self) -> PoolFacts {
         let (shared, state) = (&self.shared, &self.shared.state);
         let busy = state.slots.iter().filter(|slot| slot.is_busy()).count();
@@ -199,23 +201,23 @@ impl<J: Job> WorkerPool<J> {
         PoolFacts { current, busy: busy.min(current), carrying, lingering, lingering_idle, min, max, spawned }
     }
 
-    /// Reads each slot that a worker has been in.
+    /// Reads each slot that has had a worker.
     pub fn slots(&self, now: Instant) -> Vec<SlotReading> {
         let slots = self.shared.state.slots.iter().enumerate().filter(|(_, slot)| slot.is_used());
         slots.map(|(index, slot)| slot.reading(index, self.shared.state.epoch, now)).collect()
     }
 
-    /// What keeps the worker of a slot busy, the oldest first.
+    /// Returns the jobs that keep the worker of a slot busy, oldest first.
     pub fn held(&self, slot: usize, now: Instant) -> Vec<HeldJob> {
         self.shared.state.slots[slot].held(self.shared.state.epoch, now)
     }
 
-    /// The lowest slot without a worker.
+    /// Returns the lowest slot without a worker.
     pub fn vacant_slot(&self) -> Option<usize> {
         self.shared.state.slots.iter().position(|slot| slot.phase() == SlotPhase::Vacant)
     }
 
-    /// What tells whether the worker of a slot runs scripts.
+    /// Returns the probe of the worker of a slot.
     pub fn probe(&self, slot: usize) -> Option<Arc<dyn ThreadProbe>> {
         self.shared.state.slots[slot].probe()
     }
@@ -225,49 +227,49 @@ impl<J: Job> WorkerPool<J> {
         self.shared.state.slots[slot].job(serial)
     }
 
-    /// The number of threads that take work or are about to: the current ones without those that linger.
+    /// Returns the number of threads that take work or are about to: the current ones without those that linger.
     pub fn taking(&self) -> usize {
         self.shared.state.taking.load(Ordering::Relaxed)
     }
 
-    /// What there is to know of the cache that persistent workers share; `None`: they share none.
+    /// Returns the state of the cache that persistent workers share; `None` if they share none.
     pub fn cache(&self) -> Option<SharedCacheFacts> {
         self.shared.engine.cache()
     }
 
-    /// Whoever starts from now on is to find code as it is on disk. Returns whether that makes a difference.
+    /// Makes workers that start from now on load code as it is on disk. Returns whether that makes a difference.
     pub fn refresh(&self) -> bool {
         self.shared.engine.refresh()
     }
 
-    /// Waits until every thread has ended; the source must have ended. Returns whether all ended in order.
+    /// Waits until every thread has ended; the source must be shut. Returns whether none of them panicked.
     pub fn join(&self) -> bool {
         let mut in_order = true;
         loop {
-            // One that starts another says so before it ends.
+            // A thread that starts another one adds it before it ends.
             let Some(thread) = self.shared.threads.lock().pop() else { return in_order };
-            // Every one is waited for, also behind one that failed.
+            // All are waited for, even if one has panicked.
             in_order &= thread.join().is_ok();
         }
     }
 
-    /// Forgets the threads that have ended.
+    /// Removes the handles of threads that have ended.
     pub fn reap(&self) {
         self.shared.threads.lock().retain(|thread| !thread.is_finished());
     }
 
-    /// The number of threads that have not ended.
+    /// Returns the number of threads that have not ended.
     pub fn unfinished(&self) -> usize {
         self.shared.threads.lock().iter().filter(|thread| !thread.is_finished()).count()
     }
 }
 
-/// Whether a new worker has to boot before it counts.
+/// Whether a new worker must boot before it counts as current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Probation {
-    /// It is current from its start.
+    /// It counts from its start.
     Waived,
-    /// Its like has failed before: it is current once it has booted.
+    /// Workers have failed to boot before it: it counts once it has booted.
     Required,
 }
 
@@ -285,7 +287,7 @@ fn spawn<J: Job>(shared: &Arc<WorkerThreads<J>>, slot: usize, now: Instant) -> i
     Ok(())
 }
 
-/// How the work of a thread has ended.
+/// How a thread has ended its work.
 enum ThreadEnd {
     Stopped,
     Failed(String),
@@ -296,7 +298,7 @@ enum ThreadEnd {
 fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
     let slot = &shared.state.slots[index];
     slot.set_thread(gettid().as_raw_nonzero().get().unsigned_abs());
-    // A worker that panicked is not used again: what it held on this thread may be half done.
+    // A worker that panicked is not used again: its state on this thread may be inconsistent.
     let end = catch_unwind(AssertUnwindSafe(|| run(shared, index)))
         .unwrap_or_else(|_| ThreadEnd::Failed("the engine panicked".to_owned()));
     slot.set_probe(None);
@@ -305,7 +307,7 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
     idle_workers.set_waker(index, None);
     let (order, had_booted) = (slot.settle(), slot.phase() == SlotPhase::Serving);
     let end = match end {
-        // It would only boot and end for ever.
+        // It would boot and end forever.
         ThreadEnd::Recycled(_) if slot.handled() == 0 && order == WorkerOrder::Serve => {
             ThreadEnd::Failed("the application ended before it served a request".to_owned())
         }
@@ -316,7 +318,7 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
         (ThreadEnd::Failed(reason), _) => shared.state.fail(index, had_booted, reason),
         (ThreadEnd::Recycled(reason), WorkerOrder::Serve) => {
             shared.state.events.recycled(index, reason);
-            // It still counts, and its slot is taken: the next one is on its way.
+            // The slot stays taken and counted: its next worker is on its way.
             if shared.state.source.is_shut() {
                 shared.state.leave(index);
             } else if let Err(error) = spawn(shared, index, time::now()) {
@@ -336,14 +338,14 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
             }
         }
     }
-    // It may have been called for work that it has not taken.
+    // It may have been notified of a job that it has not taken.
     if !shared.state.source.is_empty() {
         idle_workers.notify_one();
     }
     idle_workers.call_help();
 }
 
-/// Starts the engine and works until it is over; nothing of the engine is left on the thread afterwards.
+/// Starts the engine and works until the end; nothing of the engine is left on the thread afterwards.
 fn run<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) -> ThreadEnd {
     let context = WorkerContext::new(Arc::clone(&shared.state), index);
     match shared.engine.start(index) {
