@@ -1,7 +1,7 @@
 //! The boot back-off: when a worker is started again after one failed to boot.
 //!
-//! Promises: pure; the pause doubles with each failed attempt and is reset by a successful one; workers that fail together
-//! count once; after a failure, one worker is tried, not all. Refuses: it starts no worker and reads no clock.
+//! Promises: pure; the pause doubles with each failed attempt and is reset by a successful one; workers that fail
+//! together count once; after a failure, one worker is tried, not all. Refuses: it starts no worker and reads no clock.
 //!
 //! ```text
 //!            failed: a pause                pause over: one is tried

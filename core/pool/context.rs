@@ -1,8 +1,8 @@
 //! The context of a worker: where it gets its jobs, and where it reports what it does.
 //!
-//! Promises: what it hands out is claimed, so that no other worker runs it; a worker with jobs in flight leaves new ones
-//! to an idle worker; whatever becomes of a claim, its job is settled, and counted once. Refuses: it runs nothing and
-//! waits for nothing (a persistent worker waits in its own reactor).
+//! Promises: what it hands out is claimed, so that no other worker runs it; a worker with jobs in flight leaves new
+//! ones to an idle worker; whatever becomes of a claim, its job is settled, and counted once. Refuses: it runs nothing
+//! and waits for nothing (a persistent worker waits in its own reactor).
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -64,8 +64,8 @@ impl<J: Job> WorkerContext<J> {
         }
     }
 
-    /// Asks to replace the worker, which takes no more work and drains. Another one stands in for it if jobs in flight keep
-    /// it from ending.
+    /// Asks to replace the worker, which takes no more work and drains. Another one stands in for it if jobs in flight
+    /// keep it from ending.
     pub fn close(&self) {
         self.is_closed.set(true);
         self.own().want_to_leave(self.shared.stamp(time::now()));
@@ -112,8 +112,8 @@ impl<J: Job> WorkerContext<J> {
         !is_needed
     }
 
-    /// Announces that the worker has stopped waiting. If it has fibers to run first, another worker is woken for the job
-    /// that it may have been woken for.
+    /// Announces that the worker has stopped waiting. If it has fibers to run first, another worker is woken for the
+    /// job that it may have been woken for.
     pub fn unpark(&self, has_runnable: bool) {
         let idle_workers = self.shared.source.idle_workers();
         idle_workers.unpark(self.slot);
@@ -240,8 +240,8 @@ impl<J: Job> Claim<J> {
         self.own().rest();
     }
 
-    /// Reports that its code has run to its end, however early it settled the job. A job that is not settled by then fails.
-    /// Later calls have no effect.
+    /// Reports that its code has run to its end, however early it settled the job. A job that is not settled by then
+    /// fails. Later calls have no effect.
     pub fn finish(&mut self) {
         if !std::mem::replace(&mut self.is_finished, true) {
             let ran = time::now().saturating_duration_since(self.in_flight.taken_at);

@@ -17,8 +17,8 @@ use std::time::Instant;
 ///
 /// # Ownership
 ///
-/// - *Offered*: the job belongs to whoever offered it, who may settle it at any time and alone watches its deadline. The
-///   queue holds a reference until a worker takes it off.
+/// - *Offered*: the job belongs to whoever offered it, who may settle it at any time and alone watches its deadline.
+///   The queue holds a reference until a worker takes it off.
 /// - *Running*: the job belongs to the worker that claimed it. The worker's slot holds a reference until the worker
 ///   drops the [`Claim`](super::Claim), so that other threads can find the job by its serial number.
 /// - *Settled*: nobody can change the outcome. The worker may still run the job's code.

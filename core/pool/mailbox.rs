@@ -1,9 +1,9 @@
 //! The parts of a reply on their way from a worker to the io thread.
 //!
-//! Promises: parts arrive in order; what waits in memory stays below [`REPLY_MEMORY_MAX`] plus one piece, and within the
-//! budget of all replies; the rest waits in a spool file. A worker sleeps only when the budget of those is used up too
-//! and its reader has something to read, and wakes when the reader took it or left, or when somebody else has ended the
-//! reply. Refuses: it does not decide who may answer; the exchange does.
+//! Promises: parts arrive in order. Parts in memory stay below [`REPLY_MEMORY_MAX`] plus one piece, and within the
+//! budget of all replies; the rest waits in a spool file. A worker sleeps only if the budget of spool files is used up
+//! too and its reader has something to read; it wakes when the reader takes that or leaves, or when another thread ends
+//! the reply. Refuses: it does not decide who may answer; the exchange does.
 
 use std::collections::VecDeque;
 
@@ -17,29 +17,29 @@ use crate::sync::primitive::{Arc, RawGuard};
 /// One step of a reply, in order: interim heads, the head, data, the end.
 #[derive(Debug)]
 pub enum Part {
-    /// An informational response (103), sent at once.
+    /// An informational response (103), sent immediately.
     Interim(u16, Fields),
     /// Status and fields of the final response.
     Head(ReplyHead),
     /// Bytes of the body.
     Data(Vec<u8>),
-    /// Bytes of the body that wait on disk.
+    /// Bytes of the body that are on disk.
     Spooled(SpooledPart),
     /// The last part.
     End(End),
 }
 
 impl Part {
-    /// The bytes of the body that it holds in memory.
+    /// Returns the number of body bytes that it holds in memory.
     pub fn memory_bytes(&self) -> usize {
         if let Self::Data(bytes) = self { bytes.len() } else { 0 }
     }
 }
 
-/// A run of reply bytes in a spool file. The disk space is free again when all runs of its file are dropped.
+/// A run of reply bytes in a spool file. The disk space is freed when all runs of the file are dropped.
 #[derive(Clone, Debug)]
 pub struct SpooledPart {
-    /// The file, to be read by a thread that may wait for a disk.
+    /// The file. Only threads that may wait for a disk read it.
     pub file: Arc<SpoolFile>,
     /// Where the run starts.
     pub offset: u64,
@@ -58,11 +58,11 @@ impl SpooledPart {
 pub struct ReplyHead {
     /// The status code, 200 to 999.
     pub status: u16,
-    /// A reason phrase of the script's own.
+    /// The reason phrase, if the script sets one.
     pub reason: Option<Vec<u8>>,
-    /// The fields, without hop-by-hop ones and without `Content-Length`.
+    /// The fields, without hop-by-hop fields and `Content-Length`.
     pub fields: Fields,
-    /// The length that the script announced, or that the worker knows because the reply is complete.
+    /// The length that the script announced, or that is known because the reply is complete.
     pub content_length: Option<u64>,
     /// Who made the reply.
     pub origin: Origin,
@@ -73,54 +73,54 @@ pub struct ReplyHead {
 pub enum Origin {
     /// The script, by running to its end or by sending output.
     Script,
-    /// The server, without asking a script.
+    /// The server, without running a script.
     Server,
-    /// The server, because the script reached its time limit before it had sent anything.
+    /// The server, because the script reached its time limit before it sent anything.
     TimeLimit,
-    /// The server, because the script ended in a fatal error before it had sent anything.
+    /// The server, because the script ended in a fatal error before it sent anything.
     Fatal,
-    /// The same, and its worker does not outlive it; or because the worker was lost before it had answered.
+    /// The server, because a fatal error ended the worker, or the worker was lost before it answered.
     WorkerLost,
 }
 
 /// How a reply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// All of it is there.
+    /// The reply is complete.
     Complete,
-    /// It broke off after its head had gone out; the client must be able to tell.
+    /// The reply broke off after its head was sent; the client must be able to tell.
     Broken,
 }
 
-/// What a worker hands over at once, in this order; what is missing is not said now.
+/// Parts that a worker sends together, in this order. All are optional.
 #[derive(Debug, Default)]
 pub struct ReplyBatch {
     head: Option<ReplyHead>,
     bytes: Vec<u8>,
-    /// How many of the bytes have been delivered.
+    /// The number of bytes that were delivered.
     delivered: usize,
     end: Option<End>,
 }
 
 impl ReplyBatch {
-    /// Begins with these bytes of the body.
+    /// Makes a batch of body bytes.
     pub fn of(bytes: Vec<u8>) -> Self {
         Self { bytes, ..Self::default() }
     }
 
-    /// Puts the head before them.
+    /// Adds the head before the bytes.
     #[must_use]
     pub fn after(self, head: ReplyHead) -> Self {
         Self { head: Some(head), ..self }
     }
 
-    /// Puts the end behind them.
+    /// Adds the end after the bytes.
     #[must_use]
     pub fn before(self, end: End) -> Self {
         Self { end: Some(end), ..self }
     }
 
-    /// Whether all of it has been delivered.
+    /// Returns whether everything was delivered.
     pub fn is_done(&self) -> bool {
         self.rest().is_empty() && self.head.is_none() && self.end.is_none()
     }
@@ -146,16 +146,16 @@ impl ReplyBatch {
     }
 }
 
-/// The reader has left, or the reply was ended in its writer's place: nothing more can be said.
+/// The mailbox accepts nothing more: the reader has left, or the reply was ended in the writer's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 
-/// The mailbox of one exchange: one writer (its worker), one reader (its io thread).
+/// The mailbox of one exchange. It has one writer, the worker, and one reader, the io thread.
 #[derive(Debug)]
 pub struct Mailbox {
-    /// Short: sections move a few words in or out; the spool file is written outside of it.
+    /// Short: a few words are moved in or out. The spool file is written outside of the lock.
     inner: ShortLock<MailboxInner>,
-    /// Rung when the reader took something or left.
+    /// Notified when the reader takes something or leaves.
     room: EventCount,
     spool: Spool,
 }
@@ -164,16 +164,16 @@ pub struct Mailbox {
 struct MailboxInner {
     parts: VecDeque<Part>,
     memory_bytes: usize,
-    /// What these are of the memory of all replies.
+    /// Their share of the memory of all replies.
     share: Share,
-    /// The file that the writer appends to; a new one is begun when it is long.
+    /// The file that the writer appends to, until it is long and a new one is begun.
     spool_file: Option<Arc<SpoolFile>>,
-    /// The reader has been told of parts that it has not collected yet.
+    /// The reader was told about parts that it has not collected.
     told: bool,
     closed: bool,
-    /// A head has been put in.
+    /// A head was added.
     has_head: bool,
-    /// Somebody else has ended the reply.
+    /// Another thread has ended the reply.
     cut: bool,
 }
 
@@ -183,11 +183,11 @@ impl Mailbox {
         Self { inner: ShortLock::default(), room: EventCount::new(), spool }
     }
 
-    /// Adds a part that is no data; returns whether the reader has to be told.
+    /// Adds a part that is not data; returns whether the reader has to be told.
     ///
     /// # Errors
     ///
-    /// [`Closed`] when the reader left.
+    /// [`Closed`] if the mailbox accepts nothing more.
     pub fn put(&self, part: Part) -> Result<bool, Closed> {
         debug_assert!(!matches!(part, Part::Data(_) | Part::Spooled(_)), "data has to be counted");
         let mut inner = self.open()?;
@@ -195,13 +195,13 @@ impl Mailbox {
         Ok(inner.tell())
     }
 
-    /// Adds what there is room for of `delivery`: in memory while there is room, else on disk, else when the reader made
-    /// room. May wait for the disk, and without limit for the reader; a reader that leaves ends the wait. Returns whether
-    /// the reader has to be told, which has to happen before the rest is delivered.
+    /// Adds as much of `delivery` as there is room for: in memory, else on disk, else when the reader makes room. May
+    /// wait for the disk, and for the reader without limit; a reader that leaves ends the wait. Returns whether the
+    /// reader has to be told, which must happen before the rest is delivered.
     ///
     /// # Errors
     ///
-    /// [`Closed`] when the reader left.
+    /// [`Closed`] if the mailbox accepts nothing more.
     pub fn deliver(&self, delivery: &mut ReplyBatch) -> Result<bool, Closed> {
         loop {
             if let Some(tell) = self.put_all(delivery)? {
@@ -225,7 +225,7 @@ impl Mailbox {
         }
     }
 
-    /// Whether body bytes would have to wait for the reader, as far as one can tell: others use the budgets too.
+    /// Returns whether body bytes would probably have to wait for the reader. Other replies use the same budgets.
     pub fn is_crowded(&self) -> bool {
         let Ok(inner) = self.open() else { return false };
         let piece = REPLY_GATHER_MAX as u64;
@@ -233,7 +233,7 @@ impl Mailbox {
         inner.memory_bytes > 0 && !has_memory && !self.spool.has_room_for(piece)
     }
 
-    /// Takes all parts that are there, in order, and what they are of the memory of all replies.
+    /// Takes all parts that are ready, in order, with their share of the memory of all replies.
     pub fn collect(&self, into: &mut VecDeque<Part>) -> Share {
         let mut inner = self.inner.lock();
         inner.told = false;
@@ -245,7 +245,7 @@ impl Mailbox {
         share
     }
 
-    /// The reader leaves: what is there is dropped, a waiting writer wakes.
+    /// Ends the reading: parts that are ready are dropped, and a waiting writer wakes.
     pub fn close(&self) {
         let mut inner = self.inner.lock();
         inner.closed = true;
@@ -257,8 +257,9 @@ impl Mailbox {
         self.room.notify_all();
     }
 
-    /// Ends the reply in its writer's place with what `answer` says, which is told whether the head is out; the writer
-    /// can say nothing more then. Returns whether the reader has to be told; `None` when `answer` has nothing to say.
+    /// Ends the reply in the writer's place with what `answer` returns; the argument of `answer` is whether the head
+    /// was sent. The writer can add nothing afterwards. Returns whether the reader has to be told; `None` if `answer`
+    /// returned `None`.
     pub fn cut(&self, answer: impl FnOnce(bool) -> Option<ReplyBatch>) -> Option<bool> {
         let mut inner = self.open().ok()?;
         let mut delivery = answer(inner.has_head)?;
@@ -271,7 +272,7 @@ impl Mailbox {
         Some(tell)
     }
 
-    /// Whether the reader has left.
+    /// Returns whether the reader has left.
     pub fn is_closed(&self) -> bool {
         self.inner.lock().closed
     }
@@ -281,7 +282,7 @@ impl Mailbox {
         if inner.closed || inner.cut { Err(Closed) } else { Ok(inner) }
     }
 
-    /// Adds all of `delivery` if its bytes may wait in memory.
+    /// Adds all of `delivery` if there is room for its bytes in memory.
     fn put_all(&self, delivery: &mut ReplyBatch) -> Result<Option<bool>, Closed> {
         let mut inner = self.open()?;
         let len = delivery.rest().len();
@@ -297,7 +298,7 @@ impl Mailbox {
         Ok(Some(inner.tell()))
     }
 
-    /// Adds a few bytes whatever others hold, unless the reader has some to read.
+    /// Adds a few bytes regardless of the budgets, unless the reader has some to read.
     fn put_slice(&self, delivery: &mut ReplyBatch) -> Result<Option<bool>, Closed> {
         let mut inner = self.open()?;
         if inner.memory_bytes > 0 {
@@ -309,7 +310,7 @@ impl Mailbox {
         Ok(Some(inner.tell()))
     }
 
-    /// Writes `bytes` to the spool file. Only the writer calls it, so the file has one appender.
+    /// Writes `bytes` to the spool file. Only the writer calls it, so that the file has a single appender.
     fn spooled(&self, bytes: &[u8]) -> Result<SpooledPart, SpoolError> {
         if !self.spool.has_room_for(bytes.len() as u64) {
             return Err(SpoolError::Full);
@@ -339,7 +340,7 @@ impl Mailbox {
 }
 
 impl MailboxInner {
-    /// Adds `bytes`, which have their share, and what is around them in `delivery`.
+    /// Adds `bytes`, whose share was taken, and the head and the end of `delivery`.
     fn push(&mut self, delivery: &mut ReplyBatch, bytes: Vec<u8>) {
         self.memory_bytes += bytes.len();
         self.push_head(delivery);
@@ -356,13 +357,13 @@ impl MailboxInner {
         self.parts.extend(delivery.head.take().map(Part::Head));
     }
 
-    /// Whether the reader has to be told.
+    /// Returns whether the reader has to be told.
     fn tell(&mut self) -> bool {
         !std::mem::replace(&mut self.told, true)
     }
 }
 
-/// A spool file is followed by a new one when it is this long, so that what was read comes free.
+/// A spool file of this length is followed by a new one, so that the space of what was read is freed.
 const SPOOL_FILE_BYTES: u64 = 8 * 1024 * 1024;
 
 #[cfg(all(test, not(loom)))]

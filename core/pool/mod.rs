@@ -1,29 +1,29 @@
 //! The pool: threads that take jobs off a queue and run them through an engine.
 //!
-//! Promises: a job is claimed once and settled once ([`Job`] says by whom); a worker that dies costs the jobs it held and
-//! nothing else. Refuses: it knows no socket and no PHP; the engine is a trait, and so is the job. [`Exchange`] is the
-//! job of the HTTP server, whose client is a [`Notify`].
+//! Promises: a job is claimed once and settled once ([`Job`] says by whom); a worker that dies costs the jobs it held
+//! and nothing else. Refuses: it knows no socket and no PHP; the engine is a trait, and so is the job. [`Exchange`] is
+//! the job of the HTTP server, whose client is a [`Notify`].
 //!
 //! | file | noun |
 //! |---|---|
-//! | `job` | what the pool knows of a unit of work |
+//! | `job` | what the pool knows about a unit of work |
 //! | `exchange` | one request and its reply: the job of the HTTP server |
-//! | `request` | what an engine is told about the request |
-//! | `mailbox` | the parts of the reply on their way to the io thread |
-//! | `engine` | the seam behind which PHP stands |
-//! | `probe` | what other threads may ask its threads |
-//! | `context` | where a worker gets its work from |
+//! | `request` | the request as an engine gets it |
+//! | `mailbox` | the parts of a reply on their way to the io thread |
+//! | `engine` | the interface to the interpreter |
+//! | `probe` | what other threads may ask a worker's thread |
+//! | `context` | where a worker gets its jobs |
 //! | `slot` | a place in the pool, which survives its workers |
 //! | `state` | what the workers share |
-//! | `events` | what happens on their threads |
+//! | `events` | the events of their threads |
 //! | `workers` | the threads |
-//! | `scaling` | how many there should be |
-//! | `backoff` | when one is tried again |
-//! | `relief` | standing in for one that is to be replaced and cannot end yet |
+//! | `scaling` | how many workers there should be |
+//! | `backoff` | when a worker that failed to boot is started again |
+//! | `relief` | stand-ins for workers that want to be replaced and cannot end yet |
 //! | `renewal` | emptying a cache that workers share |
-//! | `rolling_restart` | replacing all of them without a gap |
+//! | `rolling_restart` | replacing all workers without a gap |
 //! | `supervisor` | what starts, stops and replaces workers, by the machines above |
-//! | `stuck`, `watchdog` | a request that keeps its worker; who is held up by one |
+//! | `stuck`, `watchdog` | jobs that hold their workers up |
 //! | `stall` | threads that live and take nothing |
 
 mod backoff;

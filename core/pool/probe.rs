@@ -1,8 +1,8 @@
 //! How other threads find out what the thread of a worker is doing.
 
 /// Tells whether a worker's thread executes the script's own instructions, and keeps its time limit. Instructions of a
-/// script answer a question immediately; a system call or a function of the interpreter does not. The methods are called
-/// by other threads and must not block.
+/// script answer a question immediately; a system call or a function of the interpreter does not. The methods are
+/// called by other threads and must not block.
 pub trait ThreadProbe: Send + Sync + std::fmt::Debug {
     /// Asks the thread.
     fn ask(&self);

@@ -1,8 +1,9 @@
 //! Relief: which of the workers that want to be replaced get a stand-in while they end.
 //!
-//! Promises: pure; a worker that ends immediately is replaced in its own slot, and only one that is held back, by jobs in
-//! flight or by its own end, gets a stand-in; the number of lingering workers is bounded, so that many such workers cannot
-//! fill the memory. Refuses: it starts and stops no worker; beyond the bound, a worker keeps its slot until it has ended.
+//! Promises: pure; a worker that ends immediately is replaced in its own slot, and only one that is held back, by jobs
+//! in flight or by its own end, gets a stand-in; the number of lingering workers is bounded, so that many such workers
+//! cannot fill the memory. Refuses: it starts and stops no worker; beyond the bound, a worker keeps its slot until it
+//! has ended.
 
 use std::time::Duration;
 

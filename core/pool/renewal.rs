@@ -1,14 +1,14 @@
 //! The renewal of a cache that persistent workers share, and that can be emptied only while no worker uses it.
 //!
-//! A worker uses the cache from its boot to its end, so all of them have to be replaced. Since a replacement boots before
-//! an old worker leaves, the replacements must do without the cache for as long as an old worker lives. A renewal
-//! therefore takes two rolling restarts: the first brings workers that are outsiders to the cache; the second, once the
-//! last user has gone, brings workers that use the new cache. The pool serves all the time. Old workers that linger delay
-//! the second restart and nothing else.
+//! A worker uses the cache from its boot to its end, so all of them have to be replaced. Since a replacement boots
+//! before an old worker leaves, the replacements must do without the cache for as long as an old worker lives. A
+//! renewal therefore takes two rolling restarts: the first brings workers that are outsiders to the cache; the second,
+//! once the last user has gone, brings workers that use the new cache. The pool serves all the time. Old workers that
+//! linger delay the second restart and nothing else.
 //!
 //! Promises: pure; a renewal continues from any state that workers coming and going for other reasons have caused;
-//! renewals that follow each other without end become rare. Refuses: it starts and stops no worker; the first worker that
-//! boots while the cache has no user empties it.
+//! renewals that follow each other without end become rare. Refuses: it starts and stops no worker; the first worker
+//! that boots while the cache has no user empties it.
 //!
 //! ```text
 //!            wanted             all are replaced        the last user has gone        one has booted: renewed

@@ -1,4 +1,4 @@
-//! What an engine is told about a request. Complete before the exchange is offered; nothing is added later.
+//! The request as an engine gets it. It is complete before the exchange is offered; nothing is added later.
 
 use std::net::SocketAddr;
 use std::time::SystemTime;
@@ -14,41 +14,41 @@ pub struct CompleteRequest {
     pub head: Head,
     /// The body, read to its end.
     pub body: Body,
-    /// The script that answers, and how the path was split to find it.
+    /// The script, and how the path was split to find it.
     pub script: Arc<Script>,
-    /// The client's address, as far as it is known; port 0 stands for one that is not.
+    /// The address of the client; port 0 if the port is not known.
     pub client: SocketAddr,
     /// The address that the client connected to.
     pub local: SocketAddr,
-    /// Whether the client asked by HTTPS.
+    /// Whether the client used HTTPS.
     pub https: bool,
     /// The session, if the client speaks TLS with this server.
     pub tls: Option<Arc<TlsFacts>>,
-    /// The host that the client asked for and the port that it asked at, when a proxy tells them.
+    /// The host and the port that the client requested, if a proxy tells them.
     pub asked: (Option<Vec<u8>>, Option<u16>),
-    /// Its place in a trace, when there are traces.
+    /// Its trace context, if tracing is enabled.
     pub trace: Option<Trace>,
-    /// The request's name in logs and in `svc_request_id()`.
+    /// The request ID in logs and in `svc_request_id()`.
     pub request_id: String,
     /// When the first byte of the head arrived.
     pub received_at: SystemTime,
 }
 
-/// What is known about a TLS session.
+/// Facts about a TLS session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFacts {
     /// `SSL_PROTOCOL`: the version, as `TLSv1.3`.
     pub protocol: &'static str,
-    /// `SSL_CIPHER`: the cipher suite, by the name that OpenSSL has for it.
+    /// `SSL_CIPHER`: the cipher suite, by its OpenSSL name.
     pub cipher: &'static str,
-    /// `SSL_TLS_SNI`: the name that the client asked for.
+    /// `SSL_TLS_SNI`: the server name that the client sent.
     pub server_name: Option<String>,
 }
 
-/// A request body that has been read to its end.
+/// A request body that was read to its end.
 #[derive(Debug)]
 pub enum Body {
-    /// No body, or one of length 0.
+    /// No body, or an empty one.
     Empty,
     /// A small body.
     Memory(Vec<u8>),
@@ -57,7 +57,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// The number of bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> u64 {
         match self {
             Self::Empty => 0,
@@ -66,16 +66,16 @@ impl Body {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether the body is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Reads into `buf` from `offset`; returns how many bytes were read, 0 at the end. May wait for a disk.
+    /// Reads into `buf` from `offset`; returns the number of bytes read, 0 at the end. May wait for a disk.
     ///
     /// # Errors
     ///
-    /// What the disk says about a spooled body.
+    /// If the disk fails to read a spooled body.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> std::io::Result<usize> {
         match self {
             Self::Empty => Ok(0),
@@ -90,14 +90,14 @@ impl Body {
     }
 }
 
-/// The script that answers a request. All paths are raw bytes: names on disk need not be UTF-8.
+/// The script of a request. All paths are raw bytes, because names on disk need not be UTF-8.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {
     /// `SCRIPT_FILENAME`: the absolute path of the file.
     pub filename: Vec<u8>,
     /// `SCRIPT_NAME`: the URL path of the script, decoded.
     pub name: Vec<u8>,
-    /// `PATH_INFO`: what follows the script in the URL path, decoded; empty when nothing does.
+    /// `PATH_INFO`: the part of the URL path after the script, decoded; may be empty.
     pub path_info: Vec<u8>,
     /// `DOCUMENT_ROOT`, absolute.
     pub document_root: Vec<u8>,

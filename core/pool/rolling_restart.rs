@@ -99,7 +99,8 @@ impl RollingRestart {
                 return Some(RollingRestartStep::Stopped { slot: new.slot, replaced, left });
             }
             restart.replacement = None;
-            // If the restart was asked for again meanwhile, the replacement is old itself; it must not be its own successor.
+            // If the restart was asked for again meanwhile, the replacement is old itself; it must not be its own
+            // successor.
             let next = restart.old.iter().position(|old| *old != new);
             if let Some(old) = next.and_then(|next| restart.old.remove(next)) {
                 restart.replaced += 1;

@@ -1,8 +1,8 @@
 //! Scaling: how many workers a pool should have.
 //!
-//! Promises: pure; the number of workers stays between minimum and maximum; the pool grows when jobs wait and no worker is
-//! idle, by as many as are needed, so that a burst is not met one worker at a time; it shrinks by workers that have been
-//! idle for long. Refuses: it starts and stops no worker, and reads no clock.
+//! Promises: pure; the number of workers stays between minimum and maximum; the pool grows when jobs wait and no worker
+//! is idle, by as many as are needed, so that a burst is not met one worker at a time; it shrinks by workers that have
+//! been idle for long. Refuses: it starts and stops no worker, and reads no clock.
 //!
 //! ```text
 //!            below the minimum: spawn the missing

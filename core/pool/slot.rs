@@ -85,8 +85,8 @@ pub(super) struct Slot<J> {
     handled: AtomicU64,
     long_running: AtomicU64,
     stuck: [AtomicU64; StuckKind::ALL.len()],
-    /// The jobs in flight on a persistent worker, in the order of their claims. Short: a pointer is inserted or removed,
-    /// or a few are read.
+    /// The jobs in flight on a persistent worker, in the order of their claims. Short: a pointer is inserted or
+    /// removed, or a few are read.
     in_flight: ShortLock<VecDeque<Arc<InFlight<J>>>>,
     /// The job that a classic worker runs, with its serial number. Short: a pointer is stored, copied or removed.
     present: ShortLock<Option<(u64, Arc<J>)>>,
@@ -126,8 +126,8 @@ pub struct SlotReading {
     pub oldest: Option<HeldJob>,
     /// The number of jobs in flight, each of which is a fiber.
     pub fibers: usize,
-    /// The size of PHP's heap at the end of the worker's last request, or of the worker that was recycled here before it,
-    /// in bytes.
+    /// The size of PHP's heap at the end of the worker's last request, or of the worker that was recycled here before
+    /// it, in bytes.
     pub heap_bytes: u64,
     /// The number of jobs that the current worker has finished.
     pub handled: u64,
@@ -167,8 +167,8 @@ impl<J: Job> Slot<J> {
         }
     }
 
-    /// Prepares the slot for a worker that is about to be started, by the thread that found the slot vacant or is leaving
-    /// it.
+    /// Prepares the slot for a worker that is about to be started, by the thread that found the slot vacant or is
+    /// leaving it.
     pub(super) fn start(&self, now_us: u64) {
         self.number.fetch_add(1, Ordering::Relaxed);
         self.spawned_us.store(now_us, Ordering::Relaxed);

@@ -1,8 +1,8 @@
 //! The stalled pool: every thread is alive, and none takes anything off the queue.
 //!
 //! Promises: nothing is reported before the pool has finished its first job; one suspect tick is not enough; only a
-//! finished job, or a minute in which the pool never looked stalled, ends the stall. Refuses: it knows neither why a pool
-//! is stalled nor what to do about it. Settings, log and docs call a stalled pool wedged.
+//! finished job, or a minute in which the pool never looked stalled, ends the stall. Refuses: it knows neither why a
+//! pool is stalled nor what to do about it. Settings, log and docs call a stalled pool wedged.
 //!
 //! ```text
 //!              suspect twice: warning             suspect for a minute more

@@ -78,8 +78,8 @@ pub(super) struct PoolState<J> {
     pub(super) taking: AtomicUsize,
     /// How often a worker has booted.
     pub(super) booted: AtomicU64,
-    /// Short: one is inserted, or all are taken. There are never more than slots, because the supervisor takes them before
-    /// it starts a worker in a slot again.
+    /// Short: one is inserted, or all are taken. There are never more than slots, because the supervisor takes them
+    /// before it starts a worker in a slot again.
     pub(super) failures: ShortLock<Vec<Failure>>,
 }
 

@@ -1,8 +1,9 @@
 //! The supervisor of a pool: it starts missing workers, stops those that are not needed, and replaces workers.
 //!
 //! Promises: the decisions are those of [`Scaling`], [`Backoff`], [`RollingRestart`], [`Renewal`] and [`relieved`], and
-//! nothing that it orders loses a job; workers that fail to boot are started again after growing pauses, with one report
-//! for each attempt. Refuses: it waits for no worker and reads no clock; logging is up to the caller, who gets reports.
+//! nothing that it orders loses a job; workers that fail to boot are started again after growing pauses, with one
+//! report for each attempt. Refuses: it waits for no worker and reads no clock; logging is up to the caller, who gets
+//! reports.
 
 use std::time::{Duration, Instant};
 
@@ -113,8 +114,9 @@ impl Supervisor {
         self.restart_wanted = true;
     }
 
-    /// Does what the state of the pool requires; returns when to call again, if that is known. To be called at least once
-    /// a second, and whenever the pool [calls](WorkerPool::set_supervisor); a call that is not needed does no harm.
+    /// Does what the state of the pool requires; returns when to call again, if that is known. To be called at least
+    /// once a second, and whenever the pool [calls](WorkerPool::set_supervisor); a call that is not needed does no
+    /// harm.
     pub fn tend<J: Job>(
         &mut self,
         workers: &WorkerPool<J>,

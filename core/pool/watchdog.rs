@@ -1,8 +1,8 @@
 //! The watchdog: which workers one job holds up, and in what.
 //!
-//! Promises: a job that has been with its worker for longer than the threshold is noted at each tick and classified once,
-//! whatever else the worker has in flight; to classify it takes at most two questions, at two ticks. Refuses: it acts on
-//! nothing; a stuck job is not cancelled, and its worker is not replaced.
+//! Promises: a job that has been with its worker for longer than the threshold is noted at each tick and classified
+//! once, whatever else the worker has in flight; to classify it takes at most two questions, at two ticks. Refuses: it
+//! acts on nothing; a stuck job is not cancelled, and its worker is not replaced.
 //!
 //! ```text
 //!   (each job of a worker)

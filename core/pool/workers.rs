@@ -2,9 +2,9 @@
 //!
 //! Promises: a worker counts as busy while it has an unsettled job or runs code, and as current while its thread serves
 //! or is about to; both are derived from the slots, so a thread that dies cannot stay counted. A worker that asks to be
-//! replaced and has nothing in flight is replaced in its slot, without a gap. Refuses: it does not decide how many workers
-//! there should be, which worker stands in for one with jobs in flight, or when a failed worker is started again; the
-//! supervisor does.
+//! replaced and has nothing in flight is replaced in its slot, without a gap. Refuses: it does not decide how many
+//! workers there should be, which worker stands in for one with jobs in flight, or when a failed worker is started
+//! again; the supervisor does.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -130,8 +130,8 @@ impl<J: Job> WorkerPool<J> {
         true
     }
 
-    /// Orders the worker of a slot to end once its jobs in flight have ended, and starts another worker in the vacant slot.
-    /// Returns false if the worker has begun to end by itself; no other worker is started then.
+    /// Orders the worker of a slot to end once its jobs in flight have ended, and starts another worker in the vacant
+    /// slot. Returns false if the worker has begun to end by itself; no other worker is started then.
     ///
     /// # Errors
     ///
@@ -157,7 +157,8 @@ impl<J: Job> WorkerPool<J> {
         self.shared.state.source.idle_workers().call_help();
     }
 
-    /// Wakes the supervisor, once, when work arrives and no worker is idle. The caller checks for work that arrived before.
+    /// Wakes the supervisor, once, when work arrives and no worker is idle. The caller checks for work that arrived
+    /// before.
     pub fn want_help(&self) {
         self.shared.state.source.idle_workers().want_help();
     }

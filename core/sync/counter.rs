@@ -1,13 +1,12 @@
 //! Counters and gauges that many threads write and a scrape reads.
 //!
-//! Promises: a write touches a cell that few threads share; a reading stops nobody; a counter never goes down and a
-//! population never reads as negative. Refuses: a reading is no synchronization, and cells are not read at one
-//! instant.
+//! Promises: a write touches a cell that few threads share; a read blocks no thread; a counter never decreases, and a
+//! population is never read as negative. Refuses: a read synchronizes nothing, and cells are not read at one instant.
 
 use super::primitive::{AtomicBool, CachePadded, Ordering};
 use super::stripe::{Cell, STRIPES, seat};
 
-/// A number that only grows. It wraps after 2^64.
+/// A counter. It wraps after 2^64.
 ///
 /// # Ordering
 ///
@@ -15,7 +14,7 @@ use super::stripe::{Cell, STRIPES, seat};
 ///
 /// # Progress
 ///
-/// `incr` and `add` are wait-free. Cells are padded because the threads of different seats write them.
+/// `incr` and `add` are wait-free. Cells are padded because threads with different seats write them.
 #[derive(Debug)]
 pub struct Counter {
     cells: [CachePadded<Cell>; STRIPES],
@@ -27,13 +26,13 @@ impl Counter {
         Self { cells: std::array::from_fn(|_| CachePadded::new(Cell::new())) }
     }
 
-    /// Counts one.
+    /// Adds one.
     #[inline]
     pub fn incr(&self) {
         self.add(1);
     }
 
-    /// Counts `n`.
+    /// Adds `n`.
     #[inline]
     pub fn add(&self, n: u64) {
         let seat = seat();
@@ -52,12 +51,12 @@ impl Default for Counter {
     }
 }
 
-/// How many are inside: those that entered less those that left.
+/// A population: the number that entered minus the number that left.
 ///
 /// # Ordering
 ///
-/// Leaving is Release and a reading takes the leaves first, with Acquire: for each leave that it sees, it also sees
-/// the enter before it. So a reading may be too high by what happened meanwhile, and is never below zero.
+/// `leave` is Release, and a read takes the leaves first, with Acquire: for each leave that it sees, it also sees the
+/// enter before it. A read may therefore be too high by what happened meanwhile, and is never negative.
 #[derive(Debug)]
 pub struct UpDown {
     entered: Counter,
@@ -70,7 +69,7 @@ impl UpDown {
         Self { entered: Counter::new(), left: std::array::from_fn(|_| CachePadded::new(Cell::new())) }
     }
 
-    /// Counts one in; whoever calls it owes one [`leave`](Self::leave), on whichever thread.
+    /// Counts one in. Each call needs one call of [`leave`](Self::leave), on any thread.
     #[inline]
     pub fn enter(&self) {
         self.entered.incr();
@@ -84,7 +83,7 @@ impl UpDown {
         self.left[seat.stripe].add(seat, 1, Ordering::Release);
     }
 
-    /// Reads how many are inside.
+    /// Reads the population.
     pub fn value(&self) -> u64 {
         // Acquire: pairs with the Release in `leave`.
         let left = self.left.iter().fold(0u64, |sum, cell| sum.wrapping_add(cell.value(Ordering::Acquire)));

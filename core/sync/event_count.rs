@@ -1,61 +1,61 @@
-//! Sleeping until somebody says that there may be something to do.
+//! An event count: threads sleep until another one announces that there may be something to do.
 //!
-//! Promises: a thread that announced its sleep before it looked for work the last time cannot miss work that was
-//! published before the announcement was seen. Refuses: no time-outs; who sleeps has a waker who will come.
+//! Promises: a thread that announced its sleep before it checked for work the last time cannot miss work that was
+//! published before the announcement was seen. Refuses: it has no time-outs; every sleeper has a waker.
 
 use super::primitive::{AtomicU32, Ordering, fence, wait, wake_all, wake_one};
 
 /// Lets threads sleep until one of them is needed.
 ///
-/// A sleeper calls [`prepare_wait`](Self::prepare_wait), looks for work once more, and then [`wait`](Self::wait)s on the
-/// ticket; a producer publishes its work and then calls [`notify_one`](Self::notify_one). Wake-ups may be spurious.
+/// A sleeper calls [`prepare_wait`](Self::prepare_wait), checks for work once more, and then [`wait`](Self::wait)s on
+/// the ticket; a producer publishes its work and then calls [`notify_one`](Self::notify_one). Wake-ups may be spurious.
 ///
 /// # Ordering
 ///
 /// Both sides put a `SeqCst` fence between their write (the sleeper's announcement, the producer's work) and their
-/// read of the other's, so at least one of them sees the other (store buffering).
+/// read of the other's, so that at least one of them sees the other (store buffering).
 ///
 /// # Progress
 ///
-/// `notify_one` is wait-free, and two loads while nobody sleeps.
+/// `notify_one` is wait-free, and costs two loads while no thread sleeps.
 #[derive(Debug, Default)]
 pub struct EventCount {
     rings: AtomicU32,
     sleepers: AtomicU32,
 }
 
-/// What [`EventCount::prepare_wait`] gave: the promise to wait only if nobody was notified since.
+/// The result of [`EventCount::prepare_wait`]: a wait on it returns immediately if there was a notification since.
 #[derive(Debug)]
 pub struct WaitTicket(u32);
 
 impl EventCount {
-    /// Makes one that nobody waits on.
+    /// Makes an event count without sleepers.
     pub fn new() -> Self {
         Self { rings: AtomicU32::new(0), sleepers: AtomicU32::new(0) }
     }
 
-    /// Announces that the caller is about to sleep. Every ticket must go to `wait` or `cancel_wait`.
+    /// Announces that the caller is about to sleep. Every ticket must be passed to `wait` or `cancel_wait`.
     pub fn prepare_wait(&self) -> WaitTicket {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
-        // Acquire: pairs with the Release in `ring`; a ring that this ticket has seen happened before it.
+        // Acquire: pairs with the Release in `ring`; what happened before a ring that this ticket has seen is visible.
         let ticket = WaitTicket(self.rings.load(Ordering::Acquire));
         // SeqCst: pairs with the fence in `notify_one`.
         fence(Ordering::SeqCst);
         ticket
     }
 
-    /// Sleeps until notified; returns at once if that happened since the ticket was drawn.
+    /// Sleeps until notified; returns immediately if that happened since the ticket was drawn.
     pub fn wait(&self, ticket: &WaitTicket) {
         wait(&self.rings, ticket.0);
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Takes the announcement back: there was work after all.
+    /// Withdraws the announcement: there was work after all.
     pub fn cancel_wait(&self, _ticket: WaitTicket) {
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Wakes one sleeper, if there is one. The caller has published its work before.
+    /// Wakes one sleeper, if there is one. The caller has published its work.
     pub fn notify_one(&self) {
         // SeqCst: pairs with the fence in `prepare_wait`.
         fence(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! Who answers a request: one word, changed by compare-and-swap only.
+//! The state of an exchange: one word, changed only by compare-and-swap, that decides who answers.
 //!
 //! ```text
 //!   Waiting ──promote──▶ Queued ──claim──▶ Running ──respond──▶ Responding ──finish──▶ Done
@@ -11,37 +11,37 @@
 //!   Waiting, Queued ──abandon──▶ Abandoned ──┴claim (Running ──abandon──▶ Orphaned)
 //! ```
 //!
-//! The io thread that owns the client's connection withdraws (deadline, hang-up, drain), or abandons what is to run
-//! although its client has left: that keeps its place in the waiting set or the queue. A worker claims, expires what
-//! it finds too late, responds and finishes; whoever watches the workers' time limits overruns what has gone beyond its
-//! own. `Running ──finish──▶ Done` also exists: a reply that is handed over in
-//! one piece. An exchange starts in `Queued` and is parked in `Waiting` before anybody else sees it.
+//! The io thread that owns the client's connection withdraws the exchange (deadline, disconnect, drain), or abandons
+//! one that is to run although its client has disconnected, which keeps its place in the waiting set or the queue. A
+//! worker claims it, or expires it if it is too late; then it responds and finishes. The watchdog of time limits
+//! overruns an exchange whose limit has expired. `Running ──finish──▶ Done` also exists, for a reply that is sent in
+//! one piece. An exchange starts in `Queued`, and is parked in `Waiting` before another thread sees it.
 
 use super::primitive::{AtomicU8, Ordering};
 
-/// Where an exchange is in its life; see the module's diagram.
+/// The stage of an exchange; see the diagram of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ExchangeStage {
-    /// In the queue; nobody has answered.
+    /// In the queue, unanswered.
     Queued = 0,
-    /// A worker runs it; nothing has been sent.
+    /// A worker runs it; nothing was sent.
     Running = 1,
-    /// The head of the reply has been handed over.
+    /// The head of the reply was sent.
     Responding = 2,
-    /// Its worker has said all it will say.
+    /// The worker has sent the end of the reply.
     Done = 3,
-    /// The io thread answered it while a worker ran it; what the worker says is dropped.
+    /// The io thread answered it while a worker ran it; the worker's reply is dropped.
     Orphaned = 4,
-    /// It is the io thread's to answer, and no worker's; if it was queued it stays in the queue until popped.
+    /// The io thread owns the answer. If the exchange was queued, it stays in the queue until a worker pops it.
     Answered = 5,
     /// In the waiting set in front of the queue.
     Waiting = 6,
-    /// Its time limit is over while its worker could not say so: it was answered in its worker's place, and what the
-    /// worker says is dropped.
+    /// Its time limit expired and the worker did not react: it was answered in the worker's place, and the worker's
+    /// reply is dropped.
     Overdue = 7,
-    /// In the waiting set or the queue. Its client has left and was answered, as it were, by the io thread; it is to run
-    /// all the same.
+    /// In the waiting set or the queue. Its client has disconnected, so that the io thread owns the answer; it is to
+    /// run nevertheless.
     Abandoned = 8,
 }
 
@@ -65,8 +65,8 @@ impl ExchangeStage {
 ///
 /// # Ordering
 ///
-/// Every transition is AcqRel: what one side wrote before its transition is visible to the side whose transition
-/// comes next.
+/// Every transition is AcqRel: what one side wrote before its transition is visible to the side that makes the next
+/// one.
 #[derive(Debug)]
 pub struct ExchangeState(AtomicU8);
 
@@ -76,53 +76,53 @@ impl ExchangeState {
         Self(AtomicU8::new(ExchangeStage::Queued as u8))
     }
 
-    /// Reads the stage; it may be older than the caller's next step.
+    /// Reads the stage, which may have changed by the caller's next step.
     pub fn stage(&self) -> ExchangeStage {
         // Acquire: pairs with the AcqRel of the transition that wrote it.
         ExchangeStage::from_word(self.0.load(Ordering::Acquire))
     }
 
-    /// It goes into the waiting set instead of the queue. Called before any other thread can see it.
+    /// Notes that it goes into the waiting set instead of the queue. Called before any other thread can see it.
     pub fn park(&self) {
         let parked = self.step(ExchangeStage::Queued, ExchangeStage::Waiting);
         debug_assert!(
             matches!(parked, Ok(()) | Err(ExchangeStage::Abandoned)),
-            "parked although somebody has seen it: {parked:?}"
+            "parked although another thread has seen it: {parked:?}"
         );
     }
 
-    /// It moves from the waiting set to the queue.
+    /// Moves it from the waiting set to the queue.
     ///
     /// # Errors
     ///
-    /// `Answered` when the io thread was first; it does not go into the queue.
+    /// `Answered` if the io thread was first; it does not go into the queue.
     pub fn promote(&self) -> Result<(), ExchangeStage> {
         match self.step(ExchangeStage::Waiting, ExchangeStage::Queued) {
-            // It is the same in both places.
+            // `Abandoned` is the same stage in both places.
             Err(ExchangeStage::Abandoned) => Ok(()),
             promoted => promoted,
         }
     }
 
-    /// A worker found it after its deadline, and leaves the answer to the io thread.
+    /// Leaves the answer to the io thread, because a worker found it after its deadline.
     ///
     /// # Errors
     ///
-    /// `Answered` when the io thread was first.
+    /// `Answered` if the io thread was first.
     pub fn expire(&self) -> Result<(), ExchangeStage> {
         self.step(ExchangeStage::Queued, ExchangeStage::Answered)
     }
 
-    /// A worker takes the exchange off the queue; returns where it is now: `Running`, or `Orphaned` if it runs for
-    /// nobody.
+    /// Claims the exchange for a worker that has taken it off the queue. Returns the new stage: `Running`, or
+    /// `Orphaned` if its client has disconnected.
     ///
     /// # Errors
     ///
-    /// `Answered` when the io thread was first; the caller drops the entry.
+    /// `Answered` if the io thread was first; the caller drops the entry.
     pub fn claim(&self) -> Result<ExchangeStage, ExchangeStage> {
         match self.step(ExchangeStage::Queued, ExchangeStage::Running) {
             Ok(()) => Ok(ExchangeStage::Running),
-            // Nobody but a worker takes it out of there.
+            // Only a worker leaves this stage.
             Err(ExchangeStage::Abandoned) => {
                 self.step(ExchangeStage::Abandoned, ExchangeStage::Orphaned).map(|()| ExchangeStage::Orphaned)
             }
@@ -130,23 +130,24 @@ impl ExchangeState {
         }
     }
 
-    /// The worker is about to hand over the first byte of the head.
+    /// Notes that the worker is about to send the head.
     ///
     /// # Errors
     ///
-    /// `Orphaned` when the io thread was first, `Overdue` when the watcher was; nothing may be sent.
+    /// `Orphaned` if the io thread was first, `Overdue` if the watchdog was; nothing may be sent.
     pub fn respond(&self) -> Result<(), ExchangeStage> {
         self.step(ExchangeStage::Running, ExchangeStage::Responding)
     }
 
-    /// The watcher answers in the place of a worker whose time limit is over: from `Running`, and if the head is out, from
-    /// `Responding` too. Returns the stage it found when that is the one it left, and is the answer the caller's then.
+    /// Takes the answer from a worker whose time limit has expired: from `Running`, or from `Responding` if the head
+    /// was sent. Returns the stage it left; `None` if the exchange was in another one, and the answer is not the
+    /// caller's.
     pub fn overrun(&self, head_is_out: bool) -> Option<ExchangeStage> {
         let from = if head_is_out { ExchangeStage::Responding } else { ExchangeStage::Running };
         self.step(from, ExchangeStage::Overdue).is_ok().then_some(from)
     }
 
-    /// The worker has said all; returns the stage before.
+    /// Notes that the worker has sent the end of the reply; returns the stage before.
     pub fn finish(&self) -> ExchangeStage {
         // AcqRel: see the type.
         let before = ExchangeStage::from_word(self.0.swap(ExchangeStage::Done as u8, Ordering::AcqRel));
@@ -163,7 +164,7 @@ impl ExchangeState {
         before
     }
 
-    /// The io thread takes the answer away from the workers; returns the stage it found.
+    /// Takes the answer from the workers, for the io thread; returns the stage it found.
     ///
     /// `Waiting`, `Queued`, `Answered` and `Running` mean that the caller owns the answer; `Responding`, `Overdue` and
     /// `Done` mean that the reply is already on its way and nothing changed.
@@ -171,8 +172,8 @@ impl ExchangeState {
         self.take_away(ExchangeStage::Answered)
     }
 
-    /// The client has left, and what it asked for is to be done all the same: the io thread takes the answer away, and a
-    /// worker may still run the exchange. Returns the stage it found, as [`withdraw`](Self::withdraw) does.
+    /// Takes the answer from the workers because the client has disconnected; a worker may still run the exchange.
+    /// Returns the stage it found, as [`withdraw`](Self::withdraw) does.
     pub fn abandon(&self) -> ExchangeStage {
         self.take_away(ExchangeStage::Abandoned)
     }
@@ -192,8 +193,8 @@ impl ExchangeState {
         }
     }
 
-    /// The io thread takes the answer if no worker has claimed the exchange; returns the stage it found, whatever it
-    /// is: `Waiting`, `Queued` and `Answered` mean that the caller owns the answer.
+    /// Takes the answer for the io thread if no worker has claimed the exchange. Returns the stage it found: `Waiting`,
+    /// `Queued` and `Answered` mean that the caller owns the answer.
     pub fn withdraw_unclaimed(&self) -> ExchangeStage {
         let mut seen = self.stage();
         while let ExchangeStage::Waiting | ExchangeStage::Queued = seen {

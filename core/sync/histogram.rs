@@ -1,12 +1,12 @@
 //! Distributions over fixed bounds.
 //!
-//! Promises: recording is two additions to cells that few threads share, without a lock or an allocation; the count
-//! of a snapshot is the sum of its own buckets, so that the two never disagree. Refuses: bounds never change.
+//! Promises: recording a value is two additions to cells that few threads share, without a lock or an allocation; the
+//! count of a snapshot is the sum of its own buckets, so that the two never disagree. Refuses: bounds never change.
 
 use super::primitive::{CachePadded, Ordering};
 use super::stripe::{Cell, STRIPES, seat};
 
-/// The most bounds that a histogram can have; the bucket above the last bound comes on top.
+/// The maximum number of bounds. There is one more bucket, above the last bound.
 pub const BOUNDS_MAX: usize = 15;
 
 const BUCKETS: usize = BOUNDS_MAX + 1;
@@ -19,7 +19,7 @@ const BUCKETS: usize = BOUNDS_MAX + 1;
 ///
 /// # Progress
 ///
-/// `record` is wait-free. Stripes are padded because the threads of different seats write them.
+/// `record` is wait-free. Stripes are padded because the threads with different seats write them.
 #[derive(Debug)]
 pub struct Histogram {
     bounds: &'static [u64],
@@ -32,7 +32,7 @@ struct Stripe {
     sum: Cell,
 }
 
-/// What a histogram held when it was read.
+/// The values of a histogram at one time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     /// The upper bounds.
@@ -56,7 +56,7 @@ impl Histogram {
         Self { bounds, stripes: std::array::from_fn(stripe) }
     }
 
-    /// Counts `value` in.
+    /// Records `value`.
     #[inline]
     pub fn record(&self, value: u64) {
         let seat = seat();
@@ -75,7 +75,7 @@ impl Histogram {
         Snapshot { bounds: self.bounds, buckets: std::array::from_fn(bucket), sum }
     }
 
-    /// Counts the bounds below `value`: all of them are looked at, so that no branch depends on the value.
+    /// Counts the bounds below `value`. All are compared, so that no branch depends on the value.
     #[inline]
     fn bucket_of(&self, value: u64) -> usize {
         self.bounds.iter().map(|bound| usize::from(value > *bound)).sum::<usize>().min(BOUNDS_MAX)
@@ -83,12 +83,12 @@ impl Histogram {
 }
 
 impl Snapshot {
-    /// How many values fell into each bucket (not cumulative); the last one is above all bounds.
+    /// Returns the number of values in each bucket (not cumulative); the last bucket is above all bounds.
     pub fn buckets(&self) -> &[u64] {
         &self.buckets[..=self.bounds.len()]
     }
 
-    /// The number of values, as the buckets tell it.
+    /// Returns the number of values, the sum of all buckets.
     pub fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }

@@ -1,9 +1,9 @@
-//! Who has nothing to do: seats on which workers sleep until somebody is needed.
+//! Idle workers: the seats on which they sleep, and how one is woken when it is needed.
 //!
-//! Promises: a worker that sat down before it looked for work the last time cannot miss work that was published before
-//! its seat was seen; of several sleepers one is called, an idle one before one that is merely spare, the lowest seat
-//! first. Refuses: it does not know what the work is; whoever is called looks for it, and calls the next if it leaves
-//! some.
+//! Promises: a worker that took its seat before it checked for work the last time cannot miss work that was published
+//! before its seat was seen. Of several sleeping workers, one is woken: an idle one before one with spare capacity, the
+//! lowest seat first. Refuses: it does not know the work; a worker that is woken looks for it, and wakes the next one
+//! if it leaves some.
 
 use std::sync::OnceLock;
 
@@ -12,38 +12,39 @@ use super::primitive::{
     Arc, AtomicBool, AtomicU32, AtomicU64, AtomicUsize, CachePadded, Ordering, fence, wait, wake_one,
 };
 
-/// Brings a thread out of whatever it sleeps in.
+/// Wakes a thread from whatever it sleeps in.
 pub trait Wake: Send + Sync + std::fmt::Debug {
-    /// Wakes it now, or keeps it from its next sleep. May be called by any thread, and for nothing; must not block.
+    /// Wakes the thread, or keeps it from its next sleep. May be called by any thread, and without need; must not
+    /// block.
     fn wake(&self);
 }
 
-/// What the worker on a seat could take.
+/// The capacity of a waiting worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
-    /// It carries nothing.
+    /// It has nothing in flight.
     Idle,
-    /// It carries something that waits, and could take more.
+    /// It has jobs in flight, all of which wait, and could take more.
     Spare,
 }
 
-/// The seats.
+/// The seats on which the workers of a pool wait.
 ///
 /// # Ordering
 ///
-/// Both sides put a `SeqCst` fence between their write (the sleeper's seat, the caller's work) and their read of the
-/// other's, so at least one of them sees the other (store buffering). The same holds between a worker that leaves
-/// work to an idle one and the idle one that stands up.
+/// Both sides put a `SeqCst` fence between their own write (the sleeper's seat, the producer's work) and their read of
+/// the other side's, so that at least one of them sees the other (store buffering). The same holds between a worker
+/// that leaves work to an idle one and the idle one that leaves its seat.
 ///
 /// # Progress
 ///
-/// `notify_one` is lock-free until it has found a seat, and a few loads while nobody sits.
+/// `notify_one` is lock-free until it has found a seat, and costs a few loads while no worker waits.
 #[derive(Debug)]
 pub struct IdleWorkers {
     idle: Marks,
     spare: Marks,
     seats: Box<[CachePadded<WorkerSeat>]>,
-    /// The words of the marks that were ever written.
+    /// The number of words of marks that were ever written.
     words: AtomicUsize,
     help: Help,
 }
@@ -53,13 +54,13 @@ type Marks = Box<[CachePadded<AtomicU64>]>;
 
 #[derive(Debug, Default)]
 struct WorkerSeat {
-    /// How often it was woken; who parks sleeps on it.
+    /// How often the worker was woken. A parked worker sleeps on this word.
     rings: AtomicU32,
     /// Short: a handle is copied. `None` for a worker that sleeps on the word above.
     waker: ShortLock<Option<Arc<dyn Wake>>>,
 }
 
-/// Whoever can bring more workers.
+/// What is woken if no worker waits: the supervisor.
 #[derive(Debug, Default)]
 struct Help {
     wanted: AtomicBool,
@@ -67,7 +68,7 @@ struct Help {
 }
 
 impl IdleWorkers {
-    /// Makes so many seats, nobody on them.
+    /// Makes this many vacant seats.
     pub fn new(seats: usize) -> Self {
         let words = seats.div_ceil(SEATS_PER_WORD);
         let marks = || (0..words).map(|_| CachePadded::new(AtomicU64::new(0))).collect();
@@ -80,34 +81,33 @@ impl IdleWorkers {
         }
     }
 
-    /// The number of seats.
+    /// Returns the number of seats.
     pub fn seats(&self) -> usize {
         self.seats.len()
     }
 
-    /// From now on the worker of `seat` sleeps in something that `waker` brings it out of; `None`: it
-    /// [parks](Self::park).
+    /// Sets what wakes the worker of `seat`; `None` if the worker [parks](Self::park).
     pub fn set_waker(&self, seat: usize, waker: Option<Arc<dyn Wake>>) {
         let old = std::mem::replace(&mut *self.seats[seat].waker.lock(), waker);
         drop(old);
     }
 
-    /// Sets who is woken when somebody was called for and nobody sat, after [`want_help`](Self::want_help). Once.
+    /// Sets what is woken if no worker waits, after [`want_help`](Self::want_help). The first call counts.
     pub fn set_help(&self, waker: Arc<dyn Wake>) {
-        // The first one stays.
+        // Later ones are ignored.
         let _ = self.help.waker.set(waker);
     }
 
-    /// The next call that finds nobody wakes the help, once. Work that came before is the caller's to look for, after
-    /// this.
+    /// Makes the next notification that finds no waiting worker wake the help, once. The caller checks for earlier work
+    /// afterwards.
     pub fn want_help(&self) {
         self.help.wanted.store(true, Ordering::Relaxed);
         // SeqCst: pairs with the fence in `notify_one`.
         fence(Ordering::SeqCst);
     }
 
-    /// Takes a seat: its worker is about to sleep. It looks for work once more, and then sleeps or [leaves
-    /// the seat](Self::unpark).
+    /// Takes the seat of a worker that is about to sleep. The worker checks for work once more, and then sleeps or
+    /// [leaves the seat](Self::unpark).
     pub fn prepare_park(&self, seat: usize, capacity: Capacity) {
         let (word, bit) = place(seat);
         if self.words.load(Ordering::Relaxed) <= word {
@@ -118,7 +118,7 @@ impl IdleWorkers {
         fence(Ordering::SeqCst);
     }
 
-    /// Leaves the seat. A call that came meanwhile is answered by looking for work afterwards.
+    /// Leaves the seat. The worker checks for work afterwards, since it may have been notified meanwhile.
     pub fn unpark(&self, seat: usize) {
         let (word, bit) = place(seat);
         for marks in [&self.idle, &self.spare] {
@@ -126,14 +126,14 @@ impl IdleWorkers {
                 marks[word].fetch_and(!bit, Ordering::Relaxed);
             }
         }
-        // SeqCst: pairs with the fence in `prepare_park` of who leaves work to this one.
+        // SeqCst: pairs with the fence in `prepare_park` of a worker that leaves work to this one.
         fence(Ordering::SeqCst);
     }
 
-    /// Sleeps on `seat` until called, or for nothing; not at all if `is_needed` once the seat is taken.
+    /// Sleeps on `seat` until woken, perhaps spuriously; not at all if `is_needed` returns true once the seat is taken.
     pub fn park(&self, seat: usize, is_needed: impl FnOnce() -> bool) {
         let rings = &self.seats[seat].rings;
-        // Acquire: pairs with the Release in `wake`; a ring that is seen here happened before it.
+        // Acquire: pairs with the Release in `wake`; what happened before a ring that is seen here is visible.
         let before = rings.load(Ordering::Acquire);
         self.prepare_park(seat, Capacity::Idle);
         if !is_needed() {
@@ -142,12 +142,13 @@ impl IdleWorkers {
         self.unpark(seat);
     }
 
-    /// Whether a seat is taken by somebody who carries nothing.
+    /// Returns whether an idle worker waits.
     pub fn has_idle(&self) -> bool {
         self.idle[..self.words_in_use()].iter().any(|word| word.load(Ordering::Relaxed) != 0)
     }
 
-    /// Wakes one who sits, an idle one if there is one; the help if nobody sits. The caller has published its work.
+    /// Wakes one waiting worker, an idle one if possible; wakes the help if no worker waits. The caller has published
+    /// its work.
     pub fn notify_one(&self) {
         // SeqCst: pairs with the fences in `prepare_park` and `want_help`.
         fence(Ordering::SeqCst);
@@ -159,14 +160,14 @@ impl IdleWorkers {
         }
     }
 
-    /// Wakes the help, whether or not it is wanted.
+    /// Wakes the help, even if it is not wanted.
     pub fn call_help(&self) {
         if let Some(waker) = self.help.waker.get() {
             waker.wake();
         }
     }
 
-    /// Wakes the worker of `seat`, whether it sits or not. What it should see has been written before.
+    /// Wakes the worker of `seat`, even if it does not wait. The caller has written before what the worker is to see.
     pub fn wake(&self, seat: usize) {
         // SeqCst: pairs with the fence in `prepare_park`.
         fence(Ordering::SeqCst);
@@ -175,14 +176,14 @@ impl IdleWorkers {
         match waker {
             Some(waker) => waker.wake(),
             None => {
-                // Release: pairs with the Acquire in `rest`.
+                // Release: pairs with the Acquire in `park`.
                 seat.rings.fetch_add(1, Ordering::Release);
                 wake_one(&raw const seat.rings);
             }
         }
     }
 
-    /// Wakes everybody.
+    /// Wakes all workers.
     pub fn wake_all(&self) {
         (0..self.seats.len()).for_each(|seat| self.wake(seat));
     }
@@ -208,18 +209,18 @@ impl IdleWorkers {
 
 const SEATS_PER_WORD: usize = u64::BITS as usize;
 
-/// The word and the bit of a seat.
+/// Returns the word and the bit of a seat.
 fn place(seat: usize) -> (usize, u64) {
     (seat / SEATS_PER_WORD, 1 << (seat % SEATS_PER_WORD))
 }
 
-/// Takes the lowest mark away; returns its seat.
+/// Removes the lowest mark; returns its seat.
 fn take_lowest(marks: &[CachePadded<AtomicU64>]) -> Option<usize> {
     for (index, word) in marks.iter().enumerate() {
         let mut bits = word.load(Ordering::Relaxed);
         while bits != 0 {
             let bit = bits & bits.wrapping_neg();
-            // AcqRel: of several callers one gets the mark, after what its worker did before it sat down.
+            // AcqRel: one of several callers gets the mark, and sees what its worker did before it took the seat.
             let before = word.fetch_and(!bit, Ordering::AcqRel);
             if before & bit != 0 {
                 return Some(index * SEATS_PER_WORD + bit.trailing_zeros() as usize);

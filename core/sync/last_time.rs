@@ -1,6 +1,6 @@
-//! The last time that something happened, told by many threads and read by others.
+//! The last time at which something happened, written by many threads and read by others.
 //!
-//! Promises: what is read was told at some time; a reader may miss what is being told right now. Refuses: it reads no
+//! Promises: a value that is read was written at some time; a reader may miss a concurrent write. Refuses: it reads no
 //! clock.
 
 use std::time::Instant;
@@ -9,30 +9,30 @@ use crate::time::as_micros;
 
 use super::primitive::{AtomicU64, Ordering};
 
-/// The last moment at which something happened, in microseconds after a start.
+/// The last time at which something happened, in microseconds after a start.
 ///
 /// # Ordering
 ///
-/// Relaxed throughout: it orders nothing, and a reading that is a moment old is as good.
+/// Relaxed throughout: it orders nothing, and a slightly stale value does no harm.
 #[derive(Debug)]
 pub struct LastTime {
     start: Instant,
-    /// Microseconds after `start`, and one more; 0 means never.
+    /// One more than the microseconds after `start`; 0 means never.
     after_us: AtomicU64,
 }
 
 impl LastTime {
-    /// Nothing has happened since `start`.
+    /// Makes one to which nothing has happened since `start`.
     pub fn new(start: Instant) -> Self {
         Self { start, after_us: AtomicU64::new(0) }
     }
 
-    /// It happens `now`.
+    /// Notes that it happens `now`.
     pub fn mark(&self, now: Instant) {
         self.after_us.store(self.after(now), Ordering::Relaxed);
     }
 
-    /// Whether it has not happened at `moment` or later.
+    /// Returns whether it has not happened at `moment` or later.
     pub fn is_before(&self, moment: Instant) -> bool {
         self.after_us.load(Ordering::Relaxed) < self.after(moment)
     }

@@ -1,7 +1,7 @@
 //! A lock for sections of a few instructions.
 //!
-//! Promises: a panic in a section does not poison the data for others (each section leaves it whole). Refuses: it is
-//! no place to wait; whoever holds it makes no system call, runs no callback and takes no second lock.
+//! Promises: a panic in a section does not poison the data (each section leaves it consistent). Refuses: it is not for
+//! waiting; a thread that holds it makes no system call, runs no callback and takes no second lock.
 
 use super::primitive::{RawGuard, RawLock};
 

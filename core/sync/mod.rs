@@ -1,7 +1,7 @@
 //! What threads share: counters, histograms, permits, the work queue, completions, the exchange's state word.
 //!
-//! Promises: each type owns its atomics, says its memory ordering, and has a loom model in `core/tests/loom.rs`
-//! or `core/tests/loom_pool.rs` when more than one thread writes it. Refuses: nothing here knows what travels through it.
+//! Promises: each type owns its atomics, says its memory ordering, and has a loom model in `core/tests/loom.rs` or
+//! `core/tests/loom_pool.rs` when more than one thread writes it. Refuses: nothing here knows what travels through it.
 
 pub mod completion;
 pub mod counter;

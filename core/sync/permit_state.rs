@@ -1,7 +1,7 @@
-//! The word that says who may go into the queue: free permits, waiters, and whether the gate is closed.
+//! The admission word of a gate: free permits, waiters, and whether the gate is closed.
 //!
-//! Promises: a permit is free, or held by an entry of the queue, or on its way from one to the other; it is never
-//! handed to a newcomer while somebody waits. Refuses: it knows no list; whoever waits stands in the gate's.
+//! Promises: a permit is free, or held by an entry of the queue, or on its way from one to the other; a newcomer never
+//! gets one while an entry waits. Refuses: it holds no entries; those that wait are in the gate's waiting set.
 
 use super::primitive::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use super::primitive::{AtomicU64, Ordering};
 ///
 /// # Ordering
 ///
-/// Transitions are AcqRel: what a releaser wrote before it gave a permit back is visible to who takes it.
+/// Transitions are AcqRel: what a thread wrote before it returned a permit is visible to the thread that takes it.
 ///
 /// # Progress
 ///
@@ -17,23 +17,23 @@ use super::primitive::{AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct PermitState(AtomicU64);
 
-/// What a caller gets who wants in.
+/// The result of an attempt to enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnterOutcome {
-    /// No more, to anybody.
+    /// The gate is closed.
     Closed,
-    /// A permit.
+    /// The caller holds a permit.
     Permit,
-    /// Nothing: no permit is free, or others wait already.
+    /// No permit is free, or others wait already.
     Wait,
 }
 
-/// What becomes of a permit that is given back.
+/// What becomes of a permit that is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Returned {
-    /// Somebody waits: the caller still holds the permit, to hand it on.
+    /// An entry waits: the caller still holds the permit and passes it on.
     Owed,
-    /// It is free.
+    /// The permit is free.
     Free,
 }
 
@@ -66,7 +66,7 @@ impl PermitState {
         Self(AtomicU64::new(u64::from(permits)))
     }
 
-    /// Takes a permit if one is free and nobody waits.
+    /// Takes a permit if one is free and nothing waits.
     pub fn enter(&self) -> EnterOutcome {
         self.change(|seen| match seen {
             _ if seen.is_closed() => Err(EnterOutcome::Closed),
@@ -76,8 +76,8 @@ impl PermitState {
         .map_or_else(|entry| entry, |_| EnterOutcome::Permit)
     }
 
-    /// Takes a permit like [`enter`](Self::enter), or counts the caller as waiting. Called under the lock of the list
-    /// of waiters, so that the count and the list agree.
+    /// Takes a permit like [`enter`](Self::enter), or counts the caller as waiting. Called under the lock of the
+    /// waiting set, so that the count and the set agree.
     pub fn enter_or_wait(&self) -> EnterOutcome {
         let before = self.change(|seen| match seen {
             _ if seen.is_closed() => Err(EnterOutcome::Closed),
@@ -91,13 +91,13 @@ impl PermitState {
         }
     }
 
-    /// Somebody who waited waits no more. Called under the lock of the list of waiters.
+    /// Counts one waiter less. Called under the lock of the waiting set.
     pub fn stop_waiting(&self) {
         let before = PermitReading(self.0.fetch_sub(WAITER, Ordering::AcqRel));
-        debug_assert!(before.waiters() > 0, "nobody waited");
+        debug_assert!(before.waiters() > 0, "nothing waited");
     }
 
-    /// Gives a permit back, unless somebody waits for it. A closed permit_state admits nobody, so nobody is owed.
+    /// Returns a permit, unless an entry waits for it. A closed gate admits nothing, so that its permits become free.
     pub fn leave(&self) -> Returned {
         self.change(|seen| {
             if seen.waiters() > 0 && !seen.is_closed() { Err(Returned::Owed) } else { Ok(seen.0 + 1) }
@@ -105,17 +105,17 @@ impl PermitState {
         .map_or_else(|owed| owed, |_| Returned::Free)
     }
 
-    /// Admits nobody from now on.
+    /// Admits nothing from now on.
     pub fn close(&self) {
         self.0.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// The number of permits that nobody holds.
+    /// Returns the number of free permits.
     pub fn free(&self) -> usize {
         usize::try_from(self.read().permits()).unwrap_or(usize::MAX)
     }
 
-    /// The number of those who wait.
+    /// Returns the number of waiters.
     pub fn waiting(&self) -> usize {
         usize::try_from(self.read().waiters()).unwrap_or(usize::MAX)
     }
@@ -125,7 +125,7 @@ impl PermitState {
         PermitReading(self.0.load(Ordering::Acquire))
     }
 
-    /// Moves the word to what `next` makes of it; returns the reading before.
+    /// Changes the word to the result of `next`; returns the reading before.
     fn change<E>(&self, next: impl Fn(PermitReading) -> Result<u64, E>) -> Result<PermitReading, E> {
         let mut seen = self.read();
         loop {

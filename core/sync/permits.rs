@@ -1,7 +1,7 @@
 //! Counted permits: how many of something may exist at once.
 //!
-//! Promises: never more permits out than the number given at the start; a thread that waits for one wakes when one
-//! comes back or when the permits are closed. Refuses: it does not say who is first among several waiters.
+//! Promises: there are never more permits out than at the start were free; a thread that waits for one wakes when one
+//! is returned or when the permits are closed. Refuses: several waiters have no order.
 
 use super::event_count::EventCount;
 use super::primitive::{Arc, AtomicBool, AtomicUsize, Ordering};
@@ -10,12 +10,12 @@ use super::primitive::{Arc, AtomicBool, AtomicUsize, Ordering};
 ///
 /// # Ordering
 ///
-/// What happened before a permit came back happens before the `acquire` that gets it (Release and Acquire on the
-/// count). The waiting follows [`EventCount`]'s protocol.
+/// What happened before a permit was returned happens before the `acquire` that gets it (Release and Acquire on the
+/// count). Waiting follows the protocol of [`EventCount`].
 ///
 /// # Progress
 ///
-/// Giving back is lock-free; `acquire` sleeps while no permit is free and the permits are open.
+/// Returning a permit is lock-free; `acquire` sleeps while no permit is free and the permits are open.
 #[derive(Debug)]
 pub struct Permits {
     free: AtomicUsize,
@@ -23,7 +23,7 @@ pub struct Permits {
     event_count: EventCount,
 }
 
-/// One permit; dropping it gives it back.
+/// One permit. It is returned when dropped.
 #[derive(Debug)]
 pub struct Permit(Arc<Permits>);
 
@@ -47,7 +47,7 @@ impl Permits {
             .map(|_| Permit(Arc::clone(self)))
     }
 
-    /// Takes a permit, waiting until one is free; `None` once the permits are closed and none is free.
+    /// Takes a permit, waiting until one is free; returns `None` once the permits are closed and none is free.
     pub fn acquire(self: &Arc<Self>) -> Option<Permit> {
         loop {
             if let Some(permit) = self.try_acquire() {
@@ -64,14 +64,14 @@ impl Permits {
         }
     }
 
-    /// Ends all waiting, now and later. Free permits can still be taken.
+    /// Ends all waits, now and later. Free permits can still be taken.
     pub fn close(&self) {
         // Release: pairs with the Acquire in `acquire`.
         self.closed.store(true, Ordering::Release);
         self.event_count.notify_all();
     }
 
-    /// The number of free permits now.
+    /// Returns the number of free permits.
     pub fn free(&self) -> usize {
         self.free.load(Ordering::Relaxed)
     }

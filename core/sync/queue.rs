@@ -1,7 +1,7 @@
 //! The bounded queue between io threads and PHP threads.
 //!
-//! Promises: first in, first out; never more entries than its capacity; closing it wakes every sleeper, and what was
-//! queued before the closing is still taken. Refuses: it does not know which entries were answered meanwhile.
+//! Promises: first in, first out; never more entries than its capacity; closing it wakes every sleeper, and entries
+//! that were queued before can still be taken. Refuses: it does not know which entries were answered meanwhile.
 
 use super::idle_workers::IdleWorkers;
 use super::primitive::{ArrayQueue, AtomicBool, Ordering};
@@ -23,7 +23,7 @@ pub struct WorkQueue<T> {
 }
 
 impl<T> WorkQueue<T> {
-    /// Makes an open, empty queue for so many consumers.
+    /// Makes an open, empty queue for this many consumers.
     ///
     /// # Panics
     ///
@@ -38,8 +38,8 @@ impl<T> WorkQueue<T> {
 
     /// Adds an entry and wakes no consumer; [`announce`](Self::announce) must follow.
     ///
-    /// A producer that adds several entries in a row announces them once: a consumer that is woken on the producer's core
-    /// would otherwise take the core away from it after each of them.
+    /// A producer that adds several entries in a row announces them once: a consumer that is woken on the producer's
+    /// core would otherwise take the core away from it after each of them.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ impl<T> WorkQueue<T> {
         self.ring.push(entry)
     }
 
-    /// Wakes a sleeping consumer; one that takes an entry and leaves others wakes the next.
+    /// Wakes a sleeping consumer. A consumer that takes an entry and leaves others wakes the next one.
     pub fn announce(&self) {
         self.idle_workers.notify_one();
     }
@@ -67,35 +67,35 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    /// Lets consumers end once the queue is empty. Entries pushed afterwards may stay untaken.
+    /// Allows consumers to end once the queue is empty. Entries pushed afterwards may remain in it.
     pub fn close(&self) {
         // Release: pairs with the Acquire in `is_closed`.
         self.closed.store(true, Ordering::Release);
         self.idle_workers.wake_all();
     }
 
-    /// Whether it has been closed.
+    /// Returns whether the queue is closed.
     pub fn is_closed(&self) -> bool {
-        // Acquire: pairs with the Release in `close`, so that a look at the queue after it sees all that was queued.
+        // Acquire: pairs with the Release in `close`, so that a later read of the queue sees all entries queued before.
         self.closed.load(Ordering::Acquire)
     }
 
-    /// The seats of its consumers.
+    /// Returns the seats of the consumers.
     pub fn idle_workers(&self) -> &IdleWorkers {
         &self.idle_workers
     }
 
-    /// The number of entries now.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.ring.len()
     }
 
-    /// Whether there is no entry now.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The number of places.
+    /// Returns the maximum number of entries.
     pub fn capacity(&self) -> usize {
         self.ring.capacity()
     }

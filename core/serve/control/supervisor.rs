@@ -1,7 +1,7 @@
 //! The supervision of the PHP pool on the control thread: what the [`Supervisor`] reports is logged and counted.
 //!
-//! Promises: it is called when work finds no idle worker, when a worker has booted, and when one has failed. Refuses: it
-//! decides nothing; the pool's machines do.
+//! Promises: it is called when work finds no idle worker, when a worker has booted, and when one has failed. Refuses:
+//! it decides nothing; the pool's machines do.
 
 use std::time::Instant;
 

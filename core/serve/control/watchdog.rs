@@ -1,9 +1,9 @@
 //! The look at every worker, once a second: who has been with one request for too long, and whose request is beyond its
 //! time limit.
 //!
-//! Promises: a thread is inspected only when its request is over age and not sorted yet, so that a healthy pool costs
-//! a reading and a call of [`ThreadProbe::tick`] a slot; a client hears of its time limit although its worker is inside of a
-//! call that does not return. Refuses: it ends nothing; the worker of such a request stays busy until it has.
+//! Promises: a thread is inspected only when its request is over age and not sorted yet, so that a healthy pool costs a
+//! reading and a call of [`ThreadProbe::tick`] a slot; a client hears of its time limit although its worker is inside
+//! of a call that does not return. Refuses: it ends nothing; the worker of such a request stays busy until it has.
 
 use std::time::{Duration, Instant};
 
@@ -23,8 +23,8 @@ impl WatchdogRounds {
         Self(Watchdog::new(threshold))
     }
 
-    /// Looks at each slot. Answers requests whose time limit has expired without their workers, and logs those that hold
-    /// a worker up.
+    /// Looks at each slot. Answers requests whose time limit has expired without their workers, and logs those that
+    /// hold a worker up.
     pub(in crate::serve) fn tick(&mut self, workers: &WorkerPool<Exchange>, log: &Log, now: Instant) {
         self.tick_each(workers, now, |found| match found {
             Found::Overdue(exchange) => {
