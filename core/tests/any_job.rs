@@ -4,8 +4,8 @@
 //! test lets it go, panics, or keeps its claim beyond the end of its worker.
 #![cfg(not(loom))]
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use svc_core::admission::{Gate, OfferOutcome, Offered, ShedReason, Ticket, WaitingLimits};
@@ -14,6 +14,7 @@ use svc_core::pool::{
     RecycleReason, Started, Supervisor, SupervisorReport, Worker, WorkerContext, WorkerPool,
     WorkerStartError,
 };
+use svc_core::sync::event_count::EventCount;
 use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
 
@@ -116,8 +117,7 @@ impl Offered for Sum {
 /// Lets a test and its workers wait for each other.
 #[derive(Debug, Default)]
 struct Board {
-    changes: Mutex<()>,
-    changed: Condvar,
+    changed: EventCount,
     let_go: AtomicBool,
     boots: AtomicU32,
     boots_to_fail: AtomicU32,
@@ -135,14 +135,16 @@ impl Board {
     }
 
     fn tell(&self) {
-        drop(self.changes.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
     }
 
     fn until(&self, condition: impl Fn() -> bool) {
-        let mut guard = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        while !condition() {
-            guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let ticket = self.changed.prepare_wait();
+            if condition() {
+                return self.changed.cancel_wait(ticket);
+            }
+            self.changed.wait(&ticket);
         }
     }
 
@@ -225,22 +227,25 @@ struct PersistentAdder {
 
 #[derive(Debug, Default)]
 struct WakeFlag {
-    is_rung: Mutex<bool>,
-    rung: Condvar,
+    is_set: AtomicBool,
+    changed: EventCount,
 }
 
 impl Wake for WakeFlag {
     fn wake(&self) {
-        *self.is_rung.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.rung.notify_all();
+        self.is_set.store(true, Ordering::SeqCst);
+        self.changed.notify_one();
     }
 }
 
 impl WakeFlag {
     fn wait(&self) {
-        let mut is_rung = self.is_rung.lock().unwrap_or_else(PoisonError::into_inner);
-        while !std::mem::take(&mut *is_rung) {
-            is_rung = self.rung.wait(is_rung).unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let ticket = self.changed.prepare_wait();
+            if self.is_set.swap(false, Ordering::SeqCst) {
+                return self.changed.cancel_wait(ticket);
+            }
+            self.changed.wait(&ticket);
         }
     }
 }
