@@ -49,7 +49,7 @@ pub enum SpawnLimit {
     /// One, to see whether it boots; the caller calls [`Backoff::tried`].
     One,
     /// None.
-    Nobody,
+    None,
 }
 
 impl Backoff {
@@ -76,7 +76,7 @@ impl Backoff {
         match self.state {
             BackoffState::Clear => SpawnLimit::Any,
             BackoffState::Resting { until, .. } if now >= until => SpawnLimit::One,
-            BackoffState::Resting { .. } | BackoffState::Trying { .. } => SpawnLimit::Nobody,
+            BackoffState::Resting { .. } | BackoffState::Trying { .. } => SpawnLimit::None,
         }
     }
 
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn at_first_anybody_may_be_started() {
+    fn at_first_any_worker_may_be_started() {
         let backoff = Backoff::default();
         assert_eq!(backoff.spawn_limit(crate::time::now()), SpawnLimit::Any);
         assert_eq!(backoff.deadline(), None);
@@ -111,11 +111,11 @@ mod tests {
         for _ in 0..12 {
             let pause = backoff.failed(now).unwrap();
             pauses.push(pause.as_millis());
-            assert_eq!(backoff.spawn_limit(now + pause - Duration::from_millis(1)), SpawnLimit::Nobody);
+            assert_eq!(backoff.spawn_limit(now + pause - Duration::from_millis(1)), SpawnLimit::None);
             now += pause;
             assert_eq!((backoff.deadline(), backoff.spawn_limit(now)), (Some(now), SpawnLimit::One));
             backoff.tried();
-            assert_eq!((backoff.deadline(), backoff.spawn_limit(now)), (None, SpawnLimit::Nobody));
+            assert_eq!((backoff.deadline(), backoff.spawn_limit(now)), (None, SpawnLimit::None));
         }
         assert_eq!(pauses[..4], [100, 200, 400, 800]);
         assert_eq!(pauses[8..], [25_600, 30_000, 30_000, 30_000]);

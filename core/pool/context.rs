@@ -126,7 +126,7 @@ impl<J: Job> WorkerContext<J> {
     pub fn run(&self, act: impl FnOnce()) {
         self.own().run(self.shared.stamp(time::now()));
         act();
-        self.own().rest();
+        self.own().stop_running();
     }
 
     /// Reports the size of PHP's heap at the end of a request.
@@ -168,7 +168,7 @@ impl<J: Job> WorkerContext<J> {
             let ended_at = time::now();
             slot.set_present(None);
             slot.idle_since(shared.stamp(ended_at));
-            slot.rest();
+            slot.stop_running();
             if !survived {
                 job.fail();
                 return false;
@@ -237,7 +237,7 @@ impl<J: Job> Claim<J> {
     /// Reports that its fiber waits or has ended: no code runs on the thread any more.
     pub fn park(&self) {
         self.in_flight.set_parked(true);
-        self.own().rest();
+        self.own().stop_running();
     }
 
     /// Reports that its code has run to its end, however early it settled the job. A job that is not settled by then
@@ -261,7 +261,7 @@ impl<J: Job> Drop for Claim<J> {
             self.in_flight.job.fail();
         }
         if !self.in_flight.is_parked() {
-            self.own().rest();
+            self.own().stop_running();
         }
         self.own().end_flight(&self.in_flight, self.shared.stamp(time::now()));
     }

@@ -15,7 +15,7 @@ const ENDING_MAX: Duration = Duration::from_millis(500);
 /// Returns the slots whose workers are to linger from now on, so that at most `lingering_max` linger in total.
 pub fn relieved(slots: &[SlotReading], lingering_max: usize) -> Vec<usize> {
     let lingering = slots.iter().filter(|slot| slot.is_lingering()).count();
-    let held_back = slots.iter().filter(|slot| slot.is_staff() && is_held_back(slot));
+    let held_back = slots.iter().filter(|slot| slot.is_active() && is_held_back(slot));
     held_back.map(|slot| slot.slot).take(lingering_max.saturating_sub(lingering)).collect()
 }
 

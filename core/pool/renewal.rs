@@ -32,9 +32,9 @@ pub struct RenewalSample {
     /// The cache.
     pub cache: SharedCacheFacts,
     /// The number of workers that serve, use the cache, and have not been told to end.
-    pub staff_users: usize,
+    pub active_users: usize,
     /// The number of those that do without the cache, because it wanted to be renewed when they booted.
-    pub staff_outsiders: usize,
+    pub active_outsiders: usize,
 }
 
 /// The next step of a renewal.
@@ -77,15 +77,15 @@ const HELD_MIN: Duration = Duration::from_secs(1);
 impl Renewal {
     /// Returns what to do about the state of the pool.
     pub fn decide(&mut self, sample: RenewalSample, now: Instant) -> Option<RenewalStep> {
-        let RenewalSample { cache: SharedCacheFacts { is_stale, users }, staff_users, staff_outsiders } =
+        let RenewalSample { cache: SharedCacheFacts { is_stale, users }, active_users, active_outsiders } =
             sample;
-        let is_held = is_stale && users > 0 && staff_users == 0;
+        let is_held = is_stale && users > 0 && active_users == 0;
         if is_held {
             return self.hold(now);
         }
         (self.held_since, self.is_told) = (None, false);
         // A stale cache needs a restart to lose its users, and another one for a worker that renews it.
-        let wants_restart = if is_stale { staff_users + staff_outsiders > 0 } else { staff_outsiders > 0 };
+        let wants_restart = if is_stale { active_users + active_outsiders > 0 } else { active_outsiders > 0 };
         (wants_restart && self.may_restart(now)).then(|| self.restart(now))
     }
 
@@ -133,15 +133,15 @@ impl Renewal {
 mod tests {
     use super::*;
 
-    /// So many that linger use the stale cache, and so many of the staff, and so many of the staff do without.
-    fn stale(lingering: usize, staff_users: usize, staff_outsiders: usize) -> RenewalSample {
-        let cache = SharedCacheFacts { is_stale: true, users: lingering + staff_users };
-        RenewalSample { cache, staff_users, staff_outsiders }
+    /// A stale cache with this many lingering users, active users and active outsiders.
+    fn stale(lingering: usize, active_users: usize, active_outsiders: usize) -> RenewalSample {
+        let cache = SharedCacheFacts { is_stale: true, users: lingering + active_users };
+        RenewalSample { cache, active_users, active_outsiders }
     }
 
-    fn fresh(staff_users: usize, staff_outsiders: usize) -> RenewalSample {
-        let cache = SharedCacheFacts { is_stale: false, users: staff_users };
-        RenewalSample { cache, staff_users, staff_outsiders }
+    fn fresh(active_users: usize, active_outsiders: usize) -> RenewalSample {
+        let cache = SharedCacheFacts { is_stale: false, users: active_users };
+        RenewalSample { cache, active_users, active_outsiders }
     }
 
     #[test]

@@ -59,8 +59,8 @@ pub enum RollingRestartStep {
 impl RollingRestart {
     /// Begins to replace all current workers, including any that are themselves replacements.
     pub fn ask(&mut self, slots: &[SlotReading]) {
-        let staff = slots.iter().filter(|slot| slot.is_staff());
-        let old: VecDeque<_> = staff.map(WorkerId::of).collect();
+        let active = slots.iter().filter(|slot| slot.is_active());
+        let old: VecDeque<_> = active.map(WorkerId::of).collect();
         let (replacement, replaced) =
             self.under_way.take().map_or((None, 0), |restart| (restart.replacement, restart.replaced));
         self.under_way = Some(UnderWay { old, replacement, replaced });
@@ -84,7 +84,7 @@ impl RollingRestart {
         let restart = self.under_way.as_mut()?;
         let is_there = |one: &WorkerId| {
             let found = slots.iter().find(|slot| WorkerId::of(slot) == *one);
-            found.is_some_and(SlotReading::is_staff)
+            found.is_some_and(SlotReading::is_active)
         };
         // Some were replaced or retired for other reasons meanwhile.
         restart.old.retain(is_there);

@@ -19,7 +19,7 @@ use super::state::PoolSize;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScalingSample {
     /// The number of workers that were not ordered to end, including those that boot.
-    pub staff: usize,
+    pub active: usize,
     /// The number of those that boot.
     pub booting: usize,
     /// Those that could take work now.
@@ -60,28 +60,28 @@ impl Scaling {
     }
 
     /// Returns whether the pool could grow.
-    pub fn has_room(&self, staff: usize) -> bool {
-        staff < self.size.max
+    pub fn has_room(&self, active: usize) -> bool {
+        active < self.size.max
     }
 
     /// Returns what to do about the state of the pool.
     pub fn decide(&self, sample: &ScalingSample) -> Scale {
         let PoolSize { min, max } = self.size;
-        if sample.staff < min {
-            return Scale { spawn: min - sample.staff, retire: Vec::new() };
+        if sample.active < min {
+            return Scale { spawn: min - sample.active, retire: Vec::new() };
         }
         if sample.waiting > 0 {
             // Workers that boot will take the oldest jobs.
             let uncovered = sample.waiting.saturating_sub(sample.booting);
-            let room = max.saturating_sub(sample.staff);
+            let room = max.saturating_sub(sample.active);
             let spawn = if sample.idle.is_empty() { uncovered.min(room) } else { 0 };
             return Scale { spawn, retire: Vec::new() };
         }
-        let mut weary: Vec<_> =
+        let mut idle_for_long: Vec<_> =
             sample.idle.iter().filter(|worker| worker.idle_for >= self.idle_max).copied().collect();
-        weary.sort_unstable_by_key(|worker| std::cmp::Reverse((worker.idle_for, worker.slot)));
-        weary.truncate(sample.staff - min);
-        Scale { spawn: 0, retire: weary.into_iter().map(|worker| worker.slot).collect() }
+        idle_for_long.sort_unstable_by_key(|worker| std::cmp::Reverse((worker.idle_for, worker.slot)));
+        idle_for_long.truncate(sample.active - min);
+        Scale { spawn: 0, retire: idle_for_long.into_iter().map(|worker| worker.slot).collect() }
     }
 }
 
@@ -99,12 +99,12 @@ mod tests {
         IdleWorker { slot, idle_for: Duration::from_secs(seconds) }
     }
 
-    fn busy(staff: usize, booting: usize, waiting: usize) -> ScalingSample {
-        ScalingSample { staff, booting, idle: Vec::new(), waiting }
+    fn busy(active: usize, booting: usize, waiting: usize) -> ScalingSample {
+        ScalingSample { active, booting, idle: Vec::new(), waiting }
     }
 
     #[test]
-    fn the_missing_are_hired_whatever_waits() {
+    fn the_missing_are_spawned_whatever_waits() {
         assert_eq!(scaling().decide(&busy(0, 0, 0)).spawn, 2);
         assert_eq!(scaling().decide(&busy(1, 0, 50)).spawn, 1);
     }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn work_that_an_idle_worker_will_take_brings_nobody() {
+    fn work_that_an_idle_worker_will_take_brings_no_worker() {
         let sample = ScalingSample { idle: vec![idle(1, 0)], ..busy(2, 0, 5) };
         assert_eq!(scaling().decide(&sample), Scale::default());
     }
@@ -131,15 +131,15 @@ mod tests {
     #[test]
     fn those_idle_for_long_retire_the_longest_first_down_to_the_least_number() {
         let idle = vec![idle(0, 31), idle(1, 40), idle(2, 29), idle(3, 31), idle(4, 100)];
-        let sample = ScalingSample { staff: 5, booting: 0, idle, waiting: 0 };
+        let sample = ScalingSample { active: 5, booting: 0, idle, waiting: 0 };
         assert_eq!(scaling().decide(&sample).retire, [4, 1, 3]);
     }
 
     #[test]
-    fn nobody_retires_while_work_waits_or_at_the_least_number() {
-        let sample = ScalingSample { staff: 3, booting: 0, idle: vec![idle(2, 100)], waiting: 1 };
+    fn no_worker_retires_while_work_waits_or_at_the_least_number() {
+        let sample = ScalingSample { active: 3, booting: 0, idle: vec![idle(2, 100)], waiting: 1 };
         assert_eq!(scaling().decide(&sample), Scale::default());
-        let sample = ScalingSample { staff: 2, waiting: 0, ..sample };
+        let sample = ScalingSample { active: 2, waiting: 0, ..sample };
         assert_eq!(scaling().decide(&sample), Scale::default());
     }
 
@@ -148,7 +148,7 @@ mod tests {
         let fixed = Scaling::new(PoolSize { min: 4, max: 4 }, Duration::ZERO);
         assert!(!fixed.has_room(4));
         assert_eq!(fixed.decide(&busy(4, 0, 9)), Scale::default());
-        let sample = ScalingSample { staff: 4, booting: 0, idle: vec![idle(0, 9); 4], waiting: 0 };
+        let sample = ScalingSample { active: 4, booting: 0, idle: vec![idle(0, 9); 4], waiting: 0 };
         assert_eq!(fixed.decide(&sample), Scale::default());
         assert_eq!(fixed.decide(&busy(3, 0, 0)).spawn, 1);
     }

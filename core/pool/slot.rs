@@ -49,7 +49,7 @@ pub enum WorkerOrder {
 }
 
 /// The value of a slot's order once its worker has begun to end and accepts no order.
-const SETTLED: u8 = 3;
+const CLOSED: u8 = 3;
 
 /// One place in the pool.
 ///
@@ -224,7 +224,7 @@ impl<J: Job> Slot<J> {
     }
 
     /// Forgets the order to the last worker of a vacant slot, which a new worker is about to take.
-    pub(super) fn invite(&self) {
+    pub(super) fn clear_order(&self) {
         debug_assert_eq!(self.phase(), SlotPhase::Vacant, "the slot has a worker");
         self.order.store(WorkerOrder::Serve as u8, Ordering::Relaxed);
         // Only a worker that takes over immediately, in a recycled worker's slot, shows that worker's heap size.
@@ -232,7 +232,7 @@ impl<J: Job> Slot<J> {
     }
 
     /// Orders the worker to end. Returns false if it has an order, or has begun to end by itself.
-    pub(super) fn give(&self, order: WorkerOrder) -> bool {
+    pub(super) fn give_order(&self, order: WorkerOrder) -> bool {
         debug_assert_ne!(order, WorkerOrder::Serve, "no order is taken back");
         // Release: see the type.
         let (serve, order) = (WorkerOrder::Serve as u8, order as u8);
@@ -240,9 +240,9 @@ impl<J: Job> Slot<J> {
     }
 
     /// Notes that the worker has begun to end, and accepts no order from now on. Returns the order that it was given.
-    pub(super) fn settle(&self) -> WorkerOrder {
+    pub(super) fn close_orders(&self) -> WorkerOrder {
         // Acquire: see the type.
-        WorkerOrder::of(self.order.swap(SETTLED, Ordering::Acquire))
+        WorkerOrder::of(self.order.swap(CLOSED, Ordering::Acquire))
     }
 
     pub(super) fn order(&self) -> WorkerOrder {
@@ -302,7 +302,7 @@ impl<J: Job> Slot<J> {
 
     /// Notes that no code runs on the thread any more.
     #[inline]
-    pub(super) fn rest(&self) {
+    pub(super) fn stop_running(&self) {
         self.running_since_us.store(0, Ordering::Relaxed);
     }
 
@@ -435,7 +435,7 @@ impl<J: Job> Slot<J> {
 
 impl SlotReading {
     /// Returns whether the slot has a worker that was not ordered to end.
-    pub fn is_staff(&self) -> bool {
+    pub fn is_active(&self) -> bool {
         self.phase != SlotPhase::Vacant && self.order == WorkerOrder::Serve
     }
 

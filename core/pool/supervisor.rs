@@ -143,7 +143,7 @@ impl Supervisor {
     fn begin_rolling_restart<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         let slots = workers.slots(now);
         self.rolling_restart.ask(&slots);
-        let workers = slots.iter().filter(|slot| slot.is_staff()).count();
+        let workers = slots.iter().filter(|slot| slot.is_active()).count();
         report(SupervisorReport::RestartStarted { workers });
     }
 
@@ -151,10 +151,10 @@ impl Supervisor {
     fn renew<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         let Some(cache) = workers.cache().filter(|_| !self.rolling_restart.is_under_way()) else { return };
         let slots = workers.slots(now);
-        let serving = |slot: &&SlotReading| slot.is_staff() && slot.phase == SlotPhase::Serving;
-        let staff_outsiders = slots.iter().filter(serving).filter(|slot| slot.is_outsider).count();
-        let staff_users = slots.iter().filter(serving).count() - staff_outsiders;
-        match self.renewal.decide(RenewalSample { cache, staff_users, staff_outsiders }, now) {
+        let serving = |slot: &&SlotReading| slot.is_active() && slot.phase == SlotPhase::Serving;
+        let active_outsiders = slots.iter().filter(serving).filter(|slot| slot.is_outsider).count();
+        let active_users = slots.iter().filter(serving).count() - active_outsiders;
+        match self.renewal.decide(RenewalSample { cache, active_users, active_outsiders }, now) {
             Some(RenewalStep::Restart) => {
                 self.begin_rolling_restart(workers, report, now);
                 self.replace(workers, report, now);
@@ -256,17 +256,17 @@ impl Supervisor {
     /// Starts missing workers, and retires those that are not needed.
     fn scale<J: Job>(&mut self, workers: &WorkerPool<J>, report: Report<'_>, now: Instant) {
         let slots = workers.slots(now);
-        let staff = slots.iter().filter(|slot| slot.is_staff()).count();
+        let active = slots.iter().filter(|slot| slot.is_active()).count();
         let booting = slots.iter().filter(|slot| slot.phase == SlotPhase::Booting).count();
         let limit = self.backoff.spawn_limit(now);
-        if booting == 0 && limit == SpawnLimit::Any && self.scaling.has_room(staff) {
+        if booting == 0 && limit == SpawnLimit::Any && self.scaling.has_room(active) {
             // Before the look at what waits.
             workers.want_help();
         }
         let waiting = workers.backlog();
-        let idle = slots.iter().filter(|slot| slot.is_staff() && is_able(slot));
+        let idle = slots.iter().filter(|slot| slot.is_active() && is_able(slot));
         let scale = self.scaling.decide(&ScalingSample {
-            staff,
+            active,
             booting,
             idle: idle.map(|slot| IdleWorker { slot: slot.slot, idle_for: slot.idle_for }).collect(),
             waiting,
@@ -274,11 +274,11 @@ impl Supervisor {
         for slot in scale.retire {
             workers.stop(slot, WorkerOrder::Retire);
         }
-        self.is_short = scale.spawn > 0 && limit == SpawnLimit::Nobody;
+        self.is_short = scale.spawn > 0 && limit == SpawnLimit::None;
         let (count, probation) = match limit {
             SpawnLimit::Any => (scale.spawn, Probation::Waived),
             SpawnLimit::One => (scale.spawn.min(1), Probation::Required),
-            SpawnLimit::Nobody => (0, Probation::Required),
+            SpawnLimit::None => (0, Probation::Required),
         };
         for _ in 0..count {
             let Some(slot) = workers.vacant_slot() else { return };

@@ -107,7 +107,7 @@ impl<J: Job> WorkerPool<J> {
     ///
     /// If the system creates no thread.
     pub fn spawn(&self, slot: usize, probation: Probation) -> io::Result<()> {
-        self.shared.state.slots[slot].invite();
+        self.shared.state.slots[slot].clear_order();
         if probation == Probation::Waived {
             self.shared.state.count(slot);
         }
@@ -122,7 +122,7 @@ impl<J: Job> WorkerPool<J> {
     /// Orders the worker of a slot to end once its jobs in flight have ended. Returns false if it has an order, or has
     /// begun to end by itself.
     pub fn stop(&self, slot: usize, order: WorkerOrder) -> bool {
-        if !self.shared.state.slots[slot].give(order) {
+        if !self.shared.state.slots[slot].give_order(order) {
             return false;
         }
         self.shared.state.end_taking(slot);
@@ -137,7 +137,7 @@ impl<J: Job> WorkerPool<J> {
     ///
     /// If the system creates no thread; the worker of `slot` ends nevertheless.
     pub fn relieve(&self, slot: usize, vacant: usize) -> io::Result<bool> {
-        if !self.shared.state.slots[slot].give(WorkerOrder::HandOver) {
+        if !self.shared.state.slots[slot].give_order(WorkerOrder::HandOver) {
             return Ok(false);
         }
         let spawned = self.spawn(vacant, Probation::Waived);
@@ -306,7 +306,7 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
     let idle_workers = shared.state.source.idle_workers();
     idle_workers.unpark(index);
     idle_workers.set_waker(index, None);
-    let (order, had_booted) = (slot.settle(), slot.phase() == SlotPhase::Serving);
+    let (order, had_booted) = (slot.close_orders(), slot.phase() == SlotPhase::Serving);
     let end = match end {
         // It would boot and end forever.
         ThreadEnd::Recycled(_) if slot.handled() == 0 && order == WorkerOrder::Serve => {
@@ -314,7 +314,7 @@ fn work<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) {
         }
         other => other,
     };
-    slot.rest();
+    slot.stop_running();
     match (end, order) {
         (ThreadEnd::Failed(reason), _) => shared.state.fail(index, had_booted, reason),
         (ThreadEnd::Recycled(reason), WorkerOrder::Serve) => {

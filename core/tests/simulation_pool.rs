@@ -62,7 +62,7 @@ impl PoolModel {
         }
     }
 
-    fn staff(&self) -> usize {
+    fn active(&self) -> usize {
         self.workers.iter().flatten().count()
     }
 
@@ -76,7 +76,7 @@ impl PoolModel {
         });
         let is_booting = |worker: &&WorkerModel| matches!(worker, WorkerModel::Booting { .. });
         ScalingSample {
-            staff: self.staff(),
+            active: self.active(),
             booting: self.workers.iter().flatten().filter(is_booting).count(),
             idle: idle.collect(),
             waiting: self.waiting,
@@ -117,33 +117,33 @@ impl PoolModel {
             self.workers[slot] = Some(WorkerModel::Booting { until: self.now + self.boot_ms });
         }
         self.spawned += scale.spawn as u64;
-        assert!((self.size.min..=self.size.max).contains(&self.staff()), "{context}");
+        assert!((self.size.min..=self.size.max).contains(&self.active()), "{context}");
         let sample = self.sample();
         let is_covered = sample.waiting <= sample.booting || !sample.idle.is_empty();
-        assert!(is_covered || sample.staff == self.size.max, "work waits for nobody; {context}");
+        assert!(is_covered || sample.active == self.size.max, "work waits for nobody; {context}");
     }
 
     /// The rules, said the long way.
     fn rules(&self, sample: &ScalingSample) -> Scale {
         let mut scale = Scale::default();
-        let mut staff = sample.staff;
-        while staff < self.size.min {
-            (scale.spawn, staff) = (scale.spawn + 1, staff + 1);
+        let mut active = sample.active;
+        while active < self.size.min {
+            (scale.spawn, active) = (scale.spawn + 1, active + 1);
         }
-        if sample.staff >= self.size.min && sample.idle.is_empty() {
+        if sample.active >= self.size.min && sample.idle.is_empty() {
             let mut booting = sample.booting;
-            while booting < sample.waiting && staff < self.size.max {
-                (scale.spawn, staff, booting) = (scale.spawn + 1, staff + 1, booting + 1);
+            while booting < sample.waiting && active < self.size.max {
+                (scale.spawn, active, booting) = (scale.spawn + 1, active + 1, booting + 1);
             }
         }
         if scale.spawn == 0 && sample.waiting == 0 {
             let mut idle = sample.idle.clone();
-            while staff > self.size.min {
+            while active > self.size.min {
                 let longest = idle.iter().copied().max_by_key(|worker| (worker.idle_for, worker.slot));
                 let Some(worker) = longest.filter(|worker| worker.idle_for >= self.idle_max) else { break };
                 idle.retain(|one| *one != worker);
                 scale.retire.push(worker.slot);
-                staff -= 1;
+                active -= 1;
             }
         }
         scale
@@ -172,19 +172,19 @@ fn a_pool_of_changing_size_follows_its_rules() {
             }
             // Called when work finds nobody idle, and once a second.
             let is_called = pool.waiting > 0 && pool.sample().idle.is_empty();
-            if is_called || pool.staff() < pool.size.min || step % 100 == 0 {
+            if is_called || pool.active() < pool.size.min || step % 100 == 0 {
                 pool.tend(&format!("seed {seed}, step {step}"));
             }
-            full += u64::from(pool.staff() == pool.size.max && pool.size.max > pool.size.min);
+            full += u64::from(pool.active() == pool.size.max && pool.size.max > pool.size.min);
         }
         // The day is over: what is left is done, and the pool shrinks to its least number.
         for step in 0..8_000 {
             pool.advance(&mut dice, 1);
-            if step % 100 == 0 || pool.staff() < pool.size.min {
+            if step % 100 == 0 || pool.active() < pool.size.min {
                 pool.tend(&format!("seed {seed}, evening {step}"));
             }
         }
-        assert_eq!((pool.staff(), pool.waiting), (pool.size.min, 0), "seed {seed}");
+        assert_eq!((pool.active(), pool.waiting), (pool.size.min, 0), "seed {seed}");
         (spawned, retired) = (spawned + pool.spawned, retired + pool.retired);
     }
     // A simulation that never gets there proves nothing.
@@ -215,7 +215,7 @@ fn a_pool_that_does_not_boot_never_spins() {
                     assert_eq!(backoff.failed(at(ms)), None, "seed {seed}: one that failed with it does not");
                 }
             }
-            if booting.is_none() && backoff.spawn_limit(at(ms)) != SpawnLimit::Nobody {
+            if booting.is_none() && backoff.spawn_limit(at(ms)) != SpawnLimit::None {
                 assert!(since_last >= pause, "seed {seed}: {since_last} ms after a pause of {pause}");
                 backoff.tried();
                 booting = Some(ms + 10 + dice.below(300));
@@ -238,13 +238,13 @@ fn a_pool_that_does_not_boot_never_spins() {
 #[derive(Default)]
 struct Company {
     renewal: Renewal,
-    /// Whether each of the staff uses the cache.
-    staff: Vec<bool>,
+    /// Whether each active worker uses the cache.
+    active: Vec<bool>,
     /// The same of those that linger, and when they end.
     lingering: Vec<(bool, u64)>,
     is_stale: bool,
     renewals: u64,
-    /// Of the staff, so many are still to be replaced.
+    /// So many active workers are still to be replaced.
     to_restart: usize,
     restarts: Vec<u64>,
     held: u64,
@@ -253,7 +253,7 @@ struct Company {
 impl Company {
     fn users(&self) -> usize {
         let lingering = self.lingering.iter().filter(|(uses, _)| *uses);
-        self.staff.iter().filter(|uses| **uses).count() + lingering.count()
+        self.active.iter().filter(|uses| **uses).count() + lingering.count()
     }
 
     /// A worker boots: whether it uses the cache is decided by the moment.
@@ -272,32 +272,32 @@ impl Company {
             self.renewal.stopped(at);
         } else if self.to_restart > 0 {
             let new = self.boot();
-            let old = std::mem::replace(&mut self.staff[self.to_restart - 1], new);
+            let old = std::mem::replace(&mut self.active[self.to_restart - 1], new);
             self.lingering.push((old, now + dice.below(long)));
             self.to_restart -= 1;
         }
         if dice.one_in(60) {
             // One ends, and boots anew.
-            let one = dice.below(self.staff.len() as u64) as usize;
-            self.staff[one] = false;
-            self.staff[one] = self.boot();
+            let one = dice.below(self.active.len() as u64) as usize;
+            self.active[one] = false;
+            self.active[one] = self.boot();
         }
         if self.to_restart > 0 {
             return;
         }
-        let staff_users = self.staff.iter().filter(|uses| **uses).count();
+        let active_users = self.active.iter().filter(|uses| **uses).count();
         let sample = RenewalSample {
             cache: SharedCacheFacts { is_stale: self.is_stale, users: self.users() },
-            staff_users,
-            staff_outsiders: self.staff.len() - staff_users,
+            active_users,
+            active_outsiders: self.active.len() - active_users,
         };
         match self.renewal.decide(sample, at) {
             Some(RenewalStep::Restart) => {
-                assert!(self.is_stale || sample.staff_outsiders > 0, "for nothing: {sample:?}");
-                (self.to_restart, self.restarts) = (self.staff.len(), [&self.restarts[..], &[now]].concat());
+                assert!(self.is_stale || sample.active_outsiders > 0, "for nothing: {sample:?}");
+                (self.to_restart, self.restarts) = (self.active.len(), [&self.restarts[..], &[now]].concat());
             }
             Some(RenewalStep::Held) => {
-                assert!(self.is_stale && self.users() > 0 && staff_users == 0, "nobody holds: {sample:?}");
+                assert!(self.is_stale && self.users() > 0 && active_users == 0, "nobody holds: {sample:?}");
                 self.held += 1;
             }
             None => {}
@@ -313,7 +313,7 @@ fn a_cache_is_renewed_in_the_end_and_never_without_end() {
     for seed in 1..=SEEDS {
         let (mut dice, start) = (Dice::new(seed), time::now());
         let at = |now: u64| start + Duration::from_millis(now);
-        let mut company = Company { staff: vec![true; 1 + dice.below(6) as usize], ..Company::default() };
+        let mut company = Company { active: vec![true; 1 + dice.below(6) as usize], ..Company::default() };
         let (mut now, mut long, mut breaks) = (0, 1, false);
         for _ in 0..6000 {
             now += 100;
@@ -336,7 +336,7 @@ fn a_cache_is_renewed_in_the_end_and_never_without_end() {
             company.step(&mut dice, now, at(now), false, 1000);
         }
         assert!(
-            !company.is_stale && company.staff.iter().all(|uses| *uses),
+            !company.is_stale && company.active.iter().all(|uses| *uses),
             "seed {seed}: it was never renewed"
         );
         let restarts = company.restarts.len();

@@ -1,7 +1,7 @@
 //! A whole server around an engine that does what the path says, and a client to talk to it.
 
 pub(crate) mod engine;
-pub(crate) mod resident;
+pub(crate) mod persistent;
 
 pub(crate) mod cache;
 #[path = "../../../tests/support/client.rs"]
@@ -26,7 +26,7 @@ use tempfile::TempDir;
 use client::{Client, Response, eventually};
 use engine::{Scripted, Switchboard};
 use http2::Http2Client;
-use resident::PersistentWorkers;
+use persistent::PersistentWorkers;
 
 /// A running server; it is drained when the test ends.
 pub(crate) struct Site {

@@ -18,7 +18,7 @@ pub(crate) struct PersistentWorkers(pub(crate) Arc<Switchboard>);
 impl Engine<Exchange> for PersistentWorkers {
     fn start(&self, slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
         let ring = Arc::new(Ring { rung: Flag::new(), board: Arc::clone(&self.0) });
-        Ok(Started::Persistent(Box::new(Guest {
+        Ok(Started::Persistent(Box::new(ScriptedWorker {
             board: Arc::clone(&self.0),
             ring,
             slot,
@@ -32,7 +32,7 @@ impl Engine<Exchange> for PersistentWorkers {
     }
 }
 
-/// What brings a guest out of its wait.
+/// What wakes a worker from its wait.
 #[derive(Debug)]
 struct Ring {
     rung: Flag,
@@ -46,7 +46,7 @@ impl Wake for Ring {
     }
 }
 
-struct Guest {
+struct ScriptedWorker {
     board: Arc<Switchboard>,
     ring: Arc<Ring>,
     slot: usize,
@@ -54,7 +54,7 @@ struct Guest {
     fibers: Vec<Fiber>,
 }
 
-impl Drop for Guest {
+impl Drop for ScriptedWorker {
     fn drop(&mut self) {
         if self.uses_cache {
             self.board.cache.leave();
@@ -68,7 +68,7 @@ struct Fiber {
     place: String,
 }
 
-impl PersistentWorker<Exchange> for Guest {
+impl PersistentWorker<Exchange> for ScriptedWorker {
     fn waker(&self) -> Arc<dyn Wake> {
         Arc::<Ring>::clone(&self.ring)
     }
@@ -111,7 +111,7 @@ impl PersistentWorker<Exchange> for Guest {
     }
 }
 
-impl Guest {
+impl ScriptedWorker {
     fn has_runnable(&self) -> bool {
         self.fibers.iter().any(|fiber| self.board.is_open(&fiber.place))
     }
