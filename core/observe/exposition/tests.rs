@@ -394,3 +394,99 @@ fn sum_of(page: &str, start: &str) -> u64 {
     let lines = page.lines().filter(|line| line.starts_with(start));
     lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
+
+/// Counters of which each has a value of its own, so that no family can show another's.
+fn distinct_metrics() -> Metrics {
+    let metrics = busy_metrics();
+    let times = |count: usize, fact: &dyn Fn()| (0..count).for_each(|_| fact());
+    for (index, method) in MethodKind::ALL.into_iter().enumerate() {
+        times(index, &|| metrics.request_received(method));
+    }
+    for (index, reason) in ShedReason::ALL.into_iter().enumerate() {
+        times(20 + index, &|| metrics.refused(reason));
+    }
+    for (index, reason) in CancelReason::ALL.into_iter().enumerate() {
+        times(30 + index, &|| metrics.cancelled(reason));
+    }
+    for (index, outcome) in TlsHandshake::ALL.into_iter().enumerate() {
+        times(40 + index, &|| metrics.tls_handshake(outcome));
+    }
+    for (index, reason) in RecycleReason::ALL.into_iter().enumerate() {
+        times(50 + index, &|| metrics.worker_recycled(reason));
+    }
+    let facts: [&dyn Fn(); 18] = [
+        &|| metrics.wait_wasted(),
+        &|| metrics.dropped(),
+        &|| metrics.work_abandoned(),
+        &|| metrics.departed_work_taken(),
+        &|| metrics.worker_retired(),
+        &|| metrics.soft_reset(),
+        &|| metrics.accept_had_to_wait(),
+        &|| metrics.stream_refused(),
+        &|| metrics.rate_limited(),
+        &|| metrics.php_denied(),
+        &|| metrics.path_denied(),
+        &|| metrics.builtin_denied(),
+        &|| metrics.static_hit(),
+        &|| metrics.static_miss(),
+        &|| metrics.response_coded(),
+        &|| metrics.connections.enter(),
+        &|| metrics.pending_requests.enter(),
+        &|| metrics.opcache_restarts.incr(),
+    ];
+    for (index, fact) in facts.into_iter().enumerate() {
+        times(60 + index, fact);
+    }
+    metrics.request_bytes_received(101);
+    metrics.accept_stalled.set();
+    metrics.opcache_restart_delayed.set();
+    for micros in [10, 100, 101, 2500, 70_000, 3_000_000] {
+        metrics.answered(304, micros, Duration::from_micros(2 * micros));
+        metrics.queue_waited(Duration::from_micros(3 * micros));
+        metrics.php_ran(Duration::from_micros(5 * micros));
+        metrics.worker_request_handled(Duration::from_micros(7 * micros));
+    }
+    metrics
+}
+
+#[test]
+fn each_format_writes_the_same_bytes_as_ever() {
+    let (full, new) = (distinct_metrics(), Metrics::new());
+    let with_all = facts(&full);
+    let without_pool = Facts {
+        php_version: None,
+        certificates: None,
+        gate: None,
+        pool: None,
+        slots: Vec::new(),
+        worker_mode: false,
+        pool_stalled: None,
+        process: ProcessFacts {
+            resident_bytes: None,
+            open_fds: None,
+            max_fds: None,
+            threads: None,
+            ..with_all.process
+        },
+        ..facts(&new)
+    };
+    let with_plain_workers = Facts {
+        certificates: Some(CertificateFacts { first_expiry: None }),
+        worker_mode: false,
+        pool_stalled: None,
+        ..facts(&new)
+    };
+    for (facts, format, golden) in [
+        (&with_all, Format::Text, include_str!("golden/all.txt")),
+        (&with_all, OPENMETRICS, include_str!("golden/all.openmetrics")),
+        (&without_pool, Format::Text, include_str!("golden/no_pool.txt")),
+        (&without_pool, OPENMETRICS, include_str!("golden/no_pool.openmetrics")),
+        (&with_plain_workers, Format::Text, include_str!("golden/plain_workers.txt")),
+        (&with_plain_workers, OPENMETRICS, include_str!("golden/plain_workers.openmetrics")),
+    ] {
+        let page = text(facts, format);
+        let difference = page.lines().zip(golden.lines()).find(|(page, golden)| page != golden);
+        assert_eq!(difference, None, "{format:?}");
+        assert!(page == golden, "{format:?}: one page is longer");
+    }
+}
