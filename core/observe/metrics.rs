@@ -1,4 +1,4 @@
-//! What the request path counts: typed fields, no registry, no lock.
+//! What happens to requests, in the cells of the metrics.
 //!
 //! Promises: a method names a fact and costs a few additions to cells that few threads share. The number of requests
 //! is the sum over the methods, so that the two cannot disagree. Refuses: nothing here is computed from settings;
@@ -9,120 +9,19 @@ use std::time::Duration;
 use crate::admission::{Refusals, ShedReason};
 use crate::http::MethodKind;
 use crate::pool::RecycleReason;
-use crate::sync::counter::{Counter, Flag, UpDown};
-use crate::sync::histogram::{Histogram, Snapshot};
+use crate::sync::histogram::Snapshot;
 use crate::time::as_micros;
 
+use super::cell::Cell;
+use super::families::Metrics;
 use super::label::{CancelReason, StatusClass, TlsHandshake};
-
-/// Bounds of the request duration, in microseconds.
-pub const REQUEST_DURATION_BOUNDS_US: &[u64] =
-    &[100, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
-
-/// Bounds of the wait for a worker, in microseconds.
-pub const QUEUE_WAIT_BOUNDS_US: &[u64] =
-    &[50, 100, 250, 500, 1000, 2500, 5000, 10_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
-
-/// Bounds of the time that a script takes, in microseconds.
-pub const PHP_DURATION_BOUNDS_US: &[u64] =
-    &[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
-
-/// Bounds of the time that a persistent worker takes for a request, in microseconds.
-pub const WORKER_REQUEST_DURATION_BOUNDS_US: &[u64] =
-    &[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000];
-
-/// Everything that the request path counts.
-#[derive(Debug)]
-pub struct Metrics {
-    /// Open connections on the main port; one that waits for its permit is not inside yet.
-    pub connections: UpDown,
-    /// Requests for PHP that were accepted and are not yet answered.
-    pub pending_requests: UpDown,
-    /// Raised while the accept loop is parked for want of a permit.
-    pub accept_stalled: Flag,
-    /// Raised while the pool counts as wedged, which is watched in worker mode only.
-    pub pool_stalled: Flag,
-    /// OPcache is off because scripts run too long for it to restart.
-    pub opcache_restart_delayed: Flag,
-    /// Restarts of OPcache.
-    pub opcache_restarts: Counter,
-    accept_stalls: Counter,
-    streams_refused: Counter,
-    tls_handshakes: [Counter; TlsHandshake::ALL.len()],
-    requests: [Counter; MethodKind::ALL.len()],
-    responses: [Counter; StatusClass::ALL.len()],
-    request_bytes: Counter,
-    response_bytes: Counter,
-    request_duration: Histogram,
-    cancelled: [Counter; CancelReason::ALL.len()],
-    refused: [Counter; ShedReason::ALL.len()],
-    wait_wasted: Counter,
-    dropped: Counter,
-    /// Split by where the client was missed: a request that ran is in `queue_wait` too, one that was popped is not.
-    abandoned_running: Counter,
-    abandoned_popped: Counter,
-    queue_wait: Histogram,
-    php_duration: Histogram,
-    rate_limited: Counter,
-    php_denied: Counter,
-    path_denied: Counter,
-    builtin_denied: Counter,
-    static_hits: Counter,
-    static_misses: Counter,
-    responses_coded: Counter,
-    coding_saved_bytes: Counter,
-    workers_retired: Counter,
-    workers_recycled: [Counter; RecycleReason::ALL.len()],
-    soft_resets: Counter,
-    worker_request_duration: Histogram,
-}
 
 /// What the request path does.
 impl Metrics {
-    /// Starts with everything at 0.
-    pub fn new() -> Self {
-        Self {
-            connections: UpDown::new(),
-            pending_requests: UpDown::new(),
-            accept_stalled: Flag::new(),
-            pool_stalled: Flag::new(),
-            opcache_restart_delayed: Flag::new(),
-            opcache_restarts: Counter::new(),
-            accept_stalls: Counter::new(),
-            streams_refused: Counter::new(),
-            tls_handshakes: counters(),
-            requests: counters(),
-            responses: counters(),
-            request_bytes: Counter::new(),
-            response_bytes: Counter::new(),
-            request_duration: Histogram::new(REQUEST_DURATION_BOUNDS_US),
-            cancelled: counters(),
-            refused: counters(),
-            wait_wasted: Counter::new(),
-            dropped: Counter::new(),
-            abandoned_running: Counter::new(),
-            abandoned_popped: Counter::new(),
-            queue_wait: Histogram::new(QUEUE_WAIT_BOUNDS_US),
-            php_duration: Histogram::new(PHP_DURATION_BOUNDS_US),
-            rate_limited: Counter::new(),
-            php_denied: Counter::new(),
-            path_denied: Counter::new(),
-            builtin_denied: Counter::new(),
-            static_hits: Counter::new(),
-            static_misses: Counter::new(),
-            responses_coded: Counter::new(),
-            coding_saved_bytes: Counter::new(),
-            workers_retired: Counter::new(),
-            workers_recycled: counters(),
-            soft_resets: Counter::new(),
-            worker_request_duration: Histogram::new(WORKER_REQUEST_DURATION_BOUNDS_US),
-        }
-    }
-
     /// A request's head was parsed; or it was answered although it could not be, as `MethodKind::Other`.
     #[inline]
     pub fn request_received(&self, method: MethodKind) {
-        self.requests[method as usize].incr();
+        self.requests_by_method.incr(method);
     }
 
     /// Bytes of a request body arrived.
@@ -135,19 +34,19 @@ impl Metrics {
     /// wire; `duration` runs from the first byte of its head.
     #[inline]
     pub fn answered(&self, status: u16, body_bytes: u64, duration: Duration) {
-        self.responses[StatusClass::of(status) as usize].incr();
+        self.responses.incr(StatusClass::of(status));
         self.response_bytes.add(body_bytes);
         self.request_duration.record(as_micros(duration));
     }
 
     /// A request ended without its result; it is also [`answered`](Self::answered).
     pub fn cancelled(&self, reason: CancelReason) {
-        self.cancelled[reason as usize].incr();
+        self.cancelled.incr(reason);
     }
 
     /// A request was refused admission; it is also [`answered`](Self::answered).
     pub fn refused(&self, reason: ShedReason) {
-        self.refused[shed_index(reason)].incr();
+        self.refused.incr(reason);
     }
 
     /// A refused request had waited out its whole budget while the pool started nothing at all.
@@ -162,12 +61,12 @@ impl Metrics {
 
     /// A client left while a worker ran its request, before the answer began.
     pub fn work_abandoned(&self) {
-        self.abandoned_running.incr();
+        self.abandoned.running.incr();
     }
 
     /// A worker took a request off the queue whose client had left, which was its answer; it may run all the same.
     pub fn departed_work_taken(&self) {
-        self.abandoned_popped.incr();
+        self.abandoned.popped.incr();
     }
 
     /// A worker took a request off the queue that had waited for `waited`, and runs it.
@@ -195,7 +94,7 @@ impl Metrics {
 
     /// The loop of a persistent worker has ended, to be replaced.
     pub fn worker_recycled(&self, reason: RecycleReason) {
-        self.workers_recycled[reason as usize].incr();
+        self.workers_recycled.incr(reason);
     }
 
     /// A persistent worker reset its state between two requests.
@@ -215,7 +114,7 @@ impl Metrics {
 
     /// A TLS handshake ended like this.
     pub fn tls_handshake(&self, outcome: TlsHandshake) {
-        self.tls_handshakes[outcome as usize].incr();
+        self.tls_handshakes.incr(outcome);
     }
 
     /// The rate limiter rejected a request.
@@ -265,17 +164,17 @@ impl Metrics {
 impl Metrics {
     /// Requests received.
     pub fn requests_total(&self) -> u64 {
-        self.requests.iter().map(Counter::value).sum()
+        self.requests_by_method.total()
     }
 
     /// Requests received with `method`.
     pub fn requests_by(&self, method: MethodKind) -> u64 {
-        self.requests[method as usize].value()
+        self.requests_by_method.value(method)
     }
 
     /// Requests that ended with a status of `class`.
     pub fn responses_by(&self, class: StatusClass) -> u64 {
-        self.responses[class as usize].value()
+        self.responses.value(class)
     }
 
     /// Bytes of request bodies.
@@ -295,17 +194,17 @@ impl Metrics {
 
     /// Requests that were cancelled for `reason`.
     pub fn cancelled_by(&self, reason: CancelReason) -> u64 {
-        self.cancelled[reason as usize].value()
+        self.cancelled.value(reason)
     }
 
     /// Requests that were refused for `reason`.
     pub fn refused_by(&self, reason: ShedReason) -> u64 {
-        self.refused[shed_index(reason)].value()
+        self.refused.value(reason)
     }
 
     /// Requests that were refused, whatever the reason.
     pub fn refused_total(&self) -> u64 {
-        self.refused.iter().map(Counter::value).sum()
+        self.refused.total()
     }
 
     /// Requests that were refused under overload, by reason.
@@ -330,13 +229,13 @@ impl Metrics {
 
     /// Requests that a worker took off the queue whose client was gone before the answer.
     pub fn abandoned_total(&self) -> u64 {
-        self.abandoned_running.value() + self.abandoned_popped.value()
+        self.abandoned.read()
     }
 
     /// Requests that workers took off the queue and ran, or found answered 499. Read after
     /// [`abandoned_total`](Self::abandoned_total) it is never the smaller one.
     pub fn work_started_total(&self) -> u64 {
-        self.abandoned_popped.value() + self.queue_wait.snapshot().count()
+        self.abandoned.popped.value() + self.queue_wait.snapshot().count()
     }
 
     /// Requests that workers were done with, whether or not a client got the answer.
@@ -347,11 +246,6 @@ impl Metrics {
     /// How long requests waited for a worker, in microseconds.
     pub fn queue_wait(&self) -> Snapshot {
         self.queue_wait.snapshot()
-    }
-
-    /// How long scripts ran, in microseconds.
-    pub fn php_duration(&self) -> Snapshot {
-        self.php_duration.snapshot()
     }
 
     /// How long persistent workers took for requests, in microseconds.
@@ -366,7 +260,7 @@ impl Metrics {
 
     /// Persistent workers that have ended for `reason`.
     pub fn workers_recycled_by(&self, reason: RecycleReason) -> u64 {
-        self.workers_recycled[reason as usize].value()
+        self.workers_recycled.value(reason)
     }
 
     /// Resets of persistent workers between two requests.
@@ -384,11 +278,6 @@ impl Metrics {
         self.streams_refused.value()
     }
 
-    /// TLS handshakes that ended like this.
-    pub fn tls_handshakes_by(&self, outcome: TlsHandshake) -> u64 {
-        self.tls_handshakes[outcome as usize].value()
-    }
-
     /// Requests that the rate limiter rejected.
     pub fn rate_limited_total(&self) -> u64 {
         self.rate_limited.value()
@@ -404,43 +293,8 @@ impl Metrics {
         self.path_denied.value()
     }
 
-    /// Requests that were denied because what they asked for is never meant to be public.
-    pub fn builtin_denied_total(&self) -> u64 {
-        self.builtin_denied.value()
-    }
-
-    /// Static files served from memory.
-    pub fn static_hits_total(&self) -> u64 {
-        self.static_hits.value()
-    }
-
     /// Static files served from the disk.
     pub fn static_misses_total(&self) -> u64 {
         self.static_misses.value()
     }
-
-    /// Responses that went out in a content coding.
-    pub fn responses_coded_total(&self) -> u64 {
-        self.responses_coded.value()
-    }
-
-    /// Bytes that content codings saved.
-    pub fn coding_saved_total(&self) -> u64 {
-        self.coding_saved_bytes.value()
-    }
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-fn counters<const N: usize>() -> [Counter; N] {
-    std::array::from_fn(|_| Counter::new())
-}
-
-/// The place of a reason among the counters.
-fn shed_index(reason: ShedReason) -> usize {
-    ShedReason::ALL.iter().position(|one| *one == reason).unwrap_or(0)
 }

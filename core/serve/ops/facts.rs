@@ -5,9 +5,9 @@
 
 use std::time::SystemTime;
 
-use crate::observe::exposition::{Facts, Format, render};
+use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{CertificateFacts, Health, ProbeFacts, WorkerFacts};
+use crate::observe::{CertificateFacts, Facts, Health, ProbeFacts, WorkerFacts};
 use crate::sync::primitive::Arc;
 use crate::time;
 
@@ -71,22 +71,18 @@ impl OpsSource for OpsFacts {
                 .tls
                 .get()
                 .map(|terms| CertificateFacts { first_expiry: terms.first_expiry() }),
-            metrics: &shared.metrics,
             gate,
             queue_capacity: gate.map_or(shared.config.queue_capacity, |gate| gate.capacity),
             slots: shared.workers.get().map(|workers| workers.slots(time::now())).unwrap_or_default(),
             worker_mode: shared.config.worker_mode_enabled,
             pool: gate.map(|_| shared.pool_facts()),
-            pool_stalled: gate
-                .filter(|_| shared.config.worker_mode_enabled)
-                .map(|_| shared.metrics.pool_stalled.is_set()),
             reply_memory_bytes: shared.spool.memory_bytes(),
             spool_bytes: shared.spool.bytes(),
             spool_bytes_max: shared.config.spool_max_bytes,
             log_dropped: shared.log.dropped_total(),
             process: ProcessFacts::read(),
         };
-        render(&facts, format)
+        render(&shared.metrics, &facts, format)
     }
 
     fn config_report(&self) -> Option<String> {
