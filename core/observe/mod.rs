@@ -17,8 +17,10 @@
 //! | `health` | probes and the health report |
 //! | `event`, `worker_event`, `hint` | what is worth a log record |
 //! | `record`, `timestamp` | one log record as a line of JSON, and its time |
-//! | `log` | the queue and the thread that writes it |
+//! | `batch_writer` | a thread that writes what others must not wait to write |
+//! | `log` | its first user |
 
+pub mod batch_writer;
 mod cell;
 pub mod event;
 pub mod exporter;
