@@ -7,14 +7,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use mio::net::TcpListener;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::admission::Gate;
 use crate::config::Config;
-use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, LISTEN_BACKLOG, STATIC_SWEEP_PAUSE};
+use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, LISTEN_BACKLOG};
 use crate::observe::{Event, Hint, Log};
 use crate::policy::never_public::sign_of_project;
 use crate::policy::{Policy, PolicyError};
@@ -28,14 +27,11 @@ use crate::tls::{Terms, TlsError};
 use super::lifecycle::Phase;
 use super::shared::Shared;
 use crate::serve::connection::reactor::Reactor;
-use crate::serve::control::drain::Drain;
+use crate::serve::control::jobs::jobs;
 use crate::serve::control::machinery::Machinery;
 use crate::serve::control::pool_events::Reports;
 use crate::serve::control::reload;
-use crate::serve::control::scan::Scan;
-use crate::serve::control::supervisor::Supervisor;
 use crate::serve::control::tick::Control;
-use crate::serve::disk::file_job::Chore;
 use crate::serve::disk::site::Site;
 use crate::serve::io_thread::inbox::Message;
 use crate::serve::net::accept::Acceptor;
@@ -160,23 +156,9 @@ impl Server {
             .spool
             .create()
             .map_err(|error| StartError::SpoolDir { dir: shared.config.spool_dir.clone(), error })?;
-        let mut drain = Drain::new(shared.config.drain_delay, shared.config.drain_timeout);
         let site = Arc::new(Site::new(&shared.config, &shared.policy));
         let machinery = Arc::new(Machinery::new(shared, site));
-        let driven = Arc::clone(&machinery);
-        let mut scan = Scan::new(&machinery.shared.config);
-        let mut supervisor = Supervisor::new(&machinery.shared.config);
-        let mut sweep_at = clock();
-        let tick = move |shared: &Shared, now: Instant| {
-            let scan_at = scan.scan(shared, now);
-            if now >= sweep_at && shared.lifecycle.phase() != Phase::Starting {
-                sweep_at = now + STATIC_SWEEP_PAUSE;
-                driven.disk.order_chore(Chore::Sweep(Arc::clone(&driven.site)));
-            }
-            let others = [supervisor.tend(shared, now), driven.drive(&mut drain, now)];
-            others.into_iter().flatten().chain([scan_at]).min()
-        };
-        let control = Control::start(ops_listener, &machinery.shared, clock, tick)?;
+        let control = Control::start(ops_listener, &machinery.shared, clock, jobs(&machinery, clock()))?;
         let (control, listener) = (ShortLock::new(Some(control)), ShortLock::new(Some(listener)));
         Ok(Self { machinery, control, listener, main_addr, ops_addr })
     }

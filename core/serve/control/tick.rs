@@ -4,7 +4,7 @@
 //! else, so that a probe is answered however busy the rest is. A client holds one of a few places for a few seconds
 //! at most: for a connection that finds all places taken, the one that has been waiting longest is given up. A few
 //! descriptors are held back for it, so that a script that takes all others does not silence it.
-//! Refuses: what the tick does is its owner's; it must not block.
+//! Refuses: what the tick does is its jobs'; they must not block.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,13 +17,14 @@ use slab::Slab;
 
 use crate::connection::{ConnectionTerms, Sent};
 use crate::http::DateCache;
-use crate::limits::{CONTROL_TICK, OPS_CONNECTIONS_MAX, OPS_STEPS_PER_TURN};
+use crate::limits::{OPS_CONNECTIONS_MAX, OPS_STEPS_PER_TURN};
 use crate::observe::Event;
 use crate::policy::client::{AllowList, is_exposed};
 use crate::sync::idle_workers::Wake;
 use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 use crate::time::{self, Clock};
 
+use super::schedule::{PeriodicJob, Schedule};
 use crate::serve::net::accept::move_up;
 use crate::serve::net::flush::Flushed;
 use crate::serve::net::transport::Transport;
@@ -43,8 +44,8 @@ pub(in crate::serve) struct Control {
 }
 
 impl Control {
-    /// Starts the thread, which lives by `clock`. `tick` is called about once a second, after each
-    /// [`wake`](Self::wake), and at the moment that it returned the last time if that comes earlier.
+    /// Starts the thread, which lives by `clock`. The jobs run about once a second, after each [`wake`](Self::wake), and
+    /// at their deadlines.
     ///
     /// # Errors
     ///
@@ -53,7 +54,7 @@ impl Control {
         mut listener: Option<TcpListener>,
         shared: &Arc<Shared>,
         clock: Clock,
-        tick: impl FnMut(&Shared, Instant) -> Option<Instant> + Send + 'static,
+        jobs: Vec<Box<dyn PeriodicJob>>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         if let Some(listener) = &mut listener {
@@ -71,8 +72,7 @@ impl Control {
             shared: Arc::clone(shared),
             ending: Arc::clone(&ending),
             clock,
-            tick,
-            tick_at: clock(),
+            schedule: Schedule::new(jobs, clock()),
             port: OpsPort {
                 listener,
                 responder: OpsResponder::new(OpsFacts::new(Arc::clone(shared)), allowed),
@@ -133,25 +133,23 @@ fn announce(addr: SocketAddr, shared: &Shared) {
 const LISTENER: Token = Token(usize::MAX);
 const WAKE: Token = Token(usize::MAX - 1);
 
-struct ControlThread<T> {
+struct ControlThread {
     shared: Arc<Shared>,
     ending: Arc<AtomicBool>,
     clock: Clock,
-    tick: T,
-    tick_at: Instant,
+    schedule: Schedule,
     port: OpsPort,
 }
 
-impl<T: FnMut(&Shared, Instant) -> Option<Instant>> ControlThread<T> {
+impl ControlThread {
     fn run(mut self, mut poll: Poll) {
         let mut events = Events::with_capacity(2 * OPS_CONNECTIONS_MAX);
         let mut woken = true;
         // Acquire: pairs with the Release in `Control::stop`.
         while !self.ending.load(Ordering::Acquire) {
             let now = (self.clock)();
-            if woken || now >= self.tick_at {
-                let asked = (self.tick)(&self.shared, now);
-                self.tick_at = asked.map_or(now + CONTROL_TICK, |asked| asked.min(now + CONTROL_TICK));
+            if woken || now >= self.schedule.deadline() {
+                self.schedule.run(now);
             }
             woken = false;
             // An interrupted wait comes back as one without events.
@@ -170,7 +168,8 @@ impl<T: FnMut(&Shared, Instant) -> Option<Instant>> ControlThread<T> {
 
     /// How long there is nothing to do unless something happens.
     fn pause(&self, now: Instant) -> Duration {
-        let until = self.port.deadline().map_or(self.tick_at, |deadline| deadline.min(self.tick_at));
+        let tick_at = self.schedule.deadline();
+        let until = self.port.deadline().map_or(tick_at, |deadline| deadline.min(tick_at));
         if self.port.has_work() { Duration::ZERO } else { until.saturating_duration_since(now) }
     }
 }

@@ -71,6 +71,12 @@ impl Disk {
         }
     }
 
+    /// Orders that no thread has taken.
+    #[cfg(all(test, not(loom)))]
+    pub(in crate::serve) fn waiting(&self) -> usize {
+        self.orders.len()
+    }
+
     /// Lets the threads end once no job is left.
     pub(in crate::serve) fn close(&self) {
         // Release: pairs with the Acquire in `take`.

@@ -1,0 +1,170 @@
+//! The jobs of the control thread, in the order in which they run.
+//!
+//! Promises: what the scan has found is in place when the supervisor looks at the pool, and both are done when the
+//! drain takes its steps. Refuses: they decide nothing; their machines do.
+
+use std::time::Instant;
+
+use crate::limits::STATIC_SWEEP_PAUSE;
+use crate::sync::primitive::Arc;
+
+use super::drain::Drain;
+use super::machinery::Machinery;
+use super::scan::Scan;
+use super::schedule::PeriodicJob;
+use super::supervisor::Supervisor;
+use crate::serve::disk::file_job::Chore;
+use crate::serve::lifecycle::Phase;
+use crate::serve::shared::Shared;
+
+/// Makes the jobs of a server; `now` is the time of its start.
+pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Box<dyn PeriodicJob>> {
+    let shared = &machinery.shared;
+    let drain = Drain::new(shared.config.drain_delay, shared.config.drain_timeout);
+    vec![
+        Box::new(ScanJob { scan: Scan::new(&shared.config), shared: Arc::clone(shared), due: None }),
+        Box::new(SweepJob { machinery: Arc::clone(machinery), due: now }),
+        Box::new(SupervisorJob {
+            supervisor: Supervisor::new(&shared.config),
+            shared: Arc::clone(shared),
+            due: None,
+        }),
+        Box::new(DrainJob { drain, machinery: Arc::clone(machinery), due: None }),
+    ]
+}
+
+/// Looks at admission and the pool once a second.
+struct ScanJob {
+    shared: Arc<Shared>,
+    scan: Scan,
+    due: Option<Instant>,
+}
+
+impl PeriodicJob for ScanJob {
+    fn run(&mut self, now: Instant) {
+        self.due = Some(self.scan.scan(&self.shared, now));
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+/// Has the static cache swept every few seconds, once file threads are there to do it.
+struct SweepJob {
+    machinery: Arc<Machinery>,
+    due: Instant,
+}
+
+impl PeriodicJob for SweepJob {
+    fn run(&mut self, now: Instant) {
+        let Machinery { shared, disk, site, .. } = &*self.machinery;
+        if now >= self.due && shared.lifecycle.phase() != Phase::Starting {
+            self.due = now + STATIC_SWEEP_PAUSE;
+            disk.order_chore(Chore::Sweep(Arc::clone(site)));
+        }
+    }
+
+    /// A sweep can wait for the next second.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// Supervises the pool.
+struct SupervisorJob {
+    shared: Arc<Shared>,
+    supervisor: Supervisor,
+    due: Option<Instant>,
+}
+
+impl PeriodicJob for SupervisorJob {
+    fn run(&mut self, now: Instant) {
+        self.due = self.supervisor.tend(&self.shared, now);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+/// Takes the steps of the drain.
+struct DrainJob {
+    machinery: Arc<Machinery>,
+    drain: Drain,
+    due: Option<Instant>,
+}
+
+impl PeriodicJob for DrainJob {
+    fn run(&mut self, now: Instant) {
+        self.due = self.machinery.drive(&mut self.drain, now);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::io;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::{AccessLog, Config, Level, RawConfig};
+    use crate::observe::Log;
+    use crate::policy::Policy;
+    use crate::serve::control::schedule::Schedule;
+    use crate::serve::disk::site::Site;
+    use crate::time;
+
+    fn machinery() -> Arc<Machinery> {
+        let settings = [("EXECUTOR", "stub"), ("DOCUMENT_ROOT", "/"), ("DRAIN_DELAY_SECONDS", "3")];
+        let config = Config::resolve(&RawConfig::new(settings)).unwrap();
+        let log = Log::start(Level::Error, AccessLog::Off, io::sink()).unwrap();
+        let shared = Shared::new(Arc::new(config), Policy::default(), log);
+        let site = Arc::new(Site::new(&shared.config, &shared.policy));
+        Arc::new(Machinery::new(shared, site))
+    }
+
+    #[test]
+    fn the_cache_is_swept_at_the_pace_of_the_clock_and_not_before_the_start_is_over() {
+        let machinery = machinery();
+        let start = time::now();
+        let mut job = SweepJob { machinery: Arc::clone(&machinery), due: start };
+        job.run(start);
+        assert_eq!(machinery.disk.waiting(), 0, "there are no file threads yet");
+        machinery.shared.lifecycle.enter(Phase::Running);
+        let swept_at = |job: &mut SweepJob, millis: u64| {
+            job.run(start + Duration::from_millis(millis));
+            machinery.disk.waiting()
+        };
+        let swept = [1, 1000, 4999, 5000, 5001, 5002, 9999].map(|millis| swept_at(&mut job, millis));
+        assert_eq!(swept, [1, 1, 1, 1, 2, 2, 2]);
+    }
+
+    #[test]
+    fn the_way_down_is_taken_at_its_deadlines_and_not_at_the_next_second() {
+        let machinery = machinery();
+        machinery.shared.lifecycle.enter(Phase::Running);
+        let start = time::now();
+        let mut schedule = Schedule::new(jobs(&machinery, start), start);
+        schedule.run(start);
+        assert_eq!(
+            schedule.deadline(),
+            start + Duration::from_secs(1),
+            "nothing but the scan asks for a time"
+        );
+        machinery.shared.lifecycle.enter(Phase::Draining);
+        let signalled_at = start + Duration::from_millis(300);
+        schedule.run(signalled_at);
+        assert_eq!(schedule.deadline(), start + Duration::from_secs(1));
+        while machinery.shared.lifecycle.phase() == Phase::Draining {
+            schedule.run(schedule.deadline());
+        }
+        let delay_over = signalled_at + Duration::from_secs(3);
+        // Nothing is left of a server that never served, so the rest follows at once.
+        assert_eq!(schedule.deadline(), delay_over + Duration::from_millis(700));
+        assert!(machinery.ended.wait());
+    }
+}
