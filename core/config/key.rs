@@ -155,11 +155,11 @@ pub enum Chapter {
     /// TLS.
     Tls,
     /// Clients and access.
-    Policy,
+    Clients,
     /// Logs and traces.
     Logs,
     /// Background tasks and plugins.
-    Extras,
+    Background,
     /// The operations port.
     Operations,
 }
@@ -174,9 +174,9 @@ impl Chapter {
         Self::Timeouts,
         Self::Files,
         Self::Tls,
-        Self::Policy,
+        Self::Clients,
         Self::Logs,
-        Self::Extras,
+        Self::Background,
         Self::Operations,
     ];
 
@@ -190,9 +190,9 @@ impl Chapter {
             Self::Timeouts => "Time limits",
             Self::Files => "Static files and compression",
             Self::Tls => "TLS",
-            Self::Policy => "Clients",
+            Self::Clients => "Clients",
             Self::Logs => "Logs and traces",
-            Self::Extras => "Background tasks and plugins",
+            Self::Background => "Background tasks and plugins",
             Self::Operations => "Operations port",
         }
     }

@@ -64,7 +64,7 @@ pub fn check(config: &Config) -> String {
         .settings()
         .iter()
         .map(|setting| (setting.key.variable, shown(setting), setting.source.as_str()))
-        .chain(config.php_ini.iter().map(|(key, value)| ("-d", format!("{key}={value}"), "command line")))
+        .chain(config.php.ini.iter().map(|(key, value)| ("-d", format!("{key}={value}"), "command line")))
         .collect();
     let name_width = rows.iter().map(|row| row.0.len()).max().unwrap_or(0);
     // One long path must not push the sources of all others out of sight.

@@ -37,7 +37,7 @@ impl RawConfig {
     ///
     /// let raw = RawConfig::new([("DOCUMENT_ROOT", "/tmp"), ("PHP_WORKERS", "3")]);
     /// let config = Config::resolve(&raw)?;
-    /// assert_eq!(config.php_workers.max, 3);
+    /// assert_eq!(config.php.workers.max, 3);
     /// # Ok::<(), svc_core::config::ConfigError>(())
     /// ```
     pub fn new<N, V>(variables: impl IntoIterator<Item = (N, V)>) -> Self

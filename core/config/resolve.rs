@@ -16,7 +16,11 @@ use super::keys::KEYS;
 use super::problem::{ConfigError, Fault, Problem};
 use super::raw::{RawConfig, Source};
 use super::value::Value;
-use super::{AbandonedRequests, AccessLog, Config, Executor, Level, Tls, TlsVersion, Workers};
+use super::{
+    AbandonedRequests, AccessLog, AdmissionConfig, BackgroundConfig, BodyConfig, CertificateFiles,
+    ClientConfig, Config, Executor, FileConfig, Level, LogConfig, OperationsConfig, PhpConfig, ServingConfig,
+    TimeoutConfig, TlsConfig, TlsVersion, Workers,
+};
 use crate::limits::{QUEUE_CAPACITY_MAX, THREADS_MAX};
 
 /// One setting after resolution.
@@ -271,58 +275,119 @@ impl Resolver {
         }
     }
 
-    fn config(self, php_ini: Vec<(String, String)>) -> Config {
+    fn config(self, ini: Vec<(String, String)>) -> Config {
         Config {
+            serving: self.serving(),
+            php: self.php(ini),
+            admission: self.admission(),
+            bodies: self.bodies(),
+            timeouts: self.timeouts(),
+            files: self.files(),
+            tls: self.tls(),
+            clients: self.clients(),
+            logs: self.logs(),
+            background: self.background(),
+            operations: self.operations(),
+            settings: self.settings,
+        }
+    }
+}
+
+/// The chapters.
+impl Resolver {
+    fn serving(&self) -> ServingConfig {
+        ServingConfig {
             listen_addr: self.address(Id::ListenAddr).unwrap_or_else(|| unreachable!("it has a default")),
             document_root: self.path(Id::DocumentRoot).unwrap_or_default(),
             links_outside_root: self.boolean(Id::LinksOutsideRoot),
             entry_file: self.text(Id::EntryFile).map(str::to_owned),
             executor: if self.text(Id::Executor) == Some("stub") { Executor::Stub } else { Executor::Sapi },
-            php_workers: self.workers(),
-            php_workers_idle: self.duration(Id::PhpWorkersIdleSeconds),
             io_workers: self.count(Id::IoWorkers),
+        }
+    }
+
+    fn php(&self, ini: Vec<(String, String)>) -> PhpConfig {
+        PhpConfig {
+            workers: self.workers(),
+            workers_idle: self.duration(Id::PhpWorkersIdleSeconds),
+            worker_mode_enabled: self.boolean(Id::WorkerModeEnabled),
+            worker_max_memory_mib: self.integer(Id::WorkerMaxMemoryMib),
+            superglobals_enabled: self.boolean(Id::SuperglobalsEnabled),
+            server_variables: self.variables(Id::ServerVariables),
+            ini,
+        }
+    }
+
+    fn admission(&self) -> AdmissionConfig {
+        AdmissionConfig {
             max_connections: self.count(Id::MaxConnections),
             queue_capacity: self.count(Id::QueueCapacity),
             queue_max_waiting: self.count(Id::QueueMaxWaiting),
             queue_max_waiting_bytes: self.integer(Id::QueueMaxWaitingBytes),
             queue_wait_timeout: self.duration(Id::QueueWaitTimeoutMs),
             abandoned_requests: self.abandoned_requests(),
+        }
+    }
+
+    fn bodies(&self) -> BodyConfig {
+        BodyConfig {
             max_body_bytes: self.integer(Id::MaxBodyBytes),
             max_query_body: self.integer(Id::MaxQueryBody),
             spool_dir: self.path(Id::SpoolDir).unwrap_or_default(),
             spool_max_bytes: self.integer(Id::SpoolMaxBytes),
-            header_timeout: self.duration(Id::HeaderTimeoutSeconds),
-            body_timeout: self.duration(Id::BodyTimeoutSeconds),
-            keepalive_timeout: self.duration(Id::KeepaliveTimeoutSeconds),
-            write_timeout: self.duration(Id::WriteTimeoutSeconds),
-            drain_timeout: self.duration(Id::DrainTimeoutSeconds),
+        }
+    }
+
+    fn timeouts(&self) -> TimeoutConfig {
+        TimeoutConfig {
+            header: self.duration(Id::HeaderTimeoutSeconds),
+            body: self.duration(Id::BodyTimeoutSeconds),
+            keepalive: self.duration(Id::KeepaliveTimeoutSeconds),
+            write: self.duration(Id::WriteTimeoutSeconds),
+            drain: self.duration(Id::DrainTimeoutSeconds),
             drain_delay: self.duration(Id::DrainDelaySeconds),
-            worker_mode_enabled: self.boolean(Id::WorkerModeEnabled),
-            worker_max_memory_mib: self.integer(Id::WorkerMaxMemoryMib),
-            superglobals_enabled: self.boolean(Id::SuperglobalsEnabled),
-            server_variables: self.variables(Id::ServerVariables),
-            static_max_age: self.duration(Id::StaticMaxAge),
-            static_revalidate: self.boolean(Id::StaticRevalidate),
-            static_cache_bytes: self.integer(Id::StaticCacheBytes),
+        }
+    }
+
+    fn files(&self) -> FileConfig {
+        FileConfig {
+            max_age: self.duration(Id::StaticMaxAge),
+            revalidate: self.boolean(Id::StaticRevalidate),
+            cache_bytes: self.integer(Id::StaticCacheBytes),
             brotli_level: self.integer(Id::BrotliLevel) as u32,
             zstd_level: self.integer(Id::ZstdLevel) as u32,
             gzip_level: self.integer(Id::GzipLevel) as u32,
-            tls: self.tls_pairs(),
-            tls_min_version: match self.text(Id::TlsMinVersion) {
+        }
+    }
+
+    fn tls(&self) -> TlsConfig {
+        TlsConfig {
+            certificates: self.tls_pairs(),
+            min_version: match self.text(Id::TlsMinVersion) {
                 Some("1.3") => TlsVersion::Tls13,
                 _ => TlsVersion::Tls12,
             },
+        }
+    }
+
+    fn clients(&self) -> ClientConfig {
+        ClientConfig {
             rate_limit: self.integer(Id::RateLimit),
             rate_window: self.duration(Id::RateWindowSeconds),
             trusted_proxies: self.networks(Id::TrustedProxies).unwrap_or_default(),
             php_deny_paths: self.list(Id::PhpDenyPaths),
             error_pages_dir: self.path(Id::ErrorPagesDir),
-            access_log: match self.text(Id::AccessLog) {
+        }
+    }
+
+    fn logs(&self) -> LogConfig {
+        LogConfig {
+            access: match self.text(Id::AccessLog) {
                 Some("all") => AccessLog::All,
                 Some("error") => AccessLog::Error,
                 _ => AccessLog::Off,
             },
-            log_level: match self.text(Id::LogLevel) {
+            level: match self.text(Id::LogLevel) {
                 Some("error") => Level::Error,
                 Some("warn") => Level::Warn,
                 Some("debug") => Level::Debug,
@@ -330,15 +395,23 @@ impl Resolver {
             },
             trace_context: self.boolean(Id::TraceContext),
             otel_enabled: self.boolean(Id::OtelEnabled),
+        }
+    }
+
+    fn background(&self) -> BackgroundConfig {
+        BackgroundConfig {
             async_workers: self.count(Id::AsyncWorkers),
             async_max_fibers: self.count(Id::AsyncMaxFibers),
             async_queue_capacity: self.count(Id::AsyncQueueCapacity),
             runtime_hooks: self.list(Id::RuntimeHooks),
             plugins: self.list(Id::Plugins),
-            internal_addr: self.address(Id::InternalAddr),
-            internal_allow_ips: self.networks(Id::InternalAllowIps),
-            php_ini,
-            settings: self.settings,
+        }
+    }
+
+    fn operations(&self) -> OperationsConfig {
+        OperationsConfig {
+            addr: self.address(Id::InternalAddr),
+            allow_ips: self.networks(Id::InternalAllowIps),
         }
     }
 }
@@ -421,11 +494,11 @@ impl Resolver {
         if let Value::Text(text) = self.value(id) { Some(text) } else { None }
     }
 
-    fn tls_pairs(&self) -> Vec<Tls> {
+    fn tls_pairs(&self) -> Vec<CertificateFiles> {
         // They are read again at each reload, wherever the process is by then.
         let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let pairs = self.paths(Id::TlsCert).iter().zip(self.paths(Id::TlsKey));
-        pairs.map(|(cert, key)| Tls { cert: absolute(cert), key: absolute(key) }).collect()
+        pairs.map(|(cert, key)| CertificateFiles { cert: absolute(cert), key: absolute(key) }).collect()
     }
 
     /// If a variable is set twice, the later value applies.

@@ -20,12 +20,12 @@ use crate::serve::shared::Shared;
 /// Makes the jobs of a server; `now` is the time of its start.
 pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Box<dyn PeriodicJob>> {
     let shared = &machinery.shared;
-    let drain = Drain::new(shared.config.drain_delay, shared.config.drain_timeout);
+    let drain = Drain::new(shared.config.timeouts.drain_delay, shared.config.timeouts.drain);
     vec![
         Box::new(ScanJob { scan: Scan::new(&shared.config), shared: Arc::clone(shared), due: None }),
         Box::new(SweepJob { machinery: Arc::clone(machinery), due: now }),
         Box::new(SupervisorJob {
-            supervisor: Supervisor::new(&shared.config),
+            supervisor: Supervisor::new(&shared.config.php),
             shared: Arc::clone(shared),
             due: None,
         }),

@@ -73,7 +73,7 @@ impl Machinery {
                 has_threads: true,
             };
         }
-        let permits_out = shared.config.max_connections.saturating_sub(shared.permits.free());
+        let permits_out = shared.config.admission.max_connections.saturating_sub(shared.permits.free());
         let is_accepting = self.acceptor.get().is_some_and(|acceptor| !acceptor.is_finished());
         let pool = shared.pool_facts();
         let has_late = self.acceptor.get().is_some_and(Acceptor::has_late);

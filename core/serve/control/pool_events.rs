@@ -33,7 +33,7 @@ impl PoolEvents for Reports {
     fn served(&self, _exchange: &Exchange, ran: Duration) {
         let Shared { config, metrics, .. } = &*self.0.shared;
         metrics.php_ran(ran);
-        if config.worker_mode_enabled {
+        if config.php.worker_mode_enabled {
             metrics.worker_request_handled(ran);
         }
     }

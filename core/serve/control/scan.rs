@@ -43,9 +43,9 @@ impl Scan {
     /// The same, with another idea of how long a request may be with its worker.
     fn with_stuck_threshold(config: &Config, threshold: Duration) -> Self {
         Self {
-            budget: BudgetController::new(config.queue_wait_timeout),
+            budget: BudgetController::new(config.admission.queue_wait_timeout),
             episodes: SheddingEpisodes::default(),
-            wedge: config.worker_mode_enabled.then(WedgeDetector::default),
+            wedge: config.php.worker_mode_enabled.then(WedgeDetector::default),
             watchdog: WatchdogRounds::new(threshold),
             has_hinted: false,
             due: None,
@@ -136,17 +136,17 @@ impl Scan {
 
 /// Names the setting behind most of the refusals.
 fn first_episode(refused: Refusals, config: &Config) -> Hint<'static> {
-    let waited = time::as_millis(config.queue_wait_timeout);
+    let waited = time::as_millis(config.admission.queue_wait_timeout);
     let by_reason = [
-        (refused.queue_full, ShedReason::QueueFull, config.queue_capacity as u64),
-        (refused.waiting_full, ShedReason::WaitingFull, config.queue_max_waiting as u64),
-        (refused.waiting_bytes, ShedReason::WaitingBytes, config.queue_max_waiting_bytes),
+        (refused.queue_full, ShedReason::QueueFull, config.admission.queue_capacity as u64),
+        (refused.waiting_full, ShedReason::WaitingFull, config.admission.queue_max_waiting as u64),
+        (refused.waiting_bytes, ShedReason::WaitingBytes, config.admission.queue_max_waiting_bytes),
         // Of several that are alike the last is named.
         (refused.wait_timeout, ShedReason::WaitTimeout, waited),
     ];
     let most = by_reason.into_iter().max_by_key(|(count, ..)| *count);
     let (_, reason, value) = most.unwrap_or((0, ShedReason::WaitTimeout, waited));
-    Hint::FirstEpisode { reason, value, php_workers: config.php_workers.max as u64 }
+    Hint::FirstEpisode { reason, value, php_workers: config.php.workers.max as u64 }
 }
 
 #[cfg(all(test, not(loom)))]

@@ -39,7 +39,7 @@ impl Scene {
     fn new(settings: &[(&str, &str)], worker_mode: bool) -> Self {
         let defaults = [("DOCUMENT_ROOT", "/"), ("SPOOL_DIR", "/tmp"), ("QUEUE_CAPACITY", "8")];
         let mut config = Config::resolve(&RawConfig::new(defaults.iter().chain(settings).copied())).unwrap();
-        config.worker_mode_enabled = worker_mode;
+        config.php.worker_mode_enabled = worker_mode;
         let (log, writer) = io::pipe().unwrap();
         let writer = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
         let shared = Shared::new(Arc::new(config), Policy::default(), writer);

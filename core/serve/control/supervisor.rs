@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use crate::admission::Gate;
-use crate::config::Config;
+use crate::config::PhpConfig;
 use crate::observe::{Event, Log, WorkerEvent};
 use crate::pool::{
     Backoff, Exchange, Failure, IdleWorker, Order, Phase, PoolSize, Probation, Renewal, RenewalSample,
@@ -38,10 +38,10 @@ pub(in crate::serve) struct Supervisor {
 
 impl Supervisor {
     /// Makes the machines that `config` asks for.
-    pub(in crate::serve) fn new(config: &Config) -> Self {
-        let size = PoolSize { min: config.php_workers.min, max: config.php_workers.max };
+    pub(in crate::serve) fn new(config: &PhpConfig) -> Self {
+        let size = PoolSize { min: config.workers.min, max: config.workers.max };
         Self {
-            scaling: Scaling::new(size, config.php_workers_idle),
+            scaling: Scaling::new(size, config.workers_idle),
             lingering_max: size.lingering_max(),
             backoff: Backoff::default(),
             roll: Roll::default(),

@@ -67,7 +67,7 @@ impl Control {
             reserve.fill(listener);
         }
         let ending = Arc::new(AtomicBool::new(false));
-        let allowed = AllowList::new(shared.config.internal_allow_ips.clone());
+        let allowed = AllowList::new(shared.config.operations.allow_ips.clone());
         let thread_of_control = ControlThread {
             shared: Arc::clone(shared),
             ending: Arc::clone(&ending),
@@ -125,7 +125,7 @@ impl Wake for ControlWaker {
 /// Says where the port is, and warns when everybody can reach and read it.
 fn announce(addr: SocketAddr, shared: &Shared) {
     shared.log.emit(&Event::OpsListening { addr });
-    if is_exposed(addr.ip()) && shared.config.internal_allow_ips.is_none() {
+    if is_exposed(addr.ip()) && shared.config.operations.allow_ips.is_none() {
         shared.log.emit(&Event::OpsExposed { addr });
     }
 }

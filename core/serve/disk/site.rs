@@ -58,20 +58,20 @@ pub(in crate::serve) struct Ready {
 impl Site {
     /// Reads the settings of the site.
     pub(in crate::serve) fn new(config: &Config, policy: &Arc<Policy>) -> Self {
-        let cache = StaticCache::new(config.static_cache_bytes, config.static_revalidate, time::now());
+        let cache = StaticCache::new(config.files.cache_bytes, config.files.revalidate, time::now());
         // A copy that is not kept would be made for each request.
-        let offer = cache.is_on().then(|| Levels::new(config).for_files());
+        let offer = cache.is_on().then(|| Levels::new(&config.files).for_files());
         let codings = offer.map(|offer| offer.to_vec()).unwrap_or_default();
         let terms = Terms {
-            max_age: config.static_max_age,
+            max_age: config.files.max_age,
             codings,
             is_compressible,
             memory_file_max: cache.memory_file_max(),
         };
-        let entry = config.entry_file.as_deref();
-        let for_workers = || Mode::for_workers(entry).filter(|_| config.worker_mode_enabled);
+        let entry = config.serving.entry_file.as_deref();
+        let for_workers = || Mode::for_workers(entry).filter(|_| config.php.worker_mode_enabled);
         Self {
-            root: DocumentRoot::new(config.document_root.clone(), config.links_outside_root),
+            root: DocumentRoot::new(config.serving.document_root.clone(), config.serving.links_outside_root),
             mode: for_workers().unwrap_or_else(|| Mode::from_entry_file(entry)),
             terms,
             cache,

@@ -69,10 +69,10 @@ impl Io {
 fn connection_terms(config: &Config) -> ConnectionTerms {
     ConnectionTerms {
         head: HeadLimits::main_port(),
-        header_timeout: config.header_timeout,
-        body_timeout: config.body_timeout,
-        write_timeout: config.write_timeout,
-        keepalive_timeout: config.keepalive_timeout,
+        header_timeout: config.timeouts.header,
+        body_timeout: config.timeouts.body,
+        write_timeout: config.timeouts.write,
+        keepalive_timeout: config.timeouts.keepalive,
         linger_timeout: LINGER_TIMEOUT,
         exchange_timeout: None,
         accepts_http2: true,

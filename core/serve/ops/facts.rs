@@ -72,13 +72,13 @@ impl OpsSource for OpsFacts {
                 .get()
                 .map(|terms| CertificateFacts { first_expiry: terms.first_expiry() }),
             gate,
-            queue_capacity: gate.map_or(shared.config.queue_capacity, |gate| gate.capacity),
+            queue_capacity: gate.map_or(shared.config.admission.queue_capacity, |gate| gate.capacity),
             slots: shared.workers.get().map(|workers| workers.slots(time::now())).unwrap_or_default(),
-            worker_mode: shared.config.worker_mode_enabled,
+            worker_mode: shared.config.php.worker_mode_enabled,
             pool: gate.map(|_| shared.pool_facts()),
             reply_memory_bytes: shared.spool.memory_bytes(),
             spool_bytes: shared.spool.bytes(),
-            spool_bytes_max: shared.config.spool_max_bytes,
+            spool_bytes_max: shared.config.bodies.spool_max_bytes,
             log_dropped: shared.log.dropped_total(),
             process: ProcessFacts::read(),
         };

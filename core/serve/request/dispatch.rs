@@ -34,7 +34,7 @@ impl RequestMeta {
         match io.router.find(path.path, self.key, io.now) {
             Handler::Denied(denial) => Some(deny(&io.shared.metrics, denial)),
             Handler::File(ready) => Some(self.send_file(io, &ready)),
-            Handler::Script(script) => Some(self.run(io.shared.config.executor, script)),
+            Handler::Script(script) => Some(self.run(io.shared.config.serving.executor, script)),
             Handler::Unknown => None,
         }
     }
@@ -49,10 +49,10 @@ impl RequestMeta {
         match found {
             Ok(Found::Script(script)) => {
                 io.router.learn(path, &script, io.now);
-                self.run(io.shared.config.executor, script)
+                self.run(io.shared.config.serving.executor, script)
             }
             Ok(Found::File(ready)) => self.send_file(io, &ready),
-            Ok(Found::Missing) if io.shared.config.executor == Executor::Stub => {
+            Ok(Found::Missing) if io.shared.config.serving.executor == Executor::Stub => {
                 Answer::stub().into_decision()
             }
             Ok(Found::Denied(denial)) => deny(&io.shared.metrics, denial),

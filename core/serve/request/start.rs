@@ -29,7 +29,7 @@ pub(in crate::serve) fn start(
     let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
     let method = head.method_kind();
     io.shared.metrics.request_received(method);
-    let trace = io.shared.config.trace_context.then(|| Trace::of(&head, io.ids.for_trace()));
+    let trace = io.shared.config.logs.trace_context.then(|| Trace::of(&head, io.ids.for_trace()));
     let client_context = ClientContext::of(&io.shared.policy, ends, &head, trace, io.now);
     let too_many = client_context.must_wait().map(Answer::too_many);
     if too_many.is_some() {
@@ -43,8 +43,8 @@ pub(in crate::serve) fn start(
     let meta = RequestMeta::new(key, ends, head, request_id, client_context, began);
     let config = &io.shared.config;
     let body_bytes_max =
-        if method == MethodKind::Query { config.max_query_body } else { config.max_body_bytes };
-    let outlives_peer = meta.outlives_client(config.abandoned_requests);
+        if method == MethodKind::Query { config.bodies.max_query_body } else { config.bodies.max_body_bytes };
+    let outlives_peer = meta.outlives_client(config.admission.abandoned_requests);
     let fits = connection.begin(meta, Grant { body_bytes_max, outlives_peer, permit }, io.now);
     let decision = if !fits {
         let answer = too_many.unwrap_or_else(|| Answer::plain(413));

@@ -78,8 +78,8 @@ impl Site {
         variables.extend(settings.iter().filter(|(_, value)| !value.is_empty()).copied());
         let config = Arc::new(Config::resolve(&RawConfig::new(variables)).unwrap());
         let log = Lines::default();
-        let writer = Log::start(config.log_level, config.access_log, log.clone()).unwrap();
-        let is_persistent = config.worker_mode_enabled;
+        let writer = Log::start(config.logs.level, config.logs.access, log.clone()).unwrap();
+        let is_persistent = config.php.worker_mode_enabled;
         let server = Server::prepare(config, writer).unwrap();
         let switches = Arc::new(Switchboard::default());
         let engine: Arc<dyn Engine> = if is_persistent {
@@ -174,8 +174,8 @@ impl Site {
         eventually("no reply is held", || shared.spool.memory_bytes() == 0);
         assert_eq!(metrics.pending_requests.value(), 0, "pending");
         assert_eq!(metrics.request_duration().count(), answered(), "durations");
-        assert_eq!(shared.permits.free(), shared.config.max_connections, "permits");
-        let beside = shared.config.max_connections.max(HTTP2_STREAMS_BESIDE_MIN);
+        assert_eq!(shared.permits.free(), shared.config.admission.max_connections, "permits");
+        let beside = shared.config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN);
         assert_eq!(shared.stream_permits.free(), beside, "permits of streams");
         let refused: u64 = ShedReason::ALL.into_iter().map(|reason| metrics.refused_by(reason)).sum();
         let cancelled: u64 = CancelReason::ALL.into_iter().map(|reason| metrics.cancelled_by(reason)).sum();
@@ -186,7 +186,7 @@ impl Site {
             refused + cancelled + dropped <= failures,
             "{refused} refused, {cancelled} cancelled, {dropped} dropped, {failures} failures"
         );
-        if shared.config.access_log == AccessLog::All {
+        if shared.config.logs.access == AccessLog::All {
             // Who was before the head, and nobody else.
             let left = || self.log().matches("\"status\":499,").count() as u64;
             eventually("each 499 is a client that left", || {
