@@ -1,7 +1,7 @@
 //! The settings by chapter, as on the reference page.
 //!
-//! Promises: whoever needs the settings of one concern takes one of these and sees no others. Refuses: no code; values
-//! are resolved elsewhere.
+//! Promises: whoever needs the settings of one concern takes one of these and sees no others. Refuses: it checks
+//! nothing; values are resolved elsewhere.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::id::Id;
+use super::settings::Settings;
 use super::{AbandonedRequests, AccessLog, CertificateFiles, Executor, Level, TlsVersion, Workers};
 
 /// Addresses, files and threads.
@@ -26,6 +28,24 @@ pub struct ServingConfig {
     pub executor: Executor,
     /// The number of I/O threads, which serve connections.
     pub io_workers: usize,
+}
+
+impl ServingConfig {
+    /// Takes its settings; all of them are valid.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            listen_addr: settings.address(Id::ListenAddr).unwrap_or_else(|| unreachable!("it has a default")),
+            document_root: settings.path(Id::DocumentRoot).unwrap_or_default(),
+            links_outside_root: settings.boolean(Id::LinksOutsideRoot),
+            entry_file: settings.text(Id::EntryFile).map(str::to_owned),
+            executor: if settings.text(Id::Executor) == Some("stub") {
+                Executor::Stub
+            } else {
+                Executor::Sapi
+            },
+            io_workers: settings.count(Id::IoWorkers),
+        }
+    }
 }
 
 /// The pool of threads that run PHP, and what scripts see.
@@ -47,6 +67,21 @@ pub struct PhpConfig {
     pub ini: Vec<(String, String)>,
 }
 
+impl PhpConfig {
+    /// Takes its settings; all of them are valid. The directives are those of the command line.
+    pub(super) fn of(settings: &Settings, ini: Vec<(String, String)>) -> Self {
+        Self {
+            workers: settings.workers(),
+            workers_idle: settings.duration(Id::PhpWorkersIdleSeconds),
+            worker_mode_enabled: settings.boolean(Id::WorkerModeEnabled),
+            worker_max_memory_mib: settings.integer(Id::WorkerMaxMemoryMib),
+            superglobals_enabled: settings.boolean(Id::SuperglobalsEnabled),
+            server_variables: settings.variables(Id::ServerVariables),
+            ini,
+        }
+    }
+}
+
 /// Connections, the queue and waiting.
 #[derive(Clone, Debug)]
 pub struct AdmissionConfig {
@@ -64,6 +99,20 @@ pub struct AdmissionConfig {
     pub abandoned_requests: AbandonedRequests,
 }
 
+impl AdmissionConfig {
+    /// Takes its settings; all of them are valid.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            max_connections: settings.count(Id::MaxConnections),
+            queue_capacity: settings.count(Id::QueueCapacity),
+            queue_max_waiting: settings.count(Id::QueueMaxWaiting),
+            queue_max_waiting_bytes: settings.integer(Id::QueueMaxWaitingBytes),
+            queue_wait_timeout: settings.duration(Id::QueueWaitTimeoutMs),
+            abandoned_requests: abandoned_requests(settings),
+        }
+    }
+}
+
 /// The bodies of requests, and where bodies are kept that are too large for memory.
 #[derive(Clone, Debug)]
 pub struct BodyConfig {
@@ -75,6 +124,18 @@ pub struct BodyConfig {
     pub spool_dir: PathBuf,
     /// The maximum total size of all temporary files, in bytes.
     pub spool_max_bytes: u64,
+}
+
+impl BodyConfig {
+    /// Takes its settings; all of them are valid.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            max_body_bytes: settings.integer(Id::MaxBodyBytes),
+            max_query_body: settings.integer(Id::MaxQueryBody),
+            spool_dir: settings.path(Id::SpoolDir).unwrap_or_default(),
+            spool_max_bytes: settings.integer(Id::SpoolMaxBytes),
+        }
+    }
 }
 
 /// Time limits.
@@ -94,6 +155,20 @@ pub struct TimeoutConfig {
     pub drain_delay: Duration,
 }
 
+impl TimeoutConfig {
+    /// Takes its settings; all of them are valid.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            header: settings.duration(Id::HeaderTimeoutSeconds),
+            body: settings.duration(Id::BodyTimeoutSeconds),
+            keepalive: settings.duration(Id::KeepaliveTimeoutSeconds),
+            write: settings.duration(Id::WriteTimeoutSeconds),
+            drain: settings.duration(Id::DrainTimeoutSeconds),
+            drain_delay: settings.duration(Id::DrainDelaySeconds),
+        }
+    }
+}
+
 /// Static files and compression.
 #[derive(Clone, Debug)]
 pub struct FileConfig {
@@ -111,6 +186,20 @@ pub struct FileConfig {
     pub gzip_level: u32,
 }
 
+impl FileConfig {
+    /// Takes its settings; all of them are valid.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            max_age: settings.duration(Id::StaticMaxAge),
+            revalidate: settings.boolean(Id::StaticRevalidate),
+            cache_bytes: settings.integer(Id::StaticCacheBytes),
+            brotli_level: settings.integer(Id::BrotliLevel) as u32,
+            zstd_level: settings.integer(Id::ZstdLevel) as u32,
+            gzip_level: settings.integer(Id::GzipLevel) as u32,
+        }
+    }
+}
+
 /// TLS on the main port.
 #[derive(Clone, Debug)]
 pub struct TlsConfig {
@@ -118,6 +207,19 @@ pub struct TlsConfig {
     pub certificates: Vec<CertificateFiles>,
     /// The minimum TLS version.
     pub min_version: TlsVersion,
+}
+
+impl TlsConfig {
+    /// Takes its settings; all of them are valid.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            certificates: certificates(settings),
+            min_version: match settings.text(Id::TlsMinVersion) {
+                Some("1.3") => TlsVersion::Tls13,
+                _ => TlsVersion::Tls12,
+            },
+        }
+    }
 }
 
 /// What clients may do, and whom to believe about them.
@@ -135,6 +237,19 @@ pub struct ClientConfig {
     pub error_pages_dir: Option<PathBuf>,
 }
 
+impl ClientConfig {
+    /// Takes its settings; all of them are valid.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            rate_limit: settings.integer(Id::RateLimit),
+            rate_window: settings.duration(Id::RateWindowSeconds),
+            trusted_proxies: settings.networks(Id::TrustedProxies).unwrap_or_default(),
+            php_deny_paths: settings.list(Id::PhpDenyPaths),
+            error_pages_dir: settings.path(Id::ErrorPagesDir),
+        }
+    }
+}
+
 /// Logs and traces.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
@@ -146,6 +261,27 @@ pub struct LogConfig {
     pub trace_context: bool,
     /// Whether spans are exported.
     pub otel_enabled: bool,
+}
+
+impl LogConfig {
+    /// Takes its settings; all of them are valid.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            access: match settings.text(Id::AccessLog) {
+                Some("all") => AccessLog::All,
+                Some("error") => AccessLog::Error,
+                _ => AccessLog::Off,
+            },
+            level: match settings.text(Id::LogLevel) {
+                Some("error") => Level::Error,
+                Some("warn") => Level::Warn,
+                Some("debug") => Level::Debug,
+                _ => Level::Info,
+            },
+            trace_context: settings.boolean(Id::TraceContext),
+            otel_enabled: settings.boolean(Id::OtelEnabled),
+        }
+    }
 }
 
 /// Background tasks and plugins.
@@ -163,6 +299,19 @@ pub struct BackgroundConfig {
     pub plugins: Vec<String>,
 }
 
+impl BackgroundConfig {
+    /// Takes its settings; all of them are valid.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self {
+            async_workers: settings.count(Id::AsyncWorkers),
+            async_max_fibers: settings.count(Id::AsyncMaxFibers),
+            async_queue_capacity: settings.count(Id::AsyncQueueCapacity),
+            runtime_hooks: settings.list(Id::RuntimeHooks),
+            plugins: settings.list(Id::Plugins),
+        }
+    }
+}
+
 /// The operations port.
 #[derive(Clone, Debug)]
 pub struct OperationsConfig {
@@ -170,4 +319,26 @@ pub struct OperationsConfig {
     pub addr: Option<SocketAddr>,
     /// The peers that may read metrics and configuration; `None` allows all.
     pub allow_ips: Option<Vec<IpNet>>,
+}
+
+impl OperationsConfig {
+    /// Takes its settings; all of them are valid.
+    pub(super) fn of(settings: &Settings) -> Self {
+        Self { addr: settings.address(Id::InternalAddr), allow_ips: settings.networks(Id::InternalAllowIps) }
+    }
+}
+
+fn abandoned_requests(settings: &Settings) -> AbandonedRequests {
+    match settings.text(Id::AbandonedRequests) {
+        Some("run") => AbandonedRequests::Run,
+        Some("drop") => AbandonedRequests::Drop,
+        _ => AbandonedRequests::RunUnsafe,
+    }
+}
+
+fn certificates(settings: &Settings) -> Vec<CertificateFiles> {
+    // They are read again at each reload, wherever the process is by then.
+    let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    let pairs = settings.paths(Id::TlsCert).iter().zip(settings.paths(Id::TlsKey));
+    pairs.map(|(cert, key)| CertificateFiles { cert: absolute(cert), key: absolute(key) }).collect()
 }

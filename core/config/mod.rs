@@ -19,7 +19,8 @@ pub mod page;
 pub mod problem;
 pub mod raw;
 pub mod report;
-pub mod resolve;
+mod resolve;
+mod settings;
 pub mod value;
 
 pub use chapters::{
@@ -28,7 +29,7 @@ pub use chapters::{
 };
 pub use problem::{ConfigError, Problem};
 pub use raw::{RawConfig, Source};
-pub use resolve::Setting;
+pub use settings::Setting;
 
 /// The resolved settings of a process, created by [`Config::resolve`]: one field for each chapter of the reference page.
 #[derive(Clone, Debug)]

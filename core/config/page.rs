@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::Config;
 use super::key::{Availability, Chapter, Exposure, Initial, Key};
 use super::keys::KEYS;
-use super::resolve::Setting;
+use super::settings::Setting;
 use super::value::Value;
 
 /// Returns the help page of the settings for a terminal.

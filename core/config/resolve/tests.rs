@@ -1,4 +1,7 @@
+use std::time::Duration;
+
 use super::*;
+use crate::config::{AccessLog, CertificateFiles, Executor, Level, TlsVersion};
 
 fn resolve(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let defaults = [("DOCUMENT_ROOT", "/tmp"), ("SPOOL_DIR", "/tmp")];
