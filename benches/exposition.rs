@@ -9,7 +9,7 @@ use svc_core::http::MethodKind;
 use svc_core::http::negotiate::OpenMetrics;
 use svc_core::observe::exposition::{Format, render};
 use svc_core::observe::process::ProcessFacts;
-use svc_core::observe::{CertificateFacts, Facts, Metrics, ReloadFacts};
+use svc_core::observe::{CertificateFacts, Metrics, ReloadFacts, ScrapeFacts};
 use svc_core::pool::{Phase, PoolFacts, SlotReading};
 
 /// Counters as after some traffic, so that every series is there.
@@ -25,8 +25,8 @@ fn busy_metrics() -> Metrics {
     metrics
 }
 
-fn facts() -> Facts<'static> {
-    Facts {
+fn facts() -> ScrapeFacts<'static> {
+    ScrapeFacts {
         version: "1.0.0",
         php_version: Some("8.4.0"),
         started_at: SystemTime::UNIX_EPOCH,

@@ -427,12 +427,12 @@ fn a_script_that_takes_every_descriptor_does_not_silence_the_port() {
 fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
     use svc_core::observe::exposition::{Format, render};
     use svc_core::observe::process::ProcessFacts;
-    use svc_core::observe::{Facts, ReloadFacts};
+    use svc_core::observe::{ReloadFacts, ScrapeFacts};
     use svc_core::pool::{Phase, PoolFacts, SlotReading};
     let metrics = svc_core::observe::Metrics::new();
     metrics.worker_request_handled(std::time::Duration::from_millis(3));
     let slot = |slot| SlotReading { slot, number: 1, phase: Phase::Serving, ..SlotReading::default() };
-    let facts = Facts {
+    let facts = ScrapeFacts {
         version: "1",
         php_version: None,
         started_at: std::time::SystemTime::UNIX_EPOCH,

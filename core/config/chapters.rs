@@ -11,7 +11,7 @@ use ipnet::IpNet;
 
 use super::id::Id;
 use super::settings::Settings;
-use super::{AbandonedRequests, AccessLog, CertificateFiles, Executor, Level, TlsVersion, Workers};
+use super::{AbandonedRequests, AccessLog, CertificateFiles, Executor, Level, TlsVersion, WorkerRange};
 
 /// Addresses, files and threads.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl ServingConfig {
 #[derive(Clone, Debug)]
 pub struct PhpConfig {
     /// The number of threads that run PHP.
-    pub workers: Workers,
+    pub workers: WorkerRange,
     /// How long a worker of a dynamic pool may be idle before it is retired.
     pub workers_idle: Duration,
     /// Whether worker mode is enabled: scripts stay loaded and handle many requests.

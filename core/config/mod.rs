@@ -16,9 +16,9 @@ mod id;
 pub mod key;
 pub mod keys;
 pub mod page;
-pub mod problem;
-pub mod raw;
-pub mod report;
+mod problem;
+mod raw;
+mod report;
 mod resolve;
 mod settings;
 pub mod value;
@@ -28,7 +28,7 @@ pub use chapters::{
     PhpConfig, ServingConfig, TimeoutConfig, TlsConfig,
 };
 pub use problem::{ConfigError, Problem};
-pub use raw::{RawConfig, Source};
+pub use raw::{RawConfig, ValueSource};
 pub use settings::Setting;
 
 /// The resolved settings of a process, created by [`Config::resolve`]: one field for each chapter of the reference page.
@@ -82,7 +82,7 @@ pub enum AbandonedRequests {
 
 /// The minimum and maximum number of threads that run PHP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Workers {
+pub struct WorkerRange {
     /// The initial size of the pool, below which it never shrinks.
     pub min: usize,
     /// The maximum size of the pool; equal to `min` in a pool of fixed size.

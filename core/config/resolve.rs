@@ -11,12 +11,12 @@ use super::id::Id;
 use super::key::{Availability, Exposure, Initial, Key};
 use super::keys::KEYS;
 use super::problem::{ConfigError, Fault, Problem};
-use super::raw::{RawConfig, Source};
+use super::raw::{RawConfig, ValueSource};
 use super::settings::{Setting, Settings};
 use super::value::Value;
 use super::{
     AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, Config, FileConfig, LogConfig,
-    OperationsConfig, PhpConfig, ServingConfig, TimeoutConfig, TlsConfig, Workers,
+    OperationsConfig, PhpConfig, ServingConfig, TimeoutConfig, TlsConfig, WorkerRange,
 };
 use crate::limits::{QUEUE_CAPACITY_MAX, THREADS_MAX};
 
@@ -77,7 +77,7 @@ impl Resolver {
                 Initial::Is(text) => key.kind.parse(OsStr::new(text)).unwrap_or(Value::Unset),
                 Initial::Computed(_) | Initial::Unset => Value::Unset,
             };
-            let mut setting = Setting { key, value: initial, source: Source::Default };
+            let mut setting = Setting { key, value: initial, source: ValueSource::Default };
             if let Some((text, source)) = raw.value(key.id) {
                 setting.source = source;
                 match key.kind.parse(text) {
@@ -93,7 +93,7 @@ impl Resolver {
     /// An incomplete pair is an error of its own, and easier to understand than an unavailable feature.
     fn check_tls_pair(&mut self) {
         for (set, unset) in [(Id::TlsCert, Id::TlsKey), (Id::TlsKey, Id::TlsCert)] {
-            let present = |id: Id| self.settings.source(id) != Source::Default;
+            let present = |id: Id| self.settings.source(id) != ValueSource::Default;
             if present(set) && !present(unset) {
                 let set = KEYS[set as usize].variable;
                 self.problems.retain(|problem| problem.setting != set);
@@ -120,7 +120,7 @@ impl Resolver {
     fn compute_threads(&mut self, cpus: usize) {
         let chosen = match self.settings.value(Id::PhpWorkers) {
             Value::Workers(workers) if workers.max > 0 => *workers,
-            _ => Workers { min: (cpus * 2).min(THREADS_MAX), max: (cpus * 2).min(THREADS_MAX) },
+            _ => WorkerRange { min: (cpus * 2).min(THREADS_MAX), max: (cpus * 2).min(THREADS_MAX) },
         };
         self.settings.set(Id::PhpWorkers, Value::Workers(chosen));
         self.set_if_automatic(Id::IoWorkers, (cpus / 2).clamp(1, THREADS_MAX));

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use super::Workers;
+use super::WorkerRange;
 use super::id::Id;
-use super::key::{Key, Kind, Unit};
+use super::key::{Key, ValueKind, ValueUnit};
 use super::keys::KEYS;
-use super::raw::Source;
+use super::raw::ValueSource;
 use super::value::Value;
 
 /// One setting after resolution.
@@ -23,7 +23,7 @@ pub struct Setting {
     /// Its resolved value.
     pub value: Value,
     /// The source of the value.
-    pub source: Source,
+    pub source: ValueSource,
 }
 
 /// Every setting, by its row.
@@ -43,7 +43,7 @@ impl Settings {
     }
 
     /// Where a value came from.
-    pub(super) fn source(&self, id: Id) -> Source {
+    pub(super) fn source(&self, id: Id) -> ValueSource {
         self.0[id as usize].source
     }
 
@@ -78,7 +78,9 @@ impl Settings {
     /// A time in the unit of its row.
     pub(super) fn duration(&self, id: Id) -> Duration {
         match KEYS[id as usize].kind {
-            Kind::Integer { unit: Unit::Milliseconds, .. } => Duration::from_millis(self.integer(id)),
+            ValueKind::Integer { unit: ValueUnit::Milliseconds, .. } => {
+                Duration::from_millis(self.integer(id))
+            }
             _ => Duration::from_secs(self.integer(id)),
         }
     }
@@ -128,7 +130,7 @@ impl Settings {
     }
 
     /// The size of the pool.
-    pub(super) fn workers(&self) -> Workers {
+    pub(super) fn workers(&self) -> WorkerRange {
         match self.value(Id::PhpWorkers) {
             Value::Workers(workers) => *workers,
             other => unreachable!("the threads are computed: {other:?}"),

@@ -23,7 +23,7 @@ pub struct BatchWriter<T> {
 }
 
 /// Where the items of a [`BatchWriter`] go; called on its thread only.
-pub trait Sink<T> {
+pub trait BatchSink<T> {
     /// Adds an item to the batch; returns whether the batch has room for another one.
     fn add(&mut self, item: T) -> bool;
 
@@ -44,7 +44,7 @@ impl<T: Send + 'static> BatchWriter<T> {
     /// # Errors
     ///
     /// When the system gives no descriptor or no thread.
-    pub fn start(name: &str, items_max: usize, sink: impl Sink<T> + Send + 'static) -> io::Result<Self> {
+    pub fn start(name: &str, items_max: usize, sink: impl BatchSink<T> + Send + 'static) -> io::Result<Self> {
         let (written, writing) = io::pipe()?;
         let outbox = Arc::new(Outbox::new(items_max));
         let thread = WriterThread { outbox: Arc::clone(&outbox), sink, dropped_told: 0 };
@@ -79,7 +79,7 @@ struct WriterThread<T, S> {
     dropped_told: u64,
 }
 
-impl<T, S: Sink<T>> WriterThread<T, S> {
+impl<T, S: BatchSink<T>> WriterThread<T, S> {
     /// Writes until the outbox is closed and empty; `_writing` is closed at that moment.
     fn run(mut self, _writing: PipeWriter) {
         loop {
@@ -127,21 +127,21 @@ mod tests {
 
     /// An item that is no text: a span of some work.
     #[derive(Debug, PartialEq)]
-    struct Span {
+    struct TestSpan {
         id: u32,
     }
 
     /// Sends batches of up to three spans, when it is let.
     struct Collector {
-        batch: Vec<Span>,
-        batches: Sender<Result<Vec<Span>, u64>>,
+        batch: Vec<TestSpan>,
+        batches: Sender<Result<Vec<TestSpan>, u64>>,
         permits: Option<Receiver<()>>,
         fails_on: Option<u32>,
         thread: Sender<Option<String>>,
     }
 
-    impl Sink<Span> for Collector {
-        fn add(&mut self, item: Span) -> bool {
+    impl BatchSink<TestSpan> for Collector {
+        fn add(&mut self, item: TestSpan) -> bool {
             self.batch.push(item);
             self.batch.len() < 3
         }
@@ -163,7 +163,7 @@ mod tests {
         }
     }
 
-    type Batches = Receiver<Result<Vec<Span>, u64>>;
+    type Batches = Receiver<Result<Vec<TestSpan>, u64>>;
 
     fn collector(
         permits: Option<Receiver<()>>,
@@ -175,7 +175,7 @@ mod tests {
     }
 
     fn ids(batches: Batches) -> Vec<Result<Vec<u32>, u64>> {
-        let ids = |batch: Vec<Span>| batch.into_iter().map(|span| span.id).collect();
+        let ids = |batch: Vec<TestSpan>| batch.into_iter().map(|span| span.id).collect();
         batches.into_iter().map(|batch| batch.map(ids)).collect()
     }
 
@@ -184,9 +184,9 @@ mod tests {
         let (permit, permits) = channel();
         let (sink, batches, writes) = collector(Some(permits), None);
         let writer = BatchWriter::start("svc-span", 16, sink).unwrap();
-        writer.offer(Span { id: 0 });
+        writer.offer(TestSpan { id: 0 });
         assert_eq!(writes.recv().unwrap().as_deref(), Some("svc-span"));
-        (1..=7).for_each(|id| writer.offer(Span { id }));
+        (1..=7).for_each(|id| writer.offer(TestSpan { id }));
         drop(permit);
         assert!(writer.shutdown(Duration::MAX));
         assert_eq!(ids(batches), [Ok(vec![0]), Ok(vec![1, 2, 3]), Ok(vec![4, 5, 6]), Ok(vec![7])]);
@@ -198,15 +198,15 @@ mod tests {
         let (permit, permits) = channel();
         let (sink, batches, writes) = collector(Some(permits), None);
         let writer = BatchWriter::start("svc-span", 2, sink).unwrap();
-        writer.offer(Span { id: 0 });
+        writer.offer(TestSpan { id: 0 });
         writes.recv().unwrap();
-        (1..=5).for_each(|id| writer.offer(Span { id }));
+        (1..=5).for_each(|id| writer.offer(TestSpan { id }));
         assert_eq!(writer.dropped_total(), 3);
         assert!(!writer.shutdown(Duration::ZERO), "the sink is still blocked");
         drop(permit);
         assert!(writer.shutdown(Duration::MAX));
         assert_eq!(ids(batches), [Ok(vec![0]), Ok(vec![1, 2]), Err(3)]);
-        writer.offer(Span { id: 6 });
+        writer.offer(TestSpan { id: 6 });
         assert_eq!(writer.dropped_total(), 4, "the thread has ended");
     }
 
@@ -215,9 +215,9 @@ mod tests {
         let (permit, permits) = channel();
         let (sink, batches, writes) = collector(Some(permits), Some(2));
         let writer = BatchWriter::start("svc-span", 16, sink).unwrap();
-        writer.offer(Span { id: 0 });
+        writer.offer(TestSpan { id: 0 });
         writes.recv().unwrap();
-        (1..=4).for_each(|id| writer.offer(Span { id }));
+        (1..=4).for_each(|id| writer.offer(TestSpan { id }));
         drop(permit);
         assert!(writer.shutdown(Duration::MAX));
         assert_eq!(ids(batches), [Ok(vec![0]), Ok(vec![4]), Err(3)]);

@@ -12,65 +12,65 @@ use super::exporter::Series;
 use super::label::Label;
 
 /// What code counts in.
-pub(super) trait Cell {
+pub(super) trait MetricCell {
     /// What a scrape reads.
-    type Reading: Reading;
+    type Values: CellValues;
 
     /// Reads it; stops nobody.
-    fn read(&self) -> Self::Reading;
+    fn read(&self) -> Self::Values;
 }
 
 /// What a scrape has read of a cell.
-pub(super) trait Reading {
+pub(super) trait CellValues {
     /// Writes the series of its family.
     fn write(&self, series: &mut Series<'_>);
 }
 
-impl Cell for Counter {
-    type Reading = u64;
+impl MetricCell for Counter {
+    type Values = u64;
 
     fn read(&self) -> u64 {
         self.value()
     }
 }
 
-impl Cell for UpDown {
-    type Reading = u64;
+impl MetricCell for UpDown {
+    type Values = u64;
 
     fn read(&self) -> u64 {
         self.value()
     }
 }
 
-impl Reading for u64 {
+impl CellValues for u64 {
     fn write(&self, series: &mut Series<'_>) {
         series.one(*self);
     }
 }
 
-impl Cell for Flag {
-    type Reading = bool;
+impl MetricCell for Flag {
+    type Values = bool;
 
     fn read(&self) -> bool {
         self.is_set()
     }
 }
 
-impl Reading for bool {
+impl CellValues for bool {
     fn write(&self, series: &mut Series<'_>) {
         series.one(*self);
     }
 }
 
-impl Cell for Histogram {
-    type Reading = Snapshot;
+impl MetricCell for Histogram {
+    type Values = Snapshot;
 
     fn read(&self) -> Snapshot {
         self.snapshot()
     }
 }
 
-impl Reading for Snapshot {
+impl CellValues for Snapshot {
     fn write(&self, series: &mut Series<'_>) {
         series.histogram(self);
     }
@@ -121,8 +121,8 @@ impl<L, const N: usize> ValuesBy<L, N> {
     }
 }
 
-impl<L: Label, const N: usize> Cell for CountersBy<L, N> {
-    type Reading = ValuesBy<L, N>;
+impl<L: Label, const N: usize> MetricCell for CountersBy<L, N> {
+    type Values = ValuesBy<L, N>;
 
     fn read(&self) -> ValuesBy<L, N> {
         let values = std::array::from_fn(|index| self.counters[index].value());
@@ -130,7 +130,7 @@ impl<L: Label, const N: usize> Cell for CountersBy<L, N> {
     }
 }
 
-impl<L: Label, const N: usize> Reading for ValuesBy<L, N> {
+impl<L: Label, const N: usize> CellValues for ValuesBy<L, N> {
     fn write(&self, series: &mut Series<'_>) {
         for label in L::VALUES {
             let value = self.values[label.index()];
@@ -151,8 +151,8 @@ pub struct AbandonedWork {
     pub(super) popped: Counter,
 }
 
-impl Cell for AbandonedWork {
-    type Reading = u64;
+impl MetricCell for AbandonedWork {
+    type Values = u64;
 
     fn read(&self) -> u64 {
         self.running.value() + self.popped.value()

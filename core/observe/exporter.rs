@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::sync::histogram::Snapshot;
 
-use super::family::{Family, Unit};
+use super::family::{Family, MetricUnit};
 
 /// Writes families and their series in one format.
 pub trait Exporter {
@@ -139,7 +139,7 @@ impl<'a> Series<'a> {
 
     /// A distribution that was recorded in microseconds.
     pub(super) fn histogram(&mut self, snapshot: &Snapshot) {
-        let is_in_seconds = self.family.unit() == Some(Unit::Seconds);
+        let is_in_seconds = self.family.unit() == Some(MetricUnit::Seconds);
         self.begin();
         self.exporter.histogram(&[], &Distribution { snapshot, is_in_seconds });
     }

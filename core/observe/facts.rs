@@ -9,7 +9,7 @@ use super::process::ProcessFacts;
 
 /// Readings of the server's parts; taken together when somebody asks.
 #[derive(Clone, Debug)]
-pub struct Facts<'a> {
+pub struct ScrapeFacts<'a> {
     /// The server's version.
     pub version: &'a str,
     /// PHP's version; `None` before PHP is up, and without PHP.

@@ -17,14 +17,14 @@ use crate::sync::counter::{Counter, Flag, UpDown};
 use crate::sync::histogram::Histogram;
 use crate::time::as_micros;
 
-use super::cell::{AbandonedWork, Cell, CountersBy, Reading};
+use super::cell::{AbandonedWork, CellValues, CountersBy, MetricCell};
 use super::exporter::{Number, Series};
-use super::facts::Facts;
-use super::family::{Chapter, Condition, Family, Kind};
+use super::facts::ScrapeFacts;
+use super::family::{Condition, Family, MetricChapter, MetricKind};
 use super::label::{CancelReason, StatusClass, TlsHandshake};
 
 /// Writes the series of a family.
-pub(super) type Source = fn(&Facts<'_>, &Counted, &mut Series<'_>);
+pub(super) type FamilySource = fn(&ScrapeFacts<'_>, &Counted, &mut Series<'_>);
 
 macro_rules! families {
     ($($constant:ident: $kind:ident $name:literal in $chapter:ident $(if $condition:ident)?,
@@ -33,20 +33,20 @@ macro_rules! families {
         $(, cell $cell:ident: $type:ty $(= $initial:expr)?)?
         $(, source $source:expr)?;)*) => {
         $(#[doc = concat!("`", $name, "`: ", $help)]
-        pub const $constant: Family = Family {
+        pub(super) const $constant: Family = Family {
             name: $name,
-            kind: Kind::$kind,
+            kind: MetricKind::$kind,
             help: $help,
-            chapter: Chapter::$chapter,
+            chapter: MetricChapter::$chapter,
             condition: or!([$(Condition::$condition)?] Condition::Always),
             meaning: $meaning,
         };)*
 
         /// Every family, in the order of the exposition.
-        pub const ALL: &[Family] = &[$($constant),*];
+        pub(super) const ALL: &[Family] = &[$($constant),*];
 
         /// The source of each family of [`ALL`].
-        pub(super) const SOURCES: &[Source] =
+        pub(super) const SOURCES: &[FamilySource] =
             &[$(or!([$($source)?] $(|_, counted, series| counted.$cell.write(series))?)),*];
 
         /// Everything that the server counts: typed cells, no registry, no lock.
@@ -57,7 +57,7 @@ macro_rules! families {
 
         /// What a scrape has read of [`Metrics`], so that families about the same cell agree.
         pub(super) struct Counted {
-            $($($cell: <$type as Cell>::Reading,)?)*
+            $($($cell: <$type as MetricCell>::Values,)?)*
         }
 
         impl Metrics {
@@ -381,7 +381,7 @@ impl Default for Metrics {
     }
 }
 
-fn versions(series: &mut Series<'_>, facts: &Facts<'_>) {
+fn versions(series: &mut Series<'_>, facts: &ScrapeFacts<'_>) {
     let server = ("version", facts.version);
     match facts.php_version {
         Some(php) => series.labelled(&[server, ("php_version", php)], true),
@@ -442,8 +442,13 @@ mod tests {
                 family.name
             );
             assert!(family.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", family.name);
-            assert_eq!(family.name.ends_with("_total"), family.kind == Kind::Counter, "{}", family.name);
-            assert_eq!(family.name.ends_with("_info"), family.kind == Kind::Info, "{}", family.name);
+            assert_eq!(
+                family.name.ends_with("_total"),
+                family.kind == MetricKind::Counter,
+                "{}",
+                family.name
+            );
+            assert_eq!(family.name.ends_with("_info"), family.kind == MetricKind::Info, "{}", family.name);
             assert!(family.help.ends_with('.') && !family.help.contains(['\n', '\\']), "{}", family.name);
             assert!(
                 family.meaning.ends_with('.') && !family.meaning.contains(['\n', '|']),

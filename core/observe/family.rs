@@ -8,11 +8,11 @@ pub struct Family {
     /// Its name, as the text format has it.
     pub name: &'static str,
     /// What its numbers do.
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// One sentence for whoever reads a dashboard.
     pub help: &'static str,
     /// Where the reference page describes it.
-    pub chapter: Chapter,
+    pub chapter: MetricChapter,
     /// When it has a source.
     pub condition: Condition,
     /// What the reference page says about it, in Markdown.
@@ -21,7 +21,7 @@ pub struct Family {
 
 /// What a family's numbers do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// They only grow.
     Counter,
     /// They go up and down.
@@ -34,7 +34,7 @@ pub enum Kind {
 
 /// What a family's numbers measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum MetricUnit {
     /// Bytes.
     Bytes,
     /// Microseconds.
@@ -45,7 +45,7 @@ pub enum Unit {
 
 /// A chapter of the reference page, in the order of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Chapter {
+pub enum MetricChapter {
     /// The server and its requests.
     Requests,
     /// From a connection to the queue.
@@ -77,17 +77,17 @@ pub enum Condition {
 
 impl Family {
     /// The unit, which every name of a quantity contains.
-    pub fn unit(&self) -> Option<Unit> {
+    pub fn unit(&self) -> Option<MetricUnit> {
         self.name.split('_').find_map(|word| match word {
-            "bytes" => Some(Unit::Bytes),
-            "seconds" => Some(Unit::Seconds),
-            "us" => Some(Unit::Microseconds),
+            "bytes" => Some(MetricUnit::Bytes),
+            "seconds" => Some(MetricUnit::Seconds),
+            "us" => Some(MetricUnit::Microseconds),
             _ => None,
         })
     }
 }
 
-impl Chapter {
+impl MetricChapter {
     /// Every chapter, in the order of the page.
     pub const ALL: [Self; 7] = [
         Self::Requests,

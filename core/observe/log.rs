@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use super::batch_writer::{BatchWriter, Sink};
+use super::batch_writer::{BatchSink, BatchWriter};
 use super::event::{Access, Event};
 use crate::config::{AccessLog, Level};
 use crate::limits::{LOG_FLUSH_TIMEOUT, LOG_QUEUE_RECORDS};
@@ -42,7 +42,7 @@ impl Log {
     ///
     /// When the system gives no descriptor or no thread.
     pub fn start(level: Level, access: AccessLog, sink: impl Write + Send + 'static) -> io::Result<Self> {
-        let lines = Lines { sink, batch: Vec::new(), level };
+        let lines = LineSink { sink, batch: Vec::new(), level };
         let writer = Arc::new(BatchWriter::start("svc-log", LOG_QUEUE_RECORDS, lines)?);
         Ok(Self { level, access, writer })
     }
@@ -87,7 +87,7 @@ impl Log {
 }
 
 /// Records on their way to the sink.
-struct Lines<W> {
+struct LineSink<W> {
     sink: W,
     batch: Vec<u8>,
     level: Level,
@@ -96,7 +96,7 @@ struct Lines<W> {
 /// A batch is written when it is this long, or when the queue is empty.
 const BATCH_BYTES: usize = 64 * 1024;
 
-impl<W: Write> Sink<Vec<u8>> for Lines<W> {
+impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
     fn add(&mut self, record: Vec<u8>) -> bool {
         self.batch.extend_from_slice(&record);
         self.batch.len() < BATCH_BYTES

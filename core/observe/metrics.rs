@@ -12,7 +12,7 @@ use crate::pool::RecycleReason;
 use crate::sync::histogram::Snapshot;
 use crate::time::as_micros;
 
-use super::cell::Cell;
+use super::cell::MetricCell;
 use super::families::Metrics;
 use super::label::{CancelReason, StatusClass, TlsHandshake};
 

@@ -22,27 +22,27 @@
 
 pub mod batch_writer;
 mod cell;
-pub mod event;
+mod event;
 pub mod exporter;
 pub mod exposition;
 mod facts;
-pub mod families;
+mod families;
 pub mod family;
-pub mod health;
-pub mod hint;
-pub mod label;
-pub mod log;
+mod health;
+mod hint;
+mod label;
+mod log;
 mod metrics;
 pub mod process;
 pub mod record;
 pub mod reference;
 pub mod timestamp;
-pub mod worker_event;
+mod worker_event;
 
 pub use event::{Access, Event, PhpLevel, PhpMessage};
-pub use facts::{CertificateFacts, Facts, ReloadFacts};
+pub use facts::{CertificateFacts, ReloadFacts, ScrapeFacts};
 pub use families::Metrics;
-pub use health::{Health, Probe, ProbeFacts, WorkerFacts};
+pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};
 pub use hint::Hint;
 pub use label::{CancelReason, StatusClass, TlsHandshake};
 pub use log::Log;

@@ -4,7 +4,7 @@
 //! is written by hand.
 
 use super::families::ALL;
-use super::family::{Chapter, Family, Kind};
+use super::family::{Family, MetricChapter, MetricKind};
 
 /// The first line of a table of families.
 const HEADER: &str = "| family | type | meaning |";
@@ -18,7 +18,7 @@ pub fn with_tables(page: &str) -> String {
     for line in page.lines() {
         if line.starts_with('#') {
             let title = line.trim_start_matches('#').trim();
-            chapter = Chapter::ALL.into_iter().find(|chapter| chapter.title() == title);
+            chapter = MetricChapter::ALL.into_iter().find(|chapter| chapter.title() == title);
         }
         is_in_table = line == HEADER || is_in_table && line.starts_with('|');
         match chapter {
@@ -33,7 +33,7 @@ pub fn with_tables(page: &str) -> String {
     out
 }
 
-fn table(chapter: Chapter) -> String {
+fn table(chapter: MetricChapter) -> String {
     let families = ALL.iter().filter(|family| family.chapter == chapter);
     let rows = families.map(row);
     [HEADER.to_owned(), "|---|---|---|".to_owned()].into_iter().chain(rows).map(|row| row + "\n").collect()
@@ -41,13 +41,13 @@ fn table(chapter: Chapter) -> String {
 
 fn row(family: &Family) -> String {
     let kind = match family.kind {
-        Kind::Counter => "counter",
-        Kind::Gauge => "gauge",
-        Kind::Histogram => "histogram",
-        Kind::Info => "gauge, 1",
+        MetricKind::Counter => "counter",
+        MetricKind::Gauge => "gauge",
+        MetricKind::Histogram => "histogram",
+        MetricKind::Info => "gauge, 1",
     };
     // The chapter of worker mode says once for all of its families when they are there.
-    let settings = family.condition.settings().filter(|_| family.chapter != Chapter::WorkerMode);
+    let settings = family.condition.settings().filter(|_| family.chapter != MetricChapter::WorkerMode);
     let condition = settings.map(|settings| format!(" *Conditional: {settings}.*")).unwrap_or_default();
     format!("| `{}` | {kind} | {}{condition} |", family.name, family.meaning)
 }

@@ -21,7 +21,7 @@ fn lines(variables: &[(&str, &str)]) -> Vec<String> {
 fn defaults_are_those_of_the_table() {
     let config = config(&[]);
     assert_eq!(config.serving.listen_addr.to_string(), "127.0.0.1:8080");
-    assert_eq!(config.php.workers, Workers { min: 8, max: 8 });
+    assert_eq!(config.php.workers, WorkerRange { min: 8, max: 8 });
     assert_eq!(config.serving.io_workers, 2);
     assert_eq!(config.admission.queue_capacity, 8 * 128);
     assert_eq!(
@@ -85,7 +85,7 @@ fn every_live_setting_takes_a_value() {
     ]);
     assert_eq!(config.serving.listen_addr.to_string(), "0.0.0.0:0");
     assert_eq!(config.serving.executor, Executor::Stub);
-    assert_eq!(config.php.workers, Workers { min: 3, max: 5 });
+    assert_eq!(config.php.workers, WorkerRange { min: 3, max: 5 });
     assert_eq!((config.php.workers_idle, config.php.worker_max_memory_mib), (Duration::from_secs(24), 25));
     assert_eq!(
         (config.serving.io_workers, config.admission.max_connections, config.admission.queue_capacity),
@@ -179,7 +179,7 @@ fn a_wait_of_zero_is_fail_fast_mode() {
 #[test]
 fn a_pool_of_changing_size_has_a_queue_for_its_first_workers() {
     let config = config(&[("PHP_WORKERS", "2:8")]);
-    assert_eq!((config.php.workers, config.admission.queue_capacity), (Workers { min: 2, max: 8 }, 256));
+    assert_eq!((config.php.workers, config.admission.queue_capacity), (WorkerRange { min: 2, max: 8 }, 256));
     assert_eq!(
         lines(&[("PHP_WORKERS", "8:2")]),
         [
@@ -316,7 +316,7 @@ fn sources_are_remembered() {
     let config = Config::resolve(&raw).unwrap();
     let source =
         |name: &str| config.settings().iter().find(|setting| setting.key.variable == name).unwrap().source;
-    assert_eq!(source("LOG_LEVEL"), Source::Environment);
-    assert_eq!(source("DOCUMENT_ROOT"), Source::CommandLine);
-    assert_eq!(source("ACCESS_LOG"), Source::Default);
+    assert_eq!(source("LOG_LEVEL"), ValueSource::Environment);
+    assert_eq!(source("DOCUMENT_ROOT"), ValueSource::CommandLine);
+    assert_eq!(source("ACCESS_LOG"), ValueSource::Default);
 }

@@ -4,13 +4,13 @@ use std::io::Write;
 
 use crate::observe::exporter::{Distribution, Labels, Number};
 
-/// Lines of a page.
+/// PageLines of a page.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct PageLines {
     out: Vec<u8>,
 }
 
-impl Lines {
+impl PageLines {
     /// Writes into `out`.
     pub(super) fn new(out: Vec<u8>) -> Self {
         Self { out }

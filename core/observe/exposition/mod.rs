@@ -5,7 +5,7 @@
 //! stops nobody, so series of one page may be a few requests apart.
 
 use super::exporter::{Exporter, Series};
-use super::facts::Facts;
+use super::facts::ScrapeFacts;
 use super::families::{ALL, Metrics, SOURCES};
 use super::family::Condition;
 
@@ -23,7 +23,7 @@ const PAGE_BYTES: usize = 28 * 1024;
 const SLOT_BYTES: usize = 768;
 
 /// Writes the whole exposition as a page of text.
-pub fn render(metrics: &Metrics, facts: &Facts<'_>, format: Format) -> Vec<u8> {
+pub fn render(metrics: &Metrics, facts: &ScrapeFacts<'_>, format: Format) -> Vec<u8> {
     let out = Vec::with_capacity(PAGE_BYTES + facts.slots.len() * SLOT_BYTES);
     match format {
         Format::OpenMetrics(_) => {
@@ -40,7 +40,7 @@ pub fn render(metrics: &Metrics, facts: &Facts<'_>, format: Format) -> Vec<u8> {
 }
 
 /// Hands every family that has a source to an exporter.
-pub fn export(metrics: &Metrics, facts: &Facts<'_>, exporter: &mut dyn Exporter) {
+pub fn export(metrics: &Metrics, facts: &ScrapeFacts<'_>, exporter: &mut dyn Exporter) {
     let counted = metrics.read();
     for (family, source) in ALL.iter().zip(SOURCES) {
         if holds(family.condition, facts) {
@@ -49,7 +49,7 @@ pub fn export(metrics: &Metrics, facts: &Facts<'_>, exporter: &mut dyn Exporter)
     }
 }
 
-fn holds(condition: Condition, facts: &Facts<'_>) -> bool {
+fn holds(condition: Condition, facts: &ScrapeFacts<'_>) -> bool {
     match condition {
         Condition::Always => true,
         Condition::Php => facts.pool.is_some(),

@@ -1,21 +1,21 @@
 //! OpenMetrics, version 1.0.0, which 0.0.1 differs from in its name only.
 
 use crate::observe::exporter::{Distribution, Exporter, Labels, Number};
-use crate::observe::family::{Family, Kind};
+use crate::observe::family::{Family, MetricKind};
 
-use super::lines::Lines;
+use super::lines::PageLines;
 
 /// A page of OpenMetrics.
 #[derive(Debug)]
 pub(super) struct OpenMetricsPage {
-    lines: Lines,
+    lines: PageLines,
     name: &'static str,
 }
 
 impl OpenMetricsPage {
     /// Writes into `out`.
     pub(super) fn new(out: Vec<u8>) -> Self {
-        Self { lines: Lines::new(out), name: "" }
+        Self { lines: PageLines::new(out), name: "" }
     }
 
     /// The page.
@@ -29,10 +29,10 @@ impl Exporter for OpenMetricsPage {
     fn family(&mut self, family: &'static Family) {
         // A family is called without the suffix of its series.
         let (kind, suffix) = match family.kind {
-            Kind::Counter => ("counter", "_total"),
-            Kind::Gauge => ("gauge", ""),
-            Kind::Histogram => ("histogram", ""),
-            Kind::Info => ("info", "_info"),
+            MetricKind::Counter => ("counter", "_total"),
+            MetricKind::Gauge => ("gauge", ""),
+            MetricKind::Histogram => ("histogram", ""),
+            MetricKind::Info => ("info", "_info"),
         };
         self.name = family.name;
         let family_name = family.name.strip_suffix(suffix).unwrap_or(family.name);
@@ -49,7 +49,7 @@ impl Exporter for OpenMetricsPage {
 }
 
 /// A bound always has a fraction.
-fn put_bound(lines: &mut Lines, bound: Number) {
+fn put_bound(lines: &mut PageLines, bound: Number) {
     lines.number(bound);
     let has_point = match bound {
         Number::Whole(_) => false,

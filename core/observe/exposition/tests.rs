@@ -8,7 +8,7 @@ use crate::http::MethodKind;
 use crate::http::negotiate::OpenMetrics;
 use crate::observe::exporter::{Distribution, Labels, Number};
 use crate::observe::families::{self, ALL};
-use crate::observe::family::{Family, Kind, Unit};
+use crate::observe::family::{Family, MetricKind, MetricUnit};
 use crate::observe::label::{CancelReason, TlsHandshake};
 use crate::observe::process::ProcessFacts;
 use crate::observe::{CertificateFacts, ReloadFacts};
@@ -17,8 +17,8 @@ use crate::sync::counter::Flag;
 
 const OPENMETRICS: Format = Format::OpenMetrics(OpenMetrics::V1_0_0);
 
-fn facts() -> Facts<'static> {
-    Facts {
+fn facts() -> ScrapeFacts<'static> {
+    ScrapeFacts {
         version: "1.2.3",
         php_version: Some("8.4.\"1\\\n"),
         started_at: UNIX_EPOCH + Duration::from_millis(1_700_000_000_250),
@@ -104,7 +104,7 @@ fn busy_metrics() -> Metrics {
     metrics
 }
 
-fn text(metrics: &Metrics, facts: &Facts<'_>, format: Format) -> String {
+fn text(metrics: &Metrics, facts: &ScrapeFacts<'_>, format: Format) -> String {
     String::from_utf8(render(metrics, facts, format)).unwrap()
 }
 
@@ -208,7 +208,8 @@ fn reasons_exist_at_zero_and_methods_and_classes_do_not() {
 #[test]
 fn an_executor_without_a_queue_tells_of_an_empty_pool_and_of_no_wait() {
     let metrics = Metrics::new();
-    let page = text(&metrics, &Facts { gate: None, pool: None, php_version: None, ..facts() }, Format::Text);
+    let page =
+        text(&metrics, &ScrapeFacts { gate: None, pool: None, php_version: None, ..facts() }, Format::Text);
     for absent in
         ["svc_queue_depth", "svc_admission_wait_budget", "svc_worker_", "svc_workers_lingering", "php"]
     {
@@ -259,7 +260,10 @@ fn the_bounds_of_each_histogram_are_what_alerts_are_written_for() {
 #[test]
 fn outside_worker_mode_there_is_no_wedge_to_tell_of() {
     let metrics = Metrics::new();
-    assert!(!text(&metrics, &Facts { worker_mode: false, ..facts() }, Format::Text).contains("pool_stalled"));
+    assert!(
+        !text(&metrics, &ScrapeFacts { worker_mode: false, ..facts() }, Format::Text)
+            .contains("pool_stalled")
+    );
     has_line(&text(&metrics, &facts(), Format::Text), "svc_pool_stalled 0");
 }
 
@@ -273,7 +277,7 @@ fn a_slot_that_its_worker_has_left_keeps_its_counters_only() {
 #[test]
 fn outside_worker_mode_there_are_no_persistent_workers_to_tell_of() {
     let metrics = busy_metrics();
-    let page = text(&metrics, &Facts { worker_mode: false, ..facts() }, Format::Text);
+    let page = text(&metrics, &ScrapeFacts { worker_mode: false, ..facts() }, Format::Text);
     let shown: Vec<_> = ALL.iter().filter(|family| page.contains(family.name)).collect();
     for absent in [
         families::WORKER_MODE_ENABLED,
@@ -350,7 +354,7 @@ fn a_full_page_fits_its_buffer() {
     for slots in [2, 500] {
         let slots: Vec<_> = (0..slots).map(|index| SlotReading { slot: index, ..slot.clone() }).collect();
         for format in [Format::Text, OPENMETRICS] {
-            let page = render(&metrics, &Facts { slots: slots.clone(), ..facts() }, format);
+            let page = render(&metrics, &ScrapeFacts { slots: slots.clone(), ..facts() }, format);
             let room = 28 * 1024 + slots.len() * 768;
             assert_eq!(page.capacity(), Vec::<u8>::with_capacity(room).capacity(), "{} bytes", page.len());
         }
@@ -363,9 +367,9 @@ fn every_kind_of_the_table_is_a_kind_of_the_text_format() {
     let page = text(&metrics, &facts(), Format::Text);
     for family in ALL {
         let kind = match family.kind {
-            Kind::Counter => "counter",
-            Kind::Histogram => "histogram",
-            Kind::Gauge | Kind::Info => "gauge",
+            MetricKind::Counter => "counter",
+            MetricKind::Histogram => "histogram",
+            MetricKind::Gauge | MetricKind::Info => "gauge",
         };
         has_line(&page, &format!("# TYPE {} {kind}", family.name));
     }
@@ -460,7 +464,7 @@ fn distinct_metrics() -> Metrics {
 fn each_format_writes_the_same_bytes_as_ever() {
     let (full, new) = (distinct_metrics(), Metrics::new());
     let with_all = facts();
-    let without_pool = Facts {
+    let without_pool = ScrapeFacts {
         php_version: None,
         certificates: None,
         gate: None,
@@ -476,8 +480,11 @@ fn each_format_writes_the_same_bytes_as_ever() {
         },
         ..facts()
     };
-    let with_plain_workers =
-        Facts { certificates: Some(CertificateFacts { first_expiry: None }), worker_mode: false, ..facts() };
+    let with_plain_workers = ScrapeFacts {
+        certificates: Some(CertificateFacts { first_expiry: None }),
+        worker_mode: false,
+        ..facts()
+    };
     for (metrics, facts, format, golden) in [
         (&full, &with_all, Format::Text, include_str!("golden/all.txt")),
         (&full, &with_all, OPENMETRICS, include_str!("golden/all.openmetrics")),
@@ -555,16 +562,16 @@ fn an_exporter_learns_all_that_a_format_needs() {
     assert_eq!((buckets[0], buckets[13]), ((Some(Number::Decimal(0.0001)), 0), (None, 1)));
     assert_eq!((*count, *sum), (1, Number::Decimal(0.002)));
     let unit = |name: &str| ALL.iter().find(|family| family.name == name).and_then(Family::unit);
-    assert_eq!(unit("svc_php_request_duration_seconds"), Some(Unit::Seconds));
-    assert_eq!(unit("svc_request_duration_us"), Some(Unit::Microseconds));
-    assert_eq!(unit("svc_compression_bytes_saved_total"), Some(Unit::Bytes));
+    assert_eq!(unit("svc_php_request_duration_seconds"), Some(MetricUnit::Seconds));
+    assert_eq!(unit("svc_request_duration_us"), Some(MetricUnit::Microseconds));
+    assert_eq!(unit("svc_compression_bytes_saved_total"), Some(MetricUnit::Bytes));
     assert_eq!(unit("svc_requests_total"), None);
 }
 
 #[test]
 fn an_exporter_hears_of_no_family_without_series() {
     let mut collected = Collected::default();
-    export(&Metrics::new(), &Facts { certificates: None, ..facts() }, &mut collected);
+    export(&Metrics::new(), &ScrapeFacts { certificates: None, ..facts() }, &mut collected);
     let heard = |name: &str| collected.families.iter().any(|family| family.name == name);
     assert!(heard("svc_requests_total") && !heard("svc_requests_by_method_total"));
     assert!(!heard("svc_tls_handshakes_total") && !heard("svc_tls_certificate_expiry_timestamp_seconds"));

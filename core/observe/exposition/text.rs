@@ -1,21 +1,21 @@
 //! The text format, version 0.0.4.
 
 use crate::observe::exporter::{Distribution, Exporter, Labels, Number};
-use crate::observe::family::{Family, Kind};
+use crate::observe::family::{Family, MetricKind};
 
-use super::lines::Lines;
+use super::lines::PageLines;
 
 /// A page of the text format.
 #[derive(Debug)]
 pub(super) struct TextPage {
-    lines: Lines,
+    lines: PageLines,
     name: &'static str,
 }
 
 impl TextPage {
     /// Writes into `out`.
     pub(super) fn new(out: Vec<u8>) -> Self {
-        Self { lines: Lines::new(out), name: "" }
+        Self { lines: PageLines::new(out), name: "" }
     }
 
     /// The page.
@@ -27,9 +27,9 @@ impl TextPage {
 impl Exporter for TextPage {
     fn family(&mut self, family: &'static Family) {
         let kind = match family.kind {
-            Kind::Counter => "counter",
-            Kind::Gauge | Kind::Info => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge | MetricKind::Info => "gauge",
+            MetricKind::Histogram => "histogram",
         };
         self.name = family.name;
         self.lines.family(family.name, family.help, kind);
@@ -40,6 +40,6 @@ impl Exporter for TextPage {
     }
 
     fn histogram(&mut self, labels: Labels<'_>, distribution: &Distribution<'_>) {
-        self.lines.histogram(self.name, labels, distribution, Lines::number);
+        self.lines.histogram(self.name, labels, distribution, PageLines::number);
     }
 }

@@ -17,11 +17,11 @@ use crate::limits::THREAD_EXIT_GRACE;
 pub(in crate::serve) struct Drain {
     delay: Duration,
     timeout: Duration,
-    state: State,
+    state: DrainState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum DrainState {
     Serving,
     Delaying { until: Instant },
     Finishing { deadline: Instant },
@@ -44,7 +44,7 @@ pub(in crate::serve) struct Readings {
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum Order {
+pub(in crate::serve) enum DrainOrder {
     /// Close the gate, the listener and idle connections.
     CloseGate,
     /// Answer and close what is left.
@@ -64,31 +64,31 @@ const LOOK_PAUSE: Duration = Duration::from_millis(20);
 impl Drain {
     /// Makes the machine of a server that serves.
     pub(in crate::serve) fn new(delay: Duration, timeout: Duration) -> Self {
-        Self { delay, timeout, state: State::Serving }
+        Self { delay, timeout, state: DrainState::Serving }
     }
 
     /// Takes one step if the readings or the time call for it. To be called again until it orders nothing.
-    pub(in crate::serve) fn step(&mut self, readings: Readings, now: Instant) -> Option<Order> {
+    pub(in crate::serve) fn step(&mut self, readings: Readings, now: Instant) -> Option<DrainOrder> {
         match self.state {
-            State::Serving if readings.is_signalled => {
-                self.state = State::Delaying { until: now + self.delay };
+            DrainState::Serving if readings.is_signalled => {
+                self.state = DrainState::Delaying { until: now + self.delay };
                 self.step(readings, now)
             }
-            State::Delaying { until } if now >= until => {
-                self.state = State::Finishing { deadline: now + self.timeout };
-                Some(Order::CloseGate)
+            DrainState::Delaying { until } if now >= until => {
+                self.state = DrainState::Finishing { deadline: now + self.timeout };
+                Some(DrainOrder::CloseGate)
             }
-            State::Finishing { .. } if !readings.has_connections && !readings.has_work => {
-                self.state = State::Ending { deadline: now + THREAD_EXIT_GRACE };
-                Some(Order::EndThreads)
+            DrainState::Finishing { .. } if !readings.has_connections && !readings.has_work => {
+                self.state = DrainState::Ending { deadline: now + THREAD_EXIT_GRACE };
+                Some(DrainOrder::EndThreads)
             }
-            State::Finishing { deadline } if now >= deadline => {
-                self.state = State::Ending { deadline: now + THREAD_EXIT_GRACE };
-                Some(Order::CutOff)
+            DrainState::Finishing { deadline } if now >= deadline => {
+                self.state = DrainState::Ending { deadline: now + THREAD_EXIT_GRACE };
+                Some(DrainOrder::CutOff)
             }
-            State::Ending { deadline } if !readings.has_threads || now >= deadline => {
-                self.state = State::Ended;
-                Some(Order::Finish { all_ended: !readings.has_threads })
+            DrainState::Ending { deadline } if !readings.has_threads || now >= deadline => {
+                self.state = DrainState::Ended;
+                Some(DrainOrder::Finish { all_ended: !readings.has_threads })
             }
             _ => None,
         }
@@ -97,9 +97,9 @@ impl Drain {
     /// When the next step may be due; `None` while there is nothing to wait for.
     pub(in crate::serve) fn deadline(&self, now: Instant) -> Option<Instant> {
         match self.state {
-            State::Serving | State::Ended => None,
-            State::Delaying { until } => Some(until),
-            State::Finishing { deadline } | State::Ending { deadline } => {
+            DrainState::Serving | DrainState::Ended => None,
+            DrainState::Delaying { until } => Some(until),
+            DrainState::Finishing { deadline } | DrainState::Ending { deadline } => {
                 Some(deadline.min(now + LOOK_PAUSE))
             }
         }
@@ -133,18 +133,18 @@ mod tests {
         assert_eq!(drain.step(QUIET, now), None);
         let until = drain.deadline(now).unwrap();
         assert_eq!(until, now + Duration::from_secs(5));
-        assert_eq!(drain.step(QUIET, until), Some(Order::CloseGate));
+        assert_eq!(drain.step(QUIET, until), Some(DrainOrder::CloseGate));
     }
 
     #[test]
     fn a_quiet_server_ends_its_threads_and_is_done() {
         let mut drain = Drain::new(Duration::ZERO, Duration::from_secs(25));
         let now = crate::time::now();
-        assert_eq!(drain.step(BUSY, now), Some(Order::CloseGate));
+        assert_eq!(drain.step(BUSY, now), Some(DrainOrder::CloseGate));
         assert_eq!(drain.step(BUSY, now), None);
-        assert_eq!(drain.step(QUIET, now), Some(Order::EndThreads));
+        assert_eq!(drain.step(QUIET, now), Some(DrainOrder::EndThreads));
         assert_eq!(drain.step(QUIET, now), None);
-        assert_eq!(drain.step(GONE, now), Some(Order::Finish { all_ended: true }));
+        assert_eq!(drain.step(GONE, now), Some(DrainOrder::Finish { all_ended: true }));
         assert_eq!(drain.step(GONE, now), None);
     }
 
@@ -162,8 +162,8 @@ mod tests {
         let now = crate::time::now();
         drain.step(BUSY, now);
         let late = now + Duration::from_secs(25);
-        assert_eq!(drain.step(BUSY, late), Some(Order::CutOff));
+        assert_eq!(drain.step(BUSY, late), Some(DrainOrder::CutOff));
         assert_eq!(drain.step(BUSY, late), None);
-        assert_eq!(drain.step(BUSY, late + THREAD_EXIT_GRACE), Some(Order::Finish { all_ended: false }));
+        assert_eq!(drain.step(BUSY, late + THREAD_EXIT_GRACE), Some(DrainOrder::Finish { all_ended: false }));
     }
 }

@@ -11,7 +11,7 @@ use crate::sync::event_count::EventCount;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
 
-use super::drain::{Drain, Order, Readings};
+use super::drain::{Drain, DrainOrder, Readings};
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
 use crate::serve::io_thread::inbox::{Inbox, Message};
@@ -28,7 +28,7 @@ pub(in crate::serve) struct Machinery {
     pub(in crate::serve) io_threads: ShortLock<Vec<JoinHandle<()>>>,
     pub(in crate::serve) disk: Arc<Disk>,
     pub(in crate::serve) site: Arc<Site>,
-    pub(in crate::serve) ended: Ended,
+    pub(in crate::serve) ended: DrainEnd,
 }
 
 impl Machinery {
@@ -41,7 +41,7 @@ impl Machinery {
             io_threads: ShortLock::default(),
             disk: Arc::default(),
             site,
-            ended: Ended::default(),
+            ended: DrainEnd::default(),
         }
     }
 
@@ -87,10 +87,10 @@ impl Machinery {
         }
     }
 
-    fn carry_out(&self, order: Order) {
+    fn carry_out(&self, order: DrainOrder) {
         let shared = &self.shared;
         match order {
-            Order::CloseGate => {
+            DrainOrder::CloseGate => {
                 if let Some(gate) = &shared.gate {
                     gate.close();
                 }
@@ -101,7 +101,7 @@ impl Machinery {
                 }
                 self.tell_all(|| Message::PhaseChanged);
             }
-            Order::CutOff => {
+            DrainOrder::CutOff => {
                 let answered: u64 = crate::observe::StatusClass::ALL
                     .into_iter()
                     .map(|class| shared.metrics.responses_by(class))
@@ -111,8 +111,8 @@ impl Machinery {
                 self.tell_all(|| Message::CutOff);
                 self.end_threads();
             }
-            Order::EndThreads => self.end_threads(),
-            Order::Finish { all_ended } => self.ended.announce(all_ended),
+            DrainOrder::EndThreads => self.end_threads(),
+            DrainOrder::Finish { all_ended } => self.ended.announce(all_ended),
         }
     }
 
@@ -125,13 +125,13 @@ impl Machinery {
 
 /// The announcement that the way down is over.
 #[derive(Debug, Default)]
-pub(in crate::serve) struct Ended {
+pub(in crate::serve) struct DrainEnd {
     all_ended: AtomicBool,
     state: AtomicU8,
     event_count: EventCount,
 }
 
-impl Ended {
+impl DrainEnd {
     fn announce(&self, all_ended: bool) {
         self.all_ended.store(all_ended, Ordering::Relaxed);
         // Release: pairs with the Acquire in `wait`.

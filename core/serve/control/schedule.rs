@@ -54,7 +54,7 @@ mod tests {
     type Runs = Arc<ShortLock<Vec<(&'static str, u64)>>>;
 
     /// A job that wants to run again after each of these pauses, and then whenever the list runs.
-    struct Scripted {
+    struct ScriptedJob {
         name: &'static str,
         start: Instant,
         pauses: Vec<u64>,
@@ -62,7 +62,7 @@ mod tests {
         runs: Runs,
     }
 
-    impl PeriodicJob for Scripted {
+    impl PeriodicJob for ScriptedJob {
         fn run(&mut self, now: Instant) {
             let millis = time::as_millis(now - self.start);
             self.runs.lock().push((self.name, millis));
@@ -81,7 +81,7 @@ mod tests {
         let runs = Runs::default();
         let jobs = jobs.iter().map(|(name, pauses)| {
             let (pauses, runs) = (pauses.to_vec(), Arc::clone(&runs));
-            Box::new(Scripted { name, start, pauses, deadline: None, runs }) as Box<dyn PeriodicJob>
+            Box::new(ScriptedJob { name, start, pauses, deadline: None, runs }) as Box<dyn PeriodicJob>
         });
         let mut schedule = Schedule::new(jobs.collect(), start);
         while schedule.deadline() <= start + Duration::from_millis(until) {

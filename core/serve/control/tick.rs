@@ -178,7 +178,7 @@ impl ControlThread {
 struct OpsPort {
     listener: Option<TcpListener>,
     responder: OpsResponder<OpsFacts>,
-    places: Slab<Place>,
+    places: Slab<OpsPlace>,
     /// Connections that have more to do than one turn allows; the poller will not mention them again.
     unfinished: Vec<usize>,
     /// The listener may have more connections.
@@ -190,7 +190,7 @@ struct OpsPort {
     terms: Arc<ConnectionTerms>,
 }
 
-struct Place {
+struct OpsPlace {
     wire: Wire,
     connection: OpsConnection,
 }
@@ -266,7 +266,7 @@ impl OpsPort {
             let mut wire = Wire::new(Transport::Plain(socket));
             // It is looked at before the poller has told anything.
             wire.is_readable = true;
-            entry.insert(Place { wire, connection });
+            entry.insert(OpsPlace { wire, connection });
             self.drive(key, now);
         }
     }
@@ -292,7 +292,7 @@ impl OpsPort {
 }
 
 /// Closes the connection whose client has been waited for longest; returns whether there was one.
-fn give_up_oldest(places: &mut Slab<Place>) -> bool {
+fn give_up_oldest(places: &mut Slab<OpsPlace>) -> bool {
     let oldest = places.iter().min_by_key(|(_, place)| place.connection.waiting_since()).map(|(key, _)| key);
     oldest.map(|key| places.remove(key)).is_some()
 }
@@ -305,7 +305,7 @@ enum TurnEnd {
     Yield,
 }
 
-impl Place {
+impl OpsPlace {
     /// Reads, answers and writes until the socket has no more, or the turn is over.
     fn take_turn(&mut self, responder: &OpsResponder<OpsFacts>, date: [u8; 29], now: Instant) -> TurnEnd {
         self.connection.begin_turn();

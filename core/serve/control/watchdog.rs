@@ -34,7 +34,7 @@ impl WatchdogRounds {
                 let _ = exchange.overrun();
             }
             let held = if reading.is_busy { workers.held(slot, now) } else { Vec::new() };
-            let finding = self.0.look(slot, &held, &Thread { workers, reading: &reading });
+            let finding = self.0.look(slot, &held, &SlotThread { workers, reading: &reading });
             if finding.is_long {
                 workers.note(slot, &finding);
             }
@@ -55,18 +55,18 @@ impl WatchdogRounds {
 }
 
 /// The thread of a slot.
-struct Thread<'a> {
+struct SlotThread<'a> {
     workers: &'a Workers,
     reading: &'a SlotReading,
 }
 
-impl Thread<'_> {
+impl SlotThread<'_> {
     fn probe(&self) -> Option<Arc<dyn Probe>> {
         self.workers.probe(self.reading.slot)
     }
 }
 
-impl Inspection for Thread<'_> {
+impl Inspection for SlotThread<'_> {
     fn is_blocked(&self) -> bool {
         thread_state::is_blocked(self.reading.thread_id)
     }

@@ -23,7 +23,7 @@ pub(in crate::serve) trait JobClient: Send + Sync + std::fmt::Debug {
 /// The queue of the file threads.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Disk {
-    orders: SegQueue<Order>,
+    orders: SegQueue<DiskOrder>,
     /// What is done when there is no order, by one thread alone: the others are there for orders.
     long_chores: SegQueue<Chore>,
     event_count: EventCount,
@@ -32,7 +32,7 @@ pub(in crate::serve) struct Disk {
 
 /// What is to be done.
 #[derive(Debug)]
-enum Order {
+enum DiskOrder {
     /// Something that nobody waits for.
     Chore(Chore),
     /// A job, and who wants its result.
@@ -55,7 +55,7 @@ impl Disk {
 
     /// Asks for `job`; its result goes to `client` for the stream with `key`.
     pub(in crate::serve) fn order(&self, job: Job, key: StreamKey, client: Arc<dyn JobClient>) {
-        self.orders.push(Order::Job(job, key, client));
+        self.orders.push(DiskOrder::Job(job, key, client));
         self.event_count.notify_one();
     }
 
@@ -66,7 +66,7 @@ impl Disk {
             // The one who does them may not be the one who would wake.
             self.event_count.notify_all();
         } else {
-            self.orders.push(Order::Chore(chore));
+            self.orders.push(DiskOrder::Chore(chore));
             self.event_count.notify_one();
         }
     }
@@ -87,20 +87,20 @@ impl Disk {
     fn run(&self, does_long_chores: bool) {
         while let Some(order) = self.take(does_long_chores) {
             match order {
-                Order::Job(job, key, client) => {
+                DiskOrder::Job(job, key, client) => {
                     // A job that panicked still owes its stream an answer.
                     let done = catch_unwind(AssertUnwindSafe(|| job.run())).unwrap_or(Done::Failed);
                     client.job_done(key, done);
                 }
                 // What a panic left undone is asked for again.
-                Order::Chore(chore) => drop(catch_unwind(AssertUnwindSafe(|| chore.run()))),
+                DiskOrder::Chore(chore) => drop(catch_unwind(AssertUnwindSafe(|| chore.run()))),
             }
         }
     }
 
-    fn take(&self, does_long_chores: bool) -> Option<Order> {
+    fn take(&self, does_long_chores: bool) -> Option<DiskOrder> {
         let pop = || {
-            let long = || if does_long_chores { self.long_chores.pop().map(Order::Chore) } else { None };
+            let long = || if does_long_chores { self.long_chores.pop().map(DiskOrder::Chore) } else { None };
             self.orders.pop().or_else(long)
         };
         loop {

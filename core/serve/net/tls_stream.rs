@@ -27,7 +27,7 @@ use crate::pool::TlsFacts;
 pub(in crate::serve) struct TlsStream<S> {
     socket: S,
     session: ServerConnection,
-    stage: Stage,
+    stage: TlsStage,
     /// What a client without TLS has sent first, and how much of it was read.
     early: io::Cursor<Vec<u8>>,
     /// Why the session has failed.
@@ -46,7 +46,7 @@ pub(in crate::serve) struct TlsStream<S> {
 
 /// How far the session is; see the diagram above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum TlsStage {
     Silent,
     Handshake,
     Open,
@@ -60,7 +60,7 @@ impl<S: Read + Write> TlsStream<S> {
         Self {
             socket,
             session,
-            stage: Stage::Silent,
+            stage: TlsStage::Silent,
             early: io::Cursor::default(),
             failure: None,
             has_ended: false,
@@ -84,7 +84,7 @@ impl<S: Read + Write> TlsStream<S> {
     ///
     /// `WouldBlock` when nothing is there; otherwise the session is of no more use.
     pub(in crate::serve) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if self.stage == Stage::Plain {
+        if self.stage == TlsStage::Plain {
             return self.read_plain(buf);
         }
         if self.has_left {
@@ -112,7 +112,7 @@ impl<S: Read + Write> TlsStream<S> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            if self.stage == Stage::Plain {
+            if self.stage == TlsStage::Plain {
                 return self.read_plain(buf);
             }
         }
@@ -140,7 +140,7 @@ impl<S: Read + Write> TlsStream<S> {
     ///
     /// `WouldBlock` when the socket is full; otherwise what the socket says.
     pub(in crate::serve) fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        if self.stage == Stage::Plain {
+        if self.stage == TlsStage::Plain {
             let count = self.socket.write_vectored(slices)?;
             self.progress += count;
             return Ok(count);
@@ -175,7 +175,7 @@ impl<S: Read + Write> TlsStream<S> {
     ///
     /// What the socket says, but for "later".
     pub(in crate::serve) fn flush(&mut self) -> io::Result<bool> {
-        while self.session.wants_write() && self.stage != Stage::Plain {
+        while self.session.wants_write() && self.stage != TlsStage::Plain {
             match self.session.write_tls(&mut self.socket) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
@@ -198,7 +198,7 @@ impl<S: Read + Write> TlsStream<S> {
 
     /// Whether the session holds something back that the socket did not take.
     pub(in crate::serve) fn has_pending(&self) -> bool {
-        self.stage != Stage::Plain && self.session.wants_write()
+        self.stage != TlsStage::Plain && self.session.wants_write()
     }
 
     /// How many bytes the socket has taken since this was last asked.
@@ -212,7 +212,7 @@ impl<S: Read + Write> TlsStream<S> {
     ///
     /// What the socket says, but for "later".
     pub(in crate::serve) fn leave(&mut self) -> io::Result<()> {
-        if self.stage == Stage::Open && !std::mem::replace(&mut self.has_left, true) {
+        if self.stage == TlsStage::Open && !std::mem::replace(&mut self.has_left, true) {
             self.session.send_close_notify();
             self.flush()?;
         }
@@ -221,12 +221,12 @@ impl<S: Read + Write> TlsStream<S> {
 
     /// Whether the client has yet to say what it wants.
     pub(in crate::serve) fn is_handshaking(&self) -> bool {
-        matches!(self.stage, Stage::Silent | Stage::Handshake)
+        matches!(self.stage, TlsStage::Silent | TlsStage::Handshake)
     }
 
     /// Whether the client speaks HTTP without TLS; what is read and written then is not encrypted.
     pub(in crate::serve) fn is_plain(&self) -> bool {
-        self.stage == Stage::Plain
+        self.stage == TlsStage::Plain
     }
 
     /// Whether both ends have agreed on HTTP/2.
@@ -238,14 +238,14 @@ impl<S: Read + Write> TlsStream<S> {
     /// that sent nothing had no handshake.
     pub(in crate::serve) fn take_handshake(&mut self, is_last_look: bool) -> Option<TlsHandshake> {
         let outcome = match self.stage {
-            Stage::Silent => return None,
-            Stage::Handshake if !is_last_look => return None,
-            Stage::Handshake | Stage::Failed => TlsHandshake::Failed,
-            Stage::Plain => TlsHandshake::PlainHttp,
-            Stage::Open if self.session.handshake_kind() == Some(HandshakeKind::Resumed) => {
+            TlsStage::Silent => return None,
+            TlsStage::Handshake if !is_last_look => return None,
+            TlsStage::Handshake | TlsStage::Failed => TlsHandshake::Failed,
+            TlsStage::Plain => TlsHandshake::PlainHttp,
+            TlsStage::Open if self.session.handshake_kind() == Some(HandshakeKind::Resumed) => {
                 TlsHandshake::Resumed
             }
-            Stage::Open => TlsHandshake::Full,
+            TlsStage::Open => TlsHandshake::Full,
         };
         (!std::mem::replace(&mut self.is_told, true)).then_some(outcome)
     }
@@ -277,17 +277,17 @@ impl<S: Read + Write> TlsStream<S> {
     /// Takes records from the socket and lets the session answer them.
     fn fetch(&mut self) -> io::Result<Fetched> {
         let mut tap = Tap { socket: &mut self.socket, is_drained: false };
-        let count = if self.stage == Stage::Silent {
+        let count = if self.stage == TlsStage::Silent {
             let mut first = [0; TLS_FIRST_BYTES];
             let count = tap.read(&mut first)?;
             let first = &first[..count];
             if first.first().is_some_and(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
-                self.stage = Stage::Plain;
+                self.stage = TlsStage::Plain;
                 self.early = io::Cursor::new(first.to_vec());
                 return Ok(Fetched::All);
             }
             if count > 0 {
-                self.stage = Stage::Handshake;
+                self.stage = TlsStage::Handshake;
             }
             self.session.read_tls(&mut &*first)?
         } else {
@@ -298,10 +298,10 @@ impl<S: Read + Write> TlsStream<S> {
         if let Err(error) = self.session.process_new_packets() {
             self.failure = Some(error);
             if self.is_handshaking() {
-                self.stage = Stage::Failed;
+                self.stage = TlsStage::Failed;
             }
-        } else if self.stage == Stage::Handshake && !self.session.is_handshaking() {
-            self.stage = Stage::Open;
+        } else if self.stage == TlsStage::Handshake && !self.session.is_handshaking() {
+            self.stage = TlsStage::Open;
         }
         Ok(if is_drained { Fetched::All } else { Fetched::Some })
     }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{CertificateFacts, Facts, Health, ProbeFacts, WorkerFacts};
+use crate::observe::{CertificateFacts, Health, ProbeFacts, ScrapeFacts, WorkerHealth};
 use crate::sync::primitive::Arc;
 use crate::time;
 
@@ -30,11 +30,11 @@ impl OpsFacts {
         Self { started_at: now.checked_sub(uptime).unwrap_or(now), shared }
     }
 
-    fn workers(&self) -> WorkerFacts {
+    fn workers(&self) -> WorkerHealth {
         match (&self.shared.gate, self.shared.workers.get()) {
-            (None, _) => WorkerFacts::NotNeeded,
-            (Some(_), None) => WorkerFacts::NotStarted,
-            (Some(_), Some(workers)) => WorkerFacts::Running(workers.taking()),
+            (None, _) => WorkerHealth::NotNeeded,
+            (Some(_), None) => WorkerHealth::NotStarted,
+            (Some(_), Some(workers)) => WorkerHealth::Running(workers.taking()),
         }
     }
 }
@@ -61,7 +61,7 @@ impl OpsSource for OpsFacts {
     fn metrics(&self, format: Format) -> Vec<u8> {
         let shared = &self.shared;
         let gate = shared.gate_facts();
-        let facts = Facts {
+        let facts = ScrapeFacts {
             version: env!("CARGO_PKG_VERSION"),
             php_version: shared.php_version.get().map(String::as_str),
             started_at: self.started_at,

@@ -25,7 +25,7 @@ use crate::http::negotiate::accepts_gzip;
 use crate::http::{Fields, Head, HeadError};
 use crate::limits::OPS_GZIP_MIN_BYTES;
 use crate::observe::exposition::Format;
-use crate::observe::{Health, Probe, ProbeFacts};
+use crate::observe::{Health, HealthProbe, ProbeFacts};
 use crate::policy::client::AllowList;
 use crate::pool::{Origin, ReplyHead};
 
@@ -59,7 +59,7 @@ struct Answer<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endpoint {
-    Probe(Probe),
+    Probe(HealthProbe),
     Health,
     Metrics,
     Config,
@@ -145,9 +145,9 @@ impl Endpoint {
     /// Finds the endpoint of a raw path: no decoding, no normalising, so that each has exactly its two spellings.
     fn at(path: &[u8]) -> Option<Self> {
         Some(match path {
-            b"/health/liveness" | b"/healthz" => Self::Probe(Probe::Liveness),
-            b"/health/readiness" | b"/readyz" => Self::Probe(Probe::Readiness),
-            b"/health/startup" | b"/startupz" => Self::Probe(Probe::Startup),
+            b"/health/liveness" | b"/healthz" => Self::Probe(HealthProbe::Liveness),
+            b"/health/readiness" | b"/readyz" => Self::Probe(HealthProbe::Readiness),
+            b"/health/startup" | b"/startupz" => Self::Probe(HealthProbe::Startup),
             b"/health" => Self::Health,
             b"/metrics" => Self::Metrics,
             b"/config" => Self::Config,
