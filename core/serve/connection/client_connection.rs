@@ -237,7 +237,7 @@ impl ClientConnection {
             std::io::Result::Ok(Sent { is_all: flushed == Flushed::All, bytes, held_back })
         });
         if let Some((file, offset, len)) = cold {
-            io.disk.order(Job::Warm(file, offset, len), StreamKey { connection: self.key, stream: 0 });
+            io.disk.order(Job::ReadAhead(file, offset, len), StreamKey { connection: self.key, stream: 0 });
         }
         // If the write failed, the connection has aborted.
         drop(result);
@@ -298,7 +298,7 @@ impl ClientConnection {
             Done::Slice(Err(_)) => self.connection.fail_reply(stream),
             Done::Failed if self.connection.has_reply(stream) => self.connection.fail_reply(stream),
             Done::Failed => self.refuse(io, stream, 500),
-            Done::Warmed => self.connection.note_warmed(),
+            Done::ReadAhead => self.connection.note_warmed(),
         }
     }
 

@@ -12,9 +12,9 @@ use crate::http::Coding;
 use crate::spool::{Spool, SpoolError, SpoolFile};
 use crate::sync::primitive::Arc;
 
+use super::page_cache::read_ahead;
 use super::site::{Found, Site};
 use super::slices::slice;
-use super::warmth::warm;
 
 /// Something that may wait for a disk.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ pub(in crate::serve) enum Job {
     /// Read this many bytes of the source, from this offset.
     Slice(Source, u64, usize),
     /// Have the system read this many bytes of the file, from this offset.
-    Warm(Arc<File>, u64, usize),
+    ReadAhead(Arc<File>, u64, usize),
 }
 
 /// Something that nobody waits for.
@@ -54,7 +54,7 @@ pub(in crate::serve) enum Done {
     /// The bytes that were read; none at the end of the source.
     Slice(io::Result<Vec<u8>>),
     /// The system has read what was asked for.
-    Warmed,
+    ReadAhead,
 }
 
 impl Job {
@@ -67,9 +67,9 @@ impl Job {
                 Done::Found(path, found)
             }
             Self::Slice(source, offset, len) => Done::Slice(slice(&source, offset, len)),
-            Self::Warm(file, offset, len) => {
-                warm(&file, offset, len);
-                Done::Warmed
+            Self::ReadAhead(file, offset, len) => {
+                read_ahead(&file, offset, len);
+                Done::ReadAhead
             }
         }
     }

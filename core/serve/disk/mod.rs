@@ -7,11 +7,11 @@
 //! | `client` | how an io thread reaches them |
 //! | `site` | where a path leads |
 //! | `slices` | reading the slices of a body |
-//! | `warmth` | what of a file the system has in memory |
+//! | `page_cache` | which parts of a file are in memory |
 
 pub(in crate::serve) mod client;
 pub(in crate::serve) mod file_job;
+pub(in crate::serve) mod page_cache;
 pub(in crate::serve) mod site;
 pub(in crate::serve) mod slices;
 pub(in crate::serve) mod threads;
-pub(in crate::serve) mod warmth;

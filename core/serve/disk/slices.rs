@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use crate::connection::Source;
 use crate::files::slice::read_slice;
 
-use super::warmth::read_now;
+use super::page_cache::read_now;
 
 /// Reads up to `len` bytes of a file if that waits for nothing.
 pub(in crate::serve) fn slice_now(source: &Source, offset: u64, len: usize) -> Option<Vec<u8>> {

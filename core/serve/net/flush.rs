@@ -9,7 +9,7 @@ use std::io::{self, IoSlice};
 
 use crate::connection::Output;
 
-use crate::serve::disk::warmth::{Warmth, bytes_to_warm, warmth};
+use crate::serve::disk::page_cache::{PageCache, page_cache, read_ahead_len};
 
 /// How many pieces go out in one call.
 const SLICES_MAX: usize = 16;
@@ -50,9 +50,9 @@ pub(in crate::serve) enum Flushed {
 pub(in crate::serve) fn flush(output: &mut Output, to: &mut impl Sink) -> io::Result<Flushed> {
     let mut out = 0;
     while !output.is_empty() {
-        let is_ready = output.is_front_ready(|run| match warmth(run.file, run.offset, run.len) {
-            Warmth::Warm => None,
-            other => Some(bytes_to_warm(other, run.len)),
+        let is_ready = output.is_front_ready(|run| match page_cache(run.file, run.offset, run.len) {
+            PageCache::Cached => None,
+            other => Some(read_ahead_len(other, run.len)),
         });
         if !is_ready {
             return Ok(Flushed::Some(out));
