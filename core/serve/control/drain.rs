@@ -1,7 +1,7 @@
-//! The way down: what happens between the signal and the end of the process.
+//! The drain: what happens between the stop signal and the end of the process.
 //!
-//! Promises: each step is ordered once, in the order of the diagram; nothing waits longer than its deadline. Refuses:
-//! it closes nothing and reads no clock; the server does what it orders.
+//! Promises: each step is ordered once, in the order of the diagram, and nothing waits longer than its deadline.
+//! Refuses: it closes nothing and reads no clock; the server carries out its orders.
 //!
 //! ```text
 //!   Serving ──signal──▶ Delaying ──delay over: CloseGate──▶ Finishing ──nothing left, or deadline: CutOff──▶ Ending
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::limits::THREAD_EXIT_GRACE;
 
-/// The machine of the drain.
+/// The state machine of the drain.
 #[derive(Debug)]
 pub(in crate::serve) struct Drain {
     delay: Duration,
@@ -29,45 +29,45 @@ enum DrainState {
     Ended,
 }
 
-/// What the machine is told.
+/// The inputs of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) struct Readings {
-    /// The signal has come.
+    /// The stop signal has arrived.
     pub(in crate::serve) is_signalled: bool,
     /// Connections are open, or may still be accepted.
     pub(in crate::serve) has_connections: bool,
-    /// A worker runs something, or the queue holds something.
+    /// A worker is running a request, or the queue is not empty.
     pub(in crate::serve) has_work: bool,
-    /// Threads of the pool have not ended.
+    /// Pool threads are still running.
     pub(in crate::serve) has_threads: bool,
 }
 
-/// What is to be done.
+/// A step to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum DrainOrder {
     /// Close the gate, the listener and idle connections.
     CloseGate,
-    /// Answer and close what is left.
+    /// Answer and close everything that is left.
     CutOff,
-    /// Let the threads of the pool end.
+    /// End the pool threads.
     EndThreads,
-    /// Say that it is over, and whether all threads of the pool have ended.
+    /// Announce the end of the drain.
     Finish {
-        /// Whether they have.
+        /// Whether all pool threads have ended.
         all_ended: bool,
     },
 }
 
-/// How often the readings are looked at on the way down; nobody announces the end of the last request.
+/// How often to check during the drain; nothing announces the end of the last request.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 impl Drain {
-    /// Makes the machine of a server that serves.
+    /// Creates the state machine of a running server.
     pub(in crate::serve) fn new(delay: Duration, timeout: Duration) -> Self {
         Self { delay, timeout, state: DrainState::Serving }
     }
 
-    /// Takes one step if the readings or the time call for it. To be called again until it orders nothing.
+    /// Takes one step if the readings or the time require it. Call it again until it returns no order.
     pub(in crate::serve) fn step(&mut self, readings: Readings, now: Instant) -> Option<DrainOrder> {
         match self.state {
             DrainState::Serving if readings.is_signalled => {
@@ -94,7 +94,7 @@ impl Drain {
         }
     }
 
-    /// When the next step may be due; `None` while there is nothing to wait for.
+    /// When the next step may be due; `None` if the state machine waits for nothing.
     pub(in crate::serve) fn deadline(&self, now: Instant) -> Option<Instant> {
         match self.state {
             DrainState::Serving | DrainState::Ended => None,

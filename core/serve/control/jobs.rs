@@ -1,7 +1,7 @@
 //! The jobs of the control thread, in the order in which they run.
 //!
-//! Promises: what the scan has found is in place when the supervisor looks at the pool, and both are done when the
-//! drain takes its steps. Refuses: they decide nothing; their machines do.
+//! Promises: the supervisor sees the results of the scan, and the drain sees the results of both. Refuses: they decide
+//! nothing; their state machines do.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ use crate::serve::disk::file_job::Chore;
 use crate::serve::lifecycle::Phase;
 use crate::serve::shared::Shared;
 
-/// Makes the jobs of a server; `now` is the time of its start.
+/// Creates the jobs of a server that starts at `now`.
 pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Box<dyn PeriodicJob>> {
     let shared = &machinery.shared;
     let drain = Drain::new(shared.config.timeouts.drain_delay, shared.config.timeouts.drain);
@@ -33,7 +33,7 @@ pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Bo
     ]
 }
 
-/// Looks at admission and the pool once a second.
+/// Scans admission and the pool once a second.
 struct ScanJob {
     shared: Arc<Shared>,
     scan: Scan,
@@ -50,7 +50,7 @@ impl PeriodicJob for ScanJob {
     }
 }
 
-/// Has the static cache swept every few seconds, once file threads are there to do it.
+/// Orders a sweep of the static cache every few seconds, once the file threads run.
 struct SweepJob {
     machinery: Arc<Machinery>,
     due: Instant,
@@ -163,7 +163,7 @@ mod tests {
             schedule.run(schedule.deadline());
         }
         let delay_over = signalled_at + Duration::from_secs(3);
-        // Nothing is left of a server that never served, so the rest follows at once.
+        // A server that never served has nothing left to wait for, so the remaining steps follow at once.
         assert_eq!(schedule.deadline(), delay_over + Duration::from_millis(700));
         assert!(machinery.ended.wait());
     }

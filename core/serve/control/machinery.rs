@@ -1,6 +1,6 @@
-//! The threads of a running server, and the steps of its way down.
+//! The threads of a running server, and how the steps of the drain are carried out.
 //!
-//! Promises: whoever is told, all are told. Refuses: it decides nothing: [`Drain`] does.
+//! Promises: a message to the I/O threads reaches all of them. Refuses: it decides nothing; [`Drain`] does.
 
 use std::sync::OnceLock;
 use std::thread::JoinHandle;
@@ -32,7 +32,7 @@ pub(in crate::serve) struct Machinery {
 }
 
 impl Machinery {
-    /// Makes what no thread drives yet.
+    /// Creates the state, before any thread runs.
     pub(in crate::serve) fn new(shared: Arc<Shared>, site: Arc<Site>) -> Self {
         Self {
             shared,
@@ -45,14 +45,14 @@ impl Machinery {
         }
     }
 
-    /// Sends a message to every io thread.
+    /// Sends a message to every I/O thread.
     pub(in crate::serve) fn tell_all(&self, message: impl Fn() -> Message) {
         for inbox in self.inboxes.get().into_iter().flatten() {
             inbox.send(message());
         }
     }
 
-    /// Tells what the spool's disk refused, and takes the steps of the drain that are due; returns when to look again.
+    /// Logs errors of the spool, and carries out the steps of the drain that are due; returns when to call again.
     pub(in crate::serve) fn drive(&self, drain: &mut Drain, now: Instant) -> Option<Instant> {
         if let Some(error) = self.shared.spool.trouble(now) {
             self.shared.log.emit(&Event::SpoolTrouble { error: &error });
@@ -123,7 +123,7 @@ impl Machinery {
     }
 }
 
-/// The announcement that the way down is over.
+/// Announces the end of the drain.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct DrainEnd {
     all_ended: AtomicBool,

@@ -1,4 +1,4 @@
-//! What workers report becomes counters.
+//! Turns the reports of workers into metrics.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::machinery::Machinery;
 use crate::serve::io_thread::inbox::Message;
 use crate::serve::shared::Shared;
 
-/// Counts what happens on worker threads.
+/// Counts events of the worker threads.
 #[derive(Debug)]
 pub(in crate::serve) struct Reports(pub(in crate::serve) Arc<Machinery>);
 

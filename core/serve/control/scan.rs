@@ -1,8 +1,8 @@
-//! The scan: once a second the state of admission and pool is looked at, and what has changed is acted upon.
+//! The scan: once a second, it checks admission and the pool, and acts on changes.
 //!
-//! Promises: it runs at most once a second, however often it is called, and catches up with nothing; the machines
-//! decide, and this moves the wait budget, one gauge and the log. Refuses: it waits for nothing, answers nobody, and
-//! does nothing for an executor without a queue.
+//! Promises: it runs at most once a second, however often it is called, and does not catch up on missed runs. The state
+//! machines decide; the scan sets the wait budget and one gauge, and writes the log. Refuses: it waits for nothing,
+//! answers no request unless its time limit is over, and does nothing for an executor without a queue.
 
 use std::time::{Duration, Instant};
 
@@ -20,27 +20,27 @@ use crate::time;
 use super::watchdog::WatchdogRounds;
 use crate::serve::shared::Shared;
 
-/// The machines that look at the server once a second.
+/// The state machines that check the server once a second.
 #[derive(Debug)]
 pub(in crate::serve) struct Scan {
     budget: BudgetController,
     episodes: SheddingEpisodes,
-    /// Outside worker mode a wedge is not watched for.
+    /// Watched only in worker mode.
     wedge: Option<WedgeDetector>,
     watchdog: WatchdogRounds,
-    /// What is said once has been said.
+    /// The hint is logged once.
     has_hinted: bool,
-    /// When to look again; `None` before the first look.
+    /// When to scan again; `None` before the first scan.
     due: Option<Instant>,
 }
 
 impl Scan {
-    /// Makes the machines that `config` asks for.
+    /// Creates the state machines that `config` requires.
     pub(in crate::serve) fn new(config: &Config) -> Self {
         Self::with_stuck_threshold(config, STUCK_THRESHOLD)
     }
 
-    /// The same, with another idea of how long a request may be with its worker.
+    /// The same, with another threshold for stuck requests.
     fn with_stuck_threshold(config: &Config, threshold: Duration) -> Self {
         Self {
             budget: BudgetController::new(config.admission.queue_wait_timeout),
@@ -52,7 +52,7 @@ impl Scan {
         }
     }
 
-    /// Looks at the server if a second has passed since the last look; returns when to call again.
+    /// Scans if a second has passed since the last scan; returns when to call again.
     pub(in crate::serve) fn scan(&mut self, shared: &Shared, now: Instant) -> Instant {
         if let Some(due) = self.due.filter(|due| now < *due) {
             return due;
@@ -71,10 +71,10 @@ impl Scan {
         due
     }
 
-    /// Sets the gate's wait budget; returns the gate's facts with the new one.
+    /// Sets the gate's wait budget; returns the gate's facts with the new budget.
     fn move_budget<T: Offered>(&mut self, gate: &Gate<T>, metrics: &Metrics) -> GateFacts {
         let mut facts = gate.facts();
-        // What was abandoned was started before: in this order it is never the greater one.
+        // Abandoned work was started before. Read in this order, it never exceeds the started work.
         let abandoned = metrics.abandoned_total();
         let started = metrics.work_started_total();
         let has_backlog = facts.depth > 0 || facts.waiting > 0;
@@ -85,7 +85,7 @@ impl Scan {
 
     fn watch_pool(&mut self, gate: GateFacts, pool: PoolFacts, metrics: &Metrics, log: &Log, now: Instant) {
         let Some(wedge) = &mut self.wedge else { return };
-        // Those that linger take nothing off the queue, and nobody wonders why.
+        // Lingering workers take nothing off the queue, by design.
         let workers_idle = pool.current.saturating_sub(pool.busy + pool.lingering_idle);
         let sample = WedgeSample {
             queued: gate.depth as u64,
@@ -134,14 +134,14 @@ impl Scan {
     }
 }
 
-/// Names the setting behind most of the refusals.
+/// Names the setting that caused most of the refusals.
 fn first_episode(refused: Refusals, config: &Config) -> Hint<'static> {
     let waited = time::as_millis(config.admission.queue_wait_timeout);
     let by_reason = [
         (refused.queue_full, ShedReason::QueueFull, config.admission.queue_capacity as u64),
         (refused.waiting_full, ShedReason::WaitingFull, config.admission.queue_max_waiting as u64),
         (refused.waiting_bytes, ShedReason::WaitingBytes, config.admission.queue_max_waiting_bytes),
-        // Of several that are alike the last is named.
+        // Of several equal counts, the last wins.
         (refused.wait_timeout, ShedReason::WaitTimeout, waited),
     ];
     let most = by_reason.into_iter().max_by_key(|(count, ..)| *count);

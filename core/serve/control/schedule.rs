@@ -1,19 +1,19 @@
-//! What the control thread does now and then: a list of jobs, and when to run it.
+//! The schedule of the control thread: a list of jobs, and when to run it.
 //!
-//! Promises: the jobs run in the order of the list, all of them each time; the list runs at the earliest deadline of
-//! a job, and a second after the last time at the latest. Refuses: it knows no job and reads no clock.
+//! Promises: every run runs all jobs, in the order of the list. The next run is due at the earliest deadline of a job,
+//! at most a second later. Refuses: it knows no job and reads no clock.
 
 use std::time::Instant;
 
 use crate::limits::CONTROL_TICK;
 
-/// Something that the control thread does now and then.
+/// A job of the control thread.
 pub(in crate::serve) trait PeriodicJob: Send {
-    /// Does what is due at `now`, and nothing if nothing is: a job runs whenever another one has to. Must not block.
+    /// Does what is due at `now`. Calls before the deadline must be harmless, because all jobs run together. Must not
+    /// block.
     fn run(&mut self, now: Instant);
 
-    /// When it wants to run again; `None` if it will do whenever the list runs. May have changed after each
-    /// [`run`](Self::run).
+    /// When to run again at the latest; `None` if it does not matter. May change with each [`run`](Self::run).
     fn deadline(&self) -> Option<Instant>;
 }
 
@@ -24,12 +24,12 @@ pub(in crate::serve) struct Schedule {
 }
 
 impl Schedule {
-    /// Makes a schedule that is due at once.
+    /// Creates a schedule that is due at once.
     pub(in crate::serve) fn new(jobs: Vec<Box<dyn PeriodicJob>>, now: Instant) -> Self {
         Self { jobs, next: now }
     }
 
-    /// When to [`run`](Self::run) at the latest.
+    /// When to call [`run`](Self::run) at the latest.
     pub(in crate::serve) fn deadline(&self) -> Instant {
         self.next
     }
@@ -53,7 +53,7 @@ mod tests {
 
     type Runs = Arc<ShortLock<Vec<(&'static str, u64)>>>;
 
-    /// A job that wants to run again after each of these pauses, and then whenever the list runs.
+    /// A job that asks to run again after each of these pauses, and then has no deadline.
     struct ScriptedJob {
         name: &'static str,
         start: Instant,
@@ -75,7 +75,7 @@ mod tests {
         }
     }
 
-    /// Jobs with their pauses, run at each deadline of the schedule until `until`; returns who ran when.
+    /// Runs jobs with these pauses at each deadline of the schedule until `until`; returns which job ran when.
     fn ran(jobs: &[(&'static str, &[u64])], until: u64) -> Vec<(&'static str, u64)> {
         let start = time::now();
         let runs = Runs::default();

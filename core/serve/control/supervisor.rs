@@ -1,8 +1,8 @@
-//! The supervisor of the pool: it starts workers that are missing, ends those that are not needed, replaces all on demand.
+//! The supervisor of the pool: it starts missing workers, ends superfluous ones, and replaces all of them on request.
 //!
-//! Promises: it is woken when work finds nobody idle, when a worker has booted, and when one has failed; a pool whose
-//! workers do not boot is tried again at growing pauses and one line tells of each attempt; nothing in flight is lost
-//! by what it orders. Refuses: it waits for nobody; the machines decide, and this carries out and tells.
+//! Promises: it is woken when work finds no idle worker, when a worker has booted, and when one has failed. If workers
+//! do not boot, it retries with growing pauses and logs each attempt. Its orders lose no request in flight. Refuses: it
+//! waits for nothing. The state machines decide; it carries out and logs.
 
 use std::time::Instant;
 
@@ -17,27 +17,27 @@ use crate::sync::primitive::Arc;
 
 use crate::serve::shared::Shared;
 
-/// The machines of the pool's size and health.
+/// The state machines of the size and health of the pool.
 #[derive(Debug)]
 pub(in crate::serve) struct Supervisor {
     scaling: Scaling,
-    /// The most workers that may linger.
+    /// The maximum number of lingering workers.
     lingering_max: usize,
     backoff: Backoff,
     roll: Roll,
     renewal: Renewal,
-    /// The slot in which the present replacement of a roll was started.
+    /// The slot of the current replacement of a rolling restart.
     roll_slot: Option<usize>,
-    /// Why it did not boot.
+    /// Why that replacement did not boot.
     roll_failure: Option<Failure>,
-    /// Workers that have booted, as far as they were heard of.
+    /// How many workers have booted, as far as the supervisor knows.
     booted: u64,
-    /// Somebody is wanted and may not be started yet.
+    /// A worker is missing and may not be started yet.
     is_short: bool,
 }
 
 impl Supervisor {
-    /// Makes the machines that `config` asks for.
+    /// Creates the state machines that `config` requires.
     pub(in crate::serve) fn new(config: &PhpConfig) -> Self {
         let size = PoolSize { min: config.workers.min, max: config.workers.max };
         Self {
@@ -53,7 +53,7 @@ impl Supervisor {
         }
     }
 
-    /// Looks at the pool and does what is to be done; returns when to call again, if it knows.
+    /// Checks the pool and acts on the result; returns when to call again, if that is known.
     pub(in crate::serve) fn tend(&mut self, shared: &Shared, now: Instant) -> Option<Instant> {
         let (workers, gate) = (shared.workers.get()?, shared.gate.as_ref()?);
         workers.reap();
@@ -81,7 +81,7 @@ impl Supervisor {
         tell(log, WorkerEvent::RollStarted { workers });
     }
 
-    /// Goes on with renewing what the workers share.
+    /// Continues the renewal of what the workers share.
     fn renew(&mut self, workers: &Workers, shared: &Shared, now: Instant) {
         let Some(cache) = workers.cache().filter(|_| !self.roll.is_under_way()) else { return };
         let slots = workers.slots(now);
@@ -102,7 +102,7 @@ impl Supervisor {
         }
     }
 
-    /// Takes the news of boots and failures.
+    /// Processes reports of boots and failures.
     fn hear(&mut self, workers: &Workers, log: &Log, now: Instant) {
         let failures = workers.take_failures();
         let booted = workers.booted_total();
@@ -114,7 +114,7 @@ impl Supervisor {
         }
         for failure in failures {
             if self.roll_slot == Some(failure.slot) {
-                // The others run, so that this says nothing about starting more of them.
+                // The other workers run, so this says nothing about starting more of them.
                 self.roll_failure = Some(failure);
                 continue;
             }
@@ -123,13 +123,13 @@ impl Supervisor {
             match pause {
                 _ if had_booted => tell(log, WorkerEvent::Lost { slot, reason }),
                 Some(retry_after) => tell(log, WorkerEvent::NotBooted { slot, reason, retry_after }),
-                // The first of those that failed together has said it.
+                // The first of several that failed together has been logged.
                 None => {}
             }
         }
     }
 
-    /// Goes on with replacing all workers.
+    /// Continues the rolling restart.
     fn replace(&mut self, workers: &Workers, log: &Log, now: Instant) {
         while self.roll.is_under_way() {
             match self.roll.step(&workers.slots(now), workers.vacant_slot()) {
@@ -151,7 +151,7 @@ impl Supervisor {
                 }
                 Some(RollStep::Stopped { slot, replaced, left }) => {
                     self.renewal.stopped(now);
-                    // It may have failed since the news were taken.
+                    // It may have failed since the reports were processed.
                     self.hear(workers, log, now);
                     self.roll_slot = None;
                     let failure = self.roll_failure.take();
@@ -163,13 +163,13 @@ impl Supervisor {
         }
     }
 
-    /// Lets workers that want to be replaced linger while others take their places: those that carry something, or take
-    /// their time to end. As many as may; the others keep their places until they have ended.
+    /// Lets workers that want to be replaced linger while replacements start: those that have requests in flight, or
+    /// take long to end. As many as may linger do; the others keep their slots until they have ended.
     fn relieve(&mut self, workers: &Workers, log: &Log, now: Instant) {
         for slot in relieved(&workers.slots(now), self.lingering_max) {
             let vacant = workers.vacant_slot().filter(|_| self.backoff.spawn_limit(now) == SpawnLimit::Any);
             match vacant.map(|vacant| (vacant, workers.relieve(slot, vacant))) {
-                // There is nobody to take its place yet; the next one that is spawned does.
+                // There is no replacement yet; the next worker that starts is one.
                 None => {
                     workers.stop(slot, Order::HandOver);
                 }
@@ -179,7 +179,7 @@ impl Supervisor {
         }
     }
 
-    /// The system gives no thread.
+    /// Logs that the system cannot create a thread.
     fn not_hired(&mut self, slot: usize, error: &std::io::Error, log: &Log, now: Instant) {
         let reason = format!("cannot create a thread: {error}");
         if let Some(retry_after) = self.backoff.failed(now) {
@@ -188,14 +188,14 @@ impl Supervisor {
         self.is_short = true;
     }
 
-    /// Starts who is missing, ends who is not needed.
+    /// Starts missing workers and ends superfluous ones.
     fn scale(&mut self, workers: &Workers, gate: &Gate<Arc<Exchange>>, log: &Log, now: Instant) {
         let slots = workers.slots(now);
         let staff = slots.iter().filter(|slot| slot.is_staff()).count();
         let booting = slots.iter().filter(|slot| slot.phase == Phase::Booting).count();
         let limit = self.backoff.spawn_limit(now);
         if booting == 0 && limit == SpawnLimit::Any && self.scaling.has_room(staff) {
-            // Before the look at what waits.
+            // Before the queue is checked.
             workers.want_help();
         }
         let facts = gate.facts();

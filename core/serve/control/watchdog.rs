@@ -1,9 +1,10 @@
-//! The look at every worker, once a second: who has been with one request for too long, and whose request is beyond its
+//! The watchdog rounds: once a second, they check every worker for requests that take too long or have exceeded their
 //! time limit.
 //!
-//! Promises: a thread is inspected only when its request is over age and not sorted yet, so that a healthy pool costs
-//! a reading and a call of [`Probe::look`] a slot; a client hears of its time limit although its worker is inside of a
-//! call that does not return. Refuses: it ends nothing; the worker of such a request stays busy until it has.
+//! Promises: a thread is inspected only if its request has exceeded the threshold and has not been classified, so that
+//! a healthy pool costs one reading and one call of [`Probe::look`] per slot. A client learns that its time limit is
+//! over even if its worker is inside a call that does not return. Refuses: it ends nothing; the worker of such a
+//! request stays busy until the call returns.
 
 use std::time::{Duration, Instant};
 
@@ -13,24 +14,24 @@ use crate::sync::primitive::Arc;
 
 use super::thread_state;
 
-/// The watchdog and its eyes.
+/// The watchdog and its view of the threads.
 #[derive(Debug)]
 pub(in crate::serve) struct WatchdogRounds(Watchdog);
 
 impl WatchdogRounds {
-    /// Notes requests that are older than `threshold`.
+    /// Reports requests that are older than `threshold`.
     pub(in crate::serve) fn new(threshold: Duration) -> Self {
         Self(Watchdog::new(threshold))
     }
 
-    /// Looks at each slot.
+    /// Checks each slot.
     pub(in crate::serve) fn look(&mut self, workers: &Workers, log: &Log, now: Instant) {
         for reading in workers.slots(now) {
             let slot = reading.slot;
             if let Some(stay) = workers.probe(slot).and_then(|probe| probe.look())
                 && let Some(exchange) = workers.exchange(slot, stay)
             {
-                // It may just have been answered.
+                // It may have been answered in the meantime.
                 let _ = exchange.overrun();
             }
             let held = if reading.is_busy { workers.held(slot, now) } else { Vec::new() };

@@ -1,7 +1,7 @@
 //! The facts behind the answers of the operations port.
 //!
-//! Promises: each is read when it is asked for, from whoever owns it. Refuses: nothing is remembered between two
-//! answers but when the process started.
+//! Promises: each fact is read from its owner when it is asked for. Refuses: between two answers, it keeps nothing but
+//! the start time of the process.
 
 use std::time::SystemTime;
 
