@@ -16,7 +16,7 @@ use svc_core::pool::{Phase, PoolFacts, SlotReading};
 fn busy_metrics() -> Metrics {
     let metrics = Metrics::new();
     for (index, method) in MethodKind::ALL.into_iter().enumerate() {
-        metrics.request_received(method);
+        metrics.requests_by_method.incr(method);
         let status = [103, 200, 304, 404, 529][index % 5];
         metrics.answered(status, 12_345, Duration::from_micros(50 << index));
         metrics.queue_waited(Duration::from_micros(20 << index));

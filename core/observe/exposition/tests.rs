@@ -81,25 +81,25 @@ fn facts() -> ScrapeFacts<'static> {
 
 fn busy_metrics() -> Metrics {
     let metrics = Metrics::new();
-    metrics.request_received(MethodKind::Get);
-    metrics.request_received(MethodKind::Other);
+    metrics.requests_by_method.incr(MethodKind::Get);
+    metrics.requests_by_method.incr(MethodKind::Other);
     metrics.answered(200, 5, Duration::from_micros(100));
     metrics.answered(499, 0, Duration::from_secs(2));
-    metrics.cancelled(CancelReason::ClientAbort);
-    metrics.refused(ShedReason::QueueFull);
+    metrics.cancelled.incr(CancelReason::ClientAbort);
+    metrics.refused.incr(ShedReason::QueueFull);
     metrics.queue_waited(Duration::from_micros(51));
-    metrics.response_coded();
+    metrics.responses_coded.incr();
     metrics.coding_ended(1000, 300);
-    metrics.response_coded();
+    metrics.responses_coded.incr();
     metrics.coding_ended(10, 25);
     metrics.work_abandoned();
-    metrics.tls_handshake(TlsHandshake::Resumed);
+    metrics.tls_handshakes.incr(TlsHandshake::Resumed);
     metrics.departed_work_taken();
     metrics.php_ran(Duration::from_micros(2000));
     metrics.worker_request_handled(Duration::from_micros(2000));
-    metrics.worker_recycled(RecycleReason::MaxMemory);
-    metrics.worker_retired();
-    metrics.soft_reset();
+    metrics.workers_recycled.incr(RecycleReason::MaxMemory);
+    metrics.workers_retired.incr();
+    metrics.soft_resets.incr();
     metrics.pool_stalled.set();
     metrics
 }
@@ -307,7 +307,7 @@ fn work_that_was_started_includes_what_was_popped_for_the_departed() {
 fn overload_refusals_are_those_of_the_four_reasons() {
     let metrics = Metrics::new();
     for (index, reason) in ShedReason::ALL.into_iter().enumerate() {
-        (0..=index).for_each(|_| metrics.refused(reason));
+        (0..=index).for_each(|_| metrics.refused.incr(reason));
     }
     let refused = metrics.overload_refusals();
     for (reason, count) in [
@@ -316,9 +316,9 @@ fn overload_refusals_are_those_of_the_four_reasons() {
         (ShedReason::WaitingFull, refused.waiting_full),
         (ShedReason::WaitingBytes, refused.waiting_bytes),
     ] {
-        assert_eq!(metrics.refused_by(reason), count, "{}", reason.as_str());
+        assert_eq!(metrics.refused.value(reason), count, "{}", reason.as_str());
     }
-    assert_eq!((refused.sum(), metrics.refused_total()), (1 + 2 + 3 + 4, 21));
+    assert_eq!((refused.sum(), metrics.refused.total()), (1 + 2 + 3 + 4, 21));
 }
 
 #[test]
@@ -345,7 +345,7 @@ fn openmetrics_names_families_without_their_suffix_and_ends_with_eof() {
 #[test]
 fn a_full_page_fits_its_buffer() {
     let metrics = busy_metrics();
-    MethodKind::ALL.into_iter().for_each(|method| metrics.request_received(method));
+    MethodKind::ALL.into_iter().for_each(|method| metrics.requests_by_method.incr(method));
     let slot = SlotReading {
         uptime: Duration::from_nanos(123_456_789_123_456_789),
         oldest: Some(Held { stay: 1, age: Duration::from_nanos(12_345_123_456_789), is_parked: false }),
@@ -382,8 +382,8 @@ fn requests_by_method_add_up_to_all_while_they_come_in() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.is_set() {
-                metrics.request_received(MethodKind::Get);
-                metrics.request_received(MethodKind::Post);
+                metrics.requests_by_method.incr(MethodKind::Get);
+                metrics.requests_by_method.incr(MethodKind::Post);
             }
         });
         // Pages between which nothing came in prove nothing.
@@ -411,36 +411,36 @@ fn distinct_metrics() -> Metrics {
     let metrics = busy_metrics();
     let times = |count: usize, fact: &dyn Fn()| (0..count).for_each(|_| fact());
     for (index, method) in MethodKind::ALL.into_iter().enumerate() {
-        times(index, &|| metrics.request_received(method));
+        times(index, &|| metrics.requests_by_method.incr(method));
     }
     for (index, reason) in ShedReason::ALL.into_iter().enumerate() {
-        times(20 + index, &|| metrics.refused(reason));
+        times(20 + index, &|| metrics.refused.incr(reason));
     }
     for (index, reason) in CancelReason::ALL.into_iter().enumerate() {
-        times(30 + index, &|| metrics.cancelled(reason));
+        times(30 + index, &|| metrics.cancelled.incr(reason));
     }
     for (index, outcome) in TlsHandshake::ALL.into_iter().enumerate() {
-        times(40 + index, &|| metrics.tls_handshake(outcome));
+        times(40 + index, &|| metrics.tls_handshakes.incr(outcome));
     }
     for (index, reason) in RecycleReason::ALL.into_iter().enumerate() {
-        times(50 + index, &|| metrics.worker_recycled(reason));
+        times(50 + index, &|| metrics.workers_recycled.incr(reason));
     }
     let facts: [&dyn Fn(); 18] = [
-        &|| metrics.wait_wasted(),
-        &|| metrics.dropped(),
+        &|| metrics.wait_wasted.incr(),
+        &|| metrics.dropped.incr(),
         &|| metrics.work_abandoned(),
         &|| metrics.departed_work_taken(),
-        &|| metrics.worker_retired(),
-        &|| metrics.soft_reset(),
-        &|| metrics.accept_had_to_wait(),
-        &|| metrics.stream_refused(),
-        &|| metrics.rate_limited(),
-        &|| metrics.php_denied(),
-        &|| metrics.path_denied(),
-        &|| metrics.builtin_denied(),
-        &|| metrics.static_hit(),
-        &|| metrics.static_miss(),
-        &|| metrics.response_coded(),
+        &|| metrics.workers_retired.incr(),
+        &|| metrics.soft_resets.incr(),
+        &|| metrics.accept_stalls.incr(),
+        &|| metrics.streams_refused.incr(),
+        &|| metrics.rate_limited.incr(),
+        &|| metrics.php_denied.incr(),
+        &|| metrics.path_denied.incr(),
+        &|| metrics.builtin_denied.incr(),
+        &|| metrics.static_hits.incr(),
+        &|| metrics.static_misses.incr(),
+        &|| metrics.responses_coded.incr(),
         &|| metrics.connections.enter(),
         &|| metrics.pending_requests.enter(),
         &|| metrics.opcache_restarts.incr(),
@@ -448,7 +448,7 @@ fn distinct_metrics() -> Metrics {
     for (index, fact) in facts.into_iter().enumerate() {
         times(60 + index, fact);
     }
-    metrics.request_bytes_received(101);
+    metrics.request_bytes.add(101);
     metrics.accept_stalled.set();
     metrics.opcache_restart_delayed.set();
     for micros in [10, 100, 101, 2500, 70_000, 3_000_000] {

@@ -168,7 +168,7 @@ impl ClientConnection {
         let fate = self.carry_out(io);
         let received = self.connection.take_received();
         if received > 0 {
-            io.shared.metrics.request_bytes_received(received);
+            io.shared.metrics.request_bytes.add(received);
         }
         fate
     }
@@ -344,7 +344,7 @@ impl ClientConnection {
     fn note_handshake(&mut self, io: &Io, is_last_look: bool) {
         let Some(tls) = self.wire.transport.tls() else { return };
         let Some(outcome) = tls.take_handshake(is_last_look) else { return };
-        io.shared.metrics.tls_handshake(outcome);
+        io.shared.metrics.tls_handshakes.incr(outcome);
         match outcome {
             TlsHandshake::Full | TlsHandshake::Resumed => {
                 if let Some(facts) = tls.facts() {

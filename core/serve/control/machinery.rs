@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use crate::observe::Event;
+use crate::observe::{Event, Metrics};
 use crate::sync::event_count::EventCount;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
@@ -102,11 +102,8 @@ impl Machinery {
                 self.tell_all(|| Message::PhaseChanged);
             }
             DrainOrder::CutOff => {
-                let answered: u64 = crate::observe::StatusClass::ALL
-                    .into_iter()
-                    .map(|class| shared.metrics.responses_by(class))
-                    .sum();
-                let cut_off = shared.metrics.requests_total().saturating_sub(answered);
+                let Metrics { requests_by_method, responses, .. } = &shared.metrics;
+                let cut_off = requests_by_method.total().saturating_sub(responses.total());
                 shared.log.emit(&Event::DrainTimeout { cut_off });
                 self.tell_all(|| Message::CutOff);
                 self.end_threads();

@@ -45,14 +45,14 @@ impl PoolEvents for Reports {
     }
 
     fn recycled(&self, _slot: usize, reason: RecycleReason) {
-        self.0.shared.metrics.worker_recycled(reason);
+        self.0.shared.metrics.workers_recycled.incr(reason);
     }
 
     fn retired(&self, _slot: usize) {
-        self.0.shared.metrics.worker_retired();
+        self.0.shared.metrics.workers_retired.incr();
     }
 
     fn soft_reset(&self, _slot: usize) {
-        self.0.shared.metrics.soft_reset();
+        self.0.shared.metrics.soft_resets.incr();
     }
 }

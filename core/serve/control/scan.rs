@@ -89,7 +89,7 @@ impl Scan {
         let workers_idle = pool.current.saturating_sub(pool.busy + pool.lingering_idle);
         let sample = WedgeSample {
             queued: gate.depth as u64,
-            refused: metrics.refused_total(),
+            refused: metrics.refused.total(),
             workers_idle,
             finished: metrics.work_finished_total(),
         };

@@ -57,7 +57,7 @@ impl ScanScene {
     }
 
     fn refuse(&self, reason: ShedReason, count: u64) {
-        (0..count).for_each(|_| self.shared.metrics.refused(reason));
+        (0..count).for_each(|_| self.shared.metrics.refused.incr(reason));
     }
 
     /// A client of patience comes.

@@ -86,7 +86,7 @@ fn probes_are_answered_before_the_server_serves() {
 #[test]
 fn metrics_come_from_the_server() {
     let running = start();
-    running.shared.metrics.request_received(crate::http::MethodKind::Get);
+    running.shared.metrics.requests_by_method.incr(crate::http::MethodKind::Get);
     let reply = exchange(&connect(running.addr), "GET /metrics HTTP/1.0\r\n\r\n");
     assert!(reply.contains("\nsvc_requests_total 1\n"), "{reply}");
     assert!(!reply.contains("svc_queue_depth"), "the stub has no queue");

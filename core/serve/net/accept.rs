@@ -148,7 +148,7 @@ impl Accepting {
             return self.late.try_acquire();
         }
         let metrics = &self.shared.metrics;
-        metrics.accept_had_to_wait();
+        metrics.accept_stalls.incr();
         metrics.accept_stalled.set();
         let permit = permits.acquire();
         metrics.accept_stalled.clear();

@@ -51,7 +51,7 @@ impl OpsSource for OpsFacts {
     fn health(&self) -> Health {
         Health {
             uptime: time::now().saturating_duration_since(self.shared.started_at),
-            total_requests: self.shared.metrics.requests_total(),
+            total_requests: self.shared.metrics.requests_by_method.total(),
             active_connections: self.shared.metrics.connections.value(),
             workers: self.workers(),
             pool_stalled: self.shared.metrics.pool_stalled.is_set(),

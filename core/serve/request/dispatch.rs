@@ -96,9 +96,9 @@ impl RequestMeta {
         self.coded = shown.coded.map(|coded| (coded.before, coded.after));
         let is_from_disk = shown.body.iter().any(|piece| matches!(piece, Piece::File(..)));
         if ready.was_kept && !is_from_disk {
-            io.shared.metrics.static_hit();
+            io.shared.metrics.static_hits.incr();
         } else {
-            io.shared.metrics.static_miss();
+            io.shared.metrics.static_misses.incr();
         }
         Decision::Answer(Reply::pieces(head, shown.body))
     }
@@ -142,9 +142,9 @@ impl RequestMeta {
 /// The path is blocked.
 fn deny(metrics: &Metrics, denial: Denial) -> Decision {
     match denial {
-        Denial::Path => metrics.path_denied(),
-        Denial::Php => metrics.php_denied(),
-        Denial::Builtin => metrics.builtin_denied(),
+        Denial::Path => metrics.path_denied.incr(),
+        Denial::Php => metrics.php_denied.incr(),
+        Denial::Builtin => metrics.builtin_denied.incr(),
     }
     Answer::plain(404).into_decision()
 }
