@@ -14,7 +14,7 @@ use super::label::Label;
 /// What code counts in.
 pub(super) trait MetricCell {
     /// What a scrape reads.
-    type Values: CellValues;
+    type Values: CellValues + Default;
 
     /// Reads it; stops nobody.
     fn read(&self) -> Self::Values;
@@ -104,6 +104,12 @@ impl<L: Label, const N: usize> CountersBy<L, N> {
 impl<L, const N: usize> Default for CountersBy<L, N> {
     fn default() -> Self {
         Self { counters: std::array::from_fn(|_| Counter::new()), label: PhantomData }
+    }
+}
+
+impl<L, const N: usize> Default for ValuesBy<L, N> {
+    fn default() -> Self {
+        Self { values: [0; N], label: PhantomData }
     }
 }
 

@@ -66,9 +66,15 @@ macro_rules! families {
                 Self { $($($cell: or!([$($initial)?] Default::default()),)?)* }
             }
 
-            /// Reads all cells.
-            pub(super) fn read(&self) -> Counted {
-                Counted { $($($cell: self.$cell.read(),)?)* }
+            /// Reads the cells of the families that are shown; the others read as empty, and cost nothing.
+            pub(super) fn read(&self, is_shown: impl Fn(Condition) -> bool) -> Counted {
+                Counted {
+                    $($($cell: if is_shown($constant.condition) {
+                        self.$cell.read()
+                    } else {
+                        Default::default()
+                    },)?)*
+                }
             }
         }
     };

@@ -32,8 +32,8 @@ struct Stripe {
     sum: Cell,
 }
 
-/// What a histogram held when it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a histogram held when it was read; without bounds and values by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// The upper bounds.
     pub bounds: &'static [u64],

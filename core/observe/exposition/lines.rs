@@ -105,16 +105,10 @@ impl PageLines {
     fn label(&mut self, (name, value): (&str, &str)) {
         self.put(name);
         self.put("=\"");
-        // All three are one byte, so that no other character contains them.
-        for run in value.split_inclusive(['\\', '"', '\n']) {
-            let (plain, escaped) = match run.as_bytes().last() {
-                Some(b'\\') => (&run[..run.len() - 1], "\\\\"),
-                Some(b'"') => (&run[..run.len() - 1], "\\\""),
-                Some(b'\n') => (&run[..run.len() - 1], "\\n"),
-                _ => (run, ""),
-            };
-            self.put(plain);
-            self.put(escaped);
+        if value.bytes().any(|byte| matches!(byte, b'\\' | b'"' | b'\n')) {
+            self.put(&value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"));
+        } else {
+            self.put(value);
         }
         self.put("\"");
     }

@@ -41,7 +41,7 @@ pub fn render(metrics: &Metrics, facts: &ScrapeFacts<'_>, format: Format) -> Vec
 
 /// Hands every family that has a source to an exporter.
 pub fn export(metrics: &Metrics, facts: &ScrapeFacts<'_>, exporter: &mut dyn Exporter) {
-    let counted = metrics.read();
+    let counted = metrics.read(|condition| holds(condition, facts));
     for (family, source) in ALL.iter().zip(SOURCES) {
         if holds(family.condition, facts) {
             source(facts, &counted, &mut Series::new(family, exporter));
