@@ -88,6 +88,8 @@ fuzz-smoke: packages ## fuzz each parser for a minute; needs cargo-fuzz and a ni
 	@command -v cargo-fuzz >/dev/null || { echo "make: cargo-fuzz is missing; cargo install cargo-fuzz" >&2; exit 1; }
 	@for target in $$(cargo +nightly fuzz list); do cargo +nightly fuzz run "$$target" -- -max_total_time=60; done
 
-docs: packages ## regenerate docs/settings.md
+docs: packages ## regenerate docs/settings.md and the tables of docs/metrics.md
 	@cargo run --quiet --no-default-features -- help settings --markdown > docs/settings.md.new
 	@mv docs/settings.md.new docs/settings.md
+	@cargo run --quiet --no-default-features --example metrics_page < docs/metrics.md > docs/metrics.md.new
+	@mv docs/metrics.md.new docs/metrics.md

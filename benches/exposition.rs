@@ -7,16 +7,16 @@ use criterion::Criterion;
 use svc_core::admission::GateFacts;
 use svc_core::http::MethodKind;
 use svc_core::http::negotiate::OpenMetrics;
-use svc_core::observe::Metrics;
-use svc_core::observe::exposition::{CertificateFacts, Facts, Format, ReloadFacts, render};
+use svc_core::observe::exposition::{Format, render};
 use svc_core::observe::process::ProcessFacts;
+use svc_core::observe::{CertificateFacts, Metrics, ReloadFacts, ScrapeFacts};
 use svc_core::pool::{PoolFacts, SlotPhase, SlotReading};
 
 /// Counters as after some traffic, so that every series is there.
 fn busy_metrics() -> Metrics {
     let metrics = Metrics::new();
     for (index, method) in MethodKind::ALL.into_iter().enumerate() {
-        metrics.request_received(method);
+        metrics.requests_by_method.incr(method);
         let status = [103, 200, 304, 404, 529][index % 5];
         metrics.answered(status, 12_345, Duration::from_micros(50 << index));
         metrics.queue_waited(Duration::from_micros(20 << index));
@@ -25,15 +25,14 @@ fn busy_metrics() -> Metrics {
     metrics
 }
 
-fn facts(metrics: &Metrics) -> Facts<'_> {
-    Facts {
+fn facts() -> ScrapeFacts<'static> {
+    ScrapeFacts {
         version: "1.0.0",
         php_version: Some("8.4.0"),
         started_at: SystemTime::UNIX_EPOCH,
         uptime: Duration::from_secs(86_400),
         reload: ReloadFacts { is_successful: true, succeeded_at: SystemTime::UNIX_EPOCH },
         certificates: Some(CertificateFacts { first_expiry: Some(SystemTime::UNIX_EPOCH) }),
-        metrics,
         gate: Some(GateFacts {
             depth: 3,
             capacity: 512,
@@ -48,7 +47,6 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
             .map(|slot| SlotReading { slot, phase: SlotPhase::Serving, ..SlotReading::default() })
             .collect(),
         worker_mode: false,
-        pool_stalled: Some(false),
         reply_memory_bytes: 1 << 20,
         spool_bytes: 0,
         spool_bytes_max: 1 << 30,
@@ -63,7 +61,7 @@ fn scrape(criterion: &mut Criterion) {
         [("scrape_text", Format::Text), ("scrape_openmetrics", Format::OpenMetrics(OpenMetrics::V1_0_0))]
     {
         criterion.bench_function(name, |bencher| {
-            bencher.iter(|| black_box(render(&facts(&metrics), format)).len());
+            bencher.iter(|| black_box(render(&metrics, &facts(), format)).len());
         });
     }
     criterion.bench_function("process_facts", |bencher| bencher.iter(ProcessFacts::read));

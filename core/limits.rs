@@ -46,8 +46,8 @@ pub const REPLIES_MEMORY_MAX: u64 = 128 * 1024 * 1024;
 /// The part of a reply that a worker gathers before it hands it over, in bytes, unless the script flushes.
 pub const REPLY_GATHER_MAX: usize = 64 * 1024;
 
-/// What is read of a file that is being sent when the next run of it is not in memory, in bytes.
-pub const WARM_BYTES: usize = 1024 * 1024;
+/// How much of a file to read ahead when the next part to send is not in the page cache, in bytes.
+pub const READ_AHEAD_BYTES: usize = 1024 * 1024;
 
 /// The longest run of a file that is sent in one call, in bytes.
 pub const SEND_FILE_BYTES: usize = 256 * 1024;

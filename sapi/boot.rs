@@ -23,7 +23,7 @@ pub fn serve(raw: &RawConfig) -> Exit {
         Ok(config) => Arc::new(config),
         Err(error) => return fail(&error, Exit::Misused),
     };
-    let log = match Log::to_stdout(config.log_level, config.access_log) {
+    let log = match Log::to_stdout(config.logs.level, config.logs.access) {
         Ok(log) => log,
         Err(error) => return fail(&format_args!("cannot start the log thread: {error}"), Exit::Failed),
     };
@@ -97,13 +97,13 @@ mod executor {
     use super::{Arc, Config, Event, Exit, Log, Server, commands, fail, serve_until};
 
     pub(super) fn run(config: &Config, log: &Log, server: &Server, until: impl FnOnce(&Server)) -> Exit {
-        if config.executor == Executor::Stub {
+        if config.serving.executor == Executor::Stub {
             return match serve_until(server, super::Map::new(), until) {
                 Ok(_) => Exit::Well,
                 Err(exit) => exit,
             };
         }
-        let php = match php::start(config, server.shared()) {
+        let php = match php::start(&config.php, server.shared()) {
             Ok(php) => php,
             Err(error) => return fail(&format_args!("cannot start PHP: {error}"), Exit::Failed),
         };
@@ -176,7 +176,7 @@ mod executor {
     use super::{Config, Exit, Log, Server, fail, serve_until};
 
     pub(super) fn run(config: &Config, _log: &Log, server: &Server, until: impl FnOnce(&Server)) -> Exit {
-        if config.executor == Executor::Sapi {
+        if config.serving.executor == Executor::Sapi {
             return fail(
                 &"EXECUTOR: \"sapi\" is not available in this build, which does not include PHP; accepted: stub",
                 Exit::Misused,

@@ -42,10 +42,10 @@ pub fn check(raw: &RawConfig) -> Exit {
         Ok(config) => config,
         Err(error) => return misused(&error),
     };
-    if let Err(error) = Policy::load(&config, time::now()) {
+    if let Err(error) = Policy::load(&config.clients, &config.serving.document_root, time::now()) {
         return misused(&error);
     }
-    match Terms::open(&config) {
+    match Terms::open(&config.tls) {
         Ok(_) => print(&page::check(&config)),
         Err(error) => misused(&error),
     }

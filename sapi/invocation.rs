@@ -159,7 +159,7 @@ impl Host for Invocation {
     }
 
     fn variables(&mut self, out: &mut Pairs) {
-        let set = &self.thread_context.shared.config.server_variables;
+        let set = &self.thread_context.shared.config.php.server_variables;
         cgi::variables(&self.exchange.request, &mut Variables::new(set, out));
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use svc_core::config::Config;
+use svc_core::config::PhpConfig;
 use svc_core::observe::Event;
 use svc_core::serve::Shared;
 
@@ -56,14 +56,14 @@ const INI_FIXED_FOR_WORKERS: &[(&str, &str)] = &[
 /// # Errors
 ///
 /// The error reported by PHP.
-pub(crate) fn start(config: &Config, shared: &Arc<Shared>) -> Result<Php, PhpError> {
+pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, PhpError> {
     let log = &shared.log;
     let (sink, books) = (log.clone(), Arc::clone(shared));
     let for_workers = if config.worker_mode_enabled { INI_FIXED_FOR_WORKERS } else { &[] };
     let fixed = INI_FIXED.iter().chain(for_workers).map(|&(name, value)| (name.to_owned(), value.to_owned()));
     let php = Php::start(StartOptions {
         ini_defaults: INI_DEFAULTS,
-        ini_overrides: &config.php_ini.iter().cloned().chain(fixed).collect::<Vec<_>>(),
+        ini_overrides: &config.ini.iter().cloned().chain(fixed).collect::<Vec<_>>(),
         superglobals: config.superglobals_enabled,
         log: Box::new(move |record| write_log(&sink, record, None)),
         restarts: Box::new(move |news| note_restart(&books, news)),

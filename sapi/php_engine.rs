@@ -37,7 +37,7 @@ impl PhpEngine {
 impl Engine<Exchange> for PhpEngine {
     fn start(&self, slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
         let (interpreter, thread_context) = (self.threads.enter(), ThreadContext::new(&self.shared));
-        if self.shared.config.worker_mode_enabled {
+        if self.shared.config.php.worker_mode_enabled {
             return Ok(Started::Persistent(Box::new(PhpPersistentWorker::new(
                 slot,
                 interpreter,
@@ -48,7 +48,7 @@ impl Engine<Exchange> for PhpEngine {
     }
 
     fn cache(&self) -> Option<SharedCacheFacts> {
-        if !(self.has_cache && self.shared.config.worker_mode_enabled) {
+        if !(self.has_cache && self.shared.config.php.worker_mode_enabled) {
             return None;
         }
         let facts = self.threads.cache();

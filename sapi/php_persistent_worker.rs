@@ -71,12 +71,13 @@ impl PersistentWorker<Exchange> for PhpPersistentWorker {
             .thread_context
             .shared
             .config
+            .serving
             .entry_file
             .as_deref()
             .unwrap_or_default()
             .trim_start_matches('/');
         let name = format!("/{entry}");
-        let script = self.thread_context.shared.config.document_root.join(entry);
+        let script = self.thread_context.shared.config.serving.document_root.join(entry);
         let started = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let request = PhpRequest {
             number: 0,
@@ -136,9 +137,10 @@ impl<'a> ScriptRun<'a> {
             thread_context,
             name,
             script,
-            document_root: config.document_root.as_os_str().as_encoded_bytes(),
+            document_root: config.serving.document_root.as_os_str().as_encoded_bytes(),
             last_words: String::new(),
-            memory_max: (config.worker_max_memory_mib > 0).then_some(config.worker_max_memory_mib << 20),
+            memory_max: (config.php.worker_max_memory_mib > 0)
+                .then_some(config.php.worker_max_memory_mib << 20),
             waiting: 0,
             has_served: false,
             leaves: None,
@@ -321,7 +323,7 @@ impl Host for ScriptRun<'_> {
     }
 
     fn variables(&mut self, out: &mut Pairs) {
-        let mut out = Variables::new(&self.thread_context.shared.config.server_variables, out);
+        let mut out = Variables::new(&self.thread_context.shared.config.php.server_variables, out);
         cgi::boot_variables(self.document_root, self.name.as_bytes(), self.script, &mut out);
     }
 

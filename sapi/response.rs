@@ -44,7 +44,7 @@ pub(crate) struct ThreadContext {
 impl ThreadContext {
     /// Makes the thread_context of the calling thread.
     pub(crate) fn new(shared: &Arc<Shared>) -> Rc<Self> {
-        let stock = RefCell::new(EncoderPool::new(Levels::new(&shared.config)));
+        let stock = RefCell::new(EncoderPool::new(Levels::new(&shared.config.files)));
         Rc::new(Self { stock, shared: Arc::clone(shared) })
     }
 }

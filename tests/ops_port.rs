@@ -425,24 +425,23 @@ fn a_script_that_takes_every_descriptor_does_not_silence_the_port() {
 
 #[test]
 fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
-    use svc_core::observe::exposition::{Facts, Format, ReloadFacts, render};
+    use svc_core::observe::exposition::{Format, render};
     use svc_core::observe::process::ProcessFacts;
+    use svc_core::observe::{ReloadFacts, ScrapeFacts};
     use svc_core::pool::{PoolFacts, SlotPhase, SlotReading};
     let metrics = svc_core::observe::Metrics::new();
     metrics.worker_request_handled(std::time::Duration::from_millis(3));
     let slot = |slot| SlotReading { slot, number: 1, phase: SlotPhase::Serving, ..SlotReading::default() };
-    let facts = Facts {
+    let facts = ScrapeFacts {
         version: "1",
         php_version: None,
         started_at: std::time::SystemTime::UNIX_EPOCH,
         uptime: std::time::Duration::ZERO,
-        metrics: &metrics,
         queue_capacity: 8,
         gate: None,
         pool: Some(PoolFacts { current: 3, min: 2, max: 4, ..PoolFacts::default() }),
         slots: (0..3).map(slot).collect(),
         worker_mode: true,
-        pool_stalled: Some(false),
         reload: ReloadFacts { is_successful: true, succeeded_at: std::time::SystemTime::UNIX_EPOCH },
         certificates: None,
         reply_memory_bytes: 0,
@@ -451,7 +450,7 @@ fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
         log_dropped: 0,
         process: ProcessFacts::read(),
     };
-    let text = render(&facts, Format::Text);
+    let text = render(&metrics, &facts, Format::Text);
     let page = exposition::read(&text, Dialect::Text).unwrap_or_else(|fault| panic!("{fault}"));
     assert_eq!(page.value("svc_worker_requests_count", &[("worker", "2")]), Some(0.0));
     assert_eq!(page.value("svc_worker_stuck_total", &[("worker_id", "2"), ("kind", "c_call")]), Some(0.0));

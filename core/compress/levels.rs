@@ -7,7 +7,7 @@
 //! an eleventh larger (see the table in docs/performance.md), so it comes first. A file is compressed once and sent
 //! many times, so the smallest copy comes first.
 
-use crate::config::Config;
+use crate::config::FileConfig;
 use crate::http::Coding;
 
 /// The level of each coding; 0 disables it.
@@ -30,7 +30,7 @@ pub struct Offer {
 
 impl Levels {
     /// Takes the levels from the settings.
-    pub fn new(config: &Config) -> Self {
+    pub fn new(config: &FileConfig) -> Self {
         Self { brotli: config.brotli_level, gzip: config.gzip_level, zstd: config.zstd_level }
     }
 

@@ -12,7 +12,7 @@ pub struct Key {
     /// The environment variable.
     pub variable: &'static str,
     /// The type of its value.
-    pub kind: Kind,
+    pub kind: ValueKind,
     /// Its value if the variable is unset.
     pub initial: Initial,
     /// Whether its feature is available in this version.
@@ -30,7 +30,7 @@ pub struct Key {
 
 /// The type of a setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ValueKind {
     /// `host:port`; `:port` binds to the given address.
     Address {
         /// The address that a port without a host binds to.
@@ -49,14 +49,14 @@ pub enum Kind {
         /// The maximum.
         max: u64,
         /// The unit.
-        unit: Unit,
+        unit: ValueUnit,
     },
     /// An integer, or `auto` (the same as 0), which lets the server decide.
     IntegerOrAuto {
         /// The maximum.
         max: u64,
         /// The unit.
-        unit: Unit,
+        unit: ValueUnit,
     },
     /// Comma-separated words.
     List,
@@ -78,7 +78,7 @@ pub enum Kind {
 
 /// The unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub enum ValueUnit {
     /// Bytes. The suffixes K, M and G multiply by powers of 1024.
     Bytes,
     /// A count; the summary says of what.
@@ -155,11 +155,11 @@ pub enum Chapter {
     /// TLS.
     Tls,
     /// Clients and access.
-    Policy,
+    Clients,
     /// Logs and traces.
     Logs,
     /// Background tasks and plugins.
-    Extras,
+    Background,
     /// The operations port.
     Operations,
 }
@@ -174,9 +174,9 @@ impl Chapter {
         Self::Timeouts,
         Self::Files,
         Self::Tls,
-        Self::Policy,
+        Self::Clients,
         Self::Logs,
-        Self::Extras,
+        Self::Background,
         Self::Operations,
     ];
 
@@ -190,16 +190,16 @@ impl Chapter {
             Self::Timeouts => "Time limits",
             Self::Files => "Static files and compression",
             Self::Tls => "TLS",
-            Self::Policy => "Clients",
+            Self::Clients => "Clients",
             Self::Logs => "Logs and traces",
-            Self::Extras => "Background tasks and plugins",
+            Self::Background => "Background tasks and plugins",
             Self::Operations => "Operations port",
         }
     }
 }
 
 impl Key {
-    pub(super) const fn new(id: Id, variable: &'static str, kind: Kind, initial: Initial) -> Self {
+    pub(super) const fn new(id: Id, variable: &'static str, kind: ValueKind, initial: Initial) -> Self {
         Self {
             variable,
             kind,
@@ -259,7 +259,7 @@ impl Key {
     }
 }
 
-impl Kind {
+impl ValueKind {
     fn json(self) -> Json {
         match self {
             Self::Boolean => Json::Boolean,
@@ -299,7 +299,7 @@ impl Kind {
     }
 }
 
-impl Unit {
+impl ValueUnit {
     fn noun(self) -> &'static str {
         match self {
             Self::Bytes => "a size in bytes",

@@ -6,27 +6,27 @@
 use std::net::Ipv4Addr;
 
 use super::id::Id;
-use super::key::{Chapter, Exposure, Initial, Json, Key, Kind, Unit};
+use super::key::{Chapter, Exposure, Initial, Json, Key, ValueKind, ValueUnit};
 use crate::limits::{QUEUE_CAPACITY_MAX, RATE_LIMIT_MAX, THREADS_MAX};
 
 /// Every setting, chapter by chapter.
 pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::ListenAddr, "LISTEN_ADDR", address(Ipv4Addr::UNSPECIFIED), Initial::Is("127.0.0.1:8080"))
         .about(Chapter::Serving, "The address of the main port. With port 0, the system chooses a free port."),
-    Key::new(Id::DocumentRoot, "DOCUMENT_ROOT", Kind::Path, Initial::Computed("`./public` if it exists, else `.`"))
+    Key::new(Id::DocumentRoot, "DOCUMENT_ROOT", ValueKind::Path, Initial::Computed("`./public` if it exists, else `.`"))
         .about(Chapter::Serving, "The directory to serve. It must exist."),
-    Key::new(Id::LinksOutsideRoot, "LINKS_OUTSIDE_ROOT", Kind::Boolean, Initial::Is("true")).about(
+    Key::new(Id::LinksOutsideRoot, "LINKS_OUTSIDE_ROOT", ValueKind::Boolean, Initial::Is("true")).about(
         Chapter::Serving,
         "Whether symbolic links may point outside the document root. With `false`, their targets are answered with \
          403. In either case, links do not give access to dot-files or blocked paths.",
     ),
-    Key::new(Id::EntryFile, "ENTRY_FILE", Kind::Text, Initial::Unset).about(
+    Key::new(Id::EntryFile, "ENTRY_FILE", ValueKind::Text, Initial::Unset).about(
         Chapter::Serving,
         "The file under the document root that handles every path that matches no file: a `.php` file acts as the \
          front controller, any other file is sent as the page of a single-page application. If unset, only files and \
          directory indexes are served.",
     ),
-    Key::new(Id::Executor, "EXECUTOR", Kind::Choice(&["sapi", "stub"]), Initial::Is("sapi"))
+    Key::new(Id::Executor, "EXECUTOR", ValueKind::Choice(&["sapi", "stub"]), Initial::Is("sapi"))
         .reported_as("executor_type")
         .about(
             Chapter::Serving,
@@ -35,7 +35,7 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         ),
     Key::new(Id::IoWorkers, "IO_WORKERS", automatic(THREADS_MAX as u64), Initial::Computed("half the CPUs, at least 1"))
         .about(Chapter::Serving, "The number of threads that serve connections."),
-    Key::new(Id::PhpWorkers, "PHP_WORKERS", Kind::Workers, Initial::Computed("2 per CPU"))
+    Key::new(Id::PhpWorkers, "PHP_WORKERS", ValueKind::Workers, Initial::Computed("2 per CPU"))
         .about(
             Chapter::Php,
             "The number of threads that run PHP. With `MIN:MAX`, the pool adapts to the load: it grows as soon as \
@@ -43,32 +43,32 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         ),
     Key::new(Id::PhpWorkersIdleSeconds, "PHP_WORKERS_IDLE_SECONDS", seconds(1), Initial::Is("30"))
         .about(Chapter::Php, "How long a worker above the minimum may be idle before it is retired."),
-    Key::new(Id::WorkerModeEnabled, "WORKER_MODE_ENABLED", Kind::Boolean, Initial::Is("false"))
+    Key::new(Id::WorkerModeEnabled, "WORKER_MODE_ENABLED", ValueKind::Boolean, Initial::Is("false"))
         .about(
             Chapter::Php,
             "Enables worker mode: the script in `ENTRY_FILE` stays loaded and handles many requests. Existing files are \
              served as static files, all other requests go to the script, and no other script is executed.",
         ),
-    Key::new(Id::WorkerMaxMemoryMib, "WORKER_MAX_MEMORY_MIB", integer(0, 1 << 20, Unit::Mebibytes), Initial::Is("0"))
+    Key::new(Id::WorkerMaxMemoryMib, "WORKER_MAX_MEMORY_MIB", integer(0, 1 << 20, ValueUnit::Mebibytes), Initial::Is("0"))
         .about(
             Chapter::Php,
             "The PHP heap size above which a persistent worker is restarted. It is checked after each request. 0 means no \
              limit.",
         ),
-    Key::new(Id::SuperglobalsEnabled, "SUPERGLOBALS_ENABLED", Kind::Boolean, Initial::Is("true"))
+    Key::new(Id::SuperglobalsEnabled, "SUPERGLOBALS_ENABLED", ValueKind::Boolean, Initial::Is("true"))
         .about(
             Chapter::Php,
             "Whether `$_GET`, `$_POST`, `$_COOKIE`, `$_FILES`, `$_REQUEST` and `$_SERVER` contain the request. \
              `Svc\\Request::current()` provides it in either case.",
         ),
-    Key::new(Id::ServerVariables, "SERVER_VARIABLES", Kind::Variables, Initial::Unset)
+    Key::new(Id::ServerVariables, "SERVER_VARIABLES", ValueKind::Variables, Initial::Unset)
         .exposed(Exposure::Local)
         .about(
             Chapter::Php,
             "Variables to set in `$_SERVER` for every request. They override the server's own variables of the same name, \
              like nginx's `fastcgi_param`.",
         ),
-    Key::new(Id::MaxConnections, "MAX_CONNECTIONS", integer(1, 1_000_000, Unit::Count), Initial::Is("10000"))
+    Key::new(Id::MaxConnections, "MAX_CONNECTIONS", integer(1, 1_000_000, ValueUnit::Count), Initial::Is("10000"))
         .about(
             Chapter::Admission,
             "The maximum number of open connections on the main port. Further connections wait until one is closed.",
@@ -97,7 +97,7 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(
         Id::QueueMaxWaitingBytes,
         "QUEUE_MAX_WAITING_BYTES",
-        Kind::IntegerOrAuto { max: 1 << 40, unit: Unit::Bytes },
+        ValueKind::IntegerOrAuto { max: 1 << 40, unit: ValueUnit::Bytes },
         Initial::Computed("64 MiB"),
     )
     .about(
@@ -108,7 +108,7 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(
         Id::QueueWaitTimeoutMs,
         "QUEUE_WAIT_TIMEOUT_MS",
-        integer(0, 600_000, Unit::Milliseconds),
+        integer(0, 600_000, ValueUnit::Milliseconds),
         Initial::Is("1000"),
     )
     .about(
@@ -121,7 +121,7 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(
         Id::AbandonedRequests,
         "ABANDONED_REQUESTS",
-        Kind::Choice(&["run_unsafe", "run", "drop"]),
+        ValueKind::Choice(&["run_unsafe", "run", "drop"]),
         Initial::Is("run_unsafe"),
     )
     .about(
@@ -138,7 +138,7 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
             Chapter::Bodies,
             "The maximum size of the body of a QUERY request. Larger bodies are answered with 413.",
         ),
-    Key::new(Id::SpoolDir, "SPOOL_DIR", Kind::Path, Initial::Computed("`$TMPDIR`, else `/tmp`"))
+    Key::new(Id::SpoolDir, "SPOOL_DIR", ValueKind::Path, Initial::Computed("`$TMPDIR`, else `/tmp`"))
         .about(
             Chapter::Bodies,
             "The directory for temporary files that hold bodies too large for memory. The files have no name. The \
@@ -168,13 +168,13 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         "How long the server keeps serving as usual after a stop signal, while the readiness probe already answers \
          503.",
     ),
-    Key::new(Id::StaticMaxAge, "STATIC_MAX_AGE", integer(0, 365 * 86400, Unit::Seconds), Initial::Is("0"))
+    Key::new(Id::StaticMaxAge, "STATIC_MAX_AGE", integer(0, 365 * 86400, ValueUnit::Seconds), Initial::Is("0"))
         .about(
             Chapter::Files,
             "The `max-age` in the `Cache-Control` header field of static files. With 0, the field is not sent and caches \
              use heuristics based on `Last-Modified`, as with other web servers.",
         ),
-    Key::new(Id::StaticRevalidate, "STATIC_REVALIDATE", Kind::Boolean, Initial::Is("true")).about(
+    Key::new(Id::StaticRevalidate, "STATIC_REVALIDATE", ValueKind::Boolean, Initial::Is("true")).about(
         Chapter::Files,
         "Whether cached static files are checked for changes on disk, so that a change is visible within two seconds. \
          With `false`, they are checked on SIGHUP only.",
@@ -184,13 +184,13 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         "The size of the memory cache for static files and their compressed copies. 0 disables the cache and \
          compressed copies.",
     ),
-    Key::new(Id::BrotliLevel, "BROTLI_LEVEL", integer(0, 11, Unit::Count), Initial::Is("5"))
+    Key::new(Id::BrotliLevel, "BROTLI_LEVEL", integer(0, 11, ValueUnit::Count), Initial::Is("5"))
         .about(Chapter::Files, "The Brotli compression level. 0 disables Brotli."),
-    Key::new(Id::ZstdLevel, "ZSTD_LEVEL", integer(0, 19, Unit::Count), Initial::Is("3"))
+    Key::new(Id::ZstdLevel, "ZSTD_LEVEL", integer(0, 19, ValueUnit::Count), Initial::Is("3"))
         .about(Chapter::Files, "The zstd compression level. 0 disables zstd."),
-    Key::new(Id::GzipLevel, "GZIP_LEVEL", integer(0, 9, Unit::Count), Initial::Is("6"))
+    Key::new(Id::GzipLevel, "GZIP_LEVEL", integer(0, 9, ValueUnit::Count), Initial::Is("6"))
         .about(Chapter::Files, "The gzip compression level. 0 disables gzip."),
-    Key::new(Id::TlsCert, "TLS_CERT", Kind::Paths, Initial::Unset)
+    Key::new(Id::TlsCert, "TLS_CERT", ValueKind::Paths, Initial::Unset)
         .exposed(Exposure::Local)
         .about(
             Chapter::Tls,
@@ -198,102 +198,102 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
              selected by the server name that the client requests; the first one is the default. Reloaded on SIGHUP. If \
              unset, the main port serves plain HTTP.",
         ),
-    Key::new(Id::TlsKey, "TLS_KEY", Kind::Paths, Initial::Unset)
+    Key::new(Id::TlsKey, "TLS_KEY", ValueKind::Paths, Initial::Unset)
         .exposed(Exposure::Local)
         .about(
             Chapter::Tls,
             "The PEM files with the unencrypted private keys of the certificates, in the same order.",
         ),
-    Key::new(Id::TlsMinVersion, "TLS_MIN_VERSION", Kind::Choice(&["1.2", "1.3"]), Initial::Is("1.2"))
+    Key::new(Id::TlsMinVersion, "TLS_MIN_VERSION", ValueKind::Choice(&["1.2", "1.3"]), Initial::Is("1.2"))
         .about(Chapter::Tls, "The minimum TLS version."),
-    Key::new(Id::RateLimit, "RATE_LIMIT", integer(0, RATE_LIMIT_MAX, Unit::Count), Initial::Is("0")).about(
-        Chapter::Policy,
+    Key::new(Id::RateLimit, "RATE_LIMIT", integer(0, RATE_LIMIT_MAX, ValueUnit::Count), Initial::Is("0")).about(
+        Chapter::Clients,
         "The number of requests that one client may make at once, and again in each further window. Requests over the \
          limit are answered with 429. A client is an IPv4 address or the /64 network of an IPv6 address. 0 disables \
          the limit.",
     ),
     Key::new(Id::RateWindowSeconds, "RATE_WINDOW_SECONDS", seconds(1), Initial::Is("60"))
         .about(
-            Chapter::Policy,
+            Chapter::Clients,
             "The time after which a client that has used up `RATE_LIMIT` may make the full number of requests again.",
         ),
-    Key::new(Id::TrustedProxies, "TRUSTED_PROXIES", Kind::Proxies, Initial::Unset).json(Json::Boolean).about(
-        Chapter::Policy,
+    Key::new(Id::TrustedProxies, "TRUSTED_PROXIES", ValueKind::Proxies, Initial::Unset).json(Json::Boolean).about(
+        Chapter::Clients,
         "The proxies whose `Forwarded` or `X-Forwarded-*` header fields are trusted. `private` stands for loopback, \
          private and link-local addresses. The report shows only whether any are set.",
     ),
-    Key::new(Id::PhpDenyPaths, "PHP_DENY_PATHS", Kind::Globs, Initial::Unset).about(
-        Chapter::Policy,
+    Key::new(Id::PhpDenyPaths, "PHP_DENY_PATHS", ValueKind::Globs, Initial::Unset).about(
+        Chapter::Clients,
         "Patterns of URL paths at which PHP is not executed (404). `*` matches within a segment, `**` matches across \
          segments; matching is case-insensitive. Other files there are still served.",
     ),
-    Key::new(Id::ErrorPagesDir, "ERROR_PAGES_DIR", Kind::Path, Initial::Unset).exposed(Exposure::Local).about(
-        Chapter::Policy,
+    Key::new(Id::ErrorPagesDir, "ERROR_PAGES_DIR", ValueKind::Path, Initial::Unset).exposed(Exposure::Local).about(
+        Chapter::Clients,
         "The directory with custom pages for errors generated by the server, such as `404.html`, `4xx.html` and \
          `5xx.html`. Read at startup and on SIGHUP.",
     ),
-    Key::new(Id::AccessLog, "ACCESS_LOG", Kind::Choice(&["off", "error", "all"]), Initial::Is("off"))
+    Key::new(Id::AccessLog, "ACCESS_LOG", ValueKind::Choice(&["off", "error", "all"]), Initial::Is("off"))
         .about(
             Chapter::Logs,
             "Which requests are logged: none (`off`), those with status 400 or above (`error`), or all (`all`).",
         ),
-    Key::new(Id::LogLevel, "LOG_LEVEL", Kind::Choice(&["error", "warn", "info", "debug"]), Initial::Is("info"))
+    Key::new(Id::LogLevel, "LOG_LEVEL", ValueKind::Choice(&["error", "warn", "info", "debug"]), Initial::Is("info"))
         .about(Chapter::Logs, "The minimum level of log records that are written."),
-    Key::new(Id::TraceContext, "TRACE_CONTEXT", Kind::Boolean, Initial::Is("false")).about(
+    Key::new(Id::TraceContext, "TRACE_CONTEXT", ValueKind::Boolean, Initial::Is("false")).about(
         Chapter::Logs,
         "Enables W3C Trace Context: requests join the trace in their `traceparent` header field, or start a new one, \
          and pass it on.",
     ),
-    Key::new(Id::OtelEnabled, "OTEL_ENABLED", Kind::Boolean, Initial::Is("false"))
+    Key::new(Id::OtelEnabled, "OTEL_ENABLED", ValueKind::Boolean, Initial::Is("false"))
         .reserved("false")
         .about(Chapter::Logs, "Enables the export of spans."),
-    Key::new(Id::AsyncWorkers, "ASYNC_WORKERS", integer(0, THREADS_MAX as u64, Unit::Count), Initial::Is("0"))
+    Key::new(Id::AsyncWorkers, "ASYNC_WORKERS", integer(0, THREADS_MAX as u64, ValueUnit::Count), Initial::Is("0"))
         .reserved("0")
-        .about(Chapter::Extras, "The number of threads for background tasks. 0 disables them."),
-    Key::new(Id::AsyncMaxFibers, "ASYNC_MAX_FIBERS", integer(1, 65_536, Unit::Count), Initial::Is("256"))
+        .about(Chapter::Background, "The number of threads for background tasks. 0 disables them."),
+    Key::new(Id::AsyncMaxFibers, "ASYNC_MAX_FIBERS", integer(1, 65_536, ValueUnit::Count), Initial::Is("256"))
         .reserved("256")
-        .about(Chapter::Extras, "The maximum number of concurrent tasks per thread."),
+        .about(Chapter::Background, "The maximum number of concurrent tasks per thread."),
     Key::new(Id::AsyncQueueCapacity, "ASYNC_QUEUE_CAPACITY", automatic(QUEUE_CAPACITY_MAX as u64), Initial::Is("0"))
         .reserved("0")
-        .about(Chapter::Extras, "The number of tasks that can wait for a thread."),
-    Key::new(Id::RuntimeHooks, "RUNTIME_HOOKS", Kind::List, Initial::Unset)
+        .about(Chapter::Background, "The number of tasks that can wait for a thread."),
+    Key::new(Id::RuntimeHooks, "RUNTIME_HOOKS", ValueKind::List, Initial::Unset)
         .reserved("")
-        .about(Chapter::Extras, "Blocking calls that let other requests run while they wait."),
-    Key::new(Id::Plugins, "PLUGINS", Kind::List, Initial::Unset)
+        .about(Chapter::Background, "Blocking calls that let other requests run while they wait."),
+    Key::new(Id::Plugins, "PLUGINS", ValueKind::List, Initial::Unset)
         .reserved("")
         .json(Json::Object)
-        .about(Chapter::Extras, "The plugins to load."),
+        .about(Chapter::Background, "The plugins to load."),
     Key::new(Id::InternalAddr, "INTERNAL_ADDR", address(Ipv4Addr::LOCALHOST), Initial::Unset)
         .exposed(Exposure::Local)
         .about(
             Chapter::Operations,
             "The address of the operations port. If unset, there is no operations port.",
         ),
-    Key::new(Id::InternalAllowIps, "INTERNAL_ALLOW_IPS", Kind::Networks, Initial::Unset).about(
+    Key::new(Id::InternalAllowIps, "INTERNAL_ALLOW_IPS", ValueKind::Networks, Initial::Unset).about(
         Chapter::Operations,
         "The peers that may read `/metrics` and `/config`; all others receive 403. Health probes are always allowed. \
          Loopback is not included implicitly. If unset, all peers are allowed.",
     ),
 ];
 
-const fn address(port_alone: Ipv4Addr) -> Kind {
-    Kind::Address { port_alone }
+const fn address(port_alone: Ipv4Addr) -> ValueKind {
+    ValueKind::Address { port_alone }
 }
 
-const fn automatic(max: u64) -> Kind {
-    Kind::IntegerOrAuto { max, unit: Unit::Count }
+const fn automatic(max: u64) -> ValueKind {
+    ValueKind::IntegerOrAuto { max, unit: ValueUnit::Count }
 }
 
-const fn bytes(min: u64) -> Kind {
-    integer(min, 1 << 40, Unit::Bytes)
+const fn bytes(min: u64) -> ValueKind {
+    integer(min, 1 << 40, ValueUnit::Bytes)
 }
 
-const fn integer(min: u64, max: u64, unit: Unit) -> Kind {
-    Kind::Integer { min, max, unit }
+const fn integer(min: u64, max: u64, unit: ValueUnit) -> ValueKind {
+    ValueKind::Integer { min, max, unit }
 }
 
-const fn seconds(min: u64) -> Kind {
-    integer(min, 86_400, Unit::Seconds)
+const fn seconds(min: u64) -> ValueKind {
+    integer(min, 86_400, ValueUnit::Seconds)
 }
 
 const _: () = {

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::Config;
 use super::key::{Availability, Chapter, Exposure, Initial, Key};
 use super::keys::KEYS;
-use super::resolve::Setting;
+use super::settings::Setting;
 use super::value::Value;
 
 /// Returns the help page of the settings for a terminal.
@@ -64,7 +64,7 @@ pub fn check(config: &Config) -> String {
         .settings()
         .iter()
         .map(|setting| (setting.key.variable, shown(setting), setting.source.as_str()))
-        .chain(config.php_ini.iter().map(|(key, value)| ("-d", format!("{key}={value}"), "command line")))
+        .chain(config.php.ini.iter().map(|(key, value)| ("-d", format!("{key}={value}"), "command line")))
         .collect();
     let name_width = rows.iter().map(|row| row.0.len()).max().unwrap_or(0);
     // One long path must not push the sources of all others out of sight.
@@ -126,7 +126,7 @@ fn wrapped(text: &str, width: usize) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::raw::{RawConfig, Source};
+    use crate::config::{RawConfig, ValueSource};
 
     #[test]
     fn the_reference_page_is_the_one_the_table_writes() {
@@ -162,10 +162,14 @@ mod tests {
     #[test]
     fn a_secret_is_masked() {
         static KEY: Key = Key { exposure: Exposure::Secret, ..KEYS_FIRST };
-        const KEYS_FIRST: Key =
-            Key::new(crate::config::id::Id::Plugins, "TOKEN", crate::config::key::Kind::Text, Initial::Unset);
+        const KEYS_FIRST: Key = Key::new(
+            crate::config::id::Id::Plugins,
+            "TOKEN",
+            crate::config::key::ValueKind::Text,
+            Initial::Unset,
+        );
         let setting =
-            Setting { key: &KEY, value: Value::Text("hunter2".to_owned()), source: Source::Environment };
+            Setting { key: &KEY, value: Value::Text("hunter2".to_owned()), source: ValueSource::Environment };
         assert_eq!(shown(&setting), "(secret)");
         assert_eq!(KEY.report_field(), None);
     }

@@ -10,7 +10,7 @@ use super::keys::KEYS;
 
 /// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum ValueSource {
     /// The command line.
     CommandLine,
     /// The default.
@@ -22,7 +22,7 @@ pub enum Source {
 /// Unparsed settings.
 #[derive(Clone, Debug)]
 pub struct RawConfig {
-    values: Vec<Option<(OsString, Source)>>,
+    values: Vec<Option<(OsString, ValueSource)>>,
     temporary_dir: Option<OsString>,
     directives: Vec<OsString>,
 }
@@ -37,7 +37,7 @@ impl RawConfig {
     ///
     /// let raw = RawConfig::new([("DOCUMENT_ROOT", "/tmp"), ("PHP_WORKERS", "3")]);
     /// let config = Config::resolve(&raw)?;
-    /// assert_eq!(config.php_workers.max, 3);
+    /// assert_eq!(config.php.workers.max, 3);
     /// # Ok::<(), svc_core::config::ConfigError>(())
     /// ```
     pub fn new<N, V>(variables: impl IntoIterator<Item = (N, V)>) -> Self
@@ -54,7 +54,7 @@ impl RawConfig {
             if name.as_ref() == "TMPDIR" {
                 raw.temporary_dir = Some(value);
             } else if let Some(row) = KEYS.iter().position(|key| name.as_ref() == key.variable) {
-                raw.values[row] = Some((value, Source::Environment));
+                raw.values[row] = Some((value, ValueSource::Environment));
             }
         }
         raw
@@ -63,7 +63,7 @@ impl RawConfig {
     /// Overrides the document root.
     #[must_use]
     pub fn with_document_root(mut self, directory: OsString) -> Self {
-        self.values[Id::DocumentRoot as usize] = Some((directory, Source::CommandLine));
+        self.values[Id::DocumentRoot as usize] = Some((directory, ValueSource::CommandLine));
         self
     }
 
@@ -74,7 +74,7 @@ impl RawConfig {
         self
     }
 
-    pub(super) fn value(&self, id: Id) -> Option<(&OsStr, Source)> {
+    pub(super) fn value(&self, id: Id) -> Option<(&OsStr, ValueSource)> {
         self.values[id as usize].as_ref().map(|(value, source)| (value.as_os_str(), *source))
     }
 
@@ -87,7 +87,7 @@ impl RawConfig {
     }
 }
 
-impl Source {
+impl ValueSource {
     /// Returns the name for display.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -106,13 +106,13 @@ mod tests {
     fn empty_means_unset_and_strangers_are_left_alone() {
         let raw = RawConfig::new([("LOG_LEVEL", ""), ("HOME", "/root"), ("ACCESS_LOG", "all")]);
         assert_eq!(raw.value(Id::LogLevel), None);
-        assert_eq!(raw.value(Id::AccessLog), Some((OsStr::new("all"), Source::Environment)));
+        assert_eq!(raw.value(Id::AccessLog), Some((OsStr::new("all"), ValueSource::Environment)));
         assert_eq!(raw.values.iter().flatten().count(), 1);
     }
 
     #[test]
     fn the_command_line_wins() {
         let raw = RawConfig::new([("DOCUMENT_ROOT", "/srv")]).with_document_root("/tmp".into());
-        assert_eq!(raw.value(Id::DocumentRoot), Some((OsStr::new("/tmp"), Source::CommandLine)));
+        assert_eq!(raw.value(Id::DocumentRoot), Some((OsStr::new("/tmp"), ValueSource::CommandLine)));
     }
 }

@@ -6,29 +6,19 @@
 use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
-use std::time::Duration;
-
-use ipnet::IpNet;
 
 use super::id::Id;
-use super::key::{Availability, Exposure, Initial, Key, Kind, Unit};
+use super::key::{Availability, Exposure, Initial, Key};
 use super::keys::KEYS;
 use super::problem::{ConfigError, Fault, Problem};
-use super::raw::{RawConfig, Source};
+use super::raw::{RawConfig, ValueSource};
+use super::settings::{Setting, Settings};
 use super::value::Value;
-use super::{AbandonedRequests, AccessLog, Config, Executor, Level, Tls, TlsVersion, Workers};
+use super::{
+    AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, Config, FileConfig, LogConfig,
+    OperationsConfig, PhpConfig, ServingConfig, TimeoutConfig, TlsConfig, WorkerRange,
+};
 use crate::limits::{QUEUE_CAPACITY_MAX, THREADS_MAX};
-
-/// One setting after resolution.
-#[derive(Clone, Debug)]
-pub struct Setting {
-    /// Its row in the table.
-    pub key: &'static Key,
-    /// Its resolved value.
-    pub value: Value,
-    /// The source of the value.
-    pub source: Source,
-}
 
 impl Config {
     /// Resolves the settings on this machine.
@@ -48,7 +38,7 @@ impl Config {
     ///
     /// All errors in all settings.
     pub fn resolve_on(raw: &RawConfig, cpus: usize) -> Result<Self, ConfigError> {
-        let mut resolver = Resolver { settings: Vec::with_capacity(KEYS.len()), problems: Vec::new() };
+        let mut resolver = Resolver { settings: Settings::default(), problems: Vec::new() };
         resolver.read(raw);
         resolver.check_tls_pair();
         resolver.check_tls_lists();
@@ -76,7 +66,7 @@ impl Config {
 }
 
 struct Resolver {
-    settings: Vec<Setting>,
+    settings: Settings,
     problems: Vec<Problem>,
 }
 
@@ -87,7 +77,7 @@ impl Resolver {
                 Initial::Is(text) => key.kind.parse(OsStr::new(text)).unwrap_or(Value::Unset),
                 Initial::Computed(_) | Initial::Unset => Value::Unset,
             };
-            let mut setting = Setting { key, value: initial, source: Source::Default };
+            let mut setting = Setting { key, value: initial, source: ValueSource::Default };
             if let Some((text, source)) = raw.value(key.id) {
                 setting.source = source;
                 match key.kind.parse(text) {
@@ -103,7 +93,7 @@ impl Resolver {
     /// An incomplete pair is an error of its own, and easier to understand than an unavailable feature.
     fn check_tls_pair(&mut self) {
         for (set, unset) in [(Id::TlsCert, Id::TlsKey), (Id::TlsKey, Id::TlsCert)] {
-            let present = |id: Id| self.settings[id as usize].source != Source::Default;
+            let present = |id: Id| self.settings.source(id) != ValueSource::Default;
             if present(set) && !present(unset) {
                 let set = KEYS[set as usize].variable;
                 self.problems.retain(|problem| problem.setting != set);
@@ -119,43 +109,44 @@ impl Resolver {
 
     /// Each certificate has its key at the same position in the other list.
     fn check_tls_lists(&mut self) {
-        let (certs, keys) = (self.paths(Id::TlsCert).len(), self.paths(Id::TlsKey).len());
+        let (certs, keys) = (self.settings.paths(Id::TlsCert).len(), self.settings.paths(Id::TlsKey).len());
         if certs > 0 && keys > 0 && certs != keys {
-            let (key, text) = (&KEYS[Id::TlsKey as usize], self.value(Id::TlsKey).to_string());
+            let (key, text) = (&KEYS[Id::TlsKey as usize], self.settings.value(Id::TlsKey).to_string());
             let fault = Fault::UnequalPair(keys, KEYS[Id::TlsCert as usize].variable, certs);
             self.fault_accepting(key, &text, fault, "a key for each certificate, in the same order");
         }
     }
 
     fn compute_threads(&mut self, cpus: usize) {
-        let chosen = match self.value(Id::PhpWorkers) {
+        let chosen = match self.settings.value(Id::PhpWorkers) {
             Value::Workers(workers) if workers.max > 0 => *workers,
-            _ => Workers { min: (cpus * 2).min(THREADS_MAX), max: (cpus * 2).min(THREADS_MAX) },
+            _ => WorkerRange { min: (cpus * 2).min(THREADS_MAX), max: (cpus * 2).min(THREADS_MAX) },
         };
-        self.set(Id::PhpWorkers, Value::Workers(chosen));
+        self.settings.set(Id::PhpWorkers, Value::Workers(chosen));
         self.set_if_automatic(Id::IoWorkers, (cpus / 2).clamp(1, THREADS_MAX));
         self.set_if_automatic(Id::QueueCapacity, (chosen.min * 128).min(QUEUE_CAPACITY_MAX));
     }
 
     fn compute_waiting(&mut self) {
         // Those who wait hold connections; the other half is for everybody else.
-        let waiting = self.count(Id::QueueCapacity).min(self.count(Id::MaxConnections) / 2).max(1);
+        let waiting =
+            self.settings.count(Id::QueueCapacity).min(self.settings.count(Id::MaxConnections) / 2).max(1);
         self.set_if_automatic(Id::QueueMaxWaiting, waiting);
         self.set_if_automatic(Id::QueueMaxWaitingBytes, WAITING_BYTES_AUTO);
     }
 
     fn find_directories(&mut self, raw: &RawConfig) {
-        let root = match self.value(Id::DocumentRoot) {
+        let root = match self.settings.value(Id::DocumentRoot) {
             Value::Path(path) => path.clone(),
             _ => default_root(Path::new(".")),
         };
-        let spool = match self.value(Id::SpoolDir) {
+        let spool = match self.settings.value(Id::SpoolDir) {
             Value::Path(path) => path.clone(),
             _ => PathBuf::from(raw.temporary_dir()),
         };
         for (id, path) in [(Id::DocumentRoot, root), (Id::SpoolDir, spool)] {
             match directory(&path) {
-                Ok(path) => self.set(id, Value::Path(path)),
+                Ok(path) => self.settings.set(id, Value::Path(path)),
                 Err(fault) => self.directory_fault(id, &path, fault),
             }
         }
@@ -171,7 +162,7 @@ impl Resolver {
     }
 
     fn check_entry_file(&mut self) {
-        let Value::Text(text) = self.value(Id::EntryFile).clone() else { return };
+        let Value::Text(text) = self.settings.value(Id::EntryFile).clone() else { return };
         let key = &KEYS[Id::EntryFile as usize];
         let name = text.trim_start_matches('/');
         // Hidden files are never served, and least of all to everybody.
@@ -187,7 +178,7 @@ impl Resolver {
             return;
         }
         // A root that is not there has a line of its own.
-        let Value::Path(root) = self.value(Id::DocumentRoot) else { return };
+        let Value::Path(root) = self.settings.value(Id::DocumentRoot) else { return };
         if root.is_dir() && !root.join(name).is_file() {
             self.fault_accepting(
                 key,
@@ -196,12 +187,13 @@ impl Resolver {
                 "the path of an existing file in the document root",
             );
         }
-        self.set(Id::EntryFile, Value::Text(name.to_owned()));
+        self.settings.set(Id::EntryFile, Value::Text(name.to_owned()));
     }
 
     fn check_worker_mode(&mut self) {
-        let has_script = matches!(self.value(Id::EntryFile), Value::Text(name) if name.ends_with(".php"));
-        if self.boolean(Id::WorkerModeEnabled) && !has_script {
+        let has_script =
+            matches!(self.settings.value(Id::EntryFile), Value::Text(name) if name.ends_with(".php"));
+        if self.settings.boolean(Id::WorkerModeEnabled) && !has_script {
             let key = &KEYS[Id::WorkerModeEnabled as usize];
             self.fault_accepting(
                 key,
@@ -214,7 +206,7 @@ impl Resolver {
 
     fn check_listeners(&mut self) {
         let (Value::Address(main), Value::Address(internal)) =
-            (self.value(Id::ListenAddr), self.value(Id::InternalAddr))
+            (self.settings.value(Id::ListenAddr), self.settings.value(Id::InternalAddr))
         else {
             return;
         };
@@ -257,88 +249,27 @@ impl Resolver {
         self.problems.push(Problem { setting: key.variable, value, fault, accepted: accepted.to_owned() });
     }
 
-    fn value(&self, id: Id) -> &Value {
-        &self.settings[id as usize].value
-    }
-
-    fn set(&mut self, id: Id, value: Value) {
-        self.settings[id as usize].value = value;
-    }
-
     fn set_if_automatic(&mut self, id: Id, number: usize) {
-        if matches!(self.value(id), Value::Unset | Value::Integer(0)) {
-            self.set(id, Value::Integer(number as u64));
+        if matches!(self.settings.value(id), Value::Unset | Value::Integer(0)) {
+            self.settings.set(id, Value::Integer(number as u64));
         }
     }
 
-    fn config(self, php_ini: Vec<(String, String)>) -> Config {
+    fn config(self, ini: Vec<(String, String)>) -> Config {
+        let settings = &self.settings;
         Config {
-            listen_addr: self.address(Id::ListenAddr).unwrap_or_else(|| unreachable!("it has a default")),
-            document_root: self.path(Id::DocumentRoot).unwrap_or_default(),
-            links_outside_root: self.boolean(Id::LinksOutsideRoot),
-            entry_file: self.text(Id::EntryFile).map(str::to_owned),
-            executor: if self.text(Id::Executor) == Some("stub") { Executor::Stub } else { Executor::Sapi },
-            php_workers: self.workers(),
-            php_workers_idle: self.duration(Id::PhpWorkersIdleSeconds),
-            io_workers: self.count(Id::IoWorkers),
-            max_connections: self.count(Id::MaxConnections),
-            queue_capacity: self.count(Id::QueueCapacity),
-            queue_max_waiting: self.count(Id::QueueMaxWaiting),
-            queue_max_waiting_bytes: self.integer(Id::QueueMaxWaitingBytes),
-            queue_wait_timeout: self.duration(Id::QueueWaitTimeoutMs),
-            abandoned_requests: self.abandoned_requests(),
-            max_body_bytes: self.integer(Id::MaxBodyBytes),
-            max_query_body: self.integer(Id::MaxQueryBody),
-            spool_dir: self.path(Id::SpoolDir).unwrap_or_default(),
-            spool_max_bytes: self.integer(Id::SpoolMaxBytes),
-            header_timeout: self.duration(Id::HeaderTimeoutSeconds),
-            body_timeout: self.duration(Id::BodyTimeoutSeconds),
-            keepalive_timeout: self.duration(Id::KeepaliveTimeoutSeconds),
-            write_timeout: self.duration(Id::WriteTimeoutSeconds),
-            drain_timeout: self.duration(Id::DrainTimeoutSeconds),
-            drain_delay: self.duration(Id::DrainDelaySeconds),
-            worker_mode_enabled: self.boolean(Id::WorkerModeEnabled),
-            worker_max_memory_mib: self.integer(Id::WorkerMaxMemoryMib),
-            superglobals_enabled: self.boolean(Id::SuperglobalsEnabled),
-            server_variables: self.variables(Id::ServerVariables),
-            static_max_age: self.duration(Id::StaticMaxAge),
-            static_revalidate: self.boolean(Id::StaticRevalidate),
-            static_cache_bytes: self.integer(Id::StaticCacheBytes),
-            brotli_level: self.integer(Id::BrotliLevel) as u32,
-            zstd_level: self.integer(Id::ZstdLevel) as u32,
-            gzip_level: self.integer(Id::GzipLevel) as u32,
-            tls: self.tls_pairs(),
-            tls_min_version: match self.text(Id::TlsMinVersion) {
-                Some("1.3") => TlsVersion::Tls13,
-                _ => TlsVersion::Tls12,
-            },
-            rate_limit: self.integer(Id::RateLimit),
-            rate_window: self.duration(Id::RateWindowSeconds),
-            trusted_proxies: self.networks(Id::TrustedProxies).unwrap_or_default(),
-            php_deny_paths: self.list(Id::PhpDenyPaths),
-            error_pages_dir: self.path(Id::ErrorPagesDir),
-            access_log: match self.text(Id::AccessLog) {
-                Some("all") => AccessLog::All,
-                Some("error") => AccessLog::Error,
-                _ => AccessLog::Off,
-            },
-            log_level: match self.text(Id::LogLevel) {
-                Some("error") => Level::Error,
-                Some("warn") => Level::Warn,
-                Some("debug") => Level::Debug,
-                _ => Level::Info,
-            },
-            trace_context: self.boolean(Id::TraceContext),
-            otel_enabled: self.boolean(Id::OtelEnabled),
-            async_workers: self.count(Id::AsyncWorkers),
-            async_max_fibers: self.count(Id::AsyncMaxFibers),
-            async_queue_capacity: self.count(Id::AsyncQueueCapacity),
-            runtime_hooks: self.list(Id::RuntimeHooks),
-            plugins: self.list(Id::Plugins),
-            internal_addr: self.address(Id::InternalAddr),
-            internal_allow_ips: self.networks(Id::InternalAllowIps),
-            php_ini,
-            settings: self.settings,
+            serving: ServingConfig::of(settings),
+            php: PhpConfig::of(settings, ini),
+            admission: AdmissionConfig::of(settings),
+            bodies: BodyConfig::of(settings),
+            timeouts: TimeoutConfig::of(settings),
+            files: FileConfig::of(settings),
+            tls: TlsConfig::of(settings),
+            clients: ClientConfig::of(settings),
+            logs: LogConfig::of(settings),
+            background: BackgroundConfig::of(settings),
+            operations: OperationsConfig::of(settings),
+            settings: self.settings.into_vec(),
         }
     }
 }
@@ -361,88 +292,6 @@ impl RawConfig {
                 fault,
                 accepted: key.accepted(),
             }),
-        }
-    }
-}
-
-/// Typed access to values. The kind of a key determines which method fits, and a test resolves every key.
-impl Resolver {
-    fn abandoned_requests(&self) -> AbandonedRequests {
-        match self.text(Id::AbandonedRequests) {
-            Some("run") => AbandonedRequests::Run,
-            Some("drop") => AbandonedRequests::Drop,
-            _ => AbandonedRequests::RunUnsafe,
-        }
-    }
-
-    fn address(&self, id: Id) -> Option<SocketAddr> {
-        if let Value::Address(address) = self.value(id) { Some(*address) } else { None }
-    }
-
-    fn boolean(&self, id: Id) -> bool {
-        *self.value(id) == Value::Boolean(true)
-    }
-
-    fn count(&self, id: Id) -> usize {
-        usize::try_from(self.integer(id)).unwrap_or(usize::MAX)
-    }
-
-    fn duration(&self, id: Id) -> Duration {
-        match KEYS[id as usize].kind {
-            Kind::Integer { unit: Unit::Milliseconds, .. } => Duration::from_millis(self.integer(id)),
-            _ => Duration::from_secs(self.integer(id)),
-        }
-    }
-
-    fn integer(&self, id: Id) -> u64 {
-        match self.value(id) {
-            Value::Integer(number) => *number,
-            other => unreachable!("{} is no number: {other:?}", KEYS[id as usize].variable),
-        }
-    }
-
-    fn list(&self, id: Id) -> Vec<String> {
-        if let Value::List(words) = self.value(id) { words.clone() } else { Vec::new() }
-    }
-
-    fn networks(&self, id: Id) -> Option<Vec<IpNet>> {
-        if let Value::Networks(networks) = self.value(id) { Some(networks.clone()) } else { None }
-    }
-
-    fn path(&self, id: Id) -> Option<PathBuf> {
-        if let Value::Path(path) = self.value(id) { Some(path.clone()) } else { None }
-    }
-
-    fn paths(&self, id: Id) -> &[PathBuf] {
-        if let Value::Paths(paths) = self.value(id) { paths } else { &[] }
-    }
-
-    fn text(&self, id: Id) -> Option<&str> {
-        if let Value::Text(text) = self.value(id) { Some(text) } else { None }
-    }
-
-    fn tls_pairs(&self) -> Vec<Tls> {
-        // They are read again at each reload, wherever the process is by then.
-        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let pairs = self.paths(Id::TlsCert).iter().zip(self.paths(Id::TlsKey));
-        pairs.map(|(cert, key)| Tls { cert: absolute(cert), key: absolute(key) }).collect()
-    }
-
-    /// If a variable is set twice, the later value applies.
-    fn variables(&self, id: Id) -> Vec<(String, String)> {
-        let mut variables: Vec<(String, String)> = Vec::new();
-        for entry in self.list(id) {
-            let Some((name, value)) = entry.split_once('=') else { continue };
-            variables.retain(|(other, _)| other != name);
-            variables.push((name.to_owned(), value.to_owned()));
-        }
-        variables
-    }
-
-    fn workers(&self) -> Workers {
-        match self.value(Id::PhpWorkers) {
-            Value::Workers(workers) => *workers,
-            other => unreachable!("the threads are computed: {other:?}"),
         }
     }
 }

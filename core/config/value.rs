@@ -1,6 +1,6 @@
 //! The value of a setting: parsing, display, and its form in the report.
 //!
-//! Promises: a value accepted by [`Kind::parse`] has the form that the kind describes. Refuses: it knows no other
+//! Promises: a value accepted by [`ValueKind::parse`] has the form that the kind describes. Refuses: it knows no other
 //! settings; `resolve` checks values against each other.
 
 use std::ffi::OsStr;
@@ -11,9 +11,9 @@ use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net};
 
-use super::Workers;
+use super::WorkerRange;
 use super::glob;
-use super::key::{Json, Kind, Unit};
+use super::key::{Json, ValueKind, ValueUnit};
 use super::problem::Fault;
 use crate::limits::THREADS_MAX;
 
@@ -39,10 +39,10 @@ pub enum Value {
     /// Nothing.
     Unset,
     /// Numbers of threads; `auto` is 0.
-    Workers(Workers),
+    Workers(WorkerRange),
 }
 
-impl Kind {
+impl ValueKind {
     /// Parses a value of this kind.
     ///
     /// # Errors
@@ -120,8 +120,8 @@ impl fmt::Display for Value {
             }
             Self::Text(text) => f.write_str(text),
             Self::Unset => f.write_str("unset"),
-            Self::Workers(Workers { min, max }) if min == max => max.fmt(f),
-            Self::Workers(Workers { min, max }) => write!(f, "{min}:{max}"),
+            Self::Workers(WorkerRange { min, max }) if min == max => max.fmt(f),
+            Self::Workers(WorkerRange { min, max }) => write!(f, "{min}:{max}"),
         }
     }
 }
@@ -156,11 +156,11 @@ fn boolean(text: &str) -> Result<bool, Fault> {
     }
 }
 
-fn integer(text: &str, min: u64, max: u64, unit: Unit) -> Result<u64, Fault> {
+fn integer(text: &str, min: u64, max: u64, unit: ValueUnit) -> Result<u64, Fault> {
     let (digits, shift) = match (unit, text.as_bytes().last()) {
-        (Unit::Bytes, Some(b'K' | b'k')) => (&text[..text.len() - 1], 10),
-        (Unit::Bytes, Some(b'M' | b'm')) => (&text[..text.len() - 1], 20),
-        (Unit::Bytes, Some(b'G' | b'g')) => (&text[..text.len() - 1], 30),
+        (ValueUnit::Bytes, Some(b'K' | b'k')) => (&text[..text.len() - 1], 10),
+        (ValueUnit::Bytes, Some(b'M' | b'm')) => (&text[..text.len() - 1], 20),
+        (ValueUnit::Bytes, Some(b'G' | b'g')) => (&text[..text.len() - 1], 30),
         _ => (text, 0),
     };
     let (negative, digits) = digits.strip_prefix('-').map_or((false, digits), |rest| (true, rest));
@@ -177,17 +177,18 @@ fn integer(text: &str, min: u64, max: u64, unit: Unit) -> Result<u64, Fault> {
     }
 }
 
-fn workers(text: &str) -> Result<Workers, Fault> {
-    let threads =
-        |text: &str, min| integer(text, min, THREADS_MAX as u64, Unit::Count).map(|number| number as usize);
+fn workers(text: &str) -> Result<WorkerRange, Fault> {
+    let threads = |text: &str, min| {
+        integer(text, min, THREADS_MAX as u64, ValueUnit::Count).map(|number| number as usize)
+    };
     if text.eq_ignore_ascii_case("auto") {
-        return Ok(Workers { min: 0, max: 0 });
+        return Ok(WorkerRange { min: 0, max: 0 });
     }
     let Some((min, max)) = text.split_once(':') else {
-        return threads(text, 0).map(|number| Workers { min: number, max: number });
+        return threads(text, 0).map(|number| WorkerRange { min: number, max: number });
     };
     let (min, max) = (threads(min, 1)?, threads(max, 1)?);
-    if min > max { Err(Fault::MinAboveMax) } else { Ok(Workers { min, max }) }
+    if min > max { Err(Fault::MinAboveMax) } else { Ok(WorkerRange { min, max }) }
 }
 
 fn entries(text: &str) -> Result<impl Iterator<Item = &str>, Fault> {
@@ -273,11 +274,11 @@ mod tests {
 
     use super::*;
 
-    const LOCAL: Kind = Kind::Address { port_alone: Ipv4Addr::LOCALHOST };
-    const SIZE: Kind = Kind::Integer { min: 1, max: 1 << 40, unit: Unit::Bytes };
-    const COUNT: Kind = Kind::Integer { min: 2, max: 9, unit: Unit::Count };
+    const LOCAL: ValueKind = ValueKind::Address { port_alone: Ipv4Addr::LOCALHOST };
+    const SIZE: ValueKind = ValueKind::Integer { min: 1, max: 1 << 40, unit: ValueUnit::Bytes };
+    const COUNT: ValueKind = ValueKind::Integer { min: 2, max: 9, unit: ValueUnit::Count };
 
-    fn parse(kind: Kind, text: &str) -> Result<Value, Fault> {
+    fn parse(kind: ValueKind, text: &str) -> Result<Value, Fault> {
         kind.parse(OsStr::new(text))
     }
 
@@ -322,32 +323,37 @@ mod tests {
 
     #[test]
     fn workers_are_a_number_a_range_or_auto() {
-        let workers = |min, max| Ok(Value::Workers(Workers { min, max }));
-        assert_eq!(parse(Kind::Workers, "4"), workers(4, 4));
-        assert_eq!(parse(Kind::Workers, "2:8"), workers(2, 8));
-        assert_eq!(parse(Kind::Workers, "auto"), workers(0, 0));
-        assert_eq!(parse(Kind::Workers, "8:2"), Err(Fault::MinAboveMax));
-        assert_eq!(parse(Kind::Workers, "0:2"), Err(Fault::TooSmall));
-        assert_eq!(parse(Kind::Workers, "2:"), Err(Fault::NotANumber));
-        assert_eq!(parse(Kind::Workers, "100000"), Err(Fault::TooLarge));
+        let workers = |min, max| Ok(Value::Workers(WorkerRange { min, max }));
+        assert_eq!(parse(ValueKind::Workers, "4"), workers(4, 4));
+        assert_eq!(parse(ValueKind::Workers, "2:8"), workers(2, 8));
+        assert_eq!(parse(ValueKind::Workers, "auto"), workers(0, 0));
+        assert_eq!(parse(ValueKind::Workers, "8:2"), Err(Fault::MinAboveMax));
+        assert_eq!(parse(ValueKind::Workers, "0:2"), Err(Fault::TooSmall));
+        assert_eq!(parse(ValueKind::Workers, "2:"), Err(Fault::NotANumber));
+        assert_eq!(parse(ValueKind::Workers, "100000"), Err(Fault::TooLarge));
     }
 
     #[test]
     fn networks_include_single_addresses_and_mapped_ones() {
         let Ok(Value::Networks(found)) =
-            parse(Kind::Networks, "10.1.2.3/8, 127.0.0.1,::1,::ffff:10.0.0.0/104,")
+            parse(ValueKind::Networks, "10.1.2.3/8, 127.0.0.1,::1,::ffff:10.0.0.0/104,")
         else {
             panic!("refused");
         };
         let written: Vec<_> = found.iter().map(ToString::to_string).collect();
         assert_eq!(written, ["10.0.0.0/8", "127.0.0.1/32", "::1/128", "10.0.0.0/8"]);
-        assert_eq!(parse(Kind::Networks, "10.0.0.0/33"), Err(Fault::NotANetwork("10.0.0.0/33".to_owned())));
-        assert_eq!(parse(Kind::Networks, " , "), Err(Fault::EmptyList));
+        assert_eq!(
+            parse(ValueKind::Networks, "10.0.0.0/33"),
+            Err(Fault::NotANetwork("10.0.0.0/33".to_owned()))
+        );
+        assert_eq!(parse(ValueKind::Networks, " , "), Err(Fault::EmptyList));
     }
 
     #[test]
     fn proxies_are_networks_and_the_private_ones() {
-        let Ok(Value::Networks(networks)) = parse(Kind::Proxies, "203.0.113.7, private") else { panic!() };
+        let Ok(Value::Networks(networks)) = parse(ValueKind::Proxies, "203.0.113.7, private") else {
+            panic!()
+        };
         assert_eq!(networks.len(), 1 + PRIVATE.len());
         for inside in [
             "127.0.0.1",
@@ -371,25 +377,29 @@ mod tests {
                 "{outside}"
             );
         }
-        assert_eq!(parse(Kind::Proxies, "private,x"), Err(Fault::NotANetwork("x".to_owned())));
-        assert_eq!(parse(Kind::Networks, "private"), Err(Fault::NotANetwork("private".to_owned())));
+        assert_eq!(parse(ValueKind::Proxies, "private,x"), Err(Fault::NotANetwork("x".to_owned())));
+        assert_eq!(parse(ValueKind::Networks, "private"), Err(Fault::NotANetwork("private".to_owned())));
     }
 
     #[test]
     fn a_pattern_that_is_none_is_named() {
-        let patterns = parse(Kind::Globs, "/uploads/**, *.{php,phtml}");
+        let patterns = parse(ValueKind::Globs, "/uploads/**, *.{php,phtml}");
         assert_eq!(patterns, Ok(Value::List(vec!["/uploads/**".to_owned(), "*.{php,phtml}".to_owned()])));
-        let Err(Fault::NotAPattern(pattern, _)) = parse(Kind::Globs, "ok,a[") else { panic!() };
+        let Err(Fault::NotAPattern(pattern, _)) = parse(ValueKind::Globs, "ok,a[") else { panic!() };
         assert_eq!(pattern, "a[");
-        assert_eq!(parse(Kind::Globs, ","), Err(Fault::EmptyList));
+        assert_eq!(parse(ValueKind::Globs, ","), Err(Fault::EmptyList));
     }
 
     #[test]
     fn variables_have_names_that_php_leaves_as_they_are() {
-        let set = parse(Kind::Variables, "SERVER_SOFTWARE=nginx, A=, _b2=c=d");
+        let set = parse(ValueKind::Variables, "SERVER_SOFTWARE=nginx, A=, _b2=c=d");
         assert_eq!(set.unwrap().to_string(), "SERVER_SOFTWARE=nginx,A=,_b2=c=d");
         for wrong in ["A", "=a", "1A=b", "A.B=c", "A B=c", "A[]=b"] {
-            assert_eq!(parse(Kind::Variables, wrong), Err(Fault::NotAVariable(wrong.to_owned())), "{wrong}");
+            assert_eq!(
+                parse(ValueKind::Variables, wrong),
+                Err(Fault::NotAVariable(wrong.to_owned())),
+                "{wrong}"
+            );
         }
     }
 
@@ -398,19 +408,19 @@ mod tests {
         for (text, yes) in
             [("true", true), ("1", true), ("On", true), ("YES", true), ("false", false), ("0", false)]
         {
-            assert_eq!(parse(Kind::Boolean, text), Ok(Value::Boolean(yes)));
+            assert_eq!(parse(ValueKind::Boolean, text), Ok(Value::Boolean(yes)));
         }
-        assert_eq!(parse(Kind::Boolean, "maybe"), Err(Fault::NotABoolean));
+        assert_eq!(parse(ValueKind::Boolean, "maybe"), Err(Fault::NotABoolean));
     }
 
     #[test]
     fn text_that_is_not_utf8_is_refused_but_paths_are_bytes() {
         let odd = OsStr::from_bytes(b"/tmp/\xff");
-        assert_eq!(Kind::Text.parse(odd), Err(Fault::NotUtf8));
-        assert_eq!(Kind::Path.parse(odd), Ok(Value::Path(PathBuf::from(odd))));
+        assert_eq!(ValueKind::Text.parse(odd), Err(Fault::NotUtf8));
+        assert_eq!(ValueKind::Path.parse(odd), Ok(Value::Path(PathBuf::from(odd))));
         let list = OsStr::from_bytes(b" /tmp/\xff,, b c ,");
-        assert_eq!(Kind::Paths.parse(list), Ok(Value::Paths(vec![PathBuf::from(odd), "b c".into()])));
-        assert_eq!(parse(Kind::Paths, " , "), Err(Fault::EmptyList));
-        assert_eq!(parse(Kind::Paths, "a , b").unwrap().to_string(), "a,b");
+        assert_eq!(ValueKind::Paths.parse(list), Ok(Value::Paths(vec![PathBuf::from(odd), "b c".into()])));
+        assert_eq!(parse(ValueKind::Paths, " , "), Err(Fault::EmptyList));
+        assert_eq!(parse(ValueKind::Paths, "a , b").unwrap().to_string(), "a,b");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// The three probes of an orchestrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probe {
+pub enum HealthProbe {
     /// The process can answer. A failure would restart it, so there is none.
     Liveness,
     /// New requests are welcome.
@@ -16,7 +16,7 @@ pub enum Probe {
     Startup,
 }
 
-impl Probe {
+impl HealthProbe {
     /// The probe's name, which is also the body of its answer.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -29,7 +29,7 @@ impl Probe {
 
 /// Who could run a request now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkerFacts {
+pub enum WorkerHealth {
     /// The executor has no threads of its own and can always answer.
     NotNeeded,
     /// The pool has not been made yet.
@@ -38,7 +38,7 @@ pub enum WorkerFacts {
     Running(usize),
 }
 
-impl WorkerFacts {
+impl WorkerHealth {
     /// Whether a request would find somebody to run it.
     pub fn can_serve(self) -> bool {
         match self {
@@ -55,18 +55,18 @@ pub struct ProbeFacts {
     /// The main port accepts connections and no drain has begun.
     pub serving: bool,
     /// Who could run a request.
-    pub workers: WorkerFacts,
+    pub workers: WorkerHealth,
     /// The pool is stalled; watched in worker mode only.
     pub pool_stalled: bool,
 }
 
 impl ProbeFacts {
     /// Whether `probe` succeeds.
-    pub fn passes(self, probe: Probe) -> bool {
+    pub fn passes(self, probe: HealthProbe) -> bool {
         match probe {
-            Probe::Liveness => true,
-            Probe::Readiness => self.serving && self.workers.can_serve() && !self.pool_stalled,
-            Probe::Startup => self.workers.can_serve(),
+            HealthProbe::Liveness => true,
+            HealthProbe::Readiness => self.serving && self.workers.can_serve() && !self.pool_stalled,
+            HealthProbe::Startup => self.workers.can_serve(),
         }
     }
 }
@@ -81,7 +81,7 @@ pub struct Health {
     /// Open connections on the main port.
     pub active_connections: u64,
     /// Who could run a request.
-    pub workers: WorkerFacts,
+    pub workers: WorkerHealth,
     /// The pool is stalled; watched in worker mode only.
     pub pool_stalled: bool,
 }
@@ -111,32 +111,32 @@ impl Health {
 mod tests {
     use super::*;
 
-    const PROBES: [Probe; 3] = [Probe::Liveness, Probe::Readiness, Probe::Startup];
+    const PROBES: [HealthProbe; 3] = [HealthProbe::Liveness, HealthProbe::Readiness, HealthProbe::Startup];
 
-    fn verdicts(serving: bool, workers: WorkerFacts) -> [bool; 3] {
+    fn verdicts(serving: bool, workers: WorkerHealth) -> [bool; 3] {
         PROBES.map(|probe| ProbeFacts { serving, workers, pool_stalled: false }.passes(probe))
     }
 
     #[test]
     fn booting_is_alive_and_neither_ready_nor_started() {
-        assert_eq!(verdicts(false, WorkerFacts::NotStarted), [true, false, false]);
-        assert_eq!(verdicts(false, WorkerFacts::Running(2)), [true, false, true]);
+        assert_eq!(verdicts(false, WorkerHealth::NotStarted), [true, false, false]);
+        assert_eq!(verdicts(false, WorkerHealth::Running(2)), [true, false, true]);
     }
 
     #[test]
     fn serving_is_ready() {
-        assert_eq!(verdicts(true, WorkerFacts::Running(1)), [true, true, true]);
-        assert_eq!(verdicts(true, WorkerFacts::NotNeeded), [true, true, true]);
+        assert_eq!(verdicts(true, WorkerHealth::Running(1)), [true, true, true]);
+        assert_eq!(verdicts(true, WorkerHealth::NotNeeded), [true, true, true]);
     }
 
     #[test]
     fn a_pool_without_threads_is_alive_only() {
-        assert_eq!(verdicts(true, WorkerFacts::Running(0)), [true, false, false]);
+        assert_eq!(verdicts(true, WorkerHealth::Running(0)), [true, false, false]);
     }
 
     #[test]
     fn a_stalled_pool_is_alive_and_started_but_not_ready() {
-        let facts = ProbeFacts { serving: true, workers: WorkerFacts::Running(1), pool_stalled: true };
+        let facts = ProbeFacts { serving: true, workers: WorkerHealth::Running(1), pool_stalled: true };
         assert_eq!(PROBES.map(|probe| facts.passes(probe)), [true, false, true]);
     }
 
@@ -146,7 +146,7 @@ mod tests {
             uptime: Duration::ZERO,
             total_requests: 0,
             active_connections: 0,
-            workers: WorkerFacts::Running(1),
+            workers: WorkerHealth::Running(1),
             pool_stalled: true,
         };
         let report: serde_json::Value = serde_json::from_str(&health.to_json()).unwrap();
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn draining_is_not_ready() {
-        assert_eq!(verdicts(false, WorkerFacts::Running(1)), [true, false, true]);
+        assert_eq!(verdicts(false, WorkerHealth::Running(1)), [true, false, true]);
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
             uptime: Duration::from_millis(61_900),
             total_requests: 5,
             active_connections: 2,
-            workers: WorkerFacts::Running(1),
+            workers: WorkerHealth::Running(1),
             pool_stalled: false,
         };
         let report: serde_json::Value = serde_json::from_str(&health.to_json()).unwrap();
@@ -177,7 +177,7 @@ mod tests {
                 "executor_healthy": true, "pool_stalled": false, "plugins": {},
             })
         );
-        health.workers = WorkerFacts::Running(0);
+        health.workers = WorkerHealth::Running(0);
         assert!(!health.is_ok());
         let report: serde_json::Value = serde_json::from_str(&health.to_json()).unwrap();
         assert_eq!((&report["status"], &report["executor_healthy"]), (&"degraded".into(), &false.into()));

@@ -3,6 +3,10 @@
 //! Promises: a value is spelled in one place. Refuses: the reasons for refusals and for recycled workers belong to those
 //! who give them.
 
+use crate::admission::ShedReason;
+use crate::http::MethodKind;
+use crate::pool::RecycleReason;
+
 /// Why a request was answered without its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CancelReason {
@@ -97,4 +101,48 @@ impl TlsHandshake {
             Self::PlainHttp => "plain_http",
         }
     }
+}
+
+/// A set of values that a label can have.
+pub trait Label: Copy + 'static {
+    /// The label's name.
+    const NAME: &'static str;
+    /// Every value, in the order of the exposition.
+    const VALUES: &'static [Self];
+    /// Whether series exist before anything was counted in them.
+    const IS_SHOWN_FROM_THE_START: bool;
+
+    /// Its place among the counters.
+    fn index(self) -> usize;
+
+    /// The value's spelling.
+    fn as_str(self) -> &'static str;
+}
+
+macro_rules! labels {
+    ($($name:literal: $label:ty, shown from the start: $is_shown:literal;)*) => {$(
+        impl Label for $label {
+            const NAME: &'static str = $name;
+            const VALUES: &'static [Self] = &Self::ALL;
+            const IS_SHOWN_FROM_THE_START: bool = $is_shown;
+
+            #[inline]
+            fn index(self) -> usize {
+                self as usize
+            }
+
+            fn as_str(self) -> &'static str {
+                self.as_str()
+            }
+        }
+    )*};
+}
+
+labels! {
+    "method": MethodKind, shown from the start: false;
+    "status": StatusClass, shown from the start: false;
+    "reason": CancelReason, shown from the start: true;
+    "reason": ShedReason, shown from the start: true;
+    "reason": RecycleReason, shown from the start: true;
+    "result": TlsHandshake, shown from the start: true;
 }

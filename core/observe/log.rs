@@ -1,40 +1,27 @@
-//! The log: a bounded queue of finished records, and the thread that writes them.
+//! The log: finished records, and how the thread that writes them does it.
 //!
 //! Promises: whoever emits never waits for a pipe, a disk or a lock; what does not fit is dropped, counted, and
 //! reported once there is room again; records of one thread keep their order. Access records obey their own setting
 //! and no level. Refuses: it does not reopen or rotate; standard output belongs to whoever started the server.
 
 use std::fs::File;
-use std::io::{self, PipeReader, PipeWriter, Write};
+use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::thread;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
+use super::batch_writer::{BatchSink, BatchWriter};
 use super::event::{Access, Event};
 use crate::config::{AccessLog, Level};
 use crate::limits::{LOG_FLUSH_TIMEOUT, LOG_QUEUE_RECORDS};
-use crate::sync::counter::Counter;
-use crate::sync::event_count::EventCount;
-use crate::sync::primitive::{Arc, ArrayQueue, AtomicBool, Ordering};
+use crate::sync::primitive::Arc;
 use crate::time;
 
 /// A handle to the log; cloning it is cheap.
 #[derive(Clone, Debug)]
-pub struct Log(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
+pub struct Log {
     level: Level,
     access: AccessLog,
-    queue: ArrayQueue<Vec<u8>>,
-    /// Rung when records were queued, or when the log ends.
-    work: EventCount,
-    dropped: Counter,
-    ending: AtomicBool,
-    /// Its other end is closed when the thread has written everything.
-    written: PipeReader,
+    writer: Arc<BatchWriter<Vec<u8>>>,
 }
 
 impl Log {
@@ -55,32 +42,22 @@ impl Log {
     ///
     /// When the system gives no descriptor or no thread.
     pub fn start(level: Level, access: AccessLog, sink: impl Write + Send + 'static) -> io::Result<Self> {
-        let (written, writing) = io::pipe()?;
-        let shared = Arc::new(Shared {
-            level,
-            access,
-            queue: ArrayQueue::new(LOG_QUEUE_RECORDS),
-            work: EventCount::new(),
-            dropped: Counter::new(),
-            ending: AtomicBool::new(false),
-            written,
-        });
-        let writer = Writer { shared: Arc::clone(&shared), sink, batch: Vec::new(), dropped_told: 0 };
-        thread::Builder::new().name("svc-log".to_owned()).spawn(move || writer.run(writing))?;
-        Ok(Self(shared))
+        let lines = LineSink { sink, batch: Vec::new(), level };
+        let writer = Arc::new(BatchWriter::start("svc-log", LOG_QUEUE_RECORDS, lines)?);
+        Ok(Self { level, access, writer })
     }
 
     /// Logs `event`, if its level (or, for an access record, its status) is to be logged.
     pub fn emit(&self, event: &Event<'_>) {
         if self.wants(event) {
-            self.queue(event.render(time::wall()));
+            self.writer.offer(event.render(time::wall()));
         }
     }
 
     /// Whether an access record with this status would be written; for those who would have to gather its fields.
     #[inline]
     pub fn wants_access(&self, status: u16) -> bool {
-        match self.0.access {
+        match self.access {
             AccessLog::All => true,
             AccessLog::Error => status >= 400,
             AccessLog::Off => false,
@@ -89,7 +66,7 @@ impl Log {
 
     /// Records that were dropped because the queue was full or could not be written.
     pub fn dropped_total(&self) -> u64 {
-        self.0.dropped.value()
+        self.writer.dropped_total()
     }
 
     /// Writes what is queued and ends the thread; returns whether that was done in time. Later records are dropped.
@@ -98,97 +75,53 @@ impl Log {
     }
 
     fn shutdown_within(&self, timeout: Duration) -> bool {
-        // Release: pairs with the Acquire in `Writer::run`, which then looks at the queue once more.
-        self.0.ending.store(true, Ordering::Release);
-        self.0.work.notify_all();
-        let timeout = Timespec::try_from(timeout).ok();
-        let mut waits = [PollFd::new(&self.0.written, PollFlags::IN)];
-        // The pipe carries nothing; it becomes readable when its other end is closed.
-        matches!(poll(&mut waits, timeout.as_ref()), Ok(1..))
+        self.writer.shutdown(timeout)
     }
 
     fn wants(&self, event: &Event<'_>) -> bool {
         match event {
             Event::Access(Access { status, .. }) => self.wants_access(*status),
-            other => other.level() <= self.0.level,
-        }
-    }
-
-    fn queue(&self, record: Vec<u8>) {
-        if self.0.ending.load(Ordering::Relaxed) || self.0.queue.push(record).is_err() {
-            self.0.dropped.incr();
-        } else {
-            self.0.work.notify_one();
+            other => other.level() <= self.level,
         }
     }
 }
 
-/// What the log thread owns.
-struct Writer<W> {
-    shared: Arc<Shared>,
+/// Records on their way to the sink.
+struct LineSink<W> {
     sink: W,
     batch: Vec<u8>,
-    dropped_told: u64,
+    level: Level,
 }
 
 /// A batch is written when it is this long, or when the queue is empty.
 const BATCH_BYTES: usize = 64 * 1024;
 
-impl<W: Write> Writer<W> {
-    /// Writes until the log ends; `_writing` is closed at that moment.
-    fn run(mut self, _writing: PipeWriter) {
-        loop {
-            if self.write_batch() {
-                continue;
-            }
-            self.tell_dropped();
-            let ticket = self.shared.work.prepare_wait();
-            // Acquire: pairs with the Release in `shutdown`.
-            let ending = self.shared.ending.load(Ordering::Acquire);
-            if ending || !self.shared.queue.is_empty() {
-                self.shared.work.cancel_wait(ticket);
-                if ending && !self.write_batch() {
-                    return;
-                }
-            } else {
-                self.shared.work.wait(&ticket);
-            }
-        }
+impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
+    fn add(&mut self, record: Vec<u8>) -> bool {
+        self.batch.extend_from_slice(&record);
+        self.batch.len() < BATCH_BYTES
     }
 
-    /// Writes what is queued, up to one batch; returns whether there was anything.
-    fn write_batch(&mut self) -> bool {
+    fn write(&mut self) -> io::Result<()> {
+        let written = self.sink.write_all(&self.batch).and_then(|()| self.sink.flush());
         self.batch.clear();
-        let mut records = 0;
-        while self.batch.len() < BATCH_BYTES
-            && let Some(record) = self.shared.queue.pop()
-        {
-            self.batch.extend_from_slice(&record);
-            records += 1;
-        }
-        if records > 0 && self.sink.write_all(&self.batch).and_then(|()| self.sink.flush()).is_err() {
-            self.shared.dropped.add(records);
-        }
-        records > 0
+        written
     }
 
-    /// Says how many records were dropped. A sink that fails is not told of its own failures for ever.
-    fn tell_dropped(&mut self) {
-        let dropped = self.shared.dropped.value();
-        let count = dropped - self.dropped_told;
+    fn tell_dropped(&mut self, count: u64) {
         let event = Event::RecordsDropped { count };
-        if count > 0 && event.level() <= self.shared.level {
+        if event.level() <= self.level {
             // A record about lost records that is lost too changes nothing.
             let _ = self.sink.write_all(&event.render(time::wall()));
         }
-        self.dropped_told = dropped;
     }
 }
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use std::io::{BufRead, BufReader, Read};
+    use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read};
     use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread;
 
     use super::*;
 

@@ -1,173 +1,37 @@
-//! What the request path counts: typed fields, no registry, no lock.
+//! Facts that several cells of the metrics are about, or that they hold in another unit.
 //!
-//! Promises: a method names a fact and costs a few additions to cells that few threads share. The number of requests
-//! is the sum over the methods, so that the two cannot disagree. Refuses: nothing here is computed from settings;
-//! readings of the queue and the pool are taken at the source when somebody asks.
+//! Promises: a method names a fact and costs a few additions to cells that few threads share. Refuses: a fact that is
+//! one cell's alone has no method; code counts in the cell.
 
 use std::time::Duration;
 
 use crate::admission::{Refusals, ShedReason};
-use crate::http::MethodKind;
-use crate::pool::RecycleReason;
-use crate::sync::counter::{Counter, Flag, UpDown};
-use crate::sync::histogram::{Histogram, Snapshot};
 use crate::time::as_micros;
 
-use super::label::{CancelReason, StatusClass, TlsHandshake};
+use super::cell::MetricCell;
+use super::families::Metrics;
+use super::label::StatusClass;
 
-/// Bounds of the request duration, in microseconds.
-pub const REQUEST_DURATION_BOUNDS_US: &[u64] =
-    &[100, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
-
-/// Bounds of the wait for a worker, in microseconds.
-pub const QUEUE_WAIT_BOUNDS_US: &[u64] =
-    &[50, 100, 250, 500, 1000, 2500, 5000, 10_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
-
-/// Bounds of the time that a script takes, in microseconds.
-pub const PHP_DURATION_BOUNDS_US: &[u64] =
-    &[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000];
-
-/// Bounds of the time that a persistent worker takes for a request, in microseconds.
-pub const WORKER_REQUEST_DURATION_BOUNDS_US: &[u64] =
-    &[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000];
-
-/// Everything that the request path counts.
-#[derive(Debug)]
-pub struct Metrics {
-    /// Open connections on the main port; one that waits for its permit is not inside yet.
-    pub connections: UpDown,
-    /// Requests for PHP that were accepted and are not yet answered.
-    pub pending_requests: UpDown,
-    /// Raised while the accept loop is parked for want of a permit.
-    pub accept_stalled: Flag,
-    /// Raised while the pool counts as stalled, which is watched in worker mode only.
-    pub pool_stalled: Flag,
-    /// OPcache is off because scripts run too long for it to restart.
-    pub opcache_restart_delayed: Flag,
-    /// Restarts of OPcache.
-    pub opcache_restarts: Counter,
-    accept_stalls: Counter,
-    streams_refused: Counter,
-    tls_handshakes: [Counter; TlsHandshake::ALL.len()],
-    requests: [Counter; MethodKind::ALL.len()],
-    responses: [Counter; StatusClass::ALL.len()],
-    request_bytes: Counter,
-    response_bytes: Counter,
-    request_duration: Histogram,
-    cancelled: [Counter; CancelReason::ALL.len()],
-    refused: [Counter; ShedReason::ALL.len()],
-    wait_wasted: Counter,
-    dropped: Counter,
-    /// Split by where the client was missed: a request that ran is in `queue_wait` too, one that was popped is not.
-    abandoned_running: Counter,
-    abandoned_popped: Counter,
-    queue_wait: Histogram,
-    php_duration: Histogram,
-    rate_limited: Counter,
-    php_denied: Counter,
-    path_denied: Counter,
-    builtin_denied: Counter,
-    static_hits: Counter,
-    static_misses: Counter,
-    responses_coded: Counter,
-    coding_saved_bytes: Counter,
-    workers_retired: Counter,
-    workers_recycled: [Counter; RecycleReason::ALL.len()],
-    soft_resets: Counter,
-    worker_request_duration: Histogram,
-}
-
-/// What the request path does.
+/// What happens to requests.
 impl Metrics {
-    /// Starts with everything at 0.
-    pub fn new() -> Self {
-        Self {
-            connections: UpDown::new(),
-            pending_requests: UpDown::new(),
-            accept_stalled: Flag::new(),
-            pool_stalled: Flag::new(),
-            opcache_restart_delayed: Flag::new(),
-            opcache_restarts: Counter::new(),
-            accept_stalls: Counter::new(),
-            streams_refused: Counter::new(),
-            tls_handshakes: counters(),
-            requests: counters(),
-            responses: counters(),
-            request_bytes: Counter::new(),
-            response_bytes: Counter::new(),
-            request_duration: Histogram::new(REQUEST_DURATION_BOUNDS_US),
-            cancelled: counters(),
-            refused: counters(),
-            wait_wasted: Counter::new(),
-            dropped: Counter::new(),
-            abandoned_running: Counter::new(),
-            abandoned_popped: Counter::new(),
-            queue_wait: Histogram::new(QUEUE_WAIT_BOUNDS_US),
-            php_duration: Histogram::new(PHP_DURATION_BOUNDS_US),
-            rate_limited: Counter::new(),
-            php_denied: Counter::new(),
-            path_denied: Counter::new(),
-            builtin_denied: Counter::new(),
-            static_hits: Counter::new(),
-            static_misses: Counter::new(),
-            responses_coded: Counter::new(),
-            coding_saved_bytes: Counter::new(),
-            workers_retired: Counter::new(),
-            workers_recycled: counters(),
-            soft_resets: Counter::new(),
-            worker_request_duration: Histogram::new(WORKER_REQUEST_DURATION_BOUNDS_US),
-        }
-    }
-
-    /// A request's head was parsed; or it was answered although it could not be, as `MethodKind::Other`.
-    #[inline]
-    pub fn request_received(&self, method: MethodKind) {
-        self.requests[method as usize].incr();
-    }
-
-    /// Bytes of a request body arrived.
-    #[inline]
-    pub fn request_bytes_received(&self, bytes: u64) {
-        self.request_bytes.add(bytes);
-    }
-
-    /// A request has ended: its last byte was written, or its client is gone (499). `body_bytes` went out on the
-    /// wire; `duration` runs from the first byte of its head.
+    /// A request has ended: its last byte was written, or its client has disconnected (499). `body_bytes` were sent;
+    /// `duration` begins with the first byte of its header.
     #[inline]
     pub fn answered(&self, status: u16, body_bytes: u64, duration: Duration) {
-        self.responses[StatusClass::of(status) as usize].incr();
+        self.responses.incr(StatusClass::of(status));
         self.response_bytes.add(body_bytes);
         self.request_duration.record(as_micros(duration));
     }
 
-    /// A request ended without its result; it is also [`answered`](Self::answered).
-    pub fn cancelled(&self, reason: CancelReason) {
-        self.cancelled[reason as usize].incr();
-    }
-
-    /// A request was refused admission; it is also [`answered`](Self::answered).
-    pub fn refused(&self, reason: ShedReason) {
-        self.refused[shed_index(reason)].incr();
-    }
-
-    /// A refused request had waited out its whole budget while the pool started nothing at all.
-    pub fn wait_wasted(&self) {
-        self.wait_wasted.incr();
-    }
-
-    /// A worker failed after it had accepted a request.
-    pub fn dropped(&self) {
-        self.dropped.incr();
-    }
-
-    /// A client left while a worker ran its request, before the answer began.
+    /// A client disconnected while a worker ran its request, before the response began.
     pub fn work_abandoned(&self) {
-        self.abandoned_running.incr();
+        self.abandoned.running.incr();
     }
 
-    /// A worker took a request off the queue whose client had left, which was its answer; it may run all the same.
+    /// A worker took a request off the queue that was answered because its client had disconnected; it may run all the
+    /// same.
     pub fn departed_work_taken(&self) {
-        self.abandoned_popped.incr();
+        self.abandoned.popped.incr();
     }
 
     /// A worker took a request off the queue that had waited for `waited`, and runs it.
@@ -188,73 +52,7 @@ impl Metrics {
         self.worker_request_duration.record(as_micros(duration));
     }
 
-    /// A worker has ended because it was not needed.
-    pub fn worker_retired(&self) {
-        self.workers_retired.incr();
-    }
-
-    /// The loop of a persistent worker has ended, to be replaced.
-    pub fn worker_recycled(&self, reason: RecycleReason) {
-        self.workers_recycled[reason as usize].incr();
-    }
-
-    /// A persistent worker reset its state between two requests.
-    pub fn soft_reset(&self) {
-        self.soft_resets.incr();
-    }
-
-    /// A connection was accepted and had to wait for its permit.
-    pub fn accept_had_to_wait(&self) {
-        self.accept_stalls.incr();
-    }
-
-    /// A stream was refused because all connections together carried as many as they may.
-    pub fn stream_refused(&self) {
-        self.streams_refused.incr();
-    }
-
-    /// A TLS handshake ended like this.
-    pub fn tls_handshake(&self, outcome: TlsHandshake) {
-        self.tls_handshakes[outcome as usize].incr();
-    }
-
-    /// The rate limiter rejected a request.
-    pub fn rate_limited(&self) {
-        self.rate_limited.incr();
-    }
-
-    /// A request was blocked where no PHP may run.
-    pub fn php_denied(&self) {
-        self.php_denied.incr();
-    }
-
-    /// A request was denied by a rule of the document root.
-    pub fn path_denied(&self) {
-        self.path_denied.incr();
-    }
-
-    /// A request was denied because what it asked for is never meant to be public.
-    pub fn builtin_denied(&self) {
-        self.builtin_denied.incr();
-    }
-
-    /// A static file came from memory.
-    pub fn static_hit(&self) {
-        self.static_hits.incr();
-    }
-
-    /// A static file came from the disk.
-    pub fn static_miss(&self) {
-        self.static_misses.incr();
-    }
-
-    /// A response goes out in a content coding, with a body.
-    #[inline]
-    pub fn response_coded(&self) {
-        self.responses_coded.incr();
-    }
-
-    /// A body of `before` bytes went out as `after` bytes. One that grew saved nothing: a counter does not go back.
+    /// A body of `before` bytes was sent as `after` bytes. One that grew saved nothing: a counter does not decrease.
     #[inline]
     pub fn coding_ended(&self, before: u64, after: u64) {
         self.coding_saved_bytes.add(before.saturating_sub(after));
@@ -263,184 +61,29 @@ impl Metrics {
 
 /// What was counted.
 impl Metrics {
-    /// Requests received.
-    pub fn requests_total(&self) -> u64 {
-        self.requests.iter().map(Counter::value).sum()
-    }
-
-    /// Requests received with `method`.
-    pub fn requests_by(&self, method: MethodKind) -> u64 {
-        self.requests[method as usize].value()
-    }
-
-    /// Requests that ended with a status of `class`.
-    pub fn responses_by(&self, class: StatusClass) -> u64 {
-        self.responses[class as usize].value()
-    }
-
-    /// Bytes of request bodies.
-    pub fn request_bytes_total(&self) -> u64 {
-        self.request_bytes.value()
-    }
-
-    /// Bytes of response bodies.
-    pub fn response_bytes_total(&self) -> u64 {
-        self.response_bytes.value()
-    }
-
-    /// How long requests took, in microseconds.
-    pub fn request_duration(&self) -> Snapshot {
-        self.request_duration.snapshot()
-    }
-
-    /// Requests that were cancelled for `reason`.
-    pub fn cancelled_by(&self, reason: CancelReason) -> u64 {
-        self.cancelled[reason as usize].value()
-    }
-
-    /// Requests that were refused for `reason`.
-    pub fn refused_by(&self, reason: ShedReason) -> u64 {
-        self.refused[shed_index(reason)].value()
-    }
-
-    /// Requests that were refused, whatever the reason.
-    pub fn refused_total(&self) -> u64 {
-        self.refused.iter().map(Counter::value).sum()
-    }
-
     /// Requests that were refused under overload, by reason.
     pub fn overload_refusals(&self) -> Refusals {
         Refusals {
-            queue_full: self.refused_by(ShedReason::QueueFull),
-            wait_timeout: self.refused_by(ShedReason::WaitTimeout),
-            waiting_full: self.refused_by(ShedReason::WaitingFull),
-            waiting_bytes: self.refused_by(ShedReason::WaitingBytes),
+            queue_full: self.refused.value(ShedReason::QueueFull),
+            wait_timeout: self.refused.value(ShedReason::WaitTimeout),
+            waiting_full: self.refused.value(ShedReason::WaitingFull),
+            waiting_bytes: self.refused.value(ShedReason::WaitingBytes),
         }
     }
 
-    /// Refusals after a wait in which the pool started nothing.
-    pub fn wait_wasted_total(&self) -> u64 {
-        self.wait_wasted.value()
-    }
-
-    /// Requests that a failing worker dropped.
-    pub fn dropped_total(&self) -> u64 {
-        self.dropped.value()
-    }
-
-    /// Requests that a worker took off the queue whose client was gone before the answer.
+    /// Requests that a worker took off the queue whose client had disconnected before the response began.
     pub fn abandoned_total(&self) -> u64 {
-        self.abandoned_running.value() + self.abandoned_popped.value()
+        self.abandoned.read()
     }
 
-    /// Requests that workers took off the queue and ran, or found answered 499. Read after
-    /// [`abandoned_total`](Self::abandoned_total) it is never the smaller one.
+    /// Requests that workers took off the queue and ran, or found answered with 499. Read after
+    /// [`abandoned_total`](Self::abandoned_total), it is never the smaller number.
     pub fn work_started_total(&self) -> u64 {
-        self.abandoned_popped.value() + self.queue_wait.snapshot().count()
+        self.abandoned.popped.value() + self.queue_wait.snapshot().count()
     }
 
-    /// Requests that workers were done with, whether or not a client got the answer.
+    /// Requests that workers have finished, whether or not a client received the response.
     pub fn work_finished_total(&self) -> u64 {
         self.php_duration.snapshot().count()
     }
-
-    /// How long requests waited for a worker, in microseconds.
-    pub fn queue_wait(&self) -> Snapshot {
-        self.queue_wait.snapshot()
-    }
-
-    /// How long scripts ran, in microseconds.
-    pub fn php_duration(&self) -> Snapshot {
-        self.php_duration.snapshot()
-    }
-
-    /// How long persistent workers took for requests, in microseconds.
-    pub fn worker_request_duration(&self) -> Snapshot {
-        self.worker_request_duration.snapshot()
-    }
-
-    /// Workers that have ended because they were not needed.
-    pub fn workers_retired_total(&self) -> u64 {
-        self.workers_retired.value()
-    }
-
-    /// Persistent workers that have ended for `reason`.
-    pub fn workers_recycled_by(&self, reason: RecycleReason) -> u64 {
-        self.workers_recycled[reason as usize].value()
-    }
-
-    /// Resets of persistent workers between two requests.
-    pub fn soft_resets_total(&self) -> u64 {
-        self.soft_resets.value()
-    }
-
-    /// Connections that had to wait for a permit.
-    pub fn accept_stalls_total(&self) -> u64 {
-        self.accept_stalls.value()
-    }
-
-    /// Streams that were refused because all connections together carried as many as they may.
-    pub fn streams_refused_total(&self) -> u64 {
-        self.streams_refused.value()
-    }
-
-    /// TLS handshakes that ended like this.
-    pub fn tls_handshakes_by(&self, outcome: TlsHandshake) -> u64 {
-        self.tls_handshakes[outcome as usize].value()
-    }
-
-    /// Requests that the rate limiter rejected.
-    pub fn rate_limited_total(&self) -> u64 {
-        self.rate_limited.value()
-    }
-
-    /// Requests that were blocked where no PHP may run.
-    pub fn php_denied_total(&self) -> u64 {
-        self.php_denied.value()
-    }
-
-    /// Requests that a rule of the document root denied.
-    pub fn path_denied_total(&self) -> u64 {
-        self.path_denied.value()
-    }
-
-    /// Requests that were denied because what they asked for is never meant to be public.
-    pub fn builtin_denied_total(&self) -> u64 {
-        self.builtin_denied.value()
-    }
-
-    /// Static files served from memory.
-    pub fn static_hits_total(&self) -> u64 {
-        self.static_hits.value()
-    }
-
-    /// Static files served from the disk.
-    pub fn static_misses_total(&self) -> u64 {
-        self.static_misses.value()
-    }
-
-    /// Responses that went out in a content coding.
-    pub fn responses_coded_total(&self) -> u64 {
-        self.responses_coded.value()
-    }
-
-    /// Bytes that content codings saved.
-    pub fn coding_saved_total(&self) -> u64 {
-        self.coding_saved_bytes.value()
-    }
-}
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-fn counters<const N: usize>() -> [Counter; N] {
-    std::array::from_fn(|_| Counter::new())
-}
-
-/// The place of a reason among the counters.
-fn shed_index(reason: ShedReason) -> usize {
-    ShedReason::ALL.iter().position(|one| *one == reason).unwrap_or(0)
 }

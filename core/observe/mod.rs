@@ -6,33 +6,44 @@
 //! | file | noun |
 //! |---|---|
 //! | `label` | values of labels that are fixed sets |
-//! | `metrics` | what the request path counts |
-//! | `names` | the families: name, type, help |
+//! | `families` | the table of the metrics: cells, names, types, help, conditions, sources, reference |
+//! | `family`, `cell` | the vocabulary of its rows |
+//! | `metrics` | what happens to requests, in those cells |
+//! | `facts` | what the metrics tell that nobody counts |
+//! | `exporter` | what a page of metrics is written to |
 //! | `exposition` | both text formats of the metrics |
+//! | `reference` | the tables of docs/metrics.md |
 //! | `process` | what the kernel says about this process |
 //! | `health` | probes and the health report |
 //! | `event`, `worker_event`, `hint` | what is worth a log record |
 //! | `record`, `timestamp` | one log record as a line of JSON, and its time |
-//! | `log` | the queue and the thread that writes it |
+//! | `batch_writer` | a thread that writes what others must not wait to write |
+//! | `log` | its first user |
 
-pub mod event;
+pub mod batch_writer;
+mod cell;
+mod event;
+pub mod exporter;
 pub mod exposition;
-pub mod health;
-pub mod hint;
-pub mod label;
-pub mod log;
-pub mod metrics;
-pub mod names;
+mod facts;
+mod families;
+pub mod family;
+mod health;
+mod hint;
+mod label;
+mod log;
+mod metrics;
 pub mod process;
 pub mod record;
+pub mod reference;
 pub mod timestamp;
-pub mod worker_event;
+mod worker_event;
 
 pub use event::{Access, Event, PhpLevel, PhpMessage};
-pub use exposition::{CertificateFacts, ReloadFacts};
-pub use health::{Health, Probe, ProbeFacts, WorkerFacts};
+pub use facts::{CertificateFacts, ReloadFacts, ScrapeFacts};
+pub use families::Metrics;
+pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};
 pub use hint::Hint;
 pub use label::{CancelReason, StatusClass, TlsHandshake};
 pub use log::Log;
-pub use metrics::Metrics;
 pub use worker_event::WorkerEvent;

@@ -4,14 +4,14 @@
 //! state completely, or changes nothing. Refuses: it does not reload by itself, and settings do not change.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::client::TrustedProxies;
 use super::deny::{DenyFileError, DenyRules, PhpDenyPaths};
 use super::error_pages::{ErrorPages, ErrorPagesError};
 use super::rate::RateLimiter;
-use crate::config::Config;
+use crate::config::ClientConfig;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
@@ -55,14 +55,14 @@ impl Policy {
     /// # Errors
     ///
     /// If the rules or pages cannot be read.
-    pub fn load(config: &Config, now: Instant) -> Result<Self, PolicyError> {
-        let absolute = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
+    pub fn load(clients: &ClientConfig, document_root: &Path, now: Instant) -> Result<Self, PolicyError> {
+        let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let policy = Self {
-            proxies: TrustedProxies::new(config.trusted_proxies.clone()),
-            limiter: RateLimiter::new(config.rate_limit, config.rate_window, now),
-            php_deny: PhpDenyPaths::new(&config.php_deny_paths),
-            document_root: absolute(&config.document_root),
-            error_pages_dir: config.error_pages_dir.as_ref().map(absolute),
+            proxies: TrustedProxies::new(clients.trusted_proxies.clone()),
+            limiter: RateLimiter::new(clients.rate_limit, clients.rate_window, now),
+            php_deny: PhpDenyPaths::new(&clients.php_deny_paths),
+            document_root: absolute(document_root),
+            error_pages_dir: clients.error_pages_dir.as_deref().map(absolute),
             rules: ShortLock::default(),
         };
         policy.read_deny_rules()?;

@@ -7,14 +7,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Instant;
 
 use mio::net::TcpListener;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::admission::Gate;
 use crate::config::Config;
-use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, LISTEN_BACKLOG, STATIC_SWEEP_PAUSE};
+use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, LISTEN_BACKLOG};
 use crate::observe::{Event, Hint, Log};
 use crate::policy::never_public::sign_of_project;
 use crate::policy::{Policy, PolicyError};
@@ -28,14 +27,11 @@ use crate::tls::{Terms, TlsError};
 use super::lifecycle::Phase;
 use super::shared::Shared;
 use crate::serve::connection::reactor::Reactor;
-use crate::serve::control::drain::Drain;
+use crate::serve::control::jobs::jobs;
 use crate::serve::control::machinery::Machinery;
 use crate::serve::control::pool_events::Reports;
 use crate::serve::control::reload;
-use crate::serve::control::scan::Scan;
-use crate::serve::control::supervisor::Supervision;
 use crate::serve::control::tick::Control;
-use crate::serve::disk::file_job::Chore;
 use crate::serve::disk::site::Site;
 use crate::serve::io_thread::inbox::Message;
 use crate::serve::net::accept::Acceptor;
@@ -139,44 +135,31 @@ impl Server {
     ///
     /// As [`prepare`](Self::prepare).
     pub fn prepare_by(config: Arc<Config>, log: Log, clock: Clock) -> Result<Self, StartError> {
-        raise_descriptor_limit(config.max_connections)?;
-        let policy = Policy::load(&config, time::now()).map_err(StartError::Policy)?;
-        let (listener, main_addr) = bind("LISTEN_ADDR", config.listen_addr)?;
-        let ops = config.internal_addr.map(|addr| bind("INTERNAL_ADDR", addr)).transpose()?;
+        raise_descriptor_limit(config.admission.max_connections)?;
+        let policy = Policy::load(&config.clients, &config.serving.document_root, time::now())
+            .map_err(StartError::Policy)?;
+        let (listener, main_addr) = bind("LISTEN_ADDR", config.serving.listen_addr)?;
+        let ops = config.operations.addr.map(|addr| bind("INTERNAL_ADDR", addr)).transpose()?;
         let (ops_listener, ops_addr) = ops.unzip();
-        let terms = Terms::open(&config).map_err(StartError::Tls)?;
+        let terms = Terms::open(&config.tls).map_err(StartError::Tls)?;
         let shared = Shared::new(config, policy, log);
         if let Some(terms) = terms {
             reload::warn_about_dates(&shared, &terms);
             // Set once, before it is read.
             let _ = shared.tls.set(terms);
         }
-        if let Some(found) = sign_of_project(&shared.config.document_root) {
-            let path = &*shared.config.document_root.to_string_lossy();
+        if let Some(found) = sign_of_project(&shared.config.serving.document_root) {
+            let path = &*shared.config.serving.document_root.to_string_lossy();
             shared.log.emit(&Event::Hint(Hint::ProjectAsRoot { path, found }));
         }
         // Find out now rather than with the first long body.
         shared
             .spool
             .create()
-            .map_err(|error| StartError::SpoolDir { dir: shared.config.spool_dir.clone(), error })?;
-        let mut drain = Drain::new(shared.config.drain_delay, shared.config.drain_timeout);
+            .map_err(|error| StartError::SpoolDir { dir: shared.config.bodies.spool_dir.clone(), error })?;
         let site = Arc::new(Site::new(&shared.config, &shared.policy));
         let machinery = Arc::new(Machinery::new(shared, site));
-        let driven = Arc::clone(&machinery);
-        let mut scan = Scan::new(&machinery.shared.config);
-        let mut supervisor = Supervision::new(&machinery.shared.config);
-        let mut sweep_at = clock();
-        let tick = move |shared: &Shared, now: Instant| {
-            let scan_at = scan.scan(shared, now);
-            if now >= sweep_at && shared.lifecycle.phase() != Phase::Starting {
-                sweep_at = now + STATIC_SWEEP_PAUSE;
-                driven.disk.order_chore(Chore::Sweep(Arc::clone(&driven.site)));
-            }
-            let others = [supervisor.tend(shared, now), driven.drive(&mut drain, now)];
-            others.into_iter().flatten().chain([scan_at]).min()
-        };
-        let control = Control::start(ops_listener, &machinery.shared, clock, tick)?;
+        let control = Control::start(ops_listener, &machinery.shared, clock, jobs(&machinery, clock()))?;
         let (control, listener) = (ShortLock::new(Some(control)), ShortLock::new(Some(listener)));
         Ok(Self { machinery, control, listener, main_addr, ops_addr })
     }
@@ -204,7 +187,7 @@ impl Server {
     pub fn start_pool(&self, engine: &Arc<dyn Engine<Exchange>>) -> Result<(), StartError> {
         let shared = &self.machinery.shared;
         let events: Arc<dyn PoolEvents<Exchange>> = Arc::new(Reports(Arc::clone(&self.machinery)));
-        let size = PoolSize { min: shared.config.php_workers.min, max: shared.config.php_workers.max };
+        let size = PoolSize { min: shared.config.php.workers.min, max: shared.config.php.workers.max };
         let Some(gate) = &shared.gate else { return Ok(()) };
         let source: Arc<dyn JobSource<Exchange>> = Arc::<Gate<Arc<Exchange>>>::clone(gate);
         let workers = WorkerPool::start("svc-php", size, engine, source, &events)?;
@@ -229,7 +212,7 @@ impl Server {
         // They end with the process; nothing waits for a disk.
         drop(machinery.disk.start()?);
         let mut inboxes = Vec::new();
-        for index in 0..shared.config.io_workers.max(1) {
+        for index in 0..shared.config.serving.io_workers.max(1) {
             let reactor = {
                 let (site, disk) = (Arc::clone(&machinery.site), Arc::clone(&machinery.disk));
                 Reactor::new(Arc::clone(shared), site, disk)?
@@ -260,7 +243,7 @@ impl Server {
     pub fn drain(&self) {
         let shared = &self.machinery.shared;
         if shared.lifecycle.enter(Phase::Draining) {
-            let (delay, timeout) = (shared.config.drain_delay, shared.config.drain_timeout);
+            let (delay, timeout) = (shared.config.timeouts.drain_delay, shared.config.timeouts.drain);
             shared.log.emit(&Event::Draining { delay, timeout });
         }
         self.wake_control();
@@ -270,7 +253,7 @@ impl Server {
     /// whether there are persistent workers: classic workers keep nothing that could be out of date.
     pub fn restart_workers(&self) -> bool {
         let shared = &self.machinery.shared;
-        if !shared.config.worker_mode_enabled || shared.workers.get().is_none() {
+        if !shared.config.php.worker_mode_enabled || shared.workers.get().is_none() {
             return false;
         }
         shared.restart_wanted.set();
@@ -281,7 +264,7 @@ impl Server {
     /// Has classic workers check scripts on disk again. Returns whether that changes anything.
     fn refresh_code(&self) -> bool {
         let shared = &self.machinery.shared;
-        !shared.config.worker_mode_enabled && shared.workers.get().is_some_and(WorkerPool::refresh)
+        !shared.config.php.worker_mode_enabled && shared.workers.get().is_some_and(WorkerPool::refresh)
     }
 
     fn wake_control(&self) {

@@ -68,25 +68,28 @@ impl Shared {
     /// Creates the state of a server that has not started serving.
     pub fn new(config: Arc<Config>, policy: Policy, log: Log) -> Arc<Self> {
         let started_at = time::now();
-        let limits =
-            WaitingLimits { count_max: config.queue_max_waiting, bytes_max: config.queue_max_waiting_bytes };
-        let size = PoolSize { min: config.php_workers.min, max: config.php_workers.max };
-        let (capacity, ceiling) = (config.queue_capacity.max(1), config.queue_wait_timeout);
+        let limits = WaitingLimits {
+            count_max: config.admission.queue_max_waiting,
+            bytes_max: config.admission.queue_max_waiting_bytes,
+        };
+        let size = PoolSize { min: config.php.workers.min, max: config.php.workers.max };
+        let (capacity, ceiling) =
+            (config.admission.queue_capacity.max(1), config.admission.queue_wait_timeout);
         let gate = || Arc::new(Gate::new(capacity, size.slots(), limits, ceiling));
         Arc::new(Self {
             policy: Arc::new(policy),
             metrics: Metrics::default(),
             log,
             lifecycle: Lifecycle::default(),
-            gate: (config.executor == Executor::Sapi).then(gate),
+            gate: (config.serving.executor == Executor::Sapi).then(gate),
             last_claim: LastTime::new(started_at),
             workers: OnceLock::new(),
             restart_wanted: Flag::new(),
-            spool: Spool::new(config.spool_dir.clone(), config.spool_max_bytes),
-            permits: Permits::new(config.max_connections),
+            spool: Spool::new(config.bodies.spool_dir.clone(), config.bodies.spool_max_bytes),
+            permits: Permits::new(config.admission.max_connections),
             tls: OnceLock::new(),
             reload: ShortLock::new(ReloadFacts { is_successful: true, succeeded_at: time::wall() }),
-            stream_permits: Permits::new(config.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)),
+            stream_permits: Permits::new(config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)),
             report_extra: OnceLock::new(),
             php_version: OnceLock::new(),
             started_at,

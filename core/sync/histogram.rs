@@ -32,8 +32,8 @@ struct Stripe {
     sum: Cell,
 }
 
-/// The values of a histogram at one time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The values of a histogram at one time; without bounds and values by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// The upper bounds.
     pub bounds: &'static [u64],

@@ -11,6 +11,7 @@ pub mod histogram;
 pub mod idle_workers;
 pub mod last_time;
 pub mod lock;
+pub mod outbox;
 pub mod permit_state;
 pub mod permits;
 pub mod primitive;

@@ -96,7 +96,7 @@ fn a_page_that_is_left_twice_is_no_attack() {
         client.ping();
         ids.into_iter().for_each(|id| client.reset(id, code::CANCEL));
         client.ping();
-        assert_eq!(site.metrics().requests_total(), (round + 1) * 128);
+        assert_eq!(site.metrics().requests_by_method.total(), (round + 1) * 128);
     }
     site.switches.open_all();
     assert_eq!(client.get("/hello").status, 200);
@@ -155,14 +155,14 @@ fn streams_beyond_what_all_may_have_are_refused_but_for_one_each() {
         client.ping();
     }
     assert_eq!(site.shared().stream_permits.free(), 0);
-    assert_eq!(site.metrics().requests_total(), beside as u64 + 9);
+    assert_eq!(site.metrics().requests_by_method.total(), beside as u64 + 9);
     let mut late = site.http2();
     let first = late.open(&head("POST", "/echo"), false);
     let second = late.ask("/hello");
     late.until_over(second);
     assert_eq!(late.heard(second).reset, Some(code::REFUSED_STREAM));
     // The hoarders' were refused too.
-    assert_eq!(site.metrics().streams_refused_total(), (9 * 120 - 9 - beside + 1) as u64);
+    assert_eq!(site.metrics().streams_refused.value(), (9 * 120 - 9 - beside + 1) as u64);
     late.upload(first, b"");
     assert_eq!(late.response(first).status, 200);
     assert_eq!(late.get("/hello").text(), "hello", "one at a time goes on");
@@ -257,7 +257,7 @@ fn a_head_that_is_too_long_is_431() {
     }
     assert_eq!(client.response(id).status, 431);
     assert_eq!(client.get("/hello").status, 200);
-    assert_eq!(site.metrics().requests_total(), 2);
+    assert_eq!(site.metrics().requests_by_method.total(), 2);
     drop(client);
     site.check_books();
 }
@@ -325,7 +325,7 @@ fn malformed_requests_are_refused_one_by_one() {
     assert_eq!(client.get("/hello").status, 200);
     drop(client);
     site.check_books();
-    assert_eq!(site.metrics().requests_total(), 4, "what has no reading is no request");
+    assert_eq!(site.metrics().requests_by_method.total(), 4, "what has no reading is no request");
 }
 
 #[test]

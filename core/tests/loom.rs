@@ -20,6 +20,7 @@ use svc_core::sync::event_count::EventCount;
 use svc_core::sync::exchange_state::{ExchangeStage, ExchangeState};
 use svc_core::sync::histogram::Histogram;
 use svc_core::sync::idle_workers::{Capacity, IdleWorkers, Wake};
+use svc_core::sync::outbox::Outbox;
 use svc_core::sync::permits::Permits;
 
 /// Explores `model` with at most `preemptions` switches away from a thread that could have gone on.
@@ -473,6 +474,40 @@ fn a_reader_is_told_of_every_part_that_it_has_not_seen() {
         mailbox.collect(&mut parts);
         assert_eq!(parts.len(), 2);
         assert!(seen == 2 || told.value() >= 1, "{seen} seen, told {told_before} before");
+    });
+}
+
+#[test]
+fn an_outbox_gives_or_drops_each_item_and_its_consumer_ends() {
+    explore(3, || {
+        let outbox = Arc::new(Outbox::new(1));
+        let consumer = {
+            let outbox = Arc::clone(&outbox);
+            thread::spawn(move || {
+                let mut taken = Vec::new();
+                loop {
+                    taken.extend(std::iter::from_fn(|| outbox.take()));
+                    if !outbox.wait() {
+                        taken.extend(std::iter::from_fn(|| outbox.take()));
+                        return taken;
+                    }
+                }
+            })
+        };
+        let producer = {
+            let outbox = Arc::clone(&outbox);
+            thread::spawn(move || outbox.offer(10))
+        };
+        outbox.offer(1);
+        outbox.offer(2);
+        outbox.close();
+        producer.join().unwrap();
+        let taken = consumer.join().unwrap();
+        let left: Vec<_> = std::iter::from_fn(|| outbox.take()).collect();
+        let kept: Vec<_> = taken.iter().chain(&left).filter(|item| **item < 10).collect();
+        assert!(kept.is_sorted(), "{kept:?}");
+        assert!(!left.iter().any(|item| *item < 10), "offered before the end, and not taken: {left:?}");
+        assert_eq!(taken.len() + left.len() + usize::try_from(outbox.dropped_total()).unwrap(), 3);
     });
 }
 

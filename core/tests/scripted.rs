@@ -29,9 +29,9 @@ fn a_request_is_answered_and_the_connection_kept() {
     }
     drop(client);
     site.check_books();
-    assert_eq!(site.metrics().responses_by(StatusClass::Success), 3);
-    assert_eq!(site.metrics().response_bytes_total(), 15);
-    assert_eq!(site.metrics().queue_wait().count(), 3);
+    assert_eq!(site.metrics().responses.value(StatusClass::Success), 3);
+    assert_eq!(site.metrics().response_bytes.value(), 15);
+    assert_eq!(site.metrics().queue_wait.snapshot().count(), 3);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn pipelined_requests_are_answered_in_order() {
     }
     drop(client);
     site.check_books();
-    assert_eq!(site.metrics().cancelled_by(CancelReason::ClientAbort), 0);
+    assert_eq!(site.metrics().cancelled.value(CancelReason::ClientAbort), 0);
 }
 
 #[test]
@@ -218,7 +218,7 @@ fn malformed_requests_are_refused_and_counted() {
         assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request:?}: {answer}");
     }
     site.check_books();
-    assert_eq!(site.metrics().requests_total(), 8);
+    assert_eq!(site.metrics().requests_by_method.total(), 8);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn overload_is_refused_with_529_and_its_words() {
     assert_eq!(refused.get("/hello").status, 200);
     drop((running, queued, refused));
     site.check_books();
-    assert_eq!(site.metrics().refused_by(ShedReason::QueueFull), 1);
+    assert_eq!(site.metrics().refused.value(ShedReason::QueueFull), 1);
 }
 
 #[test]
@@ -272,8 +272,8 @@ fn without_workers_what_waits_and_what_comes_is_answered_500() {
     assert_eq!(last.get("/hello").status, 500);
     drop((last, dying, queued));
     site.check_books();
-    eventually("it is counted", || site.metrics().dropped_total() == 1);
-    assert_eq!(site.metrics().refused_by(ShedReason::PoolUnavailable), 2);
+    eventually("it is counted", || site.metrics().dropped.value() == 1);
+    assert_eq!(site.metrics().refused.value(ShedReason::PoolUnavailable), 2);
 }
 
 #[test]
@@ -285,7 +285,7 @@ fn a_connection_without_a_permit_waits_and_the_waiting_is_seen() {
     second.send("GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
     let metrics = site.metrics();
     eventually("the accept loop is parked", || metrics.accept_stalled.is_set());
-    assert_eq!((metrics.accept_stalls_total(), metrics.connections.value()), (1, 1));
+    assert_eq!((metrics.accept_stalls.value(), metrics.connections.value()), (1, 1));
     drop(first);
     assert_eq!(second.response().text(), "hello");
     eventually("the accept loop runs", || !metrics.accept_stalled.is_set());
@@ -314,8 +314,8 @@ fn files_are_served_beside_the_script() {
     assert_eq!(client.get("/hello").text(), "hello");
     drop(client);
     site.check_books();
-    assert_eq!(site.metrics().static_misses_total(), 2);
-    assert_eq!(site.metrics().queue_wait().count(), 1);
+    assert_eq!(site.metrics().static_misses.value(), 2);
+    assert_eq!(site.metrics().queue_wait.snapshot().count(), 1);
 }
 
 #[test]
@@ -350,8 +350,8 @@ fn many_clients_at_once_each_get_their_own_answer() {
         }
     });
     site.check_books();
-    assert_eq!(site.metrics().responses_by(StatusClass::Success), 8 * 400);
-    assert_eq!(site.metrics().queue_wait().count(), 8 * 400);
+    assert_eq!(site.metrics().responses.value(StatusClass::Success), 8 * 400);
+    assert_eq!(site.metrics().queue_wait.snapshot().count(), 8 * 400);
 }
 
 /// Numbers that look like chance and repeat with their seed.
@@ -423,5 +423,5 @@ fn any_mix_of_requests_in_any_pieces_gets_its_answers_in_order() {
         });
     }
     site.check_books();
-    assert_eq!(site.metrics().requests_total(), 600);
+    assert_eq!(site.metrics().requests_by_method.total(), 600);
 }

@@ -13,13 +13,13 @@ use svc_core::observe::{CancelReason, StatusClass};
 
 /// client_abort, timeout, shutdown.
 fn cancelled(site: &Site) -> [u64; 3] {
-    CancelReason::ALL.map(|reason| site.metrics().cancelled_by(reason))
+    CancelReason::ALL.map(|reason| site.metrics().cancelled.value(reason))
 }
 
 /// 2xx, 4xx, 5xx.
 fn classes(site: &Site) -> [u64; 3] {
     [StatusClass::Success, StatusClass::ClientError, StatusClass::ServerError]
-        .map(|class| site.metrics().responses_by(class))
+        .map(|class| site.metrics().responses.value(class))
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_client_that_is_gone_within_its_body_is_499_and_client_abort() {
     let mut client = site.http2();
     let id = client.open(&head("POST", "/echo"), false);
     client.send_data(id, b"half");
-    eventually("some of it has come", || site.metrics().request_bytes_total() == 8);
+    eventually("some of it has come", || site.metrics().request_bytes.value() == 8);
     client.reset(id, code::CANCEL);
     eventually("its leaving is seen", || classes(&site) == [0, 2, 0]);
     assert_eq!(cancelled(&site), [2, 0, 0]);
@@ -47,7 +47,7 @@ fn what_the_drain_cuts_within_its_body_is_503_and_shutdown() {
     client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf");
     let id = other.open(&head("POST", "/echo"), false);
     other.send_data(id, b"half");
-    eventually("some of it has come", || site.metrics().request_bytes_total() == 8);
+    eventually("some of it has come", || site.metrics().request_bytes.value() == 8);
     site.drain();
     assert_eq!((client.response().status, other.response(id).status), (503, 503));
     assert!(site.wait());
@@ -94,7 +94,7 @@ fn the_drain_refuses_who_waits_and_cuts_off_who_runs() {
     site.switches.open("a");
     assert!(site.wait());
     site.check_books();
-    let refused = ShedReason::ALL.map(|reason| (reason, site.metrics().refused_by(reason)));
+    let refused = ShedReason::ALL.map(|reason| (reason, site.metrics().refused.value(reason)));
     let refused: Vec<_> = refused.into_iter().filter(|(_, count)| *count > 0).collect();
     assert_eq!(refused, [(ShedReason::ShuttingDown, 2)], "in the queue, and in front of it");
     assert_eq!((classes(&site), cancelled(&site)), ([0, 0, 3], [0, 0, 1]));
@@ -134,7 +134,7 @@ fn a_refusal_that_its_client_has_read_does_not_become_abandoned_work() {
     eventually("the entry is taken", || site.shared().gate_facts().unwrap().depth == 0);
     site.check_books();
     assert_eq!(site.metrics().abandoned_total(), 0);
-    assert_eq!(site.metrics().refused_by(ShedReason::WaitTimeout), 1);
+    assert_eq!(site.metrics().refused.value(ShedReason::WaitTimeout), 1);
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_worker_that_fails_has_dropped_what_had_no_head_and_broken_off_what_had() {
     let response = site.client().get("/half");
     assert_eq!((response.status, response.is_whole), (200, false));
     site.check_books();
-    assert_eq!((classes(&site), site.metrics().dropped_total()), ([1, 0, 1], 1));
+    assert_eq!((classes(&site), site.metrics().dropped.value()), ([1, 0, 1], 1));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn bytes_of_a_refused_body_are_received_ones_in_both_protocols() {
         client.expect_end();
         drop(client);
         eventually("the connection ended", || site.metrics().connections.value() == 0);
-        assert_eq!(site.metrics().request_bytes_total(), body.len() as u64, "{case}");
+        assert_eq!(site.metrics().request_bytes.value(), body.len() as u64, "{case}");
         let mut client = site.http2();
         let length = announced.map(|length| length.to_string());
         let mut fields = head("POST", path);
@@ -179,7 +179,7 @@ fn bytes_of_a_refused_body_are_received_ones_in_both_protocols() {
         assert_eq!(client.response(id).status, status, "{case}");
         drop(client);
         site.check_books();
-        assert_eq!(site.metrics().request_bytes_total(), 2 * body.len() as u64, "{case}, by HTTP/2");
+        assert_eq!(site.metrics().request_bytes.value(), 2 * body.len() as u64, "{case}, by HTTP/2");
     }
 }
 
@@ -213,8 +213,8 @@ fn a_head_that_the_library_refuses_is_in_the_books() {
     assert_eq!(client.get("/hello").text(), "hello");
     drop(client);
     site.check_books();
-    assert_eq!((classes(&site), site.metrics().requests_total()), ([1, 1, 0], 2));
-    assert_eq!(site.metrics().requests_by(MethodKind::Other), 1);
+    assert_eq!((classes(&site), site.metrics().requests_by_method.total()), ([1, 1, 0], 2));
+    assert_eq!(site.metrics().requests_by_method.value(MethodKind::Other), 1);
     eventually("both are logged", || records_of_http2(&site).len() == 2);
     assert_eq!(records_of_http2(&site)[0].0, 431);
 }
@@ -257,7 +257,7 @@ fn queued(site: &Site, path: &str, depth: usize) -> Client {
 
 /// Refusals after the whole wait, and those of them that were for nothing.
 fn waits(site: &Site) -> (u64, u64) {
-    (site.metrics().refused_by(ShedReason::WaitTimeout), site.metrics().wait_wasted_total())
+    (site.metrics().refused.value(ShedReason::WaitTimeout), site.metrics().wait_wasted.value())
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn a_drain_serves_whoever_waits_for_a_permit() {
     drop((running, waiting));
     assert!(site.wait());
     site.check_books();
-    assert_eq!(site.metrics().accept_stalls_total(), 1);
+    assert_eq!(site.metrics().accept_stalls.value(), 1);
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn requests_on_open_connections_are_refused_once_the_gate_is_closed() {
     drop((fresh, busy));
     assert!(site.wait());
     site.check_books();
-    assert_eq!(site.metrics().refused_by(ShedReason::ShuttingDown), 1);
+    assert_eq!(site.metrics().refused.value(ShedReason::ShuttingDown), 1);
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn the_drain_deadline_cuts_off_what_is_left() {
     assert!(site.wait(), "the worker ended within its grace");
     site.check_books();
     let metrics = site.metrics();
-    assert_eq!(metrics.cancelled_by(CancelReason::Shutdown), 1);
-    assert_eq!(metrics.refused_by(ShedReason::ShuttingDown), 1);
+    assert_eq!(metrics.cancelled.value(CancelReason::Shutdown), 1);
+    assert_eq!(metrics.refused.value(ShedReason::ShuttingDown), 1);
     assert_eq!(metrics.abandoned_total(), 0);
     eventually("the log tells it", || site.log().contains("\"cut_off\":2"));
 }
@@ -167,7 +167,7 @@ fn what_is_abandoned_runs_in_a_drain_and_not_behind_its_deadline() {
         site.until_inside("a");
         site.client().send("POST /wait/b HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
         eventually("it is queued", || site.shared().gate_facts().unwrap().depth == 1);
-        eventually("its client has left", || site.metrics().cancelled_by(CancelReason::ClientAbort) == 1);
+        eventually("its client has left", || site.metrics().cancelled.value(CancelReason::ClientAbort) == 1);
         site.drain();
         if !runs {
             assert_eq!(running.response().status, 503);

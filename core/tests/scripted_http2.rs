@@ -36,7 +36,7 @@ fn streams_are_answered_in_the_order_of_their_answers() {
     assert!(response.field("date").is_some() && response.field("x-request-id").is_some());
     drop(client);
     site.check_books();
-    assert_eq!(site.metrics().requests_total(), 21);
+    assert_eq!(site.metrics().requests_by_method.total(), 21);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn bodies_of_many_streams_are_interleaved_and_exact_both_ways() {
         assert!(response.is_whole && response.body == patterned(bytes), "{bytes} bytes");
     }
     let sent: u64 = bodies.iter().map(|body| body.len() as u64).sum();
-    assert_eq!(site.metrics().request_bytes_total(), sent);
+    assert_eq!(site.metrics().request_bytes.value(), sent);
     drop(client);
     site.check_books();
     assert_eq!(site.shared().spool.bytes(), 0);
@@ -214,7 +214,7 @@ fn an_unwanted_body_that_ends_is_thrown_away_and_counted() {
     assert_eq!(client.get("/hello").status, 200);
     drop(client);
     site.check_books();
-    assert_eq!(site.metrics().request_bytes_total(), 5000);
+    assert_eq!(site.metrics().request_bytes.value(), 5000);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn a_stream_that_nobody_reads_ends_alone() {
     drop(client);
     site.check_books();
     assert_eq!(site.shared().spool.bytes(), 0);
-    assert_eq!(site.metrics().cancelled_by(CancelReason::ClientAbort), 0, "the answer had begun");
+    assert_eq!(site.metrics().cancelled.value(CancelReason::ClientAbort), 0, "the answer had begun");
 }
 
 #[test]
@@ -273,7 +273,7 @@ fn a_connection_that_nobody_reads_ends() {
         client.ask("/flood/20000000");
     }
     eventually("the connection was given up", || {
-        site.metrics().requests_total() == 4 && site.metrics().connections.value() == 0
+        site.metrics().requests_by_method.total() == 4 && site.metrics().connections.value() == 0
     });
     site.check_books();
     assert_eq!(site.shared().spool.bytes(), 0);
@@ -290,14 +290,14 @@ fn what_the_socket_has_not_taken_was_not_sent() {
     // More than sockets hold, and a short one behind it that is all with the library.
     let ids = [client.ask("/flood/20000000"), client.ask("/hello"), client.ask("/flood/20000000")];
     eventually("the connection was given up", || {
-        site.metrics().requests_total() == 3 && site.metrics().connections.value() == 0
+        site.metrics().requests_by_method.total() == 3 && site.metrics().connections.value() == 0
     });
     client.expect_end();
     let received: usize = ids.iter().map(|id| client.heard(*id).body.len()).sum();
-    let counted = usize::try_from(site.metrics().response_bytes_total()).unwrap();
+    let counted = usize::try_from(site.metrics().response_bytes.value()).unwrap();
     // The end of what came may be the middle of a frame.
     assert!((received..received + 16 * 1024).contains(&counted), "{received} {counted}");
-    assert_eq!(site.metrics().responses_by(StatusClass::Success), 3, "heads are out, or on their way");
+    assert_eq!(site.metrics().responses.value(StatusClass::Success), 3, "heads are out, or on their way");
     site.check_books();
 }
 
@@ -313,19 +313,19 @@ fn a_reset_withdraws_the_request_wherever_it_is() {
     let waiting = client.ask("/hello");
     eventually("one is waiting", || metrics.pending_requests.value() == 3);
     let reading = client.open(&head("POST", "/echo"), false);
-    eventually("one is read", || metrics.requests_total() == 4);
+    eventually("one is read", || metrics.requests_by_method.total() == 4);
     for id in [waiting, queued, running, reading] {
         client.reset(id, code::CANCEL);
     }
-    eventually("all are counted", || metrics.responses_by(StatusClass::ClientError) == 4);
+    eventually("all are counted", || metrics.responses.value(StatusClass::ClientError) == 4);
     assert_eq!(metrics.pending_requests.value(), 0);
-    assert_eq!(metrics.cancelled_by(CancelReason::ClientAbort), 4, "the one whose body was read too");
+    assert_eq!(metrics.cancelled.value(CancelReason::ClientAbort), 4, "the one whose body was read too");
     site.switches.open("a");
     eventually("the script saw it", || site.switches.saw_gone("a"));
     assert_eq!(client.get("/hello").text(), "hello");
     drop(client);
     site.check_books();
-    assert_eq!(metrics.requests_total(), 5);
+    assert_eq!(metrics.requests_by_method.total(), 5);
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn what_may_change_something_runs_although_it_was_reset_or_its_connection_closed
             [(":method", "POST"), (":scheme", "http"), (":path", path.as_str()), (":authority", "x")];
         client.open(&fields, true)
     };
-    let left = || site.metrics().cancelled_by(CancelReason::ClientAbort);
+    let left = || site.metrics().cancelled.value(CancelReason::ClientAbort);
     let mut closing = site.http2();
     let reset = post(&mut client, "reset");
     post(&mut closing, "closed");
@@ -352,7 +352,7 @@ fn what_may_change_something_runs_although_it_was_reset_or_its_connection_closed
     eventually("both have run", || ["reset", "closed"].iter().all(|name| site.switches.is_inside(name)));
     drop(client);
     site.check_books();
-    assert!(site.metrics().dropped_total() == 0);
+    assert!(site.metrics().dropped.value() == 0);
 }
 
 #[test]
@@ -362,10 +362,10 @@ fn a_reset_within_the_answer_is_told_to_the_script_and_not_counted() {
     let id = client.ask("/stream/a");
     client.until(|client| client.heard(id).status == 200);
     client.reset(id, code::CANCEL);
-    eventually("the books are closed", || site.metrics().responses_by(StatusClass::Success) == 1);
+    eventually("the books are closed", || site.metrics().responses.value(StatusClass::Success) == 1);
     site.switches.open("a");
     eventually("the script saw it", || site.switches.saw_gone("a"));
-    assert_eq!(site.metrics().cancelled_by(CancelReason::ClientAbort), 0);
+    assert_eq!(site.metrics().cancelled.value(CancelReason::ClientAbort), 0);
     drop(client);
     site.check_books();
 }
@@ -384,7 +384,7 @@ fn a_wait_that_is_over_is_529_for_its_stream() {
     }
     site.switches.open("a");
     assert_eq!(client.response(running).text(), "a");
-    assert_eq!(site.metrics().refused_by(ShedReason::WaitTimeout), 5);
+    assert_eq!(site.metrics().refused.value(ShedReason::WaitTimeout), 5);
     drop(client);
     site.check_books();
 }
@@ -397,7 +397,7 @@ fn each_stream_is_one_request_at_the_gate() {
     let running = client.ask("/wait/a");
     site.until_inside("a");
     let others: Vec<_> = (0..10).map(|_| client.ask("/hello")).collect();
-    eventually("five are refused", || site.metrics().refused_by(ShedReason::WaitingFull) == 5);
+    eventually("five are refused", || site.metrics().refused.value(ShedReason::WaitingFull) == 5);
     site.switches.open("a");
     assert_eq!(client.response(running).status, 200);
     // File threads find out in any order what answers, so that any five of them are in.
@@ -423,11 +423,13 @@ fn a_lost_connection_takes_all_its_streams_along() {
     for _ in 0..8 {
         client.open(&head("POST", "/echo"), false);
     }
-    eventually("all have come", || metrics.requests_total() == 100 && metrics.pending_requests.value() == 91);
+    eventually("all have come", || {
+        metrics.requests_by_method.total() == 100 && metrics.pending_requests.value() == 91
+    });
     drop(client);
-    eventually("all are counted", || metrics.responses_by(StatusClass::ClientError) == 99);
+    eventually("all are counted", || metrics.responses.value(StatusClass::ClientError) == 99);
     assert_eq!(metrics.pending_requests.value(), 0);
-    assert_eq!(metrics.cancelled_by(CancelReason::ClientAbort), 99, "those whose bodies were read too");
+    assert_eq!(metrics.cancelled.value(CancelReason::ClientAbort), 99, "those whose bodies were read too");
     site.switches.open_all();
     site.check_books();
 }
@@ -449,7 +451,7 @@ fn streams_beyond_the_limit_are_refused_unseen() {
     assert_eq!(client.get("/hello").status, 200);
     drop(client);
     site.check_books();
-    assert_eq!(site.metrics().requests_total(), u64::from(limit) + 1);
+    assert_eq!(site.metrics().requests_by_method.total(), u64::from(limit) + 1);
 }
 
 #[test]
@@ -468,7 +470,7 @@ fn a_drain_lets_streams_end_and_says_farewell() {
     client.expect_end();
     assert!(site.wait(), "threads are left");
     site.check_books();
-    assert_eq!(site.metrics().requests_total(), 1);
+    assert_eq!(site.metrics().requests_by_method.total(), 1);
 }
 
 #[test]
@@ -518,8 +520,12 @@ fn the_drain_deadline_cuts_streams_off() {
     assert!(!client.response(begun).is_whole);
     site.switches.open_all();
     site.wait();
-    assert_eq!(site.metrics().refused_by(ShedReason::ShuttingDown), 1);
-    assert_eq!(site.metrics().cancelled_by(CancelReason::Shutdown), 1, "the one that had begun was answered");
+    assert_eq!(site.metrics().refused.value(ShedReason::ShuttingDown), 1);
+    assert_eq!(
+        site.metrics().cancelled.value(CancelReason::Shutdown),
+        1,
+        "the one that had begun was answered"
+    );
     assert_eq!(site.metrics().pending_requests.value(), 0);
 }
 

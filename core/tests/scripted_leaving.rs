@@ -20,8 +20,8 @@ fn a_client_that_leaves_the_queue_is_499_and_abandoned() {
     eventually("it is queued", || site.shared().gate_facts().unwrap().depth == 1);
     drop(leaving);
     let metrics = site.metrics();
-    eventually("the leaving is seen", || metrics.cancelled_by(CancelReason::ClientAbort) == 1);
-    eventually("it is a 4xx", || metrics.responses_by(StatusClass::ClientError) == 1);
+    eventually("the leaving is seen", || metrics.cancelled.value(CancelReason::ClientAbort) == 1);
+    eventually("it is a 4xx", || metrics.responses.value(StatusClass::ClientError) == 1);
     assert_eq!(site.shared().gate_facts().unwrap().depth, 1, "the entry stays until a worker takes it");
     assert_eq!(metrics.abandoned_total(), 0);
     site.switches.open("a");
@@ -30,7 +30,7 @@ fn a_client_that_leaves_the_queue_is_499_and_abandoned() {
     assert!(!site.switches.is_inside("b"));
     drop(running);
     site.check_books();
-    assert_eq!(metrics.queue_wait().count(), 1);
+    assert_eq!(metrics.queue_wait.snapshot().count(), 1);
     eventually("it is logged", || site.log().contains("\"status\":499"));
 }
 
@@ -51,7 +51,7 @@ fn what_may_change_something_runs_although_its_client_has_left() {
     running.send("GET /wait/a HTTP/1.1\r\nHost: x\r\n\r\n");
     site.until_inside("a");
     let (metrics, facts) = (site.metrics(), || site.shared().gate_facts().unwrap());
-    let left = || metrics.cancelled_by(CancelReason::ClientAbort);
+    let left = || metrics.cancelled.value(CancelReason::ClientAbort);
     for (n, name) in ["queued", "waiting"].into_iter().enumerate() {
         let mut leaving = site.client();
         leaving.send(post(name));
@@ -62,7 +62,7 @@ fn what_may_change_something_runs_although_its_client_has_left() {
     // This one does not even wait to be seen.
     site.client().send(post("forgotten"));
     eventually("the leaving is in the books", || left() == 3);
-    eventually("they are 4xx", || metrics.responses_by(StatusClass::ClientError) == 3);
+    eventually("they are 4xx", || metrics.responses.value(StatusClass::ClientError) == 3);
     assert_eq!(
         (facts().depth, facts().waiting, metrics.abandoned_total()),
         (1, 2, 0),
@@ -78,8 +78,8 @@ fn what_may_change_something_runs_although_its_client_has_left() {
     assert!(site.switches.saw_gone("queued") && site.switches.saw_gone("forgotten"));
     drop(running);
     site.check_books();
-    assert_eq!((metrics.abandoned_total(), metrics.dropped_total(), left()), (3, 0, 3));
-    assert_eq!((metrics.work_started_total(), metrics.queue_wait().count()), (4, 1));
+    assert_eq!((metrics.abandoned_total(), metrics.dropped.value(), left()), (3, 0, 3));
+    assert_eq!((metrics.work_started_total(), metrics.queue_wait.snapshot().count()), (4, 1));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn the_setting_says_what_runs_although_its_client_has_left() {
         leaving.send(post("b").replace("POST", method));
         eventually("it is queued", || site.shared().gate_facts().unwrap().depth == 1);
         drop(leaving);
-        eventually("it leaves", || site.metrics().cancelled_by(CancelReason::ClientAbort) == 1);
+        eventually("it leaves", || site.metrics().cancelled.value(CancelReason::ClientAbort) == 1);
         site.switches.open_all();
         eventually("a worker finds it", || site.metrics().abandoned_total() == 1);
         assert_eq!(running.response().text(), "a");
@@ -116,7 +116,7 @@ fn what_is_abandoned_does_not_run_after_its_wait() {
     site.until_inside("a");
     site.client().send(post("b"));
     let metrics = site.metrics();
-    eventually("it leaves", || metrics.cancelled_by(CancelReason::ClientAbort) == 1);
+    eventually("it leaves", || metrics.cancelled.value(CancelReason::ClientAbort) == 1);
     // This one came later, so that the wait of the other is over too.
     let mut late = site.client();
     assert_eq!(late.get("/hello").status, 529);
@@ -126,7 +126,7 @@ fn what_is_abandoned_does_not_run_after_its_wait() {
     drop((running, late));
     site.check_books();
     assert!(!site.switches.is_inside("b"));
-    assert_eq!(metrics.refused_by(ShedReason::WaitTimeout), 1);
+    assert_eq!(metrics.refused.value(ShedReason::WaitTimeout), 1);
 }
 
 #[test]
@@ -145,11 +145,11 @@ fn a_client_that_leaves_a_running_script_is_499() {
     site.until_inside("a");
     leaving.half_close();
     let metrics = site.metrics();
-    eventually("the leaving is seen", || metrics.cancelled_by(CancelReason::ClientAbort) == 1);
+    eventually("the leaving is seen", || metrics.cancelled.value(CancelReason::ClientAbort) == 1);
     leaving.expect_end();
     assert_eq!(site.shared().pool_facts().busy, 1);
     site.switches.open("a");
     eventually("the script sees it", || site.switches.saw_gone("a"));
     site.check_books();
-    assert_eq!((metrics.abandoned_total(), metrics.dropped_total()), (1, 0));
+    assert_eq!((metrics.abandoned_total(), metrics.dropped.value()), (1, 0));
 }

@@ -12,7 +12,7 @@ use svc_core::observe::CancelReason;
 fn a_silent_client_is_closed_without_a_word() {
     let site = Site::start(&[("HEADER_TIMEOUT_SECONDS", "1")]);
     site.client().expect_end();
-    assert_eq!(site.metrics().requests_total(), 0);
+    assert_eq!(site.metrics().requests_by_method.total(), 0);
 }
 
 #[test]
@@ -31,12 +31,12 @@ fn a_slow_body_is_answered_408_and_holds_no_worker() {
     let site = Site::start(&[("BODY_TIMEOUT_SECONDS", "1")]);
     let mut client = site.client();
     client.send("POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n12");
-    eventually("the body is being read", || site.metrics().request_bytes_total() == 2);
+    eventually("the body is being read", || site.metrics().request_bytes.value() == 2);
     assert_eq!(site.shared().pool_facts().busy, 0);
     assert_eq!(client.response().status, 408);
     drop(client);
     site.check_books();
-    assert_eq!(site.metrics().queue_wait().count(), 0);
+    assert_eq!(site.metrics().queue_wait.snapshot().count(), 0);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_reader_without_progress_is_closed() {
     let mut client = site.client();
     client.send("GET /flood/50000000 HTTP/1.1\r\nHost: x\r\n\r\n");
     eventually("the connection was given up", || {
-        site.metrics().requests_total() == 1 && site.metrics().connections.value() == 0
+        site.metrics().requests_by_method.total() == 1 && site.metrics().connections.value() == 0
     });
     site.check_books();
     assert_eq!(site.shared().spool.bytes(), 0);
@@ -119,7 +119,7 @@ fn a_request_beyond_its_time_is_answered_in_its_worker_s_place() {
     assert_eq!(site.shared().pool_facts().busy, 1, "its worker is still busy with it");
     site.switches.open("a");
     assert_eq!(client.get("/hello").text(), "hello", "what it said later was dropped");
-    assert_eq!(site.metrics().cancelled_by(CancelReason::Timeout), 1);
+    assert_eq!(site.metrics().cancelled.value(CancelReason::Timeout), 1);
     drop(client);
     site.check_books();
 }
@@ -135,7 +135,7 @@ fn a_reply_beyond_its_time_breaks_off_and_is_not_cancelled() {
     site.switches.open("a");
     drop(client);
     site.check_books();
-    assert_eq!(site.metrics().cancelled_by(CancelReason::Timeout), 0);
+    assert_eq!(site.metrics().cancelled.value(CancelReason::Timeout), 0);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn a_drain_counts_a_request_beyond_its_time_once() {
     site.switches.open("a");
     assert!(site.wait());
     let cancelled =
-        [CancelReason::Timeout, CancelReason::Shutdown].map(|reason| site.metrics().cancelled_by(reason));
+        [CancelReason::Timeout, CancelReason::Shutdown].map(|reason| site.metrics().cancelled.value(reason));
     assert_eq!(cancelled, if status == 504 { [1, 0] } else { [0, 1] });
     site.check_books();
 }

@@ -30,7 +30,7 @@ fn what_is_denied_does_not_reach_a_worker() {
     for path in ["/uploads/x.txt", "/uploads/", "/uploads/%78"] {
         assert_eq!(status(&mut client, path), 404, "{path}");
     }
-    assert_eq!((site.metrics().path_denied_total(), site.metrics().php_denied_total()), (6, 3));
+    assert_eq!((site.metrics().path_denied.value(), site.metrics().php_denied.value()), (6, 3));
     // The worker's script answers what no rule speaks of, although a rule names it.
     assert_eq!(client.get("/hello").text(), "hello");
     assert_eq!(client.get("/a.txt").text(), "a");
@@ -45,8 +45,8 @@ fn a_client_over_its_limit_takes_no_place_in_the_pool() {
     let statuses: Vec<u16> =
         ["/hello", "/hello", "/hello", "/a.txt"].map(|path| status(&mut client, path)).into();
     assert_eq!(statuses, [200, 200, 429, 429]);
-    assert_eq!(site.metrics().rate_limited_total(), 2);
-    assert_eq!(site.metrics().queue_wait().count(), 2, "what a worker took");
+    assert_eq!(site.metrics().rate_limited.value(), 2);
+    assert_eq!(site.metrics().queue_wait.snapshot().count(), 2, "what a worker took");
     drop(client);
     site.check_books();
 }

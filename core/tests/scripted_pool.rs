@@ -49,7 +49,7 @@ fn a_burst_brings_as_many_workers_as_it_needs_and_may_have() {
         assert_eq!(client.response().status, 200);
     }
     site.check_books();
-    assert_eq!(site.metrics().refused_total(), 0);
+    assert_eq!(site.metrics().refused.total(), 0);
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn workers_that_are_not_needed_retire_and_come_back() {
             assert_eq!(client.response().status, 200);
         }
         eventually("all but one have retired", || {
-            current(&site) == 1 && site.metrics().workers_retired_total() == 3 * round
+            current(&site) == 1 && site.metrics().workers_retired.value() == 3 * round
         });
         assert_eq!(site.shared().pool_facts().spawned, 1 + 3 * round);
     }
@@ -81,7 +81,7 @@ fn a_worker_in_use_does_not_retire() {
     site.switches.open("a");
     site.switches.open("c");
     eventually("the others have retired", || {
-        current(&site) <= 2 && site.metrics().workers_retired_total() > 0
+        current(&site) <= 2 && site.metrics().workers_retired.value() > 0
     });
     site.switches.open("b");
     clients.iter_mut().for_each(|client| assert_eq!(client.response().status, 200));
@@ -98,7 +98,7 @@ fn a_drain_in_the_middle_of_a_burst_answers_it() {
         assert_eq!(client.response().status, 200);
     }
     assert!(site.wait(), "every thread has ended");
-    assert_eq!(site.metrics().refused_total(), 0);
+    assert_eq!(site.metrics().refused.total(), 0);
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn all_workers_are_replaced_twice_and_somebody_serves_all_the_time() {
         until_renewed(&site, workers);
         assert_eq!(site.switches.cache.renewals(), 1);
         assert_eq!(site.shared().pool_facts().spawned, 3 * workers as u64);
-        assert_eq!((site.metrics().refused_total(), site.metrics().dropped_total()), (0, 0));
+        assert_eq!((site.metrics().refused.total(), site.metrics().dropped.value()), (0, 0));
     }
 }
 

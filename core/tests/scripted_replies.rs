@@ -37,7 +37,7 @@ fn interim_responses_come_first() {
     assert!(!String::from_utf8(old.rest()).unwrap().contains("103"));
     drop(client);
     site.check_books();
-    assert_eq!(site.metrics().responses_by(StatusClass::Informational), 0);
+    assert_eq!(site.metrics().responses.value(StatusClass::Informational), 0);
 }
 
 #[test]
@@ -82,9 +82,9 @@ fn a_client_that_leaves_a_stream_ends_it_and_counts_nothing() {
     site.switches.open("s");
     eventually("the script sees it", || site.switches.saw_gone("s"));
     site.check_books();
-    assert_eq!(site.metrics().cancelled_by(CancelReason::ClientAbort), 0);
+    assert_eq!(site.metrics().cancelled.value(CancelReason::ClientAbort), 0);
     assert_eq!(site.metrics().abandoned_total(), 0);
-    assert_eq!(site.metrics().responses_by(StatusClass::Success), 1);
+    assert_eq!(site.metrics().responses.value(StatusClass::Success), 1);
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn readers_that_stall_share_a_bounded_memory_and_keep_nobody_waiting() {
             stalled.push(client);
         }
         eventually("all is handed over", || {
-            site.metrics().queue_wait().count() == 200 && site.shared().pool_facts().busy == 0
+            site.metrics().queue_wait.snapshot().count() == 200 && site.shared().pool_facts().busy == 0
         });
         let held = site.shared().spool.memory_bytes();
         let most = REPLIES_MEMORY_MAX + 200 * own as u64;
@@ -199,7 +199,7 @@ fn servers_own_failures_have_a_page() {
     let response = site.client().get("/status/404");
     assert_eq!((response.status, response.text().as_str()), (404, ""), "a script's answer is its own");
     site.check_books();
-    assert_eq!(site.metrics().cancelled_by(CancelReason::Timeout), 1);
+    assert_eq!(site.metrics().cancelled.value(CancelReason::Timeout), 1);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn a_worker_that_says_nothing_has_dropped_its_request() {
     let site = Site::start(&[]);
     assert_eq!(site.client().get("/silent").status, 500);
     site.check_books();
-    eventually("it is counted", || site.metrics().dropped_total() == 1);
+    eventually("it is counted", || site.metrics().dropped.value() == 1);
     assert_eq!(site.shared().pool_facts().current, 2);
 }
 
@@ -217,7 +217,7 @@ fn a_dying_worker_costs_its_request_only() {
     let mut client = site.client();
     assert_eq!(client.get("/panic").status, 500);
     assert_eq!(client.get("/hello").text(), "hello");
-    eventually("it is counted", || site.metrics().dropped_total() == 1);
+    eventually("it is counted", || site.metrics().dropped.value() == 1);
     eventually("it is logged", || site.log().contains("PHP worker thread was lost"));
     eventually("another one takes its place", || {
         let facts = site.shared().pool_facts();

@@ -44,7 +44,7 @@ fn current(site: &Site) -> usize {
 }
 
 fn recycled(site: &Site) -> [u64; 3] {
-    RecycleReason::ALL.map(|reason| site.metrics().workers_recycled_by(reason))
+    RecycleReason::ALL.map(|reason| site.metrics().workers_recycled.value(reason))
 }
 
 #[test]
@@ -143,8 +143,8 @@ fn a_worker_that_asks_for_it_is_replaced_in_its_slot_without_a_gap() {
     }
     drop(client);
     site.check_books();
-    assert_eq!(site.metrics().refused_total(), 0);
-    assert_eq!(site.metrics().workers_retired_total(), 0);
+    assert_eq!(site.metrics().refused.total(), 0);
+    assert_eq!(site.metrics().workers_retired.value(), 0);
     assert!((reading(&site, "svc_worker_recycles_total") - 3.0).abs() < 0.1);
 }
 
@@ -170,7 +170,7 @@ fn a_worker_that_is_replaced_lets_what_it_carries_end_while_another_serves() {
     assert_eq!(site.shared().pool_facts().lingering, 0);
     drop(waiting);
     site.check_books();
-    assert_eq!((site.metrics().refused_total(), site.metrics().workers_retired_total()), (0, 0));
+    assert_eq!((site.metrics().refused.total(), site.metrics().workers_retired.value()), (0, 0));
     assert_eq!(site.shared().pool_facts().spawned, 2);
 }
 
@@ -229,7 +229,7 @@ fn all_workers_of_a_pool_may_linger_at_once() {
     eventually("nobody lingers", || site.shared().pool_facts().lingering == 0);
     drop(waiting);
     site.check_books();
-    assert_eq!((site.metrics().refused_total(), site.metrics().dropped_total()), (0, 0));
+    assert_eq!((site.metrics().refused.total(), site.metrics().dropped.value()), (0, 0));
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn the_heap_of_a_slot_is_the_last_that_was_measured() {
     assert_eq!(heap(), 4096);
     site.client().get("/heap/512");
     eventually("it is measured again", || heap() == 512);
-    eventually("so are the resets", || site.metrics().soft_resets_total() == 2);
+    eventually("so are the resets", || site.metrics().soft_resets.value() == 2);
 }
 
 #[test]
@@ -300,7 +300,7 @@ fn a_worker_that_dies_costs_what_it_carries_and_is_replaced() {
     assert_eq!(site.client().get("/panic").status, 500);
     assert_eq!(waiting.response().status, 500);
     eventually("another one serves", || site.client().get("/hello").status == 200);
-    assert_eq!(site.metrics().dropped_total(), 2);
+    assert_eq!(site.metrics().dropped.value(), 2);
     eventually("it is logged", || site.log().contains("PHP worker thread was lost"));
     drop(waiting);
     site.check_books();
@@ -311,7 +311,7 @@ fn a_request_that_is_let_go_without_an_answer_is_dropped() {
     let site = start(&[]);
     assert_eq!(site.client().get("/silent").status, 500);
     site.check_books();
-    assert_eq!(site.metrics().dropped_total(), 1);
+    assert_eq!(site.metrics().dropped.value(), 1);
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn a_pool_that_does_not_boot_is_unavailable_and_tried_again_until_it_does() {
         current(&site) == 0
     });
     assert_eq!(client.get("/hello").status, 500);
-    assert!(site.metrics().refused_by(ShedReason::PoolUnavailable) > 0);
+    assert!(site.metrics().refused.value(ShedReason::PoolUnavailable) > 0);
     let probe = |path| site.ops(path).status;
     assert_eq!([probe("/readyz"), probe("/startupz"), probe("/healthz")], [503, 503, 200]);
     assert!(site.ops("/health").text().contains("\"executor_healthy\":false"));
@@ -366,7 +366,7 @@ fn all_workers_are_replaced_on_demand_each_after_another_has_booted() {
     assert_eq!((facts.current, facts.spawned, facts.max), (2, 4, 2));
     drop((client, waiting));
     site.check_books();
-    assert_eq!((site.metrics().refused_total(), site.metrics().dropped_total()), (0, 0));
+    assert_eq!((site.metrics().refused.total(), site.metrics().dropped.value()), (0, 0));
 }
 
 #[test]
@@ -422,7 +422,7 @@ fn files_are_sent_and_no_other_script_is_run() {
         assert_eq!((response.status, response.text().contains("secret")), (404, false), "the worker says so");
     }
     site.check_books();
-    assert_eq!(site.metrics().worker_request_duration().count(), 3);
+    assert_eq!(site.metrics().worker_request_duration.snapshot().count(), 3);
 }
 
 #[test]
@@ -445,18 +445,18 @@ fn a_request_is_handled_when_its_handler_has_ended_however_early_it_answers() {
     let site = start(&[("PHP_WORKERS", "1")]);
     let metrics = site.metrics();
     assert_eq!(site.client().get("/linger/a").text(), "answered");
-    let counted = || (metrics.work_finished_total(), metrics.worker_request_duration().count());
+    let counted = || (metrics.work_finished_total(), metrics.worker_request_duration.snapshot().count());
     assert_eq!(counted(), (0, 0), "its handler goes on");
     assert!(reading(&site, "svc_worker_requests_count{worker=\"0\"}").abs() < 0.1);
     assert!((reading(&site, "svc_worker_request_fibers_active{worker=\"0\"}") - 1.0).abs() < 0.1);
     let began = svc_core::time::now();
     assert_eq!(site.client().get("/hello").text(), "hello");
     eventually("the other one was handled", || counted() == (1, 1));
-    let before = metrics.worker_request_duration().sum;
+    let before = metrics.worker_request_duration.snapshot().sum;
     let lingered = u64::try_from(began.elapsed().as_micros()).unwrap();
     site.switches.open("a");
     eventually("both were", || counted() == (2, 2));
-    let took = metrics.worker_request_duration().sum - before;
+    let took = metrics.worker_request_duration.snapshot().sum - before;
     assert!(took >= lingered, "its time runs to the end of its handler: {took} of {lingered}");
     site.check_books();
 }
@@ -471,8 +471,8 @@ fn what_a_dying_worker_lets_go_of_was_neither_handled_nor_finished() {
     }
     eventually("another one serves", || site.shared().pool_facts().spawned == 2);
     let metrics = site.metrics();
-    assert_eq!((metrics.work_finished_total(), metrics.dropped_total()), (0, 3));
+    assert_eq!((metrics.work_finished_total(), metrics.dropped.value()), (0, 3));
     drop(waiting);
     site.check_books();
-    assert_eq!((metrics.work_finished_total(), metrics.worker_request_duration().count()), (0, 0));
+    assert_eq!((metrics.work_finished_total(), metrics.worker_request_duration.snapshot().count()), (0, 0));
 }

@@ -15,7 +15,7 @@ use webpki::EndEntityCert;
 
 use super::error::{CERT, KEY, TlsError};
 use super::validity::Validity;
-use crate::config::Tls;
+use crate::config::CertificateFiles;
 use crate::limits::TLS_FILE_BYTES_MAX;
 use crate::sync::primitive::Arc;
 
@@ -38,7 +38,7 @@ impl Identity {
     /// # Errors
     ///
     /// Which of them cannot be used, and why.
-    pub fn load(pair: &Tls, provider: &CryptoProvider) -> Result<Self, TlsError> {
+    pub fn load(pair: &CertificateFiles, provider: &CryptoProvider) -> Result<Self, TlsError> {
         let chain = chain(&pair.cert)?;
         let Some(first) = chain.first() else {
             return Err(TlsError::NoCertificate { path: pair.cert.clone() });

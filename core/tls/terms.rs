@@ -13,7 +13,7 @@ use super::ALPN;
 use super::error::TlsError;
 use super::identity::Identity;
 use super::selection::Selection;
-use crate::config::{Config, Tls, TlsVersion};
+use crate::config::{CertificateFiles, TlsConfig, TlsVersion};
 use crate::limits::{TLS_OUTPUT_BYTES_MAX, TLS_SESSIONS_MAX};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
@@ -29,7 +29,7 @@ pub struct Terms {
 /// The parts that stay for the lifetime of the server.
 #[derive(Debug)]
 struct Basis {
-    pairs: Vec<Tls>,
+    pairs: Vec<CertificateFiles>,
     versions: &'static [&'static SupportedProtocolVersion],
     provider: Arc<CryptoProvider>,
     /// Issues tickets with keys that rotate every six hours.
@@ -51,13 +51,13 @@ impl Terms {
     /// # Errors
     ///
     /// What is wrong with the first invalid file.
-    pub fn open(settings: &Config) -> Result<Option<Self>, TlsError> {
-        if settings.tls.is_empty() {
+    pub fn open(settings: &TlsConfig) -> Result<Option<Self>, TlsError> {
+        if settings.certificates.is_empty() {
             return Ok(None);
         }
         let basis = Basis {
-            pairs: settings.tls.clone(),
-            versions: match settings.tls_min_version {
+            pairs: settings.certificates.clone(),
+            versions: match settings.min_version {
                 TlsVersion::Tls12 => rustls::ALL_VERSIONS,
                 TlsVersion::Tls13 => NEWEST_ONLY,
             },

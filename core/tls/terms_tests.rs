@@ -9,7 +9,6 @@ use rustls::{ClientConfig, ClientConnection, HandshakeKind, ProtocolVersion, Roo
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::RawConfig;
 
 /// Writes `NAME.pem` and `NAME.key` for a certificate for `names`; returns the certificate.
 fn write_pair(dir: &Path, file: &str, names: &[&str]) -> CertificateDer<'static> {
@@ -21,20 +20,20 @@ fn write_pair(dir: &Path, file: &str, names: &[&str]) -> CertificateDer<'static>
     certificate.der().clone()
 }
 
-fn settings(pairs: Vec<Tls>, min: TlsVersion) -> Config {
-    let raw = RawConfig::new([("DOCUMENT_ROOT", "/tmp"), ("SPOOL_DIR", "/tmp")]);
-    let config = Config::resolve(&raw).unwrap_or_else(|error| panic!("{error}"));
-    Config { tls: pairs, tls_min_version: min, ..config }
+fn settings(certificates: Vec<CertificateFiles>, min_version: TlsVersion) -> TlsConfig {
+    TlsConfig { certificates, min_version }
 }
 
 fn terms(dir: &Path, files: &[&str], min: TlsVersion) -> Terms {
-    let pair =
-        |file: &&str| Tls { cert: dir.join(format!("{file}.pem")), key: dir.join(format!("{file}.key")) };
+    let pair = |file: &&str| CertificateFiles {
+        cert: dir.join(format!("{file}.pem")),
+        key: dir.join(format!("{file}.key")),
+    };
     Terms::open(&settings(files.iter().map(pair).collect(), min)).unwrap().unwrap()
 }
 
 fn refusal(dir: &Path, cert: &str, key: &str) -> String {
-    let pair = Tls { cert: dir.join(cert), key: dir.join(key) };
+    let pair = CertificateFiles { cert: dir.join(cert), key: dir.join(key) };
     let error = Terms::open(&settings(vec![pair], TlsVersion::Tls12)).expect_err("these files are no good");
     error.to_string().replace(dir.to_str().unwrap(), "DIR")
 }

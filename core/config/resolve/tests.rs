@@ -1,4 +1,7 @@
+use std::time::Duration;
+
 use super::*;
+use crate::config::{AccessLog, CertificateFiles, Executor, Level, TlsVersion};
 
 fn resolve(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let defaults = [("DOCUMENT_ROOT", "/tmp"), ("SPOOL_DIR", "/tmp")];
@@ -17,24 +20,27 @@ fn lines(variables: &[(&str, &str)]) -> Vec<String> {
 #[test]
 fn defaults_are_those_of_the_table() {
     let config = config(&[]);
-    assert_eq!(config.listen_addr.to_string(), "127.0.0.1:8080");
-    assert_eq!(config.php_workers, Workers { min: 8, max: 8 });
-    assert_eq!(config.io_workers, 2);
-    assert_eq!(config.queue_capacity, 8 * 128);
-    assert_eq!((config.queue_max_waiting, config.queue_max_waiting_bytes), (8 * 128, 64 << 20));
-    assert_eq!(config.queue_wait_timeout, Duration::from_secs(1));
-    assert_eq!(config.max_connections, 10_000);
-    assert_eq!(config.max_body_bytes, 64 << 20);
-    assert_eq!(config.max_query_body, 512 << 10);
-    assert_eq!(config.spool_max_bytes, 1 << 30);
-    assert_eq!(config.header_timeout, Duration::from_secs(5));
-    assert_eq!(config.drain_timeout, Duration::from_secs(25));
-    assert_eq!((config.static_max_age, config.static_cache_bytes), (Duration::ZERO, 64 << 20));
-    assert_eq!((config.brotli_level, config.zstd_level, config.gzip_level), (5, 3, 6));
-    assert_eq!((config.access_log, config.log_level), (AccessLog::Off, Level::Info));
-    assert_eq!((config.internal_addr, config.internal_allow_ips), (None, None));
-    assert!(config.superglobals_enabled && config.static_revalidate);
-    assert_eq!((config.tls, config.entry_file), (Vec::new(), None));
+    assert_eq!(config.serving.listen_addr.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.php.workers, WorkerRange { min: 8, max: 8 });
+    assert_eq!(config.serving.io_workers, 2);
+    assert_eq!(config.admission.queue_capacity, 8 * 128);
+    assert_eq!(
+        (config.admission.queue_max_waiting, config.admission.queue_max_waiting_bytes),
+        (8 * 128, 64 << 20)
+    );
+    assert_eq!(config.admission.queue_wait_timeout, Duration::from_secs(1));
+    assert_eq!(config.admission.max_connections, 10_000);
+    assert_eq!(config.bodies.max_body_bytes, 64 << 20);
+    assert_eq!(config.bodies.max_query_body, 512 << 10);
+    assert_eq!(config.bodies.spool_max_bytes, 1 << 30);
+    assert_eq!(config.timeouts.header, Duration::from_secs(5));
+    assert_eq!(config.timeouts.drain, Duration::from_secs(25));
+    assert_eq!((config.files.max_age, config.files.cache_bytes), (Duration::ZERO, 64 << 20));
+    assert_eq!((config.files.brotli_level, config.files.zstd_level, config.files.gzip_level), (5, 3, 6));
+    assert_eq!((config.logs.access, config.logs.level), (AccessLog::Off, Level::Info));
+    assert_eq!((config.operations.addr, config.operations.allow_ips), (None, None));
+    assert!(config.php.superglobals_enabled && config.files.revalidate);
+    assert_eq!((config.tls.certificates, config.serving.entry_file), (Vec::new(), None));
 }
 
 #[test]
@@ -77,29 +83,41 @@ fn every_live_setting_takes_a_value() {
         ("INTERNAL_ADDR", ":9090"),
         ("INTERNAL_ALLOW_IPS", "10.0.0.0/8,127.0.0.1"),
     ]);
-    assert_eq!(config.listen_addr.to_string(), "0.0.0.0:0");
-    assert_eq!(config.executor, Executor::Stub);
-    assert_eq!(config.php_workers, Workers { min: 3, max: 5 });
-    assert_eq!((config.php_workers_idle, config.worker_max_memory_mib), (Duration::from_secs(24), 25));
-    assert_eq!((config.io_workers, config.max_connections, config.queue_capacity), (7, 12, 13));
-    assert_eq!((config.queue_max_waiting, config.queue_max_waiting_bytes), (21, 22 << 10));
-    assert_eq!(config.queue_wait_timeout, Duration::from_millis(23));
-    assert_eq!((config.max_body_bytes, config.max_query_body, config.spool_max_bytes), (14, 15, 0));
-    assert_eq!(config.header_timeout, Duration::from_secs(16));
-    assert_eq!(config.body_timeout, Duration::from_secs(17));
-    assert_eq!(config.keepalive_timeout, Duration::from_secs(18));
-    assert_eq!(config.write_timeout, Duration::from_secs(19));
-    assert_eq!((config.drain_timeout, config.drain_delay), (Duration::ZERO, Duration::from_secs(20)));
-    assert_eq!(config.static_max_age, Duration::from_secs(26));
-    assert_eq!((config.static_revalidate, config.static_cache_bytes), (false, 25));
-    assert_eq!((config.brotli_level, config.zstd_level, config.gzip_level), (11, 19, 0));
-    assert_eq!((config.rate_limit, config.rate_window), (25, Duration::from_secs(26)));
-    assert_eq!((config.trusted_proxies.len(), config.trace_context), (9, true));
-    assert_eq!(config.php_deny_paths, ["/uploads/**", "*.{a,b}"]);
-    assert_eq!(config.error_pages_dir, Some("/srv/pages".into()));
-    assert_eq!((config.access_log, config.log_level), (AccessLog::Error, Level::Warn));
-    assert_eq!(config.internal_addr.unwrap().to_string(), "127.0.0.1:9090");
-    assert_eq!(config.internal_allow_ips.unwrap().len(), 2);
+    assert_eq!(config.serving.listen_addr.to_string(), "0.0.0.0:0");
+    assert_eq!(config.serving.executor, Executor::Stub);
+    assert_eq!(config.php.workers, WorkerRange { min: 3, max: 5 });
+    assert_eq!((config.php.workers_idle, config.php.worker_max_memory_mib), (Duration::from_secs(24), 25));
+    assert_eq!(
+        (config.serving.io_workers, config.admission.max_connections, config.admission.queue_capacity),
+        (7, 12, 13)
+    );
+    assert_eq!(
+        (config.admission.queue_max_waiting, config.admission.queue_max_waiting_bytes),
+        (21, 22 << 10)
+    );
+    assert_eq!(config.admission.queue_wait_timeout, Duration::from_millis(23));
+    assert_eq!(
+        (config.bodies.max_body_bytes, config.bodies.max_query_body, config.bodies.spool_max_bytes),
+        (14, 15, 0)
+    );
+    assert_eq!(config.timeouts.header, Duration::from_secs(16));
+    assert_eq!(config.timeouts.body, Duration::from_secs(17));
+    assert_eq!(config.timeouts.keepalive, Duration::from_secs(18));
+    assert_eq!(config.timeouts.write, Duration::from_secs(19));
+    assert_eq!(
+        (config.timeouts.drain, config.timeouts.drain_delay),
+        (Duration::ZERO, Duration::from_secs(20))
+    );
+    assert_eq!(config.files.max_age, Duration::from_secs(26));
+    assert_eq!((config.files.revalidate, config.files.cache_bytes), (false, 25));
+    assert_eq!((config.files.brotli_level, config.files.zstd_level, config.files.gzip_level), (11, 19, 0));
+    assert_eq!((config.clients.rate_limit, config.clients.rate_window), (25, Duration::from_secs(26)));
+    assert_eq!((config.clients.trusted_proxies.len(), config.logs.trace_context), (9, true));
+    assert_eq!(config.clients.php_deny_paths, ["/uploads/**", "*.{a,b}"]);
+    assert_eq!(config.clients.error_pages_dir, Some("/srv/pages".into()));
+    assert_eq!((config.logs.access, config.logs.level), (AccessLog::Error, Level::Warn));
+    assert_eq!(config.operations.addr.unwrap().to_string(), "127.0.0.1:9090");
+    assert_eq!(config.operations.allow_ips.unwrap().len(), 2);
 }
 
 #[test]
@@ -136,19 +154,20 @@ fn who_may_wait_follows_the_queue_and_the_connections() {
             ("MAX_CONNECTIONS", connections),
             ("QUEUE_MAX_WAITING", "auto"),
         ])
+        .admission
         .queue_max_waiting
     };
     assert_eq!(waiting("100", "1000"), 100);
     assert_eq!(waiting("100", "150"), 75);
     assert_eq!(waiting("100", "1"), 1);
     let explicit = config(&[("MAX_CONNECTIONS", "10"), ("QUEUE_MAX_WAITING", "9")]);
-    assert_eq!(explicit.queue_max_waiting, 9);
-    assert_eq!(config(&[("QUEUE_MAX_WAITING_BYTES", "auto")]).queue_max_waiting_bytes, 64 << 20);
+    assert_eq!(explicit.admission.queue_max_waiting, 9);
+    assert_eq!(config(&[("QUEUE_MAX_WAITING_BYTES", "auto")]).admission.queue_max_waiting_bytes, 64 << 20);
 }
 
 #[test]
 fn a_wait_of_zero_is_fail_fast_mode() {
-    assert_eq!(config(&[("QUEUE_WAIT_TIMEOUT_MS", "0")]).queue_wait_timeout, Duration::ZERO);
+    assert_eq!(config(&[("QUEUE_WAIT_TIMEOUT_MS", "0")]).admission.queue_wait_timeout, Duration::ZERO);
     assert_eq!(
         lines(&[("QUEUE_WAIT_TIMEOUT_MS", "600001")]),
         [
@@ -160,7 +179,7 @@ fn a_wait_of_zero_is_fail_fast_mode() {
 #[test]
 fn a_pool_of_changing_size_has_a_queue_for_its_first_workers() {
     let config = config(&[("PHP_WORKERS", "2:8")]);
-    assert_eq!((config.php_workers, config.queue_capacity), (Workers { min: 2, max: 8 }, 256));
+    assert_eq!((config.php.workers, config.admission.queue_capacity), (WorkerRange { min: 2, max: 8 }, 256));
     assert_eq!(
         lines(&[("PHP_WORKERS", "8:2")]),
         [
@@ -177,7 +196,7 @@ fn worker_mode_needs_a_script_to_keep_loaded() {
     }
     let root = ("DOCUMENT_ROOT", root.path().to_str().unwrap());
     let mode = ("WORKER_MODE_ENABLED", "true");
-    assert!(config(&[root, mode, ("ENTRY_FILE", "index.php")]).worker_mode_enabled);
+    assert!(config(&[root, mode, ("ENTRY_FILE", "index.php")]).php.worker_mode_enabled);
     let refusal = r#"WORKER_MODE_ENABLED: "true" requires ENTRY_FILE to name a script; accepted: true with a .php file in ENTRY_FILE, or false"#;
     assert_eq!(lines(&[root, mode]), [refusal]);
     assert_eq!(lines(&[root, mode, ("ENTRY_FILE", "app.html")]), [refusal]);
@@ -199,15 +218,21 @@ fn half_a_pair_names_the_missing_half() {
 fn each_certificate_has_its_key_at_the_same_place() {
     let found =
         config(&[("TLS_CERT", "/a.pem, /b.pem"), ("TLS_KEY", "/a.key,/b.key"), ("TLS_MIN_VERSION", "1.3")]);
-    let pair = |name: &str| Tls { cert: format!("/{name}.pem").into(), key: format!("/{name}.key").into() };
-    assert_eq!((found.tls, found.tls_min_version), (vec![pair("a"), pair("b")], TlsVersion::Tls13));
+    let pair = |name: &str| CertificateFiles {
+        cert: format!("/{name}.pem").into(),
+        key: format!("/{name}.key").into(),
+    };
+    assert_eq!(
+        (found.tls.certificates, found.tls.min_version),
+        (vec![pair("a"), pair("b")], TlsVersion::Tls13)
+    );
     assert_eq!(
         lines(&[("TLS_CERT", "/a.pem,/b.pem"), ("TLS_KEY", "/a.key")]),
         [
             r#"TLS_KEY: "/a.key" has 1 entry, but TLS_CERT has 2; accepted: a key for each certificate, in the same order"#
         ]
     );
-    assert!(config(&[("TLS_CERT", "a.pem"), ("TLS_KEY", "a.key")]).tls[0].cert.is_absolute());
+    assert!(config(&[("TLS_CERT", "a.pem"), ("TLS_KEY", "a.key")]).tls.certificates[0].cert.is_absolute());
 }
 
 #[test]
@@ -227,7 +252,7 @@ fn the_root_is_absolute_and_its_links_are_left() {
     let link = home.path().join("current");
     std::os::unix::fs::symlink("release-1", &link).unwrap();
     let raw = RawConfig::new([("SPOOL_DIR", "/tmp")]).with_document_root(link.join("").into());
-    assert_eq!(Config::resolve(&raw).unwrap().document_root, link);
+    assert_eq!(Config::resolve(&raw).unwrap().serving.document_root, link);
 }
 
 #[test]
@@ -246,7 +271,7 @@ fn the_entry_file_is_a_file_below_the_root() {
     }
     let with =
         |entry: &str| resolve(&[("DOCUMENT_ROOT", root.path().to_str().unwrap()), ("ENTRY_FILE", entry)]);
-    assert_eq!(with("/index.php").unwrap().entry_file.as_deref(), Some("index.php"));
+    assert_eq!(with("/index.php").unwrap().serving.entry_file.as_deref(), Some("index.php"));
     for wrong in ["../index.php", "/", "a/../index.php", "missing.php", "./", ".svcdeny"] {
         assert!(with(wrong).is_err(), "{wrong}");
     }
@@ -268,7 +293,7 @@ fn two_listeners_need_two_addresses() {
 fn directives_are_pairs() {
     let raw = RawConfig::new([("DOCUMENT_ROOT", "/tmp"), ("SPOOL_DIR", "/tmp")]);
     let good = raw.clone().with_directive("memory_limit=1G".into()).with_directive("display_errors".into());
-    let pairs = Config::resolve(&good).unwrap().php_ini;
+    let pairs = Config::resolve(&good).unwrap().php.ini;
     assert_eq!(
         pairs,
         [("memory_limit", "1G"), ("display_errors", "1")].map(|(k, v)| (k.to_owned(), v.to_owned()))
@@ -291,7 +316,7 @@ fn sources_are_remembered() {
     let config = Config::resolve(&raw).unwrap();
     let source =
         |name: &str| config.settings().iter().find(|setting| setting.key.variable == name).unwrap().source;
-    assert_eq!(source("LOG_LEVEL"), Source::Environment);
-    assert_eq!(source("DOCUMENT_ROOT"), Source::CommandLine);
-    assert_eq!(source("ACCESS_LOG"), Source::Default);
+    assert_eq!(source("LOG_LEVEL"), ValueSource::Environment);
+    assert_eq!(source("DOCUMENT_ROOT"), ValueSource::CommandLine);
+    assert_eq!(source("ACCESS_LOG"), ValueSource::Default);
 }

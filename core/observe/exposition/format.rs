@@ -29,9 +29,4 @@ impl Format {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
         }
     }
-
-    /// Whether the page follows the rules of OpenMetrics.
-    pub(super) fn is_openmetrics(self) -> bool {
-        matches!(self, Self::OpenMetrics(_))
-    }
 }

@@ -1,15 +1,24 @@
 //! The exposition against its own table. (The strict reader of the formats is in the server's own tests.)
 
+use std::time::{Duration, UNIX_EPOCH};
+
 use super::*;
+use crate::admission::{GateFacts, ShedReason};
+use crate::http::MethodKind;
 use crate::http::negotiate::OpenMetrics;
-use crate::observe::names::{ALL, Kind};
-use crate::pool::HeldJob;
+use crate::observe::exporter::{Distribution, Labels, Number};
+use crate::observe::families::{self, ALL};
+use crate::observe::family::{Family, MetricKind, MetricUnit};
+use crate::observe::label::{CancelReason, TlsHandshake};
+use crate::observe::process::ProcessFacts;
+use crate::observe::{CertificateFacts, ReloadFacts};
+use crate::pool::{HeldJob, PoolFacts, RecycleReason, SlotPhase, SlotReading};
 use crate::sync::counter::Flag;
 
 const OPENMETRICS: Format = Format::OpenMetrics(OpenMetrics::V1_0_0);
 
-fn facts(metrics: &Metrics) -> Facts<'_> {
-    Facts {
+fn facts() -> ScrapeFacts<'static> {
+    ScrapeFacts {
         version: "1.2.3",
         php_version: Some("8.4.\"1\\\n"),
         started_at: UNIX_EPOCH + Duration::from_millis(1_700_000_000_250),
@@ -21,7 +30,6 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
         certificates: Some(CertificateFacts {
             first_expiry: Some(UNIX_EPOCH + Duration::from_secs(1_800_000_000)),
         }),
-        metrics,
         gate: Some(GateFacts {
             depth: 1,
             capacity: 8,
@@ -57,7 +65,6 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
             SlotReading { slot: 12, number: 1, ..SlotReading::default() },
         ],
         worker_mode: true,
-        pool_stalled: Some(true),
         reply_memory_bytes: 14,
         spool_bytes: 11,
         spool_bytes_max: 12,
@@ -74,30 +81,31 @@ fn facts(metrics: &Metrics) -> Facts<'_> {
 
 fn busy_metrics() -> Metrics {
     let metrics = Metrics::new();
-    metrics.request_received(MethodKind::Get);
-    metrics.request_received(MethodKind::Other);
+    metrics.requests_by_method.incr(MethodKind::Get);
+    metrics.requests_by_method.incr(MethodKind::Other);
     metrics.answered(200, 5, Duration::from_micros(100));
     metrics.answered(499, 0, Duration::from_secs(2));
-    metrics.cancelled(CancelReason::ClientAbort);
-    metrics.refused(ShedReason::QueueFull);
+    metrics.cancelled.incr(CancelReason::ClientAbort);
+    metrics.refused.incr(ShedReason::QueueFull);
     metrics.queue_waited(Duration::from_micros(51));
-    metrics.response_coded();
+    metrics.responses_coded.incr();
     metrics.coding_ended(1000, 300);
-    metrics.response_coded();
+    metrics.responses_coded.incr();
     metrics.coding_ended(10, 25);
     metrics.work_abandoned();
-    metrics.tls_handshake(TlsHandshake::Resumed);
+    metrics.tls_handshakes.incr(TlsHandshake::Resumed);
     metrics.departed_work_taken();
     metrics.php_ran(Duration::from_micros(2000));
     metrics.worker_request_handled(Duration::from_micros(2000));
-    metrics.worker_recycled(RecycleReason::MaxMemory);
-    metrics.worker_retired();
-    metrics.soft_reset();
+    metrics.workers_recycled.incr(RecycleReason::MaxMemory);
+    metrics.workers_retired.incr();
+    metrics.soft_resets.incr();
+    metrics.pool_stalled.set();
     metrics
 }
 
-fn text(facts: &Facts<'_>, format: Format) -> String {
-    String::from_utf8(render(facts, format)).unwrap()
+fn text(metrics: &Metrics, facts: &ScrapeFacts<'_>, format: Format) -> String {
+    String::from_utf8(render(metrics, facts, format)).unwrap()
 }
 
 fn has_line(page: &str, line: &str) {
@@ -107,7 +115,7 @@ fn has_line(page: &str, line: &str) {
 #[test]
 fn every_family_of_the_table_appears_once_and_in_order() {
     let metrics = busy_metrics();
-    let page = text(&facts(&metrics), Format::Text);
+    let page = text(&metrics, &facts(), Format::Text);
     let types: Vec<_> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     let table: Vec<_> = ALL.iter().map(|family| family.name).collect();
@@ -121,7 +129,7 @@ fn every_family_of_the_table_appears_once_and_in_order() {
 #[test]
 fn what_was_counted_is_what_is_shown() {
     let metrics = busy_metrics();
-    let page = text(&facts(&metrics), Format::Text);
+    let page = text(&metrics, &facts(), Format::Text);
     for line in [
         "svc_uptime_seconds 1.5",
         r#"svc_build_info{version="1.2.3",php_version="8.4.\"1\\\n"} 1"#,
@@ -185,7 +193,7 @@ fn what_was_counted_is_what_is_shown() {
 #[test]
 fn reasons_exist_at_zero_and_methods_and_classes_do_not() {
     let metrics = Metrics::new();
-    let page = text(&facts(&metrics), Format::Text);
+    let page = text(&metrics, &facts(), Format::Text);
     for reason in ShedReason::ALL {
         has_line(&page, &format!("svc_admission_refused_total{{reason=\"{}\"}} 0", reason.as_str()));
     }
@@ -200,7 +208,8 @@ fn reasons_exist_at_zero_and_methods_and_classes_do_not() {
 #[test]
 fn an_executor_without_a_queue_tells_of_an_empty_pool_and_of_no_wait() {
     let metrics = Metrics::new();
-    let page = text(&Facts { gate: None, pool: None, php_version: None, ..facts(&metrics) }, Format::Text);
+    let page =
+        text(&metrics, &ScrapeFacts { gate: None, pool: None, php_version: None, ..facts() }, Format::Text);
     for absent in
         ["svc_queue_depth", "svc_admission_wait_budget", "svc_worker_", "svc_workers_lingering", "php"]
     {
@@ -226,7 +235,7 @@ fn an_executor_without_a_queue_tells_of_an_empty_pool_and_of_no_wait() {
 #[test]
 fn the_bounds_of_each_histogram_are_what_alerts_are_written_for() {
     let metrics = Metrics::new();
-    let page = text(&facts(&metrics), Format::Text);
+    let page = text(&metrics, &facts(), Format::Text);
     let bounds = |family: &str| -> Vec<String> {
         let start = format!("{family}_bucket{{le=\"");
         let bounds = page.lines().filter_map(|line| line.strip_prefix(&start)?.split('"').next());
@@ -251,38 +260,40 @@ fn the_bounds_of_each_histogram_are_what_alerts_are_written_for() {
 #[test]
 fn outside_worker_mode_there_is_no_stall_to_tell_of() {
     let metrics = Metrics::new();
-    assert!(!text(&Facts { pool_stalled: None, ..facts(&metrics) }, Format::Text).contains("pool_stalled"));
-    let healthy = text(&Facts { pool_stalled: Some(false), ..facts(&metrics) }, Format::Text);
-    has_line(&healthy, "svc_pool_stalled 0");
+    assert!(
+        !text(&metrics, &ScrapeFacts { worker_mode: false, ..facts() }, Format::Text)
+            .contains("pool_stalled")
+    );
+    has_line(&text(&metrics, &facts(), Format::Text), "svc_pool_stalled 0");
 }
 
 #[test]
 fn a_slot_that_its_worker_has_left_keeps_its_counters_only() {
     let metrics = Metrics::new();
-    let page = text(&facts(&metrics), Format::Text);
+    let page = text(&metrics, &facts(), Format::Text);
     assert!(page.contains("worker_id=\"12\"") && !page.contains("worker=\"12\""), "{page}");
 }
 
 #[test]
 fn outside_worker_mode_there_are_no_persistent_workers_to_tell_of() {
     let metrics = busy_metrics();
-    let page = text(&Facts { worker_mode: false, ..facts(&metrics) }, Format::Text);
+    let page = text(&metrics, &ScrapeFacts { worker_mode: false, ..facts() }, Format::Text);
     let shown: Vec<_> = ALL.iter().filter(|family| page.contains(family.name)).collect();
     for absent in [
-        names::WORKER_MODE_ENABLED,
-        names::WORKER_REQUESTS_HANDLED,
-        names::WORKER_RECYCLES,
-        names::WORKER_RECYCLES_BY_REASON,
-        names::WORKER_SOFT_RESETS,
-        names::WORKER_MEMORY,
-        names::WORKER_UPTIME,
-        names::WORKER_REQUESTS,
-        names::WORKER_REQUEST_FIBERS,
-        names::WORKER_REQUEST_DURATION,
+        families::WORKER_MODE_ENABLED,
+        families::WORKER_REQUESTS_HANDLED,
+        families::WORKER_RECYCLES,
+        families::WORKER_RECYCLES_BY_REASON,
+        families::WORKER_SOFT_RESETS,
+        families::WORKER_MEMORY,
+        families::WORKER_UPTIME,
+        families::WORKER_REQUESTS,
+        families::WORKER_REQUEST_FIBERS,
+        families::WORKER_REQUEST_DURATION,
     ] {
         assert!(!shown.contains(&&absent), "{}", absent.name);
     }
-    assert!(shown.contains(&&names::WORKER_STUCK));
+    assert!(shown.contains(&&families::WORKER_STUCK));
 }
 
 #[test]
@@ -296,7 +307,7 @@ fn work_that_was_started_includes_what_was_popped_for_the_departed() {
 fn overload_refusals_are_those_of_the_four_reasons() {
     let metrics = Metrics::new();
     for (index, reason) in ShedReason::ALL.into_iter().enumerate() {
-        (0..=index).for_each(|_| metrics.refused(reason));
+        (0..=index).for_each(|_| metrics.refused.incr(reason));
     }
     let refused = metrics.overload_refusals();
     for (reason, count) in [
@@ -305,15 +316,15 @@ fn overload_refusals_are_those_of_the_four_reasons() {
         (ShedReason::WaitingFull, refused.waiting_full),
         (ShedReason::WaitingBytes, refused.waiting_bytes),
     ] {
-        assert_eq!(metrics.refused_by(reason), count, "{}", reason.as_str());
+        assert_eq!(metrics.refused.value(reason), count, "{}", reason.as_str());
     }
-    assert_eq!((refused.sum(), metrics.refused_total()), (1 + 2 + 3 + 4, 21));
+    assert_eq!((refused.sum(), metrics.refused.total()), (1 + 2 + 3 + 4, 21));
 }
 
 #[test]
 fn openmetrics_names_families_without_their_suffix_and_ends_with_eof() {
     let metrics = busy_metrics();
-    let page = text(&facts(&metrics), OPENMETRICS);
+    let page = text(&metrics, &facts(), OPENMETRICS);
     for line in [
         "# TYPE svc_requests counter",
         "svc_requests_total 2",
@@ -328,22 +339,22 @@ fn openmetrics_names_families_without_their_suffix_and_ends_with_eof() {
     }
     assert!(page.ends_with("\n# EOF\n") && page.matches("# EOF").count() == 1);
     let series = |page: &str| page.lines().filter(|line| !line.starts_with('#')).count();
-    assert_eq!(series(&page), series(&text(&facts(&metrics), Format::Text)));
+    assert_eq!(series(&page), series(&text(&metrics, &facts(), Format::Text)));
 }
 
 #[test]
 fn a_full_page_fits_its_buffer() {
     let metrics = busy_metrics();
-    MethodKind::ALL.into_iter().for_each(|method| metrics.request_received(method));
+    MethodKind::ALL.into_iter().for_each(|method| metrics.requests_by_method.incr(method));
     let slot = SlotReading {
         uptime: Duration::from_nanos(123_456_789_123_456_789),
         oldest: Some(HeldJob { serial: 1, age: Duration::from_nanos(12_345_123_456_789), is_parked: false }),
-        ..facts(&metrics).slots[0].clone()
+        ..facts().slots[0].clone()
     };
     for slots in [2, 500] {
         let slots: Vec<_> = (0..slots).map(|index| SlotReading { slot: index, ..slot.clone() }).collect();
         for format in [Format::Text, OPENMETRICS] {
-            let page = render(&Facts { slots: slots.clone(), ..facts(&metrics) }, format);
+            let page = render(&metrics, &ScrapeFacts { slots: slots.clone(), ..facts() }, format);
             let room = 28 * 1024 + slots.len() * 768;
             assert_eq!(page.capacity(), Vec::<u8>::with_capacity(room).capacity(), "{} bytes", page.len());
         }
@@ -353,12 +364,12 @@ fn a_full_page_fits_its_buffer() {
 #[test]
 fn every_kind_of_the_table_is_a_kind_of_the_text_format() {
     let metrics = busy_metrics();
-    let page = text(&facts(&metrics), Format::Text);
+    let page = text(&metrics, &facts(), Format::Text);
     for family in ALL {
         let kind = match family.kind {
-            Kind::Counter => "counter",
-            Kind::Histogram => "histogram",
-            Kind::Gauge | Kind::Info => "gauge",
+            MetricKind::Counter => "counter",
+            MetricKind::Histogram => "histogram",
+            MetricKind::Gauge | MetricKind::Info => "gauge",
         };
         has_line(&page, &format!("# TYPE {} {kind}", family.name));
     }
@@ -371,14 +382,14 @@ fn requests_by_method_add_up_to_all_while_they_come_in() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !done.is_set() {
-                metrics.request_received(MethodKind::Get);
-                metrics.request_received(MethodKind::Post);
+                metrics.requests_by_method.incr(MethodKind::Get);
+                metrics.requests_by_method.incr(MethodKind::Post);
             }
         });
         // Pages between which nothing came in prove nothing.
         let (mut pages, mut last, mut all_agree) = (0, 0, true);
         while pages < 300 && all_agree {
-            let page = text(&facts(&metrics), Format::Text);
+            let page = text(&metrics, &facts(), Format::Text);
             let total = sum_of(&page, "svc_requests_total ");
             all_agree = total == sum_of(&page, "svc_requests_by_method_total{");
             pages += u32::from(total != last);
@@ -393,4 +404,175 @@ fn requests_by_method_add_up_to_all_while_they_come_in() {
 fn sum_of(page: &str, start: &str) -> u64 {
     let lines = page.lines().filter(|line| line.starts_with(start));
     lines.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+/// Counters of which each has a value of its own, so that no family can show another's.
+fn distinct_metrics() -> Metrics {
+    let metrics = busy_metrics();
+    let times = |count: usize, fact: &dyn Fn()| (0..count).for_each(|_| fact());
+    for (index, method) in MethodKind::ALL.into_iter().enumerate() {
+        times(index, &|| metrics.requests_by_method.incr(method));
+    }
+    for (index, reason) in ShedReason::ALL.into_iter().enumerate() {
+        times(20 + index, &|| metrics.refused.incr(reason));
+    }
+    for (index, reason) in CancelReason::ALL.into_iter().enumerate() {
+        times(30 + index, &|| metrics.cancelled.incr(reason));
+    }
+    for (index, outcome) in TlsHandshake::ALL.into_iter().enumerate() {
+        times(40 + index, &|| metrics.tls_handshakes.incr(outcome));
+    }
+    for (index, reason) in RecycleReason::ALL.into_iter().enumerate() {
+        times(50 + index, &|| metrics.workers_recycled.incr(reason));
+    }
+    let facts: [&dyn Fn(); 18] = [
+        &|| metrics.wait_wasted.incr(),
+        &|| metrics.dropped.incr(),
+        &|| metrics.work_abandoned(),
+        &|| metrics.departed_work_taken(),
+        &|| metrics.workers_retired.incr(),
+        &|| metrics.soft_resets.incr(),
+        &|| metrics.accept_stalls.incr(),
+        &|| metrics.streams_refused.incr(),
+        &|| metrics.rate_limited.incr(),
+        &|| metrics.php_denied.incr(),
+        &|| metrics.path_denied.incr(),
+        &|| metrics.builtin_denied.incr(),
+        &|| metrics.static_hits.incr(),
+        &|| metrics.static_misses.incr(),
+        &|| metrics.responses_coded.incr(),
+        &|| metrics.connections.enter(),
+        &|| metrics.pending_requests.enter(),
+        &|| metrics.opcache_restarts.incr(),
+    ];
+    for (index, fact) in facts.into_iter().enumerate() {
+        times(60 + index, fact);
+    }
+    metrics.request_bytes.add(101);
+    metrics.accept_stalled.set();
+    metrics.opcache_restart_delayed.set();
+    for micros in [10, 100, 101, 2500, 70_000, 3_000_000] {
+        metrics.answered(304, micros, Duration::from_micros(2 * micros));
+        metrics.queue_waited(Duration::from_micros(3 * micros));
+        metrics.php_ran(Duration::from_micros(5 * micros));
+        metrics.worker_request_handled(Duration::from_micros(7 * micros));
+    }
+    metrics
+}
+
+#[test]
+fn each_format_writes_the_same_bytes_as_ever() {
+    let (full, new) = (distinct_metrics(), Metrics::new());
+    let with_all = facts();
+    let without_pool = ScrapeFacts {
+        php_version: None,
+        certificates: None,
+        gate: None,
+        pool: None,
+        slots: Vec::new(),
+        worker_mode: false,
+        process: ProcessFacts {
+            resident_bytes: None,
+            open_fds: None,
+            max_fds: None,
+            threads: None,
+            ..with_all.process
+        },
+        ..facts()
+    };
+    let with_plain_workers = ScrapeFacts {
+        certificates: Some(CertificateFacts { first_expiry: None }),
+        worker_mode: false,
+        ..facts()
+    };
+    for (metrics, facts, format, golden) in [
+        (&full, &with_all, Format::Text, include_str!("golden/all.txt")),
+        (&full, &with_all, OPENMETRICS, include_str!("golden/all.openmetrics")),
+        (&new, &without_pool, Format::Text, include_str!("golden/no_pool.txt")),
+        (&new, &without_pool, OPENMETRICS, include_str!("golden/no_pool.openmetrics")),
+        (&new, &with_plain_workers, Format::Text, include_str!("golden/plain_workers.txt")),
+        (&new, &with_plain_workers, OPENMETRICS, include_str!("golden/plain_workers.openmetrics")),
+    ] {
+        let page = text(metrics, facts, format);
+        let difference = page.lines().zip(golden.lines()).find(|(page, golden)| page != golden);
+        assert_eq!(difference, None, "{format:?}");
+        assert!(page == golden, "{format:?}: one page is longer");
+    }
+}
+
+/// A format that is no text: what a collector of OTLP would be told.
+#[derive(Default)]
+struct Collected {
+    families: Vec<&'static Family>,
+    numbers: Vec<(&'static str, OwnLabels, Number)>,
+    distributions: Vec<(&'static str, Buckets, u64, Number)>,
+}
+
+type OwnLabels = Vec<(String, String)>;
+type Buckets = Vec<(Option<Number>, u64)>;
+
+impl Collected {
+    fn name(&self) -> &'static str {
+        self.families.last().expect("a family comes before its series").name
+    }
+}
+
+impl Exporter for Collected {
+    fn family(&mut self, family: &'static Family) {
+        self.families.push(family);
+    }
+
+    fn number(&mut self, labels: Labels<'_>, value: Number) {
+        let labels = labels.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        self.numbers.push((self.name(), labels, value));
+    }
+
+    fn histogram(&mut self, labels: Labels<'_>, distribution: &Distribution<'_>) {
+        assert!(labels.is_empty());
+        let buckets = distribution.buckets().collect();
+        self.distributions.push((self.name(), buckets, distribution.count(), distribution.sum()));
+    }
+}
+
+#[test]
+fn an_exporter_learns_all_that_a_format_needs() {
+    let metrics = busy_metrics();
+    let mut collected = Collected::default();
+    export(&metrics, &facts(), &mut collected);
+    assert!(collected.families.iter().copied().eq(ALL));
+    let number = |name: &str, labels: &[(&str, &str)]| {
+        let labels: Vec<_> = labels.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let mut found = collected.numbers.iter().filter(|(n, l, _)| *n == name && *l == labels);
+        let value = found.next().map(|(_, _, value)| *value);
+        assert!(found.next().is_none(), "{name} twice");
+        value
+    };
+    assert_eq!(number("svc_requests_total", &[]), Some(Number::Whole(2)));
+    assert_eq!(number("svc_uptime_seconds", &[]), Some(Number::Decimal(1.5)));
+    assert_eq!(number("svc_requests_by_method_total", &[("method", "GET")]), Some(Number::Whole(1)));
+    assert_eq!(number("svc_requests_by_method_total", &[("method", "PUT")]), None);
+    assert_eq!(
+        number("svc_worker_stuck_total", &[("worker_id", "0"), ("kind", "cpu")]),
+        Some(Number::Whole(4))
+    );
+    let unescaped = [("version", "1.2.3"), ("php_version", "8.4.\"1\\\n")];
+    assert_eq!(number("svc_build_info", &unescaped), Some(Number::Whole(1)));
+    let (_, buckets, count, sum) =
+        collected.distributions.iter().find(|(name, ..)| name.ends_with("duration_seconds")).unwrap();
+    assert_eq!((buckets[0], buckets[13]), ((Some(Number::Decimal(0.0001)), 0), (None, 1)));
+    assert_eq!((*count, *sum), (1, Number::Decimal(0.002)));
+    let unit = |name: &str| ALL.iter().find(|family| family.name == name).and_then(Family::unit);
+    assert_eq!(unit("svc_php_request_duration_seconds"), Some(MetricUnit::Seconds));
+    assert_eq!(unit("svc_request_duration_us"), Some(MetricUnit::Microseconds));
+    assert_eq!(unit("svc_compression_bytes_saved_total"), Some(MetricUnit::Bytes));
+    assert_eq!(unit("svc_requests_total"), None);
+}
+
+#[test]
+fn an_exporter_hears_of_no_family_without_series() {
+    let mut collected = Collected::default();
+    export(&Metrics::new(), &ScrapeFacts { certificates: None, ..facts() }, &mut collected);
+    let heard = |name: &str| collected.families.iter().any(|family| family.name == name);
+    assert!(heard("svc_requests_total") && !heard("svc_requests_by_method_total"));
+    assert!(!heard("svc_tls_handshakes_total") && !heard("svc_tls_certificate_expiry_timestamp_seconds"));
 }

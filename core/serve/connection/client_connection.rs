@@ -168,7 +168,7 @@ impl ClientConnection {
         let fate = self.carry_out(io);
         let received = self.connection.take_received();
         if received > 0 {
-            io.shared.metrics.request_bytes_received(received);
+            io.shared.metrics.request_bytes.add(received);
         }
         fate
     }
@@ -237,7 +237,8 @@ impl ClientConnection {
             std::io::Result::Ok(Sent { is_all: flushed == Flushed::All, bytes, held_back })
         });
         if let Some((file, offset, len)) = cold {
-            io.disk.order(FileJob::Warm(file, offset, len), StreamKey { connection: self.key, stream: 0 });
+            io.disk
+                .order(FileJob::ReadAhead(file, offset, len), StreamKey { connection: self.key, stream: 0 });
         }
         // If the write failed, the connection has aborted.
         drop(result);
@@ -300,7 +301,7 @@ impl ClientConnection {
             Done::Slice(Err(_)) => self.connection.fail_reply(stream),
             Done::Failed if self.connection.has_reply(stream) => self.connection.fail_reply(stream),
             Done::Failed => self.refuse(io, stream, 500),
-            Done::Warmed => self.connection.note_warmed(),
+            Done::ReadAhead => self.connection.note_warmed(),
         }
     }
 
@@ -346,7 +347,7 @@ impl ClientConnection {
     fn note_handshake(&mut self, io: &Io, is_last_look: bool) {
         let Some(tls) = self.wire.transport.tls() else { return };
         let Some(outcome) = tls.take_handshake(is_last_look) else { return };
-        io.shared.metrics.tls_handshake(outcome);
+        io.shared.metrics.tls_handshakes.incr(outcome);
         match outcome {
             TlsHandshake::Full | TlsHandshake::Resumed => {
                 if let Some(facts) = tls.facts() {

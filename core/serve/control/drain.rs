@@ -1,7 +1,7 @@
-//! The way down: what happens between the signal and the end of the process.
+//! The drain: what happens between the stop signal and the end of the process.
 //!
-//! Promises: each step is ordered once, in the order of the diagram; nothing waits longer than its deadline. Refuses:
-//! it closes nothing and reads no clock; the server does what it orders.
+//! Promises: each step is ordered once, in the order of the diagram, and nothing waits longer than its deadline.
+//! Refuses: it closes nothing and reads no clock; the server carries out its orders.
 //!
 //! ```text
 //!   Serving ──signal──▶ Delaying ──delay over: CloseGate──▶ Finishing ──nothing left, or deadline: CutOff──▶ Ending
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 
 use crate::limits::THREAD_EXIT_GRACE;
 
-/// The machine of the drain.
+/// The state machine of the drain.
 #[derive(Debug)]
 pub(in crate::serve) struct Drain {
     delay: Duration,
     timeout: Duration,
-    state: State,
+    state: DrainState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum DrainState {
     Serving,
     Delaying { until: Instant },
     Finishing { deadline: Instant },
@@ -29,77 +29,77 @@ enum State {
     Ended,
 }
 
-/// What the machine is told.
+/// The inputs of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) struct Readings {
-    /// The signal has come.
+    /// The stop signal has arrived.
     pub(in crate::serve) is_signalled: bool,
     /// Connections are open, or may still be accepted.
     pub(in crate::serve) has_connections: bool,
-    /// A worker runs something, or the queue holds something.
+    /// A worker is running a request, or the queue is not empty.
     pub(in crate::serve) has_work: bool,
-    /// Threads of the pool have not ended.
+    /// Pool threads are still running.
     pub(in crate::serve) has_threads: bool,
 }
 
-/// What is to be done.
+/// A step to carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum Order {
+pub(in crate::serve) enum DrainOrder {
     /// Close the gate, the listener and idle connections.
     CloseGate,
-    /// Answer and close what is left.
+    /// Answer and close everything that is left.
     CutOff,
-    /// Let the threads of the pool end.
+    /// End the pool threads.
     EndThreads,
-    /// Say that it is over, and whether all threads of the pool have ended.
+    /// Announce the end of the drain.
     Finish {
-        /// Whether they have.
+        /// Whether all pool threads have ended.
         all_ended: bool,
     },
 }
 
-/// How often the readings are looked at on the way down; nobody announces the end of the last request.
+/// How often to check during the drain; nothing announces the end of the last request.
 const LOOK_PAUSE: Duration = Duration::from_millis(20);
 
 impl Drain {
-    /// Makes the machine of a server that serves.
+    /// Creates the state machine of a running server.
     pub(in crate::serve) fn new(delay: Duration, timeout: Duration) -> Self {
-        Self { delay, timeout, state: State::Serving }
+        Self { delay, timeout, state: DrainState::Serving }
     }
 
-    /// Takes one step if the readings or the time call for it. To be called again until it orders nothing.
-    pub(in crate::serve) fn step(&mut self, readings: Readings, now: Instant) -> Option<Order> {
+    /// Takes one step if the readings or the time require it. Call it again until it returns no order.
+    pub(in crate::serve) fn step(&mut self, readings: Readings, now: Instant) -> Option<DrainOrder> {
         match self.state {
-            State::Serving if readings.is_signalled => {
-                self.state = State::Delaying { until: now + self.delay };
+            DrainState::Serving if readings.is_signalled => {
+                self.state = DrainState::Delaying { until: now + self.delay };
                 self.step(readings, now)
             }
-            State::Delaying { until } if now >= until => {
-                self.state = State::Finishing { deadline: now + self.timeout };
-                Some(Order::CloseGate)
+            DrainState::Delaying { until } if now >= until => {
+                self.state = DrainState::Finishing { deadline: now + self.timeout };
+                Some(DrainOrder::CloseGate)
             }
-            State::Finishing { .. } if !readings.has_connections && !readings.has_work => {
-                self.state = State::Ending { deadline: now + THREAD_EXIT_GRACE };
-                Some(Order::EndThreads)
+            DrainState::Finishing { .. } if !readings.has_connections && !readings.has_work => {
+                self.state = DrainState::Ending { deadline: now + THREAD_EXIT_GRACE };
+                Some(DrainOrder::EndThreads)
             }
-            State::Finishing { deadline } if now >= deadline => {
-                self.state = State::Ending { deadline: now + THREAD_EXIT_GRACE };
-                Some(Order::CutOff)
+            DrainState::Finishing { deadline } if now >= deadline => {
+                self.state = DrainState::Ending { deadline: now + THREAD_EXIT_GRACE };
+                Some(DrainOrder::CutOff)
             }
-            State::Ending { deadline } if !readings.has_threads || now >= deadline => {
-                self.state = State::Ended;
-                Some(Order::Finish { all_ended: !readings.has_threads })
+            DrainState::Ending { deadline } if !readings.has_threads || now >= deadline => {
+                self.state = DrainState::Ended;
+                Some(DrainOrder::Finish { all_ended: !readings.has_threads })
             }
             _ => None,
         }
     }
 
-    /// When the next step may be due; `None` while there is nothing to wait for.
+    /// When the next step may be due; `None` if the state machine waits for nothing.
     pub(in crate::serve) fn deadline(&self, now: Instant) -> Option<Instant> {
         match self.state {
-            State::Serving | State::Ended => None,
-            State::Delaying { until } => Some(until),
-            State::Finishing { deadline } | State::Ending { deadline } => {
+            DrainState::Serving | DrainState::Ended => None,
+            DrainState::Delaying { until } => Some(until),
+            DrainState::Finishing { deadline } | DrainState::Ending { deadline } => {
                 Some(deadline.min(now + LOOK_PAUSE))
             }
         }
@@ -133,18 +133,18 @@ mod tests {
         assert_eq!(drain.step(QUIET, now), None);
         let until = drain.deadline(now).unwrap();
         assert_eq!(until, now + Duration::from_secs(5));
-        assert_eq!(drain.step(QUIET, until), Some(Order::CloseGate));
+        assert_eq!(drain.step(QUIET, until), Some(DrainOrder::CloseGate));
     }
 
     #[test]
     fn a_quiet_server_ends_its_threads_and_is_done() {
         let mut drain = Drain::new(Duration::ZERO, Duration::from_secs(25));
         let now = crate::time::now();
-        assert_eq!(drain.step(BUSY, now), Some(Order::CloseGate));
+        assert_eq!(drain.step(BUSY, now), Some(DrainOrder::CloseGate));
         assert_eq!(drain.step(BUSY, now), None);
-        assert_eq!(drain.step(QUIET, now), Some(Order::EndThreads));
+        assert_eq!(drain.step(QUIET, now), Some(DrainOrder::EndThreads));
         assert_eq!(drain.step(QUIET, now), None);
-        assert_eq!(drain.step(GONE, now), Some(Order::Finish { all_ended: true }));
+        assert_eq!(drain.step(GONE, now), Some(DrainOrder::Finish { all_ended: true }));
         assert_eq!(drain.step(GONE, now), None);
     }
 
@@ -162,8 +162,8 @@ mod tests {
         let now = crate::time::now();
         drain.step(BUSY, now);
         let late = now + Duration::from_secs(25);
-        assert_eq!(drain.step(BUSY, late), Some(Order::CutOff));
+        assert_eq!(drain.step(BUSY, late), Some(DrainOrder::CutOff));
         assert_eq!(drain.step(BUSY, late), None);
-        assert_eq!(drain.step(BUSY, late + THREAD_EXIT_GRACE), Some(Order::Finish { all_ended: false }));
+        assert_eq!(drain.step(BUSY, late + THREAD_EXIT_GRACE), Some(DrainOrder::Finish { all_ended: false }));
     }
 }

@@ -1,17 +1,17 @@
-//! The threads of a running server, and the steps of its way down.
+//! The threads of a running server, and how the steps of the drain are carried out.
 //!
-//! Promises: whoever is told, all are told. Refuses: it decides nothing: [`Drain`] does.
+//! Promises: a message to the I/O threads reaches all of them. Refuses: it decides nothing; [`Drain`] does.
 
 use std::sync::OnceLock;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use crate::observe::Event;
+use crate::observe::{Event, Metrics};
 use crate::sync::event_count::EventCount;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
 
-use super::drain::{Drain, Order, Readings};
+use super::drain::{Drain, DrainOrder, Readings};
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
 use crate::serve::io_thread::inbox::{Inbox, Message};
@@ -28,11 +28,11 @@ pub(in crate::serve) struct Machinery {
     pub(in crate::serve) io_threads: ShortLock<Vec<JoinHandle<()>>>,
     pub(in crate::serve) disk: Arc<Disk>,
     pub(in crate::serve) site: Arc<Site>,
-    pub(in crate::serve) ended: Ended,
+    pub(in crate::serve) ended: DrainEnd,
 }
 
 impl Machinery {
-    /// Makes what no thread drives yet.
+    /// Creates the state, before any thread runs.
     pub(in crate::serve) fn new(shared: Arc<Shared>, site: Arc<Site>) -> Self {
         Self {
             shared,
@@ -41,18 +41,18 @@ impl Machinery {
             io_threads: ShortLock::default(),
             disk: Arc::default(),
             site,
-            ended: Ended::default(),
+            ended: DrainEnd::default(),
         }
     }
 
-    /// Sends a message to every io thread.
+    /// Sends a message to every I/O thread.
     pub(in crate::serve) fn tell_all(&self, message: impl Fn() -> Message) {
         for inbox in self.inboxes.get().into_iter().flatten() {
             inbox.send(message());
         }
     }
 
-    /// Tells what the spool's disk refused, and takes the steps of the drain that are due; returns when to look again.
+    /// Logs errors of the spool, and carries out the steps of the drain that are due; returns when to call again.
     pub(in crate::serve) fn drive(&self, drain: &mut Drain, now: Instant) -> Option<Instant> {
         if let Some(error) = self.shared.spool.trouble(now) {
             self.shared.log.emit(&Event::SpoolTrouble { error: &error });
@@ -73,7 +73,7 @@ impl Machinery {
                 has_threads: true,
             };
         }
-        let permits_out = shared.config.max_connections.saturating_sub(shared.permits.free());
+        let permits_out = shared.config.admission.max_connections.saturating_sub(shared.permits.free());
         let is_accepting = self.acceptor.get().is_some_and(|acceptor| !acceptor.is_finished());
         let pool = shared.pool_facts();
         let has_late = self.acceptor.get().is_some_and(Acceptor::has_late);
@@ -87,10 +87,10 @@ impl Machinery {
         }
     }
 
-    fn carry_out(&self, order: Order) {
+    fn carry_out(&self, order: DrainOrder) {
         let shared = &self.shared;
         match order {
-            Order::CloseGate => {
+            DrainOrder::CloseGate => {
                 if let Some(gate) = &shared.gate {
                     gate.close();
                 }
@@ -101,18 +101,15 @@ impl Machinery {
                 }
                 self.tell_all(|| Message::PhaseChanged);
             }
-            Order::CutOff => {
-                let answered: u64 = crate::observe::StatusClass::ALL
-                    .into_iter()
-                    .map(|class| shared.metrics.responses_by(class))
-                    .sum();
-                let cut_off = shared.metrics.requests_total().saturating_sub(answered);
+            DrainOrder::CutOff => {
+                let Metrics { requests_by_method, responses, .. } = &shared.metrics;
+                let cut_off = requests_by_method.total().saturating_sub(responses.total());
                 shared.log.emit(&Event::DrainTimeout { cut_off });
                 self.tell_all(|| Message::CutOff);
                 self.end_threads();
             }
-            Order::EndThreads => self.end_threads(),
-            Order::Finish { all_ended } => self.ended.announce(all_ended),
+            DrainOrder::EndThreads => self.end_threads(),
+            DrainOrder::Finish { all_ended } => self.ended.announce(all_ended),
         }
     }
 
@@ -123,15 +120,15 @@ impl Machinery {
     }
 }
 
-/// The announcement that the way down is over.
+/// Announces the end of the drain.
 #[derive(Debug, Default)]
-pub(in crate::serve) struct Ended {
+pub(in crate::serve) struct DrainEnd {
     all_ended: AtomicBool,
     state: AtomicU8,
     event_count: EventCount,
 }
 
-impl Ended {
+impl DrainEnd {
     fn announce(&self, all_ended: bool) {
         self.all_ended.store(all_ended, Ordering::Relaxed);
         // Release: pairs with the Acquire in `wait`.

@@ -1,4 +1,4 @@
-//! What workers report becomes counters.
+//! Turns the reports of workers into metrics.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use super::machinery::Machinery;
 use crate::serve::io_thread::inbox::Message;
 use crate::serve::shared::Shared;
 
-/// Counts what happens on worker threads.
+/// Counts events of the worker threads.
 #[derive(Debug)]
 pub(in crate::serve) struct Reports(pub(in crate::serve) Arc<Machinery>);
 
@@ -34,7 +34,7 @@ impl PoolEvents<Exchange> for Reports {
     fn served(&self, _exchange: &Exchange, ran: Duration) {
         let Shared { config, metrics, .. } = &*self.0.shared;
         metrics.php_ran(ran);
-        if config.worker_mode_enabled {
+        if config.php.worker_mode_enabled {
             metrics.worker_request_handled(ran);
         }
     }
@@ -46,14 +46,14 @@ impl PoolEvents<Exchange> for Reports {
     }
 
     fn recycled(&self, _slot: usize, reason: RecycleReason) {
-        self.0.shared.metrics.worker_recycled(reason);
+        self.0.shared.metrics.workers_recycled.incr(reason);
     }
 
     fn retired(&self, _slot: usize) {
-        self.0.shared.metrics.worker_retired();
+        self.0.shared.metrics.workers_retired.incr();
     }
 
     fn soft_reset(&self, _slot: usize) {
-        self.0.shared.metrics.soft_reset();
+        self.0.shared.metrics.soft_resets.incr();
     }
 }

@@ -1,8 +1,7 @@
-//! Reloading: what can change on disk while the server runs.
+//! Reloading what can change on disk while the server runs.
 //!
-//! Promises: each part that can be reloaded takes over what is good as a whole, or stays as it was; one record tells
-//! how it went, and the metrics remember it. Refuses: settings are read once, at the start; and nobody who serves
-//! waits for it.
+//! Promises: each part takes over its new state completely, or keeps the previous one; one log record and the metrics
+//! say which. Refuses: settings are read only at the start, and no request waits for a reload.
 
 use crate::observe::{Event, ReloadFacts};
 use crate::policy::PolicyError;
@@ -13,14 +12,14 @@ use crate::tls::validity::Standing;
 use crate::serve::disk::site::Site;
 use crate::serve::shared::Shared;
 
-/// Reloads every part; `has_new_code` says whether scripts are read anew: persistent workers are being replaced, of which
-/// their supervisor tells, or a cache is emptied. `tell` lets io threads know of new rules. Waits for disks.
+/// Reloads every part. `has_new_code` says whether scripts are reloaded: the supervisor replaces the persistent workers
+/// and logs it, or a cache was emptied. `tell` notifies the I/O threads of new rules. Waits for the disk.
 pub(in crate::serve) fn reload(shared: &Shared, site: &Site, has_new_code: bool, tell: impl FnOnce()) {
     let rules = [deny_rules(shared), error_pages(shared)];
     if rules.iter().any(Option::is_some) {
         tell();
     }
-    // A further part stands in this list; files come behind the rules that they are judged by.
+    // Add new parts to this list. Files come after the rules by which they are judged.
     let [deny_rules, error_pages] = rules;
     let outcomes =
         [certificates(shared), deny_rules, error_pages, files(site), has_new_code.then_some(Ok(()))];
@@ -41,12 +40,12 @@ pub(in crate::serve) fn reload(shared: &Shared, site: &Site, has_new_code: bool,
     }
 }
 
-/// Reads the rules of the document root anew; `None` if there are none and were none.
+/// Reloads the rules of the document root; `None` if there are none and were none.
 fn deny_rules(shared: &Shared) -> Option<Result<(), String>> {
     concerning(shared.policy.read_deny_rules())
 }
 
-/// Reads the pages of errors anew; `None` if the settings name none.
+/// Reloads the error pages; `None` if no directory is configured.
 fn error_pages(shared: &Shared) -> Option<Result<(), String>> {
     concerning(shared.policy.read_error_pages())
 }
@@ -58,13 +57,12 @@ fn concerning(outcome: Result<bool, PolicyError>) -> Option<Result<(), String>> 
     }
 }
 
-/// Forgets the static files that are kept ready, so that each is looked up before it is sent again; `None` when none are
-/// ever kept.
+/// Empties the cache of static files, so that each is looked up before it is sent again; `None` if there is no cache.
 fn files(site: &Site) -> Option<Result<(), String>> {
     site.forget_files().then_some(Ok(()))
 }
 
-/// Loads the certificates anew; `None` without TLS.
+/// Reloads the certificates; `None` without TLS.
 fn certificates(shared: &Shared) -> Option<Result<(), String>> {
     let terms = shared.tls.get()?;
     let outcome = terms.reload().map_err(|error| error.to_string());
@@ -74,7 +72,7 @@ fn certificates(shared: &Shared) -> Option<Result<(), String>> {
     Some(outcome)
 }
 
-/// Tells which certificates clients will not believe.
+/// Logs which certificates are not valid now.
 pub(in crate::serve) fn warn_about_dates(shared: &Shared, terms: &Terms) {
     let now = time::wall();
     for identity in terms.identities() {

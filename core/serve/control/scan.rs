@@ -1,8 +1,8 @@
-//! The scan: once a second the state of admission and pool is looked at, and what has changed is acted upon.
+//! The scan: once a second, it checks admission and the pool, and acts on changes.
 //!
-//! Promises: it runs at most once a second, however often it is called, and catches up with nothing; the machines
-//! decide, and this moves the wait budget, one gauge and the log. Refuses: it waits for nothing, answers nobody, and
-//! does nothing for an executor without a queue.
+//! Promises: it runs at most once a second, however often it is called, and does not catch up on missed runs. The state
+//! machines decide; the scan sets the wait budget and one gauge, and writes the log. Refuses: it waits for nothing,
+//! answers no request unless its time limit is over, and does nothing for an executor without a queue.
 
 use std::time::{Duration, Instant};
 
@@ -20,39 +20,39 @@ use crate::time;
 use super::watchdog::WatchdogRounds;
 use crate::serve::shared::Shared;
 
-/// The machines that look at the server once a second.
+/// The state machines that check the server once a second.
 #[derive(Debug)]
 pub(in crate::serve) struct Scan {
     budget: BudgetController,
     episodes: SheddingEpisodes,
-    /// Outside worker mode a stall is not watched for.
+    /// Watched only in worker mode.
     stall: Option<StallDetector>,
     watchdog: WatchdogRounds,
-    /// What is said once has been said.
+    /// The hint is logged once.
     has_hinted: bool,
-    /// When to look again; `None` before the first look.
+    /// When to scan again; `None` before the first scan.
     due: Option<Instant>,
 }
 
 impl Scan {
-    /// Makes the machines that `config` asks for.
+    /// Creates the state machines that `config` requires.
     pub(in crate::serve) fn new(config: &Config) -> Self {
         Self::with_stuck_threshold(config, STUCK_THRESHOLD)
     }
 
-    /// The same, with another idea of how long a request may be with its worker.
+    /// The same, with another threshold for stuck requests.
     fn with_stuck_threshold(config: &Config, threshold: Duration) -> Self {
         Self {
-            budget: BudgetController::new(config.queue_wait_timeout),
+            budget: BudgetController::new(config.admission.queue_wait_timeout),
             episodes: SheddingEpisodes::default(),
-            stall: config.worker_mode_enabled.then(StallDetector::default),
+            stall: config.php.worker_mode_enabled.then(StallDetector::default),
             watchdog: WatchdogRounds::new(threshold),
             has_hinted: false,
             due: None,
         }
     }
 
-    /// Looks at the server if a second has passed since the last look; returns when to call again.
+    /// Scans if a second has passed since the last scan; returns when to call again.
     pub(in crate::serve) fn scan(&mut self, shared: &Shared, now: Instant) -> Instant {
         if let Some(due) = self.due.filter(|due| now < *due) {
             return due;
@@ -71,10 +71,10 @@ impl Scan {
         due
     }
 
-    /// Sets the gate's wait budget; returns the gate's facts with the new one.
+    /// Sets the gate's wait budget; returns the gate's facts with the new budget.
     fn move_budget<T: Offered>(&mut self, gate: &Gate<T>, metrics: &Metrics) -> GateFacts {
         let mut facts = gate.facts();
-        // What was abandoned was started before: in this order it is never the greater one.
+        // Abandoned work was started before. Read in this order, it never exceeds the started work.
         let abandoned = metrics.abandoned_total();
         let started = metrics.work_started_total();
         let has_backlog = facts.depth > 0 || facts.waiting > 0;
@@ -85,11 +85,11 @@ impl Scan {
 
     fn watch_pool(&mut self, gate: GateFacts, pool: PoolFacts, metrics: &Metrics, log: &Log, now: Instant) {
         let Some(stall) = &mut self.stall else { return };
-        // Those that linger take nothing off the queue, and nobody wonders why.
+        // Lingering workers take nothing off the queue, by design.
         let workers_idle = pool.current.saturating_sub(pool.busy + pool.lingering_idle);
         let sample = StallSample {
             queued: gate.depth as u64,
-            refused: metrics.refused_total(),
+            refused: metrics.refused.total(),
             workers_idle,
             finished: metrics.work_finished_total(),
         };
@@ -134,19 +134,19 @@ impl Scan {
     }
 }
 
-/// Names the setting behind most of the refusals.
+/// Names the setting that caused most of the refusals.
 fn first_episode(refused: Refusals, config: &Config) -> Hint<'static> {
-    let waited = time::as_millis(config.queue_wait_timeout);
+    let waited = time::as_millis(config.admission.queue_wait_timeout);
     let by_reason = [
-        (refused.queue_full, ShedReason::QueueFull, config.queue_capacity as u64),
-        (refused.waiting_full, ShedReason::WaitingFull, config.queue_max_waiting as u64),
-        (refused.waiting_bytes, ShedReason::WaitingBytes, config.queue_max_waiting_bytes),
-        // Of several that are alike the last is named.
+        (refused.queue_full, ShedReason::QueueFull, config.admission.queue_capacity as u64),
+        (refused.waiting_full, ShedReason::WaitingFull, config.admission.queue_max_waiting as u64),
+        (refused.waiting_bytes, ShedReason::WaitingBytes, config.admission.queue_max_waiting_bytes),
+        // Of several equal counts, the last wins.
         (refused.wait_timeout, ShedReason::WaitTimeout, waited),
     ];
     let most = by_reason.into_iter().max_by_key(|(count, ..)| *count);
     let (_, reason, value) = most.unwrap_or((0, ShedReason::WaitTimeout, waited));
-    Hint::FirstEpisode { reason, value, php_workers: config.php_workers.max as u64 }
+    Hint::FirstEpisode { reason, value, php_workers: config.php.workers.max as u64 }
 }
 
 #[cfg(all(test, not(loom)))]

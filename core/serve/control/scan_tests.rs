@@ -8,7 +8,7 @@ use crate::admission::{OfferOutcome, ShedReason};
 use crate::config::{AccessLog, Level, RawConfig};
 use crate::limits::REQUEST_FIBERS_MAX;
 use crate::observe::exposition::Format;
-use crate::observe::{Probe, WorkerFacts};
+use crate::observe::{HealthProbe, WorkerHealth};
 use crate::policy::Policy;
 use crate::pool::{
     Departure, Directive, Engine, Exchange, JobSource, PersistentWorker, PoolEvents, PoolSize, RecycleReason,
@@ -28,18 +28,18 @@ const HINT: &str =
     "this setting and the number of PHP_WORKERS determine when the server starts shedding requests";
 
 /// A server that serves, and its scan.
-struct Scene {
+struct ScanScene {
     shared: Arc<Shared>,
     scan: Scan,
     now: Instant,
     log: PipeReader,
 }
 
-impl Scene {
+impl ScanScene {
     fn new(settings: &[(&str, &str)], worker_mode: bool) -> Self {
         let defaults = [("DOCUMENT_ROOT", "/"), ("SPOOL_DIR", "/tmp"), ("QUEUE_CAPACITY", "8")];
         let mut config = Config::resolve(&RawConfig::new(defaults.iter().chain(settings).copied())).unwrap();
-        config.worker_mode_enabled = worker_mode;
+        config.php.worker_mode_enabled = worker_mode;
         let (log, writer) = io::pipe().unwrap();
         let writer = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
         let shared = Shared::new(Arc::new(config), Policy::default(), writer);
@@ -57,7 +57,7 @@ impl Scene {
     }
 
     fn refuse(&self, reason: ShedReason, count: u64) {
-        (0..count).for_each(|_| self.shared.metrics.refused(reason));
+        (0..count).for_each(|_| self.shared.metrics.refused.incr(reason));
     }
 
     /// A client of patience comes.
@@ -147,7 +147,7 @@ impl Worker<Exchange> for Idle {
 
 #[test]
 fn it_looks_once_a_second_however_often_it_is_called() {
-    let mut scene = Scene::new(&[], false);
+    let mut scene = ScanScene::new(&[], false);
     scene.second();
     scene.refuse(ShedReason::QueueFull, 3);
     let due = scene.now + CONTROL_TICK;
@@ -163,7 +163,7 @@ fn it_looks_once_a_second_however_often_it_is_called() {
 
 #[test]
 fn a_late_scan_catches_up_with_nothing() {
-    let mut scene = Scene::new(&[], false);
+    let mut scene = ScanScene::new(&[], false);
     scene.second();
     scene.now += Duration::from_secs(30);
     scene.second();
@@ -171,7 +171,7 @@ fn a_late_scan_catches_up_with_nothing() {
 
 #[test]
 fn an_executor_without_a_queue_has_nothing_to_look_at() {
-    let mut scene = Scene::new(&[("EXECUTOR", "stub")], true);
+    let mut scene = ScanScene::new(&[("EXECUTOR", "stub")], true);
     scene.refuse(ShedReason::QueueFull, 3);
     scene.seconds(100);
     assert!(scene.logged(&[]).is_empty());
@@ -179,7 +179,7 @@ fn an_executor_without_a_queue_has_nothing_to_look_at() {
 
 #[test]
 fn an_episode_is_told_from_its_start_to_its_end() {
-    let mut scene = Scene::new(&[], false);
+    let mut scene = ScanScene::new(&[], false);
     scene.refuse(ShedReason::WaitTimeout, 5);
     scene.refuse(ShedReason::WaitingFull, 2);
     scene.refuse(ShedReason::ShuttingDown, 100);
@@ -210,7 +210,7 @@ fn an_episode_is_told_from_its_start_to_its_end() {
 
 #[test]
 fn abandoned_work_lowers_the_budget_of_the_gate_and_the_record_says_so() {
-    let mut scene = Scene::new(&[("QUEUE_WAIT_TIMEOUT_MS", "800")], false);
+    let mut scene = ScanScene::new(&[("QUEUE_WAIT_TIMEOUT_MS", "800")], false);
     scene.second();
     assert_eq!(scene.budget(), Duration::from_millis(800));
     for _ in 0..6 {
@@ -233,7 +233,7 @@ fn abandoned_work_lowers_the_budget_of_the_gate_and_the_record_says_so() {
 #[test]
 fn the_budget_stays_low_while_anybody_waits() {
     let settings = [("QUEUE_WAIT_TIMEOUT_MS", "800"), ("QUEUE_CAPACITY", "1")];
-    let mut scene = Scene::new(&settings, false);
+    let mut scene = ScanScene::new(&settings, false);
     (0..8).for_each(|_| scene.shared.metrics.departed_work_taken());
     scene.second();
     assert_eq!(scene.offer(), OfferOutcome::Queued);
@@ -250,7 +250,7 @@ fn the_budget_stays_low_while_anybody_waits() {
 
 #[test]
 fn requests_in_the_queue_beside_idle_workers_are_a_reason_to_warn() {
-    let mut scene = Scene::new(&[], true);
+    let mut scene = ScanScene::new(&[], true);
     let stuck = Stuck::start(&scene.shared);
     scene.shared.metrics.php_ran(Duration::ZERO);
     scene.offer();
@@ -263,7 +263,7 @@ fn requests_in_the_queue_beside_idle_workers_are_a_reason_to_warn() {
 
 #[test]
 fn a_stalled_pool_takes_the_server_out_of_service_until_something_is_finished() {
-    let mut scene = Scene::new(&[], true);
+    let mut scene = ScanScene::new(&[], true);
     let stuck = Stuck::start(&scene.shared);
     let ops = OpsFacts::new(Arc::clone(&scene.shared));
     let gauge = |ops: &OpsFacts, value: u32| {
@@ -273,16 +273,18 @@ fn a_stalled_pool_takes_the_server_out_of_service_until_something_is_finished() 
     scene.shared.metrics.php_ran(Duration::ZERO);
     scene.second();
     for _ in 0..62 {
-        assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok() && gauge(&ops, 0));
+        assert!(ops.probe_facts().passes(HealthProbe::Readiness) && ops.health().is_ok() && gauge(&ops, 0));
         scene.refuse(ShedReason::WaitTimeout, 1);
         scene.second();
     }
-    assert_eq!(ops.probe_facts().workers, WorkerFacts::Running(2));
-    assert!(!ops.probe_facts().passes(Probe::Readiness) && ops.probe_facts().passes(Probe::Liveness));
+    assert_eq!(ops.probe_facts().workers, WorkerHealth::Running(2));
+    assert!(
+        !ops.probe_facts().passes(HealthProbe::Readiness) && ops.probe_facts().passes(HealthProbe::Liveness)
+    );
     assert!(!ops.health().is_ok() && gauge(&ops, 1));
     scene.shared.metrics.php_ran(Duration::ZERO);
     scene.second();
-    assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok() && gauge(&ops, 0));
+    assert!(ops.probe_facts().passes(HealthProbe::Readiness) && ops.health().is_ok() && gauge(&ops, 0));
     stuck.end(&scene.shared);
     let logged = scene.logged(&["workers_idle", "queue_capacity"]);
     let (shedding, stall): (Vec<_>, Vec<_>) =
@@ -297,30 +299,30 @@ fn a_stalled_pool_takes_the_server_out_of_service_until_something_is_finished() 
 
 /// A persistent worker whose fibers answer at once and then go on until they are let go.
 #[derive(Debug, Default)]
-struct Lingering {
+struct LingeringPool {
     rung: AtomicU32,
     event_count: EventCount,
     let_go: Flag,
 }
 
-impl Wake for Lingering {
+impl Wake for LingeringPool {
     fn wake(&self) {
         self.rung.store(1, Ordering::SeqCst);
         self.event_count.notify_all();
     }
 }
 
-impl Engine<Exchange> for Arc<Lingering> {
+impl Engine<Exchange> for Arc<LingeringPool> {
     fn start(&self, _slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
         Ok(Started::Persistent(Box::new(LingeringWorker(Self::clone(self)))))
     }
 }
 
-struct LingeringWorker(Arc<Lingering>);
+struct LingeringWorker(Arc<LingeringPool>);
 
 impl PersistentWorker<Exchange> for LingeringWorker {
     fn waker(&self) -> Arc<dyn Wake> {
-        Arc::<Lingering>::clone(&self.0)
+        Arc::<LingeringPool>::clone(&self.0)
     }
 
     fn run(&mut self, context: &WorkerContext<Exchange>) -> Departure {
@@ -371,8 +373,8 @@ fn until(condition: impl Fn() -> bool) {
 }
 
 /// Starts a persistent pool of one worker behind the gate of `shared`.
-fn start_lingering(shared: &Arc<Shared>) -> Arc<Lingering> {
-    let lingering = Arc::<Lingering>::default();
+fn start_lingering(shared: &Arc<Shared>) -> Arc<LingeringPool> {
+    let lingering = Arc::<LingeringPool>::default();
     let engine: Arc<dyn Engine<Exchange>> = Arc::new(Arc::clone(&lingering));
     let events: Arc<dyn PoolEvents<Exchange>> = Arc::new(Books(Arc::clone(shared)));
     let source: Arc<dyn JobSource<Exchange>> =
@@ -385,7 +387,7 @@ fn start_lingering(shared: &Arc<Shared>) -> Arc<Lingering> {
 
 #[test]
 fn fibers_that_outlive_their_answers_stall_the_pool_until_they_end() {
-    let mut scene = Scene::new(&[("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "400")], true);
+    let mut scene = ScanScene::new(&[("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "400")], true);
     let lingering = start_lingering(&scene.shared);
     let (gate, full) = (scene.shared.gate.clone().unwrap(), REQUEST_FIBERS_MAX as u64);
     for _ in 0..REQUEST_FIBERS_MAX + 3 {
@@ -401,15 +403,15 @@ fn fibers_that_outlive_their_answers_stall_the_pool_until_they_end() {
     assert!(page.contains("\nsvc_workers_idle 1\n"), "{page}");
     // One look to compare with, two that are suspect, a minute more.
     for _ in 0..1 + 2 + 60 {
-        assert!(ops.probe_facts().passes(Probe::Readiness));
+        assert!(ops.probe_facts().passes(HealthProbe::Readiness));
         scene.second();
     }
-    assert!(!ops.probe_facts().passes(Probe::Readiness) && !ops.health().is_ok());
+    assert!(!ops.probe_facts().passes(HealthProbe::Readiness) && !ops.health().is_ok());
     lingering.let_go.set();
     lingering.wake();
     until(|| scene.shared.metrics.work_finished_total() == full + 3);
     scene.second();
-    assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok());
+    assert!(ops.probe_facts().passes(HealthProbe::Readiness) && ops.health().is_ok());
     gate.shut();
     assert!(scene.shared.workers.get().unwrap().join());
     let logged = scene.logged(&["queue_depth", "workers_idle"]);
@@ -422,7 +424,7 @@ fn fibers_that_outlive_their_answers_stall_the_pool_until_they_end() {
 
 #[test]
 fn outside_worker_mode_no_stall_is_watched_for() {
-    let mut scene = Scene::new(&[], false);
+    let mut scene = ScanScene::new(&[], false);
     let stuck = Stuck::start(&scene.shared);
     scene.shared.metrics.php_ran(Duration::ZERO);
     for _ in 0..100 {
@@ -430,7 +432,7 @@ fn outside_worker_mode_no_stall_is_watched_for() {
         scene.second();
     }
     let ops = OpsFacts::new(Arc::clone(&scene.shared));
-    assert!(ops.probe_facts().passes(Probe::Readiness) && ops.health().is_ok());
+    assert!(ops.probe_facts().passes(HealthProbe::Readiness) && ops.health().is_ok());
     assert!(!String::from_utf8(ops.metrics(Format::Text)).unwrap().contains("svc_pool_stalled"));
     stuck.end(&scene.shared);
     assert!(scene.logged(&[]).is_empty());

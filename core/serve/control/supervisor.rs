@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use crate::config::Config;
+use crate::config::PhpConfig;
 use crate::observe::{Event, WorkerEvent};
 use crate::pool::{PoolSize, Supervisor, SupervisorReport};
 
@@ -17,9 +17,9 @@ pub(in crate::serve) struct Supervision(Supervisor);
 
 impl Supervision {
     /// Makes the supervisor that `config` asks for.
-    pub(in crate::serve) fn new(config: &Config) -> Self {
-        let size = PoolSize { min: config.php_workers.min, max: config.php_workers.max };
-        Self(Supervisor::new(size, config.php_workers_idle))
+    pub(in crate::serve) fn new(config: &PhpConfig) -> Self {
+        let size = PoolSize { min: config.workers.min, max: config.workers.max };
+        Self(Supervisor::new(size, config.workers_idle))
     }
 
     /// Does what the state of the pool requires; returns when to call again, if that is known.

@@ -1,7 +1,7 @@
-//! What the kernel says about a thread of this process.
+//! The state of a thread of this process, as the kernel reports it.
 //!
-//! Promises: one short read of a file that is no file; a thread that is gone, or a system that does not tell, is not
-//! blocked. Refuses: it does not say what a thread waits for.
+//! Promises: one short read from procfs. A thread that has ended counts as not blocked, and so does every thread if the
+//! system does not say. Refuses: it does not say what a thread waits for.
 
 /// Whether the thread sleeps in the kernel.
 pub(in crate::serve) fn is_blocked(thread_id: u32) -> bool {
@@ -9,7 +9,7 @@ pub(in crate::serve) fn is_blocked(thread_id: u32) -> bool {
     status.is_ok_and(|status| matches!(state(&status), Some(b'S' | b'D')))
 }
 
-/// The letter of the state: it follows the thread's name, which stands in brackets and may hold anything.
+/// The letter of the state. It follows the thread's name, which is in parentheses and may contain anything.
 fn state(status: &[u8]) -> Option<u8> {
     let end_of_name = status.iter().rposition(|byte| *byte == b')')?;
     status.get(end_of_name + 2).copied()

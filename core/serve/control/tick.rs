@@ -1,10 +1,9 @@
-//! The control thread: the once-a-second tick, and the operations port when there is one.
+//! The control thread: it runs the jobs, and the operations port if there is one.
 //!
-//! Promises: it starts before everything that can fail or be slow and ends last; it waits in its poller and nowhere
-//! else, so that a probe is answered however busy the rest is. A client holds one of a few places for a few seconds
-//! at most: for a connection that finds all places taken, the one that has been waiting longest is given up. A few
-//! descriptors are held back for it, so that a script that takes all others does not silence it.
-//! Refuses: what the tick does is its owner's; it must not block.
+//! Promises: it starts before everything that can fail or be slow, and ends last. It waits only in its poller, so that
+//! probes are answered however busy the rest is. A client occupies one of a few places, for a few seconds at most: if
+//! all places are taken, a new connection replaces the one that has waited longest. A few descriptors are held in
+//! reserve, so that a script that takes all others cannot silence the port. Refuses: jobs must not block.
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,13 +16,14 @@ use slab::Slab;
 
 use crate::connection::{ConnectionTerms, Sent};
 use crate::http::DateCache;
-use crate::limits::{CONTROL_TICK, OPS_CONNECTIONS_MAX, OPS_STEPS_PER_TURN};
+use crate::limits::{OPS_CONNECTIONS_MAX, OPS_STEPS_PER_TURN};
 use crate::observe::Event;
 use crate::policy::client::{AllowList, is_exposed};
 use crate::sync::idle_workers::Wake;
 use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 use crate::time::{self, Clock};
 
+use super::schedule::{PeriodicJob, Schedule};
 use crate::serve::net::accept::move_up;
 use crate::serve::net::flush::Flushed;
 use crate::serve::net::transport::Transport;
@@ -43,17 +43,17 @@ pub(in crate::serve) struct Control {
 }
 
 impl Control {
-    /// Starts the thread, which lives by `clock`. `tick` is called about once a second, after each
-    /// [`wake`](Self::wake), and at the moment that it returned the last time if that comes earlier.
+    /// Starts the thread, which uses `clock`. The jobs run about once a second, after each [`wake`](Self::wake), and at
+    /// their deadlines.
     ///
     /// # Errors
     ///
-    /// When the system gives no poller or no thread.
+    /// If the system cannot create a poller or a thread.
     pub(in crate::serve) fn start(
         mut listener: Option<TcpListener>,
         shared: &Arc<Shared>,
         clock: Clock,
-        tick: impl FnMut(&Shared, Instant) -> Option<Instant> + Send + 'static,
+        jobs: Vec<Box<dyn PeriodicJob>>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         if let Some(listener) = &mut listener {
@@ -66,13 +66,12 @@ impl Control {
             reserve.fill(listener);
         }
         let ending = Arc::new(AtomicBool::new(false));
-        let allowed = AllowList::new(shared.config.internal_allow_ips.clone());
+        let allowed = AllowList::new(shared.config.operations.allow_ips.clone());
         let thread_of_control = ControlThread {
             shared: Arc::clone(shared),
             ending: Arc::clone(&ending),
             clock,
-            tick,
-            tick_at: clock(),
+            schedule: Schedule::new(jobs, clock()),
             port: OpsPort {
                 listener,
                 responder: OpsResponder::new(OpsFacts::new(Arc::clone(shared)), allowed),
@@ -91,12 +90,12 @@ impl Control {
         Ok(Self { waker, ending, thread })
     }
 
-    /// Lets the tick happen now.
+    /// Runs the jobs now.
     pub(in crate::serve) fn wake(&self) {
         self.waker.wake();
     }
 
-    /// What lets the tick happen, for others.
+    /// Returns a handle for others that runs the jobs.
     pub(in crate::serve) fn waker(&self) -> Arc<dyn Wake> {
         Arc::<ControlWaker>::clone(&self.waker)
     }
@@ -106,7 +105,7 @@ impl Control {
         // Release: pairs with the Acquire in `ControlThread::run`.
         self.ending.store(true, Ordering::Release);
         self.wake();
-        // A control thread that panicked has said so on standard error; there is nothing left to end.
+        // If the control thread has panicked, standard error says so, and nothing is left to end.
         let _ = self.thread.join();
     }
 }
@@ -117,15 +116,15 @@ struct ControlWaker(Waker);
 
 impl Wake for ControlWaker {
     fn wake(&self) {
-        // The only failure is a full counter, and then the thread is being woken already.
+        // The only possible error is a full counter, and then the thread is already being woken.
         let _ = self.0.wake();
     }
 }
 
-/// Says where the port is, and warns when everybody can reach and read it.
+/// Logs the address of the port, and warns if everybody can reach and read it.
 fn announce(addr: SocketAddr, shared: &Shared) {
     shared.log.emit(&Event::OpsListening { addr });
-    if is_exposed(addr.ip()) && shared.config.internal_allow_ips.is_none() {
+    if is_exposed(addr.ip()) && shared.config.operations.allow_ips.is_none() {
         shared.log.emit(&Event::OpsExposed { addr });
     }
 }
@@ -133,28 +132,26 @@ fn announce(addr: SocketAddr, shared: &Shared) {
 const LISTENER: Token = Token(usize::MAX);
 const WAKE: Token = Token(usize::MAX - 1);
 
-struct ControlThread<T> {
+struct ControlThread {
     shared: Arc<Shared>,
     ending: Arc<AtomicBool>,
     clock: Clock,
-    tick: T,
-    tick_at: Instant,
+    schedule: Schedule,
     port: OpsPort,
 }
 
-impl<T: FnMut(&Shared, Instant) -> Option<Instant>> ControlThread<T> {
+impl ControlThread {
     fn run(mut self, mut poll: Poll) {
         let mut events = Events::with_capacity(2 * OPS_CONNECTIONS_MAX);
         let mut woken = true;
         // Acquire: pairs with the Release in `Control::stop`.
         while !self.ending.load(Ordering::Acquire) {
             let now = (self.clock)();
-            if woken || now >= self.tick_at {
-                let asked = (self.tick)(&self.shared, now);
-                self.tick_at = asked.map_or(now + CONTROL_TICK, |asked| asked.min(now + CONTROL_TICK));
+            if woken || now >= self.schedule.deadline() {
+                self.schedule.run(now);
             }
             woken = false;
-            // An interrupted wait comes back as one without events.
+            // An interrupted wait returns without events.
             let _ = poll.poll(&mut events, Some(self.pause((self.clock)())));
             let now = (self.clock)();
             for event in &events {
@@ -168,9 +165,10 @@ impl<T: FnMut(&Shared, Instant) -> Option<Instant>> ControlThread<T> {
         }
     }
 
-    /// How long there is nothing to do unless something happens.
+    /// How long to wait unless something happens.
     fn pause(&self, now: Instant) -> Duration {
-        let until = self.port.deadline().map_or(self.tick_at, |deadline| deadline.min(self.tick_at));
+        let tick_at = self.schedule.deadline();
+        let until = self.port.deadline().map_or(tick_at, |deadline| deadline.min(tick_at));
         if self.port.has_work() { Duration::ZERO } else { until.saturating_duration_since(now) }
     }
 }
@@ -179,19 +177,19 @@ impl<T: FnMut(&Shared, Instant) -> Option<Instant>> ControlThread<T> {
 struct OpsPort {
     listener: Option<TcpListener>,
     responder: OpsResponder<OpsFacts>,
-    places: Slab<Place>,
-    /// Connections that have more to do than one turn allows; the poller will not mention them again.
+    places: Slab<OpsPlace>,
+    /// Connections that have more to do than one turn allows; no event will announce them again.
     unfinished: Vec<usize>,
     /// The listener may have more connections.
     backlog: bool,
-    /// The system could not accept a connection; it is asked again at each tick.
+    /// The system could not accept a connection; accepting is retried at each tick.
     in_trouble: bool,
     reserve: Reserve,
     date: DateCache,
     terms: Arc<ConnectionTerms>,
 }
 
-struct Place {
+struct OpsPlace {
     wire: Wire,
     connection: OpsConnection,
 }
@@ -205,7 +203,7 @@ impl OpsPort {
         self.places.iter().filter_map(|(_, place)| place.connection.deadline()).min()
     }
 
-    /// Goes on with what the last turn left, accepts, and gives up what has taken too long.
+    /// Continues what the last turn left, accepts, and closes connections whose deadline has passed.
     fn turn(&mut self, registry: &Registry, shared: &Shared, now: Instant) {
         for place in std::mem::take(&mut self.unfinished) {
             self.drive(place, now);
@@ -217,7 +215,7 @@ impl OpsPort {
         }
     }
 
-    /// Accepts a turn's worth of connections. Each is looked at once before the next takes its place.
+    /// Accepts as many connections as one turn allows. Each is driven once before the next one may replace it.
     fn accept(&mut self, registry: &Registry, shared: &Shared, now: Instant) {
         if !(self.backlog || self.in_trouble) {
             return;
@@ -240,7 +238,7 @@ impl OpsPort {
                             shared.log.emit(&Event::OpsReserveUsed { error: &error.to_string() });
                         }
                     }
-                    // One of ours makes room for a probe.
+                    // Another connection of the port is closed to make room for a probe.
                     _ if give_up_oldest(&mut self.places) => {}
                     _ => {
                         if !std::mem::replace(&mut self.in_trouble, true) {
@@ -253,10 +251,10 @@ impl OpsPort {
         }
     }
 
-    /// Gives a connection a place, somebody else's if all are taken.
+    /// Gives a connection a place, that of another connection if all are taken.
     fn seat(&mut self, registry: &Registry, socket: TcpStream, connection: OpsConnection, now: Instant) {
         let mut socket = move_up(socket);
-        // An answer goes out when it is complete; a client that refuses the option is served all the same.
+        // Responses are sent when they are complete. If the option cannot be set, the client is served all the same.
         let _ = socket.set_nodelay(true);
         if self.places.len() >= OPS_CONNECTIONS_MAX {
             give_up_oldest(&mut self.places);
@@ -265,14 +263,14 @@ impl OpsPort {
         let key = entry.key();
         if registry.register(&mut socket, Token(key), Interest::READABLE | Interest::WRITABLE).is_ok() {
             let mut wire = Wire::new(Transport::Plain(socket));
-            // It is looked at before the poller has told anything.
+            // It is driven before the first event.
             wire.is_readable = true;
-            entry.insert(Place { wire, connection });
+            entry.insert(OpsPlace { wire, connection });
             self.drive(key, now);
         }
     }
 
-    /// The poller reports something of a connection.
+    /// Processes an event of a connection.
     fn on_event(&mut self, key: usize, event: &mio::event::Event, now: Instant) {
         if let Some(place) = self.places.get_mut(key) {
             place.wire.note(event);
@@ -280,7 +278,7 @@ impl OpsPort {
         self.drive(key, now);
     }
 
-    /// Lets a connection have its turn.
+    /// Gives a connection its turn.
     fn drive(&mut self, key: usize, now: Instant) {
         let Some(place) = self.places.get_mut(key) else { return };
         let date = *self.date.at(time::wall());
@@ -292,22 +290,22 @@ impl OpsPort {
     }
 }
 
-/// Closes the connection whose client has been waited for longest; returns whether there was one.
-fn give_up_oldest(places: &mut Slab<Place>) -> bool {
+/// Closes the connection that has waited longest for its client; returns whether there was one.
+fn give_up_oldest(places: &mut Slab<OpsPlace>) -> bool {
     let oldest = places.iter().min_by_key(|(_, place)| place.connection.waiting_since()).map(|(key, _)| key);
     oldest.map(|key| places.remove(key)).is_some()
 }
 
-/// What a turn ends with.
+/// How a turn ends.
 enum TurnEnd {
     Close,
     Wait,
-    /// It has had as many steps as it may.
+    /// It has used up its steps.
     Yield,
 }
 
-impl Place {
-    /// Reads, answers and writes until the socket has no more, or the turn is over.
+impl OpsPlace {
+    /// Reads, answers and writes until the socket is empty, or the turn is over.
     fn take_turn(&mut self, responder: &OpsResponder<OpsFacts>, date: [u8; 29], now: Instant) -> TurnEnd {
         self.connection.begin_turn();
         for _ in 0..OPS_STEPS_PER_TURN {
@@ -339,7 +337,7 @@ impl Place {
             let bytes = if let Flushed::Some(count) = flushed { count } else { 0 };
             io::Result::Ok(Sent { is_all: flushed == Flushed::All, bytes, held_back: 0 })
         });
-        // A connection that cannot be written to has been given up.
+        // A failed write has closed the connection.
         drop(result);
     }
 }

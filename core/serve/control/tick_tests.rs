@@ -1,7 +1,7 @@
 //! The control thread over real sockets on loopback.
 
 use std::io::{Read, Write};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
 use crate::config::{AccessLog, Config, Level, RawConfig};
@@ -21,16 +21,26 @@ fn shared(settings: &[(&str, &str)], log: impl Write + Send + 'static) -> Arc<Sh
     Shared::new(Arc::new(config), Policy::default(), Log::start(Level::Info, AccessLog::Off, log).unwrap())
 }
 
+/// A job that says when it runs.
+struct Ticks(Sender<()>);
+
+impl PeriodicJob for Ticks {
+    fn run(&mut self, _now: Instant) {
+        self.0.send(()).ok();
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
 fn start() -> Running {
     let shared = shared(&[], io::sink());
     let listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let addr = listener.local_addr().unwrap();
     let (tick, ticks) = channel();
-    let tick = move |_: &Shared, now: Instant| {
-        tick.send(()).ok();
-        Some(now + Duration::from_secs(3600))
-    };
-    let control = Control::start(Some(listener), &shared, time::now, tick).unwrap();
+    let jobs: Vec<Box<dyn PeriodicJob>> = vec![Box::new(Ticks(tick))];
+    let control = Control::start(Some(listener), &shared, time::now, jobs).unwrap();
     Running { control, addr, shared, ticks }
 }
 
@@ -76,7 +86,7 @@ fn probes_are_answered_before_the_server_serves() {
 #[test]
 fn metrics_come_from_the_server() {
     let running = start();
-    running.shared.metrics.request_received(crate::http::MethodKind::Get);
+    running.shared.metrics.requests_by_method.incr(crate::http::MethodKind::Get);
     let reply = exchange(&connect(running.addr), "GET /metrics HTTP/1.0\r\n\r\n");
     assert!(reply.contains("\nsvc_requests_total 1\n"), "{reply}");
     assert!(!reply.contains("svc_queue_depth"), "the stub has no queue");

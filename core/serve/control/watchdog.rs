@@ -1,4 +1,4 @@
-//! The look at every worker, once a second: who has been with one request for too long, and whose request is beyond its
+//! The watchdog rounds: once a second, they check every worker for requests that take too long or have exceeded their
 //! time limit.
 //!
 //! Promises: a thread is inspected only when its request is over age and not sorted yet, so that a healthy pool costs a
@@ -13,12 +13,12 @@ use crate::sync::primitive::Arc;
 
 use super::thread_state;
 
-/// The watchdog and its eyes.
+/// The watchdog and its view of the threads.
 #[derive(Debug)]
 pub(in crate::serve) struct WatchdogRounds(Watchdog);
 
 impl WatchdogRounds {
-    /// Notes requests that are older than `threshold`.
+    /// Reports requests that are older than `threshold`.
     pub(in crate::serve) fn new(threshold: Duration) -> Self {
         Self(Watchdog::new(threshold))
     }

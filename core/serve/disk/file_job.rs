@@ -1,6 +1,6 @@
-//! What the file threads do, and what comes back.
+//! The jobs of the file threads, and their results.
 //!
-//! Promises: a job owns what it needs, and its result gives back what the asker will need again. Refuses: it knows no
+//! Promises: a job owns what it needs, and its result returns what the requester needs again. Refuses: it knows no
 //! connection.
 
 use std::fs::File;
@@ -12,49 +12,49 @@ use crate::http::Coding;
 use crate::spool::{Spool, SpoolError, SpoolFile};
 use crate::sync::primitive::Arc;
 
+use super::page_cache::read_ahead;
 use super::site::{Found, Site};
 use super::slices::slice;
-use super::warmth::warm;
 
-/// Something that may wait for a disk.
+/// A job that may wait for the disk.
 #[derive(Debug)]
 pub(in crate::serve) enum FileJob {
     /// Append these bytes to this file, or to a new one.
     Append(Spool, Option<SpoolFile>, Vec<u8>),
-    /// Find out what answers this normalised path.
+    /// Find what answers this normalized path.
     Find(Arc<Site>, Vec<u8>),
     /// Read this many bytes of the source, from this offset.
     Slice(Source, u64, usize),
-    /// Have the system read this many bytes of the file, from this offset.
-    Warm(Arc<File>, u64, usize),
+    /// Read this many bytes of the file into the page cache, from this offset.
+    ReadAhead(Arc<File>, u64, usize),
 }
 
-/// Something that nobody waits for.
+/// Work whose result nobody waits for.
 #[derive(Debug)]
 pub(in crate::serve) enum Chore {
-    /// Make a copy of a file in a content coding.
+    /// Encode a copy of a file in a content coding.
     Code(Arc<Asset>, Coding),
-    /// Look whether what is known about this normalised path is still so.
+    /// Check whether what is cached for this normalized path is still current.
     Look(Arc<Site>, Vec<u8>),
-    /// Give up what nobody has asked for lately.
+    /// Evict what nobody has requested recently.
     Sweep(Arc<Site>),
 }
 
 /// The result of a job.
 #[derive(Debug)]
 pub(in crate::serve) enum Done {
-    /// The bytes are in the file; their buffer comes back.
+    /// The bytes are in the file; the buffer is returned.
     Appended(SpoolFile, Vec<u8>),
-    /// The job could not be done at all.
+    /// The job could not be done.
     Failed,
     /// What answers this path.
     Found(Vec<u8>, io::Result<Found>),
-    /// The bytes were not taken, for this reason.
+    /// The bytes were not accepted, for this reason.
     Refused(Option<SpoolFile>, Vec<u8>, SpoolError),
     /// The bytes that were read; none at the end of the source.
     Slice(io::Result<Vec<u8>>),
-    /// The system has read what was asked for.
-    Warmed,
+    /// The bytes have been read into the page cache.
+    ReadAhead,
 }
 
 impl FileJob {
@@ -67,16 +67,16 @@ impl FileJob {
                 Done::Found(path, found)
             }
             Self::Slice(source, offset, len) => Done::Slice(slice(&source, offset, len)),
-            Self::Warm(file, offset, len) => {
-                warm(&file, offset, len);
-                Done::Warmed
+            Self::ReadAhead(file, offset, len) => {
+                read_ahead(&file, offset, len);
+                Done::ReadAhead
             }
         }
     }
 }
 
 impl Chore {
-    /// Whether it may take so long that others must not wait behind it.
+    /// Whether it may take so long that other jobs must not wait for it.
     pub(in crate::serve) fn takes_long(&self) -> bool {
         matches!(self, Self::Code(..))
     }
@@ -85,7 +85,7 @@ impl Chore {
     pub(in crate::serve) fn run(self) {
         match self {
             Self::Code(asset, coding) => Site::code(&asset, coding),
-            // What goes wrong is told to the first request that has to wait for a look.
+            // The first request that has to wait for a check reports the error.
             Self::Look(site, path) => drop(site.look(&path)),
             Self::Sweep(site) => site.sweep(),
         }

@@ -1,17 +1,17 @@
-//! What waits for disks: the file threads, their jobs, and what is known of the site.
+//! Disk access: the file threads, their jobs, and what is known about the site.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `threads` | the file threads |
-//! | `file_job` | what they do |
-//! | `client` | how an io thread reaches them |
+//! | `file_job` | their jobs |
+//! | `client` | how an I/O thread reaches them |
 //! | `site` | where a path leads |
-//! | `slices` | reading the slices of a body |
-//! | `warmth` | what of a file the system has in memory |
+//! | `slices` | reads slices of a body |
+//! | `page_cache` | which parts of a file are in memory |
 
 pub(in crate::serve) mod client;
 pub(in crate::serve) mod file_job;
+pub(in crate::serve) mod page_cache;
 pub(in crate::serve) mod site;
 pub(in crate::serve) mod slices;
 pub(in crate::serve) mod threads;
-pub(in crate::serve) mod warmth;

@@ -1,7 +1,7 @@
-//! The site that is served: where a path leads, asked on a file thread, and the files that are kept ready.
+//! The site: where a path leads, as found on a file thread, and the cache of static files.
 //!
-//! Promises: what comes back is open and checked; nothing has to be looked up again to answer. Refuses: scripts are
-//! not remembered here (each io thread has its own cache of them).
+//! Promises: a result is open and checked; nothing has to be looked up again to answer. Refuses: scripts are not cached
+//! here; each I/O thread has its own cache of them.
 
 use std::io;
 use std::time::Instant;
@@ -32,9 +32,9 @@ pub(in crate::serve) struct Site {
 /// What answers a path.
 #[derive(Debug)]
 pub(in crate::serve) enum Found {
-    /// Something that is not to be had, although it may be there.
+    /// Something that the client must not see, even if it exists.
     Denied(Denial),
-    /// A directory that was asked for without its slash.
+    /// A directory that was requested without its trailing slash.
     Directory,
     /// A file.
     File(Ready),
@@ -46,32 +46,32 @@ pub(in crate::serve) enum Found {
     Script(Arc<Script>),
 }
 
-/// A file that is ready to be sent.
+/// A file that is ready to send.
 #[derive(Clone, Debug)]
 pub(in crate::serve) struct Ready {
     /// The file.
     pub(in crate::serve) asset: Arc<Asset>,
-    /// Whether it was ready before.
+    /// Whether it was in the cache.
     pub(in crate::serve) was_kept: bool,
 }
 
 impl Site {
-    /// Reads the settings of the site.
+    /// Creates the site as configured.
     pub(in crate::serve) fn new(config: &Config, policy: &Arc<Policy>) -> Self {
-        let cache = StaticCache::new(config.static_cache_bytes, config.static_revalidate, time::now());
-        // A copy that is not kept would be made for each request.
-        let offer = cache.is_on().then(|| Levels::new(config).for_files());
+        let cache = StaticCache::new(config.files.cache_bytes, config.files.revalidate, time::now());
+        // Without a cache, a copy would be encoded for each request.
+        let offer = cache.is_on().then(|| Levels::new(&config.files).for_files());
         let codings = offer.map(|offer| offer.to_vec()).unwrap_or_default();
         let terms = Terms {
-            max_age: config.static_max_age,
+            max_age: config.files.max_age,
             codings,
             is_compressible,
             memory_file_max: cache.memory_file_max(),
         };
-        let entry = config.entry_file.as_deref();
-        let for_workers = || Mode::for_workers(entry).filter(|_| config.worker_mode_enabled);
+        let entry = config.serving.entry_file.as_deref();
+        let for_workers = || Mode::for_workers(entry).filter(|_| config.php.worker_mode_enabled);
         Self {
-            root: DocumentRoot::new(config.document_root.clone(), config.links_outside_root),
+            root: DocumentRoot::new(config.serving.document_root.clone(), config.serving.links_outside_root),
             mode: for_workers().unwrap_or_else(|| Mode::from_entry_file(entry)),
             terms,
             cache,
@@ -79,7 +79,7 @@ impl Site {
         }
     }
 
-    /// Judges a normalised path as far as that is possible without the disk.
+    /// Judges a normalized path as far as that is possible without disk access.
     pub(in crate::serve) fn denies(&self, rules: &Rules, path: &[u8]) -> Option<Denial> {
         if rules.deny.denies(path) {
             Some(Denial::Path)
@@ -88,22 +88,23 @@ impl Site {
         }
     }
 
-    /// Gives what is known about the normalised `path` without a look at the disk.
+    /// Returns what is cached for the normalized `path`, without disk access.
     pub(in crate::serve) fn kept(&self, path: &[u8], now: Instant) -> Lookup {
         self.cache.get(path, now)
     }
 
-    /// Whether the front controller is surely what answers the normalised `path`, and may. Waits for nothing.
+    /// Whether the front controller certainly answers the normalized `path`, and may. Does not wait.
     pub(in crate::serve) fn leaves_to_front_controller(&self, path: &[u8]) -> bool {
         !self.policy.php_deny.matches(path) && self.root.leaves_all_to_the_script(&self.mode, path)
     }
 
-    /// Whether `script` is what answers everything else, for a path that leads nowhere else.
+    /// Whether `script` is what answers every path that leads nowhere else.
     pub(in crate::serve) fn answers_everything_else(&self, script: &Script) -> bool {
         script.path_info.is_empty() && self.mode.front_controller() == Some(&*script.name)
     }
 
-    /// Finds what answers the normalised `path`. Waits for the disk, unless another request has just been answered.
+    /// Finds what answers the normalized `path`. Waits for the disk, unless another request for it has just been
+    /// answered.
     pub(in crate::serve) fn find(&self, path: &[u8]) -> io::Result<Found> {
         if let Lookup::Good(asset) = self.cache.get(path, time::now()) {
             return Ok(Found::File(Ready { asset, was_kept: true }));
@@ -111,7 +112,7 @@ impl Site {
         self.look(path)
     }
 
-    /// Looks at the disk for what answers the normalised `path`, and remembers it. Waits for the disk.
+    /// Looks up on disk what answers the normalized `path`, and caches it. Waits for the disk.
     pub(in crate::serve) fn look(&self, path: &[u8]) -> io::Result<Found> {
         let look = self.cache.begin_look(time::now());
         let rules = self.policy.rules();
@@ -132,19 +133,19 @@ impl Site {
         Ok(found)
     }
 
-    /// Makes a copy of a file in a content coding, if it is worth keeping. Takes its time.
+    /// Encodes a copy of a file in a content coding, if it is worth caching. Takes a long time.
     pub(in crate::serve) fn code(asset: &Asset, coding: Coding) {
         let copy = asset.bytes_to_code().ok().and_then(|bytes| encode_whole(coding, &bytes));
         asset.keep(coding, copy);
     }
 
-    /// Forgets the files that are kept ready; returns whether any are ever kept.
+    /// Empties the cache of files; returns whether there is one.
     pub(in crate::serve) fn forget_files(&self) -> bool {
         self.cache.clear();
         self.cache.is_on()
     }
 
-    /// Gives up what nobody has asked for lately and others may need.
+    /// Evicts what nobody has requested recently, to make room.
     pub(in crate::serve) fn sweep(&self) {
         self.cache.sweep(time::now());
     }
@@ -154,7 +155,7 @@ impl Site {
             self.cache.confirm(path, &asset, look);
             return Ok(Ready { asset, was_kept: true });
         }
-        // The file may answer other paths too: that of its directory, or every path of an application in one page.
+        // The file may answer other paths too: that of its directory, or every path of a single-page application.
         let own_path = file.path.clone();
         if let Some(asset) = self.cache.peek(&own_path).filter(|asset| asset.is_of(&file)) {
             self.cache.insert(path, &asset, look);
@@ -163,13 +164,13 @@ impl Site {
         let asset = Arc::new(Asset::load(file, &self.terms, time::wall())?);
         self.cache.insert(path, &asset, look);
         if path != own_path {
-            // Twice under one name would look to the cache like a file that is asked for again.
+            // If it were stored twice under one name, the cache would take that for another request for the file.
             self.cache.insert(&own_path, &asset, look);
         }
         Ok(Ready { asset, was_kept: false })
     }
 
-    /// Judges the file that was found for a path, by its name and by where it really lies.
+    /// Judges the file found for a path, by its name and by its real location.
     fn judge_file(&self, rules: &Rules, file: &StaticFile) -> Option<Denial> {
         if self.is_fallback(&file.path) {
             return None;
@@ -177,7 +178,7 @@ impl Site {
         judge(rules, &file.path, file.elsewhere.as_ref())
     }
 
-    /// Judges the script that was found for a path, by its name and by where it really lies.
+    /// Judges the script found for a path, by its name and by its real location.
     fn judge_script(&self, rules: &Rules, path: &[u8], script: &FoundScript) -> Option<Denial> {
         let no_php_at = |path: &[u8]| self.policy.php_deny.matches(path).then_some(Denial::Php);
         if self.is_fallback(&script.script_name) {
@@ -191,8 +192,8 @@ impl Site {
         judge(rules, &script.script_name, elsewhere).into_iter().chain(by_pattern).min()
     }
 
-    /// Whether this is what answers when nothing else does. Rules say what clients may ask for, and nobody asked for
-    /// this; who does is judged by the path.
+    /// Whether this is the fallback for every other path. Rules define what clients may request, and nobody requested
+    /// this file; if somebody does, its path is judged.
     fn is_fallback(&self, found: &[u8]) -> bool {
         match &self.mode {
             Mode::Files => false,
@@ -203,7 +204,7 @@ impl Site {
     }
 }
 
-/// Judges a file by its path below the document root, and by where links led to.
+/// Judges a file by its path below the document root, and by where its symbolic links lead.
 fn judge(rules: &Rules, path: &[u8], elsewhere: Option<&Place>) -> Option<Denial> {
     let there = elsewhere.and_then(|place| rules.deny.judge_file(place.way()));
     rules.deny.judge_file(path).into_iter().chain(there).min()

@@ -1,6 +1,6 @@
-//! Reading the slices of a body.
+//! Reads slices of a body.
 //!
-//! Promises: [`slice_now`] never waits. Refuses: [`slice`] does, for a disk, and belongs on a file thread.
+//! Promises: [`slice_now`] never waits. Refuses: [`slice()`] waits for the disk and belongs on a file thread.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -8,9 +8,9 @@ use std::os::unix::fs::FileExt;
 use crate::connection::Source;
 use crate::files::slice::read_slice;
 
-use super::warmth::read_now;
+use super::page_cache::read_now;
 
-/// Reads up to `len` bytes of a file if that waits for nothing.
+/// Reads up to `len` bytes of a file if they are in memory.
 pub(in crate::serve) fn slice_now(source: &Source, offset: u64, len: usize) -> Option<Vec<u8>> {
     match source {
         Source::File(file) => read_now(file, offset, len),
@@ -22,7 +22,7 @@ pub(in crate::serve) fn slice_now(source: &Source, offset: u64, len: usize) -> O
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The error of the system.
 pub(in crate::serve) fn slice(source: &Source, offset: u64, len: usize) -> io::Result<Vec<u8>> {
     match source {
         Source::File(file) => read_slice(offset, len, |buf, at| file.read_at(buf, at)),

@@ -1,7 +1,8 @@
-//! The file threads: whatever may wait for a disk, so that io threads never do.
+//! The file threads, which wait for the disk so that I/O threads never do.
 //!
-//! Promises: jobs start in the order they came; each is done once, and its result goes to who asked. Refuses: it does not bound the number of jobs; a stream has at most one at a time, and a file that is
-//! kept ready at most one chore of a kind, so connections and memory do.
+//! Promises: jobs start in the order of their arrival; each is done once, and its result is sent to the requester.
+//! Refuses: it does not bound the number of jobs. A stream has at most one at a time, and a cached file at most one
+//! chore of each kind, so connections and memory bound it.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,28 +15,28 @@ use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue};
 
 use super::file_job::{Chore, Done, FileJob};
 
-/// Who wants the results of jobs.
+/// The requester of a job.
 pub(in crate::serve) trait JobClient: Send + Sync + std::fmt::Debug {
-    /// A job that the stream with `key` has asked for is done.
+    /// The job requested by the stream with `key` is done.
     fn job_done(&self, key: StreamKey, done: Done);
 }
 
 /// The queue of the file threads.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Disk {
-    orders: SegQueue<Order>,
-    /// What is done when there is no order, by one thread alone: the others are there for orders.
+    orders: SegQueue<DiskOrder>,
+    /// Chores for when there are no orders. One thread does them, so that the others stay free for orders.
     long_chores: SegQueue<Chore>,
     event_count: EventCount,
     closed: AtomicBool,
 }
 
-/// What is to be done.
+/// An order to the file threads.
 #[derive(Debug)]
-enum Order {
-    /// Something that nobody waits for.
+enum DiskOrder {
+    /// Work whose result nobody waits for.
     Chore(Chore),
-    /// A job, and who wants its result.
+    /// A job and its requester.
     FileJob(FileJob, StreamKey, Arc<dyn JobClient>),
 }
 
@@ -53,25 +54,31 @@ impl Disk {
             .collect()
     }
 
-    /// Asks for `job`; its result goes to `client` for the stream with `key`.
+    /// Queues `job`; its result is sent to `client` for the stream with `key`.
     pub(in crate::serve) fn order(&self, job: FileJob, key: StreamKey, client: Arc<dyn JobClient>) {
-        self.orders.push(Order::FileJob(job, key, client));
+        self.orders.push(DiskOrder::FileJob(job, key, client));
         self.event_count.notify_one();
     }
 
-    /// Asks for `chore`.
+    /// Queues `chore`.
     pub(in crate::serve) fn order_chore(&self, chore: Chore) {
         if chore.takes_long() {
             self.long_chores.push(chore);
-            // The one who does them may not be the one who would wake.
+            // If only one thread were woken, it might not be the one that does long chores.
             self.event_count.notify_all();
         } else {
-            self.orders.push(Order::Chore(chore));
+            self.orders.push(DiskOrder::Chore(chore));
             self.event_count.notify_one();
         }
     }
 
-    /// Lets the threads end once no job is left.
+    /// Returns the number of orders that no thread has taken.
+    #[cfg(all(test, not(loom)))]
+    pub(in crate::serve) fn waiting(&self) -> usize {
+        self.orders.len()
+    }
+
+    /// Ends the threads when no job is left.
     pub(in crate::serve) fn close(&self) {
         // Release: pairs with the Acquire in `take`.
         self.closed.store(true, Ordering::Release);
@@ -81,20 +88,20 @@ impl Disk {
     fn run(&self, does_long_chores: bool) {
         while let Some(order) = self.take(does_long_chores) {
             match order {
-                Order::FileJob(job, key, client) => {
-                    // A job that panicked still owes its stream an answer.
+                DiskOrder::FileJob(job, key, client) => {
+                    // If a job panics, its stream still gets a result.
                     let done = catch_unwind(AssertUnwindSafe(|| job.run())).unwrap_or(Done::Failed);
                     client.job_done(key, done);
                 }
-                // What a panic left undone is asked for again.
-                Order::Chore(chore) => drop(catch_unwind(AssertUnwindSafe(|| chore.run()))),
+                // A chore that panics is requested again later.
+                DiskOrder::Chore(chore) => drop(catch_unwind(AssertUnwindSafe(|| chore.run()))),
             }
         }
     }
 
-    fn take(&self, does_long_chores: bool) -> Option<Order> {
+    fn take(&self, does_long_chores: bool) -> Option<DiskOrder> {
         let pop = || {
-            let long = || if does_long_chores { self.long_chores.pop().map(Order::Chore) } else { None };
+            let long = || if does_long_chores { self.long_chores.pop().map(DiskOrder::Chore) } else { None };
             self.orders.pop().or_else(long)
         };
         loop {

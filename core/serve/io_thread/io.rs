@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::config::Config;
+use crate::config::TimeoutConfig;
 use crate::connection::ConnectionTerms;
 use crate::http::{DateCache, HeadLimits};
 use crate::limits::{LINGER_TIMEOUT, READ_BYTES};
@@ -50,7 +50,7 @@ impl Io {
     ) -> Self {
         let disk = DiskClient::new(disk, Arc::<Inbox>::clone(inbox));
         Self {
-            terms: Arc::new(connection_terms(&shared.config)),
+            terms: Arc::new(connection_terms(&shared.config.timeouts)),
             router: Router::new(site, disk.clone(), shared.policy.rules()),
             disk,
             pool: PoolClient::new(Arc::clone(&shared), Arc::<Inbox>::clone(inbox)),
@@ -66,13 +66,13 @@ impl Io {
 }
 
 /// The limits of a connection on the main port.
-fn connection_terms(config: &Config) -> ConnectionTerms {
+fn connection_terms(timeouts: &TimeoutConfig) -> ConnectionTerms {
     ConnectionTerms {
         head: HeadLimits::main_port(),
-        header_timeout: config.header_timeout,
-        body_timeout: config.body_timeout,
-        write_timeout: config.write_timeout,
-        keepalive_timeout: config.keepalive_timeout,
+        header_timeout: timeouts.header,
+        body_timeout: timeouts.body,
+        write_timeout: timeouts.write,
+        keepalive_timeout: timeouts.keepalive,
         linger_timeout: LINGER_TIMEOUT,
         exchange_timeout: None,
         accepts_http2: true,

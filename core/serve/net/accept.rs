@@ -1,9 +1,10 @@
-//! The accepting thread: connections in, one permit each, round robin to the io threads.
+//! The accepting thread: it accepts connections, takes a permit for each, and distributes them round robin to the I/O
+//! threads.
 //!
-//! Promises: a connection without a permit waits here, accepted and unserved, and the waiting is visible; when the
-//! server ends, whoever waits here or in the backlog is handed over, within `MAX_CONNECTIONS` or not, before the
-//! listener closes. A system that is out of descriptors is asked again at a calm pace. Refuses: it reads and writes
-//! nothing.
+//! Promises: a connection without a permit waits here, accepted but not served, and the metrics show it. When the
+//! server shuts down, every connection that waits here or in the backlog is handed over before the listener closes,
+//! even beyond `MAX_CONNECTIONS`. If the system has no descriptors left, accepting is retried at a slow pace. Refuses:
+//! it reads and writes nothing.
 
 use std::io;
 use std::net::SocketAddr;
@@ -35,7 +36,7 @@ pub(in crate::serve) struct Acceptor {
 }
 
 impl Acceptor {
-    /// Starts the thread on `listener`; connections go to `inboxes` in meta.
+    /// Starts the thread on `listener`; connections go to `inboxes` in turn.
     pub(in crate::serve) fn start(
         mut listener: TcpListener,
         inboxes: Vec<Arc<Inbox>>,
@@ -52,18 +53,18 @@ impl Acceptor {
         Ok(Self { waker, late, thread })
     }
 
-    /// Tells the thread that the phase of the server has changed.
+    /// Notifies the thread that the phase of the server has changed.
     pub(in crate::serve) fn wake(&self) {
-        // The only failure is a full counter, and then the thread is being woken already.
+        // The only possible error is a full counter, and then the thread is already being woken.
         let _ = self.waker.wake();
     }
 
-    /// Whether connections that came when the server was ending are still open.
+    /// Whether connections that arrived during the shutdown are still open.
     pub(in crate::serve) fn has_late(&self) -> bool {
         self.late.free() < LATE_CONNECTIONS_MAX
     }
 
-    /// Whether the listener is closed and every connection handed over.
+    /// Whether the listener is closed and every connection has been handed over.
     pub(in crate::serve) fn is_finished(&self) -> bool {
         self.thread.is_finished()
     }
@@ -72,14 +73,14 @@ impl Acceptor {
 const LISTENER: Token = Token(0);
 const WAKE: Token = Token(1);
 
-/// How long the thread leaves a system alone that has no descriptor or memory for a connection.
+/// How long to wait before accepting again when the system has no descriptor or memory for a connection.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
 
 struct Accepting {
     listener: TcpListener,
     inboxes: Vec<Arc<Inbox>>,
     shared: Arc<Shared>,
-    /// Places for those who find none under `MAX_CONNECTIONS` when the server is ending.
+    /// Permits for connections that exceed `MAX_CONNECTIONS` during the shutdown.
     late: Arc<Permits>,
     turn: usize,
     in_trouble: bool,
@@ -90,7 +91,8 @@ impl Accepting {
         let _indispensable = Indispensable;
         let mut events = Events::with_capacity(8);
         loop {
-            // Read before accepting, so that the last round is for whoever had connected when the closing began.
+            // The phase is read before accepting, so that the last round includes every client that connected before
+            // the listener closes.
             let phase = self.shared.lifecycle.phase();
             self.accept_all();
             if phase == Phase::Stopped || (phase == Phase::Closing && !self.in_trouble) {
@@ -120,7 +122,7 @@ impl Accepting {
                         self.in_trouble = false;
                         return;
                     }
-                    // The client has gone between its connecting and our accepting.
+                    // The client disconnected before its connection was accepted.
                     io::ErrorKind::ConnectionAborted
                     | io::ErrorKind::ConnectionReset
                     | io::ErrorKind::Interrupted => {}
@@ -136,7 +138,7 @@ impl Accepting {
         }
     }
 
-    /// Takes the connection's permit; `None` when the server is ending and even the late ones are too many.
+    /// Takes a permit for the connection; `None` if the server is shutting down and even those permits are used up.
     fn permit(&self) -> Option<Permit> {
         let permits = &self.shared.permits;
         if let Some(permit) = permits.try_acquire() {
@@ -146,17 +148,17 @@ impl Accepting {
             return self.late.try_acquire();
         }
         let metrics = &self.shared.metrics;
-        metrics.accept_had_to_wait();
+        metrics.accept_stalls.incr();
         metrics.accept_stalled.set();
         let permit = permits.acquire();
         metrics.accept_stalled.clear();
-        // Without one the wait has ended because the server is ending.
+        // Without a permit, the wait has ended because the server is shutting down.
         permit.or_else(|| self.late.try_acquire())
     }
 
     fn hand_over(&mut self, socket: TcpStream, peer: SocketAddr, permit: Permit) {
         let socket = move_up(socket);
-        // An answer goes out when it is complete; a client that refuses the option is served all the same.
+        // Responses are sent when they are complete. If the option cannot be set, the client is served all the same.
         let _ = socket.set_nodelay(true);
         self.turn = (self.turn + 1) % self.inboxes.len();
         self.inboxes[self.turn].send(Message::Arrival(Arrival { socket, peer, permit }));
@@ -167,7 +169,8 @@ impl Accepting {
     }
 }
 
-/// Gives the socket a number that `select` in PHP cannot see; it keeps its low one if none is free.
+/// Moves the socket to a descriptor number that PHP's `select` cannot use; it keeps its number if no such number is
+/// free.
 pub(in crate::serve) fn move_up(socket: TcpStream) -> TcpStream {
     match rustix::io::fcntl_dupfd_cloexec(socket.as_fd(), DESCRIPTOR_MIN) {
         Ok(fd) => TcpStream::from_std(std::net::TcpStream::from(fd)),
@@ -175,7 +178,7 @@ pub(in crate::serve) fn move_up(socket: TcpStream) -> TcpStream {
     }
 }
 
-/// Whether the error belongs to the one connection that was to be accepted (Linux passes such errors on).
+/// Whether the error belongs to the connection being accepted; Linux passes such errors on.
 fn is_network_trouble(error: &io::Error) -> bool {
     let Some(errno) = Errno::from_io_error(error) else { return false };
     [

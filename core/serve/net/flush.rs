@@ -1,30 +1,30 @@
-//! Writing what waits: from an output to a socket.
+//! Writes pending output to a socket.
 //!
-//! Promises: a write takes as many pieces as the system allows in one call, and a file's bytes go from the system's
-//! cache to the socket without passing through the process. Refuses: it waits for no disk; a run of a file that has to
-//! be read first stays, and [`Output::take_cold`] tells of it.
+//! Promises: a write passes as many pieces as the system accepts in one call, and a file's bytes go from the page cache
+//! to the socket without passing through the process. Refuses: it does not wait for the disk. A part of a file that is
+//! not in memory stays, and [`Output::take_cold`] reports it.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
 
 use crate::connection::Output;
 
-use crate::serve::disk::warmth::{Warmth, bytes_to_warm, warmth};
+use crate::serve::disk::page_cache::{PageCache, page_cache, read_ahead_len};
 
-/// How many pieces go out in one call.
+/// How many pieces to write in one call.
 const SLICES_MAX: usize = 16;
 
-/// Where the bytes go: a socket that takes what it can and says "later" to the rest.
+/// The destination: a socket that accepts what it can and reports `WouldBlock` for the rest.
 pub(in crate::serve) trait Sink {
-    /// Writes from the slices, in their order; returns how many bytes were taken.
+    /// Writes the slices in order; returns how many bytes were accepted.
     ///
     /// # Errors
     ///
-    /// What the system says; "would block" when it takes nothing for now.
+    /// The error of the system; `WouldBlock` if it accepts nothing for now.
     fn write_slices(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Sends up to `len` bytes of `file` from `offset` on; returns how many were taken, 0 behind the file's end. Only
-    /// called for pieces that [`Output::push_file`] was given.
+    /// Sends up to `len` bytes of `file` from `offset` on; returns how many were accepted, 0 at the end of the file.
+    /// Called only for pieces given to [`Output::push_file`].
     ///
     /// # Errors
     ///
@@ -32,27 +32,27 @@ pub(in crate::serve) trait Sink {
     fn send_file(&mut self, file: &File, offset: u64, len: usize) -> io::Result<usize>;
 }
 
-/// What became of a write.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum Flushed {
-    /// Everything is out.
+    /// Everything has been written.
     All,
-    /// The system takes no more for now, or a disk has to be read first ([`Output::take_cold`]); so many bytes went
-    /// out.
+    /// The system accepts no more for now, or the disk has to be read first ([`Output::take_cold`]). This many bytes
+    /// were written.
     Some(usize),
 }
 
-/// Writes until everything is out or the system takes no more.
+/// Writes until everything has been written or the system accepts no more.
 ///
 /// # Errors
 ///
-/// What the socket says, but for "later" and "interrupted"; also when a file ends before its time.
+/// The error of the socket, except `WouldBlock` and `Interrupted`; also if a file is shorter than announced.
 pub(in crate::serve) fn flush(output: &mut Output, to: &mut impl Sink) -> io::Result<Flushed> {
     let mut out = 0;
     while !output.is_empty() {
-        let is_ready = output.is_front_ready(|run| match warmth(run.file, run.offset, run.len) {
-            Warmth::Warm => None,
-            other => Some(bytes_to_warm(other, run.len)),
+        let is_ready = output.is_front_ready(|run| match page_cache(run.file, run.offset, run.len) {
+            PageCache::Cached => None,
+            other => Some(read_ahead_len(other, run.len)),
         });
         if !is_ready {
             return Ok(Flushed::Some(out));
@@ -75,10 +75,10 @@ pub(in crate::serve) fn flush(output: &mut Output, to: &mut impl Sink) -> io::Re
     Ok(Flushed::All)
 }
 
-/// Offers what one call can take; returns how much has to be taken for another call to be worth it.
+/// Offers what one call can accept; returns how much must be accepted for another call to be worthwhile.
 fn write_once(output: &Output, to: &mut impl Sink) -> (io::Result<usize>, usize) {
     if let Some(run) = output.front_file() {
-        // Less may have been taken because the file ends there: only another call tells.
+        // The end of the file may be the reason why less was accepted: only another call tells.
         return (to.send_file(run.file, run.offset, run.len), 0);
     }
     let mut slices = [IoSlice::new(&[]); SLICES_MAX];
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
     use crate::sync::primitive::Arc;
 
-    /// Takes `room` bytes in all, at most `step` in one call.
+    /// Accepts `room` bytes in all, at most `step` per call.
     struct Narrow {
         taken: Vec<u8>,
         room: usize,
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_run_that_is_not_in_memory_waits_until_it_was_read() {
-        // Beside the sources, which lie on a disk as a rule.
+        // Next to the sources, which are usually on a disk.
         let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all(&[b'x'; 100_000]).unwrap();
         file.sync_all().unwrap();
@@ -192,7 +192,7 @@ mod tests {
         let mut to = Narrow { taken: Vec::new(), room: 1 << 20, step: 1 << 20 };
         let flushed = flush(&mut output, &mut to).unwrap();
         if flushed == Flushed::All {
-            // A file system that does not drop.
+            // The file system does not drop pages.
             return;
         }
         assert_eq!((flushed, output.len()), (Flushed::Some(1), 100_000));

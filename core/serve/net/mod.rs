@@ -1,11 +1,11 @@
-//! The way to clients: connections in, bytes out.
+//! Connections and sockets.
 //!
 //! | file | noun |
 //! |---|---|
 //! | `accept` | the accepting thread |
-//! | `transport`, `tls_stream` | a socket, in the clear or encrypted |
-//! | `wire` | a transport and what its poller has told |
-//! | `flush` | writing the bytes that wait |
+//! | `transport`, `tls_stream` | a socket, plain or encrypted |
+//! | `wire` | a transport and what the poller has reported about it |
+//! | `flush` | writes pending output |
 
 pub(in crate::serve) mod accept;
 pub(in crate::serve) mod flush;

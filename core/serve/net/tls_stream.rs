@@ -1,12 +1,12 @@
 //! A TLS session on a socket that never blocks.
 //!
-//! Why: a session and a reactor count differently. What the socket has given may still be inside the session, and
-//! what the session has taken may not be on the wire.
+//! Why: a session buffers. What was read from the socket may still be inside the session, and what the session has
+//! accepted may not have been sent.
 //!
-//! Promises: a read that fills less than its buffer, or a write that takes less than it is given, has emptied or
-//! filled the socket, so that the poller will tell when there is more to do; what the session holds back is bounded;
-//! a client that speaks plain HTTP is understood, so that it can be told. Refuses: it keeps no deadline and counts
-//! nothing; whoever owns it asks how the handshake went.
+//! Promises: a read that fills less than its buffer has emptied the socket, and a write that accepts less than it is
+//! given has filled it, so that the poller reports when to continue. What the session buffers is bounded. A client that
+//! speaks plain HTTP is recognized, so that it can be told. Refuses: it keeps no deadline and counts nothing; its owner
+//! asks for the result of the handshake.
 //!
 //! ```text
 //!   Silent ──record──▶ Handshake ──complete──▶ Open
@@ -27,26 +27,26 @@ use crate::pool::TlsFacts;
 pub(in crate::serve) struct TlsStream<S> {
     socket: S,
     session: ServerConnection,
-    stage: Stage,
-    /// What a client without TLS has sent first, and how much of it was read.
+    stage: TlsStage,
+    /// The first bytes of a client without TLS, and how many of them have been read.
     early: io::Cursor<Vec<u8>>,
-    /// Why the session has failed.
+    /// Why the session failed.
     failure: Option<rustls::Error>,
-    /// The client has ended its side, on one level or the other.
+    /// The client has closed its side, of the session or of the connection.
     has_ended: bool,
-    /// The owner has ended ours.
+    /// The owner has closed our side.
     has_left: bool,
-    /// What the socket has taken since somebody asked, in bytes.
+    /// How many bytes the socket has accepted since this was last asked.
     progress: usize,
-    /// What the session has taken and not yet given to the socket, in bytes before encryption, more or less.
+    /// Roughly how many bytes, before encryption, the session has accepted but not sent.
     held_back: usize,
-    /// The handshake's end was told.
+    /// The result of the handshake has been reported.
     is_told: bool,
 }
 
-/// How far the session is; see the diagram above.
+/// The progress of the session; see the diagram above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum TlsStage {
     Silent,
     Handshake,
     Open,
@@ -55,12 +55,12 @@ enum Stage {
 }
 
 impl<S: Read + Write> TlsStream<S> {
-    /// Puts a session that has not begun on a socket.
+    /// Starts a new session on a socket.
     pub(in crate::serve) fn new(socket: S, session: ServerConnection) -> Self {
         Self {
             socket,
             session,
-            stage: Stage::Silent,
+            stage: TlsStage::Silent,
             early: io::Cursor::default(),
             failure: None,
             has_ended: false,
@@ -76,19 +76,19 @@ impl<S: Read + Write> TlsStream<S> {
         &mut self.socket
     }
 
-    /// Reads what the client has sent. 0 is the end of its side: a closing alert, or the end of the stream without
-    /// one. That may be an attacker's doing, and is safe because a request says how long it is: one that was cut off
-    /// is never taken for a whole one.
+    /// Reads what the client has sent. 0 means that the client has closed its side, with a closing alert or without
+    /// one. A missing alert may be an attacker's doing. It is safe because a request states its length: a truncated
+    /// request is never taken for a complete one.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when nothing is there; otherwise the session is of no more use.
+    /// `WouldBlock` if nothing has arrived; any other error means that the session has failed.
     pub(in crate::serve) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if self.stage == Stage::Plain {
+        if self.stage == TlsStage::Plain {
             return self.read_plain(buf);
         }
         if self.has_left {
-            // What still comes is thrown away; nobody needs to decipher it.
+            // What still arrives is discarded; it need not be decrypted.
             return self.socket.read(buf);
         }
         let mut filled = 0;
@@ -112,13 +112,13 @@ impl<S: Read + Write> TlsStream<S> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            if self.stage == Stage::Plain {
+            if self.stage == TlsStage::Plain {
                 return self.read_plain(buf);
             }
         }
         if filled == 0 {
-            // Its part of the handshake, or the alert that says what is wrong. What the socket does not take waits for
-            // its event; and where there is a request, tickets and the like travel with the answer.
+            // Sends our part of the handshake, or the alert that describes the error. What the socket does not accept
+            // waits for its event; if there is a request already, tickets and the like are sent with the response.
             self.flush()?;
         }
         match filled {
@@ -129,18 +129,18 @@ impl<S: Read + Write> TlsStream<S> {
         }
     }
 
-    /// Whether the next read tells of an end that no event will announce.
+    /// Whether the next read reports an end that no event will announce.
     pub(in crate::serve) fn is_at_end(&self) -> bool {
         self.has_ended || self.failure.is_some()
     }
 
-    /// Writes as much as the socket takes, and a little more, which [`flush`](Self::flush) sends.
+    /// Writes as much as the socket accepts, and a little more, which [`flush`](Self::flush) sends.
     ///
     /// # Errors
     ///
-    /// `WouldBlock` when the socket is full; otherwise what the socket says.
+    /// `WouldBlock` if the socket is full; otherwise the error of the socket.
     pub(in crate::serve) fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        if self.stage == Stage::Plain {
+        if self.stage == TlsStage::Plain {
             let count = self.socket.write_vectored(slices)?;
             self.progress += count;
             return Ok(count);
@@ -153,7 +153,7 @@ impl<S: Read + Write> TlsStream<S> {
         let mut taken = 0;
         while !rest.is_empty() {
             let was_full = self.session.wants_write();
-            // It takes what it has room for; what leaves makes room.
+            // The session accepts what it has room for; sending makes room.
             let count = self.session.writer().write_vectored(rest)?;
             taken += count;
             self.held_back += count;
@@ -162,20 +162,20 @@ impl<S: Read + Write> TlsStream<S> {
                 break;
             }
             if count == 0 && !was_full {
-                // The keys are used up.
+                // The keys have reached the limit of their use.
                 return Err(io::ErrorKind::WriteZero.into());
             }
         }
         if taken == 0 && !rest.is_empty() { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(taken) }
     }
 
-    /// Sends what the session holds back; returns whether nothing is left.
+    /// Sends what the session has buffered; returns whether nothing is left.
     ///
     /// # Errors
     ///
-    /// What the socket says, but for "later".
+    /// The error of the socket, except `WouldBlock`.
     pub(in crate::serve) fn flush(&mut self) -> io::Result<bool> {
-        while self.session.wants_write() && self.stage != Stage::Plain {
+        while self.session.wants_write() && self.stage != TlsStage::Plain {
             match self.session.write_tls(&mut self.socket) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
@@ -191,71 +191,71 @@ impl<S: Read + Write> TlsStream<S> {
         Ok(true)
     }
 
-    /// How much of what it was given the socket has not, more or less; 0 only if it has all.
+    /// Roughly how many of the bytes given to the session the socket has not accepted; 0 only if it has accepted all.
     pub(in crate::serve) fn held_back(&self) -> usize {
         if self.has_pending() { self.held_back.max(1) } else { 0 }
     }
 
-    /// Whether the session holds something back that the socket did not take.
+    /// Whether the session has buffered anything that the socket did not accept.
     pub(in crate::serve) fn has_pending(&self) -> bool {
-        self.stage != Stage::Plain && self.session.wants_write()
+        self.stage != TlsStage::Plain && self.session.wants_write()
     }
 
-    /// How many bytes the socket has taken since this was last asked.
+    /// How many bytes the socket has accepted since this was last asked.
     pub(in crate::serve) fn take_progress(&mut self) -> usize {
         std::mem::take(&mut self.progress)
     }
 
-    /// Tells the client that nothing more comes, so that it can tell an end from a cut.
+    /// Tells the client that nothing follows, so that it can tell the end from a truncation.
     ///
     /// # Errors
     ///
-    /// What the socket says, but for "later".
+    /// The error of the socket, except `WouldBlock`.
     pub(in crate::serve) fn leave(&mut self) -> io::Result<()> {
-        if self.stage == Stage::Open && !std::mem::replace(&mut self.has_left, true) {
+        if self.stage == TlsStage::Open && !std::mem::replace(&mut self.has_left, true) {
             self.session.send_close_notify();
             self.flush()?;
         }
         Ok(())
     }
 
-    /// Whether the client has yet to say what it wants.
+    /// Whether the client has sent nothing yet.
     pub(in crate::serve) fn is_handshaking(&self) -> bool {
-        matches!(self.stage, Stage::Silent | Stage::Handshake)
+        matches!(self.stage, TlsStage::Silent | TlsStage::Handshake)
     }
 
-    /// Whether the client speaks HTTP without TLS; what is read and written then is not encrypted.
+    /// Whether the client speaks HTTP without TLS; what is then read and written is not encrypted.
     pub(in crate::serve) fn is_plain(&self) -> bool {
-        self.stage == Stage::Plain
+        self.stage == TlsStage::Plain
     }
 
-    /// Whether both ends have agreed on HTTP/2.
+    /// Whether client and server have agreed on HTTP/2.
     pub(in crate::serve) fn agrees_on_http2(&self) -> bool {
         self.session.alpn_protocol() == Some(b"h2")
     }
 
-    /// Tells once how the handshake ended, when it has; at the last look one that has not has failed. A connection
-    /// that sent nothing had no handshake.
+    /// Reports the result of the handshake once, when there is one. When the connection ends, an incomplete handshake
+    /// has failed; a connection on which nothing was sent had no handshake.
     pub(in crate::serve) fn take_handshake(&mut self, is_last_look: bool) -> Option<TlsHandshake> {
         let outcome = match self.stage {
-            Stage::Silent => return None,
-            Stage::Handshake if !is_last_look => return None,
-            Stage::Handshake | Stage::Failed => TlsHandshake::Failed,
-            Stage::Plain => TlsHandshake::PlainHttp,
-            Stage::Open if self.session.handshake_kind() == Some(HandshakeKind::Resumed) => {
+            TlsStage::Silent => return None,
+            TlsStage::Handshake if !is_last_look => return None,
+            TlsStage::Handshake | TlsStage::Failed => TlsHandshake::Failed,
+            TlsStage::Plain => TlsHandshake::PlainHttp,
+            TlsStage::Open if self.session.handshake_kind() == Some(HandshakeKind::Resumed) => {
                 TlsHandshake::Resumed
             }
-            Stage::Open => TlsHandshake::Full,
+            TlsStage::Open => TlsHandshake::Full,
         };
         (!std::mem::replace(&mut self.is_told, true)).then_some(outcome)
     }
 
-    /// Why the session has failed, if it has.
+    /// Why the session failed, if it did.
     pub(in crate::serve) fn failure(&self) -> Option<&rustls::Error> {
         self.failure.as_ref()
     }
 
-    /// What scripts may know about the session, once it is open.
+    /// What scripts may know about the session, once it is established.
     pub(in crate::serve) fn facts(&self) -> Option<TlsFacts> {
         Some(TlsFacts {
             protocol: match self.session.protocol_version()? {
@@ -274,20 +274,20 @@ impl<S: Read + Write> TlsStream<S> {
         }
     }
 
-    /// Takes records from the socket and lets the session answer them.
+    /// Reads records from the socket and lets the session process them.
     fn fetch(&mut self) -> io::Result<Fetched> {
         let mut tap = Tap { socket: &mut self.socket, is_drained: false };
-        let count = if self.stage == Stage::Silent {
+        let count = if self.stage == TlsStage::Silent {
             let mut first = [0; TLS_FIRST_BYTES];
             let count = tap.read(&mut first)?;
             let first = &first[..count];
             if first.first().is_some_and(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
-                self.stage = Stage::Plain;
+                self.stage = TlsStage::Plain;
                 self.early = io::Cursor::new(first.to_vec());
                 return Ok(Fetched::All);
             }
             if count > 0 {
-                self.stage = Stage::Handshake;
+                self.stage = TlsStage::Handshake;
             }
             self.session.read_tls(&mut &*first)?
         } else {
@@ -298,25 +298,25 @@ impl<S: Read + Write> TlsStream<S> {
         if let Err(error) = self.session.process_new_packets() {
             self.failure = Some(error);
             if self.is_handshaking() {
-                self.stage = Stage::Failed;
+                self.stage = TlsStage::Failed;
             }
-        } else if self.stage == Stage::Handshake && !self.session.is_handshaking() {
-            self.stage = Stage::Open;
+        } else if self.stage == TlsStage::Handshake && !self.session.is_handshaking() {
+            self.stage = TlsStage::Open;
         }
         Ok(if is_drained { Fetched::All } else { Fetched::Some })
     }
 }
 
-/// What a look at the socket gave.
+/// The result of reading from the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fetched {
-    /// Everything that was there.
+    /// The socket is empty.
     All,
     /// There may be more.
     Some,
 }
 
-/// Notes whether a read took everything that the socket had.
+/// Records whether a read emptied the socket.
 struct Tap<'a, S> {
     socket: &'a mut S,
     is_drained: bool,
@@ -330,10 +330,10 @@ impl<S: Read> Read for Tap<'_, S> {
     }
 }
 
-/// How many pieces are encrypted in one go.
+/// How many pieces to encrypt at once.
 const SLICES_MAX: usize = 16;
 
-/// The name that OpenSSL has for a suite, which is what scripts know.
+/// OpenSSL's name for a cipher suite, which is the name that scripts know.
 fn cipher_name(suite: CipherSuite) -> &'static str {
     match suite {
         CipherSuite::TLS13_AES_256_GCM_SHA384 => "TLS_AES_256_GCM_SHA384",
@@ -345,7 +345,7 @@ fn cipher_name(suite: CipherSuite) -> &'static str {
         CipherSuite::TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384 => "ECDHE-RSA-AES256-GCM-SHA384",
         CipherSuite::TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 => "ECDHE-RSA-AES128-GCM-SHA256",
         CipherSuite::TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256 => "ECDHE-RSA-CHACHA20-POLY1305",
-        // The library has no other; a new one would still have a name in its own words.
+        // The library has no other suites; a new one would still have a name of its own.
         other => other.as_str().unwrap_or("unknown"),
     }
 }

@@ -1,7 +1,7 @@
 //! How bytes reach a client: a plain socket, or a TLS session on one.
 //!
-//! Promises: nothing blocks; "later" is an error of the kind `WouldBlock`, and the poller tells when to try again.
-//! Refuses: it keeps no bytes beyond what a session holds back; see [`Output`](crate::connection::Output).
+//! Promises: nothing blocks. `WouldBlock` means later, and the poller reports when to try again. Refuses: it buffers
+//! nothing beyond what a session does; see [`Output`](crate::connection::Output).
 
 use std::fs::File;
 use std::io::{self, IoSlice, Read, Write};
@@ -14,10 +14,10 @@ use crate::connection::WireProtocol;
 use super::flush::Sink;
 use super::tls_stream::TlsStream;
 
-/// The way to one client.
+/// The connection to one client.
 #[derive(Debug)]
 pub(in crate::serve) enum Transport {
-    /// In the clear.
+    /// Plain.
     Plain(TcpStream),
     /// Encrypted.
     Tls(Box<TlsStream<TcpStream>>),
@@ -40,11 +40,12 @@ impl Transport {
         }
     }
 
-    /// Reads what is there; 0 when the peer has closed its side. Less than `buf` holds means that no more is there.
+    /// Reads what has arrived; 0 when the peer has closed its side. If less than `buf` holds was read, the socket is
+    /// empty.
     ///
     /// # Errors
     ///
-    /// What the system says; "would block" when nothing is there.
+    /// The error of the system; `WouldBlock` if nothing has arrived.
     pub(in crate::serve) fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         match self {
             Self::Plain(socket) => socket.read(buf),
@@ -52,7 +53,7 @@ impl Transport {
         }
     }
 
-    /// Whether the next read tells of an end that no event will announce.
+    /// Whether the next read reports an end that no event will announce.
     pub(in crate::serve) fn is_at_end(&self) -> bool {
         matches!(self, Self::Tls(tls) if tls.is_at_end())
     }
@@ -62,16 +63,16 @@ impl Transport {
         matches!(self, Self::Plain(_))
     }
 
-    /// Whether something was taken that the socket has not.
+    /// Whether bytes were accepted that the socket has not accepted yet.
     pub(in crate::serve) fn has_pending(&self) -> bool {
         matches!(self, Self::Tls(tls) if tls.has_pending())
     }
 
-    /// Sends what was taken and the socket has not; returns whether nothing is left.
+    /// Sends the bytes that were accepted but not sent; returns whether nothing is left.
     ///
     /// # Errors
     ///
-    /// What the system says.
+    /// The error of the system.
     pub(in crate::serve) fn flush(&mut self) -> io::Result<bool> {
         match self {
             Self::Plain(_) => Ok(true),
@@ -79,7 +80,7 @@ impl Transport {
         }
     }
 
-    /// How many of the bytes that were taken the socket has not, more or less; 0 only if it has all.
+    /// Roughly how many of the accepted bytes the socket has not accepted; 0 only if it has accepted all.
     pub(in crate::serve) fn held_back(&self) -> usize {
         match self {
             Self::Plain(_) => 0,
@@ -87,32 +88,33 @@ impl Transport {
         }
     }
 
-    /// How many bytes the socket has taken since this was last asked; `None` where it takes what it is given.
+    /// How many bytes the socket has accepted since this was last asked; `None` if it accepts exactly what was written.
     pub(in crate::serve) fn take_progress(&mut self) -> Option<usize> {
         self.tls().map(TlsStream::take_progress)
     }
 
-    /// What the client speaks, once it has spoken; `None` in the clear, where its first bytes tell.
+    /// The protocol agreed on with the client, once that is known; `None` on a plain socket, where the first bytes
+    /// decide.
     pub(in crate::serve) fn protocol(&self) -> Option<WireProtocol> {
         match self {
             Self::Plain(_) => None,
             Self::Tls(tls) if tls.is_plain() => Some(WireProtocol::Misled),
             Self::Tls(tls) if tls.agrees_on_http2() => Some(WireProtocol::Http2),
-            // Who has agreed on nothing speaks HTTP/1 too.
+            // A client that has agreed on nothing speaks HTTP/1.
             Self::Tls(_) => Some(WireProtocol::Http1),
         }
     }
 
-    /// Tells the peer that what came was everything. Not for a response that was cut off: its client must be able to
-    /// tell.
+    /// Tells the peer that it has received everything. Not to be used after a truncated response: the client must be
+    /// able to tell.
     pub(in crate::serve) fn send_close_notify(&mut self) {
         if let Self::Tls(tls) = self {
-            // A peer that is gone needs no telling.
+            // If the peer has disconnected, there is nobody to tell.
             let _ = tls.leave();
         }
     }
 
-    /// Closes the way to the peer; the way back stays open.
+    /// Closes the sending side; the receiving side stays open.
     pub(in crate::serve) fn shut_down(&mut self) {
         // As above.
         let _ = self.socket().shutdown(Shutdown::Write);

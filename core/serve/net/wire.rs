@@ -1,7 +1,7 @@
-//! A transport and what its poller has told.
+//! A transport and what the poller has reported about it.
 //!
-//! Promises: after "nothing for now" the socket is empty, so the next report of the poller is not missed. Refuses: it
-//! knows no protocol.
+//! Promises: after [`Got::Nothing`], the socket is empty, so that the next event is not missed. Refuses: it knows no
+//! protocol.
 
 use std::io;
 
@@ -12,36 +12,36 @@ use crate::connection::{Output, Peer};
 use super::flush::{Flushed, flush};
 use super::transport::Transport;
 
-/// The way to one client, and what is known about it.
+/// The connection to one client, and what is known about it.
 #[derive(Debug)]
 pub(in crate::serve) struct Wire {
     pub(in crate::serve) transport: Transport,
     /// There may be more to read.
     pub(in crate::serve) is_readable: bool,
-    /// The peer will send no more than what is there to be read.
+    /// The peer will send nothing more than what has already arrived.
     pub(in crate::serve) is_peer_closed: bool,
-    /// The connection is gone in both directions.
+    /// The connection is closed in both directions.
     pub(in crate::serve) is_broken: bool,
 }
 
-/// What a read gave.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum Got {
-    /// So many bytes, in the buffer.
+    /// This many bytes are in the buffer.
     Bytes(usize),
     /// The peer has closed its side.
     End,
-    /// Nothing for now.
+    /// Nothing has arrived.
     Nothing,
 }
 
 impl Wire {
-    /// Starts with a transport of which nothing is known.
+    /// Starts with a transport about which nothing is known.
     pub(in crate::serve) fn new(transport: Transport) -> Self {
         Self { transport, is_readable: false, is_peer_closed: false, is_broken: false }
     }
 
-    /// What is known of the peer.
+    /// What is known about the peer.
     pub(in crate::serve) fn peer(&self) -> Peer {
         Peer {
             is_readable: self.is_readable,
@@ -51,14 +51,14 @@ impl Wire {
         }
     }
 
-    /// The poller reports something.
+    /// Records an event of the poller.
     pub(in crate::serve) fn note(&mut self, event: &Event) {
         self.is_readable |= event.is_readable() || event.is_read_closed();
         self.is_peer_closed |= event.is_read_closed();
         self.is_broken |= event.is_error() || event.is_write_closed();
     }
 
-    /// Reads what is there, up to the size of `buf`.
+    /// Reads what has arrived, at most the size of `buf`.
     pub(in crate::serve) fn read(&mut self, buf: &mut [u8]) -> Got {
         if self.transport.has_pending() && self.transport.flush().is_err() {
             self.is_broken = true;
@@ -75,7 +75,7 @@ impl Wire {
                     return Got::End;
                 }
                 Ok(count) => {
-                    // A short read has emptied the socket; what comes later brings its own event.
+                    // A short read has emptied the socket; what arrives later causes an event.
                     self.is_readable =
                         count == buf.len() || self.is_peer_closed || self.transport.is_at_end();
                     return Got::Bytes(count);
@@ -94,11 +94,11 @@ impl Wire {
         }
     }
 
-    /// Writes what waits in `output`, as far as the system takes it.
+    /// Writes the pending `output`, as far as the system accepts it.
     ///
     /// # Errors
     ///
-    /// When the connection is of no more use.
+    /// If the connection has failed.
     pub(in crate::serve) fn flush(&mut self, output: &mut Output) -> io::Result<Flushed> {
         let flushed = flush(output, &mut self.transport)?;
         let is_out = flushed == Flushed::All && self.transport.flush()?;

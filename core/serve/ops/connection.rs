@@ -1,7 +1,8 @@
-//! One connection of the operations port: the main port's machine, on shorter terms, with the port's answers.
+//! A connection of the operations port: the main port's state machine with stricter limits and the port's answers.
 //!
-//! Promises: it holds at most one head and one answer at a time, whatever the client does; its deadline is absolute
-//! from the first byte of a request to the last byte of its answer. Refuses: it owns no socket and reads no clock.
+//! Promises: it holds at most one request header and one response at a time, whatever the client does. Its deadline is
+//! absolute, from the first byte of a request to the last byte of its response. Refuses: it owns no socket and reads no
+//! clock.
 
 use std::net::IpAddr;
 use std::time::Instant;
@@ -23,7 +24,7 @@ pub(in crate::serve) struct OpsConnection {
     connection: Connection<()>,
 }
 
-/// What whoever owns the socket is to do.
+/// What the owner of the socket does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::serve) enum OpsStep {
     /// Close it.
@@ -31,17 +32,17 @@ pub(in crate::serve) enum OpsStep {
     /// Read once: [`OpsConnection::receive`], [`end_input`](OpsConnection::end_input) or
     /// [`note_dry`](OpsConnection::note_dry).
     Read,
-    /// Close the way to the client.
+    /// Close the sending side.
     ShutDown,
     /// Write: [`OpsConnection::transmit`].
     Transmit,
     /// Wait for the socket or the deadline.
     Wait,
-    /// Let the others have their turn.
+    /// Let other connections have their turn.
     Yield,
 }
 
-/// What a connection may cost.
+/// The limits of a connection.
 pub(in crate::serve) fn terms() -> ConnectionTerms {
     ConnectionTerms {
         head: HeadLimits::ops_port(),
@@ -56,47 +57,47 @@ pub(in crate::serve) fn terms() -> ConnectionTerms {
 }
 
 impl OpsConnection {
-    /// Begins with a connection of `peer` that was just accepted.
+    /// Starts with a connection from `peer` that was just accepted.
     pub(in crate::serve) fn new(terms: &Arc<ConnectionTerms>, peer: IpAddr, now: Instant) -> Self {
         Self { peer, connection: Connection::new(Arc::clone(terms), false, now) }
     }
 
-    /// When it has taken too long.
+    /// When the connection must be closed.
     pub(in crate::serve) fn deadline(&self) -> Option<Instant> {
         self.connection.deadline()
     }
 
-    /// When what it waits for now began: the one with the earliest is the first to be given up.
+    /// When the current wait began: the connection with the earliest time is closed first.
     pub(in crate::serve) fn waiting_since(&self) -> Option<Instant> {
         self.connection.waiting_since()
     }
 
-    /// Begins a turn: the socket is asked anew.
+    /// Starts a turn: the socket is asked again.
     pub(in crate::serve) fn begin_turn(&mut self) {
         // It answers as long as the server lives.
         self.connection.begin_turn(false);
     }
 
-    /// Takes bytes of the client.
+    /// Processes bytes from the client.
     pub(in crate::serve) fn receive(&mut self, bytes: &[u8], now: Instant) {
         self.connection.receive(bytes, now);
     }
 
-    /// The client will send nothing more. What it sent is still answered.
+    /// The client will send nothing more. What it has sent is still answered.
     pub(in crate::serve) fn end_input(&mut self) {
         self.connection.end_input();
     }
 
-    /// There is nothing to read for now.
+    /// Nothing has arrived.
     pub(in crate::serve) fn note_dry(&mut self) {
         self.connection.note_dry();
     }
 
-    /// Lets `write` see what waits to be sent.
+    /// Passes pending output to `write`.
     ///
     /// # Errors
     ///
-    /// What `write` says: then the connection ends.
+    /// The error of `write`, which ends the connection.
     pub(in crate::serve) fn transmit<E>(
         &mut self,
         now: Instant,
@@ -105,7 +106,7 @@ impl OpsConnection {
         self.connection.transmit(now, write)
     }
 
-    /// Answers what can be answered, and says what is to be done next.
+    /// Answers what can be answered, and returns what to do next.
     pub(in crate::serve) fn poll<S: OpsSource>(
         &mut self,
         responder: &OpsResponder<S>,
@@ -121,7 +122,7 @@ impl OpsConnection {
                 Command::Transmit => OpsStep::Transmit,
                 Command::Wait => OpsStep::Wait,
                 Command::Yield => OpsStep::Yield,
-                // Nobody counts what is asked here.
+                // Requests on this port are not counted.
                 Command::Ended(_) | Command::Rejected(_) => continue,
                 Command::Request(incoming) => {
                     self.answer(responder, &incoming, now);
@@ -157,7 +158,7 @@ impl OpsConnection {
         let grant = Grant { body_bytes_max: 0, outlives_peer: false, permit: None };
         let fits = self.connection.begin((), grant, now);
         let reply = responder.respond(&incoming.head, has_body, self.peer);
-        // Bodies are not read: where one would follow, the next request cannot be found.
+        // Bodies are not read: after a request with one, the next request cannot be found.
         let refuses = has_body || !fits;
         let decision = if refuses { Decision::Refuse(reply) } else { Decision::Answer(reply) };
         self.connection.decide(incoming.stream, decision, now);

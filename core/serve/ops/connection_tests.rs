@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::limits::OPS_HEAD_BYTES_MAX;
 use crate::observe::exposition::Format;
-use crate::observe::{Health, ProbeFacts, WorkerFacts};
+use crate::observe::{Health, ProbeFacts, WorkerHealth};
 use crate::policy::client::AllowList;
 use crate::time;
 
@@ -13,7 +13,7 @@ struct Facts;
 
 impl OpsSource for Facts {
     fn probe_facts(&self) -> ProbeFacts {
-        ProbeFacts { serving: true, workers: WorkerFacts::NotNeeded, pool_stalled: false }
+        ProbeFacts { serving: true, workers: WorkerHealth::NotNeeded, pool_stalled: false }
     }
 
     fn health(&self) -> Health {

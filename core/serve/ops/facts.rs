@@ -1,13 +1,13 @@
 //! The facts behind the answers of the operations port.
 //!
-//! Promises: each is read when it is asked for, from whoever owns it. Refuses: nothing is remembered between two
-//! answers but when the process started.
+//! Promises: each fact is read from its owner when it is asked for. Refuses: between two answers, it keeps nothing but
+//! the start time of the process.
 
 use std::time::SystemTime;
 
-use crate::observe::exposition::{Facts, Format, render};
+use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{CertificateFacts, Health, ProbeFacts, WorkerFacts};
+use crate::observe::{CertificateFacts, Health, ProbeFacts, ScrapeFacts, WorkerHealth};
 use crate::sync::primitive::Arc;
 use crate::time;
 
@@ -30,11 +30,11 @@ impl OpsFacts {
         Self { started_at: now.checked_sub(uptime).unwrap_or(now), shared }
     }
 
-    fn workers(&self) -> WorkerFacts {
+    fn workers(&self) -> WorkerHealth {
         match (&self.shared.gate, self.shared.workers.get()) {
-            (None, _) => WorkerFacts::NotNeeded,
-            (Some(_), None) => WorkerFacts::NotStarted,
-            (Some(_), Some(workers)) => WorkerFacts::Running(workers.taking()),
+            (None, _) => WorkerHealth::NotNeeded,
+            (Some(_), None) => WorkerHealth::NotStarted,
+            (Some(_), Some(workers)) => WorkerHealth::Running(workers.taking()),
         }
     }
 }
@@ -51,7 +51,7 @@ impl OpsSource for OpsFacts {
     fn health(&self) -> Health {
         Health {
             uptime: time::now().saturating_duration_since(self.shared.started_at),
-            total_requests: self.shared.metrics.requests_total(),
+            total_requests: self.shared.metrics.requests_by_method.total(),
             active_connections: self.shared.metrics.connections.value(),
             workers: self.workers(),
             pool_stalled: self.shared.metrics.pool_stalled.is_set(),
@@ -61,7 +61,7 @@ impl OpsSource for OpsFacts {
     fn metrics(&self, format: Format) -> Vec<u8> {
         let shared = &self.shared;
         let gate = shared.gate_facts();
-        let facts = Facts {
+        let facts = ScrapeFacts {
             version: env!("CARGO_PKG_VERSION"),
             php_version: shared.php_version.get().map(String::as_str),
             started_at: self.started_at,
@@ -71,22 +71,18 @@ impl OpsSource for OpsFacts {
                 .tls
                 .get()
                 .map(|terms| CertificateFacts { first_expiry: terms.first_expiry() }),
-            metrics: &shared.metrics,
             gate,
-            queue_capacity: gate.map_or(shared.config.queue_capacity, |gate| gate.capacity),
+            queue_capacity: gate.map_or(shared.config.admission.queue_capacity, |gate| gate.capacity),
             slots: shared.workers.get().map(|workers| workers.slots(time::now())).unwrap_or_default(),
-            worker_mode: shared.config.worker_mode_enabled,
+            worker_mode: shared.config.php.worker_mode_enabled,
             pool: gate.map(|_| shared.pool_facts()),
-            pool_stalled: gate
-                .filter(|_| shared.config.worker_mode_enabled)
-                .map(|_| shared.metrics.pool_stalled.is_set()),
             reply_memory_bytes: shared.spool.memory_bytes(),
             spool_bytes: shared.spool.bytes(),
-            spool_bytes_max: shared.config.spool_max_bytes,
+            spool_bytes_max: shared.config.bodies.spool_max_bytes,
             log_dropped: shared.log.dropped_total(),
             process: ProcessFacts::read(),
         };
-        render(&facts, format)
+        render(&shared.metrics, &facts, format)
     }
 
     fn config_report(&self) -> Option<String> {

@@ -3,9 +3,9 @@
 //! | file | noun |
 //! |---|---|
 //! | `port` | its answers |
-//! | `facts` | what they are made of |
+//! | `facts` | the facts behind them |
 //! | `connection` | one connection |
-//! | `reserve` | the descriptors that it holds back |
+//! | `reserve` | the descriptors held in reserve |
 
 pub(in crate::serve) mod connection;
 pub(in crate::serve) mod facts;

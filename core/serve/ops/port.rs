@@ -1,8 +1,8 @@
-//! The operations port: which question gets which answer.
+//! The answers of the operations port.
 //!
-//! Promises: a pure function from a request's head, its peer and the facts to a response; a probe answers every peer,
-//! and what the allow-list guards answers only peers on it. An unknown path is 404 before anything else is looked
-//! at. Refuses: no socket, no clock, no state; request bodies are never read.
+//! Promises: a response is a pure function of a request header, its peer and the facts. Probes answer every peer;
+//! metrics and configuration are for peers on the allow-list only. An unknown path is answered with 404 before anything
+//! else is checked. Refuses: no socket, no clock, no state; request bodies are never read.
 //!
 //! | path | alias | answer |
 //! |---|---|---|
@@ -25,19 +25,19 @@ use crate::http::negotiate::accepts_gzip;
 use crate::http::{Fields, Head, HeadError};
 use crate::limits::OPS_GZIP_MIN_BYTES;
 use crate::observe::exposition::Format;
-use crate::observe::{Health, Probe, ProbeFacts};
+use crate::observe::{Health, HealthProbe, ProbeFacts};
 use crate::policy::client::AllowList;
 use crate::pool::{Origin, ReplyHead};
 
-/// Where the answers come from. Each call computes from facts and waits for nothing.
+/// The source of the answers. Each call reads facts and waits for nothing.
 pub(in crate::serve) trait OpsSource {
-    /// What the probes look at.
+    /// What the probes check.
     fn probe_facts(&self) -> ProbeFacts;
     /// The health report.
     fn health(&self) -> Health;
     /// The metrics in `format`.
     fn metrics(&self, format: Format) -> Vec<u8>;
-    /// The configuration report; `None` until it has been made.
+    /// The configuration report; `None` until it exists.
     fn config_report(&self) -> Option<String>;
 }
 
@@ -48,18 +48,18 @@ pub(in crate::serve) struct OpsResponder<S> {
     allowed: AllowList,
 }
 
-/// What an endpoint says, before it is framed.
+/// The content of an answer.
 struct Answer<'a> {
     status: u16,
     content_type: &'static str,
     body: Cow<'a, [u8]>,
-    /// What the answer depends on, for `Vary`.
+    /// The request header field that the answer depends on, for `Vary`.
     vary: &'static [u8],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endpoint {
-    Probe(Probe),
+    Probe(HealthProbe),
     Health,
     Metrics,
     Config,
@@ -69,12 +69,12 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
 impl<S: OpsSource> OpsResponder<S> {
-    /// Answers from `source`; `allowed` may read metrics and configuration.
+    /// Answers from `source`; peers in `allowed` may read metrics and configuration.
     pub(in crate::serve) fn new(source: S, allowed: AllowList) -> Self {
         Self { source, allowed }
     }
 
-    /// Makes the reply to a request of `peer`; with `has_body`, a body comes with it that nobody will read.
+    /// Answers a request of `peer`; with `has_body`, the request has a body that nobody will read.
     pub(in crate::serve) fn respond(&self, head: &Head, has_body: bool, peer: IpAddr) -> Reply {
         let answer = self.answer(head, has_body, peer);
         let mut fields = base_fields(answer.content_type);
@@ -130,7 +130,7 @@ impl<S: OpsSource> OpsResponder<S> {
     }
 }
 
-/// Makes the reply to a head that could not be read.
+/// Answers a request header that could not be parsed.
 pub(in crate::serve) fn refusal(error: HeadError) -> Reply {
     reply(error.status(), base_fields(TEXT), format!("{error}\n").into_bytes())
 }
@@ -142,12 +142,13 @@ fn reply(status: u16, fields: Fields, body: Vec<u8>) -> Reply {
 }
 
 impl Endpoint {
-    /// Finds the endpoint of a raw path: no decoding, no normalising, so that each has exactly its two spellings.
+    /// Finds the endpoint of a raw path. It is neither decoded nor normalized, so that each endpoint has exactly its
+    /// two names.
     fn at(path: &[u8]) -> Option<Self> {
         Some(match path {
-            b"/health/liveness" | b"/healthz" => Self::Probe(Probe::Liveness),
-            b"/health/readiness" | b"/readyz" => Self::Probe(Probe::Readiness),
-            b"/health/startup" | b"/startupz" => Self::Probe(Probe::Startup),
+            b"/health/liveness" | b"/healthz" => Self::Probe(HealthProbe::Liveness),
+            b"/health/readiness" | b"/readyz" => Self::Probe(HealthProbe::Readiness),
+            b"/health/startup" | b"/startupz" => Self::Probe(HealthProbe::Startup),
             b"/health" => Self::Health,
             b"/metrics" => Self::Metrics,
             b"/config" => Self::Config,
@@ -183,12 +184,12 @@ fn add(fields: &mut Fields, name: &[u8], value: &[u8]) {
     debug_assert!(added.is_ok(), "our own fields are well-formed");
 }
 
-/// Compresses a body that is worth it for a client that asks for it; returns the status and what goes out.
+/// Compresses a body if that is worthwhile and the client accepts it; returns the status and the body to send.
 fn coded<'a>(answer: Answer<'a>, head: &Head, fields: &mut Fields) -> (u16, Cow<'a, [u8]>) {
     let worth_it = !answer.vary.is_empty() && answer.body.len() >= OPS_GZIP_MIN_BYTES;
     if worth_it && accepts_gzip(head.header_values("accept-encoding")) {
         let mut encoder = GzEncoder::new(Vec::with_capacity(answer.body.len() / 4), Compression::fast());
-        // Writing to memory cannot fail; if it did, the plain body would go out.
+        // Writing to memory cannot fail; if it did, the uncompressed body would be sent.
         if encoder.write_all(&answer.body).is_ok()
             && let Ok(compressed) = encoder.finish()
         {

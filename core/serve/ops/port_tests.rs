@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::connection::{Output, Peer, Sent};
 use crate::http::Persistence;
-use crate::observe::WorkerFacts;
+use crate::observe::WorkerHealth;
 use crate::serve::ops::connection::{OpsConnection, OpsStep, terms};
 use crate::sync::primitive::Arc;
 
@@ -16,7 +16,7 @@ struct Facts {
 }
 
 const HEALTHY: ProbeFacts =
-    ProbeFacts { serving: true, workers: WorkerFacts::Running(2), pool_stalled: false };
+    ProbeFacts { serving: true, workers: WorkerHealth::Running(2), pool_stalled: false };
 const METRICS_TEXT: &str = "metrics as text\n";
 
 impl OpsSource for Facts {
@@ -149,7 +149,7 @@ fn every_endpoint_answers_with_its_exact_type() {
 
 #[test]
 fn a_probe_says_its_name_whatever_its_status() {
-    let nobody = ProbeFacts { serving: true, workers: WorkerFacts::Running(0), pool_stalled: false };
+    let nobody = ProbeFacts { serving: true, workers: WorkerHealth::Running(0), pool_stalled: false };
     for (path, alias, name, status) in [
         ("/health/liveness", "/healthz", "liveness", 200),
         ("/health/readiness", "/readyz", "readiness", 503),

@@ -1,7 +1,7 @@
-//! The descriptors that the operations port holds back for itself.
+//! The descriptors that the operations port holds in reserve.
 //!
-//! Promises: while they last, a connection can be accepted although scripts have taken every descriptor that the
-//! process may have. Refuses: it accepts nothing and logs nothing.
+//! Promises: while the reserve lasts, connections can be accepted even if scripts have taken every descriptor of the
+//! process. Refuses: it accepts nothing and logs nothing.
 
 use std::io;
 use std::time::Instant;
@@ -12,16 +12,17 @@ use rustix::io::Errno;
 
 use crate::limits::{DESCRIPTOR_MIN, OPS_RESERVE_DESCRIPTORS, TROUBLE_RECORD_PAUSE};
 
-/// Descriptors that are held so that probes are answered when scripts have taken all others.
+/// Descriptors held in reserve, so that probes are answered when scripts have taken all others.
 #[derive(Debug, Default)]
 pub(in crate::serve) struct Reserve {
     held: Vec<OwnedFd>,
-    /// When the log was told that they are needed.
+    /// When the log last mentioned that the reserve is in use.
     told_at: Option<Instant>,
 }
 
 impl Reserve {
-    /// Takes back what was given, as far as the system has it. They are copies of `of`, which costs no look at a disk.
+    /// Refills the reserve, as far as the system has descriptors. They are duplicates of `of`, so that no disk access
+    /// is needed.
     pub(in crate::serve) fn fill(&mut self, of: &TcpListener) {
         while self.held.len() < OPS_RESERVE_DESCRIPTORS {
             let high = rustix::io::fcntl_dupfd_cloexec(of.as_fd(), DESCRIPTOR_MIN);
@@ -32,12 +33,12 @@ impl Reserve {
         }
     }
 
-    /// Gives one up for a connection; returns whether there was one.
+    /// Releases one descriptor for a connection; returns whether there was one.
     pub(in crate::serve) fn draw(&mut self) -> bool {
         self.held.pop().is_some()
     }
 
-    /// Whether the log has not been told for a while; it is then held to be told now.
+    /// Whether the log has not mentioned it for a while; the caller is then expected to log it.
     pub(in crate::serve) fn is_news(&mut self, now: Instant) -> bool {
         let is_news = self.told_at.is_none_or(|told_at| now >= told_at + TROUBLE_RECORD_PAUSE);
         if is_news {

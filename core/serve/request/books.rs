@@ -36,7 +36,7 @@ impl RequestMeta {
     /// queue. Returns whether a worker had taken it.
     fn call_off(&mut self, io: &Io) -> bool {
         let has_left = self.ending.is_up_to_client();
-        let runs_on = has_left && self.outlives_client(io.shared.config.abandoned_requests);
+        let runs_on = has_left && self.outlives_client(io.shared.config.admission.abandoned_requests);
         let Some(exchange) = self.exchange() else { return false };
         let stage = if runs_on {
             exchange.abandon()

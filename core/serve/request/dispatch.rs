@@ -34,7 +34,7 @@ impl RequestMeta {
         match io.router.find(path.path, self.key, io.now) {
             Handler::Denied(denial) => Some(deny(&io.shared.metrics, denial)),
             Handler::File(ready) => Some(self.send_file(io, &ready)),
-            Handler::Script(script) => Some(self.run(io.shared.config.executor, script)),
+            Handler::Script(script) => Some(self.run(io.shared.config.serving.executor, script)),
             Handler::Unknown => None,
         }
     }
@@ -49,10 +49,10 @@ impl RequestMeta {
         match found {
             Ok(Found::Script(script)) => {
                 io.router.learn(path, &script, io.now);
-                self.run(io.shared.config.executor, script)
+                self.run(io.shared.config.serving.executor, script)
             }
             Ok(Found::File(ready)) => self.send_file(io, &ready),
-            Ok(Found::Missing) if io.shared.config.executor == Executor::Stub => {
+            Ok(Found::Missing) if io.shared.config.serving.executor == Executor::Stub => {
                 Answer::stub().into_decision()
             }
             Ok(Found::Denied(denial)) => deny(&io.shared.metrics, denial),
@@ -96,9 +96,9 @@ impl RequestMeta {
         self.coded = shown.coded.map(|coded| (coded.before, coded.after));
         let is_from_disk = shown.body.iter().any(|piece| matches!(piece, Piece::File(..)));
         if ready.was_kept && !is_from_disk {
-            io.shared.metrics.static_hit();
+            io.shared.metrics.static_hits.incr();
         } else {
-            io.shared.metrics.static_miss();
+            io.shared.metrics.static_misses.incr();
         }
         Decision::Answer(Reply::pieces(head, shown.body))
     }
@@ -142,9 +142,9 @@ impl RequestMeta {
 /// The path is blocked.
 fn deny(metrics: &Metrics, denial: Denial) -> Decision {
     match denial {
-        Denial::Path => metrics.path_denied(),
-        Denial::Php => metrics.php_denied(),
-        Denial::Builtin => metrics.builtin_denied(),
+        Denial::Path => metrics.path_denied.incr(),
+        Denial::Php => metrics.php_denied.incr(),
+        Denial::Builtin => metrics.builtin_denied.incr(),
     }
     Answer::plain(404).into_decision()
 }

@@ -129,21 +129,21 @@ impl Ending {
         }
         match outcome {
             Outcome::Answered => {}
-            Outcome::CutOff => metrics.cancelled(CancelReason::Shutdown),
-            Outcome::Dropped => metrics.dropped(),
+            Outcome::CutOff => metrics.cancelled.incr(CancelReason::Shutdown),
+            Outcome::Dropped => metrics.dropped.incr(),
             Outcome::Left { was_taken } => {
-                metrics.cancelled(CancelReason::ClientAbort);
+                metrics.cancelled.incr(CancelReason::ClientAbort);
                 if was_taken {
                     metrics.work_abandoned();
                 }
             }
             Outcome::Refused { reason, was_wasted } => {
                 if was_wasted {
-                    metrics.wait_wasted();
+                    metrics.wait_wasted.incr();
                 }
-                metrics.refused(reason);
+                metrics.refused.incr(reason);
             }
-            Outcome::TimedOut => metrics.cancelled(CancelReason::Timeout),
+            Outcome::TimedOut => metrics.cancelled.incr(CancelReason::Timeout),
         }
     }
 
@@ -168,15 +168,15 @@ mod tests {
 
     /// What was counted: pending, client_abort, timeout, shutdown, refused, wasted, dropped, abandoned.
     fn counted(metrics: &Metrics) -> [u64; 8] {
-        let cancelled = |reason| metrics.cancelled_by(reason);
+        let cancelled = |reason| metrics.cancelled.value(reason);
         [
             metrics.pending_requests.value(),
             cancelled(CancelReason::ClientAbort),
             cancelled(CancelReason::Timeout),
             cancelled(CancelReason::Shutdown),
-            metrics.refused_total(),
-            metrics.wait_wasted_total(),
-            metrics.dropped_total(),
+            metrics.refused.total(),
+            metrics.wait_wasted.value(),
+            metrics.dropped.value(),
             metrics.abandoned_total(),
         ]
     }

@@ -60,7 +60,7 @@ impl RequestMeta {
         let has_body = !head_only && !is_bodiless(status) && !resets_content;
         if has_body && self.coding().is_some() && head.fields.contains(b"content-encoding") {
             self.is_coded = true;
-            io.shared.metrics.response_coded();
+            io.shared.metrics.responses_coded.incr();
         }
         if matches!(head.origin, Origin::Fatal | Origin::WorkerLost) {
             self.forget_route(&mut io.router);

@@ -28,12 +28,12 @@ pub(in crate::serve) fn start(
     let Incoming { stream, head, began, needs_permit, .. } = incoming;
     let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
     let method = head.method_kind();
-    io.shared.metrics.request_received(method);
-    let trace = io.shared.config.trace_context.then(|| Trace::of(&head, io.ids.for_trace()));
+    io.shared.metrics.requests_by_method.incr(method);
+    let trace = io.shared.config.logs.trace_context.then(|| Trace::of(&head, io.ids.for_trace()));
     let client_context = ClientContext::of(&io.shared.policy, ends, &head, trace, io.now);
     let too_many = client_context.must_wait().map(Answer::too_many);
     if too_many.is_some() {
-        io.shared.metrics.rate_limited();
+        io.shared.metrics.rate_limited.incr();
     }
     let mut wishes = head.header_values("x-request-id");
     let request_id = io.ids.name(wishes.next().filter(|_| wishes.next().is_none()));
@@ -43,8 +43,8 @@ pub(in crate::serve) fn start(
     let meta = RequestMeta::new(key, ends, head, request_id, client_context, began);
     let config = &io.shared.config;
     let body_bytes_max =
-        if method == MethodKind::Query { config.max_query_body } else { config.max_body_bytes };
-    let outlives_peer = meta.outlives_client(config.abandoned_requests);
+        if method == MethodKind::Query { config.bodies.max_query_body } else { config.bodies.max_body_bytes };
+    let outlives_peer = meta.outlives_client(config.admission.abandoned_requests);
     let fits = connection.begin(meta, Grant { body_bytes_max, outlives_peer, permit }, io.now);
     let decision = if !fits {
         let answer = too_many.unwrap_or_else(|| Answer::plain(413));
@@ -69,7 +69,7 @@ pub(in crate::serve) fn start_unreadable(
 ) {
     let Unreadable { stream, error, line, began, needs_permit } = unreadable;
     let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
-    io.shared.metrics.request_received(MethodKind::Other);
+    io.shared.metrics.requests_by_method.incr(MethodKind::Other);
     let key = StreamKey { connection: connection_key, stream };
     let context = ClientContext::unread(&io.shared.policy, ends, io.now);
     let meta = RequestMeta::unread(key, ends, io.ids.name(None), line, context, began);
@@ -93,7 +93,7 @@ fn permit(
     }
     let permit = shared.stream_permits.try_acquire();
     if permit.is_none() {
-        shared.metrics.stream_refused();
+        shared.metrics.streams_refused.incr();
         // The request has not been processed, so the client may retry it.
         connection.refuse_stream();
     }
@@ -109,7 +109,7 @@ impl RequestMeta {
         rejection: Rejection,
     ) {
         let Rejection { stream, status, began } = rejection;
-        io.shared.metrics.request_received(MethodKind::Other);
+        io.shared.metrics.requests_by_method.incr(MethodKind::Other);
         let key = StreamKey { connection: connection_key, stream };
         let context = ClientContext::unread(&io.shared.policy, ends, io.now);
         let mut meta = Self::unread(key, ends, io.ids.name(None), None, context, began);

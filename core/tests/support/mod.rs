@@ -78,8 +78,8 @@ impl Site {
         variables.extend(settings.iter().filter(|(_, value)| !value.is_empty()).copied());
         let config = Arc::new(Config::resolve(&RawConfig::new(variables)).unwrap());
         let log = Lines::default();
-        let writer = Log::start(config.log_level, config.access_log, log.clone()).unwrap();
-        let is_persistent = config.worker_mode_enabled;
+        let writer = Log::start(config.logs.level, config.logs.access, log.clone()).unwrap();
+        let is_persistent = config.php.worker_mode_enabled;
         let server = Server::prepare(config, writer).unwrap();
         let switches = Arc::new(Switchboard::default());
         let engine: Arc<dyn Engine<Exchange>> = if is_persistent {
@@ -152,7 +152,7 @@ impl Site {
 
     /// Is a client that asks for `path` and leaves when the server has read a part of its body.
     pub(crate) fn leave_within_body(&self, path: &str) {
-        let read = || self.metrics().request_bytes_total();
+        let read = || self.metrics().request_bytes.value();
         let (mut client, before) = (self.client(), read());
         client.send(format!("POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhalf"));
         eventually("some of it has come", || read() == before + 4);
@@ -167,30 +167,32 @@ impl Site {
     pub(crate) fn check_books(&self) {
         let (metrics, shared) = (self.metrics(), self.shared());
         eventually("every connection ended", || metrics.connections.value() == 0);
-        let answered = || StatusClass::ALL.into_iter().map(|class| metrics.responses_by(class)).sum::<u64>();
-        eventually("every request is answered", || metrics.requests_total() == answered());
+        let answered =
+            || StatusClass::ALL.into_iter().map(|class| metrics.responses.value(class)).sum::<u64>();
+        eventually("every request is answered", || metrics.requests_by_method.total() == answered());
         eventually("no worker is busy", || shared.pool_facts().busy == 0);
         eventually("no worker carries anything", || shared.pool_facts().carrying == 0);
         eventually("no reply is held", || shared.spool.memory_bytes() == 0);
         assert_eq!(metrics.pending_requests.value(), 0, "pending");
-        assert_eq!(metrics.request_duration().count(), answered(), "durations");
-        assert_eq!(shared.permits.free(), shared.config.max_connections, "permits");
-        let beside = shared.config.max_connections.max(HTTP2_STREAMS_BESIDE_MIN);
+        assert_eq!(metrics.request_duration.snapshot().count(), answered(), "durations");
+        assert_eq!(shared.permits.free(), shared.config.admission.max_connections, "permits");
+        let beside = shared.config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN);
         assert_eq!(shared.stream_permits.free(), beside, "permits of streams");
-        let refused: u64 = ShedReason::ALL.into_iter().map(|reason| metrics.refused_by(reason)).sum();
-        let cancelled: u64 = CancelReason::ALL.into_iter().map(|reason| metrics.cancelled_by(reason)).sum();
-        let dropped = metrics.dropped_total();
-        let failures =
-            metrics.responses_by(StatusClass::ClientError) + metrics.responses_by(StatusClass::ServerError);
+        let refused: u64 = ShedReason::ALL.into_iter().map(|reason| metrics.refused.value(reason)).sum();
+        let cancelled: u64 =
+            CancelReason::ALL.into_iter().map(|reason| metrics.cancelled.value(reason)).sum();
+        let dropped = metrics.dropped.value();
+        let failures = metrics.responses.value(StatusClass::ClientError)
+            + metrics.responses.value(StatusClass::ServerError);
         assert!(
             refused + cancelled + dropped <= failures,
             "{refused} refused, {cancelled} cancelled, {dropped} dropped, {failures} failures"
         );
-        if shared.config.access_log == AccessLog::All {
+        if shared.config.logs.access == AccessLog::All {
             // Who was before the head, and nobody else.
             let left = || self.log().matches("\"status\":499,").count() as u64;
             eventually("each 499 is a client that left", || {
-                left() == metrics.cancelled_by(CancelReason::ClientAbort)
+                left() == metrics.cancelled.value(CancelReason::ClientAbort)
             });
         }
     }

@@ -1,0 +1,139 @@
+//! The settings after resolution, and their values by type.
+//!
+//! Promises: there is one for each row of the table, in its order. Refuses: it decides nothing and reports nothing.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ipnet::IpNet;
+
+use super::WorkerRange;
+use super::id::Id;
+use super::key::{Key, ValueKind, ValueUnit};
+use super::keys::KEYS;
+use super::raw::ValueSource;
+use super::value::Value;
+
+/// One setting after resolution.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Its row in the table.
+    pub key: &'static Key,
+    /// Its resolved value.
+    pub value: Value,
+    /// The source of the value.
+    pub source: ValueSource,
+}
+
+/// Every setting, by its row.
+#[derive(Debug, Default)]
+pub(super) struct Settings(Vec<Setting>);
+
+impl Settings {
+    /// Adds the setting of the next row.
+    pub(super) fn push(&mut self, setting: Setting) {
+        debug_assert_eq!(setting.key.id as usize, self.0.len(), "the order is the table's");
+        self.0.push(setting);
+    }
+
+    /// All of them.
+    pub(super) fn into_vec(self) -> Vec<Setting> {
+        self.0
+    }
+
+    /// Where a value came from.
+    pub(super) fn source(&self, id: Id) -> ValueSource {
+        self.0[id as usize].source
+    }
+
+    /// The value.
+    pub(super) fn value(&self, id: Id) -> &Value {
+        &self.0[id as usize].value
+    }
+
+    /// Replaces the value.
+    pub(super) fn set(&mut self, id: Id, value: Value) {
+        self.0[id as usize].value = value;
+    }
+}
+
+/// Typed access to values. The kind of a key determines which method fits, and a test resolves every key.
+impl Settings {
+    /// An address; `None` if it is unset.
+    pub(super) fn address(&self, id: Id) -> Option<SocketAddr> {
+        if let Value::Address(address) = self.value(id) { Some(*address) } else { None }
+    }
+
+    /// A yes or no.
+    pub(super) fn boolean(&self, id: Id) -> bool {
+        *self.value(id) == Value::Boolean(true)
+    }
+
+    /// A number of things.
+    pub(super) fn count(&self, id: Id) -> usize {
+        usize::try_from(self.integer(id)).unwrap_or(usize::MAX)
+    }
+
+    /// A time in the unit of its row.
+    pub(super) fn duration(&self, id: Id) -> Duration {
+        match KEYS[id as usize].kind {
+            ValueKind::Integer { unit: ValueUnit::Milliseconds, .. } => {
+                Duration::from_millis(self.integer(id))
+            }
+            _ => Duration::from_secs(self.integer(id)),
+        }
+    }
+
+    /// A number.
+    pub(super) fn integer(&self, id: Id) -> u64 {
+        match self.value(id) {
+            Value::Integer(number) => *number,
+            other => unreachable!("{} is no number: {other:?}", KEYS[id as usize].variable),
+        }
+    }
+
+    /// A list of words; empty if it is unset.
+    pub(super) fn list(&self, id: Id) -> Vec<String> {
+        if let Value::List(words) = self.value(id) { words.clone() } else { Vec::new() }
+    }
+
+    /// A list of networks; `None` if it is unset.
+    pub(super) fn networks(&self, id: Id) -> Option<Vec<IpNet>> {
+        if let Value::Networks(networks) = self.value(id) { Some(networks.clone()) } else { None }
+    }
+
+    /// A path; `None` if it is unset.
+    pub(super) fn path(&self, id: Id) -> Option<PathBuf> {
+        if let Value::Path(path) = self.value(id) { Some(path.clone()) } else { None }
+    }
+
+    /// A list of paths; empty if it is unset.
+    pub(super) fn paths(&self, id: Id) -> &[PathBuf] {
+        if let Value::Paths(paths) = self.value(id) { paths } else { &[] }
+    }
+
+    /// A text, or a choice; `None` if it is unset.
+    pub(super) fn text(&self, id: Id) -> Option<&str> {
+        if let Value::Text(text) = self.value(id) { Some(text) } else { None }
+    }
+
+    /// Names and values; if a name is there twice, the later value applies.
+    pub(super) fn variables(&self, id: Id) -> Vec<(String, String)> {
+        let mut variables: Vec<(String, String)> = Vec::new();
+        for entry in self.list(id) {
+            let Some((name, value)) = entry.split_once('=') else { continue };
+            variables.retain(|(other, _)| other != name);
+            variables.push((name.to_owned(), value.to_owned()));
+        }
+        variables
+    }
+
+    /// The size of the pool.
+    pub(super) fn workers(&self) -> WorkerRange {
+        match self.value(Id::PhpWorkers) {
+            Value::Workers(workers) => *workers,
+            other => unreachable!("the threads are computed: {other:?}"),
+        }
+    }
+}

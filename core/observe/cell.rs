@@ -1,0 +1,166 @@
+//! The cells of the metrics: what code counts in, and what a scrape reads of it.
+//!
+//! Promises: counting costs what the cell of `sync` costs; what was read can write itself. Refuses: a cell knows
+//! neither its name nor a format.
+
+use std::marker::PhantomData;
+
+use crate::sync::counter::{Counter, Flag, UpDown};
+use crate::sync::histogram::{Histogram, Snapshot};
+
+use super::exporter::Series;
+use super::label::Label;
+
+/// What code counts in.
+pub(super) trait MetricCell {
+    /// What a scrape reads.
+    type Values: CellValues + Default;
+
+    /// Reads it; stops nobody.
+    fn read(&self) -> Self::Values;
+}
+
+/// What a scrape has read of a cell.
+pub(super) trait CellValues {
+    /// Writes the series of its family.
+    fn write(&self, series: &mut Series<'_>);
+}
+
+impl MetricCell for Counter {
+    type Values = u64;
+
+    fn read(&self) -> u64 {
+        self.value()
+    }
+}
+
+impl MetricCell for UpDown {
+    type Values = u64;
+
+    fn read(&self) -> u64 {
+        self.value()
+    }
+}
+
+impl CellValues for u64 {
+    fn write(&self, series: &mut Series<'_>) {
+        series.one(*self);
+    }
+}
+
+impl MetricCell for Flag {
+    type Values = bool;
+
+    fn read(&self) -> bool {
+        self.is_set()
+    }
+}
+
+impl CellValues for bool {
+    fn write(&self, series: &mut Series<'_>) {
+        series.one(*self);
+    }
+}
+
+impl MetricCell for Histogram {
+    type Values = Snapshot;
+
+    fn read(&self) -> Snapshot {
+        self.snapshot()
+    }
+}
+
+impl CellValues for Snapshot {
+    fn write(&self, series: &mut Series<'_>) {
+        series.histogram(self);
+    }
+}
+
+/// A counter for each value of a label.
+#[derive(Debug)]
+pub struct CountersBy<L, const N: usize> {
+    counters: [Counter; N],
+    label: PhantomData<fn(L)>,
+}
+
+impl<L: Label, const N: usize> CountersBy<L, N> {
+    /// Counts one with this value of the label.
+    #[inline]
+    pub fn incr(&self, label: L) {
+        self.counters[label.index()].incr();
+    }
+
+    /// Reads the counter of one value of the label.
+    pub fn value(&self, label: L) -> u64 {
+        self.counters[label.index()].value()
+    }
+
+    /// Reads the sum over all values of the label.
+    pub fn total(&self) -> u64 {
+        self.counters.iter().map(Counter::value).sum()
+    }
+}
+
+impl<L, const N: usize> Default for CountersBy<L, N> {
+    fn default() -> Self {
+        Self { counters: std::array::from_fn(|_| Counter::new()), label: PhantomData }
+    }
+}
+
+impl<L, const N: usize> Default for ValuesBy<L, N> {
+    fn default() -> Self {
+        Self { values: [0; N], label: PhantomData }
+    }
+}
+
+/// What was read of [`CountersBy`].
+#[derive(Clone, Debug)]
+pub(super) struct ValuesBy<L, const N: usize> {
+    values: [u64; N],
+    label: PhantomData<fn(L)>,
+}
+
+impl<L, const N: usize> ValuesBy<L, N> {
+    /// The sum of the values that were read: reading anew, more may have come in between.
+    pub(super) fn total(&self) -> u64 {
+        self.values.iter().sum()
+    }
+}
+
+impl<L: Label, const N: usize> MetricCell for CountersBy<L, N> {
+    type Values = ValuesBy<L, N>;
+
+    fn read(&self) -> ValuesBy<L, N> {
+        let values = std::array::from_fn(|index| self.counters[index].value());
+        ValuesBy { values, label: PhantomData }
+    }
+}
+
+impl<L: Label, const N: usize> CellValues for ValuesBy<L, N> {
+    fn write(&self, series: &mut Series<'_>) {
+        for label in L::VALUES {
+            let value = self.values[label.index()];
+            if value > 0 || L::IS_SHOWN_FROM_THE_START {
+                series.labelled(&[(L::NAME, label.as_str())], value);
+            }
+        }
+    }
+}
+
+/// Requests whose client left, split by where it was missed: one that ran has waited in the queue as well, one that
+/// was popped has not.
+#[derive(Debug, Default)]
+pub struct AbandonedWork {
+    /// Left while a worker ran it.
+    pub(super) running: Counter,
+    /// Had left when a worker took it off the queue.
+    pub(super) popped: Counter,
+}
+
+impl MetricCell for AbandonedWork {
+    type Values = u64;
+
+    fn read(&self) -> u64 {
+        self.running.value() + self.popped.value()
+    }
+}

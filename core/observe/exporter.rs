@@ -1,0 +1,153 @@
+//! What a page of metrics is written to: the border between families and formats.
+//!
+//! Promises: an exporter learns of each family before its series, and of no family without series; what it is told
+//! (kind, unit, help, labels, numbers, buckets with their sum and count) is enough for every format of Prometheus and
+//! for OTLP. Refuses: values have no exemplars and no times of their own.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::sync::histogram::Snapshot;
+
+use super::family::{Family, MetricUnit};
+
+/// Writes families and their series in one format.
+pub trait Exporter {
+    /// Begins a family: all that follows until the next one belongs to it. Called before its first series only.
+    fn family(&mut self, family: &'static Family);
+
+    /// Writes a series that is one number.
+    fn number(&mut self, labels: Labels<'_>, value: Number);
+
+    /// Writes a series that is a distribution.
+    fn histogram(&mut self, labels: Labels<'_>, distribution: &Distribution<'_>);
+}
+
+/// The labels of a series: names and values.
+pub type Labels<'a> = &'a [(&'a str, &'a str)];
+
+/// A value of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Number {
+    /// A count.
+    Whole(u64),
+    /// A quantity.
+    Decimal(f64),
+}
+
+impl From<u64> for Number {
+    fn from(value: u64) -> Self {
+        Self::Whole(value)
+    }
+}
+
+impl From<usize> for Number {
+    fn from(value: usize) -> Self {
+        Self::Whole(value as u64)
+    }
+}
+
+impl From<bool> for Number {
+    fn from(value: bool) -> Self {
+        Self::Whole(u64::from(value))
+    }
+}
+
+impl From<Duration> for Number {
+    /// In seconds.
+    fn from(value: Duration) -> Self {
+        Self::Decimal(value.as_secs_f64())
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole(value) => value.fmt(f),
+            Self::Decimal(value) => value.fmt(f),
+        }
+    }
+}
+
+/// A distribution in the unit of its family.
+#[derive(Clone, Copy, Debug)]
+pub struct Distribution<'a> {
+    snapshot: &'a Snapshot,
+    /// The values were recorded in microseconds and are shown in seconds.
+    is_in_seconds: bool,
+}
+
+impl<'a> Distribution<'a> {
+    /// The upper bounds with the number of values up to each; the last one, `None`, is infinity.
+    pub fn buckets(&self) -> impl Iterator<Item = (Option<Number>, u64)> + use<'a> {
+        let Self { snapshot, .. } = *self;
+        let this = *self;
+        let cumulative = snapshot.buckets().iter().scan(0, |sum, bucket| {
+            *sum += bucket;
+            Some(*sum)
+        });
+        cumulative
+            .enumerate()
+            .map(move |(index, count)| (snapshot.bounds.get(index).map(|bound| this.in_unit(*bound)), count))
+    }
+
+    /// The sum of the values.
+    pub fn sum(&self) -> Number {
+        self.in_unit(self.snapshot.sum)
+    }
+
+    /// The number of values; equals the last bucket.
+    pub fn count(&self) -> u64 {
+        self.snapshot.count()
+    }
+
+    fn in_unit(&self, micros: u64) -> Number {
+        if self.is_in_seconds { Duration::from_micros(micros).into() } else { Number::Whole(micros) }
+    }
+}
+
+/// The series of one family on their way to an exporter, which hears of the family with the first of them.
+pub(super) struct Series<'a> {
+    family: &'static Family,
+    exporter: &'a mut dyn Exporter,
+    has_begun: bool,
+}
+
+impl<'a> Series<'a> {
+    /// No series yet.
+    pub(super) fn new(family: &'static Family, exporter: &'a mut dyn Exporter) -> Self {
+        Self { family, exporter, has_begun: false }
+    }
+
+    /// The only series of its family.
+    pub(super) fn one(&mut self, value: impl Into<Number>) {
+        self.labelled(&[], value);
+    }
+
+    /// A series if there is a value.
+    pub(super) fn maybe(&mut self, value: Option<impl Into<Number>>) {
+        if let Some(value) = value {
+            self.one(value);
+        }
+    }
+
+    /// A series with labels.
+    pub(super) fn labelled(&mut self, labels: Labels<'_>, value: impl Into<Number>) {
+        self.begin();
+        self.exporter.number(labels, value.into());
+    }
+
+    /// A distribution that was recorded in microseconds.
+    pub(super) fn histogram(&mut self, snapshot: &Snapshot) {
+        let is_in_seconds = self.family.unit() == Some(MetricUnit::Seconds);
+        self.begin();
+        self.exporter.histogram(&[], &Distribution { snapshot, is_in_seconds });
+    }
+
+    fn begin(&mut self) {
+        if !self.has_begun {
+            self.exporter.family(self.family);
+            self.has_begun = true;
+        }
+    }
+}

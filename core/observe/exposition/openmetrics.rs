@@ -1,0 +1,59 @@
+//! OpenMetrics, version 1.0.0, which 0.0.1 differs from in its name only.
+
+use crate::observe::exporter::{Distribution, Exporter, Labels, Number};
+use crate::observe::family::{Family, MetricKind};
+
+use super::lines::PageLines;
+
+/// A page of OpenMetrics.
+#[derive(Debug)]
+pub(super) struct OpenMetricsPage {
+    lines: PageLines,
+    name: &'static str,
+}
+
+impl OpenMetricsPage {
+    /// Writes into `out`.
+    pub(super) fn new(out: Vec<u8>) -> Self {
+        Self { lines: PageLines::new(out), name: "" }
+    }
+
+    /// The page.
+    pub(super) fn end(mut self) -> Vec<u8> {
+        self.lines.put("# EOF\n");
+        self.lines.into_bytes()
+    }
+}
+
+impl Exporter for OpenMetricsPage {
+    fn family(&mut self, family: &'static Family) {
+        // A family is called without the suffix of its series.
+        let (kind, suffix) = match family.kind {
+            MetricKind::Counter => ("counter", "_total"),
+            MetricKind::Gauge => ("gauge", ""),
+            MetricKind::Histogram => ("histogram", ""),
+            MetricKind::Info => ("info", "_info"),
+        };
+        self.name = family.name;
+        let family_name = family.name.strip_suffix(suffix).unwrap_or(family.name);
+        self.lines.family(family_name, family.help, kind);
+    }
+
+    fn number(&mut self, labels: Labels<'_>, value: Number) {
+        self.lines.series(self.name, labels, value);
+    }
+
+    fn histogram(&mut self, labels: Labels<'_>, distribution: &Distribution<'_>) {
+        self.lines.histogram(self.name, labels, distribution, put_bound);
+    }
+}
+
+/// A bound always has a fraction.
+fn put_bound(lines: &mut PageLines, bound: Number) {
+    lines.number(bound);
+    let has_point = match bound {
+        Number::Whole(_) => false,
+        Number::Decimal(value) => value.fract() != 0.0,
+    };
+    lines.put(if has_point { "" } else { ".0" });
+}

@@ -1,0 +1,61 @@
+//! What the metrics tell that nobody counts: readings of the server's parts, taken when somebody asks.
+
+use std::time::{Duration, SystemTime};
+
+use crate::admission::GateFacts;
+use crate::pool::{PoolFacts, SlotReading};
+
+use super::process::ProcessFacts;
+
+/// Readings of the server's parts; taken together when somebody asks.
+#[derive(Clone, Debug)]
+pub struct ScrapeFacts<'a> {
+    /// The server's version.
+    pub version: &'a str,
+    /// PHP's version; `None` before PHP is up, and without PHP.
+    pub php_version: Option<&'a str>,
+    /// When the process started.
+    pub started_at: SystemTime,
+    /// Since the process started.
+    pub uptime: Duration,
+    /// The last reload.
+    pub reload: ReloadFacts,
+    /// The certificates; `None` for a main port without TLS.
+    pub certificates: Option<CertificateFacts>,
+    /// The queue; `None` for an executor that has none.
+    pub gate: Option<GateFacts>,
+    /// The places that a queue has, or would have.
+    pub queue_capacity: usize,
+    /// The pool; `None` for an executor that has none.
+    pub pool: Option<PoolFacts>,
+    /// The slots of the pool that workers have been in.
+    pub slots: Vec<SlotReading>,
+    /// Whether workers are persistent.
+    pub worker_mode: bool,
+    /// Bytes of replies in memory.
+    pub reply_memory_bytes: u64,
+    /// Bytes in temporary files.
+    pub spool_bytes: u64,
+    /// The most bytes in temporary files.
+    pub spool_bytes_max: u64,
+    /// Log records that were dropped.
+    pub log_dropped: u64,
+    /// What the kernel says.
+    pub process: ProcessFacts,
+}
+
+/// What became of the last reload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReloadFacts {
+    /// It succeeded; so it is when there was none.
+    pub is_successful: bool,
+    /// When one last succeeded, or the server started.
+    pub succeeded_at: SystemTime,
+}
+
+/// What is known about the certificates of the main port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CertificateFacts {
+    /// When the first of them expires; `None` if none says so.
+    pub first_expiry: Option<SystemTime>,
+}

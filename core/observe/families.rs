@@ -1,0 +1,466 @@
+//! The families of the exposition: all that there is to say of a metric, in one row each.
+//!
+//! A row reads: its constant, what its numbers do, its name, the chapter of the reference page, the condition of its
+//! source; the help of the exposition; the text of the reference page. Then `cell` is what code counts in, a field of
+//! [`Metrics`], and `source` is how the series are written. Without a `source` they are those of the cell.
+//!
+//! Promises: names never change; a counter's name ends in `_total` and nothing else does; a row is all that a new
+//! metric costs. Refuses: no label value comes from a client. The file is long because the table is.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::admission::ShedReason;
+use crate::http::MethodKind;
+use crate::limits::REPLIES_MEMORY_MAX;
+use crate::pool::{RecycleReason, SlotPhase, SlotReading, StuckKind};
+use crate::sync::counter::{Counter, Flag, UpDown};
+use crate::sync::histogram::Histogram;
+use crate::time::as_micros;
+
+use super::cell::{AbandonedWork, CellValues, CountersBy, MetricCell};
+use super::exporter::{Number, Series};
+use super::facts::ScrapeFacts;
+use super::family::{Condition, Family, MetricChapter, MetricKind};
+use super::label::{CancelReason, StatusClass, TlsHandshake};
+
+/// Writes the series of a family.
+pub(super) type FamilySource = fn(&ScrapeFacts<'_>, &Counted, &mut Series<'_>);
+
+macro_rules! families {
+    ($($constant:ident: $kind:ident $name:literal in $chapter:ident $(if $condition:ident)?,
+        $help:literal,
+        $meaning:literal
+        $(, cell $cell:ident: $type:ty $(= $initial:expr)?)?
+        $(, source $source:expr)?;)*) => {
+        $(#[doc = concat!("`", $name, "`: ", $help)]
+        pub(super) const $constant: Family = Family {
+            name: $name,
+            kind: MetricKind::$kind,
+            help: $help,
+            chapter: MetricChapter::$chapter,
+            condition: or!([$(Condition::$condition)?] Condition::Always),
+            meaning: $meaning,
+        };)*
+
+        /// Every family, in the order of the exposition.
+        pub(super) const ALL: &[Family] = &[$($constant),*];
+
+        /// The source of each family of [`ALL`].
+        pub(super) const SOURCES: &[FamilySource] =
+            &[$(or!([$($source)?] $(|_, counted, series| counted.$cell.write(series))?)),*];
+
+        /// Everything that the server counts: typed cells, no registry, no lock.
+        #[derive(Debug)]
+        pub struct Metrics {
+            $($(#[doc = $help] pub $cell: $type,)?)*
+        }
+
+        /// What a scrape has read of [`Metrics`], so that families about the same cell agree.
+        pub(super) struct Counted {
+            $($($cell: <$type as MetricCell>::Values,)?)*
+        }
+
+        impl Metrics {
+            /// Starts with everything at 0.
+            pub fn new() -> Self {
+                Self { $($($cell: or!([$($initial)?] Default::default()),)?)* }
+            }
+
+            /// Reads the cells of the families that are shown; the others read as empty, and cost nothing.
+            pub(super) fn read(&self, is_shown: impl Fn(Condition) -> bool) -> Counted {
+                Counted {
+                    $($($cell: if is_shown($constant.condition) {
+                        self.$cell.read()
+                    } else {
+                        Default::default()
+                    },)?)*
+                }
+            }
+        }
+    };
+}
+
+/// The first, or the second where there is no first.
+macro_rules! or {
+    ([] $default:expr) => {
+        $default
+    };
+    ([$given:expr] $($default:expr)?) => {
+        $given
+    };
+}
+
+families! {
+    UPTIME_SECONDS: Gauge "svc_uptime_seconds" in Requests,
+        "Seconds since the process started.",
+        "Seconds since the process started.",
+        source |facts, _, series| series.one(facts.uptime);
+    BUILD_INFO: Info "svc_build_info" in Requests,
+        "Versions of the server and of PHP, as labels.",
+        "Labels: `version` and, once PHP has started, `php_version`.",
+        source |facts, _, series| versions(series, facts);
+    LAST_RELOAD_SUCCESSFUL: Gauge "svc_config_last_reload_successful" in Requests,
+        "Whether the last reload succeeded (1) or failed (0); 1 before the first reload.",
+        "1 if the last reload (SIGHUP) succeeded, or if there was none. Whatever could not be reloaded keeps its previous state.",
+        source |facts, _, series| series.one(facts.reload.is_successful);
+    LAST_RELOAD_SUCCESS_TIME: Gauge "svc_config_last_reload_success_timestamp_seconds" in Requests,
+        "Unix time of the last successful reload, or of the start, in seconds.",
+        "Unix time of the last successful reload, or of the start of the server.",
+        source |facts, _, series| series.one(unix_time(facts.reload.succeeded_at));
+    REQUESTS: Counter "svc_requests_total" in Requests,
+        "Number of HTTP requests received on the main port.",
+        "Requests received on the main port. A request is counted when its header has been parsed, or when a request whose header cannot be parsed is answered. This is the sum over all methods.",
+        source |_, counted, series| series.one(counted.requests_by_method.total());
+    REQUESTS_BY_METHOD: Counter "svc_requests_by_method_total" in Requests,
+        "Number of HTTP requests received on the main port, by method.",
+        "Label `method`: GET, POST, PUT, DELETE, PATCH, HEAD, OPTIONS, CONNECT, QUERY, OTHER. Requests whose header cannot be parsed count as OTHER.",
+        cell requests_by_method: CountersBy<MethodKind, { MethodKind::ALL.len() }>;
+    RESPONSES_BY_STATUS: Counter "svc_responses_by_status_total" in Requests,
+        "Number of finished requests, by status class.",
+        "Label `status`: 1xx to 5xx. Each request ends in exactly one class, and is at most one of refused, cancelled and dropped. Requests whose client disconnected (499) count as 4xx although nothing was sent. Interim responses (100, 103) are not counted.",
+        cell responses: CountersBy<StatusClass, { StatusClass::ALL.len() }>;
+    REQUEST_BYTES: Counter "svc_request_bytes_total" in Requests,
+        "Number of request body bytes received.",
+        "Request body bytes received. This includes bodies of refused requests and unneeded bodies, as far as they were read.",
+        cell request_bytes: Counter;
+    RESPONSE_BYTES: Counter "svc_response_bytes_total" in Requests,
+        "Number of response body bytes sent.",
+        "Response body bytes sent, that is, accepted by the kernel, over HTTP/1 and HTTP/2.",
+        cell response_bytes: Counter;
+    REQUEST_CANCELLED: Counter "svc_request_cancelled_total" in Requests,
+        "Number of requests that were cancelled before their response began, by reason.",
+        "Label `reason`. `client_abort`: the client disconnected before the response began, while it sent the body, while the request was queued, or while the script ran. `timeout`: the script reached its time limit before anything was sent, whether or not it has ended since. `shutdown`: the drain deadline aborted the request before its response began; requests still waiting for admission are counted as refused instead. Once a response has begun, the request counts as answered, even if the response is aborted later.",
+        cell cancelled: CountersBy<CancelReason, { CancelReason::ALL.len() }>;
+    REQUEST_DURATION: Histogram "svc_request_duration_us" in Requests,
+        "Duration of requests, from the first byte received to the last byte written, in microseconds.",
+        "Duration of all requests, from the first byte of the header to the last write, including refused requests.",
+        cell request_duration: Histogram = Histogram::new(&[100, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]);
+    ACTIVE_CONNECTIONS: Gauge "svc_active_connections" in Admission,
+        "Number of open connections on the main port.",
+        "Open connections on the main port. Connections that wait for a permit are not included.",
+        cell connections: UpDown;
+    ACCEPT_STALLED: Gauge "svc_accept_stalled" in Admission,
+        "Whether the accept loop is waiting for a free connection permit (1) or not (0).",
+        "1 while the accept loop is paused because `MAX_CONNECTIONS` connections are open. Alert on 1.",
+        cell accept_stalled: Flag;
+    ACCEPT_STALLS: Counter "svc_accept_stalls_total" in Admission,
+        "Number of connections that had to wait for a permit after they were accepted.",
+        "Connections that had to wait for a permit after they were accepted.",
+        cell accept_stalls: Counter;
+    STREAMS_REFUSED: Counter "svc_streams_refused_total" in Admission,
+        "Number of HTTP/2 streams refused because of the limit on open streams across all connections.",
+        "HTTP/2 streams refused (`REFUSED_STREAM`) because the limit on open streams across all connections was reached ([http.md](http.md#http2)). They do not count as requests. Streams beyond the per-connection limit announced to the client are not counted. If it increases, raise `MAX_CONNECTIONS` or find the clients that hold many streams.",
+        cell streams_refused: Counter;
+    TLS_HANDSHAKES: Counter "svc_tls_handshakes_total" in Admission if Tls,
+        "Number of finished TLS handshakes, by result.",
+        "Label `result`: `full`, `resumed`, `failed` (the client sent data, but the connection ended before the handshake was complete), `plain_http` (the client sent plain HTTP and received an error response). All four series exist from the start.",
+        cell tls_handshakes: CountersBy<TlsHandshake, { TlsHandshake::ALL.len() }>;
+    TLS_CERTIFICATE_EXPIRY: Gauge "svc_tls_certificate_expiry_timestamp_seconds" in Admission if Tls,
+        "Unix time of the earliest certificate expiry, in seconds.",
+        "Unix time of the earliest expiry of all certificates.",
+        source |facts, _, series| series.maybe(facts.certificates.and_then(|known| known.first_expiry).map(unix_time));
+    PENDING_REQUESTS: Gauge "svc_pending_requests" in Admission,
+        "Number of PHP requests that are accepted but not yet answered.",
+        "PHP requests that are accepted and not yet answered: waiting for a queue slot, queued, or running.",
+        cell pending_requests: UpDown;
+    DROPPED_REQUESTS: Counter "svc_dropped_requests_total" in Admission,
+        "Number of requests whose PHP worker failed after it had accepted them.",
+        "Requests whose worker failed after it had accepted them and before their response began; they are answered with 500. In worker mode, this includes fatal errors, because they cause the worker to be replaced, but not uncaught exceptions.",
+        cell dropped: Counter;
+    ADMISSION_REFUSED: Counter "svc_admission_refused_total" in Admission,
+        "Number of requests refused before they reached a worker, by reason.",
+        "Label `reason`: `wait_timeout`, `waiting_full`, `waiting_bytes`, `queue_full`, `shutting_down`, `pool_unavailable`. All six series exist from the start. See below.",
+        cell refused: CountersBy<ShedReason, { ShedReason::ALL.len() }>;
+    ADMISSION_WAIT_WASTED: Counter "svc_admission_wait_wasted_total" in Admission,
+        "Number of requests that used up the whole wait budget while the pool started no request.",
+        "The subset of `wait_timeout` refusals that used up the whole wait budget while the pool started no request at all. Counted only while the budget is at its ceiling. If it keeps increasing, waiting has no benefit: lower `QUEUE_WAIT_TIMEOUT_MS`.",
+        cell wait_wasted: Counter;
+    QUEUE_DEPTH: Gauge "svc_queue_depth" in Admission if Php,
+        "Number of requests in the worker queue that no worker has taken yet.",
+        "Entries in the worker queue. A request that was already answered, on its deadline (529) or because its client disconnected (499), counts until a worker takes it off the queue.",
+        source |facts, _, series| series.maybe(facts.gate.map(|gate| gate.depth));
+    QUEUE_CAPACITY: Gauge "svc_queue_capacity" in Admission,
+        "Maximum number of requests in the worker queue.",
+        "`QUEUE_CAPACITY`.",
+        source |facts, _, series| series.one(facts.queue_capacity);
+    ADMISSION_SLOTS_AVAILABLE: Gauge "svc_admission_slots_available" in Admission,
+        "Number of free admission permits.",
+        "Free queue slots. A request takes a slot before it enters the queue and releases it when a worker takes it off. During graceful shutdown, no requests are admitted regardless of this value. Without PHP, all slots are free.",
+        source |facts, _, series| series.one(facts.gate.map_or(facts.queue_capacity, |gate| gate.slots_available));
+    ADMISSION_WAIT_BUDGET: Gauge "svc_admission_wait_budget_us" in Admission if Php,
+        "Maximum wait for a worker that applies to new requests, in microseconds.",
+        "How long a request that arrives now may wait for a worker. 0 in fail-fast mode (`QUEUE_WAIT_TIMEOUT_MS=0`).",
+        source |facts, _, series| series.maybe(facts.gate.map(|gate| as_micros(gate.wait_budget)));
+    ADMISSION_WAIT_BUDGET_CEILING: Gauge "svc_admission_wait_budget_ceiling_us" in Admission if Php,
+        "Configured upper limit of the wait budget, in microseconds.",
+        "`QUEUE_WAIT_TIMEOUT_MS` in microseconds, the upper limit of the wait budget.",
+        source |facts, _, series| series.maybe(facts.gate.map(|gate| as_micros(gate.wait_budget_ceiling)));
+    ABANDONED_WORK: Counter "svc_abandoned_work_total" in Admission,
+        "Number of requests that a worker took off the queue after their client had disconnected.",
+        "Requests that a worker took off the queue whose client disconnected before the response began. Refused requests are not included because they never ran, nor are requests whose response was complete before the script ended.",
+        cell abandoned: AbandonedWork;
+    POOL_STALLED: Gauge "svc_pool_stalled" in Admission if WorkerMode,
+        "Whether the pool takes no work although workers are idle (1) or not (0).",
+        "1 while the pool is wedged: requests wait, workers are idle, and nothing has been finished for a minute. Readiness and `/health` return 503 meanwhile. Alert on 1.",
+        cell pool_stalled: Flag;
+    WORKERS_CURRENT: Gauge "svc_workers_current" in Workers,
+        "Number of PHP worker threads.",
+        "PHP threads, including lingering ones. This metric and the following six are 0 without PHP.",
+        source |facts, _, series| series.one(facts.pool.unwrap_or_default().current);
+    WORKERS_MIN: Gauge "svc_workers_min" in Workers,
+        "Minimum number of PHP worker threads.",
+        "The initial and minimum size of the pool; equal to the maximum in a pool of fixed size.",
+        source |facts, _, series| series.one(facts.pool.unwrap_or_default().min);
+    WORKERS_MAX: Gauge "svc_workers_max" in Workers,
+        "Maximum number of PHP worker threads.",
+        "The maximum size of the pool. Lingering workers are in addition to it.",
+        source |facts, _, series| series.one(facts.pool.unwrap_or_default().max);
+    WORKERS_IDLE: Gauge "svc_workers_idle" in Workers,
+        "Number of PHP worker threads without a request.",
+        "Threads without a request: current minus busy.",
+        source |facts, _, series| series.one(facts.pool.map_or(0, |pool| pool.current.saturating_sub(pool.busy)));
+    BUSY_WORKERS: Gauge "svc_busy_workers" in Workers,
+        "Number of PHP worker threads that are running at least one request.",
+        "Threads that run a request; never more than current.",
+        source |facts, _, series| series.one(facts.pool.unwrap_or_default().busy);
+    WORKERS_SPAWNED: Counter "svc_workers_spawned_total" in Workers,
+        "Number of PHP worker threads started since the server started.",
+        "Threads started since the server started: the initial ones, those added when the pool grows, and all replacements.",
+        source |facts, _, series| series.one(facts.pool.unwrap_or_default().spawned);
+    WORKERS_RETIRED: Counter "svc_workers_retired_total" in Workers,
+        "Number of PHP worker threads retired because they were idle.",
+        "Threads retired because they were idle for `PHP_WORKERS_IDLE_SECONDS`. Always 0 in a pool of fixed size.",
+        cell workers_retired: Counter;
+    WORKER_REQUEST_AGE: Gauge "svc_worker_request_age_seconds" in StuckWorkers if Php,
+        "Age of the oldest request on the worker, in seconds; 0 if there is none.",
+        "Age of the oldest request that occupies the worker, that is, one that is unanswered or whose script is still running. 0 if there is none.",
+        source |facts, _, series| by_slot(series, "worker_id", &facts.slots, |slot| slot.oldest.map_or(Duration::ZERO, |oldest| oldest.age));
+    WORKER_LONG_RUNNING: Counter "svc_worker_long_running_total" in StuckWorkers if Php,
+        "Number of scans that found a request older than a minute on the worker.",
+        "Scans, one per second, that found a request older than 60 seconds.",
+        source |facts, _, series| by_slot(series, "worker_id", &facts.slots, |slot| slot.long_running);
+    WORKER_STUCK: Counter "svc_worker_stuck_total" in StuckWorkers if Php,
+        "Number of requests that occupied the worker for more than a minute, by kind of activity.",
+        "Requests older than 60 seconds, each counted once per worker, by `kind`: `io` waits in a system call or in a suspended fiber, `cpu` executes PHP code, `c_call` is in an internal function that does not return. svc takes no action: alert on this metric.",
+        source |facts, _, series| stuck(series, &facts.slots);
+    WORKER_MODE_ENABLED: Gauge "svc_worker_mode_enabled" in WorkerMode if WorkerMode,
+        "Whether worker mode is enabled; always 1.",
+        "Always 1.",
+        source |_, _, series| series.one(true);
+    WORKERS_LINGERING: Gauge "svc_workers_lingering" in WorkerMode if WorkerMode,
+        "Number of persistent workers that were replaced and are finishing their remaining requests.",
+        "Workers that take no more requests, have already been replaced, and end when their remaining requests are finished: recycled workers, or workers replaced after SIGHUP. At most `svc_workers_max`, or 4 in smaller pools.",
+        source |facts, _, series| series.one(facts.pool.unwrap_or_default().lingering);
+    WORKER_REQUESTS_HANDLED: Counter "svc_worker_requests_handled_total" in WorkerMode if WorkerMode,
+        "Number of requests handled by persistent workers.",
+        "Requests handled by persistent workers, counted when the handler ends, even if it responded earlier.",
+        source |_, counted, series| series.one(counted.worker_request_duration.count());
+    WORKER_RECYCLES: Counter "svc_worker_recycles_total" in WorkerMode if WorkerMode,
+        "Number of persistent workers that ended in order to be replaced.",
+        "Workers that ended in order to be replaced. Workers retired because they were idle are not included.",
+        source |_, counted, series| series.one(counted.workers_recycled.total());
+    WORKER_RECYCLES_BY_REASON: Counter "svc_worker_recycles_by_reason_total" in WorkerMode if WorkerMode,
+        "Number of persistent workers that ended in order to be replaced, by reason.",
+        "The same by `reason`: `scheduled` (requested by the application, or SIGHUP), `max_memory` (`WORKER_MAX_MEMORY_MIB`), `error`.",
+        cell workers_recycled: CountersBy<RecycleReason, { RecycleReason::ALL.len() }>;
+    WORKER_SOFT_RESETS: Counter "svc_worker_soft_resets_total" in WorkerMode if WorkerMode,
+        "Number of requests after which a persistent worker was reset and kept running.",
+        "Requests after which the application's environment was reset and its worker kept running. `svc_worker_requests_handled_total` minus this value is the number of requests after which a worker was restarted, or was about to be.",
+        cell soft_resets: Counter;
+    WORKER_MEMORY: Gauge "svc_worker_memory_bytes" in WorkerMode if WorkerMode,
+        "PHP heap of the worker at the end of its last request, in bytes.",
+        "PHP heap at the end of the worker's last request, shortly before it is compared with `WORKER_MAX_MEMORY_MIB`. 0 for a worker that has not handled a request; the replacement of a recycled worker shows the old value until then.",
+        source |facts, _, series| by_worker(series, &facts.slots, |slot| slot.heap_bytes);
+    WORKER_UPTIME: Gauge "svc_worker_uptime_seconds" in WorkerMode if WorkerMode,
+        "Seconds since the worker was started.",
+        "Seconds since the worker was started.",
+        source |facts, _, series| by_worker(series, &facts.slots, |slot| slot.uptime);
+    WORKER_REQUESTS: Gauge "svc_worker_requests_count" in WorkerMode if WorkerMode,
+        "Number of requests handled by the current instance of the worker.",
+        "Requests handled by the current worker in the slot.",
+        source |facts, _, series| by_worker(series, &facts.slots, |slot| slot.handled);
+    WORKER_REQUEST_FIBERS: Gauge "svc_worker_request_fibers_active" in WorkerMode if WorkerMode,
+        "Number of request fibers on the worker.",
+        "Requests on the worker whose destructors have not yet run: 0 if idle, more than 1 if requests wait. At 256, the worker takes no further work. 256 on a worker that is not busy means that fibers kept running after their response and never ended.",
+        source |facts, _, series| by_worker(series, &facts.slots, |slot| slot.fibers);
+    WORKER_REQUEST_DURATION: Histogram "svc_worker_request_duration_us" in WorkerMode if WorkerMode,
+        "Duration of requests in persistent workers without queue wait, in microseconds.",
+        "Time the application needed for a request, without queue wait, until its handler and its shutdown functions ended, even if it responded earlier.",
+        cell worker_request_duration: Histogram = Histogram::new(&[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000]);
+    QUEUE_WAIT: Histogram "svc_queue_wait_us" in Admission,
+        "Time requests waited for a worker, in microseconds.",
+        "Time that requests waited for a queue slot and in the queue until a worker took them. Refused requests, and requests whose client disconnected before that, are not included.",
+        cell queue_wait: Histogram = Histogram::new(&[50, 100, 250, 500, 1000, 2500, 5000, 10_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]);
+    PHP_REQUEST_DURATION: Histogram "svc_php_request_duration_seconds" in Workers if Php,
+        "Time PHP ran for a request, in seconds.",
+        "How long PHP ran for a request. Queue wait is excluded; work after an early response is included.",
+        cell php_duration: Histogram = Histogram::new(&[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000]);
+    OPCACHE_RESTARTS: Counter "svc_opcache_restarts_total" in Workers if Php,
+        "Number of OPcache restarts, because it was full or a script reset it.",
+        "OPcache restarts, because it was full or a script called `opcache_reset()`. If it increases steadily, raise `opcache.memory_consumption` or `opcache.max_accelerated_files`.",
+        cell opcache_restarts: Counter;
+    OPCACHE_RESTART_DELAYED: Gauge "svc_opcache_restart_delayed" in Workers if Php,
+        "Whether OPcache is disabled while its restart waits for long-running scripts (1) or not (0).",
+        "1 while scripts run without OPcache because other scripts run too long for it to restart, or, in worker mode, because old workers have not ended.",
+        cell opcache_restart_delayed: Flag;
+    RATE_LIMITED: Counter "svc_rate_limited_total" in Responses,
+        "Number of requests rejected by the rate limiter.",
+        "Requests rejected by the rate limiter (429).",
+        cell rate_limited: Counter;
+    PHP_DENY: Counter "svc_php_deny_total" in Responses,
+        "Number of requests blocked because PHP may not run at their path.",
+        "Requests blocked by `PHP_DENY_PATHS`: PHP is not executed at their path.",
+        cell php_denied: Counter;
+    PATH_DENY: Counter "svc_path_deny_total" in Responses,
+        "Number of requests blocked by a deny rule of the document root.",
+        "Requests blocked by a rule in `.svcdeny`. A request that `PHP_DENY_PATHS` blocks too counts here only.",
+        cell path_denied: Counter;
+    BUILTIN_DENY: Counter "svc_builtin_deny_total" in Responses,
+        "Number of requests blocked because their file is never meant to be public.",
+        "Requests blocked because their file is [never meant to be public](clients.md#blocked-paths), and neither `.svcdeny` nor `PHP_DENY_PATHS` blocked it. Either someone is probing for secrets, or the document root contains files that it should not.",
+        cell builtin_denied: Counter;
+    STATIC_CACHE_HITS: Counter "svc_static_cache_hits_total" in Responses,
+        "Number of static file requests served from memory.",
+        "Static file requests answered from memory, including 304 and `HEAD` responses.",
+        cell static_hits: Counter;
+    STATIC_CACHE_MISSES: Counter "svc_static_cache_misses_total" in Responses,
+        "Number of static file requests that required a disk read.",
+        "Static file requests that needed the disk: the first request for a file, the first one after it changed, and each request for a file too large for the memory cache.",
+        cell static_misses: Counter;
+    COMPRESSED_RESPONSES: Counter "svc_compressed_responses_total" in Responses,
+        "Number of responses that the server sent compressed.",
+        "Responses that the server compressed with Brotli, zstd or gzip. Responses compressed by the application are not included, nor are responses to `HEAD`, which have no body.",
+        cell responses_coded: Counter;
+    COMPRESSION_BYTES_SAVED: Counter "svc_compression_bytes_saved_total" in Responses,
+        "Number of bytes saved by compression: original size minus compressed size.",
+        "Uncompressed size minus compressed size, summed over these responses. Streamed responses are counted when they end. A response that became larger (a stream flushed byte by byte, for example) counts as 0. `svc_response_bytes_total` contains the compressed sizes.",
+        cell coding_saved_bytes: Counter;
+    REPLY_MEMORY_BYTES: Gauge "svc_reply_memory_bytes" in Process,
+        "Size of responses buffered in memory for slow clients, in bytes.",
+        "Bytes of responses buffered in memory for their clients. Approximate: a few KiB per response are not counted.",
+        source |facts, _, series| series.one(facts.reply_memory_bytes);
+    REPLY_MEMORY_LIMIT_BYTES: Gauge "svc_reply_memory_limit_bytes" in Process,
+        "Memory limit for buffered responses; beyond it, they are buffered in temporary files.",
+        "128 MiB. When this limit is reached, further response data is buffered in temporary files.",
+        source |_, _, series| series.one(REPLIES_MEMORY_MAX);
+    SPOOL_BYTES: Gauge "svc_spool_bytes" in Process,
+        "Size of the bodies in temporary files, in bytes.",
+        "Bytes of bodies in temporary files.",
+        source |facts, _, series| series.one(facts.spool_bytes);
+    SPOOL_LIMIT_BYTES: Gauge "svc_spool_limit_bytes" in Process,
+        "Maximum size of the bodies in temporary files, in bytes.",
+        "`SPOOL_MAX_BYTES`.",
+        source |facts, _, series| series.one(facts.spool_bytes_max);
+    LOG_RECORDS_DROPPED: Counter "svc_log_records_dropped_total" in Process,
+        "Number of log records dropped because the log could not take them.",
+        "Log records that did not fit into the queue or could not be written.",
+        source |facts, _, series| series.one(facts.log_dropped);
+    PROCESS_CPU: Counter "process_cpu_seconds_total" in Process,
+        "Total user and system CPU time spent in seconds.",
+        "CPU time of all threads, user and system.",
+        source |facts, _, series| series.one(facts.process.cpu);
+    PROCESS_RESIDENT_MEMORY: Gauge "process_resident_memory_bytes" in Process,
+        "Resident memory size in bytes.",
+        "Resident memory.",
+        source |facts, _, series| series.maybe(facts.process.resident_bytes);
+    PROCESS_OPEN_FDS: Gauge "process_open_fds" in Process,
+        "Number of open file descriptors.",
+        "Open file descriptors.",
+        source |facts, _, series| series.maybe(facts.process.open_fds);
+    PROCESS_MAX_FDS: Gauge "process_max_fds" in Process,
+        "Maximum number of open file descriptors (soft limit).",
+        "Soft limit of open file descriptors; absent if there is no limit.",
+        source |facts, _, series| series.maybe(facts.process.max_fds);
+    PROCESS_THREADS: Gauge "process_threads" in Process,
+        "Number of threads in the process.",
+        "Threads of the process.",
+        source |facts, _, series| series.maybe(facts.process.threads);
+    PROCESS_START_TIME: Gauge "process_start_time_seconds" in Process,
+        "Start time of the process since the Unix epoch in seconds.",
+        "Start time of the process as Unix time.",
+        source |facts, _, series| series.one(unix_time(facts.started_at));
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn versions(series: &mut Series<'_>, facts: &ScrapeFacts<'_>) {
+    let server = ("version", facts.version);
+    match facts.php_version {
+        Some(php) => series.labelled(&[server, ("php_version", php)], true),
+        None => series.labelled(&[server], true),
+    }
+}
+
+/// A slot that a worker has left keeps these series: counters must not vanish.
+fn by_slot<N: Into<Number>>(
+    series: &mut Series<'_>,
+    label: &str,
+    slots: &[SlotReading],
+    value: impl Fn(&SlotReading) -> N,
+) {
+    for slot in slots {
+        series.labelled(&[(label, itoa::Buffer::new().format(slot.slot))], value(slot));
+    }
+}
+
+/// Only the slots that a worker is in.
+fn by_worker<N: Into<Number>>(
+    series: &mut Series<'_>,
+    slots: &[SlotReading],
+    value: impl Fn(&SlotReading) -> N,
+) {
+    for slot in slots.iter().filter(|slot| slot.phase != SlotPhase::Vacant) {
+        series.labelled(&[("worker", itoa::Buffer::new().format(slot.slot))], value(slot));
+    }
+}
+
+fn stuck(series: &mut Series<'_>, slots: &[SlotReading]) {
+    for slot in slots {
+        let mut digits = itoa::Buffer::new();
+        let number = digits.format(slot.slot);
+        for kind in StuckKind::ALL {
+            let labels = [("worker_id", number), ("kind", kind.as_str())];
+            series.labelled(&labels, slot.stuck[kind as usize]);
+        }
+    }
+}
+
+/// Since the Unix epoch.
+fn unix_time(at: SystemTime) -> Duration {
+    at.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_formed_by_the_rules() {
+        for (index, family) in ALL.iter().enumerate() {
+            assert!(ALL[..index].iter().all(|other| other.name != family.name), "{} twice", family.name);
+            assert!(
+                family.name.starts_with("svc_") || family.name.starts_with("process_"),
+                "{}",
+                family.name
+            );
+            assert!(family.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'), "{}", family.name);
+            assert_eq!(
+                family.name.ends_with("_total"),
+                family.kind == MetricKind::Counter,
+                "{}",
+                family.name
+            );
+            assert_eq!(family.name.ends_with("_info"), family.kind == MetricKind::Info, "{}", family.name);
+            assert!(family.help.ends_with('.') && !family.help.contains(['\n', '\\']), "{}", family.name);
+            assert!(
+                family.meaning.ends_with('.') && !family.meaning.contains(['\n', '|']),
+                "{}",
+                family.name
+            );
+        }
+    }
+}

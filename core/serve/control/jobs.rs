@@ -1,0 +1,170 @@
+//! The jobs of the control thread, in the order in which they run.
+//!
+//! Promises: the supervisor sees the results of the scan, and the drain sees the results of both. Refuses: they decide
+//! nothing; their state machines do.
+
+use std::time::Instant;
+
+use crate::limits::STATIC_SWEEP_PAUSE;
+use crate::sync::primitive::Arc;
+
+use super::drain::Drain;
+use super::machinery::Machinery;
+use super::scan::Scan;
+use super::schedule::PeriodicJob;
+use super::supervisor::Supervision;
+use crate::serve::disk::file_job::Chore;
+use crate::serve::lifecycle::Phase;
+use crate::serve::shared::Shared;
+
+/// Creates the jobs of a server that starts at `now`.
+pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Box<dyn PeriodicJob>> {
+    let shared = &machinery.shared;
+    let drain = Drain::new(shared.config.timeouts.drain_delay, shared.config.timeouts.drain);
+    vec![
+        Box::new(ScanJob { scan: Scan::new(&shared.config), shared: Arc::clone(shared), due: None }),
+        Box::new(SweepJob { machinery: Arc::clone(machinery), due: now }),
+        Box::new(SupervisorJob {
+            supervisor: Supervision::new(&shared.config.php),
+            shared: Arc::clone(shared),
+            due: None,
+        }),
+        Box::new(DrainJob { drain, machinery: Arc::clone(machinery), due: None }),
+    ]
+}
+
+/// Scans admission and the pool once a second.
+struct ScanJob {
+    shared: Arc<Shared>,
+    scan: Scan,
+    due: Option<Instant>,
+}
+
+impl PeriodicJob for ScanJob {
+    fn run(&mut self, now: Instant) {
+        self.due = Some(self.scan.scan(&self.shared, now));
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+/// Orders a sweep of the static cache every few seconds, once the file threads run.
+struct SweepJob {
+    machinery: Arc<Machinery>,
+    due: Instant,
+}
+
+impl PeriodicJob for SweepJob {
+    fn run(&mut self, now: Instant) {
+        let Machinery { shared, disk, site, .. } = &*self.machinery;
+        if now >= self.due && shared.lifecycle.phase() != Phase::Starting {
+            self.due = now + STATIC_SWEEP_PAUSE;
+            disk.order_chore(Chore::Sweep(Arc::clone(site)));
+        }
+    }
+
+    /// A sweep can wait for the next second.
+    fn deadline(&self) -> Option<Instant> {
+        None
+    }
+}
+
+/// Supervises the pool.
+struct SupervisorJob {
+    shared: Arc<Shared>,
+    supervisor: Supervision,
+    due: Option<Instant>,
+}
+
+impl PeriodicJob for SupervisorJob {
+    fn run(&mut self, now: Instant) {
+        self.due = self.supervisor.tend(&self.shared, now);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+/// Takes the steps of the drain.
+struct DrainJob {
+    machinery: Arc<Machinery>,
+    drain: Drain,
+    due: Option<Instant>,
+}
+
+impl PeriodicJob for DrainJob {
+    fn run(&mut self, now: Instant) {
+        self.due = self.machinery.drive(&mut self.drain, now);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::io;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::{AccessLog, Config, Level, RawConfig};
+    use crate::observe::Log;
+    use crate::policy::Policy;
+    use crate::serve::control::schedule::Schedule;
+    use crate::serve::disk::site::Site;
+    use crate::time;
+
+    fn machinery() -> Arc<Machinery> {
+        let settings = [("EXECUTOR", "stub"), ("DOCUMENT_ROOT", "/"), ("DRAIN_DELAY_SECONDS", "3")];
+        let config = Config::resolve(&RawConfig::new(settings)).unwrap();
+        let log = Log::start(Level::Error, AccessLog::Off, io::sink()).unwrap();
+        let shared = Shared::new(Arc::new(config), Policy::default(), log);
+        let site = Arc::new(Site::new(&shared.config, &shared.policy));
+        Arc::new(Machinery::new(shared, site))
+    }
+
+    #[test]
+    fn the_cache_is_swept_at_the_pace_of_the_clock_and_not_before_the_start_is_over() {
+        let machinery = machinery();
+        let start = time::now();
+        let mut job = SweepJob { machinery: Arc::clone(&machinery), due: start };
+        job.run(start);
+        assert_eq!(machinery.disk.waiting(), 0, "there are no file threads yet");
+        machinery.shared.lifecycle.enter(Phase::Running);
+        let swept_at = |job: &mut SweepJob, millis: u64| {
+            job.run(start + Duration::from_millis(millis));
+            machinery.disk.waiting()
+        };
+        let swept = [1, 1000, 4999, 5000, 5001, 5002, 9999].map(|millis| swept_at(&mut job, millis));
+        assert_eq!(swept, [1, 1, 1, 1, 2, 2, 2]);
+    }
+
+    #[test]
+    fn the_way_down_is_taken_at_its_deadlines_and_not_at_the_next_second() {
+        let machinery = machinery();
+        machinery.shared.lifecycle.enter(Phase::Running);
+        let start = time::now();
+        let mut schedule = Schedule::new(jobs(&machinery, start), start);
+        schedule.run(start);
+        assert_eq!(
+            schedule.deadline(),
+            start + Duration::from_secs(1),
+            "nothing but the scan asks for a time"
+        );
+        machinery.shared.lifecycle.enter(Phase::Draining);
+        let signalled_at = start + Duration::from_millis(300);
+        schedule.run(signalled_at);
+        assert_eq!(schedule.deadline(), start + Duration::from_secs(1));
+        while machinery.shared.lifecycle.phase() == Phase::Draining {
+            schedule.run(schedule.deadline());
+        }
+        let delay_over = signalled_at + Duration::from_secs(3);
+        // A server that never served has nothing left to wait for, so the remaining steps follow at once.
+        assert_eq!(schedule.deadline(), delay_over + Duration::from_millis(700));
+        assert!(machinery.ended.wait());
+    }
+}

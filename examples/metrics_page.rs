@@ -1,0 +1,11 @@
+//! Reads docs/metrics.md and writes it with its tables as the table of the families has them: `make docs`.
+
+use std::io::{self, Read, Write};
+
+use svc_core::observe::reference::with_tables;
+
+fn main() -> io::Result<()> {
+    let mut page = String::new();
+    io::stdin().read_to_string(&mut page)?;
+    io::stdout().write_all(with_tables(&page).as_bytes())
+}
