@@ -105,8 +105,9 @@ impl Machinery {
                 let Metrics { requests_by_method, responses, .. } = &shared.metrics;
                 let cut_off = requests_by_method.total().saturating_sub(responses.total());
                 shared.log.emit(&Event::DrainTimeout { cut_off });
-                self.tell_all(|| Message::CutOff);
+                // First, so that no worker takes a request that nobody waits for any more.
                 self.end_threads();
+                self.tell_all(|| Message::CutOff);
             }
             DrainOrder::EndThreads => self.end_threads(),
             DrainOrder::Finish { all_ended } => self.ended.announce(all_ended),
