@@ -103,7 +103,7 @@ fn note_restart(shared: &Shared, news: RestartNews) {
     let metrics = &shared.metrics;
     match news {
         RestartNews::Wanted => {
-            if let Some(workers) = shared.workers.get() {
+            if let Some(workers) = shared.backend.workers() {
                 workers.call_supervisor();
             }
         }

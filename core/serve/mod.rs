@@ -7,6 +7,7 @@
 //! | room | nouns |
 //! |---|---|
 //! | `shared`, `lifecycle` | the state that all threads share; the phase of the server |
+//! | `backend` | what runs requests for scripts: the pool behind its gate |
 //! | `admit` | exchanges at the gate |
 //! | `disk` | the file threads, their jobs, the site |
 //! | `io_thread` | the tools of an io thread |
@@ -20,6 +21,7 @@
 //! A room imports only rooms above it in the table.
 
 mod admit;
+mod backend;
 mod connection;
 mod control;
 mod disk;
@@ -33,6 +35,7 @@ mod request;
 mod server;
 mod shared;
 
+pub use backend::{Backend, PoolBackend};
 pub use lifecycle::{Lifecycle, Phase};
 pub use server::{Server, StartError};
 pub use shared::Shared;

@@ -17,18 +17,19 @@ use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, LISTEN_BACKLOG};
 use crate::observe::{Event, Hint, Log};
 use crate::policy::never_public::sign_of_project;
 use crate::policy::{Policy, PolicyError};
-use crate::pool::{Engine, Exchange, JobSource, PoolEvents, PoolSize, WorkerPool};
+use crate::pool::{Engine, Exchange, JobSource, PoolEvents, WorkerPool};
 use crate::spool::SpoolError;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 use crate::time::{self, Clock};
 use crate::tls::{Terms, TlsError};
 
+use super::backend::PoolBackend;
 use super::lifecycle::Phase;
 use super::shared::Shared;
 use crate::serve::connection::reactor::Reactor;
 use crate::serve::control::jobs::jobs;
-use crate::serve::control::machinery::Machinery;
+use crate::serve::control::machinery::{Machinery, ServingThreads};
 use crate::serve::control::pool_events::Reports;
 use crate::serve::control::reload;
 use crate::serve::control::tick::Control;
@@ -142,11 +143,9 @@ impl Server {
         let ops = config.operations.addr.map(|addr| bind("INTERNAL_ADDR", addr)).transpose()?;
         let (ops_listener, ops_addr) = ops.unzip();
         let terms = Terms::open(&config.tls).map_err(StartError::Tls)?;
-        let shared = Shared::new(config, policy, log);
-        if let Some(terms) = terms {
-            reload::warn_about_dates(&shared, &terms);
-            // Set once, before it is read.
-            let _ = shared.tls.set(terms);
+        let shared = Shared::new(config, policy, terms, log);
+        if let Some(terms) = &shared.tls {
+            reload::warn_about_dates(&shared, terms);
         }
         if let Some(found) = sign_of_project(&shared.config.serving.document_root) {
             let path = &*shared.config.serving.document_root.to_string_lossy();
@@ -187,15 +186,14 @@ impl Server {
     pub fn start_pool(&self, engine: &Arc<dyn Engine<Exchange>>) -> Result<(), StartError> {
         let shared = &self.machinery.shared;
         let events: Arc<dyn PoolEvents<Exchange>> = Arc::new(Reports(Arc::clone(&self.machinery)));
-        let size = PoolSize { min: shared.config.php.workers.min, max: shared.config.php.workers.max };
-        let Some(gate) = &shared.gate else { return Ok(()) };
-        let source: Arc<dyn JobSource<Exchange>> = Arc::<Gate<Arc<Exchange>>>::clone(gate);
-        let workers = WorkerPool::start("svc-php", size, engine, source, &events)?;
+        let Some(pool) = shared.backend.pool() else { return Ok(()) };
+        let source: Arc<dyn JobSource<Exchange>> = Arc::<Gate<Arc<Exchange>>>::clone(&pool.gate);
+        let workers =
+            WorkerPool::start("svc-php", PoolBackend::size(&shared.config), engine, source, &events)?;
         if let Some(control) = &*self.control.lock() {
             workers.set_supervisor(control.waker());
         }
-        let is_first = shared.workers.set(workers).is_ok();
-        debug_assert!(is_first, "the pool was started twice");
+        pool.set_workers(workers);
         self.wake_control();
         Ok(())
     }
@@ -211,20 +209,19 @@ impl Server {
         let shared = &machinery.shared;
         // They end with the process; nothing waits for a disk.
         drop(machinery.disk.start()?);
-        let mut inboxes = Vec::new();
+        let (mut inboxes, mut io_threads) = (Vec::new(), Vec::new());
         for index in 0..shared.config.serving.io_workers.max(1) {
             let reactor = {
                 let (site, disk) = (Arc::clone(&machinery.site), Arc::clone(&machinery.disk));
                 Reactor::new(Arc::clone(shared), site, disk)?
             };
             inboxes.push(reactor.inbox());
-            let thread = reactor.start(index)?;
-            machinery.io_threads.lock().push(thread);
+            io_threads.push(reactor.start(index)?);
         }
-        // Each is set once, by the one caller that took the listener.
-        let _ = machinery.inboxes.set(inboxes.clone());
-        let acceptor = Acceptor::start(listener, inboxes, Arc::clone(shared))?;
-        let _ = machinery.acceptor.set(acceptor);
+        let acceptor = Acceptor::start(listener, inboxes.clone(), Arc::clone(shared))?;
+        let serving = ServingThreads { inboxes, acceptor, io_threads: ShortLock::new(io_threads) };
+        // Set once, by the one caller that took the listener.
+        let _ = machinery.serving.set(serving);
         shared.lifecycle.enter(Phase::Running);
         shared.log.emit(&Event::Listening { addr: self.main_addr });
         shared.log.emit(&Event::Ready { workers: shared.pool_facts().current as u64 });
@@ -253,10 +250,11 @@ impl Server {
     /// whether there are persistent workers: classic workers keep nothing that could be out of date.
     pub fn restart_workers(&self) -> bool {
         let shared = &self.machinery.shared;
-        if !shared.config.php.worker_mode_enabled || shared.workers.get().is_none() {
+        let Some(pool) = shared.backend.pool().filter(|pool| pool.workers().is_some()) else { return false };
+        if !shared.config.php.worker_mode_enabled {
             return false;
         }
-        shared.restart_wanted.set();
+        pool.restart_wanted.set();
         self.wake_control();
         true
     }
@@ -264,7 +262,7 @@ impl Server {
     /// Has classic workers check scripts on disk again. Returns whether that changes anything.
     fn refresh_code(&self) -> bool {
         let shared = &self.machinery.shared;
-        !shared.config.php.worker_mode_enabled && shared.workers.get().is_some_and(WorkerPool::refresh)
+        !shared.config.php.worker_mode_enabled && shared.backend.workers().is_some_and(WorkerPool::refresh)
     }
 
     fn wake_control(&self) {
@@ -279,12 +277,14 @@ impl Server {
         let all_ended = self.machinery.ended.wait();
         let shared = &self.machinery.shared;
         self.machinery.tell_all(|| Message::Stop);
-        for thread in std::mem::take(&mut *self.machinery.io_threads.lock()) {
-            // A thread that panicked has reported it on standard error.
-            let _ = thread.join();
+        if let Some(serving) = self.machinery.serving.get() {
+            for thread in std::mem::take(&mut *serving.io_threads.lock()) {
+                // A thread that panicked has reported it on standard error.
+                let _ = thread.join();
+            }
         }
         self.machinery.disk.close();
-        let all_ended = all_ended && shared.workers.get().is_none_or(WorkerPool::join);
+        let all_ended = all_ended && shared.backend.workers().is_none_or(WorkerPool::join);
         shared.lifecycle.enter(Phase::Stopped);
         shared.log.emit(&Event::Stopped);
         if let Some(control) = self.control.lock().take() {

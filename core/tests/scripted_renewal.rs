@@ -15,7 +15,7 @@ fn start(workers: &str) -> Site {
         ("INTERNAL_ADDR", "127.0.0.1:0"),
         ("PHP_WORKERS", workers),
     ]);
-    let pool = site.shared().workers.get().unwrap();
+    let pool = site.shared().backend.workers().unwrap();
     eventually("all have booted", || pool.booted_total() == pool.facts().min as u64);
     site
 }
@@ -29,7 +29,7 @@ fn parked(site: &Site, place: &str) -> Client {
 
 fn spoil(site: &Site) {
     site.switches.cache.spoil();
-    site.shared().workers.get().unwrap().call_supervisor();
+    site.shared().backend.workers().unwrap().call_supervisor();
 }
 
 fn facts(site: &Site) -> SharedCacheFacts {
@@ -105,7 +105,7 @@ fn workers_that_do_not_boot_leave_the_old_ones_and_the_operator_tries_again() {
     eventually("it is told", || site.log().contains("rolling restart of PHP workers stopped"));
     assert_eq!(site.client().get("/cache").text(), "user");
     let boots = site.switches.boots();
-    site.shared().workers.get().unwrap().call_supervisor();
+    site.shared().backend.workers().unwrap().call_supervisor();
     assert_eq!(site.client().get("/hello").text(), "hello");
     assert_eq!(site.switches.boots(), boots, "not at once");
     site.switches.refuse_boots(false);

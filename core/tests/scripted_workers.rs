@@ -14,7 +14,7 @@ use support::client::{Client, eventually};
 fn start(settings: &[(&str, &str)]) -> Site {
     let mode = [("WORKER_MODE_ENABLED", "true"), ("INTERNAL_ADDR", "127.0.0.1:0")];
     let site = Site::start(&mode.iter().chain(settings).copied().collect::<Vec<_>>());
-    let workers = site.shared().workers.get().unwrap();
+    let workers = site.shared().backend.workers().unwrap();
     eventually("all have booted", || workers.booted_total() == workers.facts().min as u64);
     site
 }
@@ -70,7 +70,7 @@ fn one_thread_serves_others_while_requests_wait() {
 fn a_worker_that_carries_something_leaves_work_to_an_idle_one() {
     let site = start(&[("PHP_WORKERS", "2")]);
     let mut waiting = parked(&site, "a");
-    let carrying = site.shared().workers.get().unwrap().slots(svc_core::time::now());
+    let carrying = site.shared().backend.workers().unwrap().slots(svc_core::time::now());
     let carrying = carrying.iter().find(|slot| slot.fibers > 0).unwrap().slot;
     for _ in 0..50 {
         assert_ne!(site.client().get("/slot").text(), carrying.to_string());

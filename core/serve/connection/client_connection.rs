@@ -61,7 +61,7 @@ impl ClientConnection {
     /// When the client has already disconnected, or the system has no randomness for a TLS session.
     pub(in crate::serve) fn new(arrival: Arrival, key: u64, io: &Io) -> std::io::Result<Self> {
         let local = arrival.socket.local_addr()?;
-        let (peer, terms) = (arrival.peer, io.shared.tls.get());
+        let (peer, terms) = (arrival.peer, io.shared.tls.as_ref());
         let ends = Arc::new(Endpoints { peer, local, is_tls: terms.is_some(), tls: OnceLock::new() });
         let transport = match terms {
             Some(terms) => {

@@ -23,31 +23,31 @@ use crate::serve::shared::Shared;
 #[derive(Debug)]
 pub(in crate::serve) struct Machinery {
     pub(in crate::serve) shared: Arc<Shared>,
-    pub(in crate::serve) inboxes: OnceLock<Vec<Arc<Inbox>>>,
-    pub(in crate::serve) acceptor: OnceLock<Acceptor>,
-    pub(in crate::serve) io_threads: ShortLock<Vec<JoinHandle<()>>>,
+    /// Set once, when the server has opened.
+    pub(in crate::serve) serving: OnceLock<ServingThreads>,
     pub(in crate::serve) disk: Arc<Disk>,
     pub(in crate::serve) site: Arc<Site>,
     pub(in crate::serve) ended: DrainEnd,
 }
 
+/// The threads that serve the main port.
+#[derive(Debug)]
+pub(in crate::serve) struct ServingThreads {
+    pub(in crate::serve) inboxes: Vec<Arc<Inbox>>,
+    pub(in crate::serve) acceptor: Acceptor,
+    /// Emptied when the threads are joined.
+    pub(in crate::serve) io_threads: ShortLock<Vec<JoinHandle<()>>>,
+}
+
 impl Machinery {
     /// Creates the state, before any thread runs.
     pub(in crate::serve) fn new(shared: Arc<Shared>, site: Arc<Site>) -> Self {
-        Self {
-            shared,
-            inboxes: OnceLock::new(),
-            acceptor: OnceLock::new(),
-            io_threads: ShortLock::default(),
-            disk: Arc::default(),
-            site,
-            ended: DrainEnd::default(),
-        }
+        Self { shared, serving: OnceLock::new(), disk: Arc::default(), site, ended: DrainEnd::default() }
     }
 
     /// Sends a message to every I/O thread.
     pub(in crate::serve) fn tell_all(&self, message: impl Fn() -> Message) {
-        for inbox in self.inboxes.get().into_iter().flatten() {
+        for inbox in self.serving.get().into_iter().flat_map(|serving| &serving.inboxes) {
             inbox.send(message());
         }
     }
@@ -74,16 +74,17 @@ impl Machinery {
             };
         }
         let permits_out = shared.config.admission.max_connections.saturating_sub(shared.permits.free());
-        let is_accepting = self.acceptor.get().is_some_and(|acceptor| !acceptor.is_finished());
+        let acceptor = self.serving.get().map(|serving| &serving.acceptor);
+        let is_accepting = acceptor.is_some_and(|acceptor| !acceptor.is_finished());
         let pool = shared.pool_facts();
-        let has_late = self.acceptor.get().is_some_and(Acceptor::has_late);
+        let has_late = acceptor.is_some_and(Acceptor::has_late);
         Readings {
             is_signalled: true,
             has_connections: is_accepting || has_late || permits_out > 0,
             has_work: pool.busy > 0
                 || pool.carrying > 0
                 || (pool.current > 0 && shared.gate_facts().is_some_and(|gate| gate.depth > 0)),
-            has_threads: shared.workers.get().is_some_and(|workers| workers.unfinished() > 0),
+            has_threads: shared.backend.workers().is_some_and(|workers| workers.unfinished() > 0),
         }
     }
 
@@ -91,13 +92,13 @@ impl Machinery {
         let shared = &self.shared;
         match order {
             DrainOrder::CloseGate => {
-                if let Some(gate) = &shared.gate {
-                    gate.close();
+                if let Some(pool) = shared.backend.pool() {
+                    pool.gate.close();
                 }
                 shared.lifecycle.enter(Phase::Closing);
                 shared.permits.close();
-                if let Some(acceptor) = self.acceptor.get() {
-                    acceptor.wake();
+                if let Some(serving) = self.serving.get() {
+                    serving.acceptor.wake();
                 }
                 self.tell_all(|| Message::PhaseChanged);
             }
@@ -115,8 +116,8 @@ impl Machinery {
     }
 
     fn end_threads(&self) {
-        if let Some(gate) = &self.shared.gate {
-            gate.shut();
+        if let Some(pool) = self.shared.backend.pool() {
+            pool.gate.shut();
         }
     }
 }

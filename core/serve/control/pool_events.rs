@@ -16,7 +16,9 @@ pub(in crate::serve) struct Reports(pub(in crate::serve) Arc<Machinery>);
 impl PoolEvents<Exchange> for Reports {
     fn claimed(&self, exchange: &Exchange, now: Instant) {
         let waited = now.saturating_duration_since(exchange.offered_at);
-        self.0.shared.last_claim.mark(now);
+        if let Some(pool) = self.0.shared.backend.pool() {
+            pool.last_claim.mark(now);
+        }
         exchange.note_taken(waited);
         if exchange.runs_for_nobody() {
             self.0.shared.metrics.departed_work_taken();
@@ -40,7 +42,7 @@ impl PoolEvents<Exchange> for Reports {
     }
 
     fn worker_failed(&self) {
-        if self.0.shared.workers.get().is_some_and(|workers| workers.taking() == 0) {
+        if self.0.shared.backend.workers().is_some_and(|workers| workers.taking() == 0) {
             self.0.tell_all(|| Message::PoolGone);
         }
     }

@@ -64,7 +64,7 @@ fn files(site: &Site) -> Option<Result<(), String>> {
 
 /// Reloads the certificates; `None` without TLS.
 fn certificates(shared: &Shared) -> Option<Result<(), String>> {
-    let terms = shared.tls.get()?;
+    let terms = shared.tls.as_ref()?;
     let outcome = terms.reload().map_err(|error| error.to_string());
     if outcome.is_ok() {
         warn_about_dates(shared, terms);

@@ -18,6 +18,7 @@ use crate::pool::{PoolFacts, STUCK_THRESHOLD, StallDetector, StallReport, StallS
 use crate::time;
 
 use super::watchdog::WatchdogRounds;
+use crate::serve::backend::Backend;
 use crate::serve::shared::Shared;
 
 /// The state machines that check the server once a second.
@@ -57,12 +58,12 @@ impl Scan {
         if let Some(due) = self.due.filter(|due| now < *due) {
             return due;
         }
-        if let Some(gate) = &shared.gate {
+        if let Backend::Pool(pool) = &shared.backend {
             let Shared { metrics, log, config, .. } = shared;
-            let facts = self.move_budget(gate, metrics);
-            self.watch_pool(facts, shared.pool_facts(), metrics, log, now);
+            let facts = self.move_budget(&pool.gate, metrics);
+            self.watch_pool(facts, pool.facts(), metrics, log, now);
             self.report_shedding(facts, metrics, log, config, now);
-            if let Some(workers) = shared.workers.get() {
+            if let Some(workers) = pool.workers() {
                 self.watchdog.tick(workers, log, now);
             }
         }

@@ -42,7 +42,7 @@ impl ScanScene {
         config.php.worker_mode_enabled = worker_mode;
         let (log, writer) = io::pipe().unwrap();
         let writer = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
-        let shared = Shared::new(Arc::new(config), Policy::default(), writer);
+        let shared = Shared::new(Arc::new(config), Policy::default(), None, writer);
         shared.lifecycle.enter(Phase::Running);
         Self { scan: Scan::new(&shared.config), now: shared.started_at, shared, log }
     }
@@ -62,12 +62,12 @@ impl ScanScene {
 
     /// A client of patience comes.
     fn offer(&self) -> OfferOutcome {
-        self.shared.gate.as_ref().unwrap().offer(exchange(self.now, self.shared.spool.clone()))
+        self.shared.backend.pool().unwrap().gate.offer(exchange(self.now, self.shared.spool.clone()))
     }
 
     /// A worker takes the oldest request.
     fn take(&self) {
-        assert!(self.shared.gate.as_ref().unwrap().try_take().is_some());
+        assert!(self.shared.backend.pool().unwrap().gate.try_take().is_some());
     }
 
     fn budget(&self) -> Duration {
@@ -121,14 +121,15 @@ impl Stuck {
         let (engine, events): (Arc<dyn Engine<Exchange>>, Arc<dyn PoolEvents<Exchange>>) =
             (Arc::new(Idle), Arc::new(Nobody));
         let source: Arc<dyn JobSource<Exchange>> = Arc::<Self>::clone(&stuck);
-        shared.workers.set(WorkerPool::start("svc-php", size, &engine, source, &events).unwrap()).unwrap();
+        let workers = WorkerPool::start("svc-php", size, &engine, source, &events).unwrap();
+        shared.backend.pool().unwrap().set_workers(workers);
         stuck
     }
 
     fn end(&self, shared: &Shared) {
         self.released.set();
         self.idle_workers.wake_all();
-        assert!(shared.workers.get().unwrap().join());
+        assert!(shared.backend.workers().unwrap().join());
     }
 }
 
@@ -378,10 +379,10 @@ fn start_lingering(shared: &Arc<Shared>) -> Arc<LingeringPool> {
     let engine: Arc<dyn Engine<Exchange>> = Arc::new(Arc::clone(&lingering));
     let events: Arc<dyn PoolEvents<Exchange>> = Arc::new(Books(Arc::clone(shared)));
     let source: Arc<dyn JobSource<Exchange>> =
-        Arc::<Gate<Arc<Exchange>>>::clone(shared.gate.as_ref().unwrap());
+        Arc::<Gate<Arc<Exchange>>>::clone(&shared.backend.pool().unwrap().gate);
     let workers =
         WorkerPool::start("svc-php", PoolSize { min: 1, max: 1 }, &engine, source, &events).unwrap();
-    shared.workers.set(workers).unwrap();
+    shared.backend.pool().unwrap().set_workers(workers);
     lingering
 }
 
@@ -389,7 +390,7 @@ fn start_lingering(shared: &Arc<Shared>) -> Arc<LingeringPool> {
 fn fibers_that_outlive_their_answers_stall_the_pool_until_they_end() {
     let mut scene = ScanScene::new(&[("PHP_WORKERS", "1"), ("QUEUE_CAPACITY", "400")], true);
     let lingering = start_lingering(&scene.shared);
-    let (gate, full) = (scene.shared.gate.clone().unwrap(), REQUEST_FIBERS_MAX as u64);
+    let (gate, full) = (Arc::clone(&scene.shared.backend.pool().unwrap().gate), REQUEST_FIBERS_MAX as u64);
     for _ in 0..REQUEST_FIBERS_MAX + 3 {
         scene.offer();
         gate.announce();
@@ -413,7 +414,7 @@ fn fibers_that_outlive_their_answers_stall_the_pool_until_they_end() {
     scene.second();
     assert!(ops.probe_facts().passes(HealthProbe::Readiness) && ops.health().is_ok());
     gate.shut();
-    assert!(scene.shared.workers.get().unwrap().join());
+    assert!(scene.shared.backend.workers().unwrap().join());
     let logged = scene.logged(&["queue_depth", "workers_idle"]);
     let warning =
         "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";

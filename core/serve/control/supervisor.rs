@@ -24,9 +24,10 @@ impl Supervision {
 
     /// Does what the state of the pool requires; returns when to call again, if that is known.
     pub(in crate::serve) fn tend(&mut self, shared: &Shared, now: Instant) -> Option<Instant> {
-        let workers = shared.workers.get()?;
-        if shared.restart_wanted.is_set() {
-            shared.restart_wanted.clear();
+        let pool = shared.backend.pool()?;
+        let workers = pool.workers()?;
+        if pool.restart_wanted.is_set() {
+            pool.restart_wanted.clear();
             self.0.want_restart();
         }
         self.0.tend(workers, &mut |report| record(shared, report), now)

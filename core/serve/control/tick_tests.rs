@@ -18,7 +18,12 @@ struct Running {
 fn shared(settings: &[(&str, &str)], log: impl Write + Send + 'static) -> Arc<Shared> {
     let settings = [("EXECUTOR", "stub"), ("DOCUMENT_ROOT", "/")].iter().chain(settings).copied();
     let config = Config::resolve(&RawConfig::new(settings)).unwrap();
-    Shared::new(Arc::new(config), Policy::default(), Log::start(Level::Info, AccessLog::Off, log).unwrap())
+    Shared::new(
+        Arc::new(config),
+        Policy::default(),
+        None,
+        Log::start(Level::Info, AccessLog::Off, log).unwrap(),
+    )
 }
 
 /// A job that says when it runs.

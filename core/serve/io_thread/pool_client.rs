@@ -10,6 +10,7 @@ use crate::pool::{CompleteRequest, Exchange, Notify, StreamKey};
 use crate::sync::primitive::Arc;
 use crate::time;
 
+use crate::serve::backend::Backend;
 use crate::serve::shared::Shared;
 
 /// The number of offers after which the workers are notified.
@@ -33,18 +34,17 @@ impl PoolClient {
 
     /// Creates the exchange of a request, with the gate's current budget as its longest wait.
     pub(in crate::serve) fn exchange(&self, request: CompleteRequest, key: StreamKey) -> Arc<Exchange> {
-        let gate = self.shared.gate.as_ref();
-        let budget = gate.map(|gate| gate.wait_budget()).filter(|budget| !budget.is_zero());
+        let pool = self.shared.backend.pool();
+        let budget = pool.map(|pool| pool.gate.wait_budget()).filter(|budget| !budget.is_zero());
         let (spool, notify) = (self.shared.spool.clone(), Arc::clone(&self.notify));
         Arc::new(Exchange::new(request, time::now(), budget, spool, notify, key))
     }
 
     /// Offers an exchange.
     pub(in crate::serve) fn offer(&mut self, exchange: Arc<Exchange>) -> OfferOutcome {
-        let has_workers = self.shared.workers.get().is_some_and(|workers| workers.taking() > 0);
-        let verdict = match &self.shared.gate {
-            Some(gate) if has_workers => gate.offer(exchange),
-            _ => OfferOutcome::Refused(ShedReason::PoolUnavailable),
+        let verdict = match &self.shared.backend {
+            Backend::Pool(pool) => pool.offer(exchange),
+            Backend::Stub => OfferOutcome::Refused(ShedReason::PoolUnavailable),
         };
         if let OfferOutcome::Queued = verdict {
             self.unannounced += 1;
@@ -58,25 +58,25 @@ impl PoolClient {
     /// Notifies the workers of what was offered.
     pub(in crate::serve) fn announce(&mut self) {
         if self.unannounced > 0
-            && let Some(gate) = &self.shared.gate
+            && let Backend::Pool(pool) = &self.shared.backend
         {
-            gate.announce();
+            pool.gate.announce();
             self.unannounced = 0;
         }
     }
 
     /// Gives up a place in the waiting set, if it is still held.
     pub(in crate::serve) fn leave(&self, ticket: Option<Ticket>) {
-        if let (Some(ticket), Some(gate)) = (ticket, &self.shared.gate) {
-            gate.leave(ticket);
+        if let (Some(ticket), Backend::Pool(pool)) = (ticket, &self.shared.backend) {
+            pool.gate.leave(ticket);
         }
     }
 
     /// Whether a wait since `offered_at` was wasted: the budget is at its ceiling, and no worker has started anything in the
     /// meantime.
     pub(in crate::serve) fn is_wasted(&self, offered_at: Instant) -> bool {
-        let facts = self.shared.gate_facts();
-        let is_at_ceiling = facts.is_some_and(|gate| gate.wait_budget == gate.wait_budget_ceiling);
-        is_at_ceiling && self.shared.last_claim.is_before(offered_at)
+        let Backend::Pool(pool) = &self.shared.backend else { return false };
+        let facts = pool.gate.facts();
+        facts.wait_budget == facts.wait_budget_ceiling && pool.last_claim.is_before(offered_at)
     }
 }

@@ -12,6 +12,7 @@ use crate::sync::primitive::Arc;
 use crate::time;
 
 use super::port::OpsSource;
+use crate::serve::backend::Backend;
 use crate::serve::lifecycle::Phase;
 use crate::serve::shared::Shared;
 
@@ -31,10 +32,12 @@ impl OpsFacts {
     }
 
     fn workers(&self) -> WorkerHealth {
-        match (&self.shared.gate, self.shared.workers.get()) {
-            (None, _) => WorkerHealth::NotNeeded,
-            (Some(_), None) => WorkerHealth::NotStarted,
-            (Some(_), Some(workers)) => WorkerHealth::Running(workers.taking()),
+        match &self.shared.backend {
+            Backend::Stub => WorkerHealth::NotNeeded,
+            Backend::Pool(pool) => match pool.workers() {
+                None => WorkerHealth::NotStarted,
+                Some(workers) => WorkerHealth::Running(workers.taking()),
+            },
         }
     }
 }
@@ -69,11 +72,11 @@ impl OpsSource for OpsFacts {
             reload: *shared.reload.lock(),
             certificates: shared
                 .tls
-                .get()
+                .as_ref()
                 .map(|terms| CertificateFacts { first_expiry: terms.first_expiry() }),
             gate,
             queue_capacity: gate.map_or(shared.config.admission.queue_capacity, |gate| gate.capacity),
-            slots: shared.workers.get().map(|workers| workers.slots(time::now())).unwrap_or_default(),
+            slots: shared.backend.workers().map(|workers| workers.slots(time::now())).unwrap_or_default(),
             worker_mode: shared.config.php.worker_mode_enabled,
             pool: gate.map(|_| shared.pool_facts()),
             reply_memory_bytes: shared.spool.memory_bytes(),

@@ -87,7 +87,7 @@ impl Site {
         } else {
             Arc::new(Scripted(Arc::clone(&switches)))
         };
-        if server.shared().gate.is_some() {
+        if server.shared().backend.pool().is_some() {
             server.start_pool(&engine).unwrap();
         }
         server.open().unwrap();

@@ -1,0 +1,112 @@
+//! What runs requests for scripts: the pool behind its gate, or nothing.
+//!
+//! Promises: whoever has a [`PoolBackend`] has a gate; only the workers behind it may not have started yet, and a
+//! request that arrives before them is refused. Refuses: it decides nothing; the gate and the pool do.
+
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use crate::admission::{Gate, OfferOutcome, ShedReason, WaitingLimits};
+use crate::config::{Config, Executor};
+use crate::pool::{Exchange, PoolFacts, PoolSize, WorkerPool};
+use crate::sync::counter::Flag;
+use crate::sync::last_time::LastTime;
+use crate::sync::primitive::Arc;
+
+/// What runs requests for scripts.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one of it")]
+pub enum Backend {
+    /// The pool of PHP workers.
+    Pool(PoolBackend),
+    /// Nothing: scripts are answered with a page that says so.
+    Stub,
+}
+
+/// The pool of PHP workers and its gate.
+#[derive(Debug)]
+pub struct PoolBackend {
+    /// The gate in front of the pool.
+    pub gate: Arc<Gate<Arc<Exchange>>>,
+    /// When a worker last claimed a request.
+    pub last_claim: LastTime,
+    /// Set when all persistent workers are to be replaced.
+    pub restart_wanted: Flag,
+    /// Set once, when the pool has started.
+    workers: OnceLock<WorkerPool<Exchange>>,
+}
+
+impl Backend {
+    /// Creates the backend that `config` asks for.
+    pub(super) fn new(config: &Config, now: Instant) -> Self {
+        match config.serving.executor {
+            Executor::Sapi => Self::Pool(PoolBackend::new(config, now)),
+            Executor::Stub => Self::Stub,
+        }
+    }
+
+    /// The pool, if there is one.
+    pub fn pool(&self) -> Option<&PoolBackend> {
+        match self {
+            Self::Pool(pool) => Some(pool),
+            Self::Stub => None,
+        }
+    }
+
+    /// The workers, once they have started.
+    pub fn workers(&self) -> Option<&WorkerPool<Exchange>> {
+        self.pool().and_then(PoolBackend::workers)
+    }
+}
+
+impl PoolBackend {
+    fn new(config: &Config, now: Instant) -> Self {
+        let admission = &config.admission;
+        let limits = WaitingLimits {
+            count_max: admission.queue_max_waiting,
+            bytes_max: admission.queue_max_waiting_bytes,
+        };
+        let slots = Self::size(config).slots();
+        let capacity = admission.queue_capacity.max(1);
+        Self {
+            gate: Arc::new(Gate::new(capacity, slots, limits, admission.queue_wait_timeout)),
+            last_claim: LastTime::new(now),
+            restart_wanted: Flag::new(),
+            workers: OnceLock::new(),
+        }
+    }
+
+    /// How many workers `config` asks for.
+    pub(super) fn size(config: &Config) -> PoolSize {
+        PoolSize { min: config.php.workers.min, max: config.php.workers.max }
+    }
+
+    /// The workers have started. To be called once.
+    pub(super) fn set_workers(&self, workers: WorkerPool<Exchange>) {
+        let is_first = self.workers.set(workers).is_ok();
+        debug_assert!(is_first, "the pool was started twice");
+    }
+
+    /// The workers, once they have started.
+    pub fn workers(&self) -> Option<&WorkerPool<Exchange>> {
+        self.workers.get()
+    }
+
+    /// How many workers take requests.
+    pub(super) fn taking(&self) -> usize {
+        self.workers().map_or(0, WorkerPool::taking)
+    }
+
+    /// The state of the pool; all zero before it has started.
+    pub fn facts(&self) -> PoolFacts {
+        self.workers().map(WorkerPool::facts).unwrap_or_default()
+    }
+
+    /// Offers an exchange at the gate. Without workers that take requests it is refused.
+    pub(super) fn offer(&self, exchange: Arc<Exchange>) -> OfferOutcome {
+        if self.taking() == 0 {
+            return OfferOutcome::Refused(ShedReason::PoolUnavailable);
+        }
+        self.gate.offer(exchange)
+    }
+}
