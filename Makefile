@@ -15,7 +15,7 @@ with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
 SECONDS ?= 60
 
-.PHONY: help packages build run smoke test-packages test chaos sanitize versions conformance loom lint bench peers fuzz-smoke docs
+.PHONY: help packages build run smoke test-packages test chaos sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,13 +70,18 @@ sanitize: packages ## run the tests with a debug build and a sanitizer build of 
 loom: packages ## check concurrent code against all interleavings (loom)
 	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom --test loom_pool
 
-lint: packages ## check formatting, lints, documentation and scripts
+lint: packages ## check formatting, lints, documentation, dependencies and scripts
 	@cargo fmt --all --check
 	@$(with_php); cargo clippy --workspace --all-targets -- -D warnings
 	@cargo clippy --all-targets --no-default-features -- -D warnings
 	@$(with_php); RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+	@cargo_deny=$$(scripts/cargo-deny.sh); "$$cargo_deny" --locked check bans licenses sources
 	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/*.sh scripts/peers/*.sh .ci/run; \
 	else echo "lint: shellcheck is not installed; scripts were not checked"; fi
+
+# Apart from lint, because the database of advisories is a Git repository on github.com.
+advisories: packages ## check the dependencies for known vulnerabilities; needs access to github.com
+	@cargo_deny=$$(scripts/cargo-deny.sh); "$$cargo_deny" --locked check advisories
 
 bench: packages ## run the microbenchmarks
 	@$(with_php); cargo bench --benches
