@@ -14,6 +14,7 @@
 //! | 4 | `connection`, `observe` |
 //! | 5 | `serve` |
 #![forbid(unsafe_code)]
+#![deny(clippy::expect_used, clippy::unwrap_used)]
 
 pub mod limits;
 pub mod sync;

@@ -1,5 +1,6 @@
 //! The `svc` binary: one command line, one exit code.
 #![forbid(unsafe_code)]
+#![deny(clippy::expect_used, clippy::unwrap_used)]
 
 use std::process::ExitCode;
 

@@ -114,6 +114,14 @@ fn unsafe_code_is_forbidden_where_it_has_no_home() {
 }
 
 #[test]
+fn no_crate_unwraps_in_passing() {
+    for crate_root in ["core/lib.rs", "ffi/lib.rs", "sapi/lib.rs", "sapi/main.rs"] {
+        let code = code_of(&fs::read_to_string(root().join(crate_root)).unwrap());
+        assert!(code.contains("#![deny(clippy::expect_used, clippy::unwrap_used)]"), "{crate_root}");
+    }
+}
+
+#[test]
 fn the_contract_with_c_has_no_type_of_zend() {
     let header = code_of(&fs::read_to_string(root().join("c/shim.h")).unwrap());
     let strange = strange_includes(&header);

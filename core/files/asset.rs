@@ -332,7 +332,7 @@ fn set(fields: &mut Fields, name: &[u8], value: &[u8]) {
     debug_assert!(set.is_ok(), "names are constants and values are dates, numbers and types");
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::io::{Seek, Write};
 

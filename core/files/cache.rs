@@ -214,7 +214,7 @@ impl Weighter<Box<[u8]>, Arc<Entry>> for Weigher {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::super::asset::Terms;
     use super::super::file_version::FileVersion;

@@ -232,6 +232,6 @@ fn put(fields: &mut Fields, name: &[u8], value: &[u8]) {
     debug_assert!(pushed.is_ok(), "names are constants and values are numbers");
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "representation_tests.rs"]
 mod tests;

@@ -235,7 +235,7 @@ impl Drop for SpoolFile {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

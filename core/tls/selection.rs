@@ -55,7 +55,7 @@ impl ResolvesServerCert for Selection {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm};
     use rustls::crypto::ring::sign::any_supported_type;

@@ -127,6 +127,6 @@ impl Basis {
 
 static NEWEST_ONLY: &[&SupportedProtocolVersion] = &[&version::TLS13];
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "terms_tests.rs"]
 mod tests;

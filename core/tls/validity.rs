@@ -115,7 +115,7 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
 /// From the first of March of the year 0 to the first of January 1970.
 const DAYS_TO_1970: u64 = 719_468;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -58,5 +58,5 @@ fn holds(condition: Condition, facts: &ScrapeFacts<'_>) -> bool {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;

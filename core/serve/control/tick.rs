@@ -342,6 +342,6 @@ impl OpsPlace {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "tick_tests.rs"]
 mod tests;

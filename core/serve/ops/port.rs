@@ -200,6 +200,6 @@ fn coded<'a>(answer: Answer<'a>, head: &Head, fields: &mut Fields) -> (u16, Cow<
     (answer.status, answer.body)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "port_tests.rs"]
 mod tests;

@@ -54,7 +54,7 @@ pub(in crate::serve) fn is_out_of_descriptors(error: &io::Error) -> bool {
     errno == Some(Errno::MFILE) || errno == Some(Errno::NFILE)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
