@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) mod paths;
 mod shim;
+mod unit_tests;
 
 /// The layer of each folder and file at the top of the core; an import goes down, never sideways.
 const LAYERS: [(&str, u8); 15] = [

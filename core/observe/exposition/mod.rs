@@ -59,4 +59,5 @@ fn holds(condition: Condition, facts: &ScrapeFacts<'_>) -> bool {
 }
 
 #[cfg(test)]
+#[path = "mod_tests.rs"]
 mod tests;
