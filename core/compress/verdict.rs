@@ -71,7 +71,7 @@ impl Verdict {
                 fields.remove(b"content-length");
                 fields.remove(b"accept-ranges");
                 weaken_tag(fields);
-                set(fields, b"Content-Encoding", coding.token().as_bytes());
+                fields.set_own(b"Content-Encoding", coding.token().as_bytes());
                 add_vary(fields);
             }
         }
@@ -113,7 +113,7 @@ fn values<'a>(fields: &'a Fields, name: &'static [u8]) -> impl Iterator<Item = &
 fn weaken_tag(fields: &mut Fields) {
     if let Some(tag) = fields.get(b"etag").filter(|tag| tag.starts_with(b"\"")) {
         let weak = [b"W/", tag].concat();
-        set(fields, b"ETag", &weak);
+        fields.set_own(b"ETag", &weak);
     }
 }
 
@@ -125,12 +125,7 @@ fn add_vary(fields: &mut Fields) {
     }
     members.push(b"Accept-Encoding");
     let joined = members.join(&b", "[..]);
-    set(fields, b"Vary", &joined);
-}
-
-fn set(fields: &mut Fields, name: &[u8], value: &[u8]) {
-    let done = fields.set(name, value);
-    debug_assert!(done.is_ok(), "values are constants, or were values of fields before");
+    fields.set_own(b"Vary", &joined);
 }
 
 #[cfg(test)]

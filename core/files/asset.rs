@@ -213,11 +213,11 @@ impl Asset {
         let (mut validators, mut fields) = (self.plain.validators.clone(), self.plain.fields.clone());
         let tag = format!("W/{}", self.plain.tag);
         for fields in [&mut validators, &mut fields] {
-            set(fields, b"ETag", tag.as_bytes());
+            fields.set_own(b"ETag", tag.as_bytes());
         }
         // Parts of a copy cannot be told from parts of another one: its tag is weak.
         fields.remove(b"Accept-Ranges");
-        set(&mut fields, b"Content-Encoding", coding.token().as_bytes());
+        fields.set_own(b"Content-Encoding", coding.token().as_bytes());
         let length = bytes.len() as u64;
         let content = Content::Memory(bytes);
         Variant { coding: Some(coding), content, length, validators, fields, tag, stamp: self.plain.stamp }
@@ -276,20 +276,20 @@ impl VariantBuilder<'_> {
         let ending = coding.map(|coding| format!("-{}", coding.token())).unwrap_or_default();
         let tag = format!("\"{}{ending}\"", stamp.tag());
         let mut validators = Fields::new();
-        set(&mut validators, b"Last-Modified", &imf_fixdate(stamp.modified));
-        set(&mut validators, b"ETag", tag.as_bytes());
+        validators.set_own(b"Last-Modified", &imf_fixdate(stamp.modified));
+        validators.set_own(b"ETag", tag.as_bytes());
         if !self.terms.max_age.is_zero() {
             let max_age = format!("max-age={}", self.terms.max_age.as_secs());
-            set(&mut validators, b"Cache-Control", max_age.as_bytes());
+            validators.set_own(b"Cache-Control", max_age.as_bytes());
         }
         if self.varies {
-            set(&mut validators, b"Vary", b"Accept-Encoding");
+            validators.set_own(b"Vary", b"Accept-Encoding");
         }
         let mut fields = validators.clone();
-        set(&mut fields, b"Accept-Ranges", b"bytes");
-        set(&mut fields, b"Content-Type", self.content_type.as_bytes());
+        fields.set_own(b"Accept-Ranges", b"bytes");
+        fields.set_own(b"Content-Type", self.content_type.as_bytes());
         if let Some(coding) = coding {
-            set(&mut fields, b"Content-Encoding", coding.token().as_bytes());
+            fields.set_own(b"Content-Encoding", coding.token().as_bytes());
         }
         let length = match &content {
             Content::Memory(bytes) => bytes.len() as u64,
@@ -325,11 +325,6 @@ fn content(opened: Opened, memory_max: u64) -> io::Result<(Content, FileVersion)
 /// Reads up to `length` bytes; fewer only at the end of the file.
 fn read(file: &File, length: u64) -> io::Result<Vec<u8>> {
     read_slice(0, usize::try_from(length).unwrap_or(0), |buf, at| file.read_at(buf, at))
-}
-
-fn set(fields: &mut Fields, name: &[u8], value: &[u8]) {
-    let set = fields.set(name, value);
-    debug_assert!(set.is_ok(), "names are constants and values are dates, numbers and types");
 }
 
 #[cfg(test)]

@@ -61,6 +61,20 @@ impl Fields {
         self.push(name, value)
     }
 
+    /// Appends one of the server's own fields, which are valid as they are made; see [`push`](Self::push).
+    ///
+    /// A debug build panics at one that is not, and a release build leaves it out.
+    pub fn push_own(&mut self, name: &'static [u8], value: &[u8]) {
+        let pushed = self.push(name, value);
+        debug_assert!(pushed.is_ok(), "the server's own field {}", name.escape_ascii());
+    }
+
+    /// Replaces all fields of this name with one of the server's own, as [`push_own`](Self::push_own) appends one.
+    pub fn set_own(&mut self, name: &'static [u8], value: &[u8]) {
+        let set = self.set(name, value);
+        debug_assert!(set.is_ok(), "the server's own field {}", name.escape_ascii());
+    }
+
     /// Removes all fields of this name (case-insensitive).
     pub fn remove(&mut self, name: &[u8]) {
         let mut start = 0;
@@ -242,6 +256,22 @@ mod tests {
         let before = fields.clone();
         assert_eq!(fields.set(b"content-type", b"a\nb"), Err(InvalidField::Value));
         assert_eq!(fields, before);
+    }
+
+    #[test]
+    fn the_servers_own_fields_are_pushed_and_set() {
+        let mut fields = sample();
+        fields.push_own(b"Set-Cookie", b"c=3");
+        fields.set_own(b"X-Empty", b"full");
+        fields.set_own(b"set-cookie", b"d=4");
+        assert_eq!(fields.as_bytes(), b"Content-Type: text/html\r\nX-Empty: full\r\nset-cookie: d=4\r\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "the server's own field X-Bad")]
+    #[cfg(debug_assertions)]
+    fn an_invalid_field_of_the_servers_own_is_a_bug() {
+        sample().push_own(b"X-Bad", b"a\r\nb");
     }
 
     #[test]
