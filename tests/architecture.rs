@@ -11,9 +11,10 @@ mod shim;
 mod unit_tests;
 
 /// The layer of each folder and file at the top of the core; an import goes down, never sideways.
-const LAYERS: [(&str, u8); 15] = [
+const LAYERS: [(&str, u8); 16] = [
     ("limits", 0),
     ("time", 0),
+    ("descriptor", 1),
     ("sync", 1),
     ("config", 2),
     ("http", 2),

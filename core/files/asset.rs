@@ -18,9 +18,10 @@ use super::file_version::FileVersion;
 use super::media_type::content_type;
 use super::resolve::{Opened, StaticFile};
 use super::slice::read_slice;
+use crate::descriptor;
 use crate::http::date::imf_fixdate;
 use crate::http::{Coding, Fields};
-use crate::limits::{CODED_BYTES_MIN, CODED_FILE_BYTES_MAX, DESCRIPTOR_MIN, FILE_READ_TRIES};
+use crate::limits::{CODED_BYTES_MIN, CODED_FILE_BYTES_MAX, FILE_READ_TRIES};
 use crate::sync::primitive::{Arc, AtomicU8, AtomicU64, Ordering};
 
 /// How the files of a site are sent.
@@ -303,9 +304,7 @@ impl VariantBuilder<'_> {
 fn content(opened: Opened, memory_max: u64) -> io::Result<(Content, FileVersion)> {
     let Opened { file, mut stamp } = opened;
     if stamp.length > memory_max {
-        // Low numbers are left to PHP, whose select() cannot see high ones.
-        let file = rustix::io::fcntl_dupfd_cloexec(&file, DESCRIPTOR_MIN).map(File::from).unwrap_or(file);
-        return Ok((Content::File(Arc::new(file)), stamp));
+        return Ok((Content::File(Arc::new(descriptor::move_up(file))), stamp));
     }
     for tries_left in (0..FILE_READ_TRIES).rev() {
         let bytes = read(&file, stamp.length)?;

@@ -11,7 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::limits::{DESCRIPTOR_MIN, REPLIES_MEMORY_MAX, TROUBLE_RECORD_PAUSE};
+use crate::descriptor;
+use crate::limits::{REPLIES_MEMORY_MAX, TROUBLE_RECORD_PAUSE};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicU64, Ordering};
 
@@ -87,8 +88,7 @@ impl Spool {
     /// [`SpoolError::Disk`] if the directory is not writable.
     pub fn create(&self) -> Result<SpoolFile, SpoolError> {
         let file = tempfile::tempfile_in(&self.0.dir).map_err(|error| self.refused(error))?;
-        // Low numbers are left to PHP, whose select() cannot see high ones.
-        let file = rustix::io::fcntl_dupfd_cloexec(&file, DESCRIPTOR_MIN).map(File::from).unwrap_or(file);
+        let file = descriptor::move_up(file);
         Ok(SpoolFile { file, len: AtomicU64::new(0), spool: self.clone() })
     }
 
