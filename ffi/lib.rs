@@ -32,7 +32,7 @@ pub use outcome::PhpOutcome;
 pub use php::{Php, PhpError, PhpFacts, Span, StartOptions, Threads, Unfit, exit_now, travelling};
 pub use request::PhpRequest;
 pub use restart_barrier::{OpcacheFacts, RestartNews};
-pub use worker::{PhpWorkerFacts, Progress, Waker};
+pub use worker::{PhpWorkerFacts, RequestProgress, Waker};
 
 #[expect(
     clippy::allow_attributes,

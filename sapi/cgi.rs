@@ -6,8 +6,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use svc_core::http::head::is_cgi_safe_name;
-use svc_core::http::{Head, Version};
+use svc_core::http::{Head, Version, is_cgi_safe_name};
 use svc_core::pool::CompleteRequest;
 
 use crate::variables::Variables;
@@ -212,8 +211,7 @@ fn decimal(buf: &mut [u8; 20], mut number: u64) -> &[u8] {
 mod tests {
     use std::time::SystemTime;
 
-    use svc_core::http::trace_context::{FreshIds, Trace};
-    use svc_core::http::{HeadReader, Parsed};
+    use svc_core::http::{FreshIds, HeadReader, Parsed, Trace};
     use svc_core::pool::{Body, Script};
     use svc_ffi::Pairs;
 

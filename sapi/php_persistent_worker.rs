@@ -17,7 +17,8 @@ use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
 
 use svc_ffi::{
-    Host, Interpreter, Pairs, PhpHead, PhpOutcome, PhpRequest, Progress, Waker, WorkerInfo, WorkerRequests,
+    Host, Interpreter, Pairs, PhpHead, PhpOutcome, PhpRequest, RequestProgress, Waker, WorkerInfo,
+    WorkerRequests,
 };
 
 use crate::cgi;
@@ -202,10 +203,10 @@ impl<'a> ScriptRun<'a> {
         }
     }
 
-    fn count(&mut self, visits: &mut WorkerRequests, progress: Progress) {
+    fn count(&mut self, visits: &mut WorkerRequests, progress: RequestProgress) {
         match progress {
-            Progress::Waits => self.waiting += 1,
-            Progress::Ended => self.look_after(visits),
+            RequestProgress::Waits => self.waiting += 1,
+            RequestProgress::Ended => self.look_after(visits),
         }
     }
 

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use svc_core::compress::{EncoderPool, Levels, Subject, Verdict, judge};
+use svc_core::compress::{CodingDecision, EncoderPool, Levels, UncodedResponse, decide};
 use svc_core::http::MethodKind;
 use svc_core::limits::REPLY_GATHER_MAX;
 use svc_core::pool::{End, Exchange, Origin, ReplyHead};
@@ -27,7 +27,7 @@ use crate::reply_head::{plain_head, reply_head};
 
 /// Where the reply is; see the module's diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ResponseStage {
     Gathering,
     Streaming,
     Ended,
@@ -53,7 +53,7 @@ impl ThreadContext {
 #[derive(Debug)]
 pub(crate) struct Response {
     exchange: Arc<Exchange>,
-    stage: Stage,
+    stage: ResponseStage,
     head: Option<ReplyHead>,
     gathered: Vec<u8>,
     /// The request's method is HEAD: bytes are counted and not kept.
@@ -68,7 +68,7 @@ impl Response {
     /// Begins the reply of a claimed exchange, with the thread_context of this thread.
     pub(crate) fn new(exchange: Arc<Exchange>, thread_context: Rc<ThreadContext>) -> Self {
         Self {
-            stage: Stage::Gathering,
+            stage: ResponseStage::Gathering,
             head: None,
             gathered: Vec::new(),
             counts_only: exchange.request.head.method_kind() == MethodKind::Head,
@@ -81,14 +81,14 @@ impl Response {
 
     /// Takes status and fields as PHP has them.
     pub(crate) fn set_head(&mut self, head: &PhpHead<'_>) {
-        if self.stage == Stage::Gathering {
+        if self.stage == ResponseStage::Gathering {
             self.head = Some(reply_head(head));
         }
     }
 
     /// Sends an informational response.
     pub(crate) fn interim(&self, head: &PhpHead<'_>) {
-        if self.stage == Stage::Gathering
+        if self.stage == ResponseStage::Gathering
             && let Ok(status) = u16::try_from(head.status)
         {
             // A client that has gone needs no hints.
@@ -100,10 +100,12 @@ impl Response {
     pub(crate) fn write(&mut self, output: &[u8]) -> bool {
         self.written_bytes += output.len() as u64;
         match self.stage {
-            Stage::Ended => return true,
+            ResponseStage::Ended => return true,
             // A request that runs although its client had left is not broken off by its first word.
-            Stage::Gathering if self.exchange.is_gone() && !self.exchange.runs_for_nobody() => return false,
-            Stage::Gathering | Stage::Streaming => {}
+            ResponseStage::Gathering if self.exchange.is_gone() && !self.exchange.runs_for_nobody() => {
+                return false;
+            }
+            ResponseStage::Gathering | ResponseStage::Streaming => {}
         }
         if self.counts_only {
             return true;
@@ -114,15 +116,17 @@ impl Response {
 
     /// Whether more output would wait for the reader.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.stage == Stage::Streaming && self.exchange.is_crowded()
+        self.stage == ResponseStage::Streaming && self.exchange.is_crowded()
     }
 
     /// Sends what there is. False: nobody reads it.
     pub(crate) fn flush(&mut self) -> bool {
         match self.stage {
-            Stage::Ended => true,
-            Stage::Streaming if self.gathered.is_empty() && !self.holds_back() => !self.exchange.is_gone(),
-            Stage::Gathering | Stage::Streaming => self.hand_over(Urgency::Flush),
+            ResponseStage::Ended => true,
+            ResponseStage::Streaming if self.gathered.is_empty() && !self.holds_back() => {
+                !self.exchange.is_gone()
+            }
+            ResponseStage::Gathering | ResponseStage::Streaming => self.hand_over(Urgency::Flush),
         }
     }
 
@@ -133,13 +137,15 @@ impl Response {
 
     /// Ends the reply as the script ended. After [`finish`](Self::finish) it does nothing.
     pub(crate) fn end(&mut self, outcome: PhpOutcome) {
-        match (std::mem::replace(&mut self.stage, Stage::Ended), outcome) {
-            (Stage::Ended, _) => {}
-            (Stage::Gathering, PhpOutcome::Complete | PhpOutcome::Aborted) => self.complete(Origin::Script),
-            (Stage::Gathering, PhpOutcome::Fatal) => self.complete(Origin::Fatal),
-            (Stage::Gathering, PhpOutcome::Lost) => self.complete(Origin::WorkerLost),
-            (Stage::Gathering, PhpOutcome::TimeLimit) => self.complete(Origin::TimeLimit),
-            (Stage::Streaming, outcome) => self.end_stream(matches!(outcome, PhpOutcome::Complete)),
+        match (std::mem::replace(&mut self.stage, ResponseStage::Ended), outcome) {
+            (ResponseStage::Ended, _) => {}
+            (ResponseStage::Gathering, PhpOutcome::Complete | PhpOutcome::Aborted) => {
+                self.complete(Origin::Script);
+            }
+            (ResponseStage::Gathering, PhpOutcome::Fatal) => self.complete(Origin::Fatal),
+            (ResponseStage::Gathering, PhpOutcome::Lost) => self.complete(Origin::WorkerLost),
+            (ResponseStage::Gathering, PhpOutcome::TimeLimit) => self.complete(Origin::TimeLimit),
+            (ResponseStage::Streaming, outcome) => self.end_stream(matches!(outcome, PhpOutcome::Complete)),
         }
     }
 
@@ -150,12 +156,12 @@ impl Response {
 
     fn hand_over(&mut self, urgency: Urgency) -> bool {
         let bytes = std::mem::take(&mut self.gathered);
-        if self.stage == Stage::Streaming {
+        if self.stage == ResponseStage::Streaming {
             return self.send(bytes, urgency);
         }
-        self.stage = Stage::Streaming;
+        self.stage = ResponseStage::Streaming;
         let mut head = self.head.take().unwrap_or_else(plain_head);
-        let verdict = self.judge(&head, head.content_length);
+        let verdict = self.decide(&head, head.content_length);
         let (verdict, bytes) = self.begin_body(verdict, &mut head.content_length, bytes, urgency);
         verdict.amend(&mut head.fields);
         self.exchange.head(head, bytes).is_ok() || self.exchange.is_overdue()
@@ -214,14 +220,14 @@ impl Response {
         }
         let mut body = std::mem::take(&mut self.gathered);
         let length = head.content_length.unwrap_or(self.written_bytes);
-        let mut verdict = self.judge(&head, Some(length));
+        let mut verdict = self.decide(&head, Some(length));
         if verdict.coding().is_some() && !self.counts_only {
             match self.coded_whole(verdict, &body, length) {
                 Some(coded) => {
                     head.content_length = Some(coded.len() as u64);
                     body = coded;
                 }
-                None => verdict = Verdict::Varies,
+                None => verdict = CodingDecision::Varies,
             }
         } else if verdict.coding().is_some() {
             // Nobody knows the length of what nobody coded.
@@ -238,23 +244,23 @@ impl Response {
         let _ = self.exchange.complete(head, body);
     }
 
-    fn judge(&self, head: &ReplyHead, length: Option<u64>) -> Verdict {
+    fn decide(&self, head: &ReplyHead, length: Option<u64>) -> CodingDecision {
         // A 304 is about a page that was not made.
         let length = length.filter(|_| head.status != 304);
-        let subject = Subject { status: head.status, fields: &head.fields, length };
-        judge(&self.exchange.request.head, subject, &self.thread_context.stock.borrow().levels().for_pages())
+        let subject = UncodedResponse { status: head.status, fields: &head.fields, length };
+        decide(&self.exchange.request.head, subject, &self.thread_context.stock.borrow().levels().for_pages())
     }
 
     /// Begins a body that streams. Returns what becomes of the response, and of its first bytes: without memory for an
     /// encoder they go out as they are.
     fn begin_body(
         &mut self,
-        verdict: Verdict,
+        verdict: CodingDecision,
         announced: &mut Option<u64>,
         bytes: Vec<u8>,
         urgency: Urgency,
-    ) -> (Verdict, Vec<u8>) {
-        let Verdict::Coded(coding) = verdict else { return (verdict, bytes) };
+    ) -> (CodingDecision, Vec<u8>) {
+        let CodingDecision::Coded(coding) = verdict else { return (verdict, bytes) };
         if self.counts_only {
             *announced = None;
             return (verdict, bytes);
@@ -264,7 +270,7 @@ impl Response {
             let first = body.piece(&bytes, urgency)?;
             Some((body, first))
         });
-        let Some((body, first)) = begun else { return (Verdict::Varies, bytes) };
+        let Some((body, first)) = begun else { return (CodingDecision::Varies, bytes) };
         self.exchange.note_coded(0, 0);
         note_coding(&self.exchange, &body);
         self.coded = Some(body);
@@ -274,7 +280,7 @@ impl Response {
 
     /// Codes a reply that is complete; nothing when it is not as long as its script announced, which its client can
     /// tell only from the length.
-    fn coded_whole(&mut self, verdict: Verdict, body: &[u8], length: u64) -> Option<Vec<u8>> {
+    fn coded_whole(&mut self, verdict: CodingDecision, body: &[u8], length: u64) -> Option<Vec<u8>> {
         let coding = verdict.coding().filter(|_| body.len() as u64 == length)?;
         let mut whole = CodedBody::new(self.thread_context.stock.borrow_mut().take(coding).ok()?, None);
         let (coded, is_complete) = whole.end(body, true);

@@ -6,6 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod names;
 pub(crate) mod paths;
 mod shim;
 mod unit_tests;

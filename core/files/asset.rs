@@ -19,14 +19,13 @@ use super::media_type::content_type;
 use super::resolve::{Opened, StaticFile};
 use super::slice::read_slice;
 use crate::descriptor;
-use crate::http::date::imf_fixdate;
-use crate::http::{Coding, Fields};
+use crate::http::{Coding, Fields, imf_fixdate};
 use crate::limits::{CODED_BYTES_MIN, CODED_FILE_BYTES_MAX, FILE_READ_TRIES};
 use crate::sync::primitive::{Arc, AtomicU8, AtomicU64, Ordering};
 
 /// How the files of a site are sent.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct AssetOptions {
     /// The `max-age` of their `Cache-Control`; with zero, the field is not sent.
     pub max_age: Duration,
     /// The codings of compressed copies, in order of preference.
@@ -95,17 +94,17 @@ impl Asset {
     /// # Errors
     ///
     /// Errors of the disk.
-    pub fn load(found: StaticFile, terms: &Terms, now: SystemTime) -> io::Result<Self> {
+    pub fn load(found: StaticFile, options: &AssetOptions, now: SystemTime) -> io::Result<Self> {
         let content_type = content_type(&found.path);
         let stamp = found.plain.stamp;
         let length = stamp.length;
         let is_codable = found.coded.is_empty()
-            && !terms.codings.is_empty()
+            && !options.codings.is_empty()
             && (CODED_BYTES_MIN..=CODED_FILE_BYTES_MAX).contains(&length)
-            && (terms.is_compressible)(content_type.as_bytes());
-        let copies = is_codable.then(|| Copies::new(terms.codings.clone(), length));
+            && (options.is_compressible)(content_type.as_bytes());
+        let copies = is_codable.then(|| Copies::new(options.codings.clone(), length));
         let varies = is_codable || !found.coded.is_empty();
-        let dress = VariantBuilder { content_type, terms, varies };
+        let dress = VariantBuilder { content_type, options, varies };
         let plain = dress.variant(None, found.plain)?;
         // A neighbour that cannot be read is not offered.
         let neighbours: Vec<_> = found
@@ -266,21 +265,21 @@ impl Copies {
 /// What the variants of a file have in common.
 struct VariantBuilder<'a> {
     content_type: &'static str,
-    terms: &'a Terms,
+    options: &'a AssetOptions,
     varies: bool,
 }
 
 impl VariantBuilder<'_> {
     fn variant(&self, coding: Option<Coding>, opened: Opened) -> io::Result<Variant> {
-        let (content, stamp) = content(opened, self.terms.memory_file_max)?;
+        let (content, stamp) = content(opened, self.options.memory_file_max)?;
         // A file and its neighbour may well have the same time and length.
         let ending = coding.map(|coding| format!("-{}", coding.token())).unwrap_or_default();
         let tag = format!("\"{}{ending}\"", stamp.tag());
         let mut validators = Fields::new();
         validators.set_own(b"Last-Modified", &imf_fixdate(stamp.modified));
         validators.set_own(b"ETag", tag.as_bytes());
-        if !self.terms.max_age.is_zero() {
-            let max_age = format!("max-age={}", self.terms.max_age.as_secs());
+        if !self.options.max_age.is_zero() {
+            let max_age = format!("max-age={}", self.options.max_age.as_secs());
             validators.set_own(b"Cache-Control", max_age.as_bytes());
         }
         if self.varies {
@@ -341,13 +340,13 @@ mod tests {
     }
 
     fn load(found: StaticFile, now: SystemTime) -> Asset {
-        let terms = Terms {
+        let options = AssetOptions {
             max_age: Duration::ZERO,
             codings: Coding::ALL.to_vec(),
             is_compressible: |_| true,
             memory_file_max: 100_000,
         };
-        Asset::load(found, &terms, now).unwrap()
+        Asset::load(found, &options, now).unwrap()
     }
 
     fn later() -> SystemTime {

@@ -28,7 +28,7 @@ use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct StaticCache {
     /// `None` if the cache is disabled.
-    entries: Option<Cache<Box<[u8]>, Arc<Entry>, Weigher>>,
+    entries: Option<Cache<Box<[u8]>, Arc<CachedAsset>, Weigher>>,
     revalidates: bool,
     start: Instant,
     /// How often the cache was cleared.
@@ -56,7 +56,7 @@ pub struct LookBegun {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CachedAsset {
     asset: Arc<Asset>,
     /// The beginning of the last check, in nanoseconds after the creation of the cache.
     looked_at: AtomicU64,
@@ -149,14 +149,14 @@ impl StaticCache {
     pub fn insert(&self, path: &[u8], asset: &Arc<Asset>, look: LookBegun) {
         let Some(entries) = &self.entries else { return };
         let is_current = || self.generation.load(Ordering::Acquire) == look.generation;
-        let own = path.len() + std::mem::size_of::<Entry>() + std::mem::size_of::<Asset>();
+        let own = path.len() + std::mem::size_of::<CachedAsset>() + std::mem::size_of::<Asset>();
         let descriptor = STATIC_DESCRIPTOR_BYTES.max(entries.capacity() / STATIC_DESCRIPTORS_MAX);
         let weight = asset.weight() + asset.descriptors() * descriptor + own as u64;
         if !is_current() || weight > entries.capacity() / STATIC_CACHE_SHARE {
             entries.remove(path);
             return;
         }
-        let entry = Entry {
+        let entry = CachedAsset {
             asset: Arc::clone(asset),
             looked_at: AtomicU64::new(self.after(look.at)),
             is_ordered: AtomicBool::new(false),
@@ -202,21 +202,21 @@ impl StaticCache {
     }
 }
 
-impl Entry {
+impl CachedAsset {
     fn age(&self, now: u64) -> Duration {
         Duration::from_nanos(now.saturating_sub(self.looked_at.load(Ordering::Relaxed)))
     }
 }
 
-impl Weighter<Box<[u8]>, Arc<Entry>> for Weigher {
-    fn weight(&self, _path: &Box<[u8]>, entry: &Arc<Entry>) -> u64 {
+impl Weighter<Box<[u8]>, Arc<CachedAsset>> for Weigher {
+    fn weight(&self, _path: &Box<[u8]>, entry: &Arc<CachedAsset>) -> u64 {
         entry.weight
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::asset::Terms;
+    use super::super::asset::AssetOptions;
     use super::super::file_version::FileVersion;
     use super::super::resolve::{Opened, StaticFile};
     use super::*;
@@ -235,13 +235,13 @@ mod tests {
             plain: Opened { file, stamp },
             coded: Vec::new(),
         };
-        let terms = Terms {
+        let options = AssetOptions {
             max_age: Duration::ZERO,
             codings: Vec::new(),
             is_compressible: |_| false,
             memory_file_max: LARGE - 1,
         };
-        Arc::new(Asset::load(found, &terms, crate::time::wall()).unwrap())
+        Arc::new(Asset::load(found, &options, crate::time::wall()).unwrap())
     }
 
     fn shown(lookup: &Lookup) -> &'static str {

@@ -17,7 +17,7 @@ pub struct AnswerWatch {
     seen: u64,
     gone: u64,
     /// Frames that have not been sent, if they carry a body or are the last of a stream.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingFrame>,
     /// The stream whose last header continues in the next frame.
     ends_with_head: Option<u32>,
 }
@@ -43,7 +43,7 @@ pub struct Departed {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingFrame {
     stream: u32,
     /// The position where the payload ends, among all bytes.
     end: u64,
@@ -107,7 +107,7 @@ impl AnswerWatch {
         };
         let body_bytes = if kind == DATA { u64::from(length) } else { 0 };
         if is_end || body_bytes > 0 {
-            self.waiting.push_back(Waiting {
+            self.waiting.push_back(PendingFrame {
                 stream,
                 end: start + u64::from(length),
                 body_bytes,

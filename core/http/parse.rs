@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use memchr::memchr;
 
 use super::framing::{BodyFraming, Traits};
-use super::head::{FieldSpan, Head, Span, Version};
+use super::head::{FieldSpan, Head, HeadSpan, Version};
 use super::head_error::HeadError;
 use super::target::target_form;
 use super::token::is_token_byte;
@@ -265,9 +265,9 @@ fn names_a_version(line: &[u8]) -> bool {
 }
 
 /// Returns the position of `part`, a slice of `whole`, in it.
-fn place(whole: &[u8], part: &[u8]) -> Span {
+fn place(whole: &[u8], part: &[u8]) -> HeadSpan {
     let start = part.as_ptr().addr().saturating_sub(whole.as_ptr().addr());
-    Span::new(start, start + part.len())
+    HeadSpan::new(start, start + part.len())
 }
 
 #[cfg(test)]

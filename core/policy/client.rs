@@ -145,7 +145,7 @@ pub fn is_exposed(listener: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::parse::{HeadLimits, Parsed, parse};
+    use crate::http::{HeadLimits, Parsed, parse};
 
     fn head(fields: &str) -> Head {
         let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");

@@ -21,7 +21,7 @@ use crate::sync::lock::ShortLock;
 use crate::sync::permits::Permits;
 use crate::sync::primitive::Arc;
 use crate::time;
-use crate::tls::Terms;
+use crate::tls::SessionConfig;
 
 use super::lifecycle::Lifecycle;
 
@@ -51,7 +51,7 @@ pub struct Shared {
     /// The permits of `MAX_CONNECTIONS`.
     pub permits: Arc<Permits>,
     /// The TLS configuration of the main port; empty without TLS.
-    pub tls: OnceLock<Terms>,
+    pub tls: OnceLock<SessionConfig>,
     /// The result of the last reload; locked only to copy or replace it.
     pub reload: ShortLock<ReloadFacts>,
     /// The permits of HTTP/2 streams beyond the first one of a connection.

@@ -22,10 +22,10 @@ pub use share::Share;
 
 /// The directory for temporary files and the budgets of bytes in files and in memory. Clones share the budgets.
 #[derive(Clone, Debug)]
-pub struct Spool(Arc<Shared>);
+pub struct Spool(Arc<SpoolState>);
 
 #[derive(Debug)]
-struct Shared {
+struct SpoolState {
     dir: PathBuf,
     disk: Budget,
     memory: Budget,
@@ -78,7 +78,7 @@ impl Spool {
     /// The same, with a budget of `memory_max` bytes in memory.
     pub fn with_memory(dir: PathBuf, bytes_max: u64, memory_max: u64) -> Self {
         let (disk, memory) = (Budget::new(bytes_max), Budget::new(memory_max));
-        Self(Arc::new(Shared { dir, disk, memory, trouble: ShortLock::default() }))
+        Self(Arc::new(SpoolState { dir, disk, memory, trouble: ShortLock::default() }))
     }
 
     /// Creates an empty file. Accesses the disk.

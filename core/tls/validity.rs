@@ -17,9 +17,9 @@ pub struct Validity {
 
 /// The state of a certificate at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It is not valid yet.
-    Early,
+pub enum ValidityStatus {
+    /// It is not yet valid.
+    NotYetValid,
     /// It is valid.
     Valid,
     /// It has expired.
@@ -44,13 +44,13 @@ impl Validity {
     }
 
     /// Returns the state of the certificate at `now`.
-    pub fn standing(&self, now: SystemTime) -> Standing {
+    pub fn status(&self, now: SystemTime) -> ValidityStatus {
         if now < self.not_before {
-            Standing::Early
+            ValidityStatus::NotYetValid
         } else if now > self.not_after {
-            Standing::Expired
+            ValidityStatus::Expired
         } else {
-            Standing::Valid
+            ValidityStatus::Valid
         }
     }
 }
@@ -154,9 +154,9 @@ mod tests {
         let certificate = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
         let validity = Validity::of(certificate.der()).unwrap();
         assert_eq!(validity, Validity { not_before: at(1_582_934_400), not_after: at(2_524_694_400) });
-        assert_eq!(validity.standing(at(1_582_934_399)), Standing::Early);
-        assert_eq!(validity.standing(at(1_582_934_400)), Standing::Valid);
-        assert_eq!(validity.standing(at(2_524_694_401)), Standing::Expired);
+        assert_eq!(validity.status(at(1_582_934_399)), ValidityStatus::NotYetValid);
+        assert_eq!(validity.status(at(1_582_934_400)), ValidityStatus::Valid);
+        assert_eq!(validity.status(at(2_524_694_401)), ValidityStatus::Expired);
         for length in 0..certificate.der().len() {
             // Any piece of it either has the dates or has none, and never panics.
             let _ = Validity::of(&certificate.der()[..length]);

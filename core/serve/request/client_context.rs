@@ -5,8 +5,7 @@
 
 use std::time::Instant;
 
-use crate::http::trace_context::Trace;
-use crate::http::{Fields, Head};
+use crate::http::{Fields, Head, Trace};
 use crate::policy::Policy;
 use crate::policy::client::Client;
 use crate::policy::rate::{Quota, RateLimiter};

@@ -16,15 +16,15 @@ use crate::sync::primitive::Arc;
 
 /// The identities of a server, by name.
 #[derive(Debug)]
-pub struct Selection {
+pub(super) struct CertificateResolver {
     signers: Vec<Arc<CertifiedKey>>,
     /// By full name; a wildcard includes its `*.`.
     by_name: HashMap<String, Vec<usize>>,
 }
 
-impl Selection {
+impl CertificateResolver {
     /// Indexes `identities`, the default one first.
-    pub fn new(identities: &[Identity]) -> Self {
+    pub(super) fn new(identities: &[Identity]) -> Self {
         let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
         for (index, identity) in identities.iter().enumerate() {
             for name in &identity.names {
@@ -49,7 +49,7 @@ impl Selection {
     }
 }
 
-impl ResolvesServerCert for Selection {
+impl ResolvesServerCert for CertificateResolver {
     fn resolve(&self, client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.pick(client.server_name(), client.signature_schemes()).cloned()
     }
@@ -75,7 +75,7 @@ mod tests {
     }
 
     fn picked(identities: &[Identity], name: Option<&str>, schemes: &[SignatureScheme]) -> usize {
-        let selection = Selection::new(identities);
+        let selection = CertificateResolver::new(identities);
         let signer = selection.pick(name, schemes).unwrap();
         identities.iter().position(|one| Arc::ptr_eq(&one.signer, signer)).unwrap()
     }

@@ -12,7 +12,7 @@ use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion, version};
 use super::ALPN;
 use super::error::TlsError;
 use super::identity::Identity;
-use super::selection::Selection;
+use super::resolver::CertificateResolver;
 use crate::config::{CertificateFiles, TlsConfig, TlsVersion};
 use crate::limits::{TLS_OUTPUT_BYTES_MAX, TLS_SESSIONS_MAX};
 use crate::sync::lock::ShortLock;
@@ -20,7 +20,7 @@ use crate::sync::primitive::Arc;
 
 /// The configuration of new sessions.
 #[derive(Debug)]
-pub struct Terms {
+pub struct SessionConfig {
     basis: Basis,
     /// Locked only to copy or replace the pointer.
     current: ShortLock<Arc<Current>>,
@@ -45,7 +45,7 @@ struct Current {
     config: Arc<ServerConfig>,
 }
 
-impl Terms {
+impl SessionConfig {
     /// Loads the files named by the settings; `None` if there are none.
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Basis {
             .with_protocol_versions(self.versions)
             .map_err(TlsError::Library)?
             .with_no_client_auth()
-            .with_cert_resolver(Arc::new(Selection::new(&identities)));
+            .with_cert_resolver(Arc::new(CertificateResolver::new(&identities)));
         config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
         config.ticketer = Arc::clone(&self.tickets);
         config.session_storage = Arc::clone(&self.sessions);
@@ -128,5 +128,5 @@ impl Basis {
 static NEWEST_ONLY: &[&SupportedProtocolVersion] = &[&version::TLS13];
 
 #[cfg(test)]
-#[path = "terms_tests.rs"]
+#[path = "session_config_tests.rs"]
 mod tests;

@@ -14,7 +14,7 @@ use super::media::is_compressible;
 
 /// A response before its body is sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct UncodedResponse<'a> {
     /// The status code.
     pub status: u16,
     /// The header fields; whether `Content-Length` is among them does not matter.
@@ -25,7 +25,7 @@ pub struct Subject<'a> {
 
 /// What happens to a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CodingDecision {
     /// The body is compressed in this coding.
     Coded(Coding),
     /// The response is not changed.
@@ -37,22 +37,22 @@ pub enum Verdict {
 }
 
 /// Decides what happens to the response to `request`, given the `offered` codings.
-pub fn judge(request: &Head, subject: Subject<'_>, offered: &[Coding]) -> Verdict {
+pub fn decide(request: &Head, subject: UncodedResponse<'_>, offered: &[Coding]) -> CodingDecision {
     if offered.is_empty() || !can_be_coded(subject) {
-        return Verdict::Plain;
+        return CodingDecision::Plain;
     }
     if subject.status == 304 {
         let has_coded = subject.fields.get(b"etag").is_some_and(|tag| holds_weak(request, tag));
-        return if has_coded { Verdict::StillCoded } else { Verdict::Varies };
+        return if has_coded { CodingDecision::StillCoded } else { CodingDecision::Varies };
     }
     match choose(request.header_values("accept-encoding"), offered) {
-        Choice::Coded(coding) => Verdict::Coded(coding),
+        Choice::Coded(coding) => CodingDecision::Coded(coding),
         // A client that refuses everything gets the body as it is.
-        Choice::Identity | Choice::Nothing => Verdict::Varies,
+        Choice::Identity | Choice::Nothing => CodingDecision::Varies,
     }
 }
 
-impl Verdict {
+impl CodingDecision {
     /// Returns the coding of the body, if it has one.
     pub fn coding(self) -> Option<Coding> {
         if let Self::Coded(coding) = self { Some(coding) } else { None }
@@ -79,8 +79,8 @@ impl Verdict {
 }
 
 /// Returns whether some client could receive it compressed.
-fn can_be_coded(subject: Subject<'_>) -> bool {
-    let Subject { status, fields, length } = subject;
+fn can_be_coded(subject: UncodedResponse<'_>) -> bool {
+    let UncodedResponse { status, fields, length } = subject;
     if matches!(status, 0..=199 | 204..=206) || length.is_some_and(|length| length < CODED_BYTES_MIN) {
         return false;
     }
@@ -129,5 +129,5 @@ fn add_vary(fields: &mut Fields) {
 }
 
 #[cfg(test)]
-#[path = "verdict_tests.rs"]
+#[path = "decision_tests.rs"]
 mod tests;
