@@ -10,7 +10,7 @@
 //! | `resolve` | candidates, the disk | open files, a script, a redirect, nothing |
 //! | `relative_path` | two real paths | the way from the root to what a link led to |
 //! | [`file_version`] | a descriptor | the state of a file |
-//! | [`media_type`] | a name, the table of `endings` | `Content-Type` |
+//! | [`media_type`] | a name, the table of `extensions` | `Content-Type` |
 //! | [`slice`](mod@slice) | something to read from | so many of its bytes |
 //! | `asset` | open files | bytes, fields, coded variants: a file ready to be sent |
 //! | `cache` | path, time | the asset that was ready a moment ago |
@@ -21,7 +21,7 @@
 mod asset;
 mod cache;
 mod conditions;
-mod endings;
+mod extensions;
 pub mod file_version;
 pub mod media_type;
 mod relative_path;
