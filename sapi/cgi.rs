@@ -21,7 +21,7 @@ pub(crate) fn variables(request: &CompleteRequest, out: &mut Variables<'_>) {
     let head = &request.head;
     let is_framed = || head.header("content-length").is_some() || head.header("transfer-encoding").is_some();
     let has_length = !request.body.is_empty() || is_framed();
-    // Both are there, if empty, with every request.
+    // Both are always set, even if they are empty.
     let mut digits = [0; 20];
     out.push(b"CONTENT_LENGTH", if has_length { decimal(&mut digits, request.body.len()) } else { b"" });
     out.push(b"CONTENT_TYPE", head.header("content-type").unwrap_or_default());
@@ -39,7 +39,7 @@ pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8],
     out.push(b"SCRIPT_FILENAME", filename);
     out.push(b"SCRIPT_NAME", name);
     out.push(b"PHP_SELF", name);
-    // What the runtimes of Symfony and Laravel look for before they call frankenphp_handle_request().
+    // The runtimes of Symfony and Laravel check this before they call frankenphp_handle_request().
     out.push(b"FRANKENPHP_WORKER", b"1");
 }
 
@@ -50,7 +50,7 @@ fn server(request: &CompleteRequest, out: &mut Variables<'_>) {
     out.push(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     out.push(b"SERVER_PROTOCOL", protocol(head.version()).as_bytes());
-    // Of a PHP that was built to run behind a web server only.
+    // Web servers set it for a php-cgi that is built with --enable-force-cgi-redirect.
     out.push(b"REDIRECT_STATUS", b"200");
     let (host, port) = &request.asked;
     let host = host.as_deref().or_else(|| head.host());

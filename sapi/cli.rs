@@ -191,7 +191,7 @@ fn overrides(parser: &mut Parser, command: fn(Overrides) -> Subcommand) -> Resul
                 let value = parser.value().map_err(|_| UsageError::MissingValue("-d".to_owned()))?;
                 overrides.directives.push(value);
             }
-            // An empty word is what an unset variable in a script leaves behind; it must not serve the wrong place.
+            // An empty word comes from an unset variable in a script; it must not serve the wrong directory.
             Word::Plain(word) if overrides.document_root.is_none() && !word.is_empty() => {
                 overrides.document_root = Some(word);
             }

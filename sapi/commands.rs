@@ -95,14 +95,14 @@ pub fn version(facts: &str) -> Exit {
 /// Prints an error, with each line marked as such.
 pub fn complain(error: &dyn Display) {
     let text: String = error.to_string().lines().map(|line| format!("svc: error: {line}\n")).collect();
-    // Who closed standard error does not want to know.
+    // If standard error is closed, nobody reads the error.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
 fn print(text: &str) -> Exit {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // A reader who has seen enough (`svc help | head`) is no failure.
+        // A reader that stops early (`svc help | head`) is not a failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             complain(&format_args!("cannot write to standard output: {error}"));
             Exit::Failed

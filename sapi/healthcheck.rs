@@ -72,7 +72,7 @@ fn exchange(address: SocketAddr, probe: ProbeKind, deadline: Instant) -> io::Res
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: svc\r\nConnection: close\r\n\r\n")?;
     let mut line = Vec::with_capacity(STATUS_BYTES);
     while line.len() < STATUS_BYTES {
-        // Each read gets what is left, so that a server that drips bytes gains no time.
+        // Each read gets the remaining time, so that a server that trickles bytes gains nothing.
         stream.set_read_timeout(Some(left(deadline)?))?;
         let mut chunk = [0; STATUS_BYTES];
         let room = STATUS_BYTES - line.len();
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers one connection with `answer` and returns the request's first line beside the verdict.
+    /// Answers one connection with `answer`; returns the first line of the request and the result of the probe.
     fn against(answer: &'static [u8]) -> (String, Result<(), Unwell>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -47,7 +47,7 @@ pub fn decide(request: &Head, subject: UncodedResponse<'_>, offered: &[Coding]) 
     }
     match choose(request.header_values("accept-encoding"), offered) {
         Choice::Coded(coding) => CodingDecision::Coded(coding),
-        // A client that refuses everything gets the body as it is.
+        // A client that refuses everything receives the uncompressed body.
         Choice::Identity | Choice::Nothing => CodingDecision::Varies,
     }
 }
@@ -86,7 +86,7 @@ fn can_be_coded(subject: UncodedResponse<'_>) -> bool {
     }
     let is_worth_it = match fields.get(b"content-type") {
         Some(content_type) => is_compressible(content_type),
-        // A 304 need not say what it is about; a needless `Vary` does no harm, a missing one does.
+        // A 304 may lack a `Content-Type`. A needless `Vary` does no harm, but a missing one does.
         None => status == 304,
     };
     is_worth_it
@@ -97,7 +97,7 @@ fn can_be_coded(subject: UncodedResponse<'_>) -> bool {
 
 /// Returns whether the client has the copy with the weak form of the strong `tag`.
 fn holds_weak(request: &Head, tag: &[u8]) -> bool {
-    // No tag has a quote inside, so that a list holds the text of this one only where it is a member.
+    // No tag contains a quote, so a list contains this text only if the tag is a member.
     let weak = [b"W/", tag].concat();
     tag.starts_with(b"\"")
         && request

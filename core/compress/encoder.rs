@@ -4,7 +4,7 @@
 //! [`finish`](Encoder::finish), the coded body is complete; without it, a decoder can detect that something is missing.
 //! The memory of an encoder does not grow with the body:
 //!
-//! | coding | holds at its default level | at the level that holds most |
+//! | coding | memory at its default level | maximum memory |
 //! |---|---|---|
 //! | Brotli | 3.7 MiB | 37 MiB (level 9) |
 //! | gzip | 0.4 MiB | 0.4 MiB |
@@ -55,7 +55,7 @@ impl Encoder {
             Coding::Zstd => {
                 let mut context = zstd(level, CODING_WINDOW_LOG)?;
                 if level >= ZSTD_LARGE_TABLES_LEVEL {
-                    // Without a length to come, it makes tables for megabytes of window.
+                    // Without a known length, it allocates tables for a window of megabytes.
                     for table in [CParameter::HashLog, CParameter::ChainLog] {
                         context.set_parameter(table(CODING_WINDOW_LOG + 1)).map_err(|_| EncoderFailed)?;
                     }
@@ -79,7 +79,7 @@ impl Encoder {
             Coding::Gzip => EncoderState::Gzip(Box::new(gzip(level))),
             Coding::Zstd => {
                 let mut context = zstd(level, window_log)?;
-                // It measures its tables by what will come.
+                // The size of its tables depends on the announced length.
                 context.set_pledged_src_size(Some(length as u64)).map_err(|_| EncoderFailed)?;
                 EncoderState::Zstd(context)
             }
@@ -175,7 +175,6 @@ impl Encoder {
 
     /// Prepares it for another body, with its allocated memory. Returns whether that is possible; Brotli's library does
     /// not support it.
-    /// no way to do it.
     pub(super) fn renew(&mut self) -> bool {
         (self.taken_bytes, self.given_bytes) = (0, 0);
         match &mut self.state {
@@ -272,7 +271,7 @@ fn deflate(
         let before = context.total_in();
         let status = context.compress_vec(bytes, out, flush).map_err(|_| EncoderFailed)?;
         bytes = &bytes[(context.total_in() - before) as usize..];
-        // Room that is left over means that nothing waits inside.
+        // Unused space means that the encoder holds nothing back.
         let is_done = if flush == FlushCompress::Finish {
             status == Status::StreamEnd
         } else {

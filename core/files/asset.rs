@@ -45,7 +45,7 @@ pub struct Asset {
     /// Compressed copies created by the server, if the file is suitable.
     copies: Option<Copies>,
     content_type: &'static str,
-    /// Whether any change to the files gives them another stamp.
+    /// Whether every later change to the files changes their stamps.
     is_settled: bool,
 }
 
@@ -106,7 +106,7 @@ impl Asset {
         let varies = is_codable || !found.coded.is_empty();
         let dress = VariantBuilder { content_type, options, varies };
         let plain = dress.variant(None, found.plain)?;
-        // A neighbour that cannot be read is not offered.
+        // A precompressed file that cannot be read is not offered.
         let neighbours: Vec<_> = found
             .coded
             .into_iter()
@@ -164,7 +164,7 @@ impl Asset {
     /// Claims the creation of a copy in this coding. Returns false if it has been claimed already.
     pub fn take_order(&self, coding: Coding) -> bool {
         let bit = 1 << coding as u8;
-        // Relaxed: only one of those who ask sees the bit unset; nothing else hangs on it.
+        // Relaxed: only one caller sees the bit unset, and nothing else depends on it.
         self.copies.as_ref().is_some_and(|copies| copies.ordered.fetch_or(bit, Ordering::Relaxed) & bit == 0)
     }
 
@@ -192,7 +192,7 @@ impl Asset {
         let Some(copies) = &self.copies else { return };
         let taken = coded.filter(|coded| copies.take_room(coded.len() as u64));
         let variant = taken.map(|coded| self.copy(coding, coded.into()));
-        // Whoever took the order is the only one.
+        // Only the caller that claimed this copy stores it.
         let _ = copies.made[coding as usize].set(variant);
     }
 
@@ -215,7 +215,7 @@ impl Asset {
         for fields in [&mut validators, &mut fields] {
             fields.set_own(b"ETag", tag.as_bytes());
         }
-        // Parts of a copy cannot be told from parts of another one: its tag is weak.
+        // Two copies may differ in their bytes, so the tag of a copy is weak.
         fields.remove(b"Accept-Ranges");
         fields.set_own(b"Content-Encoding", coding.token().as_bytes());
         let length = bytes.len() as u64;
@@ -236,7 +236,7 @@ impl Variant {
     }
 
     fn weight(&self) -> u64 {
-        // Fields are kept twice; the rest is what the structures take.
+        // The fields are stored twice; the rest is the size of the structures.
         let overhead = 2 * self.fields.as_bytes().len() + std::mem::size_of::<Self>();
         let content = match &self.content {
             Content::Memory(bytes) => bytes.len() as u64,
@@ -272,9 +272,9 @@ struct VariantBuilder<'a> {
 impl VariantBuilder<'_> {
     fn variant(&self, coding: Option<Coding>, opened: Opened) -> io::Result<Variant> {
         let (content, stamp) = content(opened, self.options.memory_file_max)?;
-        // A file and its neighbour may well have the same time and length.
-        let ending = coding.map(|coding| format!("-{}", coding.token())).unwrap_or_default();
-        let tag = format!("\"{}{ending}\"", stamp.tag());
+        // A file and its precompressed file may have the same time and length.
+        let suffix = coding.map(|coding| format!("-{}", coding.token())).unwrap_or_default();
+        let tag = format!("\"{}{suffix}\"", stamp.tag());
         let mut validators = Fields::new();
         validators.set_own(b"Last-Modified", &imf_fixdate(stamp.modified));
         validators.set_own(b"ETag", tag.as_bytes());
@@ -308,7 +308,7 @@ fn content(opened: Opened, memory_max: u64) -> io::Result<(Content, FileVersion)
     for tries_left in (0..FILE_READ_TRIES).rev() {
         let bytes = read(&file, stamp.length)?;
         let after = FileVersion::of(&rustix::fs::fstat(&file)?);
-        // Somebody who writes without a pause appends: then the bytes are those of the stamp all the same.
+        // A file that changes each time is probably appended to; then the bytes read still match the stamp.
         if after == stamp || tries_left == 0 {
             return Ok((Content::Memory(bytes.into()), stamp));
         }
@@ -378,7 +378,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"old bytes").unwrap();
         let found = found(&file);
-        // Between the look and the reading.
+        // It changes after the check and before it is read.
         file.rewind().unwrap();
         file.set_len(0).unwrap();
         file.write_all(b"new").unwrap();

@@ -61,7 +61,7 @@ impl Asked {
 
 /// Evaluates the conditions of a request, except for ranges.
 pub(super) fn judge(head: &Head, validators: Validators<'_>) -> Judgement {
-    // A date that comes twice is none.
+    // A repeated date is ignored.
     let since = |name| {
         let mut values = head.header_values(name);
         values.next().filter(|_| values.next().is_none()).and_then(parse_date)

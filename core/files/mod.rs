@@ -2,21 +2,22 @@
 //!
 //! Promises: whatever is served was checked as an open object, never by name, so replacing a link between check and use
 //! gains nothing. A file whose name ends in `.php` is executed or not found, but its source is never sent. Refuses: it
-//! uses no socket and no interpreter; [`DocumentRoot::resolve`] may wait for the disk and belongs on a file thread, the rest is pure.
+//! uses no socket and no interpreter; [`DocumentRoot::resolve`] may wait for the disk and belongs on a file thread, the
+//! rest is pure.
 //!
 //! | file | in | out |
 //! |---|---|---|
 //! | `route` | routing mode, normalised path | the candidates to look for, in order |
 //! | `resolve` | candidates, the disk | open files, a script, a redirect, nothing |
-//! | `relative_path` | two real paths | the way from the root to what a link led to |
+//! | `relative_path` | two real paths | the path from the root to the target of a link |
 //! | [`file_version`] | a descriptor | the state of a file |
 //! | [`media_type`] | a name, the table of `extensions` | `Content-Type` |
-//! | [`slice`](mod@slice) | something to read from | so many of its bytes |
+//! | [`slice`](mod@slice) | a source of bytes | an exact range of them |
 //! | `asset` | open files | bytes, fields, coded variants: a file ready to be sent |
-//! | `cache` | path, time | the asset that was ready a moment ago |
+//! | `cache` | path, time | the cached asset |
 //! | `conditions` | a request, validators | send, not modified, failed |
 //! | `representation` | an asset, a request | status, fields and pieces of the answer |
-//! | `route_cache` | path, time | a script that was found a moment ago |
+//! | `route_cache` | path, time | the cached script |
 
 mod asset;
 mod cache;

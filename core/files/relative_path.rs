@@ -1,6 +1,6 @@
 //! Where a file really is, relative to the document root: links may lead elsewhere than the path suggests.
 //!
-//! Promises: pure; it works on two real paths. Files outside the root are named by the way there (`../shared/a.css`),
+//! Promises: pure; it works on two real paths. Files outside the root are named by their relative path (`../shared/a.css`),
 //! so that only the part that a link led through is checked, not the location of the whole site. Refuses: it opens
 //! nothing and knows no rules except that dot-files are hidden.
 
@@ -14,7 +14,7 @@ pub enum RelativePath {
 }
 
 impl RelativePath {
-    /// Returns the way from a root to a real path; both are absolute.
+    /// Returns the relative path from a root to a real path; both are absolute.
     pub fn of(root: &[u8], real_path: &[u8]) -> Self {
         let root = root.strip_suffix(b"/").unwrap_or(root);
         let is_below = |rest: &&[u8]| rest.is_empty() || rest.starts_with(b"/");
@@ -36,7 +36,7 @@ impl RelativePath {
         matches!(self, Self::Inside(_))
     }
 
-    /// Returns the way there.
+    /// Returns the path as bytes.
     pub fn way(&self) -> &[u8] {
         match self {
             Self::Inside(way) | Self::Outside(way) => way,

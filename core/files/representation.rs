@@ -59,7 +59,7 @@ pub fn represent(asset: &Asset, head: &Head, boundary: impl FnOnce() -> String) 
         return refused;
     }
     let asked = Asked::of(head);
-    // Ranges are defined for GET alone.
+    // Ranges are defined only for GET.
     let wants_range = asked.range && method == MethodKind::Get;
     let (variant, order) =
         if asked.accept_encoding { chosen(asset, head, wants_range) } else { (asset.plain(), None) };
@@ -161,7 +161,7 @@ impl Content {
         match self {
             Self::File(file) => BodyPiece::File(Arc::clone(file), range),
             Self::Memory(bytes) => {
-                // What is in memory has places that fit.
+                // Positions in memory fit.
                 let place = |at: u64| usize::try_from(at).unwrap_or(bytes.len()).min(bytes.len());
                 BodyPiece::Bytes(bytes.slice(place(range.start)..place(range.end)))
             }

@@ -1,4 +1,4 @@
-//! Requests against a file of ten bytes or more, alone, with neighbours, and with copies.
+//! Requests for a file of ten bytes or more: alone, with precompressed files, and with compressed copies.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -39,12 +39,12 @@ fn asset(bytes: &[u8], neighbours: &[(Coding, &[u8])], codings: &[Coding]) -> As
     Asset::load(found, &options(codings), time()).unwrap()
 }
 
-/// Ten bytes that nobody codes.
+/// Ten bytes that are not compressible.
 fn small() -> Asset {
     asset(b"0123456789", &[], &[])
 }
 
-/// A text of which copies are made.
+/// A text of which compressed copies are created.
 fn codable() -> Asset {
     asset(&[b'a'; 1000], &[], &[Coding::Brotli, Coding::Gzip])
 }

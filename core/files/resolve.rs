@@ -108,7 +108,7 @@ impl DocumentRoot {
         let root = Root::open(self)?;
         let mut missing: Option<Vec<u8>> = None;
         for candidate in candidates {
-            // Below something that is not there is nothing: a path of a thousand segments costs one look.
+            // Nothing exists below a missing directory, so a path of a thousand segments costs one check.
             if missing.as_ref().is_some_and(|gone| candidate.path().starts_with(gone)) {
                 continue;
             }
@@ -214,7 +214,7 @@ impl Root {
         if FileType::from_raw_mode(found.stat.st_mode) == FileType::Directory {
             return Ok(Look::Found(Resolved::Directory));
         }
-        // A script is opened too: one that must not be read is told apart here, not by the interpreter.
+        // Scripts are opened too, so that an unreadable one is rejected here and not by the interpreter.
         match found.open() {
             Ok(file) => Ok(Look::Found(self.treat(candidate, found, place, file))),
             Err(errno) => verdict(errno),

@@ -1,4 +1,4 @@
-//! Real folders, real links, real pipes.
+//! Tests with real directories, links and pipes.
 
 use std::io::Read;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::http::uri::normalise;
 
-/// A folder with `root` to serve, and `outside` beside it.
+/// A directory with `root`, which is served, and `outside` beside it.
 struct Site {
     folder: TempDir,
 }
@@ -159,7 +159,7 @@ fn encoded_and_overlong_dots_do_not_climb() {
     for raw in ["/%2e%2e/outside/secret", "/a/..%2f..%2foutside/secret"] {
         assert!(normalise(raw.as_bytes()).is_err(), "{raw}");
     }
-    // Overlong forms of a dot or a slash are plain bytes of a name that does not exist.
+    // Overlong encodings of a dot or a slash are ordinary bytes of a name that does not exist.
     for raw in ["/%c0%ae%c0%ae/outside/secret", "/a/..%c0%af..%c0%afoutside/secret", "/..%5coutside%5csecret"]
     {
         assert_eq!(site.shown(raw), "missing", "{raw}");
@@ -310,7 +310,7 @@ fn link_circles_and_endless_names_are_missing() {
 
 #[test]
 fn what_must_not_be_read_is_forbidden_and_real_trouble_is_an_error() {
-    // By error number: the tests may run as root, who may read everything.
+    // By error number, because the tests may run as root, who may read everything.
     for errno in [Errno::ACCESS, Errno::PERM] {
         assert!(matches!(verdict(errno), Ok(Look::Found(Resolved::Forbidden))), "{errno}");
     }
@@ -417,7 +417,7 @@ fn what_surely_leads_to_the_front_controller_can_be_told_without_a_disk() {
         assert!(is_left(path), "{path}: nothing has to be looked for");
     }
     for path in ["/posts/1", "/posts/2", "/none.php", "/none"] {
-        // Somebody looks first, so that the system knows that it is not there.
+        // The first lookup lets the system remember that the file does not exist.
         assert_eq!(site.shown_in(&mode, path), "script root/index.php /index.php|", "{path}");
         if !is_left(path) {
             println!("skipped: this system cannot tell");

@@ -135,7 +135,7 @@ pub fn route<'a>(mode: &'a RoutingMode, path: &'a [u8]) -> Route<'a> {
         RoutingMode::FrontController { script } if path == b"/" || is_or_is_below(path, script) => {
             SearchStep::Fallback
         }
-        // No script but the one that is loaded.
+        // Only the loaded script is executed.
         RoutingMode::Worker { .. } => SearchStep::Itself,
         _ => SearchStep::Scripts(0),
     };
@@ -166,7 +166,7 @@ impl Candidates<'_> {
         };
         match self.mode {
             _ if is_directory => None,
-            // The directory may have such a name, but a file must not be shown.
+            // A directory may have such a name, but a file of that name must not be sent.
             _ if is_source(self.path) => None,
             RoutingMode::Files => Some(Candidate::FileOrDirectory { path: self.path.into() }),
             RoutingMode::FrontController { .. }
@@ -305,7 +305,7 @@ mod tests {
             RoutingMode::FrontController { script: b"/public/index.php".to_vec() }
         );
         assert_eq!(single_page(), RoutingMode::SinglePage { file: b"/app.html".to_vec() });
-        // Never a mode that would send the source.
+        // The mode must never send the source.
         assert_eq!(
             RoutingMode::from_entry_file(Some("INDEX.PHP")),
             RoutingMode::FrontController { script: b"/INDEX.PHP".to_vec() }

@@ -239,7 +239,7 @@ mod tests {
 
     const LIMIT: u64 = 1 << 20;
 
-    /// Decodes in pieces that end at `cuts`; gives the body and what was left over.
+    /// Decodes in pieces that end at `cuts`; returns the body and the remaining input.
     fn decode(
         framing: BodyFraming,
         input: &[u8],

@@ -41,7 +41,7 @@ impl Fields {
     pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), InvalidField> {
         let value = checked(name, value)?;
         let length = name.len() + value.len() + 4;
-        // At once as much as most responses have, so that it grows once.
+        // Most responses fit into the first allocation.
         self.lines.reserve(if self.lines.capacity() == 0 { length.max(USUAL_BYTES) } else { length });
         self.lines.extend_from_slice(name);
         self.lines.extend_from_slice(b": ");
@@ -61,9 +61,9 @@ impl Fields {
         self.push(name, value)
     }
 
-    /// Appends one of the server's own fields, which are valid as they are made; see [`push`](Self::push).
+    /// Appends one of the server's own fields, which are valid by construction; see [`push`](Self::push).
     ///
-    /// A debug build panics at one that is not, and a release build leaves it out.
+    /// An invalid one is a bug: debug builds panic, and release builds leave the field out.
     pub fn push_own(&mut self, name: &'static [u8], value: &[u8]) {
         let pushed = self.push(name, value);
         debug_assert!(pushed.is_ok(), "the server's own field {}", name.escape_ascii());

@@ -142,7 +142,7 @@ impl HeadReader {
                 [] | [b'\r'] => return Ok(false),
                 [b'\r', b'\n', ..] if self.start < 2 * HEAD_EMPTY_LINES_MAX => self.start += 2,
                 [b'\r' | b'\n', ..] => return Err(HeadError::LineEndInvalid),
-                // Also what a TLS client sends to a plain port: it should not wait for its own time-out.
+                // This also rejects a TLS client on a plain port immediately, instead of letting it time out.
                 [first, ..] if !is_token_byte(*first) => return Err(HeadError::RequestLineInvalid),
                 _ => {
                     self.line_start = self.start;
@@ -194,7 +194,7 @@ pub(super) fn complete(bytes: &[u8], length: usize, limits: HeadLimits) -> Resul
     let mut request = httparse::Request::new(&mut []);
     match request.parse_with_uninit_headers(bytes, slots) {
         Ok(httparse::Status::Complete(end)) if end == bytes.len() => {}
-        // The lines were found to be whole, so another end means that two readings are possible.
+        // The end of the header was found before. If httparse disagrees, there are two interpretations.
         Ok(_) => return Err(HeadError::RequestLineInvalid),
         Err(error) => {
             return match of_a_later_minor_version(error, bytes) {
@@ -282,7 +282,7 @@ mod tests {
         parse(text.as_bytes(), LIMITS).err()
     }
 
-    /// The error of a request whose fields are `fields`, each with its line end.
+    /// Returns the error for a request with these `fields`, each with its line end.
     fn field_error(fields: &str) -> Option<HeadError> {
         error(&format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n"))
     }
@@ -463,7 +463,7 @@ mod tests {
         }
     }
 
-    /// Feeds `text` in growing pieces; gives what came out, as text, at the first result.
+    /// Feeds `text` in growing pieces and returns the first result as text.
     fn dripped(text: &[u8], cuts: &[usize]) -> String {
         let mut reader = HeadReader::new(LIMITS);
         for end in cuts.iter().copied().chain([text.len()]) {
@@ -489,7 +489,7 @@ mod tests {
             cuts.sort_unstable();
             let whole = dripped(&text, &[]);
             let split = dripped(&text, &cuts);
-            // A refusal may come earlier and for a nearer reason; a head is the same one.
+            // A rejection may come earlier and name another reason; an accepted header is the same.
             if whole.starts_with("Err") || split.starts_with("Err") {
                 prop_assert_eq!(whole.starts_with("Err"), split.starts_with("Err"));
             } else {

@@ -29,7 +29,7 @@ const GAP_BYTES_MAX: u64 = 80;
 /// Parses the `Range` fields of a request for a representation of `length` bytes.
 pub fn select<'a>(fields: impl IntoIterator<Item = &'a [u8]>, length: u64) -> RangeSelection {
     let mut fields = fields.into_iter();
-    // The field is no list: twice is not what the grammar allows.
+    // `Range` is not a list field, so a repeated one does not follow the grammar.
     let (Some(value), None) = (fields.next(), fields.next()) else { return RangeSelection::Whole };
     let Some(asked) = parse(value, length) else { return RangeSelection::Whole };
     if asked.is_empty() {
@@ -86,7 +86,7 @@ fn parse(value: &[u8], length: u64) -> Option<Vec<Range<u64>>> {
             return None;
         }
         match spec(member)? {
-            // The last bytes of nothing are all of it, and there is no way to say so in a part.
+            // A suffix of an empty file is the whole file, which no part can express.
             Spec::Last(count) if count > 0 && length == 0 => return None,
             Spec::Last(0) => {}
             Spec::Last(count) => parts.push(length.saturating_sub(count)..length),
@@ -114,7 +114,7 @@ fn spec(member: &[u8]) -> Option<Spec> {
         (first, []) => place(first).map(|first| Spec::From(first, u64::MAX)),
         (first, last) => {
             let (first, last) = (place(first)?, place(last)?);
-            // Digits beyond what a place can be lie behind every end, and so in no wrong order.
+            // Two numbers that are too large both became the maximum, which counts as ascending.
             (first <= last).then_some(Spec::From(first, last))
         }
     }

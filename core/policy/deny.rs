@@ -89,7 +89,7 @@ impl DenyRules {
     /// Returns whether the rules deny a normalized URL path or one of its parent directories.
     pub fn denies(&self, path: &[u8]) -> bool {
         let Some(rules) = &self.rules else { return false };
-        // What is longer or deeper than this is no file, or is judged when it is found.
+        // A longer or deeper path names no file, or is checked when the file is found.
         let above =
             parents(path).take(DENY_DEPTH_MAX).take_while(|parent| parent.len() <= FILE_PATH_BYTES_MAX);
         above.into_iter().any(|parent| is_denied(rules, parent, PathKind::Directory))
@@ -99,8 +99,8 @@ impl DenyRules {
             }
     }
 
-    /// Returns what denies a file that was found at this path below the document root, or that a link led to by this
-    /// way (`../shared/a.sql`). It is denied by the rules (those anchored to the root do not match files outside of it),
+    /// Returns what denies a file that was found at this path below the document root, or that a link led to at this
+    /// relative path (`../shared/a.sql`). It is denied by the rules (those anchored to the root do not match files outside of it),
     /// or because it is never meant to be public and the rules do not allow it.
     pub fn judge_file(&self, path: &[u8]) -> Option<Denial> {
         let of_the_rules = |verdict: fn(&Gitignore, &[u8], PathKind) -> bool| {
@@ -298,7 +298,7 @@ mod tests {
         let paths = ["/a.sql", "/public.sql", "/dump/a.sql", "/img", "/img/a.css", "/img/a.php"];
         assert_eq!(denied("*.sql\n!public.sql\n", &paths), ["/a.sql", "/dump/a.sql"]);
         assert_eq!(denied("dump/\n!/dump/a.sql\n", &paths), ["/dump/a.sql"]);
-        // Everything but style sheets; a directory is denied by its bare name, as it might be a file.
+        // Everything except style sheets; a directory is denied by its bare name, because it might be a file.
         assert_eq!(
             denied("*\n!*/\n!*.css\n", &["/img/", "/img/a.css", "/img/a.php", "/img"]),
             ["/img/a.php", "/img"]

@@ -2,7 +2,8 @@
 //!
 //! Promises: what is loaded fits together (a chain, its key, its names), or loading reports which file is wrong and
 //! what is accepted. A failed reload keeps the previous state. Refuses: it owns no socket and reads no clock;
-//! [`SessionConfig::open`] and [`SessionConfig::reload`] read files and must not be called on threads that serve requests.
+//! [`SessionConfig::open`] and [`SessionConfig::reload`] read files and must not be called on threads that serve
+//! requests.
 //!
 //! | file | noun |
 //! |---|---|

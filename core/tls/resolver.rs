@@ -92,7 +92,7 @@ mod tests {
             ("WWW.B.example", 2),
             ("img.b.example", 1),
             ("b.example", 1),
-            // A wildcard stands for one label.
+            // A wildcard matches one label.
             ("a.img.b.example", 0),
             ("example", 0),
             ("first.example", 0),
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(picked(&all, Some("a.example"), ALL), 0);
         assert_eq!(picked(&all, Some("a.example"), &ALL[..1]), 1);
         assert_eq!(picked(&all, None, &ALL[..1]), 1);
-        // Nothing fits: the handshake fails with the first, and the client hears why.
+        // Nothing fits: the handshake with the first one fails, and the client is told why.
         assert_eq!(picked(&all, None, &[]), 0);
     }
 }

@@ -77,7 +77,7 @@ impl SessionConfig {
     pub fn reload(&self) -> Result<(), TlsError> {
         let loaded = Arc::new(self.basis.load()?);
         let replaced = std::mem::replace(&mut *self.current.lock(), loaded);
-        // Here and not under the lock: it may be the last to hold its keys.
+        // Dropped here and not under the lock: this may be the last reference to the keys.
         drop(replaced);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Files on a disk against sessions in memory.
+//! Loads files from disk and runs sessions in memory.
 
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn client(roots: &[CertificateDer<'static>], versions: &[&'static SupportedProto
     config
 }
 
-/// Lets both ends talk until neither has anything to say; returns the client's end.
+/// Runs the handshake until neither end has anything to send; returns the client's end.
 fn shake_hands(
     terms: &SessionConfig,
     config: &Arc<ClientConfig>,

@@ -68,7 +68,7 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&short, rest) = rest.split_first()?;
     let (length, rest) = match short {
         0..=0x7f => (usize::from(short), rest),
-        // Three bytes of length are more than any file that is read.
+        // Three bytes of length cover every file that is read.
         0x81..=0x83 => {
             let (digits, rest) = rest.split_at_checked(usize::from(short & 0x7f))?;
             (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(validity.status(at(1_582_934_400)), ValidityStatus::Valid);
         assert_eq!(validity.status(at(2_524_694_401)), ValidityStatus::Expired);
         for length in 0..certificate.der().len() {
-            // Any piece of it either has the dates or has none, and never panics.
+            // Every truncated form has the dates or none, and never panics.
             let _ = Validity::of(&certificate.der()[..length]);
         }
     }
