@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Prints the path of a cargo-deny, which checks the dependencies against deny.toml.
+# Prints the path of cargo-deny, which checks the dependencies against deny.toml.
 #
-# The one on PATH is taken. Otherwise the release named below is built in the cache folder, once a machine: a minute on
-# two cores. It is built without optimisation: a check takes a second either way. Progress goes to standard error.
+# The one on PATH is used. Otherwise the version below is built in the cache folder, once per machine, which takes a minute
+# on two cores. It is not optimised, because a check takes a second either way. Progress goes to standard error.
 set -euo pipefail
 
 version=0.20.2
@@ -13,7 +13,7 @@ fi
 
 home=${XDG_CACHE_HOME:-$HOME/.cache}/svc/cargo-deny-$version
 mkdir -p "$home"
-# One builds, and others wait for it.
+# One process builds, and the others wait for it.
 exec 9>"$home.lock"
 flock 9
 if [ ! -x "$home/bin/cargo-deny" ]; then
