@@ -211,8 +211,8 @@ impl HeadSpan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::{HeadLimits, Parsed, parse};
     use super::*;
+    use crate::http::{HeadLimits, Parsed, parse};
 
     fn head(text: &str) -> Head {
         match parse(text.as_bytes(), HeadLimits::main_port()) {

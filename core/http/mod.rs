@@ -10,7 +10,8 @@
 //!
 //! | file | in | out |
 //! |---|---|---|
-//! | `parse` | bytes of a connection | [`Head`], [`BodyFraming`] or a [`HeadError`] |
+//! | `head_reader` | bytes of a connection | the bytes of a request header |
+//! | `parse` | the bytes of a request header | [`Head`], [`BodyFraming`] or a [`HeadError`] |
 //! | `request_line` | the start of an invalid request header | method and path, for the access log |
 //! | [`preface`] | the first bytes of a connection | whether it uses HTTP/2 |
 //! | [`pseudo`] | a method, a target, an authority and fields of HTTP/2 | the same |
@@ -38,6 +39,7 @@ mod frame_watch;
 mod framing;
 mod head;
 mod head_error;
+mod head_reader;
 mod method;
 pub mod negotiate;
 mod parse;
@@ -61,7 +63,8 @@ pub use self::frame_watch::FrameWatch;
 pub use self::framing::BodyFraming;
 pub use self::head::{Head, Version, is_cgi_safe_name};
 pub use self::head_error::HeadError;
+pub use self::head_reader::{HeadReader, parse};
 pub use self::method::{MethodKind, wants_head_only};
-pub use self::parse::{HeadLimits, HeadReader, Parsed, parse};
+pub use self::parse::{HeadLimits, Parsed};
 pub use self::request_line::RequestLine;
 pub use self::trace_context::{FreshIds, Trace};

@@ -168,8 +168,8 @@ fn is_member(member: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::{HeadLimits, Parsed, parse};
     use super::*;
+    use crate::http::{HeadLimits, Parsed, parse};
 
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     const FRESH: FreshIds = FreshIds { trace_id: 0xabc, span_id: 0xdef };
