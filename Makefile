@@ -1,21 +1,21 @@
-# Builds, runs and examines svc. `make` alone lists the targets.
+# Builds, runs and checks svc. `make` alone lists the targets.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# A toolchain that was installed a minute ago is not on PATH yet.
+# A toolchain that was just installed is not on PATH yet.
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
 cargo_output := $(or $(CARGO_TARGET_DIR),target)
 svc := $(cargo_output)/release/svc
 
-# Says where a PHP is that svc can embed, and builds one first where there is none.
+# Finds a PHP that svc can embed, and builds one first if there is none.
 with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
 SECONDS ?= 60
 
-.PHONY: help packages build run smoke test-packages test chaos sanitize versions conformance loom lint bench peers fuzz-smoke docs
+.PHONY: help packages build run smoke test-packages test chaos sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,9 +36,9 @@ smoke: build ## check that the release build serves a page in each mode
 	@scripts/system-packages.sh curl
 	@SVC=$(svc) scripts/smoke.sh
 
-# What tests call. brotli and zstd judge what the codings make; nghttp and h2load are clients of HTTP/2, wget one that
-# resumes; openssl makes certificates, and PHP's own tests look at processes. Headers of libraries that PHP's extensions
-# are built with are compared with what the shim knows of them.
+# What the tests need. brotli and zstd check compressed bodies, nghttp and h2load are HTTP/2 clients, wget resumes
+# downloads, openssl creates certificates, and PHP's own tests inspect processes. The shim's knowledge of PHP's extensions
+# is compared with the headers of the libraries that they are built with.
 test_packages := brotli curl libgmp-dev libonig-dev libpq-dev libsnmp-dev nghttp2-client openssl procps wget zstd
 
 test-packages: packages
@@ -58,7 +58,7 @@ chaos: packages ## run random programs against a model for SECONDS (60); SEED or
 conformance: build ## run PHP's own tests against the server; docs/conformance.md lists known differences
 	@SVC=$(svc) scripts/phpt.sh
 
-# Other targets link the first PHP that fits; these are built and tested apart from it.
+# The other targets use the first PHP that fits; these series are built and tested separately.
 versions: test-packages ## run the tests with the other supported PHP series (nightly; takes an hour)
 	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; for series in 8.3 8.5; do \
 	SVC_PHP_CONFIG=$$(scripts/php-zts.sh --version $$series); export SVC_PHP_CONFIG; \
@@ -70,13 +70,18 @@ sanitize: packages ## run the tests with a debug build and a sanitizer build of 
 loom: packages ## check concurrent code against all interleavings (loom)
 	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom --test loom_pool
 
-lint: packages ## check formatting, lints, documentation and scripts
+lint: packages ## check formatting, lints, documentation, dependencies and scripts
 	@cargo fmt --all --check
 	@$(with_php); cargo clippy --workspace --all-targets -- -D warnings
 	@cargo clippy --all-targets --no-default-features -- -D warnings
 	@$(with_php); RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+	@cargo_deny=$$(scripts/cargo-deny.sh); "$$cargo_deny" --locked check bans licenses sources
 	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning scripts/*.sh scripts/peers/*.sh .ci/run; \
 	else echo "lint: shellcheck is not installed; scripts were not checked"; fi
+
+# Apart from lint, because the database of advisories is a Git repository on github.com.
+advisories: packages ## check the dependencies for known vulnerabilities; needs access to github.com
+	@cargo_deny=$$(scripts/cargo-deny.sh); "$$cargo_deny" --locked check advisories
 
 bench: packages ## run the microbenchmarks
 	@$(with_php); cargo bench --benches

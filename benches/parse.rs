@@ -4,8 +4,7 @@ use std::hint::black_box;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use svc_core::http::encode::{Framing, Persistence, ResponseHead, encode_head};
-use svc_core::http::parse::{HeadLimits, HeadReader, Parsed, parse};
-use svc_core::http::{BodyDecoder, BodyFraming, Fields, Version, uri};
+use svc_core::http::{BodyDecoder, BodyFraming, Fields, HeadLimits, HeadReader, Parsed, Version, parse, uri};
 
 const SHORT: &[u8] = b"GET /hello.php HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n";
 
@@ -17,7 +16,7 @@ Upgrade-Insecure-Requests: 1\r\n\
 User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0 Safari/537.36\r\n\
 Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8\r\n\
 Sec-Fetch-Site: same-origin\r\n\
-Sec-Fetch-Mode: navigate\r\n\
+Sec-Fetch-RoutingMode: navigate\r\n\
 Referer: https://www.example.com/blog/\r\n\
 Accept-Encoding: gzip, deflate, br, zstd\r\n\
 Accept-Language: en-GB,en;q=0.9,de;q=0.8\r\n\

@@ -8,16 +8,19 @@
 //! | layer | folders |
 //! |---|---|
 //! | 0 | `limits`, `time` |
-//! | 1 | `sync` |
+//! | 1 | `descriptor`, `sync` |
 //! | 2 | `config`, `http`, `spool` |
 //! | 3 | `admission`, `compress`, `files`, `policy`, `pool`, `tls` |
 //! | 4 | `connection`, `observe` |
 //! | 5 | `serve` |
 #![forbid(unsafe_code)]
+#![deny(clippy::expect_used, clippy::unwrap_used)]
 
 pub mod limits;
-pub mod sync;
 pub mod time;
+
+mod descriptor;
+pub mod sync;
 
 pub mod config;
 pub mod http;

@@ -7,6 +7,7 @@
 //! host's callback ends the request and never crosses into C; OPcache restarts only while no other request runs
 //! (`restart_barrier`). Refuses: HTTP and the pool are unknown here; the [`Host`] decides what a request is and where
 //! its output goes.
+#![deny(clippy::expect_used, clippy::unwrap_used)]
 
 mod callbacks;
 mod completion;
@@ -31,7 +32,7 @@ pub use outcome::PhpOutcome;
 pub use php::{Php, PhpError, PhpFacts, Span, StartOptions, Threads, Unfit, exit_now, travelling};
 pub use request::PhpRequest;
 pub use restart_barrier::{OpcacheFacts, RestartNews};
-pub use worker::{PhpWorkerFacts, Progress, Waker};
+pub use worker::{PhpWorkerFacts, RequestProgress, Waker};
 
 #[expect(
     clippy::allow_attributes,

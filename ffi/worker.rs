@@ -18,7 +18,7 @@ use crate::view::view;
 
 /// What has become of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Progress {
+pub enum RequestProgress {
     /// It waits for something; its thread is free.
     Waits,
     /// It has ended.
@@ -41,14 +41,18 @@ pub struct PhpWorkerFacts {
 impl WorkerRequests {
     /// Starts a request on a fiber and runs it until it waits or ends. If there is no memory for the fiber, the request
     /// ends at once.
-    pub fn begin(&mut self, request: &PhpRequest<'_>, worker_request: Box<dyn WorkerRequest>) -> Progress {
+    pub fn begin(
+        &mut self,
+        request: &PhpRequest<'_>,
+        worker_request: Box<dyn WorkerRequest>,
+    ) -> RequestProgress {
         let raw = request.raw();
         let request_handle = RequestHandle::into_raw(worker_request);
         // SAFETY: on the worker's thread while it serves; the views are read before this returns, and the handle
         // belongs to C until `freed`.
         match unsafe { bindings::shim_request_start(&raw const raw, request_handle) } {
-            bindings::shim_progress_SHIM_WAITS => Progress::Waits,
-            _ => Progress::Ended,
+            bindings::shim_progress_SHIM_WAITS => RequestProgress::Waits,
+            _ => RequestProgress::Ended,
         }
     }
 
@@ -61,12 +65,12 @@ impl WorkerRequests {
     }
 
     /// Resumes the request that has been ready for the longest time; `None` if none is ready.
-    pub fn resume(&mut self) -> Option<Progress> {
+    pub fn resume(&mut self) -> Option<RequestProgress> {
         // SAFETY: on the worker's thread while it serves.
         match unsafe { bindings::shim_fiber_resume() } {
             bindings::shim_progress_SHIM_NOTHING => None,
-            bindings::shim_progress_SHIM_WAITS => Some(Progress::Waits),
-            _ => Some(Progress::Ended),
+            bindings::shim_progress_SHIM_WAITS => Some(RequestProgress::Waits),
+            _ => Some(RequestProgress::Ended),
         }
     }
 

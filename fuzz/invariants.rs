@@ -2,13 +2,14 @@
 //!
 //! Each function panics when a promise is broken, and gives the verdict in words otherwise.
 
-use svc_core::files::{Candidate, Mode, Route, route};
+use svc_core::files::{Candidate, Route, RoutingMode, route};
 use svc_core::http::forwarded::{Hop, forwarded, x_forwarded_for};
-use svc_core::http::parse::{HeadLimits, HeadReader, Parsed, parse};
-use svc_core::http::range::{Selection, content_range, select};
-use svc_core::http::trace_context::{FreshIds, Trace};
+use svc_core::http::range::{RangeSelection, content_range, select};
 use svc_core::http::uri::{encode_path, has_dot_segment_file, normalise};
-use svc_core::http::{BodyDecoder, BodyError, BodyFraming, Choice, Coding, HeadError, choose};
+use svc_core::http::{
+    BodyDecoder, BodyError, BodyFraming, Choice, Coding, FreshIds, HeadError, HeadLimits, HeadReader, Parsed,
+    Trace, choose, parse,
+};
 use svc_core::limits::RANGES_MAX;
 
 /// The limit on decoded bodies.
@@ -64,7 +65,7 @@ pub(super) fn uri(bytes: &[u8]) -> String {
     let again = normalise(encode_path(&path).as_bytes()).map(|normalised| normalised.path);
     assert_eq!(again.as_ref(), Ok(&path), "encoding does not lead back");
     for entry_file in [None, Some("index.php"), Some("app.html")] {
-        let mode = Mode::from_entry_file(entry_file);
+        let mode = RoutingMode::from_entry_file(entry_file);
         match route(&mode, &path) {
             Route::Hidden => assert!(has_dot_segment_file(&path)),
             Route::Try(candidates) => candidates.for_each(|candidate| check(&path, &candidate)),
@@ -172,10 +173,10 @@ pub(super) fn range(bytes: &[u8]) -> String {
     let mut verdict = String::new();
     for length in [0, 1, 100, u64::MAX, 10_000] {
         let (status, parts) = match select([bytes], length) {
-            Selection::Whole => (200, Vec::new()),
-            Selection::Unsatisfiable => (416, Vec::new()),
-            Selection::Part(part) => (206, vec![part]),
-            Selection::Parts(parts) => {
+            RangeSelection::Whole => (200, Vec::new()),
+            RangeSelection::Unsatisfiable => (416, Vec::new()),
+            RangeSelection::Part(part) => (206, vec![part]),
+            RangeSelection::Parts(parts) => {
                 assert!((2..=RANGES_MAX).contains(&parts.len()), "several are two or more");
                 (206, parts)
             }

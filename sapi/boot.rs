@@ -16,7 +16,7 @@ use crate::commands::{self, Exit};
 
 /// Serves until a signal stops the process. Returns the exit code.
 pub fn serve(raw: &RawConfig) -> Exit {
-    // Before any other thread exists, so that all inherit the mask.
+    // The signal mask is set before any other thread exists, so that all inherit it.
     #[cfg(feature = "php")]
     svc_ffi::signals::block();
     let config = match Config::resolve(raw) {
@@ -44,7 +44,7 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
     let server = match Server::prepare_by(Arc::clone(config), log.clone(), clock) {
         Ok(server) => server,
         Err(error) => {
-            // A setting that does not fit the machine is misuse; a port that is taken is bad luck.
+            // A setting that does not suit the machine is a usage error; a port in use is a runtime failure.
             let is_misuse = matches!(
                 error,
                 StartError::Descriptors { .. }
@@ -67,7 +67,7 @@ fn serve_until(
 ) -> Result<bool, Exit> {
     let shared = server.shared();
     extra.insert("listen_addr".to_owned(), server.main_addr().to_string().into());
-    // Set once: a process opens its main port once.
+    // This cannot fail: a process opens its main port once.
     let _ = shared.report_extra.set(extra);
     server.open().map_err(|error| fail(&error, Exit::Failed))?;
     until(server);
@@ -110,7 +110,7 @@ mod executor {
         match run_with(&php, server, until) {
             Ok(true) => Exit::Well,
             Ok(false) => {
-                // A thread still runs PHP: ending in order would pull PHP away under it.
+                // A thread still runs PHP, so an orderly shutdown would free PHP while it is in use.
                 log.shutdown();
                 svc_ffi::exit_now(0)
             }
@@ -122,7 +122,7 @@ mod executor {
         let facts = php.facts();
         let engine: Arc<dyn Engine<Exchange>> =
             Arc::new(PhpEngine::new(php.threads(), &facts, Arc::clone(server.shared())));
-        // Set once: PHP starts once.
+        // This cannot fail: PHP starts once.
         let _ = server.shared().php_version.set(facts.version.clone());
         server
             .start_pool(&engine)

@@ -6,8 +6,7 @@
 use std::borrow::Cow;
 use std::net::IpAddr;
 
-use svc_core::http::head::is_cgi_safe_name;
-use svc_core::http::{Head, Version};
+use svc_core::http::{Head, Version, is_cgi_safe_name};
 use svc_core::pool::CompleteRequest;
 
 use crate::variables::Variables;
@@ -22,7 +21,7 @@ pub(crate) fn variables(request: &CompleteRequest, out: &mut Variables<'_>) {
     let head = &request.head;
     let is_framed = || head.header("content-length").is_some() || head.header("transfer-encoding").is_some();
     let has_length = !request.body.is_empty() || is_framed();
-    // Both are there, if empty, with every request.
+    // Both are always set, even if they are empty.
     let mut digits = [0; 20];
     out.push(b"CONTENT_LENGTH", if has_length { decimal(&mut digits, request.body.len()) } else { b"" });
     out.push(b"CONTENT_TYPE", head.header("content-type").unwrap_or_default());
@@ -40,7 +39,7 @@ pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8],
     out.push(b"SCRIPT_FILENAME", filename);
     out.push(b"SCRIPT_NAME", name);
     out.push(b"PHP_SELF", name);
-    // What the runtimes of Symfony and Laravel look for before they call frankenphp_handle_request().
+    // The runtimes of Symfony and Laravel check this before they call frankenphp_handle_request().
     out.push(b"FRANKENPHP_WORKER", b"1");
 }
 
@@ -51,7 +50,7 @@ fn server(request: &CompleteRequest, out: &mut Variables<'_>) {
     out.push(b"GATEWAY_INTERFACE", b"CGI/1.1");
     out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
     out.push(b"SERVER_PROTOCOL", protocol(head.version()).as_bytes());
-    // Of a PHP that was built to run behind a web server only.
+    // Web servers set it for a php-cgi that is built with --enable-force-cgi-redirect.
     out.push(b"REDIRECT_STATUS", b"200");
     let (host, port) = &request.asked;
     let host = host.as_deref().or_else(|| head.host());
@@ -212,8 +211,7 @@ fn decimal(buf: &mut [u8; 20], mut number: u64) -> &[u8] {
 mod tests {
     use std::time::SystemTime;
 
-    use svc_core::http::trace_context::{FreshIds, Trace};
-    use svc_core::http::{HeadReader, Parsed};
+    use svc_core::http::{FreshIds, HeadReader, Parsed, Trace};
     use svc_core::pool::{Body, Script};
     use svc_ffi::Pairs;
 

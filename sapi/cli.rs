@@ -1,6 +1,6 @@
 //! Command line parsing: the command and its overrides.
 //!
-//! Promises: parsing is pure; words become a [`Command`] or one [`UsageError`], which names what is accepted or where
+//! Promises: parsing is pure; words become a [`Subcommand`] or one [`UsageError`], which names what is accepted or where
 //! to look. Refuses: it validates no settings (the table in the core does) and runs no command.
 
 use std::ffi::OsString;
@@ -12,13 +12,13 @@ use svc_core::config::RawConfig;
 
 /// The requested command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub enum Subcommand {
     /// Print every setting, or the errors in the settings.
     Check(Overrides),
     /// Query a probe of a running server.
-    Healthcheck(Probe),
+    Healthcheck(ProbeKind),
     /// Print help.
-    Help(Page),
+    Help(HelpTopic),
     /// Run the server.
     Serve(Overrides),
     /// Print the versions.
@@ -36,7 +36,7 @@ pub struct Overrides {
 
 /// A probe of the operations port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Probe {
+pub enum ProbeKind {
     /// The liveness probe.
     Liveness,
     /// The readiness probe.
@@ -47,7 +47,7 @@ pub enum Probe {
 
 /// A help topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Page {
+pub enum HelpTopic {
     /// The commands.
     Commands,
     /// The settings, for a terminal.
@@ -82,12 +82,12 @@ pub enum UsageError {
 /// # Examples
 ///
 /// ```
-/// use svc::cli::{Command, Probe, parse};
+/// use svc::cli::{Subcommand, ProbeKind, parse};
 ///
-/// assert_eq!(parse(["healthcheck", "liveness"]), Ok(Command::Healthcheck(Probe::Liveness)));
+/// assert_eq!(parse(["healthcheck", "liveness"]), Ok(Subcommand::Healthcheck(ProbeKind::Liveness)));
 /// assert!(parse(["--loud"]).is_err());
 /// ```
-pub fn parse<W>(words: impl IntoIterator<Item = W>) -> Result<Command, UsageError>
+pub fn parse<W>(words: impl IntoIterator<Item = W>) -> Result<Subcommand, UsageError>
 where
     W: Into<OsString>,
 {
@@ -98,10 +98,10 @@ where
     }
     let mut parser = Parser::from_args(words);
     match verb.unwrap_or(Verb::Serve) {
-        Verb::Check => overrides(&mut parser, Command::Check),
+        Verb::Check => overrides(&mut parser, Subcommand::Check),
         Verb::Healthcheck => healthcheck(&mut parser),
         Verb::Help => help(&mut parser),
-        Verb::Serve => overrides(&mut parser, Command::Serve),
+        Verb::Serve => overrides(&mut parser, Subcommand::Serve),
         Verb::Version => version(&mut parser),
     }
 }
@@ -117,7 +117,7 @@ impl Overrides {
     }
 }
 
-impl Probe {
+impl ProbeKind {
     /// Returns the path of the probe on the operations port.
     pub fn path(self) -> &'static str {
         match self {
@@ -128,7 +128,7 @@ impl Probe {
     }
 }
 
-impl Page {
+impl HelpTopic {
     /// Returns the text of the topic.
     pub fn text(self) -> String {
         match self {
@@ -181,17 +181,17 @@ impl Verb {
     }
 }
 
-fn overrides(parser: &mut Parser, command: fn(Overrides) -> Command) -> Result<Command, UsageError> {
+fn overrides(parser: &mut Parser, command: fn(Overrides) -> Subcommand) -> Result<Subcommand, UsageError> {
     let mut overrides = Overrides::default();
     while let Some(arg) = next(parser)? {
         match arg {
-            Word::Help => return Ok(Command::Help(Page::Commands)),
-            Word::Version => return Ok(Command::Version),
+            Word::Help => return Ok(Subcommand::Help(HelpTopic::Commands)),
+            Word::Version => return Ok(Subcommand::Version),
             Word::Directive => {
                 let value = parser.value().map_err(|_| UsageError::MissingValue("-d".to_owned()))?;
                 overrides.directives.push(value);
             }
-            // An empty word is what an unset variable in a script leaves behind; it must not serve the wrong place.
+            // An empty word comes from an unset variable in a script; it must not serve the wrong directory.
             Word::Plain(word) if overrides.document_root.is_none() && !word.is_empty() => {
                 overrides.document_root = Some(word);
             }
@@ -202,43 +202,45 @@ fn overrides(parser: &mut Parser, command: fn(Overrides) -> Command) -> Result<C
     Ok(command(overrides))
 }
 
-fn healthcheck(parser: &mut Parser) -> Result<Command, UsageError> {
+fn healthcheck(parser: &mut Parser) -> Result<Subcommand, UsageError> {
     let mut probe = None;
     while let Some(arg) = next(parser)? {
         match arg {
-            Word::Help => return Ok(Command::Help(Page::Commands)),
+            Word::Help => return Ok(Subcommand::Help(HelpTopic::Commands)),
             Word::Plain(word) if probe.is_none() => {
                 probe = Some(match word.to_str() {
-                    Some("liveness") => Probe::Liveness,
-                    Some("readiness") => Probe::Readiness,
-                    Some("startup") => Probe::Startup,
+                    Some("liveness") => ProbeKind::Liveness,
+                    Some("readiness") => ProbeKind::Readiness,
+                    Some("startup") => ProbeKind::Startup,
                     _ => return Err(UsageError::UnknownProbe(lossy(&word))),
                 });
             }
             other => return Err(other.unwanted()),
         }
     }
-    Ok(Command::Healthcheck(probe.unwrap_or(Probe::Readiness)))
+    Ok(Subcommand::Healthcheck(probe.unwrap_or(ProbeKind::Readiness)))
 }
 
-fn help(parser: &mut Parser) -> Result<Command, UsageError> {
-    let mut page = Page::Commands;
+fn help(parser: &mut Parser) -> Result<Subcommand, UsageError> {
+    let mut page = HelpTopic::Commands;
     while let Some(arg) = next(parser)? {
         page = match (arg, page) {
             (Word::Help, page) => page,
-            (Word::Plain(word), Page::Commands) if word == "settings" => Page::Settings,
-            (Word::Plain(word), Page::Commands) => return Err(UsageError::UnknownPage(lossy(&word))),
-            (Word::Other(option), Page::Settings) if option == "--markdown" => Page::SettingsMarkdown,
+            (Word::Plain(word), HelpTopic::Commands) if word == "settings" => HelpTopic::Settings,
+            (Word::Plain(word), HelpTopic::Commands) => return Err(UsageError::UnknownPage(lossy(&word))),
+            (Word::Other(option), HelpTopic::Settings) if option == "--markdown" => {
+                HelpTopic::SettingsMarkdown
+            }
             (other, _) => return Err(other.unwanted()),
         };
     }
-    Ok(Command::Help(page))
+    Ok(Subcommand::Help(page))
 }
 
-fn version(parser: &mut Parser) -> Result<Command, UsageError> {
+fn version(parser: &mut Parser) -> Result<Subcommand, UsageError> {
     match next(parser)? {
-        None | Some(Word::Version) => Ok(Command::Version),
-        Some(Word::Help) => Ok(Command::Help(Page::Commands)),
+        None | Some(Word::Version) => Ok(Subcommand::Version),
+        Some(Word::Help) => Ok(Subcommand::Help(HelpTopic::Commands)),
         Some(other) => Err(other.unwanted()),
     }
 }
@@ -315,8 +317,8 @@ Exit codes: 0 success; 1 runtime failure or forced stop; 2 invalid usage or sett
 mod tests {
     use super::*;
 
-    fn serve(document_root: Option<&str>, directives: &[&str]) -> Result<Command, UsageError> {
-        Ok(Command::Serve(Overrides {
+    fn serve(document_root: Option<&str>, directives: &[&str]) -> Result<Subcommand, UsageError> {
+        Ok(Subcommand::Serve(Overrides {
             document_root: document_root.map(Into::into),
             directives: directives.iter().map(Into::into).collect(),
         }))
@@ -344,25 +346,28 @@ mod tests {
     #[test]
     fn check_takes_what_serve_takes() {
         let overrides = Overrides { document_root: Some("site".into()), directives: vec!["a=1".into()] };
-        assert_eq!(parse(["check", "site", "-d", "a=1"]), Ok(Command::Check(overrides)));
+        assert_eq!(parse(["check", "site", "-d", "a=1"]), Ok(Subcommand::Check(overrides)));
     }
 
     #[test]
     fn healthcheck_asks_readiness_unless_told() {
-        assert_eq!(parse(["healthcheck"]), Ok(Command::Healthcheck(Probe::Readiness)));
-        assert_eq!(parse(["healthcheck", "startup"]), Ok(Command::Healthcheck(Probe::Startup)));
+        assert_eq!(parse(["healthcheck"]), Ok(Subcommand::Healthcheck(ProbeKind::Readiness)));
+        assert_eq!(parse(["healthcheck", "startup"]), Ok(Subcommand::Healthcheck(ProbeKind::Startup)));
         assert_eq!(parse(["healthcheck", "mood"]), Err(UsageError::UnknownProbe("mood".to_owned())));
     }
 
     #[test]
     fn help_and_version_have_words_and_letters() {
         for words in [&["help"][..], &["-h"], &["--help"], &["serve", "-h"], &["healthcheck", "--help"]] {
-            assert_eq!(parse(words), Ok(Command::Help(Page::Commands)), "{words:?}");
+            assert_eq!(parse(words), Ok(Subcommand::Help(HelpTopic::Commands)), "{words:?}");
         }
-        assert_eq!(parse(["help", "settings"]), Ok(Command::Help(Page::Settings)));
-        assert_eq!(parse(["help", "settings", "--markdown"]), Ok(Command::Help(Page::SettingsMarkdown)));
+        assert_eq!(parse(["help", "settings"]), Ok(Subcommand::Help(HelpTopic::Settings)));
+        assert_eq!(
+            parse(["help", "settings", "--markdown"]),
+            Ok(Subcommand::Help(HelpTopic::SettingsMarkdown))
+        );
         for words in [["version"], ["-V"], ["--version"]] {
-            assert_eq!(parse(words), Ok(Command::Version), "{words:?}");
+            assert_eq!(parse(words), Ok(Subcommand::Version), "{words:?}");
         }
     }
 

@@ -10,9 +10,9 @@ use std::process::ExitCode;
 use svc_core::config::{Config, RawConfig, page};
 use svc_core::policy::Policy;
 use svc_core::time;
-use svc_core::tls::Terms;
+use svc_core::tls::SessionConfig;
 
-use crate::cli::{Page, Probe};
+use crate::cli::{HelpTopic, ProbeKind};
 use crate::healthcheck;
 
 /// How the process exits.
@@ -45,7 +45,7 @@ pub fn check(raw: &RawConfig) -> Exit {
     if let Err(error) = Policy::load(&config.clients, &config.serving.document_root, time::now()) {
         return misused(&error);
     }
-    match Terms::open(&config.tls) {
+    match SessionConfig::open(&config.tls) {
         Ok(_) => print(&page::check(&config)),
         Err(error) => misused(&error),
     }
@@ -59,7 +59,7 @@ fn misused(error: &dyn Display) -> Exit {
 /// Queries the server that runs with the same environment.
 ///
 /// An invalid address counts as a failure, not as invalid usage, because container runtimes only distinguish 0 and 1.
-pub fn healthcheck(raw: &RawConfig, probe: Probe) -> Exit {
+pub fn healthcheck(raw: &RawConfig, probe: ProbeKind) -> Exit {
     let address = match raw.internal_addr() {
         Ok(Some(address)) => address,
         Ok(None) => {
@@ -83,7 +83,7 @@ pub fn healthcheck(raw: &RawConfig, probe: Probe) -> Exit {
 }
 
 /// Prints a help topic.
-pub fn help(page: Page) -> Exit {
+pub fn help(page: HelpTopic) -> Exit {
     print(&page.text())
 }
 
@@ -95,14 +95,14 @@ pub fn version(facts: &str) -> Exit {
 /// Prints an error, with each line marked as such.
 pub fn complain(error: &dyn Display) {
     let text: String = error.to_string().lines().map(|line| format!("svc: error: {line}\n")).collect();
-    // Who closed standard error does not want to know.
+    // If standard error is closed, nobody reads the error.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
 fn print(text: &str) -> Exit {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // A reader who has seen enough (`svc help | head`) is no failure.
+        // A reader that stops early (`svc help | head`) is not a failure.
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             complain(&format_args!("cannot write to standard output: {error}"));
             Exit::Failed

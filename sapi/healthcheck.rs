@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
-use crate::cli::Probe;
+use crate::cli::ProbeKind;
 
 /// The time limit for the whole exchange.
 pub const DEADLINE: Duration = Duration::from_secs(3);
@@ -19,7 +19,7 @@ pub enum Unwell {
     /// The response is not HTTP.
     NotHttp(SocketAddr),
     /// The status returned by the probe.
-    Status(SocketAddr, Probe, u16),
+    Status(SocketAddr, ProbeKind, u16),
     /// The connection failed or timed out.
     Unreachable(SocketAddr, io::Error),
 }
@@ -29,7 +29,7 @@ pub enum Unwell {
 /// # Errors
 ///
 /// Why the server is not healthy.
-pub fn ask(address: SocketAddr, probe: Probe) -> Result<(), Unwell> {
+pub fn ask(address: SocketAddr, probe: ProbeKind) -> Result<(), Unwell> {
     let address = reachable(address);
     let deadline = svc_core::time::now() + DEADLINE;
     let line = exchange(address, probe, deadline).map_err(|error| Unwell::Unreachable(address, error))?;
@@ -65,14 +65,14 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 /// Sends the request and reads until the status is complete.
-fn exchange(address: SocketAddr, probe: Probe, deadline: Instant) -> io::Result<Vec<u8>> {
+fn exchange(address: SocketAddr, probe: ProbeKind, deadline: Instant) -> io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&address, left(deadline)?)?;
     stream.set_write_timeout(Some(left(deadline)?))?;
     let path = probe.path();
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nUser-Agent: svc\r\nConnection: close\r\n\r\n")?;
     let mut line = Vec::with_capacity(STATUS_BYTES);
     while line.len() < STATUS_BYTES {
-        // Each read gets what is left, so that a server that drips bytes gains no time.
+        // Each read gets the remaining time, so that a server that trickles bytes gains nothing.
         stream.set_read_timeout(Some(left(deadline)?))?;
         let mut chunk = [0; STATUS_BYTES];
         let room = STATUS_BYTES - line.len();
@@ -103,7 +103,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers one connection with `answer` and returns the request's first line beside the verdict.
+    /// Answers one connection with `answer`; returns the first line of the request and the result of the probe.
     fn against(answer: &'static [u8]) -> (String, Result<(), Unwell>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -118,7 +118,7 @@ mod tests {
             stream.write_all(answer).unwrap();
             String::from_utf8(request).unwrap().lines().next().unwrap().to_owned()
         });
-        let verdict = ask(SocketAddr::from(([0, 0, 0, 0], port)), Probe::Readiness);
+        let verdict = ask(SocketAddr::from(([0, 0, 0, 0], port)), ProbeKind::Readiness);
         (server.join().unwrap(), verdict)
     }
 
@@ -144,6 +144,6 @@ mod tests {
     #[test]
     fn nobody_is_not_well() {
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        assert!(matches!(ask(free, Probe::Liveness), Err(Unwell::Unreachable(..))));
+        assert!(matches!(ask(free, ProbeKind::Liveness), Err(Unwell::Unreachable(..))));
     }
 }

@@ -23,7 +23,7 @@ use crate::variables::Variables;
 pub(crate) struct Invocation {
     exchange: Arc<Exchange>,
     response: Response,
-    /// What a persistent worker holds of it, until nothing of the request is left.
+    /// The persistent worker's hold on it, until nothing of the request is left.
     claim: Option<Claim<Exchange>>,
     body_read: u64,
     target: Vec<u8>,
@@ -53,7 +53,7 @@ impl Invocation {
         call
     }
 
-    /// Ends the reply as the script ended.
+    /// Ends the reply according to how the script ended.
     pub(crate) fn end(&mut self, outcome: PhpOutcome) {
         self.response.end(outcome);
     }
@@ -72,7 +72,7 @@ impl Invocation {
     }
 }
 
-/// Tells PHP of an exchange.
+/// Converts an exchange to a request for PHP.
 pub(crate) fn with_description<T>(exchange: &Exchange, tell: impl FnOnce(&PhpRequest<'_>) -> T) -> T {
     let request = &exchange.request;
     let cookies = cgi::cookies(&request.head);

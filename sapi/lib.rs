@@ -3,6 +3,7 @@
 //! Promises: all code that connects the core (which does not know PHP) to the interpreter (which does not know HTTP) is
 //! here. Refuses: no `unsafe`, and no logic that could belong to either side.
 #![forbid(unsafe_code)]
+#![deny(clippy::expect_used, clippy::unwrap_used)]
 
 pub mod boot;
 #[cfg(feature = "php")]

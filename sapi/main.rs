@@ -1,21 +1,22 @@
 //! The `svc` binary: one command line, one exit code.
 #![forbid(unsafe_code)]
+#![deny(clippy::expect_used, clippy::unwrap_used)]
 
 use std::process::ExitCode;
 
 use svc::boot;
-use svc::cli::{self, Command};
+use svc::cli::{self, Subcommand};
 use svc::commands::{self, Exit};
 use svc_core::config::RawConfig;
 
 fn main() -> ExitCode {
     let raw = RawConfig::new(std::env::vars_os());
     match cli::parse(std::env::args_os().skip(1)) {
-        Ok(Command::Check(overrides)) => commands::check(&overrides.apply(raw)),
-        Ok(Command::Healthcheck(probe)) => commands::healthcheck(&raw, probe),
-        Ok(Command::Help(page)) => commands::help(page),
-        Ok(Command::Serve(overrides)) => boot::serve(&overrides.apply(raw)),
-        Ok(Command::Version) => commands::version(&boot::version()),
+        Ok(Subcommand::Check(overrides)) => commands::check(&overrides.apply(raw)),
+        Ok(Subcommand::Healthcheck(probe)) => commands::healthcheck(&raw, probe),
+        Ok(Subcommand::Help(page)) => commands::help(page),
+        Ok(Subcommand::Serve(overrides)) => boot::serve(&overrides.apply(raw)),
+        Ok(Subcommand::Version) => commands::version(&boot::version()),
         Err(error) => {
             commands::complain(&error);
             Exit::Misused

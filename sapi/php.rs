@@ -18,7 +18,7 @@ const INI_DEFAULTS: &[(&str, &str)] = &[
     ("error_reporting", "22527"),
     ("log_errors", "1"),
     ("max_execution_time", "30"),
-    // Bodies are read before PHP starts: a limit on reading them would only start a second timer.
+    // Request bodies are read before PHP starts, so a limit on reading them would only start a second timer.
     ("max_input_time", "-1"),
     ("mysqlnd.collect_memory_statistics", "0"),
     ("output_buffering", "4096"),
@@ -30,24 +30,24 @@ const INI_DEFAULTS: &[(&str, &str)] = &[
     ("zend.assertions", "-1"),
     ("zend.exception_ignore_args", "1"),
     ("zend.exception_string_param_max_len", "0"),
-    // Less than a thread has: what the engine does on its own account (freeing deep structures) is not checked, and
-    // an overflow would end the process.
+    // Smaller than the stack of a thread, because the engine's own recursion (freeing deep structures) is not
+    // checked, and an overflow would end the process.
     ("zend.max_allowed_stack_size", "8M"),
 ];
 
 /// Directives that no php.ini may change, because they could end the process.
 const INI_FIXED: &[(&str, &str)] = &[
-    // Ends the process when a script does not end in time; the request's own limit is max_execution_time.
+    // It ends the process if a script does not end in time; the limit of a request is max_execution_time.
     ("hard_timeout", "0"),
-    // Kills processes that read the cache for too long; here they are one, and this is it.
+    // It kills processes that read the cache for too long, and svc is a single process.
     ("opcache.force_restart_timeout", "0"),
-    // Takes write access to the cache away from all threads while one does not need it.
+    // It revokes write access to the cache for all threads whenever one does not need it.
     ("opcache.protect_memory", "0"),
 ];
 
 /// The same in worker mode.
 const INI_FIXED_FOR_WORKERS: &[(&str, &str)] = &[
-    // Lets `file_exists()` and its like look into the cache also where a worker does without it, while it restarts.
+    // It lets `file_exists()` and similar functions use the cache even while a worker runs without it during a restart.
     ("opcache.enable_file_override", "0"),
 ];
 

@@ -1,7 +1,7 @@
-//! PHP as the pool's engine: workers for classic mode, and for scripts that stay.
+//! PHP as the engine of the pool: workers for classic mode and for worker mode.
 //!
-//! Promises: in classic mode each exchange is a fresh PHP request, and nothing of it outlives it here; what PHP keeps is
-//! the shim's care. Refuses: which mode it is is decided once, by the settings.
+//! Promises: in classic mode, each exchange is a new PHP request, and nothing in this file outlives it; the shim is
+//! responsible for what PHP keeps. Refuses: it does not choose the mode, which the settings determine.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::php_persistent_worker::PhpPersistentWorker;
 use crate::probe::probe;
 use crate::response::ThreadContext;
 
-/// Makes workers that run PHP.
+/// Creates workers that run PHP.
 #[derive(Debug)]
 pub(crate) struct PhpEngine {
     threads: Threads,
     shared: Arc<Shared>,
     has_cache: bool,
-    /// The cache does not see by itself that code has changed.
+    /// Whether OPcache does not notice changed code by itself.
     is_blind: bool,
 }
 
 impl PhpEngine {
-    /// Uses the running PHP behind `threads`, of which `facts` tell.
+    /// Uses the running PHP behind `threads`, which `facts` describe.
     pub(crate) fn new(threads: Threads, facts: &PhpFacts, shared: Arc<Shared>) -> Self {
         let has_cache = facts.opcache_enabled;
         Self { threads, shared, has_cache, is_blind: has_cache && !facts.opcache_validates }
@@ -63,7 +63,7 @@ impl Engine<Exchange> for PhpEngine {
     }
 }
 
-/// One thread's PHP in classic mode.
+/// The PHP of one thread in classic mode.
 struct PhpWorker {
     interpreter: Interpreter,
     thread_context: Rc<ThreadContext>,

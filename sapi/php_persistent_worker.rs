@@ -1,8 +1,8 @@
-//! A PHP script that stays: it boots an application once and serves many exchanges with it.
+//! A persistent worker: a PHP script that boots an application once and serves many exchanges with it.
 //!
-//! Promises: new exchanges are taken when no request of the worker's own can run; a request that waits holds no thread;
-//! a worker that is to be replaced takes nothing more, and lets those that it carries end first. Refuses: which worker
-//! takes which exchange, and when one is needed, is the pool's to decide.
+//! Promises: the worker claims new exchanges when none of its own requests can run. A waiting request holds no thread.
+//! A worker that is to be replaced claims nothing more and first completes the requests that it carries. Refuses: the
+//! pool decides which worker takes an exchange, and when a worker is needed.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
 
 use svc_ffi::{
-    Host, Interpreter, Pairs, PhpHead, PhpOutcome, PhpRequest, Progress, Waker, WorkerInfo, WorkerRequests,
+    Host, Interpreter, Pairs, PhpHead, PhpOutcome, PhpRequest, RequestProgress, Waker, WorkerInfo,
+    WorkerRequests,
 };
 
 use crate::cgi;
@@ -27,7 +28,7 @@ use crate::probe::probe;
 use crate::response::ThreadContext;
 use crate::variables::Variables;
 
-/// One thread's PHP, with the script that stays on it.
+/// The PHP of one thread, with its persistent script.
 #[derive(Debug)]
 pub(crate) struct PhpPersistentWorker {
     slot: usize,
@@ -41,7 +42,7 @@ impl PhpPersistentWorker {
     ///
     /// # Errors
     ///
-    /// [`WorkerStartError`] when the system gives no descriptors to wait with.
+    /// [`WorkerStartError`] if the system has no descriptors left to wait with.
     pub(crate) fn new(
         slot: usize,
         mut interpreter: Interpreter,
@@ -92,9 +93,9 @@ impl PersistentWorker<Exchange> for PhpPersistentWorker {
             protocol: 1001,
             time: started,
         };
-        let mut stay = ScriptRun::new(context, &self.thread_context, &name, request.script);
-        let outcome = self.interpreter.boot(&request, &mut stay, WorkerInfo { id: self.slot, started });
-        stay.departure(outcome)
+        let mut script_run = ScriptRun::new(context, &self.thread_context, &name, request.script);
+        let outcome = self.interpreter.boot(&request, &mut script_run, WorkerInfo { id: self.slot, started });
+        script_run.departure(outcome)
     }
 }
 
@@ -108,17 +109,18 @@ impl Wake for ThreadWaker {
     }
 }
 
-/// The stay of one script: from its boot to its end.
+/// One run of the script, from its boot to its end.
 struct ScriptRun<'a> {
     context: &'a WorkerContext<Exchange>,
     thread_context: &'a Rc<ThreadContext>,
-    /// The script's own variables, and its last words if it does not boot.
+    /// The URL path of the script.
     name: &'a str,
     script: &'a [u8],
     document_root: &'a [u8],
+    /// The last message of the script, which explains why it did not boot.
     last_words: String,
     memory_max: Option<u64>,
-    /// Requests that wait.
+    /// The number of waiting requests.
     waiting: usize,
     has_served: bool,
     leaves: Option<RecycleReason>,
@@ -147,7 +149,7 @@ impl<'a> ScriptRun<'a> {
         }
     }
 
-    /// The script has booted.
+    /// Notes that the script has booted.
     fn begin_serving(&mut self, visits: &WorkerRequests) {
         self.has_served = true;
         if visits.is_outsider() {
@@ -156,7 +158,7 @@ impl<'a> ScriptRun<'a> {
         self.context.booted();
     }
 
-    /// Why the script's stay has ended.
+    /// Returns why the script ended.
     fn departure(self, outcome: PhpOutcome) -> Departure {
         if !self.has_served {
             let why = if self.last_words.is_empty() {
@@ -169,13 +171,13 @@ impl<'a> ScriptRun<'a> {
         match self.leaves {
             Some(reason) => Departure::Recycled(reason),
             None if self.context.directive() != Directive::Serve => Departure::Stopped,
-            // The script has decided to end.
+            // The script ended by itself.
             None if outcome == PhpOutcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
             None => Departure::Recycled(RecycleReason::Error),
         }
     }
 
-    /// A request has ended: looks whether the worker should go on.
+    /// Decides after the end of a request whether the worker continues.
     fn look_after(&mut self, visits: &mut WorkerRequests) {
         let facts = visits.facts();
         let heap_bytes = facts.heap_bytes as u64;
@@ -202,19 +204,19 @@ impl<'a> ScriptRun<'a> {
         }
     }
 
-    fn count(&mut self, visits: &mut WorkerRequests, progress: Progress) {
+    fn count(&mut self, visits: &mut WorkerRequests, progress: RequestProgress) {
         match progress {
-            Progress::Waits => self.waiting += 1,
-            Progress::Ended => self.look_after(visits),
+            RequestProgress::Waits => self.waiting += 1,
+            RequestProgress::Ended => self.look_after(visits),
         }
     }
 
-    /// Runs what can go on.
+    /// Resumes the requests that are ready.
     fn resume_all(&mut self, visits: &mut WorkerRequests) {
         if self.waiting == 0 {
             return;
         }
-        // As many as are ready now: one that is ready again at once does not keep the others from theirs.
+        // Only those that are ready now, so that a request that is ready again at once does not starve the others.
         for _ in 0..visits.look() {
             let Some(progress) = visits.resume() else { return };
             self.waiting -= 1;
@@ -229,12 +231,12 @@ impl<'a> ScriptRun<'a> {
         self.count(visits, progress);
     }
 
-    /// Takes an exchange, unless the worker is about to be replaced.
+    /// Claims an exchange, unless the worker is about to be replaced.
     fn take(&self) -> Option<Claim<Exchange>> {
         if self.leaves.is_some() { None } else { self.context.try_take() }
     }
 
-    /// Sleeps until there is something to do. False: the worker ends.
+    /// Sleeps until there is something to do. Returns false if the worker ends.
     fn sleep(&self, visits: &mut WorkerRequests) -> bool {
         let takes_more = self.leaves.is_none() && self.context.directive() == Directive::Serve;
         if !takes_more {
@@ -280,7 +282,7 @@ impl svc_ffi::WorkerHost for ScriptRun<'_> {
     }
 }
 
-/// While it boots and ends, the script has no client: its output is nobody's.
+/// The script while it boots and ends: it has no client, so its output goes nowhere.
 impl Host for ScriptRun<'_> {
     fn write(&mut self, _output: &[u8]) -> bool {
         true

@@ -1,11 +1,11 @@
-//! The pool's look at a thread that executes PHP, passed on to the interpreter.
+//! Lets the pool probe a thread that executes PHP.
 
 use std::sync::Arc;
 
 use svc_core::pool::ThreadProbe;
 use svc_ffi::{Interpreter, Interrupter};
 
-/// Asks the thread of `interpreter`.
+/// Probes the thread of `interpreter`.
 pub(crate) fn probe(interpreter: &Interpreter) -> Arc<dyn ThreadProbe> {
     Arc::new(Question(interpreter.interrupter()))
 }

@@ -1,14 +1,14 @@
-//! The head of a reply, from what a script set.
+//! The header of a response, from the headers that a script set.
 //!
-//! Promises: status, reason and fields are such that they can be sent. Refuses: fields that belong to the connection are
-//! the server's, not the script's, and are dropped; the length is kept apart.
+//! Promises: status, reason phrase and fields can be sent as they are. Refuses: connection-specific fields, which belong
+//! to the server, are dropped; the length is kept apart.
 
 use svc_core::http::Fields;
 use svc_core::pool::{Origin, ReplyHead};
 
 use svc_ffi::PhpHead;
 
-/// The head of a reply about which a script said nothing.
+/// The response header if a script has set nothing.
 pub(crate) fn plain_head() -> ReplyHead {
     ReplyHead {
         status: 200,
@@ -19,7 +19,8 @@ pub(crate) fn plain_head() -> ReplyHead {
     }
 }
 
-/// Sorts what a script set into the parts of a head; what is no field, or not the script's affair, is dropped.
+/// Sorts the lines that a script set into the parts of a response header. Malformed lines, and fields that a script may
+/// not set, are dropped.
 pub(crate) fn reply_head(head: &PhpHead<'_>) -> ReplyHead {
     let mut reply = plain_head();
     let mut status = head.status;
@@ -32,12 +33,12 @@ pub(crate) fn reply_head(head: &PhpHead<'_>) -> ReplyHead {
         if name.eq_ignore_ascii_case(b"content-length") {
             reply.content_length = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
         } else if name.eq_ignore_ascii_case(b"status") {
-            // CGI's way to set the status.
+            // CGI scripts set the status this way.
             status = leading_number(value).unwrap_or(status);
         } else if head.status == 304 && name.eq_ignore_ascii_case(b"content-type") {
-            // The client keeps the type of what it has; PHP's default would replace it.
+            // PHP's default would replace the type of the client's copy.
         } else {
-            // PHP refuses line breaks in fields; what is no field all the same is dropped.
+            // PHP rejects line breaks in headers; other malformed fields are dropped here.
             let _ = reply.fields.push(name, value);
         }
     }
@@ -49,7 +50,7 @@ pub(crate) fn reply_head(head: &PhpHead<'_>) -> ReplyHead {
     reply
 }
 
-/// Fields that only the server can know: it frames the message and keeps the connection.
+/// Fields that only the server sets, because it frames the message and manages the connection.
 fn is_of_the_connection(name: &[u8]) -> bool {
     const NAMES: [&[u8]; 7] = [
         b"connection",
@@ -68,8 +69,8 @@ fn leading_number(value: &[u8]) -> Option<i32> {
     std::str::from_utf8(&value[..digits]).ok()?.parse().ok()
 }
 
-/// The reason phrase of `HTTP/1.1 404 Nothing here`, if there is one that can be sent and it is that of `status`: a
-/// script may have changed its mind since.
+/// Returns the reason phrase of a line like `HTTP/1.1 404 Nothing here`, if it is valid and the line has this `status`:
+/// the script may have changed the status since.
 fn reason(line: &[u8], status: i32) -> Option<Vec<u8>> {
     let mut words = line.splitn(3, |&byte| byte == b' ').skip(1);
     leading_number(words.next()?).filter(|&code| code == status)?;

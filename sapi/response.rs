@@ -1,9 +1,9 @@
-//! From what a script says to the parts of a reply.
+//! Turns the output of a script into the parts of a response.
 //!
-//! Promises: a reply that fits in [`REPLY_GATHER_MAX`] and is not flushed goes out in one piece with its length; a
-//! script that fails before anything went out is answered 500 or 504; one that fails later leaves a reply that is
-//! visibly broken. A body goes out coded where its client likes that and [`svc_core::compress`] has nothing against it.
-//! Refuses: it writes no bytes of HTTP.
+//! Promises: a response that fits in [`REPLY_GATHER_MAX`] and is not flushed is sent in one piece with its length. If a
+//! script fails before anything was sent, the response is 500 or 504; if it fails later, the response is visibly
+//! incomplete. A body is compressed if the client accepts it and [`svc_core::compress`] allows it. Refuses: it writes no
+//! bytes of HTTP.
 //!
 //! ```text
 //!   Gathering ──flush, or much output──▶ Streaming ──▶ Ended
@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use svc_core::compress::{EncoderPool, Levels, Subject, Verdict, judge};
+use svc_core::compress::{CodingDecision, EncoderPool, Levels, UncodedResponse, decide};
 use svc_core::http::MethodKind;
 use svc_core::limits::REPLY_GATHER_MAX;
 use svc_core::pool::{End, Exchange, Origin, ReplyHead};
@@ -25,50 +25,50 @@ use svc_ffi::{PhpHead, PhpOutcome};
 use crate::coded_body::{CodedBody, Urgency};
 use crate::reply_head::{plain_head, reply_head};
 
-/// Where the reply is; see the module's diagram.
+/// The stage of the response; see the diagram of the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ResponseStage {
     Gathering,
     Streaming,
     Ended,
 }
 
-/// What the replies of one thread share.
+/// The state that the responses of one thread share.
 #[derive(Debug)]
 pub(crate) struct ThreadContext {
-    /// The encoders of this thread. Borrowed for the making of one piece, which runs no script.
-    stock: RefCell<EncoderPool>,
+    /// The encoders of this thread. Borrowed only while one piece is compressed, during which no script runs.
+    encoders: RefCell<EncoderPool>,
     pub(crate) shared: Arc<Shared>,
 }
 
 impl ThreadContext {
-    /// Makes the thread_context of the calling thread.
+    /// Creates the context of the calling thread.
     pub(crate) fn new(shared: &Arc<Shared>) -> Rc<Self> {
-        let stock = RefCell::new(EncoderPool::new(Levels::new(&shared.config.files)));
-        Rc::new(Self { stock, shared: Arc::clone(shared) })
+        let encoders = RefCell::new(EncoderPool::new(Levels::new(&shared.config.files)));
+        Rc::new(Self { encoders, shared: Arc::clone(shared) })
     }
 }
 
-/// The reply of one exchange, written by its script.
+/// The response of one exchange, written by its script.
 #[derive(Debug)]
 pub(crate) struct Response {
     exchange: Arc<Exchange>,
-    stage: Stage,
+    stage: ResponseStage,
     head: Option<ReplyHead>,
     gathered: Vec<u8>,
-    /// The request's method is HEAD: bytes are counted and not kept.
+    /// Whether the method is HEAD: then bytes are counted and discarded.
     counts_only: bool,
     written_bytes: u64,
-    /// The body, once it streams in a coding.
+    /// The body, once it is streamed compressed.
     coded: Option<CodedBody>,
     thread_context: Rc<ThreadContext>,
 }
 
 impl Response {
-    /// Begins the reply of a claimed exchange, with the thread_context of this thread.
+    /// Begins the response of a claimed exchange, with the context of this thread.
     pub(crate) fn new(exchange: Arc<Exchange>, thread_context: Rc<ThreadContext>) -> Self {
         Self {
-            stage: Stage::Gathering,
+            stage: ResponseStage::Gathering,
             head: None,
             gathered: Vec::new(),
             counts_only: exchange.request.head.method_kind() == MethodKind::Head,
@@ -79,31 +79,33 @@ impl Response {
         }
     }
 
-    /// Takes status and fields as PHP has them.
+    /// Takes over the status and the headers from PHP.
     pub(crate) fn set_head(&mut self, head: &PhpHead<'_>) {
-        if self.stage == Stage::Gathering {
+        if self.stage == ResponseStage::Gathering {
             self.head = Some(reply_head(head));
         }
     }
 
     /// Sends an informational response.
     pub(crate) fn interim(&self, head: &PhpHead<'_>) {
-        if self.stage == Stage::Gathering
+        if self.stage == ResponseStage::Gathering
             && let Ok(status) = u16::try_from(head.status)
         {
-            // A client that has gone needs no hints.
+            // A disconnected client needs no hints.
             let _ = self.exchange.interim(status, reply_head(head).fields);
         }
     }
 
-    /// Takes output. False: nobody reads it.
+    /// Takes output. Returns false if nobody reads it.
     pub(crate) fn write(&mut self, output: &[u8]) -> bool {
         self.written_bytes += output.len() as u64;
         match self.stage {
-            Stage::Ended => return true,
-            // A request that runs although its client had left is not broken off by its first word.
-            Stage::Gathering if self.exchange.is_gone() && !self.exchange.runs_for_nobody() => return false,
-            Stage::Gathering | Stage::Streaming => {}
+            ResponseStage::Ended => return true,
+            // A request whose client left before it started is not aborted by its first output.
+            ResponseStage::Gathering if self.exchange.is_gone() && !self.exchange.runs_for_nobody() => {
+                return false;
+            }
+            ResponseStage::Gathering | ResponseStage::Streaming => {}
         }
         if self.counts_only {
             return true;
@@ -112,62 +114,66 @@ impl Response {
         self.gathered.len() < REPLY_GATHER_MAX || self.hand_over(Urgency::Gather)
     }
 
-    /// Whether more output would wait for the reader.
+    /// Returns whether more output would have to wait for the reader.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.stage == Stage::Streaming && self.exchange.is_crowded()
+        self.stage == ResponseStage::Streaming && self.exchange.is_crowded()
     }
 
-    /// Sends what there is. False: nobody reads it.
+    /// Sends the pending output. Returns false if nobody reads it.
     pub(crate) fn flush(&mut self) -> bool {
         match self.stage {
-            Stage::Ended => true,
-            Stage::Streaming if self.gathered.is_empty() && !self.holds_back() => !self.exchange.is_gone(),
-            Stage::Gathering | Stage::Streaming => self.hand_over(Urgency::Flush),
+            ResponseStage::Ended => true,
+            ResponseStage::Streaming if self.gathered.is_empty() && !self.holds_back() => {
+                !self.exchange.is_gone()
+            }
+            ResponseStage::Gathering | ResponseStage::Streaming => self.hand_over(Urgency::Flush),
         }
     }
 
-    /// Ends the reply although the script goes on.
+    /// Completes the response although the script continues.
     pub(crate) fn finish(&mut self) {
         self.end(PhpOutcome::Complete);
     }
 
-    /// Ends the reply as the script ended. After [`finish`](Self::finish) it does nothing.
+    /// Ends the response according to how the script ended. After [`finish`](Self::finish), it does nothing.
     pub(crate) fn end(&mut self, outcome: PhpOutcome) {
-        match (std::mem::replace(&mut self.stage, Stage::Ended), outcome) {
-            (Stage::Ended, _) => {}
-            (Stage::Gathering, PhpOutcome::Complete | PhpOutcome::Aborted) => self.complete(Origin::Script),
-            (Stage::Gathering, PhpOutcome::Fatal) => self.complete(Origin::Fatal),
-            (Stage::Gathering, PhpOutcome::Lost) => self.complete(Origin::WorkerLost),
-            (Stage::Gathering, PhpOutcome::TimeLimit) => self.complete(Origin::TimeLimit),
-            (Stage::Streaming, outcome) => self.end_stream(matches!(outcome, PhpOutcome::Complete)),
+        match (std::mem::replace(&mut self.stage, ResponseStage::Ended), outcome) {
+            (ResponseStage::Ended, _) => {}
+            (ResponseStage::Gathering, PhpOutcome::Complete | PhpOutcome::Aborted) => {
+                self.complete(Origin::Script);
+            }
+            (ResponseStage::Gathering, PhpOutcome::Fatal) => self.complete(Origin::Fatal),
+            (ResponseStage::Gathering, PhpOutcome::Lost) => self.complete(Origin::WorkerLost),
+            (ResponseStage::Gathering, PhpOutcome::TimeLimit) => self.complete(Origin::TimeLimit),
+            (ResponseStage::Streaming, outcome) => self.end_stream(matches!(outcome, PhpOutcome::Complete)),
         }
     }
 
-    /// Whether bytes that the script wrote wait inside the coding.
+    /// Returns whether the encoder holds back bytes that the script wrote.
     fn holds_back(&self) -> bool {
         self.coded.as_ref().is_some_and(|body| !body.is_flushed())
     }
 
     fn hand_over(&mut self, urgency: Urgency) -> bool {
         let bytes = std::mem::take(&mut self.gathered);
-        if self.stage == Stage::Streaming {
+        if self.stage == ResponseStage::Streaming {
             return self.send(bytes, urgency);
         }
-        self.stage = Stage::Streaming;
+        self.stage = ResponseStage::Streaming;
         let mut head = self.head.take().unwrap_or_else(plain_head);
-        let verdict = self.judge(&head, head.content_length);
+        let verdict = self.decide(&head, head.content_length);
         let (verdict, bytes) = self.begin_body(verdict, &mut head.content_length, bytes, urgency);
         verdict.amend(&mut head.fields);
         self.exchange.head(head, bytes).is_ok() || self.exchange.is_overdue()
     }
 
-    /// Sends more of a body whose head has gone. False: nobody reads it, or it cannot go on.
+    /// Sends more of a body whose header was sent. Returns false if nobody reads it or it cannot be continued.
     fn send(&mut self, bytes: Vec<u8>, urgency: Urgency) -> bool {
         let Some(body) = &mut self.coded else { return self.goes_on(self.exchange.data(bytes).is_ok()) };
         let piece = body.piece(&bytes, urgency);
         note_coding(&self.exchange, body);
         match piece {
-            // The coding keeps it for now.
+            // The encoder holds it back for now.
             Some(coded) if coded.is_empty() => !self.exchange.is_gone(),
             Some(coded) => {
                 let is_read = self.exchange.data(coded).is_ok();
@@ -177,13 +183,13 @@ impl Response {
         }
     }
 
-    /// Whether the script is to go on: a reply that was answered in its place takes no more, but nobody has left. Its time
-    /// limit ends it.
+    /// Returns whether the script is to continue. If the server answered in its place, its output is discarded, but the
+    /// client has not left: the time limit ends the script.
     fn goes_on(&self, is_read: bool) -> bool {
         is_read || self.exchange.is_overdue()
     }
 
-    /// Ends a body whose head has gone. A script that broke off leaves what it said, and no end.
+    /// Ends a body whose header was sent. If the script failed, the body stays incomplete.
     fn end_stream(&mut self, is_complete: bool) {
         let rest = std::mem::take(&mut self.gathered);
         let (rest, is_whole) = match self.coded.take() {
@@ -191,7 +197,7 @@ impl Response {
             Some(mut body) => {
                 let ended = body.end(&rest, is_complete);
                 note_coding(&self.exchange, &body);
-                self.thread_context.stock.borrow_mut().put(body.into_encoder());
+                self.thread_context.encoders.borrow_mut().put(body.into_encoder());
                 ended
             }
         };
@@ -214,17 +220,17 @@ impl Response {
         }
         let mut body = std::mem::take(&mut self.gathered);
         let length = head.content_length.unwrap_or(self.written_bytes);
-        let mut verdict = self.judge(&head, Some(length));
+        let mut verdict = self.decide(&head, Some(length));
         if verdict.coding().is_some() && !self.counts_only {
             match self.coded_whole(verdict, &body, length) {
                 Some(coded) => {
                     head.content_length = Some(coded.len() as u64);
                     body = coded;
                 }
-                None => verdict = Verdict::Varies,
+                None => verdict = CodingDecision::Varies,
             }
         } else if verdict.coding().is_some() {
-            // Nobody knows the length of what nobody coded.
+            // The body was not compressed, so its length is unknown.
             head.content_length = None;
         }
         if origin == Origin::Script && verdict.coding().is_none() {
@@ -234,37 +240,41 @@ impl Response {
         if verdict.coding().is_some() && !self.counts_only {
             self.exchange.note_coded(length, body.len() as u64);
         }
-        // A client that has gone loses its reply.
+        // The client has disconnected, so the response is lost.
         let _ = self.exchange.complete(head, body);
     }
 
-    fn judge(&self, head: &ReplyHead, length: Option<u64>) -> Verdict {
-        // A 304 is about a page that was not made.
+    fn decide(&self, head: &ReplyHead, length: Option<u64>) -> CodingDecision {
+        // The page that a 304 stands for was not generated.
         let length = length.filter(|_| head.status != 304);
-        let subject = Subject { status: head.status, fields: &head.fields, length };
-        judge(&self.exchange.request.head, subject, &self.thread_context.stock.borrow().levels().for_pages())
+        let subject = UncodedResponse { status: head.status, fields: &head.fields, length };
+        decide(
+            &self.exchange.request.head,
+            subject,
+            &self.thread_context.encoders.borrow().levels().for_pages(),
+        )
     }
 
-    /// Begins a body that streams. Returns what becomes of the response, and of its first bytes: without memory for an
-    /// encoder they go out as they are.
+    /// Begins a streamed body. Returns the decision and the first bytes to send: without memory for an encoder, they are
+    /// sent uncompressed.
     fn begin_body(
         &mut self,
-        verdict: Verdict,
+        verdict: CodingDecision,
         announced: &mut Option<u64>,
         bytes: Vec<u8>,
         urgency: Urgency,
-    ) -> (Verdict, Vec<u8>) {
-        let Verdict::Coded(coding) = verdict else { return (verdict, bytes) };
+    ) -> (CodingDecision, Vec<u8>) {
+        let CodingDecision::Coded(coding) = verdict else { return (verdict, bytes) };
         if self.counts_only {
             *announced = None;
             return (verdict, bytes);
         }
-        let begun = self.thread_context.stock.borrow_mut().take(coding).ok().and_then(|encoder| {
+        let begun = self.thread_context.encoders.borrow_mut().take(coding).ok().and_then(|encoder| {
             let mut body = CodedBody::new(encoder, *announced);
             let first = body.piece(&bytes, urgency)?;
             Some((body, first))
         });
-        let Some((body, first)) = begun else { return (Verdict::Varies, bytes) };
+        let Some((body, first)) = begun else { return (CodingDecision::Varies, bytes) };
         self.exchange.note_coded(0, 0);
         note_coding(&self.exchange, &body);
         self.coded = Some(body);
@@ -272,18 +282,18 @@ impl Response {
         (verdict, first)
     }
 
-    /// Codes a reply that is complete; nothing when it is not as long as its script announced, which its client can
-    /// tell only from the length.
-    fn coded_whole(&mut self, verdict: Verdict, body: &[u8], length: u64) -> Option<Vec<u8>> {
+    /// Compresses a complete response. Returns nothing if it is not as long as its script announced, because the client
+    /// can detect that only from the length.
+    fn coded_whole(&mut self, verdict: CodingDecision, body: &[u8], length: u64) -> Option<Vec<u8>> {
         let coding = verdict.coding().filter(|_| body.len() as u64 == length)?;
-        let mut whole = CodedBody::new(self.thread_context.stock.borrow_mut().take(coding).ok()?, None);
+        let mut whole = CodedBody::new(self.thread_context.encoders.borrow_mut().take(coding).ok()?, None);
         let (coded, is_complete) = whole.end(body, true);
-        self.thread_context.stock.borrow_mut().put(whole.into_encoder());
+        self.thread_context.encoders.borrow_mut().put(whole.into_encoder());
         is_complete.then_some(coded)
     }
 }
 
-/// Notes what the coding has made of the body, where nothing waits inside of it.
+/// Records how much the compression saved, if the encoder holds nothing back.
 fn note_coding(exchange: &Exchange, body: &CodedBody) {
     if body.is_flushed() {
         let (before, after) = body.lengths();

@@ -1,18 +1,19 @@
-//! The list of `$_SERVER` on its way to PHP, with what an operator has to say about it.
+//! The variables of `$_SERVER`, with the operator's overrides, on their way to PHP.
 //!
-//! Promises: each name stands there once; the setting `SERVER_VARIABLES` has the last word. Refuses: it makes no variable.
+//! Promises: each name appears once, and the setting `SERVER_VARIABLES` takes precedence. Refuses: it creates no
+//! variables itself.
 
 use svc_ffi::Pairs;
 
-/// Takes the variables of one request.
+/// Collects the variables of one request.
 pub(crate) struct Variables<'a> {
     out: &'a mut Pairs,
-    /// Names and values that the operator has set.
+    /// The names and values set by the operator.
     set: &'a [(String, String)],
 }
 
 impl<'a> Variables<'a> {
-    /// Begins with what the operator has set.
+    /// Starts with the operator's variables.
     pub(crate) fn new(set: &'a [(String, String)], out: &'a mut Pairs) -> Self {
         for (name, value) in set {
             out.push(name.as_bytes(), value.as_bytes());

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Prints the path of a DokuWiki that is ready to be installed by its own install.php: a document root to copy.
 #
-# DokuWiki and the libraries it wants come from the machine's own archive of packages (see unpack.sh). The package keeps
-# configuration, data and plugins elsewhere in the system and links them; here they stand where DokuWiki's own archive
-# has them, so that the folder stands alone.
+# DokuWiki and the libraries it needs come from the machine's package archive (see unpack.sh). The package keeps
+# configuration, data and plugins elsewhere in the system and links to them; here they are in the same places as in
+# DokuWiki's own archive, so that the folder is self-contained.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -15,7 +15,7 @@ packages=(
     php-phpseclib php-random-compat
 )
 
-# Puts the pieces together as $home/root and $home/share.
+# Assembles $home/root and $home/share.
 assemble() {
     local root=$home/root share=$home/share
     cp -r "$home/usr/share/dokuwiki" "$root"
@@ -25,7 +25,7 @@ assemble() {
     cp -r "$home/etc/dokuwiki" "$root/conf"
     mkdir -p "$share"
     cp -r "$home/usr/share/php" "$home/usr/share/php-geshi" "$home/usr/share/javascript" "$share/"
-    # The installer writes these two.
+    # The installer creates these two files.
     rm -f "$root/conf/acl.auth.php" "$root/conf/users.auth.php"
     sed -i 's#/var/lib/dokuwiki/data#./data#' "$root/conf/dokuwiki.php"
     grep -rlE --include='*.php' '/usr/share/(php|php-geshi|javascript)\b' "$root" |

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints the folder with the classes of Laravel and of what it is made of, as namespaces say.
+# Prints the folder with the classes of Laravel and its dependencies, laid out by namespace.
 #
-# They come from the machine's own archive of packages (see unpack.sh).
+# They come from the machine's package archive (see unpack.sh).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Measures svc beside the other servers for PHP that this machine has, in one run, and prints one table.
+# Benchmarks svc and the other PHP servers on this machine in one run, and prints one table.
 #
-# All servers run at once on 127.0.0.1, with the same pages, the same PHP directives and the same number of PHP workers;
-# one of them is loaded at a time, in turn: A B C, A B C, and the table has the medians. Nothing is installed unless
-# asked for, nothing is left behind. docs/performance.md says how to read the result.
+# All servers run at the same time on 127.0.0.1, with the same pages, PHP directives and number of PHP workers. Load is
+# applied to one of them at a time, in turn (A B C, A B C), and the table shows the medians. Nothing is installed unless
+# requested, and nothing is left behind. docs/performance.md explains how to read the result.
 #
 # shellcheck disable=SC2034,SC2154 # peers/servers.sh and peers/measure.sh share their variables with this file
 set -euo pipefail
@@ -76,7 +76,7 @@ running=()
 # shellcheck source-path=SCRIPTDIR source=peers/measure.sh
 . "$here/peers/measure.sh"
 
-# Every number is a whole one above 0, every name is known: nothing starts before that is sure.
+# Nothing starts unless every number is a positive integer and every name is known.
 check_options() {
     local name
     for name in rounds seconds_each connections waiting threads streams workers; do
@@ -106,7 +106,7 @@ check_tools() {
     fi
 }
 
-# Ends the server $1 by the ids of its processes, and those that outlive their first one too.
+# Ends server $1 by the ids of its processes, including those that outlive their parent.
 stop() {
     local ids pid tries=100
     ids=$(processes_of "$1")
@@ -131,7 +131,7 @@ clean_up() {
     if [ "$keep" = yes ]; then say "left in $work"; else rm -rf "$work"; fi
 }
 
-# The pages, and what they must answer, each made in another way than the servers make it.
+# Creates the pages, and the expected responses, by other means than the servers use.
 prepare_pages() {
     mkdir -p "$site" "$work/expected"
     cp "$here"/peers/site/*.php "$site"
@@ -143,7 +143,7 @@ prepare_pages() {
     printf 'Hello, World!' >"$work/expected/hello.php"
     printf 'waited' >"$work/expected/wait.php"
     awk -f "$here/peers/rows.awk" >"$work/expected/rows.php"
-    # An ECDSA key; without openssl the servers with TLS are left out.
+    # Creates an ECDSA key; without openssl, the servers with TLS are left out.
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
         -keyout "$work/tls.key" -out "$work/tls.pem" 2>/dev/null || rm -f "$work/tls.pem"
     chmod -R a+rX "$work"
@@ -164,7 +164,7 @@ start() {
     return 1
 }
 
-# Starts all that can take part and says of each what it is; names the others with the reason.
+# Starts all servers that can take part and describes each; names the others with the reason.
 start_servers() {
     local id reason
     for id in "${catalogue[@]}"; do
@@ -179,7 +179,7 @@ start_servers() {
     ((${#running[@]} > 0)) || die 'no server to measure'
 }
 
-# Says what server $1 is and where its PHP differs from what all were given; fails if a page is wrong.
+# Describes server $1, and where its PHP differs from the common settings; fails if a page is wrong.
 examine() {
     local id=$1 name facts version different
     for name in "${page[@]}"; do
@@ -196,7 +196,7 @@ examine() {
     [[ $facts = *'OPcache on'* ]] || echo '  NOT LIKE THE OTHERS: its OPcache is off' >>"$work/header"
 }
 
-# Pss counts memory that processes share once; where the kernel or its rules hide it, Rss has to do for everybody.
+# Pss counts memory shared by several processes once. If it is not available, Rss is used for all servers.
 choose_memory_kind() {
     local id ids
     memory_kind=Pss
@@ -225,7 +225,7 @@ run_workload() {
     done
 }
 
-# The ratios refer to nginx + php-fpm: to PEERS_FPM if it runs, for that is the same PHP.
+# The ratios are relative to nginx + php-fpm: to PEERS_FPM if it runs, because it uses the same PHP.
 base() {
     local id
     for id in fpm_own fpm fpm_tls; do

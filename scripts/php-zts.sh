@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Prints the path of a php-config whose libphp svc can embed; builds that PHP, once a machine, if there is none.
+# Prints the path of a php-config whose libphp svc can embed; builds that PHP once per machine if there is none.
 #
-# Fitting means: PHP 8.3 to 8.5, thread-safe (ZTS), a shared libphp, built without Zend signals and with Zend's
+# Requirements: PHP 8.3 to 8.5, thread-safe (ZTS), a shared libphp, built without Zend signals and with Zend's
 # execution timers. Tried in order: $SVC_PHP_CONFIG (an error if it does not fit), php-config on PATH, the build
 # of an earlier run in the cache folder, a new build there.
 #
-# A build takes its sources from the machine's own Debian or Ubuntu archive, the newest that its updates and security
-# suites have, with package lists of its own: the system's lists and sources are left alone. Progress, and what PHP it
-# is, go to standard error; standard output has the path only.
+# The sources are the newest in the machine's Debian or Ubuntu archive, including its updates and security suites. The
+# script uses package lists of its own and does not change those of the system. Progress and the version of PHP go to
+# standard error; standard output contains only the path.
 #
 #   scripts/php-zts.sh                 path of the php-config
 #   scripts/php-zts.sh --update        the same, after a build if the archive has a newer PHP than the cache folder
@@ -15,23 +15,23 @@
 #   scripts/php-zts.sh --source        path of the sources of that PHP (PHP's own tests); fetched if they are not there
 #   scripts/php-zts.sh --debug         path of the php-config of a build with PHP's own assertions and leak reports
 #   scripts/php-zts.sh --asan          the same, and with AddressSanitizer in libphp
-#   scripts/php-zts.sh --archives      addresses of the machine's archives, as the others read them
+#   scripts/php-zts.sh --archives      URLs of the machine's archives, as the other options use them
 #
-# --debug and --asan are for `make sanitize`: they have what the tests need and little more. They, and those of a series, are
-# always builds of ours. A series that the machine's archive lacks comes from another distribution's, signatures checked, if
-# SVC_DEBIAN_ARCHIVE or SVC_UBUNTU_ARCHIVE says where that is.
+# --debug and --asan are for `make sanitize`: they include little more than the tests need. They, and those of --version,
+# are always built by this script. If the machine's archive lacks a series, it comes from another distribution's archive,
+# with signatures checked, if SVC_DEBIAN_ARCHIVE or SVC_UBUNTU_ARCHIVE names one.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/svc
 started=$SECONDS
 
-# Raise when the recipe below changes in a way that needs a new build; the second is that of builds that look for faults.
+# Increase it when a change below requires a new build; the second is for --debug and --asan.
 recipe=1
 plain_recipe=2
 main_recipe=$recipe
 
-# What WordPress, Symfony and Laravel use. Names of Debian packages, then configure's flags for the same.
+# What WordPress, Symfony and Laravel use: Debian packages, then the matching flags of configure.
 build_packages=(
     build-essential bison dpkg-dev patch pkg-config re2c
     libcurl4-openssl-dev libfreetype-dev libicu-dev libjpeg-dev libonig-dev libpcre2-dev libpng-dev libpq-dev
@@ -46,7 +46,7 @@ configure_flags=(
     --with-zip --with-zlib
 )
 
-# What a build that looks for faults leaves out, to be there sooner.
+# The flags for --debug and --asan, with fewer extensions so that they build faster.
 plain_flags=(
     --enable-zts --disable-zend-signals --enable-zend-max-execution-timers
     --enable-embed=shared --enable-cli --disable-cgi --disable-phpdbg --without-pear
@@ -70,7 +70,7 @@ case $verb in
 *) die "unknown option: $verb (see the comment at the top of $0)" ;;
 esac
 
-# Says why the php-config $1 does not fit; silent when it does.
+# Prints why the php-config $1 does not fit; prints nothing if it does.
 misfit() {
     local config=$1 id include facts
     id=$("$config" --vernum 2>/dev/null) || { echo "it cannot be executed"; return; }
@@ -84,7 +84,7 @@ misfit() {
     [ -e "$("$config" --prefix)/lib/libphp.so" ] || { echo "it has no shared libphp (configure with --enable-embed=shared)"; return; }
 }
 
-# Says what PHP the php-config $1 belongs to, and where it came from if it is a build of ours.
+# Describes the PHP of the php-config $1, and its source if this script built it.
 describe() {
     local from=${1%/bin/php-config}/.source
     if [ -r "$from" ]; then
@@ -94,7 +94,7 @@ describe() {
     fi
 }
 
-# Prints the URIs of the machine's own archives, read from both formats of apt's sources; a list of mirrors is read too.
+# Prints the URIs of the machine's archives, from both formats of apt's sources and from lists of mirrors.
 archive_uris() {
     local etc=${SVC_APT_ETC:-/etc/apt} uri
     {
@@ -112,7 +112,7 @@ archive_uris() {
 private_apt() { APT_CONFIG="$apt_home/apt.conf" "$@"; }
 
 # Writes the private configuration: sources of the kind $1 (deb or deb-src) of suite $2 with its updates and security fixes,
-# at the URIs $3...; refreshes the lists. What an archive lacks, or has not signed, is then not there.
+# at the URIs $3...; updates the lists. Whatever an archive lacks or has not signed is then missing from them.
 use_suite() {
     local kind=$1 suite=$2 uri keyring pocket
     shift 2
@@ -139,7 +139,7 @@ APT::Sandbox::User "";
 Acquire::Retries "3";
 Acquire::Languages "none";
 CONF
-    # A suite without a pocket, a pocket without a component: showsrc says what is there.
+    # An archive may lack a suite or a component; showsrc reports what is available.
     private_apt apt-get update -qq >>"$apt_home/log" 2>&1 || true
 }
 
@@ -150,14 +150,14 @@ source_versions() {
         sort -rV
 }
 
-# Prints the keys of Ubuntu's archive; on Debian they are a package, which is not installed for this.
+# Prints the path of the keys of Ubuntu's archive; on Debian, they come from a package that is not installed.
 ubuntu_keyring() {
     local keyring=/usr/share/keyrings/ubuntu-archive-keyring.gpg
     if [ ! -e "$keyring" ] && [ -d "$apt_home/keys" ]; then keyring=$apt_home/keys$keyring; fi
     echo "$keyring"
 }
 
-# Fetches the keys of Ubuntu's archive from Debian's, unless they are there.
+# Downloads the keys of Ubuntu's archive from Debian's, unless they are present.
 fetch_ubuntu_keys() {
     [ ! -e "$(ubuntu_keyring)" ] || return 0
     use_suite deb trixie "$(debian_archive)"
@@ -170,13 +170,13 @@ debian_archive() {
     echo "${SVC_DEBIAN_ARCHIVE:-$own}"
 }
 
-# Prints the tree of the newest sources that can be had: of PHP's series, or of one that svc can embed, first from the
-# machine's own archives, then, for a series, from those of the other distribution. Returns 2 if they are not newer than $1.
+# Prints the folder of the newest available sources of the requested series, or of any that svc can embed: first from the
+# machine's archives, then, for a series, from those of the other distribution. Returns 2 if they are not newer than $1.
 newest_source() {
     local codename uris
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
     mapfile -t uris < <(archive_uris)
-    # Security fixes are not where their suite is, and a short list of sources need not name the place.
+    # Security fixes are in another archive than their suite, which a short list of sources may not name.
     case " ${uris[*]} " in
     *"/debian-security "*) ;;
     *"/debian "*) uris+=("$(debian_archive)-security") ;;
@@ -197,7 +197,7 @@ newest_source() {
     return 1
 }
 
-# Does so in the suites $2...; returns 1 if they have nothing.
+# Does the same in the suites $2...; returns 1 if they contain nothing.
 in_suites() {
     local have=$1 suite package version packages=(php8.4 php8.3 php8.5)
     [ -z "$series" ] || packages=("php$series")
@@ -216,7 +216,7 @@ in_suites() {
     return 1
 }
 
-# Whether the package's version $1 is newer than $2: a package's version, PHP's own, or nothing.
+# Returns whether the package version $1 is newer than $2, which is a package version, a version of PHP, or empty.
 is_newer() {
     case $2 in
     *-*) dpkg --compare-versions "$1" gt "$2" ;;
@@ -224,8 +224,8 @@ is_newer() {
     esac
 }
 
-# Applies what a distribution has mended in an old version, in its order. The packaging's other patches touch the build
-# system and want its own tools.
+# Applies a distribution's security patches in their order. The other patches of the package change the build system and
+# need its tools.
 apply_security_patches() {
     local patch count=0
     [ -r debian/patches/series ] || { echo 0; return; }
@@ -237,7 +237,7 @@ apply_security_patches() {
     echo "$count"
 }
 
-# Prints the path of a tree with $version of $package: the one that is there, or else it is downloaded and unpacked.
+# Prints the folder with $version of $package; downloads and unpacks it if it is not present.
 unpack_source() {
     local tree patches upstream label
     for tree in "$cache"/php-src-8.*; do
@@ -260,7 +260,7 @@ unpack_source() {
     echo "$tree"
 }
 
-# Makes an $apt_home of its own, which does not stay. One looks for sources at a time.
+# Creates a temporary $apt_home. Only one process at a time looks for sources.
 make_apt_home() {
     exec 8>"$cache/lock-source"
     flock 8
@@ -268,7 +268,7 @@ make_apt_home() {
     trap 'rm -rf "$apt_home"' EXIT
 }
 
-# Prints the tree of PHP $1 (of any, if that is empty) in the cache folder, the newest first.
+# Prints the newest sources in the cache folder, of PHP $1 if that is not empty.
 kept_source() {
     local tree
     while IFS= read -r tree; do
@@ -281,18 +281,18 @@ kept_source() {
 
 tree_version() { sed -nE 's/^#define PHP_VERSION "([^"]+)"/\1/p' "$1/main/php_version.h"; }
 
-# Prints the path of a source tree: that of PHP $1, or, where no version is asked for, the newest of the archive.
+# Prints the path of the sources of PHP $1 or, if it is empty, of the newest ones in the archive.
 fetch_source() {
     make_apt_home
     if [ -n "$1" ] && kept_source "$1"; then return; fi
     newest_source '' && return
     tail -n 20 "$apt_home/log" >&2
-    # Without a network, what is there will do.
+    # Without a network, the sources in the cache are used.
     kept_source '' ||
         die "no archive configured on this machine has sources of PHP ${series:-8.3 to 8.5}; set SVC_PHP_CONFIG to the php-config of a ZTS build"
 }
 
-# Compiles and prints how far it is every few seconds: a line per 100 compiled files.
+# Compiles and reports progress: a line per 100 compiled files.
 compile() {
     local log=$1 total count=0
     total=$(make -n 2>/dev/null | grep -c -- '--mode=compile' || true)
@@ -304,7 +304,7 @@ compile() {
     done
 }
 
-# Sets cflags, cxxflags and configure's flags for the build that was asked for.
+# Sets cflags, cxxflags and the flags of configure for the requested build.
 choose_flags() {
     cflags='-O2 -fno-semantic-interposition' cxxflags=-O2 flags=("${configure_flags[@]}")
     case $variant in -debug | -asan) ;; *) return 0 ;; esac
@@ -326,7 +326,7 @@ build() {
         { tail -n 20 "$log" >&2; die "configure failed"; }
     compile "$log" || { grep -iE 'error' "$log" | head -n 20 >&2; die "the build failed; see $log"; }
     local parts=(install-cli install-headers install-build install-programs install-sapi)
-    # Where everything is in libphp there are no modules, and make would not know what to copy.
+    # If everything is part of libphp, there are no modules, and make would fail to copy them.
     if compgen -G 'modules/*.so' >/dev/null; then parts+=(install-modules); fi
     make "${parts[@]}" >>"$log" 2>&1 ||
         { tail -n 20 "$log" >&2; die "installing into $prefix failed"; }
@@ -338,7 +338,7 @@ build() {
     touch "$prefix/.complete"
 }
 
-# Prints the newest php-config in the cache folder for what was asked for.
+# Prints the newest php-config in the cache folder that matches the request.
 kept_build() {
     local prefix
     while IFS= read -r prefix; do
@@ -361,11 +361,11 @@ build_here() {
     echo "$prefix/bin/php-config"
 }
 
-# Prints the php-config of the newest PHP that the archive has; builds it unless it is the one of php-config $1.
+# Prints the php-config of the newest PHP in the archive; builds it unless it is the one of php-config $1.
 update() {
     local have source status=0
     make_apt_home
-    # A build without a record of its sources knows the version that PHP tells.
+    # For a build without a record of its sources, PHP's own version is used.
     have=$(sed -nE 's/^[^ ]+ ([^ ]+) .*/\1/p' "${1%/bin/php-config}/.source" 2>/dev/null || "$1" --version)
     source=$(newest_source "$have") || status=$?
     case $status in
@@ -377,7 +377,7 @@ update() {
 
 [ "$verb" != --archives ] || { archive_uris; exit; }
 
-# One that is given: it was named, and has to fit, or it is on PATH.
+# A php-config that was named, which must fit, or the one on PATH.
 given=''
 if [ -n "$variant" ]; then
     :
@@ -394,7 +394,7 @@ case $verb,$given in
 ,?*) describe "$given" && echo "$given" && exit ;;
 esac
 
-# What is there is found without a wait for whoever builds something else.
+# An existing build is found without waiting for another process that builds.
 mkdir -p "$cache"
 kept=$(kept_build || true)
 version=''
@@ -412,10 +412,10 @@ case $verb in
     ;;
 esac
 
-# One builds, and others of the same kind wait for it.
+# One process builds, and others that need the same build wait for it.
 exec 9>"$cache/lock$variant"
 flock 9
-# Somebody may have built it meanwhile.
+# Another process may have built it in the meantime.
 kept=$(kept_build || true)
 case $verb,$kept in
 --source,*) fetch_source "$version" ;;
@@ -423,7 +423,7 @@ case $verb,$kept in
 *,?*) describe "$kept" && echo "$kept" ;;
 *)
     say "no thread-safe PHP${variant:+ for ${verb#--} $series} found: building one (only needed once)"
-    # What looks for faults looks for them in the PHP that serves.
+    # --debug and --asan use the version of PHP that the server uses.
     case $verb in --debug | --asan) version=$(variant='' recipe=$main_recipe; ! kept=$(kept_build) || "$kept" --version) ;; esac
     source=$(fetch_source "$version")
     build_here "$source"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs PHP's own tests through svc and compares what fails with the list in docs/conformance.md.
+# Runs PHP's own tests against svc and compares the failures with the list in docs/conformance.md.
 #
 #   scripts/phpt.sh [option...]      `scripts/phpt.sh --help` lists them
 #

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Prints a folder that holds `prometheus` and `promtool`, the judges of the metrics page.
+# Prints a folder with `prometheus` and `promtool`, which check the metrics page.
 #
-# Those on PATH are taken; otherwise they come from the machine's own archive of packages (see unpack.sh), so that no
-# service is started.
+# Those on PATH are used; otherwise they come from the machine's package archive (see unpack.sh), so that no service is
+# started.
 set -euo pipefail
 
 if installed=$(command -v promtool) && command -v prometheus >/dev/null; then

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Starts the server as it is shipped, in classic and in worker mode, asks it for a page and for its state, and ends it.
+# Starts the release build in classic and in worker mode, requests a page and its state, and stops it.
 #
 #   scripts/smoke.sh      SVC names the binary under test, target/release/svc by default
 set -euo pipefail
@@ -16,14 +16,14 @@ die() {
     exit 1
 }
 
-# The address that the record with the message $1 has.
+# Prints the address in the log record with the message $1.
 addr() { sed -nE "s/.*\"message\":\"$1\".*\"addr\":\"([^\"]+)\".*|.*\"addr\":\"([^\"]+)\".*\"message\":\"$1\".*/\1\2/p" "$work/log"; }
 
-# Serves $2 with the settings $3...; $1 says what mode that is. A page must have been answered, and counted, at the end.
+# Serves $2 with the settings $3...; $1 names the mode. In the end, a page must have been served and counted.
 try() {
     local mode=$1 root=$2 main ops page
     shift 2
-    # Emptied here: what is started in the background does so a moment later, and the log of the mode before is there.
+    # The background process empties it only a moment later, and it still contains the log of the previous mode.
     : >"$work/log"
     env LISTEN_ADDR=127.0.0.1:0 INTERNAL_ADDR=127.0.0.1:0 "$@" "$svc" serve "$root" >"$work/log" 2>"$work/errors" &
     pid=$!

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Prints the folder with the classes of Symfony's kernel, its router, sessions and runtime, and of Twig, as namespaces say.
+# Prints the folder with the classes of Symfony's kernel, router, sessions and runtime, and of Twig, laid out by namespace.
 #
-# They come from the machine's own archive of packages (see unpack.sh).
+# They come from the machine's package archive (see unpack.sh).
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Makes sure that the Debian packages named as arguments are installed.
+# Ensures that the Debian packages named as arguments are installed.
 #
-# As root (or where sudo asks for no password) missing ones are installed; otherwise the script fails and
-# names them, so that somebody who may install packages can do it in one command.
+# As root, or if sudo needs no password, missing packages are installed. Otherwise the script fails and prints the command
+# that installs them.
 set -eu
 
 missing=''
@@ -29,5 +29,5 @@ echo "system-packages: installing$missing" >&2
 export DEBIAN_FRONTEND=noninteractive
 # shellcheck disable=SC2086 # both variables are lists of words
 install() { $as_root apt-get install -qq -y --no-install-recommends $missing >/dev/null; }
-# Package lists may be absent or old: refresh them only when the first try fails.
+# Package lists may be missing or outdated: they are updated only if the first attempt fails.
 install 2>/dev/null || { $as_root apt-get update -qq >&2 && install >&2; }

@@ -1,6 +1,6 @@
-# Sourced by the scripts that need something of the machine's own Debian or Ubuntu archive: it is unpacked into the
-# cache folder, not installed, so that nothing of the system changes. Progress goes to standard error; a second run
-# downloads nothing, and of several at once one does the work.
+# Sourced by scripts that need packages from the machine's Debian or Ubuntu archive. Packages are unpacked into the cache
+# folder, not installed, so the system does not change. Progress goes to standard error. A second run downloads nothing,
+# and of several runs at the same time one does the work.
 # shellcheck shell=bash
 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/svc
@@ -8,7 +8,7 @@ cache=${XDG_CACHE_HOME:-$HOME/.cache}/svc
 say() { printf '%s: %s\n' "$name" "$*" >&2; }
 die() { say "$*"; exit 1; }
 
-# Clears $home and unpacks packages there.
+# Empties $home and unpacks packages there.
 download() {
     local file
     rm -rf "$home"
@@ -20,8 +20,8 @@ download() {
     rm -rf "$home/debs"
 }
 
-# provide NAME RECIPE PACKAGE...: sets $home to a folder with the unpacked packages, after the caller's `assemble`, if it
-# has one, has worked on them there. The recipe is a number that is raised when what is done changes.
+# provide NAME RECIPE PACKAGE...: sets $home to a folder with the unpacked packages, processed by the caller's `assemble`
+# if it defines one. RECIPE is a number that is increased when the processing changes.
 provide() {
     name=$1 home=$cache/$1-r$2
     shift 2

@@ -47,8 +47,7 @@ fn no_folders_of_the_server_need_each_other() {
 
 /// The code of a crate by path, without its tests.
 fn code_of_crate(crate_dir: &str) -> BTreeMap<String, String> {
-    let is_test =
-        |path: &str| path.contains("/tests/") || path.ends_with("_tests.rs") || path.ends_with("/tests.rs");
+    let is_test = |path: &str| path.contains("/tests/") || path.ends_with("_tests.rs");
     let files = sources(&[crate_dir]).into_iter().filter(|(path, _)| !is_test(path));
     files.map(|(path, code)| (path, without_tests(&code).to_owned())).collect()
 }

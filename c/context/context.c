@@ -8,3 +8,11 @@ ZEND_TSRMLS_CACHE_DEFINE()
 
 __thread shim_context *shim_current;
 bool shim_is_child;
+
+shim_outcome shim_outcome_of(const shim_context *context)
+{
+    if (context->fatal) {
+        return context->timed_out ? SHIM_TIME_LIMIT : SHIM_FATAL;
+    }
+    return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
+}

@@ -52,6 +52,9 @@ static inline void *shim_request_host(void)
     return shim_current != NULL ? shim_current->host : NULL;
 }
 
+/* How the request ends, by what has happened to it so far. */
+shim_outcome shim_outcome_of(const shim_context *context);
+
 /* A request has forked this process (process/children.c). */
 extern bool shim_is_child;
 

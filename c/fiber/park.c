@@ -16,6 +16,7 @@
 #include "fiber/waiters.h"
 #include "fiber/watches.h"
 #include "libc/clock.h"
+#include "libc/descriptor_min.h"
 #include "libc/libc.h"
 #include "shim.h"
 #include "state/state.h"
@@ -30,8 +31,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Our descriptors stay outside the range that select() supports. */
-enum { DESCRIPTOR_MIN = 1024, EVENTS = 64 };
+enum { EVENTS = 64 };
 
 enum { FIRST_PAUSE_NS = 500000, LONGEST_PAUSE_NS = 20000000 };
 
@@ -50,12 +50,17 @@ static __thread struct {
 
 /* ---- the thread's own descriptors ---- */
 
+static int duplicate_high(int descriptor)
+{
+    return LIBC(fcntl64)(descriptor, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN);
+}
+
 static int keep_high(int descriptor)
 {
     if (descriptor < 0) {
         return -1;
     }
-    int high = LIBC(fcntl64)(descriptor, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN);
+    int high = duplicate_high(descriptor);
     if (high < 0) {
         return descriptor;
     }
@@ -85,7 +90,7 @@ static bool open_reactor(void)
 
 int shim_wake_descriptor(void)
 {
-    return open_reactor() ? LIBC(fcntl64)(reactor.wake, F_DUPFD_CLOEXEC, DESCRIPTOR_MIN) : -1;
+    return open_reactor() ? duplicate_high(reactor.wake) : -1;
 }
 
 void shim_reactor_close(void)

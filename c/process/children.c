@@ -12,6 +12,7 @@
 #include "context/host.h"
 #include "context/own_worker.h"
 #include "engine/execution_timer.h"
+#include "libc/descriptor_min.h"
 #include "libc/environment.h"
 #include "libc/libc.h"
 #include "process/children.h"
@@ -58,9 +59,8 @@ static void write_log(void *request, const shim_log *record)
 
 /* ---- the fork ---- */
 
-/* While it serves, the server opens descriptors outside the range that select() supports. Below are its listening
- * sockets, and whatever else was open before PHP started. */
-enum { SERVER_DESCRIPTOR_MIN = 1024, EARLY_MAX = 64 };
+/* Below DESCRIPTOR_MIN are the server's listening sockets, and whatever else was open before PHP started. */
+enum { EARLY_MAX = 64 };
 
 static struct {
     int descriptor;
@@ -71,7 +71,7 @@ static size_t early_count;
 
 static void note_early_descriptors(void)
 {
-    for (int descriptor = STDERR_FILENO + 1; descriptor < SERVER_DESCRIPTOR_MIN && early_count < EARLY_MAX; descriptor++) {
+    for (int descriptor = STDERR_FILENO + 1; descriptor < DESCRIPTOR_MIN && early_count < EARLY_MAX; descriptor++) {
         int flags = fcntl(descriptor, F_GETFD);
         struct stat file;
         /* Without the flag, the descriptor was inherited and is not the server's. */
@@ -94,7 +94,7 @@ static void close_server_descriptors(void)
         }
     }
 #ifdef SYS_close_range
-    if (syscall(SYS_close_range, SERVER_DESCRIPTOR_MIN, ~0u, 0u) == 0) {
+    if (syscall(SYS_close_range, DESCRIPTOR_MIN, ~0u, 0u) == 0) {
         return;
     }
 #endif
@@ -102,7 +102,7 @@ static void close_server_descriptors(void)
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return;
     }
-    for (rlim_t descriptor = SERVER_DESCRIPTOR_MIN; descriptor < limit.rlim_cur && descriptor < INT_MAX; descriptor++) {
+    for (rlim_t descriptor = DESCRIPTOR_MIN; descriptor < limit.rlim_cur && descriptor < INT_MAX; descriptor++) {
         (void)syscall(SYS_close, (int)descriptor);
     }
 }

@@ -119,10 +119,8 @@ static void forget_object(shim_fiber *fiber)
 
 static shim_outcome outcome_of(const shim_context *context)
 {
-    if (context->fatal) {
-        return context->timed_out ? SHIM_TIME_LIMIT : context->jumped ? SHIM_LOST : SHIM_FATAL;
-    }
-    return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
+    const shim_outcome outcome = shim_outcome_of(context);
+    return outcome == SHIM_FATAL && context->jumped ? SHIM_LOST : outcome;
 }
 
 static void after_jump(shim_fiber *fiber)

@@ -61,17 +61,6 @@ static void run_script(char *path)
     } zend_end_try();
 }
 
-static shim_outcome outcome_of(const shim_context *context)
-{
-    if (context->timed_out && context->fatal) {
-        return SHIM_TIME_LIMIT;
-    }
-    if (context->fatal) {
-        return SHIM_FATAL;
-    }
-    return context->refused ? SHIM_ABORTED : SHIM_COMPLETE;
-}
-
 /* Runs the script as a regular PHP request: in classic mode for a client, in worker mode to boot. */
 static shim_outcome run(const shim_request *request, void *host, bool is_boot)
 {
@@ -127,7 +116,7 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
     SG(request_info) = (sapi_request_info){0};
     shim_process_end();
     shim_current = NULL;
-    return outcome_of(&context);
+    return shim_outcome_of(&context);
 }
 
 shim_outcome shim_run(const shim_request *request, void *host)

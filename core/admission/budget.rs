@@ -73,7 +73,7 @@ const FLOOR_MIN: Duration = Duration::from_millis(10);
 /// The step up as a fraction of the ceiling.
 const STEP_PARTS: u32 = 8;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -360,7 +360,7 @@ impl<T: Offered> WaitingSet<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::cell::Cell;
 

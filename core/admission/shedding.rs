@@ -127,7 +127,7 @@ const REPEAT_AFTER: Duration = Duration::from_secs(60);
 /// How long there must be no refusals before an episode ends.
 const QUIET_AFTER: Duration = Duration::from_secs(60);
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -4,7 +4,7 @@
 //! [`finish`](Encoder::finish), the coded body is complete; without it, a decoder can detect that something is missing.
 //! The memory of an encoder does not grow with the body:
 //!
-//! | coding | holds at its default level | at the level that holds most |
+//! | coding | memory at its default level | maximum memory |
 //! |---|---|---|
 //! | Brotli | 3.7 MiB | 37 MiB (level 9) |
 //! | gzip | 0.4 MiB | 0.4 MiB |
@@ -25,7 +25,7 @@ use crate::limits::{CODED_STEP_BYTES, CODING_WINDOW_LOG, CODING_WINDOW_LOG_MAX};
 
 /// A body that is being compressed.
 pub struct Encoder {
-    state: State,
+    state: EncoderState,
     level: u32,
     taken_bytes: u64,
     given_bytes: u64,
@@ -35,7 +35,7 @@ pub struct Encoder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncoderFailed;
 
-enum State {
+enum EncoderState {
     /// `None` once the body is complete.
     Brotli(Option<Box<CompressorWriter<Vec<u8>>>>),
     Gzip(Box<Compress>),
@@ -50,17 +50,17 @@ impl Encoder {
     /// [`EncoderFailed`] if there is not enough memory.
     pub fn new(coding: Coding, level: u32) -> Result<Self, EncoderFailed> {
         let state = match coding {
-            Coding::Brotli => State::Brotli(Some(Box::new(brotli(level, CODING_WINDOW_LOG, 0)))),
-            Coding::Gzip => State::Gzip(Box::new(gzip(level))),
+            Coding::Brotli => EncoderState::Brotli(Some(Box::new(brotli(level, CODING_WINDOW_LOG, 0)))),
+            Coding::Gzip => EncoderState::Gzip(Box::new(gzip(level))),
             Coding::Zstd => {
                 let mut context = zstd(level, CODING_WINDOW_LOG)?;
                 if level >= ZSTD_LARGE_TABLES_LEVEL {
-                    // Without a length to come, it makes tables for megabytes of window.
+                    // Without a known length, it allocates tables for a window of megabytes.
                     for table in [CParameter::HashLog, CParameter::ChainLog] {
                         context.set_parameter(table(CODING_WINDOW_LOG + 1)).map_err(|_| EncoderFailed)?;
                     }
                 }
-                State::Zstd(context)
+                EncoderState::Zstd(context)
             }
         };
         Ok(Self::with(state, level))
@@ -75,28 +75,28 @@ impl Encoder {
         let window_log = usize::BITS - length.leading_zeros();
         let window_log = window_log.clamp(CODING_WINDOW_LOG, CODING_WINDOW_LOG_MAX);
         let state = match coding {
-            Coding::Brotli => State::Brotli(Some(Box::new(brotli(level, window_log, length)))),
-            Coding::Gzip => State::Gzip(Box::new(gzip(level))),
+            Coding::Brotli => EncoderState::Brotli(Some(Box::new(brotli(level, window_log, length)))),
+            Coding::Gzip => EncoderState::Gzip(Box::new(gzip(level))),
             Coding::Zstd => {
                 let mut context = zstd(level, window_log)?;
-                // It measures its tables by what will come.
+                // The size of its tables depends on the announced length.
                 context.set_pledged_src_size(Some(length as u64)).map_err(|_| EncoderFailed)?;
-                State::Zstd(context)
+                EncoderState::Zstd(context)
             }
         };
         Ok(Self::with(state, level))
     }
 
-    fn with(state: State, level: u32) -> Self {
+    fn with(state: EncoderState, level: u32) -> Self {
         Self { state, level, taken_bytes: 0, given_bytes: 0 }
     }
 
     /// Returns its coding.
     pub fn coding(&self) -> Coding {
         match self.state {
-            State::Brotli(_) => Coding::Brotli,
-            State::Gzip(_) => Coding::Gzip,
-            State::Zstd(_) => Coding::Zstd,
+            EncoderState::Brotli(_) => Coding::Brotli,
+            EncoderState::Gzip(_) => Coding::Gzip,
+            EncoderState::Zstd(_) => Coding::Zstd,
         }
     }
 
@@ -124,9 +124,9 @@ impl Encoder {
         self.taken_bytes += bytes.len() as u64;
         self.step(out, |state, out| match state {
             _ if bytes.is_empty() => Ok(()),
-            State::Brotli(writer) => with_brotli(writer, out, |writer| writer.write_all(bytes)),
-            State::Gzip(context) => deflate(context, bytes, FlushCompress::None, out),
-            State::Zstd(context) => {
+            EncoderState::Brotli(writer) => with_brotli(writer, out, |writer| writer.write_all(bytes)),
+            EncoderState::Gzip(context) => deflate(context, bytes, FlushCompress::None, out),
+            EncoderState::Zstd(context) => {
                 let mut input = InBuffer::around(bytes);
                 while input.pos() < bytes.len() {
                     zstd_step(out, |output| context.run(&mut input, output))?;
@@ -143,9 +143,9 @@ impl Encoder {
     /// As [`write`](Self::write).
     pub fn flush(&mut self, out: &mut Vec<u8>) -> Result<(), EncoderFailed> {
         self.step(out, |state, out| match state {
-            State::Brotli(writer) => with_brotli(writer, out, Write::flush),
-            State::Gzip(context) => deflate(context, &[], FlushCompress::Sync, out),
-            State::Zstd(context) => {
+            EncoderState::Brotli(writer) => with_brotli(writer, out, Write::flush),
+            EncoderState::Gzip(context) => deflate(context, &[], FlushCompress::Sync, out),
+            EncoderState::Zstd(context) => {
                 while zstd_step(out, |output| context.flush(output))? > 0 {}
                 Ok(())
             }
@@ -159,14 +159,14 @@ impl Encoder {
     /// As [`write`](Self::write).
     pub fn finish(&mut self, out: &mut Vec<u8>) -> Result<(), EncoderFailed> {
         self.step(out, |state, out| match state {
-            State::Brotli(writer) => {
+            EncoderState::Brotli(writer) => {
                 let mut writer = writer.take().ok_or(EncoderFailed)?;
                 std::mem::swap(writer.get_mut(), out);
                 *out = writer.into_inner();
                 Ok(())
             }
-            State::Gzip(context) => deflate(context, &[], FlushCompress::Finish, out),
-            State::Zstd(context) => {
+            EncoderState::Gzip(context) => deflate(context, &[], FlushCompress::Finish, out),
+            EncoderState::Zstd(context) => {
                 while zstd_step(out, |output| context.finish(output, false))? > 0 {}
                 Ok(())
             }
@@ -175,23 +175,22 @@ impl Encoder {
 
     /// Prepares it for another body, with its allocated memory. Returns whether that is possible; Brotli's library does
     /// not support it.
-    /// no way to do it.
     pub(super) fn renew(&mut self) -> bool {
         (self.taken_bytes, self.given_bytes) = (0, 0);
         match &mut self.state {
-            State::Brotli(_) => false,
-            State::Gzip(context) => {
+            EncoderState::Brotli(_) => false,
+            EncoderState::Gzip(context) => {
                 context.reset();
                 true
             }
-            State::Zstd(context) => context.reinit().is_ok(),
+            EncoderState::Zstd(context) => context.reinit().is_ok(),
         }
     }
 
     fn step(
         &mut self,
         out: &mut Vec<u8>,
-        work: impl FnOnce(&mut State, &mut Vec<u8>) -> Result<(), EncoderFailed>,
+        work: impl FnOnce(&mut EncoderState, &mut Vec<u8>) -> Result<(), EncoderFailed>,
     ) -> Result<(), EncoderFailed> {
         let before = out.len();
         let done = work(&mut self.state, out);
@@ -272,7 +271,7 @@ fn deflate(
         let before = context.total_in();
         let status = context.compress_vec(bytes, out, flush).map_err(|_| EncoderFailed)?;
         bytes = &bytes[(context.total_in() - before) as usize..];
-        // Room that is left over means that nothing waits inside.
+        // Unused space means that the encoder holds nothing back.
         let is_done = if flush == FlushCompress::Finish {
             status == Status::StreamEnd
         } else {

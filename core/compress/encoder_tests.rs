@@ -4,7 +4,7 @@ use super::*;
 use crate::compress::samples::{decoded, noise, reader, text};
 use crate::compress::{EncoderPool, Levels};
 
-/// Decodes as far as the bytes go.
+/// Decodes as much as the bytes allow.
 fn decoded_so_far(coding: Coding, bytes: &[u8]) -> Vec<u8> {
     let (mut reader, mut body, mut piece) = (reader(coding, bytes), Vec::new(), [0; 64]);
     while let Ok(count @ 1..) = reader.read(&mut piece) {
@@ -127,7 +127,7 @@ fn each_default_level_earns_its_place() {
         out.len()
     };
     let (brotli, gzip, zstd) = (size(Coding::Brotli, 5), size(Coding::Gzip, 6), size(Coding::Zstd, 3));
-    // Who takes more time than gzip gives less to send; who takes less time gives hardly more.
+    // A slower coding than gzip must be smaller; a faster one must not be much larger.
     assert!(brotli * 100 < gzip * 97, "{brotli} {gzip}");
     assert!(zstd * 100 < gzip * 107, "{zstd} {gzip}");
 }
@@ -141,7 +141,7 @@ fn an_encoder_from_the_stock_is_as_good_as_new() {
             let (mut encoder, mut out) = (stock.take(coding).unwrap(), Vec::new());
             encoder.write(&text(5000), &mut out).unwrap();
             if round == 2 {
-                // Its client left.
+                // The client disconnected.
                 stock.put(encoder);
                 continue;
             }

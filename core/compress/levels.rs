@@ -23,7 +23,7 @@ pub struct Levels {
 
 /// The codings that a client may choose from, in the server's order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Offer {
+pub struct OfferedCodings {
     codings: [Coding; Coding::ALL.len()],
     count: usize,
 }
@@ -44,17 +44,17 @@ impl Levels {
     }
 
     /// Returns the codings for bodies generated for one request.
-    pub fn for_pages(self) -> Offer {
+    pub fn for_pages(self) -> OfferedCodings {
         self.offer([Coding::Zstd, Coding::Brotli, Coding::Gzip])
     }
 
     /// Returns the codings for bodies that are compressed once and kept.
-    pub fn for_files(self) -> Offer {
+    pub fn for_files(self) -> OfferedCodings {
         self.offer([Coding::Brotli, Coding::Zstd, Coding::Gzip])
     }
 
-    fn offer(self, order: [Coding; Coding::ALL.len()]) -> Offer {
-        let mut offer = Offer { codings: order, count: 0 };
+    fn offer(self, order: [Coding; Coding::ALL.len()]) -> OfferedCodings {
+        let mut offer = OfferedCodings { codings: order, count: 0 };
         for coding in order {
             if self.level(coding) > 0 {
                 offer.codings[offer.count] = coding;
@@ -65,7 +65,7 @@ impl Levels {
     }
 }
 
-impl std::ops::Deref for Offer {
+impl std::ops::Deref for OfferedCodings {
     type Target = [Coding];
 
     fn deref(&self) -> &[Coding] {

@@ -9,23 +9,23 @@
 //! |---|---|
 //! | `levels` | the compression levels, and which codings are enabled |
 //! | `media` | compressible media types |
-//! | `verdict` | what happens to a response |
+//! | `decision` | what happens to a response |
 //! | `encoder` | the compression of one body |
-//! | `stock` | the encoders that a thread keeps |
+//! | `encoder_pool` | the encoders that a thread keeps |
 //! | `whole` | a copy that is compressed once and sent many times |
 
-pub mod encoder;
-pub mod encoder_pool;
-pub mod levels;
-pub mod media;
+mod decision;
+mod encoder;
+mod encoder_pool;
+mod levels;
+mod media;
 #[cfg(test)]
 mod samples;
-pub mod verdict;
-pub mod whole;
+mod whole;
 
+pub use decision::{CodingDecision, UncodedResponse, decide};
 pub use encoder::{Encoder, EncoderFailed};
 pub use encoder_pool::EncoderPool;
-pub use levels::{Levels, Offer};
+pub use levels::{Levels, OfferedCodings};
 pub use media::is_compressible;
-pub use verdict::{Subject, Verdict, judge};
 pub use whole::encode_whole;

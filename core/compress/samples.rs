@@ -1,10 +1,10 @@
-//! Bodies for the tests of this folder, and decoders to judge what became of them.
+//! Bodies for the tests of this folder, and decoders to check the results.
 
 use std::io::Read;
 
 use crate::http::Coding;
 
-/// Text that shrinks, without an end to it.
+/// An endless text that is compressible.
 pub(super) fn text(length: usize) -> Vec<u8> {
     let mut state = 1_u64;
     let mut body = Vec::with_capacity(length + 32);
@@ -18,7 +18,7 @@ pub(super) fn text(length: usize) -> Vec<u8> {
     body
 }
 
-/// Bytes that do not shrink.
+/// Bytes that are not compressible.
 pub(super) fn noise(length: usize) -> Vec<u8> {
     let mut state = 7_u64;
     let next = |_| {
@@ -28,14 +28,14 @@ pub(super) fn noise(length: usize) -> Vec<u8> {
     (0..length).map(next).collect()
 }
 
-/// Decodes what is complete; nothing when it breaks off or is wrong.
+/// Decodes a complete body; returns nothing if it is truncated or invalid.
 pub(super) fn decoded(coding: Coding, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     reader(coding, bytes).read_to_end(&mut body).ok()?;
     Some(body)
 }
 
-/// Reads the decoded body as far as the bytes go.
+/// Reads as much of the decoded body as the bytes allow.
 pub(super) fn reader<'a>(coding: Coding, bytes: &'a [u8]) -> Box<dyn Read + 'a> {
     match coding {
         Coding::Brotli => Box::new(brotli::Decompressor::new(bytes, 4096)),

@@ -3,6 +3,7 @@
 //! Promises: every setting appears in all three. Refuses: secret values are masked.
 
 use std::fmt::Write as _;
+use std::mem;
 
 use super::Config;
 use super::key::{Availability, Chapter, Exposure, Initial, Key};
@@ -108,18 +109,19 @@ fn report_note(key: &Key) -> String {
 }
 
 fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
+    let mut lines = Vec::new();
+    let mut line = String::new();
     for word in text.split(' ') {
-        let line = lines.last_mut().expect("it starts with one line and never shrinks");
         if line.is_empty() {
             line.push_str(word);
         } else if line.len() + 1 + word.len() <= width {
             line.push(' ');
             line.push_str(word);
         } else {
-            lines.push(word.to_owned());
+            lines.push(mem::replace(&mut line, word.to_owned()));
         }
     }
+    lines.push(line);
     lines
 }
 

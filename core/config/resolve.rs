@@ -340,4 +340,5 @@ fn directive(text: &OsStr) -> Result<(String, String), Fault> {
 }
 
 #[cfg(test)]
+#[path = "resolve_tests.rs"]
 mod tests;

@@ -12,11 +12,9 @@
 
 use std::time::Instant;
 
-use crate::http::method::wants_head_only;
-use crate::http::preface;
+use crate::http::encode::{self, Framing, Persistence, ResponseHead};
 use crate::http::{
-    BodyFraming, Framing, HeadReader, MethodKind, Parsed, Persistence, RequestLine, ResponseHead, Version,
-    encode,
+    BodyFraming, HeadReader, MethodKind, Parsed, RequestLine, Version, preface, wants_head_only,
 };
 use crate::limits::{FIRST_BYTE_GRACE, LINGER_BYTES_MAX, LINK_STEPS_MAX};
 use crate::pool::End;

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use crate::files::Piece;
+use crate::files::BodyPiece;
 use crate::http::{Fields, encode};
 use crate::limits::{DISK_SLICE_BYTES, SEND_FILE_BYTES, TIGHT_SLICE_BYTES};
 use crate::pool::{End, Part, ReplyHead, SpooledPart};
@@ -28,7 +28,7 @@ pub struct Reply {
     /// What is being read now.
     run: Option<Run>,
     /// What follows between the last part and the end.
-    tail: VecDeque<Piece>,
+    tail: VecDeque<BodyPiece>,
     /// What the bytes of the worker that are here, or on their way from a spool file, are of the memory of all replies.
     share: Share,
     /// How many bytes are on their way from a disk, if any.
@@ -106,7 +106,7 @@ impl Reply {
     }
 
     /// Starts a reply whose body is in these pieces.
-    pub fn pieces(head: ReplyHead, body: Vec<Piece>) -> Self {
+    pub fn pieces(head: ReplyHead, body: Vec<BodyPiece>) -> Self {
         let parts = VecDeque::from([Part::Head(head), Part::End(End::Complete)]);
         Self { parts, tail: body.into(), ..Self::default() }
     }
@@ -239,10 +239,10 @@ impl Reply {
         self.ended = Some(End::Broken);
     }
 
-    fn begin_piece(&mut self, piece: Piece, out: &mut Output) {
+    fn begin_piece(&mut self, piece: BodyPiece, out: &mut Output) {
         match piece {
-            Piece::Bytes(bytes) => self.put_shared(bytes, out),
-            Piece::File(file, range) => {
+            BodyPiece::Bytes(bytes) => self.put_shared(bytes, out),
+            BodyPiece::File(file, range) => {
                 self.run = Some(Run { source: Source::File(file), offset: range.start, end: range.end });
             }
         }
@@ -532,7 +532,7 @@ mod tests {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let end = 2 * SEND_FILE_BYTES as u64 + 10;
         let Part::Head(head) = head(Some(end - 5)) else { panic!() };
-        let mut reply = Reply::pieces(head, vec![Piece::File(file, 5..end)]);
+        let mut reply = Reply::pieces(head, vec![BodyPiece::File(file, 5..end)]);
         let mut out = Output::default();
         out.set_sends_files(true);
         let ReplyStep::Head(_, Some(length)) = reply.pump(&mut out) else { panic!("no head") };
@@ -549,7 +549,7 @@ mod tests {
     fn a_source_that_ends_early_breaks_the_reply() {
         let file = Arc::new(tempfile::tempfile().unwrap());
         let Part::Head(head) = head(Some(10)) else { panic!() };
-        let pieces = vec![Piece::Bytes(Bytes::from_static(b"abc")), Piece::File(file, 3..10)];
+        let pieces = vec![BodyPiece::Bytes(Bytes::from_static(b"abc")), BodyPiece::File(file, 3..10)];
         let (mut reply, mut out) = (Reply::pieces(head, pieces), Output::default());
         let ReplyStep::Head(..) = reply.pump(&mut out) else { panic!("no head") };
         reply.begin_body(Frame::Length { left: 10 });

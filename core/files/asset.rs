@@ -18,14 +18,14 @@ use super::file_version::FileVersion;
 use super::media_type::content_type;
 use super::resolve::{Opened, StaticFile};
 use super::slice::read_slice;
-use crate::http::date::imf_fixdate;
-use crate::http::{Coding, Fields};
-use crate::limits::{CODED_BYTES_MIN, CODED_FILE_BYTES_MAX, DESCRIPTOR_MIN, FILE_READ_TRIES};
+use crate::descriptor;
+use crate::http::{Coding, Fields, imf_fixdate};
+use crate::limits::{CODED_BYTES_MIN, CODED_FILE_BYTES_MAX, FILE_READ_TRIES};
 use crate::sync::primitive::{Arc, AtomicU8, AtomicU64, Ordering};
 
 /// How the files of a site are sent.
 #[derive(Clone, Debug)]
-pub struct Terms {
+pub struct AssetOptions {
     /// The `max-age` of their `Cache-Control`; with zero, the field is not sent.
     pub max_age: Duration,
     /// The codings of compressed copies, in order of preference.
@@ -45,7 +45,7 @@ pub struct Asset {
     /// Compressed copies created by the server, if the file is suitable.
     copies: Option<Copies>,
     content_type: &'static str,
-    /// Whether any change to the files gives them another stamp.
+    /// Whether every later change to the files changes their stamps.
     is_settled: bool,
 }
 
@@ -94,19 +94,19 @@ impl Asset {
     /// # Errors
     ///
     /// Errors of the disk.
-    pub fn load(found: StaticFile, terms: &Terms, now: SystemTime) -> io::Result<Self> {
+    pub fn load(found: StaticFile, options: &AssetOptions, now: SystemTime) -> io::Result<Self> {
         let content_type = content_type(&found.path);
         let stamp = found.plain.stamp;
         let length = stamp.length;
         let is_codable = found.coded.is_empty()
-            && !terms.codings.is_empty()
+            && !options.codings.is_empty()
             && (CODED_BYTES_MIN..=CODED_FILE_BYTES_MAX).contains(&length)
-            && (terms.is_compressible)(content_type.as_bytes());
-        let copies = is_codable.then(|| Copies::new(terms.codings.clone(), length));
+            && (options.is_compressible)(content_type.as_bytes());
+        let copies = is_codable.then(|| Copies::new(options.codings.clone(), length));
         let varies = is_codable || !found.coded.is_empty();
-        let dress = VariantBuilder { content_type, terms, varies };
+        let dress = VariantBuilder { content_type, options, varies };
         let plain = dress.variant(None, found.plain)?;
-        // A neighbour that cannot be read is not offered.
+        // A precompressed file that cannot be read is not offered.
         let neighbours: Vec<_> = found
             .coded
             .into_iter()
@@ -164,7 +164,7 @@ impl Asset {
     /// Claims the creation of a copy in this coding. Returns false if it has been claimed already.
     pub fn take_order(&self, coding: Coding) -> bool {
         let bit = 1 << coding as u8;
-        // Relaxed: only one of those who ask sees the bit unset; nothing else hangs on it.
+        // Relaxed: only one caller sees the bit unset, and nothing else depends on it.
         self.copies.as_ref().is_some_and(|copies| copies.ordered.fetch_or(bit, Ordering::Relaxed) & bit == 0)
     }
 
@@ -192,7 +192,7 @@ impl Asset {
         let Some(copies) = &self.copies else { return };
         let taken = coded.filter(|coded| copies.take_room(coded.len() as u64));
         let variant = taken.map(|coded| self.copy(coding, coded.into()));
-        // Whoever took the order is the only one.
+        // Only the caller that claimed this copy stores it.
         let _ = copies.made[coding as usize].set(variant);
     }
 
@@ -213,11 +213,11 @@ impl Asset {
         let (mut validators, mut fields) = (self.plain.validators.clone(), self.plain.fields.clone());
         let tag = format!("W/{}", self.plain.tag);
         for fields in [&mut validators, &mut fields] {
-            set(fields, b"ETag", tag.as_bytes());
+            fields.set_own(b"ETag", tag.as_bytes());
         }
-        // Parts of a copy cannot be told from parts of another one: its tag is weak.
+        // Two copies may differ in their bytes, so the tag of a copy is weak.
         fields.remove(b"Accept-Ranges");
-        set(&mut fields, b"Content-Encoding", coding.token().as_bytes());
+        fields.set_own(b"Content-Encoding", coding.token().as_bytes());
         let length = bytes.len() as u64;
         let content = Content::Memory(bytes);
         Variant { coding: Some(coding), content, length, validators, fields, tag, stamp: self.plain.stamp }
@@ -236,7 +236,7 @@ impl Variant {
     }
 
     fn weight(&self) -> u64 {
-        // Fields are kept twice; the rest is what the structures take.
+        // The fields are stored twice; the rest is the size of the structures.
         let overhead = 2 * self.fields.as_bytes().len() + std::mem::size_of::<Self>();
         let content = match &self.content {
             Content::Memory(bytes) => bytes.len() as u64,
@@ -265,31 +265,31 @@ impl Copies {
 /// What the variants of a file have in common.
 struct VariantBuilder<'a> {
     content_type: &'static str,
-    terms: &'a Terms,
+    options: &'a AssetOptions,
     varies: bool,
 }
 
 impl VariantBuilder<'_> {
     fn variant(&self, coding: Option<Coding>, opened: Opened) -> io::Result<Variant> {
-        let (content, stamp) = content(opened, self.terms.memory_file_max)?;
-        // A file and its neighbour may well have the same time and length.
-        let ending = coding.map(|coding| format!("-{}", coding.token())).unwrap_or_default();
-        let tag = format!("\"{}{ending}\"", stamp.tag());
+        let (content, stamp) = content(opened, self.options.memory_file_max)?;
+        // A file and its precompressed file may have the same time and length.
+        let suffix = coding.map(|coding| format!("-{}", coding.token())).unwrap_or_default();
+        let tag = format!("\"{}{suffix}\"", stamp.tag());
         let mut validators = Fields::new();
-        set(&mut validators, b"Last-Modified", &imf_fixdate(stamp.modified));
-        set(&mut validators, b"ETag", tag.as_bytes());
-        if !self.terms.max_age.is_zero() {
-            let max_age = format!("max-age={}", self.terms.max_age.as_secs());
-            set(&mut validators, b"Cache-Control", max_age.as_bytes());
+        validators.set_own(b"Last-Modified", &imf_fixdate(stamp.modified));
+        validators.set_own(b"ETag", tag.as_bytes());
+        if !self.options.max_age.is_zero() {
+            let max_age = format!("max-age={}", self.options.max_age.as_secs());
+            validators.set_own(b"Cache-Control", max_age.as_bytes());
         }
         if self.varies {
-            set(&mut validators, b"Vary", b"Accept-Encoding");
+            validators.set_own(b"Vary", b"Accept-Encoding");
         }
         let mut fields = validators.clone();
-        set(&mut fields, b"Accept-Ranges", b"bytes");
-        set(&mut fields, b"Content-Type", self.content_type.as_bytes());
+        fields.set_own(b"Accept-Ranges", b"bytes");
+        fields.set_own(b"Content-Type", self.content_type.as_bytes());
         if let Some(coding) = coding {
-            set(&mut fields, b"Content-Encoding", coding.token().as_bytes());
+            fields.set_own(b"Content-Encoding", coding.token().as_bytes());
         }
         let length = match &content {
             Content::Memory(bytes) => bytes.len() as u64,
@@ -303,14 +303,12 @@ impl VariantBuilder<'_> {
 fn content(opened: Opened, memory_max: u64) -> io::Result<(Content, FileVersion)> {
     let Opened { file, mut stamp } = opened;
     if stamp.length > memory_max {
-        // Low numbers are left to PHP, whose select() cannot see high ones.
-        let file = rustix::io::fcntl_dupfd_cloexec(&file, DESCRIPTOR_MIN).map(File::from).unwrap_or(file);
-        return Ok((Content::File(Arc::new(file)), stamp));
+        return Ok((Content::File(Arc::new(descriptor::move_up(file))), stamp));
     }
     for tries_left in (0..FILE_READ_TRIES).rev() {
         let bytes = read(&file, stamp.length)?;
         let after = FileVersion::of(&rustix::fs::fstat(&file)?);
-        // Somebody who writes without a pause appends: then the bytes are those of the stamp all the same.
+        // A file that changes each time is probably appended to; then the bytes read still match the stamp.
         if after == stamp || tries_left == 0 {
             return Ok((Content::Memory(bytes.into()), stamp));
         }
@@ -327,12 +325,7 @@ fn read(file: &File, length: u64) -> io::Result<Vec<u8>> {
     read_slice(0, usize::try_from(length).unwrap_or(0), |buf, at| file.read_at(buf, at))
 }
 
-fn set(fields: &mut Fields, name: &[u8], value: &[u8]) {
-    let set = fields.set(name, value);
-    debug_assert!(set.is_ok(), "names are constants and values are dates, numbers and types");
-}
-
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::io::{Seek, Write};
 
@@ -347,13 +340,13 @@ mod tests {
     }
 
     fn load(found: StaticFile, now: SystemTime) -> Asset {
-        let terms = Terms {
+        let options = AssetOptions {
             max_age: Duration::ZERO,
             codings: Coding::ALL.to_vec(),
             is_compressible: |_| true,
             memory_file_max: 100_000,
         };
-        Asset::load(found, &terms, now).unwrap()
+        Asset::load(found, &options, now).unwrap()
     }
 
     fn later() -> SystemTime {
@@ -385,7 +378,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"old bytes").unwrap();
         let found = found(&file);
-        // Between the look and the reading.
+        // It changes after the check and before it is read.
         file.rewind().unwrap();
         file.set_len(0).unwrap();
         file.write_all(b"new").unwrap();

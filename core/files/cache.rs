@@ -7,9 +7,9 @@
 //! [`insert`](StaticCache::insert), [`confirm`](StaticCache::confirm) or [`remove`](StaticCache::remove).
 //!
 //! ```text
-//!   looked at      +1 s                  +2 s
-//!       │   good    │  stale: served,     │  old: waits for a look
-//!       └───────────┴──one orders a look──┴──────────────▶
+//!    checked       +1 s                  +2 s
+//!       │   fresh   │  stale: served,     │  old: waits for a check
+//!       └───────────┴─one starts a check──┴──────────────▶
 //! ```
 
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ use crate::sync::primitive::{Arc, AtomicBool, AtomicU64, Ordering};
 #[derive(Debug)]
 pub struct StaticCache {
     /// `None` if the cache is disabled.
-    entries: Option<Cache<Box<[u8]>, Arc<Entry>, Weigher>>,
+    entries: Option<Cache<Box<[u8]>, Arc<CachedAsset>, Weigher>>,
     revalidates: bool,
     start: Instant,
     /// How often the cache was cleared.
@@ -56,7 +56,7 @@ pub struct LookBegun {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct CachedAsset {
     asset: Arc<Asset>,
     /// The beginning of the last check, in nanoseconds after the creation of the cache.
     looked_at: AtomicU64,
@@ -118,7 +118,7 @@ impl StaticCache {
             return Lookup::Old;
         }
         let asset = Arc::clone(&entry.asset);
-        // Relaxed: only one of those who ask sees the word unset; nothing else hangs on it.
+        // Relaxed: only one caller sees the flag unset, and nothing else depends on it.
         if self.revalidates && age >= STATIC_FRESH && !entry.is_ordered.swap(true, Ordering::Relaxed) {
             return Lookup::Stale(asset);
         }
@@ -136,7 +136,7 @@ impl StaticCache {
         Some(Arc::clone(&entry.asset))
     }
 
-    /// A check found the file that `asset` contains.
+    /// Notes that a check found the file that `asset` contains.
     pub fn confirm(&self, path: &[u8], asset: &Arc<Asset>, look: LookBegun) {
         let Some(entry) = self.entries.as_ref().and_then(|entries| entries.peek(path)) else { return };
         if Arc::ptr_eq(&entry.asset, asset) {
@@ -145,18 +145,18 @@ impl StaticCache {
         }
     }
 
-    /// A check found a new file.
+    /// Stores the new file that a check found.
     pub fn insert(&self, path: &[u8], asset: &Arc<Asset>, look: LookBegun) {
         let Some(entries) = &self.entries else { return };
         let is_current = || self.generation.load(Ordering::Acquire) == look.generation;
-        let own = path.len() + std::mem::size_of::<Entry>() + std::mem::size_of::<Asset>();
+        let own = path.len() + std::mem::size_of::<CachedAsset>() + std::mem::size_of::<Asset>();
         let descriptor = STATIC_DESCRIPTOR_BYTES.max(entries.capacity() / STATIC_DESCRIPTORS_MAX);
         let weight = asset.weight() + asset.descriptors() * descriptor + own as u64;
         if !is_current() || weight > entries.capacity() / STATIC_CACHE_SHARE {
             entries.remove(path);
             return;
         }
-        let entry = Entry {
+        let entry = CachedAsset {
             asset: Arc::clone(asset),
             looked_at: AtomicU64::new(self.after(look.at)),
             is_ordered: AtomicBool::new(false),
@@ -164,12 +164,12 @@ impl StaticCache {
         };
         entries.insert(path.into(), Arc::new(entry));
         if !is_current() {
-            // Everything was forgotten meanwhile, this included.
+            // The cache was cleared in the meantime, so this result is outdated.
             entries.remove(path);
         }
     }
 
-    /// A check found no file.
+    /// Removes the entry of a path at which a check found no file.
     pub fn remove(&self, path: &[u8]) {
         if let Some(entries) = &self.entries {
             entries.remove(path);
@@ -178,7 +178,7 @@ impl StaticCache {
 
     /// Clears the cache, and discards the results of checks in progress.
     pub fn clear(&self) {
-        // AcqRel: pairs with the Acquire in `insert`: who inserts after this was emptied sees the new number.
+        // AcqRel: pairs with the Acquire in `insert`: whoever inserts after the clearing sees the new generation.
         self.generation.fetch_add(1, Ordering::AcqRel);
         if let Some(entries) = &self.entries {
             entries.clear();
@@ -202,21 +202,21 @@ impl StaticCache {
     }
 }
 
-impl Entry {
+impl CachedAsset {
     fn age(&self, now: u64) -> Duration {
         Duration::from_nanos(now.saturating_sub(self.looked_at.load(Ordering::Relaxed)))
     }
 }
 
-impl Weighter<Box<[u8]>, Arc<Entry>> for Weigher {
-    fn weight(&self, _path: &Box<[u8]>, entry: &Arc<Entry>) -> u64 {
+impl Weighter<Box<[u8]>, Arc<CachedAsset>> for Weigher {
+    fn weight(&self, _path: &Box<[u8]>, entry: &Arc<CachedAsset>) -> u64 {
         entry.weight
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
-    use super::super::asset::Terms;
+    use super::super::asset::AssetOptions;
     use super::super::file_version::FileVersion;
     use super::super::resolve::{Opened, StaticFile};
     use super::*;
@@ -235,13 +235,13 @@ mod tests {
             plain: Opened { file, stamp },
             coded: Vec::new(),
         };
-        let terms = Terms {
+        let options = AssetOptions {
             max_age: Duration::ZERO,
             codings: Vec::new(),
             is_compressible: |_| false,
             memory_file_max: LARGE - 1,
         };
-        Arc::new(Asset::load(found, &terms, crate::time::wall()).unwrap())
+        Arc::new(Asset::load(found, &options, crate::time::wall()).unwrap())
     }
 
     fn shown(lookup: &Lookup) -> &'static str {
@@ -299,10 +299,10 @@ mod tests {
         scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(1500)));
         assert_eq!(scene.get("/a", 2400), "good");
         assert_eq!(scene.get("/a", 2600), "stale", "and somebody is told again");
-        // A look that began earlier tells nothing new.
+        // A check that began earlier brings no news.
         scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(100)));
         assert_eq!(scene.get("/a", 2400), "good");
-        // What another look has put there in the meantime is not what this one has seen.
+        // Another check has stored a different file in the meantime; this one has not seen it.
         scene.put("/a", &asset(20), 2600);
         scene.cache.confirm(b"/a", &held, scene.cache.begin_look(scene.at(9000)));
         assert_eq!(scene.get("/a", 9000), "old");

@@ -6,13 +6,12 @@
 use std::time::SystemTime;
 
 use super::file_version::whole_seconds;
-use crate::http::Head;
-use crate::http::date::parse_date;
 use crate::http::token::trim_ows;
+use crate::http::{Head, parse_date};
 
 /// The fields of a request that affect the representation, found in one pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub(super) struct Asked {
     /// `Accept-Encoding`.
     pub accept_encoding: bool,
     /// `If-Match`, `If-None-Match`, `If-Modified-Since` or `If-Unmodified-Since`.
@@ -32,7 +31,7 @@ pub struct Validators<'a> {
 
 /// The result of the conditions of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgement {
+pub(super) enum Judgement {
     /// A precondition failed: 412.
     Failed,
     /// The client's copy is valid: 304.
@@ -43,7 +42,7 @@ pub enum Judgement {
 
 impl Asked {
     /// Collects the fields of a request.
-    pub fn of(head: &Head) -> Self {
+    pub(super) fn of(head: &Head) -> Self {
         let mut asked = Self::default();
         for (name, _) in head.headers() {
             match name.len() {
@@ -61,8 +60,8 @@ impl Asked {
 }
 
 /// Evaluates the conditions of a request, except for ranges.
-pub fn judge(head: &Head, validators: Validators<'_>) -> Judgement {
-    // A date that comes twice is none.
+pub(super) fn judge(head: &Head, validators: Validators<'_>) -> Judgement {
+    // A repeated date is ignored.
     let since = |name| {
         let mut values = head.header_values(name);
         values.next().filter(|_| values.next().is_none()).and_then(parse_date)
@@ -85,7 +84,7 @@ pub fn judge(head: &Head, validators: Validators<'_>) -> Judgement {
 
 /// Returns whether a range may be sent: the request has no `If-Range`, or it matches this state of the file by its
 /// strong entity tag or its exact date.
-pub fn may_give_range(head: &Head, validators: Validators<'_>) -> bool {
+pub(super) fn may_give_range(head: &Head, validators: Validators<'_>) -> bool {
     let mut conditions = head.header_values("if-range");
     match (conditions.next().map(trim_ows), conditions.next()) {
         (None, _) => true,
@@ -134,7 +133,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
-    use crate::http::parse::{HeadLimits, Parsed, parse};
+    use crate::http::{HeadLimits, Parsed, parse};
 
     const MODIFIED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
     const TAG: &str = "\"ae1b981c3a4d4f5-a\"";

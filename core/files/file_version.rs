@@ -105,7 +105,7 @@ mod tests {
         let written = stamp(&file);
         assert_ne!(empty, written);
         assert!(written.is_still_of(file.as_file()) && !empty.is_still_of(file.as_file()));
-        // The same bytes in another object.
+        // Another object with the same bytes.
         let other = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(other.path(), "x").unwrap();
         other.as_file().set_modified(written.modified).unwrap();

@@ -1,19 +1,20 @@
 //! The media type of a file, by its file name extension.
 //!
 //! Promises: text types specify UTF-8, except for XML, which specifies its own encoding; unknown extensions are
-//! `application/octet-stream`. Where the library differs from the media type registry, the table in `endings` takes
+//! `application/octet-stream`. Where the library differs from the media type registry, the table in `extensions` takes
 //! precedence. Refuses: it does not look into files.
 
-use super::endings::{LONGEST, TYPES};
+use super::extensions::{EXTENSION_BYTES_MAX, MEDIA_TYPES};
 
 /// Returns the content type of a file by its extension.
 pub fn content_type(path: &[u8]) -> &'static str {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
-    let ending = name
+    let extension = name
         .iter()
         .rposition(|&byte| byte == b'.')
         .and_then(|dot| std::str::from_utf8(&name[dot + 1..]).ok());
-    let guess = ending.and_then(|ending| known(ending).or_else(|| mime_guess::from_ext(ending).first_raw()));
+    let guess = extension
+        .and_then(|extension| known(extension).or_else(|| mime_guess::from_ext(extension).first_raw()));
     match guess.unwrap_or("application/octet-stream") {
         "text/html" => "text/html; charset=utf-8",
         "text/css" => "text/css; charset=utf-8",
@@ -30,13 +31,13 @@ pub fn content_type(path: &[u8]) -> &'static str {
 }
 
 /// Returns the table's entry for an extension (case-insensitive).
-fn known(ending: &str) -> Option<&'static str> {
-    let mut lower = [0; LONGEST];
-    let lower = lower.get_mut(..ending.len())?;
-    lower.copy_from_slice(ending.as_bytes());
+fn known(extension: &str) -> Option<&'static str> {
+    let mut lower = [0; EXTENSION_BYTES_MAX];
+    let lower = lower.get_mut(..extension.len())?;
+    lower.copy_from_slice(extension.as_bytes());
     lower.make_ascii_lowercase();
-    let at = TYPES.binary_search_by(|(known, _)| known.as_bytes().cmp(lower)).ok()?;
-    Some(TYPES[at].1)
+    let at = MEDIA_TYPES.binary_search_by(|(known, _)| known.as_bytes().cmp(lower)).ok()?;
+    Some(MEDIA_TYPES[at].1)
 }
 
 #[cfg(test)]
@@ -45,14 +46,19 @@ mod tests {
 
     #[test]
     fn the_table_can_be_searched_and_says_what_the_library_does_not() {
-        assert!(TYPES.windows(2).all(|pair| pair[0].0 < pair[1].0));
-        assert_eq!(TYPES.iter().map(|(ending, _)| ending.len()).max(), Some(LONGEST));
-        for (ending, media_type) in TYPES {
+        assert!(MEDIA_TYPES.windows(2).all(|pair| pair[0].0 < pair[1].0));
+        assert_eq!(MEDIA_TYPES.iter().map(|(extension, _)| extension.len()).max(), Some(EXTENSION_BYTES_MAX));
+        for (extension, media_type) in MEDIA_TYPES {
             assert!(
-                ending.len() <= LONGEST && ending.bytes().all(|byte| !byte.is_ascii_uppercase()),
-                "{ending}"
+                extension.len() <= EXTENSION_BYTES_MAX
+                    && extension.bytes().all(|byte| !byte.is_ascii_uppercase()),
+                "{extension}"
             );
-            assert_ne!(mime_guess::from_ext(ending).first_raw(), Some(media_type), "{ending} needs no entry");
+            assert_ne!(
+                mime_guess::from_ext(extension).first_raw(),
+                Some(media_type),
+                "{extension} needs no entry"
+            );
         }
     }
 
@@ -103,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn types_follow_the_ending_in_any_letter_case() {
+    fn types_follow_the_extension_in_any_letter_case() {
         for (path, expected) in [
             ("/a.html", "text/html; charset=utf-8"),
             ("/a.HTML", "text/html; charset=utf-8"),

@@ -11,9 +11,8 @@ use bytes::Bytes;
 
 use super::asset::{Asset, Content, Variant};
 use super::conditions::{Asked, Judgement, judge, may_give_range};
-use crate::http::coding::{Choice, choose};
-use crate::http::range::{Selection, content_range, part_head, parts_end, select, unsatisfied_range};
-use crate::http::{Coding, Fields, Head, MethodKind};
+use crate::http::range::{RangeSelection, content_range, part_head, parts_end, select, unsatisfied_range};
+use crate::http::{Choice, Coding, Fields, Head, MethodKind, choose};
 use crate::sync::primitive::Arc;
 
 /// The response to a request for a file.
@@ -26,7 +25,7 @@ pub struct Representation {
     /// The length to announce: that of the body for 200 (also for `HEAD`) and 206, none for 304 and errors.
     pub length: Option<u64>,
     /// The parts to send, in this order.
-    pub body: Vec<Piece>,
+    pub body: Vec<BodyPiece>,
     /// The effect of the content coding on the body; `None` if there is no body or it is not coded.
     pub coded: Option<Coded>,
     /// The coding that the client would have preferred, if no copy in it is being created yet.
@@ -44,7 +43,7 @@ pub struct Coded {
 
 /// A part of a body.
 #[derive(Clone, Debug)]
-pub enum Piece {
+pub enum BodyPiece {
     /// Bytes in memory.
     Bytes(Bytes),
     /// A range of an open file.
@@ -56,11 +55,11 @@ pub fn represent(asset: &Asset, head: &Head, boundary: impl FnOnce() -> String) 
     let method = head.method_kind();
     if !matches!(method, MethodKind::Get | MethodKind::Head) {
         let mut refused = Representation::bare(405, Fields::new());
-        put(&mut refused.fields, b"Allow", b"GET, HEAD");
+        refused.fields.push_own(b"Allow", b"GET, HEAD");
         return refused;
     }
     let asked = Asked::of(head);
-    // Ranges are defined for GET alone.
+    // Ranges are defined only for GET.
     let wants_range = asked.range && method == MethodKind::Get;
     let (variant, order) =
         if asked.accept_encoding { chosen(asset, head, wants_range) } else { (asset.plain(), None) };
@@ -74,7 +73,7 @@ pub fn represent(asset: &Asset, head: &Head, boundary: impl FnOnce() -> String) 
             let selection = if gives_range {
                 select(head.header_values("range"), variant.length)
             } else {
-                Selection::Whole
+                RangeSelection::Whole
             };
             Representation::of(variant, selection, asset.content_type(), boundary)
         }
@@ -98,17 +97,17 @@ impl Representation {
 
     fn of(
         variant: &Variant,
-        selection: Selection,
+        selection: RangeSelection,
         content_type: &str,
         boundary: impl FnOnce() -> String,
     ) -> Self {
         match selection {
-            Selection::Whole => Self::whole(variant),
-            Selection::Part(part) => Self::part(variant, part),
-            Selection::Parts(parts) => Self::parts(variant, &parts, content_type, &boundary()),
-            Selection::Unsatisfiable => {
+            RangeSelection::Whole => Self::whole(variant),
+            RangeSelection::Part(part) => Self::part(variant, part),
+            RangeSelection::Parts(parts) => Self::parts(variant, &parts, content_type, &boundary()),
+            RangeSelection::Unsatisfiable => {
                 let mut refused = Self::bare(416, Fields::new());
-                put(&mut refused.fields, b"Content-Range", unsatisfied_range(variant.length).as_bytes());
+                refused.fields.push_own(b"Content-Range", unsatisfied_range(variant.length).as_bytes());
                 refused
             }
         }
@@ -125,7 +124,7 @@ impl Representation {
 
     fn part(variant: &Variant, part: Range<u64>) -> Self {
         let mut answer = Self::bare(206, variant.fields.clone());
-        put(&mut answer.fields, b"Content-Range", content_range(&part, variant.length).as_bytes());
+        answer.fields.push_own(b"Content-Range", content_range(&part, variant.length).as_bytes());
         answer.length = Some(part.end - part.start);
         answer.body.push(variant.content.piece(part));
         answer
@@ -139,19 +138,18 @@ impl Representation {
         for (index, part) in parts.iter().enumerate() {
             let head = part_head(boundary, content_type, part, variant.length, index == 0);
             length += head.len() as u64 + (part.end - part.start);
-            body.push(Piece::Bytes(head.into()));
+            body.push(BodyPiece::Bytes(head.into()));
             body.push(variant.content.piece(part.clone()));
         }
         let end = parts_end(boundary);
         length += end.len() as u64;
-        body.push(Piece::Bytes(end.into()));
+        body.push(BodyPiece::Bytes(end.into()));
         if length >= variant.length {
             return Self::whole(variant);
         }
         let mut answer = Self::bare(206, variant.fields.clone());
         let content_type = format!("multipart/byteranges; boundary={boundary}");
-        let set = answer.fields.set(b"Content-Type", content_type.as_bytes());
-        debug_assert!(set.is_ok(), "a boundary is made of letters and digits");
+        answer.fields.set_own(b"Content-Type", content_type.as_bytes());
         answer.length = Some(length);
         answer.body = body;
         answer
@@ -159,19 +157,19 @@ impl Representation {
 }
 
 impl Content {
-    fn piece(&self, range: Range<u64>) -> Piece {
+    fn piece(&self, range: Range<u64>) -> BodyPiece {
         match self {
-            Self::File(file) => Piece::File(Arc::clone(file), range),
+            Self::File(file) => BodyPiece::File(Arc::clone(file), range),
             Self::Memory(bytes) => {
-                // What is in memory has places that fit.
+                // Positions in memory fit.
                 let place = |at: u64| usize::try_from(at).unwrap_or(bytes.len()).min(bytes.len());
-                Piece::Bytes(bytes.slice(place(range.start)..place(range.end)))
+                BodyPiece::Bytes(bytes.slice(place(range.start)..place(range.end)))
             }
         }
     }
 }
 
-impl Piece {
+impl BodyPiece {
     /// Returns its length in bytes.
     pub fn len(&self) -> u64 {
         match self {
@@ -227,11 +225,6 @@ impl Codings {
     }
 }
 
-fn put(fields: &mut Fields, name: &[u8], value: &[u8]) {
-    let pushed = fields.push(name, value);
-    debug_assert!(pushed.is_ok(), "names are constants and values are numbers");
-}
-
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "representation_tests.rs"]
 mod tests;

@@ -1,13 +1,13 @@
-//! Requests against a file of ten bytes or more, alone, with neighbours, and with copies.
+//! Requests for a file of ten bytes or more: alone, with precompressed files, and with compressed copies.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::*;
-use crate::files::asset::Terms;
+use crate::files::asset::AssetOptions;
 use crate::files::file_version::FileVersion;
 use crate::files::resolve::{Opened, StaticFile};
-use crate::http::parse::{HeadLimits, Parsed, parse};
+use crate::http::{HeadLimits, Parsed, parse};
 
 const MODIFIED: &str = "Sun, 06 Nov 1994 08:49:37 GMT";
 const TAG: &str = "\"ae1b981c3a4d4f5-a\"";
@@ -24,8 +24,8 @@ fn opened(bytes: &[u8]) -> Opened {
     Opened { file, stamp }
 }
 
-fn terms(codings: &[Coding]) -> Terms {
-    Terms {
+fn options(codings: &[Coding]) -> AssetOptions {
+    AssetOptions {
         max_age: Duration::from_secs(3600),
         codings: codings.to_vec(),
         is_compressible: |content_type| content_type.starts_with(b"text/"),
@@ -36,15 +36,15 @@ fn terms(codings: &[Coding]) -> Terms {
 fn asset(bytes: &[u8], neighbours: &[(Coding, &[u8])], codings: &[Coding]) -> Asset {
     let coded = neighbours.iter().map(|(coding, bytes)| (*coding, opened(bytes))).collect();
     let found = StaticFile { path: b"/a.css".to_vec(), elsewhere: None, plain: opened(bytes), coded };
-    Asset::load(found, &terms(codings), time()).unwrap()
+    Asset::load(found, &options(codings), time()).unwrap()
 }
 
-/// Ten bytes that nobody codes.
+/// Ten bytes that are not compressible.
 fn small() -> Asset {
     asset(b"0123456789", &[], &[])
 }
 
-/// A text of which copies are made.
+/// A text of which compressed copies are created.
 fn codable() -> Asset {
     asset(&[b'a'; 1000], &[], &[Coding::Brotli, Coding::Gzip])
 }
@@ -70,8 +70,8 @@ fn text(answer: &Representation) -> String {
     let mut length = 0;
     for piece in &answer.body {
         match piece {
-            Piece::Bytes(bytes) => text.push_str(std::str::from_utf8(bytes).unwrap()),
-            Piece::File(_, range) => text.push_str(&format!("<{range:?}>")),
+            BodyPiece::Bytes(bytes) => text.push_str(std::str::from_utf8(bytes).unwrap()),
+            BodyPiece::File(_, range) => text.push_str(&format!("<{range:?}>")),
         }
         length += piece.len();
     }
@@ -297,7 +297,7 @@ fn what_is_short_or_not_text_has_no_copies() {
         plain: opened(&[0; 1000]),
         coded: Vec::new(),
     };
-    let image = Asset::load(found, &terms(&[Coding::Gzip]), time()).unwrap();
+    let image = Asset::load(found, &options(&[Coding::Gzip]), time()).unwrap();
     let answer = get(&image, "Accept-Encoding: gzip\r\n");
     assert_eq!((answer.order, field(&answer, "vary")), (None, None));
 }

@@ -6,7 +6,7 @@
 //! that a deployment that switches a link is seen by the next check.
 //!
 //! Links are followed, out of the root too unless a setting forbids it, but never to a dot-file. The caller is told
-//! where they led ([`Place`]) and applies its own rules.
+//! where they led ([`RelativePath`]) and applies its own rules.
 //!
 //! A file `a.css` may have precompressed files next to it: `a.css.br`, `a.css.zst` or `a.css.gz`. They must really be
 //! in the directory of the file, and one that is older than the file is ignored.
@@ -28,8 +28,8 @@ use rustix::fs::{CWD, FileType, Mode as Permissions, OFlags, ResolveFlags, Stat}
 use rustix::io::Errno;
 
 use super::file_version::FileVersion;
-use super::place::Place;
-use super::route::{Candidate, Mode, Route, route};
+use super::relative_path::RelativePath;
+use super::route::{Candidate, Route, RoutingMode, route};
 use crate::http::Coding;
 use crate::http::uri::encode_path;
 
@@ -61,7 +61,7 @@ pub struct StaticFile {
     /// Its path below the document root, with the leading slash; its extension determines the content type.
     pub path: Vec<u8>,
     /// Its real location, if links led elsewhere than the path suggests.
-    pub elsewhere: Option<Place>,
+    pub elsewhere: Option<RelativePath>,
     /// The file itself.
     pub plain: Opened,
     /// The precompressed files.
@@ -83,7 +83,7 @@ pub struct FoundScript {
     /// `SCRIPT_FILENAME`: the real path of the file.
     pub filename: Vec<u8>,
     /// Its real location, if links led elsewhere than its name suggests.
-    pub elsewhere: Option<Place>,
+    pub elsewhere: Option<RelativePath>,
     /// `SCRIPT_NAME`: its URL path, decoded.
     pub script_name: Vec<u8>,
     /// `PATH_INFO`: the rest of the URL path, decoded; empty if there is none.
@@ -103,12 +103,12 @@ impl DocumentRoot {
     /// # Errors
     ///
     /// If the root cannot be opened, if the system is out of descriptors or memory, or if the disk fails.
-    pub fn resolve(&self, mode: &Mode, path: &[u8]) -> io::Result<Resolved> {
+    pub fn resolve(&self, mode: &RoutingMode, path: &[u8]) -> io::Result<Resolved> {
         let Route::Try(candidates) = route(mode, path) else { return Ok(Resolved::Missing) };
         let root = Root::open(self)?;
         let mut missing: Option<Vec<u8>> = None;
         for candidate in candidates {
-            // Below something that is not there is nothing: a path of a thousand segments costs one look.
+            // Nothing exists below a missing directory, so a path of a thousand segments costs one check.
             if missing.as_ref().is_some_and(|gone| candidate.path().starts_with(gone)) {
                 continue;
             }
@@ -123,7 +123,7 @@ impl DocumentRoot {
 
     /// Returns whether a normalized path is left to the script that handles all remaining paths. `false` if something
     /// may exist there, or if the system cannot tell without the disk; an I/O thread may therefore call it.
-    pub fn leaves_all_to_the_script(&self, mode: &Mode, path: &[u8]) -> bool {
+    pub fn leaves_all_to_the_script(&self, mode: &RoutingMode, path: &[u8]) -> bool {
         let (Some(script), Route::Try(candidates)) = (mode.front_controller(), route(mode, path)) else {
             return false;
         };
@@ -207,14 +207,14 @@ impl Root {
             FileType::Directory | FileType::RegularFile if found.stat.st_nlink > 0 => {}
             _ => return Ok(Look::Missing),
         }
-        let place = Place::of(&self.real_path, &found.real_path);
+        let place = RelativePath::of(&self.real_path, &found.real_path);
         if place.is_hidden() || !(place.is_inside() || self.links_may_leave) {
             return Ok(Look::Found(Resolved::Forbidden));
         }
         if FileType::from_raw_mode(found.stat.st_mode) == FileType::Directory {
             return Ok(Look::Found(Resolved::Directory));
         }
-        // A script is opened too: one that must not be read is told apart here, not by the interpreter.
+        // Scripts are opened too, so that an unreadable one is rejected here and not by the interpreter.
         match found.open() {
             Ok(file) => Ok(Look::Found(self.treat(candidate, found, place, file))),
             Err(errno) => verdict(errno),
@@ -228,7 +228,7 @@ impl Root {
         Ok(Handle { handle, stat, real_path })
     }
 
-    fn treat(&self, candidate: &Candidate, found: Handle, place: Place, file: File) -> Resolved {
+    fn treat(&self, candidate: &Candidate, found: Handle, place: RelativePath, file: File) -> Resolved {
         let elsewhere = (place.way() != candidate.path()).then_some(place);
         match candidate {
             Candidate::Script { name, path_info } => Resolved::Script(FoundScript {

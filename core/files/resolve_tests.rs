@@ -1,4 +1,4 @@
-//! Real folders, real links, real pipes.
+//! Tests with real directories, links and pipes.
 
 use std::io::Read;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::http::uri::normalise;
 
-/// A folder with `root` to serve, and `outside` beside it.
+/// A directory with `root`, which is served, and `outside` beside it.
 struct Site {
     folder: TempDir,
 }
@@ -37,26 +37,26 @@ impl Site {
         symlink(to, self.path(from)).unwrap();
     }
 
-    fn resolve(&self, mode: &Mode, raw: &str) -> Resolved {
+    fn resolve(&self, mode: &RoutingMode, raw: &str) -> Resolved {
         self.resolve_with(true, mode, raw)
     }
 
-    fn resolve_with(&self, links_may_leave: bool, mode: &Mode, raw: &str) -> Resolved {
+    fn resolve_with(&self, links_may_leave: bool, mode: &RoutingMode, raw: &str) -> Resolved {
         let path = normalise(raw.as_bytes()).unwrap().path;
         DocumentRoot::new(self.path("root"), links_may_leave).resolve(mode, &path).unwrap()
     }
 
     /// Shows the result of files mode as one line.
     fn shown(&self, raw: &str) -> String {
-        self.shown_in(&Mode::Files, raw)
+        self.shown_in(&RoutingMode::Files, raw)
     }
 
-    fn shown_in(&self, mode: &Mode, raw: &str) -> String {
+    fn shown_in(&self, mode: &RoutingMode, raw: &str) -> String {
         self.as_line(self.resolve(mode, raw))
     }
 
     fn shown_without_links_out(&self, raw: &str) -> String {
-        self.as_line(self.resolve_with(false, &Mode::Files, raw))
+        self.as_line(self.resolve_with(false, &RoutingMode::Files, raw))
     }
 
     fn as_line(&self, resolved: Resolved) -> String {
@@ -129,7 +129,7 @@ fn an_upload_cannot_be_run_through_path_info() {
 #[test]
 fn sources_are_never_sent() {
     let site = Site::with(&["root/a.PHP", "root/b.Php", "root/c.php", "root/d.php/e.PHP"]);
-    for mode in [Mode::Files, Mode::SinglePage { file: b"/none.html".to_vec() }] {
+    for mode in [RoutingMode::Files, RoutingMode::SinglePage { file: b"/none.html".to_vec() }] {
         for path in ["/a.PHP", "/b.Php", "/d.php/e.PHP", "/c.php.", "/c.php%20", "/c.PHP", "/c.php~"] {
             assert_eq!(site.shown_in(&mode, path), "missing", "{path}");
         }
@@ -145,7 +145,7 @@ fn hidden_files_are_missing_and_well_known_ones_are_not() {
         "root/a/.b.php",
         "root/index.php",
     ]);
-    let front_controller = Mode::from_entry_file(Some("index.php"));
+    let front_controller = RoutingMode::from_entry_file(Some("index.php"));
     for path in ["/.env", "/%2eenv", "/.git/config", "/a/.b.php", "/x/..%2f.env"] {
         assert_eq!(site.shown(path), "missing", "{path}");
         assert_eq!(site.shown_in(&front_controller, path), "missing", "{path}");
@@ -159,7 +159,7 @@ fn encoded_and_overlong_dots_do_not_climb() {
     for raw in ["/%2e%2e/outside/secret", "/a/..%2f..%2foutside/secret"] {
         assert!(normalise(raw.as_bytes()).is_err(), "{raw}");
     }
-    // Overlong forms of a dot or a slash are plain bytes of a name that does not exist.
+    // Overlong encodings of a dot or a slash are ordinary bytes of a name that does not exist.
     for raw in ["/%c0%ae%c0%ae/outside/secret", "/a/..%c0%af..%c0%afoutside/secret", "/..%5coutside%5csecret"]
     {
         assert_eq!(site.shown(raw), "missing", "{raw}");
@@ -203,9 +203,11 @@ fn links_that_leave_the_root_are_followed() {
     for (path, found) in leads {
         assert_eq!(site.shown(path), found, "{path}");
     }
-    let Resolved::File(found) = site.resolve(&Mode::Files, "/file") else { panic!("not found") };
-    assert_eq!(found.elsewhere, Some(Place::Outside(b"../outside/secret".to_vec())));
-    let Resolved::Script(found) = site.resolve(&Mode::Files, "/index.php") else { panic!("not found") };
+    let Resolved::File(found) = site.resolve(&RoutingMode::Files, "/file") else { panic!("not found") };
+    assert_eq!(found.elsewhere, Some(RelativePath::Outside(b"../outside/secret".to_vec())));
+    let Resolved::Script(found) = site.resolve(&RoutingMode::Files, "/index.php") else {
+        panic!("not found")
+    };
     assert_eq!(found.elsewhere, None);
 }
 
@@ -218,7 +220,7 @@ fn links_that_leave_the_root_are_refused_where_they_may_not() {
     }
     assert_eq!(site.shown_without_links_out("/self/environ"), "forbidden");
     assert_eq!(site.shown_without_links_out("/index.php"), "script root/index.php /index.php|");
-    let front_controller = Mode::from_entry_file(Some("index.php"));
+    let front_controller = RoutingMode::from_entry_file(Some("index.php"));
     assert_eq!(site.as_line(site.resolve_with(false, &front_controller, "/file")), "forbidden");
 }
 
@@ -256,7 +258,7 @@ fn a_link_that_is_swapped_is_judged_anew() {
 #[test]
 fn an_opened_file_stays_the_one_that_was_checked() {
     let site = Site::with(&["outside/secret", "root/a"]);
-    let Resolved::File(mut found) = site.resolve(&Mode::Files, "/a") else { panic!("not found") };
+    let Resolved::File(mut found) = site.resolve(&RoutingMode::Files, "/a") else { panic!("not found") };
     std::fs::remove_file(site.path("root/a")).unwrap();
     site.link("root/a", "../outside/secret");
     let mut content = String::new();
@@ -269,7 +271,7 @@ fn a_root_that_is_a_switched_link_is_seen_at_once() {
     let site = Site::with(&["v1/a.php", "v2/a.php"]);
     site.link("current", "v1");
     let root = DocumentRoot::new(site.path("current"), true);
-    let filename = || match root.resolve(&Mode::Files, b"/a.php").unwrap() {
+    let filename = || match root.resolve(&RoutingMode::Files, b"/a.php").unwrap() {
         Resolved::Script(script) => (script.filename, script.document_root),
         other => panic!("{other:?}"),
     };
@@ -308,7 +310,7 @@ fn link_circles_and_endless_names_are_missing() {
 
 #[test]
 fn what_must_not_be_read_is_forbidden_and_real_trouble_is_an_error() {
-    // By error number: the tests may run as root, who may read everything.
+    // By error number, because the tests may run as root, who may read everything.
     for errno in [Errno::ACCESS, Errno::PERM] {
         assert!(matches!(verdict(errno), Ok(Look::Found(Resolved::Forbidden))), "{errno}");
     }
@@ -321,7 +323,7 @@ fn what_must_not_be_read_is_forbidden_and_real_trouble_is_an_error() {
 fn the_front_controller_runs_when_no_file_is_there() {
     let site =
         Site::with(&["root/index.php", "root/a.css", "root/other.php", "root/d/x", "root/admin/index.php"]);
-    let mode = Mode::from_entry_file(Some("index.php"));
+    let mode = RoutingMode::from_entry_file(Some("index.php"));
     assert_eq!(site.shown_in(&mode, "/a.css"), "file root/a.css");
     assert_eq!(site.shown_in(&mode, "/other.php/x"), "script root/other.php /other.php|/x");
     assert_eq!(site.shown_in(&mode, "/admin/"), "script root/admin/index.php /admin/index.php|");
@@ -335,7 +337,7 @@ fn the_front_controller_runs_when_no_file_is_there() {
 #[test]
 fn the_single_page_is_sent_when_nothing_is_there() {
     let site = Site::with(&["root/app.html", "root/a.css", "root/api.php", "root/d/x"]);
-    let mode = Mode::from_entry_file(Some("app.html"));
+    let mode = RoutingMode::from_entry_file(Some("app.html"));
     assert_eq!(site.shown_in(&mode, "/a.css"), "file root/a.css");
     assert_eq!(site.shown_in(&mode, "/api.php/x"), "script root/api.php /api.php|/x");
     for path in ["/", "/posts/1", "/d", "/d/", "/none.php"] {
@@ -348,7 +350,7 @@ fn a_missing_root_is_an_error_and_not_a_missing_file() {
     let site = Site::with(&[]);
     let root = DocumentRoot::new(site.path("nowhere"), true);
     assert_eq!(
-        root.resolve(&Mode::Files, b"/").map_err(|error| error.kind()).err(),
+        root.resolve(&RoutingMode::Files, b"/").map_err(|error| error.kind()).err(),
         Some(io::ErrorKind::NotFound)
     );
 }
@@ -365,7 +367,7 @@ fn times_before_the_epoch_are_told_as_they_are() {
     let site = Site::with(&["root/a"]);
     let time = UNIX_EPOCH - Duration::new(10, 500_000_000);
     File::options().write(true).open(site.path("root/a")).unwrap().set_modified(time).unwrap();
-    let Resolved::File(found) = site.resolve(&Mode::Files, "/a") else { panic!("not found") };
+    let Resolved::File(found) = site.resolve(&RoutingMode::Files, "/a") else { panic!("not found") };
     assert_eq!(found.plain.stamp.modified, time);
 }
 
@@ -377,7 +379,7 @@ fn neighbours_in_content_codings_are_found_unless_they_are_older() {
     std::fs::write(site.path("outside/secret"), "secret").unwrap();
     rustix::fs::mknodat(rustix::fs::CWD, site.path("root/b.css.zst"), FileType::Fifo, Permissions::RWXU, 0)
         .unwrap();
-    let codings = |path: &str| match site.resolve(&Mode::Files, path) {
+    let codings = |path: &str| match site.resolve(&RoutingMode::Files, path) {
         Resolved::File(file) => file.coded.iter().map(|(coding, _)| *coding).collect::<Vec<_>>(),
         other => panic!("{other:?}"),
     };
@@ -406,7 +408,7 @@ fn what_surely_leads_to_the_front_controller_can_be_told_without_a_disk() {
     let site = Site::with(&["root/index.php", "root/a.css", "root/admin/index.php", "root/d/x"]);
     site.link("root/link", "d");
     let root = DocumentRoot::new(site.path("root"), true);
-    let mode = Mode::from_entry_file(Some("index.php"));
+    let mode = RoutingMode::from_entry_file(Some("index.php"));
     let is_left = |path: &str| root.leaves_all_to_the_script(&mode, path.as_bytes());
     for path in ["/a.css", "/admin", "/admin/", "/d/x", "/index.php/x", "/.env", "/link/x", "/a.css/x"] {
         assert!(!is_left(path), "{path}");
@@ -415,7 +417,7 @@ fn what_surely_leads_to_the_front_controller_can_be_told_without_a_disk() {
         assert!(is_left(path), "{path}: nothing has to be looked for");
     }
     for path in ["/posts/1", "/posts/2", "/none.php", "/none"] {
-        // Somebody looks first, so that the system knows that it is not there.
+        // The first lookup lets the system remember that the file does not exist.
         assert_eq!(site.shown_in(&mode, path), "script root/index.php /index.php|", "{path}");
         if !is_left(path) {
             println!("skipped: this system cannot tell");
@@ -426,6 +428,6 @@ fn what_surely_leads_to_the_front_controller_can_be_told_without_a_disk() {
     assert!(!is_left("/none"), "what has come since is seen at once");
     std::fs::create_dir_all(site.path("root/posts/1")).unwrap();
     assert!(!is_left("/posts/1"));
-    assert!(!root.leaves_all_to_the_script(&Mode::Files, b"/none.php"));
+    assert!(!root.leaves_all_to_the_script(&RoutingMode::Files, b"/none.php"));
     assert!(!DocumentRoot::new(site.path("nowhere"), true).leaves_all_to_the_script(&mode, b"/none.php"));
 }

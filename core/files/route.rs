@@ -16,7 +16,7 @@ use crate::http::uri::has_dot_segment_file;
 
 /// How paths map to files and scripts, determined by the settings `ENTRY_FILE` and `WORKER_MODE_ENABLED`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum RoutingMode {
     /// Files, scripts with PATH_INFO, and directory indexes.
     Files,
     /// Files, scripts and directory indexes. One script handles all other paths, and the root.
@@ -76,13 +76,13 @@ pub enum Candidate {
 /// Iterates over the candidates of a path, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidates<'a> {
-    mode: &'a Mode,
+    mode: &'a RoutingMode,
     path: &'a [u8],
-    step: Step,
+    step: SearchStep,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum SearchStep {
     /// Scripts in the path; the search continues after this position.
     Scripts(usize),
     /// The path itself.
@@ -96,7 +96,7 @@ enum Step {
     End,
 }
 
-impl Mode {
+impl RoutingMode {
     /// Selects the mode from the setting `ENTRY_FILE`, a path relative to the document root.
     pub fn from_entry_file(entry_file: Option<&str>) -> Self {
         let Some(entry) = entry_file else { return Self::Files };
@@ -126,16 +126,18 @@ impl Mode {
 }
 
 /// Routes a normalized path.
-pub fn route<'a>(mode: &'a Mode, path: &'a [u8]) -> Route<'a> {
+pub fn route<'a>(mode: &'a RoutingMode, path: &'a [u8]) -> Route<'a> {
     debug_assert!(path.starts_with(b"/"), "a normalised path starts with a slash");
     if has_dot_segment_file(path) {
         return Route::Hidden;
     }
     let step = match mode {
-        Mode::FrontController { script } if path == b"/" || is_or_is_below(path, script) => Step::Fallback,
-        // No script but the one that is loaded.
-        Mode::Worker { .. } => Step::Itself,
-        _ => Step::Scripts(0),
+        RoutingMode::FrontController { script } if path == b"/" || is_or_is_below(path, script) => {
+            SearchStep::Fallback
+        }
+        // Only the loaded script is executed.
+        RoutingMode::Worker { .. } => SearchStep::Itself,
+        _ => SearchStep::Scripts(0),
     };
     Route::Try(Candidates { mode, path, step })
 }
@@ -144,11 +146,11 @@ impl Candidates<'_> {
     fn next_script(&mut self, from: usize) -> Option<Candidate> {
         match script_end(self.path, from) {
             Some(end) => {
-                self.step = Step::Scripts(end);
+                self.step = SearchStep::Scripts(end);
                 Some(Candidate::Script { name: self.path[..end].into(), path_info: self.path[end..].into() })
             }
             None => {
-                self.step = Step::Itself;
+                self.step = SearchStep::Itself;
                 None
             }
         }
@@ -157,24 +159,25 @@ impl Candidates<'_> {
     fn itself(&mut self) -> Option<Candidate> {
         let is_directory = self.path.ends_with(b"/");
         self.step = match self.mode {
-            Mode::Files | Mode::FrontController { .. } if is_directory => Step::Index(0),
-            Mode::Files => Step::End,
-            Mode::FrontController { .. } => Step::IndexBelow(0),
-            Mode::SinglePage { .. } | Mode::Worker { .. } => Step::Fallback,
+            RoutingMode::Files | RoutingMode::FrontController { .. } if is_directory => SearchStep::Index(0),
+            RoutingMode::Files => SearchStep::End,
+            RoutingMode::FrontController { .. } => SearchStep::IndexBelow(0),
+            RoutingMode::SinglePage { .. } | RoutingMode::Worker { .. } => SearchStep::Fallback,
         };
         match self.mode {
             _ if is_directory => None,
-            // The directory may have such a name, but a file must not be shown.
+            // A directory may have such a name, but a file of that name must not be sent.
             _ if is_source(self.path) => None,
-            Mode::Files => Some(Candidate::FileOrDirectory { path: self.path.into() }),
-            Mode::FrontController { .. } | Mode::SinglePage { .. } | Mode::Worker { .. } => {
-                Some(Candidate::Static { path: self.path.into() })
-            }
+            RoutingMode::Files => Some(Candidate::FileOrDirectory { path: self.path.into() }),
+            RoutingMode::FrontController { .. }
+            | RoutingMode::SinglePage { .. }
+            | RoutingMode::Worker { .. } => Some(Candidate::Static { path: self.path.into() }),
         }
     }
 
     fn index(&mut self, place: usize) -> Option<Candidate> {
-        self.step = if place + 1 < INDEXES.len() { Step::Index(place + 1) } else { Step::Fallback };
+        self.step =
+            if place + 1 < INDEXES.len() { SearchStep::Index(place + 1) } else { SearchStep::Fallback };
         let name = [self.path, INDEXES[place]].concat();
         Some(if is_source(&name) {
             Candidate::Script { name, path_info: Vec::new() }
@@ -184,20 +187,21 @@ impl Candidates<'_> {
     }
 
     fn index_below(&mut self, place: usize) -> Candidate {
-        self.step = if place + 1 < INDEXES.len() { Step::IndexBelow(place + 1) } else { Step::Fallback };
+        self.step =
+            if place + 1 < INDEXES.len() { SearchStep::IndexBelow(place + 1) } else { SearchStep::Fallback };
         Candidate::IndexOfDirectory { path: [self.path, b"/", INDEXES[place]].concat() }
     }
 
     fn fallback(&mut self) -> Option<Candidate> {
-        self.step = Step::End;
+        self.step = SearchStep::End;
         match self.mode {
-            Mode::Files => None,
-            Mode::FrontController { script } | Mode::Worker { script } => {
+            RoutingMode::Files => None,
+            RoutingMode::FrontController { script } | RoutingMode::Worker { script } => {
                 let path_info =
                     if is_or_is_below(self.path, script) { &self.path[script.len()..] } else { b"" };
                 Some(Candidate::Script { name: script.clone(), path_info: path_info.into() })
             }
-            Mode::SinglePage { file } => Some(Candidate::Static { path: file.clone() }),
+            RoutingMode::SinglePage { file } => Some(Candidate::Static { path: file.clone() }),
         }
     }
 }
@@ -208,12 +212,12 @@ impl Iterator for Candidates<'_> {
     fn next(&mut self) -> Option<Candidate> {
         loop {
             let found = match self.step {
-                Step::Scripts(from) => self.next_script(from),
-                Step::Itself => self.itself(),
-                Step::Index(place) => self.index(place),
-                Step::IndexBelow(place) => Some(self.index_below(place)),
-                Step::Fallback => self.fallback(),
-                Step::End => return None,
+                SearchStep::Scripts(from) => self.next_script(from),
+                SearchStep::Itself => self.itself(),
+                SearchStep::Index(place) => self.index(place),
+                SearchStep::IndexBelow(place) => Some(self.index_below(place)),
+                SearchStep::Fallback => self.fallback(),
+                SearchStep::End => return None,
             };
             if found.is_some() {
                 return found;
@@ -267,7 +271,7 @@ mod tests {
     use super::*;
 
     /// Shows the candidates as `run NAME|PATH_INFO`, `send PATH` and `send-or-redirect PATH`.
-    fn tried(mode: &Mode, path: &str) -> Vec<String> {
+    fn tried(mode: &RoutingMode, path: &str) -> Vec<String> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         match route(mode, path.as_bytes()) {
             Route::Hidden => vec!["hidden".into()],
@@ -284,65 +288,65 @@ mod tests {
         }
     }
 
-    fn front_controller() -> Mode {
-        Mode::from_entry_file(Some("index.php"))
+    fn front_controller() -> RoutingMode {
+        RoutingMode::from_entry_file(Some("index.php"))
     }
 
-    fn single_page() -> Mode {
-        Mode::from_entry_file(Some("app.html"))
+    fn single_page() -> RoutingMode {
+        RoutingMode::from_entry_file(Some("app.html"))
     }
 
     #[test]
     fn the_entry_file_decides_the_mode() {
-        assert_eq!(Mode::from_entry_file(None), Mode::Files);
-        assert_eq!(front_controller(), Mode::FrontController { script: b"/index.php".to_vec() });
+        assert_eq!(RoutingMode::from_entry_file(None), RoutingMode::Files);
+        assert_eq!(front_controller(), RoutingMode::FrontController { script: b"/index.php".to_vec() });
         assert_eq!(
-            Mode::from_entry_file(Some("/public/index.php")),
-            Mode::FrontController { script: b"/public/index.php".to_vec() }
+            RoutingMode::from_entry_file(Some("/public/index.php")),
+            RoutingMode::FrontController { script: b"/public/index.php".to_vec() }
         );
-        assert_eq!(single_page(), Mode::SinglePage { file: b"/app.html".to_vec() });
-        // Never a mode that would send the source.
+        assert_eq!(single_page(), RoutingMode::SinglePage { file: b"/app.html".to_vec() });
+        // The mode must never send the source.
         assert_eq!(
-            Mode::from_entry_file(Some("INDEX.PHP")),
-            Mode::FrontController { script: b"/INDEX.PHP".to_vec() }
+            RoutingMode::from_entry_file(Some("INDEX.PHP")),
+            RoutingMode::FrontController { script: b"/INDEX.PHP".to_vec() }
         );
     }
 
     #[test]
     fn files_mode_tries_the_path_and_redirects_directories() {
-        assert_eq!(tried(&Mode::Files, "/a/b.css"), ["send-or-redirect /a/b.css"]);
-        assert_eq!(tried(&Mode::Files, "/a/"), ["run /a/index.php|", "send /a/index.html"]);
-        assert_eq!(tried(&Mode::Files, "/"), ["run /index.php|", "send /index.html"]);
+        assert_eq!(tried(&RoutingMode::Files, "/a/b.css"), ["send-or-redirect /a/b.css"]);
+        assert_eq!(tried(&RoutingMode::Files, "/a/"), ["run /a/index.php|", "send /a/index.html"]);
+        assert_eq!(tried(&RoutingMode::Files, "/"), ["run /index.php|", "send /index.html"]);
     }
 
     #[test]
     fn scripts_are_tried_from_the_left_and_the_rest_is_path_info() {
-        assert_eq!(tried(&Mode::Files, "/a.php"), ["run /a.php|"]);
+        assert_eq!(tried(&RoutingMode::Files, "/a.php"), ["run /a.php|"]);
         assert_eq!(
-            tried(&Mode::Files, "/a.php/"),
+            tried(&RoutingMode::Files, "/a.php/"),
             ["run /a.php|/", "run /a.php/index.php|", "send /a.php/index.html"]
         );
         assert_eq!(
-            tried(&Mode::Files, "/a.php/b.php/c"),
+            tried(&RoutingMode::Files, "/a.php/b.php/c"),
             ["run /a.php|/b.php/c", "run /a.php/b.php|/c", "send-or-redirect /a.php/b.php/c"]
         );
-        assert_eq!(tried(&Mode::Files, "/a.jpg/x.php"), ["run /a.jpg/x.php|"]);
+        assert_eq!(tried(&RoutingMode::Files, "/a.jpg/x.php"), ["run /a.jpg/x.php|"]);
     }
 
     #[test]
     fn the_ending_counts_at_a_segment_end_and_in_lower_case_only() {
         for path in ["/a.php.jpg", "/a.phpx", "/php", "/a.php5", "/a.php%"] {
-            assert_eq!(tried(&Mode::Files, path), [format!("send-or-redirect {path}")], "{path}");
+            assert_eq!(tried(&RoutingMode::Files, path), [format!("send-or-redirect {path}")], "{path}");
         }
         for path in ["/a.PHP", "/a.Php", "/a.pHp"] {
-            assert!(tried(&Mode::Files, path).is_empty(), "{path}");
+            assert!(tried(&RoutingMode::Files, path).is_empty(), "{path}");
         }
-        assert_eq!(tried(&Mode::Files, "/a.PHP/b"), ["send-or-redirect /a.PHP/b"]);
+        assert_eq!(tried(&RoutingMode::Files, "/a.PHP/b"), ["send-or-redirect /a.PHP/b"]);
     }
 
     #[test]
     fn a_source_file_is_never_offered_for_sending() {
-        for mode in [Mode::Files, front_controller(), single_page(), worker()] {
+        for mode in [RoutingMode::Files, front_controller(), single_page(), worker()] {
             for path in ["/a.php", "/a.PHP", "/x/a.pHP", "/a.php/b.PHP"] {
                 assert!(
                     !tried(&mode, path).iter().any(|try_| try_.starts_with("send") && try_.ends_with(path))
@@ -369,7 +373,7 @@ mod tests {
 
     #[test]
     fn the_root_belongs_to_the_front_controller_whatever_index_is_there() {
-        assert_eq!(tried(&Mode::from_entry_file(Some("app.php")), "/"), ["run /app.php|"]);
+        assert_eq!(tried(&RoutingMode::from_entry_file(Some("app.php")), "/"), ["run /app.php|"]);
     }
 
     #[test]
@@ -380,8 +384,8 @@ mod tests {
         assert_eq!(tried(&mode, "/api.php/x"), ["run /api.php|/x", "send /api.php/x", "send /app.html"]);
     }
 
-    fn worker() -> Mode {
-        Mode::for_workers(Some("index.php")).unwrap()
+    fn worker() -> RoutingMode {
+        RoutingMode::for_workers(Some("index.php")).unwrap()
     }
 
     #[test]
@@ -397,13 +401,13 @@ mod tests {
 
     #[test]
     fn persistent_workers_need_a_script() {
-        assert_eq!(Mode::for_workers(None), None);
-        assert_eq!(Mode::for_workers(Some("app.html")), None);
+        assert_eq!(RoutingMode::for_workers(None), None);
+        assert_eq!(RoutingMode::for_workers(Some("app.html")), None);
     }
 
     #[test]
     fn hidden_segments_lead_nowhere_in_every_mode() {
-        for mode in [Mode::Files, front_controller(), single_page(), worker()] {
+        for mode in [RoutingMode::Files, front_controller(), single_page(), worker()] {
             for path in ["/.env", "/.git/config", "/a/.b/c.php", "/.php", "/a/.php"] {
                 assert_eq!(tried(&mode, path), ["hidden"], "{path}");
             }

@@ -19,12 +19,12 @@ use crate::sync::primitive::Arc;
 /// one is dropped.
 #[derive(Debug)]
 pub struct RouteCache<S> {
-    young: HashMap<Vec<u8>, Entry<S>>,
-    old: HashMap<Vec<u8>, Entry<S>>,
+    young: HashMap<Vec<u8>, CachedRoute<S>>,
+    old: HashMap<Vec<u8>, CachedRoute<S>>,
 }
 
 #[derive(Debug)]
-struct Entry<S> {
+struct CachedRoute<S> {
     script: Arc<S>,
     found_at: Instant,
 }
@@ -56,7 +56,7 @@ impl<S> RouteCache<S> {
         if self.young.len() >= ROUTE_CACHE_ENTRIES_MAX / 2 {
             self.old = std::mem::take(&mut self.young);
         }
-        self.young.insert(path, Entry { script, found_at: now });
+        self.young.insert(path, CachedRoute { script, found_at: now });
     }
 
     /// Forgets the script of a normalised path.

@@ -29,7 +29,7 @@ pub fn read_slice(
     Ok(bytes)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::cell::Cell;
 

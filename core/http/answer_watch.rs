@@ -17,7 +17,7 @@ pub struct AnswerWatch {
     seen: u64,
     gone: u64,
     /// Frames that have not been sent, if they carry a body or are the last of a stream.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<PendingFrame>,
     /// The stream whose last header continues in the next frame.
     ends_with_head: Option<u32>,
 }
@@ -43,7 +43,7 @@ pub struct Departed {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingFrame {
     stream: u32,
     /// The position where the payload ends, among all bytes.
     end: u64,
@@ -70,7 +70,7 @@ impl AnswerWatch {
 
     /// Notes that all but the last `left` bytes seen have been sent; `tell` receives what that means for each stream.
     pub fn sent_but(&mut self, left: u64, mut tell: impl FnMut(Departed)) {
-        // What a session adds to the bytes makes `left` larger than it was now and then.
+        // TLS adds bytes of its own, so `left` can be larger than before.
         self.gone = self.gone.max(self.seen.saturating_sub(left));
         while let Some(frame) = self.waiting.front_mut() {
             let unsent = frame.end.saturating_sub(self.gone).min(frame.body_bytes);
@@ -107,7 +107,7 @@ impl AnswerWatch {
         };
         let body_bytes = if kind == DATA { u64::from(length) } else { 0 };
         if is_end || body_bytes > 0 {
-            self.waiting.push_back(Waiting {
+            self.waiting.push_back(PendingFrame {
                 stream,
                 end: start + u64::from(length),
                 body_bytes,
@@ -170,7 +170,7 @@ mod tests {
             bytes.chunks(piece).for_each(|bytes| watch.see(bytes, |_| {}));
             assert!(watch.has_said_all(1) && watch.has_said_all(3) && !watch.has_said_all(5));
             assert_eq!(sent_but(&mut watch, bytes.len()), []);
-            // Up to the forty-first byte of the first body, and back.
+            // The first body is sent up to its forty-first byte; then fewer bytes are reported as sent.
             assert_eq!(sent_but(&mut watch, bytes.len() - 18 - 9 - 40), [(1, 40, false)]);
             assert_eq!(sent_but(&mut watch, bytes.len()), [], "what has gone has gone");
             assert_eq!(sent_but(&mut watch, 30), [(1, 60, false), (3, 49, false)]);

@@ -13,7 +13,7 @@ use crate::limits::{CHUNK_EXTENSION_BYTES_MAX, TRAILER_BYTES_MAX};
 /// Decodes the body of one request.
 #[derive(Clone, Debug)]
 pub struct BodyDecoder {
-    state: State,
+    state: DecoderState,
     body_bytes_left: u64,
     extension_bytes_left: usize,
     trailer_bytes_left: usize,
@@ -21,7 +21,7 @@ pub struct BodyDecoder {
 
 /// The result of one call of [`BodyDecoder::decode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Progress {
+pub struct BodyProgress {
     /// The number of input bytes that belonged to the body.
     pub consumed: usize,
     /// Whether the body has ended; the rest of the input is another request.
@@ -45,7 +45,7 @@ pub enum BodyError {
 
 /// The state of the decoder; the chunked states are in the order in which they occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum DecoderState {
     Fixed { left: u64 },
     Framed,
     SizeFirst,
@@ -71,11 +71,11 @@ impl BodyDecoder {
     /// `TooLarge` if the length is known and above `body_bytes_max`.
     pub fn new(framing: BodyFraming, body_bytes_max: u64) -> Result<Self, BodyError> {
         let state = match framing {
-            BodyFraming::None | BodyFraming::Length(0) => State::Done,
+            BodyFraming::None | BodyFraming::Length(0) => DecoderState::Done,
             BodyFraming::Length(length) if length > body_bytes_max => return Err(BodyError::TooLarge),
-            BodyFraming::Length(left) => State::Fixed { left },
-            BodyFraming::Chunked => State::SizeFirst,
-            BodyFraming::Framed => State::Framed,
+            BodyFraming::Length(left) => DecoderState::Fixed { left },
+            BodyFraming::Chunked => DecoderState::SizeFirst,
+            BodyFraming::Framed => DecoderState::Framed,
         };
         Ok(Self {
             state,
@@ -93,13 +93,13 @@ impl BodyDecoder {
 
     /// Returns whether the body has ended.
     pub fn is_done(&self) -> bool {
-        self.state == State::Done
+        self.state == DecoderState::Done
     }
 
     /// Signals that the protocol below has ended the body. This has no effect on other framings.
     pub fn end(&mut self) {
-        if self.state == State::Framed {
-            self.state = State::Done;
+        if self.state == DecoderState::Framed {
+            self.state = DecoderState::Done;
         }
     }
 
@@ -108,16 +108,16 @@ impl BodyDecoder {
     /// # Errors
     ///
     /// If the coding is malformed or a limit is exceeded. The decoder cannot be used afterwards.
-    pub fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Progress, BodyError> {
+    pub fn decode(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<BodyProgress, BodyError> {
         let mut at = 0;
         while let (Some(&byte), false) = (input.get(at), self.is_done()) {
-            if self.state == State::Framed {
+            if self.state == DecoderState::Framed {
                 let data = &input[at..];
                 self.body_bytes_left =
                     self.body_bytes_left.checked_sub(data.len() as u64).ok_or(BodyError::TooLarge)?;
                 out.extend_from_slice(data);
                 at = input.len();
-            } else if let State::Fixed { left } | State::Data { left } = self.state {
+            } else if let DecoderState::Fixed { left } | DecoderState::Data { left } = self.state {
                 let data = &input[at..];
                 let data = &data[..usize::try_from(left).map_or(data.len(), |left| left.min(data.len()))];
                 out.extend_from_slice(data);
@@ -128,61 +128,66 @@ impl BodyDecoder {
                 at += 1;
             }
         }
-        Ok(Progress { consumed: at, done: self.is_done() })
+        Ok(BodyProgress { consumed: at, done: self.is_done() })
     }
 
-    fn after_data(&self, left: u64) -> State {
+    fn after_data(&self, left: u64) -> DecoderState {
         match (self.state, left) {
-            (State::Fixed { .. }, 0) => State::Done,
-            (State::Fixed { .. }, left) => State::Fixed { left },
-            (_, 0) => State::DataReturn,
-            (_, left) => State::Data { left },
+            (DecoderState::Fixed { .. }, 0) => DecoderState::Done,
+            (DecoderState::Fixed { .. }, left) => DecoderState::Fixed { left },
+            (_, 0) => DecoderState::DataReturn,
+            (_, left) => DecoderState::Data { left },
         }
     }
 
-    fn step(&mut self, byte: u8) -> Result<State, BodyError> {
+    fn step(&mut self, byte: u8) -> Result<DecoderState, BodyError> {
         match (self.state, byte) {
-            (State::SizeFirst, _) => digit(0, 0, byte),
-            (State::Size { size, .. }, b'\r') => Ok(State::SizeLineFeed { size }),
-            (State::Size { size, .. }, b';') => self.extension(size, byte),
-            (State::Size { size, digits }, _) => digit(size, digits, byte),
-            (State::Extension { size }, b'\r') => Ok(State::SizeLineFeed { size }),
-            (State::Extension { size }, _) => self.extension(size, byte),
-            (State::SizeLineFeed { size: 0 }, b'\n') => Ok(State::TrailerStart),
-            (State::SizeLineFeed { size }, b'\n') => self.chunk(size),
-            (State::DataReturn, b'\r') => Ok(State::DataLineFeed),
-            (State::DataLineFeed, b'\n') => Ok(State::SizeFirst),
-            (State::EndLineFeed, b'\n') => Ok(State::Done),
+            (DecoderState::SizeFirst, _) => digit(0, 0, byte),
+            (DecoderState::Size { size, .. }, b'\r') => Ok(DecoderState::SizeLineFeed { size }),
+            (DecoderState::Size { size, .. }, b';') => self.extension(size, byte),
+            (DecoderState::Size { size, digits }, _) => digit(size, digits, byte),
+            (DecoderState::Extension { size }, b'\r') => Ok(DecoderState::SizeLineFeed { size }),
+            (DecoderState::Extension { size }, _) => self.extension(size, byte),
+            (DecoderState::SizeLineFeed { size: 0 }, b'\n') => Ok(DecoderState::TrailerStart),
+            (DecoderState::SizeLineFeed { size }, b'\n') => self.chunk(size),
+            (DecoderState::DataReturn, b'\r') => Ok(DecoderState::DataLineFeed),
+            (DecoderState::DataLineFeed, b'\n') => Ok(DecoderState::SizeFirst),
+            (DecoderState::EndLineFeed, b'\n') => Ok(DecoderState::Done),
             (
-                State::SizeLineFeed { .. } | State::DataReturn | State::DataLineFeed | State::EndLineFeed,
+                DecoderState::SizeLineFeed { .. }
+                | DecoderState::DataReturn
+                | DecoderState::DataLineFeed
+                | DecoderState::EndLineFeed,
                 _,
             ) => Err(BodyError::ChunkInvalid),
             _ => self.trailer(byte),
         }
     }
 
-    fn extension(&mut self, size: u64, byte: u8) -> Result<State, BodyError> {
+    fn extension(&mut self, size: u64, byte: u8) -> Result<DecoderState, BodyError> {
         if !is_value_byte(byte) {
             return Err(BodyError::ChunkInvalid);
         }
         self.extension_bytes_left =
             self.extension_bytes_left.checked_sub(1).ok_or(BodyError::ExtensionsTooLong)?;
-        Ok(State::Extension { size })
+        Ok(DecoderState::Extension { size })
     }
 
-    fn chunk(&mut self, size: u64) -> Result<State, BodyError> {
+    fn chunk(&mut self, size: u64) -> Result<DecoderState, BodyError> {
         self.body_bytes_left = self.body_bytes_left.checked_sub(size).ok_or(BodyError::TooLarge)?;
-        Ok(State::Data { left: size })
+        Ok(DecoderState::Data { left: size })
     }
 
-    fn trailer(&mut self, byte: u8) -> Result<State, BodyError> {
+    fn trailer(&mut self, byte: u8) -> Result<DecoderState, BodyError> {
         let next = match (self.state, byte) {
-            (State::TrailerStart, b'\r') => return Ok(State::EndLineFeed),
-            (State::TrailerName, b':') => State::TrailerValue,
-            (State::TrailerStart | State::TrailerName, _) if is_token_byte(byte) => State::TrailerName,
-            (State::TrailerValue, b'\r') => State::TrailerLineFeed,
-            (State::TrailerValue, _) if is_value_byte(byte) => State::TrailerValue,
-            (State::TrailerLineFeed, b'\n') => State::TrailerStart,
+            (DecoderState::TrailerStart, b'\r') => return Ok(DecoderState::EndLineFeed),
+            (DecoderState::TrailerName, b':') => DecoderState::TrailerValue,
+            (DecoderState::TrailerStart | DecoderState::TrailerName, _) if is_token_byte(byte) => {
+                DecoderState::TrailerName
+            }
+            (DecoderState::TrailerValue, b'\r') => DecoderState::TrailerLineFeed,
+            (DecoderState::TrailerValue, _) if is_value_byte(byte) => DecoderState::TrailerValue,
+            (DecoderState::TrailerLineFeed, b'\n') => DecoderState::TrailerStart,
             _ => return Err(BodyError::TrailerInvalid),
         };
         self.trailer_bytes_left = self.trailer_bytes_left.checked_sub(1).ok_or(BodyError::TrailerTooLong)?;
@@ -218,12 +223,12 @@ impl std::error::Error for BodyError {}
 /// The maximum number of digits of a chunk size, which is that of 64 bits, including leading zeros.
 const SIZE_DIGITS_MAX: u8 = 16;
 
-fn digit(size: u64, digits: u8, byte: u8) -> Result<State, BodyError> {
+fn digit(size: u64, digits: u8, byte: u8) -> Result<DecoderState, BodyError> {
     let value = char::from(byte).to_digit(16).ok_or(BodyError::ChunkInvalid)?;
     if digits == SIZE_DIGITS_MAX {
         return Err(BodyError::ChunkInvalid);
     }
-    Ok(State::Size { size: size << 4 | u64::from(value), digits: digits + 1 })
+    Ok(DecoderState::Size { size: size << 4 | u64::from(value), digits: digits + 1 })
 }
 
 #[cfg(test)]
@@ -234,7 +239,7 @@ mod tests {
 
     const LIMIT: u64 = 1 << 20;
 
-    /// Decodes in pieces that end at `cuts`; gives the body and what was left over.
+    /// Decodes in pieces that end at `cuts`; returns the body and the remaining input.
     fn decode(
         framing: BodyFraming,
         input: &[u8],
@@ -370,8 +375,8 @@ mod tests {
     fn a_framed_body_ends_when_it_is_told_and_keeps_its_limit() {
         let mut decoder = BodyDecoder::new(BodyFraming::Framed, 5).unwrap();
         let mut out = Vec::new();
-        assert_eq!(decoder.decode(b"abc", &mut out), Ok(Progress { consumed: 3, done: false }));
-        assert_eq!(decoder.decode(b"", &mut out), Ok(Progress { consumed: 0, done: false }));
+        assert_eq!(decoder.decode(b"abc", &mut out), Ok(BodyProgress { consumed: 3, done: false }));
+        assert_eq!(decoder.decode(b"", &mut out), Ok(BodyProgress { consumed: 0, done: false }));
         assert_eq!(decoder.decode(b"def", &mut out), Err(BodyError::TooLarge));
         let mut decoder = BodyDecoder::new(BodyFraming::Framed, 5).unwrap();
         decoder.end();

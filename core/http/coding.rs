@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn the_table_of_rfc_9110() {
         for (accept_encoding, offered, expected) in [
-            // Nothing is asked for.
+            // The client asks for nothing.
             ("", ALL, Identity),
             (" ", ALL, Identity),
             (", ,", ALL, Identity),
@@ -126,7 +126,7 @@ mod tests {
             ("deflate", ALL, Identity),
             ("compress, deflate", ALL, Identity),
             ("gzip", &[], Identity),
-            // One is asked for.
+            // The client asks for one coding.
             ("br", ALL, Coded(Brotli)),
             ("gzip", ALL, Coded(Gzip)),
             ("zstd", ALL, Coded(Zstd)),
@@ -137,29 +137,29 @@ mod tests {
             ("deflate, gzip;q=0.5", ALL, Coded(Gzip)),
             ("gzip;q=0.001", ALL, Coded(Gzip)),
             ("  gzip\t;\tq=1.0  ", ALL, Coded(Gzip)),
-            // Among equals the server's order counts, not the client's.
+            // Among equal weights, the server's order decides, not the client's.
             ("gzip, deflate, br, zstd", ALL, Coded(Zstd)),
             ("gzip, deflate, br", ALL, Coded(Brotli)),
             ("zstd, gzip", &[Gzip, Zstd], Coded(Gzip)),
             ("gzip;q=0.8, br;q=0.8", ALL, Coded(Brotli)),
-            // Weights count before the order.
+            // Weights take precedence over the order.
             ("zstd;q=0.5, br;q=0.6, gzip;q=0.7", ALL, Coded(Gzip)),
             ("zstd;q=0.999, gzip", ALL, Coded(Gzip)),
             ("gzip;q=1.0, br;q=0.8, *;q=0.1", ALL, Coded(Gzip)),
-            // What is refused is not given.
+            // A refused coding is not chosen.
             ("br;q=0", ALL, Identity),
             ("br;q=0.000", ALL, Identity),
             ("br;q=0, gzip", ALL, Coded(Gzip)),
             ("zstd;q=0, *", ALL, Coded(Brotli)),
             ("gzip;q=0, x-gzip;q=0, *;q=0.5", &[Gzip], Identity),
-            // The wildcard stands for what is not named, the body as it is included.
+            // The wildcard covers everything that is not named, including identity.
             ("*", ALL, Coded(Zstd)),
             ("*;q=0.5, gzip", ALL, Coded(Gzip)),
             ("gzip;q=0.1, *;q=0.5", &[Gzip], Identity),
             ("*;q=0", ALL, Nothing),
             ("*;q=0, identity", ALL, Identity),
             ("*;q=0, gzip", ALL, Coded(Gzip)),
-            // The body as it is may be weighed and refused.
+            // Identity can have a weight and can be refused.
             ("identity, gzip;q=0.9", ALL, Identity),
             ("identity, gzip", ALL, Coded(Gzip)),
             ("identity;q=0.5, gzip;q=0.5", ALL, Coded(Gzip)),
@@ -169,7 +169,7 @@ mod tests {
             ("identity;q=0, br;q=0.1", ALL, Coded(Brotli)),
             ("identity;q=0, *;q=0.1", ALL, Coded(Zstd)),
             ("identity;q=0, *;q=0", ALL, Nothing),
-            // What cannot be read is not there.
+            // A malformed member is ignored.
             ("gzip;q=2", ALL, Identity),
             ("gzip;q=1.001", ALL, Identity),
             ("gzip;q=0.0001", ALL, Identity),
@@ -183,7 +183,7 @@ mod tests {
             ("gzipped, notgzip, brotli, zst", ALL, Identity),
             ("gz\u{131}p", ALL, Identity),
             (";q=1, =, ;;, *x", ALL, Identity),
-            // The higher of two weights counts.
+            // The higher of two weights applies.
             ("gzip;q=0, gzip", ALL, Coded(Gzip)),
             ("br;q=0.1, gzip;q=0.2, br;q=0.3", ALL, Coded(Brotli)),
         ] {

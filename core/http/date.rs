@@ -7,7 +7,7 @@ use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The length of an IMF-fixdate, in bytes.
-pub const DATE_BYTES: usize = 29;
+pub(super) const DATE_BYTES: usize = 29;
 
 /// Caches the text of the current second.
 #[derive(Debug)]

@@ -41,7 +41,7 @@ impl Fields {
     pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), InvalidField> {
         let value = checked(name, value)?;
         let length = name.len() + value.len() + 4;
-        // At once as much as most responses have, so that it grows once.
+        // Most responses fit into the first allocation.
         self.lines.reserve(if self.lines.capacity() == 0 { length.max(USUAL_BYTES) } else { length });
         self.lines.extend_from_slice(name);
         self.lines.extend_from_slice(b": ");
@@ -59,6 +59,20 @@ impl Fields {
         checked(name, value)?;
         self.remove(name);
         self.push(name, value)
+    }
+
+    /// Appends one of the server's own fields, which are valid by construction; see [`push`](Self::push).
+    ///
+    /// An invalid one is a bug: debug builds panic, and release builds leave the field out.
+    pub fn push_own(&mut self, name: &'static [u8], value: &[u8]) {
+        let pushed = self.push(name, value);
+        debug_assert!(pushed.is_ok(), "the server's own field {}", name.escape_ascii());
+    }
+
+    /// Replaces all fields of this name with one of the server's own, as [`push_own`](Self::push_own) appends one.
+    pub fn set_own(&mut self, name: &'static [u8], value: &[u8]) {
+        let set = self.set(name, value);
+        debug_assert!(set.is_ok(), "the server's own field {}", name.escape_ascii());
     }
 
     /// Removes all fields of this name (case-insensitive).
@@ -242,6 +256,22 @@ mod tests {
         let before = fields.clone();
         assert_eq!(fields.set(b"content-type", b"a\nb"), Err(InvalidField::Value));
         assert_eq!(fields, before);
+    }
+
+    #[test]
+    fn the_servers_own_fields_are_pushed_and_set() {
+        let mut fields = sample();
+        fields.push_own(b"Set-Cookie", b"c=3");
+        fields.set_own(b"X-Empty", b"full");
+        fields.set_own(b"set-cookie", b"d=4");
+        assert_eq!(fields.as_bytes(), b"Content-Type: text/html\r\nX-Empty: full\r\nset-cookie: d=4\r\n");
+    }
+
+    #[test]
+    #[should_panic(expected = "the server's own field X-Bad")]
+    #[cfg(debug_assertions)]
+    fn an_invalid_field_of_the_servers_own_is_a_bug() {
+        sample().push_own(b"X-Bad", b"a\r\nb");
     }
 
     #[test]

@@ -178,7 +178,7 @@ fn pair(text: &[u8]) -> Option<(&[u8], Vec<u8>, &[u8])> {
         let (value, behind) = unquoted(quoted)?;
         return Some((name, value, behind));
     }
-    // RFC 7239 wants quotes around colons and brackets; proxies that leave them out are understood.
+    // RFC 7239 requires quotes around colons and brackets; some proxies omit them.
     let is_plain = |byte: &u8| is_token_byte(*byte) || b":[]".contains(byte);
     let end = value.iter().position(|byte| !is_plain(byte)).unwrap_or(value.len());
     (end > 0).then(|| (name, value[..end].to_vec(), &value[end..]))
@@ -200,7 +200,7 @@ fn unquoted(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
 
 /// Parses an address with an optional port, or an obfuscated identifier.
 fn node(text: &[u8]) -> Option<Node> {
-    // Without brackets an IPv6 address has no port; RFC 7239 forbids the form, `X-Forwarded-For` is full of it.
+    // An IPv6 address without brackets has no port. RFC 7239 forbids this form, but it is common in `X-Forwarded-For`.
     if let Some(address) = address(text) {
         return Some(Node { address: Some(address), port: None });
     }

@@ -121,7 +121,7 @@ mod tests {
         [&[0, 0, length, kind, flags, 0, 0, 0, stream][..], &vec![7; usize::from(length)]].concat()
     }
 
-    /// Looks at what came, at some moment.
+    /// Processes `bytes` at an arbitrary time.
     trait See {
         fn see_now(&mut self, bytes: &[u8]);
     }

@@ -36,8 +36,8 @@ impl Version {
 pub struct Head {
     bytes: Box<[u8]>,
     fields: Box<[FieldSpan]>,
-    method: Span,
-    target: Span,
+    method: HeadSpan,
+    target: HeadSpan,
     form: TargetForm,
     version: Version,
     kind: MethodKind,
@@ -45,7 +45,7 @@ pub struct Head {
 
 /// A position in the bytes of the request header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct HeadSpan {
     start: u32,
     end: u32,
 }
@@ -53,15 +53,15 @@ pub(super) struct Span {
 /// The positions of the name and the value of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldSpan {
-    pub(super) name: Span,
-    pub(super) value: Span,
+    pub(super) name: HeadSpan,
+    pub(super) value: HeadSpan,
 }
 
 /// The four forms of a request target, as positions in the request header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TargetForm {
     /// `/path?query`; the absolute form adds its authority.
-    Path { authority: Option<Span>, path: Span, query: Option<Span> },
+    Path { authority: Option<HeadSpan>, path: HeadSpan, query: Option<HeadSpan> },
     /// `host:port`, for `CONNECT` only.
     Authority,
     /// `*`, for `OPTIONS` only.
@@ -73,7 +73,7 @@ impl Head {
     pub(super) fn new(
         bytes: &[u8],
         fields: Vec<FieldSpan>,
-        (method, target, form): (Span, Span, TargetForm),
+        (method, target, form): (HeadSpan, HeadSpan, TargetForm),
         version: Version,
     ) -> Self {
         let kind = MethodKind::of(method.of(bytes));
@@ -187,7 +187,7 @@ impl fmt::Debug for Head {
     }
 }
 
-impl Span {
+impl HeadSpan {
     /// Creates a span. Request headers are far shorter than 4 GiB; larger positions saturate and are caught by `of`.
     pub(super) fn new(start: usize, end: usize) -> Self {
         let narrow = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
@@ -211,8 +211,8 @@ impl Span {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::{HeadLimits, Parsed, parse};
     use super::*;
+    use crate::http::{HeadLimits, Parsed, parse};
 
     fn head(text: &str) -> Head {
         match parse(text.as_bytes(), HeadLimits::main_port()) {

@@ -10,60 +10,61 @@
 //!
 //! | file | in | out |
 //! |---|---|---|
-//! | [`parse`] | bytes of a connection | [`Head`], [`BodyFraming`] or a [`HeadError`] |
-//! | [`request_line`] | the start of an invalid request header | method and path, for the access log |
+//! | `head_reader` | bytes of a connection | the bytes of a request header |
+//! | `parse` | the bytes of a request header | [`Head`], [`BodyFraming`] or a [`HeadError`] |
+//! | `request_line` | the start of an invalid request header | method and path, for the access log |
 //! | [`preface`] | the first bytes of a connection | whether it uses HTTP/2 |
 //! | [`pseudo`] | a method, a target, an authority and fields of HTTP/2 | the same |
-//! | [`frame_watch`] | bytes that a client sends on an HTTP/2 connection | where its frames end, and whether it abuses them |
-//! | [`answer_watch`] | bytes sent on an HTTP/2 connection, and how many the socket accepted | how much of each stream's response was sent |
-//! | [`body`] | bytes after the request header | body bytes or a [`BodyError`] |
+//! | `frame_watch` | bytes that a client sends on an HTTP/2 connection | where its frames end, and whether it abuses them |
+//! | `answer_watch` | bytes sent on an HTTP/2 connection, and how many the socket accepted | how much of each stream's response was sent |
+//! | `body` | bytes after the request header | body bytes or a [`BodyError`] |
 //! | [`encode`] | status, [`Fields`], framing | bytes of a response |
 //! | [`uri`] | raw path | normalised path |
-//! | [`coding`] | `Accept-Encoding`, the available content codings | a [`Choice`] |
+//! | `coding` | `Accept-Encoding`, the available content codings | a [`Choice`] |
 //! | [`forwarded`] | `Forwarded`, `X-Forwarded-*` | what each proxy says |
-//! | [`trace_context`] | `traceparent`, `tracestate` | the trace that the request joins or starts |
+//! | `trace_context` | `traceparent`, `tracestate` | the trace that the request joins or starts |
 //! | [`negotiate`] | `Accept` and `Accept-Encoding` of a collector | the format of the metrics, and whether to compress them |
-//! | [`date`] | wall-clock time | IMF-fixdate |
+//! | `date` | wall-clock time | IMF-fixdate |
 //! | [`range`] | `Range`, a length | the parts to send |
 
-pub mod answer_watch;
-pub mod body;
-pub mod coding;
-pub mod date;
+mod answer_watch;
+mod body;
+mod coding;
+mod date;
 pub mod encode;
-pub mod fields;
+mod fields;
 pub mod forwarded;
 mod frame_heads;
-pub mod frame_watch;
-pub mod framing;
-pub mod head;
-pub mod head_error;
-pub mod method;
+mod frame_watch;
+mod framing;
+mod head;
+mod head_error;
+mod head_reader;
+mod method;
 pub mod negotiate;
-pub mod parse;
+mod parse;
 pub mod preface;
 pub mod pseudo;
 mod quality;
 pub mod range;
-pub mod request_line;
+mod request_line;
 pub mod status;
 mod target;
 pub mod token;
-pub mod trace_context;
+mod trace_context;
 pub mod uri;
 
 pub use self::answer_watch::{AnswerWatch, Departed, FirstWord};
-pub use self::body::{BodyDecoder, BodyError, Progress};
+pub use self::body::{BodyDecoder, BodyError, BodyProgress};
 pub use self::coding::{Choice, Coding, choose};
-pub use self::date::DateCache;
-pub use self::encode::{Framing, Persistence, ResponseHead};
+pub use self::date::{DateCache, imf_fixdate, parse_date};
 pub use self::fields::{Fields, InvalidField};
 pub use self::frame_watch::FrameWatch;
 pub use self::framing::BodyFraming;
-pub use self::head::{Head, Version};
+pub use self::head::{Head, Version, is_cgi_safe_name};
 pub use self::head_error::HeadError;
-pub use self::method::MethodKind;
-pub use self::parse::{HeadLimits, HeadReader, Parsed};
+pub use self::head_reader::{HeadReader, parse};
+pub use self::method::{MethodKind, wants_head_only};
+pub use self::parse::{HeadLimits, Parsed};
 pub use self::request_line::RequestLine;
-pub use self::trace_context::Trace;
-pub use self::uri::{Normalised, UriError};
+pub use self::trace_context::{FreshIds, Trace};

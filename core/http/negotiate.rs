@@ -41,17 +41,17 @@ pub fn prefers_openmetrics<'a>(accept: impl IntoIterator<Item = &'a [u8]>) -> Op
     let mut wildcard = 0;
     for range in accept.into_iter().flat_map(list) {
         match offer(range) {
-            Some((Offer::Named(format), quality)) if quality > best.map_or(0, |(best, _)| best) => {
+            Some((RequestedFormat::Named(format), quality)) if quality > best.map_or(0, |(best, _)| best) => {
                 best = Some((quality, format));
             }
-            Some((Offer::Wildcard, quality)) => wildcard = wildcard.max(quality),
+            Some((RequestedFormat::Wildcard, quality)) => wildcard = wildcard.max(quality),
             _ => {}
         }
     }
     best.filter(|&(quality, _)| quality >= wildcard).and_then(|(_, format)| format)
 }
 
-enum Offer {
+enum RequestedFormat {
     /// An available format, requested by name; `None` is the text format.
     Named(Option<OpenMetrics>),
     /// A media range that covers the text format.
@@ -59,19 +59,19 @@ enum Offer {
 }
 
 /// Parses one member of `Accept`; returns nothing for formats that are not available.
-fn offer(range: &[u8]) -> Option<(Offer, u16)> {
+fn offer(range: &[u8]) -> Option<(RequestedFormat, u16)> {
     let (media_type, parameters) = member(range);
     let version = parameters.clone().find_map(|parameter| named(parameter, b"version"));
     let offer = if media_type.eq_ignore_ascii_case(b"application/openmetrics-text") {
-        Offer::Named(Some(match version {
+        RequestedFormat::Named(Some(match version {
             None | Some(b"1.0.0") => OpenMetrics::V1_0_0,
             Some(b"0.0.1") => OpenMetrics::V0_0_1,
             Some(_) => return None,
         }))
     } else if media_type.eq_ignore_ascii_case(b"text/plain") {
-        matches!(version, None | Some(b"0.0.4")).then_some(Offer::Named(None))?
+        matches!(version, None | Some(b"0.0.4")).then_some(RequestedFormat::Named(None))?
     } else if media_type == b"*/*" || media_type.eq_ignore_ascii_case(b"text/*") {
-        Offer::Wildcard
+        RequestedFormat::Wildcard
     } else {
         return None;
     };

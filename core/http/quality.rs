@@ -25,7 +25,7 @@ pub(super) fn named<'a>(parameter: &'a [u8], name: &[u8]) -> Option<&'a [u8]> {
 /// Parses the quality in thousandths: [`FULL`] if there is none, nothing if it is malformed.
 pub(super) fn quality<'a>(mut parameters: impl Iterator<Item = &'a [u8]>) -> Option<u16> {
     let found = parameters.find_map(|parameter| {
-        // A name alone is a weight without a value.
+        // `q` without a value is malformed.
         if parameter.eq_ignore_ascii_case(b"q") { Some(&b""[..]) } else { named(parameter, b"q") }
     });
     found.map_or(Some(FULL), thousandths)

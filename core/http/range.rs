@@ -12,7 +12,7 @@ use crate::limits::RANGES_MAX;
 
 /// The parts of a representation that a request selects.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Selection {
+pub enum RangeSelection {
     /// All of it; the status is 200.
     Whole,
     /// One part; the status is 206.
@@ -27,19 +27,19 @@ pub enum Selection {
 const GAP_BYTES_MAX: u64 = 80;
 
 /// Parses the `Range` fields of a request for a representation of `length` bytes.
-pub fn select<'a>(fields: impl IntoIterator<Item = &'a [u8]>, length: u64) -> Selection {
+pub fn select<'a>(fields: impl IntoIterator<Item = &'a [u8]>, length: u64) -> RangeSelection {
     let mut fields = fields.into_iter();
-    // The field is no list: twice is not what the grammar allows.
-    let (Some(value), None) = (fields.next(), fields.next()) else { return Selection::Whole };
-    let Some(asked) = parse(value, length) else { return Selection::Whole };
+    // `Range` is not a list field, so a repeated one does not follow the grammar.
+    let (Some(value), None) = (fields.next(), fields.next()) else { return RangeSelection::Whole };
+    let Some(asked) = parse(value, length) else { return RangeSelection::Whole };
     if asked.is_empty() {
-        return Selection::Unsatisfiable;
+        return RangeSelection::Unsatisfiable;
     }
     let mut parts = merged(asked);
     if parts.len() > 1 {
-        return Selection::Parts(parts);
+        return RangeSelection::Parts(parts);
     }
-    parts.pop().map_or(Selection::Whole, Selection::Part)
+    parts.pop().map_or(RangeSelection::Whole, RangeSelection::Part)
 }
 
 /// Writes the value of `Content-Range` for a part of a representation of `length` bytes.
@@ -86,7 +86,7 @@ fn parse(value: &[u8], length: u64) -> Option<Vec<Range<u64>>> {
             return None;
         }
         match spec(member)? {
-            // The last bytes of nothing are all of it, and there is no way to say so in a part.
+            // A suffix of an empty file is the whole file, which no part can express.
             Spec::Last(count) if count > 0 && length == 0 => return None,
             Spec::Last(0) => {}
             Spec::Last(count) => parts.push(length.saturating_sub(count)..length),
@@ -114,7 +114,7 @@ fn spec(member: &[u8]) -> Option<Spec> {
         (first, []) => place(first).map(|first| Spec::From(first, u64::MAX)),
         (first, last) => {
             let (first, last) = (place(first)?, place(last)?);
-            // Digits beyond what a place can be lie behind every end, and so in no wrong order.
+            // Two numbers that are too large both became the maximum, which counts as ascending.
             (first <= last).then_some(Spec::From(first, last))
         }
     }
@@ -161,13 +161,13 @@ mod tests {
         shown(&select([value.as_bytes()], 10_000))
     }
 
-    fn shown(selection: &Selection) -> String {
+    fn shown(selection: &RangeSelection) -> String {
         let part = |part: &Range<u64>| format!("{}-{}", part.start, part.end - 1);
         match selection {
-            Selection::Whole => "whole".into(),
-            Selection::Unsatisfiable => "none".into(),
-            Selection::Part(range) => part(range),
-            Selection::Parts(parts) => parts.iter().map(part).collect::<Vec<_>>().join(","),
+            RangeSelection::Whole => "whole".into(),
+            RangeSelection::Unsatisfiable => "none".into(),
+            RangeSelection::Part(range) => part(range),
+            RangeSelection::Parts(parts) => parts.iter().map(part).collect::<Vec<_>>().join(","),
         }
     }
 
@@ -215,8 +215,8 @@ mod tests {
             assert_eq!(of_ten_thousand(value), "none", "{value}");
         }
         assert_eq!(of_ten_thousand("bytes=20000-,0-1"), "0-1", "one that is there is enough");
-        assert_eq!(select([&b"bytes=0-"[..]], 0), Selection::Unsatisfiable);
-        assert_eq!(select([&b"bytes=-5"[..]], 0), Selection::Whole);
+        assert_eq!(select([&b"bytes=0-"[..]], 0), RangeSelection::Unsatisfiable);
+        assert_eq!(select([&b"bytes=-5"[..]], 0), RangeSelection::Whole);
     }
 
     #[test]
@@ -248,8 +248,8 @@ mod tests {
         ] {
             assert_eq!(of_ten_thousand(value), "whole", "{value:?}");
         }
-        assert_eq!(select([&b"bytes=0-1"[..], b"bytes=2-3"], 10), Selection::Whole, "twice");
-        assert_eq!(select([], 10), Selection::Whole);
+        assert_eq!(select([&b"bytes=0-1"[..], b"bytes=2-3"], 10), RangeSelection::Whole, "twice");
+        assert_eq!(select([], 10), RangeSelection::Whole);
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
             let members: Vec<_> = (0..count).map(|place| format!("{0}-{0}", place * 100)).collect();
             format!("bytes={}", members.join(","))
         };
-        assert!(matches!(select([set(RANGES_MAX).as_bytes()], 10_000), Selection::Parts(parts)
+        assert!(matches!(select([set(RANGES_MAX).as_bytes()], 10_000), RangeSelection::Parts(parts)
             if parts.len() == RANGES_MAX));
         assert_eq!(of_ten_thousand(&set(RANGES_MAX + 1)), "whole");
     }
@@ -293,10 +293,10 @@ mod tests {
             let set: Vec<_> = asked.iter().map(|(first, more)| format!("{first}-{}", first + more)).collect();
             let selection = select([format!("bytes={}", set.join(",")).as_bytes()], length);
             let parts = match selection {
-                Selection::Part(part) => vec![part],
-                Selection::Parts(parts) => parts,
-                Selection::Unsatisfiable => Vec::new(),
-                Selection::Whole => panic!("{set:?} follows the grammar"),
+                RangeSelection::Part(part) => vec![part],
+                RangeSelection::Parts(parts) => parts,
+                RangeSelection::Unsatisfiable => Vec::new(),
+                RangeSelection::Whole => panic!("{set:?} follows the grammar"),
             };
             let is_given = |place: u64| parts.iter().filter(|part| part.contains(&place)).count();
             for place in 0..length {

@@ -27,7 +27,7 @@ impl RequestLine {
         let (method, target) = (parts.next()?, parts.next()?);
         let is_good = match (parts.next(), parts.next()) {
             (Some(version), None) => version.starts_with(b"HTTP/"),
-            // It is not known where the target ends.
+            // The line is incomplete, so the end of the target is unknown.
             (None, None) => end.is_none(),
             _ => false,
         };

@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn registered_codes_have_phrases_and_others_have_none() {
         let known = (0..=999).filter(|&status| !reason(status).is_empty()).count();
-        // 4 informational, 10 successful, 8 redirections, 28 client errors, 11 server errors, and ours.
+        // 4 informational, 10 successful, 8 redirections, 28 client errors, 11 server errors, and 529.
         assert_eq!(known, 4 + 10 + 8 + 28 + 11 + 1);
         assert_eq!(reason(499), "");
         assert_eq!(reason(529), "Site is overloaded");

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 
 use memchr::memchr;
 
-use super::head::{Span, TargetForm};
+use super::head::{HeadSpan, TargetForm};
 use super::head_error::HeadError;
 use super::token::decimal;
 
@@ -17,7 +17,7 @@ use super::token::decimal;
 /// # Errors
 ///
 /// If the target has none of the forms that are valid for its method, or its authority is not a host.
-pub(super) fn target_form(method: &str, target: &[u8], at: Span) -> Result<TargetForm, HeadError> {
+pub(super) fn target_form(method: &str, target: &[u8], at: HeadSpan) -> Result<TargetForm, HeadError> {
     if method == "CONNECT" {
         return if is_host(target) && memchr(b':', target).is_some() {
             Ok(TargetForm::Authority)
@@ -32,7 +32,7 @@ pub(super) fn target_form(method: &str, target: &[u8], at: Span) -> Result<Targe
     }
 }
 
-fn absolute_form(target: &[u8], at: Span) -> Result<TargetForm, HeadError> {
+fn absolute_form(target: &[u8], at: HeadSpan) -> Result<TargetForm, HeadError> {
     let scheme_length = [&b"http://"[..], b"https://"]
         .into_iter()
         .find(|scheme| target.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
@@ -48,7 +48,7 @@ fn absolute_form(target: &[u8], at: Span) -> Result<TargetForm, HeadError> {
     Ok(path_form(target, at, path_start, Some(at.within(scheme_length, path_start))))
 }
 
-fn path_form(target: &[u8], at: Span, path_start: usize, authority: Option<Span>) -> TargetForm {
+fn path_form(target: &[u8], at: HeadSpan, path_start: usize, authority: Option<HeadSpan>) -> TargetForm {
     let end = memchr(b'#', target).unwrap_or(target.len());
     let mark = memchr(b'?', &target[path_start..end]).map(|found| path_start + found);
     TargetForm::Path {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn form(method: &str, target: &str) -> Result<TargetForm, HeadError> {
-        target_form(method, target.as_bytes(), Span::new(0, target.len()))
+        target_form(method, target.as_bytes(), HeadSpan::new(0, target.len()))
     }
 
     #[test]
@@ -116,12 +116,12 @@ mod tests {
     fn path_and_query_end_before_a_fragment() {
         for (target, path_end, query) in [
             ("/a#b", 2, None),
-            ("/a?b#c?d", 2, Some(Span::new(3, 4))),
+            ("/a?b#c?d", 2, Some(HeadSpan::new(3, 4))),
             ("/a#b?c", 2, None),
             ("/#", 1, None),
-            ("/a?#", 2, Some(Span::new(3, 3))),
+            ("/a?#", 2, Some(HeadSpan::new(3, 3))),
         ] {
-            let expected = TargetForm::Path { authority: None, path: Span::new(0, path_end), query };
+            let expected = TargetForm::Path { authority: None, path: HeadSpan::new(0, path_end), query };
             assert_eq!(form("GET", target), Ok(expected), "{target}");
         }
         assert!(matches!(form("GET", "http://h#x"), Ok(TargetForm::Path { authority: Some(_), .. })));
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_double_slash_is_a_path_and_no_authority() {
-        let expected = TargetForm::Path { authority: None, path: Span::new(0, 5), query: None };
+        let expected = TargetForm::Path { authority: None, path: HeadSpan::new(0, 5), query: None };
         assert_eq!(form("GET", "//h/a"), Ok(expected));
     }
 

@@ -146,7 +146,7 @@ fn state<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
     let length =
         |members: &[&[u8]]| members.iter().map(|member| member.len() + 1).sum::<usize>().saturating_sub(1);
     while length(&kept) > STATE_BYTES_MAX {
-        // From the right, where the oldest stand; long ones before all others.
+        // The oldest members are on the right. Long ones are dropped before all others.
         let long = kept.iter().rposition(|member| member.len() > LONG_MEMBER_BYTES);
         kept.remove(long.unwrap_or(kept.len() - 1));
     }
@@ -168,8 +168,8 @@ fn is_member(member: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::parse::{HeadLimits, Parsed, parse};
     use super::*;
+    use crate::http::{HeadLimits, Parsed, parse};
 
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     const FRESH: FreshIds = FreshIds { trace_id: 0xabc, span_id: 0xdef };

@@ -119,7 +119,7 @@ impl<T, S: BatchSink<T>> WriterThread<T, S> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
 

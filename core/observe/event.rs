@@ -467,6 +467,6 @@ fn episode_fields(record: Record, episode: Refusals) -> Record {
         .number("episode_refused_waiting_bytes", episode.waiting_bytes)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "event_tests.rs"]
 mod tests;

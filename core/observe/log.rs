@@ -117,7 +117,7 @@ impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Read};
     use std::sync::mpsc::{Receiver, Sender, channel};

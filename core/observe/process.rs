@@ -67,7 +67,7 @@ fn threads() -> Option<u64> {
     fs::metadata("/proc/self/task").ok()?.nlink().checked_sub(2)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

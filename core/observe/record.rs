@@ -158,7 +158,7 @@ fn whole_characters(text: &[u8]) -> usize {
         .unwrap_or(LOG_TEXT_BYTES_MAX)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::time::UNIX_EPOCH;
 

@@ -86,7 +86,7 @@ impl TrustedProxies {
         for (at, hop) in hops.enumerate() {
             let Hop::Told(told) = hop else { break };
             let hop = told.address.map(|address| SocketAddr::new(address, told.port.unwrap_or(0)));
-            // Whoever wrote this entry is trusted, so that it tells how the request came, even if not from where.
+            // The author of this entry is trusted: it describes how the request arrived, even if it hides the address.
             (entry, place) = (told, at);
             let Some(hop) = hop else { break };
             client = hop;
@@ -145,7 +145,7 @@ pub fn is_exposed(listener: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::parse::{HeadLimits, Parsed, parse};
+    use crate::http::{HeadLimits, Parsed, parse};
 
     fn head(fields: &str) -> Head {
         let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
@@ -155,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Shows the client that `peer` brings, as `address https host port`.
+    /// Shows the client behind `peer` as `address https host port`.
     fn seen(peer: &str, fields: &str) -> String {
         let trusted = ["10.0.0.0/8", "2001:db8:aaaa::/48"].map(|network| network.parse().unwrap());
         let proxies = TrustedProxies::new(trusted.to_vec());
@@ -187,7 +187,7 @@ mod tests {
                 "Forwarded: for=6.6.6.6, for=\"203.0.113.9:80\", for=10.0.0.2\r\n",
                 "203.0.113.9:80 http - -",
             ),
-            // All are trusted: the request began inside.
+            // All hops are trusted: the request came from inside.
             ("10.0.0.1", "X-Forwarded-For: 10.0.0.3, 10.0.0.2\r\n", "10.0.0.3:0 http - -"),
         ] {
             assert_eq!(seen(peer, fields), client, "{fields}");
@@ -212,7 +212,7 @@ mod tests {
             ("X-Forwarded-For:\r\n", "10.0.0.1:999 http - -"),
             ("Forwarded: for=6.6.6.6, for=1.2.3, for=10.0.0.2\r\n", "10.0.0.2:0 http - -"),
             ("Forwarded: for=6.6.6.6, for=\", for=10.0.0.2;proto=https\r\n", "10.0.0.2:0 https - 443"),
-            // What is hidden is not passed over either, but its proxy still says how the request came.
+            // An obfuscated address ends the walk, but its proxy still describes how the request arrived.
             ("Forwarded: for=6.6.6.6, for=_hidden;proto=https\r\n", "10.0.0.1:999 https - 443"),
             ("Forwarded: for=6.6.6.6, proto=https;host=a\r\n", "10.0.0.1:999 https a 443"),
         ] {
@@ -237,7 +237,7 @@ mod tests {
                  X-Forwarded-Host: evil, a, b\r\nX-Forwarded-Port: 1, 8443, 3\r\n",
                 "1.1.1.1:0 https a 8443",
             ),
-            // One entry that the outermost proxy set, and the others left alone.
+            // A single entry, set by the outermost proxy and left alone by the others.
             (
                 "X-Forwarded-For: 1.1.1.1, 10.0.0.2\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Port: 443\r\n",
                 "1.1.1.1:0 https - 443",

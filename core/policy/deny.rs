@@ -89,24 +89,24 @@ impl DenyRules {
     /// Returns whether the rules deny a normalized URL path or one of its parent directories.
     pub fn denies(&self, path: &[u8]) -> bool {
         let Some(rules) = &self.rules else { return false };
-        // What is longer or deeper than this is no file, or is judged when it is found.
+        // A longer or deeper path names no file, or is checked when the file is found.
         let above =
             parents(path).take(DENY_DEPTH_MAX).take_while(|parent| parent.len() <= FILE_PATH_BYTES_MAX);
-        above.into_iter().any(|parent| is_denied(rules, parent, Kind::Directory))
+        above.into_iter().any(|parent| is_denied(rules, parent, PathKind::Directory))
             || match path.strip_suffix(b"/") {
-                Some(directory) => is_denied(rules, directory, Kind::Directory),
-                None => is_denied(rules, path, Kind::File) || is_denied(rules, path, Kind::Directory),
+                Some(directory) => is_denied(rules, directory, PathKind::Directory),
+                None => is_denied(rules, path, PathKind::File) || is_denied(rules, path, PathKind::Directory),
             }
     }
 
-    /// Returns what denies a file that was found at this path below the document root, or that a link led to by this
-    /// way (`../shared/a.sql`). It is denied by the rules (those anchored to the root do not match files outside of it),
+    /// Returns what denies a file that was found at this path below the document root, or that a link led to at this
+    /// relative path (`../shared/a.sql`). It is denied by the rules (those anchored to the root do not match files outside of it),
     /// or because it is never meant to be public and the rules do not allow it.
     pub fn judge_file(&self, path: &[u8]) -> Option<Denial> {
-        let of_the_rules = |verdict: fn(&Gitignore, &[u8], Kind) -> bool| {
+        let of_the_rules = |verdict: fn(&Gitignore, &[u8], PathKind) -> bool| {
             self.rules.as_ref().is_some_and(|rules| {
-                parents(path).any(|parent| verdict(rules, parent, Kind::Directory))
-                    || verdict(rules, path, Kind::File)
+                parents(path).any(|parent| verdict(rules, parent, PathKind::Directory))
+                    || verdict(rules, path, PathKind::File)
             })
         };
         let is_private = || is_never_public(path) || (self.has_vendor && is_in_vendor(path));
@@ -176,22 +176,22 @@ const DENY_FILE: &str = ".svcdeny";
 const SCRIPTS_JUDGED: usize = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum PathKind {
     Directory,
     File,
 }
 
-fn is_denied(rules: &Gitignore, path: &[u8], kind: Kind) -> bool {
+fn is_denied(rules: &Gitignore, path: &[u8], kind: PathKind) -> bool {
     matched(rules, path, kind).is_ignore()
 }
 
-fn is_allowed(rules: &Gitignore, path: &[u8], kind: Kind) -> bool {
+fn is_allowed(rules: &Gitignore, path: &[u8], kind: PathKind) -> bool {
     matched(rules, path, kind).is_whitelist()
 }
 
-fn matched<'a>(rules: &'a Gitignore, path: &[u8], kind: Kind) -> Match<&'a Glob> {
+fn matched<'a>(rules: &'a Gitignore, path: &[u8], kind: PathKind) -> Match<&'a Glob> {
     let path = Path::new(OsStr::from_bytes(path.strip_prefix(b"/").unwrap_or(path)));
-    if path.as_os_str().is_empty() { Match::None } else { rules.matched(path, kind == Kind::Directory) }
+    if path.as_os_str().is_empty() { Match::None } else { rules.matched(path, kind == PathKind::Directory) }
 }
 
 /// Returns the parent directories of a path, from the top. A trailing slash names nothing.
@@ -298,7 +298,7 @@ mod tests {
         let paths = ["/a.sql", "/public.sql", "/dump/a.sql", "/img", "/img/a.css", "/img/a.php"];
         assert_eq!(denied("*.sql\n!public.sql\n", &paths), ["/a.sql", "/dump/a.sql"]);
         assert_eq!(denied("dump/\n!/dump/a.sql\n", &paths), ["/dump/a.sql"]);
-        // Everything but style sheets; a directory is denied by its bare name, as it might be a file.
+        // Everything except style sheets; a directory is denied by its bare name, because it might be a file.
         assert_eq!(
             denied("*\n!*/\n!*.css\n", &["/img/", "/img/a.css", "/img/a.php", "/img"]),
             ["/img/a.php", "/img"]

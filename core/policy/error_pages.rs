@@ -94,7 +94,7 @@ fn purpose(name: &str) -> Option<Purpose> {
 /// Reads a page, up to the size limit.
 fn read_page(path: &Path) -> Result<Bytes, ErrorPagesError> {
     let unreadable = |error| ErrorPagesError::Unreadable(path.to_owned(), error);
-    // A pipe would never end, and opening one would wait.
+    // Opening a pipe would block, and reading it would never end.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(unreadable(io::Error::other("it is no regular file")));
     }

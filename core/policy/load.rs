@@ -102,7 +102,7 @@ impl Policy {
 
     fn replace(&self, rules: Rules) {
         let replaced = std::mem::replace(&mut *self.rules.lock(), Arc::new(rules));
-        // Here and not under the lock: it may be the last to hold its pages.
+        // Dropped here and not under the lock: this may be the last reference to the pages.
         drop(replaced);
     }
 }

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-/// Returns whether a file, given by its path below the document root or by the way to it, must never be public.
+/// Returns whether a file, given by its path below or relative to the document root, must never be public.
 pub(super) fn is_never_public(path: &[u8]) -> bool {
     let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
     let is = |known: &&str| name.eq_ignore_ascii_case(known.as_bytes());

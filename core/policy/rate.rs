@@ -113,7 +113,7 @@ fn ticks(duration: Duration, limit: u64, window: Duration) -> u64 {
     (duration.as_nanos() * u128::from(limit * TICKS_PER_REQUEST) / window.as_nanos()) as u64
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -37,7 +37,7 @@ const DUE_MASK: u64 = (1 << DUE_BITS) - 1;
 /// Lock-free: a `take` that must retry lost to another one in the same set that succeeded.
 #[derive(Debug)]
 pub struct RateTable {
-    sets: Box<[CachePadded<[Entry; WAYS]>]>,
+    sets: Box<[CachePadded<[RateEntry; WAYS]>]>,
     /// How many ticks a client may be ahead.
     burst: u64,
     /// How far in the future a due time can be; a time that seems further ahead lies in the past.
@@ -61,11 +61,11 @@ pub enum Take {
 
 /// The word of one client; 0 if unused.
 #[derive(Debug)]
-struct Entry(AtomicU64);
+struct RateEntry(AtomicU64);
 
 /// A reading of an entry.
 #[derive(Clone, Copy, Debug)]
-struct Reading {
+struct RateReading {
     way: usize,
     word: u64,
     /// The ticks used; 0 for an idle entry.
@@ -79,7 +79,7 @@ impl RateTable {
         debug_assert!(sets.is_power_of_two(), "bits of the hash choose the set");
         let burst = requests * TICKS_PER_REQUEST;
         debug_assert!(burst + slack < DUE_MASK / 2, "the future must be the smaller half");
-        let set = || CachePadded::new(std::array::from_fn(|_| Entry(AtomicU64::new(0))));
+        let set = || CachePadded::new(std::array::from_fn(|_| RateEntry(AtomicU64::new(0))));
         Self { sets: (0..sets).map(|_| set()).collect(), burst, horizon: burst + slack }
     }
 
@@ -102,13 +102,13 @@ impl RateTable {
     }
 
     /// Finds the entry of a client in its set, and the entry that would be replaced for it.
-    fn look(&self, set: &[Entry; WAYS], tag: u64, now: u64) -> (Option<Reading>, Reading) {
-        let mut victim: Option<Reading> = None;
+    fn look(&self, set: &[RateEntry; WAYS], tag: u64, now: u64) -> (Option<RateReading>, RateReading) {
+        let mut victim: Option<RateReading> = None;
         for (way, entry) in set.iter().enumerate() {
             let word = entry.read();
             let ahead = word.wrapping_sub(now) & DUE_MASK;
             let used = if ahead > self.horizon { 0 } else { ahead };
-            let reading = Reading { way, word, used };
+            let reading = RateReading { way, word, used };
             if word & !DUE_MASK == tag && word != 0 {
                 return (Some(reading), reading);
             }
@@ -116,11 +116,11 @@ impl RateTable {
                 victim = Some(reading);
             }
         }
-        (None, victim.unwrap_or(Reading { way: 0, word: 0, used: 0 }))
+        (None, victim.unwrap_or(RateReading { way: 0, word: 0, used: 0 }))
     }
 }
 
-impl Entry {
+impl RateEntry {
     fn read(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -130,7 +130,7 @@ impl Entry {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -366,7 +366,7 @@ impl MailboxInner {
 /// A spool file of this length is followed by a new one, so that the space of what was read is freed.
 const SPOOL_FILE_BYTES: u64 = 8 * 1024 * 1024;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -23,7 +23,7 @@ fn is_held_back(slot: &SlotReading) -> bool {
     slot.leaving_for.is_some_and(|leaving_for| slot.fibers > 0 || leaving_for >= ENDING_MAX)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
 
     use super::super::slot::{SlotPhase, WorkerOrder};

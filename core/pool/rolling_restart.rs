@@ -122,6 +122,6 @@ impl WorkerId {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "rolling_restart_tests.rs"]
 mod tests;

@@ -136,7 +136,7 @@ const RECOVERY: Duration = Duration::from_secs(60);
 /// The minimum time between two warnings.
 const WARNING_AFTER: Duration = Duration::from_secs(60);
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -90,7 +90,7 @@ impl Watchdog {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::cell::Cell;
 

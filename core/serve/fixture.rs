@@ -28,7 +28,7 @@ impl PoolEvents<Exchange> for Nobody {
 
 /// Makes the exchange of a client of patience, who came at `now` and whom nobody answers.
 pub(super) fn exchange(now: Instant, spool: Spool) -> Arc<Exchange> {
-    let parsed = parse::parse(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", HeadLimits::main_port());
+    let parsed = parse(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", HeadLimits::main_port());
     let Ok(Parsed::Complete { head, .. }) = parsed else { panic!("not a head") };
     let nobody = "127.0.0.1:1".parse().unwrap();
     let request = CompleteRequest {

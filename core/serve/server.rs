@@ -22,7 +22,7 @@ use crate::spool::SpoolError;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 use crate::time::{self, Clock};
-use crate::tls::{Terms, TlsError};
+use crate::tls::{SessionConfig, TlsError};
 
 use super::backend::PoolBackend;
 use super::lifecycle::Phase;
@@ -142,7 +142,7 @@ impl Server {
         let (listener, main_addr) = bind("LISTEN_ADDR", config.serving.listen_addr)?;
         let ops = config.operations.addr.map(|addr| bind("INTERNAL_ADDR", addr)).transpose()?;
         let (ops_listener, ops_addr) = ops.unzip();
-        let terms = Terms::open(&config.tls).map_err(StartError::Tls)?;
+        let terms = SessionConfig::open(&config.tls).map_err(StartError::Tls)?;
         let shared = Shared::new(config, policy, terms, log);
         if let Some(terms) = &shared.tls {
             reload::warn_about_dates(&shared, terms);

@@ -19,7 +19,7 @@ use crate::sync::lock::ShortLock;
 use crate::sync::permits::Permits;
 use crate::sync::primitive::Arc;
 use crate::time;
-use crate::tls::Terms;
+use crate::tls::SessionConfig;
 
 use super::backend::{Backend, PoolBackend};
 use super::lifecycle::Lifecycle;
@@ -44,7 +44,7 @@ pub struct Shared {
     /// The permits of `MAX_CONNECTIONS`.
     pub permits: Arc<Permits>,
     /// The TLS configuration of the main port, if it uses TLS.
-    pub tls: Option<Terms>,
+    pub tls: Option<SessionConfig>,
     /// The result of the last reload; locked only to copy or replace it.
     pub reload: ShortLock<ReloadFacts>,
     /// The permits of HTTP/2 streams beyond the first one of a connection.
@@ -59,7 +59,7 @@ pub struct Shared {
 
 impl Shared {
     /// Creates the state of a server that has not started serving.
-    pub fn new(config: Arc<Config>, policy: Policy, tls: Option<Terms>, log: Log) -> Arc<Self> {
+    pub fn new(config: Arc<Config>, policy: Policy, tls: Option<SessionConfig>, log: Log) -> Arc<Self> {
         let started_at = time::now();
         Arc::new(Self {
             policy: Arc::new(policy),

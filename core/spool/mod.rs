@@ -11,7 +11,8 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use crate::limits::{DESCRIPTOR_MIN, REPLIES_MEMORY_MAX, TROUBLE_RECORD_PAUSE};
+use crate::descriptor;
+use crate::limits::{REPLIES_MEMORY_MAX, TROUBLE_RECORD_PAUSE};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicU64, Ordering};
 
@@ -21,10 +22,10 @@ pub use share::Share;
 
 /// The directory for temporary files and the budgets of bytes in files and in memory. Clones share the budgets.
 #[derive(Clone, Debug)]
-pub struct Spool(Arc<Shared>);
+pub struct Spool(Arc<SpoolState>);
 
 #[derive(Debug)]
-struct Shared {
+struct SpoolState {
     dir: PathBuf,
     disk: Budget,
     memory: Budget,
@@ -77,7 +78,7 @@ impl Spool {
     /// The same, with a budget of `memory_max` bytes in memory.
     pub fn with_memory(dir: PathBuf, bytes_max: u64, memory_max: u64) -> Self {
         let (disk, memory) = (Budget::new(bytes_max), Budget::new(memory_max));
-        Self(Arc::new(Shared { dir, disk, memory, trouble: ShortLock::default() }))
+        Self(Arc::new(SpoolState { dir, disk, memory, trouble: ShortLock::default() }))
     }
 
     /// Creates an empty file. Accesses the disk.
@@ -87,8 +88,7 @@ impl Spool {
     /// [`SpoolError::Disk`] if the directory is not writable.
     pub fn create(&self) -> Result<SpoolFile, SpoolError> {
         let file = tempfile::tempfile_in(&self.0.dir).map_err(|error| self.refused(error))?;
-        // Low numbers are left to PHP, whose select() cannot see high ones.
-        let file = rustix::io::fcntl_dupfd_cloexec(&file, DESCRIPTOR_MIN).map(File::from).unwrap_or(file);
+        let file = descriptor::move_up(file);
         Ok(SpoolFile { file, len: AtomicU64::new(0), spool: self.clone() })
     }
 
@@ -235,7 +235,7 @@ impl Drop for SpoolFile {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

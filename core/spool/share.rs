@@ -105,7 +105,7 @@ fn in_steps(bytes: u64) -> u64 {
     bytes - bytes % STEP_BYTES
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

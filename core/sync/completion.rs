@@ -179,7 +179,7 @@ impl Drop for Completer {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::super::counter::Counter;
     use super::*;

@@ -94,7 +94,7 @@ impl Snapshot {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

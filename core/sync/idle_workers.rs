@@ -231,7 +231,7 @@ fn take_lowest(marks: &[CachePadded<AtomicU64>]) -> Option<usize> {
     None
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

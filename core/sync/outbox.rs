@@ -84,7 +84,7 @@ impl<T> Outbox<T> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -85,7 +85,7 @@ impl Drop for Permit {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -135,7 +135,7 @@ mod real {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::sync::Barrier;
 

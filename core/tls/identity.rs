@@ -82,7 +82,7 @@ fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
 
 fn read(variable: &'static str, path: &Path) -> Result<Vec<u8>, TlsError> {
     let unreadable = |error| TlsError::Unreadable { variable, path: path.to_owned(), error };
-    // Asked by name first: to open a pipe may wait for ever.
+    // Checked by name first, because opening a pipe may block for ever.
     if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
         return Err(unreadable(io::Error::other("not a file")));
     }

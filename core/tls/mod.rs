@@ -2,26 +2,27 @@
 //!
 //! Promises: what is loaded fits together (a chain, its key, its names), or loading reports which file is wrong and
 //! what is accepted. A failed reload keeps the previous state. Refuses: it owns no socket and reads no clock;
-//! [`Terms::open`] and [`Terms::reload`] read files and must not be called on threads that serve requests.
+//! [`SessionConfig::open`] and [`SessionConfig::reload`] read files and must not be called on threads that serve
+//! requests.
 //!
 //! | file | noun |
 //! |---|---|
-//! | [`terms`] | the configuration of new sessions, now and after a reload |
-//! | [`identity`] | one certificate chain with its key |
-//! | [`selection`] | which identity a client receives |
-//! | [`validity`] | the validity period of a certificate |
-//! | [`error`] | why the files cannot be used |
+//! | `session_config` | the configuration of new sessions, now and after a reload |
+//! | `identity` | one certificate chain with its key |
+//! | `resolver` | which identity a client receives |
+//! | `validity` | the validity period of a certificate |
+//! | `error` | why the files cannot be used |
 
-pub mod error;
-pub mod identity;
-pub mod selection;
-pub mod terms;
-pub mod validity;
+mod error;
+mod identity;
+mod resolver;
+mod session_config;
+mod validity;
 
 pub use self::error::TlsError;
 pub use self::identity::Identity;
-pub use self::terms::Terms;
-pub use self::validity::Validity;
+pub use self::session_config::SessionConfig;
+pub use self::validity::{Validity, ValidityStatus};
 
 /// The protocols for ALPN, in order of preference.
 pub const ALPN: &[&[u8]] = &[b"h2", b"http/1.1"];

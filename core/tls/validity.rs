@@ -17,9 +17,9 @@ pub struct Validity {
 
 /// The state of a certificate at some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It is not valid yet.
-    Early,
+pub enum ValidityStatus {
+    /// It is not yet valid.
+    NotYetValid,
     /// It is valid.
     Valid,
     /// It has expired.
@@ -44,13 +44,13 @@ impl Validity {
     }
 
     /// Returns the state of the certificate at `now`.
-    pub fn standing(&self, now: SystemTime) -> Standing {
+    pub fn status(&self, now: SystemTime) -> ValidityStatus {
         if now < self.not_before {
-            Standing::Early
+            ValidityStatus::NotYetValid
         } else if now > self.not_after {
-            Standing::Expired
+            ValidityStatus::Expired
         } else {
-            Standing::Valid
+            ValidityStatus::Valid
         }
     }
 }
@@ -68,7 +68,7 @@ fn element(bytes: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (&short, rest) = rest.split_first()?;
     let (length, rest) = match short {
         0..=0x7f => (usize::from(short), rest),
-        // Three bytes of length are more than any file that is read.
+        // Three bytes of length cover every file that is read.
         0x81..=0x83 => {
             let (digits, rest) = rest.split_at_checked(usize::from(short & 0x7f))?;
             (digits.iter().fold(0, |length, digit| length << 8 | usize::from(*digit)), rest)
@@ -115,7 +115,7 @@ fn days_since_1970(year: u64, month: u64, day: u64) -> Option<u64> {
 /// From the first of March of the year 0 to the first of January 1970.
 const DAYS_TO_1970: u64 = 719_468;
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -154,11 +154,11 @@ mod tests {
         let certificate = params.self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
         let validity = Validity::of(certificate.der()).unwrap();
         assert_eq!(validity, Validity { not_before: at(1_582_934_400), not_after: at(2_524_694_400) });
-        assert_eq!(validity.standing(at(1_582_934_399)), Standing::Early);
-        assert_eq!(validity.standing(at(1_582_934_400)), Standing::Valid);
-        assert_eq!(validity.standing(at(2_524_694_401)), Standing::Expired);
+        assert_eq!(validity.status(at(1_582_934_399)), ValidityStatus::NotYetValid);
+        assert_eq!(validity.status(at(1_582_934_400)), ValidityStatus::Valid);
+        assert_eq!(validity.status(at(2_524_694_401)), ValidityStatus::Expired);
         for length in 0..certificate.der().len() {
-            // Any piece of it either has the dates or has none, and never panics.
+            // Every truncated form has the dates or none, and never panics.
             let _ = Validity::of(&certificate.der()[..length]);
         }
     }

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use svc_ffi::{
-    Host, Interpreter, Pairs, Php, PhpHead, PhpLog, PhpOutcome, PhpRequest, Progress, StartOptions,
+    Host, Interpreter, Pairs, Php, PhpHead, PhpLog, PhpOutcome, PhpRequest, RequestProgress, StartOptions,
     WorkerHost, WorkerInfo, WorkerRequest, WorkerRequests,
 };
 
@@ -135,13 +135,13 @@ impl WorkerHost for Lab {
         let mut active = 0;
         loop {
             while let Some(progress) = requests.resume() {
-                active -= usize::from(progress == Progress::Ended);
+                active -= usize::from(progress == RequestProgress::Ended);
             }
             let facts = requests.facts();
             let next = if facts.tainted || facts.exit_scheduled { None } else { self.asks.pop_front() };
             if let Some((index, ask)) = next {
                 let host = self.host_of(index, &ask);
-                active += usize::from(requests.begin(&described(&ask), host) == Progress::Waits);
+                active += usize::from(requests.begin(&described(&ask), host) == RequestProgress::Waits);
                 self.most_active = self.most_active.max(active);
             } else if active == 0 {
                 return;

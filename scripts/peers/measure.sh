@@ -1,14 +1,14 @@
 # shellcheck shell=bash
-# How peers.sh looks at a running server: its answers, its processes, and one run of the load generator against it.
+# How peers.sh examines a running server: its responses, its processes, and one run of the load generator.
 #
 # shellcheck disable=SC2154 # from the caller: work here page port https h2_port roots threads connections waiting streams seconds_each memory_kind
 
-# Prints a free port of the loopback address, below the range that outgoing connections take theirs from.
+# Prints a free port of the loopback address, below the range of ephemeral ports.
 free_port() {
     local candidate
     while :; do
         candidate=$((RANDOM % 12000 + 20000))
-        # A port is handed out once; subshells ask too, so the list is a file.
+        # Each port is handed out once; the list is a file, because subshells use it too.
         ! grep -qx "$candidate" "$work/ports" 2>/dev/null || continue
         ! (: <>"/dev/tcp/127.0.0.1/$candidate") 2>/dev/null || continue
         echo "$candidate" | tee -a "$work/ports"
@@ -16,7 +16,7 @@ free_port() {
     done
 }
 
-# Prints where server $1 is.
+# Prints the URL of server $1.
 address() { echo "http${https[$1]:+s}://127.0.0.1:${port[$1]}"; }
 
 # Prints the body of page $2 of server $1; fails unless the status is 200.
@@ -26,7 +26,7 @@ answer() {
     [ "$status" = 200 ] && cat "$work/answer"
 }
 
-# Says whether server $1 answers page $2 with exactly the bytes that are expected.
+# Returns whether server $1 answers page $2 with exactly the expected bytes.
 answers_rightly() { answer "$1" "$2" | cmp -s - "$work/expected/$2"; }
 
 # Prints the processor time of server $1 in ticks, then the ids of its processes.
@@ -43,28 +43,28 @@ memory_of() {
     done 2>/dev/null | awk -v expected=$# '{ sum += $2 } END { print sum + 0; exit NR < expected }'
 }
 
-# Prints the ticks that the whole machine has been busy, and those of this script's ended children.
+# Prints the busy ticks of the whole machine, and those of the script's finished children.
 machine_ticks() { awk 'NR == 1 { print $2 + $3 + $4 + $7 + $8 + $9 }' /proc/stat; }
 children_ticks() { sed 's/^.*) //' "/proc/$$/stat" | awk '{ print $14 + $15 }'; }
 
-# Prints how many connections workload $1 has open: waiting is measured with more requests at a time than workers.
+# Prints the number of connections of workload $1; the workload `waiting` has more concurrent requests than workers.
 connections_of() { if [ "$1" = wait ]; then echo "$waiting"; else echo "$connections"; fi; }
 
-# Loads server $1 with workload $2 for $3 seconds; leaves what the generator says in $work/wrk.
+# Runs workload $2 against server $1 for $3 seconds; the output of the generator goes to $work/wrk.
 load() {
     local path=${page[$2]} options=()
     if [[ $2 = *-h2 ]]; then
         load_h2 "${h2_port[$1]}/$path" "$3"
         return
     fi
-    # A new connection for each request, and with it a full handshake: wrk resumes no session.
+    # A new connection, and a full handshake, for each request: wrk does not resume sessions.
     [ "$2" != connect ] || options=(-H 'Connection: close')
     [ "$2" != coded ] || options=(-H 'Accept-Encoding: gzip')
     wrk -t "$threads" -c "$(connections_of "$2")" -d "${3}s" -s "$here/peers/report.lua" "${options[@]}" "$(address "$1")/$path" \
         >"$work/wrk" 2>&1
 }
 
-# Loads http://127.0.0.1:$1 over HTTP/2 for $2 seconds; says the same as peers/report.lua in the end.
+# Runs load over HTTP/2 against http://127.0.0.1:$1 for $2 seconds; prints the same as peers/report.lua.
 load_h2() {
     local connections_h2=$(((connections + streams - 1) / streams))
     rm -f "$work/h2load.log"
@@ -85,13 +85,13 @@ measure() {
     machine=$(($(machine_ticks) - machine)) children=$(($(children_ticks) - children))
     after=$(processes_of "$id")
 
-    # Without a report the server is gone: a second without answers, and an error.
+    # Without a report, the server has died: this counts as a second without responses and an error.
     figures=$(sed -n 's/^peers //p' "$work/wrk")
     figures=${figures:-0 1000000 0 0 0 1 0 0 0 0}
     read -r requests _ bytes _ <<<"$figures"
     local least
     least=$(wc -c <"$work/expected/$file")
-    # Coded, the page takes about a seventh; what is far below is not the page.
+    # Compressed, the page has about a seventh of its size; a much smaller response is not the page.
     [ "$workload" != coded ] || least=$((least / 20))
     ((bytes >= requests * least)) && answers_rightly "$id" "$file" || wrong=1
     local ticks=$((${after%% *} - ${before%% *}))

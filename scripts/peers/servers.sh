@@ -4,23 +4,23 @@
 #   ID_label    its name in the table
 #   ID_absent   prints why it cannot take part; nothing when it can
 #   ID_start    starts it as a child on port[ID] and leaves the ids of its first processes in roots[ID]
-#   ID_version  prints what it is besides its PHP, if there is something to say
-#   ID_excuse   prints a pattern of directives that cannot be as for the others, and do not matter
+#   ID_version  prints its version, if it has one besides PHP's
+#   ID_excuse   prints a pattern of directives that cannot have the common value and do not matter
 #
 # Those in `https` speak TLS, with the certificate in $work/tls.pem; they take part in the workloads over TLS only, and
 # the others in the rest.
 #
-# What a server says goes to $work/ID.log.
+# The output of a server goes to $work/ID.log.
 #
 # shellcheck disable=SC2154 # from the caller: work site here workers connections waiting workloads svc fpm_own swoole_php swoole_so
 # shellcheck disable=SC2034 # for the caller: catalogue h2_port codes
 
 # Ids in the order of the table.
 catalogue=(svc svc_worker fpm fpm_own apache swoole swoole_process svc_tls fpm_tls)
-# h2_port is set for who speaks HTTP/2 without TLS, codes for who gives gzip at level 6 to scripts' output.
+# h2_port is set for servers with HTTP/2 without TLS, codes for servers that compress script output with gzip level 6.
 declare -A port=() h2_port=() roots=() https=([svc_tls]=yes [fpm_tls]=yes) codes=([svc]=yes [fpm]=yes [fpm_own]=yes)
 
-# Writes template $1 as file $2, each further NAME=VALUE in the place of @NAME@.
+# Writes template $1 to file $2 and replaces each @NAME@ according to the further arguments NAME=VALUE.
 fill() {
     local template=$1 target=$2 pair script=''
     shift 2
@@ -28,7 +28,7 @@ fill() {
     sed "$script" "$here/peers/$template" >"$target"
 }
 
-# Prints $1 for root and nothing for everybody else.
+# Prints $1 if the user is root, otherwise nothing.
 when_root() { [ "$(id -u)" != 0 ] || echo "$1"; }
 
 # Prints the path of the newest program on PATH whose name matches the pattern $1.
@@ -95,7 +95,7 @@ nginx_absent() {
 }
 nginx_version() { nginx -v 2>&1 | sed 's/.*version: //'; }
 
-# Starts nginx under id $1 before the php-fpm at $2.
+# Starts nginx under id $1 in front of the php-fpm at $2.
 nginx_start() {
     local id=$1 fpm=$2 settings
     h2_port[$id]=$(free_port)
@@ -124,15 +124,15 @@ apache_version() {
 }
 apache_excuse() { echo '^$'; }
 
-# One process serves one connection until that closes: with fewer processes than connections the others would get
-# nothing, so this server alone has more PHP workers than asked for.
+# One process serves one connection until it closes. With fewer processes than connections, some connections would get
+# nothing, so this server alone has more PHP workers than requested.
 apache_processes() {
     local most=$connections
     [[ ,$workloads, != *,wait,* ]] || ((waiting <= most)) || most=$waiting
     echo $((most + 2 > workers ? most + 2 : workers))
 }
 
-# In a session of its own: at its end Apache signals its whole process group.
+# It runs in its own session, because Apache signals its whole process group when it ends.
 apache_start() {
     fill apache.conf "$work/apache.conf" "WORK=$work" "SITE=$site" ID=apache "PORT=${port[apache]}" \
         "MODULES=$apache_modules" "PHP_MODULE=$(apache_module)" "PROCESSES=$(apache_processes)" \
@@ -141,7 +141,7 @@ apache_start() {
     roots[apache]=$!
 }
 
-# Prints the PHP command with Swoole loaded, a word a line; nothing when there is none.
+# Prints the PHP command with Swoole loaded, one word per line; nothing if there is no Swoole.
 swoole_command() {
     local php=${swoole_php:-$(newest 'php[0-9.]*')} options
     [ -n "$php" ] || return 0
@@ -157,7 +157,7 @@ swoole_command() {
 swoole_label() { echo Swoole; }
 swoole_absent() { [ -n "$(swoole_command)" ] || echo 'no PHP here loads the extension swoole (see PEERS_SWOOLE_PHP)'; }
 swoole_version() { answer swoole facts.php | sed -n 's/^Swoole=/Swoole /p'; }
-# The command line fixes these two; Swoole's answers use neither.
+# The command line determines these two; Swoole's responses use neither.
 swoole_excuse() { echo '^(output_buffering|register_argc_argv)='; }
 swoole_start() { swoole_start_as swoole base; }
 

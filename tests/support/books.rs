@@ -1,10 +1,10 @@
-//! The laws of the metrics: what has to add up whatever was done to the server.
+//! Invariants of the metrics: sums that must hold whatever was done to the server.
 
 use super::Svc;
 use super::client::eventually;
 
-/// Reads one series of a page. One that is absent is a fault of the page or of the test, unless its family is there and
-/// shows its series with the first request of their kind: then nothing of that kind has come.
+/// Reads one series of a page. A missing series is an error of the page or of the test, unless its family is present and
+/// its series appear only with the first request of their kind: then there was no such request.
 #[track_caller]
 pub(crate) fn series(page: &str, series: &str) -> f64 {
     let value = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
@@ -23,7 +23,7 @@ pub(crate) fn series(page: &str, series: &str) -> f64 {
 const BY_METHOD: &str = "svc_requests_by_method_total";
 const BY_STATUS: &str = "svc_responses_by_status_total";
 
-/// The laws of the books once everything is at rest.
+/// Asserts the invariants once the server is idle.
 pub(crate) fn check_books(svc: &Svc) {
     eventually("connections are gone", || svc.metric("svc_active_connections") == 0.0);
     let text = svc.ask("/metrics").text();

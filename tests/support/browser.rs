@@ -1,4 +1,4 @@
-//! A client that keeps cookies, sends forms and follows redirects, as the browser of somebody who uses an application.
+//! A client that keeps cookies, submits forms and follows redirects like a browser.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use crate::support::client::{Client, Response};
 
-/// One window of one user, over one kept connection.
+/// One browser window of one user, with one persistent connection.
 #[derive(Debug)]
 pub(crate) struct Browser {
     addr: SocketAddr,
@@ -14,19 +14,19 @@ pub(crate) struct Browser {
     cookies: BTreeMap<String, String>,
 }
 
-/// One part of a form with files.
+/// One part of a multipart form.
 #[derive(Debug)]
 pub(crate) enum Part<'a> {
-    /// A field: its name and its value.
+    /// A field with its name and value.
     Field(&'a str, &'a str),
-    /// A file: its field's name, its own name, its content.
+    /// A file with the name of its field, its own name, and its content.
     File(&'a str, &'a str, &'a [u8]),
 }
 
-/// What ends a part; no test sends it inside of one.
+/// The boundary between parts; no test sends it inside a part.
 const BOUNDARY: &str = "-----------------------------4711081542";
 
-/// Redirects in a row before it is a loop.
+/// The maximum number of successive redirects.
 const REDIRECTS_MAX: usize = 5;
 
 impl Browser {
@@ -77,7 +77,7 @@ impl Browser {
         self.cookies.values().map(String::as_str)
     }
 
-    /// How many cookies there are.
+    /// The number of cookies.
     pub(crate) fn cookies(&self) -> usize {
         self.cookies.len()
     }
@@ -121,7 +121,7 @@ impl Browser {
         response
     }
 
-    /// Keeps a cookie, or forgets one that has expired.
+    /// Stores a cookie, or deletes it if it has expired.
     fn keep(&mut self, line: &str) {
         let (name, value) = line.split(';').next().unwrap_or_default().split_once('=').unwrap_or_default();
         if value == "deleted" || line.to_ascii_lowercase().contains("max-age=0") {
@@ -132,14 +132,14 @@ impl Browser {
     }
 }
 
-/// The value of the first input field `name` on a page.
+/// Returns the value of the first input field `name` on a page.
 pub(crate) fn input(page: &str, name: &str) -> String {
     let mark = format!("name=\"{name}\" value=\"");
     let start = page.find(&mark).unwrap_or_else(|| panic!("there is no field {name} on {page}")) + mark.len();
     page[start..start + page[start..].find('"').unwrap()].to_owned()
 }
 
-/// `application/x-www-form-urlencoded`, bytes that need not be encoded included: servers must not care.
+/// Encodes as `application/x-www-form-urlencoded`; bytes that need no escape are escaped too, which is equivalent.
 pub(crate) fn encoded(text: &str) -> String {
     text.bytes().fold(String::new(), |mut encoded, byte| {
         match byte {

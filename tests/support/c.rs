@@ -1,4 +1,4 @@
-//! Small programs and extensions in C that tests need.
+//! Compiles small C programs and PHP extensions for tests.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ pub(crate) fn program(source: &str, target: &Path) {
     compile(source, target, &[]);
 }
 
-/// Compiles an extension for the PHP that the server has been built with.
+/// Compiles an extension for the PHP that the server was built with.
 pub(crate) fn extension(source: &str, target: &Path) {
     let config = std::env::var("SVC_PHP_CONFIG").unwrap_or_else(|_| "php-config".to_owned());
     let includes = Command::new(config).arg("--includes").output().expect("php-config is there");

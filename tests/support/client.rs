@@ -1,4 +1,4 @@
-//! A raw HTTP/1 client for tests: it sends exactly the bytes it is given and reads answers strictly.
+//! A raw HTTP/1 client for tests: it sends exactly the given bytes and parses responses strictly.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use rustls::{ClientConnection, Stream};
 
-/// How long a test waits for a server before it gives up; no test passes because of it.
+/// How long a test waits for a server before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a test that waits for something sleeps before it looks again.
+/// How long a waiting test sleeps before it checks the condition again.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Client {
     socket: TcpStream,
-    /// The session on the socket, if there is one.
+    /// The TLS session on the socket, if there is one.
     tls: Option<Box<ClientConnection>>,
     buffered: Vec<u8>,
-    /// The session ended without the alert that ends it.
+    /// Whether the TLS session ended without `close_notify`.
     is_cut: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Response {
     pub(crate) fields: Vec<(String, String)>,
     /// The decoded body.
     pub(crate) body: Vec<u8>,
-    /// Whether the body had the end that its framing asks for.
+    /// Whether the body was complete according to its framing.
     pub(crate) is_whole: bool,
 }
 
@@ -48,27 +48,27 @@ impl Client {
         Self { socket, tls: None, buffered: Vec::new(), is_cut: false }
     }
 
-    /// Connects to `addr` and begins a session; the handshake comes with the first bytes that are sent.
+    /// Connects to `addr` and starts a TLS session; the handshake happens with the first bytes sent.
     pub(crate) fn connect_tls(addr: SocketAddr, session: ClientConnection) -> Self {
         Self { tls: Some(Box::new(session)), ..Self::connect(addr) }
     }
 
-    /// The session, if there is one.
+    /// Returns the TLS session, if there is one.
     pub(crate) fn session(&mut self) -> &mut ClientConnection {
         self.tls.as_mut().unwrap()
     }
 
-    /// Whether the session ended without the alert that ends it.
+    /// Returns whether the TLS session ended without `close_notify`.
     pub(crate) fn was_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.write(bytes.as_ref()).unwrap();
     }
 
-    /// Sends bytes and does not mind a server that has closed.
+    /// Sends bytes; it is no error if the server has closed.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.write(bytes.as_ref()).is_ok()
     }
@@ -112,7 +112,7 @@ impl Client {
         &self.socket
     }
 
-    /// Reads one final response with its body; informational ones before it are skipped.
+    /// Reads one final response with its body and skips informational responses before it.
     pub(crate) fn response(&mut self) -> Response {
         loop {
             let response = self.head_only();
@@ -122,7 +122,7 @@ impl Client {
         }
     }
 
-    /// Reads the head of one response, informational or not.
+    /// Reads one response header, informational or final.
     pub(crate) fn head_only(&mut self) -> Response {
         let end = loop {
             if let Some(end) = find(&self.buffered, b"\r\n\r\n") {
@@ -168,7 +168,7 @@ impl Client {
         response
     }
 
-    /// Reads one chunk; an empty one is the last.
+    /// Reads one chunk; the last one is empty.
     pub(crate) fn chunk(&mut self) -> Option<Vec<u8>> {
         let line_end = self.until(b"\r\n")?;
         let size =
@@ -184,7 +184,7 @@ impl Client {
         Some(data)
     }
 
-    /// Asserts that the server closes, and sends nothing before.
+    /// Asserts that the server closes without sending anything.
     pub(crate) fn expect_end(&mut self) {
         while self.fill() > 0 {}
         assert_eq!(self.text(), "", "bytes before the end");
@@ -217,7 +217,7 @@ impl Client {
         }
     }
 
-    /// Reads more; 0 is the end, and a reset is an end.
+    /// Reads more bytes; 0 means the end, and a reset counts as the end.
     fn fill(&mut self) -> usize {
         let mut bytes = [0; 16 * 1024];
         let count = match &mut self.tls {
@@ -229,7 +229,7 @@ impl Client {
                 self.buffered.extend_from_slice(&bytes[..count]);
                 count
             }
-            // The test was stopped and goes on.
+            // The test process was stopped and continued.
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => self.fill(),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => 0,
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
@@ -246,7 +246,7 @@ impl Client {
 }
 
 impl Response {
-    /// The value of the field `name` (lower case), which must not be there twice.
+    /// Returns the value of the field `name` (lower case), which must not be repeated.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(candidate, _)| candidate == name);
         let value = values.next();
@@ -264,20 +264,20 @@ fn find(bytes: &[u8], mark: &[u8]) -> Option<usize> {
     bytes.windows(mark.len()).position(|window| window == mark)
 }
 
-/// Looks again and again until `condition` holds; fails the test when it never does.
+/// Waits until `condition` holds; fails the test on a timeout.
 #[track_caller]
 pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
     assert!(becomes(condition), "never came true: {what}");
 }
 
-/// Waits until `condition` holds; false when it does not in all the time that a test has.
+/// Waits until `condition` holds; returns false on a timeout.
 pub(crate) fn becomes(mut condition: impl FnMut() -> bool) -> bool {
     let started = svc_core::time::now();
     while !condition() {
         if started.elapsed() >= PATIENCE {
             return false;
         }
-        // Leaves the processor to what is waited for: a wait that spins makes slow machines slower. Nobody unparks.
+        // Parking leaves the processor to the server, while spinning would slow down slow machines. Nobody unparks.
         std::thread::park_timeout(LOOK_AGAIN);
     }
     true

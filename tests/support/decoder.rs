@@ -1,16 +1,16 @@
-//! Decoders of content codings: libraries for streams, and the programs that everybody has for judgement.
+//! Decoders of content codings: libraries for streams, and the standard programs as references.
 
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-/// Decodes a complete body; `None` when it breaks off or is wrong.
+/// Decodes a complete body; `None` if it is truncated or invalid.
 pub(crate) fn decoded(coding: &str, bytes: &[u8]) -> Option<Vec<u8>> {
     let mut body = Vec::new();
     reader(coding, bytes).read_to_end(&mut body).ok()?;
     Some(body)
 }
 
-/// Decodes as far as the bytes go.
+/// Decodes as much as the bytes allow.
 pub(crate) fn decoded_so_far(coding: &str, bytes: &[u8]) -> Vec<u8> {
     let (mut reader, mut body, mut piece) = (reader(coding, bytes), Vec::new(), [0; 256]);
     while let Ok(count @ 1..) = reader.read(&mut piece) {
@@ -19,9 +19,9 @@ pub(crate) fn decoded_so_far(coding: &str, bytes: &[u8]) -> Vec<u8> {
     body
 }
 
-/// What the program of the coding makes of a body; `None` when it is not installed.
+/// Decodes a body with the standard program of the coding; `None` if it is not installed.
 ///
-/// The outer `Result` is its verdict.
+/// The `Result` tells whether the program accepts the body.
 pub(crate) fn judged(coding: &str, bytes: &[u8]) -> Option<Result<Vec<u8>, String>> {
     let program = if coding == "br" { "brotli" } else { coding };
     let mut child = Command::new(program)

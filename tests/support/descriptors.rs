@@ -1,14 +1,14 @@
-//! How many descriptors tests and their servers may open, whatever the shell allows that they are started from.
+//! The descriptor limits of tests and their servers, independent of the shell that starts them.
 
 use std::process::Command;
 use std::sync::Once;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// As many as the tests of one process may want at a time: the clients of a load, several servers' connections.
+/// Enough for all tests of one process: load clients, and the connections of several servers.
 const WANTED: u64 = 16_384;
 
-/// Raises the limit of this process as far as tests want it and the system lets it.
+/// Raises the limit of this process to what the tests need, as far as the system allows.
 pub(crate) fn raise_limit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -20,7 +20,7 @@ pub(crate) fn raise_limit() {
     });
 }
 
-/// `plain` as a process that may open `count` descriptors, and cannot raise that.
+/// Limits the process of `plain` to `count` descriptors, which it cannot raise.
 pub(crate) fn limited_to(count: u32, plain: &Command) -> Command {
     let mut shell = Command::new("/bin/sh");
     shell.args(["-c", "ulimit -n \"$0\" && exec \"$@\"", &count.to_string()]);

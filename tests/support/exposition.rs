@@ -1,12 +1,12 @@
-//! A strict reader of metrics pages: the text format 0.0.4 and OpenMetrics 1.0.
+//! A strict parser of metrics pages: the text format 0.0.4 and OpenMetrics 1.0.
 //!
-//! Promises: whatever a collector could stumble over, or silently take for something else, is a fault: duplicates,
-//! families in two pieces, histograms that break their laws, timestamps, unknown comments. Refuses: no leniency and
-//! no repair; the first fault ends the reading.
+//! Promises: anything that a collector could reject or silently misinterpret is an error: duplicates, families in two
+//! pieces, inconsistent histograms, timestamps, unknown comments. Refuses: it is never lenient; the first error ends the
+//! parsing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which rules a page follows.
+/// The format of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dialect {
     /// The text format, version 0.0.4.
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 /// One series: its labels in the order of their names, and its value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample {
-    /// What follows the family's name: empty, `_total`, `_bucket` and so on.
+    /// The suffix after the name of the family: empty, `_total`, `_bucket` and so on.
     pub(crate) suffix: String,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) value: f64,
@@ -40,13 +40,13 @@ pub(crate) struct Family {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// A page that broke no rule.
+/// A valid page.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Exposition {
     pub(crate) families: BTreeMap<String, Family>,
 }
 
-/// Reads a page.
+/// Parses a page.
 pub(crate) fn read(page: &[u8], dialect: Dialect) -> Result<Exposition, String> {
     let text = std::str::from_utf8(page).map_err(|error| format!("not UTF-8: {error}"))?;
     let mut body = text.strip_suffix('\n').ok_or("the last line does not end")?;
@@ -67,9 +67,9 @@ struct Reader {
     open: Option<Open>,
 }
 
-/// The family whose lines are being read.
+/// The family that is being parsed.
 struct Open {
-    /// Its name as HELP and TYPE have it.
+    /// Its name in the HELP and TYPE lines.
     written: String,
     has_help: bool,
     kind: Option<Kind>,
@@ -104,7 +104,7 @@ impl Reader {
         self.sample(line)
     }
 
-    /// The family called `name`, which is the one being read or a new one.
+    /// Returns the family `name`, which is the current one or a new one.
     fn open(&mut self, name: &str) -> Result<&mut Open, String> {
         check_name(name)?;
         if self.open.as_ref().is_none_or(|open| open.written != name) {
@@ -145,7 +145,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Ends the family that was being read.
+    /// Completes the current family.
     fn close(&mut self) -> Result<(), String> {
         let Some(open) = self.open.take() else { return Ok(()) };
         let fault = |fault: &str| format!("{}: {fault}", open.written);
@@ -161,7 +161,7 @@ impl Reader {
     }
 }
 
-/// The family's name without what its type adds to it.
+/// Returns the name of the family without the suffix of its type.
 fn base(written: &str, kind: Kind) -> &str {
     let suffix = match kind {
         Kind::Counter => "_total",
@@ -187,7 +187,7 @@ fn kind_of(kind: &str, name: &str, dialect: Dialect) -> Result<Kind, String> {
         (Kind::Info, Dialect::Text) => Some("_info"),
         _ => None,
     };
-    // Named before the rule was known; nothing else is called so, so that no collector takes it for a part.
+    // This name breaks the rule, but no other family could be confused with it.
     let is_exempt = name == "svc_worker_requests_count" && kind == Kind::Gauge;
     ensure(suffix == expected || is_exempt, "a name that does not fit its type")?;
     Ok(kind)
@@ -211,7 +211,7 @@ fn check_help(help: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads `{a="b",c="d"}`, if it is there; returns what follows.
+/// Parses `{a="b",c="d"}` if present; returns the rest.
 fn labels(text: &str) -> Result<(BTreeMap<String, String>, &str), String> {
     let mut labels = BTreeMap::new();
     let Some(mut rest) = text.strip_prefix('{') else { return Ok((labels, text)) };
@@ -228,7 +228,7 @@ fn labels(text: &str) -> Result<(BTreeMap<String, String>, &str), String> {
     }
 }
 
-/// Reads up to the closing quote.
+/// Parses up to the closing quote.
 fn quoted(text: &str) -> Result<(String, &str), String> {
     let mut value = String::new();
     let mut characters = text.char_indices();
@@ -247,7 +247,7 @@ fn quoted(text: &str) -> Result<(String, &str), String> {
     Err("a label value does not end".into())
 }
 
-/// Reads ` 12.5`: one space, one number, nothing else.
+/// Parses ` 12.5`: one space, one number, nothing else.
 fn value(text: &str) -> Result<f64, String> {
     let text = text.strip_prefix(' ').ok_or("no space before the value")?;
     ensure(!text.contains(' '), "a timestamp")?;
@@ -261,7 +261,7 @@ fn check_bound(bound: &str, dialect: Dialect) -> Result<(), String> {
     ensure(dialect == Dialect::Text || is_canonical, "a bound that is not a canonical float")
 }
 
-/// Buckets ascend, cumulate, and end at +Inf with the count; sum and count are there.
+/// Checks that buckets ascend, are cumulative and end at +Inf with the count, and that sum and count are present.
 fn check_histogram(samples: &[Sample]) -> Result<(), String> {
     let plain = |sample: &Sample| {
         let mut labels = sample.labels.clone();
@@ -293,7 +293,7 @@ fn ensure(holds: bool, fault: &str) -> Result<(), String> {
 }
 
 impl Exposition {
-    /// The value of a series, named as the text format names it.
+    /// Returns the value of a series by its name in the text format.
     pub(crate) fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let labels: BTreeMap<_, _> =
             labels.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
@@ -303,7 +303,7 @@ impl Exposition {
         })
     }
 
-    /// What is wrong with this page as the successor of `before`: something that went down or went away.
+    /// Returns what is wrong with this page as the successor of `before`: a counter that decreased or disappeared.
     pub(crate) fn faults_after(&self, before: &Self) -> Vec<String> {
         let mut faults = Vec::new();
         for (name, family) in &before.families {
@@ -326,7 +326,7 @@ impl Exposition {
         faults
     }
 
-    /// What is wrong with the label values of a family: one that is not in the closed set.
+    /// Returns a label value of a family that is not in its closed set.
     pub(crate) fn strangers(&self, family: &str, label: &str, closed: &[&str]) -> Vec<String> {
         let samples = self.families.get(family).map(|family| family.samples.as_slice()).unwrap_or_default();
         let values = samples.iter().map(|sample| sample.labels.get(label).cloned().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The reader catches each fault that it promises to catch.
+//! The parser detects every error that it promises to detect.
 
 use super::*;
 
@@ -26,7 +26,7 @@ fn text(page: &str) -> Result<Exposition, String> {
     read(page.as_bytes(), Dialect::Text)
 }
 
-/// The good page with one piece replaced must be refused for this reason.
+/// Asserts that the valid page with one part replaced is rejected for this reason.
 fn refused(from: &str, to: &str, reason: &str) {
     assert!(GOOD.contains(from), "{from:?} is not in the page");
     let error = text(&GOOD.replacen(from, to, 1)).expect_err(reason);

@@ -1,4 +1,4 @@
-//! A raw HTTP/2 client for tests: it sends exactly the frames it is told to, lawful or not, and reads strictly.
+//! A raw HTTP/2 client for tests: it sends exactly the given frames, valid or not, and parses strictly.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -9,13 +9,13 @@ use httlib_hpack::Decoder;
 
 use super::client::Response;
 
-/// How long a test waits for a server before it gives up; no test passes because of it.
+/// How long a test waits for a server before it fails.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a client says first.
+/// The connection preface.
 pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The kinds of frames.
+/// Frame types.
 pub(crate) mod kind {
     pub(crate) const DATA: u8 = 0;
     pub(crate) const HEADERS: u8 = 1;
@@ -29,7 +29,7 @@ pub(crate) mod kind {
     pub(crate) const CONTINUATION: u8 = 9;
 }
 
-/// Why a stream or a connection ends.
+/// Error codes.
 pub(crate) mod code {
     pub(crate) const NO_ERROR: u32 = 0;
     pub(crate) const INTERNAL_ERROR: u32 = 2;
@@ -39,7 +39,7 @@ pub(crate) mod code {
     pub(crate) const ENHANCE_YOUR_CALM: u32 = 11;
 }
 
-/// The parameters of SETTINGS.
+/// SETTINGS parameters.
 pub(crate) mod setting {
     pub(crate) const MAX_CONCURRENT_STREAMS: u16 = 3;
     pub(crate) const INITIAL_WINDOW_SIZE: u16 = 4;
@@ -62,7 +62,7 @@ pub(crate) struct Frame {
     pub(crate) payload: Vec<u8>,
 }
 
-/// What was heard on one stream.
+/// What was received on one stream.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Heard {
     /// Informational responses, in their order.
@@ -71,13 +71,13 @@ pub(crate) struct Heard {
     pub(crate) status: u16,
     pub(crate) fields: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// The server has said that nothing follows.
+    /// Whether the server has ended the stream.
     pub(crate) has_ended: bool,
-    /// Why the server reset it.
+    /// The error code if the server reset it.
     pub(crate) reset: Option<u32>,
-    /// How many frames came for it.
+    /// The number of frames received for it.
     pub(crate) frames: usize,
-    /// What the client may still send.
+    /// The flow-control window for sending.
     window: i64,
 }
 
@@ -92,20 +92,20 @@ pub(crate) struct Http2Client {
     streams: BTreeMap<u32, Heard>,
     window: i64,
     window_initial: i64,
-    /// Whether what was read is given back to the server's windows.
+    /// Whether received data is returned to the server's windows.
     pub(crate) is_generous: bool,
-    /// What the server said in GOAWAY last: the highest stream, and why.
+    /// The last GOAWAY: the highest stream and the error code.
     pub(crate) farewell: Option<(u32, u32)>,
     /// The server's settings.
     pub(crate) settings: BTreeMap<u16, u32>,
-    /// How many PINGs of ours were answered.
+    /// The number of PINGs that the server acknowledged.
     pub(crate) pongs: usize,
-    /// The server's end of the connection has been read.
+    /// Whether the server has closed its side.
     pub(crate) has_ended: bool,
 }
 
 impl Http2Client {
-    /// Connects to `addr` with the preface and settings of no consequence.
+    /// Connects to `addr` with the preface and harmless settings.
     pub(crate) fn connect(addr: SocketAddr) -> Self {
         Self::connect_with(addr, &[])
     }
@@ -122,7 +122,7 @@ impl Http2Client {
         client
     }
 
-    /// Connects to `addr` and says nothing.
+    /// Connects to `addr` and sends nothing.
     pub(crate) fn silent(addr: SocketAddr) -> Self {
         let socket = TcpStream::connect(addr).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -145,12 +145,12 @@ impl Http2Client {
         }
     }
 
-    /// Sends bytes as they are.
+    /// Sends bytes unchanged.
     pub(crate) fn send(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
     }
 
-    /// Sends bytes; returns whether the connection took them.
+    /// Sends bytes; returns whether the connection accepted them.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.socket.write_all(bytes).is_ok()
     }
@@ -160,7 +160,7 @@ impl Http2Client {
         self.send(&frame(kind, flags, stream, payload));
     }
 
-    /// Takes the next number for a stream.
+    /// Returns the next stream ID.
     pub(crate) fn next_id(&mut self) -> u32 {
         let id = self.next_id;
         self.next_id += 2;
@@ -168,7 +168,7 @@ impl Http2Client {
         id
     }
 
-    /// Begins a stream with this head; with `ends`, nothing follows.
+    /// Opens a stream with these header fields; with `ends`, nothing follows.
     pub(crate) fn open(&mut self, fields: &[(&str, &str)], ends: bool) -> u32 {
         let id = self.next_id();
         let flags = END_HEADERS | if ends { END_STREAM } else { 0 };
@@ -176,12 +176,12 @@ impl Http2Client {
         id
     }
 
-    /// Begins a stream that asks for `path`.
+    /// Opens a stream with a request for `path`.
     pub(crate) fn ask(&mut self, path: &str) -> u32 {
         self.open(&head("GET", path), true)
     }
 
-    /// Asks for `path` and reads the response.
+    /// Requests `path` and reads the response.
     pub(crate) fn get(&mut self, path: &str) -> Response {
         let id = self.ask(path);
         self.response(id)
@@ -194,7 +194,7 @@ impl Http2Client {
         self.response(id)
     }
 
-    /// Sends a body to its end as the server's windows let it; less when the server resets the stream.
+    /// Sends a whole body within the server's windows; stops if the server resets the stream.
     pub(crate) fn upload(&mut self, id: u32, body: &[u8]) {
         self.send_data(id, body);
         if self.streams[&id].reset.is_none() {
@@ -202,7 +202,7 @@ impl Http2Client {
         }
     }
 
-    /// Sends a part of a body as the server's windows let it; less when the server resets the stream.
+    /// Sends a part of a body within the server's windows; stops if the server resets the stream.
     pub(crate) fn send_data(&mut self, id: u32, mut body: &[u8]) {
         while !body.is_empty() {
             let heard = &self.streams[&id];
@@ -223,12 +223,12 @@ impl Http2Client {
         }
     }
 
-    /// Calls a stream off.
+    /// Cancels a stream.
     pub(crate) fn reset(&mut self, id: u32, code: u32) {
         self.frame(kind::RST_STREAM, 0, id, &code.to_be_bytes());
     }
 
-    /// Lets the server send so many bytes more, on a stream or (0) on the connection.
+    /// Lets the server send this many more bytes, on a stream or, with 0, on the connection.
     pub(crate) fn widen(&mut self, id: u32, bytes: u32) {
         self.frame(kind::WINDOW_UPDATE, 0, id, &bytes.to_be_bytes());
     }
@@ -252,7 +252,7 @@ impl Http2Client {
         while !is_over(&self.streams[&id]) && self.read() {}
     }
 
-    /// What was heard on a stream so far.
+    /// Returns what was received on a stream so far.
     pub(crate) fn heard(&self, id: u32) -> &Heard {
         &self.streams[&id]
     }
@@ -264,14 +264,14 @@ impl Http2Client {
         }
     }
 
-    /// Asks for a sign of life and waits for it: everything before it has been looked at.
+    /// Sends a PING and waits for the acknowledgement: the server has then processed everything before it.
     pub(crate) fn ping(&mut self) {
         let before = self.pongs;
         self.frame(kind::PING, 0, 0, b"12345678");
         self.until(|client| client.pongs > before);
     }
 
-    /// Reads to the end of the connection; returns why the server ended it, if it said so.
+    /// Reads to the end of the connection; returns the error code if the server sent one.
     pub(crate) fn expect_end(&mut self) -> Option<u32> {
         while self.read() {}
         self.farewell.map(|(_, code)| code)
@@ -283,9 +283,9 @@ impl Http2Client {
         while self.socket.read(&mut bytes).is_ok_and(|count| count > 0) {}
     }
 
-    /// Closes the sending side if the connection is there.
+    /// Closes the sending side if the connection is open.
     pub(crate) fn half_close_if_open(&self) {
-        // It may have ended already.
+        // The connection may have ended already.
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
@@ -299,7 +299,7 @@ impl Http2Client {
         self.socket.shutdown(Shutdown::Write).unwrap();
     }
 
-    /// Reads and notes one frame; false at the end of the connection, and a broken connection is an end.
+    /// Reads and records one frame; returns false at the end of the connection, even if it is broken.
     pub(crate) fn read(&mut self) -> bool {
         let Some(frame) = self.next_frame() else {
             self.has_ended = true;
@@ -338,7 +338,7 @@ impl Http2Client {
                 self.buffered.extend_from_slice(&bytes[..count]);
                 Some(())
             }
-            // The test was stopped and goes on.
+            // The test process was stopped and continued.
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => self.fill(),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => None,
             Err(error) => panic!("the server is silent: {error}"),
@@ -394,7 +394,7 @@ impl Http2Client {
             if !has_ended {
                 credit.extend(frame(kind::WINDOW_UPDATE, 0, id, &bytes.to_be_bytes()));
             }
-            // A server that has said its last word needs no room.
+            // A server that has closed needs no window.
             self.try_send(&credit);
         }
     }
@@ -438,7 +438,7 @@ impl Http2Client {
 }
 
 impl Heard {
-    /// The value of the field `name`, which must not be there twice.
+    /// Returns the value of the field `name`, which must not be repeated.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let mut values = self.fields.iter().filter(|(candidate, _)| candidate == name);
         let value = values.next();
@@ -447,7 +447,7 @@ impl Heard {
     }
 }
 
-/// One frame as bytes.
+/// Encodes one frame.
 pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = u32::try_from(payload.len()).unwrap().to_be_bytes()[1..].to_vec();
     bytes.extend([kind, flags]);
@@ -461,7 +461,7 @@ pub(crate) fn head<'a>(method: &'a str, path: &'a str) -> Vec<(&'a str, &'a str)
     vec![(":method", method), (":scheme", "http"), (":authority", "test"), (":path", path)]
 }
 
-/// Fields as literals without any compression, whatever they are.
+/// Encodes fields as literals without compression, valid or not.
 pub(crate) fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (name, value) in fields {

@@ -1,8 +1,8 @@
 //! An open-loop load: requests arrive at a fixed rate whether or not earlier ones have been answered.
 //!
-//! Each arrival is a connection of its own with one request; a client without an answer after its patience leaves by
-//! closing. Latencies run from the moment at which the arrival was due, so a generator that falls behind does not
-//! flatter the server.
+//! Each arrival is a new connection with one request. A client whose patience ends without a response disconnects.
+//! Latencies are measured from the time at which the arrival was due, so a generator that falls behind does not flatter the
+//! server.
 
 use std::collections::BinaryHeap;
 use std::io::{ErrorKind, Read, Write};
@@ -12,29 +12,29 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
-/// What is sent, how often, for how long.
+/// The load to apply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load<'a> {
-    /// Where to.
+    /// The address of the server.
     pub(crate) addr: SocketAddr,
     /// The path of each request.
     pub(crate) path: &'a str,
-    /// Arrivals a second.
+    /// Arrivals per second.
     pub(crate) rate: f64,
-    /// How long requests arrive.
+    /// The duration of the load.
     pub(crate) duration: Duration,
-    /// How long a client waits for its answer; `None` waits to the end.
+    /// How long a client waits for its response; `None` means without limit.
     pub(crate) patience: Option<Duration>,
 }
 
-/// What became of one arrival.
+/// The result of one arrival.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sample {
-    /// When it was due, after the begin of the load.
+    /// When it was due, relative to the start of the load.
     pub(crate) due: Duration,
-    /// The status; 0 for a client that left or was not served.
+    /// The status; 0 for a client that disconnected or was not served.
     pub(crate) status: u16,
-    /// From the moment it was due to its answer or its leaving.
+    /// The time from when it was due to its response or disconnection.
     pub(crate) latency: Duration,
 }
 
@@ -46,13 +46,13 @@ struct Caller {
 }
 
 impl Load<'_> {
-    /// Sends the load and waits until each arrival has its answer or has left.
+    /// Applies the load and waits until each arrival has its response or has disconnected.
     pub(crate) fn run(self) -> Vec<Sample> {
         let mut poll = Poll::new().unwrap();
         let mut events = Events::with_capacity(1024);
         let mut callers: slab::Slab<Caller> = slab::Slab::new();
         let mut samples = Vec::new();
-        // The earliest leaving first; a key may have been used again since, so the due time tells.
+        // The earliest disconnection comes first. A key may have been reused, so the due time identifies the arrival.
         let mut leavings: BinaryHeap<std::cmp::Reverse<(Duration, usize, Duration)>> = BinaryHeap::new();
         let request = format!("GET {} HTTP/1.1\r\nHost: load\r\nConnection: close\r\n\r\n", self.path);
         let begin = Instant::now();
@@ -100,7 +100,7 @@ impl Load<'_> {
 }
 
 impl Caller {
-    /// Sends and reads what can be; returns the status at the end of the answer.
+    /// Sends and reads as much as possible; returns the status at the end of the response.
     fn step(&mut self, request: &[u8]) -> Option<u16> {
         if !self.is_sent {
             match self.socket.write(request) {

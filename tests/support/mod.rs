@@ -1,4 +1,4 @@
-//! Starts the real binary on ports that the system chooses, and talks to it.
+//! Starts the real binary on free ports and communicates with it.
 
 pub(crate) mod books;
 pub(crate) mod c;
@@ -26,7 +26,7 @@ use tempfile::TempDir;
 
 use client::{Client, Response, becomes, eventually};
 
-/// A running server with its document root; it is killed when the test ends and it has not.
+/// A running server with its document root; it is killed if the test ends before it does.
 #[derive(Debug)]
 pub(crate) struct Svc {
     child: Child,
@@ -36,14 +36,14 @@ pub(crate) struct Svc {
     log: Log,
 }
 
-/// What the server wrote so far.
+/// What the server has logged so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Log(Arc<ShortLock<Output>>);
 
 #[derive(Debug, Default)]
 struct Output {
     records: Vec<Value>,
-    /// Lines that are none.
+    /// Lines that are not records.
     strays: Vec<String>,
     has_ended: bool,
 }
@@ -59,12 +59,12 @@ impl Svc {
         Self::launch(written(files), settings, directives)
     }
 
-    /// Starts a server on a document root that is there already.
+    /// Starts a server on an existing document root.
     pub(crate) fn start_in(root: TempDir, settings: &[(&str, &str)]) -> Self {
         Self::launch(root, settings, &[])
     }
 
-    /// Starts a server by a program that changes something about its process first.
+    /// Starts a server through a program that first changes its process.
     pub(crate) fn start_under(wrapper: &Path, files: &[(&str, &str)], settings: &[(&str, &str)]) -> Self {
         let root = written(files);
         let plain = command(root.path(), settings);
@@ -93,7 +93,7 @@ impl Svc {
                 let mut output = output.0.lock();
                 match record {
                     Ok(record) => output.records.push(record),
-                    // Whoever panicked here would not be heard.
+                    // A panic in this thread would go unnoticed.
                     Err(_) => output.strays.push(line),
                 }
             }
@@ -127,17 +127,17 @@ impl Svc {
         &self.log
     }
 
-    /// A new connection to the main port.
+    /// Opens a connection to the main port.
     pub(crate) fn client(&self) -> Client {
         Client::connect(self.main)
     }
 
-    /// Asks the main port on a new connection.
+    /// Sends a request to the main port on a new connection.
     pub(crate) fn get(&self, path: &str) -> Response {
         self.client().get(path)
     }
 
-    /// Asks the operations port on a new connection.
+    /// Sends a request to the operations port on a new connection.
     pub(crate) fn ask(&self, path: &str) -> Response {
         Client::connect(self.ops).get(path)
     }
@@ -148,7 +148,7 @@ impl Svc {
         books::series(&self.ask("/metrics").text(), series)
     }
 
-    /// Asserts that a series comes to a value. A response is in the books an instant after its client has read it.
+    /// Waits until a series has a value: a response is counted an instant after its client has read it.
     #[track_caller]
     pub(crate) fn assert_metric(&self, series: &str, expected: f64) {
         let mut seen = f64::NAN;
@@ -179,13 +179,13 @@ impl Svc {
         status.and_then(|status| status.code())
     }
 
-    /// Ends the server in order and asserts that it does so.
+    /// Stops the server gracefully and asserts that it exits cleanly.
     pub(crate) fn stop(&mut self) {
         self.signal(Signal::TERM);
         assert_eq!(self.wait(), Some(0));
     }
 
-    /// Ends the server and waits for the last of its records: what is not among them was not written.
+    /// Stops the server and waits for its last record, so that a missing record was never written.
     pub(crate) fn whole_log(&mut self) -> &Log {
         self.stop();
         eventually("its output has ended", || self.log.0.lock().has_ended);
@@ -195,7 +195,7 @@ impl Svc {
 
 impl Drop for Svc {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The server may have exited by itself.
         let _ = self.child.kill();
         let status: std::io::Result<ExitStatus> = self.child.wait();
         if let Ok(status) = status {
@@ -208,12 +208,12 @@ impl Drop for Svc {
 }
 
 impl Log {
-    /// The first record with this message.
+    /// Returns the first record with this message.
     pub(crate) fn find(&self, message: &str) -> Option<Value> {
         self.0.lock().records.iter().find(|record| record["fields"]["message"] == message).cloned()
     }
 
-    /// The first record with this message; waits for it, as it comes by another way than answers.
+    /// Waits for the first record with this message, because records arrive independently of responses.
     #[track_caller]
     pub(crate) fn expect(&self, message: &str) -> Value {
         eventually(message, || self.find(message).is_some());
@@ -231,7 +231,7 @@ impl Log {
     }
 }
 
-/// A folder with these files.
+/// Creates a folder with these files.
 fn written(files: &[(&str, &str)]) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -242,7 +242,7 @@ fn written(files: &[(&str, &str)]) -> TempDir {
     root
 }
 
-/// The command that starts the server on `root`: loopback, ports of the system's choice, and these settings.
+/// Returns the command that starts the server on `root` on free loopback ports with these settings.
 pub(crate) fn command(root: &Path, settings: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
     command
@@ -251,9 +251,9 @@ pub(crate) fn command(root: &Path, settings: &[(&str, &str)]) -> Command {
         .env("LISTEN_ADDR", "127.0.0.1:0")
         .env("INTERNAL_ADDR", "127.0.0.1:0")
         .env("PHP_WORKERS", "2")
-        // Tests that hold a request in the queue take as long as the machine lets them.
+        // Tests that keep a request in the queue may take long on a slow machine.
         .env("QUEUE_WAIT_TIMEOUT_MS", "60000")
-        // What `make sanitize` tells the sanitizers and Zend's heap.
+        // Options from `make sanitize` for the sanitizers and Zend's heap.
         .envs(std::env::vars().filter(|(name, _)| name.ends_with("SAN_OPTIONS") || name == "USE_ZEND_ALLOC"))
         .envs(settings.iter().copied())
         .stdin(Stdio::null());

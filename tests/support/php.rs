@@ -1,4 +1,4 @@
-//! What the versions of PHP that svc embeds do in different ways.
+//! Differences between the supported versions of PHP.
 
 use super::Svc;
 
@@ -7,7 +7,7 @@ impl Svc {
         self.log().expect("PHP is ready")["fields"]["version"].as_str().unwrap().to_owned()
     }
 
-    /// Before PHP 8.4 no fiber can be switched inside of a destructor: one that waits keeps its thread.
+    /// Before PHP 8.4, fibers cannot be switched inside a destructor: a destructor that waits blocks its thread.
     pub(crate) fn destructors_park(&self) -> bool {
         !self.php_version().starts_with("8.3.")
     }

@@ -1,4 +1,4 @@
-//! The judges that operators use: `promtool` and a Prometheus server, where they are installed.
+//! The tools that operators use: `promtool` and a Prometheus server, if they are installed.
 
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
@@ -8,11 +8,11 @@ use tempfile::TempDir;
 
 use super::support::client::Client;
 
-/// What `promtool check metrics` said about a page.
+/// The result of `promtool check metrics` for a page.
 #[derive(Debug)]
 pub(crate) struct Lint(Output);
 
-/// Names that users know and that therefore stay, although their unit is not the base unit.
+/// Established names that stay although their unit is not the base unit.
 const GIVEN_NAMES: [&str; 4] = [
     "svc_admission_wait_budget_ceiling_us",
     "svc_admission_wait_budget_us",
@@ -21,7 +21,7 @@ const GIVEN_NAMES: [&str; 4] = [
 ];
 
 impl Lint {
-    /// Lets `promtool` read `page`; `None` where it is not installed.
+    /// Checks `page` with `promtool`; `None` if it is not installed.
     pub(crate) fn of(page: &[u8]) -> Option<Self> {
         let mut child = Command::new("promtool")
             .args(["check", "metrics"])
@@ -34,9 +34,9 @@ impl Lint {
         Some(Self(child.wait_with_output().ok()?))
     }
 
-    /// The lines that speak of anything but the given names, and an end without a judgement.
+    /// Returns the complaints about other names than the given ones, or the failure to check at all.
     pub(crate) fn unexpected(&self) -> Vec<String> {
-        // 0: nothing is wrong, 3: something could be better.
+        // 0: no problems; 3: lint warnings.
         if ![Some(0), Some(3)].contains(&self.0.status.code()) {
             return vec![format!("{:?}", self.0)];
         }
@@ -50,7 +50,7 @@ impl Lint {
     }
 }
 
-/// A Prometheus server that scrapes one target; it ends with the test.
+/// A Prometheus server that scrapes one target; it is stopped at the end of the test.
 #[derive(Debug)]
 pub(crate) struct Collector {
     child: Child,
@@ -59,7 +59,7 @@ pub(crate) struct Collector {
 }
 
 impl Collector {
-    /// Starts a server that scrapes `target`; `None` where Prometheus is not installed.
+    /// Starts a server that scrapes `target`; `None` if Prometheus is not installed.
     pub(crate) fn start(target: SocketAddr) -> Option<Self> {
         let data = tempfile::tempdir().ok()?;
         let config = data.path().join("prometheus.yml");
@@ -67,7 +67,7 @@ impl Collector {
             "scrape_configs:\n- job_name: svc\n  scrape_interval: 1s\n  static_configs:\n  - targets: ['{target}']\n"
         );
         std::fs::write(&config, settings).ok()?;
-        // The port is free now, and a stranger who takes it before Prometheus does makes the test fail, not pass.
+        // The port is free now. If another process takes it before Prometheus does, the test fails.
         let addr = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?;
         let child = Command::new("prometheus")
             .arg(format!("--config.file={}", config.display()))
@@ -81,14 +81,14 @@ impl Collector {
         Some(Self { child, addr, _data: data })
     }
 
-    /// The value of an instant query with one result.
+    /// Returns the value of an instant query with one result.
     pub(crate) fn query(&self, query: &str) -> Option<f64> {
         let query: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let reply = self.get(&format!("/api/v1/query?query={query}"))?;
         reply["data"]["result"][0]["value"][1].as_str()?.parse().ok()
     }
 
-    /// What the server says about its targets.
+    /// Returns what the server reports about its targets.
     pub(crate) fn targets(&self) -> serde_json::Value {
         self.get("/api/v1/targets").unwrap_or_default()
     }
@@ -101,7 +101,7 @@ impl Collector {
 
 impl Drop for Collector {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have exited by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,6 +1,6 @@
-//! Tests that need something of the machine's say aloud when it is missing. Where `SVC_NO_SKIP` is set, they fail.
+//! Reports tests that are skipped because the machine lacks something. If `SVC_NO_SKIP` is set, they fail instead.
 
-/// Says why a test, or a part of it, was left out; the test fails where nothing may be.
+/// Reports why a test, or a part of it, was skipped; fails the test if nothing may be skipped.
 #[track_caller]
 pub(crate) fn skipped(why: &str) {
     assert!(

@@ -1,4 +1,4 @@
-//! Certificates for tests, clients that believe in them, and OpenSSL's client as a second opinion.
+//! Certificates for tests, clients that trust them, and OpenSSL's client as a second opinion.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// With one certificate for each list of names; the files are called `0.pem`, `0.key` and so on.
+    /// Creates one certificate for each list of names; the files are `0.pem`, `0.key` and so on.
     pub(crate) fn new(names: &[&[&str]]) -> Self {
         let mut certificates = Self { dir: tempfile::tempdir().unwrap(), roots: RootCertStore::empty() };
         for (index, names) in names.iter().enumerate() {
@@ -30,7 +30,7 @@ impl Certificates {
         certificates
     }
 
-    /// Writes certificate number `index` anew, with a new key; clients believe in both.
+    /// Replaces certificate number `index` and its key; clients trust both.
     pub(crate) fn renew(&mut self, index: usize, names: &[&str]) -> CertificateDer<'static> {
         self.write(index, names, (1975, 4096))
     }
@@ -77,7 +77,7 @@ impl Certificates {
         [("TLS_CERT", list(&|index| self.cert(index))), ("TLS_KEY", list(&|index| self.key(index)))]
     }
 
-    /// What clients are made from.
+    /// Returns the configuration of clients.
     pub(crate) fn trust(
         &self,
         alpn: &[&str],
@@ -93,18 +93,18 @@ impl Certificates {
         Arc::new(config)
     }
 
-    /// A client that asks for `name`.
+    /// Returns a client that requests `name`.
     pub(crate) fn client(&self, addr: SocketAddr, name: &str) -> Client {
         Client::connect_tls(addr, session(&self.trust(&[], &[&version::TLS13]), name))
     }
 }
 
-/// A session that asks for `name`.
+/// Returns a session that requests `name`.
 pub(crate) fn session(config: &Arc<ClientConfig>, name: &str) -> ClientConnection {
     ClientConnection::new(Arc::clone(config), ServerName::try_from(name.to_owned()).unwrap()).unwrap()
 }
 
-/// Lets `openssl s_client` connect to `addr`; returns what it says. The session ends with the handshake.
+/// Connects to `addr` with `openssl s_client` and returns its output. The session ends after the handshake.
 pub(crate) fn s_client(addr: SocketAddr, words: &[&str]) -> String {
     let output = Command::new("openssl")
         .args(["s_client", "-connect", &addr.to_string()])

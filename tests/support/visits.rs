@@ -1,4 +1,4 @@
-//! What users do who visit an application that is made with a framework.
+//! The visits of users to applications built with a framework.
 
 const FORM: &str = "application/x-www-form-urlencoded";
 const JSON: &str = "application/json";
@@ -7,7 +7,7 @@ const FILES: &str = "multipart/form-data; boundary=parts";
 /// One request: method, target, type of its body, body.
 pub(crate) type Step = (&'static str, String, &'static str, Vec<u8>);
 
-/// What user number `user` does in one visit of the application of Symfony's.
+/// Returns the requests of user number `user` in one visit to the Symfony application.
 pub(crate) fn symfony(user: usize, visit: usize) -> Vec<Step> {
     let form = format!("name=user+{user}&visit={visit}&list[]=a&list[]=%C3%A4&empty=").into_bytes();
     vec![
@@ -34,7 +34,7 @@ pub(crate) fn symfony(user: usize, visit: usize) -> Vec<Step> {
     ]
 }
 
-/// What user number `user` does in one visit of the application of Laravel's; a token is that of the last form.
+/// Returns the requests of user number `user` in one visit to the Laravel application; a token is that of the last form.
 pub(crate) fn laravel(user: usize, visit: usize) -> Vec<Step> {
     let form = |name: &str| format!("name={name}&visit={visit}&list[]=a&list[]=%C3%A4&other=").into_bytes();
     let put = |body: &str| ("PUT", format!("/json/{visit}?user={user}"), JSON, body.to_owned().into_bytes());
@@ -71,7 +71,7 @@ pub(crate) fn laravel(user: usize, visit: usize) -> Vec<Step> {
     ]
 }
 
-/// What the third user is shown in the first visit, as proof that the visit does what it is for.
+/// Returns what the third user sees in the first visit, as proof that the visit works.
 pub(crate) const LARAVEL_SHOWS: [(usize, &str); 14] = [
     (0, "Gr\u{fc}\u{df} Gott, &lt;user 2&gt;!"),
     (1, "[[1,1],2,2]"),
@@ -93,7 +93,7 @@ fn get(target: String) -> Step {
     ("GET", target, "", Vec::new())
 }
 
-/// A field and a file, as long as nobody else's.
+/// A field and a file whose length is unique to the user.
 fn form_with_file(user: usize) -> Vec<u8> {
     let file = (0..3000 * (user as u32 + 1)).flat_map(u32::to_le_bytes);
     let head = format!(

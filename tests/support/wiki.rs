@@ -1,4 +1,4 @@
-//! DokuWiki, as Debian ships it, and what an administrator does first.
+//! DokuWiki as packaged by Debian, and the first steps of its administrator.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -7,20 +7,20 @@ use tempfile::TempDir;
 
 use crate::browser::{Browser, input};
 
-/// A copy of DokuWiki as it is before its installation.
+/// Creates a copy of DokuWiki before its installation.
 pub(crate) fn fresh_copy() -> TempDir {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/dokuwiki.sh");
     let output = Command::new(script).output().unwrap();
     assert!(output.status.success(), "{script}: {}", String::from_utf8_lossy(&output.stderr));
     let source = PathBuf::from(String::from_utf8(output.stdout).unwrap().trim_end());
     let root = tempfile::tempdir().unwrap();
-    // With what links point to: no link leaves the document root.
+    // Links are replaced by their targets, so that no link leaves the document root.
     let copied = Command::new("cp").arg("-rL").arg(source.join(".")).arg(root.path()).status().unwrap();
     assert!(copied.success());
     root
 }
 
-/// Goes through the installer.
+/// Completes the installer.
 pub(crate) fn install(browser: &mut Browser) {
     let page = browser.get("/install.php");
     assert_eq!(page.status, 200);

@@ -58,5 +58,6 @@ fn holds(condition: Condition, facts: &ScrapeFacts<'_>) -> bool {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
+#[path = "mod_tests.rs"]
 mod tests;

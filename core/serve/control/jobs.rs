@@ -105,7 +105,7 @@ impl PeriodicJob for DrainJob {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use std::io;
     use std::time::Duration;

@@ -6,8 +6,7 @@
 use crate::observe::{Event, ReloadFacts};
 use crate::policy::PolicyError;
 use crate::time;
-use crate::tls::Terms;
-use crate::tls::validity::Standing;
+use crate::tls::{SessionConfig, ValidityStatus};
 
 use crate::serve::disk::site::Site;
 use crate::serve::shared::Shared;
@@ -73,17 +72,17 @@ fn certificates(shared: &Shared) -> Option<Result<(), String>> {
 }
 
 /// Logs which certificates are not valid now.
-pub(in crate::serve) fn warn_about_dates(shared: &Shared, terms: &Terms) {
+pub(in crate::serve) fn warn_about_dates(shared: &Shared, terms: &SessionConfig) {
     let now = time::wall();
     for identity in terms.identities() {
         let Some(validity) = identity.validity else { continue };
         let path = &*identity.path.to_string_lossy();
-        match validity.standing(now) {
-            Standing::Valid => {}
-            Standing::Early => {
+        match validity.status(now) {
+            ValidityStatus::Valid => {}
+            ValidityStatus::NotYetValid => {
                 shared.log.emit(&Event::CertificateNotYetValid { path, not_before: validity.not_before });
             }
-            Standing::Expired => {
+            ValidityStatus::Expired => {
                 shared.log.emit(&Event::CertificateExpired { path, not_after: validity.not_after });
             }
         }

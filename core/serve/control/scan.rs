@@ -150,6 +150,6 @@ fn first_episode(refused: Refusals, config: &Config) -> Hint<'static> {
     Hint::FirstEpisode { reason, value, php_workers: config.php.workers.max as u64 }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "scan_tests.rs"]
 mod tests;

@@ -15,7 +15,7 @@ fn state(status: &[u8]) -> Option<u8> {
     status.get(end_of_name + 2).copied()
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

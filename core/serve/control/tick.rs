@@ -15,6 +15,7 @@ use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
 
 use crate::connection::{ConnectionTerms, Sent};
+use crate::descriptor;
 use crate::http::DateCache;
 use crate::limits::{OPS_CONNECTIONS_MAX, OPS_STEPS_PER_TURN};
 use crate::observe::Event;
@@ -24,7 +25,6 @@ use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 use crate::time::{self, Clock};
 
 use super::schedule::{PeriodicJob, Schedule};
-use crate::serve::net::accept::move_up;
 use crate::serve::net::flush::Flushed;
 use crate::serve::net::transport::Transport;
 use crate::serve::net::wire::{Got, Wire};
@@ -253,7 +253,7 @@ impl OpsPort {
 
     /// Gives a connection a place, that of another connection if all are taken.
     fn seat(&mut self, registry: &Registry, socket: TcpStream, connection: OpsConnection, now: Instant) {
-        let mut socket = move_up(socket);
+        let mut socket = descriptor::move_up(socket);
         // Responses are sent when they are complete. If the option cannot be set, the client is served all the same.
         let _ = socket.set_nodelay(true);
         if self.places.len() >= OPS_CONNECTIONS_MAX {
@@ -342,6 +342,6 @@ impl OpsPlace {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "tick_tests.rs"]
 mod tests;

@@ -108,6 +108,6 @@ impl<J: Job> Inspection for InspectedThread<'_, J> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "watchdog_tests.rs"]
 mod tests;

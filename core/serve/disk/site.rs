@@ -8,9 +8,10 @@ use std::time::Instant;
 
 use crate::compress::{Levels, encode_whole, is_compressible};
 use crate::config::Config;
-use crate::files::cache::LookBegun;
+use crate::files::LookBegun;
 use crate::files::{
-    Asset, DocumentRoot, FoundScript, Lookup, Mode, Place, Resolved, StaticCache, StaticFile, Terms,
+    Asset, AssetOptions, DocumentRoot, FoundScript, Lookup, RelativePath, Resolved, RoutingMode, StaticCache,
+    StaticFile,
 };
 use crate::http::Coding;
 use crate::policy::deny::Denial;
@@ -23,8 +24,8 @@ use crate::time;
 #[derive(Debug)]
 pub(in crate::serve) struct Site {
     root: DocumentRoot,
-    mode: Mode,
-    terms: Terms,
+    mode: RoutingMode,
+    terms: AssetOptions,
     cache: StaticCache,
     policy: Arc<Policy>,
 }
@@ -62,17 +63,17 @@ impl Site {
         // Without a cache, a copy would be encoded for each request.
         let offer = cache.is_on().then(|| Levels::new(&config.files).for_files());
         let codings = offer.map(|offer| offer.to_vec()).unwrap_or_default();
-        let terms = Terms {
+        let terms = AssetOptions {
             max_age: config.files.max_age,
             codings,
             is_compressible,
             memory_file_max: cache.memory_file_max(),
         };
         let entry = config.serving.entry_file.as_deref();
-        let for_workers = || Mode::for_workers(entry).filter(|_| config.php.worker_mode_enabled);
+        let for_workers = || RoutingMode::for_workers(entry).filter(|_| config.php.worker_mode_enabled);
         Self {
             root: DocumentRoot::new(config.serving.document_root.clone(), config.serving.links_outside_root),
-            mode: for_workers().unwrap_or_else(|| Mode::from_entry_file(entry)),
+            mode: for_workers().unwrap_or_else(|| RoutingMode::from_entry_file(entry)),
             terms,
             cache,
             policy: Arc::clone(policy),
@@ -196,16 +197,16 @@ impl Site {
     /// this file; if somebody does, its path is judged.
     fn is_fallback(&self, found: &[u8]) -> bool {
         match &self.mode {
-            Mode::Files => false,
-            Mode::FrontController { script: fallback }
-            | Mode::SinglePage { file: fallback }
-            | Mode::Worker { script: fallback } => found == fallback,
+            RoutingMode::Files => false,
+            RoutingMode::FrontController { script: fallback }
+            | RoutingMode::SinglePage { file: fallback }
+            | RoutingMode::Worker { script: fallback } => found == fallback,
         }
     }
 }
 
 /// Judges a file by its path below the document root, and by where its symbolic links lead.
-fn judge(rules: &Rules, path: &[u8], elsewhere: Option<&Place>) -> Option<Denial> {
+fn judge(rules: &Rules, path: &[u8], elsewhere: Option<&RelativePath>) -> Option<Denial> {
     let there = elsewhere.and_then(|place| rules.deny.judge_file(place.way()));
     rules.deny.judge_file(path).into_iter().chain(there).min()
 }

@@ -73,7 +73,7 @@ impl Disk {
     }
 
     /// Returns the number of orders that no thread has taken.
-    #[cfg(all(test, not(loom)))]
+    #[cfg(test)]
     pub(in crate::serve) fn waiting(&self) -> usize {
         self.orders.len()
     }

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
-use rustix::fd::AsFd;
 use rustix::io::Errno;
 
-use crate::limits::{DESCRIPTOR_MIN, LATE_CONNECTIONS_MAX};
+use crate::descriptor;
+use crate::limits::LATE_CONNECTIONS_MAX;
 use crate::observe::Event;
 use crate::sync::permits::{Permit, Permits};
 use crate::sync::primitive::Arc;
@@ -157,7 +157,7 @@ impl Accepting {
     }
 
     fn hand_over(&mut self, socket: TcpStream, peer: SocketAddr, permit: Permit) {
-        let socket = move_up(socket);
+        let socket = descriptor::move_up(socket);
         // Responses are sent when they are complete. If the option cannot be set, the client is served all the same.
         let _ = socket.set_nodelay(true);
         self.turn = (self.turn + 1) % self.inboxes.len();
@@ -166,15 +166,6 @@ impl Accepting {
 
     fn report(&self, error: &io::Error) {
         self.shared.log.emit(&Event::AcceptFailed { error: &error.to_string() });
-    }
-}
-
-/// Moves the socket to a descriptor number that PHP's `select` cannot use; it keeps its number if no such number is
-/// free.
-pub(in crate::serve) fn move_up(socket: TcpStream) -> TcpStream {
-    match rustix::io::fcntl_dupfd_cloexec(socket.as_fd(), DESCRIPTOR_MIN) {
-        Ok(fd) => TcpStream::from_std(std::net::TcpStream::from(fd)),
-        Err(_) => socket,
     }
 }
 

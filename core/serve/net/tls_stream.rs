@@ -350,6 +350,6 @@ fn cipher_name(suite: CipherSuite) -> &'static str {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "tls_stream_tests.rs"]
 mod tests;

@@ -172,6 +172,6 @@ impl OpsConnection {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 #[path = "connection_tests.rs"]
 mod tests;

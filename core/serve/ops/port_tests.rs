@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::connection::{Output, Peer, Sent};
-use crate::http::Persistence;
+use crate::http::encode::Persistence;
 use crate::observe::WorkerHealth;
 use crate::serve::ops::connection::{OpsConnection, OpsStep, terms};
 use crate::sync::primitive::Arc;

@@ -7,10 +7,11 @@ use std::io;
 use std::time::Instant;
 
 use mio::net::TcpListener;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 
-use crate::limits::{DESCRIPTOR_MIN, OPS_RESERVE_DESCRIPTORS, TROUBLE_RECORD_PAUSE};
+use crate::descriptor;
+use crate::limits::{OPS_RESERVE_DESCRIPTORS, TROUBLE_RECORD_PAUSE};
 
 /// Descriptors held in reserve, so that probes are answered when scripts have taken all others.
 #[derive(Debug, Default)]
@@ -25,8 +26,7 @@ impl Reserve {
     /// is needed.
     pub(in crate::serve) fn fill(&mut self, of: &TcpListener) {
         while self.held.len() < OPS_RESERVE_DESCRIPTORS {
-            let high = rustix::io::fcntl_dupfd_cloexec(of.as_fd(), DESCRIPTOR_MIN);
-            match high.or_else(|_| rustix::io::fcntl_dupfd_cloexec(of.as_fd(), 0)) {
+            match descriptor::duplicate(of) {
                 Ok(descriptor) => self.held.push(descriptor),
                 Err(_) => return,
             }
@@ -54,7 +54,7 @@ pub(in crate::serve) fn is_out_of_descriptors(error: &io::Error) -> bool {
     errno == Some(Errno::MFILE) || errno == Some(Errno::NFILE)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -27,10 +27,10 @@ impl Answer {
     pub(in crate::serve) fn plain(status: u16) -> Self {
         let mut answer = Self { status, fields: Fields::new(), body: page(status) };
         if !answer.body.is_empty() {
-            answer.add(b"Content-Type", PAGE_TYPE);
+            answer.fields.push_own(b"Content-Type", PAGE_TYPE);
         }
         if matches!(status, 503 | 529) {
-            answer.add(b"Retry-After", b"1");
+            answer.fields.push_own(b"Retry-After", b"1");
         }
         answer
     }
@@ -38,7 +38,7 @@ impl Answer {
     /// The answer to a client that has exceeded its quota, with the number of seconds it must wait.
     pub(in crate::serve) fn too_many(wait_seconds: u64) -> Self {
         let mut answer = Self::plain(429);
-        answer.add(b"Retry-After", itoa::Buffer::new().format(wait_seconds).as_bytes());
+        answer.fields.push_own(b"Retry-After", itoa::Buffer::new().format(wait_seconds).as_bytes());
         answer
     }
 
@@ -52,28 +52,28 @@ impl Answer {
     /// The answer to a method that the resource does not support.
     pub(in crate::serve) fn not_allowed(methods: &[u8]) -> Self {
         let mut answer = Self::plain(405);
-        answer.add(b"Allow", methods);
+        answer.fields.push_own(b"Allow", methods);
         answer
     }
 
     /// The answer to `OPTIONS` for the server as a whole, or for a static file.
     pub(in crate::serve) fn options(methods: &[u8]) -> Self {
         let mut answer = Self::plain(204);
-        answer.add(b"Allow", methods);
+        answer.fields.push_own(b"Allow", methods);
         answer
     }
 
     /// A permanent redirect to `location`.
     pub(in crate::serve) fn moved(location: &[u8]) -> Self {
         let mut answer = Self::plain(301);
-        answer.add(b"Location", location);
+        answer.fields.push_own(b"Location", location);
         answer
     }
 
     /// The page of the executor without PHP.
     pub(in crate::serve) fn stub() -> Self {
         let mut answer = Self { status: 200, fields: Fields::new(), body: STUB_PAGE.into() };
-        answer.add(b"Content-Type", b"text/html; charset=utf-8");
+        answer.fields.push_own(b"Content-Type", b"text/html; charset=utf-8");
         answer
     }
 
@@ -98,11 +98,6 @@ impl Answer {
             origin: Origin::Server,
         };
         Reply::whole(head, self.body)
-    }
-
-    fn add(&mut self, name: &[u8], value: &[u8]) {
-        let taken = self.fields.push(name, value);
-        debug_assert!(taken.is_ok(), "the server's own fields are valid");
     }
 }
 

@@ -8,8 +8,7 @@ use std::io;
 use crate::admission::OfferOutcome;
 use crate::config::Executor;
 use crate::connection::{Decision, Reply};
-use crate::files::resolve::directory_location;
-use crate::files::{Piece, represent};
+use crate::files::{BodyPiece, directory_location, represent};
 use crate::http::uri;
 use crate::observe::{Event, Metrics};
 use crate::policy::deny::Denial;
@@ -89,12 +88,11 @@ impl RequestMeta {
         let mut head =
             ReplyHead { status, reason: None, fields: shown.fields, content_length: shown.length, origin };
         if status >= 400 {
-            let typed = head.fields.push(b"Content-Type", PAGE_TYPE);
-            debug_assert!(typed.is_ok(), "the server's own fields are valid");
+            head.fields.push_own(b"Content-Type", PAGE_TYPE);
             return Decision::Answer(Reply::whole(head, page(status)));
         }
         self.coded = shown.coded.map(|coded| (coded.before, coded.after));
-        let is_from_disk = shown.body.iter().any(|piece| matches!(piece, Piece::File(..)));
+        let is_from_disk = shown.body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));
         if ready.was_kept && !is_from_disk {
             io.shared.metrics.static_hits.incr();
         } else {

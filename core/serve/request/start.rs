@@ -4,8 +4,7 @@
 //! `dispatch`.
 
 use crate::connection::{Connection, Grant, Incoming, Rejected, Rejection, Unreadable};
-use crate::http::trace_context::Trace;
-use crate::http::{Head, MethodKind};
+use crate::http::{Head, MethodKind, Trace};
 use crate::pool::{Origin, StreamKey};
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;

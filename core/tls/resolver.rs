@@ -16,15 +16,15 @@ use crate::sync::primitive::Arc;
 
 /// The identities of a server, by name.
 #[derive(Debug)]
-pub struct Selection {
+pub(super) struct CertificateResolver {
     signers: Vec<Arc<CertifiedKey>>,
     /// By full name; a wildcard includes its `*.`.
     by_name: HashMap<String, Vec<usize>>,
 }
 
-impl Selection {
+impl CertificateResolver {
     /// Indexes `identities`, the default one first.
-    pub fn new(identities: &[Identity]) -> Self {
+    pub(super) fn new(identities: &[Identity]) -> Self {
         let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
         for (index, identity) in identities.iter().enumerate() {
             for name in &identity.names {
@@ -49,13 +49,13 @@ impl Selection {
     }
 }
 
-impl ResolvesServerCert for Selection {
+impl ResolvesServerCert for CertificateResolver {
     fn resolve(&self, client: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         self.pick(client.server_name(), client.signature_schemes()).cloned()
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm};
     use rustls::crypto::ring::sign::any_supported_type;
@@ -75,7 +75,7 @@ mod tests {
     }
 
     fn picked(identities: &[Identity], name: Option<&str>, schemes: &[SignatureScheme]) -> usize {
-        let selection = Selection::new(identities);
+        let selection = CertificateResolver::new(identities);
         let signer = selection.pick(name, schemes).unwrap();
         identities.iter().position(|one| Arc::ptr_eq(&one.signer, signer)).unwrap()
     }
@@ -92,7 +92,7 @@ mod tests {
             ("WWW.B.example", 2),
             ("img.b.example", 1),
             ("b.example", 1),
-            // A wildcard stands for one label.
+            // A wildcard matches one label.
             ("a.img.b.example", 0),
             ("example", 0),
             ("first.example", 0),
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(picked(&all, Some("a.example"), ALL), 0);
         assert_eq!(picked(&all, Some("a.example"), &ALL[..1]), 1);
         assert_eq!(picked(&all, None, &ALL[..1]), 1);
-        // Nothing fits: the handshake fails with the first, and the client hears why.
+        // Nothing fits: the handshake with the first one fails, and the client is told why.
         assert_eq!(picked(&all, None, &[]), 0);
     }
 }

@@ -14,7 +14,7 @@ use super::media::is_compressible;
 
 /// A response before its body is sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Subject<'a> {
+pub struct UncodedResponse<'a> {
     /// The status code.
     pub status: u16,
     /// The header fields; whether `Content-Length` is among them does not matter.
@@ -25,7 +25,7 @@ pub struct Subject<'a> {
 
 /// What happens to a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum CodingDecision {
     /// The body is compressed in this coding.
     Coded(Coding),
     /// The response is not changed.
@@ -37,22 +37,22 @@ pub enum Verdict {
 }
 
 /// Decides what happens to the response to `request`, given the `offered` codings.
-pub fn judge(request: &Head, subject: Subject<'_>, offered: &[Coding]) -> Verdict {
+pub fn decide(request: &Head, subject: UncodedResponse<'_>, offered: &[Coding]) -> CodingDecision {
     if offered.is_empty() || !can_be_coded(subject) {
-        return Verdict::Plain;
+        return CodingDecision::Plain;
     }
     if subject.status == 304 {
         let has_coded = subject.fields.get(b"etag").is_some_and(|tag| holds_weak(request, tag));
-        return if has_coded { Verdict::StillCoded } else { Verdict::Varies };
+        return if has_coded { CodingDecision::StillCoded } else { CodingDecision::Varies };
     }
     match choose(request.header_values("accept-encoding"), offered) {
-        Choice::Coded(coding) => Verdict::Coded(coding),
-        // A client that refuses everything gets the body as it is.
-        Choice::Identity | Choice::Nothing => Verdict::Varies,
+        Choice::Coded(coding) => CodingDecision::Coded(coding),
+        // A client that refuses everything receives the uncompressed body.
+        Choice::Identity | Choice::Nothing => CodingDecision::Varies,
     }
 }
 
-impl Verdict {
+impl CodingDecision {
     /// Returns the coding of the body, if it has one.
     pub fn coding(self) -> Option<Coding> {
         if let Self::Coded(coding) = self { Some(coding) } else { None }
@@ -71,7 +71,7 @@ impl Verdict {
                 fields.remove(b"content-length");
                 fields.remove(b"accept-ranges");
                 weaken_tag(fields);
-                set(fields, b"Content-Encoding", coding.token().as_bytes());
+                fields.set_own(b"Content-Encoding", coding.token().as_bytes());
                 add_vary(fields);
             }
         }
@@ -79,14 +79,14 @@ impl Verdict {
 }
 
 /// Returns whether some client could receive it compressed.
-fn can_be_coded(subject: Subject<'_>) -> bool {
-    let Subject { status, fields, length } = subject;
+fn can_be_coded(subject: UncodedResponse<'_>) -> bool {
+    let UncodedResponse { status, fields, length } = subject;
     if matches!(status, 0..=199 | 204..=206) || length.is_some_and(|length| length < CODED_BYTES_MIN) {
         return false;
     }
     let is_worth_it = match fields.get(b"content-type") {
         Some(content_type) => is_compressible(content_type),
-        // A 304 need not say what it is about; a needless `Vary` does no harm, a missing one does.
+        // A 304 may lack a `Content-Type`. A needless `Vary` does no harm, but a missing one does.
         None => status == 304,
     };
     is_worth_it
@@ -97,7 +97,7 @@ fn can_be_coded(subject: Subject<'_>) -> bool {
 
 /// Returns whether the client has the copy with the weak form of the strong `tag`.
 fn holds_weak(request: &Head, tag: &[u8]) -> bool {
-    // No tag has a quote inside, so that a list holds the text of this one only where it is a member.
+    // No tag contains a quote, so a list contains this text only if the tag is a member.
     let weak = [b"W/", tag].concat();
     tag.starts_with(b"\"")
         && request
@@ -113,7 +113,7 @@ fn values<'a>(fields: &'a Fields, name: &'static [u8]) -> impl Iterator<Item = &
 fn weaken_tag(fields: &mut Fields) {
     if let Some(tag) = fields.get(b"etag").filter(|tag| tag.starts_with(b"\"")) {
         let weak = [b"W/", tag].concat();
-        set(fields, b"ETag", &weak);
+        fields.set_own(b"ETag", &weak);
     }
 }
 
@@ -125,14 +125,9 @@ fn add_vary(fields: &mut Fields) {
     }
     members.push(b"Accept-Encoding");
     let joined = members.join(&b", "[..]);
-    set(fields, b"Vary", &joined);
-}
-
-fn set(fields: &mut Fields, name: &[u8], value: &[u8]) {
-    let done = fields.set(name, value);
-    debug_assert!(done.is_ok(), "values are constants, or were values of fields before");
+    fields.set_own(b"Vary", &joined);
 }
 
 #[cfg(test)]
-#[path = "verdict_tests.rs"]
+#[path = "decision_tests.rs"]
 mod tests;

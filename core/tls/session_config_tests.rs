@@ -1,4 +1,4 @@
-//! Files on a disk against sessions in memory.
+//! Loads files from disk and runs sessions in memory.
 
 use std::path::Path;
 
@@ -24,17 +24,18 @@ fn settings(certificates: Vec<CertificateFiles>, min_version: TlsVersion) -> Tls
     TlsConfig { certificates, min_version }
 }
 
-fn terms(dir: &Path, files: &[&str], min: TlsVersion) -> Terms {
+fn terms(dir: &Path, files: &[&str], min: TlsVersion) -> SessionConfig {
     let pair = |file: &&str| CertificateFiles {
         cert: dir.join(format!("{file}.pem")),
         key: dir.join(format!("{file}.key")),
     };
-    Terms::open(&settings(files.iter().map(pair).collect(), min)).unwrap().unwrap()
+    SessionConfig::open(&settings(files.iter().map(pair).collect(), min)).unwrap().unwrap()
 }
 
 fn refusal(dir: &Path, cert: &str, key: &str) -> String {
     let pair = CertificateFiles { cert: dir.join(cert), key: dir.join(key) };
-    let error = Terms::open(&settings(vec![pair], TlsVersion::Tls12)).expect_err("these files are no good");
+    let error =
+        SessionConfig::open(&settings(vec![pair], TlsVersion::Tls12)).expect_err("these files are no good");
     error.to_string().replace(dir.to_str().unwrap(), "DIR")
 }
 
@@ -50,9 +51,9 @@ fn client(roots: &[CertificateDer<'static>], versions: &[&'static SupportedProto
     config
 }
 
-/// Lets both ends talk until neither has anything to say; returns the client's end.
+/// Runs the handshake until neither end has anything to send; returns the client's end.
 fn shake_hands(
-    terms: &Terms,
+    terms: &SessionConfig,
     config: &Arc<ClientConfig>,
     name: &str,
 ) -> Result<ClientConnection, rustls::Error> {

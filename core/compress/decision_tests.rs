@@ -1,8 +1,8 @@
 use super::*;
-use crate::http::parse::{HeadLimits, Parsed, parse};
+use crate::http::{HeadLimits, Parsed, parse};
 
 const OFFERED: &[Coding] = &[Coding::Zstd, Coding::Brotli, Coding::Gzip];
-const GZIP: Verdict = Verdict::Coded(Coding::Gzip);
+const GZIP: CodingDecision = CodingDecision::Coded(Coding::Gzip);
 
 fn request(fields: &str) -> Head {
     let text = format!("GET / HTTP/1.1\r\nHost: h\r\n{fields}\r\n");
@@ -21,13 +21,17 @@ fn fields(lines: &[&str]) -> Fields {
     fields
 }
 
-/// Judges a response of `status` with these fields, and `length`, to a client that takes gzip.
-fn verdict(status: u16, lines: &[&str], length: Option<u64>) -> Verdict {
+/// Decides about a response of `status` with these fields and `length` for a client that accepts gzip.
+fn verdict(status: u16, lines: &[&str], length: Option<u64>) -> CodingDecision {
     let fields = fields(lines);
-    judge(&request("Accept-Encoding: gzip\r\n"), Subject { status, fields: &fields, length }, OFFERED)
+    decide(
+        &request("Accept-Encoding: gzip\r\n"),
+        UncodedResponse { status, fields: &fields, length },
+        OFFERED,
+    )
 }
 
-fn amended(verdict: Verdict, lines: &[&str]) -> String {
+fn amended(verdict: CodingDecision, lines: &[&str]) -> String {
     let mut fields = fields(lines);
     verdict.amend(&mut fields);
     String::from_utf8(fields.as_bytes().to_vec()).unwrap()
@@ -38,18 +42,21 @@ const HTML: &str = "Content-Type: text/html";
 #[test]
 fn a_page_is_coded_as_its_client_likes_it() {
     let fields = fields(&[HTML]);
-    let subject = Subject { status: 200, fields: &fields, length: None };
+    let subject = UncodedResponse { status: 200, fields: &fields, length: None };
     for (accepts, expected) in [
-        ("", Verdict::Varies),
-        ("Accept-Encoding: gzip, deflate, br, zstd\r\n", Verdict::Coded(Coding::Zstd)),
-        ("Accept-Encoding: deflate\r\naccept-encoding: br\r\n", Verdict::Coded(Coding::Brotli)),
-        ("Accept-Encoding: br;q=0\r\n", Verdict::Varies),
-        ("Accept-Encoding: identity;q=0, *;q=0\r\n", Verdict::Varies),
+        ("", CodingDecision::Varies),
+        ("Accept-Encoding: gzip, deflate, br, zstd\r\n", CodingDecision::Coded(Coding::Zstd)),
+        ("Accept-Encoding: deflate\r\naccept-encoding: br\r\n", CodingDecision::Coded(Coding::Brotli)),
+        ("Accept-Encoding: br;q=0\r\n", CodingDecision::Varies),
+        ("Accept-Encoding: identity;q=0, *;q=0\r\n", CodingDecision::Varies),
     ] {
-        assert_eq!(judge(&request(accepts), subject, OFFERED), expected, "{accepts}");
+        assert_eq!(decide(&request(accepts), subject, OFFERED), expected, "{accepts}");
     }
-    assert_eq!(judge(&request("Accept-Encoding: gzip\r\n"), subject, &[]), Verdict::Plain);
-    assert_eq!(judge(&request("Accept-Encoding: gzip\r\n"), subject, &[Coding::Zstd]), Verdict::Varies);
+    assert_eq!(decide(&request("Accept-Encoding: gzip\r\n"), subject, &[]), CodingDecision::Plain);
+    assert_eq!(
+        decide(&request("Accept-Encoding: gzip\r\n"), subject, &[Coding::Zstd]),
+        CodingDecision::Varies
+    );
 }
 
 #[test]
@@ -58,15 +65,15 @@ fn statuses_without_a_body_or_with_a_part_of_one_are_left_alone() {
         assert_eq!(verdict(status, &[HTML], None), GZIP, "{status}");
     }
     for status in [100, 103, 204, 205, 206] {
-        assert_eq!(verdict(status, &[HTML], None), Verdict::Plain, "{status}");
+        assert_eq!(verdict(status, &[HTML], None), CodingDecision::Plain, "{status}");
     }
-    assert_eq!(verdict(200, &[HTML, "Content-Range: bytes 0-5/10"], None), Verdict::Plain);
+    assert_eq!(verdict(200, &[HTML, "Content-Range: bytes 0-5/10"], None), CodingDecision::Plain);
 }
 
 #[test]
 fn short_bodies_are_left_alone_when_their_length_is_known() {
-    assert_eq!(verdict(200, &[HTML], Some(0)), Verdict::Plain);
-    assert_eq!(verdict(200, &[HTML], Some(CODED_BYTES_MIN - 1)), Verdict::Plain);
+    assert_eq!(verdict(200, &[HTML], Some(0)), CodingDecision::Plain);
+    assert_eq!(verdict(200, &[HTML], Some(CODED_BYTES_MIN - 1)), CodingDecision::Plain);
     assert_eq!(verdict(200, &[HTML], Some(CODED_BYTES_MIN)), GZIP);
     assert_eq!(verdict(200, &[HTML], None), GZIP);
 }
@@ -74,7 +81,7 @@ fn short_bodies_are_left_alone_when_their_length_is_known() {
 #[test]
 fn types_that_do_not_shrink_are_left_alone() {
     for line in ["Content-Type: image/png", "Content-Type: application/zip", "X-A: text/html"] {
-        assert_eq!(verdict(200, &[line], None), Verdict::Plain, "{line}");
+        assert_eq!(verdict(200, &[line], None), CodingDecision::Plain, "{line}");
     }
 }
 
@@ -87,10 +94,10 @@ fn what_the_application_coded_or_forbids_to_change_is_left_alone() {
         "Cache-Control: no-transform",
         "Cache-Control: public, No-Transform, max-age=5",
     ] {
-        assert_eq!(verdict(200, &[HTML, line], None), Verdict::Plain, "{line}");
+        assert_eq!(verdict(200, &[HTML, line], None), CodingDecision::Plain, "{line}");
     }
     let split = [HTML, "Cache-Control: public", "Cache-Control: no-transform"];
-    assert_eq!(verdict(200, &split, None), Verdict::Plain);
+    assert_eq!(verdict(200, &split, None), CodingDecision::Plain);
     assert_eq!(verdict(200, &[HTML, "Cache-Control: no-cache"], None), GZIP);
 }
 
@@ -98,17 +105,20 @@ fn what_the_application_coded_or_forbids_to_change_is_left_alone() {
 fn a_304_refers_to_the_copy_that_its_client_has() {
     let not_modified = |conditions: &str, lines: &[&str]| {
         let fields = fields(lines);
-        judge(&request(conditions), Subject { status: 304, fields: &fields, length: None }, OFFERED)
+        decide(&request(conditions), UncodedResponse { status: 304, fields: &fields, length: None }, OFFERED)
     };
     let coded = "Accept-Encoding: gzip\r\nIf-None-Match: \"a\", W/\"x,y\"\r\n";
-    assert_eq!(not_modified(coded, &["ETag: \"x,y\""]), Verdict::StillCoded);
-    assert_eq!(not_modified(coded, &["ETag: \"a\""]), Verdict::Varies);
-    assert_eq!(not_modified(coded, &["ETag: W/\"x,y\""]), Verdict::Varies);
-    assert_eq!(not_modified(coded, &["ETag: x"]), Verdict::Varies);
-    assert_eq!(not_modified(coded, &[]), Verdict::Varies);
-    assert_eq!(not_modified(coded, &["Content-Type: image/png", "ETag: \"x,y\""]), Verdict::Plain);
-    assert_eq!(not_modified(coded, &["Cache-Control: no-transform"]), Verdict::Plain);
-    assert_eq!(amended(Verdict::StillCoded, &["ETag: \"x\""]), "ETag: W/\"x\"\r\nVary: Accept-Encoding\r\n");
+    assert_eq!(not_modified(coded, &["ETag: \"x,y\""]), CodingDecision::StillCoded);
+    assert_eq!(not_modified(coded, &["ETag: \"a\""]), CodingDecision::Varies);
+    assert_eq!(not_modified(coded, &["ETag: W/\"x,y\""]), CodingDecision::Varies);
+    assert_eq!(not_modified(coded, &["ETag: x"]), CodingDecision::Varies);
+    assert_eq!(not_modified(coded, &[]), CodingDecision::Varies);
+    assert_eq!(not_modified(coded, &["Content-Type: image/png", "ETag: \"x,y\""]), CodingDecision::Plain);
+    assert_eq!(not_modified(coded, &["Cache-Control: no-transform"]), CodingDecision::Plain);
+    assert_eq!(
+        amended(CodingDecision::StillCoded, &["ETag: \"x\""]),
+        "ETag: W/\"x\"\r\nVary: Accept-Encoding\r\n"
+    );
 }
 
 #[test]
@@ -118,8 +128,8 @@ fn a_coded_copy_says_what_it_is() {
         Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n";
     assert_eq!(amended(GZIP, &lines), expected);
     let untouched = lines.map(|line| format!("{line}\r\n")).concat();
-    assert_eq!(amended(Verdict::Plain, &lines), untouched);
-    assert_eq!(amended(Verdict::Varies, &lines), format!("{untouched}Vary: Accept-Encoding\r\n"));
+    assert_eq!(amended(CodingDecision::Plain, &lines), untouched);
+    assert_eq!(amended(CodingDecision::Varies, &lines), format!("{untouched}Vary: Accept-Encoding\r\n"));
 }
 
 #[test]
@@ -143,6 +153,6 @@ fn vary_gets_its_member_once_and_in_one_field() {
         (&["Vary: *"], "Vary: *\r\n"),
         (&["Vary: Accept-Encoding-X"], "Vary: Accept-Encoding-X, Accept-Encoding\r\n"),
     ] {
-        assert_eq!(amended(Verdict::Varies, lines), expected);
+        assert_eq!(amended(CodingDecision::Varies, lines), expected);
     }
 }

@@ -12,7 +12,7 @@ use rustls::{ServerConfig, ServerConnection, SupportedProtocolVersion, version};
 use super::ALPN;
 use super::error::TlsError;
 use super::identity::Identity;
-use super::selection::Selection;
+use super::resolver::CertificateResolver;
 use crate::config::{CertificateFiles, TlsConfig, TlsVersion};
 use crate::limits::{TLS_OUTPUT_BYTES_MAX, TLS_SESSIONS_MAX};
 use crate::sync::lock::ShortLock;
@@ -20,7 +20,7 @@ use crate::sync::primitive::Arc;
 
 /// The configuration of new sessions.
 #[derive(Debug)]
-pub struct Terms {
+pub struct SessionConfig {
     basis: Basis,
     /// Locked only to copy or replace the pointer.
     current: ShortLock<Arc<Current>>,
@@ -45,7 +45,7 @@ struct Current {
     config: Arc<ServerConfig>,
 }
 
-impl Terms {
+impl SessionConfig {
     /// Loads the files named by the settings; `None` if there are none.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Terms {
     pub fn reload(&self) -> Result<(), TlsError> {
         let loaded = Arc::new(self.basis.load()?);
         let replaced = std::mem::replace(&mut *self.current.lock(), loaded);
-        // Here and not under the lock: it may be the last to hold its keys.
+        // Dropped here and not under the lock: this may be the last reference to the keys.
         drop(replaced);
         Ok(())
     }
@@ -117,7 +117,7 @@ impl Basis {
             .with_protocol_versions(self.versions)
             .map_err(TlsError::Library)?
             .with_no_client_auth()
-            .with_cert_resolver(Arc::new(Selection::new(&identities)));
+            .with_cert_resolver(Arc::new(CertificateResolver::new(&identities)));
         config.alpn_protocols = ALPN.iter().map(|name| name.to_vec()).collect();
         config.ticketer = Arc::clone(&self.tickets);
         config.session_storage = Arc::clone(&self.sessions);
@@ -127,6 +127,6 @@ impl Basis {
 
 static NEWEST_ONLY: &[&SupportedProtocolVersion] = &[&version::TLS13];
 
-#[cfg(all(test, not(loom)))]
-#[path = "terms_tests.rs"]
+#[cfg(test)]
+#[path = "session_config_tests.rs"]
 mod tests;

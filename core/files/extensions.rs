@@ -1,15 +1,15 @@
-//! Endings of names whose media type the library does not know, or knows otherwise than the registry.
+//! File name extensions whose media type the library does not know or gets wrong.
 //!
-//! Promises: the type is what IANA's registry names the ending for; if it names none, what nginx has, then what Apache
-//! has. Three kinds of endings have several answers: `ts` and `mts` are streams of MPEG, not sources or models; `cjs` is
-//! what browsers run, not what Node.js alone does; sources of programs are texts, which browsers show (that is the
-//! library's answer: they are not here). Refuses: types that the library has right, of which a test is the judge.
+//! Promises: the type is the one that IANA registers for the extension, or else the one that nginx uses, or else Apache.
+//! Three groups of extensions are ambiguous. `ts` and `mts` are MPEG streams, not TypeScript. `cjs` is JavaScript, as
+//! browsers run it. Source files of programs are text, so that browsers display them; the library already says so, and they
+//! are not listed here. Refuses: extensions that the library gets right; a test finds them.
 
-/// The longest ending in the table, in bytes.
-pub(super) const LONGEST: usize = 11;
+/// The length of the longest extension in the table, in bytes.
+pub(super) const EXTENSION_BYTES_MAX: usize = 11;
 
-/// Endings and their types, sorted.
-pub(super) const TYPES: [(&str, &str); 222] = [
+/// Extensions and their media types, sorted.
+pub(super) const MEDIA_TYPES: [(&str, &str); 222] = [
     ("1km", "application/vnd.1000minds.decision-model+xml"),
     ("210", "model/step"),
     ("3mf", "model/3mf"),

@@ -1,20 +1,20 @@
 //! Where a file really is, relative to the document root: links may lead elsewhere than the path suggests.
 //!
-//! Promises: pure; it works on two real paths. Files outside the root are named by the way there (`../shared/a.css`),
+//! Promises: pure; it works on two real paths. Files outside the root are named by their relative path (`../shared/a.css`),
 //! so that only the part that a link led through is checked, not the location of the whole site. Refuses: it opens
 //! nothing and knows no rules except that dot-files are hidden.
 
 /// A real path, relative to the real document root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RelativePath {
     /// Below the root: its path with the leading slash; empty for the root itself.
     Inside(Vec<u8>),
     /// Elsewhere: the number of steps up, and the path from there without a leading slash.
     Outside(Vec<u8>),
 }
 
-impl Place {
-    /// Returns the way from a root to a real path; both are absolute.
+impl RelativePath {
+    /// Returns the relative path from a root to a real path; both are absolute.
     pub fn of(root: &[u8], real_path: &[u8]) -> Self {
         let root = root.strip_suffix(b"/").unwrap_or(root);
         let is_below = |rest: &&[u8]| rest.is_empty() || rest.starts_with(b"/");
@@ -36,7 +36,7 @@ impl Place {
         matches!(self, Self::Inside(_))
     }
 
-    /// Returns the way there.
+    /// Returns the path as bytes.
     pub fn way(&self) -> &[u8] {
         match self {
             Self::Inside(way) | Self::Outside(way) => way,
@@ -57,22 +57,22 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn place(root: &str, real_path: &str) -> Place {
-        Place::of(root.as_bytes(), real_path.as_bytes())
+    fn place(root: &str, real_path: &str) -> RelativePath {
+        RelativePath::of(root.as_bytes(), real_path.as_bytes())
     }
 
     #[test]
     fn what_lies_below_is_named_from_the_root() {
-        assert_eq!(place("/srv/app", "/srv/app/a/b"), Place::Inside(b"/a/b".to_vec()));
-        assert_eq!(place("/srv/app", "/srv/app"), Place::Inside(Vec::new()));
-        assert_eq!(place("/", "/etc/a"), Place::Inside(b"/etc/a".to_vec()));
+        assert_eq!(place("/srv/app", "/srv/app/a/b"), RelativePath::Inside(b"/a/b".to_vec()));
+        assert_eq!(place("/srv/app", "/srv/app"), RelativePath::Inside(Vec::new()));
+        assert_eq!(place("/", "/etc/a"), RelativePath::Inside(b"/etc/a".to_vec()));
     }
 
     #[test]
     fn what_lies_elsewhere_is_named_by_the_way_there() {
         let way = |root, real_path| match place(root, real_path) {
-            Place::Outside(way) => String::from_utf8(way).unwrap(),
-            inside @ Place::Inside(_) => panic!("{inside:?}"),
+            RelativePath::Outside(way) => String::from_utf8(way).unwrap(),
+            inside @ RelativePath::Inside(_) => panic!("{inside:?}"),
         };
         assert_eq!(way("/srv/app/public", "/srv/app/storage/a.png"), "../storage/a.png");
         assert_eq!(way("/srv/app/releases/3/public", "/srv/app/shared/a"), "../../../shared/a");

@@ -1,0 +1,8 @@
+/* Which descriptors are the server's own. */
+#ifndef SVC_SHIM_DESCRIPTOR_MIN_H
+#define SVC_SHIM_DESCRIPTOR_MIN_H
+
+/* While it serves, the server opens descriptors outside the range that select() supports, which is left to scripts. */
+enum { DESCRIPTOR_MIN = 1024 };
+
+#endif
