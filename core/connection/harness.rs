@@ -197,3 +197,27 @@ pub(super) fn data(text: &str) -> Part {
 pub(super) fn end() -> Part {
     Part::End(End::Complete)
 }
+
+/// What a client of HTTP/2 says first.
+pub(super) fn greeting() -> Vec<u8> {
+    [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat()
+}
+
+/// A frame of HTTP/2.
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A request of HTTP/2 as a frame; with `is_end`, it has no body.
+pub(super) fn request(stream: u32, method: &str, is_end: bool) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in [(":method", method), (":scheme", "http"), (":authority", "h"), (":path", "/")] {
+        block.push(0);
+        for text in [name, value] {
+            block.push(u8::try_from(text.len()).expect("a short text"));
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
+    frame(1, 4 | u8::from(is_end), stream, &block)
+}

@@ -292,7 +292,7 @@ impl<R> Http2<R> {
 
     fn end_turn(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let is_out = self.sent.is_some_and(|sent| sent.is_all);
-        if is_out && matches!(self.stage, Stage::Over) {
+        if is_out && matches!(self.stage, Stage::Over) && !(peer.is_there() && self.awaits_replies()) {
             self.close(peer, now);
             return None;
         }
@@ -307,6 +307,11 @@ impl<R> Http2<R> {
             }
             None => Some(Command::Yield),
         }
+    }
+
+    /// Whether replies go on whose clients have all that they get.
+    fn awaits_replies(&self) -> bool {
+        self.streams.values().any(|open| open.is_out())
     }
 
     /// Lets the streams take their turns that have something to do.
@@ -470,6 +475,9 @@ impl<R> Http2<R> {
         for (id, mut open) in std::mem::take(&mut self.streams) {
             if self.duplex.has_said_all(id) {
                 open.note_said();
+                self.streams.insert(id, open);
+            } else if open.is_out() {
+                // The library takes it for over; the reply goes on to its end unless the client leaves.
                 self.streams.insert(id, open);
             } else {
                 self.notices.push_back(Notice::Ended(open.ended(id, true), open));
