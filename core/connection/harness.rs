@@ -9,7 +9,7 @@ use crate::spool::Share;
 use crate::sync::primitive::Arc;
 
 use super::{
-    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Ended, Grant, Incoming, Peer, Sent,
+    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Ended, Grant, Incoming, Peer, Reply, Sent,
 };
 
 /// A connection whose requests are known by their streams.
@@ -180,6 +180,12 @@ impl Bench {
     pub(super) fn text(&mut self) -> String {
         String::from_utf8(std::mem::take(&mut self.taken)).expect("text")
     }
+}
+
+/// A reply of which all is known.
+pub(super) fn answer(body: &str) -> Reply {
+    let Part::Head(head) = head(None) else { unreachable!("it is one") };
+    Reply::whole(head, body.as_bytes().to_vec())
 }
 
 /// The head of a reply.
