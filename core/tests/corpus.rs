@@ -39,6 +39,11 @@ fn chunked_bodies_get_their_verdicts() {
 }
 
 #[test]
+fn connections_get_their_verdicts() {
+    replay("connection", invariants::connection);
+}
+
+#[test]
 fn paths_get_their_verdicts() {
     replay("uri", invariants::uri);
 }
