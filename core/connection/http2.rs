@@ -709,6 +709,13 @@ impl<R> Http2<R> {
     }
 }
 
+impl<R> Drop for Http2<R> {
+    fn drop(&mut self) {
+        // Before the library is dropped, which may wake its streams.
+        self.ready.close();
+    }
+}
+
 impl std::fmt::Debug for Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -754,6 +761,7 @@ fn read_head(
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use super::{Arc, Http2};
     use crate::connection::harness::{Bench, Rest, answer, frame, greeting, request, seconds};
     use crate::connection::{Ask, Decision};
 
@@ -854,6 +862,17 @@ mod tests {
         assert!(matches!(bench.ended[..], [ended] if ended.is_lost));
         assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(2)));
         assert!(matches!(bench.time_out(), Rest::Close { .. }));
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_connection_whose_streams_were_woken() {
+        let http2 = Http2::<u32>::new(&greeting(), crate::time::now());
+        let (alarm, set) = (http2.ready.alarm(1), Arc::downgrade(&http2.ready));
+        alarm.ring();
+        drop(http2);
+        alarm.ring();
+        drop(alarm);
+        assert!(set.upgrade().is_none());
     }
 
     #[test]
