@@ -15,7 +15,7 @@ with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
 SECONDS ?= 60
 
-.PHONY: help packages build run smoke test-packages test chaos sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs
+.PHONY: help packages build run smoke test-packages test chaos simulate sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,10 @@ test: test-packages ## run all tests, with and without PHP
 chaos: packages ## run random programs against a model for SECONDS (60); SEED or FILE runs and shrinks a single round
 	@$(with_php); CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_FILE=$(FILE) \
 	cargo test --test chaos programs_ -- --ignored --nocapture
+
+simulate: packages ## run random connections against a model for SECONDS (60); SEED replays a single one
+	@CONNECTION_SECONDS=$(SECONDS) CONNECTION_SEED=$(SEED) \
+	cargo test -p svc-core --test simulation_connection -- --nocapture
 
 conformance: build ## run PHP's own tests against the server; docs/conformance.md lists known differences
 	@SVC=$(svc) scripts/phpt.sh

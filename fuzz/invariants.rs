@@ -2,6 +2,8 @@
 //!
 //! Each function panics when a promise is broken, and gives the verdict in words otherwise.
 
+mod connection;
+
 use svc_core::files::{Candidate, Route, RoutingMode, route};
 use svc_core::http::forwarded::{Hop, forwarded, x_forwarded_for};
 use svc_core::http::range::{RangeSelection, content_range, select};
@@ -33,6 +35,11 @@ pub(super) fn head(bytes: &[u8]) -> String {
         Ok(parsed @ Parsed::Complete { .. }) => complete(bytes, &parsed),
         Err(error) => error.status().to_string(),
     }
+}
+
+/// Serves a connection.
+pub(super) fn connection(bytes: &[u8]) -> String {
+    connection::serve_sample(bytes)
 }
 
 /// Decodes a chunked body, whole and byte by byte.

@@ -1,6 +1,6 @@
 //! What a connection asks of its owner, and what its owner tells it.
 //!
-//! Promises: plain values; whatever a command carries is the owner's from then on. Refuses: no logic lives here.
+//! Promises: plain values; whatever a command carries is the owner's from then on. Refuses: nothing is decided here.
 
 use std::time::{Duration, Instant};
 
@@ -64,6 +64,11 @@ impl Peer {
     /// Whether a read could bring anything, if only an end.
     pub(super) fn is_worth_a_read(self) -> bool {
         self.is_readable || self.is_broken || self.is_owed
+    }
+
+    /// Whether it may send and read on.
+    pub(super) fn is_there(self) -> bool {
+        !self.is_closed && !self.is_broken
     }
 }
 

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //!   Partial ──reply has ended──▶ Handed ──library is done──▶ Said
-//!      └──broken off──▶ Breaking ──▲
+//!      │└──broken off──▶ Breaking ──▲
+//!      └──its head was all, and is out; reply has ended──▶ (finished)
 //! ```
 
 use std::task::{Context, Poll, Waker};
@@ -70,8 +71,8 @@ struct Transfer {
 /// How much of the response is the library's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Delivery {
-    /// Some of it is yet to be made.
-    Partial,
+    /// The reply has not ended. With `is_out`, the client has all that it gets: a head, to `HEAD` for one.
+    Partial { is_out: bool },
     /// All that there will be; the stream is called off when that is out, as the library drops what is not.
     Breaking,
     /// All; with `is_whole` it ends as its head has announced.
@@ -134,7 +135,7 @@ impl<R> OpenStream<R> {
             transfer,
             steps: 0,
             permit,
-            delivery: Delivery::Partial,
+            delivery: Delivery::Partial { is_out: false },
             sent_bytes: 0,
         }
     }
@@ -147,6 +148,11 @@ impl<R> OpenStream<R> {
     /// Has it looked at.
     pub(super) fn ring(&self) {
         self.transfer.alarm.ring();
+    }
+
+    /// Whether the client has all of the response, and the reply goes on.
+    pub(super) fn is_out(&self) -> bool {
+        self.delivery == Delivery::Partial { is_out: true }
     }
 
     /// Whether content has gone out since this was last asked.
@@ -164,7 +170,13 @@ impl<R> OpenStream<R> {
         self.sent_bytes += departed.body_bytes;
         self.transfer.output_since = now;
         self.ring_if_breaking();
-        departed.is_last && self.delivery != Delivery::Partial
+        match &mut self.delivery {
+            Delivery::Partial { is_out } => {
+                *is_out |= departed.is_last && self.transfer.is_end_sent;
+                false
+            }
+            Delivery::Breaking | Delivery::Handed { .. } | Delivery::Said => departed.is_last,
+        }
     }
 
     /// The library has put a head into the output.
@@ -224,13 +236,13 @@ impl<R> OpenStream<R> {
 
     /// Whether something of the response waits until the client reads.
     fn waits_for_reader(&self) -> bool {
-        !self.transfer.output.is_empty() || self.delivery != Delivery::Partial
+        !self.transfer.output.is_empty() || !matches!(self.delivery, Delivery::Partial { .. })
     }
 
     /// Begins a turn: makes all steps that can be made now.
     pub(super) fn advance(&mut self, now: Instant) -> Outcome {
         match self.delivery {
-            Delivery::Partial => {}
+            Delivery::Partial { .. } => {}
             Delivery::Breaking => {
                 return if self.transfer.is_reset() { Outcome::Lost } else { self.break_off() };
             }
@@ -296,6 +308,9 @@ impl<R> OpenStream<R> {
 
     /// The reply is all in the output: sends the rest if the client takes it.
     fn end(&mut self, end: End, now: Instant) -> Outcome {
+        if self.is_out() {
+            return Outcome::Finished;
+        }
         let is_whole = end == End::Complete;
         if self.transfer.drain(&mut self.stream, is_whole, now).is_none() {
             return Outcome::Lost;
@@ -477,9 +492,46 @@ fn response(status: u16, fields: &Fields) -> Response<()> {
     head
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::connection::Decision;
+    use crate::connection::harness::{Bench, Rest, end, greeting, head, request};
+
+    /// A request whose body was read, and whose worker has it.
+    fn waiting(method: &str) -> Bench {
+        let mut bench = Bench::new();
+        bench.send(&[greeting(), request(1, method, true)].concat());
+        bench.decide(1, Decision::ReadBody);
+        assert!(matches!(bench.asked.pop(), Some((1, Ask::Offer { .. }))));
+        bench.decide(1, Decision::Await { until: None });
+        bench
+    }
+
+    #[test]
+    fn partial_is_out_before_its_reply_has_ended() {
+        // The head is all that the client gets, and it has it long before the script comes to its end.
+        for last in [End::Complete, End::Broken] {
+            let mut bench = waiting("HEAD");
+            assert_eq!(bench.give(1, vec![head(None)]), Rest::Wait);
+            assert!(bench.ended.is_empty(), "the script runs on");
+            bench.give(1, vec![crate::pool::Part::End(last)]);
+            assert!(
+                matches!(bench.ended[..], [Ended { stream: 1, sent_bytes: 0, is_lost: false }]),
+                "{last:?}"
+            );
+        }
+        let mut bench = waiting("HEAD");
+        bench.give(1, vec![head(None)]);
+        bench.is_closing = true;
+        assert_eq!(bench.turn(), Rest::Wait, "the drain waits for the script");
+        assert!(bench.ended.is_empty());
+        bench.give(1, vec![end()]);
+        assert!(matches!(bench.ended[..], [Ended { stream: 1, is_lost: false, .. }]));
+        let mut bench = waiting("HEAD");
+        bench.give(1, vec![head(None), end()]);
+        assert!(matches!(bench.ended[..], [Ended { stream: 1, is_lost: false, .. }]));
+    }
 
     #[test]
     fn a_list_of_fields_beyond_all_measure_is_cut() {

@@ -26,6 +26,8 @@ mod body_reader;
 mod buffers;
 mod command;
 mod duplex;
+#[cfg(all(test, not(loom)))]
+mod harness;
 mod http1;
 mod http2;
 mod http2_stream;

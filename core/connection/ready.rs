@@ -1,7 +1,8 @@
 //! Which parts of an HTTP/2 connection have something to do.
 //!
 //! Promises: a part that was woken is taken once, in the order of the waking, however often it was woken since; parts
-//! that nobody woke cost nothing. Refuses: it does not wake the io thread; all waking happens while it works on the
+//! that nobody woke cost nothing; nothing is left of it once it is [closed](ReadySet::close), whoever is woken behind
+//! that. Refuses: it does not wake the io thread; all waking happens while it works on the
 //! connection, on one thread, so there is nothing here for a model checker.
 
 use std::task::{Wake, Waker};
@@ -13,6 +14,8 @@ use crate::sync::primitive::{Arc, AtomicBool, Ordering, SegQueue};
 pub(super) struct ReadySet {
     woken: SegQueue<Arc<Alarm>>,
     is_connection_woken: AtomicBool,
+    /// Nobody takes anything any more.
+    is_closed: AtomicBool,
 }
 
 /// Wakes the connection itself.
@@ -49,6 +52,13 @@ impl ReadySet {
         self.is_connection_woken.swap(false, Ordering::Relaxed)
     }
 
+    /// The connection ends: forgets who was woken. Alarms hold the set, and must not be held by it for ever.
+    pub(super) fn close(&self) {
+        // Relaxed: as in `take`.
+        self.is_closed.store(true, Ordering::Relaxed);
+        while self.woken.pop().is_some() {}
+    }
+
     /// Whether nobody was woken.
     pub(super) fn is_empty(&self) -> bool {
         self.woken.is_empty() && !self.is_connection_woken.load(Ordering::Relaxed)
@@ -71,7 +81,8 @@ impl Alarm {
 
     /// Wakes the part.
     pub(super) fn ring(self: &Arc<Self>) {
-        if !self.is_ringing.swap(true, Ordering::Relaxed) {
+        // Relaxed: as in `take`.
+        if !self.is_ringing.swap(true, Ordering::Relaxed) && !self.set.is_closed.load(Ordering::Relaxed) {
             self.set.woken.push(Arc::clone(self));
         }
     }
@@ -141,6 +152,16 @@ mod tests {
                 assert_eq!(set.is_empty(), model.is_empty(), "seed {seed}, step {step}");
             }
         }
+    }
+
+    #[test]
+    fn a_closed_set_forgets_who_was_woken_and_who_will_be() {
+        let set = Arc::new(ReadySet::default());
+        let (one, two) = (set.alarm(1), set.alarm(2));
+        one.ring();
+        set.close();
+        two.ring();
+        assert!(set.is_empty() && set.take().is_none());
     }
 
     #[test]

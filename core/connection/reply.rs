@@ -139,6 +139,11 @@ impl Reply {
         self.parts.iter().any(|part| matches!(part, Part::Head(_)))
     }
 
+    /// Whether anything of it is here that has not been looked at.
+    pub(super) fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+
     /// Body bytes that went into the output.
     pub(super) fn body_bytes(&self) -> u64 {
         self.body_bytes

@@ -63,8 +63,9 @@ enum Phase {
     Routing(BodyReader),
     /// Its body is read.
     ReadingBody(IncomingBody),
-    /// It was offered, and nothing has come of its reply.
-    Waiting { until: Option<Instant> },
+    /// It was offered, and nothing has come of its reply. With `has_parts`, there is
+    /// something to collect, as somebody has said.
+    Waiting { until: Option<Instant>, has_parts: bool },
     /// The reply is being sent.
     Replying(Reply),
 }
@@ -75,6 +76,13 @@ enum Interruption {
     BodyLate { is_starved: bool },
     BodyRefused(BodyError),
     WaitOver,
+}
+
+impl Phase {
+    /// Nothing has come of the reply, and nobody says how long it may take.
+    fn waiting() -> Self {
+        Self::Waiting { until: None, has_parts: false }
+    }
 }
 
 /// A body that is wanted.
@@ -127,14 +135,14 @@ impl<R> Stream<R> {
         let unbounded = || BodyDecoder::new(framing, u64::MAX).ok();
         let phase = match decoder.ok().or_else(unbounded) {
             Some(decoder) => Phase::Routing(BodyReader::new(decoder)),
-            None => Phase::Waiting { until: None },
+            None => Phase::waiting(),
         };
         (Self::in_phase(phase, request, facts, grant.outlives_peer, now), verdict)
     }
 
     /// Begins with a request that cannot be read; the owner must answer it.
     pub(super) fn unreadable(request: R, facts: Facts, now: Instant) -> Self {
-        Self::in_phase(Phase::Waiting { until: None }, request, facts, false, now)
+        Self::in_phase(Phase::waiting(), request, facts, false, now)
     }
 
     fn in_phase(phase: Phase, request: R, facts: Facts, outlives_peer: bool, since: Instant) -> Self {
@@ -186,11 +194,11 @@ impl<R> Stream<R> {
                 }
             }
             Decision::Await { until: wanted } => {
-                if let Phase::Waiting { until } = &mut self.phase {
+                if let Phase::Waiting { until, .. } = &mut self.phase {
                     *until = wanted;
                 }
             }
-            Decision::ReadBody => match std::mem::replace(&mut self.phase, Phase::Waiting { until: None }) {
+            Decision::ReadBody => match std::mem::replace(&mut self.phase, Phase::waiting()) {
                 Phase::Routing(reader) => {
                     self.since = now;
                     self.phase = Phase::ReadingBody(IncomingBody { reader, awaits_room: false });
@@ -221,6 +229,10 @@ impl<R> Stream<R> {
         match &mut self.phase {
             Phase::Routing(_) => StreamStep::Wait,
             Phase::ReadingBody(_) => self.step_body(),
+            Phase::Waiting { has_parts: has_parts @ true, .. } => {
+                *has_parts = false;
+                StreamStep::Ask(Ask::Collect)
+            }
             Phase::Waiting { .. } if self.is_deserted => StreamStep::Lost,
             Phase::Waiting { .. } => StreamStep::Wait,
             Phase::Replying(reply) => match reply.pump(output) {
@@ -245,7 +257,7 @@ impl<R> Stream<R> {
             BodyStep::Bytes => StreamStep::Bytes,
             BodyStep::Disk => StreamStep::Wait,
             BodyStep::Nothing(body) => {
-                self.phase = Phase::Waiting { until: None };
+                self.phase = Phase::waiting();
                 let is_deserted = self.is_deserted;
                 if is_deserted && !self.outlives_peer {
                     return StreamStep::Lost;
@@ -332,25 +344,28 @@ impl<R> Stream<R> {
         }
     }
 
-    /// Parts of its reply are ready.
+    /// Parts of its reply may be ready.
     pub(super) fn note_reply(&mut self) {
-        if let Some(reply) = self.reply_to_come() {
-            reply.note_more();
+        match &mut self.phase {
+            Phase::Waiting { has_parts, .. } => *has_parts = true,
+            Phase::Replying(reply) => reply.note_more(),
+            Phase::Routing(_) | Phase::ReadingBody(_) => {}
         }
     }
 
-    /// Lets `take` add parts of its reply.
+    /// Lets `take` add parts of its reply. If there are none, the wait goes on: the call was meant for another.
     pub(super) fn collect(&mut self, take: impl FnOnce(&mut VecDeque<Part>) -> Share) {
-        if let Some(reply) = self.reply_to_come() {
-            reply.collect(take);
+        match &mut self.phase {
+            Phase::Waiting { .. } => {
+                let mut reply = Reply::default();
+                reply.collect(take);
+                if reply.has_parts() {
+                    self.phase = Phase::Replying(reply);
+                }
+            }
+            Phase::Replying(reply) => reply.collect(take),
+            Phase::Routing(_) | Phase::ReadingBody(_) => {}
         }
-    }
-
-    fn reply_to_come(&mut self) -> Option<&mut Reply> {
-        if let Phase::Waiting { .. } = self.phase {
-            self.phase = Phase::Replying(Reply::default());
-        }
-        if let Phase::Replying(reply) = &mut self.phase { Some(reply) } else { None }
     }
 
     /// Whether a head of its response went out, or waits to.
@@ -410,7 +425,7 @@ impl<R> Stream<R> {
             _ if self.interruption.is_some() => None,
             Phase::ReadingBody(body) if !body.reader.is_spooling() => Some(self.since + body_timeout),
             Phase::ReadingBody(_) | Phase::Routing(_) | Phase::Replying(_) => None,
-            Phase::Waiting { until } => *until,
+            Phase::Waiting { until, .. } => *until,
         }
     }
 
@@ -420,11 +435,58 @@ impl<R> Stream<R> {
             Phase::ReadingBody(body) => {
                 self.interruption = Some(Interruption::BodyLate { is_starved: body.reader.is_starved() });
             }
-            Phase::Waiting { until } => {
+            Phase::Waiting { until, .. } => {
                 *until = None;
                 self.interruption = Some(Interruption::WaitOver);
             }
             Phase::Routing(_) | Phase::Replying(_) => {}
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::connection::Ended;
+    use crate::connection::harness::{Bench, Rest, data, end, head, seconds};
+
+    /// A request of HTTP/1 that was offered, and waits for its reply for five seconds.
+    fn waiting() -> Bench {
+        let mut bench = Bench::new();
+        bench.send(b"GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+        bench.decide(0, Decision::ReadBody);
+        assert!(matches!(bench.asked.pop(), Some((0, Ask::Offer { is_deserted: false, .. }))));
+        let until = Some(bench.now + seconds(5));
+        assert_eq!(bench.decide(0, Decision::Await { until }), Rest::Wait);
+        assert_eq!(bench.connection.deadline(), until);
+        bench
+    }
+
+    #[test]
+    fn waiting_goes_on_where_nothing_is_collected() {
+        // Somebody speaks late, of the request before this one.
+        let mut bench = waiting();
+        let until = bench.connection.deadline();
+        bench.give(0, Vec::new());
+        assert!(bench.connection.is_waiting(0) && bench.connection.deadline() == until);
+        bench.time_out();
+        assert!(matches!(bench.asked.pop(), Some((0, Ask::WaitOver))));
+    }
+
+    #[test]
+    fn waiting_becomes_replying_with_the_first_part() {
+        let mut bench = waiting();
+        bench.give(0, vec![head(None), data("abc")]);
+        assert!(!bench.connection.is_waiting(0) && bench.connection.has_reply(0));
+        bench.give(0, vec![end()]);
+        assert!(bench.text().ends_with("3\r\nabc\r\n0\r\n\r\n"));
+        assert!(matches!(bench.ended[..], [Ended { stream: 0, sent_bytes: 3, is_lost: false }]));
+    }
+
+    #[test]
+    fn waiting_ends_with_its_peer() {
+        let mut bench = waiting();
+        assert_eq!(bench.send_end(), Rest::Close { is_whole: false });
+        assert!(matches!(bench.ended[..], [Ended { stream: 0, sent_bytes: 0, is_lost: true }]));
     }
 }

@@ -39,6 +39,11 @@ fn chunked_bodies_get_their_verdicts() {
 }
 
 #[test]
+fn connections_get_their_verdicts() {
+    replay("connection", invariants::connection);
+}
+
+#[test]
 fn paths_get_their_verdicts() {
     replay("uri", invariants::uri);
 }
@@ -63,6 +68,23 @@ fn ranges_get_their_verdicts() {
     replay("range", invariants::range);
 }
 
+/// What peers of HTTP/1 say.
+const WORDS: [&[u8]; 13] = [
+    b"GET /a HTTP/1.1\r\nHost: h\r\n\r\n",
+    b"HEAD /a HTTP/1.0\r\n\r\n",
+    b"POST /a HTTP/1.1\r\nHost: h\r\n",
+    b"\r\n",
+    b"Content-Length: 5\r\n",
+    b"Transfer-Encoding: chunked\r\n",
+    b"Expect: 100-continue\r\n",
+    b"Connection: close\r\n",
+    b"hello",
+    b"5\r\nhello\r\n",
+    b"0\r\n\r\n",
+    b"\0",
+    b"\xff\xff\xff\xff",
+];
+
 proptest! {
     #[test]
     fn whatever_proxies_say_keeps_the_promises(
@@ -82,5 +104,32 @@ proptest! {
         ][..]), 0..24),
     ) {
         invariants::trace(words.concat().as_bytes());
+    }
+
+    #[test]
+    fn whatever_a_peer_sends_keeps_the_promises(
+        choices in any::<[u8; 4]>(),
+        is_http2 in any::<bool>(),
+        words in prop::collection::vec(prop::sample::select(&WORDS[..]), 0..24),
+        frames in prop::collection::vec((0..11u8, 0..64u8, 0..9u8, 0..6usize), 0..40),
+    ) {
+        let payloads: [&[u8]; 6] = [
+            b"", b"\0\0\0\x08", b"12345678", b"hello", b"\0\x04\0\0\0\x10",
+            b"\0\x07:method\x04POST\0\x07:scheme\x04http\0\x0a:authority\x01h\0\x05:path\x02/a",
+        ];
+        let mut bytes = choices.to_vec();
+        if is_http2 {
+            bytes[0] |= 1;
+            bytes.extend(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
+            for (kind, flags, stream, payload) in frames {
+                // Heads are whole, but for now and then.
+                let (payload, flags) = if kind == 1 && flags < 60 { (5, flags & 1 | 4) } else { (payload, flags & 5) };
+                bytes.extend([0, 0, payloads[payload].len() as u8, kind, flags, 0, 0, 0, stream]);
+                bytes.extend(payloads[payload]);
+            }
+        } else {
+            bytes.extend(words.concat());
+        }
+        invariants::connection(&bytes);
     }
 }

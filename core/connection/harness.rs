@@ -1,0 +1,229 @@
+//! A connection under the eyes of a unit test: its owner does nothing by itself, its peer takes what it is given.
+
+use std::io::IoSlice;
+use std::time::{Duration, Instant};
+
+use crate::http::{Fields, HeadLimits};
+use crate::pool::{End, Origin, Part, ReplyHead};
+use crate::spool::Share;
+use crate::sync::primitive::Arc;
+
+use super::{
+    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Ended, Grant, Incoming, Peer, Reply, Sent,
+};
+
+/// A connection whose requests are known by their streams.
+#[derive(Debug)]
+pub(super) struct Bench {
+    pub(super) connection: Connection<u32>,
+    pub(super) peer: Peer,
+    pub(super) now: Instant,
+    pub(super) is_closing: bool,
+    /// What the socket takes.
+    pub(super) room: usize,
+    /// What the socket has taken.
+    pub(super) taken: Vec<u8>,
+    /// What was asked, and what has ended.
+    pub(super) asked: Vec<(u32, Ask)>,
+    pub(super) ended: Vec<Ended>,
+    mailbox: Vec<Part>,
+    input: Vec<u8>,
+    has_ended: bool,
+}
+
+/// What a turn ended with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rest {
+    Close { is_whole: bool },
+    Wait,
+    Yield,
+}
+
+pub(super) fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        let now = crate::time::now();
+        let terms = ConnectionTerms {
+            head: HeadLimits::main_port(),
+            header_timeout: seconds(10),
+            body_timeout: seconds(20),
+            write_timeout: seconds(30),
+            keepalive_timeout: seconds(40),
+            linger_timeout: seconds(2),
+            exchange_timeout: None,
+            accepts_http2: true,
+        };
+        Self {
+            connection: Connection::new(Arc::new(terms), false, now),
+            peer: Peer::default(),
+            now,
+            is_closing: false,
+            room: usize::MAX,
+            taken: Vec::new(),
+            asked: Vec::new(),
+            ended: Vec::new(),
+            mailbox: Vec::new(),
+            input: Vec::new(),
+            has_ended: false,
+        }
+    }
+
+    /// The peer sends `bytes`.
+    pub(super) fn send(&mut self, bytes: &[u8]) -> Rest {
+        self.input.extend_from_slice(bytes);
+        self.peer.is_readable = true;
+        self.turn()
+    }
+
+    /// The peer sends nothing more.
+    pub(super) fn send_end(&mut self) -> Rest {
+        (self.has_ended, self.peer.is_closed, self.peer.is_readable) = (true, true, true);
+        self.turn()
+    }
+
+    pub(super) fn decide(&mut self, stream: u32, decision: Decision) -> Rest {
+        self.connection.decide(stream, decision, self.now);
+        self.turn()
+    }
+
+    /// A worker hands over parts of a reply.
+    pub(super) fn give(&mut self, stream: u32, parts: Vec<Part>) -> Rest {
+        self.connection.note_reply(stream);
+        self.mailbox = parts;
+        let rest = self.turn();
+        assert!(self.mailbox.is_empty(), "they were not collected");
+        rest
+    }
+
+    /// Time passes until the deadline.
+    pub(super) fn time_out(&mut self) -> Rest {
+        self.now = self.connection.deadline().expect("there is a deadline");
+        self.connection.handle_timeout(self.now);
+        self.turn()
+    }
+
+    /// Lets the connection go on until it rests, or asks for something that is put among what was `asked`.
+    pub(super) fn turn(&mut self) -> Rest {
+        self.connection.begin_turn(self.is_closing);
+        loop {
+            match self.connection.poll_command(self.peer, self.now) {
+                Command::Close { is_whole } => return Rest::Close { is_whole },
+                Command::Wait => return Rest::Wait,
+                Command::Yield => return Rest::Yield,
+                Command::Ended(ended) => {
+                    assert_eq!(self.connection.ended(), Some(&mut { ended.stream }));
+                    self.ended.push(ended);
+                }
+                Command::Read { .. } => self.read(),
+                Command::Rejected(_) | Command::ShutDown { .. } => {}
+                Command::Request(Incoming { stream, .. }) => {
+                    let grant = Grant { body_bytes_max: 1 << 20, outlives_peer: false, permit: None };
+                    assert!(self.connection.begin(stream, grant, self.now));
+                }
+                Command::Stream(stream, Ask::Announce { head, length, head_only }) => {
+                    self.announce(stream, head, length, head_only);
+                }
+                Command::Stream(stream, Ask::Collect) => {
+                    let parts = std::mem::take(&mut self.mailbox);
+                    self.connection.collect(stream, |into| {
+                        into.extend(parts);
+                        Share::default()
+                    });
+                }
+                Command::Stream(stream, ask) => self.asked.push((stream, ask)),
+                Command::Transmit => self.transmit(),
+                Command::Unreadable(unreadable) => {
+                    self.connection.begin_unreadable(unreadable.stream, None, self.now);
+                }
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        self.peer.is_readable = self.has_ended;
+        match std::mem::take(&mut self.input) {
+            bytes if !bytes.is_empty() => self.connection.receive(&bytes, self.now),
+            _ if self.has_ended => self.connection.end_input(),
+            _ => self.connection.note_dry(),
+        }
+    }
+
+    fn announce(&mut self, stream: u32, head: ReplyHead, length: Option<u64>, head_only: bool) {
+        let ReplyHead { status, reason, fields, .. } = head;
+        let has_body = !head_only && !crate::http::status::is_bodiless(status);
+        let date = *b"Sun, 06 Nov 1994 08:49:37 GMT";
+        let announced = Announced { status, reason, fields, length, has_body, page: None, date };
+        self.connection.announce(stream, announced);
+    }
+
+    fn transmit(&mut self) {
+        let (room, taken) = (&mut self.room, &mut self.taken);
+        let sent = self.connection.transmit(self.now, |output| {
+            let before = *room;
+            while !output.is_empty() && *room > 0 {
+                let mut slices = [IoSlice::new(&[])];
+                output.fill(&mut slices);
+                let count = slices[0].len().min(*room);
+                taken.extend_from_slice(&slices[0][..count]);
+                *room -= count;
+                output.advance(count);
+            }
+            Ok::<_, ()>(Sent { is_all: output.is_empty(), bytes: before - *room, held_back: 0 })
+        });
+        sent.expect("it was written");
+    }
+
+    /// What the peer has, as text.
+    pub(super) fn text(&mut self) -> String {
+        String::from_utf8(std::mem::take(&mut self.taken)).expect("text")
+    }
+}
+
+/// A reply of which all is known.
+pub(super) fn answer(body: &str) -> Reply {
+    let Part::Head(head) = head(None) else { unreachable!("it is one") };
+    Reply::whole(head, body.as_bytes().to_vec())
+}
+
+/// The head of a reply.
+pub(super) fn head(content_length: Option<u64>) -> Part {
+    let fields = Fields::new();
+    Part::Head(ReplyHead { status: 200, reason: None, fields, content_length, origin: Origin::Script })
+}
+
+/// Bytes of a reply.
+pub(super) fn data(text: &str) -> Part {
+    Part::Data(text.as_bytes().to_vec())
+}
+
+/// The end of a reply.
+pub(super) fn end() -> Part {
+    Part::End(End::Complete)
+}
+
+/// What a client of HTTP/2 says first.
+pub(super) fn greeting() -> Vec<u8> {
+    [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(4, 0, 0, &[])].concat()
+}
+
+/// A frame of HTTP/2.
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A request of HTTP/2 as a frame; with `is_end`, it has no body.
+pub(super) fn request(stream: u32, method: &str, is_end: bool) -> Vec<u8> {
+    let mut block = Vec::new();
+    for (name, value) in [(":method", method), (":scheme", "http"), (":authority", "h"), (":path", "/")] {
+        block.push(0);
+        for text in [name, value] {
+            block.push(u8::try_from(text.len()).expect("a short text"));
+            block.extend_from_slice(text.as_bytes());
+        }
+    }
+    frame(1, 4 | u8::from(is_end), stream, &block)
+}

@@ -1,0 +1,67 @@
+//! Whole connections under thousands of random histories, without sockets, on a clock that the simulation moves.
+//!
+//! The server's machine is joined to a client that was written apart from it, by a transport that cuts, joins, delays
+//! and loses bytes, and to an owner that decides early, late or badly. A model keeps a few numbers of each request: it
+//! ends once, its response is the one that was made for it, in order, framed so that its client can tell whether it is
+//! whole, and counted as the socket has taken it; memory is bounded; and whatever the machine waits for can come or
+//! has a deadline. A failure names its seed, and a seed replays its history and tells it: `make simulate SEED=7`. `make
+//! simulate SECONDS=600` goes on with other seeds for so long.
+#![cfg(not(loom))]
+
+#[path = "simulation_connection/model.rs"]
+mod model;
+#[path = "simulation_connection/owner.rs"]
+mod owner;
+#[path = "simulation_connection/peer_http1.rs"]
+mod peer_http1;
+#[path = "simulation_connection/peer_http2.rs"]
+mod peer_http2;
+#[path = "simulation_connection/plan.rs"]
+mod plan;
+#[path = "simulation_connection/readers.rs"]
+mod readers;
+#[path = "simulation_connection/supply.rs"]
+mod supply;
+#[path = "simulation_connection/wire.rs"]
+mod wire;
+#[path = "simulation_connection/world.rs"]
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Duration;
+
+use world::World;
+
+/// Histories that are always run.
+const SEEDS: u64 = 1200;
+
+/// Runs a history; returns how many commands its machine has given. With `is_told`, it prints them.
+fn run(seed: u64, is_told: bool) -> u64 {
+    catch_unwind(AssertUnwindSafe(|| World::new(seed, is_told).run())).unwrap_or_else(|panic| {
+        eprintln!("seed {seed} has failed; make simulate SEED={seed} replays it");
+        resume_unwind(panic)
+    })
+}
+
+#[expect(clippy::disallowed_methods, reason = "whoever runs a test has no other way to tell it anything")]
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok().filter(|text| !text.is_empty())?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+}
+
+#[test]
+fn connections_keep_their_promises() {
+    if let Some(seed) = number("CONNECTION_SEED") {
+        run(seed, true);
+        return;
+    }
+    let commands: u64 = (1..=SEEDS).map(|seed| run(seed, false)).sum();
+    assert!(commands > 10 * SEEDS, "{commands} commands: too little happens");
+    let Some(seconds) = number("CONNECTION_SECONDS") else { return };
+    let (began, mut seed) = (svc_core::time::now(), SEEDS);
+    while svc_core::time::now() - began < Duration::from_secs(seconds) {
+        seed += 1;
+        run(seed, false);
+    }
+    println!("{seed} histories");
+}

@@ -1,0 +1,254 @@
+//! What happens, one thing after the other, and how it ends.
+
+use std::time::Duration;
+
+use super::super::plan::Ending;
+use super::{Client, World};
+
+impl World {
+    pub(super) fn step(&mut self) {
+        match self.dice.below(24) {
+            0..4 => self.client_writes(),
+            4..8 => {
+                let max = 1 + self.dice.index(self.plan.packet_bytes);
+                if self.wire.arrive(max) {
+                    self.turn();
+                }
+            }
+            8..12 => self.client_reads(),
+            12..16 => {
+                if self.owner_works() {
+                    self.turn();
+                }
+            }
+            16..18 => self.advance_clock(),
+            18 => self.check_quiet(),
+            19 | 20 if self.is_in_line => self.turn(),
+            19 => self.call_stale(),
+            20 if self.dice.one_in(10) => {
+                self.is_closing = true;
+                self.turn();
+            }
+            _ if self.plan.is_calm => self.client_reads(),
+            _ => self.fail(),
+        }
+    }
+
+    /// Something goes wrong.
+    pub(super) fn fail(&mut self) {
+        match self.dice.below(60) {
+            0 => {
+                self.model.is_excused = true;
+                self.wire.is_ending = true;
+            }
+            1 => {
+                self.model.is_excused = true;
+                self.wire.is_broken = true;
+                self.turn();
+            }
+            2 => {
+                self.model.is_excused = true;
+                self.machine.abort();
+                self.turn();
+            }
+            3 => {
+                self.model.is_excused = true;
+                self.is_closing = true;
+                self.owner.cut_off(&mut self.machine, &mut self.model, self.now);
+                self.turn();
+                self.machine.abort();
+                self.turn();
+            }
+            4 => {
+                self.owner.lose_pool(&mut self.machine, &mut self.model, self.now);
+                self.turn();
+            }
+            5..9 => {
+                if let Client::Http2(client) = &mut self.client {
+                    self.model.is_excused = true;
+                    if let Some(number) = client.misbehave(&mut self.dice) {
+                        self.model.records[number].is_reset = true;
+                    }
+                }
+            }
+            9..12 => {
+                if let Client::Http2(client) = &mut self.client {
+                    client.is_stalled = self.dice.one_in(2);
+                }
+            }
+            _ => self.client_reads(),
+        }
+    }
+
+    pub(super) fn client_writes(&mut self) {
+        let max = 1 + self.dice.size(70_000);
+        self.client_writes_up_to(max);
+    }
+
+    pub(super) fn client_writes_up_to(&mut self, max: usize) -> bool {
+        if self.wire.is_ending {
+            return false;
+        }
+        let bytes = match &mut self.client {
+            Client::Http1(client) => client.write(&self.plan, max, &mut self.dice),
+            Client::Http2(client) => {
+                if self.dice.one_in(4) && !self.is_at_peace {
+                    client.widen(&mut self.dice);
+                }
+                client.write(&self.plan, max, &mut self.dice)
+            }
+        };
+        let moved = !bytes.is_empty();
+        self.wire.on_the_way.extend(bytes);
+        moved
+    }
+
+    /// The client reads some of what the socket has, and the socket takes more.
+    pub(super) fn client_reads(&mut self) {
+        let max = 1 + self.dice.size(100_000);
+        let room = self.dice.index(self.plan.socket_bytes + 1);
+        self.client_reads_up_to(max, room);
+    }
+
+    pub(super) fn client_reads_up_to(&mut self, max: usize, room: usize) -> bool {
+        let count = max.min(self.wire.outbox.len());
+        let bytes: Vec<u8> = self.wire.outbox.drain(..count).collect();
+        match &mut self.client {
+            Client::Http1(client) => {
+                client.reader.feed(&bytes, &self.model);
+                client.check(&self.model);
+            }
+            Client::Http2(client) => client.read(&bytes, &self.model),
+        }
+        if room > 0 && !self.is_closed {
+            self.wire.room += room;
+            self.turn();
+        }
+        count > 0
+    }
+
+    pub(super) fn owner_works(&mut self) -> bool {
+        self.owner.work(&mut self.machine, &mut self.model, &self.plan, &mut self.dice, self.now)
+    }
+
+    /// Time passes: a little, or until just before, at or after the deadline.
+    pub(super) fn advance_clock(&mut self) {
+        let ms = Duration::from_millis;
+        let deadline = self.machine.deadline();
+        let next = match (self.dice.below(8), deadline) {
+            (0, Some(deadline)) if !self.plan.is_calm => deadline.checked_sub(ms(1)).unwrap_or(deadline),
+            (1, Some(deadline)) if !self.plan.is_calm => deadline,
+            (2, Some(deadline)) if !self.plan.is_calm => deadline + ms(self.dice.below(3000)),
+            _ if self.plan.is_calm => self.now,
+            _ => self.now + ms(self.dice.below(200)),
+        };
+        self.now = self.now.max(next);
+        if let Some(deadline) = deadline.filter(|deadline| *deadline <= self.now) {
+            self.model.is_excused = true;
+            assert!(deadline <= self.now);
+        }
+        if self.dice.one_in(2) || deadline.is_some_and(|deadline| deadline <= self.now) {
+            self.machine.handle_timeout(self.now);
+            self.turn();
+        }
+    }
+
+    /// Calls that come late, or twice, or for a request that never was.
+    pub(super) fn call_stale(&mut self) {
+        let stream = match self.dice.below(4) {
+            0 => 0,
+            1 => u32::MAX,
+            _ => 2 * self.dice.below(14) as u32 + 1,
+        };
+        let number = self.machine.request(stream).copied();
+        if number.is_some() && self.plan.is_http2 {
+            // It is there.
+            return;
+        }
+        match self.dice.below(8) {
+            0 => self.machine.note_reply(stream),
+            1 => self.machine.retry_spool(stream),
+            2 => self.machine.note_warmed(),
+            3 if number.is_none() => self.machine.sliced(stream, b"stale".to_vec()),
+            4 if number.is_none() => self.machine.fail_reply(stream),
+            5 => self.machine.handle_timeout(self.now - Duration::from_millis(1)),
+            6 if number.is_none() => self.machine.collect(stream, |_| panic!("collected for nobody")),
+            _ => {
+                let _ = (
+                    self.machine.has_reply(stream),
+                    self.machine.is_waiting(stream),
+                    self.machine.deadline(),
+                );
+            }
+        }
+        if self.dice.one_in(2) {
+            self.turn();
+        }
+    }
+
+    /// Brings the history to its end.
+    pub(super) fn finish(&mut self) {
+        match self.plan.ending {
+            Ending::Peace => self.make_peace(),
+            Ending::Silence => {}
+            Ending::Abort => self.machine.abort(),
+            Ending::Loss => self.wire.is_broken = true,
+        }
+        self.model.is_excused = true;
+        self.turn();
+        for _ in 0..2000 {
+            while !self.is_closed && (self.is_in_line || self.owner_works()) {
+                self.turn();
+            }
+            if self.is_closed {
+                self.check_permits();
+                return;
+            }
+            let Some(deadline) = self.machine.deadline() else { panic!("nothing ends it: {:?}", self.model) };
+            self.now = self.now.max(deadline);
+            self.machine.handle_timeout(self.now);
+            self.turn();
+        }
+        panic!("no deadline ends it: {:?}", self.machine);
+    }
+
+    /// Everybody does what is left to do; then the client leaves.
+    pub(super) fn make_peace(&mut self) {
+        self.wire.cold = None;
+        self.owner.disk_fails = false;
+        if let Client::Http2(client) = &mut self.client {
+            client.is_stalled = false;
+        }
+        self.is_at_peace = true;
+        let mut quiet = 0;
+        for _ in 0..if self.plan.is_calm { 100_000 } else { 300 } {
+            let mut moved = self.client_writes_up_to(1 << 20);
+            if self.wire.arrive(1 << 20) {
+                (moved, _) = (true, self.turn());
+            }
+            for _ in 0..1000 {
+                if !self.is_closed && (self.owner_works() || self.is_in_line) {
+                    (moved, _) = (true, self.turn());
+                }
+            }
+            moved |= self.client_reads_up_to(usize::MAX, 1 << 20);
+            if let Client::Http2(client) = &mut self.client
+                && (!moved || self.dice.one_in(8))
+            {
+                client.widen(&mut self.dice);
+            }
+            quiet = if moved { 0 } else { quiet + 1 };
+            if quiet > 40 {
+                break;
+            }
+        }
+        if self.plan.is_calm {
+            assert!(quiet > 40, "it never comes to rest");
+        }
+        if self.plan.is_kind {
+            self.check_peace();
+        }
+        self.wire.is_ending = true;
+        self.wire.arrive(0);
+    }
+}
