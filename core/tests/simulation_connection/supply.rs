@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use svc_core::connection::{Announced, Source};
-use svc_core::files::Piece;
+use svc_core::files::BodyPiece;
 use svc_core::http::Fields;
 use svc_core::limits::BODY_MEMORY_MAX;
 use svc_core::pool::{Body, End, Origin, Part, ReplyHead, SpooledPart};
@@ -51,15 +51,15 @@ pub(crate) fn head(number: usize, status: u16, content_length: Option<u64>) -> R
 }
 
 /// A body in a file and in memory, in three pieces.
-pub(crate) fn file_pieces(number: usize, len: usize) -> Vec<Piece> {
+pub(crate) fn file_pieces(number: usize, len: usize) -> Vec<BodyPiece> {
     let salt = REPLIED + number as u32;
     let mut file = tempfile::tempfile().expect("a file");
     file.write_all(&bytes(salt, 0, len)).expect("a file");
     let (file, third) = (Arc::new(file), len / 3);
     vec![
-        Piece::File(Arc::clone(&file), 0..third as u64),
-        Piece::Bytes(bytes(salt, third, third).into()),
-        Piece::File(file, 2 * third as u64..len as u64),
+        BodyPiece::File(Arc::clone(&file), 0..third as u64),
+        BodyPiece::Bytes(bytes(salt, third, third).into()),
+        BodyPiece::File(file, 2 * third as u64..len as u64),
     ]
 }
 
