@@ -14,11 +14,11 @@ pub(super) struct BodyReader {
     decoder: BodyDecoder,
     memory: Vec<u8>,
     file: Option<SpoolFile>,
-    state: State,
+    state: ReaderState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ReaderState {
     /// Bytes may be taken.
     Open,
     /// The file is away, taking a piece.
@@ -45,7 +45,7 @@ pub(super) enum BodyStep {
 impl BodyReader {
     /// Starts before the first byte that `decoder` expects.
     pub(super) fn new(decoder: BodyDecoder) -> Self {
-        Self { decoder, memory: Vec::new(), file: None, state: State::Open }
+        Self { decoder, memory: Vec::new(), file: None, state: ReaderState::Open }
     }
 
     /// Whether the client owes no more bytes.
@@ -55,12 +55,12 @@ impl BodyReader {
 
     /// Whether the spool has no room for what came.
     pub(super) fn is_starved(&self) -> bool {
-        self.state == State::Starved
+        self.state == ReaderState::Starved
     }
 
     /// Whether a piece is on its way to the disk.
     pub(super) fn is_spooling(&self) -> bool {
-        self.state == State::Spooling
+        self.state == ReaderState::Spooling
     }
 
     /// Takes the body's bytes from the front of `input`; returns how many bytes of `input` those were and how many
@@ -70,7 +70,7 @@ impl BodyReader {
     ///
     /// When the coding is malformed or the body too long.
     pub(super) fn take(&mut self, input: &[u8]) -> Result<(usize, usize), BodyError> {
-        debug_assert!(self.state == State::Open, "bytes taken while {:?}", self.state);
+        debug_assert!(self.state == ReaderState::Open, "bytes taken while {:?}", self.state);
         let before = self.memory.len();
         // The coding goes on from here if what came is too long and is thrown away.
         let decoder = self.decoder.clone();
@@ -109,14 +109,14 @@ impl BodyReader {
     /// Says what is needed next, and changes hands accordingly.
     pub(super) fn next(&mut self) -> BodyStep {
         match self.state {
-            State::Spooling => return BodyStep::Disk,
-            State::Starved => return BodyStep::Room,
-            State::Open => {}
+            ReaderState::Spooling => return BodyStep::Disk,
+            ReaderState::Starved => return BodyStep::Room,
+            ReaderState::Open => {}
         }
         let done = self.decoder.is_done();
         let to_disk = self.memory.len() > BODY_MEMORY_MAX || (done && self.file.is_some());
         if to_disk && !self.memory.is_empty() {
-            self.state = State::Spooling;
+            self.state = ReaderState::Spooling;
             return BodyStep::Spool(self.file.take(), std::mem::take(&mut self.memory));
         }
         if !done {
@@ -134,21 +134,21 @@ impl BodyReader {
         buffer.clear();
         self.file = Some(file);
         self.memory = buffer;
-        self.state = State::Open;
+        self.state = ReaderState::Open;
     }
 
     /// The piece was refused and comes back; returns whether there is hope (the spool is full for now).
     pub(super) fn refused(&mut self, file: Option<SpoolFile>, bytes: Vec<u8>, error: &SpoolError) -> bool {
         self.file = file;
         self.memory = bytes;
-        self.state = State::Starved;
+        self.state = ReaderState::Starved;
         matches!(error, SpoolError::Full)
     }
 
     /// There may be room in the spool again.
     pub(super) fn retry(&mut self) {
-        if self.state == State::Starved {
-            self.state = State::Open;
+        if self.state == ReaderState::Starved {
+            self.state = ReaderState::Open;
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::http::{Fields, Version, encode};
 use super::command::Sent;
 use super::output::Output;
 use super::stream::Stream;
-use super::turn::{Carrier, Progress};
+use super::turn::{Carrier, CarrierProgress};
 
 /// Input and output.
 #[derive(Debug)]
@@ -172,24 +172,24 @@ impl<R> Carrier<R> for Buffers {
         }
     }
 
-    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> Progress {
+    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress {
         if self.has_input() {
             let (used, body_bytes) = stream.take_body(&self.input, now);
             self.consume(used);
             self.received += body_bytes as u64;
-            return Progress::Moved;
+            return CarrierProgress::Moved;
         }
         if self.has_ended {
-            return Progress::Gone;
+            return CarrierProgress::Gone;
         }
         if !self.is_dry {
-            return Progress::Read;
+            return CarrierProgress::Read;
         }
         if stream.takes_continue() && stream.facts().version != Version::Http10 {
             self.output.append(|out| out.extend_from_slice(encode::CONTINUE));
             self.output_since = now;
         }
-        Progress::Blocked
+        CarrierProgress::Blocked
     }
 
     fn interim(&mut self, stream: &Stream<R>, status: u16, fields: &Fields) {
@@ -198,7 +198,7 @@ impl<R> Carrier<R> for Buffers {
         }
     }
 
-    fn make_room(&mut self, _: &mut Stream<R>, _: Instant) -> Progress {
-        if self.is_blocked { Progress::Blocked } else { Progress::Transmit }
+    fn make_room(&mut self, _: &mut Stream<R>, _: Instant) -> CarrierProgress {
+        if self.is_blocked { CarrierProgress::Blocked } else { CarrierProgress::Transmit }
     }
 }

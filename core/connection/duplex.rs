@@ -17,14 +17,14 @@ use super::output::Output;
 
 /// The connection's end of a duplex. The lock is for the compiler: both ends stay on one io thread.
 #[derive(Debug)]
-pub(super) struct Duplex(Arc<ShortLock<Inner>>);
+pub(super) struct Duplex(Arc<ShortLock<DuplexState>>);
 
 /// The library's end.
 #[derive(Debug)]
-pub(super) struct LibraryEnd(Arc<ShortLock<Inner>>);
+pub(super) struct LibraryEnd(Arc<ShortLock<DuplexState>>);
 
 #[derive(Debug, Default)]
-struct Inner {
+struct DuplexState {
     inbound: Vec<u8>,
     /// How much of it has been read.
     read: usize,
@@ -38,7 +38,7 @@ struct Inner {
 impl Duplex {
     /// Makes both ends; `inbound` has come already.
     pub(super) fn new(inbound: &[u8]) -> (Self, LibraryEnd) {
-        let inner = Inner { inbound: inbound.to_vec(), ..Inner::default() };
+        let inner = DuplexState { inbound: inbound.to_vec(), ..DuplexState::default() };
         let inner = Arc::new(ShortLock::new(inner));
         (Self(Arc::clone(&inner)), LibraryEnd(inner))
     }
@@ -85,7 +85,7 @@ impl Duplex {
     }
 }
 
-impl Inner {
+impl DuplexState {
     /// Puts what the library says behind what waits.
     fn send(&mut self, bytes: &[u8]) {
         let Self { outbound, watch, words, .. } = self;

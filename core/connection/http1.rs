@@ -27,13 +27,13 @@ use super::command::{
 };
 use super::output::Output;
 use super::reply::Frame;
-use super::stream::{Facts, Stream, Unwanted};
+use super::stream::{ResponseFacts, Stream, Unwanted};
 use super::turn::{Turn, take_turn};
 
 /// A connection that speaks HTTP/1.
 #[derive(Debug)]
 pub(super) struct Http1<R> {
-    state: State<R>,
+    state: Http1State<R>,
     /// The request that ended last, until the next command.
     ended: Option<Box<Serving<R>>>,
     buffers: Buffers,
@@ -56,11 +56,11 @@ pub(super) struct Http1<R> {
 
 /// What the connection is busy with; see the diagram above.
 #[derive(Debug)]
-enum State<R> {
+enum Http1State<R> {
     /// A request was lost, and its owner is to be told.
     Aborting(Box<Serving<R>>),
     /// A head was read, and its request has not begun.
-    Arriving(Facts, BodyFraming),
+    Arriving(ResponseFacts, BodyFraming),
     /// Within a head, or between requests.
     Head,
     /// Everything is sent; what the peer still sends is thrown away.
@@ -118,7 +118,7 @@ impl<R> Http1<R> {
     /// Starts before the first byte; with `sends_files`, runs of files can wait in the output.
     pub(super) fn new(terms: &ConnectionTerms, sends_files: bool, now: Instant) -> Self {
         Self {
-            state: State::Head,
+            state: Http1State::Head,
             ended: None,
             buffers: Buffers::new(sends_files, now),
             reader: HeadReader::new(terms.head),
@@ -158,12 +158,12 @@ impl<R> Http1<R> {
     pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) {
         let mut rest = bytes;
         match &mut self.state {
-            State::Head if !self.buffers.has_input() => {
+            Http1State::Head if !self.buffers.has_input() => {
                 self.began = now;
                 self.since = now;
             }
-            State::Lingering(lingering) => return self.received += lingering.discard(bytes),
-            State::Serving(serving) if !self.buffers.has_input() => {
+            Http1State::Lingering(lingering) => return self.received += lingering.discard(bytes),
+            Http1State::Serving(serving) if !self.buffers.has_input() => {
                 // Past the input, which keeps what belongs to the next request.
                 let (used, body_bytes) = serving.stream.take_body(bytes, now);
                 self.received += body_bytes as u64;
@@ -187,7 +187,7 @@ impl<R> Http1<R> {
     /// Something was written.
     pub(super) fn note_sent(&mut self, sent: Sent, now: Instant) {
         self.buffers.note_sent(sent, now);
-        if let State::Serving(serving) = &mut self.state {
+        if let Http1State::Serving(serving) = &mut self.state {
             serving.stream.note_unsent(self.buffers.output.len());
         }
     }
@@ -205,14 +205,14 @@ impl<R> Http1<R> {
     /// The request that is being served, and the output of its response.
     pub(super) fn stream(&mut self) -> Option<(&mut Stream<R>, &mut Output)> {
         match &mut self.state {
-            State::Serving(serving) => Some((&mut serving.stream, &mut self.buffers.output)),
+            Http1State::Serving(serving) => Some((&mut serving.stream, &mut self.buffers.output)),
             _ => None,
         }
     }
 
     /// Begins the request whose head was read.
     pub(super) fn begin(&mut self, request: R, grant: &Grant, now: Instant) -> bool {
-        let State::Arriving(facts, framing) = self.state else {
+        let Http1State::Arriving(facts, framing) = self.state else {
             debug_assert!(false, "begun without a head");
             return true;
         };
@@ -223,13 +223,13 @@ impl<R> Http1<R> {
 
     /// Begins the request that cannot be read.
     pub(super) fn begin_unreadable(&mut self, request: R, now: Instant) {
-        let State::Arriving(facts, _) = self.state else { return };
+        let Http1State::Arriving(facts, _) = self.state else { return };
         self.serve(Stream::unreadable(request, facts, now), true);
     }
 
     fn serve(&mut self, stream: Stream<R>, has_unread: bool) {
         let serving = Serving { stream, closes: false, has_unread, leftover: None, remnant: None };
-        self.state = State::Serving(Box::new(serving));
+        self.state = Http1State::Serving(Box::new(serving));
     }
 
     /// The request that the last command said has ended.
@@ -246,7 +246,7 @@ impl<R> Http1<R> {
         while let Some(left) = self.steps.checked_sub(1) {
             self.steps = left;
             let command = self.step(terms, peer, now);
-            if command.is_some() || matches!(self.state, State::Upgrading) {
+            if command.is_some() || matches!(self.state, Http1State::Upgrading) {
                 return command;
             }
         }
@@ -255,21 +255,21 @@ impl<R> Http1<R> {
 
     fn step(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Command> {
         match &mut self.state {
-            State::Head => self.step_head(terms, peer, now),
-            State::Serving(_) => self.step_serving(peer, now),
-            State::Skipping(_) => self.step_skipping(now),
-            State::Lingering(_) => self.step_lingering(),
-            State::Aborting(_) => self.step_aborting(),
-            State::Refusing(error) => {
+            Http1State::Head => self.step_head(terms, peer, now),
+            Http1State::Serving(_) => self.step_serving(peer, now),
+            Http1State::Skipping(_) => self.step_skipping(now),
+            Http1State::Lingering(_) => self.step_lingering(),
+            Http1State::Aborting(_) => self.step_aborting(),
+            Http1State::Refusing(error) => {
                 let error = *error;
                 Some(self.refuse(error))
             }
-            State::Over { is_whole } => Some(Command::Close { is_whole: *is_whole }),
-            State::Arriving(..) => {
+            Http1State::Over { is_whole } => Some(Command::Close { is_whole: *is_whole }),
+            Http1State::Arriving(..) => {
                 debug_assert!(false, "a request was not begun");
                 Some(Command::Wait)
             }
-            State::Upgrading => None,
+            Http1State::Upgrading => None,
         }
     }
 
@@ -292,8 +292,9 @@ impl<R> Http1<R> {
                     self.buffers.consume(length);
                     let (version, method) = (head.version(), head.method_kind());
                     let head_only = method == MethodKind::Head;
-                    let facts = Facts { version, head_only, keep_alive, expects_continue: expect_continue };
-                    self.state = State::Arriving(facts, framing);
+                    let facts =
+                        ResponseFacts { version, head_only, keep_alive, expects_continue: expect_continue };
+                    self.state = Http1State::Arriving(facts, framing);
                     let (stream, began) = (STREAM, self.began);
                     let incoming = Incoming { stream, head, framing, began, needs_permit: false };
                     return Some(Command::Request(incoming));
@@ -317,20 +318,21 @@ impl<R> Http1<R> {
     }
 
     fn upgrade(&mut self) -> Option<Command> {
-        self.state = State::Upgrading;
+        self.state = Http1State::Upgrading;
         None
     }
 
     fn refuse_at_next_step(&mut self, error: Rejected) -> Option<Command> {
-        self.state = State::Refusing(error);
+        self.state = Http1State::Refusing(error);
         None
     }
 
     fn refuse(&mut self, error: Rejected) -> Command {
         let input = self.buffers.input();
         let (head_only, line) = (wants_head_only(input), RequestLine::find(input));
-        let facts = Facts { version: Version::Http11, head_only, keep_alive: false, expects_continue: false };
-        self.state = State::Arriving(facts, BodyFraming::None);
+        let facts =
+            ResponseFacts { version: Version::Http11, head_only, keep_alive: false, expects_continue: false };
+        self.state = Http1State::Arriving(facts, BodyFraming::None);
         Command::Unreadable(Unreadable {
             stream: STREAM,
             error,
@@ -349,7 +351,7 @@ impl<R> Http1<R> {
                 () => Some(Command::Read { looks_again: false }),
             };
         }
-        let State::Skipping(skipping) = &mut self.state else { return None };
+        let Http1State::Skipping(skipping) = &mut self.state else { return None };
         let Ok((used, body_bytes)) = skipping.reader.discard(self.buffers.input()) else {
             return self.end(true);
         };
@@ -361,7 +363,7 @@ impl<R> Http1<R> {
             return self.end(true);
         }
         if skipping.reader.is_read() {
-            self.state = State::Head;
+            self.state = Http1State::Head;
             self.began = now;
         }
         None
@@ -369,7 +371,7 @@ impl<R> Http1<R> {
 
     /// Lets the present request take its turn.
     fn step_serving(&mut self, peer: Peer, now: Instant) -> Option<Command> {
-        let State::Serving(serving) = &mut self.state else { return None };
+        let Http1State::Serving(serving) = &mut self.state else { return None };
         let stream = &mut serving.stream;
         stream.set_deserted(peer.is_closed || peer.is_broken);
         if let Some(unwanted) = stream.take_unwanted() {
@@ -395,7 +397,7 @@ impl<R> Http1<R> {
 
     /// Encodes the head of the response and fixes how the body goes out.
     pub(super) fn announce(&mut self, announced: Announced) {
-        let State::Serving(serving) = &mut self.state else { return };
+        let Http1State::Serving(serving) = &mut self.state else { return };
         let Announced { status, reason, fields, length, has_body, page, date } = announced;
         let facts = serving.stream.facts();
         let framing = Framing::choose(status, length, facts.version, facts.head_only);
@@ -419,7 +421,9 @@ impl<R> Http1<R> {
     /// The response is out: ends the request, and the connection if it is to end.
     fn finish(&mut self, peer: Peer, end: End, now: Instant) -> Command {
         let is_whole = end == End::Complete;
-        let State::Serving(mut serving) = std::mem::replace(&mut self.state, State::Over { is_whole }) else {
+        let Http1State::Serving(mut serving) =
+            std::mem::replace(&mut self.state, Http1State::Over { is_whole })
+        else {
             return Command::Wait;
         };
         let (leftover, remnant) = (serving.leftover.take(), serving.remnant.take());
@@ -436,12 +440,12 @@ impl<R> Http1<R> {
             || leftover.is_some();
         if !serving.closes && is_whole {
             self.state = match leftover {
-                Some(reader) => State::Skipping(Box::new(Skipping { reader, bytes: 0 })),
-                None => State::Head,
+                Some(reader) => Http1State::Skipping(Box::new(Skipping { reader, bytes: 0 })),
+                None => Http1State::Head,
             };
         } else if may_send && (peer.is_readable || !peer.is_closed) {
             let lingering = Lingering { is_whole, is_shut: false, bytes: 0, remnant };
-            self.state = State::Lingering(Box::new(lingering));
+            self.state = Http1State::Lingering(Box::new(lingering));
         }
         let sent_bytes = serving.stream.reply_bytes();
         self.ended = Some(serving);
@@ -450,7 +454,7 @@ impl<R> Http1<R> {
 
     /// Throws away what the peer still sends, so that it can read the answer before it sees the end.
     fn step_lingering(&mut self) -> Option<Command> {
-        let State::Lingering(lingering) = &mut self.state else { return None };
+        let Http1State::Lingering(lingering) = &mut self.state else { return None };
         let is_whole = lingering.is_whole;
         if !std::mem::replace(&mut lingering.is_shut, true) {
             // Closing with unread input would make the system reset the connection, and the peer lose the answer.
@@ -463,8 +467,8 @@ impl<R> Http1<R> {
     }
 
     fn step_aborting(&mut self) -> Option<Command> {
-        let over = State::Over { is_whole: false };
-        let State::Aborting(serving) = std::mem::replace(&mut self.state, over) else { return None };
+        let over = Http1State::Over { is_whole: false };
+        let Http1State::Aborting(serving) = std::mem::replace(&mut self.state, over) else { return None };
         let sent_bytes = serving.stream.reply_bytes().saturating_sub(self.buffers.unsent());
         self.ended = Some(serving);
         Some(Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: true }))
@@ -472,30 +476,30 @@ impl<R> Http1<R> {
 
     /// Nothing more is to come.
     fn end<T>(&mut self, is_whole: bool) -> Option<T> {
-        self.state = State::Over { is_whole };
+        self.state = Http1State::Over { is_whole };
         None
     }
 
     /// The connection is of no more use.
     pub(super) fn abort(&mut self) {
-        let over = State::Over { is_whole: false };
+        let over = Http1State::Over { is_whole: false };
         self.state = match std::mem::replace(&mut self.state, over) {
-            State::Serving(serving) => State::Aborting(serving),
-            State::Aborting(serving) => State::Aborting(serving),
-            _ => State::Over { is_whole: false },
+            Http1State::Serving(serving) => Http1State::Aborting(serving),
+            Http1State::Aborting(serving) => Http1State::Aborting(serving),
+            _ => Http1State::Over { is_whole: false },
         };
     }
 
     /// Whether the request goes on until it is offered although its peer has gone.
     fn goes_on_alone(&self) -> bool {
-        matches!(&self.state, State::Serving(serving) if serving.stream.goes_on_alone())
+        matches!(&self.state, Http1State::Serving(serving) if serving.stream.goes_on_alone())
     }
 
     /// When the present wait is over; `None` while the wait is for the owner.
     pub(super) fn deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
         let is_within_exchange = match self.state {
-            State::Head => self.buffers.has_input(),
-            State::Serving(_) | State::Skipping(_) => true,
+            Http1State::Head => self.buffers.has_input(),
+            Http1State::Serving(_) | Http1State::Skipping(_) => true,
             _ => false,
         };
         if let Some(timeout) = terms.exchange_timeout.filter(|_| is_within_exchange) {
@@ -505,16 +509,16 @@ impl<R> Http1<R> {
             return Some(self.buffers.output_since() + terms.write_timeout);
         }
         match &self.state {
-            State::Head if self.is_silent() && self.is_closing => {
+            Http1State::Head if self.is_silent() && self.is_closing => {
                 Some(self.since + terms.header_timeout.min(FIRST_BYTE_GRACE))
             }
-            State::Head if self.buffers.has_input() || !self.has_served => {
+            Http1State::Head if self.buffers.has_input() || !self.has_served => {
                 Some(self.since + terms.header_timeout)
             }
-            State::Head => Some(self.since + terms.keepalive_timeout),
-            State::Skipping(_) => Some(self.since + terms.body_timeout),
-            State::Serving(serving) => serving.stream.deadline(terms.body_timeout),
-            State::Lingering(_) => Some(self.since + terms.linger_timeout),
+            Http1State::Head => Some(self.since + terms.keepalive_timeout),
+            Http1State::Skipping(_) => Some(self.since + terms.body_timeout),
+            Http1State::Serving(serving) => serving.stream.deadline(terms.body_timeout),
+            Http1State::Lingering(_) => Some(self.since + terms.linger_timeout),
             _ => None,
         }
     }
@@ -522,7 +526,7 @@ impl<R> Http1<R> {
     /// When what the connection waits for now began.
     pub(super) fn waiting_since(&self) -> Instant {
         match self.state {
-            State::Serving(_) => self.began,
+            Http1State::Serving(_) => self.began,
             _ => self.since,
         }
     }
@@ -538,10 +542,12 @@ impl<R> Http1<R> {
             return self.abort();
         }
         match &mut self.state {
-            State::Head if self.buffers.has_input() => self.state = State::Refusing(Rejected::Late),
-            State::Head | State::Skipping(_) => self.state = State::Over { is_whole: true },
-            State::Lingering(lingering) => self.state = State::Over { is_whole: lingering.is_whole },
-            State::Serving(serving) => serving.stream.on_deadline(),
+            Http1State::Head if self.buffers.has_input() => self.state = Http1State::Refusing(Rejected::Late),
+            Http1State::Head | Http1State::Skipping(_) => self.state = Http1State::Over { is_whole: true },
+            Http1State::Lingering(lingering) => {
+                self.state = Http1State::Over { is_whole: lingering.is_whole }
+            }
+            Http1State::Serving(serving) => serving.stream.on_deadline(),
             _ => {}
         }
     }
@@ -576,7 +582,7 @@ impl Lingering {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use crate::connection::harness::{Bench, Rest, answer, seconds};
     use crate::connection::{Ask, Decision};

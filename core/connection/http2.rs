@@ -43,17 +43,17 @@ use super::command::{
     Announced, Command, ConnectionTerms, Ended, Grant, Incoming, Peer, Rejected, Rejection, Sent, Unreadable,
 };
 use super::duplex::{Duplex, LibraryEnd};
-use super::http2_stream::{DrainingStream, OpenStream, Outcome};
+use super::http2_stream::{DrainingStream, OpenStream, StreamOutcome};
 use super::output::Output;
 use super::ready::ReadySet;
-use super::stream::{Facts, Stream};
+use super::stream::{ResponseFacts, Stream};
 use super::timers::Timers;
 
 /// A connection that speaks HTTP/2.
 #[derive(Debug)]
 pub(super) struct Http2<R> {
-    stage: Stage,
-    turn: Turn,
+    stage: Http2Stage,
+    turn: Http2Turn,
     /// How many turns are left before others have theirs.
     turns: u32,
     /// Something happened in the present turn, so that another one is worth it.
@@ -101,7 +101,7 @@ pub(super) struct Http2<R> {
 }
 
 /// Where the connection is; see the diagram above.
-enum Stage {
+enum Http2Stage {
     Greeting(Handshake<LibraryEnd, Bytes>),
     Open(Library<LibraryEnd, Bytes>),
     Over,
@@ -117,7 +117,7 @@ enum Stage {
 
 /// Where the present turn is; see the diagram above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum Http2Turn {
     Read,
     /// The library is polled if it was woken; with `is_called`, it is being polled.
     Library {
@@ -144,7 +144,7 @@ enum Notice<R> {
 #[derive(Debug)]
 struct Arriving {
     id: u32,
-    facts: Facts,
+    facts: ResponseFacts,
     framing: BodyFraming,
     receive: RecvStream,
     respond: SendResponse<Bytes>,
@@ -161,8 +161,8 @@ impl<R> Http2<R> {
         // What came with the preface may end within a frame.
         let unfinished = watch.unfinished().map(|frame| (frame, now));
         Self {
-            stage: Stage::Greeting(builder().handshake(far)),
-            turn: Turn::Read,
+            stage: Http2Stage::Greeting(builder().handshake(far)),
+            turn: Http2Turn::Read,
             turns: HTTP2_STEPS_MAX,
             has_moved: false,
             sent: None,
@@ -193,7 +193,7 @@ impl<R> Http2<R> {
     pub(super) fn begin_turn(&mut self, is_closing: bool) {
         self.is_closing = is_closing;
         self.turns = HTTP2_STEPS_MAX;
-        self.turn = Turn::Read;
+        self.turn = Http2Turn::Read;
         self.has_moved = false;
     }
 
@@ -206,7 +206,7 @@ impl<R> Http2<R> {
     pub(super) fn stream(&mut self, id: u32) -> Option<(&mut Stream<R>, &mut Output)> {
         let open = self.streams.get_mut(&id)?;
         // In the middle of its turn it goes on by itself.
-        if !matches!(self.turn, Turn::Streams { current: Some(current), .. } if current == id) {
+        if !matches!(self.turn, Http2Turn::Streams { current: Some(current), .. } if current == id) {
             open.ring();
         }
         Some(open.parts())
@@ -248,8 +248,8 @@ impl<R> Http2<R> {
                 None => {}
             }
             match self.stage {
-                Stage::Closed => return Command::Close { is_whole: true },
-                Stage::Lingering { .. } => return self.poll_lingering(peer),
+                Http2Stage::Closed => return Command::Close { is_whole: true },
+                Http2Stage::Lingering { .. } => return self.poll_lingering(peer),
                 _ => {}
             }
             if let Some(command) = self.step(terms, peer, now) {
@@ -261,47 +261,48 @@ impl<R> Http2<R> {
     /// Takes a step of the present turn.
     fn step(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Command> {
         match self.turn {
-            Turn::Read => {
-                self.turn = Turn::Library { is_called: false, is_first: true };
+            Http2Turn::Read => {
+                self.turn = Http2Turn::Library { is_called: false, is_first: true };
                 let is_last_look = !self.is_leaving && self.is_closing;
                 if is_last_look {
                     self.ready.call();
                 }
-                let reads = !matches!(self.stage, Stage::Over) && self.duplex.is_drained();
+                let reads = !matches!(self.stage, Http2Stage::Over) && self.duplex.is_drained();
                 reads.then_some(Command::Read { looks_again: is_last_look })
             }
-            Turn::Library { is_called, is_first } => {
+            Http2Turn::Library { is_called, is_first } => {
                 if (is_called || self.ready.take_call())
                     && let Some(command) = self.poll_library(terms, now)
                 {
-                    self.turn = Turn::Library { is_called: true, is_first };
+                    self.turn = Http2Turn::Library { is_called: true, is_first };
                     return Some(command);
                 }
                 // Whoever rings again meanwhile has the next turn.
                 let left = self.streams.len() + self.draining.len() + 1;
-                self.turn = if is_first { Turn::Streams { left, current: None } } else { Turn::Transmit };
+                self.turn =
+                    if is_first { Http2Turn::Streams { left, current: None } } else { Http2Turn::Transmit };
                 None
             }
-            Turn::Streams { left, current } => self.step_streams(terms, left, current, now),
-            Turn::Transmit => {
-                self.turn = Turn::Done;
+            Http2Turn::Streams { left, current } => self.step_streams(terms, left, current, now),
+            Http2Turn::Transmit => {
+                self.turn = Http2Turn::Done;
                 self.sent = None;
                 Some(Command::Transmit)
             }
-            Turn::Done => self.end_turn(peer, now),
+            Http2Turn::Done => self.end_turn(peer, now),
         }
     }
 
     fn end_turn(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let is_out = self.sent.is_some_and(|sent| sent.is_all);
-        if is_out && matches!(self.stage, Stage::Over) && !(peer.is_there() && self.awaits_replies()) {
+        if is_out && matches!(self.stage, Http2Stage::Over) && !(peer.is_there() && self.awaits_replies()) {
             self.close(peer, now);
             return None;
         }
         if !std::mem::take(&mut self.has_moved) && self.ready.is_empty() {
             return Some(Command::Wait);
         }
-        self.turn = Turn::Read;
+        self.turn = Http2Turn::Read;
         match self.turns.checked_sub(1) {
             Some(left) => {
                 self.turns = left;
@@ -326,20 +327,20 @@ impl<R> Http2<R> {
     ) -> Option<Command> {
         let next = current.or_else(|| if left > 0 { self.ready.take() } else { None });
         let Some(id) = next else {
-            self.turn = Turn::Library { is_called: false, is_first: false };
+            self.turn = Http2Turn::Library { is_called: false, is_first: false };
             return None;
         };
         self.has_moved = true;
         let left = if current.is_some() { left } else { left - 1 };
-        self.turn = Turn::Streams { left, current: None };
+        self.turn = Http2Turn::Streams { left, current: None };
         if let Some(open) = self.streams.get_mut(&id) {
             let outcome = if current.is_some() { open.go_on(now) } else { open.advance(now) };
             if open.take_sent() {
                 self.watch.note_content();
             }
             self.received += open.take_received();
-            if let Outcome::Ask(ask) = outcome {
-                self.turn = Turn::Streams { left, current: Some(id) };
+            if let StreamOutcome::Ask(ask) = outcome {
+                self.turn = Http2Turn::Streams { left, current: Some(id) };
                 return Some(Command::Stream(id, ask));
             }
             self.settle(terms, id, &outcome, now);
@@ -353,15 +354,15 @@ impl<R> Http2<R> {
     }
 
     /// Sees to a stream's deadline or its end.
-    fn settle(&mut self, terms: &ConnectionTerms, id: u32, outcome: &Outcome, now: Instant) {
+    fn settle(&mut self, terms: &ConnectionTerms, id: u32, outcome: &StreamOutcome, now: Instant) {
         let Some(open) = self.streams.get_mut(&id) else { return };
-        if let Outcome::Open | Outcome::Ask(_) = outcome {
+        if let StreamOutcome::Open | StreamOutcome::Ask(_) = outcome {
             let deadline = open.deadline(terms);
             return self.timers.arm(u64::from(id), &mut open.armed, deadline);
         }
         self.timers.disarm(u64::from(id), &mut open.armed);
         let Some(mut open) = self.streams.remove(&id) else { return };
-        let is_lost = !matches!(outcome, Outcome::Finished);
+        let is_lost = !matches!(outcome, StreamOutcome::Finished);
         let ended = open.ended(id, is_lost);
         if !is_lost {
             self.resets = self.resets.saturating_sub(1);
@@ -386,13 +387,13 @@ impl<R> Http2<R> {
     /// When the present wait is over; `None` while the wait is for the owner.
     pub(super) fn deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
         let own = match self.stage {
-            Stage::Lingering { .. } => return Some(self.idle_since + terms.linger_timeout),
-            Stage::Closed => return None,
+            Http2Stage::Lingering { .. } => return Some(self.idle_since + terms.linger_timeout),
+            Http2Stage::Closed => return None,
             _ if self.is_held_back => Some(self.output_since + terms.write_timeout),
-            Stage::Greeting(_) if self.is_closing => {
+            Http2Stage::Greeting(_) if self.is_closing => {
                 Some(self.idle_since + terms.header_timeout.min(FIRST_BYTE_GRACE))
             }
-            Stage::Greeting(_) => Some(self.idle_since + terms.header_timeout),
+            Http2Stage::Greeting(_) => Some(self.idle_since + terms.header_timeout),
             _ if !self.streams.is_empty() => None,
             _ if self.is_leaving => Some(self.idle_since + FIRST_BYTE_GRACE),
             _ => Some(self.idle_since + terms.keepalive_timeout),
@@ -402,7 +403,7 @@ impl<R> Http2<R> {
 
     /// When a frame or head that has begun must have ended; bodies have deadlines of their own.
     fn head_deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
-        let (_, since) = self.unfinished.filter(|_| matches!(self.stage, Stage::Open(_)))?;
+        let (_, since) = self.unfinished.filter(|_| matches!(self.stage, Http2Stage::Open(_)))?;
         // What has come and not been looked at is not the client's fault.
         self.duplex.is_drained().then(|| since + terms.header_timeout)
     }
@@ -413,13 +414,13 @@ impl<R> Http2<R> {
         if self.deadline(terms).is_none_or(|deadline| deadline > now) {
             return;
         }
-        if self.is_held_back || matches!(self.stage, Stage::Lingering { .. }) {
+        if self.is_held_back || matches!(self.stage, Http2Stage::Lingering { .. }) {
             return self.abort();
         }
         if self.head_deadline(terms).is_some_and(|deadline| deadline <= now) {
             return self.throw_out();
         }
-        if let Stage::Open(_) = self.stage
+        if let Http2Stage::Open(_) = self.stage
             && !self.is_leaving
         {
             // Idle for long enough; one more grace to let the farewell arrive.
@@ -438,14 +439,15 @@ impl<R> Http2<R> {
             };
             open.armed.fired();
             let is_late = open.deadline(terms).is_some_and(|deadline| deadline <= now);
-            let outcome = if is_late && open.on_deadline() { Outcome::Lost } else { Outcome::Open };
+            let outcome =
+                if is_late && open.on_deadline() { StreamOutcome::Lost } else { StreamOutcome::Open };
             self.settle(terms, id, &outcome, now);
         }
     }
 
     /// Tells the client that the connection ends; what it has asked is answered.
     fn leave(&mut self, now: Instant) {
-        if let Stage::Open(library) = &mut self.stage {
+        if let Http2Stage::Open(library) = &mut self.stage {
             library.graceful_shutdown();
             self.ready.call();
             self.is_leaving = true;
@@ -455,7 +457,7 @@ impl<R> Http2<R> {
 
     /// Ends the connection at once, because of what the client does.
     fn throw_out(&mut self) {
-        if let Stage::Open(library) = &mut self.stage
+        if let Http2Stage::Open(library) = &mut self.stage
             && !std::mem::replace(&mut self.is_cut_short, true)
         {
             library.abrupt_shutdown(Reason::ENHANCE_YOUR_CALM);
@@ -465,7 +467,7 @@ impl<R> Http2<R> {
 
     /// The connection is of no more use.
     pub(super) fn abort(&mut self) {
-        self.stage = Stage::Closed;
+        self.stage = Http2Stage::Closed;
         self.arriving = None;
         self.draining.clear();
         let lost = std::mem::take(&mut self.streams).into_iter();
@@ -485,13 +487,13 @@ impl<R> Http2<R> {
                 self.notices.push_back(Notice::Ended(open.ended(id, true), open));
             }
         }
-        self.stage = Stage::Over;
+        self.stage = Http2Stage::Over;
         self.draining.clear();
     }
 
     /// Feeds bytes of the client to the library, which has read what was fed before.
     pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) {
-        if let Stage::Lingering { bytes: count, .. } = &mut self.stage {
+        if let Http2Stage::Lingering { bytes: count, .. } = &mut self.stage {
             *count += bytes.len() as u64;
             return;
         }
@@ -514,8 +516,8 @@ impl<R> Http2<R> {
 
     /// The client sends nothing more.
     pub(super) fn end_input(&mut self) {
-        if let Stage::Lingering { .. } = self.stage {
-            self.stage = Stage::Closed;
+        if let Http2Stage::Lingering { .. } = self.stage {
+            self.stage = Http2Stage::Closed;
             return;
         }
         self.has_moved = true;
@@ -525,8 +527,8 @@ impl<R> Http2<R> {
 
     /// There is nothing to read for now.
     pub(super) fn note_dry(&mut self) {
-        if let Stage::Lingering { .. } = self.stage {
-            self.turn = Turn::Done;
+        if let Http2Stage::Lingering { .. } = self.stage {
+            self.turn = Http2Turn::Done;
         }
     }
 
@@ -536,16 +538,16 @@ impl<R> Http2<R> {
         let mut context = Context::from_waker(&waker);
         loop {
             match &mut self.stage {
-                Stage::Greeting(handshake) => match Pin::new(handshake).poll(&mut context) {
+                Http2Stage::Greeting(handshake) => match Pin::new(handshake).poll(&mut context) {
                     Poll::Ready(Ok(library)) => {
-                        self.stage = Stage::Open(library);
+                        self.stage = Http2Stage::Open(library);
                         self.idle_since = now;
                     }
-                    Poll::Ready(Err(_)) => self.stage = Stage::Over,
+                    Poll::Ready(Err(_)) => self.stage = Http2Stage::Over,
                     Poll::Pending => break,
                 },
-                Stage::Open(_) if !self.is_leaving && self.is_closing => self.leave(now),
-                Stage::Open(library) => match library.poll_accept(&mut context) {
+                Http2Stage::Open(_) if !self.is_leaving && self.is_closing => self.leave(now),
+                Http2Stage::Open(library) => match library.poll_accept(&mut context) {
                     Poll::Ready(Some(Ok((request, respond)))) => {
                         self.has_moved = true;
                         return Some(self.accept(terms, request, respond, now));
@@ -556,7 +558,7 @@ impl<R> Http2<R> {
                     }
                     Poll::Pending => break,
                 },
-                Stage::Over | Stage::Lingering { .. } | Stage::Closed => break,
+                Http2Stage::Over | Http2Stage::Lingering { .. } | Http2Stage::Closed => break,
             }
             self.has_moved = true;
         }
@@ -596,7 +598,7 @@ impl<R> Http2<R> {
         let (parts, receive) = request.into_parts();
         let head_only = parts.method == http::Method::HEAD;
         let mut facts =
-            Facts { version: Version::Http2, head_only, keep_alive: false, expects_continue: false };
+            ResponseFacts { version: Version::Http2, head_only, keep_alive: false, expects_continue: false };
         let needs_permit = !(self.streams.is_empty() && self.draining.is_empty());
         let (framing, command) = match read_head(&parts, terms.head, receive.is_end_stream()) {
             Ok((head, framing, expects_continue)) => {
@@ -680,7 +682,7 @@ impl<R> Http2<R> {
                 over.push(departed.stream);
             }
         });
-        over.drain(..).for_each(|id| self.settle(terms, id, &Outcome::Finished, now));
+        over.drain(..).for_each(|id| self.settle(terms, id, &StreamOutcome::Finished, now));
         self.over = over;
     }
 
@@ -691,13 +693,13 @@ impl<R> Http2<R> {
             return self.abort();
         }
         self.idle_since = now;
-        self.turn = Turn::Read;
-        self.stage = Stage::Lingering { is_shut: false, bytes: 0 };
+        self.turn = Http2Turn::Read;
+        self.stage = Http2Stage::Lingering { is_shut: false, bytes: 0 };
     }
 
     /// Throws away what the client still sends.
     fn poll_lingering(&mut self, peer: Peer) -> Command {
-        let Stage::Lingering { is_shut, bytes } = &mut self.stage else { return Command::Wait };
+        let Http2Stage::Lingering { is_shut, bytes } = &mut self.stage else { return Command::Wait };
         if !std::mem::replace(is_shut, true) {
             return Command::ShutDown { is_whole: true };
         }
@@ -705,7 +707,7 @@ impl<R> Http2<R> {
             return Command::Close { is_whole: true };
         }
         // At the end of the turn there was nothing to read.
-        if self.turn == Turn::Done { Command::Wait } else { Command::Read { looks_again: false } }
+        if self.turn == Http2Turn::Done { Command::Wait } else { Command::Read { looks_again: false } }
     }
 }
 
@@ -716,7 +718,7 @@ impl<R> Drop for Http2<R> {
     }
 }
 
-impl std::fmt::Debug for Stage {
+impl std::fmt::Debug for Http2Stage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Greeting(_) => "Greeting",
@@ -759,7 +761,7 @@ fn read_head(
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::{Arc, Http2};
     use crate::connection::harness::{Bench, Rest, answer, frame, greeting, request, seconds};

@@ -30,7 +30,7 @@ use super::ready::Alarm;
 use super::reply::Frame;
 use super::stream::Stream;
 use super::timers::Armed;
-use super::turn::{Carrier, Progress, Turn, take_turn};
+use super::turn::{Carrier, CarrierProgress, Turn, take_turn};
 
 /// A stream that is open.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) struct OpenStream<R> {
     /// How many steps are left of its present turn.
     steps: u32,
     permit: Option<Permit>,
-    delivery: Delivery,
+    delivery: ResponseDelivery,
     /// Bytes of the body that the socket has taken.
     sent_bytes: u64,
 }
@@ -70,7 +70,7 @@ struct Transfer {
 
 /// How much of the response is the library's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Delivery {
+enum ResponseDelivery {
     /// The reply has not ended. With `is_out`, the client has all that it gets: a head, to `HEAD` for one.
     Partial { is_out: bool },
     /// All that there will be; the stream is called off when that is out, as the library drops what is not.
@@ -96,7 +96,7 @@ pub(super) struct DrainingStream {
 
 /// What became of a stream.
 #[derive(Debug)]
-pub(super) enum Outcome {
+pub(super) enum StreamOutcome {
     /// The owner is to do something; then [`OpenStream::go_on`].
     Ask(Ask),
     /// Its response is out.
@@ -135,7 +135,7 @@ impl<R> OpenStream<R> {
             transfer,
             steps: 0,
             permit,
-            delivery: Delivery::Partial { is_out: false },
+            delivery: ResponseDelivery::Partial { is_out: false },
             sent_bytes: 0,
         }
     }
@@ -152,7 +152,7 @@ impl<R> OpenStream<R> {
 
     /// Whether the client has all of the response, and the reply goes on.
     pub(super) fn is_out(&self) -> bool {
-        self.delivery == Delivery::Partial { is_out: true }
+        self.delivery == ResponseDelivery::Partial { is_out: true }
     }
 
     /// Whether content has gone out since this was last asked.
@@ -171,11 +171,13 @@ impl<R> OpenStream<R> {
         self.transfer.output_since = now;
         self.ring_if_breaking();
         match &mut self.delivery {
-            Delivery::Partial { is_out } => {
+            ResponseDelivery::Partial { is_out } => {
                 *is_out |= departed.is_last && self.transfer.is_end_sent;
                 false
             }
-            Delivery::Breaking | Delivery::Handed { .. } | Delivery::Said => departed.is_last,
+            ResponseDelivery::Breaking | ResponseDelivery::Handed { .. } | ResponseDelivery::Said => {
+                departed.is_last
+            }
         }
     }
 
@@ -186,14 +188,14 @@ impl<R> OpenStream<R> {
     }
 
     fn ring_if_breaking(&self) {
-        if self.delivery == Delivery::Breaking {
+        if self.delivery == ResponseDelivery::Breaking {
             self.ring();
         }
     }
 
     /// The library is done, and the response is in the connection's output.
     pub(super) fn note_said(&mut self) {
-        self.delivery = Delivery::Said;
+        self.delivery = ResponseDelivery::Said;
     }
 
     /// How it has ended.
@@ -236,25 +238,27 @@ impl<R> OpenStream<R> {
 
     /// Whether something of the response waits until the client reads.
     fn waits_for_reader(&self) -> bool {
-        !self.transfer.output.is_empty() || !matches!(self.delivery, Delivery::Partial { .. })
+        !self.transfer.output.is_empty() || !matches!(self.delivery, ResponseDelivery::Partial { .. })
     }
 
     /// Begins a turn: makes all steps that can be made now.
-    pub(super) fn advance(&mut self, now: Instant) -> Outcome {
+    pub(super) fn advance(&mut self, now: Instant) -> StreamOutcome {
         match self.delivery {
-            Delivery::Partial { .. } => {}
-            Delivery::Breaking => {
-                return if self.transfer.is_reset() { Outcome::Lost } else { self.break_off() };
+            ResponseDelivery::Partial { .. } => {}
+            ResponseDelivery::Breaking => {
+                return if self.transfer.is_reset() { StreamOutcome::Lost } else { self.break_off() };
             }
             // What is not out when the client calls the stream off goes nowhere.
-            Delivery::Handed { is_whole: true } => {
-                return if self.transfer.is_reset() { Outcome::Lost } else { Outcome::Open };
+            ResponseDelivery::Handed { is_whole: true } => {
+                return if self.transfer.is_reset() { StreamOutcome::Lost } else { StreamOutcome::Open };
             }
-            Delivery::Handed { is_whole: false } | Delivery::Said => return Outcome::Open,
+            ResponseDelivery::Handed { is_whole: false } | ResponseDelivery::Said => {
+                return StreamOutcome::Open;
+            }
         }
         if self.transfer.is_reset() {
             if !self.stream.goes_on_alone() {
-                return Outcome::Lost;
+                return StreamOutcome::Lost;
             }
             self.stream.set_deserted(true);
         }
@@ -263,19 +267,21 @@ impl<R> OpenStream<R> {
     }
 
     /// Goes on with a turn.
-    pub(super) fn go_on(&mut self, now: Instant) -> Outcome {
+    pub(super) fn go_on(&mut self, now: Instant) -> StreamOutcome {
         // What is not read now is thrown away behind the response; see `DrainingStream`.
         drop(self.stream.take_unwanted());
         match take_turn(&mut self.stream, &mut self.transfer, &mut self.steps, now) {
-            Turn::Ask(ask) => Outcome::Ask(ask),
-            Turn::Blocked if self.transfer.drain(&mut self.stream, false, now).is_none() => Outcome::Lost,
-            Turn::Blocked | Turn::Read | Turn::Transmit => Outcome::Open,
+            Turn::Ask(ask) => StreamOutcome::Ask(ask),
+            Turn::Blocked if self.transfer.drain(&mut self.stream, false, now).is_none() => {
+                StreamOutcome::Lost
+            }
+            Turn::Blocked | Turn::Read | Turn::Transmit => StreamOutcome::Open,
             Turn::End(end) => self.end(end, now),
-            Turn::Lost => Outcome::Lost,
+            Turn::Lost => StreamOutcome::Lost,
             Turn::Yield => {
                 // The others first.
                 self.ring();
-                Outcome::Open
+                StreamOutcome::Open
             }
         }
     }
@@ -307,36 +313,36 @@ impl<R> OpenStream<R> {
     }
 
     /// The reply is all in the output: sends the rest if the client takes it.
-    fn end(&mut self, end: End, now: Instant) -> Outcome {
+    fn end(&mut self, end: End, now: Instant) -> StreamOutcome {
         if self.is_out() {
-            return Outcome::Finished;
+            return StreamOutcome::Finished;
         }
         let is_whole = end == End::Complete;
         if self.transfer.drain(&mut self.stream, is_whole, now).is_none() {
-            return Outcome::Lost;
+            return StreamOutcome::Lost;
         }
         if !self.transfer.output.is_empty() {
-            return Outcome::Open;
+            return StreamOutcome::Open;
         }
         self.transfer.output_since = now;
         if !is_whole {
-            self.delivery = Delivery::Breaking;
+            self.delivery = ResponseDelivery::Breaking;
             return self.break_off();
         }
         if !self.transfer.send_end() {
-            return Outcome::Lost;
+            return StreamOutcome::Lost;
         }
-        self.delivery = Delivery::Handed { is_whole };
-        Outcome::Open
+        self.delivery = ResponseDelivery::Handed { is_whole };
+        StreamOutcome::Open
     }
 
     /// Calls the stream off once all that was said before is out.
-    fn break_off(&mut self) -> Outcome {
+    fn break_off(&mut self) -> StreamOutcome {
         if self.transfer.heads_unsaid == 0 && self.sent_bytes == self.stream.reply_bytes() {
             self.transfer.reset(Reason::INTERNAL_ERROR);
-            self.delivery = Delivery::Handed { is_whole: false };
+            self.delivery = ResponseDelivery::Handed { is_whole: false };
         }
-        Outcome::Open
+        StreamOutcome::Open
     }
 }
 
@@ -420,8 +426,8 @@ impl<R> Carrier<R> for Transfer {
         }
     }
 
-    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> Progress {
-        let Some(receive) = &mut self.receive else { return Progress::Gone };
+    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress {
+        let Some(receive) = &mut self.receive else { return CarrierProgress::Gone };
         match receive.poll_data(&mut Context::from_waker(&self.waker)) {
             Poll::Ready(Some(Ok(bytes))) => {
                 let (used, body_bytes) = stream.take_body(&bytes, now);
@@ -429,18 +435,18 @@ impl<R> Carrier<R> for Transfer {
                 self.received += if used == 0 { bytes.len() } else { body_bytes } as u64;
                 // Fails only when the stream is gone, and then nobody counts.
                 let _ = receive.flow_control().release_capacity(bytes.len());
-                Progress::Moved
+                CarrierProgress::Moved
             }
             Poll::Ready(None) => {
                 stream.end_body();
-                Progress::Moved
+                CarrierProgress::Moved
             }
-            Poll::Ready(Some(Err(_))) => Progress::Gone,
+            Poll::Ready(Some(Err(_))) => CarrierProgress::Gone,
             Poll::Pending => {
                 if stream.takes_continue() {
                     self.send_interim(100, &Fields::new());
                 }
-                Progress::Blocked
+                CarrierProgress::Blocked
             }
         }
     }
@@ -449,11 +455,11 @@ impl<R> Carrier<R> for Transfer {
         self.send_interim(status, fields);
     }
 
-    fn make_room(&mut self, stream: &mut Stream<R>, now: Instant) -> Progress {
+    fn make_room(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress {
         match self.drain(stream, false, now) {
-            Some(moved) if moved && !self.output.is_full() => Progress::Moved,
-            Some(_) => Progress::Blocked,
-            None => Progress::Gone,
+            Some(moved) if moved && !self.output.is_full() => CarrierProgress::Moved,
+            Some(_) => CarrierProgress::Blocked,
+            None => CarrierProgress::Gone,
         }
     }
 }
@@ -492,7 +498,7 @@ fn response(status: u16, fields: &Fields) -> Response<()> {
     head
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::connection::Decision;

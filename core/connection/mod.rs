@@ -26,7 +26,7 @@ mod body_reader;
 mod buffers;
 mod command;
 mod duplex;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod harness;
 mod http1;
 mod http2;

@@ -22,14 +22,14 @@ const SPARE_BYTES_MAX: usize = 16 * 1024;
 /// What waits to be written.
 #[derive(Debug)]
 pub struct Output {
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<OutputPiece>,
     len: usize,
     full_at: usize,
     sends_files: bool,
 }
 
 #[derive(Debug)]
-enum Piece {
+enum OutputPiece {
     /// Bytes of this response's own, of which so many have been written.
     Own { bytes: Vec<u8>, written: usize },
     /// Bytes that others hold too.
@@ -87,7 +87,9 @@ impl Output {
     /// Gives the run of a file that has to be read from its disk before anything more goes out, if there is one that
     /// nobody was asked to read; then [`warmed`](Self::warmed).
     pub fn take_cold(&mut self) -> Option<(Arc<File>, u64, usize)> {
-        let Some(Piece::File { file, offset, state, .. }) = self.pieces.front_mut() else { return None };
+        let Some(OutputPiece::File { file, offset, state, .. }) = self.pieces.front_mut() else {
+            return None;
+        };
         let FileState::Cold(bytes) = *state else { return None };
         *state = FileState::Awaited;
         Some((Arc::clone(file), *offset, bytes))
@@ -95,7 +97,7 @@ impl Output {
 
     /// The run at the front has been read.
     pub fn warmed(&mut self) {
-        if let Some(Piece::File { state, .. }) = self.pieces.front_mut()
+        if let Some(OutputPiece::File { state, .. }) = self.pieces.front_mut()
             && *state == FileState::Awaited
         {
             *state = FileState::Warmed;
@@ -119,10 +121,11 @@ impl Output {
 
     /// Lets `write` append to the last piece.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if !matches!(self.pieces.back(), Some(Piece::Own { bytes, .. }) if bytes.len() < SPARE_BYTES_MAX) {
-            self.pieces.push_back(Piece::Own { bytes: Vec::new(), written: 0 });
+        if !matches!(self.pieces.back(), Some(OutputPiece::Own { bytes, .. }) if bytes.len() < SPARE_BYTES_MAX)
+        {
+            self.pieces.push_back(OutputPiece::Own { bytes: Vec::new(), written: 0 });
         }
-        if let Some(Piece::Own { bytes, .. }) = self.pieces.back_mut() {
+        if let Some(OutputPiece::Own { bytes, .. }) = self.pieces.back_mut() {
             let before = bytes.len();
             write(bytes);
             self.len += bytes.len() - before;
@@ -135,7 +138,7 @@ impl Output {
             self.append(|last| last.extend_from_slice(&bytes));
         } else {
             self.len += bytes.len();
-            self.pieces.push_back(Piece::Own { bytes, written: 0 });
+            self.pieces.push_back(OutputPiece::Own { bytes, written: 0 });
         }
     }
 
@@ -145,7 +148,7 @@ impl Output {
             self.append(|last| last.extend_from_slice(&bytes));
         } else {
             self.len += bytes.len();
-            self.pieces.push_back(Piece::Shared(bytes));
+            self.pieces.push_back(OutputPiece::Shared(bytes));
         }
     }
 
@@ -153,7 +156,7 @@ impl Output {
     pub fn push_file(&mut self, file: Arc<File>, offset: u64, len: usize) {
         if len > 0 {
             self.len += len;
-            self.pieces.push_back(Piece::File { file, offset, len, state: FileState::Unseen });
+            self.pieces.push_back(OutputPiece::File { file, offset, len, state: FileState::Unseen });
         }
     }
 
@@ -161,22 +164,24 @@ impl Output {
     pub fn take(&mut self, max: usize) -> Bytes {
         let front = loop {
             match self.pieces.pop_front() {
-                Some(Piece::Own { bytes, written }) => {
+                Some(OutputPiece::Own { bytes, written }) => {
                     let mut bytes = Bytes::from(bytes);
                     bytes.advance(written);
                     if !bytes.is_empty() {
                         break bytes;
                     }
                 }
-                Some(Piece::Shared(bytes)) => break bytes,
-                Some(Piece::File { .. }) => debug_assert!(false, "a file in an output that is taken from"),
+                Some(OutputPiece::Shared(bytes)) => break bytes,
+                Some(OutputPiece::File { .. }) => {
+                    debug_assert!(false, "a file in an output that is taken from");
+                }
                 None => return Bytes::new(),
             }
         };
         let mut front = front;
         if front.len() > max {
             let rest = front.split_off(max);
-            self.pieces.push_front(Piece::Shared(rest));
+            self.pieces.push_front(OutputPiece::Shared(rest));
         }
         self.len -= front.len();
         front
@@ -185,7 +190,9 @@ impl Output {
     /// The run of a file at the front, if one is.
     pub fn front_file(&self) -> Option<Front<'_>> {
         match self.pieces.front() {
-            Some(Piece::File { file, offset, len, .. }) => Some(Front { file, offset: *offset, len: *len }),
+            Some(OutputPiece::File { file, offset, len, .. }) => {
+                Some(Front { file, offset: *offset, len: *len })
+            }
             _ => None,
         }
     }
@@ -193,7 +200,9 @@ impl Output {
     /// Whether what is at the front can be sent without waiting for a disk. `look` says of a run of a file how many
     /// bytes have to be read from its disk first, if any do; it is asked until it has said so.
     pub fn is_front_ready(&mut self, look: impl FnOnce(Front<'_>) -> Option<usize>) -> bool {
-        let Some(Piece::File { file, offset, len, state }) = self.pieces.front_mut() else { return true };
+        let Some(OutputPiece::File { file, offset, len, state }) = self.pieces.front_mut() else {
+            return true;
+        };
         if *state == FileState::Unseen {
             match look(Front { file, offset: *offset, len: *len }) {
                 None => return true,
@@ -205,7 +214,7 @@ impl Output {
 
     /// Fills `slices` from the front, up to the next run of a file; returns how many were filled.
     pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let bytes = self.pieces.iter().map_while(Piece::bytes);
+        let bytes = self.pieces.iter().map_while(OutputPiece::bytes);
         slices.iter_mut().zip(bytes).map(|(slice, bytes)| *slice = IoSlice::new(bytes)).count()
     }
 
@@ -221,7 +230,7 @@ impl Output {
             }
             pieces_left -= 1;
             if pieces_left == 0
-                && let Piece::Own { bytes, written } = first
+                && let OutputPiece::Own { bytes, written } = first
                 && bytes.capacity() <= SPARE_BYTES_MAX
             {
                 // Kept for the next response on this connection.
@@ -234,7 +243,7 @@ impl Output {
     }
 }
 
-impl Piece {
+impl OutputPiece {
     /// What of it is still to be written, unless it is a file's.
     fn bytes(&self) -> Option<&[u8]> {
         match self {

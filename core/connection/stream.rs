@@ -28,8 +28,8 @@ use super::reply::{Frame, Reply, ReplyStep};
 pub(super) struct Stream<R> {
     /// What the connection's owner knows of it.
     pub(super) request: R,
-    facts: Facts,
-    phase: Phase,
+    facts: ResponseFacts,
+    phase: StreamPhase,
     /// Since when the peer is waited for.
     since: Instant,
     /// What is to be asked before the next step.
@@ -45,7 +45,7 @@ pub(super) struct Stream<R> {
 
 /// What the head of a request says about its response.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
+pub(super) struct ResponseFacts {
     /// The protocol of the response.
     pub(super) version: Version,
     /// Whether the response has a head only.
@@ -58,7 +58,7 @@ pub(super) struct Facts {
 
 /// What a request is busy with; see the diagram above.
 #[derive(Debug)]
-enum Phase {
+enum StreamPhase {
     /// The owner finds out what answers.
     Routing(BodyReader),
     /// Its body is read.
@@ -78,7 +78,7 @@ enum Interruption {
     WaitOver,
 }
 
-impl Phase {
+impl StreamPhase {
     /// Nothing has come of the reply, and nobody says how long it may take.
     fn waiting() -> Self {
         Self::Waiting { until: None, has_parts: false }
@@ -124,7 +124,7 @@ impl<R> Stream<R> {
     /// Begins with a head that was read. A body that is longer than granted is told of: the owner must refuse it.
     pub(super) fn new(
         request: R,
-        facts: Facts,
+        facts: ResponseFacts,
         framing: BodyFraming,
         grant: &Grant,
         now: Instant,
@@ -134,18 +134,24 @@ impl<R> Stream<R> {
         // What is refused is thrown away all the same, by its framing.
         let unbounded = || BodyDecoder::new(framing, u64::MAX).ok();
         let phase = match decoder.ok().or_else(unbounded) {
-            Some(decoder) => Phase::Routing(BodyReader::new(decoder)),
-            None => Phase::waiting(),
+            Some(decoder) => StreamPhase::Routing(BodyReader::new(decoder)),
+            None => StreamPhase::waiting(),
         };
         (Self::in_phase(phase, request, facts, grant.outlives_peer, now), verdict)
     }
 
     /// Begins with a request that cannot be read; the owner must answer it.
-    pub(super) fn unreadable(request: R, facts: Facts, now: Instant) -> Self {
-        Self::in_phase(Phase::waiting(), request, facts, false, now)
+    pub(super) fn unreadable(request: R, facts: ResponseFacts, now: Instant) -> Self {
+        Self::in_phase(StreamPhase::waiting(), request, facts, false, now)
     }
 
-    fn in_phase(phase: Phase, request: R, facts: Facts, outlives_peer: bool, since: Instant) -> Self {
+    fn in_phase(
+        phase: StreamPhase,
+        request: R,
+        facts: ResponseFacts,
+        outlives_peer: bool,
+        since: Instant,
+    ) -> Self {
         Self {
             request,
             facts,
@@ -160,7 +166,7 @@ impl<R> Stream<R> {
     }
 
     /// What its head says about its response.
-    pub(super) fn facts(&self) -> Facts {
+    pub(super) fn facts(&self) -> ResponseFacts {
         self.facts
     }
 
@@ -185,8 +191,8 @@ impl<R> Stream<R> {
         self.interruption = None;
         match decision {
             Decision::Answer(reply) => {
-                if let Phase::Routing(reader) | Phase::ReadingBody(IncomingBody { reader, .. }) =
-                    std::mem::replace(&mut self.phase, Phase::Replying(reply))
+                if let StreamPhase::Routing(reader) | StreamPhase::ReadingBody(IncomingBody { reader, .. }) =
+                    std::mem::replace(&mut self.phase, StreamPhase::Replying(reply))
                     && !reader.is_read()
                 {
                     let is_doubtful = self.facts.expects_continue;
@@ -194,22 +200,22 @@ impl<R> Stream<R> {
                 }
             }
             Decision::Await { until: wanted } => {
-                if let Phase::Waiting { until, .. } = &mut self.phase {
+                if let StreamPhase::Waiting { until, .. } = &mut self.phase {
                     *until = wanted;
                 }
             }
-            Decision::ReadBody => match std::mem::replace(&mut self.phase, Phase::waiting()) {
-                Phase::Routing(reader) => {
+            Decision::ReadBody => match std::mem::replace(&mut self.phase, StreamPhase::waiting()) {
+                StreamPhase::Routing(reader) => {
                     self.since = now;
-                    self.phase = Phase::ReadingBody(IncomingBody { reader, awaits_room: false });
+                    self.phase = StreamPhase::ReadingBody(IncomingBody { reader, awaits_room: false });
                 }
                 other => self.phase = other,
             },
             Decision::Refuse(reply) => {
                 self.end_connection();
                 self.is_cut_short = true;
-                if let Phase::Routing(reader) | Phase::ReadingBody(IncomingBody { reader, .. }) =
-                    std::mem::replace(&mut self.phase, Phase::Replying(reply))
+                if let StreamPhase::Routing(reader) | StreamPhase::ReadingBody(IncomingBody { reader, .. }) =
+                    std::mem::replace(&mut self.phase, StreamPhase::Replying(reply))
                 {
                     self.unwanted = Some(Unwanted { reader: reader.unwanted(), is_doubtful: true });
                 }
@@ -227,15 +233,15 @@ impl<R> Stream<R> {
             });
         }
         match &mut self.phase {
-            Phase::Routing(_) => StreamStep::Wait,
-            Phase::ReadingBody(_) => self.step_body(),
-            Phase::Waiting { has_parts: has_parts @ true, .. } => {
+            StreamPhase::Routing(_) => StreamStep::Wait,
+            StreamPhase::ReadingBody(_) => self.step_body(),
+            StreamPhase::Waiting { has_parts: has_parts @ true, .. } => {
                 *has_parts = false;
                 StreamStep::Ask(Ask::Collect)
             }
-            Phase::Waiting { .. } if self.is_deserted => StreamStep::Lost,
-            Phase::Waiting { .. } => StreamStep::Wait,
-            Phase::Replying(reply) => match reply.pump(output) {
+            StreamPhase::Waiting { .. } if self.is_deserted => StreamStep::Lost,
+            StreamPhase::Waiting { .. } => StreamStep::Wait,
+            StreamPhase::Replying(reply) => match reply.pump(output) {
                 ReplyStep::Disk => StreamStep::Wait,
                 ReplyStep::End(end) => StreamStep::End(end),
                 ReplyStep::Head(head, length) => {
@@ -252,12 +258,12 @@ impl<R> Stream<R> {
     }
 
     fn step_body(&mut self) -> StreamStep {
-        let Phase::ReadingBody(body) = &mut self.phase else { return StreamStep::Wait };
+        let StreamPhase::ReadingBody(body) = &mut self.phase else { return StreamStep::Wait };
         match body.reader.next() {
             BodyStep::Bytes => StreamStep::Bytes,
             BodyStep::Disk => StreamStep::Wait,
             BodyStep::Nothing(body) => {
-                self.phase = Phase::waiting();
+                self.phase = StreamPhase::waiting();
                 let is_deserted = self.is_deserted;
                 if is_deserted && !self.outlives_peer {
                     return StreamStep::Lost;
@@ -273,7 +279,7 @@ impl<R> Stream<R> {
     /// Takes bytes of the body, after [`StreamStep::Bytes`]; returns how many of them belong to it, and how many body
     /// bytes they held. A body that is no good is told of at the next step.
     pub(super) fn take_body(&mut self, bytes: &[u8], now: Instant) -> (usize, usize) {
-        let Phase::ReadingBody(body) = &mut self.phase else { return (0, 0) };
+        let StreamPhase::ReadingBody(body) = &mut self.phase else { return (0, 0) };
         match body.reader.take(bytes) {
             Ok(taken) => {
                 self.facts.expects_continue = false;
@@ -289,21 +295,21 @@ impl<R> Stream<R> {
 
     /// Something of the body is on its way that cannot be taken yet.
     pub(super) fn note_body_progress(&mut self, now: Instant) {
-        if let Phase::ReadingBody(_) = self.phase {
+        if let StreamPhase::ReadingBody(_) = self.phase {
             self.since = now;
         }
     }
 
     /// The body has ended, in a protocol that tells so by itself.
     pub(super) fn end_body(&mut self) {
-        if let Phase::ReadingBody(body) = &mut self.phase {
+        if let StreamPhase::ReadingBody(body) = &mut self.phase {
             body.reader.end();
         }
     }
 
     /// Whether the peer is to be told that its body is wanted; true once.
     pub(super) fn takes_continue(&mut self) -> bool {
-        matches!(self.phase, Phase::ReadingBody(_)) && std::mem::take(&mut self.facts.expects_continue)
+        matches!(self.phase, StreamPhase::ReadingBody(_)) && std::mem::take(&mut self.facts.expects_continue)
     }
 
     /// The peer will not read an answer that is yet to be made.
@@ -314,12 +320,12 @@ impl<R> Stream<R> {
     /// Whether it goes on until it is offered although its peer has gone. What is missing of its body does not come,
     /// which ends it.
     pub(super) fn goes_on_alone(&self) -> bool {
-        matches!(self.phase, Phase::Routing(_) | Phase::ReadingBody(_)) && self.outlives_peer
+        matches!(self.phase, StreamPhase::Routing(_) | StreamPhase::ReadingBody(_)) && self.outlives_peer
     }
 
     /// A piece of the body is on disk; its buffer comes back.
     pub(super) fn spooled(&mut self, file: SpoolFile, buffer: Vec<u8>, now: Instant) {
-        if let Phase::ReadingBody(body) = &mut self.phase {
+        if let StreamPhase::ReadingBody(body) = &mut self.phase {
             body.reader.spooled(file, buffer);
             self.since = now;
         }
@@ -332,13 +338,13 @@ impl<R> Stream<R> {
         bytes: Vec<u8>,
         error: &SpoolError,
     ) -> bool {
-        let Phase::ReadingBody(body) = &mut self.phase else { return true };
+        let StreamPhase::ReadingBody(body) = &mut self.phase else { return true };
         body.reader.refused(file, bytes, error)
     }
 
     /// There may be room in the spool again.
     pub(super) fn retry_spool(&mut self) {
-        if let Phase::ReadingBody(body) = &mut self.phase {
+        if let StreamPhase::ReadingBody(body) = &mut self.phase {
             body.awaits_room = false;
             body.reader.retry();
         }
@@ -347,54 +353,54 @@ impl<R> Stream<R> {
     /// Parts of its reply may be ready.
     pub(super) fn note_reply(&mut self) {
         match &mut self.phase {
-            Phase::Waiting { has_parts, .. } => *has_parts = true,
-            Phase::Replying(reply) => reply.note_more(),
-            Phase::Routing(_) | Phase::ReadingBody(_) => {}
+            StreamPhase::Waiting { has_parts, .. } => *has_parts = true,
+            StreamPhase::Replying(reply) => reply.note_more(),
+            StreamPhase::Routing(_) | StreamPhase::ReadingBody(_) => {}
         }
     }
 
     /// Lets `take` add parts of its reply. If there are none, the wait goes on: the call was meant for another.
     pub(super) fn collect(&mut self, take: impl FnOnce(&mut VecDeque<Part>) -> Share) {
         match &mut self.phase {
-            Phase::Waiting { .. } => {
+            StreamPhase::Waiting { .. } => {
                 let mut reply = Reply::default();
                 reply.collect(take);
                 if reply.has_parts() {
-                    self.phase = Phase::Replying(reply);
+                    self.phase = StreamPhase::Replying(reply);
                 }
             }
-            Phase::Replying(reply) => reply.collect(take),
-            Phase::Routing(_) | Phase::ReadingBody(_) => {}
+            StreamPhase::Replying(reply) => reply.collect(take),
+            StreamPhase::Routing(_) | StreamPhase::ReadingBody(_) => {}
         }
     }
 
     /// Whether a head of its response went out, or waits to.
     pub(super) fn has_reply(&self) -> bool {
-        matches!(&self.phase, Phase::Replying(reply) if reply.has_begun() || reply.has_head())
+        matches!(&self.phase, StreamPhase::Replying(reply) if reply.has_begun() || reply.has_head())
     }
 
     /// Whether it was offered, and nothing has come of its reply.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.phase, Phase::Waiting { .. })
+        matches!(self.phase, StreamPhase::Waiting { .. })
     }
 
     /// Bytes of its reply were read; none at the end of their source.
     pub(super) fn sliced(&mut self, bytes: Vec<u8>, output: &mut Output) {
-        if let Phase::Replying(reply) = &mut self.phase {
+        if let StreamPhase::Replying(reply) = &mut self.phase {
             reply.sliced(bytes, output);
         }
     }
 
     /// The rest of its reply cannot be had.
     pub(super) fn fail_reply(&mut self) {
-        if let Phase::Replying(reply) = &mut self.phase {
+        if let StreamPhase::Replying(reply) = &mut self.phase {
             reply.fail();
         }
     }
 
     /// The head has been encoded; the body goes out like this, or `page` in its place.
     pub(super) fn begin_body(&mut self, frame: Frame, page: Option<Vec<u8>>) {
-        if let Phase::Replying(reply) = &mut self.phase {
+        if let StreamPhase::Replying(reply) = &mut self.phase {
             if let Some(page) = page {
                 reply.replace_body(page);
             }
@@ -404,47 +410,47 @@ impl<R> Stream<R> {
 
     /// The output has so many bytes left that have not been sent.
     pub(super) fn note_unsent(&mut self, output_bytes: usize) {
-        if let Phase::Replying(reply) = &mut self.phase {
+        if let StreamPhase::Replying(reply) = &mut self.phase {
             reply.note_unsent(output_bytes);
         }
     }
 
     /// Bytes from the output go to somebody who keeps them for a while.
     pub(super) fn lend(&mut self, bytes: Bytes) -> Bytes {
-        if let Phase::Replying(reply) = &mut self.phase { reply.lend(bytes) } else { bytes }
+        if let StreamPhase::Replying(reply) = &mut self.phase { reply.lend(bytes) } else { bytes }
     }
 
     /// Bytes of the body that have gone into the output.
     pub(super) fn reply_bytes(&self) -> u64 {
-        if let Phase::Replying(reply) = &self.phase { reply.body_bytes() } else { 0 }
+        if let StreamPhase::Replying(reply) = &self.phase { reply.body_bytes() } else { 0 }
     }
 
     /// When the present wait is over; `None` while the wait is for the owner, or for the output to be read.
     pub(super) fn deadline(&self, body_timeout: Duration) -> Option<Instant> {
         match &self.phase {
             _ if self.interruption.is_some() => None,
-            Phase::ReadingBody(body) if !body.reader.is_spooling() => Some(self.since + body_timeout),
-            Phase::ReadingBody(_) | Phase::Routing(_) | Phase::Replying(_) => None,
-            Phase::Waiting { until, .. } => *until,
+            StreamPhase::ReadingBody(body) if !body.reader.is_spooling() => Some(self.since + body_timeout),
+            StreamPhase::ReadingBody(_) | StreamPhase::Routing(_) | StreamPhase::Replying(_) => None,
+            StreamPhase::Waiting { until, .. } => *until,
         }
     }
 
     /// The deadline has passed.
     pub(super) fn on_deadline(&mut self) {
         match &mut self.phase {
-            Phase::ReadingBody(body) => {
+            StreamPhase::ReadingBody(body) => {
                 self.interruption = Some(Interruption::BodyLate { is_starved: body.reader.is_starved() });
             }
-            Phase::Waiting { until, .. } => {
+            StreamPhase::Waiting { until, .. } => {
                 *until = None;
                 self.interruption = Some(Interruption::WaitOver);
             }
-            Phase::Routing(_) | Phase::Replying(_) => {}
+            StreamPhase::Routing(_) | StreamPhase::Replying(_) => {}
         }
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::connection::Ended;

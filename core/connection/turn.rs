@@ -21,18 +21,18 @@ pub(super) trait Carrier<R> {
     fn note_step(&mut self, now: Instant);
 
     /// Feeds what has come of the body.
-    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> Progress;
+    fn feed_body(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress;
 
     /// Encodes an informational response.
     fn interim(&mut self, stream: &Stream<R>, status: u16, fields: &Fields);
 
     /// Makes room in the output.
-    fn make_room(&mut self, stream: &mut Stream<R>, now: Instant) -> Progress;
+    fn make_room(&mut self, stream: &mut Stream<R>, now: Instant) -> CarrierProgress;
 }
 
 /// What became of something that a step led to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum CarrierProgress {
     /// There is no more for now.
     Blocked,
     /// The peer is gone.
@@ -80,18 +80,18 @@ pub(super) fn take_turn<R>(
             StreamStep::End(end) => return Turn::End(end),
             StreamStep::Interim(status, fields) => {
                 carrier.interim(stream, status, &fields);
-                Progress::Moved
+                CarrierProgress::Moved
             }
-            StreamStep::Lost => Progress::Gone,
+            StreamStep::Lost => CarrierProgress::Gone,
             StreamStep::Room => carrier.make_room(stream, now),
-            StreamStep::Wait => Progress::Blocked,
+            StreamStep::Wait => CarrierProgress::Blocked,
         };
         match progress {
-            Progress::Blocked => return Turn::Blocked,
-            Progress::Gone => return Turn::Lost,
-            Progress::Moved => {}
-            Progress::Read => return Turn::Read,
-            Progress::Transmit => return Turn::Transmit,
+            CarrierProgress::Blocked => return Turn::Blocked,
+            CarrierProgress::Gone => return Turn::Lost,
+            CarrierProgress::Moved => {}
+            CarrierProgress::Read => return Turn::Read,
+            CarrierProgress::Transmit => return Turn::Transmit,
         }
     }
     Turn::Yield

@@ -15,7 +15,6 @@ use crate::sync::primitive::Arc;
 
 /// What runs requests for scripts.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one of it")]
 pub enum Backend {
     /// The pool of PHP workers.
     Pool(PoolBackend),

@@ -27,11 +27,11 @@ impl WatchdogRounds {
     /// hold a worker up.
     pub(in crate::serve) fn tick(&mut self, workers: &WorkerPool<Exchange>, log: &Log, now: Instant) {
         self.tick_each(workers, now, |found| match found {
-            Found::Overdue(exchange) => {
+            SlotFinding::Overdue(exchange) => {
                 // It may just have been answered.
                 let _ = exchange.overrun();
             }
-            Found::Stuck { slot, kind, age, job } => {
+            SlotFinding::Stuck { slot, kind, age, job } => {
                 let request = job.as_ref().map(|exchange| &exchange.request);
                 log.emit(&Event::Worker(WorkerEvent::Stuck {
                     slot,
@@ -45,13 +45,18 @@ impl WatchdogRounds {
     }
 
     /// Looks at each slot, whatever its worker runs.
-    fn tick_each<J: Job>(&mut self, workers: &WorkerPool<J>, now: Instant, mut on: impl FnMut(Found<J>)) {
+    fn tick_each<J: Job>(
+        &mut self,
+        workers: &WorkerPool<J>,
+        now: Instant,
+        mut on: impl FnMut(SlotFinding<J>),
+    ) {
         for reading in workers.slots(now) {
             let slot = reading.slot;
             if let Some(serial) = workers.probe(slot).and_then(|probe| probe.tick())
                 && let Some(job) = workers.job(slot, serial)
             {
-                on(Found::Overdue(job));
+                on(SlotFinding::Overdue(job));
             }
             let held = if reading.is_busy { workers.held(slot, now) } else { Vec::new() };
             let finding = self.0.tick(slot, &held, &InspectedThread { workers, reading: &reading });
@@ -60,14 +65,14 @@ impl WatchdogRounds {
             }
             for (serial, kind) in finding.stuck {
                 let age = held.iter().find(|one| one.serial == serial).map_or(Duration::ZERO, |one| one.age);
-                on(Found::Stuck { slot, kind, age, job: workers.job(slot, serial) });
+                on(SlotFinding::Stuck { slot, kind, age, job: workers.job(slot, serial) });
             }
         }
     }
 }
 
 /// What a look at a slot found.
-enum Found<J> {
+enum SlotFinding<J> {
     /// The time limit of this job has expired, and its worker has not reacted.
     Overdue(Arc<J>),
     /// A job holds its worker up.

@@ -49,7 +49,7 @@ pub(in crate::serve) struct OpsResponder<S> {
 }
 
 /// The content of an answer.
-struct Answer<'a> {
+struct OpsAnswer<'a> {
     status: u16,
     content_type: &'static str,
     body: Cow<'a, [u8]>,
@@ -88,43 +88,43 @@ impl<S: OpsSource> OpsResponder<S> {
         reply(status, fields, body.into_owned())
     }
 
-    fn answer(&self, head: &Head, has_body: bool, peer: IpAddr) -> Answer<'_> {
+    fn answer(&self, head: &Head, has_body: bool, peer: IpAddr) -> OpsAnswer<'_> {
         let Some(endpoint) = Endpoint::at(head.path_and_query().0) else {
-            return Answer::text(404, "not found\n");
+            return OpsAnswer::text(404, "not found\n");
         };
         if endpoint.is_guarded() && !self.allowed.allows(peer) {
-            return Answer::text(403, "forbidden\n");
+            return OpsAnswer::text(403, "forbidden\n");
         }
         if !matches!(head.method(), "GET" | "HEAD") {
-            return Answer::text(405, "method not allowed\n");
+            return OpsAnswer::text(405, "method not allowed\n");
         }
         if has_body {
-            return Answer::text(413, "a request body is not accepted here\n");
+            return OpsAnswer::text(413, "a request body is not accepted here\n");
         }
         match endpoint {
             Endpoint::Probe(probe) => {
                 let passes = self.source.probe_facts().passes(probe);
-                Answer { content_type: "text/plain", ..Answer::text(ok_or_503(passes), probe.as_str()) }
+                OpsAnswer { content_type: "text/plain", ..OpsAnswer::text(ok_or_503(passes), probe.as_str()) }
             }
             Endpoint::Health => {
                 let health = self.source.health();
                 let body = Cow::Owned(health.to_json().into_bytes());
-                Answer { status: ok_or_503(health.is_ok()), content_type: JSON, body, vary: b"" }
+                OpsAnswer { status: ok_or_503(health.is_ok()), content_type: JSON, body, vary: b"" }
             }
             Endpoint::Metrics => {
                 let format = Format::negotiate(head.header_values("accept"));
                 let body = Cow::Owned(self.source.metrics(format));
                 let vary = b"Accept, Accept-Encoding";
-                Answer { status: 200, content_type: format.content_type(), body, vary }
+                OpsAnswer { status: 200, content_type: format.content_type(), body, vary }
             }
             Endpoint::Config => match self.source.config_report() {
-                Some(report) => Answer {
+                Some(report) => OpsAnswer {
                     status: 200,
                     content_type: JSON,
                     body: Cow::Owned(report.into_bytes()),
                     vary: b"Accept-Encoding",
                 },
-                None => Answer::text(503, "starting\n"),
+                None => OpsAnswer::text(503, "starting\n"),
             },
         }
     }
@@ -161,7 +161,7 @@ impl Endpoint {
     }
 }
 
-impl Answer<'_> {
+impl OpsAnswer<'_> {
     fn text(status: u16, body: &'static str) -> Self {
         Self { status, content_type: TEXT, body: Cow::Borrowed(body.as_bytes()), vary: b"" }
     }
@@ -180,7 +180,7 @@ fn base_fields(content_type: &str) -> Fields {
 }
 
 /// Compresses a body if that is worthwhile and the client accepts it; returns the status and the body to send.
-fn coded<'a>(answer: Answer<'a>, head: &Head, fields: &mut Fields) -> (u16, Cow<'a, [u8]>) {
+fn coded<'a>(answer: OpsAnswer<'a>, head: &Head, fields: &mut Fields) -> (u16, Cow<'a, [u8]>) {
     let worth_it = !answer.vary.is_empty() && answer.body.len() >= OPS_GZIP_MIN_BYTES;
     if worth_it && accepts_gzip(head.header_values("accept-encoding")) {
         let mut encoder = GzEncoder::new(Vec::with_capacity(answer.body.len() / 4), Compression::fast());

@@ -32,7 +32,7 @@ pub(in crate::serve) struct Ending {
     is_cut: bool,
     /// It is counted as a pending request for PHP.
     is_pending: bool,
-    decided: Option<(Outcome, u16)>,
+    decided: Option<(RequestOutcome, u16)>,
 }
 
 /// Why the server answers in place of a worker.
@@ -44,7 +44,7 @@ enum Verdict {
 
 /// How a request ended; see the diagram above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::serve) enum Outcome {
+pub(in crate::serve) enum RequestOutcome {
     Answered,
     CutOff,
     Dropped,
@@ -100,11 +100,13 @@ impl Ending {
     /// A head made by `origin` is sent.
     pub(in crate::serve) fn head_goes_out(&mut self, status: u16, origin: Origin, metrics: &Metrics) {
         let outcome = match (self.verdict, origin) {
-            (Some(Verdict::Refused { reason, was_wasted }), _) => Outcome::Refused { reason, was_wasted },
-            (Some(Verdict::CutOff), _) => Outcome::CutOff,
-            (None, Origin::TimeLimit) => Outcome::TimedOut,
-            (None, Origin::WorkerLost) => Outcome::Dropped,
-            (None, Origin::Script | Origin::Server | Origin::Fatal) => Outcome::Answered,
+            (Some(Verdict::Refused { reason, was_wasted }), _) => {
+                RequestOutcome::Refused { reason, was_wasted }
+            }
+            (Some(Verdict::CutOff), _) => RequestOutcome::CutOff,
+            (None, Origin::TimeLimit) => RequestOutcome::TimedOut,
+            (None, Origin::WorkerLost) => RequestOutcome::Dropped,
+            (None, Origin::Script | Origin::Server | Origin::Fatal) => RequestOutcome::Answered,
         };
         self.decide(outcome, status, metrics);
     }
@@ -113,13 +115,13 @@ impl Ending {
     /// been sent.
     pub(in crate::serve) fn give_up(&mut self, was_taken: bool, metrics: &Metrics) {
         if self.is_cut {
-            self.decide(Outcome::CutOff, SERVICE_UNAVAILABLE, metrics);
+            self.decide(RequestOutcome::CutOff, SERVICE_UNAVAILABLE, metrics);
         } else {
-            self.decide(Outcome::Left { was_taken }, CLIENT_CLOSED_REQUEST, metrics);
+            self.decide(RequestOutcome::Left { was_taken }, CLIENT_CLOSED_REQUEST, metrics);
         }
     }
 
-    fn decide(&mut self, outcome: Outcome, status: u16, metrics: &Metrics) {
+    fn decide(&mut self, outcome: RequestOutcome, status: u16, metrics: &Metrics) {
         if !self.is_open() {
             return;
         }
@@ -128,22 +130,22 @@ impl Ending {
             metrics.pending_requests.leave();
         }
         match outcome {
-            Outcome::Answered => {}
-            Outcome::CutOff => metrics.cancelled.incr(CancelReason::Shutdown),
-            Outcome::Dropped => metrics.dropped.incr(),
-            Outcome::Left { was_taken } => {
+            RequestOutcome::Answered => {}
+            RequestOutcome::CutOff => metrics.cancelled.incr(CancelReason::Shutdown),
+            RequestOutcome::Dropped => metrics.dropped.incr(),
+            RequestOutcome::Left { was_taken } => {
                 metrics.cancelled.incr(CancelReason::ClientAbort);
                 if was_taken {
                     metrics.work_abandoned();
                 }
             }
-            Outcome::Refused { reason, was_wasted } => {
+            RequestOutcome::Refused { reason, was_wasted } => {
                 if was_wasted {
                     metrics.wait_wasted.incr();
                 }
                 metrics.refused.incr(reason);
             }
-            Outcome::TimedOut => metrics.cancelled.incr(CancelReason::Timeout),
+            RequestOutcome::TimedOut => metrics.cancelled.incr(CancelReason::Timeout),
         }
     }
 
@@ -156,7 +158,7 @@ impl Ending {
     /// Why the request was not admitted, if it was refused.
     pub(in crate::serve) fn shed_reason(&self) -> Option<ShedReason> {
         match self.decided {
-            Some((Outcome::Refused { reason, .. }, _)) => Some(reason),
+            Some((RequestOutcome::Refused { reason, .. }, _)) => Some(reason),
             _ => None,
         }
     }
