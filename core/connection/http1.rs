@@ -505,8 +505,12 @@ impl<R> Http1<R> {
         if let Some(timeout) = terms.exchange_timeout.filter(|_| is_within_exchange) {
             return Some(self.began + timeout);
         }
-        if self.buffers.waits_for_reader() {
-            return Some(self.buffers.output_since() + terms.write_timeout);
+        if let Some(reader) = self.reader_deadline(terms) {
+            // The peer may have sent its body without reading that it was wanted: who answers has no more time for that.
+            return match &self.state {
+                State::Serving(serving) => serving.stream.wait_deadline().into_iter().chain([reader]).min(),
+                _ => Some(reader),
+            };
         }
         match &self.state {
             Http1State::Head if self.is_silent() && self.is_closing => {
@@ -523,6 +527,11 @@ impl<R> Http1<R> {
         }
     }
 
+    /// When the peer must have read something of what waits for it, if anything does.
+    fn reader_deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
+        self.buffers.waits_for_reader().then(|| self.buffers.output_since() + terms.write_timeout)
+    }
+
     /// When what the connection waits for now began.
     pub(super) fn waiting_since(&self) -> Instant {
         match self.state {
@@ -537,8 +546,9 @@ impl<R> Http1<R> {
     }
 
     /// The deadline has passed.
-    pub(super) fn on_deadline(&mut self, terms: &ConnectionTerms) {
-        if self.buffers.waits_for_reader() || terms.exchange_timeout.is_some() {
+    pub(super) fn on_deadline(&mut self, terms: &ConnectionTerms, now: Instant) {
+        let is_unread = self.reader_deadline(terms).is_some_and(|deadline| deadline <= now);
+        if is_unread || terms.exchange_timeout.is_some() {
             return self.abort();
         }
         match &mut self.state {
@@ -700,6 +710,22 @@ mod tests {
         assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(30)));
         assert_eq!(bench.time_out(), Rest::Close { is_whole: false });
         assert_eq!(ends(&bench), [(0, true)]);
+    }
+
+    #[test]
+    fn serving_waits_no_longer_for_a_worker_because_its_peer_reads_nothing() {
+        let mut bench = Bench::new();
+        bench.room = 0;
+        bench.send(b"POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+        bench.decide(0, Decision::ReadBody);
+        bench.send(b"hello");
+        let until = Some(bench.now + seconds(5));
+        bench.decide(0, Decision::Await { until });
+        assert_eq!(bench.connection.deadline(), until);
+        bench.asked.clear();
+        assert_eq!(bench.time_out(), Rest::Wait);
+        assert!(matches!(bench.asked.pop(), Some((0, Ask::WaitOver))));
+        assert_eq!(bench.time_out(), Rest::Close { is_whole: false }, "and then its own time is over");
     }
 
     #[test]

@@ -263,7 +263,7 @@ impl<R> Connection<R> {
             return;
         }
         match &mut self.protocol {
-            Protocol::Http1(http1) => http1.on_deadline(&self.terms),
+            Protocol::Http1(http1) => http1.on_deadline(&self.terms, now),
             Protocol::Http2(http2) => http2.on_deadline(&self.terms, now),
         }
     }

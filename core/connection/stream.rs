@@ -425,6 +425,11 @@ impl<R> Stream<R> {
         if let StreamPhase::Replying(reply) = &self.phase { reply.body_bytes() } else { 0 }
     }
 
+    /// When the wait for its reply is over, if it waits for one.
+    pub(super) fn wait_deadline(&self) -> Option<Instant> {
+        if let Phase::Waiting { until, .. } = self.phase { until } else { None }
+    }
+
     /// When the present wait is over; `None` while the wait is for the owner, or for the output to be read.
     pub(super) fn deadline(&self, body_timeout: Duration) -> Option<Instant> {
         match &self.phase {

@@ -57,7 +57,9 @@ impl World {
 
     /// Who reads, however slowly, is not late.
     pub(super) fn check_reader(&self) {
-        let is_served = !self.plan.is_http2 && self.is_blocked && self.model.open().next().is_some();
+        let is_served = !self.plan.is_http2
+            && self.is_blocked
+            && self.model.open().any(|(_, record)| record.told.is_some());
         if is_served && self.plan.terms.exchange_timeout.is_none() {
             let least = self.progress_at + self.plan.terms.write_timeout;
             let deadline = self.machine.deadline();
