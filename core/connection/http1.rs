@@ -508,7 +508,9 @@ impl<R> Http1<R> {
         if let Some(reader) = self.reader_deadline(terms) {
             // The peer may have sent its body without reading that it was wanted: who answers has no more time for that.
             return match &self.state {
-                State::Serving(serving) => serving.stream.wait_deadline().into_iter().chain([reader]).min(),
+                Http1State::Serving(serving) => {
+                    serving.stream.wait_deadline().into_iter().chain([reader]).min()
+                }
                 _ => Some(reader),
             };
         }

@@ -427,7 +427,7 @@ impl<R> Stream<R> {
 
     /// When the wait for its reply is over, if it waits for one.
     pub(super) fn wait_deadline(&self) -> Option<Instant> {
-        if let Phase::Waiting { until, .. } = self.phase { until } else { None }
+        if let StreamPhase::Waiting { until, .. } = self.phase { until } else { None }
     }
 
     /// When the present wait is over; `None` while the wait is for the owner, or for the output to be read.
