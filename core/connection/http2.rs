@@ -17,7 +17,7 @@
 //!   Read ──▶ Library ──▶ Streams ──▶ LibraryAgain ──▶ Transmit ──▶ Done ──something moved──▶ Read
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -27,27 +27,22 @@ use bytes::Bytes;
 use h2::server::{Builder, Connection as Library, Handshake, SendResponse};
 use h2::{Reason, RecvStream};
 
-use crate::http::pseudo::{Pseudo, head_of};
-use crate::http::{
-    BodyFraming, FirstWord, FrameWatch, Head, HeadError, HeadLimits, Parsed, RequestLine, Version,
-};
+use crate::http::{FirstWord, FrameWatch, HeadError};
 use crate::limits::{
     FIRST_BYTE_GRACE, HTTP2_CONNECTION_WINDOW_BYTES, HTTP2_HEAD_BYTES_MAX, HTTP2_OUTPUT_BYTES_MAX,
-    HTTP2_RESETS_MAX, HTTP2_RESETS_UNSEEN_MAX, HTTP2_STEPS_MAX, HTTP2_STREAM_WINDOW_BYTES, HTTP2_STREAMS_MAX,
-    LINGER_BYTES_MAX,
+    HTTP2_RESETS_UNSEEN_MAX, HTTP2_STEPS_MAX, HTTP2_STREAM_WINDOW_BYTES, HTTP2_STREAMS_MAX,
 };
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
-use super::command::{
-    Announced, Command, ConnectionTerms, Ended, Grant, Incoming, Peer, Rejected, Rejection, Sent, Unreadable,
-};
+use super::command::{Announced, Command, ConnectionTerms, Grant, Peer, Rejection, Sent};
 use super::duplex::{Duplex, LibraryEnd};
-use super::http2_stream::{DrainingStream, OpenStream, StreamOutcome};
+use super::http2_head::Arriving;
+use super::http2_streams::Http2Streams;
+use super::lingering::Lingering;
 use super::output::Output;
 use super::ready::ReadySet;
-use super::stream::{ResponseFacts, Stream};
-use super::timers::Timers;
+use super::stream::Stream;
 
 /// A connection that speaks HTTP/2.
 #[derive(Debug)]
@@ -63,29 +58,19 @@ pub(super) struct Http2<R> {
     /// Connections end when what was asked is answered.
     is_closing: bool,
     duplex: Duplex,
-    /// Boxed: a node of the tree moves its neighbours.
-    streams: BTreeMap<u32, Box<OpenStream<R>>>,
-    /// Streams that were answered while their clients were still sending.
-    draining: BTreeMap<u32, DrainingStream>,
+    streams: Http2Streams<R>,
     /// A head was read, and its request has not begun.
     arriving: Option<Box<Arriving>>,
-    /// What the owner is to be told first.
-    notices: VecDeque<Notice<R>>,
-    /// The request that ended last, until the next command.
-    ended: Option<Box<OpenStream<R>>>,
-    /// Which streams have something to do.
+    /// Requests that the library has answered by itself.
+    rejected: VecDeque<Rejection>,
+    /// Who is woken: streams, or the connection itself.
     ready: Arc<ReadySet>,
     /// What wakes the connection itself.
     waker: Waker,
-    timers: Timers,
     /// What the client sends, by its frames.
     watch: FrameWatch,
     /// The frame or head that has begun and not ended, and since when it is awaited.
     unfinished: Option<(u64, Instant)>,
-    /// Empty but while streams are ended whose last frames have gone out; here so that it is not allocated each time.
-    over: Vec<u32>,
-    /// Streams that the client called off, less those that it let be answered.
-    resets: u32,
     /// Something waits until the client reads.
     is_held_back: bool,
     /// When output last made progress, or began to wait.
@@ -96,8 +81,6 @@ pub(super) struct Http2<R> {
     is_leaving: bool,
     /// The connection ends because of what the client did, and it may go on doing so.
     is_cut_short: bool,
-    /// Body bytes that came since they were last asked for.
-    received: u64,
 }
 
 /// Where the connection is; see the diagram above.
@@ -106,12 +89,7 @@ enum Http2Stage {
     Open(Library<LibraryEnd, Bytes>),
     Over,
     /// Everything is sent; what the client still sends is thrown away.
-    Lingering {
-        /// The way to the client is closed.
-        is_shut: bool,
-        /// How much was thrown away.
-        bytes: u64,
-    },
+    Lingering(Lingering),
     Closed,
 }
 
@@ -133,23 +111,6 @@ enum Http2Turn {
     Done,
 }
 
-/// What the owner is to be told.
-#[derive(Debug)]
-enum Notice<R> {
-    Ended(Ended, Box<OpenStream<R>>),
-    Rejected(Rejection),
-}
-
-/// A request on its way to its stream.
-#[derive(Debug)]
-struct Arriving {
-    id: u32,
-    facts: ResponseFacts,
-    framing: BodyFraming,
-    receive: RecvStream,
-    respond: SendResponse<Bytes>,
-}
-
 impl<R> Http2<R> {
     /// Starts before the preface, of which `input` has come already.
     pub(super) fn new(input: &[u8], now: Instant) -> Self {
@@ -168,24 +129,18 @@ impl<R> Http2<R> {
             sent: None,
             is_closing: false,
             duplex,
-            streams: BTreeMap::new(),
-            draining: BTreeMap::new(),
+            streams: Http2Streams::new(Arc::clone(&ready)),
             arriving: None,
-            notices: VecDeque::new(),
-            ended: None,
+            rejected: VecDeque::new(),
             waker: ready.connection_waker(),
             ready,
-            timers: Timers::default(),
             watch,
             unfinished,
-            over: Vec::new(),
-            resets: 0,
             is_held_back: false,
             output_since: now,
             idle_since: now,
             is_leaving: false,
             is_cut_short: false,
-            received: 0,
         }
     }
 
@@ -199,22 +154,21 @@ impl<R> Http2<R> {
 
     /// The streams that are open.
     pub(super) fn stream_ids(&self) -> Vec<u32> {
-        self.streams.keys().copied().collect()
+        self.streams.ids()
     }
 
     /// A stream, if it is still open, and the output of its response.
     pub(super) fn stream(&mut self, id: u32) -> Option<(&mut Stream<R>, &mut Output)> {
-        let open = self.streams.get_mut(&id)?;
         // In the middle of its turn it goes on by itself.
         if !matches!(self.turn, Http2Turn::Streams { current: Some(current), .. } if current == id) {
-            open.ring();
+            self.streams.ring(id);
         }
-        Some(open.parts())
+        self.streams.parts(id)
     }
 
     /// What the owner knows of a request.
     pub(super) fn request(&mut self, id: u32) -> Option<&mut R> {
-        self.streams.get_mut(&id).map(|open| &mut open.parts().0.request)
+        self.streams.parts(id).map(|(stream, _)| &mut stream.request)
     }
 
     /// Lets `act` see what waits to be sent.
@@ -224,32 +178,34 @@ impl<R> Http2<R> {
 
     /// Body bytes that came since this was last asked.
     pub(super) fn take_received(&mut self) -> u64 {
-        std::mem::take(&mut self.received)
+        self.streams.take_received()
     }
 
     /// The request that the last command said has ended.
     pub(super) fn ended(&mut self) -> Option<&mut R> {
-        self.ended.as_mut().map(|open| &mut open.parts().0.request)
+        self.streams.ended()
     }
 
     /// Says what is to be done next.
     pub(super) fn poll(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Command {
-        self.ended = None;
+        self.streams.forget_ended();
         if peer.is_broken {
             self.abort();
         }
         loop {
-            match self.notices.pop_front() {
-                Some(Notice::Ended(ended, open)) => {
-                    self.ended = Some(open);
-                    return Command::Ended(ended);
-                }
-                Some(Notice::Rejected(rejection)) => return Command::Rejected(rejection),
-                None => {}
+            if let Some(ended) = self.streams.next_ended() {
+                return Command::Ended(ended);
             }
-            match self.stage {
+            if let Some(rejection) = self.rejected.pop_front() {
+                return Command::Rejected(rejection);
+            }
+            match &mut self.stage {
                 Http2Stage::Closed => return Command::Close { is_whole: true },
-                Http2Stage::Lingering { .. } => return self.poll_lingering(peer),
+                Http2Stage::Lingering(_) if peer.is_broken => return Command::Close { is_whole: true },
+                // At the end of the turn there was nothing to read.
+                Http2Stage::Lingering(lingering) => {
+                    return lingering.poll(false, self.turn == Http2Turn::Done);
+                }
                 _ => {}
             }
             if let Some(command) = self.step(terms, peer, now) {
@@ -278,7 +234,7 @@ impl<R> Http2<R> {
                     return Some(command);
                 }
                 // Whoever rings again meanwhile has the next turn.
-                let left = self.streams.len() + self.draining.len() + 1;
+                let left = self.streams.count() + 1;
                 self.turn =
                     if is_first { Http2Turn::Streams { left, current: None } } else { Http2Turn::Transmit };
                 None
@@ -295,7 +251,10 @@ impl<R> Http2<R> {
 
     fn end_turn(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let is_out = self.sent.is_some_and(|sent| sent.is_all);
-        if is_out && matches!(self.stage, Http2Stage::Over) && !(peer.is_there() && self.awaits_replies()) {
+        if is_out
+            && matches!(self.stage, Http2Stage::Over)
+            && !(peer.is_there() && self.streams.await_replies())
+        {
             self.close(peer, now);
             return None;
         }
@@ -310,11 +269,6 @@ impl<R> Http2<R> {
             }
             None => Some(Command::Yield),
         }
-    }
-
-    /// Whether replies go on whose clients have all that they get.
-    fn awaits_replies(&self) -> bool {
-        self.streams.values().any(|open| open.is_out())
     }
 
     /// Lets the streams take their turns that have something to do.
@@ -333,61 +287,30 @@ impl<R> Http2<R> {
         self.has_moved = true;
         let left = if current.is_some() { left } else { left - 1 };
         self.turn = Http2Turn::Streams { left, current: None };
-        if let Some(open) = self.streams.get_mut(&id) {
-            let outcome = if current.is_some() { open.go_on(now) } else { open.advance(now) };
-            if open.take_sent() {
-                self.watch.note_content();
-            }
-            self.received += open.take_received();
-            if let StreamOutcome::Ask(ask) = outcome {
-                self.turn = Http2Turn::Streams { left, current: Some(id) };
-                return Some(Command::Stream(id, ask));
-            }
-            self.settle(terms, id, &outcome, now);
-        } else if let Some(draining) = self.draining.get_mut(&id)
-            && !draining.advance(&mut self.received)
-        {
-            self.timers.disarm(u64::from(id), &mut draining.armed);
-            self.draining.remove(&id);
+        let step = self.streams.step(terms, id, current.is_some(), now);
+        if step.has_sent {
+            self.watch.note_content();
         }
-        None
+        self.look_after_streams(now);
+        let ask = step.ask?;
+        self.turn = Http2Turn::Streams { left, current: Some(id) };
+        Some(Command::Stream(id, ask))
     }
 
-    /// Sees to a stream's deadline or its end.
-    fn settle(&mut self, terms: &ConnectionTerms, id: u32, outcome: &StreamOutcome, now: Instant) {
-        let Some(open) = self.streams.get_mut(&id) else { return };
-        if let StreamOutcome::Open | StreamOutcome::Ask(_) = outcome {
-            let deadline = open.deadline(terms);
-            return self.timers.arm(u64::from(id), &mut open.armed, deadline);
-        }
-        self.timers.disarm(u64::from(id), &mut open.armed);
-        let Some(mut open) = self.streams.remove(&id) else { return };
-        let is_lost = !matches!(outcome, StreamOutcome::Finished);
-        let ended = open.ended(id, is_lost);
-        if !is_lost {
-            self.resets = self.resets.saturating_sub(1);
-            if let Some(mut draining) = open.take_draining(now + terms.linger_timeout)
-                && draining.advance(&mut self.received)
-            {
-                self.timers.arm(u64::from(id), &mut draining.armed, Some(draining.until));
-                self.draining.insert(id, draining);
-            }
-        } else {
-            self.resets += 1;
-            if self.resets > HTTP2_RESETS_MAX {
-                self.throw_out();
-            }
-        }
-        self.notices.push_back(Notice::Ended(ended, open));
-        if self.streams.is_empty() {
+    /// Does what streams that have ended mean for the connection.
+    fn look_after_streams(&mut self, now: Instant) {
+        if self.streams.take_emptied() {
             self.idle_since = now;
+        }
+        if self.streams.are_called_off_too_often() {
+            self.throw_out();
         }
     }
 
     /// When the present wait is over; `None` while the wait is for the owner.
     pub(super) fn deadline(&self, terms: &ConnectionTerms) -> Option<Instant> {
         let own = match self.stage {
-            Http2Stage::Lingering { .. } => return Some(self.idle_since + terms.linger_timeout),
+            Http2Stage::Lingering(_) => return Some(self.idle_since + terms.linger_timeout),
             Http2Stage::Closed => return None,
             _ if self.is_held_back => Some(self.output_since + terms.write_timeout),
             Http2Stage::Greeting(_) if self.is_closing => {
@@ -398,7 +321,7 @@ impl<R> Http2<R> {
             _ if self.is_leaving => Some(self.idle_since + FIRST_BYTE_GRACE),
             _ => Some(self.idle_since + terms.keepalive_timeout),
         };
-        [own, self.head_deadline(terms), self.timers.next()].into_iter().flatten().min()
+        [own, self.head_deadline(terms), self.streams.deadline()].into_iter().flatten().min()
     }
 
     /// When a frame or head that has begun must have ended; bodies have deadlines of their own.
@@ -410,11 +333,12 @@ impl<R> Http2<R> {
 
     /// The deadline has passed: ends what is late, a stream or all.
     pub(super) fn on_deadline(&mut self, terms: &ConnectionTerms, now: Instant) {
-        self.end_late_streams(terms, now);
+        self.streams.end_late(terms, now);
+        self.look_after_streams(now);
         if self.deadline(terms).is_none_or(|deadline| deadline > now) {
             return;
         }
-        if self.is_held_back || matches!(self.stage, Http2Stage::Lingering { .. }) {
+        if self.is_held_back || matches!(self.stage, Http2Stage::Lingering(_)) {
             return self.abort();
         }
         if self.head_deadline(terms).is_some_and(|deadline| deadline <= now) {
@@ -427,22 +351,6 @@ impl<R> Http2<R> {
             return self.leave(now);
         }
         self.abort();
-    }
-
-    fn end_late_streams(&mut self, terms: &ConnectionTerms, now: Instant) {
-        while let Some(late) = self.timers.pop(now) {
-            let Ok(id) = u32::try_from(late) else { continue };
-            let Some(open) = self.streams.get_mut(&id) else {
-                // The library tells a client that is still sending to stop.
-                self.draining.remove(&id);
-                continue;
-            };
-            open.armed.fired();
-            let is_late = open.deadline(terms).is_some_and(|deadline| deadline <= now);
-            let outcome =
-                if is_late && open.on_deadline() { StreamOutcome::Lost } else { StreamOutcome::Open };
-            self.settle(terms, id, &outcome, now);
-        }
     }
 
     /// Tells the client that the connection ends; what it has asked is answered.
@@ -469,32 +377,20 @@ impl<R> Http2<R> {
     pub(super) fn abort(&mut self) {
         self.stage = Http2Stage::Closed;
         self.arriving = None;
-        self.draining.clear();
-        let lost = std::mem::take(&mut self.streams).into_iter();
-        self.notices.extend(lost.map(|(id, open)| Notice::Ended(open.ended(id, true), open)));
+        self.streams.abort();
     }
 
     /// The library is done: what it has said can still go out.
     fn end(&mut self) {
-        for (id, mut open) in std::mem::take(&mut self.streams) {
-            if self.duplex.has_said_all(id) {
-                open.note_said();
-                self.streams.insert(id, open);
-            } else if open.is_out() {
-                // The library takes it for over; the reply goes on to its end unless the client leaves.
-                self.streams.insert(id, open);
-            } else {
-                self.notices.push_back(Notice::Ended(open.ended(id, true), open));
-            }
-        }
+        self.streams.end(|id| self.duplex.has_said_all(id));
         self.stage = Http2Stage::Over;
-        self.draining.clear();
     }
 
     /// Feeds bytes of the client to the library, which has read what was fed before.
     pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) {
-        if let Http2Stage::Lingering { bytes: count, .. } = &mut self.stage {
-            *count += bytes.len() as u64;
+        if let Http2Stage::Lingering(lingering) = &mut self.stage {
+            // Nobody tells frames apart any more, so that no body bytes are among them.
+            let _ = lingering.discard(bytes);
             return;
         }
         self.has_moved = true;
@@ -503,9 +399,9 @@ impl<R> Http2<R> {
             Some((same, since)) if same == frame => (frame, since),
             _ => (frame, now),
         });
-        if let Some(open) = self.watch.data_of().and_then(|id| self.streams.get_mut(&id)) {
+        if let Some((stream, _)) = self.watch.data_of().and_then(|id| self.streams.parts(id)) {
             // The library does not tell of a part of a frame.
-            open.parts().0.note_body_progress(now);
+            stream.note_body_progress(now);
         }
         self.duplex.feed(bytes);
         if self.watch.is_flood() {
@@ -516,7 +412,7 @@ impl<R> Http2<R> {
 
     /// The client sends nothing more.
     pub(super) fn end_input(&mut self) {
-        if let Http2Stage::Lingering { .. } = self.stage {
+        if let Http2Stage::Lingering(_) = self.stage {
             self.stage = Http2Stage::Closed;
             return;
         }
@@ -527,7 +423,7 @@ impl<R> Http2<R> {
 
     /// There is nothing to read for now.
     pub(super) fn note_dry(&mut self) {
-        if let Http2Stage::Lingering { .. } = self.stage {
+        if let Http2Stage::Lingering(_) = self.stage {
             self.turn = Http2Turn::Done;
         }
     }
@@ -558,7 +454,7 @@ impl<R> Http2<R> {
                     }
                     Poll::Pending => break,
                 },
-                Http2Stage::Over | Http2Stage::Lingering { .. } | Http2Stage::Closed => break,
+                Http2Stage::Over | Http2Stage::Lingering(_) | Http2Stage::Closed => break,
             }
             self.has_moved = true;
         }
@@ -568,14 +464,14 @@ impl<R> Http2<R> {
 
     /// Tells of requests that the library has answered by itself: their heads are too long for it.
     fn note_unseen(&mut self) {
-        let (watch, streams, notices) = (&mut self.watch, &mut self.streams, &mut self.notices);
+        let (watch, streams, rejected) = (&mut self.watch, &mut self.streams, &mut self.rejected);
         self.duplex.hear(|word| match word {
             FirstWord::Head(stream) => {
                 if let Some(began) = watch.take_head(stream) {
                     let status = HeadError::TooLarge.status();
-                    notices.push_back(Notice::Rejected(Rejection { stream, status, began }));
-                } else if let Some(open) = streams.get_mut(&stream) {
-                    open.note_head_said();
+                    rejected.push_back(Rejection { stream, status, began });
+                } else {
+                    streams.note_head_said(stream);
                 }
             }
             FirstWord::Reset(id) => {
@@ -593,28 +489,10 @@ impl<R> Http2<R> {
         respond: SendResponse<Bytes>,
         now: Instant,
     ) -> Command {
-        let id = respond.stream_id().as_u32();
-        let began = self.watch.take_head(id).unwrap_or(now);
-        let (parts, receive) = request.into_parts();
-        let head_only = parts.method == http::Method::HEAD;
-        let mut facts =
-            ResponseFacts { version: Version::Http2, head_only, keep_alive: false, expects_continue: false };
-        let needs_permit = !(self.streams.is_empty() && self.draining.is_empty());
-        let (framing, command) = match read_head(&parts, terms.head, receive.is_end_stream()) {
-            Ok((head, framing, expects_continue)) => {
-                facts.expects_continue = expects_continue;
-                let incoming = Incoming { stream: id, head, framing, began, needs_permit };
-                (framing, Command::Request(incoming))
-            }
-            Err(error) => {
-                let path = parts.uri.path().as_bytes();
-                let line = RequestLine::of(parts.method.as_str().as_bytes(), path);
-                let unreadable =
-                    Unreadable { stream: id, error: Rejected::Head(error), line, began, needs_permit };
-                (BodyFraming::None, Command::Unreadable(unreadable))
-            }
-        };
-        self.arriving = Some(Box::new(Arriving { id, facts, framing, receive, respond }));
+        let began = self.watch.take_head(respond.stream_id().as_u32()).unwrap_or(now);
+        let needs_permit = self.streams.count() > 0;
+        let (arriving, command) = Arriving::read(request, respond, began, needs_permit, terms.head);
+        self.arriving = Some(Box::new(arriving));
         command
     }
 
@@ -635,10 +513,7 @@ impl<R> Http2<R> {
 
     fn open(&mut self, arriving: Arriving, stream: Stream<R>, permit: Option<Permit>, now: Instant) {
         let Arriving { id, receive, respond, .. } = arriving;
-        let alarm = self.ready.alarm(id);
-        alarm.ring();
-        let open = OpenStream::new(stream, alarm, (receive, respond), permit, now);
-        self.streams.insert(id, Box::new(open));
+        self.streams.open(id, stream, (receive, respond), permit, now);
     }
 
     /// There is no permit for the request whose head was read: the client may ask again.
@@ -650,9 +525,7 @@ impl<R> Http2<R> {
 
     /// Hands the head of a response to the library.
     pub(super) fn announce(&mut self, id: u32, announced: Announced) {
-        if let Some(open) = self.streams.get_mut(&id) {
-            open.announce(announced);
-        }
+        self.streams.announce(id, announced);
     }
 
     /// Something was written.
@@ -665,25 +538,12 @@ impl<R> Http2<R> {
         if !had_room && !self.duplex.with_output(|output| output.is_full()) {
             self.ready.call();
         }
-        self.note_departed(terms, sent.held_back, now);
+        let duplex = &self.duplex;
+        self.streams.note_departed(terms, |hear| duplex.hear_departed(sent.held_back, hear), now);
+        self.look_after_streams(now);
         if was_held_back && !self.is_held_back && self.streams.is_empty() {
             self.idle_since = now;
         }
-    }
-
-    /// Ends the streams whose last frames have gone out.
-    fn note_departed(&mut self, terms: &ConnectionTerms, held_back: usize, now: Instant) {
-        let mut over = std::mem::take(&mut self.over);
-        let streams = &mut self.streams;
-        self.duplex.hear_departed(held_back, |departed| {
-            if let Some(open) = streams.get_mut(&departed.stream)
-                && open.note_departed(departed, now)
-            {
-                over.push(departed.stream);
-            }
-        });
-        over.drain(..).for_each(|id| self.settle(terms, id, &StreamOutcome::Finished, now));
-        self.over = over;
     }
 
     /// All is said: closes, but not before the client has had the time to read it. Closing with unread input would
@@ -694,20 +554,7 @@ impl<R> Http2<R> {
         }
         self.idle_since = now;
         self.turn = Http2Turn::Read;
-        self.stage = Http2Stage::Lingering { is_shut: false, bytes: 0 };
-    }
-
-    /// Throws away what the client still sends.
-    fn poll_lingering(&mut self, peer: Peer) -> Command {
-        let Http2Stage::Lingering { is_shut, bytes } = &mut self.stage else { return Command::Wait };
-        if !std::mem::replace(is_shut, true) {
-            return Command::ShutDown { is_whole: true };
-        }
-        if *bytes > LINGER_BYTES_MAX || peer.is_broken {
-            return Command::Close { is_whole: true };
-        }
-        // At the end of the turn there was nothing to read.
-        if self.turn == Http2Turn::Done { Command::Wait } else { Command::Read { looks_again: false } }
+        self.stage = Http2Stage::Lingering(Lingering::new(true, None));
     }
 }
 
@@ -724,7 +571,7 @@ impl std::fmt::Debug for Http2Stage {
             Self::Greeting(_) => "Greeting",
             Self::Open(_) => "Open",
             Self::Over => "Over",
-            Self::Lingering { .. } => "Lingering",
+            Self::Lingering(_) => "Lingering",
             Self::Closed => "Closed",
         })
     }
@@ -742,153 +589,6 @@ fn builder() -> Builder {
     builder
 }
 
-fn read_head(
-    parts: &http::request::Parts,
-    limits: HeadLimits,
-    is_bodiless: bool,
-) -> Result<(Head, BodyFraming, bool), HeadError> {
-    let authority = parts.uri.authority().map(|authority| authority.as_str().as_bytes());
-    let target = match parts.uri.path_and_query() {
-        Some(target) => target.as_str().as_bytes(),
-        None => authority.unwrap_or_default(),
-    };
-    let method = parts.method.as_str();
-    let fields = parts.headers.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    let request = Pseudo { method, target, authority, is_bodiless };
-    match head_of(request, fields, limits)? {
-        Parsed::Partial => Err(HeadError::RequestLineInvalid),
-        Parsed::Complete { head, framing, expect_continue, .. } => Ok((head, framing, expect_continue)),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::{Arc, Http2};
-    use crate::connection::harness::{Bench, Rest, answer, frame, greeting, request, seconds};
-    use crate::connection::{Ask, Decision};
-
-    const DATA: u8 = 0;
-    const RST_STREAM: u8 = 3;
-    const SETTINGS: u8 = 4;
-    const GOAWAY: u8 = 7;
-
-    /// A connection on which both sides have greeted.
-    fn open() -> Bench {
-        let mut bench = Bench::new();
-        assert_eq!(bench.send(&greeting()), Rest::Wait);
-        assert!(bench.connection.is_multiplexed());
-        bench
-    }
-
-    /// The kinds and streams of the frames that the peer has been sent since the last call.
-    fn frames(bench: &mut Bench) -> Vec<(u8, u32)> {
-        let (mut rest, mut seen) = (&std::mem::take(&mut bench.taken)[..], Vec::new());
-        while let [a, b, c, kind, _, s, t, u, v, ..] = *rest {
-            seen.push((kind, u32::from_be_bytes([s, t, u, v])));
-            rest = &rest[9 + u32::from_be_bytes([0, a, b, c]) as usize..];
-        }
-        seen
-    }
-
-    #[test]
-    fn greeting_waits_for_its_rest() {
-        let mut bench = Bench::new();
-        for byte in greeting() {
-            assert_eq!(bench.send(&[byte]), Rest::Wait);
-        }
-        assert!(frames(&mut bench).contains(&(SETTINGS, 0)));
-        assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(40)), "it is open, and idle");
-    }
-
-    #[test]
-    fn greeting_that_ends_within_a_frame_is_late_like_a_head() {
-        let mut bench = Bench::new();
-        bench.send(&greeting()[..26]);
-        assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(10)));
-        assert_eq!(bench.time_out(), Rest::Wait, "it is thrown out, and lingers");
-        assert!(frames(&mut bench).contains(&(GOAWAY, 0)));
-        assert!(matches!(bench.time_out(), Rest::Close { .. }));
-    }
-
-    #[test]
-    fn open_answers_streams_as_their_replies_come() {
-        let mut bench = open();
-        bench.send(&[request(1, "GET", true), request(3, "GET", true)].concat());
-        frames(&mut bench);
-        bench.decide(3, Decision::Answer(answer("three")));
-        assert_eq!(frames(&mut bench), [(1, 3), (DATA, 3)]);
-        bench.decide(1, Decision::Answer(answer("one")));
-        assert_eq!(frames(&mut bench), [(1, 1), (DATA, 1)]);
-        let ends: Vec<_> = bench.ended.iter().map(|it| (it.stream, it.sent_bytes, it.is_lost)).collect();
-        assert_eq!(ends, [(3, 5, false), (1, 3, false)]);
-    }
-
-    #[test]
-    fn open_loses_what_its_peer_calls_off() {
-        let mut bench = open();
-        bench.send(&request(1, "POST", false));
-        bench.decide(1, Decision::ReadBody);
-        bench.send(&frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]));
-        assert!(matches!(bench.ended[..], [ended] if ended.stream == 1 && ended.is_lost));
-        bench.decide(1, Decision::Answer(answer("late")));
-        assert_eq!(bench.ended.len(), 1, "what comes late changes nothing");
-    }
-
-    #[test]
-    fn open_says_goodbye_when_it_is_idle_for_too_long() {
-        let mut bench = open();
-        frames(&mut bench);
-        assert_eq!(bench.time_out(), Rest::Wait);
-        assert!(frames(&mut bench).contains(&(GOAWAY, 0)));
-        assert!(matches!(bench.time_out(), Rest::Close { .. }));
-    }
-
-    #[test]
-    fn open_leads_to_over_when_the_drain_is_done() {
-        let mut bench = open();
-        bench.send(&request(1, "GET", true));
-        bench.is_closing = true;
-        assert_eq!(bench.turn(), Rest::Wait);
-        bench.decide(1, Decision::Answer(answer("last")));
-        assert!(matches!(bench.ended[..], [ended] if !ended.is_lost));
-        assert!(matches!(bench.send_end(), Rest::Close { .. }));
-    }
-
-    #[test]
-    fn over_leads_to_lingering_where_the_peer_was_thrown_out() {
-        let mut bench = open();
-        bench.send(&request(1, "POST", false));
-        frames(&mut bench);
-        assert_eq!(bench.send(&[0xff; 30]), Rest::Wait, "it lingers");
-        assert!(frames(&mut bench).contains(&(GOAWAY, 0)));
-        assert!(matches!(bench.ended[..], [ended] if ended.is_lost));
-        assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(2)));
-        assert!(matches!(bench.time_out(), Rest::Close { .. }));
-    }
-
-    #[test]
-    fn nothing_is_left_of_a_connection_whose_streams_were_woken() {
-        let http2 = Http2::<u32>::new(&greeting(), crate::time::now());
-        let (alarm, set) = (http2.ready.alarm(1), Arc::downgrade(&http2.ready));
-        alarm.ring();
-        drop(http2);
-        alarm.ring();
-        drop(alarm);
-        assert!(set.upgrade().is_none());
-    }
-
-    #[test]
-    fn every_stream_ends_once_when_the_connection_is_aborted() {
-        let mut bench = open();
-        bench.send(&[request(1, "GET", true), request(3, "POST", false)].concat());
-        bench.decide(3, Decision::ReadBody);
-        assert!(!bench.asked.iter().any(|(_, ask)| matches!(ask, Ask::Offer { .. })));
-        bench.connection.abort();
-        bench.connection.abort();
-        assert!(matches!(bench.turn(), Rest::Close { .. }));
-        assert_eq!(
-            bench.ended.iter().map(|ended| (ended.stream, ended.is_lost)).collect::<Vec<_>>(),
-            [(1, true), (3, true)]
-        );
-    }
-}
+#[path = "http2_tests.rs"]
+mod tests;

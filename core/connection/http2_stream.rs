@@ -19,12 +19,13 @@ use h2::{Reason, RecvStream, SendStream};
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 
 use crate::http::{Departed, Fields};
-use crate::limits::{HTTP2_OUTPUT_BYTES_MAX, LINGER_BYTES_MAX, LINK_STEPS_MAX};
+use crate::limits::{HTTP2_OUTPUT_BYTES_MAX, LINK_STEPS_MAX};
 use crate::pool::End;
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
 use super::command::{Announced, Ask, ConnectionTerms, Ended};
+use super::draining_stream::DrainingStream;
 use super::output::Output;
 use super::ready::Alarm;
 use super::reply::Frame;
@@ -79,19 +80,6 @@ enum ResponseDelivery {
     Handed { is_whole: bool },
     /// All, and it is in the connection's output.
     Said,
-}
-
-/// A stream whose response is out although its client is still sending: the rest is thrown away for a while, so that
-/// the client reads the answer before it hears that nobody listens.
-#[derive(Debug)]
-pub(super) struct DrainingStream {
-    receive: RecvStream,
-    waker: Waker,
-    bytes: u64,
-    pub(super) armed: Armed,
-    /// When the client has had its time.
-    pub(super) until: Instant,
-    _permit: Option<Permit>,
 }
 
 /// What became of a stream.
@@ -206,14 +194,7 @@ impl<R> OpenStream<R> {
     /// The response is out: what the client is still sending is left, to be awaited until `until`.
     pub(super) fn take_draining(&mut self, until: Instant) -> Option<DrainingStream> {
         let receive = self.transfer.receive.take().filter(|receive| !receive.is_end_stream())?;
-        Some(DrainingStream {
-            receive,
-            waker: self.transfer.waker.clone(),
-            bytes: 0,
-            armed: Armed::default(),
-            until,
-            _permit: self.permit.take(),
-        })
+        Some(DrainingStream::new(receive, self.transfer.waker.clone(), until, self.permit.take()))
     }
 
     /// When the present wait is over.
@@ -461,23 +442,6 @@ impl<R> Carrier<R> for Transfer {
             Some(_) => CarrierProgress::Blocked,
             None => CarrierProgress::Gone,
         }
-    }
-}
-
-impl DrainingStream {
-    /// Throws away what came, and counts it; returns whether more is waited for.
-    pub(super) fn advance(&mut self, received: &mut u64) -> bool {
-        while let Poll::Ready(data) = self.receive.poll_data(&mut Context::from_waker(&self.waker)) {
-            let Some(Ok(bytes)) = data else { return false };
-            *received += bytes.len() as u64;
-            self.bytes += bytes.len() as u64;
-            if self.bytes > LINGER_BYTES_MAX
-                || self.receive.flow_control().release_capacity(bytes.len()).is_err()
-            {
-                return false;
-            }
-        }
-        true
     }
 }
 

@@ -16,21 +16,28 @@
 //! | `command` | what it asks of its owner, and what its owner decides |
 //! | `http1`, `http2` | the protocols |
 //! | `buffers` | the bytes of an HTTP/1 connection |
+//! | `lingering` | the end of a connection whose peer may still be sending |
 //! | `stream`, `turn` | one request, and how its protocol carries it |
 //! | `body_reader`, `reply` | a request's body on its way in, a reply on its way out |
 //! | `output`, `source` | bytes that wait to be written, and where the bytes of a reply are |
-//! | `http2_stream`, `ready`, `duplex` | what HTTP/2 needs: one stream, who has something to do, the library's bytes |
+//! | `http2_head`, `http2_stream`, `http2_streams` | what HTTP/2 needs: a head, a stream, all of them |
+//! | `draining_stream` | a stream that was answered while its client was still sending |
+//! | `ready`, `duplex` | who of them has something to do; the library's bytes |
 //! | `timers` | deadlines, sorted |
 
 mod body_reader;
 mod buffers;
 mod command;
+mod draining_stream;
 mod duplex;
 #[cfg(test)]
 mod harness;
 mod http1;
 mod http2;
+mod http2_head;
 mod http2_stream;
+mod http2_streams;
+mod lingering;
 mod machine;
 mod output;
 mod ready;

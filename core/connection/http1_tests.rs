@@ -1,0 +1,146 @@
+//! The arrows of the diagram, one request after the other.
+
+use crate::connection::harness::{Bench, Rest, answer, seconds};
+use crate::connection::{Ask, Decision};
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
+
+fn serving(head: &[u8]) -> Bench {
+    let mut bench = Bench::new();
+    assert_eq!(bench.send(head), Rest::Wait);
+    assert_eq!(bench.connection.streams(), [0], "it has begun");
+    bench
+}
+
+/// How requests have ended, as bytes and losses.
+fn ends(bench: &Bench) -> Vec<(u64, bool)> {
+    bench.ended.iter().map(|ended| (ended.sent_bytes, ended.is_lost)).collect()
+}
+
+#[test]
+fn head_waits_for_its_rest_and_serving_leads_back_to_head() {
+    let mut bench = Bench::new();
+    for byte in GET {
+        assert!(bench.connection.streams().is_empty());
+        assert_eq!(bench.send(&[*byte]), Rest::Wait);
+    }
+    assert_eq!(bench.decide(0, Decision::Answer(answer("abc"))), Rest::Wait);
+    assert_eq!((ends(&bench), bench.connection.streams()), (vec![(3, false)], vec![]));
+    assert!(bench.text().ends_with("\r\n\r\nabc"));
+    assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(40)), "it is kept");
+    assert_eq!(bench.time_out(), Rest::Close { is_whole: true });
+}
+
+#[test]
+fn head_that_is_malformed_is_refused() {
+    let mut bench = serving(b"GET / HTTP/1.1\r\n\r\n");
+    assert_eq!(bench.decide(0, Decision::Answer(answer("bad"))), Rest::Wait, "it lingers");
+    assert_eq!(ends(&bench), [(3, false)]);
+    assert_eq!(bench.time_out(), Rest::Close { is_whole: true });
+}
+
+#[test]
+fn head_that_is_late_is_refused() {
+    let mut bench = Bench::new();
+    bench.send(&GET[..9]);
+    assert_eq!(bench.time_out(), Rest::Wait);
+    assert_eq!(bench.connection.streams(), [0]);
+}
+
+#[test]
+fn serving_leads_through_skipping_where_a_body_is_left() {
+    let mut bench = serving(POST);
+    bench.decide(0, Decision::Answer(answer("abc")));
+    assert_eq!(ends(&bench), [(3, false)], "the answer does not wait for the body");
+    assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(20)));
+    bench.send(b"hel");
+    assert!(bench.connection.streams().is_empty());
+    bench.send(&[b"lo", GET].concat());
+    assert_eq!(bench.connection.streams(), [0], "the next request begins behind it");
+}
+
+#[test]
+fn skipping_ends_with_its_deadline() {
+    let mut bench = serving(POST);
+    bench.decide(0, Decision::Answer(answer("abc")));
+    assert_eq!(bench.time_out(), Rest::Close { is_whole: true });
+}
+
+#[test]
+fn serving_leads_to_lingering_where_a_body_is_refused() {
+    let mut bench = serving(POST);
+    assert_eq!(bench.decide(0, Decision::Refuse(answer("no"))), Rest::Wait);
+    assert_eq!(ends(&bench), [(2, false)]);
+    assert_eq!(bench.send(&[b"hello", GET].concat()), Rest::Wait);
+    assert_eq!(bench.connection.take_received(), 5, "what belongs to the body is counted");
+    assert!(bench.connection.streams().is_empty(), "nothing begins any more");
+    assert_eq!(bench.send_end(), Rest::Close { is_whole: true });
+}
+
+#[test]
+fn serving_leads_to_over_where_nothing_is_on_its_way() {
+    let mut bench = serving(b"GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+    bench.peer.is_closed = true;
+    assert_eq!(bench.decide(0, Decision::Answer(answer("abc"))), Rest::Close { is_whole: true });
+}
+
+#[test]
+fn serving_leads_to_aborting_where_the_peer_is_gone() {
+    let mut bench = serving(POST);
+    bench.decide(0, Decision::ReadBody);
+    assert_eq!(bench.send_end(), Rest::Close { is_whole: false });
+    assert_eq!(ends(&bench), [(0, true)]);
+    assert_eq!(bench.turn(), Rest::Close { is_whole: false }, "once");
+    assert_eq!(bench.ended.len(), 1);
+}
+
+#[test]
+fn aborting_counts_what_the_socket_has() {
+    let mut bench = serving(GET);
+    bench.room = 0;
+    bench.decide(0, Decision::Answer(answer(&"x".repeat(1000))));
+    bench.room = 300;
+    bench.turn();
+    bench.connection.abort();
+    assert_eq!(bench.turn(), Rest::Close { is_whole: false });
+    let head = bench.text().find("\r\n\r\n").expect("a head") as u64 + 4;
+    assert_eq!(ends(&bench), [(300 - head, true)]);
+}
+
+#[test]
+fn serving_ends_with_a_peer_that_reads_nothing() {
+    let mut bench = serving(GET);
+    bench.room = 0;
+    bench.decide(0, Decision::Answer(answer("abc")));
+    assert_eq!(bench.connection.deadline(), Some(bench.now + seconds(30)));
+    assert_eq!(bench.time_out(), Rest::Close { is_whole: false });
+    assert_eq!(ends(&bench), [(0, true)]);
+}
+
+#[test]
+fn serving_waits_no_longer_for_a_worker_because_its_peer_reads_nothing() {
+    let mut bench = Bench::new();
+    bench.room = 0;
+    bench.send(b"POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    bench.decide(0, Decision::ReadBody);
+    bench.send(b"hello");
+    let until = Some(bench.now + seconds(5));
+    bench.decide(0, Decision::Await { until });
+    assert_eq!(bench.connection.deadline(), until);
+    bench.asked.clear();
+    assert_eq!(bench.time_out(), Rest::Wait);
+    assert!(matches!(bench.asked.pop(), Some((0, Ask::WaitOver))));
+    assert_eq!(bench.time_out(), Rest::Close { is_whole: false }, "and then its own time is over");
+}
+
+#[test]
+fn serving_says_that_it_goes_on_when_the_body_is_wanted() {
+    let mut bench =
+        serving(b"POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n");
+    assert_eq!(bench.text(), "");
+    bench.decide(0, Decision::ReadBody);
+    assert_eq!(bench.text(), "HTTP/1.1 100 Continue\r\n\r\n");
+    bench.send(b"hello");
+    assert!(matches!(bench.asked.pop(), Some((0, Ask::Offer { .. }))));
+}

@@ -1,0 +1,288 @@
+//! The streams of one HTTP/2 connection.
+//!
+//! Promises: only streams that were woken take a turn; each has its deadline; one that ends is told of once, and is there
+//! until its owner has seen it. Refuses: it does not touch the library's connection; what ended streams mean for that is
+//! asked for ([`take_emptied`](Http2Streams::take_emptied),
+//! [`are_called_off_too_often`](Http2Streams::are_called_off_too_often)).
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Instant;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::server::SendResponse;
+
+use crate::http::Departed;
+use crate::limits::HTTP2_RESETS_MAX;
+use crate::sync::permits::Permit;
+use crate::sync::primitive::Arc;
+
+use super::command::{Announced, Ask, ConnectionTerms, Ended};
+use super::draining_stream::DrainingStream;
+use super::http2_stream::{OpenStream, StreamOutcome};
+use super::output::Output;
+use super::ready::ReadySet;
+use super::stream::Stream;
+use super::timers::Timers;
+
+/// The streams of a connection, by their numbers.
+#[derive(Debug)]
+pub(super) struct Http2Streams<R> {
+    /// Boxed: a node of the tree moves its neighbours.
+    open: BTreeMap<u32, Box<OpenStream<R>>>,
+    /// Streams that were answered while their clients were still sending.
+    draining: BTreeMap<u32, DrainingStream>,
+    /// Streams that have ended, and whose ends were not told.
+    over: VecDeque<(Ended, Box<OpenStream<R>>)>,
+    /// The stream whose end was told last.
+    ended: Option<Box<OpenStream<R>>>,
+    ready: Arc<ReadySet>,
+    timers: Timers,
+    /// Empty but while streams are ended whose last frames have gone out; here so that it is not allocated each time.
+    departed: Vec<u32>,
+    /// Streams that the client called off, less those that it let be answered.
+    resets: u32,
+    /// The last open stream has ended since this was last asked.
+    has_emptied: bool,
+    /// Body bytes that came since they were last asked for.
+    received: u64,
+}
+
+/// What the turn of a stream led to.
+#[derive(Debug)]
+pub(super) struct StreamTurn {
+    /// The owner is to do something; then the turn goes on.
+    pub(super) ask: Option<Ask>,
+    /// Content was handed to the library.
+    pub(super) has_sent: bool,
+}
+
+impl<R> Http2Streams<R> {
+    /// Starts without streams; those to come are woken by `ready`.
+    pub(super) fn new(ready: Arc<ReadySet>) -> Self {
+        Self {
+            open: BTreeMap::new(),
+            draining: BTreeMap::new(),
+            over: VecDeque::new(),
+            ended: None,
+            ready,
+            timers: Timers::default(),
+            departed: Vec::new(),
+            resets: 0,
+            has_emptied: false,
+            received: 0,
+        }
+    }
+
+    /// Opens a stream, and has it looked at.
+    pub(super) fn open(
+        &mut self,
+        id: u32,
+        stream: Stream<R>,
+        handles: (RecvStream, SendResponse<Bytes>),
+        permit: Option<Permit>,
+        now: Instant,
+    ) {
+        let alarm = self.ready.alarm(id);
+        alarm.ring();
+        self.open.insert(id, Box::new(OpenStream::new(stream, alarm, handles, permit, now)));
+    }
+
+    /// The numbers of the open streams.
+    pub(super) fn ids(&self) -> Vec<u32> {
+        self.open.keys().copied().collect()
+    }
+
+    /// Whether no stream is open.
+    pub(super) fn is_empty(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// How many streams there are, those included whose clients are still sending.
+    pub(super) fn count(&self) -> usize {
+        self.open.len() + self.draining.len()
+    }
+
+    /// Has a stream looked at.
+    pub(super) fn ring(&self, id: u32) {
+        if let Some(open) = self.open.get(&id) {
+            open.ring();
+        }
+    }
+
+    /// An open stream, and the output of its response.
+    pub(super) fn parts(&mut self, id: u32) -> Option<(&mut Stream<R>, &mut Output)> {
+        self.open.get_mut(&id).map(|open| open.parts())
+    }
+
+    /// Whether replies go on whose clients have all that they get.
+    pub(super) fn await_replies(&self) -> bool {
+        self.open.values().any(|open| open.is_out())
+    }
+
+    /// Body bytes that came since this was last asked.
+    pub(super) fn take_received(&mut self) -> u64 {
+        std::mem::take(&mut self.received)
+    }
+
+    /// Whether the last open stream has ended since this was last asked.
+    pub(super) fn take_emptied(&mut self) -> bool {
+        std::mem::take(&mut self.has_emptied)
+    }
+
+    /// Whether the client has called off more streams than it may.
+    pub(super) fn are_called_off_too_often(&self) -> bool {
+        self.resets > HTTP2_RESETS_MAX
+    }
+
+    /// Takes the oldest end that was not told.
+    pub(super) fn next_ended(&mut self) -> Option<Ended> {
+        let (ended, open) = self.over.pop_front()?;
+        self.ended = Some(open);
+        Some(ended)
+    }
+
+    /// What the owner knows of the request whose end was told last.
+    pub(super) fn ended(&mut self) -> Option<&mut R> {
+        self.ended.as_mut().map(|open| &mut open.parts().0.request)
+    }
+
+    /// The owner has seen the request whose end was told last.
+    pub(super) fn forget_ended(&mut self) {
+        self.ended = None;
+    }
+
+    /// When the first deadline is.
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    /// Lets a stream that was woken take its turn, or go on with it.
+    pub(super) fn step(
+        &mut self,
+        terms: &ConnectionTerms,
+        id: u32,
+        goes_on: bool,
+        now: Instant,
+    ) -> StreamTurn {
+        let mut turn = StreamTurn { ask: None, has_sent: false };
+        if let Some(open) = self.open.get_mut(&id) {
+            let outcome = if goes_on { open.go_on(now) } else { open.advance(now) };
+            turn.has_sent = open.take_sent();
+            self.received += open.take_received();
+            match outcome {
+                StreamOutcome::Ask(ask) => turn.ask = Some(ask),
+                StreamOutcome::Finished => self.end_one(terms, id, false, now),
+                StreamOutcome::Lost => self.end_one(terms, id, true, now),
+                StreamOutcome::Open => self.arm(terms, id),
+            }
+        } else if let Some(draining) = self.draining.get_mut(&id)
+            && !draining.advance(&mut self.received)
+        {
+            self.timers.disarm(u64::from(id), &mut draining.armed);
+            self.draining.remove(&id);
+        }
+        turn
+    }
+
+    fn arm(&mut self, terms: &ConnectionTerms, id: u32) {
+        if let Some(open) = self.open.get_mut(&id) {
+            let deadline = open.deadline(terms);
+            self.timers.arm(u64::from(id), &mut open.armed, deadline);
+        }
+    }
+
+    fn end_one(&mut self, terms: &ConnectionTerms, id: u32, is_lost: bool, now: Instant) {
+        let Some(mut open) = self.open.remove(&id) else { return };
+        self.timers.disarm(u64::from(id), &mut open.armed);
+        if is_lost {
+            self.resets += 1;
+        } else {
+            self.resets = self.resets.saturating_sub(1);
+            if let Some(mut draining) = open.take_draining(now + terms.linger_timeout)
+                && draining.advance(&mut self.received)
+            {
+                self.timers.arm(u64::from(id), &mut draining.armed, Some(draining.until));
+                self.draining.insert(id, draining);
+            }
+        }
+        self.over.push_back((open.ended(id, is_lost), open));
+        self.has_emptied |= self.open.is_empty();
+    }
+
+    /// Ends what is late.
+    pub(super) fn end_late(&mut self, terms: &ConnectionTerms, now: Instant) {
+        while let Some(late) = self.timers.pop(now) {
+            let Ok(id) = u32::try_from(late) else { continue };
+            let Some(open) = self.open.get_mut(&id) else {
+                // The library tells a client that is still sending to stop.
+                self.draining.remove(&id);
+                continue;
+            };
+            open.armed.fired();
+            let is_late = open.deadline(terms).is_some_and(|deadline| deadline <= now);
+            if is_late && open.on_deadline() {
+                self.end_one(terms, id, true, now);
+            } else {
+                self.arm(terms, id);
+            }
+        }
+    }
+
+    /// Hands the head of a response to the library.
+    pub(super) fn announce(&mut self, id: u32, announced: Announced) {
+        if let Some(open) = self.open.get_mut(&id) {
+            open.announce(announced);
+        }
+    }
+
+    /// The library has put a head into the connection's output.
+    pub(super) fn note_head_said(&mut self, id: u32) {
+        if let Some(open) = self.open.get_mut(&id) {
+            open.note_head_said();
+        }
+    }
+
+    /// Ends the streams whose last frames have gone out, as `tell` says.
+    pub(super) fn note_departed(
+        &mut self,
+        terms: &ConnectionTerms,
+        tell: impl FnOnce(&mut dyn FnMut(Departed)),
+        now: Instant,
+    ) {
+        let mut over = std::mem::take(&mut self.departed);
+        let open = &mut self.open;
+        tell(&mut |departed| {
+            if let Some(open) = open.get_mut(&departed.stream)
+                && open.note_departed(departed, now)
+            {
+                over.push(departed.stream);
+            }
+        });
+        over.drain(..).for_each(|id| self.end_one(terms, id, false, now));
+        self.departed = over;
+    }
+
+    /// The connection is of no more use: all streams end.
+    pub(super) fn abort(&mut self) {
+        self.draining.clear();
+        let lost = std::mem::take(&mut self.open).into_iter();
+        self.over.extend(lost.map(|(id, open)| (open.ended(id, true), open)));
+    }
+
+    /// The library is done: streams end unless `has_said_all` of their responses.
+    pub(super) fn end(&mut self, has_said_all: impl Fn(u32) -> bool) {
+        self.draining.clear();
+        for (id, mut open) in std::mem::take(&mut self.open) {
+            if has_said_all(id) {
+                open.note_said();
+                self.open.insert(id, open);
+            } else if open.is_out() {
+                // The library takes it for over; the reply goes on to its end unless the client leaves.
+                self.open.insert(id, open);
+            } else {
+                self.over.push_back((open.ended(id, true), open));
+            }
+        }
+    }
+}
