@@ -216,7 +216,9 @@ fn two_completions_of_one_thread_wake_both_their_waiters() {
             }
         }
         assert!(waiting.iter().all(|awaited| awaited.is_complete()));
-        jobs.map(|job| job.join().unwrap());
+        for job in jobs {
+            job.join().unwrap();
+        }
     });
 }
 
