@@ -223,7 +223,9 @@ impl<R> Http2<R> {
                 if is_last_look {
                     self.ready.call();
                 }
-                let reads = !matches!(self.stage, Http2Stage::Over) && self.duplex.is_drained();
+                let brings_something = is_last_look || peer.is_worth_a_read();
+                let reads =
+                    brings_something && !matches!(self.stage, Http2Stage::Over) && self.duplex.is_drained();
                 reads.then_some(Command::Read { looks_again: is_last_look })
             }
             Http2Turn::Library { is_called, is_first } => {
@@ -242,11 +244,22 @@ impl<R> Http2<R> {
             Http2Turn::Streams { left, current } => self.step_streams(terms, left, current, now),
             Http2Turn::Transmit => {
                 self.turn = Http2Turn::Done;
+                if self.has_nothing_to_send(peer) {
+                    self.sent = Some(Sent { is_all: true, bytes: 0, held_back: 0 });
+                    self.output_since = now;
+                    return None;
+                }
                 self.sent = None;
                 Some(Command::Transmit)
             }
             Http2Turn::Done => self.end_turn(peer, now),
         }
+    }
+
+    /// Whether the socket has all that was ever to be sent.
+    fn has_nothing_to_send(&self, peer: Peer) -> bool {
+        let has_all = self.sent.is_some_and(|sent| sent.is_all && sent.held_back == 0);
+        has_all && !peer.is_owed && self.duplex.with_output(|output| output.is_empty())
     }
 
     fn end_turn(&mut self, peer: Peer, now: Instant) -> Option<Command> {

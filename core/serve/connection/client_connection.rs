@@ -95,7 +95,12 @@ impl ClientConnection {
 
     /// The worker of the stream has parts of the reply.
     pub(in crate::serve) fn on_reply_ready(&mut self, io: &mut Io, stream: u32) -> Fate {
-        self.connection.note_reply(stream);
+        if self.connection.is_waiting(stream) {
+            // There is room for the first parts.
+            self.collect(stream);
+        } else {
+            self.connection.note_reply(stream);
+        }
         self.advance_later(io)
     }
 
@@ -260,13 +265,7 @@ impl ClientConnection {
             Ask::BodyRefused(error) => {
                 self.refuse(io, stream, if error == BodyError::TooLarge { 413 } else { 400 });
             }
-            Ask::Collect => {
-                if let Some(exchange) = self.connection.request(stream).and_then(|request| request.exchange())
-                {
-                    let exchange = Arc::clone(exchange);
-                    self.connection.collect(stream, |parts| exchange.collect(parts));
-                }
-            }
+            Ask::Collect => self.collect(stream),
             Ask::Offer { body, is_deserted } => {
                 self.decide(io, stream, |request, io| request.offer(io, body, is_deserted));
             }
@@ -281,6 +280,14 @@ impl ClientConnection {
                 self.decide(io, stream, |request, io| request.on_wait_over(io));
             }
             Ask::WaitOver => {}
+        }
+    }
+
+    /// Takes the parts of a reply that are ready.
+    fn collect(&mut self, stream: u32) {
+        let exchange = self.connection.request(stream).and_then(|request| request.exchange().cloned());
+        if let Some(exchange) = exchange {
+            self.connection.collect(stream, |parts| exchange.collect(parts));
         }
     }
 
