@@ -35,7 +35,7 @@ use crate::limits::{
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
 
-use super::command::{Announced, Command, ConnectionTerms, Grant, Peer, Rejection, Sent};
+use super::command::{Announced, Ask, Command, ConnectionTerms, Grant, Peer, Rejection, Sent};
 use super::duplex::{Duplex, LibraryEnd};
 use super::http2_head::Arriving;
 use super::http2_streams::Http2Streams;
@@ -109,6 +109,17 @@ enum Http2Turn {
     },
     Transmit,
     Done,
+}
+
+/// What a turn ends with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Http2TurnEnd {
+    /// Another turn, or the end of the connection.
+    Again,
+    /// Nothing until something comes.
+    Wait,
+    /// Others first.
+    Yield,
 }
 
 impl<R> Http2<R> {
@@ -208,52 +219,60 @@ impl<R> Http2<R> {
                 }
                 _ => {}
             }
-            if let Some(command) = self.step(terms, peer, now) {
-                return command;
+            // Each step leads to the next one here, without a way round by the owner.
+            match self.turn {
+                Http2Turn::Read => {
+                    let is_last_look = !self.is_leaving && self.is_closing;
+                    if self.begin_reading(peer, is_last_look) {
+                        return Command::Read { looks_again: is_last_look };
+                    }
+                }
+                Http2Turn::Library { is_called, is_first } => {
+                    if (is_called || self.ready.take_call())
+                        && let Some(command) = self.poll_library(terms, now)
+                    {
+                        self.turn = Http2Turn::Library { is_called: true, is_first };
+                        return command;
+                    }
+                    // Whoever rings again meanwhile has the next turn.
+                    let left = self.streams.count() + 1;
+                    self.turn = if is_first {
+                        Http2Turn::Streams { left, current: None }
+                    } else {
+                        Http2Turn::Transmit
+                    };
+                }
+                Http2Turn::Streams { left, current } => {
+                    if let Some((stream, ask)) = self.step_streams(terms, left, current, now) {
+                        return Command::Stream(stream, ask);
+                    }
+                }
+                Http2Turn::Transmit => {
+                    self.turn = Http2Turn::Done;
+                    if !self.has_nothing_to_send(peer) {
+                        self.sent = None;
+                        return Command::Transmit;
+                    }
+                    self.sent = Some(Sent { is_all: true, bytes: 0, held_back: 0 });
+                    self.output_since = now;
+                }
+                Http2Turn::Done => match self.end_turn(peer, now) {
+                    Http2TurnEnd::Again => {}
+                    Http2TurnEnd::Wait => return Command::Wait,
+                    Http2TurnEnd::Yield => return Command::Yield,
+                },
             }
         }
     }
 
-    /// Takes a step of the present turn.
-    fn step(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Command> {
-        match self.turn {
-            Http2Turn::Read => {
-                self.turn = Http2Turn::Library { is_called: false, is_first: true };
-                let is_last_look = !self.is_leaving && self.is_closing;
-                if is_last_look {
-                    self.ready.call();
-                }
-                let brings_something = is_last_look || peer.is_worth_a_read();
-                let reads =
-                    brings_something && !matches!(self.stage, Http2Stage::Over) && self.duplex.is_drained();
-                reads.then_some(Command::Read { looks_again: is_last_look })
-            }
-            Http2Turn::Library { is_called, is_first } => {
-                if (is_called || self.ready.take_call())
-                    && let Some(command) = self.poll_library(terms, now)
-                {
-                    self.turn = Http2Turn::Library { is_called: true, is_first };
-                    return Some(command);
-                }
-                // Whoever rings again meanwhile has the next turn.
-                let left = self.streams.count() + 1;
-                self.turn =
-                    if is_first { Http2Turn::Streams { left, current: None } } else { Http2Turn::Transmit };
-                None
-            }
-            Http2Turn::Streams { left, current } => self.step_streams(terms, left, current, now),
-            Http2Turn::Transmit => {
-                self.turn = Http2Turn::Done;
-                if self.has_nothing_to_send(peer) {
-                    self.sent = Some(Sent { is_all: true, bytes: 0, held_back: 0 });
-                    self.output_since = now;
-                    return None;
-                }
-                self.sent = None;
-                Some(Command::Transmit)
-            }
-            Http2Turn::Done => self.end_turn(peer, now),
+    /// Begins a turn; returns whether the socket is to be read.
+    fn begin_reading(&mut self, peer: Peer, is_last_look: bool) -> bool {
+        self.turn = Http2Turn::Library { is_called: false, is_first: true };
+        if is_last_look {
+            self.ready.call();
         }
+        let brings_something = is_last_look || peer.is_worth_a_read();
+        brings_something && !matches!(self.stage, Http2Stage::Over) && self.duplex.is_drained()
     }
 
     /// Whether the socket has all that was ever to be sent.
@@ -262,25 +281,25 @@ impl<R> Http2<R> {
         has_all && !peer.is_owed && self.duplex.with_output(|output| output.is_empty())
     }
 
-    fn end_turn(&mut self, peer: Peer, now: Instant) -> Option<Command> {
+    fn end_turn(&mut self, peer: Peer, now: Instant) -> Http2TurnEnd {
         let is_out = self.sent.is_some_and(|sent| sent.is_all);
         if is_out
             && matches!(self.stage, Http2Stage::Over)
             && !(peer.is_there() && self.streams.await_replies())
         {
             self.close(peer, now);
-            return None;
+            return Http2TurnEnd::Again;
         }
         if !std::mem::take(&mut self.has_moved) && self.ready.is_empty() {
-            return Some(Command::Wait);
+            return Http2TurnEnd::Wait;
         }
         self.turn = Http2Turn::Read;
         match self.turns.checked_sub(1) {
             Some(left) => {
                 self.turns = left;
-                None
+                Http2TurnEnd::Again
             }
-            None => Some(Command::Yield),
+            None => Http2TurnEnd::Yield,
         }
     }
 
@@ -291,7 +310,7 @@ impl<R> Http2<R> {
         left: usize,
         current: Option<u32>,
         now: Instant,
-    ) -> Option<Command> {
+    ) -> Option<(u32, Ask)> {
         let next = current.or_else(|| if left > 0 { self.ready.take() } else { None });
         let Some(id) = next else {
             self.turn = Http2Turn::Library { is_called: false, is_first: false };
@@ -307,7 +326,7 @@ impl<R> Http2<R> {
         self.look_after_streams(now);
         let ask = step.ask?;
         self.turn = Http2Turn::Streams { left, current: Some(id) };
-        Some(Command::Stream(id, ask))
+        Some((id, ask))
     }
 
     /// Does what streams that have ended mean for the connection.
