@@ -9,7 +9,7 @@ use std::time::Instant;
 use mio::event::Event;
 use mio::net::TcpStream;
 
-use crate::connection::{Armed, Ask, Command, Connection, Decision, Ended, Sent};
+use crate::connection::{Armed, Ask, Command, Connection, Decision, Ended};
 use crate::http::BodyError;
 use crate::observe::{Event as Record, TlsHandshake};
 use crate::pool::StreamKey;
@@ -20,7 +20,6 @@ use crate::serve::disk::file_job::{Done, FileJob};
 use crate::serve::disk::slices::slice_now;
 use crate::serve::io_thread::arrival::Arrival;
 use crate::serve::io_thread::io::Io;
-use crate::serve::net::flush::Flushed;
 use crate::serve::net::tls_stream::TlsStream;
 use crate::serve::net::transport::Transport;
 use crate::serve::net::wire::{Got, Wire};
@@ -235,11 +234,9 @@ impl ClientConnection {
     fn write(&mut self, io: &mut Io) {
         let (wire, mut cold) = (&mut self.wire, None);
         let result = self.connection.transmit(io.now, |output| {
-            let flushed = wire.flush(output)?;
+            let sent = wire.flush(output)?;
             cold = output.take_cold();
-            let bytes = if let Flushed::Some(count) = flushed { count } else { 0 };
-            let held_back = wire.transport.held_back();
-            std::io::Result::Ok(Sent { is_all: flushed == Flushed::All, bytes, held_back })
+            std::io::Result::Ok(sent)
         });
         if let Some((file, offset, len)) = cold {
             io.disk

@@ -14,7 +14,7 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 use slab::Slab;
 
-use crate::connection::{ConnectionTerms, Sent};
+use crate::connection::ConnectionTerms;
 use crate::descriptor;
 use crate::http::DateCache;
 use crate::limits::{OPS_CONNECTIONS_MAX, OPS_STEPS_PER_TURN};
@@ -25,7 +25,6 @@ use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 use crate::time::{self, Clock};
 
 use super::schedule::{PeriodicJob, Schedule};
-use crate::serve::net::flush::Flushed;
 use crate::serve::net::transport::Transport;
 use crate::serve::net::wire::{Got, Wire};
 use crate::serve::ops::connection::{OpsConnection, OpsStep, terms};
@@ -332,12 +331,7 @@ impl OpsPlace {
 
     fn write(&mut self, now: Instant) {
         let wire = &mut self.wire;
-        let result = self.connection.transmit(now, |output| {
-            let flushed = wire.flush(output)?;
-            let bytes = if let Flushed::Some(count) = flushed { count } else { 0 };
-            io::Result::Ok(Sent { is_all: flushed == Flushed::All, bytes, held_back: 0 })
-        });
-        // A failed write has closed the connection.
+        let result = self.connection.transmit(now, |output| wire.flush(output));
         drop(result);
     }
 }

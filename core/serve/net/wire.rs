@@ -7,7 +7,7 @@ use std::io;
 
 use mio::event::Event;
 
-use crate::connection::{Output, Peer};
+use crate::connection::{Output, Peer, Sent};
 
 use super::flush::{Flushed, flush};
 use super::transport::Transport;
@@ -99,14 +99,12 @@ impl Wire {
     /// # Errors
     ///
     /// If the connection has failed.
-    pub(in crate::serve) fn flush(&mut self, output: &mut Output) -> io::Result<Flushed> {
+    pub(in crate::serve) fn flush(&mut self, output: &mut Output) -> io::Result<Sent> {
         let flushed = flush(output, &mut self.transport)?;
         let is_out = flushed == Flushed::All && self.transport.flush()?;
         let progress = self.transport.take_progress();
-        Ok(match flushed {
-            Flushed::All if is_out => Flushed::All,
-            Flushed::All => Flushed::Some(progress.unwrap_or(0)),
-            Flushed::Some(count) => Flushed::Some(progress.unwrap_or(count)),
-        })
+        let written = if let Flushed::Some(count) = flushed { count } else { 0 };
+        let held_back = self.transport.held_back();
+        Ok(Sent { is_all: is_out, bytes: progress.unwrap_or(written), held_back })
     }
 }
