@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::admission::ShedReason;
-use crate::pool::StuckKind;
+use crate::pool::{StuckKind, SupervisorReport};
 use crate::time;
 
 const ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 80);
@@ -35,13 +35,22 @@ const ALL: &[Event<'_>] = &[
     Event::AcceptFailed { error: "e" },
     Event::OpsAcceptFailed { error: "e" },
     Event::OpsReserveUsed { error: "e" },
-    Event::Worker(WorkerEvent::Lost { slot: 1, reason: "r" }),
-    Event::Worker(WorkerEvent::NotBooted { slot: 1, reason: "r", retry_after: Duration::from_millis(100) }),
-    Event::Worker(WorkerEvent::BootAgain { failures: 1 }),
-    Event::Worker(WorkerEvent::CacheHeld { lingering: 1 }),
-    Event::Worker(WorkerEvent::RollingRestartStarted { workers: 1 }),
-    Event::Worker(WorkerEvent::RollingRestartFinished { workers: 1 }),
-    Event::Worker(WorkerEvent::RollingRestartStopped { slot: 1, reason: "r", replaced: 1, left: 1 }),
+    Event::Worker(WorkerEvent::Supervised(SupervisorReport::Lost { slot: 1, reason: "r" })),
+    Event::Worker(WorkerEvent::Supervised(SupervisorReport::NotBooted {
+        slot: 1,
+        reason: "r",
+        retry_after: Duration::from_millis(100),
+    })),
+    Event::Worker(WorkerEvent::Supervised(SupervisorReport::BootAgain { failures: 1 })),
+    Event::Worker(WorkerEvent::Supervised(SupervisorReport::RenewalDelayed { lingering: 1 })),
+    Event::Worker(WorkerEvent::Supervised(SupervisorReport::RestartStarted { workers: 1 })),
+    Event::Worker(WorkerEvent::Supervised(SupervisorReport::RestartFinished { workers: 1 })),
+    Event::Worker(WorkerEvent::Supervised(SupervisorReport::RestartStopped {
+        slot: 1,
+        reason: "r",
+        replaced: 1,
+        left: 1,
+    })),
     Event::Worker(WorkerEvent::Stuck {
         slot: 1,
         kind: StuckKind::Cpu,
@@ -87,13 +96,13 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::OpsAcceptFailed { .. }
         | Event::OpsReserveUsed { .. }
         | Event::Worker(
-            WorkerEvent::Lost { .. }
-            | WorkerEvent::NotBooted { .. }
-            | WorkerEvent::BootAgain { .. }
-            | WorkerEvent::CacheHeld { .. }
-            | WorkerEvent::RollingRestartStarted { .. }
-            | WorkerEvent::RollingRestartFinished { .. }
-            | WorkerEvent::RollingRestartStopped { .. }
+            WorkerEvent::Supervised(SupervisorReport::Lost { .. })
+            | WorkerEvent::Supervised(SupervisorReport::NotBooted { .. })
+            | WorkerEvent::Supervised(SupervisorReport::BootAgain { .. })
+            | WorkerEvent::Supervised(SupervisorReport::RenewalDelayed { .. })
+            | WorkerEvent::Supervised(SupervisorReport::RestartStarted { .. })
+            | WorkerEvent::Supervised(SupervisorReport::RestartFinished { .. })
+            | WorkerEvent::Supervised(SupervisorReport::RestartStopped { .. })
             | WorkerEvent::Stuck { .. },
         )
         | Event::Hint(Hint::FirstEpisode { .. } | Hint::ProjectAsRoot { .. })

@@ -36,21 +36,8 @@ impl Supervision {
 
 /// Logs a report, and sets the gauge that tells of it.
 fn record(shared: &Shared, report: SupervisorReport<'_>) {
-    let event = match report {
-        SupervisorReport::Lost { slot, reason } => WorkerEvent::Lost { slot, reason },
-        SupervisorReport::NotBooted { slot, reason, retry_after } => {
-            WorkerEvent::NotBooted { slot, reason, retry_after }
-        }
-        SupervisorReport::BootAgain { failures } => WorkerEvent::BootAgain { failures },
-        SupervisorReport::RenewalDelayed { lingering } => {
-            shared.metrics.opcache_restart_delayed.set();
-            WorkerEvent::CacheHeld { lingering }
-        }
-        SupervisorReport::RestartStarted { workers } => WorkerEvent::RollingRestartStarted { workers },
-        SupervisorReport::RestartFinished { workers } => WorkerEvent::RollingRestartFinished { workers },
-        SupervisorReport::RestartStopped { slot, reason, replaced, left } => {
-            WorkerEvent::RollingRestartStopped { slot, reason, replaced, left }
-        }
-    };
-    shared.log.emit(&Event::Worker(event));
+    if let SupervisorReport::RenewalDelayed { .. } = report {
+        shared.metrics.opcache_restart_delayed.set();
+    }
+    shared.log.emit(&Event::Worker(WorkerEvent::Supervised(report)));
 }
