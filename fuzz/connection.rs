@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use svc_core::connection::{
-    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Grant, Peer, Reply, Sent, WireProtocol,
+    Announced, Ask, Command, Connection, ConnectionTerms, Decision, Grant, Peer, Rejected, Reply, Sent,
+    WireProtocol,
 };
 use svc_core::http::{Fields, HeadLimits};
 use svc_core::limits::{
@@ -209,7 +210,12 @@ impl Owner {
                         self.connection.refuse_stream();
                         continue;
                     }
-                    self.requests.push((format!("{:?}", unreadable.error), None));
+                    // Which of its faults a head is refused for depends on what of it has come.
+                    let error = match unreadable.error {
+                        Rejected::Head(_) => "Head".into(),
+                        error => format!("{error:?}"),
+                    };
+                    self.requests.push((error, None));
                     self.connection.begin_unreadable(self.requests.len() - 1, permit.flatten(), self.now);
                     self.connection.decide(unreadable.stream, Decision::Answer(page(400)), self.now);
                 }
