@@ -77,14 +77,8 @@ impl Fields {
 
     /// Removes all fields of this name (case-insensitive).
     pub fn remove(&mut self, name: &[u8]) {
-        let mut start = 0;
-        while let Some(line) = Line::first_of(&self.lines[start..]) {
-            let end = start + line.length;
-            if line.name.eq_ignore_ascii_case(name) {
-                self.lines.drain(start..end);
-            } else {
-                start = end;
-            }
+        while let Some((start, line)) = self.find(name) {
+            self.lines.drain(start..start + line.length);
         }
     }
 
@@ -95,7 +89,22 @@ impl Fields {
 
     /// Returns the value of the first field of this name (case-insensitive).
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
-        self.iter().find(|(candidate, _)| candidate.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+        self.find(name).map(|(_, line)| line.value)
+    }
+
+    /// Finds the first field of this name, a token (case-insensitive), and where its line begins.
+    fn find(&self, name: &[u8]) -> Option<(usize, Line<'_>)> {
+        let mut start = 0;
+        loop {
+            let lines = &self.lines[start..];
+            // Other names are passed over without looking for their ends: a response has few fields, and short ones.
+            let is_named =
+                lines.get(name.len()) == Some(&b':') && lines[..name.len()].eq_ignore_ascii_case(name);
+            if is_named {
+                return Line::first_of(lines).map(|line| (start, line));
+            }
+            start += memchr(b'\r', lines)? + 2;
+        }
     }
 
     /// Returns whether there is a field of this name (case-insensitive).

@@ -11,7 +11,7 @@
 
 use std::fmt;
 
-use memchr::{memchr, memmem};
+use memchr::memchr;
 use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
 
 /// A decoded and normalized path.
@@ -54,7 +54,8 @@ pub fn normalise(raw: &[u8]) -> Result<Normalised, UriError> {
     if memchr(0, &decoded).is_some() {
         return Err(UriError::Nul);
     }
-    if memmem::find(&decoded, b"//").is_none() && memmem::find(&decoded, b"/.").is_none() {
+    // Most paths are too short for a search that has to be prepared.
+    if !decoded.windows(2).any(|pair| matches!(pair, b"//" | b"/.")) {
         return Ok(Normalised { path: decoded });
     }
     resolve_segments(&decoded)
