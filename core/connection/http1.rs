@@ -74,8 +74,6 @@ enum Http1State<R> {
     Serving(Box<Serving<R>>),
     /// The rest of a body is thrown away that nobody needed.
     Skipping(Box<Skipping>),
-    /// The peer speaks HTTP/2.
-    Upgrading,
 }
 
 /// A request, and what its connection does behind it.
@@ -111,7 +109,7 @@ impl<R> Http1<R> {
             ended: None,
             buffers: Buffers::new(sends_files, now),
             reader: HeadReader::new(terms.head),
-            protocol: WireProtocol::Unknown,
+            protocol: if terms.accepts_http2 { WireProtocol::Unknown } else { WireProtocol::Http1 },
             has_served: false,
             is_closing: false,
             began: now,
@@ -143,8 +141,21 @@ impl<R> Http1<R> {
         self.buffers.take_input()
     }
 
-    /// Takes bytes of the peer.
-    pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) {
+    /// Takes bytes of the peer; returns whether they tell that it speaks HTTP/2, which is not for this machine.
+    #[must_use]
+    pub(super) fn receive(&mut self, bytes: &[u8], now: Instant) -> bool {
+        self.take(bytes, now);
+        match (&self.state, self.protocol) {
+            // Who does not begin with the preface then hears of it from there.
+            (Http1State::Head, WireProtocol::Http2) => true,
+            (Http1State::Head, WireProtocol::Unknown) => {
+                !self.has_served && preface::is_preface(self.buffers.input())
+            }
+            _ => false,
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8], now: Instant) {
         let mut rest = bytes;
         match &mut self.state {
             Http1State::Head if !self.buffers.has_input() => {
@@ -226,25 +237,24 @@ impl<R> Http1<R> {
         self.ended.as_mut().map(|serving| &mut serving.stream.request)
     }
 
-    /// Says what is to be done next; `None` if the peer speaks HTTP/2.
-    pub(super) fn poll(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Command> {
+    /// Says what is to be done next.
+    pub(super) fn poll(&mut self, peer: Peer, now: Instant) -> Command {
         self.ended = None;
         if peer.is_broken && !self.goes_on_alone() {
             self.abort();
         }
         while let Some(left) = self.steps.checked_sub(1) {
             self.steps = left;
-            let command = self.step(terms, peer, now);
-            if command.is_some() || matches!(self.state, Http1State::Upgrading) {
+            if let Some(command) = self.step(peer, now) {
                 return command;
             }
         }
-        Some(Command::Yield)
+        Command::Yield
     }
 
-    fn step(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Command> {
+    fn step(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         match &mut self.state {
-            Http1State::Head => self.step_head(terms, peer, now),
+            Http1State::Head => self.step_head(peer, now),
             Http1State::Serving(_) => self.step_serving(peer, now),
             Http1State::Skipping(_) => self.step_skipping(now),
             Http1State::Lingering(lingering) => {
@@ -260,21 +270,16 @@ impl<R> Http1<R> {
                 debug_assert!(false, "a request was not begun");
                 Some(Command::Wait)
             }
-            Http1State::Upgrading => None,
         }
     }
 
     /// Parses a head, and asks for more of it.
-    fn step_head(&mut self, terms: &ConnectionTerms, peer: Peer, now: Instant) -> Option<Command> {
+    fn step_head(&mut self, peer: Peer, now: Instant) -> Option<Command> {
         let has_begun = self.buffers.has_input();
         if has_begun && self.protocol == WireProtocol::Misled {
             return self.refuse_at_next_step(Rejected::Misled);
         }
-        if has_begun && self.protocol == WireProtocol::Http2 {
-            // Who does not begin with the preface then hears of it from there.
-            return self.upgrade();
-        }
-        let may_upgrade = terms.accepts_http2 && !self.has_served && self.protocol == WireProtocol::Unknown;
+        let may_upgrade = !self.has_served && self.protocol == WireProtocol::Unknown;
         let input = self.buffers.input();
         if has_begun && !(may_upgrade && preface::is_preface_or_part(input)) {
             match self.reader.read(input) {
@@ -292,8 +297,6 @@ impl<R> Http1<R> {
                 }
                 Err(error) => return self.refuse_at_next_step(Rejected::Head(error)),
             }
-        } else if may_upgrade && preface::is_preface(input) {
-            return self.upgrade();
         }
         let is_ending = !has_begun && self.is_closing;
         if self.buffers.has_ended() {
@@ -306,11 +309,6 @@ impl<R> Http1<R> {
             return self.end(true);
         }
         Some(Command::Wait)
-    }
-
-    fn upgrade(&mut self) -> Option<Command> {
-        self.state = Http1State::Upgrading;
-        None
     }
 
     fn refuse_at_next_step(&mut self, error: Rejected) -> Option<Command> {

@@ -55,18 +55,9 @@ impl<R> Connection<R> {
 
     /// Says what is to be done next.
     pub fn poll_command(&mut self, peer: Peer, now: Instant) -> Command {
-        loop {
-            match &mut self.protocol {
-                Protocol::Http2(http2) => return http2.poll(&self.terms, peer, now),
-                Protocol::Http1(http1) => match http1.poll(&self.terms, peer, now) {
-                    Some(command) => return command,
-                    None => {
-                        let mut http2 = Box::new(Http2::new(&http1.take_input(), now));
-                        http2.begin_turn(http1.is_closing());
-                        self.protocol = Protocol::Http2(http2);
-                    }
-                },
-            }
+        match &mut self.protocol {
+            Protocol::Http1(http1) => http1.poll(peer, now),
+            Protocol::Http2(http2) => http2.poll(&self.terms, peer, now),
         }
     }
 
@@ -88,7 +79,13 @@ impl<R> Connection<R> {
     /// Takes bytes that were read, after [`Command::Read`].
     pub fn receive(&mut self, bytes: &[u8], now: Instant) {
         match &mut self.protocol {
-            Protocol::Http1(http1) => http1.receive(bytes, now),
+            Protocol::Http1(http1) => {
+                if http1.receive(bytes, now) {
+                    let mut http2 = Box::new(Http2::new(&http1.take_input(), now));
+                    http2.begin_turn(http1.is_closing());
+                    self.protocol = Protocol::Http2(http2);
+                }
+            }
             Protocol::Http2(http2) => http2.receive(bytes, now),
         }
     }
