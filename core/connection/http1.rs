@@ -216,9 +216,10 @@ impl<R> Http1<R> {
             debug_assert!(false, "begun without a head");
             return true;
         };
-        let (stream, verdict) = Stream::new(request, facts, framing, grant, now);
+        let stream = Stream::new(request, facts, framing, grant, now);
+        let fits = !stream.is_too_long();
         self.serve(stream, false);
-        verdict.is_ok()
+        fits
     }
 
     /// Begins the request that cannot be read.

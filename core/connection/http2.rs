@@ -531,9 +531,10 @@ impl<R> Http2<R> {
     /// Begins the request whose head was read; returns whether its body is within bounds.
     pub(super) fn begin(&mut self, request: R, grant: Grant, now: Instant) -> bool {
         let Some(arriving) = self.arriving.take() else { return true };
-        let (stream, verdict) = Stream::new(request, arriving.facts, arriving.framing, &grant, now);
+        let stream = Stream::new(request, arriving.facts, arriving.framing, &grant, now);
+        let fits = !stream.is_too_long();
         self.open(*arriving, stream, grant.permit, now);
-        verdict.is_ok()
+        fits
     }
 
     /// Begins the request that cannot be read.

@@ -37,6 +37,8 @@ pub(super) struct Stream<R> {
     unwanted: Option<Unwanted>,
     /// It is offered although its peer has gone.
     outlives_peer: bool,
+    /// Its head announces a body that is longer than granted.
+    is_too_long: bool,
     /// The peer will not read an answer that is yet to be made.
     is_deserted: bool,
     /// It was refused before its body was read.
@@ -121,37 +123,32 @@ pub(super) enum StreamStep {
 }
 
 impl<R> Stream<R> {
-    /// Begins with a head that was read. A body that is longer than granted is told of: the owner must refuse it.
+    /// Begins with a head that was read.
     pub(super) fn new(
         request: R,
         facts: ResponseFacts,
         framing: BodyFraming,
         grant: &Grant,
         now: Instant,
-    ) -> (Self, Result<(), BodyError>) {
+    ) -> Self {
         let decoder = BodyDecoder::new(framing, grant.body_bytes_max);
-        let verdict = decoder.as_ref().map(|_| ()).map_err(|error| *error);
+        let is_too_long = decoder.is_err();
         // What is refused is thrown away all the same, by its framing.
         let unbounded = || BodyDecoder::new(framing, u64::MAX).ok();
         let phase = match decoder.ok().or_else(unbounded) {
             Some(decoder) => StreamPhase::Routing(BodyReader::new(decoder)),
             None => StreamPhase::waiting(),
         };
-        (Self::in_phase(phase, request, facts, grant.outlives_peer, now), verdict)
+        let outlives_peer = grant.outlives_peer;
+        Self { outlives_peer, is_too_long, ..Self::in_phase(phase, request, facts, now) }
     }
 
     /// Begins with a request that cannot be read; the owner must answer it.
     pub(super) fn unreadable(request: R, facts: ResponseFacts, now: Instant) -> Self {
-        Self::in_phase(StreamPhase::waiting(), request, facts, false, now)
+        Self::in_phase(StreamPhase::waiting(), request, facts, now)
     }
 
-    fn in_phase(
-        phase: StreamPhase,
-        request: R,
-        facts: ResponseFacts,
-        outlives_peer: bool,
-        since: Instant,
-    ) -> Self {
+    fn in_phase(phase: StreamPhase, request: R, facts: ResponseFacts, since: Instant) -> Self {
         Self {
             request,
             facts,
@@ -159,10 +156,16 @@ impl<R> Stream<R> {
             since,
             interruption: None,
             unwanted: None,
-            outlives_peer,
+            outlives_peer: false,
+            is_too_long: false,
             is_deserted: false,
             is_cut_short: false,
         }
+    }
+
+    /// Whether its head announces a body that is longer than granted: the owner must refuse it.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.is_too_long
     }
 
     /// What its head says about its response.

@@ -163,21 +163,18 @@ fn status_line(out: &mut Vec<u8>, status: u16, phrase: Option<&[u8]>) {
 /// Copies the fields of a script, in one piece if the server owns none of them.
 fn append_fields(out: &mut Vec<u8>, fields: &Fields) -> DateSeen {
     let mut seen = DateSeen::No;
-    for (name, value) in fields {
-        if is_server_field(name) {
-            continue;
-        }
-        if name.eq_ignore_ascii_case(b"date") {
-            if seen == DateSeen::Yes {
-                continue;
-            }
+    let (lines, mut kept, mut end) = (fields.as_bytes(), 0, 0);
+    for (name, line) in fields.lines() {
+        let is_date = name.eq_ignore_ascii_case(b"date");
+        if is_server_field(name) || (is_date && seen == DateSeen::Yes) {
+            out.extend_from_slice(&lines[kept..end]);
+            kept = end + line.len();
+        } else if is_date {
             seen = DateSeen::Yes;
         }
-        out.extend_from_slice(name);
-        out.extend_from_slice(b": ");
-        out.extend_from_slice(value);
-        out.extend_from_slice(b"\r\n");
+        end += line.len();
     }
+    out.extend_from_slice(&lines[kept..end]);
     seen
 }
 

@@ -40,6 +40,12 @@ impl Fields {
     /// If the name is not a token, or the value contains CR, LF or NUL. Nothing was appended then.
     pub fn push(&mut self, name: &[u8], value: &[u8]) -> Result<(), InvalidField> {
         let value = checked(name, value)?;
+        self.append(name, value);
+        Ok(())
+    }
+
+    /// Appends a field that has been checked.
+    fn append(&mut self, name: &[u8], value: &[u8]) {
         let length = name.len() + value.len() + 4;
         // Most responses fit into the first allocation.
         self.lines.reserve(if self.lines.capacity() == 0 { length.max(USUAL_BYTES) } else { length });
@@ -47,7 +53,6 @@ impl Fields {
         self.lines.extend_from_slice(b": ");
         self.lines.extend_from_slice(value);
         self.lines.extend_from_slice(b"\r\n");
-        Ok(())
     }
 
     /// Replaces all fields of this name (case-insensitive) with one.
@@ -56,9 +61,10 @@ impl Fields {
     ///
     /// As for [`push`](Self::push). Nothing was removed then.
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<(), InvalidField> {
-        checked(name, value)?;
+        let value = checked(name, value)?;
         self.remove(name);
-        self.push(name, value)
+        self.append(name, value);
+        Ok(())
     }
 
     /// Appends one of the server's own fields, which are valid by construction; see [`push`](Self::push).
@@ -120,6 +126,17 @@ impl Fields {
     /// Iterates over the fields in order, as name and value.
     pub fn iter(&self) -> Iter<'_> {
         Iter { rest: &self.lines }
+    }
+
+    /// Iterates over the fields in order, as name and line, line end included.
+    pub fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let mut rest = self.as_bytes();
+        std::iter::from_fn(move || {
+            let line = Line::first_of(rest)?;
+            let (whole, next) = rest.split_at(line.length);
+            rest = next;
+            Some((line.name, whole))
+        })
     }
 
     /// Returns all lines as they are sent, without the empty line that ends the header.
