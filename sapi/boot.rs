@@ -6,10 +6,10 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use serde_json::{Map, Value};
 use svc_core::config::{Config, RawConfig};
 use svc_core::observe::{Event, Log};
-use svc_core::serve::{Server, StartError};
+use svc_core::pool::{Engine, Exchange};
+use svc_core::serve::{ExecutorFacts, PreparedServer, Server, StartError};
 use svc_core::time::{self, Clock};
 
 use crate::commands::{self, Exit};
@@ -41,8 +41,8 @@ fn fail(error: &dyn Display, exit: Exit) -> Exit {
 /// Binds the ports, starts the executor, opens the main port, calls `until`, and drains when it returns. The control
 /// thread uses `clock`. The executor starts and ends on the calling thread.
 pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Server)) -> Exit {
-    let server = match Server::prepare_by(Arc::clone(config), log.clone(), clock) {
-        Ok(server) => server,
+    let prepared = match PreparedServer::prepare_by(Arc::clone(config), log.clone(), clock) {
+        Ok(prepared) => prepared,
         Err(error) => {
             // A setting that does not suit the machine is a usage error; a port in use is a runtime failure.
             let is_misuse = matches!(
@@ -56,21 +56,19 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
             return fail(&error, exit);
         }
     };
-    executor::run(config, log, &server, until)
+    executor::run(config, log, prepared, until)
 }
 
-/// Opens the main port, calls `until`, and drains. Returns whether every thread has ended.
+/// Starts the pool of `engine`, if there is one, and opens the main port, calls `until`, and drains. Returns whether every
+/// thread has ended.
 fn serve_until(
-    server: &Server,
-    mut extra: Map<String, Value>,
+    prepared: PreparedServer,
+    facts: ExecutorFacts,
+    engine: Option<&Arc<dyn Engine<Exchange>>>,
     until: impl FnOnce(&Server),
 ) -> Result<bool, Exit> {
-    let shared = server.shared();
-    extra.insert("listen_addr".to_owned(), server.main_addr().to_string().into());
-    // This cannot fail: a process opens its main port once.
-    let _ = shared.report_extra.set(extra);
-    server.open().map_err(|error| fail(&error, Exit::Failed))?;
-    until(server);
+    let server = prepared.serve(facts, engine).map_err(|error| fail(&error, Exit::Failed))?;
+    until(&server);
     server.drain();
     Ok(server.wait())
 }
@@ -86,7 +84,6 @@ mod executor {
     use std::thread;
 
     use svc_core::config::Executor;
-    use svc_core::pool::{Engine, Exchange};
 
     use svc_ffi::Php;
     use svc_ffi::signals::{self, Signal};
@@ -94,20 +91,28 @@ mod executor {
     use crate::php;
     use crate::php_engine::PhpEngine;
 
-    use super::{Arc, Config, Event, Exit, Log, Server, commands, fail, serve_until};
+    use super::{
+        Arc, Config, Engine, Event, Exchange, ExecutorFacts, Exit, Log, PreparedServer, Server, commands,
+        fail, serve_until,
+    };
 
-    pub(super) fn run(config: &Config, log: &Log, server: &Server, until: impl FnOnce(&Server)) -> Exit {
+    pub(super) fn run(
+        config: &Config,
+        log: &Log,
+        prepared: PreparedServer,
+        until: impl FnOnce(&Server),
+    ) -> Exit {
         if config.serving.executor == Executor::Stub {
-            return match serve_until(server, super::Map::new(), until) {
+            return match serve_until(prepared, ExecutorFacts::default(), None, until) {
                 Ok(_) => Exit::Well,
                 Err(exit) => exit,
             };
         }
-        let php = match php::start(&config.php, server.shared()) {
+        let php = match php::start(&config.php, prepared.shared()) {
             Ok(php) => php,
             Err(error) => return fail(&format_args!("cannot start PHP: {error}"), Exit::Failed),
         };
-        match run_with(&php, server, until) {
+        match run_with(&php, prepared, until) {
             Ok(true) => Exit::Well,
             Ok(false) => {
                 // A thread still runs PHP, so an orderly shutdown would free PHP while it is in use.
@@ -118,16 +123,13 @@ mod executor {
         }
     }
 
-    fn run_with(php: &Php, server: &Server, until: impl FnOnce(&Server)) -> Result<bool, Exit> {
+    fn run_with(php: &Php, prepared: PreparedServer, until: impl FnOnce(&Server)) -> Result<bool, Exit> {
         let facts = php.facts();
         let engine: Arc<dyn Engine<Exchange>> =
-            Arc::new(PhpEngine::new(php.threads(), &facts, Arc::clone(server.shared())));
-        // This cannot fail: PHP starts once.
-        let _ = server.shared().php_version.set(facts.version.clone());
-        server
-            .start_pool(&engine)
-            .map_err(|error| fail(&format_args!("cannot start the PHP threads: {error}"), Exit::Failed))?;
-        serve_until(server, php::report(&facts), until)
+            Arc::new(PhpEngine::new(php.threads(), &facts, Arc::clone(prepared.shared())));
+        let report = php::report(&facts);
+        let facts = ExecutorFacts { php_version: Some(facts.version), report };
+        serve_until(prepared, facts, Some(&engine), until)
     }
 
     /// Waits for the signal to stop. After that, another one ends the process immediately.
@@ -173,16 +175,21 @@ mod executor {
 mod executor {
     use svc_core::config::Executor;
 
-    use super::{Config, Exit, Log, Server, fail, serve_until};
+    use super::{Config, ExecutorFacts, Exit, Log, PreparedServer, Server, fail, serve_until};
 
-    pub(super) fn run(config: &Config, _log: &Log, server: &Server, until: impl FnOnce(&Server)) -> Exit {
+    pub(super) fn run(
+        config: &Config,
+        _log: &Log,
+        prepared: PreparedServer,
+        until: impl FnOnce(&Server),
+    ) -> Exit {
         if config.serving.executor == Executor::Sapi {
             return fail(
                 &"EXECUTOR: \"sapi\" is not available in this build, which does not include PHP; accepted: stub",
                 Exit::Misused,
             );
         }
-        match serve_until(server, super::Map::new(), until) {
+        match serve_until(prepared, ExecutorFacts::default(), None, until) {
             Ok(_) => Exit::Well,
             Err(exit) => exit,
         }

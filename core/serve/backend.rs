@@ -31,7 +31,8 @@ pub struct PoolBackend {
     pub last_claim: LastTime,
     /// Set when all persistent workers are to be replaced.
     pub restart_wanted: Flag,
-    /// Set once, when the pool has started.
+    /// Set once, when PHP has started: the control thread watches the pool before that, and the workers' own events lead
+    /// back here. Until then, the pool counts as one that has not started, and all its facts are zero.
     workers: OnceLock<WorkerPool<Exchange>>,
 }
 

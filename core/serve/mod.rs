@@ -16,7 +16,8 @@
 //! | `connection` | client connections, and the threads that carry them |
 //! | `ops` | the operations port |
 //! | `control` | the tick: pool, drain, reload |
-//! | `server` | all threads, from first to last |
+//! | `server` | the server while it serves: reload, drain, end |
+//! | `prepared` | the server before that: ports, pollers, the start of all threads |
 //!
 //! A room imports only rooms above it in the table.
 
@@ -31,11 +32,13 @@ mod io_thread;
 mod lifecycle;
 mod net;
 pub mod ops;
+mod prepared;
 mod request;
 mod server;
 mod shared;
 
 pub use backend::{Backend, PoolBackend};
 pub use lifecycle::{Lifecycle, Phase};
-pub use server::{Server, StartError};
-pub use shared::Shared;
+pub use prepared::{PreparedServer, StartError};
+pub use server::Server;
+pub use shared::{ExecutorFacts, Shared};

@@ -1,7 +1,7 @@
 //! The state that all threads of the server share.
 //!
-//! Promises: nothing here is locked on the path of a request; what is set once is set before it is read. Refuses: it has no
-//! behaviour, only readings that several threads need.
+//! Promises: nothing here is locked on the path of a request; what is known only later reads as absent until then.
+//! Refuses: it has no behaviour, only readings that several threads need.
 
 use std::sync::OnceLock;
 use std::time::Instant;
@@ -23,6 +23,19 @@ use crate::tls::SessionConfig;
 
 use super::backend::{Backend, PoolBackend};
 use super::lifecycle::Lifecycle;
+
+/// What is known of the executor once it has started.
+///
+/// The operations port answers before that, so its readers find these facts in a cell.
+/// [`PreparedServer::serve`](super::PreparedServer::serve) sets it, once, after PHP has started and before any worker or
+/// the main port. Until then, [`config_report`](Shared::config_report) and [`php_version`](Shared::php_version) are `None`.
+#[derive(Debug, Default)]
+pub struct ExecutorFacts {
+    /// The version of PHP, if there is an interpreter.
+    pub php_version: Option<String>,
+    /// What the configuration report contains about the executor, besides the settings.
+    pub report: Map<String, Value>,
+}
 
 /// The state of one server process.
 #[derive(Debug)]
@@ -49,10 +62,7 @@ pub struct Shared {
     pub reload: ShortLock<ReloadFacts>,
     /// The permits of HTTP/2 streams beyond the first one of a connection.
     pub stream_permits: Arc<Permits>,
-    /// What the configuration report contains besides the settings; set when the server is about to serve.
-    pub report_extra: OnceLock<Map<String, Value>>,
-    /// The version of PHP, if there is an interpreter.
-    pub php_version: OnceLock<String>,
+    executor: OnceLock<ExecutorFacts>,
     /// When the server started.
     pub started_at: Instant,
 }
@@ -72,16 +82,26 @@ impl Shared {
             tls,
             reload: ShortLock::new(ReloadFacts { is_successful: true, succeeded_at: time::wall() }),
             stream_permits: Permits::new(config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)),
-            report_extra: OnceLock::new(),
-            php_version: OnceLock::new(),
+            executor: OnceLock::new(),
             started_at,
             config,
         })
     }
 
-    /// The configuration report; `None` until it is complete.
+    /// The executor has started. To be called once.
+    pub(super) fn set_executor(&self, facts: ExecutorFacts) {
+        let is_first = self.executor.set(facts).is_ok();
+        debug_assert!(is_first, "the executor was started twice");
+    }
+
+    /// The version of PHP; `None` until PHP has started, and without PHP.
+    pub fn php_version(&self) -> Option<&str> {
+        self.executor.get()?.php_version.as_deref()
+    }
+
+    /// The configuration report; `None` until the executor has started.
     pub fn config_report(&self) -> Option<String> {
-        let mut extra = self.report_extra.get()?.clone();
+        let mut extra = self.executor.get()?.report.clone();
         extra.insert("deny_file".to_owned(), json!({ "loaded": self.policy.rules().deny.is_loaded() }));
         Some(Value::Object(self.config.report(extra)).to_string())
     }

@@ -110,12 +110,16 @@ mod tests {
     use std::io;
     use std::time::Duration;
 
+    use mio::Poll;
+
     use super::*;
     use crate::config::{AccessLog, Config, Level, RawConfig};
     use crate::observe::Log;
     use crate::policy::Policy;
+    use crate::serve::control::machinery::DrainEnd;
     use crate::serve::control::schedule::Schedule;
     use crate::serve::disk::site::Site;
+    use crate::serve::net::accept::Acceptor;
     use crate::time;
 
     fn machinery() -> Arc<Machinery> {
@@ -124,7 +128,9 @@ mod tests {
         let log = Log::start(Level::Error, AccessLog::Off, io::sink()).unwrap();
         let shared = Shared::new(Arc::new(config), Policy::default(), None, log);
         let site = Arc::new(Site::new(&shared.config, &shared.policy));
-        Arc::new(Machinery::new(shared, site))
+        let acceptor = Acceptor::new(&Poll::new().unwrap()).unwrap();
+        let (inboxes, disk, ended) = (Vec::new(), Arc::default(), DrainEnd::default());
+        Arc::new(Machinery { shared, inboxes, acceptor, disk, site, ended })
     }
 
     #[test]

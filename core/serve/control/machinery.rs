@@ -1,14 +1,11 @@
-//! The threads of a running server, and how the steps of the drain are carried out.
+//! How the threads of the server are reached, and how the steps of the drain are carried out.
 //!
 //! Promises: a message to the I/O threads reaches all of them. Refuses: it decides nothing; [`Drain`] does.
 
-use std::sync::OnceLock;
-use std::thread::JoinHandle;
 use std::time::Instant;
 
 use crate::observe::{Event, Metrics};
 use crate::sync::event_count::EventCount;
-use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
 
 use super::drain::{Drain, DrainOrder, Readings};
@@ -19,35 +16,23 @@ use crate::serve::lifecycle::Phase;
 use crate::serve::net::accept::Acceptor;
 use crate::serve::shared::Shared;
 
-/// The threads, and what they share.
+/// What the threads share, and how they are reached. It is complete before any of them runs: until a thread has started,
+/// its messages wait.
 #[derive(Debug)]
 pub(in crate::serve) struct Machinery {
     pub(in crate::serve) shared: Arc<Shared>,
-    /// Set once, when the server has opened.
-    pub(in crate::serve) serving: OnceLock<ServingThreads>,
+    /// Those of the I/O threads.
+    pub(in crate::serve) inboxes: Vec<Arc<Inbox>>,
+    pub(in crate::serve) acceptor: Arc<Acceptor>,
     pub(in crate::serve) disk: Arc<Disk>,
     pub(in crate::serve) site: Arc<Site>,
     pub(in crate::serve) ended: DrainEnd,
 }
 
-/// The threads that serve the main port.
-#[derive(Debug)]
-pub(in crate::serve) struct ServingThreads {
-    pub(in crate::serve) inboxes: Vec<Arc<Inbox>>,
-    pub(in crate::serve) acceptor: Acceptor,
-    /// Emptied when the threads are joined.
-    pub(in crate::serve) io_threads: ShortLock<Vec<JoinHandle<()>>>,
-}
-
 impl Machinery {
-    /// Creates the state, before any thread runs.
-    pub(in crate::serve) fn new(shared: Arc<Shared>, site: Arc<Site>) -> Self {
-        Self { shared, serving: OnceLock::new(), disk: Arc::default(), site, ended: DrainEnd::default() }
-    }
-
     /// Sends a message to every I/O thread.
     pub(in crate::serve) fn tell_all(&self, message: impl Fn() -> Message) {
-        for inbox in self.serving.get().into_iter().flat_map(|serving| &serving.inboxes) {
+        for inbox in &self.inboxes {
             inbox.send(message());
         }
     }
@@ -73,11 +58,11 @@ impl Machinery {
                 has_threads: true,
             };
         }
+        // First: the permits of the last connections are seen with the end of accepting.
+        let is_accepting = self.acceptor.is_accepting();
+        let has_late = self.acceptor.has_late();
         let permits_out = shared.config.admission.max_connections.saturating_sub(shared.permits.free());
-        let acceptor = self.serving.get().map(|serving| &serving.acceptor);
-        let is_accepting = acceptor.is_some_and(|acceptor| !acceptor.is_finished());
         let pool = shared.pool_facts();
-        let has_late = acceptor.is_some_and(Acceptor::has_late);
         Readings {
             is_signalled: true,
             has_connections: is_accepting || has_late || permits_out > 0,
@@ -97,9 +82,7 @@ impl Machinery {
                 }
                 shared.lifecycle.enter(Phase::Closing);
                 shared.permits.close();
-                if let Some(serving) = self.serving.get() {
-                    serving.acceptor.wake();
-                }
+                self.acceptor.wake();
                 self.tell_all(|| Message::PhaseChanged);
             }
             DrainOrder::CutOff => {

@@ -8,7 +8,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use mio::net::{TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use crate::descriptor;
 use crate::limits::LATE_CONNECTIONS_MAX;
 use crate::observe::Event;
 use crate::sync::permits::{Permit, Permits};
-use crate::sync::primitive::Arc;
+use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 
 use crate::serve::io_thread::arrival::Arrival;
 use crate::serve::io_thread::inbox::{Inbox, Message};
@@ -27,30 +27,26 @@ use crate::serve::io_thread::indispensable::Indispensable;
 use crate::serve::lifecycle::Phase;
 use crate::serve::shared::Shared;
 
-/// The handle of the accepting thread.
+/// The handle of the accepting thread, which may not have started yet.
+///
+/// # Ordering
+///
+/// `is_accepting` is cleared with Release and read with Acquire: who sees that accepting is over sees the permits of all
+/// connections.
 #[derive(Debug)]
 pub(in crate::serve) struct Acceptor {
-    waker: Arc<Waker>,
+    waker: Waker,
     late: Arc<Permits>,
-    thread: JoinHandle<()>,
+    /// Whether the thread has started and not ended.
+    is_accepting: AtomicBool,
 }
 
 impl Acceptor {
-    /// Starts the thread on `listener`; connections go to `inboxes` in turn.
-    pub(in crate::serve) fn start(
-        mut listener: TcpListener,
-        inboxes: Vec<Arc<Inbox>>,
-        shared: Arc<Shared>,
-    ) -> io::Result<Self> {
-        let poll = Poll::new()?;
-        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        let waker = Arc::new(Waker::new(poll.registry(), WAKE)?);
+    /// Creates the handle of a thread that waits in `poll`.
+    pub(in crate::serve) fn new(poll: &Poll) -> io::Result<Arc<Self>> {
+        let waker = Waker::new(poll.registry(), WAKE)?;
         let late = Permits::new(LATE_CONNECTIONS_MAX);
-        let accepting =
-            Accepting { listener, inboxes, shared, late: Arc::clone(&late), turn: 0, in_trouble: false };
-        let thread =
-            thread::Builder::new().name("svc-accept".to_owned()).spawn(move || accepting.run(poll))?;
-        Ok(Self { waker, late, thread })
+        Ok(Arc::new(Self { waker, late, is_accepting: AtomicBool::new(false) }))
     }
 
     /// Notifies the thread that the phase of the server has changed.
@@ -64,9 +60,10 @@ impl Acceptor {
         self.late.free() < LATE_CONNECTIONS_MAX
     }
 
-    /// Whether the listener is closed and every connection has been handed over.
-    pub(in crate::serve) fn is_finished(&self) -> bool {
-        self.thread.is_finished()
+    /// Whether connections are accepted; `false` once the listener is closed and every connection has been handed over.
+    pub(in crate::serve) fn is_accepting(&self) -> bool {
+        // Acquire: pairs with the Release in `Accepting::start`.
+        self.is_accepting.load(Ordering::Acquire)
     }
 }
 
@@ -76,18 +73,50 @@ const WAKE: Token = Token(1);
 /// How long to wait before accepting again when the system has no descriptor or memory for a connection.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
 
-struct Accepting {
+/// The accepting thread. It has a poller and a handle before it starts.
+#[derive(Debug)]
+pub(in crate::serve) struct Accepting {
+    poll: Poll,
     listener: TcpListener,
     inboxes: Vec<Arc<Inbox>>,
     shared: Arc<Shared>,
-    /// Permits for connections that exceed `MAX_CONNECTIONS` during the shutdown.
-    late: Arc<Permits>,
+    handle: Arc<Acceptor>,
     turn: usize,
     in_trouble: bool,
 }
 
 impl Accepting {
-    fn run(mut self, mut poll: Poll) {
+    /// Prepares the thread to accept on `listener`; connections go to `inboxes` in turn.
+    pub(in crate::serve) fn new(
+        mut listener: TcpListener,
+        inboxes: Vec<Arc<Inbox>>,
+        shared: Arc<Shared>,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let handle = Acceptor::new(&poll)?;
+        Ok(Self { poll, listener, inboxes, shared, handle, turn: 0, in_trouble: false })
+    }
+
+    /// The handle, for other threads.
+    pub(in crate::serve) fn handle(&self) -> Arc<Acceptor> {
+        Arc::clone(&self.handle)
+    }
+
+    /// Starts the thread. Nothing waits for its end but those who ask the handle.
+    pub(in crate::serve) fn start(self) -> io::Result<()> {
+        let handle = self.handle();
+        // Before the thread exists, so that no drain ends before its first round.
+        handle.is_accepting.store(true, Ordering::Relaxed);
+        let run = move || {
+            self.run();
+            // Release: pairs with the Acquire in `Acceptor::is_accepting`.
+            handle.is_accepting.store(false, Ordering::Release);
+        };
+        thread::Builder::new().name("svc-accept".to_owned()).spawn(run).map(drop)
+    }
+
+    fn run(mut self) {
         let _indispensable = Indispensable;
         let mut events = Events::with_capacity(8);
         loop {
@@ -99,7 +128,7 @@ impl Accepting {
                 return;
             }
             let pause = self.in_trouble.then_some(TROUBLE_PAUSE);
-            if let Err(error) = poll.poll(&mut events, pause)
+            if let Err(error) = self.poll.poll(&mut events, pause)
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 self.report(&error);
@@ -145,7 +174,7 @@ impl Accepting {
             return Some(permit);
         }
         if self.shared.lifecycle.is_closing() {
-            return self.late.try_acquire();
+            return self.handle.late.try_acquire();
         }
         let metrics = &self.shared.metrics;
         metrics.accept_stalls.incr();
@@ -153,7 +182,7 @@ impl Accepting {
         let permit = permits.acquire();
         metrics.accept_stalled.clear();
         // Without a permit, the wait has ended because the server is shutting down.
-        permit.or_else(|| self.late.try_acquire())
+        permit.or_else(|| self.handle.late.try_acquire())
     }
 
     fn hand_over(&mut self, socket: TcpStream, peer: SocketAddr, permit: Permit) {

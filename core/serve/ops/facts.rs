@@ -66,7 +66,7 @@ impl OpsSource for OpsFacts {
         let gate = shared.gate_facts();
         let facts = ScrapeFacts {
             version: env!("CARGO_PKG_VERSION"),
-            php_version: shared.php_version.get().map(String::as_str),
+            php_version: shared.php_version(),
             started_at: self.started_at,
             uptime: time::now().saturating_duration_since(shared.started_at),
             reload: *shared.reload.lock(),

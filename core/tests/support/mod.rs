@@ -19,7 +19,7 @@ use svc_core::config::{AccessLog, Config, RawConfig};
 use svc_core::limits::HTTP2_STREAMS_BESIDE_MIN;
 use svc_core::observe::{CancelReason, Log, Metrics, StatusClass};
 use svc_core::pool::{Engine, Exchange};
-use svc_core::serve::{Server, Shared};
+use svc_core::serve::{ExecutorFacts, PreparedServer, Server, Shared};
 use svc_core::sync::lock::ShortLock;
 use tempfile::TempDir;
 
@@ -30,13 +30,15 @@ use persistent::PersistentWorkers;
 
 /// A running server; it is drained when the test ends.
 pub(crate) struct Site {
-    server: Server,
+    /// `None` once it has ended.
+    server: Option<Server>,
+    shared: Arc<Shared>,
+    main_addr: SocketAddr,
     /// What steers the engine.
     pub(crate) switches: Arc<Switchboard>,
     /// The document root.
     pub(crate) root: TempDir,
     log: Lines,
-    has_ended: bool,
 }
 
 /// What the server logged.
@@ -80,23 +82,22 @@ impl Site {
         let log = Lines::default();
         let writer = Log::start(config.logs.level, config.logs.access, log.clone()).unwrap();
         let is_persistent = config.php.worker_mode_enabled;
-        let server = Server::prepare(config, writer).unwrap();
+        let prepared = PreparedServer::prepare(config, writer).unwrap();
         let switches = Arc::new(Switchboard::default());
         let engine: Arc<dyn Engine<Exchange>> = if is_persistent {
             Arc::new(PersistentWorkers(Arc::clone(&switches)))
         } else {
             Arc::new(Scripted(Arc::clone(&switches)))
         };
-        if server.shared().backend.pool().is_some() {
-            server.start_pool(&engine).unwrap();
-        }
-        server.open().unwrap();
-        Self { server, switches, root, log, has_ended: false }
+        let engine = prepared.shared().backend.pool().map(|_| &engine);
+        let server = prepared.serve(ExecutorFacts::default(), engine).unwrap();
+        let (shared, main_addr) = (Arc::clone(server.shared()), server.main_addr());
+        Self { server: Some(server), shared, main_addr, switches, root, log }
     }
 
     /// The address of the main port.
     pub(crate) fn addr(&self) -> SocketAddr {
-        self.server.main_addr()
+        self.main_addr
     }
 
     /// A new connection.
@@ -106,7 +107,7 @@ impl Site {
 
     /// Asks the operations port.
     pub(crate) fn ops(&self, path: &str) -> Response {
-        Client::connect(self.server.ops_addr().expect("INTERNAL_ADDR is set")).get(path)
+        Client::connect(self.server().ops_addr().expect("INTERNAL_ADDR is set")).get(path)
     }
 
     /// A new connection of HTTP/2.
@@ -116,7 +117,11 @@ impl Site {
 
     /// What the server's threads share.
     pub(crate) fn shared(&self) -> &Shared {
-        self.server.shared()
+        &self.shared
+    }
+
+    fn server(&self) -> &Server {
+        self.server.as_ref().expect("the server has not ended")
     }
 
     /// What was counted.
@@ -131,23 +136,22 @@ impl Site {
 
     /// Replaces all persistent workers; returns whether there are any.
     pub(crate) fn restart_workers(&self) -> bool {
-        self.server.restart_workers()
+        self.server().restart_workers()
     }
 
     /// Begins the drain.
     pub(crate) fn drain(&self) {
-        self.server.drain();
+        self.server().drain();
     }
 
     /// Waits for the end of the drain; returns whether all threads of the pool ended.
     pub(crate) fn wait(&mut self) -> bool {
-        self.has_ended = true;
-        self.server.wait()
+        self.server.take().expect("the server has not ended").wait()
     }
 
     /// Leaves the server to the end of the process.
     pub(crate) fn abandon(&mut self) {
-        self.has_ended = true;
+        drop(self.server.take());
     }
 
     /// Is a client that asks for `path` and leaves when the server has read a part of its body.
@@ -201,9 +205,9 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         self.switches.open_all();
-        if !self.has_ended {
-            self.server.drain();
-            self.server.wait();
+        if let Some(server) = self.server.take() {
+            server.drain();
+            server.wait();
         }
     }
 }

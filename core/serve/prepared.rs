@@ -1,0 +1,324 @@
+//! The server before it serves: its ports are bound, and the control thread answers.
+//!
+//! Promises: the control thread is the first thread; what cannot work (a port in use, too few descriptors) is reported
+//! before anything is served. All pollers exist before any thread that others send messages to. Refuses: it starts no
+//! interpreter; the process does, between [`prepare`](PreparedServer::prepare) and [`serve`](PreparedServer::serve).
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use mio::net::TcpListener;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::admission::Gate;
+use crate::config::Config;
+use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, LISTEN_BACKLOG};
+use crate::observe::{Event, Hint, Log};
+use crate::policy::never_public::sign_of_project;
+use crate::policy::{Policy, PolicyError};
+use crate::pool::{Engine, Exchange, JobSource, PoolEvents, WorkerPool};
+use crate::spool::SpoolError;
+use crate::sync::primitive::Arc;
+use crate::time::{self, Clock};
+use crate::tls::{SessionConfig, TlsError};
+
+use super::backend::PoolBackend;
+use super::lifecycle::Phase;
+use super::server::Server;
+use super::shared::{ExecutorFacts, Shared};
+use crate::serve::connection::reactor::Reactor;
+use crate::serve::control::jobs::jobs;
+use crate::serve::control::machinery::{DrainEnd, Machinery};
+use crate::serve::control::pool_events::Reports;
+use crate::serve::control::reload;
+use crate::serve::control::tick::Control;
+use crate::serve::disk::site::Site;
+use crate::serve::disk::threads::Disk;
+use crate::serve::net::accept::Accepting;
+
+/// A server whose listeners are bound and whose control thread runs. The operations port answers, and connections to the
+/// main port wait in its backlog.
+///
+/// ```text
+///   prepare ──▶ PreparedServer ──serve──▶ Server ──drain, wait──▶ ended
+/// ```
+#[derive(Debug)]
+pub struct PreparedServer {
+    machinery: Arc<Machinery>,
+    control: Control,
+    reactors: Vec<Reactor>,
+    accepting: Accepting,
+    main_addr: SocketAddr,
+    ops_addr: Option<SocketAddr>,
+}
+
+/// Why the server cannot start.
+#[derive(Debug)]
+pub enum StartError {
+    /// The server cannot listen on the address of this setting.
+    Bind {
+        /// The setting.
+        variable: &'static str,
+        /// Its value.
+        addr: SocketAddr,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The descriptor limit is too low for `MAX_CONNECTIONS`.
+    Descriptors {
+        /// The setting's value.
+        max_connections: usize,
+        /// How many descriptors that needs.
+        needed: u64,
+        /// How many the system grants.
+        granted: u64,
+    },
+    /// A file that a setting names has invalid contents.
+    Policy(PolicyError),
+    /// No file can be created in `SPOOL_DIR`.
+    SpoolDir {
+        /// The setting's value.
+        dir: PathBuf,
+        /// What the system said.
+        error: SpoolError,
+    },
+    /// The system cannot create a thread or a poller.
+    System(io::Error),
+    /// The certificates of the main port cannot be used.
+    Tls(TlsError),
+    /// The system cannot create the threads of the pool.
+    Workers(io::Error),
+}
+
+impl std::fmt::Display for StartError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Bind { variable, addr, error } => {
+                write!(f, "{variable}: cannot listen on {addr}: {error}")
+            }
+            Self::Descriptors { max_connections, needed, granted } => {
+                write!(
+                    f,
+                    "MAX_CONNECTIONS: {max_connections} requires {needed} file descriptors, but the limit is {granted}; accepted: "
+                )?;
+                let room = granted.saturating_sub(descriptors(0));
+                if room > 0 {
+                    write!(f, "up to {room}, or ")?;
+                }
+                write!(f, "a limit of at least {needed} (ulimit -Hn)")
+            }
+            Self::Policy(error) => error.fmt(f),
+            Self::SpoolDir { dir, error } => {
+                write!(f, "SPOOL_DIR: {dir:?}: {error}; accepted: a writable directory")
+            }
+            Self::System(error) => write!(f, "cannot create a thread or a poller: {error}"),
+            Self::Tls(error) => error.fmt(f),
+            Self::Workers(error) => {
+                write!(f, "cannot start the PHP threads: cannot create a thread or a poller: {error}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl PreparedServer {
+    /// Binds the listeners, raises the descriptor limit and starts the control thread.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot listen on an address, a directory is not writable, or the system does not grant what the
+    /// settings require.
+    pub fn prepare(config: Arc<Config>, log: Log) -> Result<Self, StartError> {
+        Self::prepare_by(config, log, time::now)
+    }
+
+    /// Like [`prepare`](Self::prepare), with another clock for the control thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`prepare`](Self::prepare).
+    pub fn prepare_by(config: Arc<Config>, log: Log, clock: Clock) -> Result<Self, StartError> {
+        raise_descriptor_limit(config.admission.max_connections)?;
+        let policy = Policy::load(&config.clients, &config.serving.document_root, time::now())
+            .map_err(StartError::Policy)?;
+        let (listener, main_addr) = bind("LISTEN_ADDR", config.serving.listen_addr)?;
+        let ops = config.operations.addr.map(|addr| bind("INTERNAL_ADDR", addr)).transpose()?;
+        let (ops_listener, ops_addr) = ops.unzip();
+        let terms = SessionConfig::open(&config.tls).map_err(StartError::Tls)?;
+        let shared = Shared::new(config, policy, terms, log);
+        if let Some(terms) = &shared.tls {
+            reload::warn_about_dates(&shared, terms);
+        }
+        if let Some(found) = sign_of_project(&shared.config.serving.document_root) {
+            let path = &*shared.config.serving.document_root.to_string_lossy();
+            shared.log.emit(&Event::Hint(Hint::ProjectAsRoot { path, found }));
+        }
+        // Find out now rather than with the first long body.
+        shared
+            .spool
+            .create()
+            .map_err(|error| StartError::SpoolDir { dir: shared.config.bodies.spool_dir.clone(), error })?;
+        let (site, disk) = (Arc::new(Site::new(&shared.config, &shared.policy)), Arc::<Disk>::default());
+        let reactors = (0..shared.config.serving.io_workers.max(1))
+            .map(|_| Reactor::new(Arc::clone(&shared), Arc::clone(&site), Arc::clone(&disk)))
+            .collect::<io::Result<Vec<_>>>()?;
+        let inboxes: Vec<_> = reactors.iter().map(Reactor::inbox).collect();
+        let accepting = Accepting::new(listener, inboxes.clone(), Arc::clone(&shared))?;
+        let (acceptor, ended) = (accepting.handle(), DrainEnd::default());
+        let machinery = Arc::new(Machinery { shared, inboxes, acceptor, disk, site, ended });
+        let control = Control::start(ops_listener, &machinery.shared, clock, jobs(&machinery, clock()))?;
+        Ok(Self { machinery, control, reactors, accepting, main_addr, ops_addr })
+    }
+
+    /// The state that the server's threads share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.machinery.shared
+    }
+
+    /// Starts serving: publishes `facts`, and starts the pool of `engine`, the file threads, the I/O threads, and finally
+    /// the accepting thread. `engine` is `None` if the executor has no pool.
+    ///
+    /// # Errors
+    ///
+    /// When the system cannot create a thread. Some threads run then, so the process should end.
+    pub fn serve(
+        self,
+        facts: ExecutorFacts,
+        engine: Option<&Arc<dyn Engine<Exchange>>>,
+    ) -> Result<Server, StartError> {
+        self.publish(facts);
+        if let Some(engine) = engine {
+            self.start_pool(engine).map_err(StartError::Workers)?;
+        }
+        let Self { machinery, control, reactors, accepting, main_addr, ops_addr } = self;
+        // They end with the process; nothing waits for a disk.
+        drop(machinery.disk.start()?);
+        let io_threads = reactors
+            .into_iter()
+            .enumerate()
+            .map(|(index, reactor)| reactor.start(index))
+            .collect::<io::Result<Vec<_>>>()?;
+        accepting.start()?;
+        let shared = &machinery.shared;
+        shared.lifecycle.enter(Phase::Running);
+        shared.log.emit(&Event::Listening { addr: main_addr });
+        shared.log.emit(&Event::Ready { workers: shared.pool_facts().current as u64 });
+        Ok(Server { machinery, control, io_threads, main_addr, ops_addr })
+    }
+
+    fn publish(&self, mut facts: ExecutorFacts) {
+        facts.report.insert("listen_addr".to_owned(), self.main_addr.to_string().into());
+        self.machinery.shared.set_executor(facts);
+    }
+
+    fn start_pool(&self, engine: &Arc<dyn Engine<Exchange>>) -> io::Result<()> {
+        let shared = &self.machinery.shared;
+        let Some(pool) = shared.backend.pool() else { return Ok(()) };
+        let events: Arc<dyn PoolEvents<Exchange>> = Arc::new(Reports(Arc::clone(&self.machinery)));
+        let source: Arc<dyn JobSource<Exchange>> = Arc::<Gate<Arc<Exchange>>>::clone(&pool.gate);
+        let workers =
+            WorkerPool::start("svc-php", PoolBackend::size(&shared.config), engine, source, &events)?;
+        workers.set_supervisor(self.control.waker());
+        pool.set_workers(workers);
+        self.control.wake();
+        Ok(())
+    }
+}
+
+fn bind(variable: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let bound = TcpListener::bind(addr).and_then(|listener| {
+        // The library uses a backlog of 128; calling listen again only changes that.
+        rustix::net::listen(&listener, LISTEN_BACKLOG)?;
+        listener.local_addr().map(|addr| (listener, addr))
+    });
+    bound.map_err(|error| StartError::Bind { variable, addr, error })
+}
+
+/// The number of descriptors that `max_connections` connections and the rest of the server need.
+fn descriptors(max_connections: usize) -> u64 {
+    u64::from(DESCRIPTOR_MIN.unsigned_abs()) + max_connections as u64 + DESCRIPTORS_RESERVED
+}
+
+/// Raises the soft limit to the hard limit, and checks that this is enough.
+fn raise_descriptor_limit(max_connections: usize) -> Result<(), StartError> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if limit.current != limit.maximum {
+        setrlimit(Resource::Nofile, raised).map_err(io::Error::from)?;
+    }
+    let (needed, granted) = (descriptors(max_connections), limit.maximum.unwrap_or(u64::MAX));
+    if needed > granted {
+        return Err(StartError::Descriptors { max_connections, needed, granted });
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::io::{Read, Write};
+    use std::net::TcpStream;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::{AccessLog, Level, RawConfig};
+
+    fn get(addr: SocketAddr, path: &str) -> String {
+        let mut socket = TcpStream::connect(addr).unwrap();
+        write!(socket, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+        let mut response = String::new();
+        socket.read_to_string(&mut response).unwrap();
+        response
+    }
+
+    #[test]
+    fn the_operations_port_answers_before_the_executor_is_known() {
+        let settings = [
+            ("DOCUMENT_ROOT", "/"),
+            ("EXECUTOR", "stub"),
+            ("INTERNAL_ADDR", "127.0.0.1:0"),
+            ("LISTEN_ADDR", "127.0.0.1:0"),
+            ("MAX_CONNECTIONS", "10"),
+        ];
+        let config = Config::resolve(&RawConfig::new(settings)).unwrap();
+        let log = Log::start(Level::Error, AccessLog::Off, io::sink()).unwrap();
+        let prepared = PreparedServer::prepare(Arc::new(config), log).unwrap();
+        let ops_addr = prepared.ops_addr.unwrap();
+        assert!(get(ops_addr, "/config").contains(" 503 "));
+        assert!(!get(ops_addr, "/metrics").contains("php_version=\""));
+        assert!(get(ops_addr, "/readyz").contains(" 503 "));
+
+        let report = [("php".to_owned(), "8.4.0".into())].into_iter().collect();
+        let facts = ExecutorFacts { php_version: Some("8.4.0".to_owned()), report };
+        let server = prepared.serve(facts, None).unwrap();
+        let report = get(ops_addr, "/config");
+        assert!(report.contains(r#""php":"8.4.0""#), "{report}");
+        assert!(report.contains(&format!(r#""listen_addr":"{}""#, server.main_addr())), "{report}");
+        assert!(get(ops_addr, "/metrics").contains("php_version=\"8.4.0\""));
+        assert!(get(ops_addr, "/readyz").contains(" 200 "));
+        server.drain();
+        assert!(server.wait());
+    }
+
+    #[test]
+    fn a_burst_of_connections_finds_room_before_any_is_accepted() {
+        let most =
+            fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse::<usize>().unwrap();
+        let (_listener, addr) = bind("LISTEN_ADDR", "127.0.0.1:0".parse().unwrap()).unwrap();
+
+        // A connection that does not fit is retried after a second at the earliest.
+        let burst = 300.min(most);
+        let connect = |_| TcpStream::connect_timeout(&addr, Duration::from_millis(500));
+        let connected: io::Result<Vec<_>> = (0..burst).map(connect).collect();
+
+        assert_eq!(connected.unwrap().len(), burst);
+    }
+}
