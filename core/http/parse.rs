@@ -91,7 +91,11 @@ pub(super) fn complete(bytes: &[u8], length: usize, limits: HeadLimits) -> Resul
     let (Some(method), Some(target), Some(minor)) = (request.method, request.path, request.version) else {
         return Err(HeadError::RequestLineInvalid);
     };
-    if target.len() > limits.target_bytes_max {
+    // As the reader has it for a line that has not ended: a long method counts.
+    let line_bytes = method.len() + target.len() + " HTTP/1.1 \r".len();
+    if target.len() > limits.target_bytes_max
+        || line_bytes > limits.target_bytes_max + REQUEST_LINE_REST_BYTES
+    {
         return Err(HeadError::TargetTooLong);
     }
     let version = if minor == 0 { Version::Http10 } else { Version::Http11 };
@@ -157,7 +161,7 @@ fn place(whole: &[u8], part: &[u8]) -> HeadSpan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::head_reader::parse;
+    use super::super::head_reader::{HeadReader, parse};
     use super::*;
 
     const LIMITS: HeadLimits = HeadLimits::main_port();
@@ -297,6 +301,18 @@ mod tests {
         let endless = "a".repeat(LIMITS.target_bytes_max + REQUEST_LINE_REST_BYTES);
         assert_eq!(error(&format!("GET /{endless}")), Some(HeadError::TargetTooLong));
         assert_eq!(HeadError::TargetTooLong.status(), 414);
+    }
+
+    #[test]
+    fn a_long_request_line_is_refused_however_it_arrives() {
+        for excess in [0, 1] {
+            let rest = " / HTTP/1.0\r".len();
+            let method = "M".repeat(LIMITS.target_bytes_max + REQUEST_LINE_REST_BYTES - rest + excess);
+            let head = format!("{method} / HTTP/1.0\r\n\r\n");
+            let mut dripped = HeadReader::default();
+            let drips = (1..head.len()).find_map(|end| dripped.read(&head.as_bytes()[..end]).err());
+            assert_eq!((error(&head), excess == 1), (drips, drips.is_some()), "{excess} bytes too long");
+        }
     }
 
     #[test]
