@@ -97,6 +97,11 @@ impl HeadReader {
             if line.last() != Some(&b'\r') {
                 return Err(HeadError::LineEndInvalid);
             }
+            // As for a line that has not ended, however the bytes arrive: a long method counts.
+            let in_request_line = self.line_start == self.start;
+            if in_request_line && line.len() > self.limits.target_bytes_max + REQUEST_LINE_REST_BYTES {
+                return Err(HeadError::TargetTooLong);
+            }
             self.scanned = line_feed + 1;
             self.line_start = self.scanned;
             if line.len() == 1 {
