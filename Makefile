@@ -15,7 +15,7 @@ with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
 SECONDS ?= 60
 
-.PHONY: help packages build run smoke test-packages test chaos simulate sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs
+.PHONY: help packages build run smoke test-packages test chaos simulate sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs stubs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,7 +72,7 @@ sanitize: packages ## run the tests with a debug build and a sanitizer build of 
 	@scripts/sanitize.sh
 
 loom: packages ## check concurrent code against all interleavings (loom)
-	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom --test loom_pool
+	@RUSTFLAGS='--cfg loom' CARGO_TARGET_DIR=$(cargo_output)/loom cargo test -p svc-core --test loom --test loom_pool --test loom_tasks
 
 lint: packages ## check formatting, lints, documentation, dependencies and scripts
 	@cargo fmt --all --check
@@ -102,3 +102,6 @@ docs: packages ## regenerate docs/settings.md and the tables of docs/metrics.md
 	@mv docs/settings.md.new docs/settings.md
 	@cargo run --quiet --no-default-features --example metrics_page < docs/metrics.md > docs/metrics.md.new
 	@mv docs/metrics.md.new docs/metrics.md
+
+stubs: packages ## regenerate stubs/svc.php, which editors and static analysis read
+	@$(with_php); SVC_WRITE_STUBS=1 cargo test --quiet --test server -- stubs::the_file_is_what_the_server_offers

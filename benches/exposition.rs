@@ -47,6 +47,7 @@ fn facts() -> ScrapeFacts<'static> {
             .map(|slot| SlotReading { slot, phase: SlotPhase::Serving, ..SlotReading::default() })
             .collect(),
         worker_mode: false,
+        tasks: None,
         reply_memory_bytes: 1 << 20,
         spool_bytes: 0,
         spool_bytes_max: 1 << 30,

@@ -86,6 +86,14 @@ typedef zend_class_entry shim_scope;
     ((function)->fci.retval = (result), (void)zend_call_function(&(function)->fci, &(function)->fci_cache))
 #endif
 
+/* 8.4: objects whose properties are initialized on first use. */
+#if PHP_VERSION_ID >= 80400
+#include <zend_lazy_objects.h>
+#define SHIM_IS_LAZY(object) zend_object_is_lazy(object)
+#else
+#define SHIM_IS_LAZY(object) ((void)(object), false)
+#endif
+
 /* 8.4: the state of mt_rand() is in the struct of its extension; before, behind a pointer there. */
 #if PHP_VERSION_ID < 80400
 #define SHIM_RANDOM_IS_BEHIND_POINTER 1
@@ -118,6 +126,13 @@ typedef zend_class_entry shim_scope;
 #define SHIM_SOAP_ENCODINGS
 #else
 #define SHIM_SOAP_ENCODINGS HashTable defEncNs; HashTable defEnc; HashTable defEncIndex;
+#endif
+
+/* 8.5: constant expressions may contain closures and first-class callables. */
+#if PHP_VERSION_ID >= 80500
+#define SHIM_AST_HOLDS_CODE(ast) ((ast)->kind == ZEND_AST_CALLABLE_CONVERT)
+#else
+#define SHIM_AST_HOLDS_CODE(ast) false
 #endif
 
 /* glibc only defines it with a leading underscore. */

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* Incremented with every change to this file; both sides compare it. */
-#define SHIM_ABI 14
+#define SHIM_ABI 15
 
 /* A view of bytes. `bytes` may be NULL if `length` is 0. */
 typedef struct shim_view {
@@ -127,7 +127,8 @@ typedef struct shim_worker_callbacks {
      * worker ends. */
     bool (*serve_one)(void *boot);
     /* The response of the request has ended, and nothing is added to it. What the request leaves is freed now, which
-     * may run scripts' code and may wait: `parks` and `resumes` may follow. */
+     * may run scripts' code and may wait: `parks` and `resumes` may follow. In classic mode, shim_run tells the outcome
+     * by returning; this comes first if it will be long. */
     void (*ended)(void *request, int outcome);
     /* Nothing of the request is left. `request` belongs to the host again, and C does not use it any more. */
     void (*freed)(void *request);
@@ -157,6 +158,8 @@ typedef struct shim_completion_callbacks {
      * From now on, the waiter with this number waits for it; once it is complete, shim_waiter_notify is called with
      * that number. It has one waiter at a time. Returns false if it is complete. */
     bool (*wait)(shim_completion *completion, uint32_t waiter);
+    /* Calls shim_waiter_notify for those whose completions are complete. */
+    void (*look)(void);
     /* Nobody waits for it any more. The host may still notify the waiter once. */
     void (*stop_waiting)(shim_completion *completion);
     bool (*is_complete)(shim_completion *completion);
@@ -177,6 +180,95 @@ typedef struct shim_restart_callbacks {
     void (*worker_started)(bool uses_cache);
 } shim_restart_callbacks;
 
+/* A block of bytes that one thread packs and another unpacks: a task with its arguments, or what became of it. */
+typedef struct shim_parcel shim_parcel;
+
+/* The requester's end of a task. It belongs to the host, and each end is given back once. */
+typedef struct shim_task shim_task;
+
+/* Several tasks that a request waits for together; belongs to the host, and is given back once. */
+typedef struct shim_task_watch shim_task_watch;
+
+/* What becomes of a task that is offered. */
+typedef enum shim_dispatched {
+    SHIM_TASK_DISPATCHED = 0,
+    /* There are no threads for tasks. */
+    SHIM_TASK_OFF,
+    /* As many tasks wait for a thread as may. */
+    SHIM_TASK_QUEUE_FULL,
+    /* As many tasks wait and run as may. */
+    SHIM_TASK_CAP_REACHED,
+    /* No thread for tasks has booted. */
+    SHIM_TASK_NO_THREAD,
+    /* The server is shutting down. */
+    SHIM_TASK_CLOSED,
+} shim_dispatched;
+
+/* What has become of a task. */
+typedef enum shim_task_state {
+    SHIM_TASK_OPEN = 0,
+    /* The answer is its result. */
+    SHIM_TASK_COMPLETED,
+    /* The answer is what it has thrown. */
+    SHIM_TASK_FAILED,
+    /* It has failed without an answer; the host says why. */
+    SHIM_TASK_LOST,
+    SHIM_TASK_CANCELLED,
+} shim_task_state;
+
+/* When a watch is over. */
+typedef enum shim_watch_mode {
+    /* When all have completed, or one has not. */
+    SHIM_WATCH_ALL = 0,
+    /* When one has completed, or none has. */
+    SHIM_WATCH_ANY,
+    /* When one is settled. */
+    SHIM_WATCH_RACE,
+} shim_watch_mode;
+
+/* Tasks: closures that run on threads of their own. The functions that take a `task` may be called on any thread. */
+typedef struct shim_task_callbacks {
+    /* The longest transfer in bytes; 0 if there are no threads for tasks. */
+    uint64_t (*bytes_max)(void);
+    /* Offers a task, on behalf of the request with this ID. The host takes the parcel in any case. With `pins_code`,
+     * OPcache must not restart before nothing of the task is left. Fills `task` and `id`, or the bound that was
+     * reached. */
+    shim_dispatched (*dispatch)(shim_parcel *input, bool pins_code, shim_view request_id, shim_task **task, uint64_t *id,
+                                uint64_t *bound);
+    /* Another end of the same task. */
+    shim_task *(*share)(shim_task *task);
+    /* Gives an end back; the task itself goes on. */
+    void (*drop)(shim_task *task);
+    /* What has become of it; it does not change once it is not open. Fills the answer, or why it was lost; both are
+     * valid until the end is given back. */
+    shim_task_state (*state)(shim_task *task, const shim_parcel **answer, shim_view *why);
+    /* Returns whether it will not complete: false if it was settled before. */
+    bool (*cancel)(shim_task *task);
+    /* Its answer is not wanted; a failure is logged. */
+    void (*detach)(shim_task *task);
+    /* Whether the end of its request is about it: it is open and not detached, or stranded and still on its thread. */
+    bool (*is_owned)(shim_task *task);
+    /* Counts it as stranded, if it has begun and is not settled. */
+    void (*strand)(shim_task *task);
+    /* Creates a completion that is complete once the watch is over, on the calling thread. NULL if its requests cannot
+     * wait. */
+    shim_task_watch *(*watch)(shim_task *const *tasks, size_t count, shim_watch_mode mode, shim_completion **completion);
+    /* The same, over once those of the tasks that were counted as stranded have left their threads; NULL if there are
+     * none. */
+    shim_task_watch *(*watch_stranded)(shim_task *const *tasks, size_t count, shim_completion **completion);
+    /* The index of the task that ended the watch; the number of tasks if none did. */
+    size_t (*winner)(shim_task_watch *watch);
+    void (*unwatch)(shim_task_watch *watch);
+    /* The following are for the running side: `request` is a task of this thread.
+     *
+     * The parcel that was dispatched; valid until nothing of the request is left. */
+    const shim_parcel *(*input)(void *request);
+    /* The task has returned (`thrown` is NULL), or thrown, which `thrown` describes for a log. The host takes the
+     * parcel. */
+    void (*settle)(void *request, const shim_view *thrown, shim_parcel *answer);
+    bool (*is_cancelled)(void *request);
+} shim_task_callbacks;
+
 typedef struct shim_callbacks {
     /* The host's sizeof(shim_callbacks). */
     size_t size;
@@ -184,6 +276,7 @@ typedef struct shim_callbacks {
     shim_worker_callbacks worker;
     shim_completion_callbacks completion;
     shim_restart_callbacks restart;
+    shim_task_callbacks task;
 } shim_callbacks;
 
 /* The options that PHP is started with. Filled by the host; only read during shim_startup, except for `callbacks`. */
@@ -287,6 +380,9 @@ void shim_interrupter_ask(shim_interrupter *interrupter);
  * a system call or an internal function does not. */
 bool shim_interrupter_is_answered(const shim_interrupter *interrupter);
 
+/* A task of the thread has been cancelled: if it executes instructions, it notices. On any thread. */
+void shim_interrupter_poke(shim_interrupter *interrupter);
+
 /* Call about once a second, from one other thread at a time: the caller then watches the time limit of the thread's
  * script, and the kernel only does so when the limit is near. Without such calls, limits are passed to the kernel at
  * once. Returns the number of the request whose limit has expired while its thread is inside a call and does not react;
@@ -305,6 +401,15 @@ typedef struct shim_worker_info {
 /* Runs the script of a worker, from startup to shutdown; it calls Svc\Worker::serve() or frankenphp_handle_request().
  * Until it returns, the functions below may be called inside `serve` and `serve_one`, on the same thread. */
 shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_info *info);
+
+/* Runs the script of a thread for tasks, if `request` names one, and then `serve`. */
+shim_outcome shim_boot_for_tasks(const shim_request *request, void *host, const shim_worker_info *info);
+
+/* Frees a parcel. On any thread. */
+void shim_parcel_free(shim_parcel *parcel);
+
+/* Tasks of this thread may have been cancelled: wakes those that wait. Returns how many. */
+size_t shim_tasks_look(void);
 
 /* The worker takes no more requests, for the reason that Svc\Worker::exitReason() returns. At most 15 bytes of `reason`
  * are kept. */

@@ -11,7 +11,7 @@
 //! | 1 | `descriptor`, `sync` |
 //! | 2 | `config`, `http`, `spool` |
 //! | 3 | `admission`, `compress`, `files`, `policy`, `pool`, `tls` |
-//! | 4 | `connection`, `observe` |
+//! | 4 | `connection`, `observe`, `tasks` |
 //! | 5 | `serve` |
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
@@ -35,5 +35,6 @@ pub mod tls;
 
 pub mod connection;
 pub mod observe;
+pub mod tasks;
 
 pub mod serve;

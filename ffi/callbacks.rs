@@ -3,7 +3,6 @@
 //! Promises: a panic stops here; the callback then returns its stated fallback, and the request is told that nobody
 //! reads. Every pointer passed in is valid for the call, as `c/shim.h` says.
 
-use std::cell::RefCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
@@ -14,75 +13,12 @@ use crate::bindings::{
     shim_restart_callbacks, shim_view, shim_worker_callbacks,
 };
 use crate::completion;
-use crate::host::{
-    Host, LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,
-};
+use crate::host::{LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerRequests};
 use crate::outcome::{PhpOutcome, outcome_of};
-use crate::restart_barrier::{Barrier, RestartNews};
+use crate::request_handle::{RequestHandle, Role, with_request};
+use crate::restart_barrier::{BARRIER, RestartNews};
+use crate::tasks;
 use crate::view::{bytes, view};
-
-/// What C holds as the host of a request: the request in progress, and the storage of what callbacks hand out.
-pub(crate) struct RequestHandle<'a> {
-    pub(crate) role: Role<'a>,
-    pub(crate) storage: Storage,
-    pub(crate) panicked: bool,
-}
-
-/// Who handles the callbacks of a request.
-pub(crate) enum Role<'a> {
-    /// A request in classic mode.
-    Plain(&'a mut dyn Host),
-    /// The boot request of a worker.
-    Worker(&'a mut dyn WorkerHost),
-    /// A request of a worker.
-    WorkerRequest(Box<dyn WorkerRequest>),
-}
-
-impl RequestHandle<'_> {
-    fn host(&mut self) -> &mut dyn Host {
-        match &mut self.role {
-            Role::Plain(host) => *host,
-            Role::Worker(host) => *host,
-            Role::WorkerRequest(host) => &mut **host,
-        }
-    }
-
-    fn worker_request(&mut self) -> Option<&mut dyn WorkerRequest> {
-        match &mut self.role {
-            Role::WorkerRequest(host) => Some(&mut **host),
-            Role::Plain(_) | Role::Worker(_) => None,
-        }
-    }
-
-    fn worker(&mut self) -> Option<&mut dyn WorkerHost> {
-        match &mut self.role {
-            Role::Worker(host) => Some(*host),
-            Role::Plain(_) | Role::WorkerRequest(_) => None,
-        }
-    }
-}
-
-/// Buffers that stay valid while a request runs, and are reused from request to request.
-#[derive(Debug, Default)]
-pub(crate) struct Storage {
-    variables: Pairs,
-    variable_views: Vec<shim_pair>,
-    fields: Pairs,
-    field_views: Vec<shim_pair>,
-}
-
-impl Storage {
-    /// Forgets the request and keeps the memory.
-    pub(crate) fn clear(&mut self) {
-        self.variables.clear();
-        self.variable_views.clear();
-        self.fields.clear();
-        self.field_views.clear();
-    }
-}
-
-// SAFETY: the views point into the `Pairs` beside them, which own their bytes; between requests there are no views.
-unsafe impl Send for Storage {}
 
 /// Receives log records that belong to no request.
 pub(crate) type LogSink = Box<dyn Fn(&PhpLog<'_>) + Send + Sync>;
@@ -92,7 +28,6 @@ pub(crate) type RestartSink = Box<dyn Fn(RestartNews) + Send + Sync>;
 
 pub(crate) static RESTART_SINK: OnceLock<RestartSink> = OnceLock::new();
 pub(crate) static LOG_SINK: OnceLock<LogSink> = OnceLock::new();
-pub(crate) static BARRIER: Barrier = Barrier::new();
 
 /// The table of callbacks that C copies at startup.
 pub(crate) fn callbacks() -> shim_callbacks {
@@ -125,30 +60,13 @@ pub(crate) fn callbacks() -> shim_callbacks {
             resumes: Some(resumes),
         },
         completion: completion::callbacks(),
+        task: tasks::callbacks(),
         restart: shim_restart_callbacks {
             may_begin: Some(restart_may_begin),
             done: Some(restart_done),
             wanted: Some(restart_wanted),
             worker_started: Some(worker_started),
         },
-    }
-}
-
-/// Runs `call` on the request behind `pointer`; a panic marks the request and returns `fallback`.
-fn with_request<T>(pointer: *mut c_void, fallback: T, call: impl FnOnce(&mut RequestHandle<'_>) -> T) -> T {
-    // SAFETY: the pointer is the `RequestHandle` that `Interpreter` keeps on its frame and lends to C for the duration
-    // of its call, or that `RequestHandle::into_raw` gave to C until `freed`. Callbacks of one request come one at a
-    // time on that thread, and a worker's own requests have other handles, so the borrow is the only one.
-    let request_handle = unsafe { &mut *pointer.cast::<RequestHandle<'_>>() };
-    if request_handle.panicked {
-        return fallback;
-    }
-    match catch_unwind(AssertUnwindSafe(|| call(&mut *request_handle))) {
-        Ok(value) => value,
-        Err(_) => {
-            request_handle.panicked = true;
-            fallback
-        }
     }
 }
 
@@ -249,10 +167,12 @@ unsafe extern "C" fn ended(request: *mut c_void, outcome: c_int) {
     // A panic counts as fatal.
     let outcome =
         if request_handle.panicked { PhpOutcome::Fatal } else { outcome_of(outcome.unsigned_abs()) };
-    if let Some(worker_request) = request_handle.worker_request() {
-        // The worker request answers for it when it is dropped.
-        let _ = catch_unwind(AssertUnwindSafe(|| worker_request.ended(outcome)));
-    }
+    // After a panic, the worker request answers for it when it is dropped.
+    let _ = catch_unwind(AssertUnwindSafe(|| match &mut request_handle.role {
+        Role::WorkerRequest(worker_request) => worker_request.ended(outcome),
+        Role::Plain(host) => host.ends(outcome),
+        Role::Worker(_) => {}
+    }));
 }
 
 unsafe extern "C" fn freed(request: *mut c_void) {
@@ -260,44 +180,6 @@ unsafe extern "C" fn freed(request: *mut c_void) {
     let request_handle = unsafe { RequestHandle::from_raw(request) };
     request_handle.leave();
 }
-
-impl RequestHandle<'static> {
-    /// Hands a request of a worker to C.
-    pub(crate) fn into_raw(worker_request: Box<dyn WorkerRequest>) -> *mut c_void {
-        let storage = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
-        Box::into_raw(Box::new(Self { role: Role::WorkerRequest(worker_request), storage, panicked: false }))
-            .cast()
-    }
-
-    /// Takes it back from C.
-    ///
-    /// # Safety
-    ///
-    /// The pointer came from [`into_raw`](Self::into_raw) and is not used any more.
-    unsafe fn from_raw(pointer: *mut c_void) -> Self {
-        // SAFETY: as the caller promises.
-        *unsafe { Box::from_raw(pointer.cast::<Self>()) }
-    }
-
-    /// Nothing of the request is left.
-    fn leave(self) {
-        let Self { role, mut storage, .. } = self;
-        let _ = catch_unwind(AssertUnwindSafe(|| drop(role)));
-        storage.clear();
-        SPARE.with_borrow_mut(|spare| {
-            if spare.len() < SPARE_MAX {
-                spare.push(storage);
-            }
-        });
-    }
-}
-
-thread_local! {
-    /// The storage of requests that have ended, for later ones.
-    static SPARE: RefCell<Vec<Storage>> = const { RefCell::new(Vec::new()) };
-}
-
-const SPARE_MAX: usize = 32;
 
 fn list(pairs: &Pairs, views: &mut Vec<shim_pair>) -> shim_pairs {
     views.clear();

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::bindings::{self, shim_completer, shim_completion, shim_completion_callbacks};
 use crate::host::WorkerRequests;
+use crate::task_ends::{TaskEnd, TaskWatchEnd, TaskWatchMode};
 
 /// All numbers of waiters are below this.
 pub const WAITERS_MAX: u32 = bindings::SHIM_WAITERS_MAX;
@@ -20,6 +21,12 @@ pub trait Completions {
     /// Takes the numbers of the waiters for which other threads have completed something. Called each time after the
     /// worker has consumed its wake-ups, so whoever completes something later wakes it again.
     fn take_woken(&self, woken: &mut dyn FnMut(u32));
+    /// Watches these tasks, at least one, for a request of the thread; `None` if they are not its server's.
+    fn watch(
+        &self,
+        tasks: &[&dyn TaskEnd],
+        mode: TaskWatchMode,
+    ) -> Option<(Box<dyn AwaitedEnd>, Box<dyn TaskWatchEnd>)>;
 }
 
 /// The end of the thread that waits. Dropping it abandons the completion.
@@ -66,10 +73,20 @@ pub(crate) fn notify_waiters(_requests: &mut WorkerRequests) -> usize {
     ready
 }
 
+/// Calls what creates completions for this thread, if anything does.
+pub(crate) fn with_own<T>(call: impl FnOnce(&dyn Completions) -> T) -> Option<T> {
+    COMPLETIONS.with_borrow(|own| own.as_ref().map(|own| call(&**own)))
+}
+
+unsafe extern "C" fn look() {
+    notify_waiters(&mut WorkerRequests::of_this_thread());
+}
+
 pub(crate) fn callbacks() -> shim_completion_callbacks {
     shim_completion_callbacks {
         make: Some(make),
         complete: Some(complete),
+        look: Some(look),
         wait: Some(wait),
         stop_waiting: Some(stop_waiting),
         is_complete: Some(is_complete),

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use crate::outcome::PhpOutcome;
+use crate::running_task::RunningTask;
 
 /// Handles the calls of one request. All calls come on the thread that runs it, one at a time.
 ///
@@ -41,6 +42,8 @@ pub trait Host {
     fn request_id(&mut self) -> &[u8];
     /// One log record of this request.
     fn log(&mut self, record: &PhpLog<'_>);
+    /// In classic mode: the response ends with this outcome, and what the request leaves will take a while.
+    fn ends(&mut self, _outcome: PhpOutcome) {}
 }
 
 /// Handles the calls of one request of a worker, and is kept while the request waits.
@@ -52,6 +55,10 @@ pub trait WorkerRequest: Host {
     /// The response has ended with this outcome. Destructors run now, and may wait; once nothing of the request is
     /// left, this is dropped.
     fn ended(&mut self, outcome: PhpOutcome);
+    /// The task that it is, if it is one.
+    fn task(&mut self) -> Option<&mut dyn RunningTask> {
+        None
+    }
 }
 
 /// Handles the calls of a worker: its own when its script serves, and those of [`Host`] while the script boots and

@@ -5,12 +5,14 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::bindings::{self, shim_outcome, shim_worker_info};
-use crate::callbacks::{BARRIER, RequestHandle, Role, Storage, tell};
+use crate::callbacks::tell;
 use crate::completion::{self, Completions};
 use crate::host::{Host, WorkerHost};
 use crate::interrupter::Interrupter;
 use crate::outcome::{PhpOutcome, outcome_of};
 use crate::request::PhpRequest;
+use crate::request_handle::{RequestHandle, Role, Storage};
+use crate::restart_barrier::BARRIER;
 
 /// A worker, as its script sees it.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +80,22 @@ impl Interpreter {
         self.run_with(Role::Worker(worker), |host| {
             // SAFETY: as in `run`; the info is read at once.
             unsafe { bindings::shim_boot(&raw const raw, host, &raw const info) }
+        })
+    }
+
+    /// Runs the script of a thread for tasks, if `request` names one, and then serves tasks. Returns how it ended; a
+    /// panic of `worker` counts as fatal.
+    pub fn boot_for_tasks(
+        &mut self,
+        request: &PhpRequest<'_>,
+        worker: &mut dyn WorkerHost,
+        info: WorkerInfo,
+    ) -> PhpOutcome {
+        let info = shim_worker_info { id: i64::try_from(info.id).unwrap_or(i64::MAX), started: info.started };
+        let raw = request.raw();
+        self.run_with(Role::Worker(worker), |host| {
+            // SAFETY: as in `boot`.
+            unsafe { bindings::shim_boot_for_tasks(&raw const raw, host, &raw const info) }
         })
     }
 

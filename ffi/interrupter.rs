@@ -33,6 +33,14 @@ impl Interrupter {
         }
     }
 
+    /// A task of the thread has been cancelled: if the thread executes instructions, it notices.
+    pub fn poke(&self) {
+        if let Raw(Some(raw)) = *self.raw() {
+            // SAFETY: as in `ask`.
+            unsafe { bindings::shim_interrupter_poke(raw.as_ptr()) };
+        }
+    }
+
     /// Whether the last question has been answered.
     pub fn is_answered(&self) -> bool {
         match *self.raw() {

@@ -15,10 +15,15 @@ mod host;
 mod interpreter;
 mod interrupter;
 mod outcome;
+mod parcel;
 mod php;
 mod request;
+mod request_handle;
 mod restart_barrier;
+mod running_task;
 pub mod signals;
+mod task_ends;
+mod tasks;
 mod view;
 mod worker;
 
@@ -29,9 +34,12 @@ pub use host::{
 pub use interpreter::{Interpreter, WorkerInfo};
 pub use interrupter::Interrupter;
 pub use outcome::PhpOutcome;
+pub use parcel::Parcel;
 pub use php::{Php, PhpError, PhpFacts, Span, StartOptions, Threads, Unfit, exit_now, travelling};
 pub use request::PhpRequest;
 pub use restart_barrier::{OpcacheFacts, RestartNews};
+pub use running_task::RunningTask;
+pub use task_ends::{TaskEnd, TaskReading, TaskRefusal, TaskWatchEnd, TaskWatchMode, Tasks};
 pub use worker::{PhpWorkerFacts, RequestProgress, Waker};
 
 #[expect(

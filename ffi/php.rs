@@ -4,10 +4,12 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
-use crate::callbacks::{self, BARRIER, LOG_SINK, RESTART_SINK};
+use crate::callbacks::{self, LOG_SINK, RESTART_SINK};
 use crate::host::PhpLog;
 use crate::interpreter::Interpreter;
-use crate::restart_barrier::{OpcacheFacts, RestartNews};
+use crate::restart_barrier::{BARRIER, OpcacheFacts, RestartNews};
+use crate::task_ends::Tasks;
+use crate::tasks;
 use crate::view::{bytes, view};
 
 /// Why PHP could not start.
@@ -115,6 +117,11 @@ impl Php {
         // SAFETY: a static, NUL-terminated string.
         let text = unsafe { std::ffi::CStr::from_ptr(error) };
         Err(PhpError::NotStarted(text.to_string_lossy().into_owned()))
+    }
+
+    /// Sets what runs tasks. To be called once, before scripts run.
+    pub fn set_tasks(&self, tasks: Box<dyn Tasks>) {
+        tasks::set(tasks);
     }
 
     /// Reads the facts.

@@ -237,6 +237,13 @@ impl Barrier {
         }
     }
 
+    /// Something that executes from the cache is on its way to another thread; counts as inside until it is dropped. To be
+    /// called by a thread that is inside, or a user.
+    pub(crate) fn pin(&'static self) -> CachePin {
+        self.lock().inside += 1;
+        CachePin(self)
+    }
+
     /// The calling thread's worker has started up; `uses_cache` holds for as long as it lives.
     pub(crate) fn worker_started(&self, uses_cache: bool) {
         let place = if uses_cache { ThreadPlace::User } else { ThreadPlace::Outsider };
@@ -277,6 +284,22 @@ impl Barrier {
 
     fn lock(&self) -> MutexGuard<'_, BarrierState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The barrier of this process.
+pub(crate) static BARRIER: Barrier = Barrier::new();
+
+/// Keeps OPcache from restarting until it is dropped, on any thread.
+#[derive(Debug)]
+pub(crate) struct CachePin(&'static Barrier);
+
+impl Drop for CachePin {
+    fn drop(&mut self) {
+        let look_again = self.0.lock().leave();
+        if look_again {
+            self.0.changed.notify_all();
+        }
     }
 }
 

@@ -9,11 +9,12 @@ use std::io::{self, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use crate::bindings::{self, shim_worker_facts};
-use crate::callbacks::{BARRIER, RequestHandle};
 use crate::completion;
 use crate::host::{WorkerRequest, WorkerRequests};
 use crate::interpreter::Interpreter;
 use crate::request::PhpRequest;
+use crate::request_handle::RequestHandle;
+use crate::restart_barrier::BARRIER;
 use crate::view::view;
 
 /// What has become of a request.
@@ -86,6 +87,12 @@ impl WorkerRequests {
         // SAFETY: on the worker's thread while it serves.
         let ready = unsafe { bindings::shim_wait() };
         ready + completion::notify_waiters(self)
+    }
+
+    /// Wakes the tasks that have been cancelled; returns how many. To be called when one of this thread has been.
+    pub fn wake_cancelled(&mut self) -> usize {
+        // SAFETY: on the worker's thread while it serves.
+        unsafe { bindings::shim_tasks_look() }
     }
 
     /// Reads the worker's facts.

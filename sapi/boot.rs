@@ -84,12 +84,14 @@ mod executor {
     use std::thread;
 
     use svc_core::config::Executor;
+    use svc_core::tasks::Task;
 
     use svc_ffi::Php;
     use svc_ffi::signals::{self, Signal};
 
     use crate::php;
     use crate::php_engine::PhpEngine;
+    use crate::php_task_worker::PhpTaskEngine;
 
     use super::{
         Arc, Config, Engine, Event, Exchange, ExecutorFacts, Exit, Log, PreparedServer, Server, commands,
@@ -127,6 +129,9 @@ mod executor {
         let facts = php.facts();
         let engine: Arc<dyn Engine<Exchange>> =
             Arc::new(PhpEngine::new(php.threads(), &facts, Arc::clone(prepared.shared())));
+        let tasks: Arc<dyn Engine<Task>> =
+            Arc::new(PhpTaskEngine::new(php.threads(), &facts, Arc::clone(prepared.shared())));
+        prepared.start_tasks(&tasks).map_err(|error| fail(&error, Exit::Failed))?;
         let report = php::report(&facts);
         let facts = ExecutorFacts { php_version: Some(facts.version), report };
         serve_until(prepared, facts, Some(&engine), until)

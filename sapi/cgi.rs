@@ -43,6 +43,12 @@ pub(crate) fn boot_variables(document_root: &[u8], name: &[u8], filename: &[u8],
     out.push(b"FRANKENPHP_WORKER", b"1");
 }
 
+/// Appends the variables of tasks, which have no client, and of the script that boots their threads.
+pub(crate) fn task_variables(document_root: &[u8], out: &mut Variables<'_>) {
+    out.push(b"SERVER_SOFTWARE", SOFTWARE.as_bytes());
+    out.push(b"DOCUMENT_ROOT", document_root);
+}
+
 fn server(request: &CompleteRequest, out: &mut Variables<'_>) {
     let head = &request.head;
     let local = ip_text(request.local.ip());

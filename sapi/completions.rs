@@ -7,8 +7,11 @@ use std::sync::Arc;
 
 use svc_core::limits::REQUEST_FIBERS_MAX;
 use svc_core::sync::completion::{Awaited, Completer, WakeSet, completion};
+use svc_core::tasks::{TaskWatch, WatchMode};
 
-use svc_ffi::{AwaitedEnd, CompleterEnd, Completions, WAITERS_MAX};
+use svc_ffi::{AwaitedEnd, CompleterEnd, Completions, TaskEnd, TaskWatchEnd, TaskWatchMode, WAITERS_MAX};
+
+use crate::task_ends::task_of;
 
 // Each request waits for one set at a time, so there is a number for each.
 const _: () = assert!(WAITERS_MAX <= WakeSet::WAITERS_MAX && REQUEST_FIBERS_MAX <= WAITERS_MAX as usize);
@@ -25,6 +28,16 @@ impl Completions for ThreadCompletions {
 
     fn take_woken(&self, woken: &mut dyn FnMut(u32)) {
         self.0.take(woken);
+    }
+
+    fn watch(
+        &self,
+        tasks: &[&dyn TaskEnd],
+        mode: TaskWatchMode,
+    ) -> Option<(Box<dyn AwaitedEnd>, Box<dyn TaskWatchEnd>)> {
+        let tasks: Option<Vec<_>> = tasks.iter().map(|end| task_of(*end)).collect();
+        let (watch, awaited) = TaskWatch::new(&tasks?, watch_mode(mode), &self.0);
+        Some((Box::new(CoreAwaited(awaited)), Box::new(CoreWatch(watch))))
     }
 }
 
@@ -51,5 +64,23 @@ struct CoreCompleter(Completer);
 impl CompleterEnd for CoreCompleter {
     fn complete(self: Box<Self>) {
         self.0.complete();
+    }
+}
+
+#[derive(Debug)]
+struct CoreWatch(TaskWatch);
+
+impl TaskWatchEnd for CoreWatch {
+    fn winner(&self) -> usize {
+        self.0.winner()
+    }
+}
+
+fn watch_mode(mode: TaskWatchMode) -> WatchMode {
+    match mode {
+        TaskWatchMode::All => WatchMode::All,
+        TaskWatchMode::Any => WatchMode::Any,
+        TaskWatchMode::Race => WatchMode::Race,
+        TaskWatchMode::Left => WatchMode::Left,
     }
 }

@@ -176,6 +176,10 @@ impl Host for Invocation {
     fn log(&mut self, record: &svc_ffi::PhpLog<'_>) {
         write_log(&self.thread_context.shared.log, record, Some(&self.exchange.request.request_id));
     }
+
+    fn ends(&mut self, outcome: PhpOutcome) {
+        self.end(outcome);
+    }
 }
 
 impl WorkerRequest for Invocation {

@@ -24,10 +24,20 @@ mod php_engine;
 #[cfg(feature = "php")]
 mod php_persistent_worker;
 #[cfg(feature = "php")]
+mod php_task_worker;
+#[cfg(feature = "php")]
 mod probe;
 #[cfg(feature = "php")]
 mod reply_head;
 #[cfg(feature = "php")]
 mod response;
+#[cfg(feature = "php")]
+mod running_task;
+#[cfg(feature = "php")]
+mod serve_loop;
+#[cfg(feature = "php")]
+mod task_ends;
+#[cfg(feature = "php")]
+mod thread_waker;
 #[cfg(feature = "php")]
 mod variables;

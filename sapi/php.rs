@@ -9,6 +9,7 @@ use svc_core::serve::Shared;
 use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions};
 
 use crate::invocation::write_log;
+use crate::task_ends::TaskDispatcher;
 
 /// The values of php.ini-production where they differ from PHP's built-in ones: sensible defaults for a server on the
 /// Internet. A php.ini overrides them.
@@ -59,7 +60,8 @@ const INI_FIXED_FOR_WORKERS: &[(&str, &str)] = &[
 pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, PhpError> {
     let log = &shared.log;
     let (sink, books) = (log.clone(), Arc::clone(shared));
-    let for_workers = if config.worker_mode_enabled { INI_FIXED_FOR_WORKERS } else { &[] };
+    let has_workers = config.worker_mode_enabled || shared.tasks.is_some();
+    let for_workers = if has_workers { INI_FIXED_FOR_WORKERS } else { &[] };
     let fixed = INI_FIXED.iter().chain(for_workers).map(|&(name, value)| (name.to_owned(), value.to_owned()));
     let php = Php::start(StartOptions {
         ini_defaults: INI_DEFAULTS,
@@ -68,6 +70,8 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
         log: Box::new(move |record| write_log(&sink, record, None)),
         restarts: Box::new(move |news| note_restart(&books, news)),
     })?;
+    let bytes_max = shared.config.background.async_max_value_bytes;
+    php.set_tasks(Box::new(TaskDispatcher::new(shared.tasks.as_ref(), bytes_max, log)));
     let facts = php.facts();
     log.emit(&Event::PhpReady { version: &facts.version, zts: facts.zts, opcache: facts.opcache_enabled });
     if !facts.opcache_enabled {
@@ -76,7 +80,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     if !facts.umask_per_thread {
         log.emit(&Event::UmaskShared);
     }
-    if config.worker_mode_enabled {
+    if has_workers {
         judge_extensions(&php, shared)?;
     }
     Ok(php)
@@ -105,6 +109,9 @@ fn note_restart(shared: &Shared, news: RestartNews) {
         RestartNews::Wanted => {
             if let Some(workers) = shared.backend.workers() {
                 workers.call_supervisor();
+            }
+            if let Some(threads) = shared.tasks.as_ref().and_then(|tasks| tasks.workers()) {
+                threads.call_supervisor();
             }
         }
         RestartNews::Delayed => {

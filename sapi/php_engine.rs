@@ -15,6 +15,7 @@ use crate::invocation::{Invocation, with_description};
 use crate::php_persistent_worker::PhpPersistentWorker;
 use crate::probe::probe;
 use crate::response::ThreadContext;
+use crate::thread_waker::ThreadWaker;
 
 /// Creates workers that run PHP.
 #[derive(Debug)]
@@ -36,13 +37,17 @@ impl PhpEngine {
 
 impl Engine<Exchange> for PhpEngine {
     fn start(&self, slot: usize) -> Result<Started<Exchange>, WorkerStartError> {
-        let (interpreter, thread_context) = (self.threads.enter(), ThreadContext::new(&self.shared));
+        let (mut interpreter, thread_context) = (self.threads.enter(), ThreadContext::new(&self.shared));
         if self.shared.config.php.worker_mode_enabled {
             return Ok(Started::Persistent(Box::new(PhpPersistentWorker::new(
                 slot,
                 interpreter,
                 thread_context,
             )?)));
+        }
+        if self.shared.tasks.is_some() {
+            // Requests block their thread while they await tasks, and it is this that ends the wait.
+            ThreadWaker::install(&mut interpreter)?;
         }
         Ok(Started::Classic(Box::new(PhpWorker { interpreter, thread_context })))
     }

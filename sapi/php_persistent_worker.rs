@@ -12,20 +12,19 @@ use svc_core::pool::{
     Claim, Departure, Directive, Exchange, PersistentWorker, RecycleReason, ThreadProbe, WorkerContext,
     WorkerStartError,
 };
-use svc_core::sync::completion::WakeSet;
 use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
 
 use svc_ffi::{
-    Host, Interpreter, Pairs, PhpHead, PhpOutcome, PhpRequest, RequestProgress, Waker, WorkerInfo,
-    WorkerRequests,
+    Host, Interpreter, Pairs, PhpHead, PhpOutcome, PhpRequest, RequestProgress, WorkerInfo, WorkerRequests,
 };
 
 use crate::cgi;
-use crate::completions::ThreadCompletions;
 use crate::invocation::{Invocation, with_description, write_log};
 use crate::probe::probe;
 use crate::response::ThreadContext;
+use crate::serve_loop::ServeLoop;
+use crate::thread_waker::ThreadWaker;
 use crate::variables::Variables;
 
 /// The PHP of one thread, with its persistent script.
@@ -48,12 +47,7 @@ impl PhpPersistentWorker {
         mut interpreter: Interpreter,
         thread_context: Rc<ThreadContext>,
     ) -> Result<Self, WorkerStartError> {
-        let waker = interpreter
-            .waker()
-            .map_err(|error| WorkerStartError(format!("no descriptor to wait with: {error}")))?;
-        let waker = Arc::new(ThreadWaker(waker));
-        let wakes = WakeSet::new(Arc::clone(&waker) as Arc<dyn Wake>);
-        interpreter.set_completions(Box::new(ThreadCompletions(wakes)));
+        let waker = ThreadWaker::install(&mut interpreter)?;
         Ok(Self { slot, interpreter, waker, thread_context })
     }
 }
@@ -99,16 +93,6 @@ impl PersistentWorker<Exchange> for PhpPersistentWorker {
     }
 }
 
-/// Wakes the thread of a worker.
-#[derive(Debug)]
-struct ThreadWaker(Waker);
-
-impl Wake for ThreadWaker {
-    fn wake(&self) {
-        self.0.wake();
-    }
-}
-
 /// One run of the script, from its boot to its end.
 struct ScriptRun<'a> {
     context: &'a WorkerContext<Exchange>,
@@ -119,11 +103,8 @@ struct ScriptRun<'a> {
     document_root: &'a [u8],
     /// The last message of the script, which explains why it did not boot.
     last_words: String,
-    memory_max: Option<u64>,
-    /// The number of waiting requests.
-    waiting: usize,
     has_served: bool,
-    leaves: Option<RecycleReason>,
+    serve_loop: ServeLoop<'a, Exchange>,
 }
 
 impl<'a> ScriptRun<'a> {
@@ -141,11 +122,8 @@ impl<'a> ScriptRun<'a> {
             script,
             document_root: config.serving.document_root.as_os_str().as_encoded_bytes(),
             last_words: String::new(),
-            memory_max: (config.php.worker_max_memory_mib > 0)
-                .then_some(config.php.worker_max_memory_mib << 20),
-            waiting: 0,
             has_served: false,
-            leaves: None,
+            serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib),
         }
     }
 
@@ -168,7 +146,7 @@ impl<'a> ScriptRun<'a> {
             };
             return Departure::NotBooted(why);
         }
-        match self.leaves {
+        match self.serve_loop.leaves() {
             Some(reason) => Departure::Recycled(reason),
             None if self.context.directive() != Directive::Serve => Departure::Stopped,
             // The script ended by itself.
@@ -177,105 +155,35 @@ impl<'a> ScriptRun<'a> {
         }
     }
 
-    /// Decides after the end of a request whether the worker continues.
-    fn look_after(&mut self, visits: &mut WorkerRequests) {
-        let facts = visits.facts();
-        let heap_bytes = facts.heap_bytes as u64;
-        self.context.note_heap(heap_bytes);
-        if self.leaves.is_some() {
-            return;
-        }
-        self.leaves = if facts.tainted {
-            Some(RecycleReason::Error)
-        } else if facts.exit_scheduled {
-            Some(RecycleReason::Scheduled)
-        } else if self.memory_max.is_some_and(|max| heap_bytes > max) {
-            Some(RecycleReason::MaxMemory)
-        } else {
-            None
-        };
-        if let Some(reason) = self.leaves {
-            visits.leaves(reason.as_str());
-            return self.context.close();
-        }
-        self.context.note_soft_reset();
-        if facts.tidy_wanted {
-            self.context.run(|| visits.tidy());
-        }
-    }
-
-    fn count(&mut self, visits: &mut WorkerRequests, progress: RequestProgress) {
-        match progress {
-            RequestProgress::Waits => self.waiting += 1,
-            RequestProgress::Ended => self.look_after(visits),
-        }
-    }
-
-    /// Resumes the requests that are ready.
-    fn resume_all(&mut self, visits: &mut WorkerRequests) {
-        if self.waiting == 0 {
-            return;
-        }
-        // Only those that are ready now, so that a request that is ready again at once does not starve the others.
-        for _ in 0..visits.look() {
-            let Some(progress) = visits.resume() else { return };
-            self.waiting -= 1;
-            self.count(visits, progress);
-        }
-    }
-
-    fn begin(&mut self, visits: &mut WorkerRequests, claim: Claim<Exchange>) {
+    fn begin(
+        thread_context: &Rc<ThreadContext>,
+        visits: &mut WorkerRequests,
+        claim: Claim<Exchange>,
+    ) -> RequestProgress {
         let exchange = Arc::clone(claim.job());
-        let call = Box::new(Invocation::of_claim(claim, self.thread_context));
-        let progress = with_description(&exchange, |request| visits.begin(request, call));
-        self.count(visits, progress);
-    }
-
-    /// Claims an exchange, unless the worker is about to be replaced.
-    fn take(&self) -> Option<Claim<Exchange>> {
-        if self.leaves.is_some() { None } else { self.context.try_take() }
-    }
-
-    /// Sleeps until there is something to do. Returns false if the worker ends.
-    fn sleep(&self, visits: &mut WorkerRequests) -> bool {
-        let takes_more = self.leaves.is_none() && self.context.directive() == Directive::Serve;
-        if !takes_more {
-            if self.waiting == 0 {
-                return false;
-            }
-            visits.wait();
-        } else if self.context.prepare_park() {
-            let ready = visits.wait();
-            self.context.unpark(ready > 0);
-        }
-        true
+        let call = Box::new(Invocation::of_claim(claim, thread_context));
+        with_description(&exchange, |request| visits.begin(request, call))
     }
 }
 
 impl svc_ffi::WorkerHost for ScriptRun<'_> {
     fn serve(&mut self, visits: &mut WorkerRequests) {
         self.begin_serving(visits);
-        loop {
-            self.resume_all(visits);
-            if let Some(claim) = self.take() {
-                self.begin(visits, claim);
-            } else if !self.sleep(visits) {
-                return;
-            }
-        }
+        let thread_context = self.thread_context;
+        self.serve_loop.run(visits, |_| {}, |visits, claim| Self::begin(thread_context, visits, claim));
     }
 
     fn serve_one(&mut self, visits: &mut WorkerRequests) -> bool {
         self.begin_serving(visits);
         loop {
-            if let Some(claim) = self.take() {
+            if let Some(claim) = self.serve_loop.take() {
                 let exchange = Arc::clone(claim.job());
                 let call = Box::new(Invocation::of_claim(claim, self.thread_context));
                 with_description(&exchange, |request| visits.here(request, call));
-                self.look_after(visits);
-                return self.leaves.is_none();
+                self.serve_loop.look_after(visits);
+                return self.serve_loop.leaves().is_none();
             }
-            if !self.sleep(visits) {
+            if !self.serve_loop.sleep(visits) {
                 return false;
             }
         }

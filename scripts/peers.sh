@@ -16,8 +16,8 @@ Usage: scripts/peers.sh [--install] [--keep] [--quick] [--servers LIST] [--workl
   --keep            keep the working directory (configurations, logs, results) and print its name
   --quick           one round of one second: checks that everything works, measures nothing
   --servers LIST    only these of svc,svc_worker,fpm,fpm_own,apache,swoole,swoole_process,svc_tls,fpm_tls
-  --workloads LIST  only these of hello,rows,coded,wait,static,large,tls,connect,hello-h2,static-h2; the last two use
-                    h2load over HTTP/2 without TLS, for svc and nginx
+  --workloads LIST  only these of hello,rows,coded,wait,task,tasks,static,large,tls,connect,hello-h2,static-h2; the last
+                    two use h2load over HTTP/2 without TLS, for svc and nginx; task and tasks are for svc and Swoole
 
 Environment (default):
   ROUNDS (3)  SECONDS_EACH (5)  CONNECTIONS (32)  THREADS of wrk (2)  WORKERS, PHP workers per server (2 per CPU)
@@ -37,7 +37,7 @@ die() { say "$*"; exit 1; }
 
 install=no keep=no
 servers=svc,svc_worker,fpm,fpm_own,apache,swoole,swoole_process,svc_tls,fpm_tls
-workloads=hello,rows,coded,wait,static,large,tls,connect,hello-h2,static-h2
+workloads=hello,rows,coded,wait,task,tasks,static,large,tls,connect,hello-h2,static-h2
 rounds=${ROUNDS:-3}
 seconds_each=${SECONDS_EACH:-5}
 connections=${CONNECTIONS:-32}
@@ -66,8 +66,8 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-declare -A page=([hello]=hello.php [rows]=rows.php [coded]=rows.php [wait]=wait.php [static]=page.html [large]=large.html [tls]=hello.php
-    [connect]=page.html [hello-h2]=hello.php [static-h2]=page.html)
+declare -A page=([hello]=hello.php [rows]=rows.php [coded]=rows.php [wait]=wait.php [task]=task.php [tasks]=tasks.php
+    [static]=page.html [large]=large.html [tls]=hello.php [connect]=page.html [hello-h2]=hello.php [static-h2]=page.html)
 declare -A over_tls=([tls]=yes [connect]=yes)
 running=()
 
@@ -88,7 +88,7 @@ check_options() {
         [[ " ${catalogue[*]} " = *" $name "* ]] || die "--servers: $name is not one of ${catalogue[*]}"
     done
     for name in ${workloads//,/ }; do
-        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows coded wait static large tls connect hello-h2 static-h2"
+        [ -n "${page[$name]:-}" ] || die "--workloads: $name is not one of hello rows coded wait task tasks static large tls connect hello-h2 static-h2"
     done
 }
 
@@ -142,6 +142,8 @@ prepare_pages() {
     cp "$site/page.html" "$site/large.html" "$work/expected"
     printf 'Hello, World!' >"$work/expected/hello.php"
     printf 'waited' >"$work/expected/wait.php"
+    printf '5050' >"$work/expected/task.php"
+    printf '5050 20100 45150 80200' >"$work/expected/tasks.php"
     awk -f "$here/peers/rows.awk" >"$work/expected/rows.php"
     # Creates an ECDSA key; without openssl, the servers with TLS are left out.
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost \
@@ -183,6 +185,7 @@ start_servers() {
 examine() {
     local id=$1 name facts version different
     for name in "${page[@]}"; do
+        [[ $name != task*.php ]] || { [ -n "${defers[$id]:-}" ] && [ "$(task_workers)" != 0 ]; } || continue
         answers_rightly "$id" "$name" && continue
         say "left out: $("${id}_label"): its answer to /$name is wrong"
         stop "$id"
@@ -212,6 +215,7 @@ run_workload() {
     for id in "${running[@]}"; do
         [ "${https[$id]:-}" != "${over_tls[$workload]:-}" ] && continue
         [[ $workload != coded || -n ${codes[$id]:-} ]] || continue
+        [[ $workload != task* || -n ${defers[$id]:-} ]] || continue
         [[ $workload != *-h2 || -n ${h2_port[$id]:-} ]] && able+=("$id")
     done
     ((${#able[@]} > 0)) || return 0

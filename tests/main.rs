@@ -14,6 +14,9 @@ mod exposition;
 #[path = "support/scraper.rs"]
 mod scraper;
 #[cfg(feature = "php")]
+#[path = "support/tasks.rs"]
+mod tasks;
+#[cfg(feature = "php")]
 #[path = "support/visits.rs"]
 mod visits;
 #[cfg(feature = "php")]
@@ -21,6 +24,22 @@ mod visits;
 mod wiki;
 
 mod architecture;
+mod async_api;
+mod async_awaiting;
+mod async_bounds;
+mod async_cancel;
+mod async_docs;
+mod async_failures;
+mod async_functions;
+mod async_isolation;
+mod async_life;
+mod async_memory;
+mod async_metrics;
+mod async_nested;
+mod async_opcache;
+mod async_request_end;
+mod async_transfer;
+mod async_values;
 mod circles;
 mod codings;
 mod config;
@@ -53,6 +72,7 @@ mod spool;
 mod static_cache;
 mod static_files;
 mod static_ranges;
+mod stubs;
 mod tls;
 mod tls_certificates;
 mod waiting;

@@ -444,6 +444,7 @@ fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
         worker_mode: true,
         reload: ReloadFacts { is_successful: true, succeeded_at: std::time::SystemTime::UNIX_EPOCH },
         certificates: None,
+        tasks: None,
         reply_memory_bytes: 0,
         spool_bytes: 0,
         spool_bytes_max: 0,

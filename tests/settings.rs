@@ -33,6 +33,23 @@ const SLEEP: (&str, &str) = ("sleep.php", "<?php usleep((int) ($_GET['ms'] ?? 0)
 const SHOW: (&str, &str) = ("show.php", "<?php echo $_SERVER[$_GET['name']] ?? '-';");
 const LENGTH: (&str, &str) = ("length.php", "<?php echo strlen(file_get_contents('php://input'));");
 
+/// Keeps the only thread of tasks, and counts how many more can wait for it.
+const FILL: (&str, &str) = (
+    "fill.php",
+    "<?php
+    $hold = static function (string $dir) {
+        touch(\"$dir/began\");
+        for (; !file_exists(\"$dir/go\"); clearstatcache()) usleep(1000);
+    };
+    Svc\\async($hold, __DIR__);
+    for (; !file_exists(__DIR__ . '/began'); clearstatcache()) usleep(1000);
+    $count = 0;
+    try { for (; $count < 50; $count++) Svc\\async(static fn () => 1); }
+    catch (Svc\\Async\\RejectedException) {}
+    touch(__DIR__ . '/go');
+    echo $count;",
+);
+
 /// Counts while it stays loaded, and holds on to memory when it is asked to.
 const COUNTER: (&str, &str) = (
     "app.php",
@@ -462,6 +479,43 @@ effects! {
             let response = svc.get("/show.php?name=HTTP_TRACEPARENT");
             assert_eq!(response.field("traceparent").is_some(), has_trace);
             assert_eq!(response.text() != "-", has_trace);
+        }
+    }
+
+    async_workers: "ASYNC_WORKERS" {
+        for (setting, count) in [("0", 0), ("1", 1), ("3", 3)] {
+            let svc = Svc::start(&[HELLO], &[("ASYNC_WORKERS", setting)]);
+            assert_eq!(svc.get("/").text(), "hello");
+            eventually("its threads run", || threads(&svc, "svc-async") == count);
+        }
+    }
+
+    async_max_fibers: "ASYNC_MAX_FIBERS" {
+        let svc = Svc::start(&[], &[("ASYNC_WORKERS", "2"), ("ASYNC_MAX_FIBERS", "7")]);
+        assert_eq!(svc.metric("svc_async_tasks_in_flight_limit"), 14.0);
+    }
+
+    async_queue_capacity: "ASYNC_QUEUE_CAPACITY" {
+        let svc = Svc::start(&[FILL], &[("ASYNC_WORKERS", "1"), ("ASYNC_QUEUE_CAPACITY", "3")]);
+        assert_eq!(svc.get("/fill.php").text(), "3");
+    }
+
+    async_entry_file: "ASYNC_ENTRY_FILE" {
+        let elsewhere = tempfile::tempdir().unwrap();
+        let entry = elsewhere.path().join("tasks.php");
+        std::fs::write(&entry, "<?php function from_entry() { return 'entry'; }").unwrap();
+        let files = [("task.php", "<?php echo Svc\\async(static fn () => from_entry())->await();")];
+        let settings = [("ASYNC_WORKERS", "1"), ("ASYNC_ENTRY_FILE", entry.to_str().unwrap())];
+        assert_eq!(Svc::start(&files, &settings).get("/task.php").text(), "entry");
+    }
+
+    async_max_value_bytes: "ASYNC_MAX_VALUE_BYTES" {
+        let files = [("task.php", "<?php
+            try { echo Svc\\async(static fn (string $text) => strlen($text), str_repeat('x', 5000))->await(); }
+            catch (Svc\\Async\\TransferException) { echo 'too large'; }")];
+        for (setting, text) in [("8K", "5000"), ("4K", "too large")] {
+            let svc = Svc::start(&files, &[("ASYNC_WORKERS", "1"), ("ASYNC_MAX_VALUE_BYTES", setting)]);
+            assert_eq!(svc.get("/task.php").text(), text, "{setting}");
         }
     }
 

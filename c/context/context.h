@@ -5,6 +5,17 @@
 #include "compat.h"
 #include "shim.h"
 
+/* The tasks of a request. */
+typedef struct shim_owned_tasks {
+    shim_task **list;
+    size_t count;
+    size_t room;
+    /* How many there may be before those that are settled are given back. */
+    size_t sweep_at;
+    /* The request is ending: it dispatches no more. */
+    bool is_over;
+} shim_owned_tasks;
+
 /* The request that runs on the current thread, or NULL between requests. In classic mode, shim_run's frame owns it; in
  * worker mode, its fiber does. */
 typedef struct shim_context {
@@ -40,6 +51,13 @@ typedef struct shim_context {
     bool exited;
     /* One of the request's steps has ended by a bailout. */
     bool jumped;
+    /* A task; the host is asked whether it has been cancelled, and `is_cancelled` remembers. */
+    bool is_task;
+    bool is_cancelled;
+    /* Since when, on the monotonic clock. */
+    int64_t cancelled_at;
+    /* The tasks that it has dispatched (request/owned_tasks.c). */
+    shim_owned_tasks tasks;
     /* The object returned by Svc\Request::current(); created on first use. */
     zval object;
 } shim_context;

@@ -119,6 +119,85 @@ static void ignore_start(bool uses_cache)
     (void)uses_cache;
 }
 
+static uint64_t no_bytes(void)
+{
+    return 0;
+}
+
+static shim_dispatched dispatch_none(shim_parcel *input, bool pins_code, shim_view request_id, shim_task **task, uint64_t *id,
+                                     uint64_t *bound)
+{
+    (void)pins_code;
+    (void)request_id;
+    (void)task;
+    (void)id;
+    (void)bound;
+    free(input);
+    return SHIM_TASK_OFF;
+}
+
+static shim_task *share_none(shim_task *task)
+{
+    return task;
+}
+
+static void ignore_task(shim_task *task)
+{
+    (void)task;
+}
+
+static shim_task_state is_lost(shim_task *task, const shim_parcel **answer, shim_view *why)
+{
+    (void)task;
+    (void)answer;
+    *why = shim_view_of(ZEND_STRL("the task belongs to another process"));
+    return SHIM_TASK_LOST;
+}
+
+static bool cancel_none(shim_task *task)
+{
+    (void)task;
+    return false;
+}
+
+static shim_task_watch *watch_none(shim_task *const *tasks, size_t count, shim_watch_mode mode, shim_completion **completion)
+{
+    (void)tasks;
+    (void)count;
+    (void)mode;
+    (void)completion;
+    return NULL;
+}
+
+static shim_task_watch *watch_no_stranded(shim_task *const *tasks, size_t count, shim_completion **completion)
+{
+    return watch_none(tasks, count, SHIM_WATCH_ALL, completion);
+}
+
+static size_t no_winner(shim_task_watch *watch)
+{
+    (void)watch;
+    return SIZE_MAX;
+}
+
+static void unwatch_none(shim_task_watch *watch)
+{
+    (void)watch;
+}
+
+static const shim_parcel *no_input(void *request)
+{
+    (void)request;
+    return NULL;
+}
+
+static void settle_none(void *request, const shim_view *thrown, shim_parcel *answer)
+{
+    (void)request;
+    (void)thrown;
+    free(answer);
+}
+
 static const shim_callbacks nobody = {
     .size = sizeof(shim_callbacks),
     .io =
@@ -155,6 +234,7 @@ static const shim_callbacks nobody = {
             .complete = complete_none,
             .wait = wait_for_none,
             .stop_waiting = leave_none,
+            .look = hear_nothing,
             .is_complete = is_incomplete,
             .drop = leave_none,
         },
@@ -164,6 +244,25 @@ static const shim_callbacks nobody = {
             .done = hear_nothing,
             .wanted = hear_nothing,
             .worker_started = ignore_start,
+        },
+    .task =
+        {
+            .bytes_max = no_bytes,
+            .dispatch = dispatch_none,
+            .share = share_none,
+            .drop = ignore_task,
+            .state = is_lost,
+            .cancel = cancel_none,
+            .detach = ignore_task,
+            .is_owned = cancel_none,
+            .strand = ignore_task,
+            .watch = watch_none,
+            .watch_stranded = watch_no_stranded,
+            .winner = no_winner,
+            .unwatch = unwatch_none,
+            .input = no_input,
+            .settle = settle_none,
+            .is_cancelled = is_not,
         },
 };
 
@@ -198,6 +297,23 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(worker.resumes);
     OR_NOBODY(completion.make);
     OR_NOBODY(completion.complete);
+    OR_NOBODY(completion.look);
+    OR_NOBODY(task.bytes_max);
+    OR_NOBODY(task.dispatch);
+    OR_NOBODY(task.share);
+    OR_NOBODY(task.drop);
+    OR_NOBODY(task.state);
+    OR_NOBODY(task.cancel);
+    OR_NOBODY(task.detach);
+    OR_NOBODY(task.is_owned);
+    OR_NOBODY(task.strand);
+    OR_NOBODY(task.watch);
+    OR_NOBODY(task.watch_stranded);
+    OR_NOBODY(task.winner);
+    OR_NOBODY(task.unwatch);
+    OR_NOBODY(task.input);
+    OR_NOBODY(task.settle);
+    OR_NOBODY(task.is_cancelled);
     OR_NOBODY(completion.wait);
     OR_NOBODY(completion.stop_waiting);
     OR_NOBODY(completion.is_complete);

@@ -9,6 +9,8 @@ typedef struct shim_worker {
     /* The host of the boot request; NULL if this thread is not a worker. */
     void *host;
     shim_context *boot;
+    /* The thread serves tasks. */
+    bool is_for_tasks;
     /* The boot script has called serve(): requests may begin. */
     bool serving;
     /* A request has ended by a bailout. What it left behind is not freed until the boot request ends. */

@@ -4,7 +4,7 @@
  * almost immediately from a thread that executes instructions, and none from one that is inside a system call or an
  * internal function.
  *
- * Promises: asking has no effect on the script. */
+ * Promises: asking has no effect on the script. Others may hear of interrupts, too, and throw. */
 #include "compat.h"
 #include "engine/execution_timer.h"
 #include "engine/interrupt.h"
@@ -22,10 +22,15 @@ static __thread shim_interrupter *own;
 /* Other users of the interrupt; NULL if there are none. */
 static void (*others)(zend_execute_data *frame);
 
+void (*shim_on_interrupt)(void);
+
 static void answer(zend_execute_data *frame)
 {
     if (own != NULL && __atomic_exchange_n(&own->asked, false, __ATOMIC_ACQ_REL)) {
         __atomic_store_n(&own->answered, true, __ATOMIC_RELEASE);
+    }
+    if (shim_on_interrupt != NULL) {
+        shim_on_interrupt();
     }
     if (others != NULL) {
         others(frame);
@@ -63,6 +68,11 @@ bool shim_interrupter_is_answered(const shim_interrupter *interrupter)
 uint64_t shim_interrupter_look(shim_interrupter *interrupter)
 {
     return shim_timer_look(interrupter->timer);
+}
+
+void shim_interrupter_poke(shim_interrupter *interrupter)
+{
+    zend_atomic_bool_store_ex(interrupter->flag, true);
 }
 
 void shim_interrupter_stop(shim_interrupter *interrupter)

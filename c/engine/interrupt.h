@@ -2,6 +2,9 @@
 #ifndef SVC_SHIM_INTERRUPT_H
 #define SVC_SHIM_INTERRUPT_H
 
+/* Called on each interrupt, between two instructions of a script; may throw. NULL if nobody wants to know. */
+extern void (*shim_on_interrupt)(void);
+
 void shim_interrupts_install(void);
 
 #endif

@@ -54,6 +54,9 @@ typedef struct shim_fiber {
     uint32_t timer_place;
     /* Its number among the waiters for completions plus one; 0 if it has none. */
     uint32_t waiter;
+    /* The neighbours of a parked task among those of its thread (cancel.c). */
+    struct shim_fiber *next_parked;
+    struct shim_fiber *previous_parked;
     /* What ended the last wait. */
     shim_woken woken;
 } shim_fiber;

@@ -8,6 +8,7 @@
 #include "context/context.h"
 #include "context/host.h"
 #include "engine/execution_timer.h"
+#include "fiber/cancel.h"
 #include "fiber/carrier.h"
 #include "fiber/fiber.h"
 #include "fiber/park.h"
@@ -24,6 +25,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -192,10 +194,16 @@ static bool is_endless(const shim_wait_set *set)
 static void suspend(shim_fiber *fiber)
 {
     shim_state_suspend(&fiber->state);
+    if (fiber->context.is_task) {
+        shim_cancel_watch(fiber);
+    }
     if (fiber->context.owner != NULL) {
         shim_host.worker.parks(fiber->context.owner);
     }
     shim_fiber_switch_out(fiber);
+    if (fiber->context.is_task) {
+        shim_cancel_unwatch(fiber);
+    }
     if (fiber->context.owner != NULL) {
         shim_host.worker.resumes(fiber->context.owner);
     }
@@ -209,6 +217,9 @@ shim_woken shim_park(const shim_wait_set *set)
     shim_fiber *fiber = shim_running;
     if (is_endless(set) || !shim_fiber_may_park() || !open_reactor() || !shim_state_prepare(&fiber->state)) {
         return (shim_woken){.by = SHIM_NEVER_PARKED};
+    }
+    if (shim_is_cancelled()) {
+        return (shim_woken){.by = SHIM_WOKEN_BY_CANCEL};
     }
     const int64_t limit = set->is_unlimited ? 0 : shim_timer_deadline();
     fiber->deadline = limit > 0 && (set->deadline == 0 || limit < set->deadline) ? limit : set->deadline;
@@ -224,7 +235,70 @@ shim_woken shim_park(const shim_wait_set *set)
     }
     fiber->phase = SHIM_PHASE_RUNNING;
     fiber->wait_set = NULL;
+    if (fiber->woken.by == SHIM_WOKEN_BY_CANCEL) {
+        /* If what waited does not end, its script is interrupted. */
+        zend_atomic_bool_store_ex(&EG(vm_interrupt), true);
+    }
     return fiber->woken;
+}
+
+/* ---- blocking the thread ---- */
+
+static bool is_any_complete(const shim_wait_set *set)
+{
+    for (unsigned i = 0; i < set->completion_count; i++) {
+        if (shim_host.completion.is_complete(set->completions[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Sleeps until the thread is woken, for at most `time_ms`, and has the host look at what is complete. */
+static void sleep_here(int time_ms)
+{
+    struct pollfd wake = {.fd = reactor.wake, .events = POLLIN};
+    uint64_t rings;
+    if (poll(&wake, 1, time_ms) > 0) {
+        ssize_t size = read(reactor.wake, &rings, sizeof(rings));
+        (void)size;
+    }
+    shim_host.completion.look();
+}
+
+shim_woken_by shim_block(const shim_wait_set *set)
+{
+    if (!open_reactor()) {
+        return SHIM_NEVER_PARKED;
+    }
+    uint32_t number = 0;
+    if (!shim_waiter_reserve(&number)) {
+        return SHIM_NEVER_PARKED;
+    }
+    shim_woken_by by = SHIM_NEVER_PARKED;
+    for (unsigned i = 0; i < set->completion_count; i++) {
+        (void)shim_host.completion.wait(set->completions[i], number);
+    }
+    while (by == SHIM_NEVER_PARKED) {
+        const int64_t left = set->deadline == 0 ? INT64_MAX : set->deadline - shim_now();
+        if (is_any_complete(set)) {
+            by = SHIM_WOKEN_BY_COMPLETION;
+        } else if (left <= 0 || (!set->is_unlimited && zend_atomic_bool_load_ex(&EG(timed_out)))) {
+            by = SHIM_WOKEN_BY_TIME;
+        } else {
+            const int64_t left_ms = left / 1000000 + (left % 1000000 != 0);
+            sleep_here(set->deadline == 0 ? -1 : left_ms > INT_MAX ? INT_MAX : (int)left_ms);
+        }
+    }
+    for (unsigned i = 0; i < set->completion_count; i++) {
+        shim_host.completion.stop_waiting(set->completions[i]);
+    }
+    shim_waiter_release(number);
+    /* It may have been woken for something else too. */
+    const uint64_t once = 1;
+    ssize_t size = write(reactor.wake, &once, sizeof(once));
+    (void)size;
+    return by;
 }
 
 shim_woken_by shim_park_until(int64_t deadline)
@@ -238,7 +312,8 @@ bool shim_park_briefly(int64_t *pause)
     if (*pause > LONGEST_PAUSE_NS) {
         *pause = LONGEST_PAUSE_NS;
     }
-    return shim_park_until(shim_now() + *pause) == SHIM_WOKEN_BY_TIME;
+    const shim_woken_by by = shim_park_until(shim_now() + *pause);
+    return by == SHIM_WOKEN_BY_TIME || by == SHIM_WOKEN_BY_CANCEL;
 }
 
 /* How long the thread may sleep, in nanoseconds; negative means indefinitely. */

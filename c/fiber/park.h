@@ -11,10 +11,14 @@
  * Returns immediately, without running other requests, if a completion of the set is complete or if a descriptor cannot
  * be waited for. */
 shim_woken shim_park(const shim_wait_set *set);
+/* The same for a request that cannot park: its thread waits. Ends only by a completion, the deadline or the time limit;
+ * the set has no descriptors. */
+shim_woken_by shim_block(const shim_wait_set *set);
 /* Waits until a moment on the monotonic clock. */
 shim_woken_by shim_park_until(int64_t deadline);
 /* Pauses before the next attempt at something that cannot be waited for in any other way. Starts from 0; each pause is
- * longer than the previous one, up to a limit. Returns false if the caller has to block. */
+ * longer than the previous one, up to a limit. Returns false if the caller has to block. A pause ends at once if the
+ * request is a task that has been cancelled. */
 bool shim_park_briefly(int64_t *pause);
 void shim_reactor_install(void);
 void shim_reactor_close(void);

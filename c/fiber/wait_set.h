@@ -44,6 +44,8 @@ typedef enum shim_woken_by {
     /* A descriptor has been closed. */
     SHIM_WOKEN_BY_CLOSE,
     SHIM_WOKEN_BY_COMPLETION,
+    /* The request is a task and has been cancelled; its later waits end at once. */
+    SHIM_WOKEN_BY_CANCEL,
 } shim_woken_by;
 
 typedef struct shim_woken {

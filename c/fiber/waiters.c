@@ -20,26 +20,40 @@ static __thread struct {
     uint64_t taken[WORDS];
 } waiters;
 
-static bool take_number(shim_fiber *fiber)
+bool shim_waiter_reserve(uint32_t *number)
 {
     for (uint32_t word = 0; word < WORDS; word++) {
         if (waiters.taken[word] != UINT64_MAX) {
-            const uint32_t number = word * BITS + (uint32_t)__builtin_ctzll(~waiters.taken[word]);
-            waiters.taken[word] |= UINT64_C(1) << number % BITS;
-            waiters.fibers[number] = fiber;
-            fiber->waiter = number + 1;
+            *number = word * BITS + (uint32_t)__builtin_ctzll(~waiters.taken[word]);
+            waiters.taken[word] |= UINT64_C(1) << *number % BITS;
             return true;
         }
     }
     return false;
 }
 
+void shim_waiter_release(uint32_t number)
+{
+    waiters.fibers[number] = NULL;
+    waiters.taken[number / BITS] &= ~(UINT64_C(1) << number % BITS);
+}
+
+static bool take_number(shim_fiber *fiber)
+{
+    uint32_t number = 0;
+    if (!shim_waiter_reserve(&number)) {
+        return false;
+    }
+    waiters.fibers[number] = fiber;
+    fiber->waiter = number + 1;
+    return true;
+}
+
 static void give_number_back(shim_fiber *fiber)
 {
     const uint32_t number = fiber->waiter - 1;
     fiber->waiter = 0;
-    waiters.fibers[number] = NULL;
-    waiters.taken[number / BITS] &= ~(UINT64_C(1) << number % BITS);
+    shim_waiter_release(number);
 }
 
 /* Tells the first `count` completions, and releases the number. */

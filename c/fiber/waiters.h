@@ -19,6 +19,9 @@ typedef enum shim_waits {
 shim_waits shim_waiter_add(shim_fiber *fiber, unsigned *member);
 /* Stops waiting; harmless if the request is not waiting. */
 void shim_waiter_remove(shim_fiber *fiber);
+/* A number of a thread that blocks; nobody is notified under it. Returns false if there is none left. */
+bool shim_waiter_reserve(uint32_t *number);
+void shim_waiter_release(uint32_t number);
 /* In the child of a fork(): the waits belong to its parent. */
 void shim_waiters_forget(void);
 

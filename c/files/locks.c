@@ -7,6 +7,7 @@
 #include "compat.h"
 #include "context/context.h"
 #include "engine/execution_timer.h"
+#include "fiber/cancel.h"
 #include "fiber/carrier.h"
 #include "fiber/fiber.h"
 #include "fiber/park.h"
@@ -23,7 +24,7 @@ DECLARE_LIBC(flock);
 
 bool shim_is_over(void)
 {
-    return zend_atomic_bool_load_ex(&EG(timed_out));
+    return zend_atomic_bool_load_ex(&EG(timed_out)) || shim_is_cancelled();
 }
 
 /* Whether the session extension is what waits: in one of its own functions, or on its own account before there is a

@@ -15,7 +15,7 @@ void shim_lock_strike(int descriptor);
 void shim_locks_stop(void);
 /* Whether a parked request waits for a lock on the descriptor. */
 bool shim_is_being_locked(int descriptor);
-/* Whether the request's time limit has expired. */
+/* Whether the request is to wait no more: its time limit has expired, or it is a task that has been cancelled. */
 bool shim_is_over(void);
 /* Whether the session extension is what waits. */
 bool shim_waits_for_session(void);

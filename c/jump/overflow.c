@@ -60,6 +60,12 @@ static char *end_of_current(void)
     return context != NULL && context->stack != NULL ? end_of(context->stack) : own.end;
 }
 
+const char *shim_overflow_end(void)
+{
+    const char *end = end_of_current();
+    return end != NULL ? end + PAGES * page_size : NULL;
+}
+
 static void close_pages(char *end)
 {
     if (end != NULL) {

@@ -3,7 +3,8 @@
  *   handler returned, exited, threw or bailed out
  *     -> shutdown functions -> the worker's objects are destructed (silent exit()) -> buffers end
  *     -> extensions end (sessions are written) -> the response is complete
- *     -> what the request leaves is freed, its destructors run -> baseline -> the host has its request back
+ *     -> what the request leaves is freed, its destructors run -> its tasks are cancelled -> baseline
+ *     -> the host has its request back
  *
  * Invariants. Each of these is one step or several: a bailout out of one does not skip the next. What the client
  * receives is decided before anything is freed. The time limit covers everything up to the end, and restarts after the
@@ -20,6 +21,7 @@
 #include "process/children.h"
 #include "request/ending.h"
 #include "request/first_request_boot.h"
+#include "request/owned_tasks.h"
 #include "request/request_object.h"
 #include "request/step.h"
 #include "shim.h"
@@ -185,11 +187,12 @@ static void drop_once(shim_fiber *fiber)
         shim_executor_drop();
     }
     shim_superglobals_end();
+    shim_variables_drop(&fiber->state.variables);
 }
 
 static bool holds(const shim_fiber *fiber)
 {
-    return (fiber->state.globals_begun && shim_globals_hold()) || (fiber->state.executor_begun && shim_executor_holds());
+    return shim_variables_hold(&fiber->state.variables) || (fiber->state.globals_begun && shim_globals_hold()) || (fiber->state.executor_begun && shim_executor_holds());
 }
 
 /* Frees what a request leaves that may have destructors. They run a script's code, which may leave more. */
@@ -217,10 +220,26 @@ static void deactivate_output(shim_fiber *fiber)
     php_output_deactivate();
 }
 
+static void end_variables(shim_fiber *fiber)
+{
+    shim_variables_end(&fiber->state.variables);
+}
+
 static void end_globals(shim_fiber *fiber)
 {
     if (fiber->state.globals_begun) {
         shim_globals_end();
+    }
+}
+
+/* While the request can still park. Its limit does not cover the wait. */
+static void end_tasks(shim_fiber *fiber)
+{
+    shim_owned_tasks_cancel(&fiber->context.tasks);
+    if (fiber->context.tasks.count > 0) {
+        zend_unset_timeout();
+        shim_owned_tasks_end(&fiber->context.tasks);
+        zend_set_timeout(EG(timeout_seconds), 1);
     }
 }
 
@@ -239,6 +258,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
         (void)shim_step(here, clean_extensions, fiber);
     }
     drop(fiber, here);
+    end_tasks(fiber);
     shim_place bare = *here;
     bare.fiber = NULL;
     (void)shim_step(&bare, shim_fiber_retire, fiber);
@@ -247,6 +267,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     (void)shim_step(&bare, deactivate_output, fiber);
     shim_child_end();
     (void)shim_step(&bare, end_globals, fiber);
+    (void)shim_step(&bare, end_variables, fiber);
     shim_executor_end();
     shim_globals_reset();
     shim_executor_reset();

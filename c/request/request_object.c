@@ -159,7 +159,7 @@ ZEND_METHOD(Svc_Request, current)
 {
     ZEND_PARSE_PARAMETERS_NONE();
     shim_context *context = shim_current;
-    if (context == NULL || context->is_boot || context->host == NULL) {
+    if (context == NULL || context->is_boot || context->is_task || context->host == NULL) {
         zend_throw_error(NULL, "No request is active");
         RETURN_THROWS();
     }

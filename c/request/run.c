@@ -23,6 +23,7 @@
 #include "state/superglobals.h"
 
 __thread shim_request_handler shim_handler;
+void (*shim_run_task)(shim_fiber *fiber);
 
 static void start_output(void)
 {
@@ -44,6 +45,9 @@ static void start_output(void)
  * bailout. */
 static void begin(shim_fiber *fiber)
 {
+    if (fiber->context.is_task) {
+        shim_variables_begin(&fiber->state.variables);
+    }
     shim_globals_begin();
     fiber->state.globals_begun = true;
     shim_executor_begin();
@@ -115,7 +119,7 @@ static void clean_up(shim_fiber *fiber)
 static bool serve_client(shim_fiber *fiber, const shim_place *here)
 {
     return take_in_unheard(fiber, here) && shim_step(here, start_extensions, fiber) &&
-           shim_step(here, call_handler, fiber);
+           shim_step(here, fiber->context.is_task ? shim_run_task : call_handler, fiber);
 }
 
 void shim_request_run(shim_fiber *fiber)
@@ -123,6 +127,7 @@ void shim_request_run(shim_fiber *fiber)
     shim_context *before = shim_current;
     shim_current = &fiber->context;
     fiber->phase = SHIM_PHASE_RUNNING;
+    fiber->state.variables.begun = false;
     fiber->state.globals_begun = false;
     fiber->state.executor_begun = false;
     fiber->state.modules_begun = 0;

@@ -14,6 +14,7 @@
 #include "jump/overflow.h"
 #include "opcache/cache.h"
 #include "process/children.h"
+#include "request/owned_tasks.h"
 #include "request/request_object.h"
 #include "request/script.h"
 #include "request/worker.h"
@@ -61,9 +62,20 @@ static void run_script(char *path)
     } zend_end_try();
 }
 
-/* Runs the script as a regular PHP request: in classic mode for a client, in worker mode to boot. */
-static shim_outcome run(const shim_request *request, void *host, bool is_boot)
+/* What a run of a script is for. */
+typedef enum run_kind {
+    /* A client, in classic mode. */
+    RUN_FOR_CLIENT,
+    /* The boot of a worker, whose script serves. */
+    RUN_FOR_WORKER,
+    /* The boot of a thread for tasks, which serves once the script has ended. */
+    RUN_FOR_TASKS,
+} run_kind;
+
+/* Runs the script as a regular PHP request. */
+static shim_outcome run(const shim_request *request, void *host, run_kind kind)
 {
+    const bool is_boot = kind != RUN_FOR_CLIENT;
     shim_context context = {
         .host = host,
         .request = request,
@@ -83,7 +95,12 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
     shim_process_begin();
     SG(server_context) = &context;
     if (shim_describe(&own_strings, request, &script) && start(&context)) {
-        run_script(script);
+        if (request->script.length > 0) {
+            run_script(script);
+        }
+        if (kind == RUN_FOR_TASKS && !context.fatal) {
+            shim_worker_serve_tasks();
+        }
     } else {
         context.fatal = true;
     }
@@ -112,6 +129,8 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
     (void)shim_overflow_report();
     shim_mutexes_return_to(0);
     shim_child_end();
+    shim_owned_tasks_cancel(&context.tasks);
+    shim_owned_tasks_end(&context.tasks);
     SG(server_context) = NULL;
     SG(request_info) = (sapi_request_info){0};
     shim_process_end();
@@ -121,11 +140,18 @@ static shim_outcome run(const shim_request *request, void *host, bool is_boot)
 
 shim_outcome shim_run(const shim_request *request, void *host)
 {
-    return run(request, host, false);
+    return run(request, host, RUN_FOR_CLIENT);
 }
 
 shim_outcome shim_boot(const shim_request *request, void *host, const shim_worker_info *info)
 {
     shim_own_worker.info = *info;
-    return run(request, host, true);
+    return run(request, host, RUN_FOR_WORKER);
+}
+
+shim_outcome shim_boot_for_tasks(const shim_request *request, void *host, const shim_worker_info *info)
+{
+    shim_own_worker.info = *info;
+    shim_own_worker.is_for_tasks = true;
+    return run(request, host, RUN_FOR_TASKS);
 }

@@ -71,7 +71,7 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
 
 static bool may_serve(const char *what)
 {
-    if (shim_own_worker.host == NULL || shim_current != shim_own_worker.boot) {
+    if (shim_own_worker.host == NULL || shim_own_worker.is_for_tasks || shim_current != shim_own_worker.boot) {
         zend_throw_error(NULL, "%s can only be called from a worker script", what);
         return false;
     }
@@ -86,6 +86,42 @@ static bool may_serve(const char *what)
     }
     return true;
 }
+
+/* ---- tasks ---- */
+
+static ZEND_NAMED_FUNCTION(serve_tasks)
+{
+    (void)execute_data;
+    (void)return_value;
+    if (!enter()) {
+        zend_throw_error(NULL, "Out of memory");
+        return;
+    }
+    shim_host.worker.serve(shim_own_worker.host);
+    shim_own_worker.over = true;
+    shim_fibers_forget();
+    leave();
+}
+
+/* Called as a script would call it: requests need a frame below them. */
+void shim_worker_serve_tasks(void)
+{
+    zend_internal_function function = {
+        .type = ZEND_INTERNAL_FUNCTION,
+        .function_name = ZSTR_KNOWN(ZEND_STR_FUNCTION),
+        .handler = serve_tasks,
+    };
+    zend_try {
+        zval nothing;
+        ZVAL_UNDEF(&nothing);
+        zend_call_known_function((zend_function *)&function, NULL, NULL, &nothing, 0, NULL, NULL);
+        if (EG(exception) != NULL) {
+            (void)zend_exception_error(EG(exception), E_ERROR);
+        }
+    } zend_end_try();
+}
+
+/* ---- Svc\Worker ---- */
 
 ZEND_METHOD(Svc_Worker, serve)
 {
@@ -126,6 +162,7 @@ static shim_context context_of(const shim_request *request, void *host)
     return (shim_context){
         .host = host,
         .owner = host,
+        .is_task = shim_own_worker.is_for_tasks,
         .request = request,
         .number = request->number,
         .time = request->time,

@@ -7,6 +7,9 @@
 /* The boot request is about to shut down. */
 void shim_worker_forget(void);
 
+/* Serves tasks until the thread ends; the script has ended. */
+void shim_worker_serve_tasks(void);
+
 /* The functions that scripts call to serve; see sapi/classes.c. */
 ZEND_METHOD(Svc_Worker, serve);
 PHP_FUNCTION(frankenphp_handle_request);

@@ -6,6 +6,10 @@
 #include "request/worker.h"
 #include "sapi/classes.h"
 #include "sapi/waiting.h"
+#include "task/functions.h"
+#include "task/running.h"
+#include "task/task_object.h"
+#include "transfer/exceptions.h"
 
 static zend_class_entry *class_worker;
 
@@ -145,4 +149,8 @@ void shim_classes_register(zend_module_entry *module)
     class_worker->ce_flags |= ZEND_ACC_FINAL | ZEND_ACC_NO_DYNAMIC_PROPERTIES | ZEND_ACC_NOT_SERIALIZABLE;
     shim_bottom_define(class_worker, module);
     shim_request_class_register();
+    shim_async_exceptions_register();
+    shim_task_class_register(shim_task_methods);
+    (void)zend_register_functions(NULL, shim_task_functions, NULL, MODULE_PERSISTENT);
+    shim_running_install();
 }

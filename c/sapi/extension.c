@@ -10,7 +10,9 @@
 #include "sapi/classes.h"
 #include "sapi/extension.h"
 #include "sapi/frankenphp.h"
+#include "sapi/tasks_end.h"
 #include "state/superglobals.h"
+#include "transfer/code.h"
 
 bool shim_superglobals_hidden;
 
@@ -49,6 +51,7 @@ static PHP_RSHUTDOWN_FUNCTION(svc)
     if (CG(unclean_shutdown)) {
         shim_after_jump();
     }
+    shim_tasks_end();
     return SUCCESS;
 }
 
@@ -56,6 +59,7 @@ static PHP_RSHUTDOWN_FUNCTION(svc)
 static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(svc)
 {
     shim_session_close(NULL);
+    shim_code_end();
     return SUCCESS;
 }
 

@@ -13,7 +13,7 @@ PHP_FUNCTION(frankenphp_log);
 PHP_FUNCTION(svc_finish_request)
 {
     ZEND_PARSE_PARAMETERS_NONE();
-    if (shim_request_host() == NULL || shim_current->finished) {
+    if (shim_request_host() == NULL || shim_current->finished || shim_current->is_task) {
         RETURN_FALSE;
     }
     php_output_end_all();
@@ -83,7 +83,7 @@ PHP_FUNCTION(headers_send)
         zend_argument_value_error(1, "must be a status code between 100 and 599, except 101");
         RETURN_THROWS();
     }
-    if (shim_request_host() == NULL || SG(headers_sent) || shim_current->finished) {
+    if (shim_request_host() == NULL || SG(headers_sent) || shim_current->finished || shim_current->is_task) {
         RETURN_FALSE;
     }
     if (status < 200) {

@@ -4,6 +4,7 @@
 #include "fiber/park.h"
 #include "libc/clock.h"
 #include "sapi/waiting.h"
+#include "transfer/exceptions.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -30,7 +31,12 @@ ZEND_NAMED_FUNCTION(shim_sleep)
         RETURN_THROWS();
     }
     int64_t deadline = after(seconds);
-    if (shim_park_until(deadline) != SHIM_NEVER_PARKED) {
+    const shim_woken_by woken = shim_park_until(deadline);
+    if (woken == SHIM_WOKEN_BY_CANCEL) {
+        shim_cancelled_throw();
+        RETURN_THROWS();
+    }
+    if (woken != SHIM_NEVER_PARKED) {
         return;
     }
     const struct timespec moment = {.tv_sec = deadline / 1000000000, .tv_nsec = deadline % 1000000000};
@@ -80,6 +86,10 @@ static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
     }
     shim_watch watch = {.descriptor = descriptor, .events = events};
     const shim_woken_by woken = shim_park(&(shim_wait_set){.watches = &watch, .watch_count = 1, .deadline = deadline}).by;
+    if (woken == SHIM_WOKEN_BY_CANCEL) {
+        shim_cancelled_throw();
+        RETURN_THROWS();
+    }
     if (woken != SHIM_NEVER_PARKED) {
         RETURN_BOOL(woken == SHIM_WOKEN_BY_DESCRIPTOR);
     }

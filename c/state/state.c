@@ -44,6 +44,7 @@ void shim_state_suspend(shim_request_state *state)
     shim_memory_limit_lift();
     shim_timer_suspend(&state->timer);
     shim_superglobals_suspend(&state->superglobals);
+    shim_variables_suspend(&state->variables);
     shim_modules_suspend(state->modules);
     shim_executor_suspend(&state->executor);
     shim_globals_suspend(&state->globals);
@@ -63,6 +64,7 @@ void shim_state_resume(shim_request_state *state)
     shim_globals_resume(&state->globals);
     shim_executor_resume(&state->executor);
     shim_modules_resume(state->modules);
+    shim_variables_resume(&state->variables);
     shim_superglobals_resume(&state->superglobals);
     shim_memory_limit_apply();
     shim_timer_resume(&state->timer);

@@ -31,11 +31,13 @@
 #include "state/ini.h"
 #include "state/process.h"
 #include "state/superglobals.h"
+#include "state/variables.h"
 
 typedef struct shim_request_state {
     shim_globals_state globals;
     shim_executor_state executor;
     shim_superglobals_state superglobals;
+    shim_variables_state variables;
     shim_ini_state ini;
     shim_process_state process;
     shim_timer_state timer;

@@ -104,6 +104,16 @@ void shim_superglobals_release(void)
     ZVAL_UNDEF(&boot_environment);
 }
 
+bool shim_is_superglobal(const zend_string *name)
+{
+    for (int i = 0; i < SHIM_SUPERGLOBALS; i++) {
+        if (zend_string_equals(keys[i], name)) {
+            return true;
+        }
+    }
+    return zend_string_equals(session_key, name);
+}
+
 static void set(int index, const zval *value)
 {
     zval *at = entry(index);

@@ -21,5 +21,7 @@ bool shim_superglobals_prepare(void);
 void shim_superglobals_suspend(shim_superglobals_state *state);
 void shim_superglobals_resume(shim_superglobals_state *state);
 void shim_superglobals_end(void);
+/* While the worker serves. */
+bool shim_is_superglobal(const zend_string *name);
 
 #endif

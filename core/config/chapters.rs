@@ -289,10 +289,15 @@ impl LogConfig {
 pub struct BackgroundConfig {
     /// The number of threads for background tasks.
     pub async_workers: usize,
-    /// The maximum number of concurrent tasks per thread.
+    /// The maximum number of tasks in flight per thread.
     pub async_max_fibers: usize,
     /// The maximum number of tasks that wait for a thread.
     pub async_queue_capacity: usize,
+    /// The script that each thread for tasks runs once, as an absolute path. It was a readable file when the process
+    /// started.
+    pub async_entry_file: Option<PathBuf>,
+    /// The maximum size of what one task receives, and of what it returns, in bytes.
+    pub async_max_value_bytes: u64,
     /// The blocking calls that let other requests run while they wait.
     pub runtime_hooks: Vec<String>,
     /// The plugins to load.
@@ -306,9 +311,16 @@ impl BackgroundConfig {
             async_workers: settings.count(Id::AsyncWorkers),
             async_max_fibers: settings.count(Id::AsyncMaxFibers),
             async_queue_capacity: settings.count(Id::AsyncQueueCapacity),
+            async_entry_file: settings.path(Id::AsyncEntryFile),
+            async_max_value_bytes: settings.integer(Id::AsyncMaxValueBytes),
             runtime_hooks: settings.list(Id::RuntimeHooks),
             plugins: settings.list(Id::Plugins),
         }
+    }
+
+    /// Returns the maximum number of tasks in flight.
+    pub fn async_in_flight_cap(&self) -> usize {
+        self.async_max_fibers * self.async_workers
     }
 }
 

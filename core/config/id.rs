@@ -52,6 +52,8 @@ pub(super) enum Id {
     AsyncWorkers,
     AsyncMaxFibers,
     AsyncQueueCapacity,
+    AsyncEntryFile,
+    AsyncMaxValueBytes,
     RuntimeHooks,
     Plugins,
     InternalAddr,

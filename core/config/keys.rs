@@ -248,14 +248,34 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         .reserved("false")
         .about(Chapter::Logs, "Enables the export of spans."),
     Key::new(Id::AsyncWorkers, "ASYNC_WORKERS", integer(0, THREADS_MAX as u64, ValueUnit::Count), Initial::Is("0"))
-        .reserved("0")
-        .about(Chapter::Background, "The number of threads for background tasks. 0 disables them."),
+        .about(
+            Chapter::Background,
+            "The number of threads that run background tasks (`Svc\\async()`). They are in addition to `PHP_WORKERS`. 0 \
+             disables tasks, and is the only value accepted with `EXECUTOR=stub`.",
+        ),
     Key::new(Id::AsyncMaxFibers, "ASYNC_MAX_FIBERS", integer(1, 65_536, ValueUnit::Count), Initial::Is("256"))
-        .reserved("256")
-        .about(Chapter::Background, "The maximum number of concurrent tasks per thread."),
-    Key::new(Id::AsyncQueueCapacity, "ASYNC_QUEUE_CAPACITY", automatic(QUEUE_CAPACITY_MAX as u64), Initial::Is("0"))
-        .reserved("0")
-        .about(Chapter::Background, "The number of tasks that can wait for a thread."),
+        .about(
+            Chapter::Background,
+            "The maximum number of tasks in flight for each thread: at most `ASYNC_MAX_FIBERS` x `ASYNC_WORKERS` tasks are \
+             queued or running; further ones are rejected. A thread runs at most 256 of them at a time.",
+        ),
+    Key::new(
+        Id::AsyncQueueCapacity,
+        "ASYNC_QUEUE_CAPACITY",
+        automatic(QUEUE_CAPACITY_MAX as u64),
+        Initial::Computed("64 per thread"),
+    )
+    .about(Chapter::Background, "The number of tasks that can wait for a thread. When that many wait, further ones are rejected."),
+    Key::new(Id::AsyncEntryFile, "ASYNC_ENTRY_FILE", ValueKind::Path, Initial::Unset).about(
+        Chapter::Background,
+        "A script that each thread for tasks runs once, for example to load an autoloader; its globals are the baseline \
+         of each task. It should be outside of the document root: inside, requests for it are answered with 404.",
+    ),
+    Key::new(Id::AsyncMaxValueBytes, "ASYNC_MAX_VALUE_BYTES", bytes(1), Initial::Is("64M")).about(
+        Chapter::Background,
+        "The maximum size of what one task receives, and of what it returns. A larger transfer is a \
+         `Svc\\Async\\TransferException`.",
+    ),
     Key::new(Id::RuntimeHooks, "RUNTIME_HOOKS", ValueKind::List, Initial::Unset)
         .reserved("")
         .about(Chapter::Background, "Blocking calls that let other requests run while they wait."),

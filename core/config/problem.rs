@@ -33,6 +33,8 @@ pub enum Fault {
     EmptyList,
     /// The setting that belongs to it is set, but it is not.
     HalfPair(&'static str),
+    /// It requires PHP.
+    LacksPhp,
     /// It requires a script in `ENTRY_FILE`.
     LacksScript,
     /// The minimum is greater than the maximum.
@@ -43,6 +45,8 @@ pub enum Fault {
     NotABoolean,
     /// Not a usable directory, for the given reason.
     NotADirectory(String),
+    /// Not a readable file, for the given reason.
+    NotReadable(String),
     /// Not `key=value`.
     NotADirective,
     /// Not a regular file in the document root.
@@ -115,11 +119,13 @@ impl fmt::Display for Fault {
             Self::AddressTaken(other) => write!(f, "conflicts with {other}"),
             Self::EmptyList => f.write_str("is an empty list"),
             Self::HalfPair(other) => write!(f, "is not set, but {other} is"),
+            Self::LacksPhp => f.write_str("requires EXECUTOR=sapi"),
             Self::LacksScript => f.write_str("requires ENTRY_FILE to name a script"),
             Self::MinAboveMax => f.write_str("has a minimum greater than its maximum"),
             Self::NotAnAddress => f.write_str("is not a valid address"),
             Self::NotABoolean => f.write_str("is not a boolean"),
             Self::NotADirectory(why) => write!(f, "is not a usable directory ({why})"),
+            Self::NotReadable(why) => write!(f, "is not a readable file ({why})"),
             Self::NotADirective => f.write_str("is not a valid directive"),
             Self::NotAFile => f.write_str("is not a file in the document root"),
             Self::NotANetwork(entry) => write!(f, "contains {entry:?}, which is not a network or an address"),

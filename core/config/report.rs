@@ -17,10 +17,7 @@ impl Config {
                 report.insert(field, setting.value.to_json(json));
             }
         }
-        report.insert(
-            "async_in_flight_cap".to_owned(),
-            (self.background.async_max_fibers * self.background.async_workers).into(),
-        );
+        report.insert("async_in_flight_cap".to_owned(), self.background.async_in_flight_cap().into());
         report.insert("tls_enabled".to_owned(), (!self.tls.certificates.is_empty()).into());
         // Settings know of no file; whoever has loaded one says so in `extra`.
         report.insert("deny_file".to_owned(), Map::from_iter([("loaded".to_owned(), false.into())]).into());

@@ -47,6 +47,7 @@ impl Config {
         resolver.find_directories(raw);
         resolver.check_entry_file();
         resolver.check_worker_mode();
+        resolver.check_async();
         resolver.check_listeners();
         let php_ini = resolver.directives(raw);
         if resolver.problems.is_empty() {
@@ -125,6 +126,8 @@ impl Resolver {
         self.settings.set(Id::PhpWorkers, Value::Workers(chosen));
         self.set_if_automatic(Id::IoWorkers, (cpus / 2).clamp(1, THREADS_MAX));
         self.set_if_automatic(Id::QueueCapacity, (chosen.min * 128).min(QUEUE_CAPACITY_MAX));
+        let async_workers = self.settings.count(Id::AsyncWorkers);
+        self.set_if_automatic(Id::AsyncQueueCapacity, (async_workers * 64).min(QUEUE_CAPACITY_MAX));
     }
 
     fn compute_waiting(&mut self) {
@@ -201,6 +204,22 @@ impl Resolver {
                 Fault::LacksScript,
                 "true with a .php file in ENTRY_FILE, or false",
             );
+        }
+    }
+
+    fn check_async(&mut self) {
+        let workers = self.settings.count(Id::AsyncWorkers);
+        if workers > 0 && self.settings.text(Id::Executor) == Some("stub") {
+            let key = &KEYS[Id::AsyncWorkers as usize];
+            self.fault_accepting(key, &workers.to_string(), Fault::LacksPhp, "0 with EXECUTOR=stub");
+        }
+        let Some(path) = self.settings.path(Id::AsyncEntryFile) else { return };
+        match readable_file(&path) {
+            Ok(path) => self.settings.set(Id::AsyncEntryFile, Value::Path(path)),
+            Err(fault) => {
+                let key = &KEYS[Id::AsyncEntryFile as usize];
+                self.fault_accepting(key, &path.to_string_lossy(), fault, "the path of a readable file");
+            }
         }
     }
 
@@ -318,6 +337,16 @@ fn directory(path: &Path) -> Result<PathBuf, Fault> {
     let absolute = std::path::absolute(path).map_err(unusable)?;
     // Through the components, so that a slash at the end goes.
     Ok(absolute.components().collect())
+}
+
+/// Makes the path absolute without following links.
+fn readable_file(path: &Path) -> Result<PathBuf, Fault> {
+    let unusable = |error: std::io::Error| Fault::NotReadable(error.to_string());
+    if !std::fs::metadata(path).map_err(unusable)?.is_file() {
+        return Err(Fault::NotReadable("not a regular file".to_owned()));
+    }
+    rustix::fs::access(path, rustix::fs::Access::READ_OK).map_err(|error| unusable(error.into()))?;
+    std::path::absolute(path).map_err(unusable)
 }
 
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {

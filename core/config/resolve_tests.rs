@@ -135,12 +135,12 @@ fn all_problems_come_in_one_go_in_the_order_of_the_table() {
 
 #[test]
 fn what_is_reserved_accepts_its_inactive_value_only() {
-    config(&[("ASYNC_WORKERS", "0"), ("OTEL_ENABLED", "off")]);
+    config(&[("RUNTIME_HOOKS", ""), ("OTEL_ENABLED", "off")]);
     assert_eq!(
-        lines(&[("ASYNC_WORKERS", "4"), ("PLUGINS", "apm"), ("ASYNC_MAX_FIBERS", "x")]),
+        lines(&[("OTEL_ENABLED", "on"), ("PLUGINS", "apm"), ("ASYNC_MAX_FIBERS", "x")]),
         [
-            r#"ASYNC_WORKERS: "4" is not available in this version; accepted: 0"#,
-            r#"ASYNC_MAX_FIBERS: "x" is not an integer; accepted: 256"#,
+            r#"OTEL_ENABLED: "on" is not available in this version; accepted: false"#,
+            r#"ASYNC_MAX_FIBERS: "x" is not an integer; accepted: an integer from 1 to 65536"#,
             r#"PLUGINS: "apm" is not available in this version; accepted: unset"#,
         ]
     );
@@ -319,4 +319,50 @@ fn sources_are_remembered() {
     assert_eq!(source("LOG_LEVEL"), ValueSource::Environment);
     assert_eq!(source("DOCUMENT_ROOT"), ValueSource::CommandLine);
     assert_eq!(source("ACCESS_LOG"), ValueSource::Default);
+}
+
+#[test]
+fn tasks_are_off_by_default_and_their_queue_follows_their_threads() {
+    let off = config(&[]).background;
+    assert_eq!((off.async_workers, off.async_queue_capacity, off.async_in_flight_cap()), (0, 0, 0));
+    assert_eq!((off.async_max_fibers, off.async_max_value_bytes), (256, 64 << 20));
+    assert_eq!(off.async_entry_file, None);
+    let on = config(&[("ASYNC_WORKERS", "3"), ("ASYNC_MAX_FIBERS", "10")]).background;
+    assert_eq!((on.async_queue_capacity, on.async_in_flight_cap()), (3 * 64, 30));
+    let own =
+        config(&[("ASYNC_WORKERS", "3"), ("ASYNC_QUEUE_CAPACITY", "7"), ("ASYNC_MAX_VALUE_BYTES", "2M")]);
+    assert_eq!((own.background.async_queue_capacity, own.background.async_max_value_bytes), (7, 2 << 20));
+    let unused = config(&[("ASYNC_MAX_FIBERS", "9"), ("ASYNC_QUEUE_CAPACITY", "9")]).background;
+    assert_eq!((unused.async_max_fibers, unused.async_queue_capacity), (9, 9), "they are not looked at");
+}
+
+#[test]
+fn tasks_need_php() {
+    config(&[("EXECUTOR", "stub"), ("ASYNC_WORKERS", "0"), ("ASYNC_MAX_FIBERS", "9")]);
+    assert_eq!(
+        lines(&[("EXECUTOR", "stub"), ("ASYNC_WORKERS", "2")]),
+        [r#"ASYNC_WORKERS: "2" requires EXECUTOR=sapi; accepted: 0 with EXECUTOR=stub"#]
+    );
+}
+
+#[test]
+fn the_entry_file_of_tasks_is_a_readable_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("tasks.php");
+    std::fs::write(&file, "").unwrap();
+    let found = config(&[("ASYNC_ENTRY_FILE", file.to_str().unwrap())]).background.async_entry_file;
+    assert_eq!(found.as_deref(), Some(&*file));
+    assert_eq!(
+        lines(&[("ASYNC_ENTRY_FILE", "/tmp")]),
+        [
+            r#"ASYNC_ENTRY_FILE: "/tmp" is not a readable file (not a regular file); accepted: the path of a readable file"#
+        ]
+    );
+    let missing = lines(&[("ASYNC_ENTRY_FILE", "/nowhere/tasks.php")]);
+    assert!(
+        missing[0]
+            .starts_with("ASYNC_ENTRY_FILE: \"/nowhere/tasks.php\" is not a readable file (No such file")
+    );
+    let relative = config(&[("ASYNC_ENTRY_FILE", "Cargo.toml")]).background.async_entry_file;
+    assert_eq!(relative, Some(std::env::current_dir().unwrap().join("Cargo.toml")));
 }

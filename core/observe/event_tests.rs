@@ -58,6 +58,31 @@ const ALL: &[Event<'_>] = &[
         request_id: "r-1",
         path: b"/slow.php",
     }),
+    Event::Worker(WorkerEvent::TaskThreads(SupervisorReport::Lost { slot: 1, reason: "r" })),
+    Event::Worker(WorkerEvent::TaskThreads(SupervisorReport::NotBooted {
+        slot: 1,
+        reason: "r",
+        retry_after: Duration::from_millis(100),
+    })),
+    Event::Worker(WorkerEvent::TaskThreads(SupervisorReport::BootAgain { failures: 1 })),
+    Event::Worker(WorkerEvent::TaskThreads(SupervisorReport::RenewalDelayed { lingering: 1 })),
+    Event::Worker(WorkerEvent::TaskThreads(SupervisorReport::RestartStarted { workers: 1 })),
+    Event::Worker(WorkerEvent::TaskThreads(SupervisorReport::RestartFinished { workers: 1 })),
+    Event::Worker(WorkerEvent::TaskThreads(SupervisorReport::RestartStopped {
+        slot: 1,
+        reason: "r",
+        replaced: 1,
+        left: 1,
+    })),
+    Event::Worker(WorkerEvent::TaskStuck {
+        slot: 1,
+        kind: StuckKind::Cpu,
+        age: Duration::from_secs(61),
+        task: 7,
+        request_id: "r-1",
+    }),
+    Event::Worker(WorkerEvent::DetachedTaskFailed { task: 7, request_id: "r-1", reason: b"r" }),
+    Event::Hint(Hint::TaskEntryInRoot { path: "p" }),
     Event::Hint(Hint::FirstEpisode { reason: ShedReason::WaitTimeout, value: 1000, php_workers: 4 }),
     Event::Hint(Hint::ProjectAsRoot { path: "p", found: "composer.json" }),
     Event::SpoolTrouble { error: "e" },
@@ -103,9 +128,20 @@ fn is_listed(event: &Event<'_>) -> bool {
             | WorkerEvent::Supervised(SupervisorReport::RestartStarted { .. })
             | WorkerEvent::Supervised(SupervisorReport::RestartFinished { .. })
             | WorkerEvent::Supervised(SupervisorReport::RestartStopped { .. })
+            | WorkerEvent::TaskThreads(SupervisorReport::Lost { .. })
+            | WorkerEvent::TaskThreads(SupervisorReport::NotBooted { .. })
+            | WorkerEvent::TaskThreads(SupervisorReport::BootAgain { .. })
+            | WorkerEvent::TaskThreads(SupervisorReport::RenewalDelayed { .. })
+            | WorkerEvent::TaskThreads(SupervisorReport::RestartStarted { .. })
+            | WorkerEvent::TaskThreads(SupervisorReport::RestartFinished { .. })
+            | WorkerEvent::TaskThreads(SupervisorReport::RestartStopped { .. })
+            | WorkerEvent::TaskStuck { .. }
+            | WorkerEvent::DetachedTaskFailed { .. }
             | WorkerEvent::Stuck { .. },
         )
-        | Event::Hint(Hint::FirstEpisode { .. } | Hint::ProjectAsRoot { .. })
+        | Event::Hint(
+            Hint::FirstEpisode { .. } | Hint::ProjectAsRoot { .. } | Hint::TaskEntryInRoot { .. },
+        )
         | Event::SpoolTrouble { .. }
         | Event::RecordsDropped { .. }
         | Event::CertificateExpired { .. }

@@ -32,6 +32,8 @@ pub struct ScrapeFacts<'a> {
     pub slots: Vec<SlotReading>,
     /// Whether workers are persistent.
     pub worker_mode: bool,
+    /// The background tasks; `None` for a server without any.
+    pub tasks: Option<TaskFacts>,
     /// Bytes of replies in memory.
     pub reply_memory_bytes: u64,
     /// Bytes in temporary files.
@@ -42,6 +44,29 @@ pub struct ScrapeFacts<'a> {
     pub log_dropped: u64,
     /// What the kernel says.
     pub process: ProcessFacts,
+}
+
+/// What became of the background tasks, read at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskFacts {
+    /// Those that were queued.
+    pub dispatched: u64,
+    /// Those that have ended with a result.
+    pub completed: u64,
+    /// Those that have failed.
+    pub failed: u64,
+    /// Those that were cancelled, and have ended.
+    pub cancelled: u64,
+    /// Those that were refused because a bound was reached.
+    pub rejected: u64,
+    /// Those that ran on when the call that waited for any of them gave up.
+    pub stranded: u64,
+    /// Bytes of output that went nowhere.
+    pub output_discarded_bytes: u64,
+    /// Those that are queued or running; `None` before their threads have started.
+    pub in_flight: Option<u64>,
+    /// The most that may be.
+    pub in_flight_limit: u64,
 }
 
 /// What became of the last reload.

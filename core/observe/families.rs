@@ -287,6 +287,42 @@ families! {
         "Duration of requests in persistent workers without queue wait, in microseconds.",
         "Time the application needed for a request, without queue wait, until its handler and its shutdown functions ended, even if it responded earlier.",
         cell worker_request_duration: Histogram = Histogram::new(&[100, 250, 500, 1000, 2500, 5000, 10_000, 25_000, 50_000]);
+    TASKS_DISPATCHED: Counter "svc_async_tasks_dispatched_total" in BackgroundTasks if TaskDispatched,
+        "Number of background tasks dispatched.",
+        "Tasks that were queued. At rest, this is the sum of completed, failed and cancelled tasks; at any time, tasks in flight make the difference.",
+        source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.dispatched));
+    TASKS_COMPLETED: Counter "svc_async_tasks_completed_total" in BackgroundTasks if TaskDispatched,
+        "Number of background tasks that returned a result.",
+        "Tasks that returned a result. Like the two following counters, it counts a task when nothing of it is left to run, which may be after its result arrived.",
+        source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.completed));
+    TASKS_FAILED: Counter "svc_async_tasks_failed_total" in BackgroundTasks if TaskDispatched,
+        "Number of background tasks that failed.",
+        "Tasks that threw an exception, exited, exceeded a limit, or lost their thread.",
+        source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.failed));
+    TASKS_CANCELLED: Counter "svc_async_tasks_cancelled_total" in BackgroundTasks if TaskDispatched,
+        "Number of background tasks that were cancelled.",
+        "Tasks that were cancelled by `cancel()`, by a timeout, by the end of their request, or by a shutdown. A task that continued to run after it was cancelled counts here, however it ended.",
+        source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.cancelled));
+    TASKS_REJECTED: Counter "svc_async_tasks_rejected_total" in BackgroundTasks if TaskDispatched,
+        "Number of background tasks rejected because the queue was full or too many were in flight.",
+        "Tasks rejected because `ASYNC_QUEUE_CAPACITY` tasks waited, or because `svc_async_tasks_in_flight_limit` tasks were in flight. Tasks rejected for another reason are not counted.",
+        source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.rejected));
+    TASKS_STRANDED: Counter "svc_async_tasks_stranded_total" in BackgroundTasks if TaskDispatched,
+        "Number of background tasks that were running when the await_any or await_race for them timed out.",
+        "Tasks that were running when the `await_any()` or `await_race()` that waited for them timed out. They are cancelled; if one does not react, the end of its request is delayed by up to 5 seconds, for all of them together.",
+        source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.stranded));
+    TASKS_IN_FLIGHT: Gauge "svc_async_tasks_in_flight" in BackgroundTasks if TaskThreads,
+        "Number of background tasks that are queued or running.",
+        "Tasks that are queued or running. A cancelled task counts until it has ended.",
+        source |facts, _, series| series.maybe(facts.tasks.and_then(|tasks| tasks.in_flight));
+    TASKS_IN_FLIGHT_LIMIT: Gauge "svc_async_tasks_in_flight_limit" in BackgroundTasks if TaskThreads,
+        "Maximum number of background tasks in flight.",
+        "`ASYNC_MAX_FIBERS` x `ASYNC_WORKERS`.",
+        source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.in_flight_limit));
+    TASK_OUTPUT_DISCARDED: Counter "svc_async_output_discarded_bytes_total" in BackgroundTasks if TaskOutput,
+        "Number of bytes that background tasks printed, which were discarded.",
+        "Bytes of output of tasks. Nobody receives it: return a value, or write to a log.",
+        source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.output_discarded_bytes));
     QUEUE_WAIT: Histogram "svc_queue_wait_us" in Admission,
         "Time requests waited for a worker, in microseconds.",
         "Time that requests waited for a queue slot and in the queue until a worker took them. Refused requests, and requests whose client disconnected before that, are not included.",

@@ -56,6 +56,8 @@ pub enum MetricChapter {
     StuckWorkers,
     /// Persistent workers.
     WorkerMode,
+    /// Tasks in the background.
+    BackgroundTasks,
     /// Responses that need no worker, and their size.
     Responses,
     /// The process, its memory and its files.
@@ -73,6 +75,12 @@ pub enum Condition {
     Tls,
     /// If workers are persistent.
     WorkerMode,
+    /// Once a background task was dispatched or rejected.
+    TaskDispatched,
+    /// Once the threads of background tasks have started.
+    TaskThreads,
+    /// Once output of a background task was discarded.
+    TaskOutput,
 }
 
 impl Family {
@@ -89,12 +97,13 @@ impl Family {
 
 impl MetricChapter {
     /// Every chapter, in the order of the page.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Requests,
         Self::Admission,
         Self::Workers,
         Self::StuckWorkers,
         Self::WorkerMode,
+        Self::BackgroundTasks,
         Self::Responses,
         Self::Process,
     ];
@@ -107,6 +116,7 @@ impl MetricChapter {
             Self::Workers => "Workers and PHP",
             Self::StuckWorkers => "Stuck workers",
             Self::WorkerMode => "Worker mode",
+            Self::BackgroundTasks => "Background tasks",
             Self::Responses => "Blocked requests, static files and compression",
             Self::Process => "Process",
         }
@@ -121,6 +131,9 @@ impl Condition {
             Self::Php => Some("`EXECUTOR=sapi`"),
             Self::Tls => Some("`TLS_CERT`"),
             Self::WorkerMode => Some("`WORKER_MODE_ENABLED=true` and `EXECUTOR=sapi`"),
+            Self::TaskDispatched => Some("`ASYNC_WORKERS`, and a task that was dispatched or rejected"),
+            Self::TaskThreads => Some("`ASYNC_WORKERS`"),
+            Self::TaskOutput => Some("`ASYNC_WORKERS`, and a task that printed something"),
         }
     }
 }

@@ -26,6 +26,11 @@ pub enum Hint<'a> {
         /// The file that indicates a project.
         found: &'a str,
     },
+    /// The entry file of background tasks is in the document root.
+    TaskEntryInRoot {
+        /// The file.
+        path: &'a str,
+    },
 }
 
 impl Hint<'_> {
@@ -33,7 +38,7 @@ impl Hint<'_> {
     pub fn level(self) -> Level {
         match self {
             Self::FirstEpisode { .. } => Level::Info,
-            Self::ProjectAsRoot { .. } => Level::Warn,
+            Self::ProjectAsRoot { .. } | Self::TaskEntryInRoot { .. } => Level::Warn,
         }
     }
 
@@ -47,6 +52,7 @@ impl Hint<'_> {
             Self::ProjectAsRoot { path, found } => {
                 begin(PROJECT_AS_ROOT).text("path", path).text("found", found)
             }
+            Self::TaskEntryInRoot { path } => begin(TASK_ENTRY_IN_ROOT).text("path", path),
         }
     }
 }
@@ -65,3 +71,4 @@ const FIRST_EPISODE: &str =
     "this setting and the number of PHP_WORKERS determine when the server starts shedding requests";
 const PROJECT_AS_ROOT: &str =
     "document root looks like a project directory: usually only a subdirectory of it should be served";
+const TASK_ENTRY_IN_ROOT: &str = "ASYNC_ENTRY_FILE is in the document root, where requests for it are answered with 404: it should be outside";

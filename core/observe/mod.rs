@@ -40,7 +40,7 @@ pub mod timestamp;
 mod worker_event;
 
 pub use event::{Access, Event, PhpLevel, PhpMessage};
-pub use facts::{CertificateFacts, ReloadFacts, ScrapeFacts};
+pub use facts::{CertificateFacts, ReloadFacts, ScrapeFacts, TaskFacts};
 pub use families::Metrics;
 pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};
 pub use hint::Hint;

@@ -14,6 +14,30 @@ use crate::time::as_millis;
 pub enum WorkerEvent<'a> {
     /// The supervisor reports something.
     Supervised(SupervisorReport<'a>),
+    /// The supervisor of the threads of background tasks reports something.
+    TaskThreads(SupervisorReport<'a>),
+    /// A background task has occupied its thread for too long.
+    TaskStuck {
+        /// The index of the thread's slot.
+        slot: usize,
+        /// What the task is doing.
+        kind: StuckKind,
+        /// The age of the task.
+        age: Duration,
+        /// The task's number.
+        task: u64,
+        /// The ID of the request that dispatched it.
+        request_id: &'a str,
+    },
+    /// A detached background task has failed.
+    DetachedTaskFailed {
+        /// The task's number.
+        task: u64,
+        /// The ID of the request that dispatched it.
+        request_id: &'a str,
+        /// How it failed.
+        reason: &'a [u8],
+    },
     /// A request has occupied a worker for too long.
     Stuck {
         /// The index of the worker's slot.
@@ -33,23 +57,29 @@ impl WorkerEvent<'_> {
     /// Returns the level of the event.
     pub(super) fn level(&self) -> Level {
         match self {
-            Self::Stuck { .. } => Level::Warn,
-            Self::Supervised(report) => match report {
-                SupervisorReport::Lost { .. } | SupervisorReport::NotBooted { .. } => Level::Error,
-                SupervisorReport::RenewalDelayed { .. } | SupervisorReport::RestartStopped { .. } => {
-                    Level::Warn
-                }
-                SupervisorReport::BootAgain { .. }
-                | SupervisorReport::RestartStarted { .. }
-                | SupervisorReport::RestartFinished { .. } => Level::Info,
-            },
+            Self::DetachedTaskFailed { .. } => Level::Error,
+            Self::Stuck { .. } | Self::TaskStuck { .. } => Level::Warn,
+            // Requests are served without tasks.
+            Self::TaskThreads(SupervisorReport::NotBooted { .. }) => Level::Warn,
+            Self::Supervised(report) | Self::TaskThreads(report) => level_of(*report),
         }
     }
 
     /// Adds the event to a record; `svc` begins a record with a message.
     pub(super) fn record(&self, svc: impl Fn(&str) -> Record) -> Record {
         match *self {
-            Self::Supervised(report) => supervised(report, svc),
+            Self::Supervised(report) => supervised(report, "PHP worker", svc),
+            Self::TaskThreads(report) => supervised(report, "async worker", svc).text("pool", "async"),
+            Self::TaskStuck { slot, kind, age, task, request_id } => svc("async worker is stuck in a task")
+                .number("slot", slot as u64)
+                .text("kind", kind.as_str())
+                .number("age_ms", as_millis(age))
+                .number("task", task)
+                .text("request_id", request_id),
+            Self::DetachedTaskFailed { task, request_id, reason } => svc("detached task failed")
+                .number("task", task)
+                .text("request_id", request_id)
+                .text("reason", reason),
             Self::Stuck { slot, kind, age, request_id, path } => svc("PHP worker is stuck in a request")
                 .number("worker_id", slot as u64)
                 .text("kind", kind.as_str())
@@ -60,32 +90,45 @@ impl WorkerEvent<'_> {
     }
 }
 
-fn supervised(report: SupervisorReport<'_>, svc: impl Fn(&str) -> Record) -> Record {
+fn level_of(report: SupervisorReport<'_>) -> Level {
     match report {
-            SupervisorReport::Lost { slot, reason } => {
-                svc("PHP worker thread was lost").number("slot", slot as u64).text("reason", reason)
-            }
-            SupervisorReport::NotBooted { slot, reason, retry_after } => svc("PHP worker failed to boot")
-                .number("slot", slot as u64)
-                .text("reason", reason)
-                .number("retry_ms", as_millis(retry_after)),
-            SupervisorReport::BootAgain { failures } => svc("PHP workers are booting again").number("failures", failures),
-            SupervisorReport::RenewalDelayed { lingering } => svc(
-                "OPcache restart is waiting for old PHP workers to end: new workers run without OPcache until then",
-            )
-            .number("lingering", lingering as u64),
-            SupervisorReport::RestartStarted { workers } => {
-                svc("rolling restart of PHP workers started").number("workers", workers as u64)
-            }
-            SupervisorReport::RestartFinished { workers } => {
-                svc("rolling restart of PHP workers finished").number("workers", workers as u64)
-            }
-            SupervisorReport::RestartStopped { slot, reason, replaced, left } => {
-                svc("rolling restart of PHP workers stopped: a new worker failed to boot, and the remaining old workers keep running")
-                    .number("slot", slot as u64)
-                    .text("reason", reason)
-                    .number("replaced", replaced as u64)
-                    .number("left", left as u64)
-            }
+        SupervisorReport::Lost { .. } | SupervisorReport::NotBooted { .. } => Level::Error,
+        SupervisorReport::RenewalDelayed { .. } | SupervisorReport::RestartStopped { .. } => Level::Warn,
+        SupervisorReport::BootAgain { .. }
+        | SupervisorReport::RestartStarted { .. }
+        | SupervisorReport::RestartFinished { .. } => Level::Info,
+    }
+}
+
+/// Makes the record of a report about workers that are called `who`.
+fn supervised(report: SupervisorReport<'_>, who: &str, svc: impl Fn(&str) -> Record) -> Record {
+    match report {
+        SupervisorReport::Lost { slot, reason } => {
+            svc(&format!("{who} thread was lost")).number("slot", slot as u64).text("reason", reason)
+        }
+        SupervisorReport::NotBooted { slot, reason, retry_after } => svc(&format!("{who} failed to boot"))
+            .number("slot", slot as u64)
+            .text("reason", reason)
+            .number("retry_ms", as_millis(retry_after)),
+        SupervisorReport::BootAgain { failures } => {
+            svc(&format!("{who}s are booting again")).number("failures", failures)
+        }
+        SupervisorReport::RenewalDelayed { lingering } => svc(&format!(
+            "OPcache restart is waiting for old {who}s to end: new workers run without OPcache until then"
+        ))
+        .number("lingering", lingering as u64),
+        SupervisorReport::RestartStarted { workers } => {
+            svc(&format!("rolling restart of {who}s started")).number("workers", workers as u64)
+        }
+        SupervisorReport::RestartFinished { workers } => {
+            svc(&format!("rolling restart of {who}s finished")).number("workers", workers as u64)
+        }
+        SupervisorReport::RestartStopped { slot, reason, replaced, left } => svc(&format!(
+            "rolling restart of {who}s stopped: a new worker failed to boot, and the remaining old workers keep running"
+        ))
+        .number("slot", slot as u64)
+        .text("reason", reason)
+        .number("replaced", replaced as u64)
+        .number("left", left as u64),
     }
 }

@@ -7,7 +7,6 @@
 use std::cell::Cell;
 use std::time::Instant;
 
-use crate::limits::REQUEST_FIBERS_MAX;
 use crate::sync::idle_workers::Capacity;
 use crate::sync::primitive::{Arc, Ordering};
 use crate::time;
@@ -78,8 +77,9 @@ impl<J: Job> WorkerContext<J> {
         }
     }
 
-    /// Takes a job from the queue, if this worker is the one to take it: it has fewer than [`REQUEST_FIBERS_MAX`] in
-    /// flight, and if it has any, no other worker is idle. To be called when none of its own fibers can run.
+    /// Takes a job from the queue, if this worker is the one to take it: it has fewer in flight than
+    /// its [source](super::JobSource::fibers_max) allows, and if it has any, no other worker is idle. To be called when
+    /// none of its own fibers can run.
     pub fn try_take(&self) -> Option<Claim<J>> {
         if !self.is_wanted() || !self.may_take() {
             return None;
@@ -96,7 +96,9 @@ impl<J: Job> WorkerContext<J> {
         if self.is_wanted() {
             match self.fibers() {
                 0 => idle_workers.prepare_park(self.slot, Capacity::Idle),
-                1..REQUEST_FIBERS_MAX => idle_workers.prepare_park(self.slot, Capacity::Spare),
+                fibers if fibers < self.shared.source.fibers_max() => {
+                    idle_workers.prepare_park(self.slot, Capacity::Spare);
+                }
                 // It could take nothing, so nothing should wake it.
                 _ => {}
             }
@@ -171,9 +173,11 @@ impl<J: Job> WorkerContext<J> {
             slot.stop_running();
             if !survived {
                 job.fail();
+                job.left();
                 return false;
             }
             self.shared.finish(slot, &job, ended_at.saturating_duration_since(taken_at));
+            job.left();
         }
         true
     }
@@ -201,7 +205,9 @@ impl<J: Job> WorkerContext<J> {
     fn may_take(&self) -> bool {
         match self.fibers() {
             0 => true,
-            1..REQUEST_FIBERS_MAX => !self.shared.source.idle_workers().has_idle(),
+            fibers if fibers < self.shared.source.fibers_max() => {
+                !self.shared.source.idle_workers().has_idle()
+            }
             _ => false,
         }
     }
@@ -226,6 +232,11 @@ impl<J: Job> Claim<J> {
     /// Returns the job.
     pub fn job(&self) -> &Arc<J> {
         &self.in_flight.job
+    }
+
+    /// Returns the number of the job among those that its slot has claimed.
+    pub fn serial(&self) -> u64 {
+        self.in_flight.serial
     }
 
     /// Reports that its fiber begins or continues to run.
@@ -264,5 +275,6 @@ impl<J: Job> Drop for Claim<J> {
             self.own().stop_running();
         }
         self.own().end_flight(&self.in_flight, self.shared.stamp(time::now()));
+        self.in_flight.job.left();
     }
 }

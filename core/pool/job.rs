@@ -52,6 +52,10 @@ pub trait Job: Send + Sync + std::fmt::Debug + 'static {
     fn is_abandoned(&self) -> bool {
         false
     }
+
+    /// Hears that its worker has nothing of it left: its code and all that its code left behind have ended. The pool
+    /// calls it once for each successful claim, after the last call of [`fail`](Self::fail).
+    fn left(&self) {}
 }
 
 /// The job is not the worker's to run.

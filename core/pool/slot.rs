@@ -99,7 +99,7 @@ pub(super) struct Slot<J> {
 pub(super) struct InFlight<J> {
     pub(super) job: Arc<J>,
     pub(super) taken_at: Instant,
-    serial: u64,
+    pub(super) serial: u64,
     parked: AtomicBool,
 }
 

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::limits::LINGERING_MIN;
+use crate::limits::{LINGERING_MIN, REQUEST_FIBERS_MAX};
 use crate::sync::idle_workers::IdleWorkers;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::{Arc, AtomicU64, AtomicUsize, CachePadded, Ordering};
@@ -30,6 +30,11 @@ pub trait JobSource<J>: Send + Sync + std::fmt::Debug + 'static {
 
     /// Returns the seats on which workers wait, one for each slot.
     fn idle_workers(&self) -> &IdleWorkers;
+
+    /// Returns how many jobs one persistent worker may have in flight: 1 to [`REQUEST_FIBERS_MAX`].
+    fn fibers_max(&self) -> usize {
+        REQUEST_FIBERS_MAX
+    }
 }
 
 /// A worker that ended unexpectedly and is not replaced yet.

@@ -7,11 +7,12 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::admission::{Gate, OfferOutcome, ShedReason, WaitingLimits};
-use crate::config::{Config, Executor};
+use crate::config::{BackgroundConfig, Config, Executor};
 use crate::pool::{Exchange, PoolFacts, PoolSize, WorkerPool};
 use crate::sync::counter::Flag;
 use crate::sync::last_time::LastTime;
 use crate::sync::primitive::Arc;
+use crate::tasks::{TaskLimits, TaskPool};
 
 /// What runs requests for scripts.
 #[derive(Debug)]
@@ -34,6 +35,17 @@ pub struct PoolBackend {
     /// Set once, when PHP has started: the control thread watches the pool before that, and the workers' own events lead
     /// back here. Until then, the pool counts as one that has not started, and all its facts are zero.
     workers: OnceLock<WorkerPool<Exchange>>,
+}
+
+/// Creates the pool of background tasks that `config` asks for.
+pub(super) fn new_tasks(config: &BackgroundConfig) -> Option<Arc<TaskPool>> {
+    let limits = TaskLimits {
+        workers: config.async_workers,
+        fibers_max: config.async_max_fibers,
+        queue_capacity: config.async_queue_capacity,
+        in_flight_cap: config.async_in_flight_cap(),
+    };
+    (limits.workers > 0).then(|| TaskPool::new(limits))
 }
 
 impl Backend {

@@ -20,6 +20,7 @@ use crate::policy::{Policy, PolicyError};
 use crate::pool::{Engine, Exchange, JobSource, PoolEvents, WorkerPool};
 use crate::spool::SpoolError;
 use crate::sync::primitive::Arc;
+use crate::tasks::Task;
 use crate::time::{self, Clock};
 use crate::tls::{SessionConfig, TlsError};
 
@@ -167,6 +168,11 @@ impl PreparedServer {
             .create()
             .map_err(|error| StartError::SpoolDir { dir: shared.config.bodies.spool_dir.clone(), error })?;
         let (site, disk) = (Arc::new(Site::new(&shared.config, &shared.policy)), Arc::<Disk>::default());
+        if let Some(entry) =
+            shared.config.background.async_entry_file.as_ref().filter(|_| site.holds_task_entry())
+        {
+            shared.log.emit(&Event::Hint(Hint::TaskEntryInRoot { path: &entry.to_string_lossy() }));
+        }
         let reactors = (0..shared.config.serving.io_workers.max(1))
             .map(|_| Reactor::new(Arc::clone(&shared), Arc::clone(&site), Arc::clone(&disk)))
             .collect::<io::Result<Vec<_>>>()?;
@@ -181,6 +187,22 @@ impl PreparedServer {
     /// The state that the server's threads share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.machinery.shared
+    }
+
+    /// Starts the threads of background tasks, if there are to be any. To be called once, before [`serve`](Self::serve), so
+    /// that whoever dispatches tasks finds them started.
+    ///
+    /// # Errors
+    ///
+    /// When the system cannot create a thread.
+    pub fn start_tasks(&self, engine: &Arc<dyn Engine<Task>>) -> Result<(), StartError> {
+        let Some(tasks) = &self.machinery.shared.tasks else { return Ok(()) };
+        tasks.start(engine).map_err(StartError::Workers)?;
+        if let Some(workers) = tasks.workers() {
+            workers.set_supervisor(self.control.waker());
+        }
+        self.control.wake();
+        Ok(())
     }
 
     /// Starts serving: publishes `facts`, and starts the pool of `engine`, the file threads, the I/O threads, and finally

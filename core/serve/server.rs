@@ -47,7 +47,8 @@ impl Server {
     pub fn reload(&self) {
         let machinery = &self.machinery;
         let tell = || machinery.tell_all(|| Message::RulesChanged);
-        let has_new_code = self.restart_workers() || self.refresh_code();
+        let has_restarted = self.restart_workers();
+        let has_new_code = self.refresh_code() || has_restarted;
         reload::reload(self.shared(), &machinery.site, has_new_code, tell);
     }
 
@@ -61,9 +62,22 @@ impl Server {
         self.control.wake();
     }
 
-    /// Begins to replace all persistent workers, each after a new one has booted, so that no request is refused. Returns
-    /// whether there are persistent workers: classic workers keep nothing that could be out of date.
+    /// Begins to replace all persistent workers and all threads of background tasks, each after a new one has booted, so
+    /// that nothing is refused. Returns whether there are any: classic workers keep nothing that could be out of date.
     pub fn restart_workers(&self) -> bool {
+        let has_tasks = self.restart_tasks();
+        self.restart_persistent_workers() || has_tasks
+    }
+
+    fn restart_tasks(&self) -> bool {
+        let started = self.machinery.shared.tasks.as_ref().filter(|tasks| tasks.workers().is_some());
+        let Some(tasks) = started else { return false };
+        tasks.restart_wanted.set();
+        self.control.wake();
+        true
+    }
+
+    fn restart_persistent_workers(&self) -> bool {
         let shared = &self.machinery.shared;
         let Some(pool) = shared.backend.pool().filter(|pool| pool.workers().is_some()) else { return false };
         if !shared.config.php.worker_mode_enabled {
@@ -91,7 +105,9 @@ impl Server {
             let _ = thread.join();
         }
         self.machinery.disk.close();
-        let all_ended = all_ended && shared.backend.workers().is_none_or(WorkerPool::join);
+        let all_ended = all_ended
+            && shared.backend.workers().is_none_or(WorkerPool::join)
+            && shared.tasks.as_ref().is_none_or(|tasks| tasks.join());
         shared.lifecycle.enter(Phase::Stopped);
         shared.log.emit(&Event::Stopped);
         self.control.stop();

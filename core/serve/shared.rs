@@ -18,10 +18,11 @@ use crate::spool::Spool;
 use crate::sync::lock::ShortLock;
 use crate::sync::permits::Permits;
 use crate::sync::primitive::Arc;
+use crate::tasks::TaskPool;
 use crate::time;
 use crate::tls::SessionConfig;
 
-use super::backend::{Backend, PoolBackend};
+use super::backend::{Backend, PoolBackend, new_tasks};
 use super::lifecycle::Lifecycle;
 
 /// What is known of the executor once it has started.
@@ -52,6 +53,8 @@ pub struct Shared {
     pub lifecycle: Lifecycle,
     /// What runs requests for scripts.
     pub backend: Backend,
+    /// The pool of background tasks, if there is one.
+    pub tasks: Option<Arc<TaskPool>>,
     /// The files for long bodies and replies.
     pub spool: Spool,
     /// The permits of `MAX_CONNECTIONS`.
@@ -77,6 +80,7 @@ impl Shared {
             log,
             lifecycle: Lifecycle::default(),
             backend: Backend::new(&config, started_at),
+            tasks: new_tasks(&config.background),
             spool: Spool::new(config.bodies.spool_dir.clone(), config.bodies.spool_max_bytes),
             permits: Permits::new(config.admission.max_connections),
             tls,

@@ -13,12 +13,14 @@
 # The output of a server goes to $work/ID.log.
 #
 # shellcheck disable=SC2154 # from the caller: work site here workers connections waiting workloads svc fpm_own swoole_php swoole_so
-# shellcheck disable=SC2034 # for the caller: catalogue h2_port codes
+# shellcheck disable=SC2034 # for the caller: catalogue h2_port codes defers
 
 # Ids in the order of the table.
 catalogue=(svc svc_worker fpm fpm_own apache swoole swoole_process svc_tls fpm_tls)
-# h2_port is set for servers with HTTP/2 without TLS, codes for servers that compress script output with gzip level 6.
+# h2_port is set for servers with HTTP/2 without TLS, codes for servers that compress script output with gzip level 6,
+# defers for servers that run tasks in the background.
 declare -A port=() h2_port=() roots=() https=([svc_tls]=yes [fpm_tls]=yes) codes=([svc]=yes [fpm]=yes [fpm_own]=yes)
+declare -A defers=([svc]=yes [svc_worker]=yes [swoole]=yes [swoole_process]=yes)
 
 # Writes template $1 to file $2 and replaces each @NAME@ according to the further arguments NAME=VALUE.
 fill() {
@@ -27,6 +29,10 @@ fill() {
     for pair in "$@"; do script+="s|@${pair%%=*}@|${pair#*=}|g;"; done
     sed "$script" "$here/peers/$template" >"$target"
 }
+
+# Prints how many threads or processes for tasks a server starts: none unless they are measured, so that the other
+# workloads do not pay for them.
+task_workers() { if [[ ,$workloads, = *,task,* || ,$workloads, = *,tasks,* ]]; then echo "$workers"; else echo 0; fi; }
 
 # Prints $1 if the user is root, otherwise nothing.
 when_root() { [ "$(id -u)" != 0 ] || echo "$1"; }
@@ -49,7 +55,7 @@ svc_start_as() {
     shift
     while read -r line; do directives+=(-d "$line"); done < <(grep -v '^;' "$work/php.ini")
     env "LISTEN_ADDR=127.0.0.1:${port[$id]}" "INTERNAL_ADDR=127.0.0.1:$(free_port)" "DOCUMENT_ROOT=$site" \
-        "PHP_WORKERS=$workers" ACCESS_LOG=off DRAIN_TIMEOUT_SECONDS=1 "$@" \
+        "PHP_WORKERS=$workers" "ASYNC_WORKERS=$(task_workers)" ACCESS_LOG=off DRAIN_TIMEOUT_SECONDS=1 "$@" \
         "$svc" serve "${directives[@]}" >"$work/$id.log" 2>&1 &
     roots[$id]=$!
 }
@@ -171,7 +177,7 @@ swoole_process_start() { swoole_start_as swoole_process process; }
 swoole_start_as() {
     local command
     mapfile -t command < <(swoole_command)
-    "${command[@]}" -c "$work/php.ini" "$here/peers/swoole.php" "${port[$1]}" "$workers" "$site" "$2" \
+    "${command[@]}" -c "$work/php.ini" "$here/peers/swoole.php" "${port[$1]}" "$workers" "$site" "$2" "$(task_workers)" \
         >"$work/$1.log" 2>&1 &
     roots[$1]=$!
 }

@@ -1,8 +1,9 @@
 <?php
 
 // The pages of site/ as a Swoole application: loaded once, a function for each. Arguments: port, workers, folder, mode:
-// `base`, where each worker has connections of its own, or `process`, where threads of another process pass requests on.
-[, $port, $workers, $site, $mode] = $argv;
+// `base`, where each worker has connections of its own, or `process`, where threads of another process pass requests on;
+// the number of task workers.
+[, $port, $workers, $site, $mode, $task_workers] = $argv;
 
 $hello = static fn ($request, $response) => $response->end('Hello, World!');
 
@@ -30,17 +31,29 @@ $wait = static function ($request, $response): void {
     $response->end('waited');
 };
 
+$task = static function ($request, $response) use (&$server): void {
+    $response->end((string) $server->taskwait(100, 2.0));
+};
+
+$tasks = static function ($request, $response) use (&$server): void {
+    $response->end(implode(' ', $server->taskWaitMulti([100, 200, 300, 400], 2.0)));
+};
+
 $facts = static function ($request, $response) use ($site): void {
     ob_start();
     require "$site/facts.php";
     $response->end(ob_get_clean() . 'Swoole=' . SWOOLE_VERSION . "\n");
 };
 
-$pages = ['/hello.php' => $hello, '/rows.php' => $rows, '/wait.php' => $wait, '/facts.php' => $facts];
+$pages = [
+    '/hello.php' => $hello, '/rows.php' => $rows, '/wait.php' => $wait, '/task.php' => $task, '/tasks.php' => $tasks,
+    '/facts.php' => $facts,
+];
 
 $server = new Swoole\Http\Server('127.0.0.1', (int) $port, $mode === 'base' ? SWOOLE_BASE : SWOOLE_PROCESS);
 $server->set([
     'worker_num' => (int) $workers,
+    'task_worker_num' => (int) $task_workers,
     'backlog' => 1024,
     'http_compression' => false,
     'log_level' => SWOOLE_LOG_WARNING,
@@ -57,4 +70,6 @@ $server->on('request', static function ($request, $response) use ($pages): void 
     }
     $page($request, $response);
 });
+// What a task is in Swoole: data for this function.
+$server->on('task', static fn ($server, $id, $from, int $n): int => array_sum(range(1, $n)));
 $server->start();

@@ -74,7 +74,8 @@ impl Svc {
         Self::spawn(root, command)
     }
 
-    fn launch(root: TempDir, settings: &[(&str, &str)], directives: &[&str]) -> Self {
+    /// Starts a server on an existing document root, with PHP directives; `DOCUMENT_ROOT` may name a folder in it.
+    pub(crate) fn launch(root: TempDir, settings: &[(&str, &str)], directives: &[&str]) -> Self {
         let mut command = command(root.path(), settings);
         for directive in directives {
             command.args(["-d", directive]);

@@ -11,7 +11,7 @@ use crate::observe::families::{self, ALL};
 use crate::observe::family::{Family, MetricKind, MetricUnit};
 use crate::observe::label::{CancelReason, TlsHandshake};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{CertificateFacts, ReloadFacts};
+use crate::observe::{CertificateFacts, ReloadFacts, TaskFacts};
 use crate::pool::{HeldJob, PoolFacts, RecycleReason, SlotPhase, SlotReading};
 use crate::sync::counter::Flag;
 
@@ -65,6 +65,17 @@ fn facts() -> ScrapeFacts<'static> {
             SlotReading { slot: 12, number: 1, ..SlotReading::default() },
         ],
         worker_mode: true,
+        tasks: Some(TaskFacts {
+            dispatched: 30,
+            completed: 15,
+            failed: 4,
+            cancelled: 6,
+            rejected: 2,
+            stranded: 3,
+            output_discarded_bytes: 512,
+            in_flight: Some(5),
+            in_flight_limit: 64,
+        }),
         reply_memory_bytes: 14,
         spool_bytes: 11,
         spool_bytes_max: 12,
@@ -181,6 +192,15 @@ fn what_was_counted_is_what_is_shown() {
         r#"svc_worker_request_duration_us_bucket{le="2500"} 1"#,
         r#"svc_worker_request_duration_us_bucket{le="+Inf"} 1"#,
         "svc_busy_workers 3",
+        "svc_async_tasks_dispatched_total 30",
+        "svc_async_tasks_completed_total 15",
+        "svc_async_tasks_failed_total 4",
+        "svc_async_tasks_cancelled_total 6",
+        "svc_async_tasks_rejected_total 2",
+        "svc_async_tasks_stranded_total 3",
+        "svc_async_tasks_in_flight 5",
+        "svc_async_tasks_in_flight_limit 64",
+        "svc_async_output_discarded_bytes_total 512",
         "svc_compressed_responses_total 2",
         "svc_compression_bytes_saved_total 700",
         "process_cpu_seconds_total 0.25",
@@ -255,6 +275,29 @@ fn the_bounds_of_each_histogram_are_what_alerts_are_written_for() {
     ] {
         assert_eq!(bounds(family).join(" "), expected, "{family}");
     }
+}
+
+#[test]
+fn each_family_of_background_tasks_appears_when_it_has_something_to_tell() {
+    let metrics = Metrics::new();
+    let shown = |tasks: Option<TaskFacts>| {
+        let page = text(&metrics, &ScrapeFacts { tasks, ..facts() }, Format::Text);
+        let families =
+            page.lines().filter_map(|line| line.strip_prefix("# TYPE svc_async_")?.split(' ').next());
+        families.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let counters = ["dispatched", "completed", "failed", "cancelled", "rejected", "stranded"];
+    let counters: Vec<_> = counters.iter().map(|what| format!("tasks_{what}_total")).collect();
+    let gauges = ["tasks_in_flight", "tasks_in_flight_limit"];
+    let none = TaskFacts { in_flight_limit: 8, ..TaskFacts::default() };
+    assert!(shown(None).is_empty() && shown(Some(none)).is_empty());
+    assert_eq!(shown(Some(TaskFacts { in_flight: Some(0), ..none })), gauges);
+    assert_eq!(shown(Some(TaskFacts { dispatched: 1, ..none })), counters);
+    assert_eq!(shown(Some(TaskFacts { rejected: 1, ..none })), counters);
+    assert_eq!(
+        shown(Some(TaskFacts { output_discarded_bytes: 1, ..none })),
+        ["output_discarded_bytes_total"]
+    );
 }
 
 #[test]
@@ -471,6 +514,7 @@ fn each_format_writes_the_same_bytes_as_ever() {
         pool: None,
         slots: Vec::new(),
         worker_mode: false,
+        tasks: None,
         process: ProcessFacts {
             resident_bytes: None,
             open_fds: None,
@@ -483,6 +527,7 @@ fn each_format_writes_the_same_bytes_as_ever() {
     let with_plain_workers = ScrapeFacts {
         certificates: Some(CertificateFacts { first_expiry: None }),
         worker_mode: false,
+        tasks: None,
         ..facts()
     };
     for (metrics, facts, format, golden) in [

@@ -94,6 +94,11 @@ impl Drain {
         }
     }
 
+    /// Until when threads may end; `None` while they need not.
+    pub(in crate::serve) fn ending_until(&self) -> Option<Instant> {
+        if let DrainState::Ending { deadline } = self.state { Some(deadline) } else { None }
+    }
+
     /// When the next step may be due; `None` if the state machine waits for nothing.
     pub(in crate::serve) fn deadline(&self, now: Instant) -> Option<Instant> {
         match self.state {

@@ -12,7 +12,7 @@ use super::drain::Drain;
 use super::machinery::Machinery;
 use super::scan::Scan;
 use super::schedule::PeriodicJob;
-use super::supervisor::Supervision;
+use super::supervisor::{Supervision, TaskSupervision};
 use crate::serve::disk::file_job::Chore;
 use crate::serve::lifecycle::Phase;
 use crate::serve::shared::Shared;
@@ -26,6 +26,11 @@ pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Bo
         Box::new(SweepJob { machinery: Arc::clone(machinery), due: now }),
         Box::new(SupervisorJob {
             supervisor: Supervision::new(&shared.config.php),
+            shared: Arc::clone(shared),
+            due: None,
+        }),
+        Box::new(TaskSupervisorJob {
+            supervisor: shared.tasks.as_ref().map(|tasks| TaskSupervision::new(tasks.size())),
             shared: Arc::clone(shared),
             due: None,
         }),
@@ -81,6 +86,23 @@ struct SupervisorJob {
 impl PeriodicJob for SupervisorJob {
     fn run(&mut self, now: Instant) {
         self.due = self.supervisor.tend(&self.shared, now);
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        self.due
+    }
+}
+
+/// Supervises the threads of background tasks, if there are any.
+struct TaskSupervisorJob {
+    shared: Arc<Shared>,
+    supervisor: Option<TaskSupervision>,
+    due: Option<Instant>,
+}
+
+impl PeriodicJob for TaskSupervisorJob {
+    fn run(&mut self, now: Instant) {
+        self.due = self.supervisor.as_mut().and_then(|supervisor| supervisor.tend(&self.shared, now));
     }
 
     fn deadline(&self) -> Option<Instant> {

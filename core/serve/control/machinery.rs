@@ -4,6 +4,7 @@
 
 use std::time::Instant;
 
+use crate::limits::THREAD_EXIT_GRACE;
 use crate::observe::{Event, Metrics};
 use crate::sync::event_count::EventCount;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
@@ -45,6 +46,9 @@ impl Machinery {
         while let Some(order) = drain.step(self.readings(), now) {
             self.carry_out(order);
         }
+        if let Some(deadline) = drain.ending_until() {
+            self.end_tasks(deadline, now);
+        }
         drain.deadline(now)
     }
 
@@ -68,8 +72,14 @@ impl Machinery {
             has_connections: is_accepting || has_late || permits_out > 0,
             has_work: pool.busy > 0
                 || pool.carrying > 0
-                || (pool.current > 0 && shared.gate_facts().is_some_and(|gate| gate.depth > 0)),
-            has_threads: shared.backend.workers().is_some_and(|workers| workers.unfinished() > 0),
+                || (pool.current > 0 && shared.gate_facts().is_some_and(|gate| gate.depth > 0))
+                || shared.tasks.as_ref().is_some_and(|tasks| tasks.counts().in_flight() > 0),
+            has_threads: self.has_requesters()
+                || shared
+                    .tasks
+                    .as_ref()
+                    .and_then(|tasks| tasks.workers())
+                    .is_some_and(|workers| workers.unfinished() > 0),
         }
     }
 
@@ -101,6 +111,24 @@ impl Machinery {
     fn end_threads(&self) {
         if let Some(pool) = self.shared.backend.pool() {
             pool.gate.shut();
+        }
+    }
+}
+
+/// The end of the background tasks.
+impl Machinery {
+    fn has_requesters(&self) -> bool {
+        self.shared.backend.workers().is_some_and(|workers| workers.unfinished() > 0)
+    }
+
+    /// Cancels the tasks that are left, again and again, since those who dispatch them are ending too; ends the threads
+    /// once nobody can dispatch any, and none is left, or when half of the time is over.
+    fn end_tasks(&self, deadline: Instant, now: Instant) {
+        let Some(tasks) = &self.shared.tasks else { return };
+        tasks.cancel_all(now);
+        let is_late = deadline.saturating_duration_since(now) <= THREAD_EXIT_GRACE / 2;
+        if is_late || (!self.has_requesters() && tasks.counts().in_flight() == 0) {
+            tasks.shut();
         }
     }
 }

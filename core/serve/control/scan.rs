@@ -29,6 +29,7 @@ pub(in crate::serve) struct Scan {
     /// Watched only in worker mode.
     stall: Option<StallDetector>,
     watchdog: WatchdogRounds,
+    task_watchdog: WatchdogRounds,
     /// The hint is logged once.
     has_hinted: bool,
     /// When to scan again; `None` before the first scan.
@@ -48,6 +49,7 @@ impl Scan {
             episodes: SheddingEpisodes::default(),
             stall: config.php.worker_mode_enabled.then(StallDetector::default),
             watchdog: WatchdogRounds::new(threshold),
+            task_watchdog: WatchdogRounds::new(threshold),
             has_hinted: false,
             due: None,
         }
@@ -66,6 +68,9 @@ impl Scan {
             if let Some(workers) = pool.workers() {
                 self.watchdog.tick(workers, log, now);
             }
+        }
+        if let Some(workers) = shared.tasks.as_ref().and_then(|tasks| tasks.workers()) {
+            self.task_watchdog.tick_tasks(workers, &shared.log, now);
         }
         let due = now + CONTROL_TICK;
         self.due = Some(due);

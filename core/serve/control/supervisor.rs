@@ -3,7 +3,7 @@
 //! Promises: it is called when work finds no idle worker, when a worker has booted, and when one has failed. Refuses:
 //! it decides nothing; the pool's machines do.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::config::PhpConfig;
 use crate::observe::{Event, WorkerEvent};
@@ -31,6 +31,32 @@ impl Supervision {
             self.0.want_restart();
         }
         self.0.tend(workers, &mut |report| record(shared, report), now)
+    }
+}
+
+/// The supervisor of the threads of background tasks, and where its reports go.
+#[derive(Debug)]
+pub(in crate::serve) struct TaskSupervision(Supervisor);
+
+impl TaskSupervision {
+    /// Makes the supervisor of a pool of this size, which never shrinks.
+    pub(in crate::serve) fn new(size: PoolSize) -> Self {
+        Self(Supervisor::new(size, Duration::MAX))
+    }
+
+    /// Does what the state of the pool requires; returns when to call again, if that is known.
+    pub(in crate::serve) fn tend(&mut self, shared: &Shared, now: Instant) -> Option<Instant> {
+        let tasks = shared.tasks.as_ref()?;
+        let workers = tasks.workers()?;
+        if tasks.restart_wanted.is_set() {
+            tasks.restart_wanted.clear();
+            self.0.want_restart();
+        }
+        tasks.sweep();
+        let log = |report: SupervisorReport<'_>| {
+            shared.log.emit(&Event::Worker(WorkerEvent::TaskThreads(report)));
+        };
+        self.0.tend(workers, &mut |report| log(report), now)
     }
 }
 

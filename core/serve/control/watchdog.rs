@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::observe::{Event, Log, WorkerEvent};
 use crate::pool::{Exchange, Inspection, Job, SlotReading, StuckKind, ThreadProbe, Watchdog, WorkerPool};
 use crate::sync::primitive::Arc;
+use crate::tasks::{Task, TaskOutcome};
 
 use super::thread_state;
 
@@ -31,7 +32,7 @@ impl WatchdogRounds {
                 // It may just have been answered.
                 let _ = exchange.overrun();
             }
-            SlotFinding::Stuck { slot, kind, age, job } => {
+            SlotFinding::Stuck { slot, kind, age, job, .. } => {
                 let request = job.as_ref().map(|exchange| &exchange.request);
                 log.emit(&Event::Worker(WorkerEvent::Stuck {
                     slot,
@@ -40,6 +41,21 @@ impl WatchdogRounds {
                     request_id: request.map_or("", |request| &request.request_id),
                     path: request.map_or(b"", |request| request.head.path_and_query().0),
                 }));
+            }
+        });
+    }
+
+    /// The same for the threads of background tasks. A task that waits holds nobody up, however old it is.
+    pub(in crate::serve) fn tick_tasks(&mut self, workers: &WorkerPool<Task>, log: &Log, now: Instant) {
+        self.tick_each(workers, now, |found| match found {
+            SlotFinding::Overdue(task) => {
+                // It may just have settled.
+                let _ = task.settle(TaskOutcome::Lost("its time limit has expired"));
+            }
+            SlotFinding::Stuck { is_parked: true, .. } => {}
+            SlotFinding::Stuck { slot, kind, age, job, .. } => {
+                let (task, request_id) = job.as_ref().map_or((0, ""), |task| (task.id(), task.request_id()));
+                log.emit(&Event::Worker(WorkerEvent::TaskStuck { slot, kind, age, task, request_id }));
             }
         });
     }
@@ -64,8 +80,9 @@ impl WatchdogRounds {
                 workers.note(slot, &finding);
             }
             for (serial, kind) in finding.stuck {
-                let age = held.iter().find(|one| one.serial == serial).map_or(Duration::ZERO, |one| one.age);
-                on(SlotFinding::Stuck { slot, kind, age, job: workers.job(slot, serial) });
+                let one = held.iter().find(|one| one.serial == serial);
+                let (age, is_parked) = one.map_or((Duration::ZERO, false), |one| (one.age, one.is_parked));
+                on(SlotFinding::Stuck { slot, kind, age, is_parked, job: workers.job(slot, serial) });
             }
         }
     }
@@ -80,6 +97,7 @@ enum SlotFinding<J> {
         slot: usize,
         kind: StuckKind,
         age: Duration,
+        is_parked: bool,
         /// The job, unless it has ended since.
         job: Option<Arc<J>>,
     },

@@ -4,6 +4,7 @@
 //! here; each I/O thread has its own cache of them.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
 
 use crate::compress::{Levels, encode_whole, is_compressible};
@@ -28,6 +29,8 @@ pub(in crate::serve) struct Site {
     terms: AssetOptions,
     cache: StaticCache,
     policy: Arc<Policy>,
+    /// Where the entry file of background tasks really is; it is not for clients.
+    task_entry: Option<RelativePath>,
 }
 
 /// What answers a path.
@@ -77,7 +80,13 @@ impl Site {
             terms,
             cache,
             policy: Arc::clone(policy),
+            task_entry: task_entry(config),
         }
+    }
+
+    /// Whether the entry file of background tasks is below the document root.
+    pub(in crate::serve) fn holds_task_entry(&self) -> bool {
+        self.task_entry.as_ref().is_some_and(RelativePath::is_inside)
     }
 
     /// Judges a normalized path as far as that is possible without disk access.
@@ -96,7 +105,9 @@ impl Site {
 
     /// Whether the front controller certainly answers the normalized `path`, and may. Does not wait.
     pub(in crate::serve) fn leaves_to_front_controller(&self, path: &[u8]) -> bool {
-        !self.policy.php_deny.matches(path) && self.root.leaves_all_to_the_script(&self.mode, path)
+        !self.policy.php_deny.matches(path)
+            && !self.names_task_entry(path)
+            && self.root.leaves_all_to_the_script(&self.mode, path)
     }
 
     /// Whether `script` is what answers every path that leads nowhere else.
@@ -117,7 +128,17 @@ impl Site {
     pub(in crate::serve) fn look(&self, path: &[u8]) -> io::Result<Found> {
         let look = self.cache.begin_look(time::now());
         let rules = self.policy.rules();
+        if self.names_task_entry(path) {
+            self.cache.remove(path);
+            return Ok(Found::Missing);
+        }
         let found = match self.root.resolve(&self.mode, path)? {
+            Resolved::File(file) if self.is_task_entry(&file.path, file.elsewhere.as_ref()) => Found::Missing,
+            Resolved::Script(script)
+                if self.is_task_entry(&script.script_name, script.elsewhere.as_ref()) =>
+            {
+                Found::Missing
+            }
             Resolved::File(file) => match self.judge_file(&rules, &file) {
                 Some(denial) => Found::Denied(denial),
                 None => return self.ready(path, file, look).map(Found::File),
@@ -193,6 +214,23 @@ impl Site {
         judge(rules, &script.script_name, elsewhere).into_iter().chain(by_pattern).min()
     }
 
+    /// Whether what was found at this path is the entry file of background tasks. One that is the fallback for every
+    /// other path as well is for clients.
+    /// Whether the normalized `path` is the URL path of the file that boots threads for tasks, or below it: whatever else
+    /// would answer it.
+    fn names_task_entry(&self, path: &[u8]) -> bool {
+        let is_named = |entry: &&RelativePath| {
+            let rest = path.strip_prefix(entry.way());
+            entry.is_inside() && rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'/')))
+        };
+        self.task_entry.as_ref().filter(is_named).is_some() && !self.is_fallback(path)
+    }
+
+    fn is_task_entry(&self, found: &[u8], elsewhere: Option<&RelativePath>) -> bool {
+        let real = elsewhere.map_or(found, RelativePath::way);
+        self.task_entry.as_ref().is_some_and(|entry| entry.way() == real) && !self.is_fallback(found)
+    }
+
     /// Whether this is the fallback for every other path. Rules define what clients may request, and nobody requested
     /// this file; if somebody does, its path is judged.
     fn is_fallback(&self, found: &[u8]) -> bool {
@@ -203,6 +241,13 @@ impl Site {
             | RoutingMode::Worker { script: fallback } => found == fallback,
         }
     }
+}
+
+/// Finds out where the entry file of background tasks really is.
+fn task_entry(config: &Config) -> Option<RelativePath> {
+    let entry = config.background.async_entry_file.as_ref()?.canonicalize().ok()?;
+    let root = config.serving.document_root.canonicalize().ok()?;
+    Some(RelativePath::of(root.as_os_str().as_bytes(), entry.as_os_str().as_bytes()))
 }
 
 /// Judges a file by its path below the document root, and by where its symbolic links lead.

@@ -7,8 +7,9 @@ use std::time::SystemTime;
 
 use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{CertificateFacts, Health, ProbeFacts, ScrapeFacts, WorkerHealth};
+use crate::observe::{CertificateFacts, Health, ProbeFacts, ScrapeFacts, TaskFacts, WorkerHealth};
 use crate::sync::primitive::Arc;
+use crate::tasks::TaskPool;
 use crate::time;
 
 use super::port::OpsSource;
@@ -79,6 +80,7 @@ impl OpsSource for OpsFacts {
             slots: shared.backend.workers().map(|workers| workers.slots(time::now())).unwrap_or_default(),
             worker_mode: shared.config.php.worker_mode_enabled,
             pool: gate.map(|_| shared.pool_facts()),
+            tasks: shared.tasks.as_ref().map(|tasks| task_facts(tasks)),
             reply_memory_bytes: shared.spool.memory_bytes(),
             spool_bytes: shared.spool.bytes(),
             spool_bytes_max: shared.config.bodies.spool_max_bytes,
@@ -90,5 +92,22 @@ impl OpsSource for OpsFacts {
 
     fn config_report(&self) -> Option<String> {
         self.shared.config_report()
+    }
+}
+
+/// Reads the books of the background tasks.
+fn task_facts(tasks: &TaskPool) -> TaskFacts {
+    let is_wired = tasks.workers().is_some();
+    let counts = tasks.counts();
+    TaskFacts {
+        dispatched: counts.dispatched,
+        completed: counts.completed,
+        failed: counts.failed,
+        cancelled: counts.cancelled,
+        rejected: counts.rejected,
+        stranded: counts.stranded,
+        output_discarded_bytes: counts.output_discarded_bytes,
+        in_flight: is_wired.then(|| counts.in_flight()),
+        in_flight_limit: counts.cap,
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod engine;
 pub(crate) mod persistent;
+pub(crate) mod tasks;
 
 pub(crate) mod cache;
 #[path = "../../../tests/support/client.rs"]
@@ -21,12 +22,14 @@ use svc_core::observe::{CancelReason, Log, Metrics, StatusClass};
 use svc_core::pool::{Engine, Exchange};
 use svc_core::serve::{ExecutorFacts, PreparedServer, Server, Shared};
 use svc_core::sync::lock::ShortLock;
+use svc_core::tasks::Task;
 use tempfile::TempDir;
 
 use client::{Client, Response, eventually};
 use engine::{Scripted, Switchboard};
 use http2::Http2Client;
 use persistent::PersistentWorkers;
+use tasks::{TaskBoard, TaskEngine};
 
 /// A running server; it is drained when the test ends.
 pub(crate) struct Site {
@@ -36,6 +39,8 @@ pub(crate) struct Site {
     main_addr: SocketAddr,
     /// What steers the engine.
     pub(crate) switches: Arc<Switchboard>,
+    /// What steers the tasks.
+    pub(crate) task_board: Arc<TaskBoard>,
     /// The document root.
     pub(crate) root: TempDir,
     log: Lines,
@@ -66,6 +71,15 @@ impl Site {
 
     /// Starts a server on a document root that is there already.
     pub(crate) fn start_in(root: TempDir, settings: &[(&str, &str)]) -> Self {
+        Self::start_steered(root, settings, Arc::default())
+    }
+
+    /// Starts a server whose tasks `task_board` steers.
+    pub(crate) fn start_steered(
+        root: TempDir,
+        settings: &[(&str, &str)],
+        task_board: Arc<TaskBoard>,
+    ) -> Self {
         let mut variables = vec![
             ("DOCUMENT_ROOT", root.path().to_str().unwrap()),
             ("LISTEN_ADDR", "127.0.0.1:0"),
@@ -90,9 +104,11 @@ impl Site {
             Arc::new(Scripted(Arc::clone(&switches)))
         };
         let engine = prepared.shared().backend.pool().map(|_| &engine);
+        let task_engine: Arc<dyn Engine<Task>> = Arc::new(TaskEngine(Arc::clone(&task_board)));
+        prepared.start_tasks(&task_engine).unwrap();
         let server = prepared.serve(ExecutorFacts::default(), engine).unwrap();
         let (shared, main_addr) = (Arc::clone(server.shared()), server.main_addr());
-        Self { server: Some(server), shared, main_addr, switches, root, log }
+        Self { server: Some(server), shared, main_addr, switches, task_board, root, log }
     }
 
     /// The address of the main port.
@@ -205,6 +221,7 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         self.switches.open_all();
+        self.task_board.open_all();
         if let Some(server) = self.server.take() {
             server.drain();
             server.wait();

@@ -28,11 +28,24 @@ $wait = static function (): void {
     echo 'waited';
 };
 
+$sum = static fn (int $n): int => array_sum(range(1, $n));
+
+$task = static function () use ($sum): void {
+    echo Svc\async($sum, 100)->await();
+};
+
+$tasks = static function () use ($sum): void {
+    echo implode(' ', Svc\await_all([Svc\async($sum, 100), Svc\async($sum, 200), Svc\async($sum, 300), Svc\async($sum, 400)]));
+};
+
 $facts = static function (): void {
     require __DIR__ . '/facts.php';
 };
 
-$pages = ['/hello.php' => $hello, '/rows.php' => $rows, '/wait.php' => $wait, '/facts.php' => $facts];
+$pages = [
+    '/hello.php' => $hello, '/rows.php' => $rows, '/wait.php' => $wait, '/task.php' => $task, '/tasks.php' => $tasks,
+    '/facts.php' => $facts,
+];
 
 Svc\Worker::serve(static function () use ($pages): void {
     $page = $pages[$_SERVER['REQUEST_URI']] ?? null;

@@ -1,0 +1,110 @@
+/* The tasks that a request has dispatched, from their dispatch to the end of the request.
+ *
+ * A task does not outlive its request, unless it was detached: what is open when the request has ended is cancelled. A
+ * task that its request has given up waiting for may hold what others need (a lock, a file) and cannot be stopped
+ * inside a call; the request's end waits for such tasks, all of them together, for five seconds.
+ *
+ * Invariants. The list holds an end of each task that is not settled and not detached, and of each that is stranded; of
+ * others it may. Its memory is
+ * not the request's: it survives a bailout. */
+#include "compat.h"
+#include "context/host.h"
+#include "fiber/park.h"
+#include "libc/clock.h"
+#include "request/owned_tasks.h"
+
+#include <stdlib.h>
+
+enum { FIRST_SWEEP = 64 };
+
+#define STRANDED_WAIT_NS INT64_C(5000000000)
+
+/* Gives back those that the end of the request is not about; on average, each task is looked at twice. */
+static void sweep(shim_owned_tasks *tasks)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < tasks->count; i++) {
+        if (shim_host.task.is_owned(tasks->list[i])) {
+            tasks->list[kept++] = tasks->list[i];
+        } else {
+            shim_host.task.drop(tasks->list[i]);
+        }
+    }
+    tasks->count = kept;
+    tasks->sweep_at = kept * 2 > FIRST_SWEEP ? kept * 2 : FIRST_SWEEP;
+}
+
+bool shim_owned_tasks_reserve(shim_owned_tasks *tasks)
+{
+    if (tasks->count >= (tasks->sweep_at > 0 ? tasks->sweep_at : FIRST_SWEEP)) {
+        sweep(tasks);
+    }
+    if (tasks->count < tasks->room) {
+        return true;
+    }
+    const size_t room = tasks->room > 0 ? tasks->room * 2 : 8;
+    shim_task **list = realloc(tasks->list, room * sizeof(*list));
+    if (list == NULL) {
+        return false;
+    }
+    tasks->list = list;
+    tasks->room = room;
+    return true;
+}
+
+void shim_owned_tasks_add(shim_owned_tasks *tasks, shim_task *task)
+{
+    tasks->list[tasks->count++] = task;
+}
+
+void shim_owned_tasks_cancel(shim_owned_tasks *tasks)
+{
+    tasks->is_over = true;
+    for (size_t i = 0; i < tasks->count; i++) {
+        /* Not one that was detached. */
+        if (shim_host.task.is_owned(tasks->list[i])) {
+            (void)shim_host.task.cancel(tasks->list[i]);
+        }
+    }
+}
+
+bool shim_owned_tasks_hold(const shim_owned_tasks *tasks)
+{
+    size_t i = 0;
+    while (i < tasks->count && !shim_host.task.is_owned(tasks->list[i])) {
+        i++;
+    }
+    return i < tasks->count;
+}
+
+static void wait_for_stranded(const shim_owned_tasks *tasks)
+{
+    shim_completion *completion = NULL;
+    shim_task_watch *watch = shim_host.task.watch_stranded(tasks->list, tasks->count, &completion);
+    if (watch == NULL) {
+        return;
+    }
+    const shim_wait_set set = {
+        .completions = &completion,
+        .completion_count = 1,
+        .deadline = shim_now() + STRANDED_WAIT_NS,
+        .is_unlimited = true,
+    };
+    if (shim_park(&set).by == SHIM_NEVER_PARKED) {
+        (void)shim_block(&set);
+    }
+    shim_host.completion.drop(completion);
+    shim_host.task.unwatch(watch);
+}
+
+void shim_owned_tasks_end(shim_owned_tasks *tasks)
+{
+    if (tasks->count > 0) {
+        wait_for_stranded(tasks);
+    }
+    for (size_t i = 0; i < tasks->count; i++) {
+        shim_host.task.drop(tasks->list[i]);
+    }
+    free(tasks->list);
+    *tasks = (shim_owned_tasks){.is_over = true};
+}

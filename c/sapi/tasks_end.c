@@ -1,0 +1,50 @@
+/* The tasks of a request of classic mode, when it ends; those of worker mode are in request/ending.c.
+ *
+ * PHP has called the shutdown functions and destructors, and has flushed the output. If a task is stranded, its request
+ * waits, so the client has its response first, and others the session; what else the request holds is freed after the
+ * wait. */
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "jump/session.h"
+#include "request/owned_tasks.h"
+#include "sapi/tasks_end.h"
+
+static void release_session(void)
+{
+    zend_try {
+        if (shim_session_is_active()) {
+            zval name, nothing;
+            ZVAL_STRING(&name, "session_write_close");
+            ZVAL_UNDEF(&nothing);
+            (void)call_user_function(NULL, NULL, &name, &nothing, 0, NULL);
+            zval_ptr_dtor(&nothing);
+            zval_ptr_dtor(&name);
+        }
+    } zend_end_try();
+}
+
+static void end_response(shim_context *context)
+{
+    zend_try {
+        (void)sapi_send_headers();
+    } zend_end_try();
+    if (context->host != NULL) {
+        shim_host.worker.ended(context->host, shim_outcome_of(context));
+        context->finished = true;
+    }
+}
+
+void shim_tasks_end(void)
+{
+    shim_context *context = shim_current;
+    if (context == NULL || context->is_boot || context->owner != NULL || context->tasks.is_over) {
+        return;
+    }
+    shim_owned_tasks_cancel(&context->tasks);
+    if (shim_owned_tasks_hold(&context->tasks)) {
+        release_session();
+        end_response(context);
+    }
+    shim_owned_tasks_end(&context->tasks);
+}

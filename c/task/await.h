@@ -1,0 +1,29 @@
+/* Waiting for tasks, and what they have answered. */
+#ifndef SVC_SHIM_AWAIT_H
+#define SVC_SHIM_AWAIT_H
+
+#include "compat.h"
+#include "shim.h"
+#include "task/task_object.h"
+
+#include <stdbool.h>
+
+/* How a wait for tasks has ended. */
+typedef enum shim_awaited {
+    SHIM_AWAITED,
+    SHIM_AWAIT_TIMED_OUT,
+    /* An exception is thrown, or the script ends by its time limit. */
+    SHIM_AWAIT_STOPPED,
+} shim_awaited;
+
+/* The moment `timeout` seconds from now; 0 if there is none. Throws a ValueError for argument `number` if it is no
+ * duration. */
+bool shim_await_deadline(int64_t *deadline, double timeout, bool is_endless, uint32_t number);
+/* Waits until a watch of this mode is over. `winner` is the index of the task that ended it, or `count`. */
+shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode mode, int64_t deadline, size_t *winner);
+/* What has become of a task, without waiting. */
+shim_task_state shim_state_of(const task_object *object);
+/* The answer of a task that is settled. Returns false if it is an exception: it is thrown. */
+bool shim_answer(task_object *object, zval *result);
+
+#endif

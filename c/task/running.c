@@ -1,0 +1,186 @@
+/* The running side of a task: what its fiber does in the place of a request's handler.
+ *
+ * Invariants. A task is settled here if its function returns or throws; whatever else ends it (a fatal error, the loss of
+ * its thread), the host settles it. What the function has thrown is the task's answer and is reported to nobody else. */
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "engine/interrupt.h"
+#include "fiber/cancel.h"
+#include "libc/clock.h"
+#include "request/run.h"
+#include "task/answer.h"
+#include "task/running.h"
+#include "transfer/code.h"
+#include "transfer/exceptions.h"
+#include "transfer/failure.h"
+#include "transfer/packer.h"
+#include "transfer/unpacker.h"
+
+/* How long a task that has been cancelled may go on before it is unwound. */
+#define GRACE_NS INT64_C(1000000000)
+
+typedef struct task_call {
+    zval closure;
+    zval *arguments;
+    uint32_t count;
+    zval result;
+} task_call;
+
+/* Makes the function and its arguments on this thread. Returns false if an exception is thrown. */
+static bool take_call(const shim_parcel *parcel, task_call *call)
+{
+    shim_unpacker unpacker;
+    uint64_t count = 0;
+    shim_unpacker_begin(&unpacker, parcel);
+    bool is_whole = shim_unpack_code(&unpacker, &call->closure) && shim_unpack_number(&unpacker, &count);
+    if (is_whole && count > 0) {
+        call->arguments = safe_emalloc(count, sizeof(zval), 0);
+        while (is_whole && call->count < count) {
+            is_whole = shim_unpack_value(&unpacker, &call->arguments[call->count]);
+            call->count += is_whole;
+        }
+    }
+    /* Here, objects wake up. */
+    return shim_unpacker_end(&unpacker) && is_whole && EG(exception) == NULL;
+}
+
+static void free_call(task_call *call)
+{
+    for (uint32_t i = 0; i < call->count; i++) {
+        zval_ptr_dtor(&call->arguments[i]);
+    }
+    if (call->arguments != NULL) {
+        efree(call->arguments);
+    }
+    zval_ptr_dtor(&call->result);
+    zval_ptr_dtor(&call->closure);
+}
+
+static void invoke(task_call *call)
+{
+    zend_fcall_info info;
+    zend_fcall_info_cache cache;
+    if (zend_fcall_info_init(&call->closure, 0, &info, &cache, NULL, NULL) != SUCCESS) {
+        return;
+    }
+    info.retval = &call->result;
+    info.params = call->arguments;
+    info.param_count = call->count;
+    (void)zend_call_function(&info, &cache);
+    if (Z_ISREF(call->result)) {
+        zend_unwrap_reference(&call->result);
+    }
+}
+
+/* With what the task has returned, or with what it has thrown: then `thrown` describes it. */
+static void settle(const shim_view *thrown, shim_packer *packer)
+{
+    shim_parcel *parcel = shim_packer_finish(packer);
+    if (parcel != NULL && shim_current->host != NULL) {
+        shim_host.task.settle(shim_current->host, thrown, parcel);
+    } else {
+        free(parcel);
+    }
+}
+
+static void begin_packer(shim_packer *packer)
+{
+    shim_packer_begin(packer, (size_t)shim_host.task.bytes_max());
+}
+
+static void settle_with_text(const char *text)
+{
+    shim_packer packer;
+    const shim_view thrown = shim_view_of(text, strlen(text));
+    begin_packer(&packer);
+    shim_pack_number(&packer, SHIM_ANSWER_FAILURE);
+    shim_pack_failure_text(&packer, thrown);
+    settle(&thrown, &packer);
+}
+
+/* For the log, should nobody await the task. */
+static zend_string *describe(zend_object *exception)
+{
+    zval room;
+    zend_class_entry *base = instanceof_function(exception->ce, zend_ce_exception) ? zend_ce_exception : zend_ce_error;
+    zval *message = zend_read_property(base, exception, ZEND_STRL("message"), true, &room);
+    zval *file = zend_read_property(base, exception, ZEND_STRL("file"), true, &room);
+    zval *line = zend_read_property(base, exception, ZEND_STRL("line"), true, &room);
+    return zend_strpprintf(0, "%s: %s in %s:" ZEND_LONG_FMT, ZSTR_VAL(exception->ce->name),
+                           Z_TYPE_P(message) == IS_STRING ? Z_STRVAL_P(message) : "",
+                           Z_TYPE_P(file) == IS_STRING ? Z_STRVAL_P(file) : "", Z_TYPE_P(line) == IS_LONG ? Z_LVAL_P(line) : 0);
+}
+
+/* Settles the task with what is thrown: by its function, or because something could not be sent. */
+static void settle_thrown(bool is_ours)
+{
+    zend_object *exception = EG(exception);
+    const bool is_transfer = is_ours && instanceof_function(exception->ce, shim_transfer_exception);
+    if (zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception)) {
+        settle_with_text("the task has called exit()");
+        return;
+    }
+    EG(exception) = NULL;
+    shim_packer packer;
+    begin_packer(&packer);
+    shim_pack_number(&packer, is_transfer ? SHIM_ANSWER_TRANSFER : SHIM_ANSWER_FAILURE);
+    if (shim_pack_failure(&packer, exception)) {
+        zend_string *thrown = describe(exception);
+        settle(&(shim_view){.bytes = ZSTR_VAL(thrown), .length = ZSTR_LEN(thrown)}, &packer);
+        zend_string_release(thrown);
+    } else {
+        shim_packer_abandon(&packer);
+    }
+    if (EG(exception) != NULL) {
+        zend_clear_exception();
+        settle_with_text("what the task has thrown cannot be sent");
+    }
+    OBJ_RELEASE(exception);
+}
+
+static void run_task(shim_fiber *fiber)
+{
+    (void)fiber;
+    const shim_parcel *parcel = shim_host.task.input(shim_current->host);
+    task_call call = {0};
+    ZVAL_UNDEF(&call.closure);
+    ZVAL_UNDEF(&call.result);
+    if (parcel == NULL) {
+        return;
+    }
+    bool is_ours = !take_call(parcel, &call);
+    if (!is_ours) {
+        invoke(&call);
+    }
+    if (EG(exception) == NULL) {
+        is_ours = true;
+        shim_packer packer;
+        begin_packer(&packer);
+        if (shim_pack_value(&packer, "the result", &call.result)) {
+            settle(NULL, &packer);
+        } else {
+            shim_packer_abandon(&packer);
+        }
+    }
+    if (EG(exception) != NULL) {
+        settle_thrown(is_ours);
+    }
+    free_call(&call);
+}
+
+/* Between two instructions of a script: a task that has been cancelled and goes on nevertheless is unwound by what no
+ * script can catch. */
+static void on_interrupt(void)
+{
+    if (EG(exception) == NULL && shim_is_cancelled() && shim_current->host != NULL &&
+        shim_now() - shim_current->cancelled_at >= GRACE_NS) {
+        zend_throw_graceful_exit();
+    }
+}
+
+void shim_running_install(void)
+{
+    shim_run_task = run_task;
+    shim_on_interrupt = on_interrupt;
+}

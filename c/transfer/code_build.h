@@ -1,0 +1,15 @@
+/* Makes a function from its image. */
+#ifndef SVC_SHIM_CODE_BUILD_H
+#define SVC_SHIM_CODE_BUILD_H
+
+#include "compat.h"
+#include "shim.h"
+
+/* The function and those declared in it, one after the other and followed by their run-time caches, in one allocation;
+ * the first is the function itself. What they point to has its references counted, as for all functions that OPcache does
+ * not hold, and is freed by destroy_op_array(). The allocation outlives all closures and functions made from it. */
+zend_op_array *shim_code_build(shim_view image, zend_class_entry *scope);
+/* How many functions there are in an image. */
+uint32_t shim_code_functions(shim_view image);
+
+#endif

@@ -1,0 +1,68 @@
+/* Which objects and references a transfer contains already, counted as PHP's serializer does. */
+#include "transfer/object_numbers.h"
+
+/* PHP's, so that handlers of extensions may go on with it. */
+struct php_serialize_data {
+    HashTable ht;
+    uint32_t n;
+};
+
+/* Never PHP's own state: another text may be in the making further out, or in another fiber. */
+php_serialize_data_t shim_object_numbers_begin(void)
+{
+    BG(serialize_lock)++;
+    php_serialize_data_t written = php_var_serialize_init();
+    BG(serialize_lock)--;
+    return written;
+}
+
+void shim_object_numbers_end(php_serialize_data_t written)
+{
+    BG(serialize_lock)++;
+    php_var_serialize_destroy(written);
+    BG(serialize_lock)--;
+}
+
+/* Whether nobody else can hold the object, so that it cannot occur again. */
+static bool is_sole(zval *value)
+{
+    const zend_object *object = Z_OBJ_P(value);
+    return Z_REFCOUNT_P(value) == 1 && (object->properties == NULL || GC_REFCOUNT(object->properties) == 1) &&
+           object->ce->__serialize == NULL &&
+           zend_hash_find_known_hash(&object->ce->function_table, ZSTR_KNOWN(ZEND_STR_SLEEP)) == NULL;
+}
+
+zend_long shim_object_number(php_serialize_data_t written, zval *value, bool is_shared)
+{
+    const bool is_reference = Z_ISREF_P(value);
+    written->n++;
+    if (!is_reference && (Z_TYPE_P(value) != IS_OBJECT || (!is_shared && is_sole(value)))) {
+        return 0;
+    }
+    if (is_reference && Z_TYPE_P(Z_REFVAL_P(value)) == IS_OBJECT) {
+        value = Z_REFVAL_P(value);
+    }
+    const zend_ulong key = (zend_ulong)(uintptr_t)Z_COUNTED_P(value);
+    const zval *found = zend_hash_index_find(&written->ht, key);
+    if (found != NULL) {
+        if (is_reference && Z_LVAL_P(found) != -1) {
+            written->n--;
+        }
+        return Z_LVAL_P(found);
+    }
+    zval number;
+    ZVAL_LONG(&number, written->n);
+    zend_hash_index_add_new(&written->ht, key, &number);
+    /* Held, so that its address is not another one's meanwhile. */
+    zend_hash_index_add_new(&written->ht, key + 1, value);
+    Z_ADDREF_P(value);
+    return 0;
+}
+
+void shim_object_number_forget(php_serialize_data_t written, const zend_object *object)
+{
+    zval *number = zend_hash_index_find(&written->ht, (zend_ulong)(uintptr_t)object);
+    if (number != NULL) {
+        ZVAL_LONG(number, -1);
+    }
+}

@@ -1,0 +1,14 @@
+/* Functions in the memory that OPcache shares between threads. */
+#ifndef SVC_SHIM_SHARED_CODE_H
+#define SVC_SHIM_SHARED_CODE_H
+
+#include "compat.h"
+
+/* The function as OPcache holds it, if `code` is a copy of such a function's struct, as closures contain one; otherwise
+ * NULL. It is never changed or freed before OPcache restarts, and any thread may make closures from it. */
+zend_op_array *shim_shared_code(const zend_op_array *code);
+/* What functions in OPcache's memory are addressed by, in this thread and in another one (CG(map_ptr_last)). */
+size_t shim_shared_map_ptrs(void);
+void shim_shared_map_ptrs_extend(size_t last);
+
+#endif

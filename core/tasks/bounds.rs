@@ -1,0 +1,50 @@
+//! The bounds of a pool of tasks, and what a dispatch over one of them gets.
+
+/// The bounds of a pool of tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskLimits {
+    /// The number of threads.
+    pub workers: usize,
+    /// The maximum number of tasks that one thread runs at a time.
+    pub fibers_max: usize,
+    /// The maximum number of tasks in the queue.
+    pub queue_capacity: usize,
+    /// The maximum number of tasks in flight.
+    pub in_flight_cap: usize,
+}
+
+/// Why a task was not dispatched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskRejection {
+    /// The queue is full. Counted.
+    Queue {
+        /// The number of places in the queue.
+        capacity: usize,
+    },
+    /// The maximum number of tasks is in flight. Counted.
+    InFlight {
+        /// The maximum.
+        cap: usize,
+    },
+    /// No thread of the pool has booted, although it was tried.
+    NoThread,
+    /// The server is shutting down.
+    Closed,
+}
+
+impl std::fmt::Display for TaskRejection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Queue { capacity } => {
+                write!(f, "the queue for tasks is full (ASYNC_QUEUE_CAPACITY: {capacity})")
+            }
+            Self::InFlight { cap } => {
+                write!(f, "too many tasks are in flight (ASYNC_MAX_FIBERS x ASYNC_WORKERS: {cap})")
+            }
+            Self::NoThread => f.write_str("no thread for tasks boots"),
+            Self::Closed => f.write_str("the server is shutting down"),
+        }
+    }
+}
+
+impl std::error::Error for TaskRejection {}

@@ -1,0 +1,13 @@
+//! A task on the thread that runs it.
+
+use crate::parcel::Parcel;
+
+/// A task on the thread that runs it.
+pub trait RunningTask {
+    /// What was dispatched.
+    fn input(&self) -> Option<&Parcel>;
+    /// Its function has returned, or thrown, which `thrown` describes for a log.
+    fn settle(&mut self, answer: Parcel, thrown: Option<&[u8]>);
+    /// Whether it is to end.
+    fn is_cancelled(&self) -> bool;
+}

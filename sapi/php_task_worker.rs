@@ -1,0 +1,289 @@
+//! A thread for tasks: PHP that boots once and runs many tasks, each in a fiber.
+//!
+//! Promises: a task that is cancelled learns of it, whatever it is doing; a thread that was told to end by a fatal error
+//! lets its other tasks end first. Refuses: which thread runs which task is the pool's.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use svc_core::pool::{
+    Claim, Departure, Directive, Engine, PersistentWorker, RecycleReason, SharedCacheFacts, Started,
+    ThreadProbe, WorkerContext, WorkerStartError,
+};
+use svc_core::serve::Shared;
+use svc_core::sync::counter::Flag;
+use svc_core::sync::idle_workers::Wake;
+use svc_core::tasks::{Task, TaskThread};
+use svc_core::time;
+
+use svc_ffi::{
+    Host, Interpreter, Interrupter, Pairs, PhpFacts, PhpHead, PhpLog, PhpOutcome, PhpRequest,
+    RequestProgress, Threads, WorkerInfo, WorkerRequests,
+};
+
+use crate::cgi;
+use crate::invocation::write_log;
+use crate::response::ThreadContext;
+use crate::running_task::TaskInvocation;
+use crate::serve_loop::ServeLoop;
+use crate::thread_waker::ThreadWaker;
+use crate::variables::Variables;
+
+/// Creates threads for tasks.
+#[derive(Debug)]
+pub(crate) struct PhpTaskEngine {
+    threads: Threads,
+    shared: Arc<Shared>,
+    has_cache: bool,
+}
+
+impl PhpTaskEngine {
+    /// Uses the running PHP behind `threads`, which `facts` describe.
+    pub(crate) fn new(threads: Threads, facts: &PhpFacts, shared: Arc<Shared>) -> Self {
+        Self { threads, shared, has_cache: facts.opcache_enabled }
+    }
+}
+
+impl Engine<Task> for PhpTaskEngine {
+    fn start(&self, slot: usize) -> Result<Started<Task>, WorkerStartError> {
+        let mut interpreter = self.threads.enter();
+        let waker = ThreadWaker::install(&mut interpreter)?;
+        let thread = Arc::new(CancelledTasks {
+            any: Flag::new(),
+            interrupter: interpreter.interrupter(),
+            waker: Arc::clone(&waker),
+        });
+        let thread_context = ThreadContext::new(&self.shared);
+        Ok(Started::Persistent(Box::new(PhpTaskWorker { slot, interpreter, waker, thread, thread_context })))
+    }
+
+    fn cache(&self) -> Option<SharedCacheFacts> {
+        let facts = self.has_cache.then(|| self.threads.cache())?;
+        Some(SharedCacheFacts { is_stale: facts.is_stale, users: facts.users })
+    }
+}
+
+/// The PHP of one thread.
+#[derive(Debug)]
+struct PhpTaskWorker {
+    slot: usize,
+    interpreter: Interpreter,
+    waker: Arc<ThreadWaker>,
+    thread: Arc<CancelledTasks>,
+    thread_context: Rc<ThreadContext>,
+}
+
+/// Tells a thread that tasks of it were cancelled.
+#[derive(Debug)]
+struct CancelledTasks {
+    /// Some were, since the thread has last looked.
+    any: Flag,
+    interrupter: Interrupter,
+    waker: Arc<ThreadWaker>,
+}
+
+impl TaskThread for CancelledTasks {
+    fn cancel(&self, _task: u64) {
+        self.any.set();
+        self.interrupter.poke();
+        self.waker.wake();
+    }
+}
+
+/// Watches the thread like any thread of PHP. A task that goes on although it was cancelled is interrupted again each time:
+/// whether it has had its second is its own clock's.
+#[derive(Debug)]
+struct TaskThreadProbe(Interrupter);
+
+impl ThreadProbe for TaskThreadProbe {
+    fn ask(&self) {
+        self.0.ask();
+    }
+
+    fn is_answered(&self) -> bool {
+        self.0.is_answered()
+    }
+
+    fn tick(&self) -> Option<u64> {
+        self.0.poke();
+        self.0.look()
+    }
+}
+
+impl PersistentWorker<Task> for PhpTaskWorker {
+    fn waker(&self) -> Arc<dyn Wake> {
+        Arc::clone(&self.waker) as Arc<dyn Wake>
+    }
+
+    fn probe(&self) -> Option<Arc<dyn ThreadProbe>> {
+        Some(Arc::new(TaskThreadProbe(self.interpreter.interrupter())))
+    }
+
+    fn run(&mut self, context: &WorkerContext<Task>) -> Departure {
+        let config = &self.thread_context.shared.config;
+        let script = config.background.async_entry_file.as_deref();
+        let script = script.map(|file| file.as_os_str().as_encoded_bytes()).unwrap_or_default();
+        let started = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let mut thread_run = ThreadRun {
+            context,
+            thread_context: &self.thread_context,
+            thread: &self.thread,
+            last_words: String::new(),
+            has_served: false,
+            serve_loop: ServeLoop::new(context, config.php.worker_max_memory_mib),
+        };
+        let info = WorkerInfo { id: self.slot, started };
+        let outcome = self.interpreter.boot_for_tasks(&request(0, script, started), &mut thread_run, info);
+        thread_run.departure(outcome)
+    }
+}
+
+/// How a task, or the boot of its thread, looks to PHP.
+fn request(number: u64, script: &[u8], time: f64) -> PhpRequest<'_> {
+    PhpRequest {
+        number,
+        method: b"GET",
+        uri: b"",
+        query: b"",
+        content_type: None,
+        cookies: None,
+        authorization: b"",
+        script,
+        content_length: 0,
+        protocol: 1001,
+        time,
+    }
+}
+
+/// One life of the thread, from its boot to its end.
+struct ThreadRun<'a> {
+    context: &'a WorkerContext<Task>,
+    thread_context: &'a Rc<ThreadContext>,
+    thread: &'a Arc<CancelledTasks>,
+    /// The last message of the script, which explains why it did not boot.
+    last_words: String,
+    has_served: bool,
+    serve_loop: ServeLoop<'a, Task>,
+}
+
+impl ThreadRun<'_> {
+    fn begin(
+        thread: &Arc<CancelledTasks>,
+        thread_context: &Rc<ThreadContext>,
+        visits: &mut WorkerRequests,
+        claim: Claim<Task>,
+    ) -> RequestProgress {
+        let task = Arc::clone(claim.job());
+        if !task.run_on(Arc::clone(thread) as Arc<dyn TaskThread>) {
+            // It was cancelled at the moment of its claim: it never starts.
+            drop(claim);
+            return RequestProgress::Ended;
+        }
+        let now = time::wall().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        visits.begin(&request(claim.serial(), b"", now), Box::new(TaskInvocation::new(claim, thread_context)))
+    }
+
+    /// Returns why the thread has ended.
+    fn departure(self, outcome: PhpOutcome) -> Departure {
+        if !self.has_served {
+            let why = if self.last_words.is_empty() {
+                "ASYNC_ENTRY_FILE has not run to its end".to_owned()
+            } else {
+                self.last_words
+            };
+            return Departure::NotBooted(why);
+        }
+        match self.serve_loop.leaves() {
+            Some(reason) => Departure::Recycled(reason),
+            None if self.context.directive() != Directive::Serve => Departure::Stopped,
+            None if outcome == PhpOutcome::Complete => Departure::Recycled(RecycleReason::Scheduled),
+            None => Departure::Recycled(RecycleReason::Error),
+        }
+    }
+}
+
+impl svc_ffi::WorkerHost for ThreadRun<'_> {
+    fn serve(&mut self, visits: &mut WorkerRequests) {
+        self.has_served = true;
+        if visits.is_outsider() {
+            self.context.stay_outside();
+        }
+        self.context.booted();
+        let (thread, thread_context) = (self.thread, self.thread_context);
+        let look = |visits: &mut WorkerRequests| {
+            if thread.any.is_set() {
+                // First: what is cancelled from now on sets it again.
+                thread.any.clear();
+                visits.wake_cancelled();
+            }
+        };
+        self.serve_loop.run(visits, look, |visits, claim| Self::begin(thread, thread_context, visits, claim));
+    }
+
+    fn serve_one(&mut self, _visits: &mut WorkerRequests) -> bool {
+        false
+    }
+}
+
+/// The entry file while it boots and ends: it has no client, so its output goes nowhere.
+impl Host for ThreadRun<'_> {
+    fn write(&mut self, _output: &[u8]) -> bool {
+        true
+    }
+
+    fn is_gone(&self) -> bool {
+        false
+    }
+
+    fn is_crowded(&self) -> bool {
+        false
+    }
+
+    fn flush(&mut self) -> bool {
+        true
+    }
+
+    fn send_head(&mut self, _head: &PhpHead<'_>) {}
+
+    fn send_interim(&mut self, _head: &PhpHead<'_>) {}
+
+    fn finish(&mut self) {}
+
+    fn time_limit(&mut self) {}
+
+    fn read_body(&mut self, _buffer: &mut [u8]) -> usize {
+        0
+    }
+
+    fn read_body_at(&mut self, _buffer: &mut [u8], _offset: u64) -> usize {
+        0
+    }
+
+    fn target(&mut self) -> &[u8] {
+        b""
+    }
+
+    fn client(&mut self) -> &[u8] {
+        b""
+    }
+
+    fn variables(&mut self, out: &mut Pairs) {
+        let config = &self.thread_context.shared.config;
+        let mut out = Variables::new(&config.php.server_variables, out);
+        cgi::task_variables(config.serving.document_root.as_os_str().as_encoded_bytes(), &mut out);
+    }
+
+    fn fields(&mut self, _out: &mut Pairs) {}
+
+    fn request_id(&mut self) -> &[u8] {
+        b""
+    }
+
+    fn log(&mut self, record: &PhpLog<'_>) {
+        if !self.has_served {
+            self.last_words = String::from_utf8_lossy(record.message).into_owned();
+        }
+        write_log(&self.thread_context.shared.log, record, None);
+    }
+}

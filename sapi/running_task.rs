@@ -1,0 +1,167 @@
+//! A task while PHP runs it.
+//!
+//! Promises: whatever ends its code, the task is settled once; its output goes nowhere and is counted; messages of PHP are
+//! logged under the ID of the request that dispatched it. Refuses: what its function returns or throws is opaque here.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use svc_core::pool::Claim;
+use svc_core::tasks::{Task, TaskOutcome};
+
+use svc_ffi::{Host, LogSource, Pairs, Parcel, PhpHead, PhpLog, PhpOutcome, RunningTask, WorkerRequest};
+
+use crate::cgi;
+use crate::invocation::write_log;
+use crate::response::ThreadContext;
+use crate::task_ends::TaskAnswer;
+use crate::variables::Variables;
+
+/// One task on its thread.
+#[derive(Debug)]
+pub(crate) struct TaskInvocation {
+    task: Arc<Task>,
+    claim: Claim<Task>,
+    /// What was dispatched; kept to the end, because what it names may be in use until then.
+    input: Option<Box<Parcel>>,
+    /// The last fatal message, which explains an end without an answer.
+    last_words: String,
+    thread_context: Rc<ThreadContext>,
+}
+
+impl TaskInvocation {
+    /// Takes over a task that the thread has claimed.
+    pub(crate) fn new(claim: Claim<Task>, thread_context: &Rc<ThreadContext>) -> Self {
+        let task = Arc::clone(claim.job());
+        let input = task.take_input().and_then(|cargo| cargo.downcast::<Parcel>().ok());
+        claim.run();
+        Self { task, claim, input, last_words: String::new(), thread_context: Rc::clone(thread_context) }
+    }
+
+    /// Why there is no answer.
+    fn why_lost(&mut self, outcome: PhpOutcome) -> String {
+        match outcome {
+            PhpOutcome::Complete | PhpOutcome::Aborted => "the task has ended without a result".to_owned(),
+            PhpOutcome::Fatal | PhpOutcome::Lost | PhpOutcome::TimeLimit if self.last_words.is_empty() => {
+                "the task has ended by a fatal error".to_owned()
+            }
+            PhpOutcome::Fatal | PhpOutcome::Lost | PhpOutcome::TimeLimit => {
+                std::mem::take(&mut self.last_words)
+            }
+        }
+    }
+}
+
+impl RunningTask for TaskInvocation {
+    fn input(&self) -> Option<&Parcel> {
+        self.input.as_deref()
+    }
+
+    fn settle(&mut self, answer: Parcel, thrown: Option<&[u8]>) {
+        let outcome = match thrown {
+            None => TaskOutcome::Completed(Box::new(TaskAnswer::Result(answer))),
+            Some(what) => {
+                let what = String::from_utf8_lossy(what).into_owned();
+                TaskOutcome::Failed(Box::new(TaskAnswer::Thrown(answer, what)))
+            }
+        };
+        self.task.settle(outcome);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.task.is_cancelled()
+    }
+}
+
+impl WorkerRequest for TaskInvocation {
+    fn parks(&mut self) {
+        self.claim.park();
+    }
+
+    fn resumes(&mut self) {
+        self.claim.run();
+    }
+
+    fn ended(&mut self, outcome: PhpOutcome) {
+        if self.task.outcome().is_none() {
+            let why = self.why_lost(outcome);
+            self.task.settle(TaskOutcome::Failed(Box::new(TaskAnswer::Lost(why))));
+        }
+        self.claim.finish();
+    }
+
+    fn task(&mut self) -> Option<&mut dyn RunningTask> {
+        Some(self)
+    }
+}
+
+impl Host for TaskInvocation {
+    fn write(&mut self, output: &[u8]) -> bool {
+        if let Some(tasks) = &self.thread_context.shared.tasks {
+            tasks.discard_output(output.len() as u64);
+        }
+        true
+    }
+
+    fn is_gone(&self) -> bool {
+        false
+    }
+
+    fn is_crowded(&self) -> bool {
+        false
+    }
+
+    fn flush(&mut self) -> bool {
+        true
+    }
+
+    fn send_head(&mut self, _head: &PhpHead<'_>) {}
+
+    fn send_interim(&mut self, _head: &PhpHead<'_>) {}
+
+    fn finish(&mut self) {}
+
+    fn time_limit(&mut self) {}
+
+    fn read_body(&mut self, _buffer: &mut [u8]) -> usize {
+        0
+    }
+
+    fn read_body_at(&mut self, _buffer: &mut [u8], _offset: u64) -> usize {
+        0
+    }
+
+    fn target(&mut self) -> &[u8] {
+        b""
+    }
+
+    fn client(&mut self) -> &[u8] {
+        b""
+    }
+
+    fn variables(&mut self, out: &mut Pairs) {
+        let config = &self.thread_context.shared.config;
+        let mut out = Variables::new(&config.php.server_variables, out);
+        cgi::task_variables(config.serving.document_root.as_os_str().as_encoded_bytes(), &mut out);
+    }
+
+    fn fields(&mut self, _out: &mut Pairs) {}
+
+    fn request_id(&mut self) -> &[u8] {
+        self.task.request_id().as_bytes()
+    }
+
+    fn log(&mut self, record: &PhpLog<'_>) {
+        if is_fatal(record.source) {
+            self.last_words = String::from_utf8_lossy(record.message).into_owned();
+        }
+        write_log(&self.thread_context.shared.log, record, Some(self.task.request_id()));
+    }
+}
+
+/// Whether PHP ends the script with this message: `E_ERROR`, `E_CORE_ERROR`, `E_COMPILE_ERROR`, `E_USER_ERROR`,
+/// `E_RECOVERABLE_ERROR`, `E_PARSE`.
+fn is_fatal(source: LogSource) -> bool {
+    const FATAL: i32 = 1 | 4 | 16 | 64 | 256 | 4096;
+    matches!(source, LogSource::Error(kind) if kind & FATAL != 0)
+}

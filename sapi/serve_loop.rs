@@ -1,0 +1,116 @@
+//! The loop of a thread that runs jobs in fibers: requests of worker mode, or tasks.
+//!
+//! Promises: the thread claims a new job when none of its own can run; a waiting job holds no thread; a thread that is to
+//! be replaced claims nothing more and first completes what it carries. Refuses: how a job begins is its owner's.
+
+use svc_core::pool::{Claim, Directive, Job, RecycleReason, WorkerContext};
+use svc_ffi::{RequestProgress, WorkerRequests};
+
+/// The state of the loop.
+#[derive(Debug)]
+pub(crate) struct ServeLoop<'a, J: Job> {
+    context: &'a WorkerContext<J>,
+    memory_max: Option<u64>,
+    /// The number of jobs that wait.
+    waiting: usize,
+    leaves: Option<RecycleReason>,
+}
+
+impl<'a, J: Job> ServeLoop<'a, J> {
+    /// Starts without jobs; a heap above `memory_max_mib` ends the thread, unless that is 0.
+    pub(crate) fn new(context: &'a WorkerContext<J>, memory_max_mib: u64) -> Self {
+        let memory_max = (memory_max_mib > 0).then_some(memory_max_mib << 20);
+        Self { context, memory_max, waiting: 0, leaves: None }
+    }
+
+    /// Returns why the thread is to be replaced, if it has asked to be.
+    pub(crate) fn leaves(&self) -> Option<RecycleReason> {
+        self.leaves
+    }
+
+    /// Runs jobs, which `begin` begins, until the thread ends. `look` is called before each look for something to do.
+    pub(crate) fn run(
+        &mut self,
+        visits: &mut WorkerRequests,
+        mut look: impl FnMut(&mut WorkerRequests),
+        mut begin: impl FnMut(&mut WorkerRequests, Claim<J>) -> RequestProgress,
+    ) {
+        loop {
+            look(visits);
+            self.resume_all(visits);
+            if let Some(claim) = self.take() {
+                let progress = begin(visits, claim);
+                self.count(visits, progress);
+            } else if !self.sleep(visits) {
+                return;
+            }
+        }
+    }
+
+    /// Claims a job, unless the thread is about to be replaced.
+    pub(crate) fn take(&self) -> Option<Claim<J>> {
+        if self.leaves.is_some() { None } else { self.context.try_take() }
+    }
+
+    /// Sleeps until there is something to do. Returns false if the thread ends.
+    pub(crate) fn sleep(&self, visits: &mut WorkerRequests) -> bool {
+        let takes_more = self.leaves.is_none() && self.context.directive() == Directive::Serve;
+        if !takes_more {
+            if self.waiting == 0 {
+                return false;
+            }
+            visits.wait();
+        } else if self.context.prepare_park() {
+            let ready = visits.wait();
+            self.context.unpark(ready > 0);
+        }
+        true
+    }
+
+    /// Decides after the end of a job whether the thread continues.
+    pub(crate) fn look_after(&mut self, visits: &mut WorkerRequests) {
+        let facts = visits.facts();
+        let heap_bytes = facts.heap_bytes as u64;
+        self.context.note_heap(heap_bytes);
+        if self.leaves.is_some() {
+            return;
+        }
+        self.leaves = if facts.tainted {
+            Some(RecycleReason::Error)
+        } else if facts.exit_scheduled {
+            Some(RecycleReason::Scheduled)
+        } else if self.memory_max.is_some_and(|max| heap_bytes > max) {
+            Some(RecycleReason::MaxMemory)
+        } else {
+            None
+        };
+        if let Some(reason) = self.leaves {
+            visits.leaves(reason.as_str());
+            return self.context.close();
+        }
+        self.context.note_soft_reset();
+        if facts.tidy_wanted {
+            self.context.run(|| visits.tidy());
+        }
+    }
+
+    fn count(&mut self, visits: &mut WorkerRequests, progress: RequestProgress) {
+        match progress {
+            RequestProgress::Waits => self.waiting += 1,
+            RequestProgress::Ended => self.look_after(visits),
+        }
+    }
+
+    /// Resumes the jobs that are ready.
+    fn resume_all(&mut self, visits: &mut WorkerRequests) {
+        if self.waiting == 0 {
+            return;
+        }
+        // Only those that are ready now, so that one that is ready again at once does not starve the others.
+        for _ in 0..visits.look() {
+            let Some(progress) = visits.resume() else { return };
+            self.waiting -= 1;
+            self.count(visits, progress);
+        }
+    }
+}

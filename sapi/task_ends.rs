@@ -1,0 +1,128 @@
+//! The requester's end of tasks: what scripts dispatch, and what they learn of it.
+//!
+//! Promises: what travels is opaque here; a task that fails while nobody waits for it is logged. Refuses: when a task runs
+//! is decided by the pool of tasks, and what awaiting means by the interpreter's side.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use svc_core::observe::{Event, Log, WorkerEvent};
+use svc_core::tasks::{Task, TaskEvents, TaskOutcome, TaskPool, TaskRejection};
+
+use svc_ffi::{Parcel, TaskEnd, TaskReading, TaskRefusal, Tasks};
+
+/// What a task has answered.
+#[derive(Debug)]
+pub(crate) enum TaskAnswer {
+    /// What its function returned.
+    Result(Parcel),
+    /// What it has thrown, and its description for the log.
+    Thrown(Parcel, String),
+    /// Why there is neither.
+    Lost(String),
+}
+
+/// Dispatches the tasks of scripts.
+#[derive(Debug)]
+pub(crate) struct TaskDispatcher {
+    pool: Option<Arc<TaskPool>>,
+    bytes_max: u64,
+}
+
+impl TaskDispatcher {
+    /// For the pool of the server, if there is one; `bytes_max` bounds a transfer.
+    pub(crate) fn new(pool: Option<&Arc<TaskPool>>, bytes_max: u64, log: &Log) -> Self {
+        if let Some(pool) = pool {
+            pool.set_events(Arc::new(DetachedTasks(log.clone())));
+        }
+        Self { pool: pool.cloned(), bytes_max }
+    }
+}
+
+impl Tasks for TaskDispatcher {
+    fn bytes_max(&self) -> u64 {
+        if self.pool.is_some() { self.bytes_max } else { 0 }
+    }
+
+    fn dispatch(&self, input: Parcel, request_id: &[u8]) -> Result<(u64, Box<dyn TaskEnd>), TaskRefusal> {
+        let pool = self.pool.as_ref().ok_or(TaskRefusal::NoThread)?;
+        let request_id = String::from_utf8_lossy(request_id);
+        match pool.dispatch(Box::new(input), &request_id) {
+            Ok(task) => Ok((task.id(), Box::new(CoreTaskEnd(task)))),
+            Err(TaskRejection::Queue { capacity }) => Err(TaskRefusal::QueueFull(capacity)),
+            Err(TaskRejection::InFlight { cap }) => Err(TaskRefusal::CapReached(cap)),
+            Err(TaskRejection::NoThread) => Err(TaskRefusal::NoThread),
+            Err(TaskRejection::Closed) => Err(TaskRefusal::Closed),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct CoreTaskEnd(Arc<Task>);
+
+/// The task behind an end, if it is one of this server's.
+pub(crate) fn task_of(end: &dyn TaskEnd) -> Option<Arc<Task>> {
+    let end: &dyn Any = end;
+    end.downcast_ref::<CoreTaskEnd>().map(|end| Arc::clone(&end.0))
+}
+
+impl TaskEnd for CoreTaskEnd {
+    fn share(&self) -> Box<dyn TaskEnd> {
+        Box::new(Self(Arc::clone(&self.0)))
+    }
+
+    fn read(&self) -> TaskReading<'_> {
+        match self.0.outcome() {
+            None => TaskReading::Open,
+            Some(TaskOutcome::Completed(cargo) | TaskOutcome::Failed(cargo)) => {
+                match cargo.downcast_ref::<TaskAnswer>() {
+                    Some(TaskAnswer::Result(parcel)) => TaskReading::Completed(parcel),
+                    Some(TaskAnswer::Thrown(parcel, _)) => TaskReading::Failed(parcel),
+                    Some(TaskAnswer::Lost(why)) => TaskReading::Lost(why),
+                    None => TaskReading::Lost("its answer is unknown"),
+                }
+            }
+            Some(TaskOutcome::Lost(why)) => TaskReading::Lost(why),
+            Some(TaskOutcome::Cancelled) => TaskReading::Cancelled,
+        }
+    }
+
+    fn cancel(&self) -> bool {
+        self.0.cancel()
+    }
+
+    fn detach(&self) {
+        self.0.detach();
+    }
+
+    fn is_owned(&self) -> bool {
+        self.0.is_owned()
+    }
+
+    fn is_stranded(&self) -> bool {
+        self.0.is_stranded()
+    }
+
+    fn strand(&self) {
+        self.0.strand();
+    }
+}
+
+/// Logs the failures of detached tasks.
+#[derive(Debug)]
+struct DetachedTasks(Log);
+
+impl TaskEvents for DetachedTasks {
+    fn detached_settled(&self, task: u64, request_id: &str, outcome: &TaskOutcome) {
+        let why = match outcome {
+            TaskOutcome::Completed(_) | TaskOutcome::Cancelled => return,
+            TaskOutcome::Lost(why) => *why,
+            TaskOutcome::Failed(cargo) => match cargo.downcast_ref::<TaskAnswer>() {
+                Some(TaskAnswer::Thrown(_, what) | TaskAnswer::Lost(what)) => what,
+                Some(TaskAnswer::Result(_)) | None => return,
+            },
+        };
+        let reason = why.as_bytes();
+        self.0.emit(&Event::Worker(WorkerEvent::DetachedTaskFailed { task, request_id, reason }));
+    }
+}

@@ -1,0 +1,4 @@
+<?php
+namespace Lib;
+
+final class Derived extends Work {}

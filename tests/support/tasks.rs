@@ -1,0 +1,338 @@
+//! Servers with an async pool, for tests that read as PHP and what becomes of it.
+//!
+//! The functions of a test lie in `tasks.php`, outside of the document root. Requests load that file, and so does each
+//! async thread: it is ASYNC_ENTRY_FILE. A request names a function and gets what it returns as JSON, or the exception that
+//! it throws as `Class: message`.
+
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+
+use svc_core::sync::counter::Counter;
+
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
+
+/// Where the code of a test runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    Classic,
+    Worker,
+}
+
+/// Both modes.
+pub(crate) const MODES: [Mode; 2] = [Mode::Classic, Mode::Worker];
+
+/// A server that has not started yet.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskServer {
+    code: String,
+    entry: String,
+    files: Vec<(String, String)>,
+    settings: Vec<(String, String)>,
+    directives: Vec<String>,
+}
+
+/// A running server. What it does besides answering goes through files: marks, which the code leaves and waits for, and
+/// gates, in whose opening it blocks inside of a C call.
+#[derive(Debug)]
+pub(crate) struct TaskSvc {
+    pub(crate) svc: Svc,
+    calls: Counter,
+}
+
+const PRELUDE: &str = r#"<?php
+const DIR = __DIR__;
+function mark(string $name, string $text = ''): void { file_put_contents(DIR . "/$name", "$text\n", FILE_APPEND); }
+function marked(string $name): bool { clearstatcache(); return file_exists(DIR . "/$name"); }
+/** Waits for a mark, parked where that is possible. */
+function until(string $name): void { while (!marked($name)) { Svc\sleep(0.002); } }
+/** Waits for a mark, and executes opcodes all the time. */
+function spin(string $name): void { while (!marked($name)) { } }
+/** Blocks in a C call, open(2), until the test opens the gate. */
+function gate(string $name): void { mark("at-$name"); fclose(fopen(DIR . "/$name.gate", 'r')); }
+function never(): void { until('never'); }
+/** What comes of a call, as text. */
+function tried(callable $call): string
+{
+    try {
+        return json_encode($call(), JSON_PRESERVE_ZERO_FRACTION | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE | JSON_THROW_ON_ERROR);
+    } catch (Throwable $thrown) {
+        return $thrown::class . ': ' . $thrown->getMessage();
+    }
+}
+/** `$n` is another one for each call: for the names of marks. */
+function run(string $function, string $n): string { return tried(fn () => $function($n)); }
+function settled(Svc\Task $task): Svc\Task { while (!$task->isSettled()) { Svc\sleep(0.001); } return $task; }
+"#;
+
+/// What a request does.
+const ANSWER: &str = r#"
+require_once dirname(__DIR__) . '/tasks.php';
+function answer(): void
+{
+    $function = $_GET['do'] ?? 'strrev';
+    $n = $_GET['n'] ?? '';
+    if (isset($_GET['raw'])) { $function($n); return; }
+    echo isset($_GET['task']) ? Svc\async(run(...), $function, $n)->await() : run($function, $n);
+}
+"#;
+
+impl TaskServer {
+    /// A server with these functions, and two async threads.
+    pub(crate) fn new(code: &str) -> Self {
+        Self {
+            code: PRELUDE.to_owned() + code,
+            entry: String::new(),
+            files: Vec::new(),
+            settings: vec![("ASYNC_WORKERS".to_owned(), "2".to_owned())],
+            directives: Vec::new(),
+        }
+    }
+
+    /// Changes a setting.
+    pub(crate) fn set(mut self, name: &str, value: &str) -> Self {
+        self.settings.retain(|(known, _)| known != name);
+        self.settings.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Adds a directive, as `key=value`.
+    pub(crate) fn directive(mut self, directive: &str) -> Self {
+        self.directives.push(directive.to_owned());
+        self
+    }
+
+    /// Adds code that only async threads run, after that of `tasks.php`: ASYNC_ENTRY_FILE is another file then.
+    pub(crate) fn entry(mut self, code: &str) -> Self {
+        self.entry = format!("<?php require_once __DIR__ . '/tasks.php'; {code}");
+        self
+    }
+
+    /// Adds a file beside `tasks.php`.
+    pub(crate) fn file(mut self, name: &str, text: &str) -> Self {
+        self.files.push((name.to_owned(), text.to_owned()));
+        self
+    }
+
+    /// Starts it.
+    pub(crate) fn start(&self, mode: Mode) -> TaskSvc {
+        self.start_with(mode, "")
+    }
+
+    /// Starts it with code of the requests' own: in worker mode it runs once, before the first request.
+    pub(crate) fn start_with(&self, mode: Mode, boot: &str) -> TaskSvc {
+        let root = tempfile::tempdir().unwrap();
+        let place = |name: &str| root.path().join(name);
+        std::fs::create_dir(place("public")).unwrap();
+        std::fs::write(place("tasks.php"), &self.code).unwrap();
+        let entry = if self.entry.is_empty() { "tasks.php" } else { "entry.php" };
+        std::fs::write(place("entry.php"), &self.entry).unwrap();
+        for (name, text) in &self.files {
+            std::fs::write(place(name), text).unwrap();
+        }
+        let last = if mode == Mode::Classic { "answer();" } else { "Svc\\Worker::serve(answer(...));" };
+        std::fs::write(place("public/index.php"), format!("<?php {ANSWER} {boot} {last}")).unwrap();
+        let paths = [place("public"), place(entry)].map(|path| path.to_str().unwrap().to_owned());
+        let of_mode = [
+            ("DOCUMENT_ROOT", paths[0].as_str()),
+            ("ASYNC_ENTRY_FILE", paths[1].as_str()),
+            ("ENTRY_FILE", "index.php"),
+            ("WORKER_MODE_ENABLED", if mode == Mode::Worker { "true" } else { "false" }),
+        ];
+        let own = self.settings.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let off = self.settings.iter().any(|(name, value)| name == "ASYNC_ENTRY_FILE" && value.is_empty());
+        let of_mode = of_mode.into_iter().filter(|(name, _)| !off || *name != "ASYNC_ENTRY_FILE");
+        let settings: Vec<_> = of_mode.chain(own.filter(|(_, value)| !value.is_empty())).collect();
+        let directives: Vec<_> = self.directives.iter().map(String::as_str).collect();
+        TaskSvc { svc: Svc::launch(root, &settings, &directives), calls: Counter::new() }
+    }
+
+    /// Starts it in each mode and hands it to `check`; the laws of the books hold afterwards.
+    pub(crate) fn in_each_mode(&self, check: impl Fn(&TaskSvc)) {
+        for mode in MODES {
+            println!("{mode:?}");
+            let server = self.start(mode);
+            check(&server);
+            assert_laws(&server.svc);
+        }
+    }
+}
+
+impl TaskSvc {
+    /// Has a request call `function`.
+    #[track_caller]
+    pub(crate) fn tell(&self, function: &str) -> String {
+        let path = format!("/?do={function}&n={}", self.another());
+        let response = self.svc.get(&path);
+        assert_eq!(response.status, 200, "{path}: {}", response.text());
+        response.text()
+    }
+
+    /// Has a task of a request call `function`.
+    #[track_caller]
+    pub(crate) fn tell_in_task(&self, function: &str) -> String {
+        self.tell(&format!("{function}&task"))
+    }
+
+    /// Sends a request that calls `function`, with this number.
+    pub(crate) fn send(&self, function: &str, n: &str) -> Client {
+        let mut client = self.svc.client();
+        client.send(format!("GET /?do={function}&n={n} HTTP/1.1\r\nHost: x\r\n\r\n"));
+        client
+    }
+
+    /// A number that no call has had.
+    pub(crate) fn another(&self) -> u64 {
+        self.calls.incr();
+        self.calls.value()
+    }
+
+    /// The path of a mark, or of anything else beside `tasks.php`.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.svc.root().join(name)
+    }
+
+    /// Leaves a mark.
+    pub(crate) fn mark(&self, name: &str) {
+        std::fs::write(self.path(name), "").unwrap();
+    }
+
+    /// Whether there is this mark.
+    pub(crate) fn marked(&self, name: &str) -> bool {
+        self.path(name).exists()
+    }
+
+    /// Waits for a mark.
+    #[track_caller]
+    pub(crate) fn until(&self, name: &str) {
+        eventually(name, || self.marked(name));
+    }
+
+    /// What was written into a mark so far, line by line; nothing if there is none.
+    pub(crate) fn lines(&self, name: &str) -> Vec<String> {
+        let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Makes a gate, closed.
+    pub(crate) fn close_gate(&self, name: &str) {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, self.path(&format!("{name}.gate")), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    }
+
+    /// Lets the one who blocks at the gate through, and waits for it if it is on its way there.
+    pub(crate) fn open_gate(&self, name: &str) {
+        drop(OpenOptions::new().write(true).open(self.path(&format!("{name}.gate"))).unwrap());
+    }
+}
+
+/// Calls each function body in classic mode, in worker mode, and in a task of either, and compares what it returns, as JSON
+/// or as `Class: message`. A `*` in what is expected stands for any text.
+#[track_caller]
+pub(crate) fn everywhere(server: &TaskServer, cases: &[(&str, &str)]) {
+    compare(server, cases, &["", "&task"]);
+}
+
+/// The same in requests alone: for tasks that keep a thread to themselves, which may be the one that their requester needs.
+#[track_caller]
+pub(crate) fn in_requests(server: &TaskServer, cases: &[(&str, &str)]) {
+    compare(server, cases, &[""]);
+}
+
+#[track_caller]
+fn compare(server: &TaskServer, cases: &[(&str, &str)], places: &[&str]) {
+    let mut server = server.clone();
+    for (index, (body, _)) in cases.iter().enumerate() {
+        server.code += &format!("function case_{index}(string $n): mixed {{ {body} }}\n");
+    }
+    server.in_each_mode(|running| {
+        for (index, (body, expected)) in cases.iter().enumerate() {
+            for place in places {
+                let text = running.tell(&format!("case_{index}{place}"));
+                assert!(is_like(&text, expected), "{body}\nis{place}\n{text}\nand not\n{expected}");
+            }
+        }
+    });
+}
+
+/// Asserts that `text` is as `pattern` says, in which `*` stands for any text.
+#[track_caller]
+pub(crate) fn assert_like(text: &str, pattern: &str) {
+    assert!(is_like(text, pattern), "{text}\nis not\n{pattern}");
+}
+
+fn is_like(text: &str, pattern: &str) -> bool {
+    let Some((start, rest)) = pattern.split_once('*') else { return text == pattern };
+    let Some(mut text) = text.strip_prefix(start) else { return false };
+    let (between, end) = rest.rsplit_once('*').map_or((None, rest), |(between, end)| (Some(between), end));
+    for part in between.into_iter().flat_map(|between| between.split('*')) {
+        let Some(at) = text.find(part) else { return false };
+        text = &text[at + part.len()..];
+    }
+    text.ends_with(end)
+}
+
+/// The counters of tasks, and how many are in flight.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct TaskBooks {
+    pub(crate) dispatched: f64,
+    pub(crate) completed: f64,
+    pub(crate) failed: f64,
+    pub(crate) cancelled: f64,
+    pub(crate) rejected: f64,
+    pub(crate) stranded: f64,
+    pub(crate) in_flight: f64,
+    pub(crate) limit: f64,
+}
+
+impl TaskBooks {
+    /// Reads them, and asserts what holds at any time.
+    #[track_caller]
+    pub(crate) fn read(svc: &Svc) -> Self {
+        let page = svc.ask("/metrics").text();
+        let all = |family: &str| page.contains(&format!("\nsvc_async_tasks_{family} "));
+        let counters = COUNTERS.map(|counter| all(&format!("{counter}_total")));
+        assert!(
+            counters.iter().all(|is_there| *is_there == counters[0]),
+            "all counters or none: {counters:?}"
+        );
+        let series = |family: &str| {
+            // Before the first task is dispatched or rejected there are no counters.
+            let is_absent = family.ends_with("_total") && !counters[0];
+            let name = format!("svc_async_tasks_{family}");
+            if is_absent { 0.0 } else { crate::support::books::series(&page, &name) }
+        };
+        let books = Self {
+            dispatched: series("dispatched_total"),
+            completed: series("completed_total"),
+            failed: series("failed_total"),
+            cancelled: series("cancelled_total"),
+            rejected: series("rejected_total"),
+            stranded: series("stranded_total"),
+            in_flight: series("in_flight"),
+            limit: series("in_flight_limit"),
+        };
+        assert!(books.in_flight <= books.limit, "{books:?}");
+        assert!(books.stranded <= books.cancelled + books.in_flight, "{books:?}");
+        books
+    }
+
+    /// Waits until nothing is in flight and reads them.
+    #[track_caller]
+    pub(crate) fn at_rest(svc: &Svc) -> Self {
+        eventually("all tasks have left", || Self::read(svc).in_flight == 0.0);
+        Self::read(svc)
+    }
+}
+
+/// The counters, in the order of their fields.
+pub(crate) const COUNTERS: [&str; 6] =
+    ["dispatched", "completed", "failed", "cancelled", "rejected", "stranded"];
+
+/// Asserts the laws of the books, once the tasks have left.
+#[track_caller]
+pub(crate) fn assert_laws(svc: &Svc) {
+    let books = TaskBooks::at_rest(svc);
+    assert_eq!(books.dispatched, books.completed + books.failed + books.cancelled, "{books:?}");
+    assert!(books.stranded <= books.cancelled, "{books:?}");
+}
