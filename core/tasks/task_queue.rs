@@ -1,6 +1,7 @@
 //! The queue of the tasks: one for all threads.
 //!
-//! Promises: first come, first served; a task that was cancelled while it waited is counted when it is taken off.
+//! Promises: first come, first served; a task that was cancelled while it waited is counted when it is taken off, by a
+//! thread or by a [sweep](TaskQueue::sweep).
 //! Refuses: it admits nobody; the books do.
 
 use crate::pool::JobSource;

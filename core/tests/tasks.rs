@@ -210,19 +210,25 @@ fn a_thread_runs_no_more_tasks_at_a_time_than_it_may() {
 }
 
 #[test]
-fn a_queued_task_that_is_cancelled_holds_its_place_and_never_starts() {
+fn queued_tasks_that_are_cancelled_never_start_and_make_room_for_others() {
     let scene = Scene::start(LIMITS);
     scene.running(TaskAct::Block("a"));
     let queued: Vec<_> = (0..4).map(|n| scene.dispatch(TaskAct::Return(n))).collect();
     assert!(queued.iter().all(|task| task.cancel()));
     assert!(queued.iter().all(|task| matches!(scene.awaited(task), TaskOutcome::Cancelled)));
-    assert_eq!(scene.counts(), [0, 0, 0, 0, 5]);
+    assert_eq!(scene.counts(), [0, 0, 0, 0, 5], "nobody has looked at the queue");
+    // The only thread is busy.
+    let more: Vec<_> = (0..4).map(|n| scene.dispatch(TaskAct::Return(n))).collect();
+    assert_eq!(scene.counts(), [0, 0, 4, 0, 5]);
     assert_eq!(scene.rejected(), TaskRejection::Queue { capacity: 4 });
+    assert!(more[0].cancel());
+    scene.pool.sweep();
+    assert_eq!(scene.counts(), [0, 0, 5, 0, 4], "as it is swept once a second");
     scene.board.open("a");
-    queued.iter().for_each(|task| scene.see_off(task));
-    assert!(queued.iter().all(|task| !task.began()));
+    queued.iter().chain(&more).for_each(|task| scene.see_off(task));
+    assert!(queued.iter().chain(&more[..1]).all(|task| !task.began()));
     let counts = scene.end();
-    assert_eq!((counts.completed, counts.cancelled), (1, 4));
+    assert_eq!((counts.completed, counts.cancelled), (4, 5));
 }
 
 #[test]
