@@ -200,6 +200,25 @@ fn a_timeout_of_one_awaiter_cancels_for_all_of_them() {
 }
 
 #[test]
+fn a_task_that_is_detached_meanwhile_outlives_the_timeout_of_its_awaiter() {
+    let code = r"
+        function awaits(string $n) {
+            $GLOBALS['task'] = Svc\async(function () { until('go'); mark('went-on'); });
+            mark('waits');
+            return $GLOBALS['task']->await(2);
+        }
+        function lets_go() { $GLOBALS['task']->detach(); return 1; }";
+    let server = TaskServer::new(code).set("PHP_WORKERS", "1").start(Mode::Worker);
+    let mut first = server.send("awaits", "1");
+    server.until("waits");
+    assert_eq!(server.tell("lets_go"), "1");
+    assert_like(&first.response().text(), r"Svc\Async\TimeoutException: *");
+    server.mark("go");
+    server.until("went-on");
+    assert_laws(&server.svc);
+}
+
+#[test]
 fn a_detached_task_cannot_be_awaited_and_no_timeout_cancels_it() {
     let cases = [
         (r"$task = Svc\async(fn () => 1); return $task->detach() === $task;", "true"),

@@ -129,10 +129,14 @@ static void throw_timeout(void)
     zend_throw_exception(shim_timeout_exception, "The timeout has passed before the tasks were settled", 0);
 }
 
-/* Cancels what is open, for all who await it. The losers of an any or a race may hold up the end of the request. */
+/* Cancels what is open, for all who await it, but not what has been detached. The losers of an any or a race may hold up
+ * the end of the request. */
 static void give_up(shim_task *const *ends, uint32_t count, bool strands)
 {
     for (uint32_t i = 0; i < count; i++) {
+        if (!shim_host.task.is_owned(ends[i])) {
+            continue;
+        }
         if (strands) {
             shim_host.task.strand(ends[i]);
         }

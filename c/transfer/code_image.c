@@ -27,7 +27,7 @@ static bool put_string(shim_buffer *image, const zend_string *string)
 
 static bool put_value(shim_buffer *image, const zval *value);
 
-static bool put_array(shim_buffer *image, const HashTable *array)
+static bool put_array(shim_buffer *image, HashTable *array)
 {
     zend_ulong index;
     zend_string *key;
@@ -199,7 +199,7 @@ static bool put_arg_infos(shim_buffer *image, const zend_op_array *code)
     return fits;
 }
 
-static bool put_attributes(shim_buffer *image, const HashTable *attributes)
+static bool put_attributes(shim_buffer *image, HashTable *attributes)
 {
     const zend_attribute *attribute;
     bool fits = put_number(image, attributes != NULL ? zend_hash_num_elements(attributes) : 0);

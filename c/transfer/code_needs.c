@@ -33,7 +33,9 @@ static uint64_t identity_of_class(const zend_class_entry *class)
     if (class == NULL || class->type != ZEND_USER_CLASS) {
         return 0;
     }
-    ZEND_HASH_MAP_FOREACH_PTR(&class->function_table, method) {
+    /* PHP 8.3 has no way to read a table that is const. */
+    HashTable *methods = (HashTable *)&class->function_table;
+    ZEND_HASH_MAP_FOREACH_PTR(methods, method) {
         if (method->type == ZEND_USER_FUNCTION && method->common.scope == class) {
             return (uintptr_t)method->op_array.opcodes;
         }

@@ -13,7 +13,7 @@ static const zend_op_array *find_in(const zend_op_array *outer, const zend_op_ar
     return NULL;
 }
 
-static const zend_op_array *find_in_table(const HashTable *functions, const zend_op_array *code)
+static const zend_op_array *find_in_table(HashTable *functions, const zend_op_array *code)
 {
     const zend_function *function;
     ZEND_HASH_MAP_FOREACH_PTR(functions, function) {
@@ -37,7 +37,7 @@ const zend_op_array *shim_code_origin(const zend_op_array *code)
     }
     if (found == NULL) {
         ZEND_HASH_MAP_FOREACH_PTR(EG(class_table), class) {
-            if (class->type == ZEND_USER_CLASS && (found = find_in_table(&class->function_table, code)) != NULL) {
+            if (class->type == ZEND_USER_CLASS && (found = find_in_table((HashTable *)&class->function_table, code)) != NULL) {
                 break;
             }
         } ZEND_HASH_FOREACH_END();
