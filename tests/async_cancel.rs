@@ -155,7 +155,9 @@ fn a_queued_task_never_starts() {
         assert_eq!(server.tell("next_one"), r#""next""#);
         assert!(!server.marked(&format!("ran-{n}")));
         let books = TaskBooks::at_rest(&server.svc);
-        assert_eq!((books.completed, books.cancelled), (1.0, 2.0), "{books:?}");
+        // What kept the thread busy has completed, or was cancelled at the end of its request, which comes after the reply.
+        assert_eq!((books.dispatched, books.failed), (3.0, 0.0), "{books:?}");
+        assert!(books.cancelled >= 1.0, "{books:?}");
     });
 }
 
