@@ -1,7 +1,7 @@
 /* Tasks that have been cancelled, on the thread that runs them.
  *
  * The host knows which tasks are cancelled; here, each task finds out for itself. One that executes instructions is
- * interrupted (task/interruption.c), one that is parked is woken, and one that is inside a call finds out when it parks or
+ * interrupted (task/running.c), one that is parked is woken, and one that is inside a call finds out when it parks or
  * executes instructions again. */
 #include "compat.h"
 #include "context/context.h"

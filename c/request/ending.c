@@ -267,7 +267,9 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     (void)shim_step(&bare, deactivate_output, fiber);
     shim_child_end();
     (void)shim_step(&bare, end_globals, fiber);
-    (void)shim_step(&bare, end_variables, fiber);
+    if (fiber->state.variables.begun) {
+        (void)shim_step(&bare, end_variables, fiber);
+    }
     shim_executor_end();
     shim_globals_reset();
     shim_executor_reset();
