@@ -8,38 +8,59 @@ use crate::running_task::RunningTask;
 /// Handles the calls of one request. All calls come on the thread that runs it, one at a time.
 ///
 /// A call must not run PHP. It may wait for room or for a disk, but not for this request.
+///
+/// The defaults are those of a request without a client: its output is accepted and discarded, and there is nothing to
+/// read.
 pub trait Host {
     /// The script has written `output`. Returns false if nobody reads it any more; the script may then be ended.
-    fn write(&mut self, output: &[u8]) -> bool;
+    fn write(&mut self, _output: &[u8]) -> bool {
+        true
+    }
     /// Whether the client has disconnected.
-    fn is_gone(&self) -> bool;
+    fn is_gone(&self) -> bool {
+        false
+    }
     /// Whether `write` would block the thread until its reader has made room.
-    fn is_crowded(&self) -> bool;
+    fn is_crowded(&self) -> bool {
+        false
+    }
     /// The script wants its output to reach the client now. Returns false if nobody reads it any more.
-    fn flush(&mut self) -> bool;
+    fn flush(&mut self) -> bool {
+        true
+    }
     /// Status and header fields; called once, before the first output.
-    fn send_head(&mut self, head: &PhpHead<'_>);
+    fn send_head(&mut self, _head: &PhpHead<'_>) {}
     /// An informational response; the final one follows.
-    fn send_interim(&mut self, head: &PhpHead<'_>);
+    fn send_interim(&mut self, _head: &PhpHead<'_>) {}
     /// The response ends here, although the script goes on.
-    fn finish(&mut self);
+    fn finish(&mut self) {}
     /// `max_execution_time` has ended the script: the response ends here, but shutdown functions still run.
-    fn time_limit(&mut self);
+    fn time_limit(&mut self) {}
     /// Copies bytes of the body to `buffer`; returns how many, 0 at the end of the body.
-    fn read_body(&mut self, buffer: &mut [u8]) -> usize;
+    fn read_body(&mut self, _buffer: &mut [u8]) -> usize {
+        0
+    }
+    /// Copies bytes of the body, starting at `offset`, to `buffer`; does not move the position of
+    /// [`read_body`](Self::read_body). Returns how many, 0 at the end of the body.
+    fn read_body_at(&mut self, _buffer: &mut [u8], _offset: u64) -> usize {
+        0
+    }
     /// Appends the variables of `$_SERVER`.
     fn variables(&mut self, out: &mut Pairs);
     /// Appends the header fields of the request, as received.
-    fn fields(&mut self, out: &mut Pairs);
-    /// Copies bytes of the body, starting at `offset`, to `buffer`; does not move the position of
-    /// [`read_body`](Self::read_body). Returns how many, 0 at the end of the body.
-    fn read_body_at(&mut self, buffer: &mut [u8], offset: u64) -> usize;
+    fn fields(&mut self, _out: &mut Pairs) {}
     /// Path and query, as received.
-    fn target(&mut self) -> &[u8];
+    fn target(&mut self) -> &[u8] {
+        b""
+    }
     /// The client's address.
-    fn client(&mut self) -> &[u8];
+    fn client(&mut self) -> &[u8] {
+        b""
+    }
     /// The ID of the request in logs.
-    fn request_id(&mut self) -> &[u8];
+    fn request_id(&mut self) -> &[u8] {
+        b""
+    }
     /// One log record of this request.
     fn log(&mut self, record: &PhpLog<'_>);
     /// In classic mode: the response ends with this outcome, and what the request leaves will take a while.

@@ -16,7 +16,7 @@ use svc_core::sync::idle_workers::Wake;
 use svc_core::time;
 
 use svc_ffi::{
-    Host, Interpreter, Pairs, PhpHead, PhpOutcome, PhpRequest, RequestProgress, WorkerInfo, WorkerRequests,
+    Host, Interpreter, Pairs, PhpOutcome, PhpRequest, RequestProgress, WorkerInfo, WorkerRequests,
 };
 
 use crate::cgi;
@@ -192,55 +192,13 @@ impl svc_ffi::WorkerHost for ScriptRun<'_> {
 
 /// The script while it boots and ends: it has no client, so its output goes nowhere.
 impl Host for ScriptRun<'_> {
-    fn write(&mut self, _output: &[u8]) -> bool {
-        true
-    }
-
-    fn is_gone(&self) -> bool {
-        false
-    }
-
-    fn is_crowded(&self) -> bool {
-        false
-    }
-
-    fn flush(&mut self) -> bool {
-        true
-    }
-
-    fn send_head(&mut self, _head: &PhpHead<'_>) {}
-
-    fn send_interim(&mut self, _head: &PhpHead<'_>) {}
-
-    fn finish(&mut self) {}
-
-    fn time_limit(&mut self) {}
-
-    fn read_body(&mut self, _buffer: &mut [u8]) -> usize {
-        0
-    }
-
-    fn read_body_at(&mut self, _buffer: &mut [u8], _offset: u64) -> usize {
-        0
-    }
-
     fn target(&mut self) -> &[u8] {
         self.name.as_bytes()
-    }
-
-    fn client(&mut self) -> &[u8] {
-        b""
     }
 
     fn variables(&mut self, out: &mut Pairs) {
         let mut out = Variables::new(&self.thread_context.shared.config.php.server_variables, out);
         cgi::boot_variables(self.document_root, self.name.as_bytes(), self.script, &mut out);
-    }
-
-    fn fields(&mut self, _out: &mut Pairs) {}
-
-    fn request_id(&mut self) -> &[u8] {
-        b""
     }
 
     fn log(&mut self, record: &svc_ffi::PhpLog<'_>) {

@@ -18,8 +18,8 @@ use svc_core::tasks::{Task, TaskThread};
 use svc_core::time;
 
 use svc_ffi::{
-    Host, Interpreter, Interrupter, Pairs, PhpFacts, PhpHead, PhpLog, PhpOutcome, PhpRequest,
-    RequestProgress, Threads, WorkerInfo, WorkerRequests,
+    Host, Interpreter, Interrupter, Pairs, PhpFacts, PhpLog, PhpOutcome, PhpRequest, RequestProgress,
+    Threads, WorkerInfo, WorkerRequests,
 };
 
 use crate::cgi;
@@ -228,56 +228,10 @@ impl svc_ffi::WorkerHost for ThreadRun<'_> {
 
 /// The entry file while it boots and ends: it has no client, so its output goes nowhere.
 impl Host for ThreadRun<'_> {
-    fn write(&mut self, _output: &[u8]) -> bool {
-        true
-    }
-
-    fn is_gone(&self) -> bool {
-        false
-    }
-
-    fn is_crowded(&self) -> bool {
-        false
-    }
-
-    fn flush(&mut self) -> bool {
-        true
-    }
-
-    fn send_head(&mut self, _head: &PhpHead<'_>) {}
-
-    fn send_interim(&mut self, _head: &PhpHead<'_>) {}
-
-    fn finish(&mut self) {}
-
-    fn time_limit(&mut self) {}
-
-    fn read_body(&mut self, _buffer: &mut [u8]) -> usize {
-        0
-    }
-
-    fn read_body_at(&mut self, _buffer: &mut [u8], _offset: u64) -> usize {
-        0
-    }
-
-    fn target(&mut self) -> &[u8] {
-        b""
-    }
-
-    fn client(&mut self) -> &[u8] {
-        b""
-    }
-
     fn variables(&mut self, out: &mut Pairs) {
         let config = &self.thread_context.shared.config;
         let mut out = Variables::new(&config.php.server_variables, out);
         cgi::task_variables(config.serving.document_root.as_os_str().as_encoded_bytes(), &mut out);
-    }
-
-    fn fields(&mut self, _out: &mut Pairs) {}
-
-    fn request_id(&mut self) -> &[u8] {
-        b""
     }
 
     fn log(&mut self, record: &PhpLog<'_>) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use svc_core::pool::Claim;
 use svc_core::tasks::{Task, TaskOutcome};
 
-use svc_ffi::{Host, LogSource, Pairs, Parcel, PhpHead, PhpLog, PhpOutcome, RunningTask, WorkerRequest};
+use svc_ffi::{Host, LogSource, Pairs, Parcel, PhpLog, PhpOutcome, RunningTask, WorkerRequest};
 
 use crate::cgi;
 use crate::invocation::write_log;
@@ -103,49 +103,11 @@ impl Host for TaskInvocation {
         true
     }
 
-    fn is_gone(&self) -> bool {
-        false
-    }
-
-    fn is_crowded(&self) -> bool {
-        false
-    }
-
-    fn flush(&mut self) -> bool {
-        true
-    }
-
-    fn send_head(&mut self, _head: &PhpHead<'_>) {}
-
-    fn send_interim(&mut self, _head: &PhpHead<'_>) {}
-
-    fn finish(&mut self) {}
-
-    fn time_limit(&mut self) {}
-
-    fn read_body(&mut self, _buffer: &mut [u8]) -> usize {
-        0
-    }
-
-    fn read_body_at(&mut self, _buffer: &mut [u8], _offset: u64) -> usize {
-        0
-    }
-
-    fn target(&mut self) -> &[u8] {
-        b""
-    }
-
-    fn client(&mut self) -> &[u8] {
-        b""
-    }
-
     fn variables(&mut self, out: &mut Pairs) {
         let config = &self.thread_context.shared.config;
         let mut out = Variables::new(&config.php.server_variables, out);
         cgi::task_variables(config.serving.document_root.as_os_str().as_encoded_bytes(), &mut out);
     }
-
-    fn fields(&mut self, _out: &mut Pairs) {}
 
     fn request_id(&mut self) -> &[u8] {
         self.task.request_id().as_bytes()
