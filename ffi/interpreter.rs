@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::bindings::{self, shim_outcome, shim_worker_info};
+use crate::bindings::{self, shim_outcome, shim_request, shim_worker_info};
 use crate::callbacks::tell;
 use crate::completion::{self, Completions};
 use crate::host::{Host, WorkerHost};
@@ -75,12 +75,7 @@ impl Interpreter {
         worker: &mut dyn WorkerHost,
         info: WorkerInfo,
     ) -> PhpOutcome {
-        let info = shim_worker_info { id: i64::try_from(info.id).unwrap_or(i64::MAX), started: info.started };
-        let raw = request.raw();
-        self.run_with(Role::Worker(worker), |host| {
-            // SAFETY: as in `run`; the info is read at once.
-            unsafe { bindings::shim_boot(&raw const raw, host, &raw const info) }
-        })
+        self.boot_by(bindings::shim_boot, request, worker, info)
     }
 
     /// Runs the script of a thread for tasks, if `request` names one, and then serves tasks. Returns how it ended; a
@@ -91,11 +86,22 @@ impl Interpreter {
         worker: &mut dyn WorkerHost,
         info: WorkerInfo,
     ) -> PhpOutcome {
+        self.boot_by(bindings::shim_boot_for_tasks, request, worker, info)
+    }
+
+    /// `boot` is one of the shim's two.
+    fn boot_by(
+        &mut self,
+        boot: unsafe extern "C" fn(*const shim_request, *mut c_void, *const shim_worker_info) -> shim_outcome,
+        request: &PhpRequest<'_>,
+        worker: &mut dyn WorkerHost,
+        info: WorkerInfo,
+    ) -> PhpOutcome {
         let info = shim_worker_info { id: i64::try_from(info.id).unwrap_or(i64::MAX), started: info.started };
         let raw = request.raw();
         self.run_with(Role::Worker(worker), |host| {
-            // SAFETY: as in `boot`.
-            unsafe { bindings::shim_boot_for_tasks(&raw const raw, host, &raw const info) }
+            // SAFETY: as in `run`; the info is read at once.
+            unsafe { boot(&raw const raw, host, &raw const info) }
         })
     }
 
