@@ -61,9 +61,9 @@ impl Tasks for TaskDispatcher {
 struct CoreTaskEnd(Arc<Task>);
 
 /// The task behind an end, if it is one of this server's.
-pub(crate) fn task_of(end: &dyn TaskEnd) -> Option<Arc<Task>> {
+pub(crate) fn task_of(end: &dyn TaskEnd) -> Option<&Task> {
     let end: &dyn Any = end;
-    end.downcast_ref::<CoreTaskEnd>().map(|end| Arc::clone(&end.0))
+    end.downcast_ref::<CoreTaskEnd>().map(|end| &*end.0)
 }
 
 impl TaskEnd for CoreTaskEnd {

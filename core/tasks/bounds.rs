@@ -31,20 +31,3 @@ pub enum TaskRejection {
     /// The server is shutting down.
     Closed,
 }
-
-impl std::fmt::Display for TaskRejection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Queue { capacity } => {
-                write!(f, "the queue for tasks is full (ASYNC_QUEUE_CAPACITY: {capacity})")
-            }
-            Self::InFlight { cap } => {
-                write!(f, "too many tasks are in flight (ASYNC_MAX_FIBERS x ASYNC_WORKERS: {cap})")
-            }
-            Self::NoThread => f.write_str("no thread for tasks boots"),
-            Self::Closed => f.write_str("the server is shutting down"),
-        }
-    }
-}
-
-impl std::error::Error for TaskRejection {}

@@ -7,7 +7,6 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use crate::pool::{Job, NotClaimed};
-use crate::sync::completion::Completer;
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 
@@ -27,7 +26,7 @@ use super::task_watcher::TaskWatcher;
 ///   and beside it, at any time before it has left, once:
 ///
 ///            settle (its worker) · fail (the pool) · cancel, strand (anybody)
-///   no outcome ─────────────────────────────────────────────────────▶ outcome (awaiters are told)
+///   no outcome ─────────────────────────────────────────────────────▶ outcome (watches are told)
 /// ```
 ///
 /// # Ownership
@@ -47,7 +46,7 @@ use super::task_watcher::TaskWatcher;
 ///
 /// # Ordering
 ///
-/// A lock of a few instructions decides. The outcome is published before awaiters are told, and read without the lock.
+/// A lock of a few instructions decides. The outcome is published before watches are told, and read without the lock.
 #[derive(Debug)]
 pub struct Task {
     id: u64,
@@ -68,9 +67,9 @@ struct TaskState {
     input: Option<Cargo>,
     thread: Option<Arc<dyn TaskThread>>,
     /// Those who wait for the outcome.
-    awaiting: Vec<TaskAwaiter>,
+    awaiting: Vec<TaskWatcher>,
     /// Those who wait until it has left.
-    seeing_off: Vec<TaskAwaiter>,
+    seeing_off: Vec<TaskWatcher>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,32 +79,9 @@ enum TaskStage {
     Left,
 }
 
-/// Who waits for one task, or for several.
-#[derive(Debug)]
-enum TaskAwaiter {
-    Completer(Completer),
-    Watcher(TaskWatcher),
-}
-
-impl TaskAwaiter {
-    fn tell(self, has_completed: bool) {
-        match self {
-            Self::Completer(completer) => completer.complete(),
-            Self::Watcher(watcher) => watcher.tell(has_completed),
-        }
-    }
-
-    fn is_wanted(&self) -> bool {
-        match self {
-            Self::Completer(completer) => completer.is_wanted(),
-            Self::Watcher(watcher) => watcher.is_wanted(),
-        }
-    }
-}
-
 /// What is to be done once the outcome is decided, outside of the lock.
 struct Aftermath {
-    awaiting: Vec<TaskAwaiter>,
+    awaiting: Vec<TaskWatcher>,
     /// Of a task that nobody will run.
     input: Option<Cargo>,
     thread: Option<Arc<dyn TaskThread>>,
@@ -205,7 +181,7 @@ impl Task {
         self.decide(outcome, |_| true).map(|aftermath| self.carry_out(aftermath, false)).is_ok()
     }
 
-    /// Cancels it. Returns true if it will not complete, and false if it had its outcome before. Its awaiters are told
+    /// Cancels it. Returns true if it will not complete, and false if it had its outcome before. Its watches are told
     /// at once. If it is queued, it never starts; if it runs, its thread is told, and may go on for long.
     pub fn cancel(&self) -> bool {
         let decided = self.decide(TaskOutcome::Cancelled, |_| true);
@@ -237,56 +213,38 @@ impl Task {
         }
     }
 
-    /// Completes `completer` once the outcome is decided, or at once if it is.
-    pub fn subscribe(&self, completer: Completer) {
-        self.await_outcome(TaskAwaiter::Completer(completer));
-    }
-
-    /// Completes `completer` once the task [has left](Self::has_left), or at once if it has.
-    pub fn subscribe_left(&self, completer: Completer) {
-        self.await_leave(TaskAwaiter::Completer(completer));
-    }
-
-    /// As [`subscribe`](Self::subscribe), for one of several tasks.
+    /// Tells `watcher` once the outcome is decided, or at once if it is.
     pub(super) fn watch(&self, watcher: TaskWatcher) {
-        self.await_outcome(TaskAwaiter::Watcher(watcher));
+        self.keep(watcher, |state| (self.outcome.get().is_none()).then_some(&mut state.awaiting));
     }
 
-    /// As [`subscribe_left`](Self::subscribe_left), for one of several tasks.
+    /// Tells `watcher` once the task [has left](Self::has_left), or at once if it has.
     pub(super) fn see_off(&self, watcher: TaskWatcher) {
-        self.await_leave(TaskAwaiter::Watcher(watcher));
-    }
-
-    fn await_outcome(&self, awaiter: TaskAwaiter) {
-        self.keep(awaiter, |state| (self.outcome.get().is_none()).then_some(&mut state.awaiting));
-    }
-
-    fn await_leave(&self, awaiter: TaskAwaiter) {
-        self.keep(awaiter, |state| (state.stage != TaskStage::Left).then_some(&mut state.seeing_off));
+        self.keep(watcher, |state| (state.stage != TaskStage::Left).then_some(&mut state.seeing_off));
     }
 
     fn keep(
         &self,
-        awaiter: TaskAwaiter,
-        place: impl FnOnce(&mut TaskState) -> Option<&mut Vec<TaskAwaiter>>,
+        watcher: TaskWatcher,
+        place: impl FnOnce(&mut TaskState) -> Option<&mut Vec<TaskWatcher>>,
     ) {
         let mut unwanted = Vec::new();
         let mut state = self.state.lock();
         let rest = match place(&mut state) {
-            Some(awaiters) => {
-                // Now and then, so that an awaiter that gives up again and again costs no memory.
-                if awaiters.len() == awaiters.capacity() {
-                    unwanted.extend(awaiters.extract_if(.., |one| !one.is_wanted()));
+            Some(watchers) => {
+                // Now and then, so that a watch that is given up again and again costs no memory.
+                if watchers.len() == watchers.capacity() {
+                    unwanted.extend(watchers.extract_if(.., |one| !one.is_wanted()));
                 }
-                awaiters.push(awaiter);
+                watchers.push(watcher);
                 None
             }
-            None => Some(awaiter),
+            None => Some(watcher),
         };
         drop(state);
         drop(unwanted);
-        if let Some(awaiter) = rest {
-            awaiter.tell(self.has_completed());
+        if let Some(watcher) = rest {
+            watcher.tell(self.has_completed());
         }
     }
 
@@ -323,7 +281,7 @@ impl Task {
             self.books.note_stale();
         }
         let has_completed = self.has_completed();
-        awaiting.into_iter().for_each(|awaiter| awaiter.tell(has_completed));
+        awaiting.into_iter().for_each(|watcher| watcher.tell(has_completed));
         if let Some(thread) = thread.filter(|_| tell_thread) {
             thread.cancel(self.id);
         }
@@ -351,7 +309,7 @@ impl Task {
         let (input, thread) = (state.input.take(), state.thread.take());
         let seeing_off = std::mem::take(&mut state.seeing_off);
         drop(state);
-        seeing_off.into_iter().for_each(|awaiter| awaiter.tell(true));
+        seeing_off.into_iter().for_each(|watcher| watcher.tell(true));
         drop((input, thread));
     }
 }

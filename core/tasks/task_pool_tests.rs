@@ -8,10 +8,10 @@ use dice::Dice;
 
 use super::*;
 use crate::pool::Job;
-use crate::sync::completion::{Awaited, WakeSet, completion};
+use crate::sync::completion::{Awaited, WakeSet};
 use crate::sync::idle_workers::Wake;
 use crate::sync::lock::ShortLock;
-use crate::tasks::{TaskFate, TaskThread};
+use crate::tasks::{TaskFate, TaskThread, TaskWatch, WatchMode};
 
 const SEEDS: u64 = 300;
 const STEPS: u64 = 400;
@@ -97,7 +97,7 @@ impl History {
             15 => self.decide(Task::cancel, |_| true),
             16 => self.strand(),
             17 => self.detach(),
-            18 => self.subscribe(),
+            18 => self.watch(),
             _ if self.dice.one_in(20) => self.clear(),
             _ if self.dice.one_in(100) => {
                 self.pool.close();
@@ -233,17 +233,17 @@ impl History {
         model.heard = model.end.is_some();
     }
 
-    fn subscribe(&mut self) {
-        let (awaited, completer) = completion(&self.wakes);
+    fn watch(&mut self) {
+        let wakes = Arc::clone(&self.wakes);
         let leaving = self.dice.one_in(2);
         let gives_up = self.dice.one_in(3);
         let Some(model) = self.pick(|_| true) else { return };
-        let kept = if leaving { &mut model.seen_off } else { &mut model.awaited };
-        if leaving {
-            model.task.subscribe_left(completer);
+        let (mode, kept) = if leaving {
+            (WatchMode::Left, &mut model.seen_off)
         } else {
-            model.task.subscribe(completer);
-        }
+            (WatchMode::Race, &mut model.awaited)
+        };
+        let (_, awaited) = TaskWatch::new(&[&model.task], mode, &wakes);
         if !gives_up {
             kept.push(awaited);
         }

@@ -3,8 +3,10 @@ use std::sync::Weak;
 use super::super::bounds::TaskLimits;
 use super::super::task_books::TaskCounts;
 use super::super::task_events::TaskEvents;
+use super::super::task_watch::TaskWatch;
+use super::super::task_watcher::WatchMode;
 use super::*;
-use crate::sync::completion::{Awaited, WakeSet, completion};
+use crate::sync::completion::{Awaited, WakeSet};
 use crate::sync::counter::Counter;
 use crate::sync::idle_workers::Wake;
 use crate::time;
@@ -80,15 +82,11 @@ impl Scene {
     }
 
     fn awaited(&self, task: &Task) -> Awaited {
-        let (awaited, completer) = completion(&self.wakes);
-        task.subscribe(completer);
-        awaited
+        TaskWatch::new(&[task], WatchMode::Race, &self.wakes).1
     }
 
     fn seen_off(&self, task: &Task) -> Awaited {
-        let (awaited, completer) = completion(&self.wakes);
-        task.subscribe_left(completer);
-        awaited
+        TaskWatch::new(&[task], WatchMode::Left, &self.wakes).1
     }
 
     /// Completed, failed, cancelled, stranded, in flight.

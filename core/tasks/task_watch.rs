@@ -9,7 +9,7 @@ use crate::sync::primitive::Arc;
 use super::task::Task;
 use super::task_watcher::{TaskWatchState, TaskWatcher, WatchMode};
 
-/// Several tasks that somebody waits for together. Dropping it, or the [`Awaited`] beside it, ends the watch.
+/// Several tasks that somebody waits for together. Dropping the [`Awaited`] beside it ends the watch.
 #[derive(Debug)]
 pub struct TaskWatch {
     state: Arc<TaskWatchState>,
@@ -19,7 +19,7 @@ pub struct TaskWatch {
 impl TaskWatch {
     /// Watches `tasks`, at least one, for a waiter of the thread of `wakes`. The completion is complete once the watch is
     /// over, which may be at once.
-    pub fn new(tasks: &[Arc<Task>], mode: WatchMode, wakes: &Arc<WakeSet>) -> (Self, Awaited) {
+    pub fn new(tasks: &[&Task], mode: WatchMode, wakes: &Arc<WakeSet>) -> (Self, Awaited) {
         let (awaited, completer) = completion(wakes);
         let state = Arc::new(TaskWatchState::new(mode, tasks.len(), completer));
         for (index, task) in tasks.iter().enumerate() {

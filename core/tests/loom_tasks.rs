@@ -1,5 +1,5 @@
 //! Tasks under every interleaving that a bounded number of preemptions allows: dispatching, claiming, settling,
-//! cancelling, subscribing and leaving, on the queue, the books and the threads that the server runs.
+//! cancelling, watching and leaving, on the queue, the books and the threads that the server runs.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p svc-core --test loom_tasks`. An awaiter that is not told ends in a
 //! deadlock, which the explorer reports.
@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use loom::thread;
 use svc_core::pool::{Engine, Started, Worker, WorkerStartError};
-use svc_core::sync::completion::{Completer, WakeSet, completion};
+use svc_core::sync::completion::WakeSet;
 use svc_core::sync::counter::Counter;
 use svc_core::sync::event_count::EventCount;
 use svc_core::sync::idle_workers::Wake;
 use svc_core::tasks::{
-    Task, TaskCounts, TaskEvents, TaskLimits, TaskOutcome, TaskPool, TaskRejection, TaskThread,
+    Task, TaskCounts, TaskEvents, TaskLimits, TaskOutcome, TaskPool, TaskRejection, TaskThread, TaskWatch,
+    WatchMode,
 };
 use svc_core::time;
 
@@ -37,11 +38,10 @@ impl Wake for Awaiter {
 }
 
 /// Waits as a thread does that awaits a task.
-fn wait(task: &Task, subscribe: fn(&Task, Completer)) {
+fn wait(task: &Task, mode: WatchMode) {
     let awaiter = Arc::new(Awaiter(EventCount::new()));
     let wakes = WakeSet::new(Arc::<Awaiter>::clone(&awaiter));
-    let (awaited, completer) = completion(&wakes);
-    subscribe(task, completer);
+    let (_watch, awaited) = TaskWatch::new(&[task], mode, &wakes);
     if !awaited.wait(0) {
         return;
     }
@@ -149,9 +149,9 @@ fn a_task_is_run_and_whoever_awaits_it_is_told() {
     explore(3, || {
         let scene = Scene::start();
         let task = scene.dispatch();
-        wait(&task, Task::subscribe);
+        wait(&task, WatchMode::Race);
         assert!(matches!(task.outcome(), Some(TaskOutcome::Completed(_))));
-        wait(&task, Task::subscribe_left);
+        wait(&task, WatchMode::Left);
         assert_eq!(scene.pool.counts().completed, 1, "whoever has seen it off finds it in the books");
         scene.end();
     });
@@ -163,7 +163,7 @@ fn a_task_that_is_cancelled_while_it_is_claimed_and_settled_has_one_outcome() {
         let scene = Scene::start();
         let task = scene.dispatch();
         let has_cancelled = task.cancel();
-        wait(&task, Task::subscribe_left);
+        wait(&task, WatchMode::Left);
         let counts = scene.end();
         let (ran, told) = (scene.ran.0.value(), scene.told.0.value());
         assert_eq!((task.is_cancelled(), counts.cancelled == 1), (has_cancelled, has_cancelled));
@@ -185,7 +185,7 @@ fn a_task_that_its_thread_begins_learns_that_it_was_cancelled() {
         let has_stranded = task.strand();
         let has_cancelled = other.join().unwrap();
         assert!(!(has_stranded && has_cancelled), "one of them");
-        wait(&task, Task::subscribe_left);
+        wait(&task, WatchMode::Left);
         let counts = scene.end();
         assert_eq!(
             (counts.stranded == 1, counts.cancelled == 1),
@@ -202,7 +202,7 @@ fn what_becomes_of_a_detached_task_is_reported_once() {
         scene.begin(true);
         let task = scene.dispatch();
         task.detach();
-        wait(&task, Task::subscribe_left);
+        wait(&task, WatchMode::Left);
         assert_eq!(heard.0.value(), 1);
         scene.end();
     });
@@ -216,12 +216,12 @@ fn no_task_waits_for_a_thread_that_does_not_boot() {
         scene.begin(false);
         match scene.pool.dispatch(Box::new(0_u8), "") {
             Ok(late) => {
-                wait(&late, Task::subscribe_left);
+                wait(&late, WatchMode::Left);
                 assert!(matches!(late.outcome(), Some(TaskOutcome::Lost(_))));
             }
             Err(rejection) => assert_eq!(rejection, TaskRejection::NoThread),
         }
-        wait(&early, Task::subscribe_left);
+        wait(&early, WatchMode::Left);
         assert_eq!(scene.end().failed, scene.pool.counts().dispatched);
     });
 }
@@ -241,7 +241,7 @@ fn a_reading_keeps_the_laws_while_tasks_come_and_go() {
         let tasks = [scene.dispatch(), scene.dispatch()];
         tasks[0].strand();
         reader.join().unwrap();
-        tasks.iter().for_each(|task| wait(task, Task::subscribe_left));
+        tasks.iter().for_each(|task| wait(task, WatchMode::Left));
         scene.end();
     });
 }

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use svc_core::pool::{Engine, Supervisor, SupervisorReport};
-use svc_core::sync::completion::{WakeSet, completion};
+use svc_core::sync::completion::WakeSet;
 use svc_core::sync::event_count::EventCount;
 use svc_core::sync::idle_workers::Wake;
 use svc_core::sync::lock::ShortLock;
-use svc_core::tasks::{Task, TaskCounts, TaskEvents, TaskLimits, TaskOutcome, TaskPool, TaskRejection};
+use svc_core::tasks::{
+    Task, TaskCounts, TaskEvents, TaskLimits, TaskOutcome, TaskPool, TaskRejection, TaskWatch, WatchMode,
+};
 use svc_core::time;
 
 use tasks::{TaskAct, TaskBoard, TaskEngine};
@@ -77,19 +79,18 @@ impl Scene {
 
     /// Waits for the outcome as a thread does that awaits a task.
     fn awaited<'a>(&self, task: &'a Task) -> &'a TaskOutcome {
-        self.wait(task, Task::subscribe);
+        self.wait(task, WatchMode::Race);
         task.outcome().unwrap()
     }
 
     /// Waits until nothing of it is left.
     fn see_off(&self, task: &Task) {
-        self.wait(task, Task::subscribe_left);
+        self.wait(task, WatchMode::Left);
         assert!(task.has_left());
     }
 
-    fn wait(&self, task: &Task, subscribe: fn(&Task, svc_core::sync::completion::Completer)) {
-        let (awaited, completer) = completion(&self.wakes);
-        subscribe(task, completer);
+    fn wait(&self, task: &Task, mode: WatchMode) {
+        let (_watch, awaited) = TaskWatch::new(&[task], mode, &self.wakes);
         if awaited.wait(0) {
             loop {
                 let ticket = self.awaiter.0.prepare_wait();
