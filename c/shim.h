@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* Incremented with every change to this file; both sides compare it. */
-#define SHIM_ABI 15
+#define SHIM_ABI 16
 
 /* A view of bytes. `bytes` may be NULL if `length` is 0. */
 typedef struct shim_view {
@@ -118,6 +118,31 @@ typedef struct shim_io_callbacks {
     void (*log)(void *request, const shim_log *record);
 } shim_io_callbacks;
 
+/* Calls that a request can wait in without blocking its thread. */
+typedef enum shim_hook {
+    SHIM_HOOK_SLEEP = 0,
+    SHIM_HOOK_NET,
+    SHIM_HOOK_DNS,
+    SHIM_HOOK_PROCESS,
+} shim_hook;
+
+/* Why it blocks its thread nevertheless. */
+typedef enum shim_obstacle {
+    SHIM_NO_OBSTACLE = 0,
+    /* The engine does not allow a switch. */
+    SHIM_OBSTACLE_SWITCH,
+    /* Code is being loaded, or a constant evaluated. */
+    SHIM_OBSTACLE_LOADING,
+    /* The cycle collector runs. */
+    SHIM_OBSTACLE_COLLECTING,
+    /* An output handler runs. */
+    SHIM_OBSTACLE_OUTPUT,
+    /* Something that a wait needs could not be had. */
+    SHIM_OBSTACLE_MEMORY,
+    /* As many helper threads are busy as there may be. */
+    SHIM_OBSTACLE_HELPERS,
+} shim_obstacle;
+
 /* Worker mode: the loop that serves, and the life of each request. */
 typedef struct shim_worker_callbacks {
     /* The boot script of the worker `boot` is ready for requests. The host starts them with shim_request_start, resumes
@@ -135,6 +160,8 @@ typedef struct shim_worker_callbacks {
     /* From now on, the request waits without blocking its thread; and it goes on. */
     void (*parks)(void *request);
     void (*resumes)(void *request);
+    /* A call of the request that has a hook waits and blocks its thread. */
+    void (*blocks)(void *request, shim_hook hook, shim_obstacle obstacle);
 } shim_worker_callbacks;
 
 /* The two ends of a completion: something that one thread says once, and that a request of another thread may wait for.
@@ -291,6 +318,8 @@ typedef struct shim_options {
     shim_view ini_overrides;
     /* Whether $_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST and $_SERVER contain the request. */
     bool superglobals;
+    /* The hooks in effect: bit `1 << shim_hook` for each. */
+    uint32_t hooks;
 } shim_options;
 
 /* Facts about the PHP that is linked. Filled by C; views of static storage. */

@@ -9,10 +9,11 @@ use std::slice;
 use std::sync::OnceLock;
 
 use crate::bindings::{
-    self, shim_callbacks, shim_head, shim_io_callbacks, shim_log, shim_pair, shim_pairs,
-    shim_restart_callbacks, shim_view, shim_worker_callbacks,
+    self, shim_callbacks, shim_head, shim_hook, shim_io_callbacks, shim_log, shim_obstacle, shim_pair,
+    shim_pairs, shim_restart_callbacks, shim_view, shim_worker_callbacks,
 };
 use crate::completion;
+use crate::hook::{Hook, Obstacle};
 use crate::host::{LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerRequests};
 use crate::outcome::{PhpOutcome, outcome_of};
 use crate::request_handle::{RequestHandle, Role, with_request};
@@ -57,6 +58,7 @@ pub(crate) fn callbacks() -> shim_callbacks {
             ended: Some(ended),
             freed: Some(freed),
             parks: Some(parks),
+            blocks: Some(blocks),
             resumes: Some(resumes),
         },
         completion: completion::callbacks(),
@@ -149,6 +151,12 @@ callbacks! {
     fn resumes() -> () = (), |request_handle| {
         if let Some(worker_request) = request_handle.worker_request() {
             worker_request.resumes();
+        }
+    };
+    fn blocks(hook: shim_hook, obstacle: shim_obstacle) -> () = (), |request_handle| {
+        let named = Hook::of(hook).zip(Obstacle::of(obstacle));
+        if let Some(((hook, obstacle), worker_request)) = named.zip(request_handle.worker_request()) {
+            worker_request.blocks(hook, obstacle);
         }
     };
     fn serve() -> () = (), |request_handle| {

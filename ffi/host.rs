@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use crate::hook::{Hook, Obstacle};
 use crate::outcome::PhpOutcome;
 use crate::running_task::RunningTask;
 
@@ -73,6 +74,8 @@ pub trait WorkerRequest: Host {
     fn parks(&mut self);
     /// The request goes on.
     fn resumes(&mut self);
+    /// A call that has a hook waits, and blocks its thread for the given reason.
+    fn blocks(&mut self, _hook: Hook, _obstacle: Obstacle) {}
     /// The response has ended with this outcome. Destructors run now, and may wait; once nothing of the request is
     /// left, this is dropped.
     fn ended(&mut self, outcome: PhpOutcome);

@@ -11,6 +11,7 @@
 
 mod callbacks;
 mod completion;
+mod hook;
 mod host;
 mod interpreter;
 mod interrupter;
@@ -28,6 +29,7 @@ mod view;
 mod worker;
 
 pub use completion::{AwaitedEnd, CompleterEnd, Completions, WAITERS_MAX};
+pub use hook::{Hook, Obstacle};
 pub use host::{
     Host, LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,
 };

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
 use crate::callbacks::{self, LOG_SINK, RESTART_SINK};
+use crate::hook::Hook;
 use crate::host::PhpLog;
 use crate::interpreter::Interpreter;
 use crate::restart_barrier::{BARRIER, OpcacheFacts, RestartNews};
@@ -40,6 +41,8 @@ pub struct StartOptions<'a> {
     pub ini_overrides: &'a [(String, String)],
     /// Whether the superglobals contain the request.
     pub superglobals: bool,
+    /// The calls that let other requests run while they wait.
+    pub hooks: &'a [Hook],
     /// Receives log records that belong to no request. Called on any PHP thread.
     pub log: Box<dyn Fn(&PhpLog<'_>) + Send + Sync>,
     /// Receives news of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
@@ -108,6 +111,7 @@ impl Php {
             ini_defaults_count: pairs.len(),
             ini_overrides: view(lines.as_bytes()),
             superglobals: options.superglobals,
+            hooks: options.hooks.iter().fold(0, |bits, hook| bits | 1 << hook.raw()),
         };
         // SAFETY: the first call of the shim in this process, on the thread that keeps `Self`; all views are valid.
         let error = unsafe { bindings::shim_startup(&raw const raw) };

@@ -164,6 +164,7 @@ mod executor {
             ini_defaults: &[],
             ini_overrides: &[],
             superglobals: true,
+            hooks: &[],
             log: Box::new(move |record| crate::invocation::write_log(&log, record, None)),
             restarts: Box::new(|_| {}),
         }) {

@@ -12,9 +12,12 @@ use svc_core::http::Version;
 use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
 use svc_core::pool::{Claim, Exchange};
 
-use svc_ffi::{Host, LogSource, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptLevel, WorkerRequest};
+use svc_ffi::{
+    Hook, Host, LogSource, Obstacle, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptLevel, WorkerRequest,
+};
 
 use crate::cgi;
+use crate::hooks;
 use crate::response::{Response, ThreadContext};
 use crate::variables::Variables;
 
@@ -193,6 +196,10 @@ impl WorkerRequest for Invocation {
         if let Some(claim) = &self.claim {
             claim.run();
         }
+    }
+
+    fn blocks(&mut self, hook: Hook, obstacle: Obstacle) {
+        hooks::count(&self.thread_context.shared.metrics, hook, obstacle);
     }
 
     fn ended(&mut self, outcome: PhpOutcome) {

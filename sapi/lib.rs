@@ -16,6 +16,8 @@ pub mod commands;
 mod completions;
 pub mod healthcheck;
 #[cfg(feature = "php")]
+mod hooks;
+#[cfg(feature = "php")]
 mod invocation;
 #[cfg(feature = "php")]
 mod php;

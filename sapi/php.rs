@@ -8,6 +8,7 @@ use svc_core::serve::Shared;
 
 use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions};
 
+use crate::hooks;
 use crate::invocation::write_log;
 use crate::task_ends::TaskDispatcher;
 
@@ -67,6 +68,7 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
         ini_defaults: INI_DEFAULTS,
         ini_overrides: &config.ini.iter().cloned().chain(fixed).collect::<Vec<_>>(),
         superglobals: config.superglobals_enabled,
+        hooks: &hooks::chosen(&shared.config.background.runtime_hooks),
         log: Box::new(move |record| write_log(&sink, record, None)),
         restarts: Box::new(move |news| note_restart(&books, news)),
     })?;

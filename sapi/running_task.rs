@@ -9,9 +9,12 @@ use std::sync::Arc;
 use svc_core::pool::Claim;
 use svc_core::tasks::{Task, TaskOutcome};
 
-use svc_ffi::{Host, LogSource, Pairs, Parcel, PhpLog, PhpOutcome, RunningTask, WorkerRequest};
+use svc_ffi::{
+    Hook, Host, LogSource, Obstacle, Pairs, Parcel, PhpLog, PhpOutcome, RunningTask, WorkerRequest,
+};
 
 use crate::cgi;
+use crate::hooks;
 use crate::invocation::write_log;
 use crate::response::ThreadContext;
 use crate::task_ends::TaskAnswer;
@@ -80,6 +83,10 @@ impl WorkerRequest for TaskInvocation {
 
     fn resumes(&mut self) {
         self.claim.run();
+    }
+
+    fn blocks(&mut self, hook: Hook, obstacle: Obstacle) {
+        hooks::count(&self.thread_context.shared.metrics, hook, obstacle);
     }
 
     fn ended(&mut self, outcome: PhpOutcome) {

@@ -56,6 +56,8 @@ typedef struct shim_context {
     bool is_cancelled;
     /* Since when, on the monotonic clock. */
     int64_t cancelled_at;
+    /* A wait of C code has been cut short, whose script has yet to be told. */
+    bool owes_cancelled;
     /* The tasks that it has dispatched (request/owned_tasks.c). */
     shim_owned_tasks tasks;
     /* The object returned by Svc\Request::current(); created on first use. */

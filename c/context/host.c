@@ -75,6 +75,13 @@ static void has_ended(void *request, int outcome)
     (void)outcome;
 }
 
+static void has_blocked(void *request, shim_hook hook, shim_obstacle obstacle)
+{
+    (void)request;
+    (void)hook;
+    (void)obstacle;
+}
+
 static bool make_none(shim_completion **completion, shim_completer **completer)
 {
     (void)completion;
@@ -227,6 +234,7 @@ static const shim_callbacks nobody = {
             .freed = do_nothing,
             .parks = do_nothing,
             .resumes = do_nothing,
+            .blocks = has_blocked,
         },
     .completion =
         {
@@ -295,6 +303,7 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(worker.freed);
     OR_NOBODY(worker.parks);
     OR_NOBODY(worker.resumes);
+    OR_NOBODY(worker.blocks);
     OR_NOBODY(completion.make);
     OR_NOBODY(completion.complete);
     OR_NOBODY(completion.look);

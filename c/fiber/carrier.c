@@ -42,14 +42,23 @@ static void switch_to(zend_fiber_context *context)
     zval_ptr_dtor(&transfer.value);
 }
 
+shim_obstacle shim_fiber_obstacle(void)
+{
+    if (shim_is_child || shim_running == NULL || !shim_running->is_carried ||
+        shim_running->phase != SHIM_PHASE_RUNNING || EG(active_fiber) == NULL ||
+        (EG(active_fiber)->flags & ZEND_FIBER_FLAG_DESTROYED) != 0) {
+        return SHIM_OBSTACLE_SWITCH;
+    }
+    return shim_is_loading()              ? SHIM_OBSTACLE_LOADING
+           : shim_is_collecting()         ? SHIM_OBSTACLE_COLLECTING
+           : OG(running) != NULL          ? SHIM_OBSTACLE_OUTPUT
+           : zend_fiber_switch_blocked()  ? SHIM_OBSTACLE_SWITCH
+                                          : SHIM_NO_OBSTACLE;
+}
+
 bool shim_fiber_may_park(void)
 {
-    if (shim_is_child) {
-        return false;
-    }
-    return shim_running != NULL && shim_running->is_carried && shim_running->phase == SHIM_PHASE_RUNNING &&
-           !zend_fiber_switch_blocked() && !shim_is_loading() && !shim_is_collecting() && OG(running) == NULL &&
-           EG(active_fiber) != NULL && (EG(active_fiber)->flags & ZEND_FIBER_FLAG_DESTROYED) == 0;
+    return shim_fiber_obstacle() == SHIM_NO_OBSTACLE;
 }
 
 void shim_fiber_switch_out(shim_fiber *fiber)

@@ -12,7 +12,8 @@
 shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *fiber));
 /* Switches to the loop until the fiber is resumed. */
 void shim_fiber_switch_out(shim_fiber *fiber);
-/* Whether the running request can wait without blocking its thread. */
+/* Why the running request cannot wait without blocking its thread; SHIM_NO_OBSTACLE if it can. */
+shim_obstacle shim_fiber_obstacle(void);
 bool shim_fiber_may_park(void);
 /* The worker serves no more requests: frees the carriers without a request. */
 void shim_fibers_forget(void);

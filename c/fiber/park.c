@@ -306,12 +306,17 @@ shim_woken_by shim_park_until(int64_t deadline)
     return shim_park(&(shim_wait_set){.deadline = deadline}).by;
 }
 
-bool shim_park_briefly(int64_t *pause)
+void shim_pause_lengthen(int64_t *pause)
 {
     *pause = *pause == 0 ? FIRST_PAUSE_NS : *pause * 2;
     if (*pause > LONGEST_PAUSE_NS) {
         *pause = LONGEST_PAUSE_NS;
     }
+}
+
+bool shim_park_briefly(int64_t *pause)
+{
+    shim_pause_lengthen(pause);
     const shim_woken_by by = shim_park_until(shim_now() + *pause);
     return by == SHIM_WOKEN_BY_TIME || by == SHIM_WOKEN_BY_CANCEL;
 }

@@ -20,6 +20,8 @@ shim_woken_by shim_park_until(int64_t deadline);
  * longer than the previous one, up to a limit. Returns false if the caller has to block. A pause ends at once if the
  * request is a task that has been cancelled. */
 bool shim_park_briefly(int64_t *pause);
+/* The length of the next of such pauses, in nanoseconds. */
+void shim_pause_lengthen(int64_t *pause);
 void shim_reactor_install(void);
 void shim_reactor_close(void);
 

@@ -5,6 +5,7 @@
  * preference to libc's. PHP would exempt its extensions from that, OPcache among them, because it loads them with
  * RTLD_DEEPBIND. */
 #include "compat.h"
+#include "libc/callers.h"
 #include "libc/libc.h"
 
 #include <dlfcn.h>
@@ -25,7 +26,11 @@ void *shim_libc(void **slot, const char *name)
 
 void *dlopen(const char *path, int mode)
 {
-    return LIBC(dlopen)(path, mode & ~RTLD_DEEPBIND);
+    void *library = LIBC(dlopen)(path, mode & ~RTLD_DEEPBIND);
+    if (library != NULL) {
+        shim_callers_look();
+    }
+    return library;
 }
 
 /* The names that the executable defines before libc. The build script makes the linker export each of them. */

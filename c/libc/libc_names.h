@@ -19,6 +19,31 @@ SHIM_LIBC_NAME(fcntl64)
 SHIM_LIBC_NAME(flock)
 /* files/pauses.c */
 SHIM_LIBC_NAME(usleep)
+/* hooks/connecting.c */
+SHIM_LIBC_NAME(connect)
+/* hooks/pipes.c */
+SHIM_LIBC_NAME(__read_chk)
+SHIM_LIBC_NAME(read)
+SHIM_LIBC_NAME(write)
+/* hooks/polling.c */
+SHIM_LIBC_NAME(__poll_chk)
+SHIM_LIBC_NAME(__ppoll_chk)
+SHIM_LIBC_NAME(poll)
+SHIM_LIBC_NAME(ppoll)
+/* hooks/selecting.c */
+SHIM_LIBC_NAME(pselect)
+SHIM_LIBC_NAME(select)
+/* hooks/sockets.c */
+SHIM_LIBC_NAME(__recv_chk)
+SHIM_LIBC_NAME(__recvfrom_chk)
+SHIM_LIBC_NAME(accept)
+SHIM_LIBC_NAME(accept4)
+SHIM_LIBC_NAME(recv)
+SHIM_LIBC_NAME(recvfrom)
+SHIM_LIBC_NAME(recvmsg)
+SHIM_LIBC_NAME(send)
+SHIM_LIBC_NAME(sendmsg)
+SHIM_LIBC_NAME(sendto)
 /* jump/after_jump.c */
 SHIM_LIBC_NAME(zend_objects_store_mark_destructed)
 /* jump/mutexes.c */

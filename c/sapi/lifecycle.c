@@ -12,6 +12,7 @@
 #include "fiber/fiber_class.h"
 #include "fiber/park.h"
 #include "files/locks.h"
+#include "hooks/hooks.h"
 #include "jump/overflow.h"
 #include "libc/libc.h"
 #include "libc/syscall_elision.h"
@@ -25,6 +26,7 @@
 #include "sapi/functions.h"
 #include "sapi/overrides.h"
 #include "sapi/sapi_module.h"
+#include "sapi/sleeps.h"
 #include "sapi/stream_guard.h"
 #include "shim.h"
 
@@ -105,6 +107,8 @@ const char *shim_startup(const shim_options *options)
     shim_errors_install();
     shim_server_variables_install();
     shim_functions_override();
+    shim_sleeps_install();
+    shim_hooks_install(options->hooks);
     shim_stream_guard_install();
     shim_interrupts_install();
     shim_loading_install();

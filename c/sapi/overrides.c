@@ -78,8 +78,7 @@ static ZEND_FUNCTION(chdir_with_room)
     shim_memory_limit_apply();
 }
 
-/* Returns PHP's own handler; NULL if there is no such function. */
-static zif_handler replace(const char *name, zif_handler handler)
+zif_handler shim_function_replace(const char *name, zif_handler handler)
 {
     zend_function *function = zend_hash_str_find_ptr(CG(function_table), name, strlen(name));
     if (function == NULL || function->type != ZEND_INTERNAL_FUNCTION) {
@@ -92,11 +91,11 @@ static zif_handler replace(const char *name, zif_handler handler)
 
 void shim_functions_override(void)
 {
-    php_getenv_handler = replace("getenv", ZEND_FN(getenv_with_overlay));
-    php_connection_aborted_handler = replace("connection_aborted", ZEND_FN(connection_aborted_by_host));
-    php_connection_status_handler = replace("connection_status", ZEND_FN(connection_status_by_host));
-    php_chdir_handler = replace("chdir", ZEND_FN(chdir_with_room));
+    php_getenv_handler = shim_function_replace("getenv", ZEND_FN(getenv_with_overlay));
+    php_connection_aborted_handler = shim_function_replace("connection_aborted", ZEND_FN(connection_aborted_by_host));
+    php_connection_status_handler = shim_function_replace("connection_status", ZEND_FN(connection_status_by_host));
+    php_chdir_handler = shim_function_replace("chdir", ZEND_FN(chdir_with_room));
     if (!shim_has_own_umask()) {
-        php_umask_handler = replace("umask", ZEND_FN(umask_that_asks));
+        php_umask_handler = shim_function_replace("umask", ZEND_FN(umask_that_asks));
     }
 }

@@ -169,10 +169,15 @@ static void run_task(shim_fiber *fiber)
     free_call(&call);
 }
 
-/* Between two instructions of a script: a task that has been cancelled and goes on nevertheless is unwound by what no
- * script can catch. */
+/* Between two instructions of a script: a task that has been cancelled inside a call of C code is told so once the call
+ * has returned. If it goes on nevertheless, it is unwound by what no script can catch. */
 static void on_interrupt(void)
 {
+    if (shim_current != NULL && shim_current->owes_cancelled && EG(exception) == NULL) {
+        shim_current->owes_cancelled = false;
+        shim_cancelled_throw();
+        return;
+    }
     if (EG(exception) == NULL && shim_is_cancelled() && shim_current->host != NULL &&
         shim_now() - shim_current->cancelled_at >= GRACE_NS) {
         zend_throw_graceful_exit();

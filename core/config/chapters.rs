@@ -11,7 +11,9 @@ use ipnet::IpNet;
 
 use super::id::Id;
 use super::settings::Settings;
-use super::{AbandonedRequests, AccessLog, CertificateFiles, Executor, Level, TlsVersion, WorkerRange};
+use super::{
+    AbandonedRequests, AccessLog, CertificateFiles, Executor, Level, RuntimeHook, TlsVersion, WorkerRange,
+};
 
 /// Addresses, files and threads.
 #[derive(Clone, Debug)]
@@ -298,8 +300,11 @@ pub struct BackgroundConfig {
     pub async_entry_file: Option<PathBuf>,
     /// The maximum size of what one task receives, and of what it returns, in bytes.
     pub async_max_value_bytes: u64,
-    /// The blocking calls that let other requests run while they wait.
-    pub runtime_hooks: Vec<String>,
+    /// The calls that let other requests run while they wait; none where there is neither worker mode nor a thread for
+    /// tasks.
+    pub runtime_hooks: Vec<RuntimeHook>,
+    /// Hooks were chosen that have no effect.
+    pub has_idle_hooks: bool,
     /// The plugins to load.
     pub plugins: Vec<String>,
 }
@@ -307,13 +312,17 @@ pub struct BackgroundConfig {
 impl BackgroundConfig {
     /// Takes its settings; all of them are valid.
     pub(super) fn of(settings: &Settings) -> Self {
+        let hooks = RuntimeHook::named(&settings.list(Id::RuntimeHooks));
+        let has_fibers = settings.text(Id::Executor) != Some("stub")
+            && (settings.boolean(Id::WorkerModeEnabled) || settings.count(Id::AsyncWorkers) > 0);
         Self {
             async_workers: settings.count(Id::AsyncWorkers),
             async_max_fibers: settings.count(Id::AsyncMaxFibers),
             async_queue_capacity: settings.count(Id::AsyncQueueCapacity),
             async_entry_file: settings.path(Id::AsyncEntryFile),
             async_max_value_bytes: settings.integer(Id::AsyncMaxValueBytes),
-            runtime_hooks: settings.list(Id::RuntimeHooks),
+            has_idle_hooks: !has_fibers && !hooks.is_empty(),
+            runtime_hooks: if has_fibers { hooks } else { Vec::new() },
             plugins: settings.list(Id::Plugins),
         }
     }

@@ -42,6 +42,8 @@ pub enum ValueKind {
     Choice(&'static [&'static str]),
     /// Comma-separated patterns of URL paths.
     Globs,
+    /// Comma-separated runtime hooks, or `none` or `all`.
+    Hooks,
     /// An integer.
     Integer {
         /// The minimum.
@@ -264,9 +266,13 @@ impl ValueKind {
         match self {
             Self::Boolean => Json::Boolean,
             Self::Integer { .. } | Self::IntegerOrAuto { .. } => Json::Integer,
-            Self::Globs | Self::List | Self::Networks | Self::Paths | Self::Proxies | Self::Variables => {
-                Json::Array
-            }
+            Self::Globs
+            | Self::Hooks
+            | Self::List
+            | Self::Networks
+            | Self::Paths
+            | Self::Proxies
+            | Self::Variables => Json::Array,
             Self::Address { .. } | Self::Choice(_) | Self::Path | Self::Text | Self::Workers => Json::String,
         }
     }
@@ -278,6 +284,7 @@ impl ValueKind {
             Self::Boolean => "true or false".to_owned(),
             Self::Choice(words) => words.join(", "),
             Self::Globs => "comma-separated URL path patterns".to_owned(),
+            Self::Hooks => "none, all, or comma-separated sleep, net, dns, process".to_owned(),
             Self::Integer { min, max, unit } => {
                 format!("{} from {min} to {max}{}", unit.noun(), unit.suffixes())
             }

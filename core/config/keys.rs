@@ -276,9 +276,12 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         "The maximum size of what one task receives, and of what it returns. A larger transfer is a \
          `Svc\\Async\\TransferException`.",
     ),
-    Key::new(Id::RuntimeHooks, "RUNTIME_HOOKS", ValueKind::List, Initial::Unset)
-        .reserved("")
-        .about(Chapter::Background, "Blocking calls that let other requests run while they wait."),
+    Key::new(Id::RuntimeHooks, "RUNTIME_HOOKS", ValueKind::Hooks, Initial::Is("none")).about(
+        Chapter::Background,
+        "The calls of PHP that let other requests of their thread run while they wait: `sleep`, `net` (sockets), `dns`, \
+         `process` (programs and pipes), or `all`. They have an effect in worker mode and in background tasks; \
+         [hooks.md](hooks.md) lists the functions.",
+    ),
     Key::new(Id::Plugins, "PLUGINS", ValueKind::List, Initial::Unset)
         .reserved("")
         .json(Json::Object)

@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 mod chapters;
 pub mod glob;
+mod hooks;
 mod id;
 pub mod key;
 pub mod keys;
@@ -27,6 +28,7 @@ pub use chapters::{
     AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, FileConfig, LogConfig, OperationsConfig,
     PhpConfig, ServingConfig, TimeoutConfig, TlsConfig,
 };
+pub use hooks::RuntimeHook;
 pub use problem::{ConfigError, Problem};
 pub use raw::{RawConfig, ValueSource};
 pub use settings::Setting;

@@ -18,6 +18,8 @@ impl Config {
             }
         }
         report.insert("async_in_flight_cap".to_owned(), self.background.async_in_flight_cap().into());
+        let hooks = self.background.runtime_hooks.iter().map(|hook| hook.as_str());
+        report.insert("runtime_hooks".to_owned(), hooks.collect());
         report.insert("tls_enabled".to_owned(), (!self.tls.certificates.is_empty()).into());
         // Settings know of no file; whoever has loaded one says so in `extra`.
         report.insert("deny_file".to_owned(), Map::from_iter([("loaded".to_owned(), false.into())]).into());

@@ -13,6 +13,7 @@ use ipnet::{IpNet, Ipv4Net};
 
 use super::WorkerRange;
 use super::glob;
+use super::hooks;
 use super::key::{Json, ValueKind, ValueUnit};
 use super::problem::Fault;
 use crate::limits::THREADS_MAX;
@@ -64,6 +65,7 @@ impl ValueKind {
                 None => Err(Fault::UnknownWord),
             },
             Self::Globs => globs(text).map(Value::List),
+            Self::Hooks => hooks::words(text).map(Value::List),
             Self::Integer { min, max, unit } => integer(text, min, max, unit).map(Value::Integer),
             Self::IntegerOrAuto { .. } if text.eq_ignore_ascii_case("auto") => Ok(Value::Integer(0)),
             Self::IntegerOrAuto { max, unit } => integer(text, 0, max, unit).map(Value::Integer),
@@ -104,6 +106,7 @@ impl fmt::Display for Value {
             Self::Address(address) => address.fmt(f),
             Self::Boolean(yes) => yes.fmt(f),
             Self::Integer(number) => number.fmt(f),
+            Self::List(words) if words.is_empty() => f.write_str("none"),
             Self::List(words) => f.write_str(&words.join(",")),
             Self::Networks(networks) => {
                 for (n, network) in networks.iter().enumerate() {

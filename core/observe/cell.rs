@@ -5,7 +5,7 @@
 
 use std::marker::PhantomData;
 
-use crate::sync::counter::{Counter, Flag, UpDown};
+use crate::sync::counter::{Counter, Flag, RareCounter, UpDown};
 use crate::sync::histogram::{Histogram, Snapshot};
 
 use super::exporter::Series;
@@ -142,6 +142,64 @@ impl<L: Label, const N: usize> CellValues for ValuesBy<L, N> {
             let value = self.values[label.index()];
             if value > 0 || L::IS_SHOWN_FROM_THE_START {
                 series.labelled(&[(L::NAME, label.as_str())], value);
+            }
+        }
+    }
+}
+
+/// A counter for each pair of values of two labels, for what seldom happens.
+#[derive(Debug)]
+pub struct CountersByTwo<A, B, const N: usize, const M: usize> {
+    counters: [[RareCounter; M]; N],
+    labels: PhantomData<fn(A, B)>,
+}
+
+impl<A: Label, B: Label, const N: usize, const M: usize> CountersByTwo<A, B, N, M> {
+    /// Counts one with these values of the labels.
+    #[inline]
+    pub fn incr(&self, first: A, second: B) {
+        self.counters[first.index()][second.index()].incr();
+    }
+}
+
+impl<A, B, const N: usize, const M: usize> Default for CountersByTwo<A, B, N, M> {
+    fn default() -> Self {
+        let counters = std::array::from_fn(|_| std::array::from_fn(|_| RareCounter::default()));
+        Self { counters, labels: PhantomData }
+    }
+}
+
+/// What was read of [`CountersByTwo`].
+#[derive(Clone, Debug)]
+pub(super) struct ValuesByTwo<A, B, const N: usize, const M: usize> {
+    values: [[u64; M]; N],
+    labels: PhantomData<fn(A, B)>,
+}
+
+impl<A, B, const N: usize, const M: usize> Default for ValuesByTwo<A, B, N, M> {
+    fn default() -> Self {
+        Self { values: [[0; M]; N], labels: PhantomData }
+    }
+}
+
+impl<A: Label, B: Label, const N: usize, const M: usize> MetricCell for CountersByTwo<A, B, N, M> {
+    type Values = ValuesByTwo<A, B, N, M>;
+
+    fn read(&self) -> ValuesByTwo<A, B, N, M> {
+        let values = std::array::from_fn(|a| std::array::from_fn(|b| self.counters[a][b].value()));
+        ValuesByTwo { values, labels: PhantomData }
+    }
+}
+
+/// Pairs appear once something was counted in them.
+impl<A: Label, B: Label, const N: usize, const M: usize> CellValues for ValuesByTwo<A, B, N, M> {
+    fn write(&self, series: &mut Series<'_>) {
+        for first in A::VALUES {
+            for second in B::VALUES {
+                let value = self.values[first.index()][second.index()];
+                if value > 0 {
+                    series.labelled(&[(A::NAME, first.as_str()), (B::NAME, second.as_str())], value);
+                }
             }
         }
     }

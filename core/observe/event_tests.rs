@@ -83,6 +83,8 @@ const ALL: &[Event<'_>] = &[
     }),
     Event::Worker(WorkerEvent::DetachedTaskFailed { task: 7, request_id: "r-1", reason: b"r" }),
     Event::Hint(Hint::TaskEntryInRoot { path: "p" }),
+    Event::Hint(Hint::IdleHooks),
+    Event::Hint(Hint::HooksOutOfReach { library: "l" }),
     Event::Hint(Hint::FirstEpisode { reason: ShedReason::WaitTimeout, value: 1000, php_workers: 4 }),
     Event::Hint(Hint::ProjectAsRoot { path: "p", found: "composer.json" }),
     Event::SpoolTrouble { error: "e" },
@@ -140,7 +142,11 @@ fn is_listed(event: &Event<'_>) -> bool {
             | WorkerEvent::Stuck { .. },
         )
         | Event::Hint(
-            Hint::FirstEpisode { .. } | Hint::ProjectAsRoot { .. } | Hint::TaskEntryInRoot { .. },
+            Hint::FirstEpisode { .. }
+            | Hint::ProjectAsRoot { .. }
+            | Hint::IdleHooks
+            | Hint::HooksOutOfReach { .. }
+            | Hint::TaskEntryInRoot { .. },
         )
         | Event::SpoolTrouble { .. }
         | Event::RecordsDropped { .. }

@@ -32,6 +32,8 @@ pub struct ScrapeFacts<'a> {
     pub slots: Vec<SlotReading>,
     /// Whether workers are persistent.
     pub worker_mode: bool,
+    /// Whether a runtime hook is in effect.
+    pub runtime_hooks: bool,
     /// The background tasks; `None` for a server without any.
     pub tasks: Option<TaskFacts>,
     /// Bytes of replies in memory.

@@ -10,6 +10,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::admission::ShedReason;
+use crate::config::RuntimeHook;
 use crate::http::MethodKind;
 use crate::limits::REPLIES_MEMORY_MAX;
 use crate::pool::{RecycleReason, SlotPhase, SlotReading, StuckKind};
@@ -17,11 +18,11 @@ use crate::sync::counter::{Counter, Flag, UpDown};
 use crate::sync::histogram::Histogram;
 use crate::time::as_micros;
 
-use super::cell::{AbandonedWork, CellValues, CountersBy, MetricCell};
+use super::cell::{AbandonedWork, CellValues, CountersBy, CountersByTwo, MetricCell};
 use super::exporter::{Number, Series};
 use super::facts::ScrapeFacts;
 use super::family::{Condition, Family, MetricChapter, MetricKind};
-use super::label::{CancelReason, StatusClass, TlsHandshake};
+use super::label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
 
 /// Writes the series of a family.
 pub(super) type FamilySource = fn(&ScrapeFacts<'_>, &Counted, &mut Series<'_>);
@@ -323,6 +324,10 @@ families! {
         "Number of bytes that background tasks printed, which were discarded.",
         "Bytes of output of tasks. Nobody receives it: return a value, or write to a log.",
         source |facts, _, series| series.maybe(facts.tasks.map(|tasks| tasks.output_discarded_bytes));
+    HOOK_BLOCKED: Counter "svc_hook_blocked_total" in Workers if RuntimeHooks,
+        "Number of calls with a runtime hook that blocked their thread nevertheless, by hook and reason.",
+        "Labels `hook` (`sleep`, `net`, `dns`, `process`) and `reason`. `switch`: PHP does not allow a switch of fibers, for example in a destructor that an ended fiber runs. `loading`: code was being loaded, or a constant evaluated. `gc`: the cycle collector ran. `output_handler`: an output handler ran. `memory`: the system refused memory or a descriptor. `helpers`: all helper threads were busy. Calls that did not have to wait are not counted.",
+        cell hook_blocked: CountersByTwo<RuntimeHook, HookObstacle, { RuntimeHook::ALL.len() }, { HookObstacle::ALL.len() }>;
     QUEUE_WAIT: Histogram "svc_queue_wait_us" in Admission,
         "Time requests waited for a worker, in microseconds.",
         "Time that requests waited for a queue slot and in the queue until a worker took them. Refused requests, and requests whose client disconnected before that, are not included.",

@@ -81,6 +81,8 @@ pub enum Condition {
     TaskThreads,
     /// Once output of a background task was discarded.
     TaskOutput,
+    /// If a runtime hook is in effect.
+    RuntimeHooks,
 }
 
 impl Family {
@@ -134,6 +136,7 @@ impl Condition {
             Self::TaskDispatched => Some("`ASYNC_WORKERS`, and a task that was dispatched or rejected"),
             Self::TaskThreads => Some("`ASYNC_WORKERS`"),
             Self::TaskOutput => Some("`ASYNC_WORKERS`, and a task that printed something"),
+            Self::RuntimeHooks => Some("`RUNTIME_HOOKS`, with worker mode or `ASYNC_WORKERS`"),
         }
     }
 }

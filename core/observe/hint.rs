@@ -26,6 +26,13 @@ pub enum Hint<'a> {
         /// The file that indicates a project.
         found: &'a str,
     },
+    /// Runtime hooks were chosen that have no effect.
+    IdleHooks,
+    /// Calls of a library do not reach the runtime hooks.
+    HooksOutOfReach {
+        /// The file name of the library.
+        library: &'a str,
+    },
     /// The entry file of background tasks is in the document root.
     TaskEntryInRoot {
         /// The file.
@@ -38,7 +45,10 @@ impl Hint<'_> {
     pub fn level(self) -> Level {
         match self {
             Self::FirstEpisode { .. } => Level::Info,
-            Self::ProjectAsRoot { .. } | Self::TaskEntryInRoot { .. } => Level::Warn,
+            Self::ProjectAsRoot { .. }
+            | Self::TaskEntryInRoot { .. }
+            | Self::IdleHooks
+            | Self::HooksOutOfReach { .. } => Level::Warn,
         }
     }
 
@@ -49,6 +59,8 @@ impl Hint<'_> {
                 .text("setting", setting_of(reason))
                 .number("value", value)
                 .number("php_workers", php_workers),
+            Self::IdleHooks => begin(IDLE_HOOKS),
+            Self::HooksOutOfReach { library } => begin(HOOKS_OUT_OF_REACH).text("library", library),
             Self::ProjectAsRoot { path, found } => {
                 begin(PROJECT_AS_ROOT).text("path", path).text("found", found)
             }
@@ -67,6 +79,9 @@ fn setting_of(reason: ShedReason) -> &'static str {
     }
 }
 
+const IDLE_HOOKS: &str = "RUNTIME_HOOKS has no effect: neither WORKER_MODE_ENABLED nor ASYNC_WORKERS is set";
+const HOOKS_OUT_OF_REACH: &str =
+    "runtime hooks do not reach this library: its calls block their thread while they wait";
 const FIRST_EPISODE: &str =
     "this setting and the number of PHP_WORKERS determine when the server starts shedding requests";
 const PROJECT_AS_ROOT: &str =

@@ -4,6 +4,7 @@
 //! who give them.
 
 use crate::admission::ShedReason;
+use crate::config::RuntimeHook;
 use crate::http::MethodKind;
 use crate::pool::RecycleReason;
 
@@ -103,6 +104,41 @@ impl TlsHandshake {
     }
 }
 
+/// Why a call that has a hook blocked its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HookObstacle {
+    /// PHP does not allow a switch of fibers.
+    Switch,
+    /// Code was being loaded, or a constant evaluated.
+    Loading,
+    /// The cycle collector was running.
+    Collecting,
+    /// An output handler was running.
+    Output,
+    /// The system refused what a wait needs.
+    Memory,
+    /// All helper threads were busy.
+    Helpers,
+}
+
+impl HookObstacle {
+    /// Every obstacle, in the order of the exposition.
+    pub const ALL: [Self; 6] =
+        [Self::Switch, Self::Loading, Self::Collecting, Self::Output, Self::Memory, Self::Helpers];
+
+    /// The obstacle's label value.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Switch => "switch",
+            Self::Loading => "loading",
+            Self::Collecting => "gc",
+            Self::Output => "output_handler",
+            Self::Memory => "memory",
+            Self::Helpers => "helpers",
+        }
+    }
+}
+
 /// A set of values that a label can have.
 pub trait Label: Copy + 'static {
     /// The label's name.
@@ -142,6 +178,8 @@ labels! {
     "method": MethodKind, shown from the start: false;
     "status": StatusClass, shown from the start: false;
     "reason": CancelReason, shown from the start: true;
+    "hook": RuntimeHook, shown from the start: false;
+    "reason": HookObstacle, shown from the start: false;
     "reason": ShedReason, shown from the start: true;
     "reason": RecycleReason, shown from the start: true;
     "result": TlsHandshake, shown from the start: true;

@@ -44,6 +44,6 @@ pub use facts::{CertificateFacts, ReloadFacts, ScrapeFacts, TaskFacts};
 pub use families::Metrics;
 pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};
 pub use hint::Hint;
-pub use label::{CancelReason, StatusClass, TlsHandshake};
+pub use label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
 pub use log::Log;
 pub use worker_event::WorkerEvent;

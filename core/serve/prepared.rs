@@ -173,6 +173,9 @@ impl PreparedServer {
         {
             shared.log.emit(&Event::Hint(Hint::TaskEntryInRoot { path: &entry.to_string_lossy() }));
         }
+        if shared.config.background.has_idle_hooks {
+            shared.log.emit(&Event::Hint(Hint::IdleHooks));
+        }
         let reactors = (0..shared.config.serving.io_workers.max(1))
             .map(|_| Reactor::new(Arc::clone(&shared), Arc::clone(&site), Arc::clone(&disk)))
             .collect::<io::Result<Vec<_>>>()?;

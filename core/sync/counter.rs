@@ -3,7 +3,7 @@
 //! Promises: a write touches a cell that few threads share; a read blocks no thread; a counter never decreases, and a
 //! population is never read as negative. Refuses: a read synchronizes nothing, and cells are not read at one instant.
 
-use super::primitive::{AtomicBool, CachePadded, Ordering};
+use super::primitive::{AtomicBool, AtomicU64, CachePadded, Ordering};
 use super::stripe::{Cell, STRIPES, seat};
 
 /// A counter. It wraps after 2^64.
@@ -48,6 +48,30 @@ impl Counter {
 impl Default for Counter {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+/// A counter of what seldom happens: a single word, which all threads share. It wraps after 2^64.
+///
+/// # Ordering
+///
+/// Relaxed throughout: a statistic that orders nothing.
+///
+/// # Progress
+///
+/// Wait-free.
+#[derive(Debug, Default)]
+pub struct RareCounter(AtomicU64);
+
+impl RareCounter {
+    /// Adds one.
+    pub fn incr(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Reads it.
+    pub fn value(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 

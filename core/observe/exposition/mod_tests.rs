@@ -4,12 +4,13 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::*;
 use crate::admission::{GateFacts, ShedReason};
+use crate::config::RuntimeHook;
 use crate::http::MethodKind;
 use crate::http::negotiate::OpenMetrics;
 use crate::observe::exporter::{Distribution, Labels, Number};
 use crate::observe::families::{self, ALL};
 use crate::observe::family::{Family, MetricKind, MetricUnit};
-use crate::observe::label::{CancelReason, TlsHandshake};
+use crate::observe::label::{CancelReason, HookObstacle, TlsHandshake};
 use crate::observe::process::ProcessFacts;
 use crate::observe::{CertificateFacts, ReloadFacts, TaskFacts};
 use crate::pool::{HeldJob, PoolFacts, RecycleReason, SlotPhase, SlotReading};
@@ -65,6 +66,7 @@ fn facts() -> ScrapeFacts<'static> {
             SlotReading { slot: 12, number: 1, ..SlotReading::default() },
         ],
         worker_mode: true,
+        runtime_hooks: true,
         tasks: Some(TaskFacts {
             dispatched: 30,
             completed: 15,
@@ -112,6 +114,7 @@ fn busy_metrics() -> Metrics {
     metrics.workers_retired.incr();
     metrics.soft_resets.incr();
     metrics.pool_stalled.set();
+    metrics.hook_blocked.incr(RuntimeHook::Dns, HookObstacle::Helpers);
     metrics
 }
 
@@ -156,6 +159,7 @@ fn what_was_counted_is_what_is_shown() {
         r#"svc_queue_wait_us_bucket{le="50"} 0"#,
         r#"svc_queue_wait_us_bucket{le="100"} 1"#,
         r#"svc_admission_refused_total{reason="queue_full"} 1"#,
+        r#"svc_hook_blocked_total{hook="dns",reason="helpers"} 1"#,
         r#"svc_php_request_duration_seconds_bucket{le="0.0001"} 0"#,
         r#"svc_php_request_duration_seconds_bucket{le="0.0025"} 1"#,
         r#"svc_php_request_duration_seconds_bucket{le="1"} 1"#,
@@ -514,6 +518,7 @@ fn each_format_writes_the_same_bytes_as_ever() {
         pool: None,
         slots: Vec::new(),
         worker_mode: false,
+        runtime_hooks: false,
         tasks: None,
         process: ProcessFacts {
             resident_bytes: None,
@@ -527,6 +532,7 @@ fn each_format_writes_the_same_bytes_as_ever() {
     let with_plain_workers = ScrapeFacts {
         certificates: Some(CertificateFacts { first_expiry: None }),
         worker_mode: false,
+        runtime_hooks: false,
         tasks: None,
         ..facts()
     };

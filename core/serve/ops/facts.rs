@@ -79,6 +79,7 @@ impl OpsSource for OpsFacts {
             queue_capacity: gate.map_or(shared.config.admission.queue_capacity, |gate| gate.capacity),
             slots: shared.backend.workers().map(|workers| workers.slots(time::now())).unwrap_or_default(),
             worker_mode: shared.config.php.worker_mode_enabled,
+            runtime_hooks: !shared.config.background.runtime_hooks.is_empty(),
             pool: gate.map(|_| shared.pool_facts()),
             tasks: shared.tasks.as_ref().map(|tasks| task_facts(tasks)),
             reply_memory_bytes: shared.spool.memory_bytes(),

@@ -1,0 +1,99 @@
+/* connect(), defined before libc's.
+ *
+ * Most libraries connect without waiting, and poll() afterwards. Those that wait in connect() itself have a blocking
+ * socket, which does not block while their request waits for it. */
+#include "compat.h"
+#include "hooks/hooks.h"
+#include "hooks/socket_wait.h"
+#include "libc/clock.h"
+#include "libc/libc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+DECLARE_LIBC(connect);
+DECLARE_LIBC(fcntl64);
+DECLARE_LIBC(poll);
+
+/* The outcome of a connect() that went on in the background. */
+static int outcome(int descriptor)
+{
+    int error = 0;
+    socklen_t size = sizeof(error);
+    if (getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) != 0) {
+        return -1;
+    }
+    errno = error != 0 ? error : errno;
+    return error != 0 ? -1 : 0;
+}
+
+static bool is_connecting(int descriptor)
+{
+    struct pollfd look = {.fd = descriptor, .events = POLLOUT};
+    return LIBC(poll)(&look, 1, 0) == 0;
+}
+
+/* A Unix socket whose listener is busy: nothing tells when it has room. */
+static int try_again(int descriptor, const struct sockaddr *address, socklen_t size, int64_t deadline,
+                     shim_waited *waited)
+{
+    int64_t pause = 0;
+    int result = -1;
+    do {
+        if (deadline != 0 && shim_now() >= deadline) {
+            errno = EAGAIN;
+            return -1;
+        }
+        *waited = shim_hooked_pause(SHIM_HOOK_NET, &pause);
+        if (*waited != SHIM_WAITED_LOOK) {
+            /* It waits for no descriptor, so either it is over or libc goes on. */
+            errno = ECONNRESET;
+            return -1;
+        }
+        result = LIBC(connect)(descriptor, address, size);
+    } while (result != 0 && errno == EAGAIN);
+    return result;
+}
+
+/* Connects a socket that does not block any more. */
+static int connect_in_fiber(int descriptor, const struct sockaddr *address, socklen_t size, int64_t deadline,
+                            shim_waited *waited)
+{
+    const int result = LIBC(connect)(descriptor, address, size);
+    if (result != 0 && errno == EAGAIN && address->sa_family == AF_UNIX) {
+        return try_again(descriptor, address, size, deadline, waited);
+    }
+    if (result == 0 || errno != EINPROGRESS) {
+        return result;
+    }
+    do {
+        if (!shim_wait_for_socket(descriptor, POLLOUT, deadline, waited)) {
+            errno = *waited == SHIM_WAITED_EXPIRED ? EINPROGRESS : errno;
+            return -1;
+        }
+    } while (is_connecting(descriptor));
+    return outcome(descriptor);
+}
+
+int connect(int descriptor, const struct sockaddr *address, socklen_t size)
+{
+    if (!shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) || address == NULL) {
+        return LIBC(connect)(descriptor, address, size);
+    }
+    const int flags = LIBC(fcntl64)(descriptor, F_GETFL);
+    if (flags < 0 || (flags & O_NONBLOCK) != 0 || LIBC(fcntl64)(descriptor, F_SETFL, flags | O_NONBLOCK) != 0) {
+        return LIBC(connect)(descriptor, address, size);
+    }
+    shim_waited waited = SHIM_WAITED_LOOK;
+    const int result =
+        connect_in_fiber(descriptor, address, size, shim_socket_deadline(descriptor, SO_SNDTIMEO), &waited);
+    const int error = errno;
+    if (waited != SHIM_WAITED_CLOSED) {
+        (void)LIBC(fcntl64)(descriptor, F_SETFL, flags);
+    }
+    errno = error;
+    /* Where it cannot wait in the fiber, it waits in libc for the connection that has begun. */
+    return waited == SHIM_WAITED_BLOCK ? LIBC(connect)(descriptor, address, size) : result;
+}

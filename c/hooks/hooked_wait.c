@@ -1,0 +1,87 @@
+/* How a call waits that has a hook. */
+#include "compat.h"
+#include "context/context.h"
+#include "fiber/cancel.h"
+#include "fiber/carrier.h"
+#include "fiber/fiber.h"
+#include "fiber/park.h"
+#include "files/locks.h"
+#include "hooks/hooked_wait.h"
+#include "hooks/hooks.h"
+#include "libc/clock.h"
+
+#include <errno.h>
+
+/* How often a library may ask in vain before it counts as deaf. */
+enum { PATIENCE = 8 };
+
+/* The request waits no more. A task that has been cancelled is told by an exception, as soon as the call has
+ * returned. */
+static shim_waited give_up(void)
+{
+    shim_running->refusals++;
+    if (shim_is_cancelled()) {
+        shim_current->owes_cancelled = true;
+        zend_atomic_bool_store_ex(&EG(vm_interrupt), true);
+    }
+    return SHIM_WAITED_OVER;
+}
+
+static shim_waited block(shim_hook hook, shim_obstacle obstacle)
+{
+    shim_hook_blocks(hook, obstacle);
+    return SHIM_WAITED_BLOCK;
+}
+
+static shim_waited wait_in_fiber(shim_hook hook, const shim_wait_set *set)
+{
+    if (shim_is_over()) {
+        return give_up();
+    }
+    shim_running->refusals = 0;
+    const shim_obstacle obstacle = shim_fiber_obstacle();
+    if (obstacle != SHIM_NO_OBSTACLE) {
+        return block(hook, obstacle);
+    }
+    switch (shim_park(set).by) {
+    case SHIM_NEVER_PARKED:
+        return block(hook, SHIM_OBSTACLE_MEMORY);
+    case SHIM_WOKEN_BY_DESCRIPTOR:
+    case SHIM_WOKEN_BY_COMPLETION:
+        return SHIM_WAITED_LOOK;
+    case SHIM_WOKEN_BY_CLOSE:
+        return SHIM_WAITED_CLOSED;
+    case SHIM_WOKEN_BY_CANCEL:
+        return give_up();
+    case SHIM_WOKEN_BY_TIME:
+        break;
+    }
+    /* Either the call's own deadline, or the time limit of the request. */
+    return set->deadline != 0 && shim_now() >= set->deadline ? SHIM_WAITED_EXPIRED : give_up();
+}
+
+shim_waited shim_hooked_wait(shim_hook hook, const shim_wait_set *set)
+{
+    const int error = errno;
+    const shim_waited waited = wait_in_fiber(hook, set);
+    errno = error;
+    return waited;
+}
+
+shim_waited shim_hooked_wait_for(shim_hook hook, int descriptor, short events, int64_t deadline)
+{
+    shim_watch watch = {.descriptor = descriptor, .events = events};
+    return shim_hooked_wait(hook, &(shim_wait_set){.watches = &watch, .watch_count = 1, .deadline = deadline});
+}
+
+shim_waited shim_hooked_pause(shim_hook hook, int64_t *pause)
+{
+    shim_pause_lengthen(pause);
+    const shim_waited waited = shim_hooked_wait(hook, &(shim_wait_set){.deadline = shim_now() + *pause});
+    return waited == SHIM_WAITED_EXPIRED ? SHIM_WAITED_LOOK : waited;
+}
+
+bool shim_hooked_is_deaf(void)
+{
+    return shim_running->refusals > PATIENCE;
+}

@@ -1,0 +1,42 @@
+/* Calls that wait, and which of them may suspend their request.
+ *
+ * The executable defines libc's waiting functions before libc does, so whatever libphp, its extensions and their
+ * libraries wait for arrives here. In a request that has a fiber, they wait as Svc\sleep() does, and their thread runs
+ * other requests meanwhile. Everywhere else they are libc's: the first thing to be looked at is whether such a request
+ * runs on this thread at all.
+ *
+ * Invariants. A hook neither jumps nor throws: its caller is C code that holds what a jump would leave behind. To its
+ * caller, a call means what it meant before: the same results, timeouts and errno. A call that cannot suspend its request
+ * blocks its thread, and is counted. */
+#include "compat.h"
+#include "context/context.h"
+#include "context/host.h"
+#include "fiber/fiber.h"
+#include "hooks/hooks.h"
+#include "libc/callers.h"
+
+static uint32_t in_effect;
+
+void shim_hooks_install(uint32_t hooks)
+{
+    in_effect = hooks;
+    shim_callers_look();
+}
+
+bool shim_hook_is_on(shim_hook hook)
+{
+    const shim_fiber *fiber = shim_running;
+    return fiber != NULL && (in_effect >> hook & 1) != 0 && fiber->is_carried && !shim_is_child;
+}
+
+bool shim_hook_is_on_for(shim_hook hook, const void *caller)
+{
+    return shim_hook_is_on(hook) && shim_caller_is_known(caller);
+}
+
+void shim_hook_blocks(shim_hook hook, shim_obstacle obstacle)
+{
+    if (shim_current != NULL && shim_current->owner != NULL) {
+        shim_host.worker.blocks(shim_current->owner, hook, obstacle);
+    }
+}

@@ -1,0 +1,106 @@
+/* read() and write(), defined before libc's, for pipes and sockets; all other files are the kernel's. */
+#include "compat.h"
+#include "hooks/descriptor_wait.h"
+#include "hooks/hooked_wait.h"
+#include "hooks/hooks.h"
+#include "hooks/socket_wait.h"
+#include "libc/libc.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+DECLARE_LIBC(poll);
+DECLARE_LIBC(read);
+DECLARE_LIBC(write);
+/* What read() is in code that was compiled to check the size of its buffer. */
+extern ssize_t __read_chk(int descriptor, void *buffer, size_t length, size_t size);
+DECLARE_LIBC(__read_chk);
+
+/* Which hook waits for the descriptor; false if none does. */
+static bool hook_of(int descriptor, const void *caller, shim_hook *hook)
+{
+    if (!shim_hook_is_on_for(SHIM_HOOK_PROCESS, caller) && !shim_hook_is_on_for(SHIM_HOOK_NET, caller)) {
+        return false;
+    }
+    struct stat file;
+    const int error = errno;
+    const bool is_open = fstat(descriptor, &file) == 0;
+    errno = error;
+    *hook = is_open && S_ISSOCK(file.st_mode) ? SHIM_HOOK_NET : SHIM_HOOK_PROCESS;
+    return is_open && (S_ISSOCK(file.st_mode) || S_ISFIFO(file.st_mode)) && shim_hook_is_on(*hook);
+}
+
+/* Waits until the descriptor is ready, or is not to be waited for. Returns false if the call fails, with errno set. */
+static bool wait_until_ready(shim_hook hook, int descriptor, short events, int option)
+{
+    struct pollfd look = {.fd = descriptor, .events = events};
+    if (LIBC(poll)(&look, 1, 0) != 0 || !shim_is_blocking(descriptor)) {
+        return true;
+    }
+    const int64_t deadline = hook == SHIM_HOOK_NET ? shim_socket_deadline(descriptor, option) : 0;
+    do {
+        switch (shim_hooked_wait_for(hook, descriptor, events, deadline)) {
+        case SHIM_WAITED_LOOK:
+            break;
+        case SHIM_WAITED_BLOCK:
+            return true;
+        case SHIM_WAITED_EXPIRED:
+            errno = EAGAIN;
+            return false;
+        case SHIM_WAITED_CLOSED:
+            errno = EBADF;
+            return false;
+        case SHIM_WAITED_OVER:
+            errno = hook == SHIM_HOOK_NET ? ECONNRESET : EIO;
+            return false;
+        }
+    } while (LIBC(poll)(&look, 1, 0) == 0);
+    return true;
+}
+
+ssize_t read(int descriptor, void *buffer, size_t length)
+{
+    shim_hook hook;
+    return hook_of(descriptor, SHIM_CALLER, &hook) && !wait_until_ready(hook, descriptor, POLLIN, SO_RCVTIMEO)
+               ? -1
+               : LIBC(read)(descriptor, buffer, length);
+}
+
+ssize_t __read_chk(int descriptor, void *buffer, size_t length, size_t size)
+{
+    shim_hook hook;
+    return length <= size && hook_of(descriptor, SHIM_CALLER, &hook) &&
+                   !wait_until_ready(hook, descriptor, POLLIN, SO_RCVTIMEO)
+               ? -1
+               : LIBC(__read_chk)(descriptor, buffer, length, size);
+}
+
+/* A pipe that is ready takes PIPE_BUF bytes at once, and so much is written as a whole. More than that goes in parts. */
+static ssize_t write_in_fiber(shim_hook hook, int descriptor, const char *bytes, size_t length)
+{
+    size_t written = 0;
+    do {
+        if (!wait_until_ready(hook, descriptor, POLLOUT, SO_SNDTIMEO)) {
+            break;
+        }
+        const size_t rest = length - written;
+        const ssize_t size = LIBC(write)(descriptor, bytes + written, rest < PIPE_BUF ? rest : PIPE_BUF);
+        if (size < 0) {
+            break;
+        }
+        written += (size_t)size;
+    } while (written < length);
+    return written > 0 || length == 0 ? (ssize_t)written : -1;
+}
+
+ssize_t write(int descriptor, const void *buffer, size_t length)
+{
+    shim_hook hook;
+    return hook_of(descriptor, SHIM_CALLER, &hook) && shim_is_blocking(descriptor)
+               ? write_in_fiber(hook, descriptor, buffer, length)
+               : LIBC(write)(descriptor, buffer, length);
+}

@@ -1,0 +1,136 @@
+/* poll() and its kin, defined before libc's. */
+#include "compat.h"
+#include "hooks/descriptor_wait.h"
+#include "hooks/hooks.h"
+#include "libc/libc.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <time.h>
+
+DECLARE_LIBC(poll);
+DECLARE_LIBC(ppoll);
+/* What poll() is in code that was compiled to check the size of its list. */
+extern int __poll_chk(struct pollfd *list, nfds_t count, int timeout, size_t size);
+extern int __ppoll_chk(struct pollfd *list, nfds_t count, const struct timespec *timeout, const sigset_t *signals,
+                       size_t size);
+DECLARE_LIBC(__poll_chk);
+DECLARE_LIBC(__ppoll_chk);
+
+typedef struct poll_call {
+    struct pollfd *list;
+    nfds_t count;
+} poll_call;
+
+static int look(void *argument)
+{
+    const poll_call *call = argument;
+    return LIBC(poll)(call->list, call->count, 0);
+}
+
+/* The request is over: each descriptor has failed. A library that asks on after reading has not failed, like TLS in the
+ * middle of its handshake, finds its sockets closed. */
+static int fail_all(struct pollfd *list, nfds_t count)
+{
+    int failed = 0;
+    if (shim_hooked_is_deaf()) {
+        shim_shut_down(list, count);
+    }
+    for (nfds_t i = 0; i < count; i++) {
+        list[i].revents = list[i].fd < 0 ? 0 : POLLERR | POLLHUP;
+        failed += list[i].fd >= 0;
+    }
+    return failed;
+}
+
+/* As the kernel has it if the descriptor was closed before. */
+static int tell_closed(struct pollfd *list, nfds_t count, int closed)
+{
+    int found = 0;
+    for (nfds_t i = 0; i < count; i++) {
+        list[i].revents = list[i].fd == closed ? POLLNVAL : 0;
+        found += list[i].fd == closed;
+    }
+    return found;
+}
+
+/* Returns false if the caller has to call libc with what is left of the time. */
+static bool wait_for(struct pollfd *list, nfds_t count, int64_t deadline, int *result)
+{
+    poll_call call = {.list = list, .count = count};
+    /* In most cases, something is ready. */
+    *result = look(&call);
+    if (*result != 0) {
+        return true;
+    }
+    shim_descriptor_end end = {.waited = SHIM_WAITED_LOOK};
+    *result = shim_wait_for_descriptors(list, count, deadline, look, &call, &end);
+    if (end.waited == SHIM_WAITED_OVER) {
+        *result = fail_all(list, count);
+    } else if (end.waited == SHIM_WAITED_CLOSED) {
+        *result = tell_closed(list, count, end.closed);
+    }
+    return end.waited != SHIM_WAITED_BLOCK;
+}
+
+static int poll_in_fiber(struct pollfd *list, nfds_t count, int timeout_ms)
+{
+    int result = 0;
+    const int64_t deadline = timeout_ms < 0 ? 0 : shim_deadline_in(timeout_ms / 1000, timeout_ms % 1000 * INT64_C(1000000));
+    if (wait_for(list, count, deadline, &result)) {
+        return result;
+    }
+    const int64_t left_ms = deadline == 0 ? -1 : (shim_time_left(deadline) + 999999) / 1000000;
+    return LIBC(poll)(list, count, (int)left_ms);
+}
+
+/* A caller that changes the signal mask while it waits wants to be interrupted, which a fiber is not. */
+static bool is_plain(const struct timespec *timeout, const sigset_t *signals)
+{
+    return signals == NULL &&
+           (timeout == NULL || (timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 && timeout->tv_nsec < 1000000000 &&
+                                (timeout->tv_sec > 0 || timeout->tv_nsec > 0)));
+}
+
+static int ppoll_in_fiber(struct pollfd *list, nfds_t count, const struct timespec *timeout)
+{
+    int result = 0;
+    const int64_t deadline = timeout == NULL ? 0 : shim_deadline_in(timeout->tv_sec, timeout->tv_nsec);
+    if (wait_for(list, count, deadline, &result)) {
+        return result;
+    }
+    const int64_t left = deadline == 0 ? 0 : shim_time_left(deadline);
+    const struct timespec rest = {.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+    return LIBC(ppoll)(list, count, deadline == 0 ? NULL : &rest, NULL);
+}
+
+int poll(struct pollfd *list, nfds_t count, int timeout_ms)
+{
+    return timeout_ms != 0 && shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) ? poll_in_fiber(list, count, timeout_ms)
+                                                                              : LIBC(poll)(list, count, timeout_ms);
+}
+
+int __poll_chk(struct pollfd *list, nfds_t count, int timeout_ms, size_t size)
+{
+    const bool fits = size / sizeof(*list) >= count;
+    return fits && timeout_ms != 0 && shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER)
+               ? poll_in_fiber(list, count, timeout_ms)
+               : LIBC(__poll_chk)(list, count, timeout_ms, size);
+}
+
+int ppoll(struct pollfd *list, nfds_t count, const struct timespec *timeout, const sigset_t *signals)
+{
+    return is_plain(timeout, signals) && shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER)
+               ? ppoll_in_fiber(list, count, timeout)
+               : LIBC(ppoll)(list, count, timeout, signals);
+}
+
+int __ppoll_chk(struct pollfd *list, nfds_t count, const struct timespec *timeout, const sigset_t *signals, size_t size)
+{
+    const bool fits = size / sizeof(*list) >= count;
+    return fits && is_plain(timeout, signals) && shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER)
+               ? ppoll_in_fiber(list, count, timeout)
+               : LIBC(__ppoll_chk)(list, count, timeout, signals, size);
+}

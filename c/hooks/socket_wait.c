@@ -1,0 +1,49 @@
+/* Calls that wait for one socket, as long as its options say. */
+#include "compat.h"
+#include "hooks/descriptor_wait.h"
+#include "hooks/socket_wait.h"
+#include "libc/libc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+DECLARE_LIBC(fcntl64);
+
+bool shim_is_blocking(int descriptor)
+{
+    const int flags = LIBC(fcntl64)(descriptor, F_GETFL);
+    return flags >= 0 && (flags & O_NONBLOCK) == 0;
+}
+
+int64_t shim_socket_deadline(int descriptor, int option)
+{
+    struct timeval time = {0};
+    socklen_t size = sizeof(time);
+    if (getsockopt(descriptor, SOL_SOCKET, option, &time, &size) != 0 || (time.tv_sec == 0 && time.tv_usec == 0)) {
+        return 0;
+    }
+    return shim_deadline_in(time.tv_sec, time.tv_usec * INT64_C(1000));
+}
+
+bool shim_wait_for_socket(int descriptor, short events, int64_t deadline, shim_waited *waited)
+{
+    *waited = shim_hooked_wait_for(SHIM_HOOK_NET, descriptor, events, deadline);
+    switch (*waited) {
+    case SHIM_WAITED_LOOK:
+        return true;
+    case SHIM_WAITED_EXPIRED:
+        errno = EAGAIN;
+        return false;
+    case SHIM_WAITED_CLOSED:
+        errno = EBADF;
+        return false;
+    case SHIM_WAITED_OVER:
+        errno = ECONNRESET;
+        return false;
+    case SHIM_WAITED_BLOCK:
+        break;
+    }
+    return false;
+}

@@ -1,0 +1,271 @@
+/* recv(), send(), accept() and their kin, defined before libc's.
+ *
+ * Each tries without waiting; if the socket is not ready and its owner wants to wait, the request waits for the socket
+ * and tries again. A blocking socket whose request cannot wait is left to libc, with the flags of the caller. */
+#include "compat.h"
+#include "hooks/hooks.h"
+#include "hooks/socket_wait.h"
+#include "libc/libc.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+DECLARE_LIBC(accept);
+DECLARE_LIBC(accept4);
+DECLARE_LIBC(poll);
+DECLARE_LIBC(recvfrom);
+DECLARE_LIBC(recvmsg);
+DECLARE_LIBC(sendmsg);
+DECLARE_LIBC(sendto);
+/* What recv() and recvfrom() are in code that was compiled to check the size of its buffer. */
+extern ssize_t __recv_chk(int descriptor, void *buffer, size_t length, size_t size, int flags);
+extern ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t length, size_t size, int flags,
+                              struct sockaddr *address, socklen_t *address_size);
+DECLARE_LIBC(__recv_chk);
+DECLARE_LIBC(__recvfrom_chk);
+
+/* ---- receiving ---- */
+
+/* Receives once, without waiting on the kernel's side. */
+typedef ssize_t (*attempt)(int descriptor, void *call, int flags);
+
+typedef struct receive_call {
+    char *buffer;
+    size_t length;
+    struct sockaddr *address;
+    socklen_t *address_size;
+} receive_call;
+
+static ssize_t receive(int descriptor, void *argument, int flags)
+{
+    const receive_call *call = argument;
+    return LIBC(recvfrom)(descriptor, call->buffer, call->length, flags, call->address, call->address_size);
+}
+
+static ssize_t receive_message(int descriptor, void *message, int flags)
+{
+    return LIBC(recvmsg)(descriptor, message, flags);
+}
+
+static bool would_block(void)
+{
+    return errno == EAGAIN || errno == EWOULDBLOCK;
+}
+
+/* Returns what the first attempt returns that does not have to wait. */
+static ssize_t receive_in_fiber(attempt once, int descriptor, void *call, int flags)
+{
+    int64_t deadline = -1;
+    for (;;) {
+        const ssize_t size = once(descriptor, call, flags | MSG_DONTWAIT);
+        if (size >= 0 || !would_block()) {
+            return size;
+        }
+        if (deadline < 0) {
+            if (!shim_is_blocking(descriptor)) {
+                errno = EAGAIN;
+                return -1;
+            }
+            deadline = shim_socket_deadline(descriptor, SO_RCVTIMEO);
+        }
+        shim_waited waited = SHIM_WAITED_LOOK;
+        if (!shim_wait_for_socket(descriptor, (flags & MSG_OOB) != 0 ? POLLPRI : POLLIN, deadline, &waited)) {
+            return waited == SHIM_WAITED_BLOCK ? once(descriptor, call, flags) : -1;
+        }
+    }
+}
+
+/* MSG_WAITALL: until the buffer is full, or the stream ends or fails. */
+static ssize_t receive_all(int descriptor, receive_call call, int flags)
+{
+    size_t received = 0;
+    while (received < call.length) {
+        receive_call rest = call;
+        rest.buffer += received;
+        rest.length -= received;
+        const ssize_t size = receive_in_fiber(receive, descriptor, &rest, flags & ~MSG_WAITALL);
+        if (size <= 0) {
+            return received > 0 ? (ssize_t)received : size;
+        }
+        received += (size_t)size;
+    }
+    return (ssize_t)received;
+}
+
+static bool is_stream(int descriptor)
+{
+    int type = 0;
+    socklen_t size = sizeof(type);
+    return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+static ssize_t receive_for(int descriptor, receive_call call, int flags)
+{
+    if ((flags & MSG_WAITALL) != 0 && (flags & MSG_PEEK) == 0 && is_stream(descriptor) && shim_is_blocking(descriptor)) {
+        return receive_all(descriptor, call, flags);
+    }
+    return receive_in_fiber(receive, descriptor, &call, flags);
+}
+
+static bool is_hooked(int flags, const void *caller)
+{
+    return (flags & MSG_DONTWAIT) == 0 && shim_hook_is_on_for(SHIM_HOOK_NET, caller);
+}
+
+ssize_t recv(int descriptor, void *buffer, size_t length, int flags)
+{
+    return is_hooked(flags, SHIM_CALLER)
+               ? receive_for(descriptor, (receive_call){.buffer = buffer, .length = length}, flags)
+               : LIBC(recvfrom)(descriptor, buffer, length, flags, NULL, NULL);
+}
+
+ssize_t __recv_chk(int descriptor, void *buffer, size_t length, size_t size, int flags)
+{
+    return length <= size && is_hooked(flags, SHIM_CALLER)
+               ? receive_for(descriptor, (receive_call){.buffer = buffer, .length = length}, flags)
+               : LIBC(__recv_chk)(descriptor, buffer, length, size, flags);
+}
+
+ssize_t recvfrom(int descriptor, void *restrict buffer, size_t length, int flags, struct sockaddr *restrict address,
+                 socklen_t *restrict address_size)
+{
+    const receive_call call = {.buffer = buffer, .length = length, .address = address, .address_size = address_size};
+    return is_hooked(flags, SHIM_CALLER) ? receive_for(descriptor, call, flags)
+                                         : LIBC(recvfrom)(descriptor, buffer, length, flags, address, address_size);
+}
+
+ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t length, size_t size, int flags, struct sockaddr *address,
+                       socklen_t *address_size)
+{
+    const receive_call call = {.buffer = buffer, .length = length, .address = address, .address_size = address_size};
+    return length <= size && is_hooked(flags, SHIM_CALLER)
+               ? receive_for(descriptor, call, flags)
+               : LIBC(__recvfrom_chk)(descriptor, buffer, length, size, flags, address, address_size);
+}
+
+ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
+{
+    /* The kernel puts a message together that is to be whole. */
+    return (flags & MSG_WAITALL) == 0 && is_hooked(flags, SHIM_CALLER)
+               ? receive_in_fiber(receive_message, descriptor, message, flags)
+               : LIBC(recvmsg)(descriptor, message, flags);
+}
+
+/* ---- sending ---- */
+
+/* Sends what the list points to. A blocking stream sends everything, in parts; what has been sent counts, if the rest
+ * fails. The list is the caller's, and belongs to this function meanwhile. */
+static ssize_t send_in_fiber(int descriptor, struct msghdr *message, int flags)
+{
+    size_t sent = 0;
+    int64_t deadline = -1;
+    for (;;) {
+        const ssize_t size = LIBC(sendmsg)(descriptor, message, flags | MSG_DONTWAIT);
+        if (size < 0 && !would_block()) {
+            return sent > 0 ? (ssize_t)sent : -1;
+        }
+        size_t rest = size > 0 ? (size_t)size : 0;
+        sent += rest;
+        while (message->msg_iovlen > 0 && rest >= message->msg_iov->iov_len) {
+            rest -= message->msg_iov->iov_len;
+            message->msg_iov++;
+            message->msg_iovlen--;
+        }
+        if (message->msg_iovlen == 0) {
+            return (ssize_t)sent;
+        }
+        message->msg_iov->iov_base = (char *)message->msg_iov->iov_base + rest;
+        message->msg_iov->iov_len -= rest;
+        if (sent > 0) {
+            /* Sent with the first part. */
+            message->msg_control = NULL;
+            message->msg_controllen = 0;
+        }
+        if (deadline < 0) {
+            if (!shim_is_blocking(descriptor)) {
+                errno = EAGAIN;
+                return sent > 0 ? (ssize_t)sent : -1;
+            }
+            deadline = shim_socket_deadline(descriptor, SO_SNDTIMEO);
+        }
+        shim_waited waited = SHIM_WAITED_LOOK;
+        if (!shim_wait_for_socket(descriptor, POLLOUT, deadline, &waited)) {
+            const ssize_t last = waited == SHIM_WAITED_BLOCK ? LIBC(sendmsg)(descriptor, message, flags) : -1;
+            return sent == 0 ? last : (ssize_t)sent + (last > 0 ? last : 0);
+        }
+    }
+}
+
+static ssize_t send_for(int descriptor, const void *buffer, size_t length, int flags, const struct sockaddr *address,
+                        socklen_t address_size)
+{
+    struct iovec part = {.iov_base = (void *)buffer, .iov_len = length};
+    struct msghdr message = {
+        .msg_name = (void *)address, .msg_namelen = address_size, .msg_iov = &part, .msg_iovlen = 1};
+    /* An empty datagram is one. */
+    return length == 0 ? LIBC(sendto)(descriptor, buffer, length, flags, address, address_size)
+                       : send_in_fiber(descriptor, &message, flags);
+}
+
+ssize_t send(int descriptor, const void *buffer, size_t length, int flags)
+{
+    return is_hooked(flags, SHIM_CALLER) ? send_for(descriptor, buffer, length, flags, NULL, 0)
+                                         : LIBC(sendto)(descriptor, buffer, length, flags, NULL, 0);
+}
+
+ssize_t sendto(int descriptor, const void *buffer, size_t length, int flags, const struct sockaddr *address,
+               socklen_t address_size)
+{
+    return is_hooked(flags, SHIM_CALLER) ? send_for(descriptor, buffer, length, flags, address, address_size)
+                                         : LIBC(sendto)(descriptor, buffer, length, flags, address, address_size);
+}
+
+ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
+{
+    enum { PARTS_AT_HAND = 16 };
+    struct iovec parts[PARTS_AT_HAND];
+    if (message->msg_iovlen == 0 || message->msg_iovlen > PARTS_AT_HAND || !is_hooked(flags, SHIM_CALLER)) {
+        return LIBC(sendmsg)(descriptor, message, flags);
+    }
+    struct msghdr own = *message;
+    memcpy(parts, message->msg_iov, message->msg_iovlen * sizeof(*parts));
+    own.msg_iov = parts;
+    return send_in_fiber(descriptor, &own, flags);
+}
+
+/* ---- accepting ---- */
+
+/* Whether accept() can be called now. Otherwise, errno is set. `waited` tells whether it will block. */
+static bool wait_for_connection(int descriptor)
+{
+    struct pollfd look = {.fd = descriptor, .events = POLLIN};
+    int64_t deadline = -1;
+    while (LIBC(poll)(&look, 1, 0) == 0 && shim_is_blocking(descriptor)) {
+        if (deadline < 0) {
+            deadline = shim_socket_deadline(descriptor, SO_RCVTIMEO);
+        }
+        shim_waited waited = SHIM_WAITED_LOOK;
+        if (!shim_wait_for_socket(descriptor, POLLIN, deadline, &waited)) {
+            return waited == SHIM_WAITED_BLOCK;
+        }
+    }
+    return true;
+}
+
+int accept(int descriptor, struct sockaddr *restrict address, socklen_t *restrict address_size)
+{
+    return shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) && !wait_for_connection(descriptor)
+               ? -1
+               : LIBC(accept)(descriptor, address, address_size);
+}
+
+int accept4(int descriptor, struct sockaddr *restrict address, socklen_t *restrict address_size, int flags)
+{
+    return shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) && !wait_for_connection(descriptor)
+               ? -1
+               : LIBC(accept4)(descriptor, address, address_size, flags);
+}

@@ -1,0 +1,36 @@
+//! The runtime hooks: the names of the settings and of the metrics for those of the interpreter.
+
+use svc_core::config::RuntimeHook;
+use svc_core::observe::{HookObstacle, Metrics};
+
+use svc_ffi::{Hook, Obstacle};
+
+/// The interpreter's names for these hooks.
+pub(crate) fn chosen(hooks: &[RuntimeHook]) -> Vec<Hook> {
+    let hook = |hook: &RuntimeHook| match hook {
+        RuntimeHook::Sleep => Hook::Sleep,
+        RuntimeHook::Net => Hook::Net,
+        RuntimeHook::Dns => Hook::Dns,
+        RuntimeHook::Process => Hook::Process,
+    };
+    hooks.iter().map(hook).collect()
+}
+
+/// Counts a call that blocked its thread although it has a hook.
+pub(crate) fn count(metrics: &Metrics, hook: Hook, obstacle: Obstacle) {
+    let hook = match hook {
+        Hook::Sleep => RuntimeHook::Sleep,
+        Hook::Net => RuntimeHook::Net,
+        Hook::Dns => RuntimeHook::Dns,
+        Hook::Process => RuntimeHook::Process,
+    };
+    let obstacle = match obstacle {
+        Obstacle::Switch => HookObstacle::Switch,
+        Obstacle::Loading => HookObstacle::Loading,
+        Obstacle::Collecting => HookObstacle::Collecting,
+        Obstacle::Output => HookObstacle::Output,
+        Obstacle::Memory => HookObstacle::Memory,
+        Obstacle::Helpers => HookObstacle::Helpers,
+    };
+    metrics.hook_blocked.incr(hook, obstacle);
+}
