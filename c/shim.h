@@ -382,6 +382,10 @@ const char *shim_startup(const shim_options *options);
 /* Fills `facts`. Call after shim_startup. */
 void shim_facts_read(shim_facts *facts);
 
+/* The path of a library whose calls should wait in a fiber and do not arrive at the hooks; empty after the last one. Call
+ * after shim_startup. */
+shim_view shim_library_out_of_reach(size_t index);
+
 /* Shuts PHP down. All other threads have called shim_thread_stop. */
 void shim_shutdown(void);
 /* Has OPcache emptied when the next request starts; from then on, code is read from disk again. On any thread. */

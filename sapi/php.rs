@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use svc_core::config::PhpConfig;
-use svc_core::observe::Event;
+use svc_core::observe::{Event, Hint};
 use svc_core::serve::Shared;
 
 use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions};
@@ -81,6 +81,11 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     }
     if !facts.umask_per_thread {
         log.emit(&Event::UmaskShared);
+    }
+    if !shared.config.background.runtime_hooks.is_empty() {
+        for library in &php.libraries_out_of_reach() {
+            log.emit(&Event::Hint(Hint::HooksOutOfReach { library }));
+        }
     }
     if has_workers {
         judge_extensions(&php, shared)?;

@@ -45,6 +45,8 @@ mod codings;
 mod config;
 mod conformance;
 mod dokuwiki;
+mod hooks_process;
+mod hooks_sleep;
 mod http;
 mod http2;
 mod lifecycle;

@@ -442,6 +442,7 @@ fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
         pool: Some(PoolFacts { current: 3, min: 2, max: 4, ..PoolFacts::default() }),
         slots: (0..3).map(slot).collect(),
         worker_mode: true,
+        runtime_hooks: true,
         reload: ReloadFacts { is_successful: true, succeeded_at: std::time::SystemTime::UNIX_EPOCH },
         certificates: None,
         tasks: None,

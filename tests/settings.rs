@@ -509,6 +509,27 @@ effects! {
         assert_eq!(Svc::start(&files, &settings).get("/task.php").text(), "entry");
     }
 
+    runtime_hooks: "RUNTIME_HOOKS" {
+        // Whether another request of the only thread runs while one sleeps.
+        let code = "<?php Svc\\Worker::serve(function () {
+            $met = fn () => file_exists(__DIR__ . '/met');
+            if (isset($_GET['meet'])) { touch(__DIR__ . '/met'); return; }
+            for ($i = 0; $i < (int) $_GET['times'] && !$met(); $i++, clearstatcache()) usleep(1000);
+            echo $met() ? 'met' : 'alone';
+        });";
+        for (setting, times, answer) in [("none", 100, "alone"), ("sleep", 1_000_000, "met")] {
+            let mode = [("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "app.php"), ("PHP_WORKERS", "1")];
+            let settings = [&mode[..], &[("RUNTIME_HOOKS", setting)]].concat();
+            let svc = Svc::start(&[("app.php", code)], &settings);
+            let (mut sleeper, mut other) = (svc.client(), svc.client());
+            sleeper.send(format!("GET /?times={times} HTTP/1.1\r\nHost: x\r\n\r\n"));
+            eventually("it runs", || svc.metric(r#"svc_worker_request_fibers_active{worker="0"}"#) >= 1.0);
+            other.send("GET /?meet HTTP/1.1\r\nHost: x\r\n\r\n");
+            assert_eq!(sleeper.response().text(), answer, "{setting}");
+            assert_eq!(other.response().status, 200);
+        }
+    }
+
     async_max_value_bytes: "ASYNC_MAX_VALUE_BYTES" {
         let files = [("task.php", "<?php
             try { echo Svc\\async(static fn (string $text) => strlen($text), str_repeat('x', 5000))->await(); }

@@ -40,6 +40,10 @@ enum { FIRST_PAUSE_NS = 500000, LONGEST_PAUSE_NS = 20000000 };
 /* Nobody waits for these, and no request holds a lock on them. */
 DECLARE_LIBC(close);
 DECLARE_LIBC(fcntl64);
+/* Here, a thread waits. */
+DECLARE_LIBC(poll);
+DECLARE_LIBC(read);
+DECLARE_LIBC(write);
 
 /* The epoll data of the thread's own descriptor, which wakes no request. */
 enum { NOBODY = 0 };
@@ -259,8 +263,8 @@ static void sleep_here(int time_ms)
 {
     struct pollfd wake = {.fd = reactor.wake, .events = POLLIN};
     uint64_t rings;
-    if (poll(&wake, 1, time_ms) > 0) {
-        ssize_t size = read(reactor.wake, &rings, sizeof(rings));
+    if (LIBC(poll)(&wake, 1, time_ms) > 0) {
+        ssize_t size = LIBC(read)(reactor.wake, &rings, sizeof(rings));
         (void)size;
     }
     shim_host.completion.look();
@@ -296,7 +300,7 @@ shim_woken_by shim_block(const shim_wait_set *set)
     shim_waiter_release(number);
     /* It may have been woken for something else too. */
     const uint64_t once = 1;
-    ssize_t size = write(reactor.wake, &once, sizeof(once));
+    ssize_t size = LIBC(write)(reactor.wake, &once, sizeof(once));
     (void)size;
     return by;
 }
@@ -369,7 +373,7 @@ static size_t wake_within(int64_t time)
             continue;
         }
         uint64_t rings;
-        ssize_t size = read(reactor.wake, &rings, sizeof(rings));
+        ssize_t size = LIBC(read)(reactor.wake, &rings, sizeof(rings));
         (void)size;
     }
     shim_fiber *first = shim_timer_first();

@@ -33,7 +33,7 @@ static struct {
 static unsigned range_count;
 static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
 
-static bool is_listed(const char *path)
+bool shim_library_is_known(const char *path)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash != NULL ? slash + 1 : path;
@@ -64,7 +64,7 @@ static int add_library(struct dl_phdr_info *library, size_t size, void *unused)
 {
     (void)size;
     (void)unused;
-    if (!is_listed(library->dlpi_name)) {
+    if (!shim_library_is_known(library->dlpi_name)) {
         return 0;
     }
     for (size_t i = 0; i < library->dlpi_phnum; i++) {

@@ -8,5 +8,7 @@
 void shim_callers_look(void);
 /* Whether the code at this address belongs to one of them. On any thread, takes no lock. */
 bool shim_caller_is_known(const void *address);
+/* Whether the library in this file is one of them. */
+bool shim_library_is_known(const char *path);
 
 #endif

@@ -76,6 +76,8 @@ SHIM_LIBC_NAME(umask)
 SHIM_LIBC_NAME(memfd_create)
 /* process/children.c */
 SHIM_LIBC_NAME(fork)
+/* process/children_wait.c */
+SHIM_LIBC_NAME(waitpid)
 /* process/programs.c */
 SHIM_LIBC_NAME(execv)
 SHIM_LIBC_NAME(execve)

@@ -8,8 +8,10 @@
  * A request cannot replace the server with a program (pcntl_exec); a child that it has forked can. */
 #include "compat.h"
 #include "context/context.h"
+#include "hooks/hooks.h"
 #include "libc/environment.h"
 #include "libc/libc.h"
+#include "process/children_wait.h"
 #include "process/programs.h"
 
 #include <errno.h>
@@ -130,6 +132,9 @@ static int start_shell(pid_t *pid, const char *command, int end, int as)
     return result;
 }
 
+/* The largest pipe that the kernel gives to everybody. */
+enum { PRINTED_MAX = 1 << 20 };
+
 static bool open_program(program *program, const char *command, bool reads)
 {
     int ends[2];
@@ -140,6 +145,10 @@ static bool open_program(program *program, const char *command, bool reads)
     }
     int own = reads ? ends[0] : ends[1];
     int other = reads ? ends[1] : ends[0];
+    if (!reads && shim_hook_is_on(SHIM_HOOK_PROCESS)) {
+        /* What is printed goes through stdio, which no hook sees: mail() would block while its message is taken. */
+        (void)fcntl(own, F_SETPIPE_SZ, PRINTED_MAX);
+    }
     program->pipe = fdopen(own, reads ? "r" : "w");
     int result = program->pipe == NULL ? errno : start_shell(&program->pid, command, other, reads ? STDOUT_FILENO : STDIN_FILENO);
     close(other);
@@ -199,13 +208,14 @@ int pclose(FILE *pipe)
     if (program == NULL) {
         return LIBC(pclose)(pipe);
     }
+    const void *caller = SHIM_CALLER;
     pid_t pid = program->pid;
     free(program);
     int unwritten = fclose(pipe);
     int status = -1;
     pid_t ended;
     do {
-        ended = waitpid(pid, &status, 0);
+        ended = shim_wait_for_child(pid, &status, 0, caller);
     } while (ended < 0 && errno == EINTR);
     if (ended < 0) {
         return -1;
