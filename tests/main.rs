@@ -7,12 +7,24 @@
 mod support;
 
 #[cfg(feature = "php")]
+#[path = "support/answering.rs"]
+mod answering;
+#[cfg(feature = "php")]
+#[path = "support/backend.rs"]
+mod backend;
+#[cfg(feature = "php")]
 #[path = "support/browser.rs"]
 mod browser;
 #[path = "support/exposition.rs"]
 mod exposition;
+#[cfg(feature = "php")]
+#[path = "support/gate.rs"]
+mod gate;
 #[path = "support/scraper.rs"]
 mod scraper;
+#[cfg(feature = "php")]
+#[path = "support/socket.rs"]
+mod socket;
 #[cfg(feature = "php")]
 #[path = "support/tasks.rs"]
 mod tasks;
@@ -54,6 +66,7 @@ mod log;
 mod ops_port;
 mod overload;
 mod php_archives;
+mod php_backends;
 mod php_children;
 mod php_end;
 mod php_frankenphp;
