@@ -38,11 +38,14 @@ smoke: build ## check that the release build serves a page in each mode
 
 # What the tests need. brotli and zstd check compressed bodies, nghttp and h2load are HTTP/2 clients, wget resumes
 # downloads, openssl creates certificates, and PHP's own tests inspect processes. The shim's knowledge of PHP's extensions
-# is compared with the headers of the libraries that they are built with.
-test_packages := brotli curl libgmp-dev libonig-dev libpq-dev libsnmp-dev nghttp2-client openssl procps wget zstd
+# is compared with the headers of the libraries that they are built with. Tests start servers that PHP is a client of, as
+# processes of their own: MariaDB, PostgreSQL, Redis and memcached.
+test_packages := brotli curl libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core mariadb-server-core memcached \
+	nghttp2-client openssl postgresql procps redis-server wget zstd
 
 test-packages: packages
 	@scripts/system-packages.sh $(test_packages)
+	@$(with_php); scripts/php-extensions.sh >/dev/null
 
 test: test-packages ## run all tests, with and without PHP
 	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace

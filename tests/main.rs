@@ -15,11 +15,23 @@ mod backend;
 #[cfg(feature = "php")]
 #[path = "support/browser.rs"]
 mod browser;
+#[cfg(feature = "php")]
+#[path = "support/daemon.rs"]
+mod daemon;
+#[cfg(feature = "php")]
+#[path = "support/databases.rs"]
+mod databases;
 #[path = "support/exposition.rs"]
 mod exposition;
 #[cfg(feature = "php")]
+#[path = "support/fetched.rs"]
+mod fetched;
+#[cfg(feature = "php")]
 #[path = "support/gate.rs"]
 mod gate;
+#[cfg(feature = "php")]
+#[path = "support/proxy.rs"]
+mod proxy;
 #[path = "support/scraper.rs"]
 mod scraper;
 #[cfg(feature = "php")]
@@ -68,6 +80,7 @@ mod overload;
 mod php_archives;
 mod php_backends;
 mod php_children;
+mod php_databases;
 mod php_end;
 mod php_frankenphp;
 mod php_isolation;

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::browser::{Browser, input};
+use crate::fetched::fetched;
 use crate::support::Svc;
 use crate::support::client::{Response, eventually};
-use crate::support::skip::skipped;
 use crate::visits;
 use crate::visits::Step;
 use crate::wiki;
@@ -61,13 +61,7 @@ const LARAVEL: Framework = Framework {
 impl Framework {
     /// Where its classes are; `None` when they cannot be had here.
     fn classes(&self) -> Option<String> {
-        let script = format!("{}/scripts/{}.sh", env!("CARGO_MANIFEST_DIR"), self.name);
-        let output = Command::new(script).output().unwrap();
-        if !output.status.success() {
-            skipped(String::from_utf8_lossy(&output.stderr).trim_end());
-            return None;
-        }
-        Some(String::from_utf8(output.stdout).unwrap().trim_end().to_owned())
+        fetched(self.name)
     }
 
     /// The application behind the front controller `entry`.

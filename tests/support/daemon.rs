@@ -1,0 +1,143 @@
+//! Server programs that tests start, each in a folder of its own; they end with the test process, however it ends.
+//!
+//! A shell keeps each of them: it starts the program and waits for the end of its standard input, a pipe whose other end is
+//! here. Then it kills the program and removes the folder. It is in a process group of its own, so that Ctrl-C ends the test
+//! and leaves the shell the time to do that.
+
+use std::fs;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use crate::support::client::{becomes, eventually};
+use crate::support::skip::skipped;
+
+/// A running program.
+#[derive(Debug)]
+pub(crate) struct Daemon {
+    keeper: Child,
+    folder: PathBuf,
+}
+
+/// The keeper: `$0` is the folder, `$1` the signal that ends the program, the rest the program.
+const KEEPER: &str = r#"
+cd "$0" || exit
+signal=$1
+shift
+exec 3<&0
+"$@" </dev/null >>log 2>&1 3<&- &
+program=$!
+{ read -r _ <&3; [ -e ended ] || kill -s "$signal" "$program"; } >/dev/null 2>&1 &
+wait "$program" 2>/dev/null
+touch ended
+wait
+cd / && rm -rf "$0"
+"#;
+
+/// How often a program is started anew, because another process was faster to take the port.
+const ATTEMPTS: usize = 5;
+
+impl Daemon {
+    /// Starts the program that `command` makes for a folder and a free port, and waits until it is ready.
+    #[track_caller]
+    pub(crate) fn start(
+        signal: &str,
+        command: impl Fn(&Path, u16) -> Command,
+        is_ready: impl Fn(&Path) -> bool,
+    ) -> (Self, u16) {
+        let mut log = String::new();
+        for _ in 0..ATTEMPTS {
+            let (folder, port) = (scratch_folder(), free_port());
+            let daemon = Self { keeper: keep(&folder, signal, &command(&folder, port)), folder };
+            if becomes(|| daemon.has_ended() || is_ready(&daemon.folder)) && !daemon.has_ended() {
+                return (daemon, port);
+            }
+            log = fs::read_to_string(daemon.folder.join("log")).unwrap();
+        }
+        panic!("a server does not start: {log}");
+    }
+
+    /// Its folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn has_ended(&self) -> bool {
+        self.folder.join("ended").exists()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        drop(self.keeper.stdin.take());
+        // It has nothing to tell: the folder goes with the program.
+        let _ = self.keeper.wait();
+    }
+}
+
+/// Finds a program of a server: on the path, and where distributions put what only administrators start.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let found = folders.map(|folder| folder.join(program)).find(|file| file.is_file());
+    if found.is_none() {
+        skipped(&format!("{program} is not installed"));
+    }
+    found
+}
+
+/// Runs a program to its end, which has to be a success; returns what it prints.
+#[track_caller]
+pub(crate) fn run(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{command:?}: {text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+/// Returns a command that runs `program` as `user`, if this process may run it so.
+pub(crate) fn as_user(user: &str, program: &Path) -> Command {
+    if !rustix::process::geteuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", user, "--regid", user, "--init-groups", "--"]).arg(program);
+    command
+}
+
+fn keep(folder: &Path, signal: &str, command: &Command) -> Child {
+    let mut keeper = Command::new("/bin/sh");
+    keeper.args(["-c", KEEPER]).arg(folder).arg(signal).arg(command.get_program()).args(command.get_args());
+    keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+    keeper.spawn().unwrap()
+}
+
+/// Creates a folder that a server can use that runs as another user. Its path is short, for the sockets in it.
+fn scratch_folder() -> PathBuf {
+    let folder = tempfile::Builder::new().prefix("svc-").tempdir_in("/tmp").unwrap().keep();
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o777)).unwrap();
+    folder
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn a_daemon_ends_with_its_owner_and_leaves_nothing() {
+    let command = |_: &Path, _| {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", "echo $$ >pid; echo ready >ready; exec sleep 1000"]);
+        command
+    };
+    let (daemon, _) = Daemon::start("KILL", command, |folder| folder.join("ready").exists());
+    let folder = daemon.folder().to_owned();
+    let pid = fs::read_to_string(folder.join("pid")).unwrap();
+    let process = Path::new("/proc").join(pid.trim());
+    assert!(process.exists());
+    drop(daemon);
+    eventually("its process is gone", || !process.exists());
+    assert!(!folder.exists());
+}

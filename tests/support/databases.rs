@@ -1,0 +1,317 @@
+//! Real servers that PHP is a client of: MariaDB, PostgreSQL, Redis and memcached.
+//!
+//! The database servers are started when a test first asks for one, once a test process; each test gets a database of its
+//! own. They listen on a Unix socket and a loopback port, speak TLS to who asks for it, and know the user `svc` with the
+//! password `secret`, who may do anything. Redis and memcached start in an instant: each test has its own, which it ends
+//! when it drops it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+
+use crate::daemon::{self, Daemon};
+use crate::socket::Address;
+use crate::support::skip::skipped;
+use crate::support::tls::Certificates;
+
+/// Who logs in to the database servers.
+pub(crate) const USER: &str = "svc";
+/// The password.
+pub(crate) const PASSWORD: &str = "secret";
+
+/// A database of a test.
+#[derive(Debug)]
+pub(crate) struct Database {
+    server: &'static Server,
+    name: String,
+}
+
+#[derive(Debug)]
+struct Server {
+    driver: Driver,
+    daemon: Daemon,
+    port: u16,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Driver {
+    Mysql,
+    Pgsql,
+}
+
+/// A key-value store of a test.
+#[derive(Debug)]
+pub(crate) struct Store {
+    daemon: Daemon,
+    port: u16,
+}
+
+/// A database of the shared MariaDB; `None` if it is not installed.
+pub(crate) fn mariadb() -> Option<Database> {
+    static SERVER: LazyLock<Option<Server>> = LazyLock::new(start_mariadb);
+    SERVER.as_ref().map(Database::new)
+}
+
+/// A database of the shared PostgreSQL; `None` if it is not installed.
+pub(crate) fn postgres() -> Option<Database> {
+    static SERVER: LazyLock<Option<Server>> = LazyLock::new(start_postgres);
+    SERVER.as_ref().map(Database::new)
+}
+
+/// A Redis; `None` if it is not installed.
+pub(crate) fn redis() -> Option<Store> {
+    let program = daemon::find("redis-server")?;
+    let command = |_: &Path, port: u16| {
+        let mut command = Command::new(&program);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--unixsocket", "socket", "--save", "", "--appendonly", "no"]);
+        command
+    };
+    let (daemon, port) =
+        Daemon::start("KILL", command, |folder| says(&folder.join("socket"), "PING", "+PONG"));
+    Some(Store { daemon, port })
+}
+
+/// A memcached, on a port only; `None` if it is not installed.
+pub(crate) fn memcached() -> Option<Store> {
+    let program = daemon::find("memcached")?;
+    // It takes a port itself, and writes a file that tells which.
+    let command = |_: &Path, _| {
+        let mut command = Command::new("env");
+        command.arg("MEMCACHED_PORT_FILENAME=port").arg(&program);
+        command.args(["-u", "nobody", "-l", "127.0.0.1", "-p", "-1", "-U", "0", "-m", "16", "-t", "1"]);
+        command
+    };
+    let (daemon, _) = Daemon::start("KILL", command, |folder| folder.join("port").exists());
+    let text = fs::read_to_string(daemon.folder().join("port")).unwrap();
+    let port = text.lines().find_map(|line| line.strip_prefix("TCP INET: ")?.parse().ok());
+    Some(Store { daemon, port: port.unwrap_or_else(|| panic!("{text}")) })
+}
+
+impl Database {
+    fn new(server: &'static Server) -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("test{}", COUNT.fetch_add(1, Ordering::Relaxed));
+        server.query(server.driver.first_database(), &format!("CREATE DATABASE {name}"));
+        Self { server, name }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The data source name for PDO over the Unix socket.
+    pub(crate) fn dsn(&self) -> String {
+        self.server.dsn(&self.name)
+    }
+
+    /// The data source name for PDO over a port: the server's, or that of a proxy in front of it.
+    pub(crate) fn dsn_on(&self, port: u16) -> String {
+        let driver = self.server.driver.name();
+        format!("{driver}:host=127.0.0.1;port={port};dbname={}", self.name)
+    }
+
+    /// Where the server listens on the loopback interface.
+    pub(crate) fn address(&self) -> Address {
+        Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, self.server.port)))
+    }
+
+    /// Its Unix socket. What libpq wants to know is the folder that it is in.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.server.socket()
+    }
+
+    /// Runs one statement apart from the server under test; returns its rows.
+    #[track_caller]
+    pub(crate) fn query(&self, sql: &str) -> Value {
+        self.server.query(&self.name, sql)
+    }
+}
+
+impl Store {
+    /// Where it listens on the loopback interface.
+    pub(crate) fn address(&self) -> Address {
+        Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)))
+    }
+
+    /// The Unix socket of Redis.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.daemon.folder().join("socket")
+    }
+}
+
+impl Driver {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Mysql => "mysql",
+            Self::Pgsql => "pgsql",
+        }
+    }
+
+    /// One that is there from the beginning.
+    fn first_database(self) -> &'static str {
+        match self {
+            Self::Mysql => "mysql",
+            Self::Pgsql => "postgres",
+        }
+    }
+}
+
+/// A client of its own: PHP's.
+const QUERY: &str = r#"
+[, $dsn, $user, $password, $sql] = $argv;
+$rows = (new PDO($dsn, $user, $password, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]))->query($sql);
+echo json_encode($rows->columnCount() > 0 ? $rows->fetchAll(PDO::FETCH_NUM) : [], JSON_THROW_ON_ERROR);
+"#;
+
+impl Server {
+    fn socket(&self) -> PathBuf {
+        match self.driver {
+            Driver::Mysql => self.daemon.folder().join("socket"),
+            Driver::Pgsql => self.daemon.folder().join(format!(".s.PGSQL.{}", self.port)),
+        }
+    }
+
+    fn dsn(&self, database: &str) -> String {
+        match self.driver {
+            Driver::Mysql => format!("mysql:unix_socket={};dbname={database}", self.socket().display()),
+            Driver::Pgsql => {
+                let (folder, port) = (self.daemon.folder().display(), self.port);
+                format!("pgsql:host={folder};port={port};dbname={database}")
+            }
+        }
+    }
+
+    #[track_caller]
+    fn query(&self, database: &str, sql: &str) -> Value {
+        let mut php = Command::new(php());
+        php.args([
+            "-d",
+            "display_errors=stderr",
+            "-r",
+            QUERY,
+            "--",
+            &self.dsn(database),
+            USER,
+            PASSWORD,
+            sql,
+        ]);
+        let rows = daemon::run(&mut php);
+        serde_json::from_str(&rows).unwrap_or_else(|_| panic!("{rows}"))
+    }
+}
+
+/// The command-line PHP of the PHP that the server embeds.
+fn php() -> String {
+    let config = std::env::var("SVC_PHP_CONFIG").unwrap_or_else(|_| "php-config".to_owned());
+    daemon::run(Command::new(config).arg("--php-binary")).trim().to_owned()
+}
+
+fn start_mariadb() -> Option<Server> {
+    let program = daemon::find("mariadbd")?;
+    let install = daemon::find("mariadb-install-db")?;
+    // A crash that nobody recovers from needs no log on a disk.
+    let options = ["--no-defaults", "--innodb-log-file-size=4M", "--innodb-buffer-pool-size=16M"];
+    let user: &[&str] = if rustix::process::geteuid().is_root() { &["--user=root"] } else { &[] };
+    let command = |folder: &Path, port: u16| {
+        let data = format!("--datadir={}", folder.join("data").display());
+        daemon::run(Command::new(&install).args(options).args(user).args([&data, "--skip-test-db"]));
+        write_certificate(folder);
+        let users = format!(
+            "CREATE USER {USER}@'%' IDENTIFIED BY '{PASSWORD}';\nGRANT ALL ON *.* TO {USER}@'%' WITH GRANT OPTION;\n"
+        );
+        fs::write(folder.join("users.sql"), users).unwrap();
+        let file = |name: &str| folder.join(name).display().to_string();
+        let mut command = Command::new(&program);
+        command.args(options).args(user).args([&data, "--bind-address=127.0.0.1", "--skip-name-resolve"]);
+        command.args(["--innodb-flush-log-at-trx-commit=0", "--max-connections=500"]);
+        command.arg(format!("--port={port}"));
+        for (option, name) in
+            [("socket", "socket"), ("init-file", "users.sql"), ("ssl-cert", "cert"), ("ssl-key", "key")]
+        {
+            command.arg(format!("--{option}={}", file(name)));
+        }
+        command
+    };
+    // It takes connections before it answers them.
+    let is_ready = |folder: &Path| UnixStream::connect(folder.join("socket")).is_ok();
+    let (daemon, port) = Daemon::start("KILL", command, is_ready);
+    Some(Server { driver: Driver::Mysql, daemon, port })
+}
+
+fn start_postgres() -> Option<Server> {
+    let Some(programs) = postgres_programs() else {
+        skipped("postgresql is not installed");
+        return None;
+    };
+    let command = |folder: &Path, port: u16| {
+        let file = |name: &str| folder.join(name).display().to_string();
+        fs::write(folder.join("password"), PASSWORD).unwrap();
+        let mut initdb = daemon::as_user("postgres", &programs.join("initdb"));
+        initdb.args([
+            "--no-sync",
+            "--no-instructions",
+            "--auth=scram-sha-256",
+            "--encoding=UTF8",
+            "--locale=C",
+        ]);
+        initdb.args(["--username", USER, "--pwfile", &file("password"), "--pgdata", &file("data")]);
+        daemon::run(&mut initdb);
+        write_certificate(folder);
+        // It refuses a key that is not its user's.
+        let owner = fs::metadata(folder.join("data")).unwrap().uid();
+        chown(folder.join("key"), Some(owner), None).unwrap();
+        let mut command = daemon::as_user("postgres", &programs.join("postgres"));
+        command.args(["-D", &file("data"), "-k", &file(""), "-p", &port.to_string()]);
+        for setting in
+            ["listen_addresses=127.0.0.1", "fsync=off", "full_page_writes=off", "max_connections=300"]
+        {
+            command.args(["-c", setting]);
+        }
+        command.args(["-c", "ssl=on", "-c", &format!("ssl_cert_file={}", file("cert"))]);
+        command.args(["-c", &format!("ssl_key_file={}", file("key"))]);
+        command
+    };
+    // Its last line says so, which is what pg_ctl waits for.
+    let is_ready = |folder: &Path| {
+        fs::read_to_string(folder.join("data/postmaster.pid")).is_ok_and(|text| text.contains("ready"))
+    };
+    // The signal for an end without a checkpoint, after which nothing of its shared memory stays.
+    let (daemon, port) = Daemon::start("QUIT", command, is_ready);
+    Some(Server { driver: Driver::Pgsql, daemon, port })
+}
+
+/// The folder with PostgreSQL's programs, the newest: Debian keeps them apart by version.
+fn postgres_programs() -> Option<PathBuf> {
+    let versions = fs::read_dir("/usr/lib/postgresql").ok()?;
+    let folders = versions.filter_map(|entry| {
+        let path = entry.ok()?.path();
+        let version: u32 = path.file_name()?.to_str()?.parse().ok()?;
+        path.join("bin/initdb").is_file().then_some((version, path.join("bin")))
+    });
+    folders.max().map(|(_, folder)| folder)
+}
+
+/// Writes the files `cert` and `key`, for whoever connects to the loopback interface.
+fn write_certificate(folder: &Path) {
+    let certificates = Certificates::new(&[&["localhost", "127.0.0.1"]]);
+    fs::copy(certificates.cert(0), folder.join("cert")).unwrap();
+    fs::copy(certificates.key(0), folder.join("key")).unwrap();
+    fs::set_permissions(folder.join("key"), fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+/// Whether a server that speaks in lines answers so.
+fn says(socket: &Path, question: &str, answer: &str) -> bool {
+    let Ok(mut stream) = UnixStream::connect(socket) else { return false };
+    let mut line = String::new();
+    let asked = stream.write_all(format!("{question}\r\n").as_bytes());
+    asked.is_ok() && BufReader::new(stream).read_line(&mut line).is_ok() && line.trim_end() == answer
+}

@@ -1,0 +1,16 @@
+//! What scripts fetch or build once a machine, for tests with software of others.
+
+use std::process::Command;
+
+use crate::support::skip::skipped;
+
+/// The folder that `scripts/NAME.sh` prints; `None` when it cannot be had here.
+pub(crate) fn fetched(name: &str) -> Option<String> {
+    let script = format!("{}/scripts/{name}.sh", env!("CARGO_MANIFEST_DIR"));
+    let output = Command::new(script).output().unwrap();
+    if !output.status.success() {
+        skipped(String::from_utf8_lossy(&output.stderr).trim_end());
+        return None;
+    }
+    Some(String::from_utf8(output.stdout).unwrap().trim_end().to_owned())
+}
