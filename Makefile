@@ -46,6 +46,7 @@ test_packages := brotli curl libgmp-dev libonig-dev libpq-dev libsnmp-dev mariad
 test-packages: packages
 	@scripts/system-packages.sh $(test_packages)
 	@$(with_php); scripts/php-extensions.sh >/dev/null
+	@scripts/clients.sh >/dev/null
 
 test: test-packages ## run all tests, with and without PHP
 	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace

@@ -80,6 +80,7 @@ mod overload;
 mod php_archives;
 mod php_backends;
 mod php_children;
+mod php_clients;
 mod php_databases;
 mod php_end;
 mod php_frankenphp;
