@@ -21,6 +21,9 @@ mod daemon;
 #[cfg(feature = "php")]
 #[path = "support/databases.rs"]
 mod databases;
+#[cfg(feature = "php")]
+#[path = "support/dns.rs"]
+mod dns;
 #[path = "support/exposition.rs"]
 mod exposition;
 #[cfg(feature = "php")]
@@ -86,6 +89,7 @@ mod php_end;
 mod php_frankenphp;
 mod php_isolation;
 mod php_limits;
+mod php_names;
 mod php_opcache;
 mod php_programs;
 mod php_request;

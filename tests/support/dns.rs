@@ -1,0 +1,284 @@
+//! A DNS server that answers when a test wants it to, and a server under test that asks it.
+//!
+//! glibc asks who is in `/etc/resolv.conf`, at port 53, and knows no other way. The server listens on an address of its own
+//! in 127.0.0.0/8, so that it takes nobody's port, and svc is started in a mount namespace of its own, where that file and
+//! `nsswitch.conf` are others. Both need root; elsewhere the tests that need names are skipped.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use crate::gate::Gate;
+use crate::socket::{Listener, Socket};
+use crate::support::Svc;
+use crate::support::skip::skipped;
+
+/// A running server.
+#[derive(Debug)]
+pub(crate) struct DnsServer {
+    addr: SocketAddr,
+    tcp: Arc<Listener>,
+    shared: Arc<Shared>,
+    folder: TempDir,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    gate: Gate,
+    zone: Mutex<Zone>,
+}
+
+#[derive(Debug, Default)]
+struct Zone {
+    records: HashMap<String, Vec<Record>>,
+    manners: HashMap<String, Manner>,
+    /// Questions in their order: name, type, and whether they came over TCP.
+    asked: Vec<(String, u16, bool)>,
+}
+
+/// What a name has.
+#[derive(Clone, Debug)]
+pub(crate) enum Record {
+    A(Ipv4Addr),
+    Aaaa(Ipv6Addr),
+    Mx(u16, &'static str),
+    Txt(&'static str),
+}
+
+/// How questions for a name are answered; unless told otherwise, at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Manner {
+    /// The server has failed.
+    Fail,
+    /// Once the gate lets them pass.
+    Hold,
+    /// After a time.
+    Pause(Duration),
+    /// Never.
+    Silent,
+    /// Over UDP only that the answer is too long for that.
+    Truncate,
+}
+
+/// One question, and the message it came in.
+struct Question<'a> {
+    message: &'a [u8],
+    /// Where it ends in the message.
+    end: usize,
+    name: String,
+    kind: u16,
+}
+
+const HEADER_LEN: usize = 12;
+const NO_ERROR: u8 = 0;
+const SERVER_FAILURE: u8 = 2;
+const NAME_ERROR: u8 = 3;
+
+impl DnsServer {
+    /// Starts one; `None` if this process may not. Names without records do not exist.
+    pub(crate) fn start(names: &[(&str, &[Record])]) -> Option<Self> {
+        let may_mount = Command::new("unshare").args(["--mount", "true"]).status();
+        if !may_mount.is_ok_and(|status| status.success()) {
+            skipped("a mount namespace, which names are looked up in, needs root");
+            return None;
+        }
+        let Some((udp, tcp)) = listen() else {
+            skipped("no address in 127.0.0.0/8 has a free port 53 for this process: it needs root");
+            return None;
+        };
+        let (addr, shared) = (udp.local_addr().unwrap(), Arc::new(Shared::default()));
+        let records = names.iter().map(|(name, records)| ((*name).to_owned(), records.to_vec()));
+        shared.zone.lock().unwrap().records = records.collect();
+        let tcp = Arc::new(Listener::Tcp(tcp));
+        let (listener, for_tcp) = (Arc::clone(&tcp), Arc::clone(&shared));
+        std::thread::spawn(move || {
+            while let Some(socket) = listener.accept() {
+                let shared = Arc::clone(&for_tcp);
+                std::thread::spawn(move || shared.serve_connection(socket));
+            }
+        });
+        let for_udp = Arc::clone(&shared);
+        std::thread::spawn(move || for_udp.serve_datagrams(&udp));
+        Some(Self { addr, tcp, shared, folder: tempfile::tempdir().unwrap() })
+    }
+
+    /// Chooses how questions for a name are answered.
+    pub(crate) fn answer(&self, name: &str, manner: Manner) {
+        self.shared.zone.lock().unwrap().manners.insert(name.to_owned(), manner);
+    }
+
+    /// The gate at which questions are held.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.shared.gate
+    }
+
+    /// How often a name was asked for over UDP, or over TCP.
+    pub(crate) fn asked(&self, name: &str, over_tcp: bool) -> usize {
+        let zone = self.shared.zone.lock().unwrap();
+        zone.asked.iter().filter(|(asked, _, tcp)| asked == name && *tcp == over_tcp).count()
+    }
+
+    /// Starts a server under test that asks this one, with these options of `resolv.conf(5)`.
+    pub(crate) fn svc(&self, options: &str, files: &[(&str, &str)], settings: &[(&str, &str)]) -> Svc {
+        let file = |name: &str| self.folder.path().join(name);
+        let conf = format!("nameserver {}\noptions {options}\n", self.addr.ip());
+        fs::write(file("resolv.conf"), conf).unwrap();
+        fs::write(file("nsswitch.conf"), "hosts: files dns\n").unwrap();
+        let folder = self.folder.path().display();
+        let wrapper = format!(
+            "#!/bin/sh\nexec unshare --mount -- /bin/sh -c '\n\
+             for file in resolv.conf nsswitch.conf; do mount --bind \"$0/$file\" \"/etc/$file\" || exit; done\n\
+             exec \"$@\"' '{folder}' \"$@\"\n"
+        );
+        fs::write(file("wrapper"), wrapper).unwrap();
+        fs::set_permissions(file("wrapper"), fs::Permissions::from_mode(0o755)).unwrap();
+        Svc::start_under(&file("wrapper"), files, settings)
+    }
+}
+
+impl Drop for DnsServer {
+    fn drop(&mut self) {
+        self.shared.gate.end();
+        self.tcp.shut_down();
+        // The thread that reads questions ends at an empty one.
+        if let Ok(socket) = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)) {
+            let _ = socket.send_to(&[], self.addr);
+        }
+    }
+}
+
+impl Shared {
+    fn serve_datagrams(self: &Arc<Self>, socket: &UdpSocket) {
+        let mut bytes = [0; 1024];
+        while let Ok((count, client)) = socket.recv_from(&mut bytes) {
+            if count == 0 {
+                return;
+            }
+            let (message, shared) = (bytes[..count].to_vec(), Arc::clone(self));
+            let socket = socket.try_clone().unwrap();
+            std::thread::spawn(move || {
+                if let Some(answer) = shared.answer(&message, false) {
+                    // The client may have given up.
+                    let _ = socket.send_to(&answer, client);
+                }
+            });
+        }
+    }
+
+    fn serve_connection(&self, mut stream: Socket) -> io::Result<()> {
+        loop {
+            let mut length = [0; 2];
+            stream.read_exact(&mut length)?;
+            let mut message = vec![0; u16::from_be_bytes(length).into()];
+            stream.read_exact(&mut message)?;
+            let Some(answer) = self.answer(&message, true) else { continue };
+            let length = u16::try_from(answer.len()).unwrap().to_be_bytes();
+            stream.write_all(&[&length, &answer[..]].concat())?;
+        }
+    }
+
+    fn answer(&self, message: &[u8], over_tcp: bool) -> Option<Vec<u8>> {
+        let question = Question::parse(message)?;
+        let (manner, records) = {
+            let mut zone = self.zone.lock().unwrap();
+            zone.asked.push((question.name.clone(), question.kind, over_tcp));
+            (zone.manners.get(&question.name).copied(), zone.records.get(&question.name).cloned())
+        };
+        match manner {
+            Some(Manner::Fail) => return Some(question.answer(SERVER_FAILURE, false, &[])),
+            Some(Manner::Hold) => self.gate.hold().then_some(())?,
+            Some(Manner::Pause(time)) => self.gate.pause(time).then_some(())?,
+            Some(Manner::Silent) => return None,
+            Some(Manner::Truncate) if !over_tcp => return Some(question.answer(NO_ERROR, true, &[])),
+            Some(Manner::Truncate) | None => {}
+        }
+        Some(match records {
+            Some(records) => question.answer(NO_ERROR, false, &records),
+            None => question.answer(NAME_ERROR, false, &[]),
+        })
+    }
+}
+
+impl<'a> Question<'a> {
+    fn parse(message: &'a [u8]) -> Option<Self> {
+        let (mut labels, mut at) = (Vec::new(), HEADER_LEN);
+        loop {
+            let length = usize::from(*message.get(at)?);
+            at += 1;
+            if length == 0 {
+                break;
+            }
+            labels.push(String::from_utf8_lossy(message.get(at..at + length)?).to_ascii_lowercase());
+            at += length;
+        }
+        let kind = u16::from_be_bytes(message.get(at..at + 2)?.try_into().ok()?);
+        Some(Self { message, end: at + 4, name: labels.join("."), kind })
+    }
+
+    /// The answer with those of the records that the question is about.
+    fn answer(&self, code: u8, is_truncated: bool, records: &[Record]) -> Vec<u8> {
+        let records: Vec<_> = records.iter().filter(|record| record.kind() == self.kind).collect();
+        let mut bytes = self.message[..2].to_vec();
+        // A response of an authority that looks names up for others.
+        bytes.extend([0x85 | u8::from(is_truncated) << 1, 0x80 | code]);
+        for count in [1, records.len(), 0, 0] {
+            bytes.extend(u16::try_from(count).unwrap().to_be_bytes());
+        }
+        bytes.extend(&self.message[HEADER_LEN..self.end]);
+        for record in records {
+            // The name is that of the question.
+            bytes.extend([0xc0, HEADER_LEN as u8]);
+            bytes.extend(self.kind.to_be_bytes());
+            bytes.extend([0, 1, 0, 0, 0, 60]);
+            let data = record.data();
+            bytes.extend(u16::try_from(data.len()).unwrap().to_be_bytes());
+            bytes.extend(data);
+        }
+        bytes
+    }
+}
+
+impl Record {
+    fn kind(&self) -> u16 {
+        match self {
+            Self::A(_) => 1,
+            Self::Mx(..) => 15,
+            Self::Txt(_) => 16,
+            Self::Aaaa(_) => 28,
+        }
+    }
+
+    fn data(&self) -> Vec<u8> {
+        match self {
+            Self::A(addr) => addr.octets().to_vec(),
+            Self::Aaaa(addr) => addr.octets().to_vec(),
+            Self::Txt(text) => labelled([*text]),
+            Self::Mx(preference, name) => {
+                let name = labelled(name.split('.'));
+                [&preference.to_be_bytes()[..], &name, &[0]].concat()
+            }
+        }
+    }
+}
+
+/// Texts, each with its length before it.
+fn labelled<'a>(texts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+    let with_length = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    texts.into_iter().flat_map(with_length).collect()
+}
+
+/// Takes port 53 of an address that nobody else uses.
+fn listen() -> Option<(UdpSocket, TcpListener)> {
+    let [.., high, low] = std::process::id().to_be_bytes();
+    (53..=90).find_map(|second| {
+        let addr = SocketAddr::from((Ipv4Addr::new(127, second, high, low.max(1)), 53));
+        Some((UdpSocket::bind(addr).ok()?, TcpListener::bind(addr).ok()?))
+    })
+}
