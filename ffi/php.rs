@@ -125,8 +125,12 @@ impl Php {
 
     /// Returns the paths of the libraries whose calls do not arrive at the hooks, although they should.
     pub fn libraries_out_of_reach(&self) -> Vec<String> {
-        // SAFETY: PHP has started; the view is valid as long as the library is loaded, and is copied at once.
-        let path = |index| unsafe { bytes(bindings::shim_library_out_of_reach(index)) };
+        let path = |index| {
+            // SAFETY: PHP has started.
+            let path = unsafe { bindings::shim_library_out_of_reach(index) };
+            // SAFETY: the view is valid as long as the library is loaded, and is copied at once.
+            unsafe { bytes(path) }
+        };
         let paths = (0..).map(path).take_while(|path| !path.is_empty());
         paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect()
     }

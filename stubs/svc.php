@@ -127,6 +127,21 @@ namespace Svc {
      */
     function await_race(iterable $tasks, ?float $timeout = null, int|string|null &$key = null): mixed {}
 
+    /**
+     * Returns an object whose methods and properties are those of an instance that belongs to the request alone.
+     *
+     * The instance is made on first use and released at the end of the request.
+     *
+     * @template T of object
+     * @param class-string<T> $class not final
+     * @param callable(): T $factory makes an instance
+     * @param (callable(T): bool)|null $reset whether the instance can be used again; it has been reset then
+     * @param int $max the most instances of a worker; who needs another one waits
+     * @return T
+     * @throws \InvalidArgumentException if the class cannot be extended
+     */
+    function per_request(string $class, callable $factory, ?callable $reset = null, int $max = 16): object {}
+
     /** Waits. Inside a request of Svc\Worker::serve(), others use the thread meanwhile. */
     function sleep(float $seconds): void {}
 

@@ -72,6 +72,7 @@ mod codings;
 mod config;
 mod conformance;
 mod dokuwiki;
+mod hooks_per_request;
 mod hooks_process;
 mod hooks_sleep;
 mod http;

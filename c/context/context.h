@@ -16,6 +16,16 @@ typedef struct shim_owned_tasks {
     bool is_over;
 } shim_owned_tasks;
 
+/* The instances of a request (instances/own_instances.c). */
+typedef struct shim_own_instance shim_own_instance;
+typedef struct shim_own_instances {
+    shim_own_instance *list;
+    size_t count;
+    size_t room;
+    /* The request is ending: it makes no more. */
+    bool is_over;
+} shim_own_instances;
+
 /* The request that runs on the current thread, or NULL between requests. In classic mode, shim_run's frame owns it; in
  * worker mode, its fiber does. */
 typedef struct shim_context {
@@ -60,6 +70,8 @@ typedef struct shim_context {
     bool owes_cancelled;
     /* The tasks that it has dispatched (request/owned_tasks.c). */
     shim_owned_tasks tasks;
+    /* Its own instances of objects of Svc\per_request(). */
+    shim_own_instances instances;
     /* The object returned by Svc\Request::current(); created on first use. */
     zval object;
 } shim_context;

@@ -59,6 +59,8 @@ typedef struct shim_fiber {
     struct shim_fiber *previous_parked;
     /* What ended the last wait. */
     shim_woken woken;
+    /* The object of Svc\per_request() whose instance has ended last (request/ending.c). */
+    zend_object *ending_proxy;
     /* How many calls in a row were told that the request waits no more (hooks/hooked_wait.c). */
     unsigned refusals;
 } shim_fiber;

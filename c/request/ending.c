@@ -16,6 +16,7 @@
 #include "engine/memory_limit.h"
 #include "fiber/fiber.h"
 #include "files/locks.h"
+#include "instances/own_instances.h"
 #include "jump/after_jump.h"
 #include "jump/guard.h"
 #include "process/children.h"
@@ -243,6 +244,34 @@ static void end_tasks(shim_fiber *fiber)
     }
 }
 
+static void end_instance(shim_fiber *fiber)
+{
+    shim_own_instance_end(&fiber->context);
+}
+
+static void release_proxy(shim_fiber *fiber)
+{
+    zend_object *proxy = fiber->ending_proxy;
+    fiber->ending_proxy = NULL;
+    OBJ_RELEASE(proxy);
+}
+
+/* After the destructors of what the request had, which may use them, and while the request can still park. What their own
+ * destructors use is made anew, a few times. */
+static void end_instances(shim_fiber *fiber, const shim_place *here)
+{
+    shim_context *context = &fiber->context;
+    for (int round = 0; shim_own_instances_hold(context); round++) {
+        if (round == DROPS_MAX) {
+            shim_own_instances_close(context);
+        }
+        (void)shim_step(here, end_instance, fiber);
+        fiber->ending_proxy = shim_own_instance_forget(context);
+        (void)shim_step(here, release_proxy, fiber);
+    }
+    shim_own_instances_free(context);
+}
+
 void shim_request_finish(shim_fiber *fiber, const shim_place *here)
 {
     answer(fiber, here);
@@ -257,6 +286,8 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     while (fiber->state.modules_begun > 0) {
         (void)shim_step(here, clean_extensions, fiber);
     }
+    drop(fiber, here);
+    end_instances(fiber, here);
     drop(fiber, here);
     end_tasks(fiber);
     shim_place bare = *here;

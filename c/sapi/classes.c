@@ -2,6 +2,7 @@
 #include "compat.h"
 #include "context/own_worker.h"
 #include "engine/bottom.h"
+#include "instances/per_request.h"
 #include "request/request_object.h"
 #include "request/worker.h"
 #include "sapi/classes.h"
@@ -152,5 +153,6 @@ void shim_classes_register(zend_module_entry *module)
     shim_async_exceptions_register();
     shim_task_class_register(shim_task_methods);
     (void)zend_register_functions(NULL, shim_task_functions, NULL, MODULE_PERSISTENT);
+    (void)zend_register_functions(NULL, shim_per_request_functions, NULL, MODULE_PERSISTENT);
     shim_running_install();
 }

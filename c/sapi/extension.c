@@ -5,6 +5,7 @@
  * name from OPcache's list from the startup of this extension until all others have started (sapi_module.c), and is
  * called `svc` again from then on. */
 #include "compat.h"
+#include "instances/own_instances.h"
 #include "jump/after_jump.h"
 #include "jump/session.h"
 #include "sapi/classes.h"
@@ -42,6 +43,27 @@ static void send_head_by_callback(void)
     }
 }
 
+/* In classic mode; in worker mode, requests end them (request/ending.c). Destructors have been called. */
+static void end_instances(void)
+{
+    shim_context *context = shim_current;
+    if (context == NULL || context->owner != NULL) {
+        return;
+    }
+    shim_own_instances_close(context);
+    while (shim_own_instances_hold(context)) {
+        zend_object *volatile proxy = NULL;
+        zend_try {
+            shim_own_instance_end(context);
+        } zend_end_try();
+        proxy = shim_own_instance_forget(context);
+        zend_try {
+            OBJ_RELEASE(proxy);
+        } zend_end_try();
+    }
+    shim_own_instances_free(context);
+}
+
 /* Extensions end a request in the reverse order of their startup: this one before session does. */
 static PHP_RSHUTDOWN_FUNCTION(svc)
 {
@@ -52,6 +74,7 @@ static PHP_RSHUTDOWN_FUNCTION(svc)
         shim_after_jump();
     }
     shim_tasks_end();
+    end_instances();
     return SUCCESS;
 }
 

@@ -1,0 +1,335 @@
+/* The object of Svc\per_request() that scripts have.
+ *
+ * It is an instance of a class of its own, below the one that was asked for, and has none of its state: whatever the engine
+ * asks of it is asked of the instance that the running request has. The engine asks for methods too, and calls them on
+ * the object that it is given in return, so that a method runs on the instance itself. */
+#include "compat.h"
+#include "instances/own_instances.h"
+#include "instances/proxy.h"
+#include "instances/source.h"
+
+#include <ext/spl/spl_array.h>
+
+static shim_source *source_of(const zend_object *proxy)
+{
+    return (shim_source *)((char *)(uintptr_t)proxy->handlers - XtOffsetOf(shim_source, handlers));
+}
+
+/* NULL if it has thrown. */
+static zend_object *own_of(zend_object *proxy)
+{
+    return shim_own_instance_get(proxy, source_of(proxy));
+}
+
+static zend_function *get_method(zend_object **object, zend_string *name, const zval *key)
+{
+    zend_object *own = own_of(*object);
+    if (own == NULL) {
+        return NULL;
+    }
+    *object = own;
+    return own->handlers->get_method(object, name, key);
+}
+
+/* What the engine remembers in the slots of its cache is true of the class of the proxy only. */
+
+static zval *read_property(zend_object *object, zend_string *name, int type, void **cache_slot, zval *room)
+{
+    (void)cache_slot;
+    zend_object *own = own_of(object);
+    return own != NULL ? own->handlers->read_property(own, name, type, NULL, room) : &EG(uninitialized_zval);
+}
+
+static zval *write_property(zend_object *object, zend_string *name, zval *value, void **cache_slot)
+{
+    (void)cache_slot;
+    zend_object *own = own_of(object);
+    return own != NULL ? own->handlers->write_property(own, name, value, NULL) : &EG(error_zval);
+}
+
+static zval *point_to_property(zend_object *object, zend_string *name, int type, void **cache_slot)
+{
+    (void)cache_slot;
+    zend_object *own = own_of(object);
+    return own != NULL ? own->handlers->get_property_ptr_ptr(own, name, type, NULL) : &EG(error_zval);
+}
+
+static int has_property(zend_object *object, zend_string *name, int how, void **cache_slot)
+{
+    (void)cache_slot;
+    zend_object *own = own_of(object);
+    return own != NULL && own->handlers->has_property(own, name, how, NULL);
+}
+
+static void unset_property(zend_object *object, zend_string *name, void **cache_slot)
+{
+    (void)cache_slot;
+    zend_object *own = own_of(object);
+    if (own != NULL) {
+        own->handlers->unset_property(own, name, NULL);
+    }
+}
+
+static zval *read_dimension(zend_object *object, zval *offset, int type, zval *room)
+{
+    zend_object *own = own_of(object);
+    return own != NULL ? own->handlers->read_dimension(own, offset, type, room) : NULL;
+}
+
+static void write_dimension(zend_object *object, zval *offset, zval *value)
+{
+    zend_object *own = own_of(object);
+    if (own != NULL) {
+        own->handlers->write_dimension(own, offset, value);
+    }
+}
+
+static int has_dimension(zend_object *object, zval *offset, int is_empty)
+{
+    zend_object *own = own_of(object);
+    return own != NULL && own->handlers->has_dimension(own, offset, is_empty);
+}
+
+static void unset_dimension(zend_object *object, zval *offset)
+{
+    zend_object *own = own_of(object);
+    if (own != NULL) {
+        own->handlers->unset_dimension(own, offset);
+    }
+}
+
+static zend_result cast(zend_object *object, zval *result, int type)
+{
+    zend_object *own = own_of(object);
+    return own != NULL ? own->handlers->cast_object(own, result, type) : FAILURE;
+}
+
+static zend_result count(zend_object *object, zend_long *number)
+{
+    zend_object *own = own_of(object);
+    if (own == NULL) {
+        return FAILURE;
+    }
+    if (own->handlers->count_elements != NULL) {
+        return own->handlers->count_elements(own, number);
+    }
+    zval result;
+    ZVAL_UNDEF(&result);
+    zend_call_method_with_0_params(own, own->ce, NULL, "count", &result);
+    *number = zval_get_long(&result);
+    zval_ptr_dtor(&result);
+    return EG(exception) == NULL ? SUCCESS : FAILURE;
+}
+
+static zend_object *clone_own(zend_object *object)
+{
+    zend_object *own = own_of(object);
+    if (own == NULL || own->handlers->clone_obj == NULL) {
+        if (own != NULL) {
+            zend_throw_error(NULL, "Trying to clone an uncloneable object of class %s", ZSTR_VAL(own->ce->name));
+        }
+        /* The engine expects an object even then. */
+        return zend_objects_new(zend_standard_class_def);
+    }
+    return own->handlers->clone_obj(own);
+}
+
+static zend_result closure_of(zend_object *object, zend_class_entry **class, zend_function **function, zend_object **bound,
+                              bool check_only)
+{
+    zend_object *own = own_of(object);
+    return own != NULL && own->handlers->get_closure != NULL
+               ? own->handlers->get_closure(own, class, function, bound, check_only)
+               : FAILURE;
+}
+
+/* foreach over what is not Traversable goes over the properties that the caller may see. */
+static zend_object_iterator *iterate_properties(zend_object *own)
+{
+    zval properties, iterator, name;
+    ZVAL_OBJ(&properties, own);
+    ZVAL_STRING(&name, "get_object_vars");
+    zval list;
+    ZVAL_UNDEF(&list);
+    (void)call_user_function(NULL, NULL, &name, &list, 1, &properties);
+    zval_ptr_dtor(&name);
+    if (EG(exception) != NULL || Z_TYPE(list) != IS_ARRAY) {
+        zval_ptr_dtor(&list);
+        return NULL;
+    }
+    object_init_ex(&iterator, spl_ce_ArrayIterator);
+    zend_call_method_with_1_params(Z_OBJ(iterator), spl_ce_ArrayIterator, &spl_ce_ArrayIterator->constructor, "__construct", NULL, &list);
+    zval_ptr_dtor(&list);
+    zend_object_iterator *found = spl_ce_ArrayIterator->get_iterator(spl_ce_ArrayIterator, &iterator, 0);
+    zval_ptr_dtor(&iterator);
+    return found;
+}
+
+static zend_object_iterator *iterate(zend_class_entry *class, zval *object, int by_reference)
+{
+    (void)class;
+    zend_object *own = own_of(Z_OBJ_P(object));
+    if (own == NULL) {
+        return NULL;
+    }
+    if (own->ce->get_iterator == NULL) {
+        return iterate_properties(own);
+    }
+    zval instance;
+    ZVAL_OBJ(&instance, own);
+    return own->ce->get_iterator(own->ce, &instance, by_reference);
+}
+
+/* Where there is no instance, nobody asks for one by looking at it.
+ *
+ * The engine takes a property for a slot of the object that it has asked, so it gets copies. */
+
+static HashTable *copy_properties(const zend_object *object, zend_prop_purpose purpose)
+{
+    zend_object *own = shim_own_instance_find(object);
+    if (own == NULL) {
+        return zend_new_array(0);
+    }
+    zval instance;
+    ZVAL_OBJ(&instance, own);
+    zend_array *properties = zend_get_properties_for(&instance, purpose);
+    if (properties == NULL) {
+        return zend_new_array(0);
+    }
+    zend_array *copy = zend_array_dup(properties);
+    zend_release_properties(properties);
+    return copy;
+}
+
+/* Removes the protected and private ones, which the engine could not tell from those without a declaration. */
+static zend_array *only_public(zend_array *properties)
+{
+    zend_string *name;
+    ZEND_HASH_FOREACH_STR_KEY(properties, name) {
+        if (name != NULL && ZSTR_VAL(name)[0] == '\0') {
+            zend_hash_del(properties, name);
+        }
+    } ZEND_HASH_FOREACH_END();
+    return properties;
+}
+
+static HashTable *list_properties(zend_object *object)
+{
+    shim_source *source = source_of(object);
+    zend_array *properties = only_public(copy_properties(object, ZEND_PROP_PURPOSE_ARRAY_CAST));
+    if (source->properties != NULL) {
+        zend_array_release(source->properties);
+    }
+    source->properties = properties;
+    return properties;
+}
+
+static zend_array *list_properties_for(zend_object *object, zend_prop_purpose purpose)
+{
+    zend_array *properties = copy_properties(object, purpose);
+    return purpose == ZEND_PROP_PURPOSE_DEBUG || purpose == ZEND_PROP_PURPOSE_ARRAY_CAST ||
+                   purpose == ZEND_PROP_PURPOSE_VAR_EXPORT
+               ? properties
+               : only_public(properties);
+}
+
+/* ---- its life ---- */
+
+static HashTable *list_references(zend_object *object, zval **table, int *table_count)
+{
+    shim_source *source = source_of(object);
+    zend_get_gc_buffer *buffer = zend_get_gc_buffer_create();
+    zend_get_gc_buffer_add_zval(buffer, &source->factory);
+    zend_get_gc_buffer_add_zval(buffer, &source->reset);
+    for (uint32_t i = 0; i < source->idle_count; i++) {
+        zend_get_gc_buffer_add_zval(buffer, &source->idle[i]);
+    }
+    zend_get_gc_buffer_use(buffer, table, table_count);
+    return NULL;
+}
+
+/* An instance is destructed, not the proxy. */
+static void destruct(zend_object *object)
+{
+    (void)object;
+}
+
+/* As an object of its class that was never constructed. */
+static void free_object(zend_object *object)
+{
+    shim_source *source = source_of(object);
+    const zend_object_handlers *real = source->real;
+    zval_ptr_dtor(&source->factory);
+    zval_ptr_dtor(&source->reset);
+    while (source->idle_count > 0) {
+        zval idle;
+        ZVAL_COPY_VALUE(&idle, &source->idle[--source->idle_count]);
+        zval_ptr_dtor(&idle);
+    }
+    efree(source->idle);
+    if (source->properties != NULL) {
+        zend_array_release(source->properties);
+    }
+    object->handlers = real;
+    real->free_obj(object);
+    efree(source);
+}
+
+/* Functions in C that are given the object find in it what they expect of one that was never constructed, so it is made
+ * as one of the class above. Both have the same properties; what makes the object may look for methods in its class. */
+static zend_object *allocate(zend_class_entry *class)
+{
+    zend_class_entry *above = class->parent != NULL ? class->parent : class;
+    zend_object *object;
+    if (above->create_object != NULL) {
+        object = above->create_object(above);
+    } else {
+        object = zend_objects_new(above);
+        object_properties_init(object, above);
+    }
+    object->ce = class;
+    return object;
+}
+
+void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wanted, zval *factory, zval *reset, uint32_t max)
+{
+    zend_object *proxy = allocate(class);
+    shim_source *source = ecalloc(1, sizeof(*source));
+    source->class = wanted;
+    source->max = max;
+    source->real = proxy->handlers;
+    source->idle = safe_emalloc(max, sizeof(zval), 0);
+    ZVAL_COPY(&source->factory, factory);
+    if (reset != NULL) {
+        ZVAL_COPY(&source->reset, reset);
+    }
+    source->handlers = (zend_object_handlers){
+        .offset = proxy->handlers->offset,
+        .free_obj = free_object,
+        .dtor_obj = destruct,
+        .clone_obj = clone_own,
+        .read_property = read_property,
+        .write_property = write_property,
+        .read_dimension = read_dimension,
+        .write_dimension = write_dimension,
+        .get_property_ptr_ptr = point_to_property,
+        .has_property = has_property,
+        .unset_property = unset_property,
+        .has_dimension = has_dimension,
+        .unset_dimension = unset_dimension,
+        .get_properties = list_properties,
+        .get_method = get_method,
+        .get_constructor = zend_std_get_constructor,
+        .get_class_name = zend_std_get_class_name,
+        .cast_object = cast,
+        .count_elements = count,
+        .get_debug_info = zend_std_get_debug_info,
+        .get_closure = closure_of,
+        .get_gc = list_references,
+        .compare = zend_std_compare_objects,
+        .get_properties_for = list_properties_for,
+    };
+    class->get_iterator = iterate;
+    proxy->handlers = &source->handlers;
+    ZVAL_OBJ(result, proxy);
+}

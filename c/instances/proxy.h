@@ -1,0 +1,13 @@
+/* The object of Svc\per_request() that scripts have. */
+#ifndef SVC_SHIM_PROXY_H
+#define SVC_SHIM_PROXY_H
+
+#include "compat.h"
+
+#include <stdint.h>
+
+/* Makes an object of `class` whose methods and properties are those of the running request's own instance of `wanted`. The
+ * callables are copied; `reset` may be NULL. */
+void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wanted, zval *factory, zval *reset, uint32_t max);
+
+#endif
