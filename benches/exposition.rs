@@ -47,6 +47,7 @@ fn facts() -> ScrapeFacts<'static> {
             .map(|slot| SlotReading { slot, phase: SlotPhase::Serving, ..SlotReading::default() })
             .collect(),
         worker_mode: false,
+        runtime_hooks: false,
         tasks: None,
         reply_memory_bytes: 1 << 20,
         spool_bytes: 0,

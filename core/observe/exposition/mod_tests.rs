@@ -18,6 +18,20 @@ use crate::sync::counter::Flag;
 
 const OPENMETRICS: Format = Format::OpenMetrics(OpenMetrics::V1_0_0);
 
+fn task_facts() -> TaskFacts {
+    TaskFacts {
+        dispatched: 30,
+        completed: 15,
+        failed: 4,
+        cancelled: 6,
+        rejected: 2,
+        stranded: 3,
+        output_discarded_bytes: 512,
+        in_flight: Some(5),
+        in_flight_limit: 64,
+    }
+}
+
 fn facts() -> ScrapeFacts<'static> {
     ScrapeFacts {
         version: "1.2.3",
@@ -67,17 +81,7 @@ fn facts() -> ScrapeFacts<'static> {
         ],
         worker_mode: true,
         runtime_hooks: true,
-        tasks: Some(TaskFacts {
-            dispatched: 30,
-            completed: 15,
-            failed: 4,
-            cancelled: 6,
-            rejected: 2,
-            stranded: 3,
-            output_discarded_bytes: 512,
-            in_flight: Some(5),
-            in_flight_limit: 64,
-        }),
+        tasks: Some(task_facts()),
         reply_memory_bytes: 14,
         spool_bytes: 11,
         spool_bytes_max: 12,
