@@ -258,7 +258,7 @@ typedef struct shim_task_callbacks {
     /* The longest transfer in bytes; 0 if there are no threads for tasks. */
     uint64_t (*bytes_max)(void);
     /* Offers a task, on behalf of the request with this ID. The host takes the parcel in any case. With `pins_code`,
-     * OPcache must not restart before nothing of the task is left. Fills `task` and `id`, or the bound that was
+     * OPcache must not restart before nothing of the task is left, or it leaves the cache. Fills `task` and `id`, or the bound that was
      * reached. */
     shim_dispatched (*dispatch)(shim_parcel *input, bool pins_code, shim_view request_id, shim_task **task, uint64_t *id,
                                 uint64_t *bound);
@@ -290,6 +290,8 @@ typedef struct shim_task_callbacks {
      *
      * The parcel that was dispatched; valid until nothing of the request is left. */
     const shim_parcel *(*input)(void *request);
+    /* The parcel does not lead into OPcache's memory any more, which may restart as far as this task is concerned. */
+    void (*leave_cache)(void *request);
     /* The task has returned (`thrown` is NULL), or thrown, which `thrown` describes for a log. The host takes the
      * parcel. */
     void (*settle)(void *request, const shim_view *thrown, shim_parcel *answer);

@@ -10,7 +10,7 @@ use crate::restart_barrier::{BARRIER, CachePin};
 pub struct Parcel {
     pub(crate) raw: NonNull<shim_parcel>,
     /// Its code is OPcache's, which must not restart meanwhile.
-    _pin: Option<CachePin>,
+    pin: Option<CachePin>,
 }
 
 // SAFETY: a block of bytes that nobody changes once it is packed; freed on any thread.
@@ -24,7 +24,12 @@ impl Parcel {
     /// `raw` is C's, which does not use it any more.
     pub(crate) unsafe fn of(raw: *mut shim_parcel, is_pinned: bool) -> Option<Self> {
         let pin = is_pinned.then(|| BARRIER.pin());
-        NonNull::new(raw).map(|raw| Self { raw, _pin: pin })
+        NonNull::new(raw).map(|raw| Self { raw, pin })
+    }
+
+    /// Its code has been copied: OPcache may restart.
+    pub fn leave_cache(&mut self) {
+        self.pin = None;
     }
 }
 

@@ -9,12 +9,21 @@
 //! waited for here (the pool replaces workers), or, if it started up while a restart was wanted, it is an outsider,
 //! which never touches the cache and never delays a restart.
 //!
+//! A task that was dispatched from the cache is inside as well, until an outsider has copied its code or, on the thread of
+//! a user, until it has ended. What is dispatched after that by requests that were held back is compiled outside of the
+//! cache. So the number of those inside falls to zero however many tasks are dispatched, and a task can be held back only
+//! where its request is.
+//!
 //! ```text
-//!          restart wanted, others inside              the last other one leaves, or time is up
-//!   Open ──────────────────────────────▶ Gathering ─────────────────────────────────────────▶ Open
-//!    │                                                                                        │
-//!    └──────────── restart wanted, nobody else inside ──▶ Exclusive ── restart done ──────────┘
+//!          restart wanted, others inside, no user               time is up
+//!   Open ─────────────────────────────────────▶ Gathering ──────────────────────▶ Open (rests)
+//!    │                                              │ nobody is inside: one is let in, alone, and wants to restart
+//!    │                                              ▼
+//!    └──── restart wanted, nobody else inside ──▶ Exclusive ── restart done ─────▶ Open
 //! ```
+//!
+//! Nobody is held back for longer than `GATHER_MAX` and one restart: gathering ends in one of the two, and does not begin
+//! again before the barrier has rested.
 //!
 //! The state machine is pure (times are arguments); [`Barrier`] is its shell.
 
@@ -52,6 +61,8 @@ pub struct OpcacheFacts {
     pub is_stale: bool,
     /// The number of workers that use it.
     pub users: usize,
+    /// Somebody else is inside.
+    pub is_occupied: bool,
 }
 
 /// What the calling thread is to the barrier.
@@ -111,7 +122,7 @@ impl BarrierState {
     /// A request asks to begin. `None`: it is inside. `Some`: it has to wait, but no longer than this.
     fn enter(&mut self, now: Instant) -> Option<Duration> {
         if let Mode::Gathering { until } = self.mode
-            && (now >= until || self.inside == 0)
+            && now >= until
         {
             if self.inside > 0 {
                 let pause = RETRY_AFTER.saturating_mul(1 << self.vain.min(16)).min(RETRY_AFTER_MAX);
@@ -121,13 +132,13 @@ impl BarrierState {
             self.mode = Mode::Open;
         }
         match self.mode {
-            Mode::Open => {
-                self.inside += 1;
-                None
-            }
-            Mode::Gathering { until } => Some(until - now),
-            Mode::Exclusive => Some(GATHER_MAX),
+            Mode::Exclusive => return Some(GATHER_MAX),
+            // Another one could be inside before the first one asks to restart.
+            Mode::Gathering { until } if self.inside > 0 => return Some(until - now),
+            Mode::Gathering { .. } | Mode::Open => {}
         }
+        self.inside += 1;
+        None
     }
 
     /// A request has ended. Returns whether waiting requests should ask again.
@@ -240,7 +251,9 @@ impl Barrier {
     /// Something that executes from the cache is on its way to another thread; counts as inside until it is dropped. To be
     /// called by a thread that is inside, or a user.
     pub(crate) fn pin(&'static self) -> CachePin {
-        self.lock().inside += 1;
+        let mut state = self.lock();
+        debug_assert_ne!(state.mode, Mode::Exclusive, "somebody uses the cache while it restarts");
+        state.inside += 1;
         CachePin(self)
     }
 
@@ -267,7 +280,7 @@ impl Barrier {
     /// Reads the state of the cache.
     pub(crate) fn cache(&self) -> OpcacheFacts {
         let state = self.lock();
-        OpcacheFacts { is_stale: state.is_wanted, users: state.users }
+        OpcacheFacts { is_stale: state.is_wanted, users: state.users, is_occupied: state.inside > 0 }
     }
 
     /// Asks, from inside a request, to be the only one inside until [`end_exclusive`](Self::end_exclusive).

@@ -27,7 +27,77 @@ fn others_inside_make_the_barrier_gather() {
     assert!(!state.leave());
     assert!(state.leave(), "the last one out tells those who wait");
     assert_eq!(state.enter(now), None, "one of them is let in, alone");
+    assert_eq!(state.enter(now), Some(GATHER_MAX), "and no other one before it has restarted");
     assert!(state.want_restart(now));
+}
+
+#[test]
+fn who_is_let_in_alone_and_does_not_restart_holds_nobody_back_for_longer() {
+    let (mut state, now) = state();
+    assert_eq!((state.enter(now), state.enter(now)), (None, None));
+    assert!(!state.want_restart(now));
+    assert!(!state.leave());
+    assert!(state.leave());
+    let later = now + GATHER_MAX / 2;
+    assert_eq!(state.enter(later), None);
+    assert_eq!(state.enter(later), Some(GATHER_MAX / 2), "counted from the beginning");
+    assert!(state.leave(), "the next one may try");
+    assert_eq!(state.enter(later), None);
+    assert_eq!(state.enter(now + GATHER_MAX), None, "time is up");
+    assert!(!state.want_restart(now + GATHER_MAX), "the barrier rests");
+    assert_eq!(state.enter(now + GATHER_MAX), None);
+}
+
+#[test]
+fn a_task_that_was_dispatched_from_the_cache_is_inside() {
+    static BARRIER: Barrier = Barrier::new();
+    BARRIER.enter();
+    BARRIER.note_wanted();
+    let (queued, running) = (BARRIER.pin(), BARRIER.pin());
+    BARRIER.leave();
+    assert_eq!(BARRIER.cache(), OpcacheFacts { is_stale: true, users: 0, is_occupied: true });
+    BARRIER.enter();
+    assert!(!BARRIER.try_exclusive());
+    drop((queued, running));
+    assert!(BARRIER.try_exclusive());
+    BARRIER.end_exclusive();
+    BARRIER.leave();
+    assert_eq!(BARRIER.cache(), OpcacheFacts { is_stale: false, users: 0, is_occupied: false });
+}
+
+#[test]
+fn whatever_comes_and_goes_nobody_is_held_back_for_longer_than_the_time() {
+    // Requests that last for different times, each of which asks to restart, and tasks that outlive some of them.
+    let (mut state, start) = state();
+    state.note_wanted();
+    let mut held: Vec<Instant> = Vec::new();
+    let mut ends: Vec<Instant> = Vec::new();
+    let mut restarts = 0;
+    for step in 0..20_000_u64 {
+        let now = start + Duration::from_millis(step);
+        let before = ends.len();
+        ends.retain(|end| *end > now);
+        (ends.len()..before).for_each(|_| {
+            state.leave();
+        });
+        if step % 7 == 0 {
+            held.push(now);
+        }
+        held.retain(|since| {
+            assert!(now - *since <= GATHER_MAX, "held back since {since:?}");
+            if state.enter(now).is_some() {
+                return true;
+            }
+            if state.is_wanted && state.want_restart(now) {
+                state.restart_done();
+                restarts += 1;
+            }
+            let lasts = if step < 10_000 && step % 5 == 0 { 700 } else { 30 };
+            ends.push(now + Duration::from_millis(lasts));
+            false
+        });
+    }
+    assert_eq!(restarts, 1, "once the slow ones have gone");
 }
 
 #[test]
@@ -84,12 +154,12 @@ fn a_worker_that_does_without_is_in_nobodys_way() {
                 assert!(barrier.try_exclusive());
                 barrier.end_exclusive();
                 barrier.worker_started(true);
-                assert_eq!(barrier.cache(), OpcacheFacts { is_stale: false, users: 1 });
+                assert_eq!(barrier.cache(), OpcacheFacts { is_stale: false, users: 1, is_occupied: false });
                 barrier.leave();
             });
         });
     });
-    assert_eq!(barrier.cache(), OpcacheFacts { is_stale: false, users: 0 });
+    assert_eq!(barrier.cache(), OpcacheFacts { is_stale: false, users: 0, is_occupied: false });
 }
 
 #[test]

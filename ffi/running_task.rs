@@ -6,6 +6,8 @@ use crate::parcel::Parcel;
 pub trait RunningTask {
     /// What was dispatched.
     fn input(&self) -> Option<&Parcel>;
+    /// What was dispatched does not lead into OPcache's memory any more.
+    fn leave_cache(&mut self);
     /// Its function has returned, or thrown, which `thrown` describes for a log.
     fn settle(&mut self, answer: Parcel, thrown: Option<&[u8]>);
     /// Whether it is to end.

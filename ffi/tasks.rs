@@ -42,6 +42,7 @@ pub(crate) fn callbacks() -> shim_task_callbacks {
         winner: Some(winner),
         unwatch: Some(unwatch),
         input: Some(input),
+        leave_cache: Some(leave_cache),
         settle: Some(settle),
         is_cancelled: Some(is_cancelled),
     }
@@ -234,6 +235,14 @@ unsafe extern "C" fn input(request: *mut c_void) -> *const shim_parcel {
         let parcel = request_handle.running_task().and_then(|task| task.input().map(|parcel| parcel.raw));
         parcel.map_or(std::ptr::null(), |raw| raw.as_ptr().cast_const())
     })
+}
+
+unsafe extern "C" fn leave_cache(request: *mut c_void) {
+    with_request(request, (), |request_handle| {
+        if let Some(task) = request_handle.running_task() {
+            task.leave_cache();
+        }
+    });
 }
 
 unsafe extern "C" fn settle(request: *mut c_void, thrown: *const shim_view, answer: *mut shim_parcel) {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use svc_core::pool::{Engine, Exchange, SharedCacheFacts, Started, ThreadProbe, Worker, WorkerStartError};
 use svc_core::serve::Shared;
 
-use svc_ffi::{Interpreter, PhpFacts, Threads};
+use svc_ffi::{Interpreter, OpcacheFacts, PhpFacts, Threads};
 
 use crate::invocation::{Invocation, with_description};
 use crate::php_persistent_worker::PhpPersistentWorker;
@@ -56,8 +56,8 @@ impl Engine<Exchange> for PhpEngine {
         if !(self.has_cache && self.shared.config.php.worker_mode_enabled) {
             return None;
         }
-        let facts = self.threads.cache();
-        Some(SharedCacheFacts { is_stale: facts.is_stale, users: facts.users })
+        let OpcacheFacts { is_stale, users, is_occupied } = self.threads.cache();
+        Some(SharedCacheFacts { is_stale, users, is_occupied })
     }
 
     fn refresh(&self) -> bool {

@@ -18,8 +18,8 @@ use svc_core::tasks::{Task, TaskThread};
 use svc_core::time;
 
 use svc_ffi::{
-    Host, Interpreter, Interrupter, Pairs, PhpFacts, PhpLog, PhpOutcome, PhpRequest, RequestProgress,
-    Threads, WorkerInfo, WorkerRequests,
+    Host, Interpreter, Interrupter, OpcacheFacts, Pairs, PhpFacts, PhpLog, PhpOutcome, PhpRequest,
+    RequestProgress, Threads, WorkerInfo, WorkerRequests,
 };
 
 use crate::cgi;
@@ -59,8 +59,8 @@ impl Engine<Task> for PhpTaskEngine {
     }
 
     fn cache(&self) -> Option<SharedCacheFacts> {
-        let facts = self.has_cache.then(|| self.threads.cache())?;
-        Some(SharedCacheFacts { is_stale: facts.is_stale, users: facts.users })
+        let OpcacheFacts { is_stale, users, is_occupied } = self.has_cache.then(|| self.threads.cache())?;
+        Some(SharedCacheFacts { is_stale, users, is_occupied })
     }
 }
 

@@ -60,6 +60,12 @@ impl RunningTask for TaskInvocation {
         self.input.as_deref()
     }
 
+    fn leave_cache(&mut self) {
+        if let Some(input) = &mut self.input {
+            input.leave_cache();
+        }
+    }
+
     fn settle(&mut self, answer: Parcel, thrown: Option<&[u8]>) {
         let outcome = match thrown {
             None => TaskOutcome::Completed(Box::new(TaskAnswer::Result(answer))),

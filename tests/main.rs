@@ -64,6 +64,7 @@ mod async_memory;
 mod async_metrics;
 mod async_nested;
 mod async_opcache;
+mod async_renewal;
 mod async_request_end;
 mod async_transfer;
 mod async_values;

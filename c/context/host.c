@@ -269,6 +269,7 @@ static const shim_callbacks nobody = {
             .winner = no_winner,
             .unwatch = unwatch_none,
             .input = no_input,
+            .leave_cache = do_nothing,
             .settle = settle_none,
             .is_cancelled = is_not,
         },
@@ -321,6 +322,7 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(task.winner);
     OR_NOBODY(task.unwatch);
     OR_NOBODY(task.input);
+    OR_NOBODY(task.leave_cache);
     OR_NOBODY(task.settle);
     OR_NOBODY(task.is_cancelled);
     OR_NOBODY(completion.wait);

@@ -237,7 +237,12 @@ void shim_cache_started(bool is_boot)
     if (is_served && __atomic_load_n(&at_time, __ATOMIC_RELAXED) == 0) {
         __atomic_store_n(&at_time, find_time(), __ATOMIC_RELAXED);
     }
-    shim_host.restart.worker_started(is_served || at_in_use == 0);
+    shim_host.restart.worker_started(shim_cache_is_used());
+}
+
+bool shim_cache_is_used(void)
+{
+    return is_served || at_in_use == 0;
 }
 
 void shim_cache_install(void)

@@ -8,6 +8,7 @@
 #include "engine/interrupt.h"
 #include "fiber/cancel.h"
 #include "libc/clock.h"
+#include "opcache/cache.h"
 #include "request/run.h"
 #include "task/answer.h"
 #include "task/running.h"
@@ -33,7 +34,11 @@ static bool take_call(const shim_parcel *parcel, task_call *call)
     shim_unpacker unpacker;
     uint64_t count = 0;
     shim_unpacker_begin(&unpacker, parcel);
-    bool is_whole = shim_unpack_code(&unpacker, &call->closure) && shim_unpack_number(&unpacker, &count);
+    bool is_whole = shim_unpack_code(&unpacker, &call->closure);
+    if (!shim_cache_is_used() && shim_current->host != NULL) {
+        shim_host.task.leave_cache(shim_current->host);
+    }
+    is_whole = is_whole && shim_unpack_number(&unpacker, &count);
     if (is_whole && count > 0) {
         call->arguments = safe_emalloc(count, sizeof(zval), 0);
         while (is_whole && call->count < count) {

@@ -3,6 +3,7 @@
  * What OPcache holds is the same in all threads, and is sent as an address. Any other function belongs to its thread: its
  * references are counted without atomics. It is sent as bytes, and the other thread makes a function of its own. Functions
  * of PHP itself, and static methods, are sent by name. Classes are always found by name. */
+#include "opcache/cache.h"
 #include "transfer/code.h"
 #include "transfer/code_copy.h"
 #include "transfer/code_image.h"
@@ -245,7 +246,8 @@ static zend_op_array *unpack_image(shim_unpacker *unpacker, zend_class_entry *sc
     return code;
 }
 
-/* OPcache's functions rely on the others of their file. This thread may have others: from another version of it. */
+/* OPcache's functions rely on the others of their file. This thread may have others: from another version of it. And a
+ * thread that does without the cache must not keep anything of it, not even a literal in a static property. */
 static zend_op_array *unpack_address(shim_unpacker *unpacker, zend_class_entry *scope)
 {
     uint64_t address, map_ptrs;
@@ -256,7 +258,7 @@ static zend_op_array *unpack_address(shim_unpacker *unpacker, zend_class_entry *
     shim_shared_map_ptrs_extend((size_t)map_ptrs);
     switch (shim_needs_check(unpacker, code, scope)) {
         case SHIM_NEEDS_MET:
-            return code;
+            return shim_cache_is_used() ? code : copy_of(code, scope);
         case SHIM_NEEDS_OTHERS:
             return copy_of(code, scope);
         default:

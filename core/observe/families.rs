@@ -342,7 +342,7 @@ families! {
         cell opcache_restarts: Counter;
     OPCACHE_RESTART_DELAYED: Gauge "svc_opcache_restart_delayed" in Workers if Php,
         "Whether OPcache is disabled while its restart waits for long-running scripts (1) or not (0).",
-        "1 while scripts run without OPcache because other scripts run too long for it to restart, or, in worker mode, because old workers have not ended.",
+        "1 while scripts run without OPcache because other scripts run too long for it to restart, or because old workers of worker mode or old threads for tasks have not ended.",
         cell opcache_restart_delayed: Flag;
     RATE_LIMITED: Counter "svc_rate_limited_total" in Responses,
         "Number of requests rejected by the rate limiter.",

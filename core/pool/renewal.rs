@@ -14,6 +14,9 @@
 //!            wanted             all are replaced        the last user has gone        one has booted: renewed
 //!   Resting ───────▶ restart ────────────────▶ Waiting ──────────────────▶ restart ─────────────────────▶ Resting
 //! ```
+//!
+//! In classic mode, requests use the cache as well, one after the other. Then the workers are the threads for tasks, and
+//! either one of them or a request renews the cache, whichever is the first to be alone.
 
 use std::time::{Duration, Instant};
 
@@ -24,6 +27,9 @@ pub struct SharedCacheFacts {
     pub is_stale: bool,
     /// The number of workers that use it, including those that boot and those that linger.
     pub users: usize,
+    /// Whether anything else uses it now: a request in classic mode, a worker that boots, or a task that was dispatched
+    /// from it.
+    pub is_occupied: bool,
 }
 
 /// The state of the pool and its cache.
@@ -77,15 +83,20 @@ const HELD_MIN: Duration = Duration::from_secs(1);
 impl Renewal {
     /// Returns what to do about the state of the pool.
     pub fn decide(&mut self, sample: RenewalSample, now: Instant) -> Option<RenewalStep> {
-        let RenewalSample { cache: SharedCacheFacts { is_stale, users }, active_users, active_outsiders } =
-            sample;
+        let RenewalSample { cache, active_users, active_outsiders } = sample;
+        let SharedCacheFacts { is_stale, users, is_occupied } = cache;
         let is_held = is_stale && users > 0 && active_users == 0;
         if is_held {
             return self.hold(now);
         }
         (self.held_since, self.is_told) = (None, false);
-        // A stale cache needs a restart to lose its users, and another one for a worker that renews it.
-        let wants_restart = if is_stale { active_users + active_outsiders > 0 } else { active_outsiders > 0 };
+        // A stale cache needs a restart to lose its users, and another one for a worker that renews it. While others use
+        // the cache, that worker would boot as an outsider again; if they are requests, the next one renews it.
+        let wants_restart = if is_stale {
+            active_users > 0 || (active_outsiders > 0 && !is_occupied)
+        } else {
+            active_outsiders > 0
+        };
         (wants_restart && self.may_restart(now)).then(|| self.restart(now))
     }
 
@@ -135,12 +146,12 @@ mod tests {
 
     /// A stale cache with this many lingering users, active users and active outsiders.
     fn stale(lingering: usize, active_users: usize, active_outsiders: usize) -> RenewalSample {
-        let cache = SharedCacheFacts { is_stale: true, users: lingering + active_users };
+        let cache = SharedCacheFacts { is_stale: true, users: lingering + active_users, is_occupied: false };
         RenewalSample { cache, active_users, active_outsiders }
     }
 
     fn fresh(active_users: usize, active_outsiders: usize) -> RenewalSample {
-        let cache = SharedCacheFacts { is_stale: false, users: active_users };
+        let cache = SharedCacheFacts { is_stale: false, users: active_users, is_occupied: false };
         RenewalSample { cache, active_users, active_outsiders }
     }
 
@@ -158,6 +169,29 @@ mod tests {
         assert_eq!(renewal.decide(stale(2, 0, 4), now), None, "two of the old ones linger");
         assert_eq!(renewal.decide(stale(0, 0, 4), now), Some(RenewalStep::Restart));
         assert_eq!(renewal.decide(fresh(4, 0), now), None);
+    }
+
+    fn occupied(mut sample: RenewalSample) -> RenewalSample {
+        sample.cache.is_occupied = true;
+        sample
+    }
+
+    #[test]
+    fn outsiders_wait_while_requests_use_the_cache() {
+        let (mut renewal, now) = (Renewal::default(), crate::time::now());
+        assert_eq!(
+            renewal.decide(occupied(stale(0, 2, 0)), now),
+            Some(RenewalStep::Restart),
+            "users leave it"
+        );
+        for second in 0..60 {
+            let now = now + Duration::from_secs(second);
+            assert_eq!(renewal.decide(occupied(stale(0, 0, 2)), now), None, "no boot could renew it");
+        }
+        let mut other = renewal;
+        assert_eq!(other.decide(stale(0, 0, 2), now), Some(RenewalStep::Restart), "a boot renews it");
+        assert_eq!(renewal.decide(occupied(fresh(0, 2)), now), Some(RenewalStep::Restart), "a request has");
+        assert_eq!(renewal.decide(occupied(fresh(2, 0)), now), None);
     }
 
     #[test]

@@ -38,7 +38,7 @@ fn facts(site: &Site) -> SharedCacheFacts {
 
 fn until_renewed(site: &Site, workers: usize) {
     eventually("all use the new one", || {
-        facts(site) == SharedCacheFacts { is_stale: false, users: workers }
+        facts(site) == SharedCacheFacts { users: workers, ..SharedCacheFacts::default() }
             && site.shared().pool_facts().lingering == 0
             && site.shared().pool_facts().current == workers
     });
@@ -65,7 +65,7 @@ fn an_old_worker_that_lingers_delays_the_new_cache_and_nothing_else() {
     let mut waiting = parked(&site, "a");
     spoil(&site);
     eventually("it is told", || site.log().contains("waiting for old PHP workers to end"));
-    assert_eq!(facts(&site), SharedCacheFacts { is_stale: true, users: 1 });
+    assert_eq!(facts(&site), SharedCacheFacts { is_stale: true, users: 1, is_occupied: false });
     assert!(site.metrics().opcache_restart_delayed.is_set());
     for place in ["/cache", "/cache", "/cache"] {
         assert_eq!(site.client().get(place).text(), "outsider");
@@ -91,7 +91,7 @@ fn one_that_is_recycled_meanwhile_is_in_nobodys_way() {
         assert_eq!(site.client().get("/recycle/error").text(), "recycled");
         assert_eq!(site.client().get("/cache").text(), "outsider");
     }
-    assert_eq!(facts(&site), SharedCacheFacts { is_stale: true, users: 1 });
+    assert_eq!(facts(&site), SharedCacheFacts { is_stale: true, users: 1, is_occupied: false });
     site.switches.open("a");
     assert_eq!(waiting.response().text(), "a");
     until_renewed(&site, 2);

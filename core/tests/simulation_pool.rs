@@ -287,7 +287,7 @@ impl Company {
         }
         let active_users = self.active.iter().filter(|uses| **uses).count();
         let sample = RenewalSample {
-            cache: SharedCacheFacts { is_stale: self.is_stale, users: self.users() },
+            cache: SharedCacheFacts { is_stale: self.is_stale, users: self.users(), is_occupied: false },
             active_users,
             active_outsiders: self.active.len() - active_users,
         };

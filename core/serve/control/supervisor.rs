@@ -54,6 +54,7 @@ impl TaskSupervision {
         }
         tasks.sweep();
         let log = |report: SupervisorReport<'_>| {
+            note_delay(shared, report);
             shared.log.emit(&Event::Worker(WorkerEvent::TaskThreads(report)));
         };
         self.0.tend(workers, &mut |report| log(report), now)
@@ -62,8 +63,12 @@ impl TaskSupervision {
 
 /// Logs a report, and sets the gauge that tells of it.
 fn record(shared: &Shared, report: SupervisorReport<'_>) {
+    note_delay(shared, report);
+    shared.log.emit(&Event::Worker(WorkerEvent::Supervised(report)));
+}
+
+fn note_delay(shared: &Shared, report: SupervisorReport<'_>) {
     if let SupervisorReport::RenewalDelayed { .. } = report {
         shared.metrics.opcache_restart_delayed.set();
     }
-    shared.log.emit(&Event::Worker(WorkerEvent::Supervised(report)));
 }
