@@ -66,6 +66,7 @@ mod async_nested;
 mod async_opcache;
 mod async_renewal;
 mod async_request_end;
+mod async_sessions;
 mod async_transfer;
 mod async_values;
 mod circles;

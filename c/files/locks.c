@@ -43,13 +43,16 @@ bool shim_waits_for_session(void)
     return strcmp(module->name, "session") == 0 || (strcmp(module->name, "svc") == 0 && shim_session_is_active());
 }
 
-/* The request's time limit has expired, and it does not have the lock. The caller is told that the wait was
- * interrupted, and the script ends when that call returns. The session extension, however, would start waiting again,
- * and after any other error it would go on without the lock, so its script is ended here. */
+/* The request's time limit has expired, or it is a task that was cancelled, and it does not have the lock. The caller is
+ * told that the wait was interrupted, and the script ends when that call returns. The session extension, however, would
+ * start waiting again, and after any other error it would go on without the lock, so its script is ended here. */
 int shim_give_up(void)
 {
     if (shim_waits_for_session()) {
         shim_current->lost_session = true;
+        if (shim_is_cancelled()) {
+            zend_error_noreturn(E_ERROR, "The task was cancelled while it waited for a session");
+        }
         zend_timeout();
     }
     errno = EINTR;
@@ -188,6 +191,10 @@ static int flock_here(int descriptor, int operation)
     int result = LIBC(flock)(descriptor, operation | LOCK_NB);
     if (result == 0 || errno != EWOULDBLOCK) {
         return result;
+    }
+    if (shim_is_over()) {
+        /* Nothing would interrupt the wait any more. */
+        return shim_give_up();
     }
     if (is_held_beside(descriptor)) {
         return refuse();
