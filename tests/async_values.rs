@@ -10,6 +10,36 @@ class Point { public function __construct(public int $x, protected array $y = [1
 final class Frozen { public function __construct(public readonly string $name) { } }
 class Own { public array $seen = []; public function __serialize(): array { return ['kept' => 1]; } public function __unserialize(array $data): void { $this->seen = $data; } }
 class Sleeps { public $kept = 1; public $dropped = 2; public $woken = false; public function __sleep() { return ['kept']; } public function __wakeup() { $this->woken = true; } }
+/** In a text of its own. */
+class Boxed implements Serializable
+{
+    public function __construct(public mixed $a) { }
+    public function serialize(): string { return serialize(['a' => $this->a]); }
+    public function unserialize(string $text): void { $this->a = unserialize($text)['a']; }
+}
+class Absent implements Serializable { public function serialize(): ?string { return null; } public function unserialize(string $text): void { } }
+class Pair
+{
+    public array $parts;
+    public function __construct(mixed $a, mixed $b) { $this->parts = ['a' => $a, 'b' => $b]; }
+    public function __serialize(): array { return ['nested' => [[$this->parts]]]; }
+    public function __unserialize(array $data): void { $this->parts = $data['nested'][0][0]; }
+}
+class Makes
+{
+    public ?Point $made = null;
+    public function __construct(public int $n) { }
+    public function __serialize(): array { return [new Point($this->n)]; }
+    public function __unserialize(array $data): void { $this->made = $data[0]; $this->n = $this->made->x; }
+}
+/** Starts a task with the same object while it is being serialized. */
+class Asks implements Serializable
+{
+    public mixed $answer = null;
+    public function __construct(public mixed $a) { }
+    public function serialize(): string { $this->answer = Svc\async(static fn ($x, $y) => $x === $y && $x->x === 1, $this->a, $this->a)->await(); return serialize([$this->a, $this->answer]); }
+    public function unserialize(string $text): void { [$this->a, $this->answer] = unserialize($text); }
+}
 class Refuses { public function __serialize(): array { throw new DomainException('not me'); } }
 class RefusesThere { public function __unserialize(array $data): void { throw new DomainException('not here'); } }
 function same(mixed $value): mixed { return $value; }
@@ -86,6 +116,47 @@ fn objects_keep_their_identity_within_a_dispatch() {
         (
             r"$a = new Own; $b = [$a, new Point(1), $a]; $back = Svc\async(same(...), $b)->await(); return [$back[0] === $back[2], $back[0]->seen];",
             r#"[true,{"kept":1}]"#,
+        ),
+        // As it is captured, and as an argument, behind arrays and objects of each kind of serialization.
+        (
+            r"$a = new Point(7); $box = new Boxed($a); $pair = new Pair($a, [$box]);
+           return Svc\async(fn ($x, $list, $one) => [$one->a === $x, $list['deep'][0] === $box, $box->a === $x, $pair->parts['a'] === $x, $pair->parts['b'][0] === $box], $a, ['deep' => [$box]], $box)->await();",
+            "[true,true,true,true,true]",
+        ),
+        // What is met inside of another object's own text for the first time.
+        (
+            r"$a = new Point(7); return Svc\async(fn ($box, $x, $other) => [$box->a === $x, $other->a === $x, $box !== $other, $x], new Boxed($a), $a, new Boxed($a))->await();",
+            r#"[true,true,true,{"x":7}]"#,
+        ),
+        (
+            r"$a = new stdClass; $a->box = new Boxed($a); $a->pair = new Pair([$a], new Boxed([new Boxed($a), $a]));
+           [$back, $again] = Svc\async(same(...), [$a, $a->pair])->await();
+           return [$back->box->a === $back, $back->pair === $again, $again->parts['a'][0] === $back, $again->parts['b']->a[0]->a === $back, $again->parts['b']->a[1] === $back];",
+            "[true,true,true,true,true]",
+        ),
+        // What comes after what another one has written for itself.
+        (
+            r"$a = new Point(1); $b = new Point(2); $storage = new SplObjectStorage; $storage[$a] = $b; $list = new ArrayObject([$b, [$a]]);
+           $boxes = [new Boxed(null), new Boxed([[1, 'x', 1.5, Suit::Hearts, Suit::Hearts, [$a, $a]]]), new Absent, new Boxed(new Boxed($b)), new Absent];
+           $graph = [$a, $boxes, [$b, $storage, $list], new Pair($boxes, [$storage, $a]), new DateTime('2024-02-29'), $boxes, new Sleeps, [$list], $b];
+           return [crosses($graph), crosses((object) $graph), crosses([$graph, array_reverse($graph)])];",
+            "[true,true,true]",
+        ),
+        // An object that exists only while it is packed may have the address of another one.
+        (
+            r"$all = []; for ($i = 0; $i < 300; $i++) { $all[] = new Makes($i); $all[] = new Boxed(new Makes(-$i)); }
+           return [crosses($all), array_sum(array_map(fn ($one) => $one instanceof Makes ? $one->made->x : 0, Svc\async(same(...), $all)->await()))];",
+            "[true,44850]",
+        ),
+        // References inside of objects.
+        (
+            r"$o = new stdClass; $n = 1; $o->list = [&$n, &$n, [&$n]]; $o->box = new Boxed([&$n]); $back = Svc\async(same(...), $o)->await(); $back->list[0] = 5; return [$back->list, $back->box->a];",
+            "[[5,5,[5]],[5]]",
+        ),
+        // The state of a serialization that is under way elsewhere is another one.
+        (
+            r"$a = new Point(1); $asks = new Asks($a); return [unserialize(serialize([$a, $asks, $a])) == [$a, $asks, $a], $asks->answer];",
+            "[true,true]",
         ),
         // A settled task gives the same answer again: the same object.
         (r"$task = Svc\async(fn () => new stdClass); return $task->await() === $task->await();", "true"),

@@ -7,6 +7,25 @@ struct php_serialize_data {
     uint32_t n;
 };
 
+shim_script_texts shim_script_texts_lend(php_serialize_data_t written, php_unserialize_data_t read)
+{
+    const shim_script_texts before = {.serialize = BG(serialize), .unserialize = BG(unserialize), .lock = BG(serialize_lock)};
+    /* At this level, neither frees what it was lent. */
+    BG(serialize).data = written;
+    BG(serialize).level = written != NULL;
+    BG(unserialize).data = read;
+    BG(unserialize).level = read != NULL;
+    BG(serialize_lock) = 0;
+    return before;
+}
+
+void shim_script_texts_end(const shim_script_texts *before)
+{
+    BG(serialize) = before->serialize;
+    BG(unserialize) = before->unserialize;
+    BG(serialize_lock) = before->lock;
+}
+
 /* Never PHP's own state: another text may be in the making further out, or in another fiber. */
 php_serialize_data_t shim_object_numbers_begin(void)
 {

@@ -4,7 +4,21 @@
 
 #include "compat.h"
 
+#include <ext/standard/basic_functions.h>
 #include <ext/standard/php_var.h>
+
+/* What serialize() and unserialize() of scripts have under way. */
+typedef struct shim_script_texts {
+    __typeof__(((php_basic_globals *)NULL)->serialize) serialize;
+    __typeof__(((php_basic_globals *)NULL)->unserialize) unserialize;
+    unsigned lock;
+} shim_script_texts;
+
+/* From here to the end, serialize() of a script goes on counting in `written`, and unserialize() in `read`, as within a
+ * call of their own: for objects that write their texts themselves. NULL: it counts on its own. Whoever suspends a fiber
+ * in between leaves it at that, as within serialize(). */
+shim_script_texts shim_script_texts_lend(php_serialize_data_t written, php_unserialize_data_t read);
+void shim_script_texts_end(const shim_script_texts *before);
 
 php_serialize_data_t shim_object_numbers_begin(void);
 void shim_object_numbers_end(php_serialize_data_t written);

@@ -1,5 +1,6 @@
 /* Objects on the other side: PHP's own unserializer, once all that the text names has been loaded. */
 #include "transfer/exceptions.h"
+#include "transfer/object_numbers.h"
 #include "transfer/object_reader.h"
 #include "transfer/parcel.h"
 #include "transfer/stack.h"
@@ -99,10 +100,12 @@ static bool unserialize(php_unserialize_data_t *objects, shim_view text, zval *v
         *objects = php_var_unserialize_init();
         php_var_unserialize_set_max_depth(*objects, 0);
     }
+    BG(serialize_lock)--;
     /* PHP remembers where objects are; this place stays. */
     zval *place = var_tmp_var(objects);
+    const shim_script_texts before = shim_script_texts_lend(NULL, *objects);
     const bool is_read = php_var_unserialize(place, &at, end, objects) && at == end;
-    BG(serialize_lock)--;
+    shim_script_texts_end(&before);
     if (EG(exception) != NULL) {
         shim_transfer_throw("An object cannot be unserialized in the task's thread");
         return false;

@@ -156,11 +156,11 @@ static bool write_custom(writer *writer, const shim_place *place, zend_object *o
     size_t length = 0;
     zval value;
     ZVAL_OBJ(&value, object);
-    /* What it serializes itself is numbered on its own. */
-    BG(serialize_lock)++;
+    /* What it serializes itself may occur elsewhere. */
+    const shim_script_texts before = shim_script_texts_lend(writer->written, NULL);
     const int result =
         object->ce->serialize(&value, &text, &length, (zend_serialize_data *)writer->written);
-    BG(serialize_lock)--;
+    shim_script_texts_end(&before);
     bool is_written = false;
     if (EG(exception) != NULL) {
         is_written = refuse_own(place, object);
