@@ -36,7 +36,10 @@ $task = static function ($request, $response) use (&$server): void {
 };
 
 $tasks = static function ($request, $response) use (&$server): void {
-    $response->end(implode(' ', $server->taskWaitMulti([100, 200, 300, 400], 2.0)));
+    // They come in the order in which the tasks have ended.
+    $results = $server->taskWaitMulti([100, 200, 300, 400], 2.0);
+    ksort($results);
+    $response->end(implode(' ', $results));
 };
 
 $facts = static function ($request, $response) use ($site): void {
