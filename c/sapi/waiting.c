@@ -2,6 +2,7 @@
 #include "compat.h"
 #include "fiber/fiber.h"
 #include "fiber/park.h"
+#include "fiber/timeout.h"
 #include "libc/clock.h"
 #include "sapi/waiting.h"
 #include "transfer/exceptions.h"
@@ -9,15 +10,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <time.h>
-
-/* The moment `seconds` from now; never 0, which means none. */
-static int64_t after(double seconds)
-{
-    /* One year: beyond any limit, and far below the range of the number. */
-    double bounded = seconds < 31536000.0 ? seconds : 31536000.0;
-    int64_t moment = shim_now() + (int64_t)(bounded * 1e9);
-    return moment > 0 ? moment : 1;
-}
 
 /* Svc\sleep(float $seconds): void. Other requests of the worker run meanwhile. */
 ZEND_NAMED_FUNCTION(shim_sleep)
@@ -30,7 +22,7 @@ ZEND_NAMED_FUNCTION(shim_sleep)
         zend_argument_value_error(1, "must be greater than or equal to 0");
         RETURN_THROWS();
     }
-    int64_t deadline = after(seconds);
+    int64_t deadline = shim_deadline_after(seconds);
     const shim_woken_by woken = shim_park_until(deadline);
     if (woken == SHIM_WOKEN_BY_CANCEL) {
         shim_cancelled_throw();
@@ -60,8 +52,8 @@ static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
         Z_PARAM_OPTIONAL
         Z_PARAM_DOUBLE_OR_NULL(timeout, is_forever)
     ZEND_PARSE_PARAMETERS_END();
-    if (!is_forever && !(timeout >= 0)) {
-        zend_argument_value_error(2, "must be null, or greater than or equal to 0");
+    int64_t deadline;
+    if (!shim_deadline_of(&deadline, timeout, is_forever, 2)) {
         RETURN_THROWS();
     }
     php_stream *stream;
@@ -78,7 +70,6 @@ static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
     if (events == POLLIN && has_bytes(stream)) {
         RETURN_TRUE;
     }
-    int64_t deadline = is_forever ? 0 : after(timeout);
     /* In most cases the stream is ready already, or the caller does not want to wait. */
     struct pollfd look = {.fd = descriptor, .events = events};
     if (poll(&look, 1, 0) != 0) {

@@ -14,23 +14,6 @@
 #include "transfer/failure.h"
 #include "transfer/unpacker.h"
 
-/* One year: beyond any limit, and far below the range of the number. */
-#define LONGEST_WAIT_SECONDS 31536000.0
-
-bool shim_await_deadline(int64_t *deadline, double timeout, bool is_endless, uint32_t number)
-{
-    *deadline = 0;
-    if (is_endless) {
-        return true;
-    }
-    if (!(timeout >= 0)) {
-        zend_argument_value_error(number, "must be null, or greater than or equal to 0");
-        return false;
-    }
-    *deadline = shim_now() + (int64_t)((timeout < LONGEST_WAIT_SECONDS ? timeout : LONGEST_WAIT_SECONDS) * 1e9);
-    return true;
-}
-
 static shim_awaited throw_unable(const char *why)
 {
     zend_throw_exception_ex(shim_async_exception, 0, "Tasks cannot be awaited %s", why);

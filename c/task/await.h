@@ -16,9 +16,6 @@ typedef enum shim_awaited {
     SHIM_AWAIT_STOPPED,
 } shim_awaited;
 
-/* The moment `timeout` seconds from now; 0 if there is none. Throws a ValueError for argument `number` if it is no
- * duration. */
-bool shim_await_deadline(int64_t *deadline, double timeout, bool is_endless, uint32_t number);
 /* Waits until a watch of this mode is over. `winner` is the index of the task that ended it, or `count`. */
 shim_awaited shim_await(shim_task *const *tasks, size_t count, shim_watch_mode mode, int64_t deadline, size_t *winner);
 /* What has become of a task, without waiting. */

@@ -3,6 +3,7 @@
 #include "context/context.h"
 #include "context/host.h"
 #include "fiber/cancel.h"
+#include "fiber/timeout.h"
 #include "task/await.h"
 #include "task/await_many.h"
 #include "task/dispatch.h"
@@ -40,7 +41,7 @@ static void await_first(INTERNAL_FUNCTION_PARAMETERS, shim_watch_mode mode)
         Z_PARAM_ZVAL(key)
     ZEND_PARSE_PARAMETERS_END();
     int64_t deadline;
-    if (!shim_await_deadline(&deadline, timeout, is_endless, 2)) {
+    if (!shim_deadline_of(&deadline, timeout, is_endless, 2)) {
         RETURN_THROWS();
     }
     shim_await_many(return_value, tasks, mode, deadline, key);
@@ -58,7 +59,7 @@ ZEND_NAMED_FUNCTION(shim_await_all)
         Z_PARAM_DOUBLE_OR_NULL(timeout, is_endless)
     ZEND_PARSE_PARAMETERS_END();
     int64_t deadline;
-    if (!shim_await_deadline(&deadline, timeout, is_endless, 2)) {
+    if (!shim_deadline_of(&deadline, timeout, is_endless, 2)) {
         RETURN_THROWS();
     }
     shim_await_many(return_value, tasks, SHIM_WATCH_ALL, deadline, NULL);
@@ -95,7 +96,7 @@ ZEND_METHOD(Svc_Task, await)
         Z_PARAM_DOUBLE_OR_NULL(timeout, is_endless)
     ZEND_PARSE_PARAMETERS_END();
     int64_t deadline;
-    if (!shim_await_deadline(&deadline, timeout, is_endless, 1)) {
+    if (!shim_deadline_of(&deadline, timeout, is_endless, 1)) {
         RETURN_THROWS();
     }
     shim_await_one(return_value, own(ZEND_THIS), deadline);

@@ -1,28 +1,12 @@
-/* Packs and unpacks as tasks do. A parcel is a number, so that any thread can unpack it. The server exports nothing of the
- * shim, so the test defines the addresses. */
+/* Packs and unpacks as tasks do. A parcel is a number, so that any thread can unpack it. */
 #include <php.h>
 
-#include <link.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "inside.h"
 #include "transfer/failure.h"
-
-static int take_base(struct dl_phdr_info *info, size_t size, void *base)
-{
-    (void)size;
-    *(uintptr_t *)base = info->dlpi_addr;
-    /* The first one is the program. */
-    return 1;
-}
-
-static uintptr_t base(void)
-{
-    uintptr_t base = 0;
-    dl_iterate_phdr(take_base, &base);
-    return base;
-}
 
 #define CALL(address, type) ((type)(base() + (address)))
 
@@ -232,10 +216,6 @@ PHP_FUNCTION(test_parcel)
     __atomic_fetch_add(&parcels, 1, __ATOMIC_SEQ_CST);
     RETURN_LONG((zend_long)parcel);
 }
-
-ZEND_BEGIN_ARG_INFO_EX(arginfo_any, 0, 0, 0)
-    ZEND_ARG_VARIADIC_INFO(0, arguments)
-ZEND_END_ARG_INFO()
 
 static const zend_function_entry functions[] = {
     PHP_FE(test_pack, arginfo_any)

@@ -1,30 +1,14 @@
-/* Waits for sets as the shim's own functions do, and completes on threads of its own. The server exports nothing of the
- * shim, so the test defines the addresses. */
+/* Waits for sets as the shim's own functions do, and completes on threads of its own. */
 #include <php.h>
 
-#include <link.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include "fiber/wait_set.h"
+#include "inside.h"
 #include "shim.h"
 
 typedef shim_woken park(const shim_wait_set *set);
-
-static int take_base(struct dl_phdr_info *info, size_t size, void *base)
-{
-    (void)size;
-    *(uintptr_t *)base = info->dlpi_addr;
-    /* The first one is the program. */
-    return 1;
-}
-
-static uintptr_t base(void)
-{
-    uintptr_t base = 0;
-    dl_iterate_phdr(take_base, &base);
-    return base;
-}
 
 static const shim_completion_callbacks *host(void)
 {
@@ -186,10 +170,6 @@ PHP_FUNCTION(test_park)
     add_next_index_string(return_value, reasons[woken.by]);
     add_next_index_long(return_value, woken.member);
 }
-
-ZEND_BEGIN_ARG_INFO_EX(arginfo_any, 0, 0, 0)
-    ZEND_ARG_VARIADIC_INFO(0, arguments)
-ZEND_END_ARG_INFO()
 
 static const zend_function_entry functions[] = {
     PHP_FE(test_make, arginfo_any)

@@ -14,7 +14,8 @@ pub(crate) fn extension(source: &str, target: &Path) {
     let includes = Command::new(config).arg("--includes").output().expect("php-config is there");
     let includes = String::from_utf8(includes.stdout).unwrap();
     let shim = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/c");
-    compile(source, target, &["-shared -fPIC", shim, &includes]);
+    let inside = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/tests/php");
+    compile(source, target, &["-shared -fPIC", shim, inside, &includes]);
 }
 
 fn compile(source: &str, target: &Path, flags: &[&str]) {
