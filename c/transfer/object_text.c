@@ -11,16 +11,12 @@
  * number of its first occurrence. A text must not be dropped once it has been begun. */
 #include "transfer/exceptions.h"
 #include "transfer/object_numbers.h"
+#include "transfer/object_refusals.h"
 #include "transfer/object_sleep.h"
 #include "transfer/object_text.h"
 #include "transfer/parcel.h"
 #include "transfer/stack.h"
 #include "transfer/text.h"
-
-#include <ext/standard/php_incomplete_class.h>
-#include <zend_closures.h>
-#include <zend_generators.h>
-#include <zend_smart_str.h>
 
 typedef struct writer {
     shim_text text;
@@ -93,44 +89,6 @@ static bool write_array(writer *writer, const shim_place *place, HashTable *arra
 
 /* ---- objects ---- */
 
-static bool refuse_class(const shim_place *place, const char *before, const zend_string *name, const char *after)
-{
-    smart_str why = {0};
-    smart_str_appends(&why, before);
-    smart_str_append(&why, name);
-    smart_str_appends(&why, after);
-    smart_str_0(&why);
-    shim_place_refuse(place, ZSTR_VAL(why.s));
-    smart_str_free(&why);
-    return false;
-}
-
-static bool is_refused(const shim_place *place, const zend_class_entry *class)
-{
-    if (class == zend_ce_closure) {
-        shim_place_refuse(place, "a closure cannot be sent to a task");
-    } else if (class == zend_ce_generator) {
-        shim_place_refuse(place, "a generator cannot be sent to a task");
-    } else if (class->ce_flags & ZEND_ACC_ANON_CLASS) {
-        shim_place_refuse(place, "an object of an anonymous class cannot be sent to a task");
-    } else if (class == php_ce_incomplete_class) {
-        shim_place_refuse(place, "an object of a class that is not loaded cannot be sent to a task");
-    } else if (zend_string_equals_literal_ci(class->name, "svc\\task")) {
-        shim_place_refuse(place, "a Svc\\Task cannot be sent to a task");
-    } else if (class->ce_flags & ZEND_ACC_NOT_SERIALIZABLE) {
-        (void)refuse_class(place, "an object of the class ", class->name, " cannot be sent to a task");
-    } else {
-        return false;
-    }
-    return true;
-}
-
-/* What an object's own serialization has thrown, or its failure without an exception. */
-static bool refuse_own(const shim_place *place, const zend_object *object)
-{
-    return refuse_class(place, "an object of the class ", object->ce->name, " could not be serialized");
-}
-
 static bool write_magic(writer *writer, const shim_place *place, zend_object *object)
 {
     zval result;
@@ -142,7 +100,7 @@ static bool write_magic(writer *writer, const shim_place *place, zend_object *ob
         if (EG(exception) == NULL) {
             zend_type_error("%s::__serialize() must return an array", ZSTR_VAL(object->ce->name));
         }
-        return refuse_own(place, object);
+        return shim_object_refuse(place, object);
     }
     const bool is_written = shim_text_put_class(&writer->text, place, "O:", object->ce->name) &&
                             write_table(writer, place, SHIM_PLACE_INSIDE, Z_ARRVAL(result), NULL);
@@ -163,7 +121,7 @@ static bool write_custom(writer *writer, const shim_place *place, zend_object *o
     shim_script_texts_end(&before);
     bool is_written = false;
     if (EG(exception) != NULL) {
-        is_written = refuse_own(place, object);
+        is_written = shim_object_refuse(place, object);
     } else if (result == SUCCESS) {
         is_written = shim_text_put_class(&writer->text, place, "C:", object->ce->name) &&
                      shim_text_put_number(&writer->text, place, "", (zend_long)length, ":{") &&
@@ -182,7 +140,7 @@ static bool write_asleep(writer *writer, const shim_place *place, zend_object *o
 {
     HashTable *properties = shim_object_sleep(object, sleep);
     if (properties == NULL) {
-        return EG(exception) != NULL ? refuse_own(place, object) : shim_text_put_literal(&writer->text, place, "N;");
+        return EG(exception) != NULL ? shim_object_refuse(place, object) : shim_text_put_literal(&writer->text, place, "N;");
     }
     const bool is_written = shim_text_put_class(&writer->text, place, "O:", object->ce->name) &&
                             write_table(writer, place, SHIM_PLACE_PROPERTY, properties, NULL);
@@ -242,7 +200,7 @@ static bool write_properties(writer *writer, const shim_place *place, zend_objec
     HashTable *properties = zend_get_properties_for(&value, ZEND_PROP_PURPOSE_SERIALIZE);
     if (EG(exception) != NULL) {
         zend_release_properties(properties);
-        return refuse_own(place, object);
+        return shim_object_refuse(place, object);
     }
     if (properties == NULL) {
         return shim_text_put_class(&writer->text, place, "O:", object->ce->name) && shim_text_put_literal(&writer->text, place, "0:{}");
@@ -264,7 +222,7 @@ static bool write_new_object(writer *writer, const shim_place *place, zend_objec
     if (class->ce_flags & ZEND_ACC_ENUM) {
         return shim_text_put_case(&writer->text, place, object);
     }
-    if (is_refused(place, class)) {
+    if (shim_object_refused(place, class)) {
         return false;
     }
     bool is_written;
