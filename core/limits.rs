@@ -142,6 +142,16 @@ pub const QUEUE_CAPACITY_MAX: usize = 1 << 20;
 /// The number of threads that wait for disks.
 pub const FILE_THREADS: usize = 2;
 
+/// The maximum number of helper threads, which wait for what requests would block their threads with. They wait for others,
+/// names above all, so their number has nothing to do with that of processors.
+pub const HELPER_THREADS_MAX: usize = 32;
+
+/// The maximum number of jobs that wait for a helper thread; beyond it, a request blocks its own thread.
+pub const HELPER_QUEUE_MAX: usize = REQUEST_FIBERS_MAX;
+
+/// How long a helper thread is not needed before it ends.
+pub const HELPER_IDLE: Duration = Duration::from_secs(10);
+
 /// Descriptors that the server needs in addition to those of its connections: listeners, pollers, spool files, static
 /// files being sent or cached, and files opened by scripts.
 pub const DESCRIPTORS_RESERVED: u64 = 512 + STATIC_DESCRIPTORS_MAX;

@@ -108,6 +108,8 @@ impl Server {
         let all_ended = all_ended
             && shared.backend.workers().is_none_or(WorkerPool::join)
             && shared.tasks.as_ref().is_none_or(|tasks| tasks.join());
+        // Nobody is left who waits for what they do.
+        shared.helpers.close();
         shared.lifecycle.enter(Phase::Stopped);
         shared.log.emit(&Event::Stopped);
         self.control.stop();

@@ -15,6 +15,7 @@ use crate::observe::{Log, Metrics, ReloadFacts};
 use crate::policy::Policy;
 use crate::pool::PoolFacts;
 use crate::spool::Spool;
+use crate::sync::helper_threads::HelperThreads;
 use crate::sync::lock::ShortLock;
 use crate::sync::permits::Permits;
 use crate::sync::primitive::Arc;
@@ -55,6 +56,8 @@ pub struct Shared {
     pub backend: Backend,
     /// The pool of background tasks, if there is one.
     pub tasks: Option<Arc<TaskPool>>,
+    /// The threads that wait for what requests would block their threads with.
+    pub helpers: Arc<HelperThreads>,
     /// The files for long bodies and replies.
     pub spool: Spool,
     /// The permits of `MAX_CONNECTIONS`.
@@ -81,6 +84,7 @@ impl Shared {
             lifecycle: Lifecycle::default(),
             backend: Backend::new(&config, started_at),
             tasks: new_tasks(&config.background),
+            helpers: HelperThreads::new(),
             spool: Spool::new(config.bodies.spool_dir.clone(), config.bodies.spool_max_bytes),
             permits: Permits::new(config.admission.max_connections),
             tls,

@@ -7,6 +7,7 @@ pub mod completion;
 pub mod counter;
 pub mod event_count;
 pub mod exchange_state;
+pub mod helper_threads;
 pub mod histogram;
 pub mod idle_workers;
 pub mod last_time;

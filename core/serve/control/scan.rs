@@ -72,6 +72,7 @@ impl Scan {
         if let Some(workers) = shared.tasks.as_ref().and_then(|tasks| tasks.workers()) {
             self.task_watchdog.tick_tasks(workers, &shared.log, now);
         }
+        shared.helpers.retire(now);
         let due = now + CONTROL_TICK;
         self.due = Some(due);
         due
