@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* Incremented with every change to this file; both sides compare it. */
-#define SHIM_ABI 17
+#define SHIM_ABI 18
 
 /* A view of bytes. `bytes` may be NULL if `length` is 0. */
 typedef struct shim_view {
@@ -194,6 +194,14 @@ typedef struct shim_completion_callbacks {
     void (*drop)(shim_completion *completion);
 } shim_completion_callbacks;
 
+/* Threads that do what blocks, while those who want it done wait for a completion. */
+typedef struct shim_helper_callbacks {
+    /* Has `job` called with this data, exactly once: on a helper thread and with `runs`, or without `runs` if it is not to
+     * be done: before this returns, because as many jobs wait as may; or later, because the server ends. On any
+     * thread. A thread that is started for it inherits what threads inherit from the calling one. */
+    void (*run)(void (*job)(void *data, bool runs), void *data);
+} shim_helper_callbacks;
+
 /* Restarts of OPcache. */
 typedef struct shim_restart_callbacks {
     /* OPcache wants to restart: whether the calling thread is the only one inside a request, and others will be kept
@@ -304,6 +312,7 @@ typedef struct shim_callbacks {
     shim_io_callbacks io;
     shim_worker_callbacks worker;
     shim_completion_callbacks completion;
+    shim_helper_callbacks helper;
     shim_restart_callbacks restart;
     shim_task_callbacks task;
 } shim_callbacks;

@@ -13,6 +13,7 @@ use crate::bindings::{
     shim_pairs, shim_restart_callbacks, shim_view, shim_worker_callbacks,
 };
 use crate::completion;
+use crate::helper;
 use crate::hook::{Hook, Obstacle};
 use crate::host::{LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerRequests};
 use crate::outcome::{PhpOutcome, outcome_of};
@@ -62,6 +63,7 @@ pub(crate) fn callbacks() -> shim_callbacks {
             resumes: Some(resumes),
         },
         completion: completion::callbacks(),
+        helper: helper::callbacks(),
         task: tasks::callbacks(),
         restart: shim_restart_callbacks {
             may_begin: Some(restart_may_begin),

@@ -11,6 +11,7 @@
 
 mod callbacks;
 mod completion;
+mod helper;
 mod hook;
 mod host;
 mod interpreter;
@@ -29,6 +30,7 @@ mod view;
 mod worker;
 
 pub use completion::{AwaitedEnd, CompleterEnd, Completions, WAITERS_MAX};
+pub use helper::HelperCall;
 pub use hook::{Hook, Obstacle};
 pub use host::{
     Host, LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerHost, WorkerRequest, WorkerRequests,

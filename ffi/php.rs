@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
 use crate::callbacks::{self, LOG_SINK, RESTART_SINK};
+use crate::helper::{self, HelperCall};
 use crate::hook::Hook;
 use crate::host::PhpLog;
 use crate::interpreter::Interpreter;
@@ -138,6 +139,11 @@ impl Php {
     /// Sets what runs tasks. To be called once, before scripts run.
     pub fn set_tasks(&self, tasks: Box<dyn Tasks>) {
         tasks::set(tasks);
+    }
+
+    /// Sets what runs calls on threads that may block. To be called once, before scripts run. Called on any thread.
+    pub fn set_helpers(&self, helpers: Box<dyn Fn(HelperCall) + Send + Sync>) {
+        helper::set(helpers);
     }
 
     /// Reads the facts.

@@ -74,6 +74,11 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     })?;
     let bytes_max = shared.config.background.async_max_value_bytes;
     php.set_tasks(Box::new(TaskDispatcher::new(shared.tasks.as_ref(), bytes_max, log)));
+    let helpers = Arc::clone(&shared.helpers);
+    php.set_helpers(Box::new(move |call| {
+        // Who asks for the call is told by the call itself if it is refused.
+        let _ = helpers.submit(Box::new(move || call.run()));
+    }));
     let facts = php.facts();
     log.emit(&Event::PhpReady { version: &facts.version, zts: facts.zts, opcache: facts.opcache_enabled });
     if !facts.opcache_enabled {

@@ -74,6 +74,7 @@ mod codings;
 mod config;
 mod conformance;
 mod dokuwiki;
+mod hooks_dns;
 mod hooks_per_request;
 mod hooks_process;
 mod hooks_sleep;

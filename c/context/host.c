@@ -112,6 +112,11 @@ static bool is_incomplete(shim_completion *completion)
     return false;
 }
 
+static void refuse_job(void (*job)(void *data, bool runs), void *data)
+{
+    job(data, false);
+}
+
 static bool may_not_begin(void)
 {
     return false;
@@ -246,6 +251,10 @@ static const shim_callbacks nobody = {
             .is_complete = is_incomplete,
             .drop = leave_none,
         },
+    .helper =
+        {
+            .run = refuse_job,
+        },
     .restart =
         {
             .may_begin = may_not_begin,
@@ -308,6 +317,7 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(completion.make);
     OR_NOBODY(completion.complete);
     OR_NOBODY(completion.look);
+    OR_NOBODY(helper.run);
     OR_NOBODY(task.bytes_max);
     OR_NOBODY(task.dispatch);
     OR_NOBODY(task.share);

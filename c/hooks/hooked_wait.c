@@ -33,15 +33,21 @@ static shim_waited block(shim_hook hook, shim_obstacle obstacle)
     return SHIM_WAITED_BLOCK;
 }
 
-static shim_waited wait_in_fiber(shim_hook hook, const shim_wait_set *set)
+shim_waited shim_hooked_may_wait(shim_hook hook)
 {
     if (shim_is_over()) {
         return give_up();
     }
     shim_running->refusals = 0;
     const shim_obstacle obstacle = shim_fiber_obstacle();
-    if (obstacle != SHIM_NO_OBSTACLE) {
-        return block(hook, obstacle);
+    return obstacle != SHIM_NO_OBSTACLE ? block(hook, obstacle) : SHIM_WAITED_LOOK;
+}
+
+static shim_waited wait_in_fiber(shim_hook hook, const shim_wait_set *set)
+{
+    const shim_waited refused = shim_hooked_may_wait(hook);
+    if (refused != SHIM_WAITED_LOOK) {
+        return refused;
     }
     switch (shim_park(set).by) {
     case SHIM_NEVER_PARKED:

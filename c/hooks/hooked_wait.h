@@ -22,6 +22,9 @@ typedef enum shim_waited {
     SHIM_WAITED_BLOCK,
 } shim_waited;
 
+/* Whether a wait would begin, for those whose preparations cost something: SHIM_WAITED_LOOK if it would, otherwise what it
+ * would return, and has counted. */
+shim_waited shim_hooked_may_wait(shim_hook hook);
 /* Keeps errno. */
 shim_waited shim_hooked_wait(shim_hook hook, const shim_wait_set *set);
 /* Waits for poll() events of one descriptor; a deadline of 0 is none. */

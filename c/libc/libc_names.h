@@ -21,6 +21,13 @@ SHIM_LIBC_NAME(flock)
 SHIM_LIBC_NAME(usleep)
 /* hooks/connecting.c */
 SHIM_LIBC_NAME(connect)
+/* hooks/hosts.c */
+SHIM_LIBC_NAME(gethostbyname_r)
+/* hooks/joining.c */
+SHIM_LIBC_NAME(pthread_join)
+/* hooks/names.c */
+SHIM_LIBC_NAME(getaddrinfo)
+SHIM_LIBC_NAME(getnameinfo)
 /* hooks/pipes.c */
 SHIM_LIBC_NAME(__read_chk)
 SHIM_LIBC_NAME(read)
@@ -30,6 +37,8 @@ SHIM_LIBC_NAME(__poll_chk)
 SHIM_LIBC_NAME(__ppoll_chk)
 SHIM_LIBC_NAME(poll)
 SHIM_LIBC_NAME(ppoll)
+/* hooks/records.c */
+SHIM_LIBC_NAME(res_nsearch)
 /* hooks/selecting.c */
 SHIM_LIBC_NAME(pselect)
 SHIM_LIBC_NAME(select)

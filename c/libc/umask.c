@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+DECLARE_LIBC(pthread_join);
 DECLARE_LIBC(umask);
 
 static bool own_umask;
@@ -33,7 +34,7 @@ void shim_umask_install(void)
     pthread_t thread;
     void *left = NULL;
     if (pthread_create(&thread, NULL, try_to_leave, NULL) == 0) {
-        pthread_join(thread, &left);
+        (void)LIBC(pthread_join)(thread, &left);
     }
     own_umask = left != NULL;
     (void)umask(LIBC(umask)(077));

@@ -109,6 +109,11 @@ impl DnsServer {
         Some(Self { addr, tcp, shared, folder: tempfile::tempdir().unwrap() })
     }
 
+    /// Gives a name these records.
+    pub(crate) fn add(&self, name: &str, records: &[Record]) {
+        self.shared.zone.lock().unwrap().records.insert(name.to_owned(), records.to_vec());
+    }
+
     /// Chooses how questions for a name are answered.
     pub(crate) fn answer(&self, name: &str, manner: Manner) {
         self.shared.zone.lock().unwrap().manners.insert(name.to_owned(), manner);
