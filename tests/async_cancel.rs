@@ -27,11 +27,34 @@ fn a_parked_task_wakes_with_an_exception_and_waits_no_more() {
            return [tried(fn () => $task->await()), $task->isSettled(), marked($n . '-end'), mark($n . '-go')];",
             r#"["Svc\\Async\\CancelledException: *",true,false,null]"#,
         ),
-        // A stream, and a lock, that it waits for.
+        // A stream that it waits for.
         (
             r"$task = Svc\async(function ($n) { $pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0); mark($n . '-in'); try { Svc\wait_readable($pair[0]); } finally { mark($n . '-end'); } }, $n);
            until($n . '-in'); $task->cancel(); until($n . '-end'); return tried(fn () => $task->await());",
             r#""Svc\\Async\\CancelledException: *""#,
+        ),
+        // A lock: nobody goes on without it, whether or not they ask what flock() has returned.
+        (
+            r"$held = fopen(DIR . '/lock-' . $n, 'c'); flock($held, LOCK_EX);
+           $task = Svc\async(function ($n) {
+               $file = fopen(DIR . '/lock-' . $n, 'c');
+               mark($n . '-in');
+               foreach (['wakes', 'waits no more'] as $what) {
+                   try { flock($file, LOCK_EX); mark($n, 'has no lock'); } catch (Svc\Async\CancelledException) { mark($n, $what); }
+               }
+               mark($n . '-end');
+           }, $n);
+           until($n . '-in'); $task->cancel(); until($n . '-end'); return file(DIR . '/' . $n, FILE_IGNORE_NEW_LINES);",
+            r#"["wakes","waits no more"]"#,
+        ),
+        // One that is free can be had; what it is there for, a task may want to clean up.
+        (
+            r"$task = Svc\async(function ($n) {
+               mark($n . '-in');
+               try { never(); } finally { mark($n, json_encode(flock(fopen(DIR . '/lock-' . $n, 'c'), LOCK_EX))); mark($n . '-end'); }
+           }, $n);
+           until($n . '-in'); $task->cancel(); until($n . '-end'); return file(DIR . '/' . $n, FILE_IGNORE_NEW_LINES);",
+            r#"["true"]"#,
         ),
     ];
     everywhere(&TaskServer::new(""), &cases);

@@ -23,6 +23,8 @@ static bool notice(shim_context *context)
     return context->is_cancelled;
 }
 
+void (*shim_throw_cancelled)(void);
+
 bool shim_is_cancelled(void)
 {
     return shim_current != NULL && shim_current->is_task && notice(shim_current);

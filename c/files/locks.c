@@ -22,9 +22,14 @@
 
 DECLARE_LIBC(flock);
 
+static bool is_past_limit(void)
+{
+    return zend_atomic_bool_load_ex(&EG(timed_out));
+}
+
 bool shim_is_over(void)
 {
-    return zend_atomic_bool_load_ex(&EG(timed_out)) || shim_is_cancelled();
+    return is_past_limit() || shim_is_cancelled();
 }
 
 /* Whether the session extension is what waits: in one of its own functions, or on its own account before there is a
@@ -43,9 +48,10 @@ bool shim_waits_for_session(void)
     return strcmp(module->name, "session") == 0 || (strcmp(module->name, "svc") == 0 && shim_session_is_active());
 }
 
-/* The request's time limit has expired, or it is a task that was cancelled, and it does not have the lock. The caller is
- * told that the wait was interrupted, and the script ends when that call returns. The session extension, however, would
- * start waiting again, and after any other error it would go on without the lock, so its script is ended here. */
+/* The request's time limit has expired or its task was cancelled, and it does not have the lock. The caller is told that
+ * the wait was interrupted. At the time limit, the script ends when that call returns; a cancelled task gets an exception,
+ * so that it does not go on without the lock. The session extension, however, would start waiting again, and after any
+ * other error it would go on, so its script is ended here. */
 int shim_give_up(void)
 {
     if (shim_waits_for_session()) {
@@ -54,6 +60,9 @@ int shim_give_up(void)
             zend_error_noreturn(E_ERROR, "The task was cancelled while it waited for a session");
         }
         zend_timeout();
+    }
+    if (!is_past_limit() && EG(current_execute_data) != NULL && EG(exception) == NULL) {
+        shim_throw_cancelled();
     }
     errno = EINTR;
     return -1;
@@ -214,7 +223,7 @@ static int wait_for_file(int descriptor, int operation)
     if (shim_current == NULL || (operation & LOCK_NB) != 0 || (operation & LOCK_UN) != 0) {
         return LIBC(flock)(descriptor, operation);
     }
-    if (!shim_fiber_may_park() || shim_is_over()) {
+    if (!shim_fiber_may_park() || is_past_limit()) {
         return flock_here(descriptor, operation);
     }
     int64_t pause = 0;
@@ -223,11 +232,12 @@ static int wait_for_file(int descriptor, int operation)
         if (result == 0 || errno != EWOULDBLOCK) {
             return result;
         }
-        if (!pause_before_lock(descriptor, &pause)) {
-            return flock_here(descriptor, operation);
-        }
+        /* A task that was cancelled may have a lock that is free, but waits for none. */
         if (shim_is_over()) {
             return shim_give_up();
+        }
+        if (!pause_before_lock(descriptor, &pause)) {
+            return flock_here(descriptor, operation);
         }
     }
 }

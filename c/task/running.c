@@ -193,4 +193,5 @@ void shim_running_install(void)
 {
     shim_run_task = run_task;
     shim_on_interrupt = on_interrupt;
+    shim_throw_cancelled = shim_cancelled_throw;
 }
