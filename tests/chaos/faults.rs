@@ -21,6 +21,8 @@ use crate::visit::visit;
 const NONBLOCK: i32 = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
 /// More points than any of the programs has.
 const POINTS_MAX: u64 = 400;
+/// Where not the victim itself is ended, but its first task is.
+const TASK_OF: &str = "task of the victim";
 /// How long the neighbour may take to come to its wait.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -53,7 +55,8 @@ fn inject(kind: &str, only: Option<usize>) -> (u64, Vec<String>) {
     {
         let first = std::env::var("CHAOS_POINT").ok().map(|n| n.parse::<u64>().unwrap());
         for n in first.map_or(1..POINTS_MAX, |n| n..n + 1) {
-            let victim = Program { fault: Some(json!({ "kind": kind, "n": n })), ..victim.clone() };
+            let fault = json!({ "kind": kind, "n": n, "in_task": victim.id == TASK_OF });
+            let victim = Program { id: "victim".into(), fault: Some(fault), ..victim.clone() };
             let found = act(&mut server, &cast, &victim);
             if first.is_some() || !found.is_empty() {
                 let place = fs::read_to_string(server.place().join("fired")).unwrap_or_default();
@@ -81,18 +84,19 @@ fn inject(kind: &str, only: Option<usize>) -> (u64, Vec<String>) {
 }
 
 fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
-    let [at, go] = ["at-neighbour", "go-neighbour"].map(|name| server.place().join(name));
+    let at = ["at-neighbour", "at-task"].map(|name| server.place().join(name));
+    let go = ["go-neighbour", "go-task"].map(|name| server.place().join(name));
     // None is there at first.
-    let _ = fs::remove_file(&at);
-    if !go.exists() {
-        assert!(Command::new("mkfifo").arg(&go).status().unwrap().success());
+    at.iter().for_each(|at| drop(fs::remove_file(at)));
+    for gate in go.iter().filter(|gate| !gate.exists()) {
+        assert!(Command::new("mkfifo").arg(gate).status().unwrap().success());
     }
     let addr = server.main;
     let mut found = Vec::new();
     std::thread::scope(|scope| {
         let neighbour = scope.spawn(|| visit(addr, &cast.neighbour));
         let until = Instant::now() + PATIENCE;
-        while !at.exists() && Instant::now() < until && !neighbour.is_finished() {
+        while !at.iter().all(|at| at.exists()) && Instant::now() < until && !neighbour.is_finished() {
             std::thread::sleep(LOOK_AGAIN);
         }
         found.extend(visit(addr, victim).map(|wrong| format!("victim: {wrong}")));
@@ -102,13 +106,15 @@ fn act(server: &mut Server, cast: &Cast, victim: &Program) -> Vec<String> {
             found.extend(visit(addr, &next).map(|wrong| format!("the next one: {wrong}")));
         }
         // A server that has died reads nothing any more.
-        while !neighbour.is_finished() {
-            let door = fs::File::options().write(true).custom_flags(NONBLOCK).open(&go);
-            if let Ok(mut door) = door {
-                door.write_all(b"go").unwrap();
-                break;
+        for gate in &go {
+            while !neighbour.is_finished() {
+                let door = fs::File::options().write(true).custom_flags(NONBLOCK).open(gate);
+                if let Ok(mut door) = door {
+                    door.write_all(b"go").unwrap();
+                    break;
+                }
+                std::thread::sleep(LOOK_AGAIN);
             }
-            std::thread::sleep(LOOK_AGAIN);
         }
         found.extend(neighbour.join().unwrap().map(|wrong| format!("neighbour: {wrong}")));
     });

@@ -5,6 +5,8 @@
 
 use serde_json::{Value, json};
 
+use crate::errands;
+
 /// A stream of numbers that its seed decides.
 #[derive(Clone, Debug)]
 pub(crate) struct Dice(u64);
@@ -41,20 +43,23 @@ pub(crate) struct Program {
 
 /// What may stand where.
 #[derive(Clone, Copy, Debug)]
-struct Place {
-    depth: u32,
+pub(crate) struct Place {
+    pub(crate) depth: u32,
     /// Nothing may be printed.
-    is_silent: bool,
+    pub(crate) is_silent: bool,
     /// Neither an exception nor exit() leaves it.
-    may_throw: bool,
-    may_exit: bool,
-    may_lock: bool,
-    may_suspend: bool,
-    is_abandoned: bool,
+    pub(crate) may_throw: bool,
+    pub(crate) may_exit: bool,
+    pub(crate) may_lock: bool,
+    pub(crate) may_suspend: bool,
+    pub(crate) is_abandoned: bool,
     /// Inside of a buffer that passes on by itself; PHP would do so while an exception is under way.
-    is_in_chunks: bool,
+    pub(crate) is_in_chunks: bool,
     /// On the small stack of a fiber of the program's own.
-    is_in_fiber: bool,
+    pub(crate) is_in_fiber: bool,
+    /// On a thread for tasks.
+    pub(crate) is_in_task: bool,
+    pub(crate) may_dispatch: bool,
 }
 
 /// How violent programs are.
@@ -84,21 +89,21 @@ impl Dice {
         self.next() % end
     }
 
-    fn one_in(&mut self, count: u64) -> bool {
+    pub(crate) fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
 
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
 }
 
 impl Op {
-    fn new(name: &'static str, args: Vec<Value>) -> Self {
+    pub(crate) fn new(name: &'static str, args: Vec<Value>) -> Self {
         Self { name, args, ops: None, last: None }
     }
 
-    fn with(name: &'static str, args: Vec<Value>, ops: Vec<Op>) -> Self {
+    pub(crate) fn with(name: &'static str, args: Vec<Value>, ops: Vec<Op>) -> Self {
         Self { name, args, ops: Some(ops), last: None }
     }
 
@@ -141,6 +146,8 @@ impl Program {
             is_abandoned: false,
             is_in_chunks: false,
             is_in_fiber: false,
+            is_in_task: false,
+            may_dispatch: true,
         };
         let mut ops = operations(&mut dice, place, 8);
         // What concerns the whole reply stands where the model can follow it.
@@ -196,6 +203,8 @@ fn of_the_reply(dice: &mut Dice) -> Op {
         is_abandoned: false,
         is_in_chunks: false,
         is_in_fiber: true,
+        is_in_task: false,
+        may_dispatch: false,
     };
     match dice.below(8) {
         0 | 1 => Op::new("header", vec![json!(dice.below(5))]),
@@ -231,7 +240,7 @@ fn insert_deep(dice: &mut Dice, ops: &mut Vec<Op>, op: Op) {
     ops.insert(at, op);
 }
 
-fn operations(dice: &mut Dice, place: Place, most: u64) -> Vec<Op> {
+pub(crate) fn operations(dice: &mut Dice, place: Place, most: u64) -> Vec<Op> {
     let count = 1 + dice.below(most);
     (0..count)
         .map(|_| if place.depth < 5 && dice.one_in(2) { nested(dice, place) } else { leaf(dice, place) })
@@ -325,14 +334,23 @@ const OF_THE_ENGINE: [&str; 19] = [
 fn nested(dice: &mut Dice, place: Place) -> Op {
     let inner = Place { depth: place.depth + 1, ..place };
     let contained = Place { may_throw: false, may_exit: false, ..inner };
-    let silent =
-        Place { is_silent: true, is_in_fiber: true, may_lock: false, may_suspend: false, ..contained };
+    let silent = Place {
+        is_silent: true,
+        is_in_fiber: true,
+        may_lock: false,
+        may_suspend: false,
+        may_dispatch: false,
+        ..contained
+    };
     let owner = Place { may_lock: false, may_suspend: inner.may_suspend && !inner.is_abandoned, ..inner };
     if place.is_silent {
         return match dice.below(2) {
             0 => Op::with("call", vec![json!(dice.pick(&OF_THE_ENGINE))], operations(dice, inner, 2)),
             _ => Op::with("call", vec![json!(dice.pick(&OF_LIBRARIES))], operations(dice, contained, 2)),
         };
+    }
+    if place.may_dispatch && dice.one_in(6) {
+        return errands::errand(dice, place);
     }
     match dice.below(26) {
         0..=2 => {
@@ -375,7 +393,12 @@ fn nested(dice: &mut Dice, place: Place) -> Op {
         }
         19 => {
             // Nothing switches there: a lock that another request of the thread holds would never come.
-            let inside = Place { may_lock: false, may_suspend: false, ..inner };
+            let inside = Place {
+                may_lock: false,
+                may_suspend: false,
+                may_dispatch: inner.may_dispatch && !inner.is_in_task,
+                ..inner
+            };
             Op::with("call", vec![json!(dice.pick(&["autoload", "large"]))], operations(dice, inside, 3))
         }
         20 => Op::with("call", vec![json!("gc")], operations(dice, silent, 3)),

@@ -6,6 +6,7 @@
 //! and made smaller there.
 #![cfg(feature = "php")]
 
+mod errands;
 mod faults;
 mod grammar;
 mod model;

@@ -60,22 +60,7 @@ const BASE_BYTES: usize = 4096;
 
 /// Foretells the answer.
 pub(crate) fn answer(program: &Program) -> Answer {
-    let base = Buffer { kind: "plain".into(), chunk: BASE_BYTES, text: String::new(), is_disabled: false };
-    let mut model = Model {
-        buffers: vec![base],
-        body: String::new(),
-        status: 200,
-        fields: Vec::new(),
-        is_head_sent: false,
-        may_be_cut: false,
-        has_own_sessions: false,
-        is_finished: false,
-        handler: None,
-        catcher: false,
-        shutdowns: Vec::new(),
-        fibers: Vec::new(),
-        id: &program.id,
-    };
+    let mut model = Model::new(&program.id, BASE_BYTES);
     let end = model.run(&program.ops);
     let mut is_jump = model.settle(&end);
     let mut next = 0;
@@ -100,6 +85,25 @@ pub(crate) fn answer(program: &Program) -> Answer {
 }
 
 impl<'a> Model<'a> {
+    fn new(id: &'a str, base_bytes: usize) -> Self {
+        let base = Buffer { kind: "plain".into(), chunk: base_bytes, text: String::new(), is_disabled: false };
+        Self {
+            buffers: vec![base],
+            body: String::new(),
+            status: 200,
+            fields: Vec::new(),
+            is_head_sent: false,
+            may_be_cut: false,
+            has_own_sessions: false,
+            is_finished: false,
+            handler: None,
+            catcher: false,
+            shutdowns: Vec::new(),
+            fibers: Vec::new(),
+            id,
+        }
+    }
+
     /// The top of the stack: what becomes of whatever nobody caught. True: a jump.
     fn settle(&mut self, end: &End) -> bool {
         let is_jump = matches!(end, End::Fatal | End::TimeLimit);
@@ -163,6 +167,15 @@ impl<'a> Model<'a> {
             "generator" => return self.generator(op),
             "fiber" | "abandon" => return self.fiber(op),
             "try" => return self.attempt(op),
+            "task" => match op.text(0) {
+                "cancel" => self.say("c"),
+                "detach" => self.say("d"),
+                "leave" => self.say("l"),
+                _ => self.say(&outcome(self.id, op.inner())),
+            },
+            "beside" => return self.beside(op),
+            "tasks" => self.tasks(op),
+            "never" => self.say("N"),
             // It runs at the end, and prints nothing. A callback of the head likewise.
             "keep" | "head_callback" => {}
             _ => return self.run(op.inner()),
@@ -232,6 +245,30 @@ impl<'a> Model<'a> {
         }
     }
 
+    // ---- tasks ----
+
+    fn beside(&mut self, op: &'a Op) -> End {
+        let Some((task, rest)) = op.inner().split_first() else { return End::Normal };
+        let end = self.run(rest);
+        if end == End::Normal {
+            self.say(&outcome(self.id, std::slice::from_ref(task)));
+        }
+        end
+    }
+
+    fn tasks(&mut self, op: &'a Op) {
+        let results: Vec<_> =
+            op.inner().iter().map(|task| result(self.id, std::slice::from_ref(task))).collect();
+        let texts: Vec<_> = results.iter().flatten().map(String::as_str).collect();
+        match op.text(0) {
+            _ if results.is_empty() => {}
+            "all" if texts.len() == results.len() => self.say(&format!("A{};", texts.join(","))),
+            "all" => self.say("a"),
+            "any" => self.say(if texts.is_empty() { "y" } else { "Y" }),
+            _ => self.say("R"),
+        }
+    }
+
     // ---- output ----
 
     fn say(&mut self, text: &str) {
@@ -294,6 +331,28 @@ impl<'a> Model<'a> {
         let name = format!("x-chaos-{n}");
         self.fields.retain(|(known, _)| *known != name);
         self.fields.push((name, self.id.to_owned()));
+    }
+}
+
+/// What a task returns: what its program prints. Or how it fails.
+fn result(id: &str, ops: &[Op]) -> Result<String, &'static str> {
+    let mut model = Model::new(id, 0);
+    match model.run(ops) {
+        End::Normal => {
+            model.close_down_to(1);
+            Ok(model.buffers.pop().map(|mut buffer| buffer.passed()).unwrap_or_default())
+        }
+        End::Thrown(message) => Err(message),
+        End::Exited => Err("exit"),
+        End::Fatal | End::TimeLimit | End::Abandoned => Err("!"),
+    }
+}
+
+/// As whoever awaits it says it.
+fn outcome(id: &str, ops: &[Op]) -> String {
+    match result(id, ops) {
+        Ok(text) => format!("T{text};"),
+        Err(why) => format!("t{why};"),
     }
 }
 

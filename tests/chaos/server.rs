@@ -8,7 +8,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -17,14 +17,20 @@ use crate::support::client::LOOK_AGAIN;
 use crate::support::command;
 use crate::visit;
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 9] = [
     ("worker.php", include_str!("app/worker.php")),
+    ("tasks.php", include_str!("app/tasks.php")),
+    ("errands.php", include_str!("app/errands.php")),
+    (SHAPES, include_str!("app/shapes.php")),
     ("world.php", include_str!("app/world.php")),
     ("mind.php", include_str!("app/mind.php")),
     ("calls.php", include_str!("app/calls.php")),
     ("streams.php", include_str!("app/streams.php")),
     ("included.php", include_str!("app/included.php")),
 ];
+
+/// Forms of the code of tasks: in OPcache, and as a copy that is too young to be there.
+const SHAPES: &str = "shapes.php";
 
 /// A running server. It is killed when it goes.
 #[derive(Debug)]
@@ -62,6 +68,11 @@ impl Server {
         for (name, text) in FILES {
             fs::write(root.join(name), text).unwrap();
         }
+        let shapes = root.join(SHAPES);
+        let copy = fs::read_to_string(&shapes).unwrap().replace("KnownShapes", "FreshShapes");
+        fs::write(root.join("fresh.php"), copy).unwrap();
+        let long_ago = SystemTime::now() - Duration::from_secs(3600);
+        fs::File::options().append(true).open(shapes).unwrap().set_modified(long_ago).unwrap();
         for n in 0..4 {
             let directory = place.path().join(format!("d{n}"));
             fs::create_dir(&directory).unwrap();
@@ -150,6 +161,7 @@ impl Server {
                 offences.push(format!("at rest {series} is {}", value(series)));
             }
         }
+        offences.extend(offences_of_tasks(value));
         if value("svc_workers_current ") != value("svc_workers_min ") {
             offences.push(format!("at rest there are {} workers", value("svc_workers_current ")));
         }
@@ -206,6 +218,28 @@ impl Drop for Server {
     }
 }
 
+/// What is wrong with the books of tasks, once none is in flight.
+fn offences_of_tasks(value: impl Fn(&str) -> f64) -> Option<String> {
+    let of = |what: &str| {
+        let number = value(&format!("svc_async_tasks_{what} "));
+        // Counters are there from the first task on.
+        if number.is_nan() && what.ends_with("_total") { 0.0 } else { number }
+    };
+    let [dispatched, completed, failed, cancelled, stranded, rejected] =
+        ["dispatched", "completed", "failed", "cancelled", "stranded", "rejected"]
+            .map(|counter| of(&format!("{counter}_total")));
+    let in_flight = of("in_flight");
+    let are_right = in_flight == 0.0
+        && dispatched == completed + failed + cancelled
+        && stranded <= cancelled
+        && rejected == 0.0;
+    let books = format!(
+        "{in_flight} tasks are in flight, {dispatched} were dispatched, {completed} completed, {failed} failed, \
+         {cancelled} cancelled, {stranded} stranded, {rejected} rejected"
+    );
+    (!are_right).then(|| format!("at rest {books}"))
+}
+
 type Ready = mpsc::Receiver<(SocketAddr, SocketAddr)>;
 
 fn is_classic() -> bool {
@@ -227,6 +261,10 @@ fn launch(
             ("PHP_WORKERS", if is_classic { "8" } else { workers }),
             // However slow the machine is, a refusal is none of the model's answers.
             ("QUEUE_WAIT_TIMEOUT_MS", "60000"),
+            ("ASYNC_WORKERS", workers),
+            ("ASYNC_ENTRY_FILE", root.join("tasks.php").to_str().unwrap()),
+            ("ASYNC_MAX_FIBERS", "65536"),
+            ("ASYNC_QUEUE_CAPACITY", "65536"),
             ("CHAOS_COMPLAINTS", place.path().join("complaints").to_str().unwrap()),
             ("CHAOS_PLACE", place.path().to_str().unwrap()),
         ],

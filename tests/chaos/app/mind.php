@@ -2,7 +2,7 @@
 /** Runs one program, and knows what it must find. Each operation is a method `do_...`; the model in Rust has the same. */
 final class Mind
 {
-    use Calls, Streams;
+    use Calls, Errands, Streams;
 
     /** What must be found after each wait: a probe and its answer. @var array<string, array{Closure, mixed}> */
     private array $own = [];
@@ -49,7 +49,31 @@ final class Mind
         ];
     }
 
+    /** The mind of a task, which has neither a client nor a request. */
+    public static function of_task(string $id, string $request): self
+    {
+        $mind = new self($id);
+        $none = array_fill_keys(['$_GET', '$_COOKIE', '$_REQUEST', '$_SERVER', 'target', 'request', 'field', 'body'], 0);
+        $mind->own = array_diff_key($mind->own, $none);
+        $mind->own['request id'][1] = $request;
+        foreach (['_GET', '_POST', '_COOKIE', '_FILES', '_REQUEST'] as $name) {
+            $mind->own["\$$name"] = [static fn () => $GLOBALS[$name] ?? null, []];
+        }
+        return $mind;
+    }
+
     // ---- the frame of a program ----
+
+    /** Runs operations, and returns what they print. */
+    public function text_of(array $ops): string
+    {
+        ob_start();
+        $this->texts[] = '';
+        $this->run($ops);
+        $this->close_down_to(2);
+        array_pop($this->texts);
+        return ob_get_clean();
+    }
 
     /** Runs operations one after the other. */
     public function run(array $ops): void

@@ -135,10 +135,10 @@ final class World
         }
     }
 
-    /** Whether a destructor may run these operations: before PHP 8.4 none can switch fibers, and waiting for a lock is that. */
+    /** Whether a destructor may run these operations: before PHP 8.4 none can switch fibers, and waiting for a lock or a task is that. */
     public static function suits_destructor(array $ops): bool
     {
-        return PHP_VERSION_ID >= 80400 || !preg_match('/"(fiber|abandon|suspend|lock)"/', json_encode($ops));
+        return PHP_VERSION_ID >= 80400 || !preg_match('/"(fiber|abandon|suspend|lock|task|tasks|beside|never)"/', json_encode($ops));
     }
 
     public static function complain(string $id, string $what, mixed $expected, mixed $found): void
@@ -169,13 +169,30 @@ final class Fault
     private static int $left = 0;
     private static ?string $request = null;
 
-    /** @param array{kind: string, n: int}|null $fault */
+    /** For the first task of the request, and not for itself. */
+    private static ?array $of_task = null;
+
+    /** @param array{kind: string, n: int, in_task?: bool}|null $fault */
     public static function arm(?array $fault): void
     {
+        self::$of_task = null;
+        if ($fault['in_task'] ?? false) {
+            [self::$of_task, $fault] = [['in_task' => false] + $fault, null];
+        }
         [self::$kind, self::$left, self::$request] = [$fault['kind'] ?? null, $fault['n'] ?? 0, svc_request_id()];
         if (function_exists('faults_disarm')) {
             faults_disarm();
         }
+    }
+
+    /** What the next task is to be armed with. It is the first one, since a second end would be another's. */
+    public static function of_task(): ?array
+    {
+        if (self::$request !== svc_request_id()) {
+            return null;
+        }
+        [$fault, self::$of_task] = [self::$of_task, null];
+        return $fault;
     }
 
     /** From here on allocations count. */

@@ -1,0 +1,28 @@
+<?php
+/** The forms that the code of a task can have. There are two of this file: OPcache has one of them. */
+trait KnownShapes
+{
+    private static function dispatch_as(string $shape, array $order): Svc\Task
+    {
+        return match ($shape) {
+            'method' => Svc\async(Errand::run(...), $order),
+            'function' => Svc\async(errand(...), $order),
+            'captured' => Svc\async(static function () use ($order) { return Errand::run($order); }),
+            'arrow' => Svc\async(static fn () => Errand::run($order)),
+            'static' => Svc\async(static function (array $order) {
+                static $calls = 0;
+                if (++$calls !== 1) {
+                    World::complain($order['id'], 'finds static variables', 1, $calls);
+                }
+                return Errand::run($order);
+            }, $order),
+            'nested' => Svc\async(static function (array $order) {
+                $inner = static fn (array $ops) => Errand::run(['ops' => $ops] + $order);
+                $through = static function () use ($inner, $order) { yield $inner($order['ops']); };
+                foreach ($through() as $answer) {
+                    return $answer;
+                }
+            }, $order),
+        };
+    }
+}
