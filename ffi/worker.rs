@@ -1,8 +1,8 @@
 //! The requests of a worker: starting, resuming, waiting.
 //!
 //! Promises: everything happens on the worker's thread while its script serves; each request that was started ends with
-//! [`WorkerRequest::ended`], whatever happens to it. Refuses: the worker's host decides which request comes next, and
-//! when the worker ends.
+//! [`WorkerRequest::ended`], whatever happens to it, unless the worker's host panics: what has not ended then is dropped.
+//! Refuses: the worker's host decides which request comes next, and when the worker ends.
 
 use std::fs::File;
 use std::io::{self, Write};

@@ -146,6 +146,9 @@ impl<'a> ScriptRun<'a> {
             };
             return Departure::NotBooted(why);
         }
+        if self.serve_loop.has_failed() {
+            return Departure::Lost("the engine panicked".to_owned());
+        }
         match self.serve_loop.leaves() {
             Some(reason) => Departure::Recycled(reason),
             None if self.context.directive() != Directive::Serve => Departure::Stopped,

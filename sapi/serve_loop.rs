@@ -14,18 +14,25 @@ pub(crate) struct ServeLoop<'a, J: Job> {
     /// The number of jobs that wait.
     waiting: usize,
     leaves: Option<RecycleReason>,
+    /// The loop runs, or a panic has ended it.
+    is_running: bool,
 }
 
 impl<'a, J: Job> ServeLoop<'a, J> {
     /// Starts without jobs; a heap above `memory_max_mib` ends the thread, unless that is 0.
     pub(crate) fn new(context: &'a WorkerContext<J>, memory_max_mib: u64) -> Self {
         let memory_max = (memory_max_mib > 0).then_some(memory_max_mib << 20);
-        Self { context, memory_max, waiting: 0, leaves: None }
+        Self { context, memory_max, waiting: 0, leaves: None, is_running: false }
     }
 
     /// Returns why the thread is to be replaced, if it has asked to be.
     pub(crate) fn leaves(&self) -> Option<RecycleReason> {
         self.leaves
+    }
+
+    /// Returns whether the loop has failed, so that nothing of the thread is to be used again.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.is_running
     }
 
     /// Runs jobs, which `begin` begins, until the thread ends. `look` is called before each look for something to do.
@@ -35,6 +42,7 @@ impl<'a, J: Job> ServeLoop<'a, J> {
         mut look: impl FnMut(&mut WorkerRequests),
         mut begin: impl FnMut(&mut WorkerRequests, Claim<J>) -> RequestProgress,
     ) {
+        self.is_running = true;
         loop {
             look(visits);
             self.resume_all(visits);
@@ -42,6 +50,7 @@ impl<'a, J: Job> ServeLoop<'a, J> {
                 let progress = begin(visits, claim);
                 self.count(visits, progress);
             } else if !self.sleep(visits) {
+                self.is_running = false;
                 return;
             }
         }

@@ -60,6 +60,7 @@ mod async_failures;
 mod async_functions;
 mod async_isolation;
 mod async_life;
+mod async_loss;
 mod async_memory;
 mod async_metrics;
 mod async_nested;

@@ -9,7 +9,7 @@
  * request's Fiber always has a caller, so PHP does not let scripts resume it, and Fiber::suspend() is refused in it. A
  * carrier returns to the loop when its request waits, when nothing of the request is left, or for good. In each case,
  * the host has been told that the request ended if and only if it has ended, and has it back if and only if nothing of
- * it is left. */
+ * it is left. If the loop is lost, the host gets back those that have not ended. */
 #include "compat.h"
 #include "context/context.h"
 #include "context/host.h"
@@ -29,6 +29,9 @@ static __thread shim_fiber *idle;
 static __thread unsigned idle_count;
 /* Beyond this number, carriers end with their request. */
 enum { IDLE_MAX = 64 };
+
+/* Carriers with a request, from its beginning to its end. */
+static __thread shim_fiber *busy;
 
 /* A request has the same stack for what scripts call as in a php-fpm process (zend.max_allowed_stack_size), and as much
  * again for what the engine does below without checking. Memory is committed as it is used. */
@@ -183,6 +186,28 @@ static void give_up(shim_fiber *fiber)
     shim_fiber_let_go(fiber);
 }
 
+static void add_busy(shim_fiber *fiber)
+{
+    fiber->previous_busy = NULL;
+    fiber->next_busy = busy;
+    if (busy != NULL) {
+        busy->previous_busy = fiber;
+    }
+    busy = fiber;
+}
+
+static void remove_busy(shim_fiber *fiber)
+{
+    if (fiber->next_busy != NULL) {
+        fiber->next_busy->previous_busy = fiber->previous_busy;
+    }
+    if (fiber->previous_busy != NULL) {
+        fiber->previous_busy->next_busy = fiber->next_busy;
+    } else {
+        busy = fiber->next_busy;
+    }
+}
+
 /* After a run: keeps the fiber or frees it. */
 static shim_progress settle(shim_fiber *fiber)
 {
@@ -190,6 +215,7 @@ static shim_progress settle(shim_fiber *fiber)
     if (!is_dead && (fiber->phase == SHIM_PHASE_PARKED || fiber->phase == SHIM_PHASE_READY)) {
         return SHIM_WAITS;
     }
+    remove_busy(fiber);
     if (!is_dead && fiber->phase == SHIM_PHASE_IDLE) {
         fiber->innermost = &fiber->carrier;
         fiber->next = idle;
@@ -223,6 +249,7 @@ shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *)
     }
     fiber->context = context;
     fiber->serve = serve;
+    add_busy(fiber);
     run(fiber);
     return settle(fiber);
 }
@@ -235,6 +262,25 @@ shim_progress shim_fiber_resume(void)
     }
     run(fiber);
     return settle(fiber);
+}
+
+void shim_fibers_lose(void (*lose)(shim_fiber *fiber))
+{
+    if (busy != NULL) {
+        shim_own_worker.tainted = true;
+    }
+    /* First of all of them: what they have started is theirs, and may be among them. */
+    for (shim_fiber *fiber = busy; fiber != NULL; fiber = fiber->next_busy) {
+        if (fiber->phase == SHIM_PHASE_PARKED) {
+            fiber->stop_waiting(fiber);
+        }
+        fiber->context.host = NULL;
+        shim_fiber_let_go(fiber);
+    }
+    /* Their stacks stay: nobody knows who refers to them. */
+    for (; busy != NULL; busy = busy->next_busy) {
+        lose(busy);
+    }
 }
 
 void shim_fibers_forget(void)

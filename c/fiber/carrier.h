@@ -15,6 +15,8 @@ void shim_fiber_switch_out(shim_fiber *fiber);
 /* Why the running request cannot wait without blocking its thread; SHIM_NO_OBSTACLE if it can. */
 shim_obstacle shim_fiber_obstacle(void);
 bool shim_fiber_may_park(void);
+/* The loop has failed and resumes nobody: returns to the host what has not ended, and then calls `lose` for each. */
+void shim_fibers_lose(void (*lose)(shim_fiber *fiber));
 /* The worker serves no more requests: frees the carriers without a request. */
 void shim_fibers_forget(void);
 

@@ -45,6 +45,9 @@ typedef struct shim_fiber {
     shim_phase phase;
     /* The next fiber that is idle or ready. */
     struct shim_fiber *next;
+    /* The neighbours among the fibers that have a request (carrier.c). */
+    struct shim_fiber *next_busy;
+    struct shim_fiber *previous_busy;
     /* What a parked fiber waits for, and how its wait is taken down (park.c). */
     const shim_wait_set *wait_set;
     void (*stop_waiting)(struct shim_fiber *fiber);

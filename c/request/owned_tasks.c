@@ -97,14 +97,25 @@ static void wait_for_stranded(const shim_owned_tasks *tasks)
     shim_host.task.unwatch(watch);
 }
 
-void shim_owned_tasks_end(shim_owned_tasks *tasks)
+static void give_back(shim_owned_tasks *tasks)
 {
-    if (tasks->count > 0) {
-        wait_for_stranded(tasks);
-    }
     for (size_t i = 0; i < tasks->count; i++) {
         shim_host.task.drop(tasks->list[i]);
     }
     free(tasks->list);
     *tasks = (shim_owned_tasks){.is_over = true};
+}
+
+void shim_owned_tasks_end(shim_owned_tasks *tasks)
+{
+    if (tasks->count > 0) {
+        wait_for_stranded(tasks);
+    }
+    give_back(tasks);
+}
+
+void shim_owned_tasks_lose(shim_owned_tasks *tasks)
+{
+    shim_owned_tasks_cancel(tasks);
+    give_back(tasks);
 }

@@ -17,5 +17,7 @@ void shim_owned_tasks_cancel(shim_owned_tasks *tasks);
 bool shim_owned_tasks_hold(const shim_owned_tasks *tasks);
 /* Waits for those that were stranded, for at most five seconds, and gives all back. */
 void shim_owned_tasks_end(shim_owned_tasks *tasks);
+/* The request is lost: cancels what is open, waits for nothing, and gives all back. */
+void shim_owned_tasks_lose(shim_owned_tasks *tasks);
 
 #endif

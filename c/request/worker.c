@@ -11,7 +11,9 @@
 #include "engine/memory_limit.h"
 #include "fiber/carrier.h"
 #include "fiber/fiber.h"
+#include "files/locks.h"
 #include "request/first_request_boot.h"
+#include "request/owned_tasks.h"
 #include "request/run.h"
 #include "request/server_variables.h"
 #include "request/worker.h"
@@ -36,8 +38,17 @@ static bool enter(void)
     return true;
 }
 
+/* Of a request that nobody resumes, what others wait for. */
+static void lose(shim_fiber *fiber)
+{
+    shim_owned_tasks_lose(&fiber->context.tasks);
+    shim_locks_end(fiber, true);
+}
+
 static void leave(void)
 {
+    shim_fibers_lose(lose);
+    shim_fibers_forget();
     shim_own_worker.serving = false;
     shim_state_resume(&boot_state);
     shim_state_free(&boot_state);
@@ -63,7 +74,6 @@ static void serve_with(const zend_fcall_info *handler, const zend_fcall_info_cac
         *more = shim_host.worker.serve_one(shim_own_worker.host);
     }
     shim_own_worker.over = loop != NULL || !*more;
-    shim_fibers_forget();
     leave();
     zval_ptr_dtor(&shim_handler.call.function_name);
     ZVAL_UNDEF(&shim_handler.call.function_name);
@@ -99,7 +109,6 @@ static ZEND_NAMED_FUNCTION(serve_tasks)
     }
     shim_host.worker.serve(shim_own_worker.host);
     shim_own_worker.over = true;
-    shim_fibers_forget();
     leave();
 }
 

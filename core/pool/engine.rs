@@ -86,6 +86,8 @@ pub enum Departure {
     Stopped,
     /// The application failed to boot, for this reason.
     NotBooted(String),
+    /// It has failed after its boot, for this reason; what it had claimed is dropped.
+    Lost(String),
     /// It asks to be replaced.
     Recycled(RecycleReason),
 }

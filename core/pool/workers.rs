@@ -366,7 +366,7 @@ fn run<J: Job>(shared: &Arc<WorkerThreads<J>>, index: usize) -> ThreadEnd {
             shared.state.slots[index].set_probe(worker.probe());
             match worker.run(&context) {
                 Departure::Stopped => ThreadEnd::Stopped,
-                Departure::NotBooted(reason) => ThreadEnd::Failed(reason),
+                Departure::NotBooted(reason) | Departure::Lost(reason) => ThreadEnd::Failed(reason),
                 Departure::Recycled(reason) => ThreadEnd::Recycled(reason),
             }
         }

@@ -18,6 +18,11 @@ pub(crate) fn extension(source: &str, target: &Path) {
     compile(source, target, &["-shared -fPIC", shim, inside, &includes]);
 }
 
+/// Compiles a library that comes before libc when it is preloaded.
+pub(crate) fn library(source: &str, target: &Path) {
+    compile(source, target, &["-shared -fPIC"]);
+}
+
 fn compile(source: &str, target: &Path, flags: &[&str]) {
     let file = target.with_extension("c");
     std::fs::write(&file, source).unwrap();
