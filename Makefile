@@ -14,8 +14,9 @@ svc := $(cargo_output)/release/svc
 with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
 SECONDS ?= 60
+TASKS ?= 100000
 
-.PHONY: help packages build run smoke test-packages test chaos simulate sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs stubs
+.PHONY: help packages build run smoke test-packages test chaos tasks simulate sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs stubs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +59,9 @@ test: test-packages ## run all tests, with and without PHP
 chaos: packages ## run random programs against a model for SECONDS (60); SEED or FILE runs and shrinks a single round
 	@$(with_php); CHAOS_SECONDS=$(SECONDS) CHAOS_SEED=$(SEED) CHAOS_FILE=$(FILE) \
 	cargo test --test chaos programs_ -- --ignored --nocapture
+
+tasks: packages ## run TASKS (100000) background tasks of all shapes; scripts/sanitize.sh does it with other builds of PHP
+	@$(with_php); TASKS=$(TASKS) cargo test --test server -- async_shapes:: --nocapture
 
 simulate: packages ## run random connections against a model for SECONDS (60); SEED replays a single one
 	@CONNECTION_SECONDS=$(SECONDS) CONNECTION_SEED=$(SEED) \

@@ -7,6 +7,7 @@
 #
 #   scripts/sanitize.sh               both
 #   scripts/sanitize.sh asan chaos    one of them, with chaos only, or with the named test files (worker_limits)
+#   TASKS=100000 scripts/sanitize.sh debug async_shapes    with so many background tasks
 #
 # Each uses its own folder below the build folder, and its PHP is in the cache folder.
 set -euo pipefail
@@ -18,7 +19,7 @@ case ${1:-} in debug | asan) kinds=("$1"); shift ;; esac
 files=("$@")
 if [ ${#files[@]} = 0 ]; then
     # PHP's own tests are left out: they compare output, and these builds print more.
-    mapfile -t files < <(basename -s .rs -a tests/worker_*.rs tests/php_*.rs | grep -vx php_suite)
+    mapfile -t files < <(basename -s .rs -a tests/async_*.rs tests/worker_*.rs tests/php_*.rs | grep -vx php_suite)
     files+=(chaos)
 fi
 # The name of a test begins with the name of its file.

@@ -68,6 +68,7 @@ mod async_opcache;
 mod async_renewal;
 mod async_request_end;
 mod async_sessions;
+mod async_shapes;
 mod async_transfer;
 mod async_values;
 mod circles;
