@@ -31,7 +31,11 @@ pub(crate) fn errand(dice: &mut Dice, place: Place) -> Op {
         }
         6..=8 => {
             let how = dice.pick(&["cancel", "detach", "leave"]);
-            Op::with("task", vec![json!(how), shape], operations(dice, Place { may_lock: place.may_lock, ..below }, 4))
+            Op::with(
+                "task",
+                vec![json!(how), shape],
+                operations(dice, Place { may_lock: place.may_lock, ..below }, 4),
+            )
         }
         9 | 10 => {
             let mut ops = vec![group(dice, below)];

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::grammar::{self, Program};
+use crate::paper;
 use crate::round;
 use crate::server::Server;
 use crate::support::client::LOOK_AGAIN;
@@ -33,7 +34,7 @@ struct Cast {
 }
 
 fn cast() -> Cast {
-    let programs = grammar::from_json(include_str!("tour.json"));
+    let programs = paper::from_json(include_str!("tour.json"));
     let mut programs: Vec<_> = programs.into_iter().map(Program::without_known).collect();
     let after = programs.pop().unwrap();
     let neighbour = programs.remove(0);

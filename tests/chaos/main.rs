@@ -10,6 +10,7 @@ mod errands;
 mod faults;
 mod grammar;
 mod model;
+mod paper;
 mod round;
 mod server;
 mod shrink;
@@ -57,7 +58,7 @@ fn fixed(temper: Temper) {
 #[ignore = "runs for CHAOS_SECONDS; make chaos"]
 fn programs_find_nothing_for_as_long_as_asked() {
     if let Some(file) = setting("CHAOS_FILE") {
-        return again(&grammar::from_json(&std::fs::read_to_string(file).unwrap()));
+        return again(&paper::from_json(&std::fs::read_to_string(file).unwrap()));
     }
     let temper = if setting("CHAOS_MILD").is_some() { Temper::Mild } else { Temper::Wild };
     if let Some(seed) = setting("CHAOS_SEED") {
@@ -106,12 +107,12 @@ fn again(programs: &[Program]) {
         panic!("it does not come again");
     };
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("chaos-{}.json", std::process::id()));
-    std::fs::write(&path, grammar::to_json(&fewer)).unwrap();
+    std::fs::write(&path, paper::to_json(&fewer)).unwrap();
     panic!(
         "{} programs are left; make chaos FILE={} runs them\n{}\nthey find:\n    {}",
         fewer.len(),
         path.display(),
-        if fewer.len() <= SHOWN { grammar::to_json(&fewer) } else { String::new() },
+        if fewer.len() <= SHOWN { paper::to_json(&fewer) } else { String::new() },
         round::kinds(&found).join("\n    ")
     );
 }
@@ -127,5 +128,5 @@ fn show() {
     let seed = u64::from_str_radix(setting("CHAOS_PROGRAM").unwrap().trim_start_matches('p'), 16).unwrap();
     let program =
         Program::new(seed, if setting("CHAOS_MILD").is_some() { Temper::Mild } else { Temper::Wild });
-    println!("{}\n{:?}", grammar::to_json(std::slice::from_ref(&program)), model::answer(&program));
+    println!("{}\n{:?}", paper::to_json(std::slice::from_ref(&program)), model::answer(&program));
 }

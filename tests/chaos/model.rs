@@ -86,7 +86,8 @@ pub(crate) fn answer(program: &Program) -> Answer {
 
 impl<'a> Model<'a> {
     fn new(id: &'a str, base_bytes: usize) -> Self {
-        let base = Buffer { kind: "plain".into(), chunk: base_bytes, text: String::new(), is_disabled: false };
+        let base =
+            Buffer { kind: "plain".into(), chunk: base_bytes, text: String::new(), is_disabled: false };
         Self {
             buffers: vec![base],
             body: String::new(),
