@@ -6,8 +6,8 @@
 
 use std::path::Path;
 
-use crate::support::client::eventually;
 use crate::support::c;
+use crate::support::client::eventually;
 use crate::tasks::{MODES, Mode, TaskBooks, TaskServer, TaskSvc, assert_laws};
 
 /// Only the beginning of a task reads the time of day on such a thread, unless it logs.

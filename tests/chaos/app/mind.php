@@ -356,13 +356,18 @@ final class Mind
         $fiber = $this->fiber($ops);
         $depth = count($this->fibers);
         $this->fibers[] = $fiber;
-        $fiber->start();
-        while (!$fiber->isTerminated()) {
-            array_splice($this->fibers, $depth);
-            $this->say('~');
-            $this->wait(0.0, 'between fibers');
-            $this->fibers[] = $fiber;
-            $fiber->resume();
+        try {
+            $fiber->start();
+            while (!$fiber->isTerminated()) {
+                array_splice($this->fibers, $depth);
+                $this->say('~');
+                $this->wait(0.0, 'between fibers');
+                $this->fibers[] = $fiber;
+                $fiber->resume();
+            }
+        } finally {
+            // A task that is cancelled leaves it where it is, for a collector to find.
+            $this->abandoned[$fiber] = true;
         }
         array_splice($this->fibers, $depth);
     }
