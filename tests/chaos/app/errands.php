@@ -250,6 +250,8 @@ final class Errand
         $message = $failure->getMessage();
         return match (true) {
             str_contains($message, 'exit()') => 'exit',
+            // Its message is not reported, if error_reporting says so.
+            str_contains($message, 'ended by a fatal error'),
             str_contains($message, 'Allowed memory size'),
             str_contains($message, 'Maximum execution time'),
             str_contains($message, 'Cannot redeclare'),

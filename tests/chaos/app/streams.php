@@ -23,6 +23,10 @@ trait Streams
                 session_set_save_handler(new Memory(fn (string $where) => $this->wait(0.0005, "session $where")), false);
             }
             session_start();
+        } catch (Svc\Async\CancelledException $cancelled) {
+            // It has none.
+            unset($this->own['session id']);
+            throw $cancelled;
         } finally {
             $this->in_handler--;
         }
