@@ -334,14 +334,8 @@ const OF_THE_ENGINE: [&str; 19] = [
 fn nested(dice: &mut Dice, place: Place) -> Op {
     let inner = Place { depth: place.depth + 1, ..place };
     let contained = Place { may_throw: false, may_exit: false, ..inner };
-    let silent = Place {
-        is_silent: true,
-        is_in_fiber: true,
-        may_lock: false,
-        may_suspend: false,
-        may_dispatch: false,
-        ..contained
-    };
+    let silent = Place { is_silent: true, may_dispatch: false, is_in_fiber: true, ..contained };
+    let silent = Place { may_lock: false, may_suspend: false, ..silent };
     let owner = Place { may_lock: false, may_suspend: inner.may_suspend && !inner.is_abandoned, ..inner };
     if place.is_silent {
         return match dice.below(2) {
@@ -402,13 +396,7 @@ fn nested(dice: &mut Dice, place: Place) -> Op {
             Op::with("call", vec![json!(dice.pick(&["autoload", "large"]))], operations(dice, inside, 3))
         }
         20 => Op::with("call", vec![json!("gc")], operations(dice, silent, 3)),
-        21 if place.may_lock => {
-            let handler = dice.pick(&["files", "user", "shared"]);
-            let op = Op::with("session", vec![json!(handler)], operations(dice, owner, 3));
-            // Whoever waits for a session that is destroyed gets the lock of a file that is no more.
-            let ends = if handler == "shared" { 3 } else { 4 };
-            Op { last: Some(dice.pick(&["write", "abort", "leave", "destroy"][..ends])), ..op }
-        }
+        21 if place.may_lock => session(dice, owner),
         22 if place.may_lock => {
             Op::with("lock", vec![], operations(dice, Place { may_suspend: false, ..owner }, 3))
         }
@@ -416,4 +404,12 @@ fn nested(dice: &mut Dice, place: Place) -> Op {
         24 => Op::with("filter", vec![], operations(dice, Place { may_suspend: false, ..contained }, 3)),
         _ => Op::with("call", vec![json!("usort")], operations(dice, inner, 3)),
     }
+}
+
+fn session(dice: &mut Dice, owner: Place) -> Op {
+    let handler = dice.pick(&["files", "user", "shared"]);
+    let op = Op::with("session", vec![json!(handler)], operations(dice, owner, 3));
+    // Whoever waits for a session that is destroyed gets the lock of a file that is no more.
+    let ends = if handler == "shared" { 3 } else { 4 };
+    Op { last: Some(dice.pick(&["write", "abort", "leave", "destroy"][..ends])), ..op }
 }
