@@ -117,6 +117,26 @@ fn several_requests_wait_for_one_descriptor() {
 }
 
 #[test]
+fn a_timeout_that_is_over_before_the_wait_begins_ends_it_where_the_thread_blocks() {
+    let worker = r#"<?php
+    class Slow
+    {
+        public $context;
+        private array $pair;
+        public function stream_open() { $this->pair = stream_socket_pair(STREAM_PF_UNIX, STREAM_SOCK_STREAM, 0); return true; }
+        public function stream_cast() { usleep(5000); return $this->pair[0]; }
+    }
+    stream_wrapper_register('slow', Slow::class);
+    Svc\Worker::serve(function () {
+        $stream = fopen('slow://', 'r');
+        // An output handler cannot be suspended.
+        ob_start(fn () => json_encode(Svc\wait_readable($stream, 0.001)));
+        ob_end_flush();
+    });"#;
+    assert_eq!(start(worker).get("/").text(), "false");
+}
+
+#[test]
 fn one_reads_and_another_one_writes() {
     let svc = start(WORKER);
     for reader_is_first in [true, false] {

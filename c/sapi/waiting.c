@@ -84,7 +84,9 @@ static void wait_for(INTERNAL_FUNCTION_PARAMETERS, short events)
     if (woken != SHIM_NEVER_PARKED) {
         RETURN_BOOL(woken == SHIM_WOKEN_BY_DESCRIPTOR);
     }
-    int64_t left_ms = is_forever ? -1 : (deadline - shim_now() + 999999) / 1000000;
+    /* Casting the stream may have run a script's code, for longer than the timeout. */
+    const int64_t left = is_forever ? -1 : deadline - shim_now();
+    const int64_t left_ms = is_forever ? -1 : left > 0 ? (left + 999999) / 1000000 : 0;
     RETURN_BOOL(poll(&look, 1, left_ms > INT_MAX ? INT_MAX : (int)left_ms) > 0);
 }
 
