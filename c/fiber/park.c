@@ -154,7 +154,7 @@ static bool watch_all(shim_fiber *fiber)
             return false;
         }
         if (watched != SHIM_WATCHED) {
-            fiber->woken = (shim_woken){.by = reasons[watched], .member = i};
+            fiber->woken = (shim_woken){.by = reasons[watched], .member = i, .is_file = watched == SHIM_WATCH_READY};
             return false;
         }
     }

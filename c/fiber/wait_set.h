@@ -13,6 +13,8 @@ typedef struct shim_watch {
     int descriptor;
     /* poll() events. */
     short events;
+    /* Whoever waits goes on with what the descriptor belongs to: a script must not close that. */
+    bool is_in_use;
     /* The waiting fiber, and the other watches of the same descriptor; NULL while nobody waits. Used by watches.c. */
     struct shim_fiber *fiber;
     struct shim_watch *next;
@@ -52,6 +54,8 @@ typedef struct shim_woken {
     shim_woken_by by;
     /* The index of the watch or of the completion. */
     unsigned member;
+    /* There was no wait: the watch is of a file that epoll does not support, and that is always ready. */
+    bool is_file;
 } shim_woken;
 
 #endif

@@ -128,6 +128,16 @@ static void wake_watchers_of(int descriptor)
     }
 }
 
+bool shim_watches_use(int descriptor)
+{
+    const watched *watched = watched_of(descriptor);
+    const shim_watch *watch = watched != NULL ? watched->first : NULL;
+    while (watch != NULL && !watch->is_in_use) {
+        watch = watch->next;
+    }
+    return watch != NULL;
+}
+
 void shim_watches_closed(int descriptor)
 {
     if (own.count > 0) {

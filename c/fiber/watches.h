@@ -27,6 +27,8 @@ typedef enum shim_watched {
 shim_watched shim_watch_add(shim_fiber *fiber, shim_watch *watch);
 /* Stops waiting; harmless if nobody waits. */
 void shim_watch_remove(shim_watch *watch);
+/* Whether a request waits for it in a call that uses it. */
+bool shim_watches_use(int descriptor);
 /* The descriptor is about to be closed: wakes the requests that wait for it. */
 void shim_watches_closed(int descriptor);
 /* Wakes the requests that wait for what epoll reports. */

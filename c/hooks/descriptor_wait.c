@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 /* So many are on the stack. */
 enum { WATCHES_AT_HAND = 16 };
@@ -39,28 +38,15 @@ void shim_shut_down(const struct pollfd *list, nfds_t count)
     errno = error;
 }
 
-/* epoll does not take files on disk. Those are always ready; one that is not has been asked for errors alone, and will
- * not have any. */
-static void leave_out_files(shim_watch *watches, nfds_t count)
+static int wait_with(shim_watch *watches, const shim_descriptor_call *call, shim_descriptor_end *end)
 {
-    struct stat file;
-    for (nfds_t i = 0; i < count; i++) {
-        const int descriptor = watches[i].descriptor;
-        if (descriptor >= 0 && fstat(descriptor, &file) == 0 && (S_ISREG(file.st_mode) || S_ISDIR(file.st_mode))) {
-            watches[i].descriptor = -1;
-        }
-    }
-}
-
-static int wait_with(shim_watch *watches, nfds_t count, int64_t deadline, int (*look)(void *call), void *call,
-                     shim_descriptor_end *end)
-{
-    const shim_wait_set set = {.watches = watches, .watch_count = (unsigned)count, .deadline = deadline};
+    const shim_wait_set set = {
+        .watches = watches, .watch_count = (unsigned)call->count, .deadline = call->deadline};
     for (;;) {
         end->waited = shim_hooked_wait(SHIM_HOOK_NET, &set);
         switch (end->waited) {
         case SHIM_WAITED_EXPIRED:
-            return look(call);
+            return call->look(call->call);
         case SHIM_WAITED_CLOSED:
             end->closed = watches[shim_running->woken.member].descriptor;
             return -1;
@@ -70,17 +56,20 @@ static int wait_with(shim_watch *watches, nfds_t count, int64_t deadline, int (*
         case SHIM_WAITED_LOOK:
             break;
         }
-        const int found = look(call);
+        const int found = call->look(call->call);
         if (found != 0) {
             return found;
         }
-        leave_out_files(watches, count);
+        if (shim_running->woken.is_file) {
+            /* It is always ready. If it is not, it has been asked for what files never have. */
+            watches[shim_running->woken.member].descriptor = -1;
+        }
     }
 }
 
-int shim_wait_for_descriptors(const struct pollfd *list, nfds_t count, int64_t deadline, int (*look)(void *call),
-                              void *call, shim_descriptor_end *end)
+int shim_wait_for_descriptors(const shim_descriptor_call *call, shim_descriptor_end *end)
 {
+    const nfds_t count = call->count;
     shim_watch at_hand[WATCHES_AT_HAND];
     shim_watch *watches = count <= WATCHES_AT_HAND ? at_hand : calloc(count, sizeof(*watches));
     if (watches == NULL) {
@@ -89,9 +78,10 @@ int shim_wait_for_descriptors(const struct pollfd *list, nfds_t count, int64_t d
         return -1;
     }
     for (nfds_t i = 0; i < count; i++) {
-        watches[i] = (shim_watch){.descriptor = list[i].fd, .events = list[i].events};
+        watches[i] = (shim_watch){
+            .descriptor = call->list[i].fd, .events = call->list[i].events, .is_in_use = call->is_in_use};
     }
-    const int found = wait_with(watches, count, deadline, look, call, end);
+    const int found = wait_with(watches, call, end);
     if (watches != at_hand) {
         free(watches);
     }

@@ -76,7 +76,7 @@ shim_waited shim_hooked_wait(shim_hook hook, const shim_wait_set *set)
 
 shim_waited shim_hooked_wait_for(shim_hook hook, int descriptor, short events, int64_t deadline)
 {
-    shim_watch watch = {.descriptor = descriptor, .events = events};
+    shim_watch watch = {.descriptor = descriptor, .events = events, .is_in_use = true};
     return shim_hooked_wait(hook, &(shim_wait_set){.watches = &watch, .watch_count = 1, .deadline = deadline});
 }
 

@@ -66,7 +66,9 @@ static bool wait_for(struct pollfd *list, nfds_t count, int64_t deadline, int *r
         return true;
     }
     shim_descriptor_end end = {.waited = SHIM_WAITED_LOOK};
-    *result = shim_wait_for_descriptors(list, count, deadline, look, &call, &end);
+    const shim_descriptor_call waits = {
+        .list = list, .count = count, .deadline = deadline, .is_in_use = true, .look = look, .call = &call};
+    *result = shim_wait_for_descriptors(&waits, &end);
     if (end.waited == SHIM_WAITED_OVER) {
         *result = fail_all(list, count);
     } else if (end.waited == SHIM_WAITED_CLOSED) {

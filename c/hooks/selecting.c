@@ -90,7 +90,10 @@ static bool select_in_fiber(int count, fd_set *reads, fd_set *writes, fd_set *ex
     struct pollfd list[FD_SETSIZE];
     const nfds_t length = list_of(&call, list);
     shim_descriptor_end end = {.waited = SHIM_WAITED_LOOK};
-    *result = shim_wait_for_descriptors(list, length, deadline, look, &call, &end);
+    /* Scripts select; what they read afterwards, they ask for by name. */
+    const shim_descriptor_call waits = {
+        .list = list, .count = length, .deadline = deadline, .look = look, .call = &call};
+    *result = shim_wait_for_descriptors(&waits, &end);
     if (end.waited == SHIM_WAITED_OVER) {
         *result = fail_all(&call, list, length);
     } else if (end.waited == SHIM_WAITED_CLOSED) {

@@ -2,8 +2,9 @@
  *
  * get_resources() gives scripts every stream of the thread. Some of them are in use at a lower level: the file of the
  * script, which PHP closes when the script has ended, and the request's body, which every php://input reads. In a
- * worker, another request may also be waiting for a lock while it holds the stream. */
+ * worker, another request may also be waiting for a lock while it holds the stream, or in the middle of reading it. */
 #include "compat.h"
+#include "fiber/watches.h"
 #include "files/locks.h"
 #include "request/script.h"
 #include "sapi/stream_guard.h"
@@ -36,13 +37,19 @@ static void keep_own_open(void)
     }
 }
 
-/* Whether another request of the thread waits for a lock on it. */
-static bool is_being_locked(php_stream *stream)
+/* Whether the stream has a descriptor, and asking for it changes nothing. */
+static bool is_plain(const php_stream *stream)
+{
+    return php_stream_is(stream, PHP_STREAM_IS_STDIO) || strstr(stream->ops->label, "socket") != NULL;
+}
+
+/* Whether another request of the thread waits for a lock on it, or in a call that goes on with it. */
+static bool is_waited_for(php_stream *stream)
 {
     int descriptor = -1;
-    return php_stream_is(stream, PHP_STREAM_IS_STDIO) &&
+    return is_plain(stream) &&
            php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&descriptor, 0) == SUCCESS &&
-           shim_is_being_locked(descriptor);
+           (shim_is_being_locked(descriptor) || shim_watches_use(descriptor));
 }
 
 static bool may_close(const zend_execute_data *call)
@@ -55,7 +62,7 @@ static bool may_close(const zend_execute_data *call)
     keep_own_open();
     /* Closing an inner stream closes the outer one. */
     php_stream *outer = stream->enclosing_stream != NULL ? stream->enclosing_stream : stream;
-    if ((outer->flags & PHP_STREAM_FLAG_NO_FCLOSE) == 0 && !is_being_locked(stream)) {
+    if ((outer->flags & PHP_STREAM_FLAG_NO_FCLOSE) == 0 && !is_waited_for(stream)) {
         return true;
     }
     php_error_docref(NULL, E_WARNING, "cannot close the provided stream, as it is in use");
