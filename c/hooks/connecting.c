@@ -5,7 +5,6 @@
 #include "compat.h"
 #include "hooks/hooks.h"
 #include "hooks/socket_wait.h"
-#include "libc/clock.h"
 #include "libc/libc.h"
 
 #include <errno.h>
@@ -42,14 +41,7 @@ static int try_again(int descriptor, const struct sockaddr *address, socklen_t s
     int64_t pause = 0;
     int result = -1;
     do {
-        if (deadline != 0 && shim_now() >= deadline) {
-            errno = EAGAIN;
-            return -1;
-        }
-        *waited = shim_hooked_pause(SHIM_HOOK_NET, &pause);
-        if (*waited != SHIM_WAITED_LOOK) {
-            /* It waits for no descriptor, so either it is over or libc goes on. */
-            errno = ECONNRESET;
+        if (!shim_pause_at_socket(descriptor, deadline, &pause, waited)) {
             return -1;
         }
         result = LIBC(connect)(descriptor, address, size);

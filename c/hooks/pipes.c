@@ -1,15 +1,15 @@
-/* read() and write(), defined before libc's, for pipes and sockets; all other files are the kernel's. */
+/* read() and write(), defined before libc's, for pipes, and for sockets, where they are recv() and send(); all other
+ * files are the kernel's. */
 #include "compat.h"
-#include "hooks/descriptor_wait.h"
 #include "hooks/hooked_wait.h"
 #include "hooks/hooks.h"
 #include "hooks/socket_wait.h"
+#include "hooks/sockets.h"
 #include "libc/libc.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,73 +34,81 @@ static bool hook_of(int descriptor, const void *caller, shim_hook *hook)
     return is_open && (S_ISSOCK(file.st_mode) || S_ISFIFO(file.st_mode)) && shim_hook_is_on(*hook);
 }
 
-/* Waits until the descriptor is ready, or is not to be waited for. Returns false if the call fails, with errno set. */
-static bool wait_until_ready(shim_hook hook, int descriptor, short events, int option)
+/* Waits until the pipe is ready, or is not to be waited for. Returns false if the call fails, with errno set. */
+static bool wait_until_ready(int descriptor, short events)
 {
     struct pollfd look = {.fd = descriptor, .events = events};
     if (LIBC(poll)(&look, 1, 0) != 0 || !shim_is_blocking(descriptor)) {
         return true;
     }
-    const int64_t deadline = hook == SHIM_HOOK_NET ? shim_socket_deadline(descriptor, option) : 0;
     do {
-        switch (shim_hooked_wait_for(hook, descriptor, events, deadline)) {
+        switch (shim_hooked_wait_for(SHIM_HOOK_PROCESS, descriptor, events, 0)) {
         case SHIM_WAITED_LOOK:
             break;
         case SHIM_WAITED_BLOCK:
             return true;
         case SHIM_WAITED_EXPIRED:
-            errno = EAGAIN;
+        case SHIM_WAITED_OVER:
+            errno = EIO;
             return false;
         case SHIM_WAITED_CLOSED:
             errno = EBADF;
-            return false;
-        case SHIM_WAITED_OVER:
-            errno = hook == SHIM_HOOK_NET ? ECONNRESET : EIO;
             return false;
         }
     } while (LIBC(poll)(&look, 1, 0) == 0);
     return true;
 }
 
-ssize_t read(int descriptor, void *buffer, size_t length)
+/* Whether the call is not libc's: it is answered by recv(), or fails. */
+static bool read_in_fiber(int descriptor, void *buffer, size_t length, const void *caller, ssize_t *result)
 {
     shim_hook hook;
-    return hook_of(descriptor, SHIM_CALLER, &hook) && !wait_until_ready(hook, descriptor, POLLIN, SO_RCVTIMEO)
-               ? -1
-               : LIBC(read)(descriptor, buffer, length);
+    if (length == 0 || !hook_of(descriptor, caller, &hook)) {
+        return false;
+    }
+    if (hook == SHIM_HOOK_NET) {
+        *result = shim_receive(descriptor, buffer, length);
+        return true;
+    }
+    *result = -1;
+    return !wait_until_ready(descriptor, POLLIN);
+}
+
+ssize_t read(int descriptor, void *buffer, size_t length)
+{
+    ssize_t result;
+    return read_in_fiber(descriptor, buffer, length, SHIM_CALLER, &result) ? result
+                                                                           : LIBC(read)(descriptor, buffer, length);
 }
 
 ssize_t __read_chk(int descriptor, void *buffer, size_t length, size_t size)
 {
-    shim_hook hook;
-    return length <= size && hook_of(descriptor, SHIM_CALLER, &hook) &&
-                   !wait_until_ready(hook, descriptor, POLLIN, SO_RCVTIMEO)
-               ? -1
+    ssize_t result;
+    return length <= size && read_in_fiber(descriptor, buffer, length, SHIM_CALLER, &result)
+               ? result
                : LIBC(__read_chk)(descriptor, buffer, length, size);
 }
 
 /* A pipe that is ready takes PIPE_BUF bytes at once, and so much is written as a whole. More than that goes in parts. */
-static ssize_t write_in_fiber(shim_hook hook, int descriptor, const char *bytes, size_t length)
+static ssize_t write_in_fiber(int descriptor, const char *bytes, size_t length)
 {
     size_t written = 0;
-    do {
-        if (!wait_until_ready(hook, descriptor, POLLOUT, SO_SNDTIMEO)) {
-            break;
-        }
+    while (written < length && wait_until_ready(descriptor, POLLOUT)) {
         const size_t rest = length - written;
         const ssize_t size = LIBC(write)(descriptor, bytes + written, rest < PIPE_BUF ? rest : PIPE_BUF);
         if (size < 0) {
             break;
         }
         written += (size_t)size;
-    } while (written < length);
-    return written > 0 || length == 0 ? (ssize_t)written : -1;
+    }
+    return written > 0 ? (ssize_t)written : -1;
 }
 
 ssize_t write(int descriptor, const void *buffer, size_t length)
 {
     shim_hook hook;
-    return hook_of(descriptor, SHIM_CALLER, &hook) && shim_is_blocking(descriptor)
-               ? write_in_fiber(hook, descriptor, buffer, length)
-               : LIBC(write)(descriptor, buffer, length);
+    if (length == 0 || !hook_of(descriptor, SHIM_CALLER, &hook) || !shim_is_blocking(descriptor)) {
+        return LIBC(write)(descriptor, buffer, length);
+    }
+    return hook == SHIM_HOOK_NET ? shim_send(descriptor, buffer, length) : write_in_fiber(descriptor, buffer, length);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
 DECLARE_LIBC(fcntl64);
@@ -27,10 +28,10 @@ int64_t shim_socket_deadline(int descriptor, int option)
     return shim_deadline_in(time.tv_sec, time.tv_usec * INT64_C(1000));
 }
 
-bool shim_wait_for_socket(int descriptor, short events, int64_t deadline, shim_waited *waited)
+/* Whether the caller tries again; sets errno if the call fails. */
+static bool goes_on(shim_waited waited)
 {
-    *waited = shim_hooked_wait_for(SHIM_HOOK_NET, descriptor, events, deadline);
-    switch (*waited) {
+    switch (waited) {
     case SHIM_WAITED_LOOK:
         return true;
     case SHIM_WAITED_EXPIRED:
@@ -46,4 +47,32 @@ bool shim_wait_for_socket(int descriptor, short events, int64_t deadline, shim_w
         break;
     }
     return false;
+}
+
+bool shim_wait_for_socket(int descriptor, short events, int64_t deadline, shim_waited *waited)
+{
+    *waited = shim_hooked_wait_for(SHIM_HOOK_NET, descriptor, events, deadline);
+    return goes_on(*waited);
+}
+
+/* Nobody tells who pauses that the descriptor is closed. Its number may belong to another socket by now, but no other
+ * socket has its inode while it is open, and a new one hardly ever has. */
+static ino_t inode_of(int descriptor)
+{
+    struct stat file;
+    return fstat(descriptor, &file) == 0 ? file.st_ino : 0;
+}
+
+bool shim_pause_at_socket(int descriptor, int64_t deadline, int64_t *pause, shim_waited *waited)
+{
+    const ino_t inode = inode_of(descriptor);
+    if (deadline != 0 && shim_time_left(deadline) == 0) {
+        *waited = SHIM_WAITED_EXPIRED;
+    } else {
+        *waited = shim_hooked_pause(SHIM_HOOK_NET, pause);
+        if (*waited == SHIM_WAITED_LOOK && inode_of(descriptor) != inode) {
+            *waited = SHIM_WAITED_CLOSED;
+        }
+    }
+    return goes_on(*waited);
 }

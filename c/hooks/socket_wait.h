@@ -15,5 +15,8 @@ int64_t shim_socket_deadline(int descriptor, int option);
  * `waited` tells that it has to call libc, or errno is set: EAGAIN at the
  * deadline, EBADF if the socket has been closed, ECONNRESET if the request is over. */
 bool shim_wait_for_socket(int descriptor, short events, int64_t deadline, shim_waited *waited);
+/* The same where nothing tells when the next attempt succeeds: pauses. Each pause is longer than the previous one, and
+ * the first one starts from 0. */
+bool shim_pause_at_socket(int descriptor, int64_t deadline, int64_t *pause, shim_waited *waited);
 
 #endif

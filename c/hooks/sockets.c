@@ -5,12 +5,14 @@
 #include "compat.h"
 #include "hooks/hooks.h"
 #include "hooks/socket_wait.h"
+#include "hooks/sockets.h"
 #include "libc/libc.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 
@@ -56,25 +58,52 @@ static bool would_block(void)
     return errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
-/* Returns what the first attempt returns that does not have to wait. */
-static ssize_t receive_in_fiber(attempt once, int descriptor, void *call, int flags)
+/* When the waits of one call end. */
+enum { NO_WAIT_YET = -1 };
+
+/* Whether the socket has failed. The error belongs to the next call if this one has transferred anything, and whoever
+ * asks for it takes it away. */
+static bool has_failed(int descriptor)
 {
-    int64_t deadline = -1;
+    struct pollfd look = {.fd = descriptor};
+    return LIBC(poll)(&look, 1, 0) > 0 && (look.revents & POLLERR) != 0;
+}
+
+static bool is_empty(int descriptor)
+{
+    int count = 0;
+    return ioctl(descriptor, FIONREAD, &count) == 0 && count == 0;
+}
+
+typedef struct receive_state {
+    int flags;
+    int64_t deadline;
+    /* The call has received something before. */
+    bool is_partial;
+} receive_state;
+
+/* Returns what the first attempt returns that does not have to wait. */
+static ssize_t receive_in_fiber(attempt once, int descriptor, void *call, receive_state *state)
+{
     for (;;) {
-        const ssize_t size = once(descriptor, call, flags | MSG_DONTWAIT);
+        if (state->is_partial && has_failed(descriptor) && is_empty(descriptor)) {
+            return -1;
+        }
+        const ssize_t size = once(descriptor, call, state->flags | MSG_DONTWAIT);
         if (size >= 0 || !would_block()) {
             return size;
         }
-        if (deadline < 0) {
+        if (state->deadline == NO_WAIT_YET) {
             if (!shim_is_blocking(descriptor)) {
                 errno = EAGAIN;
                 return -1;
             }
-            deadline = shim_socket_deadline(descriptor, SO_RCVTIMEO);
+            state->deadline = shim_socket_deadline(descriptor, SO_RCVTIMEO);
         }
+        const short events = (state->flags & MSG_OOB) != 0 ? POLLPRI : POLLIN;
         shim_waited waited = SHIM_WAITED_LOOK;
-        if (!shim_wait_for_socket(descriptor, (flags & MSG_OOB) != 0 ? POLLPRI : POLLIN, deadline, &waited)) {
-            return waited == SHIM_WAITED_BLOCK ? once(descriptor, call, flags) : -1;
+        if (!shim_wait_for_socket(descriptor, events, state->deadline, &waited)) {
+            return waited == SHIM_WAITED_BLOCK ? once(descriptor, call, state->flags) : -1;
         }
     }
 }
@@ -82,18 +111,42 @@ static ssize_t receive_in_fiber(attempt once, int descriptor, void *call, int fl
 /* MSG_WAITALL: until the buffer is full, or the stream ends or fails. */
 static ssize_t receive_all(int descriptor, receive_call call, int flags)
 {
+    receive_state state = {.flags = flags & ~MSG_WAITALL, .deadline = NO_WAIT_YET};
     size_t received = 0;
     while (received < call.length) {
         receive_call rest = call;
         rest.buffer += received;
         rest.length -= received;
-        const ssize_t size = receive_in_fiber(receive, descriptor, &rest, flags & ~MSG_WAITALL);
+        const ssize_t size = receive_in_fiber(receive, descriptor, &rest, &state);
         if (size <= 0) {
             return received > 0 ? (ssize_t)received : size;
         }
         received += (size_t)size;
+        state.is_partial = true;
     }
     return (ssize_t)received;
+}
+
+/* MSG_WAITALL with MSG_PEEK. What is only looked at stays, so nothing tells when there is more. */
+static ssize_t peek_all(int descriptor, receive_call call, int flags)
+{
+    const int64_t deadline = shim_socket_deadline(descriptor, SO_RCVTIMEO);
+    receive_state state = {.flags = flags & ~MSG_WAITALL, .deadline = deadline};
+    shim_waited waited = SHIM_WAITED_LOOK;
+    int64_t pause = 0;
+    for (;;) {
+        struct pollfd look = {.fd = descriptor, .events = POLLRDHUP};
+        const bool is_whole = LIBC(poll)(&look, 1, 0) > 0;
+        const ssize_t size = receive_in_fiber(receive, descriptor, &call, &state);
+        if (size <= 0 || (size_t)size == call.length || is_whole) {
+            return size;
+        }
+        if (!shim_pause_at_socket(descriptor, deadline, &pause, &waited)) {
+            return waited == SHIM_WAITED_BLOCK    ? receive(descriptor, &call, flags)
+                   : waited == SHIM_WAITED_CLOSED ? -1
+                                                  : size;
+        }
+    }
 }
 
 static bool is_stream(int descriptor)
@@ -105,10 +158,15 @@ static bool is_stream(int descriptor)
 
 static ssize_t receive_for(int descriptor, receive_call call, int flags)
 {
-    if ((flags & MSG_WAITALL) != 0 && (flags & MSG_PEEK) == 0 && is_stream(descriptor) && shim_is_blocking(descriptor)) {
-        return receive_all(descriptor, call, flags);
+    if ((flags & MSG_WAITALL) != 0 && is_stream(descriptor) && shim_is_blocking(descriptor)) {
+        return (flags & MSG_PEEK) != 0 ? peek_all(descriptor, call, flags) : receive_all(descriptor, call, flags);
     }
-    return receive_in_fiber(receive, descriptor, &call, flags);
+    return receive_in_fiber(receive, descriptor, &call, &(receive_state){.flags = flags, .deadline = NO_WAIT_YET});
+}
+
+ssize_t shim_receive(int descriptor, void *buffer, size_t length)
+{
+    return receive_for(descriptor, (receive_call){.buffer = buffer, .length = length}, 0);
 }
 
 static bool is_hooked(int flags, const void *caller)
@@ -149,9 +207,10 @@ ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t length, size_t size,
 
 ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
 {
+    receive_state state = {.flags = flags, .deadline = NO_WAIT_YET};
     /* The kernel puts a message together that is to be whole. */
     return (flags & MSG_WAITALL) == 0 && is_hooked(flags, SHIM_CALLER)
-               ? receive_in_fiber(receive_message, descriptor, message, flags)
+               ? receive_in_fiber(receive_message, descriptor, message, &state)
                : LIBC(recvmsg)(descriptor, message, flags);
 }
 
@@ -162,8 +221,11 @@ ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
 static ssize_t send_in_fiber(int descriptor, struct msghdr *message, int flags)
 {
     size_t sent = 0;
-    int64_t deadline = -1;
+    int64_t deadline = NO_WAIT_YET;
     for (;;) {
+        if (sent > 0 && has_failed(descriptor)) {
+            return (ssize_t)sent;
+        }
         const ssize_t size = LIBC(sendmsg)(descriptor, message, flags | MSG_DONTWAIT);
         if (size < 0 && !would_block()) {
             return sent > 0 ? (ssize_t)sent : -1;
@@ -185,7 +247,7 @@ static ssize_t send_in_fiber(int descriptor, struct msghdr *message, int flags)
             message->msg_control = NULL;
             message->msg_controllen = 0;
         }
-        if (deadline < 0) {
+        if (deadline == NO_WAIT_YET) {
             if (!shim_is_blocking(descriptor)) {
                 errno = EAGAIN;
                 return sent > 0 ? (ssize_t)sent : -1;
@@ -209,6 +271,11 @@ static ssize_t send_for(int descriptor, const void *buffer, size_t length, int f
     /* An empty datagram is one. */
     return length == 0 ? LIBC(sendto)(descriptor, buffer, length, flags, address, address_size)
                        : send_in_fiber(descriptor, &message, flags);
+}
+
+ssize_t shim_send(int descriptor, const void *buffer, size_t length)
+{
+    return send_for(descriptor, buffer, length, 0, NULL, 0);
 }
 
 ssize_t send(int descriptor, const void *buffer, size_t length, int flags)
@@ -243,9 +310,9 @@ ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
 static bool wait_for_connection(int descriptor)
 {
     struct pollfd look = {.fd = descriptor, .events = POLLIN};
-    int64_t deadline = -1;
+    int64_t deadline = NO_WAIT_YET;
     while (LIBC(poll)(&look, 1, 0) == 0 && shim_is_blocking(descriptor)) {
-        if (deadline < 0) {
+        if (deadline == NO_WAIT_YET) {
             deadline = shim_socket_deadline(descriptor, SO_RCVTIMEO);
         }
         shim_waited waited = SHIM_WAITED_LOOK;

@@ -8,9 +8,10 @@
  * The executable defines libcurl's functions before libcurl does, and wraps PHP's callbacks. libcurl's headers are not
  * needed: the option numbers are part of its ABI.
  *
- * Invariant. `running` is set while libcurl itself runs, and never while a script's code does, so it is not part of
- * what is saved while a request waits. */
+ * Invariant. `running` is set while libcurl itself runs, and never while a script's code does. A request that waits
+ * inside of libcurl (c/hooks) takes it along: other requests run libcurl meanwhile. */
 #include "compat.h"
+#include "jump/transfers.h"
 #include "libc/libc.h"
 
 #include <dlfcn.h>
@@ -31,6 +32,18 @@ typedef struct {
 } transfer;
 
 static __thread transfer *running;
+
+void *shim_transfer_suspend(void)
+{
+    transfer *const suspended = running;
+    running = NULL;
+    return suspended;
+}
+
+void shim_transfer_resume(void *suspended)
+{
+    running = suspended;
+}
 
 /* ---- PHP's callbacks ---- */
 

@@ -7,6 +7,7 @@
 #include "compat.h"
 #include "engine/execution_timer.h"
 #include "engine/memory_limit.h"
+#include "jump/transfers.h"
 #include "state/executor.h"
 #include "state/globals.h"
 #include "state/ini.h"
@@ -43,6 +44,7 @@ void shim_state_suspend(shim_request_state *state)
 {
     shim_memory_limit_lift();
     shim_timer_suspend(&state->timer);
+    state->transfer = shim_transfer_suspend();
     shim_superglobals_suspend(&state->superglobals);
     shim_variables_suspend(&state->variables);
     shim_modules_suspend(state->modules);
@@ -67,6 +69,7 @@ void shim_state_resume(shim_request_state *state)
     shim_variables_resume(&state->variables);
     shim_superglobals_resume(&state->superglobals);
     shim_memory_limit_apply();
+    shim_transfer_resume(state->transfer);
     shim_timer_resume(&state->timer);
 }
 

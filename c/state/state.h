@@ -41,6 +41,8 @@ typedef struct shim_request_state {
     shim_ini_state ini;
     shim_process_state process;
     shim_timer_state timer;
+    /* Of libcurl, which the request waits in. */
+    void *transfer;
     /* Members of extensions' structs, in one block that is allocated on first use. */
     char *modules;
     /* How far the request has begun: what has not begun is not ended. */
