@@ -175,10 +175,11 @@ static void run_task(shim_fiber *fiber)
 }
 
 /* Between two instructions of a script: a task that has been cancelled inside a call of C code is told so once the call
- * has returned. If it goes on nevertheless, it is unwound by what no script can catch. */
+ * has returned. If that has thrown, which is how a driver reports that its wait has failed, its exception is the previous
+ * one: PHP interrupts once, and would not come back when that has been caught. If it goes on nevertheless, it is unwound by what no script can catch. */
 static void on_interrupt(void)
 {
-    if (shim_current != NULL && shim_current->owes_cancelled && EG(exception) == NULL) {
+    if (shim_current != NULL && shim_current->owes_cancelled) {
         shim_current->owes_cancelled = false;
         shim_cancelled_throw();
         return;
