@@ -47,6 +47,9 @@ mod tasks;
 #[path = "support/visits.rs"]
 mod visits;
 #[cfg(feature = "php")]
+#[path = "support/waits.rs"]
+mod waits;
+#[cfg(feature = "php")]
 #[path = "support/wiki.rs"]
 mod wiki;
 
@@ -76,9 +79,13 @@ mod codings;
 mod config;
 mod conformance;
 mod dokuwiki;
+mod hooks_clients;
 mod hooks_dns;
+mod hooks_faults;
+mod hooks_net;
 mod hooks_per_request;
 mod hooks_process;
+mod hooks_results;
 mod hooks_sleep;
 mod http;
 mod http2;
