@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* Incremented with every change to this file; both sides compare it. */
-#define SHIM_ABI 18
+#define SHIM_ABI 19
 
 /* A view of bytes. `bytes` may be NULL if `length` is 0. */
 typedef struct shim_view {
@@ -162,6 +162,8 @@ typedef struct shim_worker_callbacks {
     void (*resumes)(void *request);
     /* A call of the request that has a hook waits and blocks its thread. */
     void (*blocks)(void *request, shim_hook hook, shim_obstacle obstacle);
+    /* The request has waited for a connection that another request of its thread owned. */
+    void (*waited_for_connection)(void *request, uint64_t microseconds);
 } shim_worker_callbacks;
 
 /* The two ends of a completion: something that one thread says once, and that a request of another thread may wait for.

@@ -7,6 +7,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use crate::bindings::{
     self, shim_callbacks, shim_head, shim_hook, shim_io_callbacks, shim_log, shim_obstacle, shim_pair,
@@ -60,6 +61,7 @@ pub(crate) fn callbacks() -> shim_callbacks {
             freed: Some(freed),
             parks: Some(parks),
             blocks: Some(blocks),
+            waited_for_connection: Some(waited_for_connection),
             resumes: Some(resumes),
         },
         completion: completion::callbacks(),
@@ -159,6 +161,11 @@ callbacks! {
         let named = Hook::of(hook).zip(Obstacle::of(obstacle));
         if let Some(((hook, obstacle), worker_request)) = named.zip(request_handle.worker_request()) {
             worker_request.blocks(hook, obstacle);
+        }
+    };
+    fn waited_for_connection(microseconds: u64) -> () = (), |request_handle| {
+        if let Some(worker_request) = request_handle.worker_request() {
+            worker_request.waited_for_connection(Duration::from_micros(microseconds));
         }
     };
     fn serve() -> () = (), |request_handle| {

@@ -1,6 +1,7 @@
 //! The server's side of a request: the calls that PHP makes, with plain Rust types.
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
 use crate::hook::{Hook, Obstacle};
 use crate::outcome::PhpOutcome;
@@ -76,6 +77,8 @@ pub trait WorkerRequest: Host {
     fn resumes(&mut self);
     /// A call that has a hook waits, and blocks its thread for the given reason.
     fn blocks(&mut self, _hook: Hook, _obstacle: Obstacle) {}
+    /// The request has waited so long for a connection that another request of its thread owned.
+    fn waited_for_connection(&mut self, _wait: Duration) {}
     /// The response has ended with this outcome. Destructors run now, and may wait; once nothing of the request is
     /// left, this is dropped.
     fn ended(&mut self, outcome: PhpOutcome);

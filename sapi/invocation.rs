@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
 
 use svc_core::http::Version;
 use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
@@ -200,6 +200,10 @@ impl WorkerRequest for Invocation {
 
     fn blocks(&mut self, hook: Hook, obstacle: Obstacle) {
         hooks::count(&self.thread_context.shared.metrics, hook, obstacle);
+    }
+
+    fn waited_for_connection(&mut self, wait: Duration) {
+        self.thread_context.shared.metrics.connection_waited(wait);
     }
 
     fn ended(&mut self, outcome: PhpOutcome) {

@@ -5,6 +5,7 @@
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use svc_core::pool::Claim;
 use svc_core::tasks::{Task, TaskOutcome};
@@ -93,6 +94,10 @@ impl WorkerRequest for TaskInvocation {
 
     fn blocks(&mut self, hook: Hook, obstacle: Obstacle) {
         hooks::count(&self.thread_context.shared.metrics, hook, obstacle);
+    }
+
+    fn waited_for_connection(&mut self, wait: Duration) {
+        self.thread_context.shared.metrics.connection_waited(wait);
     }
 
     fn ended(&mut self, outcome: PhpOutcome) {

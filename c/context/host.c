@@ -75,6 +75,12 @@ static void has_ended(void *request, int outcome)
     (void)outcome;
 }
 
+static void has_waited(void *request, uint64_t microseconds)
+{
+    (void)request;
+    (void)microseconds;
+}
+
 static void has_blocked(void *request, shim_hook hook, shim_obstacle obstacle)
 {
     (void)request;
@@ -240,6 +246,7 @@ static const shim_callbacks nobody = {
             .parks = do_nothing,
             .resumes = do_nothing,
             .blocks = has_blocked,
+            .waited_for_connection = has_waited,
         },
     .completion =
         {
@@ -314,6 +321,7 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(worker.parks);
     OR_NOBODY(worker.resumes);
     OR_NOBODY(worker.blocks);
+    OR_NOBODY(worker.waited_for_connection);
     OR_NOBODY(completion.make);
     OR_NOBODY(completion.complete);
     OR_NOBODY(completion.look);

@@ -180,6 +180,7 @@ static void give_up(shim_fiber *fiber)
 {
     void *host = fiber->context.host;
     fiber->context.host = NULL;
+    shim_fiber_is_lost(fiber);
     if (host != NULL) {
         shim_host.worker.ended(host, SHIM_LOST);
     }
@@ -247,7 +248,11 @@ shim_progress shim_fiber_start(shim_context context, void (*serve)(shim_fiber *)
         shim_host.worker.freed(context.host);
         return SHIM_ENDED;
     }
+    static __thread uint64_t begun;
     fiber->context = context;
+    fiber->serial = ++begun;
+    fiber->calling = NULL;
+    fiber->has_owned = false;
     fiber->serve = serve;
     add_busy(fiber);
     run(fiber);

@@ -9,6 +9,13 @@
 
 __thread shim_fiber *shim_running;
 
+static void ignore(const shim_fiber *fiber)
+{
+    (void)fiber;
+}
+
+void (*shim_fiber_is_lost)(const shim_fiber *fiber) = ignore;
+
 void shim_fiber_identify(shim_fiber *fiber)
 {
     if (!fiber->is_carried) {

@@ -43,6 +43,12 @@ typedef struct shim_fiber {
     /* The request's Fiber; NULL before the request begins and after it has ended. */
     zend_fiber *php;
     shim_phase phase;
+    /* Its place in the order in which the requests of its thread have begun. */
+    uint64_t serial;
+    /* The connection that a call is being made on; NULL if none is (owners/turns.h). */
+    struct shim_owned *calling;
+    /* Whether it has ever owned anything. */
+    bool has_owned;
     /* The next fiber that is idle or ready. */
     struct shim_fiber *next;
     /* The neighbours among the fibers that have a request (carrier.c). */
@@ -69,6 +75,8 @@ typedef struct shim_fiber {
 } shim_fiber;
 
 extern __thread shim_fiber *shim_running;
+/* Called when nothing of a request can run any more although it has not ended. */
+extern void (*shim_fiber_is_lost)(const shim_fiber *fiber);
 
 /* Gives the request a new Fiber and makes that the current one; may bail out. */
 void shim_fiber_identify(shim_fiber *fiber);

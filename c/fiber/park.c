@@ -190,7 +190,7 @@ static bool is_endless(const shim_wait_set *set)
     while (i < set->watch_count && set->watches[i].descriptor < 0) {
         i++;
     }
-    return i == set->watch_count && set->completion_count == 0 && set->deadline == 0;
+    return i == set->watch_count && set->completion_count == 0 && set->deadline == 0 && !set->awaits_turn;
 }
 
 /* Suspends the request until its wait is over. From here to the switch, and from the switch to the end, nothing bails

@@ -34,6 +34,8 @@ typedef struct shim_wait_set {
     int64_t deadline;
     /* The request's time limit does not end the wait. */
     bool is_unlimited;
+    /* Something on the same thread ends the wait too, by shim_wake() (owners/turns.c). */
+    bool awaits_turn;
 } shim_wait_set;
 
 /* What ended a wait. */
@@ -48,6 +50,8 @@ typedef enum shim_woken_by {
     SHIM_WOKEN_BY_COMPLETION,
     /* The request is a task and has been cancelled; its later waits end at once. */
     SHIM_WOKEN_BY_CANCEL,
+    /* Its turn has come. */
+    SHIM_WOKEN_BY_TURN,
 } shim_woken_by;
 
 typedef struct shim_woken {

@@ -328,6 +328,10 @@ families! {
         "Number of calls with a runtime hook that blocked their thread nevertheless, by hook and reason.",
         "Labels `hook` (`sleep`, `net`, `dns`, `process`) and `reason`. `switch`: PHP does not allow a switch of fibers, for example in a destructor that an ended fiber runs. `loading`: code was being loaded, or a constant evaluated. `gc`: the cycle collector ran. `output_handler`: an output handler ran. `memory`: the system refused memory or a descriptor. `helpers`: all helper threads were busy. Calls that did not have to wait are not counted.",
         cell hook_blocked: CountersByTwo<RuntimeHook, HookObstacle, { RuntimeHook::ALL.len() }, { HookObstacle::ALL.len() }>;
+    CONNECTION_WAIT: Histogram "svc_connection_wait_us" in Workers if RuntimeHooks,
+        "Time requests and tasks waited for a connection that another one of their thread owned, in microseconds.",
+        "Time that requests and tasks waited, parked, for a database connection, a key-value store or a curl handle that another request of their thread was using ([owners](hooks.md#owners-of-connections)). One observation for each wait, whether it ended by the turn of the request or by its time limit; who did not have to wait is not counted.",
+        cell connection_wait: Histogram = Histogram::new(&[100, 250, 500, 1000, 2500, 5000, 10_000, 50_000, 100_000, 250_000, 500_000, 1_000_000, 5_000_000]);
     QUEUE_WAIT: Histogram "svc_queue_wait_us" in Admission,
         "Time requests waited for a worker, in microseconds.",
         "Time that requests waited for a queue slot and in the queue until a worker took them. Refused requests, and requests whose client disconnected before that, are not included.",

@@ -40,6 +40,11 @@ impl Metrics {
         self.queue_wait.record(as_micros(waited));
     }
 
+    /// A request waited for `waited` until it was its turn to use a connection, or it gave up.
+    pub fn connection_waited(&self, waited: Duration) {
+        self.connection_wait.record(as_micros(waited));
+    }
+
     /// A script ran for `duration`.
     #[inline]
     pub fn php_ran(&self, duration: Duration) {

@@ -119,6 +119,7 @@ fn busy_metrics() -> Metrics {
     metrics.soft_resets.incr();
     metrics.pool_stalled.set();
     metrics.hook_blocked.incr(RuntimeHook::Dns, HookObstacle::Helpers);
+    metrics.connection_waited(Duration::from_micros(1500));
     metrics
 }
 

@@ -1,0 +1,94 @@
+/* Turns: which request may use a thing that several requests of a thread can reach, such as a database connection.
+ *
+ * While a request waits inside a library, its thread runs other requests. If one of them used the same connection, it
+ * would write into the middle of an exchange and read the rows of another request. So each such thing has one owner at a
+ * time, and others wait their turn, parked.
+ *
+ * A thing is in one of these states:
+ *
+ *      opened by a running request           nobody's                        leased
+ *      (owner != NULL)                       (owner == NULL)                 (is_leased, owner != NULL)
+ *            │                                  │        ▲                      ▲          │
+ *            │ end of that request,             │ first  │ end of that          │ a call   │ the call
+ *            │ or it gives all it owns back     │ touch  │ request, or it       │ begins   │ returns, or
+ *            ▼                                  ▼        │ gives all back       │          ▼ the request ends
+ *      nobody's                       the joint owner's ─┘                    (is_leased, owner == NULL)
+ *
+ *  - What a running request has opened is its own. All that no running request has opened (by the boot script, by a
+ *    request that has ended, persistent connections) has one owner together, the joint owner: who first touches one of
+ *    them owns them all to its end. The order in which a request touches them therefore cannot matter.
+ *  - A thing that is leased belongs to a request for one call, and is free otherwise.
+ *  - A request that needs what another one owns joins one queue of the thread. It is given what it needs at the moment in
+ *    which it becomes free, before it runs: nobody overtakes, and who is told that it is its turn has it.
+ *  - The end of a request comes in this order: its script, shutdown functions and destructors; what it leaves on its
+ *    connections is cleaned up, still as their owner (connections/cleaning.c); then the first in the queue has its turn.
+ *
+ * Waiting can form a circle, since requests also own what they have opened. A wait that would close a circle is refused to
+ * the youngest member, which may be another request that waits already. Being refused takes nothing away from it.
+ *
+ * Invariants.
+ *  1. A thing has at most one owner, a request that has begun and not ended: the end takes everything away, however the
+ *     request ends (shim_turns_end), and so does the loss of its stack.
+ *  2. No thing that is free has a waiter, and no circle of waiters exists, whenever a script's code runs.
+ *  3. A waiter is in the queue exactly as long as it is parked. Its wait ends by its turn, its refusal, the disappearance
+ *     of the thing, its time limit or its cancellation, whichever comes first.
+ *  4. Nothing here allocates memory, polls, throws, or knows what the things are.
+ *
+ * Everything is of one thread, as fibers are. */
+#ifndef SVC_SHIM_TURNS_H
+#define SVC_SHIM_TURNS_H
+
+#include "fiber/fiber.h"
+
+#include <stdbool.h>
+
+/* A thing that one request at a time uses. Embedded in what its user keeps about it; all zero at first, but for
+ * `is_leased` and `descriptor`. */
+typedef struct shim_owned {
+    /* The running request that has opened it, or that leases it. */
+    shim_fiber *owner;
+    bool is_leased;
+    /* The socket behind it, as far as it was seen; -1 if none was. */
+    int descriptor;
+    /* The neighbours among the things that have an owner. */
+    struct shim_owned *next;
+    struct shim_owned *previous;
+} shim_owned;
+
+typedef enum shim_turn {
+    /* The request has it. */
+    SHIM_TURN_HERE = 0,
+    /* The wait would never end, and the request is the youngest of those that wait for each other. */
+    SHIM_TURN_REFUSED,
+    /* It would have to wait, and cannot wait without blocking its thread, on which the owner runs. */
+    SHIM_TURN_STUCK,
+    /* The request is to wait no more: its time limit has expired, or it is a task that has been cancelled. */
+    SHIM_TURN_OVER,
+    /* The thing is no more. */
+    SHIM_TURN_GONE,
+} shim_turn;
+
+/* Waits until the running request may use the thing, and gives it to the request. The thing stays where it is in memory
+ * until this returns. */
+shim_turn shim_turn_take(shim_owned *thing);
+/* Whether the running request may use it without waiting. Takes nothing. */
+bool shim_turn_is_free(const shim_owned *thing);
+/* Whether it, or the joint ownership that it falls under, belongs to the running request. */
+bool shim_turn_is_here(const shim_owned *thing);
+/* The request has opened the thing, which was nobody's. */
+void shim_turn_own(shim_owned *thing, shim_fiber *fiber);
+/* It is nobody's: a lease has ended, or it turned out to be shared. Who waits for it has its turn. */
+void shim_turn_give(shim_owned *thing);
+/* The thing is no more. Who waits for it goes on. */
+void shim_turn_forget(shim_owned *thing);
+/* The request owns nothing any more. */
+void shim_turns_end(const shim_fiber *fiber);
+/* The same, but it keeps what it leases for calls that go on. */
+void shim_turns_release(const shim_fiber *fiber);
+/* Whether it is the joint owner. */
+bool shim_turns_are_joint(const shim_fiber *fiber);
+/* The thread has a new worker, or is a forked child: nobody owns anything, or waits. */
+void shim_turns_forget(void);
+void shim_turns_install(void);
+
+#endif
