@@ -9,6 +9,7 @@
 #include "files/locks.h"
 #include "libc/libc.h"
 #include "opcache/lock.h"
+#include "owners/sockets.h"
 
 #include <fcntl.h>
 #include <stdarg.h>
@@ -23,6 +24,7 @@ int close(int descriptor)
 {
     shim_watches_closed(descriptor);
     shim_lock_strike(descriptor);
+    shim_socket_closed(descriptor);
     return LIBC(close)(descriptor);
 }
 

@@ -6,6 +6,7 @@
 #include "hooks/hooks.h"
 #include "hooks/socket_wait.h"
 #include "libc/libc.h"
+#include "owners/sockets.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -71,6 +72,9 @@ static int connect_in_fiber(int descriptor, const struct sockaddr *address, sock
 
 int connect(int descriptor, const struct sockaddr *address, socklen_t size)
 {
+    if (shim_hook_is_in_effect_for(SHIM_HOOK_NET, SHIM_CALLER)) {
+        shim_socket_connected(descriptor);
+    }
     if (!shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) || address == NULL) {
         return LIBC(connect)(descriptor, address, size);
     }

@@ -29,6 +29,11 @@ bool shim_hook_is_on(shim_hook hook)
     return fiber != NULL && (in_effect >> hook & 1) != 0 && fiber->is_carried && !shim_is_child;
 }
 
+bool shim_hook_is_in_effect_for(shim_hook hook, const void *caller)
+{
+    return (in_effect >> hook & 1) != 0 && shim_caller_is_known(caller);
+}
+
 bool shim_hook_is_on_for(shim_hook hook, const void *caller)
 {
     return shim_hook_is_on(hook) && shim_caller_is_known(caller);

@@ -12,8 +12,10 @@ void shim_hooks_install(uint32_t hooks);
 /* Whether a call is to suspend its request while it waits: the hook is in effect, and a request that has a fiber is
  * running. For functions of PHP. */
 bool shim_hook_is_on(shim_hook hook);
-/* The same for a function that comes before libc's, which `caller` has called: its library must be one of those that can
- * be suspended. */
+/* Whether it was chosen, and such a call can be made by `caller` at all. */
+bool shim_hook_is_in_effect_for(shim_hook hook, const void *caller);
+/* Whether to suspend, for a function that comes before libc's, which `caller` has called: its library
+ * must be one of those that can be suspended. */
 bool shim_hook_is_on_for(shim_hook hook, const void *caller);
 /* Counts a call that blocks its thread. */
 void shim_hook_blocks(shim_hook hook, shim_obstacle obstacle);

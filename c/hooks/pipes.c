@@ -6,6 +6,7 @@
 #include "hooks/socket_wait.h"
 #include "hooks/sockets.h"
 #include "libc/libc.h"
+#include "owners/sockets.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -67,7 +68,7 @@ static bool read_in_fiber(int descriptor, void *buffer, size_t length, const voi
         return false;
     }
     if (hook == SHIM_HOOK_NET) {
-        *result = shim_receive(descriptor, buffer, length);
+        *result = shim_socket_take(descriptor) ? shim_receive(descriptor, buffer, length) : -1;
         return true;
     }
     *result = -1;
@@ -107,7 +108,13 @@ static ssize_t write_in_fiber(int descriptor, const char *bytes, size_t length)
 ssize_t write(int descriptor, const void *buffer, size_t length)
 {
     shim_hook hook;
-    if (length == 0 || !hook_of(descriptor, SHIM_CALLER, &hook) || !shim_is_blocking(descriptor)) {
+    if (length == 0 || !hook_of(descriptor, SHIM_CALLER, &hook)) {
+        return LIBC(write)(descriptor, buffer, length);
+    }
+    if (hook == SHIM_HOOK_NET && !shim_socket_take(descriptor)) {
+        return -1;
+    }
+    if (!shim_is_blocking(descriptor)) {
         return LIBC(write)(descriptor, buffer, length);
     }
     return hook == SHIM_HOOK_NET ? shim_send(descriptor, buffer, length) : write_in_fiber(descriptor, buffer, length);

@@ -7,6 +7,7 @@
 #include "hooks/socket_wait.h"
 #include "hooks/sockets.h"
 #include "libc/libc.h"
+#include "owners/sockets.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -174,8 +175,18 @@ static bool is_hooked(int flags, const void *caller)
     return (flags & MSG_DONTWAIT) == 0 && shim_hook_is_on_for(SHIM_HOOK_NET, caller);
 }
 
+/* Whether the call may go on: its request has the socket, or no request is to be suspended by the caller. Otherwise,
+ * errno is set. */
+static bool may_use(int descriptor, const void *caller)
+{
+    return !shim_hook_is_on_for(SHIM_HOOK_NET, caller) || shim_socket_take(descriptor);
+}
+
 ssize_t recv(int descriptor, void *buffer, size_t length, int flags)
 {
+    if (!may_use(descriptor, SHIM_CALLER)) {
+        return -1;
+    }
     return is_hooked(flags, SHIM_CALLER)
                ? receive_for(descriptor, (receive_call){.buffer = buffer, .length = length}, flags)
                : LIBC(recvfrom)(descriptor, buffer, length, flags, NULL, NULL);
@@ -183,6 +194,9 @@ ssize_t recv(int descriptor, void *buffer, size_t length, int flags)
 
 ssize_t __recv_chk(int descriptor, void *buffer, size_t length, size_t size, int flags)
 {
+    if (!may_use(descriptor, SHIM_CALLER)) {
+        return -1;
+    }
     return length <= size && is_hooked(flags, SHIM_CALLER)
                ? receive_for(descriptor, (receive_call){.buffer = buffer, .length = length}, flags)
                : LIBC(__recv_chk)(descriptor, buffer, length, size, flags);
@@ -191,6 +205,9 @@ ssize_t __recv_chk(int descriptor, void *buffer, size_t length, size_t size, int
 ssize_t recvfrom(int descriptor, void *restrict buffer, size_t length, int flags, struct sockaddr *restrict address,
                  socklen_t *restrict address_size)
 {
+    if (!may_use(descriptor, SHIM_CALLER)) {
+        return -1;
+    }
     const receive_call call = {.buffer = buffer, .length = length, .address = address, .address_size = address_size};
     return is_hooked(flags, SHIM_CALLER) ? receive_for(descriptor, call, flags)
                                          : LIBC(recvfrom)(descriptor, buffer, length, flags, address, address_size);
@@ -199,6 +216,9 @@ ssize_t recvfrom(int descriptor, void *restrict buffer, size_t length, int flags
 ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t length, size_t size, int flags, struct sockaddr *address,
                        socklen_t *address_size)
 {
+    if (!may_use(descriptor, SHIM_CALLER)) {
+        return -1;
+    }
     const receive_call call = {.buffer = buffer, .length = length, .address = address, .address_size = address_size};
     return length <= size && is_hooked(flags, SHIM_CALLER)
                ? receive_for(descriptor, call, flags)
@@ -207,6 +227,9 @@ ssize_t __recvfrom_chk(int descriptor, void *buffer, size_t length, size_t size,
 
 ssize_t recvmsg(int descriptor, struct msghdr *message, int flags)
 {
+    if (!may_use(descriptor, SHIM_CALLER)) {
+        return -1;
+    }
     receive_state state = {.flags = flags, .deadline = NO_WAIT_YET};
     /* The kernel puts a message together that is to be whole. */
     return (flags & MSG_WAITALL) == 0 && is_hooked(flags, SHIM_CALLER)
@@ -280,6 +303,9 @@ ssize_t shim_send(int descriptor, const void *buffer, size_t length)
 
 ssize_t send(int descriptor, const void *buffer, size_t length, int flags)
 {
+    if (!may_use(descriptor, SHIM_CALLER)) {
+        return -1;
+    }
     return is_hooked(flags, SHIM_CALLER) ? send_for(descriptor, buffer, length, flags, NULL, 0)
                                          : LIBC(sendto)(descriptor, buffer, length, flags, NULL, 0);
 }
@@ -287,12 +313,18 @@ ssize_t send(int descriptor, const void *buffer, size_t length, int flags)
 ssize_t sendto(int descriptor, const void *buffer, size_t length, int flags, const struct sockaddr *address,
                socklen_t address_size)
 {
+    if (!may_use(descriptor, SHIM_CALLER)) {
+        return -1;
+    }
     return is_hooked(flags, SHIM_CALLER) ? send_for(descriptor, buffer, length, flags, address, address_size)
                                          : LIBC(sendto)(descriptor, buffer, length, flags, address, address_size);
 }
 
 ssize_t sendmsg(int descriptor, const struct msghdr *message, int flags)
 {
+    if (!may_use(descriptor, SHIM_CALLER)) {
+        return -1;
+    }
     enum { PARTS_AT_HAND = 16 };
     struct iovec parts[PARTS_AT_HAND];
     if (message->msg_iovlen == 0 || message->msg_iovlen > PARTS_AT_HAND || !is_hooked(flags, SHIM_CALLER)) {
