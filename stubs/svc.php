@@ -142,6 +142,13 @@ namespace Svc {
      */
     function per_request(string $class, callable $factory, ?callable $reset = null, int $max = 16): object {}
 
+    /**
+     * Lets other requests use the connections that this one owns, before it ends. Results that were not read are closed.
+     *
+     * @throws \LogicException if a transaction is open on one of them
+     */
+    function release_connections(): void {}
+
     /** Waits. Inside a request of Svc\Worker::serve(), others use the thread meanwhile. */
     function sleep(float $seconds): void {}
 
@@ -162,6 +169,11 @@ namespace Svc {
      * @return bool false after the timeout, or if the stream was closed
      */
     function wait_writable($stream, ?float $timeout = null): bool {}
+
+    /** A connection is used by another request, and waiting for it would never end, or is not possible here. */
+    class ConnectionBusyError extends \Error
+    {
+    }
 
     /**
      * The request that runs the script. Each part is a method and a property.

@@ -44,6 +44,9 @@ mod socket;
 #[path = "support/tasks.rs"]
 mod tasks;
 #[cfg(feature = "php")]
+#[path = "support/turns.rs"]
+mod turns;
+#[cfg(feature = "php")]
 #[path = "support/visits.rs"]
 mod visits;
 #[cfg(feature = "php")]
@@ -83,6 +86,9 @@ mod hooks_clients;
 mod hooks_dns;
 mod hooks_faults;
 mod hooks_net;
+mod hooks_owners;
+mod hooks_owners_bank;
+mod hooks_owners_drivers;
 mod hooks_per_request;
 mod hooks_process;
 mod hooks_results;

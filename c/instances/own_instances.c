@@ -3,6 +3,7 @@
  * A request keeps its list in memory that is not PHP's, so that a bailout leaves it whole. Each entry holds a place of its
  * source and a reference to the proxy, from before the factory is called until the end of the request. */
 #include "compat.h"
+#include "connections/busy.h"
 #include "context/context.h"
 #include "context/own_worker.h"
 #include "instances/own_instances.h"
@@ -102,7 +103,11 @@ static zend_object *take(zend_object *proxy, shim_source *source)
     }
     /* While the request has waited, its own destructors cannot have run: the room is still there. */
     own->list[own->count++] = (shim_own_instance){.proxy = proxy, .source = source, .instance = instance};
-    return Z_ISUNDEF(instance) ? make(proxy, source) : Z_OBJ(instance);
+    if (Z_ISUNDEF(instance)) {
+        return make(proxy, source);
+    }
+    shim_connection_hand_over(Z_OBJ(instance));
+    return Z_OBJ(instance);
 }
 
 zend_object *shim_own_instance_get(zend_object *proxy, shim_source *source)

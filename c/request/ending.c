@@ -3,13 +3,15 @@
  *   handler returned, exited, threw or bailed out
  *     -> shutdown functions -> the worker's objects are destructed (silent exit()) -> buffers end
  *     -> extensions end (sessions are written) -> the response is complete
- *     -> what the request leaves is freed, its destructors run -> its tasks are cancelled -> baseline
+ *     -> what the request leaves is freed, its destructors run -> its tasks are cancelled
+ *     -> its connections are cleaned, and the next request that waits for them has its turn -> baseline
  *     -> the host has its request back
  *
  * Invariants. Each of these is one step or several: a bailout out of one does not skip the next. What the client
  * receives is decided before anything is freed. The time limit covers everything up to the end, and restarts after the
  * response. At the end, the baseline snapshot is in place, whatever happened in the steps. */
 #include "compat.h"
+#include "connections/cleaning.h"
 #include "context/context.h"
 #include "context/host.h"
 #include "context/own_worker.h"
@@ -290,10 +292,13 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     end_instances(fiber, here);
     drop(fiber, here);
     end_tasks(fiber);
+    shim_connections_end(fiber, here);
     shim_place bare = *here;
     bare.fiber = NULL;
     (void)shim_step(&bare, shim_fiber_retire, fiber);
     drop(fiber, &bare);
+    /* What the last destructors have used. */
+    shim_connections_end(fiber, &bare);
     zend_unset_timeout();
     (void)shim_step(&bare, deactivate_output, fiber);
     shim_child_end();
@@ -307,6 +312,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     shim_ini_end();
     shim_modules_reset();
     shim_process_end();
+    shim_connections_leave(fiber);
     shim_locks_end(fiber, fiber->context.jumped);
     shim_memory_limit_apply();
 }

@@ -1,5 +1,7 @@
 /* The classes and functions of the namespace Svc: their table, and the readers of a worker. */
 #include "compat.h"
+#include "connections/busy.h"
+#include "connections/cleaning.h"
 #include "context/own_worker.h"
 #include "engine/bottom.h"
 #include "instances/per_request.h"
@@ -116,6 +118,8 @@ ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_sleep, 0, 1, IS_VOID, 0)
     ZEND_ARG_TYPE_INFO(0, seconds, IS_DOUBLE, 0)
 ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_release_connections, 0, 0, IS_VOID, 0)
+ZEND_END_ARG_INFO()
 ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_wait, 0, 1, _IS_BOOL, 0)
     ZEND_ARG_INFO(0, stream)
     ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, timeout, IS_DOUBLE, 1, "null")
@@ -138,6 +142,7 @@ const zend_function_entry shim_worker_functions[] = {
     ZEND_NS_NAMED_FE("Svc", sleep, shim_sleep, arginfo_sleep)
     ZEND_NS_NAMED_FE("Svc", wait_readable, shim_wait_readable, arginfo_wait)
     ZEND_NS_NAMED_FE("Svc", wait_writable, shim_wait_writable, arginfo_wait)
+    ZEND_NS_NAMED_FE("Svc", release_connections, shim_release_connections, arginfo_release_connections)
     PHP_FE(frankenphp_handle_request, arginfo_handle)
     PHP_FE_END
 };
@@ -151,6 +156,7 @@ void shim_classes_register(zend_module_entry *module)
     shim_bottom_define(class_worker, module);
     shim_request_class_register();
     shim_async_exceptions_register();
+    shim_busy_error_register();
     shim_task_class_register(shim_task_methods);
     (void)zend_register_functions(NULL, shim_task_functions, NULL, MODULE_PERSISTENT);
     (void)zend_register_functions(NULL, shim_per_request_functions, NULL, MODULE_PERSISTENT);

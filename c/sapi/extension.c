@@ -5,6 +5,7 @@
  * name from OPcache's list from the startup of this extension until all others have started (sapi_module.c), and is
  * called `svc` again from then on. */
 #include "compat.h"
+#include "connections/following.h"
 #include "instances/own_instances.h"
 #include "jump/after_jump.h"
 #include "jump/session.h"
@@ -83,6 +84,7 @@ static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(svc)
 {
     shim_session_close(NULL);
     shim_code_end();
+    shim_connections_stop();
     return SUCCESS;
 }
 

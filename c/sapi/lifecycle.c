@@ -3,6 +3,7 @@
  * Promises: module startup and shutdown happen on the thread that called shim_startup; a thread's storage is freed on
  * that thread. */
 #include "compat.h"
+#include "connections/following.h"
 #include "context/host.h"
 #include "engine/collector.h"
 #include "engine/deep.h"
@@ -18,6 +19,7 @@
 #include "libc/syscall_elision.h"
 #include "libc/umask.h"
 #include "opcache/cache.h"
+#include "owners/sockets.h"
 #include "process/children.h"
 #include "process/programs.h"
 #include "request/server_variables.h"
@@ -109,6 +111,9 @@ const char *shim_startup(const shim_options *options)
     shim_functions_override();
     shim_sleeps_install();
     shim_hooks_install(options->hooks);
+    if ((options->hooks & 1u << SHIM_HOOK_NET) != 0 && !shim_connections_install()) {
+        return "PHP has no free resource handle; load fewer extensions";
+    }
     shim_stream_guard_install();
     shim_interrupts_install();
     shim_loading_install();
@@ -191,6 +196,7 @@ void shim_thread_stop(void)
     ts_free_thread();
     shim_overflow_thread_stop();
     shim_descent_stop();
+    shim_sockets_forget();
     shim_locks_stop();
     shim_reactor_close();
     shim_execution_timer_stop();

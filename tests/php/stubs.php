@@ -27,6 +27,8 @@ const ABOUT = [
     'Svc\Async\AggregateException::getErrors' => "What each of them threw.\n\n@return array<array-key, \\Throwable>",
 
     'Svc\per_request' => "Returns an object whose methods and properties are those of an instance that belongs to the request alone.\n\nThe instance is made on first use and released at the end of the request.\n\n@template T of object\n@param class-string<T> \$class not final\n@param callable(): T \$factory makes an instance\n@param (callable(T): bool)|null \$reset whether the instance can be used again; it has been reset then\n@param int \$max the most instances of a worker; who needs another one waits\n@return T\n@throws \InvalidArgumentException if the class cannot be extended",
+    'Svc\release_connections' => "Lets other requests use the connections that this one owns, before it ends. Results that were not read are closed.\n\n@throws \\LogicException if a transaction is open on one of them",
+    'Svc\ConnectionBusyError' => 'A connection is used by another request, and waiting for it would never end, or is not possible here.',
 
     'Svc\sleep' => "Waits. Inside a request of Svc\\Worker::serve(), others use the thread meanwhile.",
     'Svc\wait_readable' => "Waits until a stream is readable. Inside a request of Svc\\Worker::serve(), others use the thread meanwhile.\n\n@param resource \$stream\n@param float|null \$timeout in seconds\n@return bool false after the timeout, or if the stream was closed",

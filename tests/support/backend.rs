@@ -179,6 +179,12 @@ impl Visit {
         Ok(request)
     }
 
+    /// Reads a line.
+    pub(crate) fn line(&mut self) -> io::Result<String> {
+        let line = self.until(b"\r\n")?;
+        Ok(String::from_utf8_lossy(&line).trim_end().to_owned())
+    }
+
     /// Answers a request and leaves the connection open.
     pub(crate) fn answer(&mut self, body: &str) -> io::Result<()> {
         self.send(format!("{}{body}", head_of(body.len())))

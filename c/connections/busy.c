@@ -1,0 +1,111 @@
+/* How a script waits for its turn, and Svc\ConnectionBusyError. */
+#include "compat.h"
+#include "connections/busy.h"
+#include "engine/execution_timer.h"
+#include "fiber/cancel.h"
+#include "hooks/hooks.h"
+#include "libc/clock.h"
+#include "transfer/exceptions.h"
+
+#include <sched.h>
+
+static zend_class_entry *busy_error;
+
+/* Stands for all that has no record. */
+static __thread shim_owned unknown = {.descriptor = -1};
+
+/* The request is over: it does not go on without what it has waited for. Its limit has passed, so the timer fires at
+ * once, if it has not fired yet. */
+static void end_of_wait(void)
+{
+    if (shim_is_cancelled()) {
+        shim_cancelled_throw();
+        return;
+    }
+    while (!zend_atomic_bool_load_ex(&EG(timed_out)) && shim_timer_deadline() > 0 && shim_timer_deadline() <= shim_now()) {
+        sched_yield();
+    }
+    if (zend_atomic_bool_load_ex(&EG(timed_out))) {
+        zend_timeout();
+    }
+    zend_throw_error(busy_error, "Connection is used by another request");
+}
+
+static bool take(shim_owned *thing)
+{
+    switch (shim_turn_take(thing)) {
+    case SHIM_TURN_HERE:
+        return true;
+    case SHIM_TURN_GONE:
+        zend_throw_error(busy_error, "Connection has been closed by another request");
+        return false;
+    case SHIM_TURN_REFUSED:
+        zend_throw_error(busy_error,
+                         "Connection is used by a request that itself waits for a connection of this request");
+        return false;
+    case SHIM_TURN_STUCK:
+        zend_throw_error(busy_error,
+                         "Connection is used by another request of the same thread, and this call cannot wait for it");
+        return false;
+    case SHIM_TURN_OVER:
+        break;
+    }
+    end_of_wait();
+    return false;
+}
+
+bool shim_connection_take(shim_connection *connection)
+{
+    shim_connection *root = shim_connection_root(connection);
+    if (root == NULL) {
+        return take(&unknown);
+    }
+    shim_connection_hold(root);
+    const bool is_taken = take(&root->owned);
+    if (is_taken) {
+        root->user = shim_running;
+    }
+    shim_connection_let_go(root);
+    return is_taken;
+}
+
+bool shim_connection_take_joint(void)
+{
+    return take(&unknown);
+}
+
+bool shim_connection_is_free(shim_connection *connection)
+{
+    const shim_connection *root = shim_connection_root(connection);
+    return shim_turn_is_free(root != NULL ? &root->owned : &unknown);
+}
+
+bool shim_connection_grab(shim_connection *connection)
+{
+    shim_connection *root = shim_connection_root(connection);
+    shim_owned *thing = root != NULL ? &root->owned : &unknown;
+    if (!shim_turn_is_free(thing)) {
+        return false;
+    }
+    if (!thing->is_leased) {
+        (void)shim_turn_take(thing);
+    }
+    return true;
+}
+
+void shim_connection_hand_over(const zend_object *object)
+{
+    shim_connection *connection = shim_connection_find(object);
+    if (shim_hook_is_on(SHIM_HOOK_NET) && connection != NULL && shim_kind_is_connection(connection->kind) &&
+        !connection->owned.is_leased && connection->owned.owner == NULL) {
+        shim_turn_own(&connection->owned, shim_running);
+        connection->user = shim_running;
+    }
+}
+
+void shim_busy_error_register(void)
+{
+    zend_class_entry entry;
+    INIT_CLASS_ENTRY(entry, "Svc\\ConnectionBusyError", NULL);
+    busy_error = zend_register_internal_class_ex(&entry, zend_ce_error);
+}

@@ -1,0 +1,179 @@
+/* Calls on connections.
+ *
+ * The handler of each function and method of the extensions is replaced by one that first takes the connection: that of
+ * the object that the method is called on, or that of the first argument. However a function is called (by any name, by a
+ * subclass, as a closure, by reflection), its handler is what runs; copies that the engine makes of a function have the
+ * same handler, and remember PHP's own.
+ *
+ * What such a call returns belongs to the connection. */
+#include "compat.h"
+#include "connections/busy.h"
+#include "connections/calls.h"
+#include "connections/objects.h"
+#include "hooks/hooks.h"
+
+/* Where functions have room for extensions of the engine. */
+static int place = -1;
+
+zif_handler shim_call_handler(const zend_function *function)
+{
+    return (zif_handler)(uintptr_t)function->internal_function.reserved[place];
+}
+
+void shim_call_wrap(zend_function *function, zif_handler wrapper)
+{
+    if (function->internal_function.reserved[place] == NULL && (function->common.fn_flags & ZEND_ACC_ABSTRACT) == 0) {
+        function->internal_function.reserved[place] = (void *)(uintptr_t)function->internal_function.handler;
+        function->internal_function.handler = wrapper;
+    }
+}
+
+/* ---- a call ---- */
+
+bool shim_call_begin(shim_call *call, zend_object *object)
+{
+    shim_connection *connection = shim_connection_hold(shim_connection_find(object));
+    const bool is_taken = shim_connection_take(connection);
+    shim_connection *root = shim_connection_hold(shim_connection_root(connection));
+    shim_connection_let_go(connection);
+    if (!is_taken) {
+        shim_connection_let_go(root);
+        return false;
+    }
+    *call = (shim_call){.connection = root, .before = shim_running->calling};
+    if (root != NULL) {
+        root->calls++;
+        shim_running->calling = &root->owned;
+    }
+    return true;
+}
+
+void shim_call_end(shim_call *call)
+{
+    shim_connection *root = call->connection;
+    shim_running->calling = call->before;
+    if (root == NULL) {
+        return;
+    }
+    root->calls--;
+    if (root->owned.is_leased && root->calls == 0 && root->held == 0) {
+        shim_turn_give(&root->owned);
+    }
+    shim_connection_let_go(root);
+}
+
+/* ---- functions ---- */
+
+static zend_object *followed_argument(zend_execute_data *execute_data, uint32_t number)
+{
+    if (ZEND_CALL_NUM_ARGS(execute_data) < number) {
+        return NULL;
+    }
+    zval *argument = ZEND_CALL_ARG(execute_data, number);
+    ZVAL_DEREF(argument);
+    return Z_TYPE_P(argument) == IS_OBJECT && shim_object_is_followed(Z_OBJ_P(argument), false) ? Z_OBJ_P(argument) : NULL;
+}
+
+static bool is_named(const zend_function *function, const char *name)
+{
+    return strcasecmp(ZSTR_VAL(function->common.function_name), name) == 0;
+}
+
+/* `new mysqli_stmt($connection)`: what is being made belongs to the argument. */
+static bool is_being_made(const zend_object *object, const zend_function *function)
+{
+    const shim_connection *connection = shim_connection_find(object);
+    return connection != NULL && !shim_kind_is_connection(connection->kind) && connection->parent == NULL &&
+           is_named(function, ZEND_CONSTRUCTOR_FUNC_NAME);
+}
+
+/* What the call is about; NULL if it is about nothing that is followed. */
+static zend_object *subject_of(zend_execute_data *execute_data)
+{
+    if (Z_TYPE(EX(This)) == IS_OBJECT && shim_object_is_followed(Z_OBJ(EX(This)), false)) {
+        zend_object *argument = is_being_made(Z_OBJ(EX(This)), EX(func)) ? followed_argument(execute_data, 1) : NULL;
+        return argument != NULL ? argument : Z_OBJ(EX(This));
+    }
+    return followed_argument(execute_data, 1);
+}
+
+/* What the call has made belongs to the connection. */
+static void adopt(shim_connection *root, zend_object *object)
+{
+    shim_connection *made = shim_object_is_followed(object, true) ? shim_connection_find(object) : NULL;
+    if (made != NULL && !shim_kind_is_connection(made->kind) && made->parent == NULL) {
+        shim_connection_belongs(made, root);
+    }
+}
+
+/* Commands of Redis that phpredis does not know the meaning of, and that change what the connection is. */
+static bool is_raw_state(zend_execute_data *execute_data)
+{
+    static const char *const commands[] = {"multi", "monitor", "psubscribe", "ssubscribe", "subscribe", "watch"};
+    const zval *command = ZEND_CALL_NUM_ARGS(execute_data) > 0 ? ZEND_CALL_ARG(execute_data, 1) : NULL;
+    for (size_t i = 0; command != NULL && Z_TYPE_P(command) == IS_STRING && i < sizeof(commands) / sizeof(*commands); i++) {
+        if (strcasecmp(Z_STRVAL_P(command), commands[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A state of Redis that only its own commands end. Called before the command, which may be interrupted. */
+static void note_state(shim_connection *root, zend_execute_data *execute_data)
+{
+    const zend_function *function = EX(func);
+    if (root->kind < SHIM_KIND_REDIS || root->kind > SHIM_KIND_REDIS_SENTINEL) {
+        return;
+    }
+    if (is_named(function, "watch")) {
+        root->is_watching = true;
+    } else if (is_named(function, "unwatch") || is_named(function, "exec") || is_named(function, "discard")) {
+        root->is_watching = false;
+    } else if (is_named(function, "subscribe") || is_named(function, "psubscribe") ||
+               is_named(function, "ssubscribe") || (is_named(function, "rawcommand") && is_raw_state(execute_data))) {
+        root->is_subscribed = true;
+    }
+}
+
+/* The destructors of Redis talk to the server; without them, the socket is closed all the same. */
+static bool is_destructor_of_another(zend_execute_data *execute_data, zend_object *object)
+{
+    return is_named(EX(func), ZEND_DESTRUCTOR_FUNC_NAME) && !shim_connection_is_free(shim_connection_find(object));
+}
+
+ZEND_NAMED_FUNCTION(shim_call_on_connection)
+{
+    zif_handler php = shim_call_handler(EX(func));
+    zend_object *object = shim_hook_is_on(SHIM_HOOK_NET) ? subject_of(execute_data) : NULL;
+    if (object == NULL) {
+        php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+        if (Z_TYPE_P(return_value) == IS_OBJECT) {
+            (void)shim_object_is_followed(Z_OBJ_P(return_value), true);
+        }
+        return;
+    }
+    shim_call call;
+    if (is_destructor_of_another(execute_data, object) || !shim_call_begin(&call, object)) {
+        return;
+    }
+    if (call.connection != NULL) {
+        note_state(call.connection, execute_data);
+    }
+    php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (call.connection != NULL) {
+        if (Z_TYPE_P(return_value) == IS_OBJECT) {
+            adopt(call.connection, Z_OBJ_P(return_value));
+        }
+        if (Z_TYPE(EX(This)) == IS_OBJECT) {
+            adopt(call.connection, Z_OBJ(EX(This)));
+        }
+    }
+    shim_call_end(&call);
+}
+
+bool shim_calls_install(void)
+{
+    place = zend_get_resource_handle("svc connections");
+    return place >= 0;
+}

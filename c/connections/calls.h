@@ -1,0 +1,29 @@
+/* Calls on connections: PHP's functions and methods, iterators, and streams of large objects. */
+#ifndef SVC_SHIM_CALLS_H
+#define SVC_SHIM_CALLS_H
+
+#include "compat.h"
+#include "connections/connection.h"
+
+#include <stdbool.h>
+
+/* A call that is being made on a connection; on the caller's stack. */
+typedef struct shim_call {
+    shim_connection *connection;
+    struct shim_owned *before;
+} shim_call;
+
+/* The running request makes a call on the connection that the object belongs to: waits until it has the connection.
+ * Returns false if it must not: an exception has been thrown. */
+bool shim_call_begin(shim_call *call, zend_object *object);
+void shim_call_end(shim_call *call);
+/* PHP's own handler of a function that has been wrapped. */
+zif_handler shim_call_handler(const zend_function *function);
+/* Has the function take its connection first, unless it does already. `wrapper` calls shim_call_handler() in the end. */
+void shim_call_wrap(zend_function *function, zif_handler wrapper);
+/* Returns false if PHP has no room for what is kept about each function. */
+bool shim_calls_install(void);
+/* The wrapper of functions that do nothing special. */
+ZEND_NAMED_FUNCTION(shim_call_on_connection);
+
+#endif

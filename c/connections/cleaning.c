@@ -1,0 +1,190 @@
+/* The end of an ownership: what a request leaves on its connections is ended, before the next one has its turn.
+ *
+ * Promises. What is open is rolled back or drained while the request still owns the connection. A connection on which a
+ * call was interrupted by a bailout is closed, for nobody knows how far the exchange had come; so is one that cannot be
+ * cleaned within five seconds. Errors of cleaning are reported to nobody. Session state stays: what SET, a temporary table
+ * or SELECT of Redis has changed is changed for the next one. */
+#include "compat.h"
+#include "connections/busy.h"
+#include "connections/cleaning.h"
+#include "connections/connection.h"
+#include "connections/multi.h"
+#include "connections/objects.h"
+#include "connections/tidying.h"
+#include "context/context.h"
+#include "hooks/hooks.h"
+
+#include <ext/spl/spl_exceptions.h>
+
+enum { CLEANING_SECONDS = 5 };
+
+static bool is_used_by(const shim_connection *connection, const void *fiber)
+{
+    return connection->user == fiber;
+}
+
+typedef struct cleaning {
+    shim_connection *connection;
+    bool is_clean;
+} cleaning;
+
+static void tidy(void *argument)
+{
+    cleaning *one = argument;
+    one->is_clean = shim_connection_tidy(one->connection);
+    if (EG(exception) != NULL) {
+        one->is_clean = false;
+        zend_clear_exception();
+    }
+}
+
+static void close_it(void *argument)
+{
+    const cleaning *one = argument;
+    shim_connection_close(one->connection);
+}
+
+static void empty_it(void *argument)
+{
+    const cleaning *one = argument;
+    shim_multi_empty(one->connection, one->is_clean);
+    zend_clear_exception();
+}
+
+static void free_postponed(void *unused)
+{
+    (void)unused;
+    shim_objects_free_postponed();
+    zend_clear_exception();
+}
+
+static void clean(shim_connection *connection, const shim_place *here)
+{
+    cleaning one = {.connection = shim_connection_hold(connection)};
+    const bool was_interrupted = connection->calls > 0;
+    connection->calls = 0;
+    if (connection->kind == SHIM_KIND_CURL_MULTI) {
+        one.is_clean = was_interrupted;
+        (void)shim_guard(here, empty_it, &one);
+    } else if (was_interrupted || !shim_guard(here, tidy, &one) || !one.is_clean || connection->calls > 0) {
+        connection->calls = 0;
+        (void)shim_guard(here, close_it, &one);
+    }
+    shim_connection_let_go(connection);
+}
+
+/* What cleaning calls takes the connection, and would note its user. */
+static shim_connection *take_next(const shim_fiber *fiber)
+{
+    shim_connection *connection = shim_connection_which(is_used_by, fiber);
+    if (connection != NULL) {
+        connection->user = NULL;
+    }
+    return connection;
+}
+
+typedef struct silence {
+    zval handler;
+    int reporting;
+    bool is_task;
+} silence;
+
+/* No handler of the script is called, and no error is reported. A task that has been cancelled may wait nevertheless, and
+ * so may a request past its limit. */
+static silence begin_silence(shim_fiber *fiber)
+{
+    silence before = {.reporting = EG(error_reporting), .is_task = fiber->context.is_task};
+    /* The thread's other requests begin with this one. */
+    const zend_long limit = EG(timeout_seconds);
+    ZVAL_COPY_VALUE(&before.handler, &EG(user_error_handler));
+    ZVAL_UNDEF(&EG(user_error_handler));
+    EG(error_reporting) = 0;
+    fiber->context.is_task = false;
+    fiber->calling = NULL;
+    zend_set_timeout(CLEANING_SECONDS, 1);
+    EG(timeout_seconds) = limit;
+    return before;
+}
+
+static void end_silence(shim_fiber *fiber, const silence *before)
+{
+    ZVAL_COPY_VALUE(&EG(user_error_handler), &before->handler);
+    EG(error_reporting) = before->reporting;
+    fiber->context.is_task = before->is_task;
+    zend_set_timeout(EG(timeout_seconds), 1);
+}
+
+void shim_connections_end(shim_fiber *fiber, const shim_place *here)
+{
+    if (!shim_hook_is_on(SHIM_HOOK_NET) || !fiber->has_owned) {
+        return;
+    }
+    shim_connection *connection = take_next(fiber);
+    if (connection != NULL) {
+        const silence before = begin_silence(fiber);
+        /* Cleaning marks the connection as used by what it calls; a bounded number of times. */
+        while (connection != NULL) {
+            shim_connection_hold(connection);
+            clean(connection, here);
+            connection->user = NULL;
+            shim_connection_let_go(connection);
+            connection = take_next(fiber);
+        }
+        end_silence(fiber, &before);
+    }
+    (void)shim_guard(here, free_postponed, NULL);
+    shim_connections_leave(fiber);
+}
+
+void shim_connections_leave(const shim_fiber *fiber)
+{
+    if (!fiber->has_owned) {
+        return;
+    }
+    while (take_next(fiber) != NULL) {
+    }
+    shim_turns_end(fiber);
+}
+
+/* ---- early ---- */
+
+static bool is_open_for(const shim_connection *connection, const void *fiber)
+{
+    return connection->user == fiber && !connection->owned.is_leased &&
+           shim_connection_in_transaction((shim_connection *)connection);
+}
+
+static bool is_to_be_tidied(const shim_connection *connection, const void *fiber)
+{
+    return connection->user == fiber && !connection->owned.is_leased;
+}
+
+static void tidy_now(shim_connection *connection)
+{
+    cleaning one = {.connection = shim_connection_hold(connection)};
+    tidy(&one);
+    if (!one.is_clean) {
+        close_it(&one);
+    }
+    connection->user = NULL;
+    shim_connection_let_go(connection);
+}
+
+ZEND_NAMED_FUNCTION(shim_release_connections)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    if (!shim_hook_is_on(SHIM_HOOK_NET)) {
+        return;
+    }
+    const shim_fiber *fiber = shim_running;
+    if (shim_connection_which(is_open_for, fiber) != NULL) {
+        zend_throw_exception(spl_ce_LogicException,
+                             "Connections cannot be released while a transaction is open; commit it or roll it back", 0);
+        RETURN_THROWS();
+    }
+    for (shim_connection *one = NULL; (one = shim_connection_which(is_to_be_tidied, fiber)) != NULL;) {
+        tidy_now(one);
+    }
+    shim_objects_free_postponed();
+    shim_turns_release(fiber);
+}

@@ -1,0 +1,136 @@
+/* Functions that open connections.
+ *
+ * An object that a request creates is its own connection. A persistent connection is not: its object is new, but what is
+ * behind it has been used by others, so it belongs to the joint owner, and the request has to be that before PHP looks
+ * whether the connection is alive. */
+#include "compat.h"
+#include "connections/busy.h"
+#include "connections/calls.h"
+#include "connections/connecting.h"
+#include "connections/objects.h"
+#include "connections/pdo.h"
+#include "hooks/hooks.h"
+
+/* PDO::ATTR_PERSISTENT. */
+enum { PDO_PERSISTENT = 12 };
+
+static zval *argument(zend_execute_data *execute_data, uint32_t number)
+{
+    if (ZEND_CALL_NUM_ARGS(execute_data) < number) {
+        return NULL;
+    }
+    zval *value = ZEND_CALL_ARG(execute_data, number);
+    ZVAL_DEREF(value);
+    return value;
+}
+
+static bool is_called(zend_execute_data *execute_data, const char *name)
+{
+    return strcasecmp(ZSTR_VAL(EX(func)->common.function_name), name) == 0;
+}
+
+/* The options may be named, in which case they are an argument all the same. */
+static bool asks_pdo_to_persist(zend_execute_data *execute_data)
+{
+    for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(execute_data); i++) {
+        const zval *options = argument(execute_data, i);
+        zval *option = Z_TYPE_P(options) == IS_ARRAY ? zend_hash_index_find_deref(Z_ARRVAL_P(options), PDO_PERSISTENT) : NULL;
+        if (option != NULL && zend_is_true(option)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* mysqli's hosts, and the persistent ID of Memcached. */
+static bool begins_with(zend_execute_data *execute_data, const char *prefix)
+{
+    for (uint32_t i = 1; i <= ZEND_CALL_NUM_ARGS(execute_data); i++) {
+        const zval *value = argument(execute_data, i);
+        if (Z_TYPE_P(value) == IS_STRING) {
+            return strncmp(Z_STRVAL_P(value), prefix, strlen(prefix)) == 0;
+        }
+    }
+    return false;
+}
+
+static bool is_persistent(zend_execute_data *execute_data, const zend_object *object)
+{
+    if (is_called(execute_data, "pconnect") || is_called(execute_data, "popen") || is_called(execute_data, "pg_pconnect")) {
+        return true;
+    }
+    const shim_connection *connection = object != NULL ? shim_connection_find(object) : NULL;
+    const zend_class_entry *scope = EX(func)->common.scope;
+    if (connection == NULL) {
+        return (scope != NULL && asks_pdo_to_persist(execute_data)) || begins_with(execute_data, "p:");
+    }
+    switch (connection->kind) {
+    case SHIM_KIND_PDO:
+        return asks_pdo_to_persist(execute_data);
+    case SHIM_KIND_MYSQLI:
+        return begins_with(execute_data, "p:");
+    case SHIM_KIND_MEMCACHED:
+        return ZEND_CALL_NUM_ARGS(execute_data) > 0 && begins_with(execute_data, "");
+    default:
+        /* Those of Redis that take part in a cluster say so in one of many places. */
+        return connection->kind == SHIM_KIND_REDIS_CLUSTER || connection->kind == SHIM_KIND_REDIS_ARRAY ||
+               connection->kind == SHIM_KIND_REDIS_SENTINEL;
+    }
+}
+
+/* Whatever the arguments said. */
+static bool turned_out_persistent(const shim_connection *connection)
+{
+    return connection->kind == SHIM_KIND_PDO && shim_pdo_is_persistent(connection->object);
+}
+
+static zend_object *opened_by(zend_execute_data *execute_data, const zval *result)
+{
+    if (Z_TYPE(EX(This)) == IS_OBJECT) {
+        return Z_OBJ(EX(This));
+    }
+    const zval *first = argument(execute_data, 1);
+    if (first != NULL && Z_TYPE_P(first) == IS_OBJECT) {
+        return Z_OBJ_P(first);
+    }
+    return Z_TYPE_P(result) == IS_OBJECT ? Z_OBJ_P(result) : NULL;
+}
+
+static ZEND_NAMED_FUNCTION(call_that_connects)
+{
+    zval nothing;
+    ZVAL_UNDEF(&nothing);
+    if (!shim_hook_is_on(SHIM_HOOK_NET)) {
+        shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+        return;
+    }
+    zend_object *object = opened_by(execute_data, &nothing);
+    const bool persists =
+        is_persistent(execute_data, object != NULL && shim_object_is_followed(object, false) ? object : NULL);
+    if (persists && !shim_connection_take_joint()) {
+        return;
+    }
+    shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    object = opened_by(execute_data, return_value);
+    shim_connection *connection = object != NULL && shim_object_is_followed(object, true) ? shim_connection_find(object) : NULL;
+    if (connection != NULL && shim_kind_is_connection(connection->kind) &&
+        (persists || turned_out_persistent(connection))) {
+        shim_turn_give(&connection->owned);
+        (void)shim_connection_grab(connection);
+        connection->user = shim_running;
+    }
+}
+
+zif_handler shim_connecting_wrapper(const char *name)
+{
+    static const char *const names[] = {
+        "__construct", "connect",         "mysqli_connect", "mysqli_real_connect", "open",         "pconnect",
+        "pg_connect",  "pg_pconnect",     "popen",          "real_connect",
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (strcmp(names[i], name) == 0) {
+            return call_that_connects;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,215 @@
+/* What is known about each connection of a thread; see connection.h. */
+#include "compat.h"
+#include "connections/connection.h"
+#include "connections/pdo.h"
+#include "owners/sockets.h"
+
+#include <stdlib.h>
+
+static const struct {
+    const char *class;
+    bool is_connection;
+    bool is_leased;
+} kinds[SHIM_KINDS] = {
+    [SHIM_KIND_PDO] = {"pdo", true, false},
+    [SHIM_KIND_PDO_STATEMENT] = {"pdostatement", false, false},
+    [SHIM_KIND_PDO_ROW] = {"pdorow", false, false},
+    [SHIM_KIND_MYSQLI] = {"mysqli", true, false},
+    [SHIM_KIND_MYSQLI_STATEMENT] = {"mysqli_stmt", false, false},
+    [SHIM_KIND_MYSQLI_RESULT] = {"mysqli_result", false, false},
+    [SHIM_KIND_PGSQL] = {"pgsql\\connection", true, false},
+    [SHIM_KIND_PGSQL_RESULT] = {"pgsql\\result", false, false},
+    [SHIM_KIND_PGSQL_LOB] = {"pgsql\\lob", false, false},
+    [SHIM_KIND_REDIS] = {"redis", true, false},
+    [SHIM_KIND_REDIS_ARRAY] = {"redisarray", true, false},
+    [SHIM_KIND_REDIS_CLUSTER] = {"rediscluster", true, false},
+    [SHIM_KIND_REDIS_SENTINEL] = {"redissentinel", true, false},
+    [SHIM_KIND_MEMCACHED] = {"memcached", true, false},
+    [SHIM_KIND_CURL] = {"curlhandle", true, true},
+    [SHIM_KIND_CURL_MULTI] = {"curlmultihandle", true, true},
+};
+
+bool shim_kind_is_connection(shim_kind kind)
+{
+    return kinds[kind].is_connection;
+}
+
+bool shim_kind_is_leased(shim_kind kind)
+{
+    return kinds[kind].is_leased;
+}
+
+const char *shim_kind_class(shim_kind kind)
+{
+    return kinds[kind].class;
+}
+
+/* ---- the table, by the handles of objects ---- */
+
+enum { FIRST_ROOM = 64 };
+
+static __thread struct {
+    /* Chains; as many as a power of two. */
+    shim_connection **chains;
+    uint32_t room;
+    uint32_t count;
+} table;
+
+static shim_connection **chain_of(uint32_t handle)
+{
+    return &table.chains[handle & (table.room - 1)];
+}
+
+/* Returns false if there is no memory for a table at all. One that could not grow has longer chains. */
+static bool make_room(void)
+{
+    if (table.count < table.room) {
+        return true;
+    }
+    const uint32_t room = table.room > 0 ? table.room * 2 : FIRST_ROOM;
+    shim_connection **old = table.chains;
+    const uint32_t old_room = table.room;
+    shim_connection **chains = calloc(room, sizeof(*chains));
+    if (chains == NULL) {
+        return table.room > 0;
+    }
+    table.chains = chains;
+    table.room = room;
+    for (uint32_t i = 0; i < old_room; i++) {
+        shim_connection *next = NULL;
+        for (shim_connection *one = old[i]; one != NULL; one = next) {
+            next = one->next;
+            shim_connection **chain = chain_of(one->object->handle);
+            one->next = *chain;
+            *chain = one;
+        }
+    }
+    free(old);
+    return true;
+}
+
+shim_connection *shim_connection_add(zend_object *object, shim_kind kind)
+{
+    shim_connection *connection = make_room() ? calloc(1, sizeof(*connection)) : NULL;
+    if (connection == NULL) {
+        return NULL;
+    }
+    shim_connection **chain = chain_of(object->handle);
+    *connection = (shim_connection){
+        .owned = {.is_leased = kinds[kind].is_leased, .descriptor = -1},
+        .object = object,
+        .kind = kind,
+        .references = 1,
+        .next = *chain,
+    };
+    *chain = connection;
+    table.count++;
+    return connection;
+}
+
+shim_connection *shim_connection_find(const zend_object *object)
+{
+    if (table.room == 0) {
+        return NULL;
+    }
+    shim_connection *connection = *chain_of(object->handle);
+    while (connection != NULL && connection->object != object) {
+        connection = connection->next;
+    }
+    return connection;
+}
+
+shim_connection *shim_connection_hold(shim_connection *connection)
+{
+    if (connection != NULL) {
+        connection->references++;
+    }
+    return connection;
+}
+
+void shim_connection_let_go(shim_connection *connection)
+{
+    while (connection != NULL && --connection->references == 0) {
+        shim_connection *parent = connection->parent;
+        shim_turn_forget(&connection->owned);
+        shim_socket_part(&connection->owned);
+        free(connection);
+        connection = parent;
+    }
+}
+
+void shim_connection_remove(const zend_object *object)
+{
+    if (table.room == 0) {
+        return;
+    }
+    shim_connection **link = chain_of(object->handle);
+    while (*link != NULL && (*link)->object != object) {
+        link = &(*link)->next;
+    }
+    shim_connection *connection = *link;
+    if (connection != NULL) {
+        *link = connection->next;
+        table.count--;
+        connection->object = NULL;
+        connection->next = NULL;
+        shim_connection_let_go(connection);
+    }
+}
+
+void shim_connection_belongs(shim_connection *connection, shim_connection *parent)
+{
+    shim_connection *before = connection->parent;
+    connection->parent = shim_connection_hold(parent);
+    shim_connection_let_go(before);
+}
+
+/* PDO's objects say themselves what they belong to. */
+static const zend_object *told_parent(const shim_connection *connection)
+{
+    return connection->object == NULL                    ? NULL
+           : connection->kind == SHIM_KIND_PDO_STATEMENT ? shim_pdo_of_statement(connection->object)
+           : connection->kind == SHIM_KIND_PDO_ROW       ? shim_pdo_of_row(connection->object)
+                                                         : NULL;
+}
+
+shim_connection *shim_connection_root(shim_connection *connection)
+{
+    if (connection == NULL || kinds[connection->kind].is_connection) {
+        return connection;
+    }
+    if (connection->parent == NULL) {
+        const zend_object *object = told_parent(connection);
+        shim_connection *parent = object != NULL ? shim_connection_find(object) : NULL;
+        if (parent != NULL) {
+            shim_connection_belongs(connection, shim_connection_root(parent));
+        }
+    }
+    return connection->parent != NULL ? connection->parent : connection;
+}
+
+shim_connection *shim_connection_which(bool (*test)(const shim_connection *connection, const void *argument),
+                                       const void *argument)
+{
+    for (uint32_t i = 0; i < table.room; i++) {
+        shim_connection *one = table.chains[i];
+        while (one != NULL && !test(one, argument)) {
+            one = one->next;
+        }
+        if (one != NULL) {
+            return one;
+        }
+    }
+    return NULL;
+}
+
+void shim_connections_forget(void)
+{
+    for (uint32_t i = 0; i < table.room; i++) {
+        while (table.chains[i] != NULL) {
+            shim_connection_remove(table.chains[i]->object);
+        }
+    }
+    free(table.chains);
+    memset(&table, 0, sizeof(table));
+}

@@ -1,0 +1,83 @@
+/* What is known about each connection of a thread, and about what belongs to one: statements, results, rows.
+ *
+ * The objects are those of PHP's extensions, which know nothing of owners. A record is kept beside each, from its creation
+ * to its end, and is found by the object's handle. An object without a record (there was no memory for one) is treated as
+ * a connection that nobody has opened: it can wait too long, but not be shared.
+ *
+ * Everything is of one thread, as objects are. */
+#ifndef SVC_SHIM_CONNECTION_H
+#define SVC_SHIM_CONNECTION_H
+
+#include "compat.h"
+#include "owners/turns.h"
+
+#include <stdbool.h>
+
+/* The kinds of objects; connection.c and cleaning.c have a row for each. */
+typedef enum shim_kind {
+    SHIM_KIND_PDO = 0,
+    SHIM_KIND_PDO_STATEMENT,
+    SHIM_KIND_PDO_ROW,
+    SHIM_KIND_MYSQLI,
+    SHIM_KIND_MYSQLI_STATEMENT,
+    SHIM_KIND_MYSQLI_RESULT,
+    SHIM_KIND_PGSQL,
+    SHIM_KIND_PGSQL_RESULT,
+    SHIM_KIND_PGSQL_LOB,
+    SHIM_KIND_REDIS,
+    SHIM_KIND_REDIS_ARRAY,
+    SHIM_KIND_REDIS_CLUSTER,
+    SHIM_KIND_REDIS_SENTINEL,
+    SHIM_KIND_MEMCACHED,
+    SHIM_KIND_CURL,
+    SHIM_KIND_CURL_MULTI,
+    SHIM_KINDS,
+} shim_kind;
+
+typedef struct shim_connection {
+    shim_owned owned;
+    /* NULL once the object is freed: what belonged to it may live longer. */
+    zend_object *object;
+    shim_kind kind;
+    /* What it belongs to: the connection of a statement, the multi handle that an easy handle has been added to. */
+    struct shim_connection *parent;
+    /* The request that has used it since it became nobody's, and has to leave it clean. */
+    const shim_fiber *user;
+    /* Calls in progress. Those that a bailout has skipped count on until the end of their request. */
+    unsigned calls;
+    /* Easy handles in a multi handle. */
+    unsigned held;
+    /* Calls have left a state that only its own commands end (Redis: a watch, a subscription). */
+    bool is_watching;
+    bool is_subscribed;
+    /* One for the object, and one for each record that belongs to it, or whoever works with it. */
+    unsigned references;
+    struct shim_connection *next;
+} shim_connection;
+
+/* A record for a new object; NULL if there is no memory. */
+shim_connection *shim_connection_add(zend_object *object, shim_kind kind);
+/* The record of an object; NULL if it has none. */
+shim_connection *shim_connection_find(const zend_object *object);
+/* The object is no more. */
+void shim_connection_remove(const zend_object *object);
+shim_connection *shim_connection_hold(shim_connection *connection);
+void shim_connection_let_go(shim_connection *connection);
+/* What the object belongs to, from now on. */
+void shim_connection_belongs(shim_connection *connection, shim_connection *parent);
+/* The connection itself: of a statement, that which has prepared it. */
+shim_connection *shim_connection_root(shim_connection *connection);
+/* One that passes the test, which changes nothing; NULL if none does. */
+shim_connection *shim_connection_which(bool (*test)(const shim_connection *connection, const void *argument),
+                                       const void *argument);
+/* The thread's objects are no more. */
+void shim_connections_forget(void);
+
+/* Whether objects of the kind are connections, rather than what belongs to one. */
+bool shim_kind_is_connection(shim_kind kind);
+/* Whether they belong to a request for one call. */
+bool shim_kind_is_leased(shim_kind kind);
+/* The name of the class, in lower case. */
+const char *shim_kind_class(shim_kind kind);
+
+#endif

@@ -1,0 +1,106 @@
+/* Which classes and functions are followed: those of the extensions that talk to databases, key-value stores, and by
+ * curl, and every class that extends theirs. */
+#include "compat.h"
+#include "connections/calls.h"
+#include "connections/connecting.h"
+#include "connections/connection.h"
+#include "connections/following.h"
+#include "connections/iterators.h"
+#include "connections/large_objects.h"
+#include "connections/multi.h"
+#include "connections/objects.h"
+#include "owners/sockets.h"
+#include "owners/turns.h"
+
+/* Extensions all of whose functions are about connections. */
+static const char *const modules[] = {"curl", "mysqli", "pgsql"};
+
+static zif_handler wrapper_of(const zend_function *function)
+{
+    char name[64];
+    zend_str_tolower_copy(name, ZSTR_VAL(function->common.function_name),
+                          MIN(ZSTR_LEN(function->common.function_name), sizeof(name) - 1));
+    zif_handler wrapper = shim_connecting_wrapper(name);
+    wrapper = wrapper != NULL ? wrapper : shim_multi_wrapper(name);
+    wrapper = wrapper != NULL ? wrapper : shim_large_object_wrapper(name);
+    return wrapper != NULL ? wrapper : shim_call_on_connection;
+}
+
+static void wrap(zend_function *function)
+{
+    if (function->type == ZEND_INTERNAL_FUNCTION) {
+        shim_call_wrap(function, wrapper_of(function));
+    }
+}
+
+static bool is_of_module(const zend_function *function)
+{
+    const zend_module_entry *module =
+        function->type == ZEND_INTERNAL_FUNCTION ? function->internal_function.module : NULL;
+    for (size_t i = 0; module != NULL && i < sizeof(modules) / sizeof(modules[0]); i++) {
+        if (strcmp(module->name, modules[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_heir(const zend_class_entry *class, zend_class_entry *const *roots)
+{
+    for (; class != NULL; class = (class->ce_flags & ZEND_ACC_LINKED) != 0 ? class->parent : NULL) {
+        for (int kind = 0; kind < SHIM_KINDS; kind++) {
+            if (roots[kind] == class) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void follow_heir(zend_class_entry *class)
+{
+    zend_function *function;
+    ZEND_HASH_FOREACH_PTR(&class->function_table, function) {
+        wrap(function);
+    } ZEND_HASH_FOREACH_END();
+    shim_objects_follow_heir(class);
+    shim_iterators_follow_heir(class);
+}
+
+bool shim_connections_install(void)
+{
+    zend_class_entry *roots[SHIM_KINDS];
+    zend_class_entry *class;
+    zend_function *function;
+    if (!shim_calls_install()) {
+        return false;
+    }
+    shim_turns_install();
+    shim_objects_made_up = wrap;
+    for (int kind = 0; kind < SHIM_KINDS; kind++) {
+        const char *name = shim_kind_class((shim_kind)kind);
+        roots[kind] = zend_hash_str_find_ptr(CG(class_table), name, strlen(name));
+        if (roots[kind] != NULL && roots[kind]->create_object != NULL) {
+            shim_objects_follow(roots[kind], (shim_kind)kind);
+            shim_iterators_follow(roots[kind]);
+        }
+    }
+    ZEND_HASH_FOREACH_PTR(CG(class_table), class) {
+        if (is_heir(class, roots)) {
+            follow_heir(class);
+        }
+    } ZEND_HASH_FOREACH_END();
+    ZEND_HASH_FOREACH_PTR(CG(function_table), function) {
+        if (is_of_module(function)) {
+            wrap(function);
+        }
+    } ZEND_HASH_FOREACH_END();
+    return true;
+}
+
+void shim_connections_stop(void)
+{
+    shim_turns_forget();
+    shim_connections_forget();
+    shim_objects_forget_postponed();
+}

@@ -1,0 +1,12 @@
+/* foreach over statements and results, which calls none of their methods. */
+#ifndef SVC_SHIM_ITERATORS_H
+#define SVC_SHIM_ITERATORS_H
+
+#include "compat.h"
+
+/* Has the iterators of the class, and of those that extend it, take their connection. Before any thread runs PHP. */
+void shim_iterators_follow(zend_class_entry *class);
+/* The same for a class that was linked before. */
+void shim_iterators_follow_heir(zend_class_entry *class);
+
+#endif

@@ -1,0 +1,77 @@
+/* Streams of large objects, which PDO opens on a connection to PostgreSQL.
+ *
+ * Reading such a stream is a call on the connection. It is valid in its transaction alone, and that ends with the request;
+ * so what remains is another request that gets hold of the stream meanwhile. */
+#include "compat.h"
+#include "connections/busy.h"
+#include "connections/calls.h"
+#include "connections/large_objects.h"
+#include "connections/objects.h"
+#include "hooks/hooks.h"
+
+static php_stream_ops own_ops;
+static const php_stream_ops *php_ops;
+
+/* The connection is found by the stream's context of use: it is the joint owner's, or that of a running request, which
+ * has the stream among its own resources. */
+static bool may_use(void)
+{
+    return !shim_hook_is_on(SHIM_HOOK_NET) || shim_connection_take_joint();
+}
+
+static ssize_t write_part(php_stream *stream, const char *bytes, size_t count)
+{
+    return may_use() ? php_ops->write(stream, bytes, count) : -1;
+}
+
+static ssize_t read_part(php_stream *stream, char *bytes, size_t count)
+{
+    return may_use() ? php_ops->read(stream, bytes, count) : -1;
+}
+
+static int seek_part(php_stream *stream, zend_off_t offset, int whence, zend_off_t *now)
+{
+    return may_use() ? php_ops->seek(stream, offset, whence, now) : -1;
+}
+
+/* The server closes it at the end of its transaction. */
+static int close_stream(php_stream *stream, int close_handle)
+{
+    const bool is_free = !shim_hook_is_on(SHIM_HOOK_NET) || shim_connection_grab(NULL);
+    return php_ops->close(stream, is_free ? close_handle : 0);
+}
+
+static void follow(php_stream *stream)
+{
+    if (stream->ops == &own_ops || strcmp(stream->ops->label, "pdo_pgsql lob stream") != 0) {
+        return;
+    }
+    /* Every thread writes the same. */
+    if (__atomic_load_n(&php_ops, __ATOMIC_ACQUIRE) == NULL) {
+        own_ops = *stream->ops;
+        own_ops.write = write_part;
+        own_ops.read = read_part;
+        own_ops.seek = seek_part;
+        own_ops.close = close_stream;
+        __atomic_store_n(&php_ops, stream->ops, __ATOMIC_RELEASE);
+    }
+    stream->ops = &own_ops;
+}
+
+static ZEND_NAMED_FUNCTION(call_that_opens)
+{
+    shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (!shim_hook_is_on(SHIM_HOOK_NET) || Z_TYPE_P(return_value) != IS_RESOURCE || Z_TYPE(EX(This)) != IS_OBJECT) {
+        return;
+    }
+    const shim_connection *connection = shim_connection_find(Z_OBJ(EX(This)));
+    php_stream *stream = zend_fetch_resource2(Z_RES_P(return_value), NULL, php_file_le_stream(), php_file_le_pstream());
+    if (stream != NULL && connection != NULL && connection->owned.owner == NULL) {
+        follow(stream);
+    }
+}
+
+zif_handler shim_large_object_wrapper(const char *name)
+{
+    return strcmp(name, "pgsqllobopen") == 0 || strcmp(name, "lobopen") == 0 ? call_that_opens : NULL;
+}

@@ -1,0 +1,139 @@
+/* Multi handles of curl, which hold easy handles of a request.
+ *
+ * A call takes the handle that it is about, and gives it back when it returns (calls.c). A multi handle is kept for as
+ * long as easy handles are in it, and so are those: what a call on the multi handle does, it does to them all. */
+#include "compat.h"
+#include "connections/busy.h"
+#include "connections/calls.h"
+#include "connections/multi.h"
+#include "connections/objects.h"
+#include "hooks/hooks.h"
+
+static shim_connection *handle_at(zend_execute_data *execute_data, uint32_t number, shim_kind kind)
+{
+    if (!shim_hook_is_on(SHIM_HOOK_NET) || ZEND_CALL_NUM_ARGS(execute_data) < number) {
+        return NULL;
+    }
+    zval *argument = ZEND_CALL_ARG(execute_data, number);
+    ZVAL_DEREF(argument);
+    shim_connection *connection = Z_TYPE_P(argument) == IS_OBJECT && shim_object_is_followed(Z_OBJ_P(argument), false)
+                                      ? shim_connection_find(Z_OBJ_P(argument))
+                                      : NULL;
+    return connection != NULL && connection->kind == kind ? connection : NULL;
+}
+
+static void put_in(shim_connection *multi, shim_connection *easy)
+{
+    if (easy->parent == NULL) {
+        shim_connection_belongs(easy, multi);
+        easy->held = 1;
+        multi->held++;
+    }
+}
+
+static void take_out(shim_connection *multi, shim_connection *easy)
+{
+    if (easy->parent == multi) {
+        easy->held = 0;
+        multi->held--;
+        shim_connection_belongs(easy, NULL);
+        if (easy->calls == 0) {
+            shim_turn_give(&easy->owned);
+        }
+    }
+}
+
+static bool is_in(const shim_connection *connection, const void *multi)
+{
+    return connection->kind == SHIM_KIND_CURL && connection->parent == multi;
+}
+
+static bool succeeded(const zval *result)
+{
+    return EG(exception) == NULL && Z_TYPE_P(result) == IS_LONG && Z_LVAL_P(result) == 0;
+}
+
+/* Both are held across the call: the easy handle may be freed by it. */
+static void call_on_both(INTERNAL_FUNCTION_PARAMETERS, void (*change)(shim_connection *multi, shim_connection *easy))
+{
+    shim_connection *multi = shim_connection_hold(handle_at(execute_data, 1, SHIM_KIND_CURL_MULTI));
+    shim_connection *easy = shim_connection_hold(handle_at(execute_data, 2, SHIM_KIND_CURL));
+    shim_call call, easy_call;
+    if (multi == NULL || easy == NULL) {
+        shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    } else if (shim_call_begin(&call, multi->object)) {
+        if (shim_call_begin(&easy_call, easy->object)) {
+            shim_call_handler(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+            if (succeeded(return_value)) {
+                change(multi, easy);
+            }
+            shim_call_end(&easy_call);
+        }
+        shim_call_end(&call);
+    }
+    shim_connection_let_go(easy);
+    shim_connection_let_go(multi);
+}
+
+static ZEND_NAMED_FUNCTION(call_that_adds)
+{
+    call_on_both(INTERNAL_FUNCTION_PARAM_PASSTHRU, put_in);
+}
+
+static ZEND_NAMED_FUNCTION(call_that_removes)
+{
+    call_on_both(INTERNAL_FUNCTION_PARAM_PASSTHRU, take_out);
+}
+
+static void forget_all(shim_connection *multi)
+{
+    for (shim_connection *easy = NULL; (easy = shim_connection_which(is_in, multi)) != NULL;) {
+        take_out(multi, easy);
+    }
+    multi->held = 0;
+}
+
+static ZEND_NAMED_FUNCTION(call_that_closes)
+{
+    shim_connection *multi = shim_connection_hold(handle_at(execute_data, 1, SHIM_KIND_CURL_MULTI));
+    shim_call_on_connection(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (multi != NULL) {
+        if (EG(exception) == NULL) {
+            forget_all(multi);
+            shim_turn_give(&multi->owned);
+        }
+        shim_connection_let_go(multi);
+    }
+}
+
+zif_handler shim_multi_wrapper(const char *name)
+{
+    return strcmp(name, "curl_multi_add_handle") == 0      ? call_that_adds
+           : strcmp(name, "curl_multi_remove_handle") == 0 ? call_that_removes
+           : strcmp(name, "curl_multi_close") == 0         ? call_that_closes
+                                                           : NULL;
+}
+
+static bool remove_handle(shim_connection *multi, shim_connection *easy)
+{
+    zend_function *function =
+        zend_hash_str_find_ptr(CG(function_table), "curl_multi_remove_handle", sizeof("curl_multi_remove_handle") - 1);
+    if (function == NULL || multi->object == NULL) {
+        return false;
+    }
+    zval arguments[2], result;
+    ZVAL_OBJ(&arguments[0], multi->object);
+    ZVAL_OBJ(&arguments[1], easy->object);
+    ZVAL_UNDEF(&result);
+    zend_call_known_function(function, NULL, NULL, &result, 2, arguments, NULL);
+    zval_ptr_dtor(&result);
+    return easy->parent == NULL;
+}
+
+void shim_multi_empty(shim_connection *multi, bool was_interrupted)
+{
+    shim_connection *easy = NULL;
+    while (!was_interrupted && (easy = shim_connection_which(is_in, multi)) != NULL && remove_handle(multi, easy)) {
+    }
+    forget_all(multi);
+}

@@ -1,0 +1,269 @@
+/* The objects of connections: how they are created, looked into, and freed.
+ *
+ * Each class of extensions creates its objects with a function of its own, which subclasses inherit; it is replaced, and
+ * each new object gets a record and a copy of its handlers, which take the connection before they touch it.
+ *
+ * Freeing an object talks to a server, too: a statement is closed, a result is drained. If another request uses the
+ * connection at that moment, the object is kept, and freed once it can be. That is decided in its destructor, which the
+ * engine calls before it frees anything, and which may keep the object alive. */
+#include "compat.h"
+#include "connections/busy.h"
+#include "connections/objects.h"
+#include "hooks/hooks.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+void (*shim_objects_made_up)(zend_function *function);
+
+/* The functions that create objects, by the class that has defined them. */
+static struct {
+    zend_class_entry *class;
+    zend_object *(*create)(zend_class_entry *class);
+    shim_kind kind;
+} followed[SHIM_KINDS];
+static int followed_count;
+
+/* Handlers with which objects have been created, and those that they have instead. Only added. */
+typedef struct handlers {
+    zend_object_handlers own;
+    const zend_object_handlers *php;
+} handlers;
+enum { HANDLERS_MAX = 64 };
+static handlers table[HANDLERS_MAX];
+static unsigned table_size;
+static pthread_mutex_t adding = PTHREAD_MUTEX_INITIALIZER;
+
+static void free_object(zend_object *object);
+
+static const zend_object_handlers *php_handlers(const zend_object *object)
+{
+    return ((const handlers *)object->handlers)->php;
+}
+
+/* ---- looking into them ---- */
+
+static bool is_usable(zend_object *object)
+{
+    return !shim_hook_is_on(SHIM_HOOK_NET) || shim_connection_take(shim_connection_find(object));
+}
+
+static zval *read_property(zend_object *object, zend_string *name, int type, void **slot, zval *value)
+{
+    return is_usable(object) ? php_handlers(object)->read_property(object, name, type, slot, value)
+                             : &EG(uninitialized_zval);
+}
+
+static int has_property(zend_object *object, zend_string *name, int how, void **slot)
+{
+    return is_usable(object) ? php_handlers(object)->has_property(object, name, how, slot) : 0;
+}
+
+static zval *read_dimension(zend_object *object, zval *offset, int type, zval *value)
+{
+    return is_usable(object) ? php_handlers(object)->read_dimension(object, offset, type, value)
+                             : &EG(uninitialized_zval);
+}
+
+static int has_dimension(zend_object *object, zval *offset, int is_empty)
+{
+    return is_usable(object) ? php_handlers(object)->has_dimension(object, offset, is_empty) : 0;
+}
+
+static zend_function *get_method(zend_object **object, zend_string *name, const zval *key)
+{
+    zend_function *function = php_handlers(*object)->get_method(object, name, key);
+    if (function != NULL && function->type == ZEND_INTERNAL_FUNCTION &&
+        (function->common.fn_flags & ZEND_ACC_CALL_VIA_TRAMPOLINE) == 0) {
+        shim_objects_made_up(function);
+    }
+    return function;
+}
+
+/* ---- their end ---- */
+
+/* Objects with a single reference left, which is held here. */
+static __thread struct {
+    zend_object **list;
+    uint32_t count;
+    uint32_t room;
+} postponed;
+
+static bool postpone(zend_object *object)
+{
+    if (postponed.count == postponed.room) {
+        const uint32_t room = postponed.room > 0 ? 2 * postponed.room : 16;
+        zend_object **list = realloc(postponed.list, room * sizeof(*list));
+        if (list == NULL) {
+            return false;
+        }
+        postponed.list = list;
+        postponed.room = room;
+    }
+    GC_ADDREF(object);
+    postponed.list[postponed.count++] = object;
+    return true;
+}
+
+/* What is nobody's becomes the request's, since freeing it may wait. */
+static void destroy_object(zend_object *object)
+{
+    php_handlers(object)->dtor_obj(object);
+    if (shim_hook_is_on(SHIM_HOOK_NET) && !shim_connection_grab(shim_connection_find(object))) {
+        (void)postpone(object);
+    }
+}
+
+static void free_object(zend_object *object)
+{
+    shim_connection *connection = shim_connection_hold(shim_connection_find(object));
+    shim_connection *root = shim_connection_root(connection);
+    struct shim_owned *calling = NULL;
+    if (shim_running != NULL) {
+        calling = shim_running->calling;
+        shim_running->calling = root != NULL ? &root->owned : calling;
+    }
+    php_handlers(object)->free_obj(object);
+    if (shim_running != NULL) {
+        shim_running->calling = calling;
+    }
+    shim_connection_remove(object);
+    shim_connection_let_go(connection);
+}
+
+static bool take_free_one(zend_object **object)
+{
+    for (uint32_t i = 0; i < postponed.count; i++) {
+        *object = postponed.list[i];
+        if (shim_connection_is_free(shim_connection_find(*object))) {
+            postponed.list[i] = postponed.list[--postponed.count];
+            return true;
+        }
+    }
+    return false;
+}
+
+void shim_objects_free_postponed(void)
+{
+    zend_object *object;
+    while (take_free_one(&object)) {
+        OBJ_RELEASE(object);
+    }
+}
+
+void shim_objects_forget_postponed(void)
+{
+    free(postponed.list);
+    memset(&postponed, 0, sizeof(postponed));
+}
+
+/* ---- their beginning ---- */
+
+static handlers *add(const zend_object_handlers *php)
+{
+    handlers *entry = table_size < HANDLERS_MAX ? &table[table_size] : NULL;
+    if (entry == NULL) {
+        return NULL;
+    }
+    *entry = (handlers){.own = *php, .php = php};
+    entry->own.dtor_obj = destroy_object;
+    entry->own.free_obj = free_object;
+    entry->own.get_method = php->get_method != zend_std_get_method ? get_method : php->get_method;
+    /* The engine knows what PHP's own properties do, and does it faster. */
+    if (php->read_property != zend_std_read_property) {
+        entry->own.read_property = read_property;
+        entry->own.has_property = has_property;
+    }
+    if (php->read_dimension != zend_std_read_dimension) {
+        entry->own.read_dimension = read_dimension;
+        entry->own.has_dimension = has_dimension;
+    }
+    /* Release: pairs with the acquire in find(); publishes the entry. */
+    __atomic_store_n(&table_size, table_size + 1, __ATOMIC_RELEASE);
+    return entry;
+}
+
+static handlers *find(const zend_object_handlers *php)
+{
+    const unsigned size = __atomic_load_n(&table_size, __ATOMIC_ACQUIRE);
+    for (unsigned i = 0; i < size; i++) {
+        if (table[i].php == php) {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
+static const zend_object_handlers *replacement(const zend_object_handlers *php)
+{
+    handlers *entry = find(php);
+    if (entry == NULL) {
+        pthread_mutex_lock(&adding);
+        entry = find(php);
+        entry = entry != NULL ? entry : add(php);
+        pthread_mutex_unlock(&adding);
+    }
+    return entry != NULL ? &entry->own : php;
+}
+
+/* The row of the class that has defined how its objects, and those of its heirs, are created. */
+static int row_of(const zend_class_entry *class)
+{
+    for (; class != NULL; class = class->parent) {
+        for (int i = 0; i < followed_count; i++) {
+            if (followed[i].class == class) {
+                return i;
+            }
+        }
+    }
+    return -1;
+}
+
+static void follow(zend_object *object, shim_kind kind, bool is_new)
+{
+    object->handlers = replacement(object->handlers);
+    shim_connection *connection = shim_connection_add(object, kind);
+    if (is_new && connection != NULL && shim_kind_is_connection(kind) && !connection->owned.is_leased &&
+        shim_hook_is_on(SHIM_HOOK_NET)) {
+        shim_turn_own(&connection->owned, shim_running);
+        connection->user = shim_running;
+    }
+}
+
+bool shim_object_is_followed(zend_object *object, bool is_new)
+{
+    if (object->handlers->free_obj != free_object) {
+        /* Extensions do so with objects of their own class. Another object may only look like one (instances/proxy.c). */
+        const int row = row_of(object->ce);
+        if (row < 0 || followed[row].class != object->ce) {
+            return false;
+        }
+        follow(object, followed[row].kind, is_new);
+    }
+    return true;
+}
+
+static zend_object *create_object(zend_class_entry *class)
+{
+    const int row = row_of(class);
+    zend_object *object = followed[row].create(class);
+    if (object->handlers->free_obj != free_object) {
+        follow(object, followed[row].kind, true);
+    }
+    return object;
+}
+
+void shim_objects_follow(zend_class_entry *class, shim_kind kind)
+{
+    followed[followed_count].class = class;
+    followed[followed_count].create = class->create_object;
+    followed[followed_count++].kind = kind;
+    class->create_object = create_object;
+}
+
+void shim_objects_follow_heir(zend_class_entry *class)
+{
+    if (class->create_object != create_object && row_of(class) >= 0) {
+        class->create_object = create_object;
+    }
+}

@@ -1,0 +1,102 @@
+/* What PDO's objects say of themselves: its header for drivers declares them. A PHP that was built without PDO may come
+ * without that header; a statement's connection is then not known, and it counts as a connection that nobody has
+ * opened. */
+#include "compat.h"
+#include "connections/pdo.h"
+
+#if __has_include(<ext/pdo/php_pdo_driver.h>)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#include <ext/pdo/php_pdo_driver.h>
+#pragma GCC diagnostic pop
+
+const zend_object *shim_pdo_of_statement(zend_object *statement)
+{
+    const zval *connection = &php_pdo_stmt_fetch_object(statement)->database_object_handle;
+    return Z_TYPE_P(connection) == IS_OBJECT ? Z_OBJ_P(connection) : NULL;
+}
+
+const zend_object *shim_pdo_of_row(zend_object *row)
+{
+    const pdo_stmt_t *statement = ((const pdo_row_t *)row)->stmt;
+    return statement != NULL ? &statement->std : NULL;
+}
+
+bool shim_pdo_is_persistent(zend_object *object)
+{
+    const pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
+    return connection != NULL && connection->is_persistent;
+}
+
+static pdo_dbh_t *open_one(zend_object *object)
+{
+    pdo_dbh_t *connection = php_pdo_dbh_fetch_inner(object);
+    return connection != NULL && connection->driver_data != NULL && connection->methods != NULL ? connection : NULL;
+}
+
+bool shim_pdo_in_transaction(zend_object *object)
+{
+    pdo_dbh_t *connection = open_one(object);
+    if (connection == NULL) {
+        return false;
+    }
+    return connection->methods->in_transaction != NULL ? connection->methods->in_transaction(connection)
+                                                       : connection->in_txn;
+}
+
+bool shim_pdo_roll_back(zend_object *object)
+{
+    pdo_dbh_t *connection = open_one(object);
+    if (connection == NULL || connection->methods->rollback == NULL) {
+        return false;
+    }
+    const bool is_done = connection->methods->rollback(connection);
+    connection->in_txn = false;
+    return is_done && !shim_pdo_in_transaction(object);
+}
+
+bool shim_pdo_has_result(zend_object *object)
+{
+    const pdo_stmt_t *statement = php_pdo_stmt_fetch_object(object);
+    return statement->dbh != NULL && statement->executed;
+}
+
+#else
+
+const zend_object *shim_pdo_of_statement(zend_object *statement)
+{
+    (void)statement;
+    return NULL;
+}
+
+const zend_object *shim_pdo_of_row(zend_object *row)
+{
+    (void)row;
+    return NULL;
+}
+
+bool shim_pdo_is_persistent(zend_object *object)
+{
+    (void)object;
+    return true;
+}
+
+bool shim_pdo_in_transaction(zend_object *object)
+{
+    (void)object;
+    return false;
+}
+
+bool shim_pdo_roll_back(zend_object *object)
+{
+    (void)object;
+    return false;
+}
+
+bool shim_pdo_has_result(zend_object *object)
+{
+    (void)object;
+    return false;
+}
+
+#endif

@@ -1,0 +1,290 @@
+/* How a connection is left for the next one: kind by kind.
+ *
+ * Where the extension's structs are public, they say what is to be done, and nothing is sent if nothing is. Elsewhere, the
+ * extension's own functions are called: those of the class itself, not what a subclass of a script has in their place. */
+#include "compat.h"
+#include "connections/calls.h"
+#include "connections/mysqli.h"
+#include "connections/pdo.h"
+#include "connections/tidying.h"
+#include "owners/sockets.h"
+
+/* ---- calling an extension's functions ---- */
+
+/* Returns false if there is no such function, or it has thrown. */
+static bool call(zend_function *function, zend_object *object, zval *result, zval *arguments, uint32_t count)
+{
+    ZVAL_UNDEF(result);
+    if (function == NULL || EG(exception) != NULL) {
+        return false;
+    }
+    zend_call_known_function(function, object, object != NULL ? object->ce : NULL, result, count, arguments, NULL);
+    return EG(exception) == NULL;
+}
+
+static bool call_method(const shim_connection *connection, const char *name, zval *result)
+{
+    const char *class_name = shim_kind_class(connection->kind);
+    const zend_class_entry *class = zend_hash_str_find_ptr(CG(class_table), class_name, strlen(class_name));
+    zend_function *function =
+        class != NULL ? zend_hash_str_find_ptr(&class->function_table, name, strlen(name)) : NULL;
+    return call(function, connection->object, result, NULL, 0);
+}
+
+static bool call_function(const char *name, zend_object *object, zval *result)
+{
+    zval argument;
+    ZVAL_OBJ(&argument, object);
+    return call(zend_hash_str_find_ptr(CG(function_table), name, strlen(name)), NULL, result, &argument, 1);
+}
+
+static bool is_done(bool is_called, zval *result)
+{
+    const bool is_true = is_called && Z_TYPE_P(result) != IS_FALSE;
+    zval_ptr_dtor(result);
+    return is_true;
+}
+
+static bool method_succeeds(const shim_connection *connection, const char *name)
+{
+    zval result;
+    return is_done(call_method(connection, name, &result), &result);
+}
+
+static bool function_succeeds(const char *name, zend_object *object)
+{
+    zval result;
+    return is_done(call_function(name, object, &result), &result);
+}
+
+/* A function that returns a number; -1 if it does not. */
+static zend_long number_from(bool is_called, zval *result)
+{
+    const zend_long number = is_called && Z_TYPE_P(result) == IS_LONG ? Z_LVAL_P(result) : -1;
+    zval_ptr_dtor(result);
+    return number;
+}
+
+/* ---- PDO ---- */
+
+static bool is_unread_statement(const shim_connection *one, const void *connection)
+{
+    return one->kind == SHIM_KIND_PDO_STATEMENT &&
+           shim_pdo_of_statement(one->object) == ((const shim_connection *)connection)->object &&
+           shim_pdo_has_result(one->object);
+}
+
+static bool tidy_pdo(shim_connection *connection)
+{
+    for (shim_connection *one = NULL; (one = shim_connection_which(is_unread_statement, connection)) != NULL;) {
+        if (!method_succeeds(one, "closecursor") || (one->object != NULL && shim_pdo_has_result(one->object))) {
+            return false;
+        }
+    }
+    return !shim_pdo_in_transaction(connection->object) || shim_pdo_roll_back(connection->object);
+}
+
+/* ---- mysqli ---- */
+
+static bool is_unread_result(const shim_connection *one, const void *connection)
+{
+    return one->kind == SHIM_KIND_MYSQLI_RESULT && one->parent == connection && shim_mysqli_is_unread(one->object);
+}
+
+static bool is_statement_of(const shim_connection *one, const void *connection)
+{
+    return one->kind == SHIM_KIND_MYSQLI_STATEMENT && one->parent == connection;
+}
+
+/* What a statement has not read yet can only be freed through it, and whether there is any cannot be seen. */
+static void free_statement_results(shim_connection *connection)
+{
+    for (shim_connection *one = NULL; (one = shim_connection_which(is_statement_of, connection)) != NULL;) {
+        (void)method_succeeds(one, "free_result");
+        zend_clear_exception();
+        /* It is found again by its connection, not by its record. */
+        shim_connection_belongs(one, NULL);
+    }
+}
+
+static bool tidy_mysqli(shim_connection *connection)
+{
+    zend_object *object = connection->object;
+    for (shim_connection *one = NULL; (one = shim_connection_which(is_unread_result, connection)) != NULL;) {
+        if (!function_succeeds("mysqli_free_result", one->object)) {
+            return false;
+        }
+    }
+    if (!shim_mysqli_is_idle(object)) {
+        free_statement_results(connection);
+    }
+    while (!shim_mysqli_is_idle(object) && function_succeeds("mysqli_next_result", object)) {
+        /* Returns the rows, which are then dropped; false if there are none. */
+        (void)function_succeeds("mysqli_store_result", object);
+    }
+    if (!shim_mysqli_is_idle(object)) {
+        return false;
+    }
+    return !shim_mysqli_in_transaction(object) || function_succeeds("mysqli_rollback", object);
+}
+
+/* ---- PgSql ---- */
+
+/* PGTransactionStatusType, and ExecStatusType, of libpq. */
+enum { PG_IDLE = 0, PG_ACTIVE = 1, PG_IN_TRANSACTION = 2, PG_IN_FAILED = 3, PG_LOST = 4 };
+enum { PG_COPY_OUT = 3, PG_COPY_IN = 4, PG_COPY_BOTH = 8 };
+
+static zend_long pgsql_status(zend_object *object)
+{
+    zval result;
+    return number_from(call_function("pg_transaction_status", object, &result), &result);
+}
+
+static bool is_copy(zend_object *object)
+{
+    zval result;
+    const zend_long status = number_from(call_function("pg_result_status", object, &result), &result);
+    return status < 0 || status == PG_COPY_OUT || status == PG_COPY_IN || status == PG_COPY_BOTH;
+}
+
+/* What was sent without waiting for its results. A copy would return the same result again and again. */
+static bool drain_pgsql(zend_object *object)
+{
+    bool has_more = true;
+    while (has_more) {
+        zval result;
+        if (!call_function("pg_get_result", object, &result)) {
+            return false;
+        }
+        has_more = Z_TYPE(result) == IS_OBJECT;
+        const bool is_endless = has_more && is_copy(Z_OBJ(result));
+        zval_ptr_dtor(&result);
+        if (is_endless) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool roll_back_pgsql(zend_object *object)
+{
+    zval arguments[2], result;
+    ZVAL_OBJ(&arguments[0], object);
+    ZVAL_STRING(&arguments[1], "ROLLBACK");
+    zend_function *query = zend_hash_str_find_ptr(CG(function_table), "pg_query", sizeof("pg_query") - 1);
+    const bool is_called = call(query, NULL, &result, arguments, 2);
+    zval_ptr_dtor(&arguments[1]);
+    return is_done(is_called, &result) && pgsql_status(object) == PG_IDLE;
+}
+
+static bool tidy_pgsql(shim_connection *connection)
+{
+    zend_long status = pgsql_status(connection->object);
+    if (status == PG_ACTIVE) {
+        if (!drain_pgsql(connection->object)) {
+            return false;
+        }
+        status = pgsql_status(connection->object);
+    }
+    if (status == PG_IN_TRANSACTION || status == PG_IN_FAILED) {
+        return roll_back_pgsql(connection->object);
+    }
+    /* A connection that was closed throws. */
+    zend_clear_exception();
+    return status != PG_ACTIVE;
+}
+
+/* ---- Redis ---- */
+
+static bool redis_is_in_block(shim_connection *connection)
+{
+    zval result;
+    /* One that is not connected would connect. */
+    if (connection->kind == SHIM_KIND_REDIS && !method_succeeds(connection, "isconnected")) {
+        return false;
+    }
+    return number_from(call_method(connection, "getmode", &result), &result) > 0;
+}
+
+static bool tidy_redis(shim_connection *connection)
+{
+    if (connection->is_subscribed) {
+        return false;
+    }
+    if (redis_is_in_block(connection)) {
+        connection->is_watching = false;
+        return method_succeeds(connection, "discard");
+    }
+    zend_clear_exception();
+    if (connection->is_watching) {
+        connection->is_watching = false;
+        return method_succeeds(connection, "unwatch");
+    }
+    return true;
+}
+
+/* ---- all ---- */
+
+bool shim_connection_tidy(shim_connection *connection)
+{
+    switch (connection->kind) {
+    case SHIM_KIND_PDO:
+        return tidy_pdo(connection);
+    case SHIM_KIND_MYSQLI:
+        return tidy_mysqli(connection);
+    case SHIM_KIND_PGSQL:
+        return tidy_pgsql(connection);
+    case SHIM_KIND_REDIS:
+    case SHIM_KIND_REDIS_ARRAY:
+    case SHIM_KIND_REDIS_CLUSTER:
+        return tidy_redis(connection);
+    default:
+        return true;
+    }
+}
+
+bool shim_connection_in_transaction(shim_connection *connection)
+{
+    zend_long status = 0;
+    switch (connection->kind) {
+    case SHIM_KIND_PDO:
+        return shim_pdo_in_transaction(connection->object);
+    case SHIM_KIND_MYSQLI:
+        return shim_mysqli_is_open(connection->object) && shim_mysqli_in_transaction(connection->object);
+    case SHIM_KIND_PGSQL:
+        status = pgsql_status(connection->object);
+        zend_clear_exception();
+        return status == PG_IN_TRANSACTION || status == PG_IN_FAILED;
+    case SHIM_KIND_REDIS:
+    case SHIM_KIND_REDIS_ARRAY:
+    case SHIM_KIND_REDIS_CLUSTER: {
+        const bool is_in_block = connection->is_watching || redis_is_in_block(connection);
+        zend_clear_exception();
+        return is_in_block;
+    }
+    default:
+        return false;
+    }
+}
+
+void shim_connection_close(shim_connection *connection)
+{
+    connection->is_subscribed = connection->is_watching = false;
+    /* Whoever uses it next is told that it is lost, and so is who goes on to read from it. */
+    shim_socket_shut_down(&connection->owned);
+    switch (connection->kind) {
+    case SHIM_KIND_REDIS:
+    case SHIM_KIND_REDIS_ARRAY:
+    case SHIM_KIND_REDIS_CLUSTER:
+    case SHIM_KIND_REDIS_SENTINEL:
+        /* They connect again by themselves. */
+        (void)method_succeeds(connection, "close");
+        break;
+    case SHIM_KIND_MEMCACHED:
+        (void)method_succeeds(connection, "quit");
+        break;
+    default:
+        break;
+    }
+    zend_clear_exception();
+}
