@@ -157,6 +157,7 @@ PHP_FUNCTION(test_park)
         shim_watch *watch = &own_watches[set.watch_count++];
         watch->descriptor = descriptor_of(zend_hash_index_find(Z_ARRVAL_P(entry), 0));
         watch->events = (short)Z_LVAL_P(zend_hash_index_find(Z_ARRVAL_P(entry), 1));
+        watch->is_in_use = false;
     } ZEND_HASH_FOREACH_END();
     ZEND_HASH_FOREACH_VAL(Z_ARRVAL_P(completions), entry) {
         own_completions[set.completion_count++] = (shim_completion *)Z_LVAL_P(entry);
