@@ -233,12 +233,21 @@ fn a_boot_script_makes_it_and_cannot_use_it() {
 #[test]
 fn requests_have_instances_of_their_own_and_wait_in_order_for_more() {
     let server = server().start(Mode::Worker);
-    let mut clients: Vec<_> = (0..2).map(|n| server.send("holds", &n.to_string())).collect();
-    eventually("two hold one each", || ids(&server, "holding") == ["1", "2"]);
+    let fibers = r#"svc_worker_request_fibers_active{worker="0"}"#;
+    // One after the other, so that they arrive in this order.
+    let arrives = |function: &str, n: u32| {
+        let client = server.send(function, &n.to_string());
+        eventually("it runs as far as it can", || {
+            server.svc.metric(fibers) == f64::from(n + 1)
+                && (n > 1 || ids(&server, "holding").len() as u32 == n + 1)
+        });
+        client
+    };
+    let mut clients: Vec<_> = (0..2).map(|n| arrives("holds", n)).collect();
+    assert_eq!(ids(&server, "holding"), ["1", "2"], "two hold one each");
     // All are in use: two more wait, and a third one has a time limit.
-    let mut waiting: Vec<_> = (2..4).map(|n| server.send("holds", &n.to_string())).collect();
-    let mut late = server.send("waits_too_long", "4");
-    eventually("they wait", || server.svc.metric(r#"svc_worker_request_fibers_active{worker="0"}"#) == 5.0);
+    let mut waiting: Vec<_> = (2..4).map(|n| arrives("holds", n)).collect();
+    let mut late = arrives("waits_too_long", 4);
     assert_eq!(late.response().status, 504);
     assert_eq!(ids(&server, "holding").len(), 2);
     server.mark("go-1");
