@@ -28,6 +28,10 @@ fn until_busy(site: &Site, workers: usize) {
     eventually("so many workers run a request", || site.shared().pool_facts().busy == workers);
 }
 
+fn until_queued(site: &Site, requests: usize) {
+    eventually("so many requests are queued", || site.shared().gate_facts().unwrap().depth == requests);
+}
+
 fn current(site: &Site) -> usize {
     site.shared().pool_facts().current
 }
@@ -43,7 +47,7 @@ fn a_burst_brings_as_many_workers_as_it_needs_and_may_have() {
     until_busy(&site, 4);
     let facts = site.shared().pool_facts();
     assert_eq!((facts.current, facts.busy, facts.min, facts.max, facts.spawned), (4, 4, 1, 4, 4));
-    eventually("the rest waits", || site.shared().gate_facts().unwrap().depth == 2);
+    until_queued(&site, 2);
     site.switches.open_all();
     for mut client in clients.into_iter().chain(more) {
         assert_eq!(client.response().status, 200);
@@ -92,6 +96,8 @@ fn a_drain_in_the_middle_of_a_burst_answers_it() {
     let mut site = start(&[]);
     let clients = burst(&site, &["a", "b", "c", "d", "e", "f"]);
     until_busy(&site, 4);
+    // A drain refuses what has not arrived yet.
+    until_queued(&site, 2);
     site.drain();
     site.switches.open_all();
     for mut client in clients {
@@ -120,7 +126,7 @@ fn a_drain_ends_a_pool_that_nobody_uses_any_more() {
 fn a_pool_of_fixed_size_stays_as_it_is() {
     let site = Site::start(&[("PHP_WORKERS_IDLE_SECONDS", "1")]);
     let clients = burst(&site, &["a", "b", "c"]);
-    eventually("one waits", || site.shared().gate_facts().unwrap().depth == 1);
+    until_queued(&site, 1);
     site.switches.open_all();
     clients.into_iter().for_each(|mut client| assert_eq!(client.response().status, 200));
     let facts = site.shared().pool_facts();
