@@ -5,7 +5,8 @@ use crate::support::client::eventually;
 use crate::tasks::{Mode, TaskServer, assert_like};
 
 const CODE: &str = r#"
-const WAIT = 'echo started >> started; while ! test -e go; do sleep 0.01; done; echo done; exit 7';
+// Also ends with the test, which takes the folder away.
+const WAIT = 'echo started >> started; until test -e go || ! test -e started; do sleep 0.01; done; echo done; exit 7';
 function program(string $command): string { return 'cd ' . escapeshellarg(DIR) . '; ' . $command; }
 function run_by_exec() { exec(program(WAIT), $lines, $status); return [$lines, $status]; }
 function run_by_shell_exec() { return shell_exec(program(WAIT)); }
@@ -22,7 +23,7 @@ function run_by_proc_close() { return proc_close(proc_open(program('(' . WAIT . 
 /** More than a pipe holds, to a program that takes it late. */
 function write_much()
 {
-    $program = proc_open(program('echo started >> started; while ! test -e go; do sleep 0.01; done; wc -c'), [['pipe', 'r'], ['pipe', 'w']], $pipes);
+    $program = proc_open(program('echo started >> started; until test -e go || ! test -e started; do sleep 0.01; done; wc -c'), [['pipe', 'r'], ['pipe', 'w']], $pipes);
     $written = fwrite($pipes[0], str_repeat('x', 1 << 20));
     fclose($pipes[0]);
     return [$written, trim(stream_get_contents($pipes[1])), proc_close($program)];
@@ -84,7 +85,7 @@ fn programs_answer_as_without_the_hook() {
 
 #[test]
 fn a_message_is_taken_by_a_program_that_is_slow() {
-    let program = "sendmail_path=sh -c 'cd $0; echo started >> started; while ! test -e go; do sleep 0.01; done; cat > mail'";
+    let program = "sendmail_path=sh -c 'cd $0; echo started >> started; until test -e go || ! test -e started; do sleep 0.01; done; cat > mail'";
     let server = server("process").directive(program).start(Mode::Worker);
     let mut clients: Vec<_> = (0..3).map(|_| server.send("send_mail", "1")).collect();
     eventually("three programs run", || server.lines("started").len() == clients.len());
