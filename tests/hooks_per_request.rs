@@ -40,6 +40,10 @@ enum Suit { case Spades; }
 trait Part { }
 readonly class Fixed { public function __construct(public int $value) { } }
 
+class Values { const SEVEN = 7; }
+class Computed { public $seven = Values::SEVEN; public array $list = [Values::SEVEN, self::class]; public function list() { return $this->list; } }
+class Uncomputable { public $nothing = Values::NOTHING; }
+
 function make(string $class): object
 {
     return match ($class) {
@@ -51,10 +55,17 @@ function make(string $class): object
         'Clock' => Svc\per_request(Clock::class, fn () => new class implements Clock { public function now(): int { return 42; } }),
         'Shape' => Svc\per_request(Shape::class, fn () => new class extends Shape { protected function area(): int { return 6; } }),
         'Plain' => Svc\per_request('plain', fn () => new Plain()),
+        'Computed' => Svc\per_request(Computed::class, fn () => new Computed()),
         'Fixed' => Svc\per_request(Fixed::class, fn () => new Fixed(5)),
         'ArrayObject' => Svc\per_request(ArrayObject::class, fn () => new ArrayObject([1, 2, 3])),
         'PDO' => Svc\per_request(PDO::class, fn () => new PDO('sqlite::memory:'), max: 4),
         'Failed reset' => Svc\per_request(Connection::class, fn () => new Connection(), function () { throw new DomainException('reset'); }),
+        'Cyclic' => Svc\per_request(Cyclic::class, fn () => new Cyclic()),
+        'Kept cyclic' => Svc\per_request(Cyclic::class, fn () => new Cyclic(), fn () => true, 1),
+        'Clinging' => Svc\per_request(Clinging::class, fn () => new Clinging(), fn ($c) => $c === objects('Clinging')->add('in reset') && false, 1),
+        'Closed with destructor' => Svc\per_request(Connection::class, fn () => new Connection(), fn () => false, 1),
+        'Reset once more' => Svc\per_request(Connection::class, fn () => new Connection(), function ($c) { mark('reset'); $c->log = []; return true; }, 1),
+        'Jumping reset' => Svc\per_request(Connection::class, fn () => new Connection(), function () { mark('reset'); set_time_limit(1); while (true) { } }, 1),
         'Fatal reset' => Svc\per_request(Connection::class, fn () => new Connection(), function () { undefined(); }),
     };
 }
@@ -106,7 +117,7 @@ function fits()
     $pdo->exec('CREATE TABLE t (x); INSERT INTO t VALUES (1), (2)');
     return [
         (fn (Clock $clock) => $clock->now())($clock), $clock::ZONE, objects('Shape')->describe(), tried(fn () => objects('Shape')->area()), objects('Fixed')->value,
-        tried(fn () => objects('Fixed')->value = 6), count($list), array_sum(iterator_to_array($list)), $pdo->query('SELECT sum(x) FROM t')->fetchColumn(), get_class($pdo),
+        tried(fn () => objects('Fixed')->value = 6), count($list), array_sum(iterator_to_array($list)), objects('Computed')->list(), objects('Computed')->seven, $pdo->query('SELECT sum(x) FROM t')->fetchColumn(), get_class($pdo),
     ];
 }
 function refused()
@@ -114,6 +125,7 @@ function refused()
     return array_map(tried(...), [
         fn () => Svc\per_request('Last', fn () => 1), fn () => Svc\per_request('Suit', fn () => 1), fn () => Svc\per_request('Part', fn () => 1),
         fn () => Svc\per_request('Nowhere', fn () => 1), fn () => Svc\per_request('Plain', fn () => 1, null, 0), fn () => Svc\per_request('Plain', 'nothing'),
+        fn () => Svc\per_request('Uncomputable', fn () => 1),
         fn () => objects('Failing')->id(), fn () => objects('Wrong')->id(), fn () => objects('Itself')->id(), fn () => objects('Failing')->log, fn () => count(objects('Failing')),
         function () { foreach (objects('Failing') as $x) { } }, fn () => clone objects('Failing'), fn () => (string) objects('Failing'),
     ]);
@@ -130,9 +142,24 @@ function id() { return objects('Connection')->id(); }
 function kept_id() { return objects('Kept')->add('of the request')->id(); }
 function kept_log() { return objects('Kept')->log; }
 function keeps_reference() { $held = &Objects::$held; $held = objects('Kept')->add('x'); return $held->id(); }
-function drops_reference() { Objects::$held = null; return true; }
 function dies() { objects('Kept')->id(); undefined(); }
 function resets(string $n) { return [objects('Failed reset')->id(), objects('Fatal reset')->id()]; }
+class Cyclic extends Connection
+{
+    private $self;
+    public function __construct(public ?string $left = null) { parent::__construct(); $this->self = $this; }
+}
+/** Uses the connection of its request while that is reset, and while it is closed. */
+class Clinging extends Connection
+{
+    public function __destruct() { mark('clinging', tried(fn () => objects('Clinging')->id)); parent::__destruct(); }
+}
+function cyclic() { return objects('Cyclic')->id(); }
+function kept_cyclic() { return objects('Kept cyclic')->id(); }
+function kept_clinging() { return objects('Clinging')->id(); }
+function reset_once_more() { objects('Closed with destructor')->next = new class extends Connection { public function __destruct() { objects('Reset once more')->add('of a destructor'); } }; return objects('Reset once more')->add('of the request')->log; }
+function reset_log() { return objects('Reset once more')->log; }
+function jumps_in_reset() { return objects('Jumping reset')->id(); }
 class Late { public function __destruct() { mark('late', (string) objects('Connection')->id()); } }
 function in_destructor()
 {
@@ -192,7 +219,7 @@ fn interfaces_and_classes_of_all_kinds_fit() {
     server().in_each_mode(|server| {
         assert_like(
             &server.tell("fits"),
-            r#"[42,"UTC","area 6","Error: Call to protected method*",5,"Error: Cannot modify readonly property Fixed::$value",4,10,3,"Svc\\PerRequest\\PDO"]"#,
+            r#"[42,"UTC","area 6","Error: Call to protected method*",5,"Error: Cannot modify readonly property Fixed::$value",4,10,[7,"Computed"],7,3,"Svc\\PerRequest\\PDO"]"#,
         );
     });
 }
@@ -208,6 +235,7 @@ fn what_cannot_be_is_refused() {
             "InvalidArgumentException: Class \"Nowhere\" does not exist",
             "ValueError: *Argument #4 ($max) must be between 1 and 65536",
             "TypeError: *",
+            "Error: Undefined constant Values::NOTHING",
             "DomainException: no connection",
             "TypeError: The factory of Svc\\per_request() must return an instance of Connection, Plain returned",
             "Error: The factory of Svc\\per_request() uses the object that it makes an instance for",
@@ -215,8 +243,8 @@ fn what_cannot_be_is_refused() {
         for (answer, expected) in answer.iter().zip(expected) {
             assert_like(answer, expected);
         }
-        assert!(answer[9..].iter().all(|answer| answer == "DomainException: no connection"), "{answer:?}");
-        assert_eq!(answer.len(), 14);
+        assert!(answer[10..].iter().all(|answer| answer == "DomainException: no connection"), "{answer:?}");
+        assert_eq!(answer.len(), 15);
         assert_eq!(server.tell("collected"), "true");
     });
 }
@@ -276,11 +304,49 @@ fn an_instance_that_was_reset_is_used_again() {
     assert_ne!(server.tell("kept_id"), first);
     eventually("so has that one", || ids(&server, "reset").len() == 5);
     std::fs::remove_file(server.path("refuse")).unwrap();
-    // What somebody still refers to is not used again.
+    // Who else refers to it is not asked.
     let held = server.tell("keeps_reference");
-    assert_ne!(server.tell("kept_id"), held);
-    server.tell("drops_reference");
-    eventually("nobody refers to it", || ids(&server, "closed").contains(&held));
+    assert_eq!(server.tell("kept_id"), held);
+}
+
+#[test]
+fn an_instance_that_refers_to_itself_is_used_again_or_closed_with_its_request() {
+    let server = server().start(Mode::Worker);
+    assert_eq!(server.tell("kept_cyclic"), "1");
+    assert_eq!(server.tell("kept_cyclic"), "1");
+    assert_eq!(server.tell("cyclic"), "2");
+    eventually("it is closed", || ids(&server, "closed") == ["2"]);
+}
+
+#[test]
+fn a_destructor_that_uses_a_kept_instance_has_it_reset_once_more() {
+    let server = server().start(Mode::Worker);
+    assert_eq!(server.tell("reset_once_more"), r#"["of the request"]"#);
+    assert_eq!(server.tell("reset_log"), "[]");
+    eventually("twice, and once for the request that looked", || ids(&server, "reset").len() == 3);
+}
+
+#[test]
+fn an_instance_is_there_while_it_is_reset_and_no_more_while_it_is_closed() {
+    let server = server().start(Mode::Worker);
+    for id in ["1", "2"] {
+        assert_eq!(server.tell("kept_clinging"), id);
+        eventually("it is closed", || ids(&server, "closed").last().is_some_and(|closed| closed == id));
+    }
+    for said in ids(&server, "clinging") {
+        assert_eq!(
+            said,
+            "LogicException: Clinging has an instance for each request, and that of this request is being closed"
+        );
+    }
+}
+
+#[test]
+fn a_reset_that_is_cut_short_is_not_tried_again() {
+    let server = server().start(Mode::Worker);
+    assert_eq!(server.tell("jumps_in_reset"), "1");
+    assert_eq!(server.tell("id"), "1", "of a new worker");
+    assert_eq!(ids(&server, "reset").len(), 1);
 }
 
 #[test]

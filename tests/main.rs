@@ -86,6 +86,7 @@ mod hooks_clients;
 mod hooks_dns;
 mod hooks_faults;
 mod hooks_net;
+mod hooks_own_connections;
 mod hooks_owners;
 mod hooks_owners_bank;
 mod hooks_owners_drivers;

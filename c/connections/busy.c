@@ -3,7 +3,6 @@
 #include "connections/busy.h"
 #include "engine/execution_timer.h"
 #include "fiber/cancel.h"
-#include "hooks/hooks.h"
 #include "libc/clock.h"
 #include "transfer/exceptions.h"
 
@@ -91,16 +90,6 @@ bool shim_connection_grab(shim_connection *connection)
         (void)shim_turn_take(thing);
     }
     return true;
-}
-
-void shim_connection_hand_over(const zend_object *object)
-{
-    shim_connection *connection = shim_connection_find(object);
-    if (shim_hook_is_on(SHIM_HOOK_NET) && connection != NULL && shim_kind_is_connection(connection->kind) &&
-        !connection->owned.is_leased && connection->owned.owner == NULL) {
-        shim_turn_own(&connection->owned, shim_running);
-        connection->user = shim_running;
-    }
 }
 
 void shim_busy_error_register(void)

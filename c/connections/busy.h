@@ -16,8 +16,6 @@ bool shim_connection_take_joint(void);
 bool shim_connection_is_free(shim_connection *connection);
 /* Takes it if that needs no waiting; never throws. A lease is only looked at. */
 bool shim_connection_grab(shim_connection *connection);
-/* The object has been kept for the running request: if it is a connection that nobody has opened, it is the request's. */
-void shim_connection_hand_over(const zend_object *object);
 void shim_busy_error_register(void);
 
 #endif

@@ -3,7 +3,8 @@
  * A collection frees the garbage of the whole thread, and calls the destructors of objects that other requests have
  * left. Inside a request, these destructors would print into its page, write to its session and read its superglobals.
  * Collections that the engine starts by itself are therefore postponed until no request is active. A request that fills
- * the collector's buffer on its own has the collection run immediately, as does a call to gc_collect_cycles().
+ * the collector's buffer on its own has the collection run immediately, as does a call to gc_collect_cycles(), and the end
+ * of a request whose own instance of something refers to itself (instances/own_instances.c).
  *
  * While the collector marks, the reference counts of everything it visits are wrong, and its own memory is allocated
  * like the script's: running out of memory there would leave the counts wrong. The collector may therefore use some
@@ -97,6 +98,11 @@ void shim_collector_forget(void)
     collector.is_running = false;
     collector.was_left = false;
     collector.threshold = ROOTS;
+}
+
+void shim_collector_collect(void)
+{
+    (void)run();
 }
 
 bool shim_collector_is_due(void)

@@ -11,6 +11,8 @@ bool shim_is_collecting(void);
 /* Call after each bailout: PHP protects the collector, because it takes the bailout for a shutdown. If the bailout came
  * out of a collection, its buffer is only partly processed, and the collector stays protected. */
 void shim_collector_unprotect(void);
+/* Collects, whatever requests are active: for one that has ended, as far as anybody can see. */
+void shim_collector_collect(void);
 /* Whether there is enough possible garbage for a collection between two requests; and that collection. */
 bool shim_collector_is_due(void);
 void shim_collector_run(void);

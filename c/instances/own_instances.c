@@ -1,23 +1,38 @@
 /* The instances that a request has of objects of Svc\per_request().
  *
+ *   making ──the factory returns──▶ in use ──the request ends──▶ ending ──reset() is true──▶ kept ──▶ idle, for the next
+ *      │                              ▲                            │                          │
+ *      │ it throws                    └── a destructor uses it ────┼──────────────────────────┘
+ *      ▼                                                           ▼ otherwise, or after a bailout
+ *     none                                                       closed
+ *
  * A request keeps its list in memory that is not PHP's, so that a bailout leaves it whole. Each entry holds a place of its
- * source and a reference to the proxy, from before the factory is called until the end of the request. */
+ * source and a reference to the proxy, from before the factory is called until the instance is closed or handed on, which
+ * is when what the request leaves on its connections is cleaned up. */
 #include "compat.h"
-#include "connections/busy.h"
+#include "connections/apart.h"
 #include "context/context.h"
 #include "context/own_worker.h"
+#include "engine/collector.h"
 #include "instances/own_instances.h"
 
 #include <ext/spl/spl_exceptions.h>
 #include <stdlib.h>
 
+typedef enum phase {
+    MAKING = 0,
+    IN_USE,
+    ENDING,
+    KEPT,
+    CLOSED,
+} phase;
+
 struct shim_own_instance {
     zend_object *proxy;
     shim_source *source;
-    /* Undefined while the factory runs. */
+    phase phase;
+    /* Undefined while the factory runs, and once it is closed. */
     zval instance;
-    /* It can be used again. */
-    bool is_kept;
 };
 
 /* Whether a request or a task runs, as opposed to the boot script of a worker, or the worker itself. */
@@ -27,6 +42,7 @@ static bool is_in_request(void)
            (shim_current->owner != NULL || shim_own_worker.host == NULL);
 }
 
+/* NULL if the request has none. */
 static shim_own_instance *find(const zend_object *proxy)
 {
     if (!is_in_request()) {
@@ -84,7 +100,9 @@ static zend_object *make(zend_object *proxy, shim_source *source)
         withdraw(proxy);
         return NULL;
     }
-    ZVAL_COPY_VALUE(&find(proxy)->instance, &made);
+    shim_own_instance *entry = find(proxy);
+    ZVAL_COPY_VALUE(&entry->instance, &made);
+    entry->phase = IN_USE;
     return Z_OBJ(made);
 }
 
@@ -102,41 +120,86 @@ static zend_object *take(zend_object *proxy, shim_source *source)
         return NULL;
     }
     /* While the request has waited, its own destructors cannot have run: the room is still there. */
-    own->list[own->count++] = (shim_own_instance){.proxy = proxy, .source = source, .instance = instance};
-    if (Z_ISUNDEF(instance)) {
-        return make(proxy, source);
+    const phase phase = Z_ISUNDEF(instance) ? MAKING : IN_USE;
+    own->list[own->count++] = (shim_own_instance){.proxy = proxy, .source = source, .phase = phase, .instance = instance};
+    return phase == MAKING ? make(proxy, source) : Z_OBJ(instance);
+}
+
+/* What was kept is reset once more, since it is used once more. */
+static zend_object *use(shim_own_instance *entry)
+{
+    if (entry->phase == KEPT) {
+        entry->phase = IN_USE;
     }
-    shim_connection_hand_over(Z_OBJ(instance));
-    return Z_OBJ(instance);
+    return Z_OBJ(entry->instance);
+}
+
+static bool has_instance(const shim_own_instance *entry)
+{
+    return entry != NULL && entry->phase != MAKING && entry->phase != CLOSED &&
+           !(entry->phase == KEPT && shim_current->instances.is_over);
+}
+
+static zend_object *refuse(const shim_source *source, const char *why)
+{
+    zend_throw_exception_ex(spl_ce_LogicException, 0, "%s has an instance for each request, %s", ZSTR_VAL(source->class->name), why);
+    return NULL;
 }
 
 zend_object *shim_own_instance_get(zend_object *proxy, shim_source *source)
 {
-    const shim_own_instance *entry = find(proxy);
-    if (entry != NULL && !Z_ISUNDEF(entry->instance)) {
-        return Z_OBJ(entry->instance);
+    shim_own_instance *entry = find(proxy);
+    if (has_instance(entry)) {
+        return use(entry);
     }
-    if (entry != NULL) {
+    if (entry != NULL && entry->phase == MAKING) {
         zend_throw_error(NULL, "The factory of Svc\\per_request() uses the object that it makes an instance for");
         return NULL;
     }
+    if (entry != NULL && entry->phase == CLOSED) {
+        return refuse(source, "and that of this request is being closed");
+    }
     if (!is_in_request() || shim_current->instances.is_over) {
-        zend_throw_exception_ex(spl_ce_LogicException, 0, "%s has an instance for each request, and can only be used inside a request or task",
-                                ZSTR_VAL(source->class->name));
-        return NULL;
+        return refuse(source, "and can only be used inside a request or task");
     }
     return take(proxy, source);
 }
 
 zend_object *shim_own_instance_find(const zend_object *proxy)
 {
-    const shim_own_instance *entry = find(proxy);
-    return entry != NULL && !Z_ISUNDEF(entry->instance) ? Z_OBJ(entry->instance) : NULL;
+    shim_own_instance *entry = find(proxy);
+    return has_instance(entry) ? use(entry) : NULL;
 }
 
-bool shim_own_instances_hold(const shim_context *context)
+/* The one that was made last; -1 if there is none. */
+static ssize_t last(const shim_own_instances *own, bool (*test)(phase phase))
 {
-    return context->instances.count > 0;
+    ssize_t i = (ssize_t)own->count - 1;
+    while (i >= 0 && !test(own->list[i].phase)) {
+        i--;
+    }
+    return i;
+}
+
+static bool is_open(phase phase)
+{
+    return phase != KEPT && phase != CLOSED;
+}
+
+static bool is_closed(phase phase)
+{
+    return phase == CLOSED;
+}
+
+static bool is_any(phase phase)
+{
+    (void)phase;
+    return true;
+}
+
+bool shim_own_instances_are_open(const shim_context *context)
+{
+    return last(&context->instances, is_open) >= 0;
 }
 
 static bool is_reset(shim_source *source, zval *instance)
@@ -149,36 +212,71 @@ static bool is_reset(shim_source *source, zval *instance)
     return is_true;
 }
 
+/* Resets it, unless that was tried before, and returns whether it can be used again. After a jump, it may be in the middle
+ * of something. The list may grow and move meanwhile. */
+static bool may_keep(shim_context *context, size_t at)
+{
+    shim_own_instance *entry = &context->instances.list[at];
+    const bool is_first_time = entry->phase == IN_USE;
+    entry->phase = ENDING;
+    return is_first_time && !Z_ISUNDEF(entry->source->reset) && !context->jumped && context->owner != NULL &&
+           is_reset(entry->source, &entry->instance);
+}
+
+/* Nobody but itself may refer to it: its connections are to close now, and not when PHP next looks for garbage. */
+static void close_instance(shim_context *context, zval *instance)
+{
+    const bool remains = Z_REFCOUNT_P(instance) > 1;
+    zval_ptr_dtor(instance);
+    if (remains && context->owner != NULL) {
+        shim_collector_collect();
+    }
+}
+
 void shim_own_instance_end(shim_context *context)
 {
-    const size_t last = context->instances.count - 1;
-    shim_source *source = context->instances.list[last].source;
+    const size_t at = (size_t)last(&context->instances, is_open);
+    if (may_keep(context, at)) {
+        context->instances.list[at].phase = KEPT;
+        shim_connections_set_apart(Z_OBJ(context->instances.list[at].instance));
+        return;
+    }
+    shim_own_instance *entry = &context->instances.list[at];
     zval instance;
-    ZVAL_COPY_VALUE(&instance, &context->instances.list[last].instance);
-    ZVAL_UNDEF(&context->instances.list[last].instance);
-    if (Z_ISUNDEF(instance)) {
-        return;
+    ZVAL_COPY_VALUE(&instance, &entry->instance);
+    ZVAL_UNDEF(&entry->instance);
+    entry->phase = CLOSED;
+    if (!Z_ISUNDEF(instance)) {
+        close_instance(context, &instance);
     }
-    /* What somebody else still holds would be shared. After a jump, it may be in the middle of something. */
-    const bool may_keep = !Z_ISUNDEF(source->reset) && !context->jumped && context->owner != NULL && Z_REFCOUNT(instance) == 1;
-    if (may_keep && is_reset(source, &instance) && Z_REFCOUNT(instance) == 1) {
-        ZVAL_COPY_VALUE(&context->instances.list[last].instance, &instance);
-        context->instances.list[last].is_kept = true;
-        return;
+}
+
+/* Removes the entry, and gives its place back, with the instance if that is kept. */
+static zend_object *forget(shim_own_instances *own, ssize_t at)
+{
+    if (at < 0) {
+        return NULL;
     }
-    zval_ptr_dtor(&instance);
+    const shim_own_instance entry = own->list[at];
+    own->count--;
+    memmove(&own->list[at], &own->list[at + 1], (own->count - (size_t)at) * sizeof(entry));
+    zval kept;
+    ZVAL_UNDEF(&kept);
+    if (entry.phase == KEPT) {
+        ZVAL_COPY_VALUE(&kept, &entry.instance);
+    }
+    shim_source_give_back(entry.source, &kept);
+    return entry.proxy;
 }
 
 zend_object *shim_own_instance_forget(shim_context *context)
 {
-    shim_own_instance *entry = &context->instances.list[--context->instances.count];
-    zval kept;
-    ZVAL_UNDEF(&kept);
-    if (entry->is_kept) {
-        ZVAL_COPY_VALUE(&kept, &entry->instance);
-    }
-    shim_source_give_back(entry->source, &kept);
-    return entry->proxy;
+    return forget(&context->instances, last(&context->instances, is_closed));
+}
+
+zend_object *shim_own_instance_hand_on(shim_context *context)
+{
+    return forget(&context->instances, last(&context->instances, is_any));
 }
 
 void shim_own_instances_close(shim_context *context)

@@ -12,13 +12,16 @@
 zend_object *shim_own_instance_get(zend_object *proxy, shim_source *source);
 /* The instance, if the running request has one. */
 zend_object *shim_own_instance_find(const zend_object *proxy);
-bool shim_own_instances_hold(const shim_context *context);
-/* Resets or closes the one that was made last; may run a script's code, and may bail out. */
+/* Whether there are instances that are neither closed nor kept. */
+bool shim_own_instances_are_open(const shim_context *context);
+/* Resets or closes the one of these that was made last; may run a script's code, and may bail out. */
 void shim_own_instance_end(shim_context *context);
-/* Gives its place back; call after shim_own_instance_end, however it has ended. Returns the proxy, to be released by a
- * step. */
+/* Gives the place of a closed one back. Returns the proxy, to be released by a step; NULL if none is closed. */
 zend_object *shim_own_instance_forget(shim_context *context);
-/* From now on, the request makes no more. */
+/* Gives a place back, with its instance if that is kept: it may be another request's next. Returns the proxy, to be
+ * released by a step; NULL if there is none left. */
+zend_object *shim_own_instance_hand_on(shim_context *context);
+/* From now on, the request makes no more, and uses none that is kept. */
 void shim_own_instances_close(shim_context *context);
 /* The list itself. */
 void shim_own_instances_free(shim_context *context);

@@ -276,10 +276,14 @@ static void free_object(zend_object *object)
 }
 
 /* Functions in C that are given the object find in it what they expect of one that was never constructed, so it is made
- * as one of the class above. Both have the same properties; what makes the object may look for methods in its class. */
+ * as one of the class above. Both have the same properties; what makes the object may look for methods in its class. Returns
+ * NULL if the default value of a property cannot be computed, which has thrown. */
 static zend_object *allocate(zend_class_entry *class)
 {
     zend_class_entry *above = class->parent != NULL ? class->parent : class;
+    if (zend_update_class_constants(above) != SUCCESS) {
+        return NULL;
+    }
     zend_object *object;
     if (above->create_object != NULL) {
         object = above->create_object(above);
@@ -294,6 +298,9 @@ static zend_object *allocate(zend_class_entry *class)
 void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wanted, zval *factory, zval *reset, uint32_t max)
 {
     zend_object *proxy = allocate(class);
+    if (proxy == NULL) {
+        return;
+    }
     shim_source *source = ecalloc(1, sizeof(*source));
     source->class = wanted;
     source->max = max;

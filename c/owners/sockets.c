@@ -138,6 +138,14 @@ bool shim_socket_take(int descriptor)
     return turn == SHIM_TURN_HERE || fail(turn == SHIM_TURN_GONE ? EBADF : ECONNRESET);
 }
 
+void shim_socket_set_apart(int descriptor)
+{
+    note *one = find(descriptor);
+    if (one != NULL && one->is_known) {
+        shim_turn_set_apart(&one->socket);
+    }
+}
+
 void shim_socket_closed(int descriptor)
 {
     note *one = find(descriptor);

@@ -4,7 +4,7 @@
  * extension that nobody told us about, a call that was overlooked) is stopped here, where its bytes go through libc.
  *
  * What it guarantees. A stream socket that a running request has connected, or was the first to use, is that request's to
- * its end; every other one belongs to the joint owner (turns.h). A call of a known library that sends or receives waits
+ * its end; every other one belongs to the joint owner (turns.h), unless it is apart. A call of a known library that sends or receives waits
  * until its request has the socket. So between the first byte that a request sends on a socket and its end, no other
  * request of the thread sends or receives on that socket: it may wait for long, but it does not get what was not meant
  * for it.
@@ -25,6 +25,8 @@ void shim_socket_connected(int descriptor);
 /* The running request sends or receives: waits until it has the socket. Returns false if the call has to fail; errno is
  * set. Otherwise keeps errno. */
 bool shim_socket_take(int descriptor);
+/* See shim_turn_set_apart. */
+void shim_socket_set_apart(int descriptor);
 /* The descriptor is closed. */
 void shim_socket_closed(int descriptor);
 /* Ends both directions of the socket that a connection uses: whoever uses the connection next learns that it is lost. */

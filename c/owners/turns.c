@@ -32,7 +32,7 @@ static __thread struct {
 
 static shim_fiber *owner_of(const shim_owned *thing)
 {
-    return thing->owner != NULL || thing->is_leased ? thing->owner : turns.joint;
+    return thing->owner != NULL || thing->is_leased || thing->is_apart ? thing->owner : turns.joint;
 }
 
 bool shim_turn_is_free(const shim_owned *thing)
@@ -44,6 +44,22 @@ bool shim_turn_is_free(const shim_owned *thing)
 bool shim_turn_is_here(const shim_owned *thing)
 {
     return shim_running != NULL && owner_of(thing) == shim_running;
+}
+
+void shim_turn_set_apart(shim_owned *thing)
+{
+    if (thing->owner == shim_running && shim_running != NULL && !thing->is_leased) {
+        thing->is_apart = true;
+    }
+}
+
+bool shim_turns_has_opened(const shim_fiber *fiber)
+{
+    const shim_owned *thing = turns.owned;
+    while (thing != NULL && (thing->owner != fiber || thing->is_leased || thing->is_apart)) {
+        thing = thing->next;
+    }
+    return thing != NULL;
 }
 
 bool shim_turns_are_joint(const shim_fiber *fiber)
@@ -82,7 +98,7 @@ static void disown(shim_owned *thing)
 
 static void give_to(shim_owned *thing, shim_fiber *fiber)
 {
-    if (thing->is_leased) {
+    if (thing->is_leased || thing->is_apart) {
         shim_turn_own(thing, fiber);
     } else {
         fiber->has_owned = true;

@@ -13,10 +13,15 @@
  *            │ or it gives all it owns back     │ touch  │ request, or it       │ begins   │ returns, or
  *            ▼                                  ▼        │ gives all back       │          ▼ the request ends
  *      nobody's                       the joint owner's ─┘                    (is_leased, owner == NULL)
+ *            │
+ *            │ who has opened it has handed it on to one request at a time (is_apart)
+ *            ▼
+ *      nobody's, apart ──first touch──▶ (owner != NULL) ──end of that request──▶ nobody's, apart
  *
  *  - What a running request has opened is its own. All that no running request has opened (by the boot script, by a
  *    request that has ended, persistent connections) has one owner together, the joint owner: who first touches one of
  *    them owns them all to its end. The order in which a request touches them therefore cannot matter.
+ *  - A thing that is apart is none of these: requests that each have one of their own do not wait for each other.
  *  - A thing that is leased belongs to a request for one call, and is free otherwise.
  *  - A request that needs what another one owns joins one queue of the thread. It is given what it needs at the moment in
  *    which it becomes free, before it runs: nobody overtakes, and who is told that it is its turn has it.
@@ -48,6 +53,7 @@ typedef struct shim_owned {
     /* The running request that has opened it, or that leases it. */
     shim_fiber *owner;
     bool is_leased;
+    bool is_apart;
     /* The socket behind it, as far as it was seen; -1 if none was. */
     int descriptor;
     /* The neighbours among the things that have an owner. */
@@ -85,6 +91,10 @@ void shim_turn_forget(shim_owned *thing);
 void shim_turns_end(const shim_fiber *fiber);
 /* The same, but it keeps what it leases for calls that go on. */
 void shim_turns_release(const shim_fiber *fiber);
+/* If the running request has opened it: once it is nobody's, it is not one of those that have a joint owner. */
+void shim_turn_set_apart(shim_owned *thing);
+/* Whether the request has opened anything that would have a joint owner next. */
+bool shim_turns_has_opened(const shim_fiber *fiber);
 /* Whether it is the joint owner. */
 bool shim_turns_are_joint(const shim_fiber *fiber);
 /* The thread has a new worker, or is a forked child: nobody owns anything, or waits. */

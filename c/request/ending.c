@@ -4,7 +4,8 @@
  *     -> shutdown functions -> the worker's objects are destructed (silent exit()) -> buffers end
  *     -> extensions end (sessions are written) -> the response is complete
  *     -> what the request leaves is freed, its destructors run -> its tasks are cancelled
- *     -> its connections are cleaned, and the next request that waits for them has its turn -> baseline
+ *     -> its connections are cleaned, and the next request that waits for them has its turn
+ *     -> instances that it had for itself and that are kept go to the next request -> baseline
  *     -> the host has its request back
  *
  * Invariants. Each of these is one step or several: a bailout out of one does not skip the next. What the client
@@ -258,20 +259,37 @@ static void release_proxy(shim_fiber *fiber)
     OBJ_RELEASE(proxy);
 }
 
+static void release(shim_fiber *fiber, zend_object *proxy, const shim_place *here)
+{
+    if (proxy != NULL) {
+        fiber->ending_proxy = proxy;
+        (void)shim_step(here, release_proxy, fiber);
+    }
+}
+
 /* After the destructors of what the request had, which may use them, and while the request can still park. What their own
  * destructors use is made anew, a few times. */
 static void end_instances(shim_fiber *fiber, const shim_place *here)
 {
     shim_context *context = &fiber->context;
-    for (int round = 0; shim_own_instances_hold(context); round++) {
+    for (int round = 0; shim_own_instances_are_open(context); round++) {
         if (round == DROPS_MAX) {
             shim_own_instances_close(context);
         }
         (void)shim_step(here, end_instance, fiber);
-        fiber->ending_proxy = shim_own_instance_forget(context);
-        (void)shim_step(here, release_proxy, fiber);
+        release(fiber, shim_own_instance_forget(context), here);
     }
-    shim_own_instances_free(context);
+    shim_own_instances_close(context);
+}
+
+/* When nothing of the request is left on their connections. */
+static void hand_instances_on(shim_fiber *fiber, const shim_place *here)
+{
+    zend_object *proxy = NULL;
+    while ((proxy = shim_own_instance_hand_on(&fiber->context)) != NULL) {
+        release(fiber, proxy, here);
+    }
+    shim_own_instances_free(&fiber->context);
 }
 
 void shim_request_finish(shim_fiber *fiber, const shim_place *here)
@@ -293,6 +311,7 @@ void shim_request_finish(shim_fiber *fiber, const shim_place *here)
     drop(fiber, here);
     end_tasks(fiber);
     shim_connections_end(fiber, here);
+    hand_instances_on(fiber, here);
     shim_place bare = *here;
     bare.fiber = NULL;
     (void)shim_step(&bare, shim_fiber_retire, fiber);

@@ -52,7 +52,7 @@ static void end_instances(void)
         return;
     }
     shim_own_instances_close(context);
-    while (shim_own_instances_hold(context)) {
+    while (shim_own_instances_are_open(context)) {
         zend_object *volatile proxy = NULL;
         zend_try {
             shim_own_instance_end(context);
