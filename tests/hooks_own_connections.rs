@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::databases::{self, Database, PASSWORD, USER};
 use crate::fetched::fetched;
 use crate::support::client::eventually;
-use crate::tasks::{Mode, TaskSvc};
+use crate::tasks::{Mode, TaskSvc, assert_like};
 use crate::turns::{answers, server_with};
 
 /// How many requests have waited for a connection.
@@ -216,6 +216,34 @@ fn connections_of_laravel() {
     database.query("CREATE TABLE money (id INTEGER AUTO_INCREMENT PRIMARY KEY, amount INTEGER)");
     let server = server_with(CODE, &constants_of(&database, &classes)).file("recipe.php", &recipe("Laravel"));
     are_apart(&database, &server.start_with(Mode::Worker, LARAVEL));
+}
+
+const SHARED: &str = r#"
+own(PDO::class, fn () => new PDO(DSN, USER, PASSWORD), fn () => true);
+class Shared { public static $db; }
+Shared::$db = new PDO(DSN, USER, PASSWORD);
+function ask($db) { return (int) $db->query('SELECT 1')->fetchColumn(); }
+function shared_first() { $one = ask(Shared::$db); mark('shared'); until('go'); return [$one, tried(fn () => ask(Held::$db))]; }
+function own_first() { $one = ask(Held::$db); mark('own'); until('go'); return [$one, tried(fn () => ask(Shared::$db))]; }
+"#;
+
+#[test]
+fn instances_and_a_connection_that_is_shared_can_be_taken_in_either_order() {
+    let Some(database) = databases::mariadb() else { return };
+    let server = server_with(CODE, &constants_of(&database, "")).start_with(Mode::Worker, SHARED);
+    let mut shared = server.send("shared_first", "0");
+    server.until("shared");
+    let mut own: Vec<_> = (0..2).map(|_| server.send("own_first", "0")).collect();
+    eventually("all instances are in use", || server.lines("own").len() == 2);
+    server.mark("go");
+    answers(&mut shared, r#"[1,"1"]"#);
+    let mut said: Vec<_> = own.iter_mut().map(|client| client.response().text()).collect();
+    said.sort();
+    assert_like(&said[0], r#"[1,"1"]"#);
+    assert_like(
+        &said[1],
+        r#"[1,"Svc\\ConnectionBusyError: Connection is used by a request that itself waits*"]"#,
+    );
 }
 
 const PREDIS: &str = r#"

@@ -1,5 +1,5 @@
-//! A bank on one connection of each worker: 64 clients, transfers in transactions, a third of which never come to their
-//! end. Money is neither lost nor doubled, and nobody reads what was meant for another.
+//! A bank on one connection of each worker, and on one of each request: 64 clients, transfers in transactions, a third of
+//! which never come to their end. Money is neither lost nor doubled, and nobody reads what was meant for another.
 //!
 //! `SVC_BANK_SECONDS` is how long the clients go on; a few seconds by default.
 #![cfg(feature = "php")]
@@ -57,9 +57,16 @@ function transfer(string $n): string
 }
 "#;
 
-const BOOT: &str = r#"
-Bank::$db = new PDO(DSN, USER, PASSWORD, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]);
-if (STORE !== 0) { Bank::$redis = new Redis; Bank::$redis->connect('127.0.0.1', STORE); }
+const MAKE: &str = r#"
+function make_db() { return new PDO(DSN, USER, PASSWORD, [PDO::ATTR_ERRMODE => PDO::ERRMODE_EXCEPTION]); }
+function make_redis() { $redis = new Redis; $redis->connect('127.0.0.1', STORE); return $redis; }
+"#;
+
+const SHARED: &str = "Bank::$db = make_db(); if (STORE !== 0) { Bank::$redis = make_redis(); }";
+
+const OWN: &str = r#"
+Bank::$db = Svc\per_request(PDO::class, make_db(...), fn (PDO $db) => !$db->inTransaction() || $db->rollBack(), 8);
+if (STORE !== 0) { Bank::$redis = Svc\per_request(Redis::class, make_redis(...), fn (Redis $redis) => $redis->discard() || true, 64); }
 "#;
 
 /// What became of the transfers.
@@ -154,7 +161,7 @@ fn open(database: &Database) {
     database.query(&format!("INSERT INTO accounts VALUES {}", rows.join(", ")));
 }
 
-fn stays_in_balance(database: &Database) {
+fn stays_in_balance(database: &Database, boot: &str) {
     open(database);
     let store = databases::redis().zip(fetched("php-extensions"));
     let port = store.as_ref().map_or(0, |(store, _)| store.address().port());
@@ -162,7 +169,7 @@ fn stays_in_balance(database: &Database) {
         json!({"DSN": database.dsn(), "USER": USER, "PASSWORD": PASSWORD, "STORE": port}).to_string();
     let define =
         format!("foreach (json_decode('{constants}', true) as $name => $value) define($name, $value);");
-    let mut server = TaskServer::new(&format!("{define}\n{CODE}"))
+    let mut server = TaskServer::new(&format!("{define}\n{CODE}{MAKE}"))
         .set("ASYNC_WORKERS", "0")
         .set("RUNTIME_HOOKS", "net")
         .set("PHP_WORKERS", "4")
@@ -170,7 +177,7 @@ fn stays_in_balance(database: &Database) {
     if let Some((_, extensions)) = &store {
         server = server.directive(&format!("extension={extensions}/redis.so"));
     }
-    let server = server.start_with(Mode::Worker, BOOT);
+    let server = server.start_with(Mode::Worker, boot);
     let books = Books::default();
     let end = Instant::now() + Duration::from_secs(seconds());
     std::thread::scope(|scope| {
@@ -210,13 +217,27 @@ fn stays_in_balance(database: &Database) {
 #[test]
 fn money_stays_in_balance_in_mariadb() {
     if let Some(database) = databases::mariadb() {
-        stays_in_balance(&database);
+        stays_in_balance(&database, SHARED);
     }
 }
 
 #[test]
 fn money_stays_in_balance_in_postgres() {
     if let Some(database) = databases::postgres() {
-        stays_in_balance(&database);
+        stays_in_balance(&database, SHARED);
+    }
+}
+
+#[test]
+fn money_stays_in_balance_in_mariadb_with_a_connection_for_each_request() {
+    if let Some(database) = databases::mariadb() {
+        stays_in_balance(&database, OWN);
+    }
+}
+
+#[test]
+fn money_stays_in_balance_in_postgres_with_a_connection_for_each_request() {
+    if let Some(database) = databases::postgres() {
+        stays_in_balance(&database, OWN);
     }
 }

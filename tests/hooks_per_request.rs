@@ -60,6 +60,7 @@ function make(string $class): object
         'ArrayObject' => Svc\per_request(ArrayObject::class, fn () => new ArrayObject([1, 2, 3])),
         'PDO' => Svc\per_request(PDO::class, fn () => new PDO('sqlite::memory:'), max: 4),
         'Failed reset' => Svc\per_request(Connection::class, fn () => new Connection(), function () { throw new DomainException('reset'); }),
+        'Left', 'Right' => Svc\per_request(Connection::class, fn () => new Connection(), fn () => true, 1),
         'Cyclic' => Svc\per_request(Cyclic::class, fn () => new Cyclic()),
         'Kept cyclic' => Svc\per_request(Cyclic::class, fn () => new Cyclic(), fn () => true, 1),
         'Clinging' => Svc\per_request(Clinging::class, fn () => new Clinging(), fn ($c) => $c === objects('Clinging')->add('in reset') && false, 1),
@@ -160,6 +161,15 @@ function kept_clinging() { return objects('Clinging')->id(); }
 function reset_once_more() { objects('Closed with destructor')->next = new class extends Connection { public function __destruct() { objects('Reset once more')->add('of a destructor'); } }; return objects('Reset once more')->add('of the request')->log; }
 function reset_log() { return objects('Reset once more')->log; }
 function jumps_in_reset() { return objects('Jumping reset')->id(); }
+/** Takes two connections, each of which there is one of for all requests. */
+function takes(string $n)
+{
+    [$first, $second] = $n === 'left' ? ['Left', 'Right'] : ['Right', 'Left'];
+    $id = objects($first)->id();
+    mark('has', $n);
+    until('go');
+    return [$id, tried(fn () => objects($second)->id())];
+}
 class Late { public function __destruct() { mark('late', (string) objects('Connection')->id()); } }
 function in_destructor()
 {
@@ -289,6 +299,23 @@ fn requests_have_instances_of_their_own_and_wait_in_order_for_more() {
     let answers: Vec<_> = waiting.iter_mut().map(|client| client.response().text()).collect();
     assert_eq!(answers, ["[true,3]", "[true,4]"]);
     eventually("all are closed", || ids(&server, "closed").len() == 4);
+}
+
+#[test]
+fn requests_that_wait_for_each_others_instances_do_not_wait_for_ever() {
+    let server = server().start(Mode::Worker);
+    let [mut left, mut right] = ["left", "right"].map(|n| {
+        let client = server.send("takes", n);
+        eventually("it has one", || ids(&server, "has").contains(&n.to_owned()));
+        client
+    });
+    server.mark("go");
+    // The younger one goes without, and the other one gets what it had.
+    assert_eq!(
+        right.response().text(),
+        r#"[2,"RuntimeException: All 1 instances of Connection are in use by requests that wait for this one"]"#
+    );
+    assert_eq!(left.response().text(), r#"[1,"2"]"#);
 }
 
 #[test]

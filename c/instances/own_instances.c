@@ -14,7 +14,9 @@
 #include "context/context.h"
 #include "context/own_worker.h"
 #include "engine/collector.h"
+#include "fiber/fiber.h"
 #include "instances/own_instances.h"
+#include "owners/turns.h"
 
 #include <ext/spl/spl_exceptions.h>
 #include <stdlib.h>
@@ -169,6 +171,22 @@ zend_object *shim_own_instance_find(const zend_object *proxy)
 {
     shim_own_instance *entry = find(proxy);
     return has_instance(entry) ? use(entry) : NULL;
+}
+
+/* Whether the request has one of the source's. Entries that have given their place back are gone. */
+static bool holds_place(const shim_fiber *fiber, const shim_places *places)
+{
+    const shim_own_instances *own = &fiber->context.instances;
+    size_t i = 0;
+    while (i < own->count && &own->list[i].source->places != places) {
+        i++;
+    }
+    return i < own->count;
+}
+
+void shim_own_instances_install(void)
+{
+    shim_turns_hold_place = holds_place;
 }
 
 /* The one that was made last; -1 if there is none. */

@@ -21,6 +21,7 @@ zend_object *shim_own_instance_forget(shim_context *context);
 /* Gives a place back, with its instance if that is kept: it may be another request's next. Returns the proxy, to be
  * released by a step; NULL if there is none left. */
 zend_object *shim_own_instance_hand_on(shim_context *context);
+void shim_own_instances_install(void);
 /* From now on, the request makes no more, and uses none that is kept. */
 void shim_own_instances_close(shim_context *context);
 /* The list itself. */

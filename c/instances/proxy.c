@@ -303,7 +303,7 @@ void shim_proxy_make(zval *result, zend_class_entry *class, zend_class_entry *wa
     }
     shim_source *source = ecalloc(1, sizeof(*source));
     source->class = wanted;
-    source->max = max;
+    source->places.max = max;
     source->real = proxy->handlers;
     source->idle = safe_emalloc(max, sizeof(zval), 0);
     ZVAL_COPY(&source->factory, factory);

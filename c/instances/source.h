@@ -3,6 +3,7 @@
 #define SVC_SHIM_SOURCE_H
 
 #include "compat.h"
+#include "owners/turns.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,9 +13,8 @@
  *   none ──first use──▶ in use ──end of the request, reset() is true──▶ idle ──first use──▶ in use
  *                          └───────otherwise: closed
  *
- * Invariants. At most `max` instances are in use or idle. Somebody waits only while `max` are in use; whoever waits is
- * served in the order of arrival, and a place that becomes free belongs to the first of them at once, so that nobody
- * overtakes. */
+ * Invariant. At most as many instances are in use or idle as there are places. Requests wait for a place in the queue of
+ * their thread (owners/turns.h). */
 typedef struct shim_source {
     /* Of the object; this is how the source is found. */
     zend_object_handlers handlers;
@@ -27,12 +27,9 @@ typedef struct shim_source {
     zval factory;
     /* Undefined if instances are not used again. */
     zval reset;
-    uint32_t max;
-    uint32_t in_use;
+    shim_places places;
     zval *idle;
     uint32_t idle_count;
-    struct shim_source_waiter *first;
-    struct shim_source_waiter *last;
 } shim_source;
 
 /* Takes a place for an instance, and waits for it if need be. Fills `instance` with one that is idle, or with undefined if

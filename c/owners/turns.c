@@ -12,10 +12,14 @@
 /* A request that waits, on its own stack. */
 typedef struct waiter {
     shim_fiber *fiber;
+    /* What it waits for; one of the two. */
     const shim_owned *thing;
+    const shim_places *places;
     /* What it is told when it goes on. */
     shim_turn turn;
     bool is_queued;
+    /* It would wait for ever; computed when another one is about to wait. */
+    bool is_stuck;
     struct waiter *next;
     struct waiter *previous;
 } waiter;
@@ -156,6 +160,9 @@ static void pass(void)
     waiter *next = NULL;
     for (waiter *one = turns.first; one != NULL; one = next) {
         next = one->next;
+        if (one->thing == NULL) {
+            continue;
+        }
         const shim_fiber *owner = owner_of(one->thing);
         if (owner == NULL) {
             give_to((shim_owned *)one->thing, one->fiber);
@@ -166,27 +173,79 @@ static void pass(void)
     }
 }
 
-static waiter *waiter_of(const shim_fiber *fiber)
+/* ---- who waits for ever ---- */
+
+static bool holds_none(const shim_fiber *fiber, const shim_places *places)
 {
-    waiter *one = turns.first;
+    (void)fiber;
+    (void)places;
+    return false;
+}
+
+bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places *places) = holds_none;
+
+static bool is_stuck(const shim_fiber *fiber)
+{
+    const waiter *one = turns.first;
     while (one != NULL && one->fiber != fiber) {
         one = one->next;
     }
-    return one;
+    return one != NULL && one->is_stuck;
 }
 
-/* The youngest of the requests that would wait for each other if the running one waited for the thing; NULL if it would
- * close no circle. */
-static shim_fiber *youngest_in_circle(const shim_owned *thing)
+static uint32_t places_of_the_stuck(const shim_places *places)
 {
-    shim_fiber *youngest = shim_running;
-    for (shim_fiber *owner = owner_of(thing); owner != shim_running;) {
-        const waiter *one = waiter_of(owner);
-        if (one == NULL) {
-            return NULL;
+    uint32_t count = 0;
+    for (const waiter *one = turns.first; one != NULL; one = one->next) {
+        count += one->is_stuck && shim_turns_hold_place(one->fiber, places);
+    }
+    return count;
+}
+
+/* Whether somebody who is not stuck may free what it waits for. */
+static bool can_go_on(const waiter *one)
+{
+    return one->thing != NULL ? !is_stuck(owner_of(one->thing)) : places_of_the_stuck(one->places) < one->places->in_use;
+}
+
+/* Finds out who is stuck if `refused` is not; returns whether anybody is. */
+static bool find_stuck(const waiter *refused)
+{
+    size_t left = 0;
+    for (waiter *one = turns.first; one != NULL; one = one->next) {
+        one->is_stuck = one != refused;
+        left += one->is_stuck;
+    }
+    for (bool is_settled = false; !is_settled;) {
+        is_settled = true;
+        for (waiter *one = turns.first; one != NULL; one = one->next) {
+            if (one->is_stuck && can_go_on(one)) {
+                one->is_stuck = false;
+                is_settled = false;
+                left--;
+            }
         }
-        youngest = owner->serial > youngest->serial ? owner : youngest;
-        owner = owner_of(one->thing);
+    }
+    return left > 0;
+}
+
+/* Only the one that has just joined the queue can have closed a circle, so most often it is enough to ask about it. */
+static bool is_anybody_stuck(const waiter *latest)
+{
+    for (waiter *one = turns.first; one != NULL; one = one->next) {
+        one->is_stuck = true;
+    }
+    return !can_go_on(latest) && find_stuck(NULL);
+}
+
+/* The youngest whose refusal leaves nobody stuck. */
+static waiter *one_to_refuse(waiter *latest)
+{
+    waiter *youngest = latest;
+    for (waiter *one = turns.first; one != NULL; one = one->next) {
+        if (one->fiber->serial > youngest->fiber->serial && !find_stuck(one)) {
+            youngest = one;
+        }
     }
     return youngest;
 }
@@ -200,30 +259,34 @@ static void count(int64_t since)
     }
 }
 
-static shim_turn wait_for(const shim_owned *thing)
+static shim_turn wait_for(const shim_owned *thing, const shim_places *places)
 {
-    waiter own = {.fiber = shim_running, .thing = thing, .turn = SHIM_TURN_OVER};
+    if (shim_is_cancelled()) {
+        return SHIM_TURN_OVER;
+    }
+    if (!shim_fiber_may_park()) {
+        return SHIM_TURN_STUCK;
+    }
+    waiter own = {.fiber = shim_running, .thing = thing, .places = places, .turn = SHIM_TURN_OVER};
     const int64_t since = shim_now();
     enqueue(&own);
+    if (is_anybody_stuck(&own)) {
+        waiter *refused = one_to_refuse(&own);
+        if (refused == &own) {
+            dequeue(&own);
+            return SHIM_TURN_REFUSED;
+        }
+        tell(refused, SHIM_TURN_REFUSED);
+    }
     const shim_woken_by by = shim_park(&(shim_wait_set){.awaits_turn = true}).by;
     dequeue(&own);
     if (by == SHIM_NEVER_PARKED) {
         return SHIM_TURN_STUCK;
     }
-    count(since);
+    if (thing != NULL) {
+        count(since);
+    }
     return own.turn;
-}
-
-static shim_turn wait_unless_circle(const shim_owned *thing)
-{
-    shim_fiber *youngest = youngest_in_circle(thing);
-    if (youngest == shim_running) {
-        return SHIM_TURN_REFUSED;
-    }
-    if (youngest != NULL) {
-        tell(waiter_of(youngest), SHIM_TURN_REFUSED);
-    }
-    return wait_for(thing);
 }
 
 shim_turn shim_turn_take(shim_owned *thing)
@@ -235,10 +298,29 @@ shim_turn shim_turn_take(shim_owned *thing)
         give_to(thing, shim_running);
         return SHIM_TURN_HERE;
     }
-    if (shim_is_cancelled()) {
-        return SHIM_TURN_OVER;
+    return wait_for(thing, NULL);
+}
+
+shim_turn shim_turn_take_place(shim_places *places)
+{
+    if (places->in_use < places->max) {
+        places->in_use++;
+        return SHIM_TURN_HERE;
     }
-    return shim_fiber_may_park() ? wait_unless_circle(thing) : SHIM_TURN_STUCK;
+    return wait_for(NULL, places);
+}
+
+void shim_turn_give_place(shim_places *places)
+{
+    waiter *one = turns.first;
+    while (one != NULL && one->places != places) {
+        one = one->next;
+    }
+    if (one != NULL) {
+        tell(one, SHIM_TURN_HERE);
+    } else {
+        places->in_use--;
+    }
 }
 
 /* ---- the end of an ownership ---- */

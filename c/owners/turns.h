@@ -28,13 +28,18 @@
  *  - The end of a request comes in this order: its script, shutdown functions and destructors; what it leaves on its
  *    connections is cleaned up, still as their owner (connections/cleaning.c); then the first in the queue has its turn.
  *
- * Waiting can form a circle, since requests also own what they have opened. A wait that would close a circle is refused to
- * the youngest member, which may be another request that waits already. Being refused takes nothing away from it.
+ * There are also things of which several are alike, and a request gets any one of them: places (the instances of an object
+ * of Svc\per_request()). Requests wait for these in the same queue.
+ *
+ * Requests can come to wait for each other: they own what they have opened, and hold places, while they wait for more. A
+ * request is stuck if the owner of what it waits for is, or whoever holds the places. A wait by which requests would be
+ * stuck is refused to the youngest of those without which none would be, which may be one that waits already. Being
+ * refused takes nothing away from it.
  *
  * Invariants.
  *  1. A thing has at most one owner, a request that has begun and not ended: the end takes everything away, however the
  *     request ends (shim_turns_end), and so does the loss of its stack.
- *  2. No thing that is free has a waiter, and no circle of waiters exists, whenever a script's code runs.
+ *  2. No thing that is free has a waiter, nor has a free place, and nobody is stuck, whenever a script's code runs.
  *  3. A waiter is in the queue exactly as long as it is parked. Its wait ends by its turn, its refusal, the disappearance
  *     of the thing, its time limit or its cancellation, whichever comes first.
  *  4. Nothing here allocates memory, polls, throws, or knows what the things are.
@@ -61,10 +66,16 @@ typedef struct shim_owned {
     struct shim_owned *previous;
 } shim_owned;
 
+/* Places that requests hold. Embedded in what knows who holds them. */
+typedef struct shim_places {
+    uint32_t max;
+    uint32_t in_use;
+} shim_places;
+
 typedef enum shim_turn {
     /* The request has it. */
     SHIM_TURN_HERE = 0,
-    /* The wait would never end, and the request is the youngest of those that wait for each other. */
+    /* The wait would never end, and the request is the youngest whose refusal ends that of others. */
     SHIM_TURN_REFUSED,
     /* It would have to wait, and cannot wait without blocking its thread, on which the owner runs. */
     SHIM_TURN_STUCK,
@@ -77,6 +88,12 @@ typedef enum shim_turn {
 /* Waits until the running request may use the thing, and gives it to the request. The thing stays where it is in memory
  * until this returns. */
 shim_turn shim_turn_take(shim_owned *thing);
+/* Waits for a place. Until it is noted as the request's (shim_turns_hold_place), the request must not wait again. */
+shim_turn shim_turn_take_place(shim_places *places);
+/* Gives a place back, to the first who waits for it. */
+void shim_turn_give_place(shim_places *places);
+/* Whether the request holds one of these places. */
+extern bool (*shim_turns_hold_place)(const shim_fiber *fiber, const shim_places *places);
 /* Whether the running request may use it without waiting. Takes nothing. */
 bool shim_turn_is_free(const shim_owned *thing);
 /* Whether it, or the joint ownership that it falls under, belongs to the running request. */

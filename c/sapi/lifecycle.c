@@ -15,6 +15,7 @@
 #include "files/locks.h"
 #include "hooks/hooks.h"
 #include "jump/overflow.h"
+#include "instances/own_instances.h"
 #include "libc/libc.h"
 #include "libc/syscall_elision.h"
 #include "libc/umask.h"
@@ -119,6 +120,7 @@ const char *shim_startup(const shim_options *options)
     shim_loading_install();
     shim_fiber_class_install();
     shim_collector_install();
+    shim_own_instances_install();
     shim_overflow_install();
     if (!shim_deep_follow_fibers()) {
         return "PHP has no free resource handle; load fewer extensions";
