@@ -6,6 +6,9 @@
 //! of them than that are out of reach here.
 #![cfg(loom)]
 
+#[path = "support/exploring.rs"]
+mod exploring;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -23,13 +26,7 @@ use svc_core::sync::idle_workers::{Capacity, IdleWorkers, Wake};
 use svc_core::sync::outbox::Outbox;
 use svc_core::sync::permits::Permits;
 
-/// Explores `model` with at most `preemptions` switches away from a thread that could have gone on.
-fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 50_000;
-    builder.check(model);
-}
+use exploring::explore;
 
 #[test]
 fn a_bell_rung_after_the_work_was_published_wakes_its_sleeper() {

@@ -5,6 +5,9 @@
 //! which the explorer reports: models close the threads only after they were told of what they wait for.
 #![cfg(loom)]
 
+#[path = "support/exploring.rs"]
+mod exploring;
+
 use std::sync::Arc;
 
 use loom::thread;
@@ -14,13 +17,7 @@ use svc_core::sync::event_count::EventCount;
 use svc_core::sync::helper_threads::HelperThreads;
 use svc_core::time;
 
-/// Explores `model` with at most `preemptions` switches away from a thread that could have gone on.
-fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 50_000;
-    builder.check(model);
-}
+use exploring::explore;
 
 /// Closes them and waits for the last thread: what the futex of the model sleeps on does not outlive the model's main one.
 fn end(helpers: &HelperThreads) {

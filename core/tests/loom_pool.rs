@@ -5,6 +5,9 @@
 //! deadlock, which the explorer reports: nothing here shuts the gate before all jobs are done.
 #![cfg(loom)]
 
+#[path = "support/exploring.rs"]
+mod exploring;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,13 +22,7 @@ use svc_core::sync::event_count::EventCount;
 use svc_core::sync::exchange_state::{ExchangeStage, ExchangeState};
 use svc_core::sync::idle_workers::Wake;
 
-/// Explores `model` with at most `preemptions` switches away from a thread that could have gone on.
-fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 50_000;
-    builder.check(model);
-}
+use exploring::explore;
 
 /// A number that threads wait for.
 #[derive(Debug)]

@@ -5,6 +5,9 @@
 //! deadlock, which the explorer reports.
 #![cfg(loom)]
 
+#[path = "support/exploring.rs"]
+mod exploring;
+
 use std::sync::Arc;
 
 use loom::thread;
@@ -19,13 +22,7 @@ use svc_core::tasks::{
 };
 use svc_core::time;
 
-/// Explores `model` with at most `preemptions` switches away from a thread that could have gone on.
-fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.max_branches = 50_000;
-    builder.check(model);
-}
+use exploring::explore;
 
 /// A thread that awaits tasks.
 #[derive(Debug)]

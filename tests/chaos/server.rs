@@ -17,7 +17,8 @@ use crate::support::client::LOOK_AGAIN;
 use crate::support::command;
 use crate::visit;
 
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 10] = [
+    ("boot.php", include_str!("app/boot.php")),
     ("worker.php", include_str!("app/worker.php")),
     ("tasks.php", include_str!("app/tasks.php")),
     ("errands.php", include_str!("app/errands.php")),

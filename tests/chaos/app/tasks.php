@@ -1,11 +1,3 @@
 <?php
 // What a thread for tasks has before its first task.
-require __DIR__ . '/world.php';
-require __DIR__ . '/calls.php';
-require __DIR__ . '/streams.php';
-require __DIR__ . '/shapes.php';
-require __DIR__ . '/fresh.php';
-require __DIR__ . '/errands.php';
-require __DIR__ . '/mind.php';
-
-World::found();
+require __DIR__ . '/boot.php';

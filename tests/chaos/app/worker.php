@@ -1,14 +1,6 @@
 <?php
 // The application under chaos: each request brings a program, and is answered with what the program prints.
-require __DIR__ . '/world.php';
-require __DIR__ . '/calls.php';
-require __DIR__ . '/streams.php';
-require __DIR__ . '/shapes.php';
-require __DIR__ . '/fresh.php';
-require __DIR__ . '/errands.php';
-require __DIR__ . '/mind.php';
-
-World::found();
+require __DIR__ . '/boot.php';
 $handler = static function (): void {
     if ($_GET['id'] === 'collector') {
         gc_collect_cycles();

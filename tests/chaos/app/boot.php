@@ -1,0 +1,11 @@
+<?php
+// What every thread has before its first program.
+require __DIR__ . '/world.php';
+require __DIR__ . '/calls.php';
+require __DIR__ . '/streams.php';
+require __DIR__ . '/shapes.php';
+require __DIR__ . '/fresh.php';
+require __DIR__ . '/errands.php';
+require __DIR__ . '/mind.php';
+
+World::found();
