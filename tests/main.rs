@@ -33,8 +33,14 @@ mod fetched;
 #[path = "support/gate.rs"]
 mod gate;
 #[cfg(feature = "php")]
+#[path = "support/hooked.rs"]
+mod hooked;
+#[cfg(feature = "php")]
 #[path = "support/proxy.rs"]
 mod proxy;
+#[cfg(feature = "php")]
+#[path = "support/results.rs"]
+mod results;
 #[path = "support/scraper.rs"]
 mod scraper;
 #[cfg(feature = "php")]
@@ -83,16 +89,21 @@ mod config;
 mod conformance;
 mod dokuwiki;
 mod hooks_clients;
+mod hooks_closing;
 mod hooks_dns;
-mod hooks_faults;
+mod hooks_life;
+mod hooks_limits;
 mod hooks_net;
 mod hooks_own_connections;
 mod hooks_owners;
 mod hooks_owners_bank;
 mod hooks_owners_drivers;
 mod hooks_per_request;
+mod hooks_places;
 mod hooks_process;
-mod hooks_results;
+mod hooks_results_sockets;
+mod hooks_results_streams;
+mod hooks_servers;
 mod hooks_sleep;
 mod http;
 mod http2;

@@ -97,8 +97,12 @@ pub(crate) const HTTP_WAYS: [&str; 9] = [
     "by_socket_select",
 ];
 
-/// A connection to a database or store; what it returns asks there.
+/// A connection to a database or store; what it returns asks there. `tries` says what comes of that.
 const CONNECTIONS: &str = r#"
+function tries($n)
+{
+    try { return @$n()('wombat') === 'wombat' ? 'whole' : 'failed'; } catch (Throwable) { return 'failed'; }
+}
 function to_pdo_mysql() { $db = new PDO(MYSQL_DSN, USER, PASSWORD); return fn ($n) => $db->query("SELECT '$n'")->fetchColumn(); }
 function to_mysqli()
 {

@@ -1,17 +1,15 @@
-//! The runtime hook `net` when things go wrong: limits, cancellations, closed descriptors, and the end of workers.
+//! The runtime hook `net` when a wait is given up: time limits and cancellations.
 #![cfg(feature = "php")]
 
 use std::time::Duration;
 
-use rustix::process::Signal;
-
 use crate::backend::{Backend, Unaccepting, Visit};
+use crate::hooked::{assert_serves, cpu_time, forget, one_thread, sorted};
 use crate::proxy::Direction;
 use crate::socket::Listener;
-use crate::support::Svc;
 use crate::support::client::eventually;
-use crate::tasks::{Mode, TaskServer, TaskSvc, assert_like};
-use crate::waits::{Pages, Stores};
+use crate::tasks::{Mode, TaskServer, assert_like};
+use crate::waits::Stores;
 
 /// Each function waits for a server that never answers; `$limit` is called once it is about to.
 const ENDLESS: &str = r#"
@@ -102,7 +100,6 @@ function cancelled($n)
     until('go');
     return [$task->cancel(), settled($task)->isSettled()];
 }
-function forever() { file_get_contents('http://' . HANGS . '/'); mark('went on'); }
 "#;
 
 /// Servers that hang, each in its own way.
@@ -139,33 +136,6 @@ impl Endless {
         .concat();
         one_thread(TaskServer::new(&format!("{constants}{ENDLESS}")), hooks)
     }
-}
-
-fn one_thread(server: TaskServer, hooks: &str) -> TaskServer {
-    // Some write more than a request may have by default.
-    server
-        .directive("memory_limit=-1")
-        .set("RUNTIME_HOOKS", hooks)
-        .set("PHP_WORKERS", "1")
-        .set("ASYNC_WORKERS", "1")
-}
-
-/// The processor time of the server so far.
-fn cpu_time(svc: &Svc) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", svc.pid().as_raw_nonzero())).unwrap();
-    let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
-}
-
-fn sorted(server: &TaskSvc, mark: &str) -> Vec<usize> {
-    let mut numbers: Vec<_> = server.lines(mark).iter().map(|line| line.parse().unwrap()).collect();
-    numbers.sort_unstable();
-    numbers
-}
-
-fn assert_serves(server: &TaskSvc) {
-    assert_like(&server.tell("strrev"), "\"*\"");
 }
 
 #[test]
@@ -217,11 +187,6 @@ function query($n)
     @$ask('x');
     mark('went on', $n);
 }
-/** What a query answers, or that it fails. */
-function tries($n)
-{
-    try { return @$n()('wombat') === 'wombat' ? 'whole' : 'failed'; } catch (Throwable) { return 'failed'; }
-}
 function cancelled($way)
 {
     $task = Svc\async(function () use ($way) {
@@ -244,12 +209,6 @@ function cancelled($way)
     return [$task->cancel(), settled($task)->isSettled()];
 }
 "#;
-
-fn forget(server: &TaskSvc, marks: &[&str]) {
-    for mark in marks {
-        let _ = std::fs::remove_file(server.path(mark));
-    }
-}
 
 #[test]
 fn a_time_limit_ends_each_query() {
@@ -307,229 +266,4 @@ fn a_cancelled_task_leaves_each_query() {
         assert_eq!(server.lines("caught").len(), 1);
         proxy.gate(Direction::ToClient).open();
     }
-}
-
-#[test]
-fn a_server_that_dies_in_its_answer_ends_the_query() {
-    let stores = Stores::new();
-    let server = one_thread(stores.server(QUERIES), "net").start(Mode::Worker);
-    for (way, proxy) in stores.drivers() {
-        let (mut failed, mut count) = (0, 0);
-        // Ever further into the conversation, until it is over.
-        loop {
-            proxy.cut_after(Direction::ToClient, count);
-            let answer = server.send("tries", way).response().text();
-            if answer == "\"whole\"" {
-                break;
-            }
-            assert_eq!(answer, "\"failed\"", "{way} after {count} bytes");
-            failed += 1;
-            // TLS and its certificates are long.
-            count += 1 + count / 7;
-        }
-        assert!(failed > 3, "{way} {failed}");
-        proxy.cut_after(Direction::ToClient, usize::MAX);
-        assert_serves(&server);
-    }
-}
-
-const CLOSING: &str = r#"
-class Held { public static array $of = []; }
-function opens($n)
-{
-    [$host, $port] = explode(':', HTTP);
-    Held::$of[$n] = $socket = socket_create(AF_INET, SOCK_STREAM, SOL_TCP);
-    socket_connect($socket, $host, (int) $port);
-    mark('in');
-    $count = match ($n) {
-        'read' => @socket_recv($socket, $bytes, 100, 0),
-        'all' => @socket_recv($socket, $bytes, 100, MSG_WAITALL),
-        'write' => @socket_write($socket, str_repeat('x', 1 << 25)),
-    };
-    return [is_int($count) ? 'part' : $count, socket_last_error()];
-}
-/** Closes it, and takes its number at once for a connection that has something to read. */
-function closes($n)
-{
-    $number = fn () => count(glob('/proc/self/fd/*'));
-    $before = $number();
-    socket_close(Held::$of[$n]);
-    $stream = stream_socket_client('tcp://' . TALKS);
-    $reads = [$stream];
-    $none = null;
-    stream_select($reads, $none, $none, 60);
-    return [$before === $number(), fgets($stream)];
-}
-function opens_stream()
-{
-    Held::$of[''] = $stream = stream_socket_client('tcp://' . HTTP);
-    fwrite($stream, "GET /page HTTP/1.1\r\n\r\n");
-    return explode("\r\n\r\n", stream_get_contents($stream))[1];
-}
-function closes_stream() { return [@fclose(Held::$of['']), error_get_last()['message']]; }
-"#;
-
-#[test]
-fn a_call_never_reads_what_is_sent_to_the_next_owner_of_its_number() {
-    let (silent, talks) = (
-        Backend::tcp(Visit::hold),
-        Backend::tcp(|visit| visit.send("not yours\n").and_then(|()| visit.hang())),
-    );
-    let constants = format!("const HTTP = '{}';\nconst TALKS = '{}';\n", silent.address(), talks.address());
-    let server = one_thread(TaskServer::new(&format!("{constants}{CLOSING}")), "net").start(Mode::Worker);
-    for (way, answer) in [("read", "[false,9]"), ("all", "[false,9]"), ("write", "[\"part\",0]")] {
-        forget(&server, &["in"]);
-        let mut client = server.send("opens", way);
-        server.until("in");
-        // The one who waits has come to its wait when its thread answers.
-        assert_serves(&server);
-        assert_eq!(server.send("closes", way).response().text(), r#"[true,"not yours\n"]"#, "{way}");
-        assert_eq!(client.response().text(), answer, "{way}");
-    }
-}
-
-#[test]
-fn nobody_closes_a_stream_that_another_request_reads() {
-    let pages = Pages::new();
-    let server = one_thread(pages.server(CLOSING), "net").start(Mode::Worker);
-    let mut client = server.send("opens_stream", "");
-    pages.plain.gate().wait_until_held(1);
-    assert_serves(&server);
-    assert_eq!(
-        server.tell("closes_stream"),
-        r#"[false,"fclose(): cannot close the provided stream, as it is in use"]"#
-    );
-    pages.plain.gate().open();
-    assert_eq!(client.response().text(), "\"page\"");
-}
-
-const TRANSFERS: &str = r#"
-function ends_in_callback($n)
-{
-    $curl = curl_init('http://' . HTTP . '/page');
-    curl_setopt($curl, CURLOPT_WRITEFUNCTION, function () { str_repeat('x', PHP_INT_MAX >> 4); });
-    curl_exec($curl);
-}
-"#;
-
-#[test]
-fn a_bailout_out_of_a_transfer_stops_before_the_library_of_its_own_request() {
-    let pages = Pages::new();
-    let server = one_thread(pages.server(TRANSFERS), "net").start(Mode::Worker);
-    let mut around = Vec::new();
-    for round in 0..20 {
-        let mut ends = server.send("ends_in_callback", "");
-        pages.plain.gate().wait_until_held(1);
-        // Another transfer begins and ends on the same thread, and a third one goes on.
-        let mut other = server.send("by_curl_tls", "other");
-        pages.tls.gate().wait_until_held(1);
-        if round % 2 == 0 {
-            pages.tls.gate().release(1);
-            assert_eq!(other.response().text(), "\"other\"");
-        }
-        pages.plain.gate().release(1);
-        assert_eq!(ends.response().status, 500);
-        if round % 2 == 1 {
-            pages.tls.gate().release(1);
-            assert_eq!(other.response().text(), "\"other\"");
-        }
-        around.push(server.svc.metric("process_open_fds"));
-    }
-    eventually("all is closed", || server.svc.metric("process_open_fds") < around[0] + 10.0);
-}
-
-#[test]
-fn many_wait_and_the_thread_goes_on() {
-    let pages = Pages::new();
-    let server = one_thread(pages.server(""), "net").start(Mode::Worker);
-    let mut clients: Vec<_> = (0..256).map(|n| server.send("by_file", &n.to_string())).collect();
-    pages.plain.gate().wait_until_held(200);
-    pages.plain.gate().open();
-    for (n, client) in clients.iter_mut().enumerate() {
-        assert_eq!(client.response().text(), format!("\"{n}\""));
-    }
-    assert_serves(&server);
-}
-
-#[test]
-fn a_client_that_leaves_does_not_end_the_others() {
-    let pages = Pages::new();
-    let server = one_thread(pages.server(""), "net").start(Mode::Worker);
-    let mut clients: Vec<_> = (0..8).map(|n| server.send("by_curl", &n.to_string())).collect();
-    pages.plain.gate().wait_until_held(8);
-    clients.drain(..4);
-    server.svc.assert_metric(r#"svc_request_cancelled_total{reason="client_abort"}"#, 4.0);
-    pages.plain.gate().open();
-    for (client, n) in clients.iter_mut().zip(4..) {
-        assert_eq!(client.response().text(), format!("\"{n}\""));
-    }
-    assert_serves(&server);
-}
-
-#[test]
-fn workers_are_replaced_while_calls_wait() {
-    let pages = Pages::new();
-    let server = one_thread(pages.server(""), "net").start_with(Mode::Worker, "mark('boots');");
-    let mut clients: Vec<_> = (0..8).map(|n| server.send("by_curl", &n.to_string())).collect();
-    pages.plain.gate().wait_until_held(8);
-    server.svc.signal(Signal::HUP);
-    eventually("another one has booted", || server.lines("boots").len() == 2);
-    pages.plain.gate().open();
-    for (n, client) in clients.iter_mut().enumerate() {
-        assert_eq!(client.response().text(), format!("\"{n}\""));
-    }
-    assert_serves(&server);
-}
-
-#[test]
-fn the_deadline_of_a_drain_ends_waits() {
-    let endless = Endless::new();
-    let mut server = endless.server("net").set("DRAIN_TIMEOUT_SECONDS", "1").start(Mode::Worker);
-    let clients: Vec<_> = (0..8).map(|_| server.send("forever", "")).collect();
-    eventually("all wait", || endless.hangs.connected() == clients.len());
-    server.svc.signal(Signal::TERM);
-    for mut client in clients {
-        client.rest();
-    }
-    assert!(server.svc.wait().is_some());
-    assert!(!server.marked("went on"));
-}
-
-const PLACES: &str = r#"
-function in_output_handler()
-{
-    ob_start(function (string $output) { return by_file($output); });
-    echo 'output';
-    return ob_end_flush();
-}
-class Asking { public $self; function __destruct() { mark('destroyed', by_file('cycle')); } }
-function in_collector()
-{
-    $cycle = new Asking;
-    $cycle->self = $cycle;
-    unset($cycle);
-    return gc_collect_cycles();
-}
-function in_autoloader()
-{
-    spl_autoload_register(function (string $class) { eval('class ' . by_curl($class) . ' {}'); });
-    return (new Loaded)::class;
-}
-"#;
-
-#[test]
-fn where_php_cannot_switch_the_thread_blocks_and_it_is_counted() {
-    let pages = Pages::new();
-    pages.plain.gate().open();
-    let server = one_thread(pages.server(PLACES), "net").start(Mode::Worker);
-    for (function, answer, reason) in [
-        ("in_output_handler", "outputtrue", "output_handler"),
-        ("in_collector", "1", "gc"),
-        ("in_autoloader", "\"Loaded\"", "loading"),
-    ] {
-        assert_eq!(server.tell(function), answer);
-        let blocked = format!(r#"svc_hook_blocked_total{{hook="net",reason="{reason}"}}"#);
-        assert!(server.svc.metric(&blocked) >= 1.0, "{function}");
-    }
-    assert_eq!(server.lines("destroyed"), ["cycle"]);
 }

@@ -1,0 +1,44 @@
+//! Servers with one thread and runtime hooks, and what is to be seen of them.
+
+use std::time::Duration;
+
+use crate::support::Svc;
+use crate::tasks::{TaskServer, TaskSvc, assert_like};
+
+/// A server with one worker, one thread for tasks, and these hooks.
+pub(crate) fn one_thread(server: TaskServer, hooks: &str) -> TaskServer {
+    // Some write more than a request may have by default.
+    server
+        .directive("memory_limit=-1")
+        .set("RUNTIME_HOOKS", hooks)
+        .set("PHP_WORKERS", "1")
+        .set("ASYNC_WORKERS", "1")
+}
+
+/// The processor time of the server so far.
+pub(crate) fn cpu_time(svc: &Svc) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", svc.pid().as_raw_nonzero())).unwrap();
+    let fields: Vec<_> = stat.rsplit(") ").next().unwrap().split(' ').collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    Duration::from_millis(ticks * 1000 / rustix::param::clock_ticks_per_second())
+}
+
+/// The numbers in a mark.
+pub(crate) fn sorted(server: &TaskSvc, mark: &str) -> Vec<usize> {
+    let mut numbers: Vec<_> = server.lines(mark).iter().map(|line| line.parse().unwrap()).collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// The thread has nothing that keeps it from the next request.
+#[track_caller]
+pub(crate) fn assert_serves(server: &TaskSvc) {
+    assert_like(&server.tell("strrev"), "\"*\"");
+}
+
+/// Removes marks that an earlier part of the test has left.
+pub(crate) fn forget(server: &TaskSvc, marks: &[&str]) {
+    for mark in marks {
+        let _ = std::fs::remove_file(server.path(mark));
+    }
+}
