@@ -90,6 +90,7 @@ mod conformance;
 mod dokuwiki;
 mod hooks_clients;
 mod hooks_closing;
+mod hooks_collecting;
 mod hooks_dns;
 mod hooks_life;
 mod hooks_limits;

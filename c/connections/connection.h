@@ -50,6 +50,8 @@ typedef struct shim_connection {
     /* Calls have left a state that only its own commands end (Redis: a watch, a subscription). */
     bool is_watching;
     bool is_subscribed;
+    /* The object's destructor has run. */
+    bool is_destructed;
     /* One for the object, and one for each record that belongs to it, or whoever works with it. */
     unsigned references;
     struct shim_connection *next;

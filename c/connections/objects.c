@@ -5,7 +5,9 @@
  *
  * Freeing an object talks to a server, too: a statement is closed, a result is drained. If another request uses the
  * connection at that moment, the object is kept, and freed once it can be. That is decided in its destructor, which the
- * engine calls before it frees anything, and which may keep the object alive. */
+ * engine calls before it frees anything, and which may keep the object alive. The engine calls it once, however: an object
+ * that is kept, and is part of a cycle, is made to be asked again. One that is freed without having been asked (a script's
+ * destructor has put it somewhere, or a fatal error has skipped it) waits for its turn in the middle of being freed. */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/objects.h"
@@ -108,16 +110,29 @@ static bool postpone(zend_object *object)
 /* What is nobody's becomes the request's, since freeing it may wait. */
 static void destroy_object(zend_object *object)
 {
-    php_handlers(object)->dtor_obj(object);
-    if (shim_hook_is_on(SHIM_HOOK_NET) && !shim_connection_grab(shim_connection_find(object))) {
+    shim_connection *connection = shim_connection_hold(shim_connection_find(object));
+    if (connection == NULL || !connection->is_destructed) {
+        if (connection != NULL) {
+            connection->is_destructed = true;
+        }
+        php_handlers(object)->dtor_obj(object);
+    }
+    if (shim_hook_is_on(SHIM_HOOK_NET) && !shim_connection_grab(connection)) {
         (void)postpone(object);
     }
+    shim_connection_let_go(connection);
 }
 
-static void free_object(zend_object *object)
+/* Whether the extension may talk to the server. Whoever is in the middle of a call on what is leased has a reference to
+ * it. */
+static bool may_free(shim_connection *connection, shim_connection *root)
 {
-    shim_connection *connection = shim_connection_hold(shim_connection_find(object));
-    shim_connection *root = shim_connection_root(connection);
+    return !shim_hook_is_on(SHIM_HOOK_NET) || root == NULL || root->owned.is_leased ||
+           shim_connection_grab(connection) || shim_turn_take(&root->owned) == SHIM_TURN_HERE;
+}
+
+static void free_php_s(zend_object *object, shim_connection *root)
+{
     struct shim_owned *calling = NULL;
     if (shim_running != NULL) {
         calling = shim_running->calling;
@@ -126,6 +141,18 @@ static void free_object(zend_object *object)
     php_handlers(object)->free_obj(object);
     if (shim_running != NULL) {
         shim_running->calling = calling;
+    }
+}
+
+static void free_object(zend_object *object)
+{
+    shim_connection *connection = shim_connection_hold(shim_connection_find(object));
+    shim_connection *root = shim_connection_root(connection);
+    if (may_free(connection, root)) {
+        free_php_s(object, root);
+    } else {
+        /* What the extension keeps for it is lost, as it is at a bailout. */
+        zend_object_std_dtor(object);
     }
     shim_connection_remove(object);
     shim_connection_let_go(connection);
@@ -147,6 +174,10 @@ void shim_objects_free_postponed(void)
 {
     zend_object *object;
     while (take_free_one(&object)) {
+        if (GC_REFCOUNT(object) > 1) {
+            /* It goes on in a cycle. Whoever finds that asks again. */
+            GC_DEL_FLAGS(object, IS_OBJ_DESTRUCTOR_CALLED);
+        }
         OBJ_RELEASE(object);
     }
 }
