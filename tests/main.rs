@@ -106,6 +106,7 @@ mod hooks_results_sockets;
 mod hooks_results_streams;
 mod hooks_servers;
 mod hooks_sleep;
+mod hooks_streams;
 mod http;
 mod http2;
 mod lifecycle;

@@ -9,6 +9,7 @@
 #include "connections/large_objects.h"
 #include "connections/multi.h"
 #include "connections/objects.h"
+#include "connections/streams.h"
 #include "owners/sockets.h"
 #include "owners/turns.h"
 
@@ -95,6 +96,7 @@ bool shim_connections_install(void)
             wrap(function);
         }
     } ZEND_HASH_FOREACH_END();
+    shim_streams_follow();
     return true;
 }
 

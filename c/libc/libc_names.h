@@ -1,5 +1,10 @@
 /* Functions that the executable defines before libc, libphp and libcurl, by the file that defines them. A list, to be
  * included where it is needed. */
+/* connections/streams.c */
+SHIM_LIBC_NAME(_php_stream_fill_read_buffer)
+SHIM_LIBC_NAME(_php_stream_read)
+SHIM_LIBC_NAME(_php_stream_set_option)
+SHIM_LIBC_NAME(_php_stream_write)
 /* engine/deep.c */
 SHIM_LIBC_NAME(zend_array_destroy)
 SHIM_LIBC_NAME(zend_objects_store_del)

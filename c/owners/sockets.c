@@ -14,7 +14,7 @@
 typedef struct note {
     shim_owned socket;
     bool is_known;
-    /* A datagram belongs to nobody. */
+    /* A datagram belongs to nobody, and neither does a socket that listens. */
     bool is_free;
     /* The connection that uses it, as far as was seen. */
     shim_owned *connection;
@@ -44,11 +44,16 @@ static note *make(int descriptor)
     return find(descriptor);
 }
 
-static bool is_stream(int descriptor)
+static int option_of(int descriptor, int option)
 {
-    int type = 0;
-    socklen_t size = sizeof(type);
-    return getsockopt(descriptor, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+    int value = 0;
+    socklen_t size = sizeof(value);
+    return getsockopt(descriptor, SOL_SOCKET, option, &value, &size) == 0 ? value : 0;
+}
+
+static bool is_conversation(int descriptor)
+{
+    return option_of(descriptor, SO_TYPE) == SOCK_STREAM && option_of(descriptor, SO_ACCEPTCONN) == 0;
 }
 
 static void part(note *one)
@@ -69,7 +74,7 @@ static note *introduce(int descriptor)
     shim_turn_forget(&one->socket);
     part(one);
     *one = (note){.is_known = true, .socket = {.descriptor = descriptor}};
-    one->is_free = !is_stream(descriptor);
+    one->is_free = !is_conversation(descriptor);
     shim_fiber *fiber = shim_running;
     const bool is_joint = fiber == NULL || (fiber->calling != NULL && fiber->calling->owner == NULL);
     if (!one->is_free && !is_joint) {
@@ -144,6 +149,12 @@ void shim_socket_set_apart(int descriptor)
     if (one != NULL && one->is_known) {
         shim_turn_set_apart(&one->socket);
     }
+}
+
+bool shim_socket_is_free(int descriptor)
+{
+    const note *one = find(descriptor);
+    return one == NULL || !one->is_known || one->is_free || shim_turn_is_free(&one->socket);
 }
 
 void shim_socket_closed(int descriptor)

@@ -9,9 +9,9 @@
  * request of the thread sends or receives on that socket: it may wait for long, but it does not get what was not meant
  * for it.
  *
- * What it does not. It sees calls of the libraries in libc/callers.c alone: not those of OpenSSL, which reads and writes
- * for PHP's own TLS streams, and not those of extensions that are not listed. It does not know protocols: what a request
- * leaves unread on a stream is there for the next one. A hook cannot throw: where the wait would close a circle, or cannot
+ * What it does not. It sees calls of the libraries in libc/callers.c alone: not those of extensions that are not listed,
+ * and not those of OpenSSL. For PHP's own TLS streams, connections/streams.c asks before OpenSSL is called. It does not
+ * know protocols: what a request leaves unread on a stream is there for the next one. A hook cannot throw: where the wait would close a circle, or cannot
  * begin, the call fails as if the connection were lost. Datagrams, listening sockets and pipes are nobody's. */
 #ifndef SVC_SHIM_OWNED_SOCKETS_H
 #define SVC_SHIM_OWNED_SOCKETS_H
@@ -27,6 +27,8 @@ void shim_socket_connected(int descriptor);
 bool shim_socket_take(int descriptor);
 /* See shim_turn_set_apart. */
 void shim_socket_set_apart(int descriptor);
+/* Whether it could do so without waiting. */
+bool shim_socket_is_free(int descriptor);
 /* The descriptor is closed. */
 void shim_socket_closed(int descriptor);
 /* Ends both directions of the socket that a connection uses: whoever uses the connection next learns that it is lost. */

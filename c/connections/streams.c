@@ -1,0 +1,194 @@
+/* PHP's own streams over sockets, as far as several requests can reach one: the boot script has opened it, or it is
+ * persistent.
+ *
+ * The net below (owners/sockets.h) stops bytes where they go through libc, which is too late here. A stream has a buffer:
+ * what one request has asked for would be read from it by the next one without any call of libc's, and nobody may find it
+ * while another request is in the middle of filling it. And OpenSSL reads and writes a TLS stream by itself. So whoever
+ * uses a stream takes its socket before anything is done with it.
+ *
+ * Functions of PHP wait before they look at their arguments: if the stream is closed meanwhile, they say so. What uses a
+ * stream in another way (SoapClient, SplFileObject) is stopped where streams read and write, by libphp's functions that
+ * the executable defines before libphp. */
+#include "compat.h"
+#include "connections/calls.h"
+#include "connections/streams.h"
+#include "fiber/cancel.h"
+#include "files/locks.h"
+#include "hooks/hooks.h"
+#include "libc/libc.h"
+#include "owners/sockets.h"
+#include "transfer/exceptions.h"
+
+#include <main/php_network.h>
+
+DECLARE_LIBC(_php_stream_fill_read_buffer);
+DECLARE_LIBC(_php_stream_read);
+DECLARE_LIBC(_php_stream_set_option);
+DECLARE_LIBC(_php_stream_write);
+
+/* Functions that are given a stream as their first argument, or as their second one too, and use it. Selecting does not. */
+static const char *const functions[] = {
+    "feof",
+    "fflush",
+    "fgetc",
+    "fgetcsv",
+    "fgets",
+    "fpassthru",
+    "fprintf",
+    "fputcsv",
+    "fputs",
+    "fread",
+    "fscanf",
+    "fseek",
+    "fwrite",
+    "rewind",
+    "socket_set_blocking",
+    "socket_set_timeout",
+    "stream_copy_to_stream",
+    "stream_filter_append",
+    "stream_filter_prepend",
+    "stream_get_contents",
+    "stream_get_line",
+    "stream_set_blocking",
+    "stream_set_chunk_size",
+    "stream_set_read_buffer",
+    "stream_set_timeout",
+    "stream_set_write_buffer",
+    "stream_socket_enable_crypto",
+    "stream_socket_recvfrom",
+    "stream_socket_sendto",
+    "stream_socket_shutdown",
+    "vfprintf",
+};
+
+/* Of those streams whose data begins with that of a socket. */
+static const char *const labels[] = {"generic_socket", "tcp_socket", "tcp_socket/ssl", "unix_socket"};
+
+/* -1 if the stream has none. */
+static int socket_of(const php_stream *stream)
+{
+    const php_netstream_data_t *data = stream->abstract;
+    for (size_t i = 0; data != NULL && i < sizeof(labels) / sizeof(labels[0]); i++) {
+        if (strcmp(stream->ops->label, labels[i]) == 0) {
+            return data->socket;
+        }
+    }
+    return -1;
+}
+
+/* ---- functions of PHP ---- */
+
+/* NULL if the argument is not an open stream. */
+static php_stream *stream_of(zend_execute_data *execute_data, uint32_t number)
+{
+    if (ZEND_CALL_NUM_ARGS(execute_data) < number) {
+        return NULL;
+    }
+    const zval *argument = ZEND_CALL_ARG(execute_data, number);
+    ZVAL_DEREF(argument);
+    const bool is_stream =
+        Z_TYPE_P(argument) == IS_RESOURCE &&
+        (Z_RES_TYPE_P(argument) == php_file_le_stream() || Z_RES_TYPE_P(argument) == php_file_le_pstream());
+    return is_stream ? Z_RES_VAL_P(argument) : NULL;
+}
+
+/* Returns false if the function must not use the stream. */
+static bool take(zend_execute_data *execute_data, uint32_t number)
+{
+    const php_stream *stream = stream_of(execute_data, number);
+    const int descriptor = stream != NULL ? socket_of(stream) : -1;
+    return descriptor < 0 || shim_socket_take(descriptor) || stream_of(execute_data, number) != stream;
+}
+
+/* The request is over, and its script is interrupted, or it cannot wait. */
+static void refuse(zend_execute_data *execute_data, zval *return_value)
+{
+    RETVAL_BOOL(zend_string_equals_literal(EX(func)->common.function_name, "feof"));
+    if (shim_is_cancelled()) {
+        shim_cancelled_throw();
+    } else if (!shim_is_over()) {
+        zend_class_entry *busy = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("svc\\connectionbusyerror"));
+        zend_throw_error(busy, "Stream is used by another request of the same thread, and this call cannot wait for it");
+    }
+}
+
+/* A callback of a connection's library that uses a stream is not a call on that connection. */
+static ZEND_NAMED_FUNCTION(call_with_streams)
+{
+    zif_handler php = shim_call_handler(EX(func));
+    if (!shim_hook_is_on(SHIM_HOOK_NET)) {
+        php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+        return;
+    }
+    shim_owned *const calling = shim_running->calling;
+    shim_running->calling = NULL;
+    if (take(execute_data, 1) && take(execute_data, 2)) {
+        php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    } else {
+        refuse(execute_data, return_value);
+    }
+    shim_running->calling = calling;
+}
+
+void shim_streams_follow(void)
+{
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        zend_function *function = zend_hash_str_find_ptr(CG(function_table), functions[i], strlen(functions[i]));
+        if (function != NULL && function->type == ZEND_INTERNAL_FUNCTION) {
+            shim_call_wrap(function, call_with_streams);
+        }
+    }
+}
+
+/* ---- libphp's functions ---- */
+
+static bool may_use(const php_stream *stream)
+{
+    const int descriptor = shim_hook_is_on(SHIM_HOOK_NET) ? socket_of(stream) : -1;
+    return descriptor < 0 || shim_socket_take(descriptor);
+}
+
+ssize_t _php_stream_read(php_stream *stream, char *buffer, size_t size)
+{
+    return may_use(stream) ? LIBC(_php_stream_read)(stream, buffer, size) : -1;
+}
+
+zend_result _php_stream_fill_read_buffer(php_stream *stream, size_t size)
+{
+    return may_use(stream) ? LIBC(_php_stream_fill_read_buffer)(stream, size) : FAILURE;
+}
+
+ssize_t _php_stream_write(php_stream *stream, const char *bytes, size_t count)
+{
+    return may_use(stream) ? LIBC(_php_stream_write)(stream, bytes, count) : -1;
+}
+
+/* Of its options, those that talk to the other side. */
+static bool is_talk(int option, const void *argument)
+{
+    switch (option) {
+    case PHP_STREAM_OPTION_CRYPTO_API:
+        return true;
+    case PHP_STREAM_OPTION_XPORT_API: {
+        const php_stream_xport_param *call = argument;
+        return call->op == STREAM_XPORT_OP_RECV || call->op == STREAM_XPORT_OP_SEND || call->op == STREAM_XPORT_OP_SHUTDOWN;
+    }
+    }
+    return false;
+}
+
+/* Whether another request has the stream. It is alive, then: PHP frees a persistent one that it finds dead. */
+static bool is_used_by_another(const php_stream *stream)
+{
+    const int descriptor = shim_hook_is_on(SHIM_HOOK_NET) ? socket_of(stream) : -1;
+    return descriptor >= 0 && !shim_socket_is_free(descriptor);
+}
+
+int _php_stream_set_option(php_stream *stream, int option, int value, void *argument)
+{
+    if (option == PHP_STREAM_OPTION_CHECK_LIVENESS && is_used_by_another(stream)) {
+        return PHP_STREAM_OPTION_RETURN_OK;
+    }
+    return !is_talk(option, argument) || may_use(stream) ? LIBC(_php_stream_set_option)(stream, option, value, argument)
+                                                         : PHP_STREAM_OPTION_RETURN_ERR;
+}
