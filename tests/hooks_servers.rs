@@ -1,9 +1,15 @@
 //! The runtime hook `net` when the server at the other end goes away.
 #![cfg(feature = "php")]
 
+use serde_json::json;
+
+use crate::databases::{self, Database, PASSWORD, USER};
+use crate::fetched::fetched;
 use crate::hooked::{assert_serves, one_thread};
 use crate::proxy::Direction;
-use crate::tasks::Mode;
+use crate::support::client::{Client, eventually};
+use crate::tasks::{Mode, TaskServer, TaskSvc};
+use crate::turns::server_with;
 use crate::waits::Stores;
 
 #[test]
@@ -28,4 +34,125 @@ fn a_server_that_dies_in_its_answer_ends_the_query() {
         proxy.cut_after(Direction::ToClient, usize::MAX);
         assert_serves(&server);
     }
+}
+
+/// Each asks for what begins at once and does not end.
+const KILLED: &str = r#"
+class Held { public static $db, $redis; }
+/** What a call returns or throws, and what PHP says to it. */
+function seen(callable $call): array
+{
+    $notes = [];
+    set_error_handler(function (int $level, string $text) use (&$notes) { $notes[] = $text; return true; });
+    try { $result = $call(); } catch (Throwable $thrown) { $result = $thrown::class . ': ' . $thrown->getMessage(); }
+    return [$result, preg_replace('/PID=\\d+/', '', $notes)];
+}
+function is_mysql(): bool { return str_starts_with(DSN, 'mysql:'); }
+function endless(): string { return is_mysql() ? "SELECT REPEAT('x', 100000) UNION ALL SELECT SLEEP(600)" : "SELECT repeat('x', 100000) UNION ALL SELECT pg_sleep(600)::text"; }
+function connect(): PDO { return new PDO(DSN, USER, PASSWORD); }
+function by_pdo() { $db = connect(); return seen(fn () => $db->query(endless())->fetchAll()); }
+function by_held() { return seen(fn () => Held::$db->query(endless())->fetchAll()); }
+function by_mysqli() { $db = new mysqli('127.0.0.1', USER, PASSWORD, NAME, PORT); return seen(fn () => $db->query(endless())->fetch_all()); }
+function by_pg()
+{
+    $db = pg_connect('host=127.0.0.1 port=' . PORT . ' dbname=' . NAME . ' user=' . USER . ' password=' . PASSWORD, PGSQL_CONNECT_FORCE_NEW);
+    return seen(fn () => pg_query($db, endless()));
+}
+function connect_redis(): Redis { $store = new Redis; $store->connect('127.0.0.1', PORT); return $store; }
+function block(Redis $store) { return $store->multi(Redis::PIPELINE)->echo('wombat')->blPop(['none'], 600)->exec(); }
+function by_redis() { $store = connect_redis(); return seen(fn () => block($store)); }
+function by_held_redis() { return seen(fn () => block(Held::$redis)); }
+function works() { return connect()->query('SELECT 7')->fetchColumn() == 7; }
+function redis_works() { return connect_redis()->echo('wombat') === 'wombat' && Held::$redis->echo('wombat') === 'wombat'; }
+"#;
+
+/// A server of the test's own.
+struct Victim<'a> {
+    /// How many requests wait inside of it.
+    waiting: &'a dyn Fn() -> u64,
+    kill: &'a dyn Fn(),
+    start_again: &'a dyn Fn(),
+}
+
+/// Functions that ask there: each on a connection of its own, all on one, and to see whether it is back.
+struct Ways<'a> {
+    own: &'a [&'a str],
+    held: &'a str,
+    works: &'a str,
+}
+
+/// How many requests ask in each way.
+const EACH: usize = 3;
+
+/// Sends requests, waits until `waiting` of them wait inside of the server, kills it, and returns what each has seen.
+fn kill_meanwhile(server: &TaskSvc, ways: &[&str], waiting: usize, victim: &Victim<'_>) -> Vec<String> {
+    let mut clients: Vec<Client> =
+        ways.iter().flat_map(|way| (0..EACH).map(|n| server.send(way, &n.to_string()))).collect();
+    eventually("all wait", || (victim.waiting)() == waiting as u64);
+    assert_serves(server);
+    (victim.kill)();
+    clients.iter_mut().map(|client| client.response().text()).collect()
+}
+
+/// Kills a server without the hook and with it. Of those who share a connection, one asks and the others wait for it.
+fn kill_in_both_ways(server: &TaskServer, boot: &str, ways: &Ways<'_>, victim: &Victim<'_>) {
+    let plain = server.clone().set("RUNTIME_HOOKS", "none").set("PHP_WORKERS", "12");
+    let plain = plain.start_with(Mode::Worker, boot);
+    let each = ways.own.len() * EACH;
+    let expected = kill_meanwhile(&plain, ways.own, each, victim);
+    (victim.start_again)();
+    let hooked = server.start_with(Mode::Worker, boot);
+    let all: Vec<&str> = ways.own.iter().copied().chain([ways.held]).collect();
+    let seen = kill_meanwhile(&hooked, &all, each + 1, victim);
+    assert_eq!(seen[..each], expected[..]);
+    // The one that had the connection sees the same; the others see that it is lost.
+    assert!(seen[each..].contains(&expected[0]), "{seen:?} and {}", expected[0]);
+    assert_serves(&hooked);
+    (victim.start_again)();
+    for _ in 0..2 {
+        assert_eq!(hooked.tell(ways.works), "true");
+    }
+}
+
+fn kill_database(database: &Database, own: &[&str]) {
+    let constants = json!({"DSN": database.dsn(), "USER": USER, "PASSWORD": PASSWORD,
+        "NAME": database.name(), "PORT": database.address().port()});
+    kill_in_both_ways(
+        &server_with(KILLED, &constants),
+        "Held::$db = connect();",
+        &Ways { own, held: "by_held", works: "works" },
+        &Victim {
+            waiting: &|| database.sleeping(),
+            kill: &|| database.kill(),
+            start_again: &|| database.start_again(),
+        },
+    );
+}
+
+#[test]
+fn requests_survive_the_death_of_mariadb() {
+    let Some(database) = databases::own_mariadb() else { return };
+    kill_database(&database, &["by_pdo", "by_mysqli"]);
+}
+
+#[test]
+fn requests_survive_the_death_of_postgresql() {
+    let Some(database) = databases::own_postgres() else { return };
+    kill_database(&database, &["by_pdo", "by_pg"]);
+}
+
+#[test]
+fn requests_survive_the_death_of_redis() {
+    let Some((store, extensions)) = databases::redis().zip(fetched("php-extensions")) else { return };
+    let server = server_with(KILLED, &json!({"PORT": store.address().port()}));
+    kill_in_both_ways(
+        &server.directive(&format!("extension={extensions}/redis.so")),
+        "Held::$redis = connect_redis();",
+        &Ways { own: &["by_redis"], held: "by_held_redis", works: "redis_works" },
+        &Victim {
+            waiting: &|| store.blocked_clients(),
+            kill: &|| store.kill(),
+            start_again: &|| store.start_again(),
+        },
+    );
 }

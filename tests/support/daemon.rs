@@ -2,14 +2,17 @@
 //!
 //! A shell keeps each of them: it starts the program and waits for the end of its standard input, a pipe whose other end is
 //! here. Then it kills the program and removes the folder. It is in a process group of its own, so that Ctrl-C ends the test
-//! and leaves the shell the time to do that.
+//! and leaves the shell the time to do that. A line there makes it start a program anew that has been killed.
 
 use std::fs;
+use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::client::{becomes, eventually};
 use crate::support::skip::skipped;
@@ -27,12 +30,17 @@ cd "$0" || exit
 signal=$1
 shift
 exec 3<&0
-"$@" </dev/null >>log 2>&1 3<&- &
-program=$!
-{ read -r _ <&3; [ -e ended ] || kill -s "$signal" "$program"; } >/dev/null 2>&1 &
-wait "$program" 2>/dev/null
-touch ended
-wait
+while :; do
+    rm -f ended again
+    "$@" </dev/null >>log 2>&1 3<&- &
+    program=$!
+    echo "$program" >program
+    { read -r _ <&3 && touch again; [ -e ended ] || kill -s "$signal" "$program"; } >/dev/null 2>&1 &
+    wait "$program" 2>/dev/null
+    touch ended
+    wait
+    [ -e again ] || break
+done
 cd / && rm -rf "$0"
 "#;
 
@@ -62,6 +70,31 @@ impl Daemon {
     /// Its folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Kills the program with all processes that it has started, in the middle of whatever they do.
+    #[track_caller]
+    pub(crate) fn kill(&self) {
+        let program = self.program();
+        // It has no time to tell the others, and neither have they.
+        kill_process(program, Signal::STOP).unwrap();
+        for process in with_descendants(program).into_iter().rev() {
+            let _ = kill_process(process, Signal::KILL);
+        }
+        eventually("the program is gone", || self.has_ended());
+    }
+
+    /// Starts the program anew after it was killed; it finds its folder as it has left it.
+    #[track_caller]
+    pub(crate) fn start_again(&self, is_ready: impl Fn(&Path) -> bool) {
+        let mut keeper = self.keeper.stdin.as_ref().unwrap();
+        keeper.write_all(b"again\n").unwrap();
+        eventually("the program is ready again", || !self.has_ended() && is_ready(&self.folder));
+    }
+
+    fn program(&self) -> Pid {
+        let text = fs::read_to_string(self.folder.join("program")).unwrap();
+        Pid::from_raw(text.trim().parse().unwrap()).unwrap()
     }
 
     fn has_ended(&self) -> bool {
@@ -112,6 +145,24 @@ fn keep(folder: &Path, signal: &str, command: &Command) -> Child {
     keeper.args(["-c", KEEPER]).arg(folder).arg(signal).arg(command.get_program()).args(command.get_args());
     keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     keeper.spawn().unwrap()
+}
+
+/// A process and all that it, and those, have started.
+fn with_descendants(process: Pid) -> Vec<Pid> {
+    let mut found = vec![process];
+    let mut looked = 0;
+    while let Some(parent) = found.get(looked).copied() {
+        looked += 1;
+        for entry in fs::read_dir("/proc").unwrap().filter_map(Result::ok) {
+            let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            let of = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)?.parse().ok());
+            if of == Some(parent.as_raw_nonzero().get()) {
+                let child = entry.file_name().to_str().and_then(|name| Pid::from_raw(name.parse().ok()?));
+                found.extend(child);
+            }
+        }
+    }
+    found
 }
 
 /// Creates a folder that a server can use that runs as another user. Its path is short, for the sockets in it.

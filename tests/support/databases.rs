@@ -60,6 +60,21 @@ pub(crate) fn mariadb() -> Option<Database> {
     SERVER.as_ref().map(Database::new)
 }
 
+/// A database of a MariaDB that a test may kill; `None` if it is not installed.
+pub(crate) fn own_mariadb() -> Option<Database> {
+    start_mariadb().map(own)
+}
+
+/// A database of a PostgreSQL that a test may kill; `None` if it is not installed.
+pub(crate) fn own_postgres() -> Option<Database> {
+    start_postgres().map(own)
+}
+
+/// It ends with the test process, as the shared ones do.
+fn own(server: Server) -> Database {
+    Database::new(Box::leak(Box::new(server)))
+}
+
 /// A database of the shared PostgreSQL; `None` if it is not installed.
 pub(crate) fn postgres() -> Option<Database> {
     static SERVER: LazyLock<Option<Server>> = LazyLock::new(start_postgres);
@@ -75,9 +90,12 @@ pub(crate) fn redis() -> Option<Store> {
         command.args(["--unixsocket", "socket", "--save", "", "--appendonly", "no"]);
         command
     };
-    let (daemon, port) =
-        Daemon::start("KILL", command, |folder| says(&folder.join("socket"), "PING", "+PONG"));
+    let (daemon, port) = Daemon::start("KILL", command, is_redis_ready);
     Some(Store { daemon, port })
+}
+
+fn is_redis_ready(folder: &Path) -> bool {
+    says(&folder.join("socket"), "PING", "+PONG")
 }
 
 /// A memcached, on a port only; `None` if it is not installed.
@@ -129,6 +147,28 @@ impl Database {
         self.server.socket()
     }
 
+    /// How many of its clients wait in a function that sleeps.
+    #[track_caller]
+    pub(crate) fn sleeping(&self) -> u64 {
+        let rows = self.query(match self.server.driver {
+            Driver::Mysql => "SELECT count(*) FROM information_schema.processlist WHERE state = 'User sleep'",
+            Driver::Pgsql => "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'",
+        });
+        rows[0][0].as_u64().unwrap()
+    }
+
+    /// Kills the server, which has to be the test's own.
+    #[track_caller]
+    pub(crate) fn kill(&self) {
+        self.server.daemon.kill();
+    }
+
+    /// Starts it anew.
+    #[track_caller]
+    pub(crate) fn start_again(&self) {
+        self.server.daemon.start_again(|folder| self.server.driver.is_ready(folder));
+    }
+
     /// Runs one statement apart from the server under test; returns its rows.
     #[track_caller]
     pub(crate) fn query(&self, sql: &str) -> Value {
@@ -146,6 +186,27 @@ impl Store {
     pub(crate) fn socket(&self) -> PathBuf {
         self.daemon.folder().join("socket")
     }
+
+    /// How many clients wait in a command of Redis that blocks.
+    #[track_caller]
+    pub(crate) fn blocked_clients(&self) -> u64 {
+        let mut stream = UnixStream::connect(self.socket()).unwrap();
+        stream.write_all(b"INFO clients\r\n").unwrap();
+        let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+        lines.find_map(|line| line.strip_prefix("blocked_clients:")?.parse().ok()).unwrap()
+    }
+
+    /// Kills it.
+    #[track_caller]
+    pub(crate) fn kill(&self) {
+        self.daemon.kill();
+    }
+
+    /// Starts the Redis anew that was killed.
+    #[track_caller]
+    pub(crate) fn start_again(&self) {
+        self.daemon.start_again(is_redis_ready);
+    }
 }
 
 impl Driver {
@@ -153,6 +214,19 @@ impl Driver {
         match self {
             Self::Mysql => "mysql",
             Self::Pgsql => "pgsql",
+        }
+    }
+
+    fn is_ready(self, folder: &Path) -> bool {
+        let read = |name: &str| fs::read_to_string(folder.join(name)).unwrap_or_default();
+        match self {
+            // It takes connections before it answers them.
+            Self::Mysql => UnixStream::connect(folder.join("socket")).is_ok(),
+            // Its last line says so, which is what pg_ctl waits for. The first one says whose file it is.
+            Self::Pgsql => {
+                let (program, text) = (read("program"), read("data/postmaster.pid"));
+                !program.is_empty() && text.starts_with(&program) && text.contains("ready")
+            }
         }
     }
 
@@ -241,9 +315,7 @@ fn start_mariadb() -> Option<Server> {
         }
         command
     };
-    // It takes connections before it answers them.
-    let is_ready = |folder: &Path| UnixStream::connect(folder.join("socket")).is_ok();
-    let (daemon, port) = Daemon::start("KILL", command, is_ready);
+    let (daemon, port) = Daemon::start("KILL", command, |folder| Driver::Mysql.is_ready(folder));
     Some(Server { driver: Driver::Mysql, daemon, port })
 }
 
@@ -280,12 +352,8 @@ fn start_postgres() -> Option<Server> {
         command.args(["-c", &format!("ssl_key_file={}", file("key"))]);
         command
     };
-    // Its last line says so, which is what pg_ctl waits for.
-    let is_ready = |folder: &Path| {
-        fs::read_to_string(folder.join("data/postmaster.pid")).is_ok_and(|text| text.contains("ready"))
-    };
     // The signal for an end without a checkpoint, after which nothing of its shared memory stays.
-    let (daemon, port) = Daemon::start("QUIT", command, is_ready);
+    let (daemon, port) = Daemon::start("QUIT", command, |folder| Driver::Pgsql.is_ready(folder));
     Some(Server { driver: Driver::Pgsql, daemon, port })
 }
 
