@@ -107,6 +107,7 @@ mod hooks_results_streams;
 mod hooks_servers;
 mod hooks_sleep;
 mod hooks_streams;
+mod hooks_transfers;
 mod http;
 mod http2;
 mod lifecycle;

@@ -13,7 +13,7 @@
 #include <errno.h>
 
 /* How often a library may ask in vain before it counts as deaf. */
-enum { PATIENCE = 8 };
+enum { PATIENCE = 8, LAST_PATIENCE = 2 * PATIENCE };
 
 /* The request waits no more. A task that has been cancelled is told by an exception, as soon as the call has
  * returned. */
@@ -91,4 +91,18 @@ shim_waited shim_hooked_pause(shim_hook hook, int64_t *pause)
 bool shim_hooked_is_deaf(void)
 {
     return shim_running->refusals > PATIENCE;
+}
+
+bool shim_hooked_is_hopeless(void)
+{
+    return shim_running->refusals > LAST_PATIENCE;
+}
+
+bool shim_hooked_may_find(void)
+{
+    shim_fiber *fiber = shim_running;
+    if (fiber->refusals > 0) {
+        fiber->refusals = shim_is_over() ? fiber->refusals + 1 : 0;
+    }
+    return !shim_hooked_is_hopeless();
 }

@@ -35,5 +35,10 @@ shim_waited shim_hooked_pause(shim_hook hook, int64_t *pause);
 /* Whether a library has been told again and again that its request is over, and asks nevertheless. What it waits for
  * has to be closed for it, or it would ask forever. */
 bool shim_hooked_is_deaf(void);
+/* Whether it asks even then: what it waits for is none of its sockets (a pause, a limit of its speed), or one that it
+ * looks at in vain. Only a call that fails as a whole ends that. */
+bool shim_hooked_is_hopeless(void);
+/* The caller has found what it looks for, and needs not wait. Returns false if it is hopeless nevertheless. */
+bool shim_hooked_may_find(void);
 
 #endif

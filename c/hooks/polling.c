@@ -30,11 +30,21 @@ static int look(void *argument)
     return LIBC(poll)(call->list, call->count, 0);
 }
 
+static int fail(void)
+{
+    errno = EIO;
+    return -1;
+}
+
 /* The request is over: each descriptor has failed. A library that asks on after reading has not failed, like TLS in the
- * middle of its handshake, finds its sockets closed. */
+ * middle of its handshake, finds its sockets closed; one that asks even then, like libcurl in a transfer that is paused,
+ * finds that poll() itself fails. */
 static int fail_all(struct pollfd *list, nfds_t count)
 {
     int failed = 0;
+    if (shim_hooked_is_hopeless()) {
+        return fail();
+    }
     if (shim_hooked_is_deaf()) {
         shim_shut_down(list, count);
     }
@@ -63,6 +73,7 @@ static bool wait_for(struct pollfd *list, nfds_t count, int64_t deadline, int *r
     /* In most cases, something is ready. */
     *result = look(&call);
     if (*result != 0) {
+        *result = shim_hooked_may_find() ? *result : fail();
         return true;
     }
     shim_descriptor_end end = {.waited = SHIM_WAITED_LOOK};

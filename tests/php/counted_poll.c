@@ -1,0 +1,27 @@
+/* Loaded before everything else: counts the calls of poll() that arrive at libc, in the file COUNT. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static unsigned long *count;
+
+__attribute__((constructor)) static void begin(void)
+{
+    const int file = open(COUNT, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    void *place = file >= 0 && ftruncate(file, sizeof(*count)) == 0
+                      ? mmap(NULL, sizeof(*count), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)
+                      : MAP_FAILED;
+    count = place != MAP_FAILED ? place : NULL;
+    close(file);
+}
+
+int poll(struct pollfd *list, nfds_t length, int time_ms)
+{
+    int (*libc_s)(struct pollfd *, nfds_t, int) = (int (*)(struct pollfd *, nfds_t, int))dlsym(RTLD_NEXT, "poll");
+    if (count != NULL) {
+        __atomic_fetch_add(count, 1, __ATOMIC_RELAXED);
+    }
+    return libc_s(list, length, time_ms);
+}
