@@ -102,6 +102,7 @@ mod hooks_owners_drivers;
 mod hooks_per_request;
 mod hooks_places;
 mod hooks_process;
+mod hooks_reach;
 mod hooks_results_sockets;
 mod hooks_results_streams;
 mod hooks_servers;
