@@ -1,7 +1,8 @@
 /* Streams of large objects, which PDO opens on a connection to PostgreSQL.
  *
  * Reading such a stream is a call on the connection. It is valid in its transaction alone, and that ends with the request;
- * so what remains is another request that gets hold of the stream meanwhile. */
+ * so what remains is another request that gets hold of the stream meanwhile. Functions that are given it take the
+ * connection (streams.c). Whatever else reads or writes it must not wait: the stream ends with its request. */
 #include "compat.h"
 #include "connections/busy.h"
 #include "connections/calls.h"
@@ -9,41 +10,56 @@
 #include "connections/objects.h"
 #include "hooks/hooks.h"
 
+static const char label[] = "pdo_pgsql lob stream";
+
 static php_stream_ops own_ops;
 static const php_stream_ops *php_ops;
 
-/* The connection is found by the stream's context of use: it is the joint owner's, or that of a running request, which
- * has the stream among its own resources. */
-static bool may_use(void)
+zend_object *shim_large_object_connection(const php_stream *stream)
 {
-    return !shim_hook_is_on(SHIM_HOOK_NET) || shim_connection_take_joint();
+    /* What PDO keeps about it begins with that. */
+    const zval *connection = stream->abstract;
+    return strcmp(stream->ops->label, label) == 0 && connection != NULL && Z_TYPE_P(connection) == IS_OBJECT
+               ? Z_OBJ_P(connection)
+               : NULL;
+}
+
+bool shim_large_object_is_busy(const php_stream *stream)
+{
+    const zend_object *connection = shim_hook_is_on(SHIM_HOOK_NET) ? shim_large_object_connection(stream) : NULL;
+    return connection != NULL && !shim_connection_is_free(shim_connection_find(connection));
+}
+
+static bool may_use(const php_stream *stream)
+{
+    const zend_object *connection = shim_hook_is_on(SHIM_HOOK_NET) ? shim_large_object_connection(stream) : NULL;
+    return connection == NULL || shim_connection_grab(shim_connection_find(connection));
 }
 
 static ssize_t write_part(php_stream *stream, const char *bytes, size_t count)
 {
-    return may_use() ? php_ops->write(stream, bytes, count) : -1;
+    return may_use(stream) ? php_ops->write(stream, bytes, count) : -1;
 }
 
 static ssize_t read_part(php_stream *stream, char *bytes, size_t count)
 {
-    return may_use() ? php_ops->read(stream, bytes, count) : -1;
+    return may_use(stream) ? php_ops->read(stream, bytes, count) : -1;
 }
 
 static int seek_part(php_stream *stream, zend_off_t offset, int whence, zend_off_t *now)
 {
-    return may_use() ? php_ops->seek(stream, offset, whence, now) : -1;
+    return may_use(stream) ? php_ops->seek(stream, offset, whence, now) : -1;
 }
 
 /* The server closes it at the end of its transaction. */
 static int close_stream(php_stream *stream, int close_handle)
 {
-    const bool is_free = !shim_hook_is_on(SHIM_HOOK_NET) || shim_connection_grab(NULL);
-    return php_ops->close(stream, is_free ? close_handle : 0);
+    return php_ops->close(stream, may_use(stream) ? close_handle : 0);
 }
 
 static void follow(php_stream *stream)
 {
-    if (stream->ops == &own_ops || strcmp(stream->ops->label, "pdo_pgsql lob stream") != 0) {
+    if (stream->ops == &own_ops || strcmp(stream->ops->label, label) != 0) {
         return;
     }
     /* Every thread writes the same. */
@@ -64,9 +80,8 @@ static ZEND_NAMED_FUNCTION(call_that_opens)
     if (!shim_hook_is_on(SHIM_HOOK_NET) || Z_TYPE_P(return_value) != IS_RESOURCE || Z_TYPE(EX(This)) != IS_OBJECT) {
         return;
     }
-    const shim_connection *connection = shim_connection_find(Z_OBJ(EX(This)));
     php_stream *stream = zend_fetch_resource2(Z_RES_P(return_value), NULL, php_file_le_stream(), php_file_le_pstream());
-    if (stream != NULL && connection != NULL && connection->owned.owner == NULL) {
+    if (stream != NULL) {
         follow(stream);
     }
 }

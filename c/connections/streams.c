@@ -1,5 +1,5 @@
 /* PHP's own streams over sockets, as far as several requests can reach one: the boot script has opened it, or it is
- * persistent.
+ * persistent. And streams of large objects, which belong to a connection.
  *
  * The net below (owners/sockets.h) stops bytes where they go through libc, which is too late here. A stream has a buffer:
  * what one request has asked for would be read from it by the next one without any call of libc's, and nobody may find it
@@ -11,6 +11,7 @@
  * the executable defines before libphp. */
 #include "compat.h"
 #include "connections/calls.h"
+#include "connections/large_objects.h"
 #include "connections/streams.h"
 #include "fiber/cancel.h"
 #include "files/locks.h"
@@ -92,11 +93,27 @@ static php_stream *stream_of(zend_execute_data *execute_data, uint32_t number)
     return is_stream ? Z_RES_VAL_P(argument) : NULL;
 }
 
-/* Returns false if the function must not use the stream. */
-static bool take(zend_execute_data *execute_data, uint32_t number)
+/* What the function needs in order to use its arguments. */
+typedef struct needs {
+    /* The calls on the connections of large objects. */
+    shim_call calls[2];
+    unsigned count;
+} needs;
+
+/* Returns false if the function must not use the stream. Where it has been closed meanwhile, the function says so. */
+static bool take(needs *needs, zend_execute_data *execute_data, uint32_t number)
 {
     const php_stream *stream = stream_of(execute_data, number);
-    const int descriptor = stream != NULL ? socket_of(stream) : -1;
+    if (stream == NULL) {
+        return true;
+    }
+    zend_object *connection = shim_large_object_connection(stream);
+    if (connection != NULL) {
+        const bool is_taken = shim_call_begin(&needs->calls[needs->count], connection);
+        needs->count += is_taken;
+        return is_taken;
+    }
+    const int descriptor = socket_of(stream);
     return descriptor < 0 || shim_socket_take(descriptor) || stream_of(execute_data, number) != stream;
 }
 
@@ -104,6 +121,9 @@ static bool take(zend_execute_data *execute_data, uint32_t number)
 static void refuse(zend_execute_data *execute_data, zval *return_value)
 {
     RETVAL_BOOL(zend_string_equals_literal(EX(func)->common.function_name, "feof"));
+    if (EG(exception) != NULL) {
+        return;
+    }
     if (shim_is_cancelled()) {
         shim_cancelled_throw();
     } else if (!shim_is_over()) {
@@ -112,7 +132,6 @@ static void refuse(zend_execute_data *execute_data, zval *return_value)
     }
 }
 
-/* A callback of a connection's library that uses a stream is not a call on that connection. */
 static ZEND_NAMED_FUNCTION(call_with_streams)
 {
     zif_handler php = shim_call_handler(EX(func));
@@ -120,12 +139,17 @@ static ZEND_NAMED_FUNCTION(call_with_streams)
         php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
         return;
     }
+    /* A callback of a connection's library that uses a stream is not a call on that connection. */
     shim_owned *const calling = shim_running->calling;
+    needs own = {.count = 0};
     shim_running->calling = NULL;
-    if (take(execute_data, 1) && take(execute_data, 2)) {
+    if (take(&own, execute_data, 1) && take(&own, execute_data, 2)) {
         php(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     } else {
         refuse(execute_data, return_value);
+    }
+    while (own.count > 0) {
+        shim_call_end(&own.calls[--own.count]);
     }
     shim_running->calling = calling;
 }

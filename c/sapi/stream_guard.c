@@ -4,6 +4,7 @@
  * script, which PHP closes when the script has ended, and the request's body, which every php://input reads. In a
  * worker, another request may also be waiting for a lock while it holds the stream, or in the middle of reading it. */
 #include "compat.h"
+#include "connections/large_objects.h"
 #include "fiber/watches.h"
 #include "files/locks.h"
 #include "request/script.h"
@@ -47,6 +48,9 @@ static bool is_plain(const php_stream *stream)
 static bool is_waited_for(php_stream *stream)
 {
     int descriptor = -1;
+    if (shim_large_object_is_busy(stream)) {
+        return true;
+    }
     return is_plain(stream) &&
            php_stream_cast(stream, PHP_STREAM_AS_FD_FOR_SELECT | PHP_STREAM_CAST_INTERNAL, (void **)&descriptor, 0) == SUCCESS &&
            (shim_is_being_locked(descriptor) || shim_watches_use(descriptor));
