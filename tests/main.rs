@@ -100,6 +100,7 @@ mod hooks_own_connections;
 mod hooks_owners;
 mod hooks_owners_bank;
 mod hooks_owners_drivers;
+mod hooks_owners_rows;
 mod hooks_per_request;
 mod hooks_places;
 mod hooks_process;

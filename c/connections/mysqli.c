@@ -42,6 +42,20 @@ bool shim_mysqli_is_idle(zend_object *object)
     return data == NULL || GET_CONNECTION_STATE(&data->state) == CONN_READY;
 }
 
+bool shim_mysqli_awaits_answer(zend_object *object)
+{
+    const MYSQLND_CONN_DATA *data = data_of(object);
+    return data != NULL && GET_CONNECTION_STATE(&data->state) == CONN_QUERY_SENT;
+}
+
+void shim_mysqli_lose(zend_object *object)
+{
+    MYSQLND_CONN_DATA *data = data_of(object);
+    if (data != NULL) {
+        SET_CONNECTION_STATE(&data->state, CONN_QUIT_SENT);
+    }
+}
+
 bool shim_mysqli_is_unread(zend_object *result)
 {
     const MYSQLI_RESOURCE *resource = php_mysqli_fetch_object(result)->ptr;
@@ -67,6 +81,17 @@ bool shim_mysqli_is_idle(zend_object *object)
 {
     (void)object;
     return true;
+}
+
+bool shim_mysqli_awaits_answer(zend_object *object)
+{
+    (void)object;
+    return false;
+}
+
+void shim_mysqli_lose(zend_object *object)
+{
+    (void)object;
 }
 
 bool shim_mysqli_is_unread(zend_object *result)

@@ -115,7 +115,11 @@ static bool tidy_mysqli(shim_connection *connection)
             return false;
         }
     }
-    if (!shim_mysqli_is_idle(object)) {
+    if (shim_mysqli_awaits_answer(object)) {
+        /* A query that was sent without waiting. Its rows are dropped. */
+        (void)function_succeeds("mysqli_reap_async_query", object);
+        zend_clear_exception();
+    } else if (!shim_mysqli_is_idle(object)) {
         free_statement_results(connection);
     }
     while (!shim_mysqli_is_idle(object) && function_succeeds("mysqli_next_result", object)) {
@@ -282,6 +286,9 @@ void shim_connection_close(shim_connection *connection)
         break;
     case SHIM_KIND_MEMCACHED:
         (void)method_succeeds(connection, "quit");
+        break;
+    case SHIM_KIND_MYSQLI:
+        shim_mysqli_lose(connection->object);
         break;
     default:
         break;
