@@ -1,71 +1,204 @@
-//! Calls that wait while clients leave, workers are replaced, and the server ends.
+//! As many requests as one thread may have, parked in calls of all kinds, while clients leave, workers are replaced, and the
+//! server ends.
 #![cfg(feature = "php")]
 
+use std::net::Ipv4Addr;
+
 use rustix::process::Signal;
+use svc_core::limits::{HELPER_THREADS_MAX, REQUEST_FIBERS_MAX};
 
-use crate::backend::{Backend, Visit};
-use crate::hooked::{assert_serves, one_thread};
-use crate::support::client::eventually;
-use crate::tasks::{Mode, TaskServer};
-use crate::waits::Pages;
+use crate::backend::{Backend, Unaccepting, Visit};
+use crate::dns::{DnsServer, Manner, Record};
+use crate::socket::Listener;
+use crate::support::Svc;
+use crate::support::client::{Client, eventually};
+use crate::support::tls::Certificates;
+use crate::waits::{OVER_HTTP, held_path, path_of};
 
-#[test]
-fn many_wait_and_the_thread_goes_on() {
-    let pages = Pages::new();
-    let server = one_thread(pages.server(""), "net").start(Mode::Worker);
-    let mut clients: Vec<_> = (0..256).map(|n| server.send("by_file", &n.to_string())).collect();
-    pages.plain.gate().wait_until_held(200);
-    pages.plain.gate().open();
-    for (n, client) in clients.iter_mut().enumerate() {
-        assert_eq!(client.response().text(), format!("\"{n}\""));
+/// Each waits in another call: poll, recv, connect, on a helper thread, for a program, in the handshake of TLS.
+const WAYS: [&str; 6] = ["by_file", "by_socket", "by_connect", "by_name", "by_program", "by_file_tls"];
+/// How many requests wait in each.
+const EACH: usize = REQUEST_FIBERS_MAX / WAYS.len();
+
+const CODE: &str = r#"
+function mark(string $name): void { file_put_contents(__DIR__ . "/$name", "\n", FILE_APPEND); }
+function by_connect($n)
+{
+    mark('connects');
+    return socket_connect(socket_create(AF_UNIX, SOCK_STREAM, 0), FULL) ? $n : 'refused';
+}
+function by_name($n) { return gethostbyname('held.example') === '192.0.2.1' ? $n : 'unknown'; }
+function by_program($n)
+{
+    // The folder goes with the server.
+    $wait = "echo >> started; while test -e started && ! test -e go; do sleep 0.1; done; echo $n";
+    return exec('cd ' . escapeshellarg(__DIR__) . "; $wait");
+}
+Svc\Worker::serve(function () { echo $_GET['do']($_GET['n']); });
+"#;
+
+/// Servers that hold whoever comes to them.
+struct Holding {
+    plain: Backend,
+    tls: Backend,
+    full: Unaccepting,
+    dns: DnsServer,
+    certificates: Certificates,
+    _folder: tempfile::TempDir,
+}
+
+impl Holding {
+    /// `None` where names cannot be held.
+    fn new() -> Option<Self> {
+        let dns = DnsServer::start(&[("held.example", &[Record::A(Ipv4Addr::new(192, 0, 2, 1))])])?;
+        dns.answer("held.example", Manner::Hold);
+        let folder = tempfile::tempdir().unwrap();
+        let certificates = Certificates::new(&[&["127.0.0.1"]]);
+        // The handshake begins when somebody reads.
+        let late = |visit: &mut Visit| {
+            visit.hold()?;
+            let request = visit.request()?;
+            visit.answer(path_of(&request))
+        };
+        Some(Self {
+            plain: Backend::tcp(held_path),
+            tls: Backend::tls(&certificates, late),
+            full: Unaccepting::new(Listener::unix(folder.path().join("socket"))),
+            dns,
+            certificates,
+            _folder: folder,
+        })
     }
-    assert_serves(&server);
+
+    /// A server with one worker.
+    fn svc(&self, settings: &[(&str, &str)]) -> Svc {
+        let constants = [
+            ("HTTP", self.plain.address().to_string()),
+            ("TLS", self.tls.address().to_string()),
+            ("CA", self.certificates.cert(0).display().to_string()),
+            ("FULL", self.full.address().to_string()),
+        ];
+        let constants = constants.map(|(name, value)| format!("const {name} = '{value}';\n")).concat();
+        let code = format!("<?php\n{OVER_HTTP}{constants}{CODE}");
+        let own = [
+            ("WORKER_MODE_ENABLED", "true"),
+            ("ENTRY_FILE", "worker.php"),
+            ("PHP_WORKERS", "1"),
+            ("RUNTIME_HOOKS", "all"),
+        ];
+        self.dns.svc("timeout:60", &[("worker.php", &code)], &[&own, settings].concat())
+    }
+
+    /// Has requests wait in each way, and returns their clients with the answers that they are to get.
+    fn park(&self, svc: &Svc) -> Vec<(Client, String)> {
+        let mut clients = Vec::new();
+        for way in WAYS {
+            for n in 0..EACH {
+                let (mut client, answer) = (svc.client(), format!("{way}{n}"));
+                client.send(format!("GET /?do={way}&n={answer} HTTP/1.1\r\nHost: x\r\n\r\n"));
+                clients.push((client, answer));
+            }
+        }
+        self.plain.gate().wait_until_held(2 * EACH);
+        self.tls.gate().wait_until_held(EACH);
+        eventually("names are asked for", || {
+            self.dns.asked("held.example", false) >= HELPER_THREADS_MAX.min(EACH)
+        });
+        for mark in ["started", "connects"] {
+            eventually("all wait", || {
+                std::fs::read_to_string(svc.root().join(mark)).is_ok_and(|text| text.lines().count() == EACH)
+            });
+        }
+        svc.assert_metric(ACTIVE, clients.len() as f64);
+        clients
+    }
+
+    fn let_go(&self, svc: &Svc) {
+        self.plain.gate().open();
+        self.tls.gate().open();
+        self.dns.gate().open();
+        std::fs::write(svc.root().join("go"), "").unwrap();
+        self.full.accept(EACH);
+    }
+}
+
+const ACTIVE: &str = r#"svc_worker_request_fibers_active{worker="0"}"#;
+
+fn assert_serves(svc: &Svc) {
+    assert_eq!(svc.get("/?do=strrev&n=abc").text(), "cba");
+}
+
+fn assert_answered(clients: Vec<(Client, String)>) {
+    for (mut client, answer) in clients {
+        assert_eq!(client.response().text(), answer);
+    }
 }
 
 #[test]
-fn a_client_that_leaves_does_not_end_the_others() {
-    let pages = Pages::new();
-    let server = one_thread(pages.server(""), "net").start(Mode::Worker);
-    let mut clients: Vec<_> = (0..8).map(|n| server.send("by_curl", &n.to_string())).collect();
-    pages.plain.gate().wait_until_held(8);
-    clients.drain(..4);
-    server.svc.assert_metric(r#"svc_request_cancelled_total{reason="client_abort"}"#, 4.0);
-    pages.plain.gate().open();
-    for (client, n) in clients.iter_mut().zip(4..) {
-        assert_eq!(client.response().text(), format!("\"{n}\""));
-    }
-    assert_serves(&server);
+fn one_thread_waits_in_all_of_its_fibers() {
+    let Some(holding) = Holding::new() else { return };
+    let svc = holding.svc(&[]);
+    let clients = holding.park(&svc);
+    assert_serves(&svc);
+    let metrics = svc.ask("/metrics").text();
+    assert!(!metrics.contains("svc_hook_blocked_total{"), "{metrics}");
+    holding.let_go(&svc);
+    assert_answered(clients);
+    svc.assert_metric(ACTIVE, 0.0);
+    assert_serves(&svc);
 }
 
 #[test]
-fn workers_are_replaced_while_calls_wait() {
-    let pages = Pages::new();
-    let server = one_thread(pages.server(""), "net").start_with(Mode::Worker, "mark('boots');");
-    let mut clients: Vec<_> = (0..8).map(|n| server.send("by_curl", &n.to_string())).collect();
-    pages.plain.gate().wait_until_held(8);
-    server.svc.signal(Signal::HUP);
-    eventually("another one has booted", || server.lines("boots").len() == 2);
-    pages.plain.gate().open();
-    for (n, client) in clients.iter_mut().enumerate() {
-        assert_eq!(client.response().text(), format!("\"{n}\""));
-    }
-    assert_serves(&server);
+fn a_worker_is_replaced_while_its_calls_wait() {
+    let Some(holding) = Holding::new() else { return };
+    let svc = holding.svc(&[]);
+    let clients = holding.park(&svc);
+    svc.signal(Signal::HUP);
+    eventually("another one has its place", || svc.metric("svc_workers_lingering") == 1.0);
+    assert_serves(&svc);
+    holding.let_go(&svc);
+    assert_answered(clients);
+    eventually("the old one is gone", || svc.metric("svc_workers_lingering") == 0.0);
+    assert_serves(&svc);
 }
 
-const FOREVER: &str = "function forever() { file_get_contents('http://' . HANGS . '/'); mark('went on'); }";
+#[test]
+fn clients_that_leave_do_not_end_the_calls_of_others() {
+    let Some(holding) = Holding::new() else { return };
+    let svc = holding.svc(&[]);
+    let clients = holding.park(&svc);
+    let (stay, leave): (Vec<_>, Vec<_>) = clients.into_iter().enumerate().partition(|(n, _)| n % EACH < 3);
+    let left = leave.len() as f64;
+    drop(leave);
+    svc.assert_metric(r#"svc_request_cancelled_total{reason="client_abort"}"#, left);
+    assert_serves(&svc);
+    holding.let_go(&svc);
+    assert_answered(stay.into_iter().map(|(_, client)| client).collect());
+    svc.assert_metric(ACTIVE, 0.0);
+    assert_serves(&svc);
+}
 
 #[test]
-fn the_deadline_of_a_drain_ends_waits() {
-    let hangs = Backend::tcp(Visit::hang);
-    let code = format!("const HANGS = '{}';\n{FOREVER}", hangs.address());
-    let server = one_thread(TaskServer::new(&code), "net").set("DRAIN_TIMEOUT_SECONDS", "1");
-    let mut server = server.start(Mode::Worker);
-    let clients: Vec<_> = (0..8).map(|_| server.send("forever", "")).collect();
-    eventually("all wait", || hangs.connected() == clients.len());
-    server.svc.signal(Signal::TERM);
-    for mut client in clients {
-        client.rest();
+fn a_drain_waits_for_calls() {
+    let Some(holding) = Holding::new() else { return };
+    let mut svc = holding.svc(&[]);
+    let clients = holding.park(&svc);
+    svc.signal(Signal::TERM);
+    eventually("it drains", || svc.ask("/readyz").status == 503);
+    holding.let_go(&svc);
+    assert_answered(clients);
+    assert_eq!(svc.wait(), Some(0));
+}
+
+#[test]
+fn the_deadline_of_a_drain_ends_calls() {
+    let Some(holding) = Holding::new() else { return };
+    let mut svc = holding.svc(&[("DRAIN_TIMEOUT_SECONDS", "1")]);
+    let clients = holding.park(&svc);
+    svc.signal(Signal::TERM);
+    for (mut client, answer) in clients {
+        let rest = String::from_utf8(client.rest()).unwrap();
+        assert!(!rest.contains(&answer), "{rest}");
     }
-    assert!(server.svc.wait().is_some());
-    assert!(!server.marked("went on"));
+    assert_eq!(svc.wait(), Some(0));
 }

@@ -318,4 +318,11 @@ impl Unaccepting {
     pub(crate) fn address(&self) -> Address {
         self.listener.address()
     }
+
+    /// Takes as many connections as wait, and those that come, until there were `count`; the first one is its own.
+    pub(crate) fn accept(&self, count: usize) {
+        for _ in 0..=count {
+            self.listener.accept().unwrap();
+        }
+    }
 }
