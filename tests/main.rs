@@ -95,6 +95,7 @@ mod hooks_dns;
 mod hooks_large_objects;
 mod hooks_life;
 mod hooks_limits;
+mod hooks_memory;
 mod hooks_net;
 mod hooks_own_connections;
 mod hooks_owners;
