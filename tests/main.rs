@@ -92,6 +92,7 @@ mod hooks_clients;
 mod hooks_closing;
 mod hooks_collecting;
 mod hooks_dns;
+mod hooks_forks;
 mod hooks_large_objects;
 mod hooks_life;
 mod hooks_limits;

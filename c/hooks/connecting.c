@@ -73,6 +73,7 @@ static int connect_in_fiber(int descriptor, const struct sockaddr *address, sock
 int connect(int descriptor, const struct sockaddr *address, socklen_t size)
 {
     if (shim_hook_is_in_effect_for(SHIM_HOOK_NET, SHIM_CALLER)) {
+        shim_close_at_exec(descriptor);
         shim_socket_connected(descriptor);
     }
     if (!shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) || address == NULL) {

@@ -18,6 +18,13 @@ bool shim_is_blocking(int descriptor)
     return flags >= 0 && (flags & O_NONBLOCK) == 0;
 }
 
+void shim_close_at_exec(int descriptor)
+{
+    const int error = errno;
+    (void)LIBC(fcntl64)(descriptor, F_SETFD, FD_CLOEXEC);
+    errno = error;
+}
+
 int64_t shim_socket_deadline(int descriptor, int option)
 {
     struct timeval time = {0};

@@ -9,6 +9,8 @@
 
 /* Whether calls with this descriptor wait: it is open, and not O_NONBLOCK. */
 bool shim_is_blocking(int descriptor);
+/* Programs that other requests start meanwhile do not get it, and do not keep it open. Keeps errno. */
+void shim_close_at_exec(int descriptor);
 /* The end of a wait that begins now, by SO_RCVTIMEO or SO_SNDTIMEO; 0 if there is none. */
 int64_t shim_socket_deadline(int descriptor, int option);
 /* Waits for poll() events of a socket that is not ready. Returns true if the caller is to try again. Otherwise, either

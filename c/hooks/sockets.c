@@ -355,16 +355,25 @@ static bool wait_for_connection(int descriptor)
     return true;
 }
 
+/* What has been accepted by `caller`. */
+static int accepted(int descriptor, const void *caller)
+{
+    if (descriptor >= 0 && shim_hook_is_in_effect_for(SHIM_HOOK_NET, caller)) {
+        shim_close_at_exec(descriptor);
+    }
+    return descriptor;
+}
+
 int accept(int descriptor, struct sockaddr *restrict address, socklen_t *restrict address_size)
 {
     return shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) && !wait_for_connection(descriptor)
                ? -1
-               : LIBC(accept)(descriptor, address, address_size);
+               : accepted(LIBC(accept)(descriptor, address, address_size), SHIM_CALLER);
 }
 
 int accept4(int descriptor, struct sockaddr *restrict address, socklen_t *restrict address_size, int flags)
 {
     return shim_hook_is_on_for(SHIM_HOOK_NET, SHIM_CALLER) && !wait_for_connection(descriptor)
                ? -1
-               : LIBC(accept4)(descriptor, address, address_size, flags);
+               : accepted(LIBC(accept4)(descriptor, address, address_size, flags), SHIM_CALLER);
 }
