@@ -13,6 +13,9 @@ class Connection implements Countable, ArrayAccess, IteratorAggregate
     protected $guarded = 'guarded';
     private $secret = 'secret';
     public readonly int $id;
+    public ?int $number = null;
+    public array $unset;
+    public int $missing;
     public function __construct() { $this->id = ++self::$made; }
     public function __destruct() { mark('closed', (string) $this->id); }
     public function id(): int { return $this->id; }
@@ -97,6 +100,20 @@ function behaves()
         isset($c['not there']), isset($c->nothing), empty($c->log), iterator_to_array($c), $c instanceof Connection, is_callable([$c, 'id']),
         is_callable([$c, 'add']), method_exists($c, 'id'), $c === objects('Connection'), $c == clone $c, (clone $c)->id === $c->id, $c->next->id > $c->id,
         tried(fn () => $c->hidden()), tried(fn () => $c->id = 5), tried(fn () => serialize($c)),
+    ];
+}
+function keeps_types()
+{
+    $c = objects('Connection');
+    $log = &$c->log;
+    $number = &$c->number;
+    $number = '5';
+    $c->unset['a']['b'] = 1;
+    $name = 'number';
+    return [
+        tried(function () use (&$log) { $log = 'text'; }), tried(function () use (&$number) { $number = 'text'; }), tried(function () use ($c) { $c->number[] = 1; }),
+        tried(function () use ($c, $name) { $reference = &$c->$name; $reference = []; }), tried(function () use ($c) { $reference = &$c->missing; }),
+        $c->log, $c->number, $c->unset, isset($c->missing),
     ];
 }
 function looks()
@@ -208,6 +225,25 @@ fn the_object_is_the_instance_of_the_request() {
             "the next request begins anew"
         );
     }
+}
+
+#[test]
+fn references_to_properties_keep_to_their_types() {
+    server().in_each_mode(|server| {
+        let answer: serde_json::Value = serde_json::from_str(&server.tell("keeps_types")).unwrap();
+        let expected = [
+            "TypeError: Cannot assign string to reference held by property Connection::$log of type array",
+            "TypeError: Cannot assign string to reference held by property Connection::$number of type ?int",
+            "Error: Cannot use a scalar value as an array",
+            "TypeError: Cannot assign array to reference held by property Connection::$number of type ?int",
+            "Error: Cannot access uninitialized non-nullable property Connection::$missing by reference",
+        ];
+        for (i, expected) in expected.into_iter().enumerate() {
+            assert_eq!(answer[i], expected);
+        }
+        let rest = &answer.as_array().unwrap()[5..];
+        assert_eq!(rest, [serde_json::json!([]), 5.into(), serde_json::json!({"a": {"b": 1}}), false.into()]);
+    });
 }
 
 #[test]

@@ -47,11 +47,51 @@ static zval *write_property(zend_object *object, zend_string *name, zval *value,
     return own != NULL ? own->handlers->write_property(own, name, value, NULL) : &EG(error_zval);
 }
 
+/* The type of the declared property that is at `slot`; NULL if it has none. */
+static zend_property_info *type_of(zend_object *own, zval *slot)
+{
+    const bool is_declared = slot >= own->properties_table && slot < own->properties_table + own->ce->default_properties_count;
+    return is_declared ? zend_get_typed_property_info_for_slot(own, slot) : NULL;
+}
+
+/* Gives a typed property that has no value the one with which the engine begins. */
+static bool initialize(zval *slot, const zend_property_info *info)
+{
+    if (Z_TYPE_P(slot) != IS_UNDEF) {
+        return true;
+    }
+    if (ZEND_TYPE_ALLOW_NULL(info->type)) {
+        ZVAL_NULL(slot);
+    } else if ((ZEND_TYPE_FULL_MASK(info->type) & MAY_BE_ARRAY) != 0) {
+        ZVAL_EMPTY_ARRAY(slot);
+    } else {
+        zend_throw_error(NULL, "Cannot access uninitialized non-nullable property %s::$%s by reference", ZSTR_VAL(info->ce->name),
+                         zend_get_unmangled_property_name(info->name));
+        return false;
+    }
+    return true;
+}
+
+/* The engine writes to the slot, or makes a reference of it, and looks for the property's type in the object that it has
+ * asked. So a property that has a type becomes a reference, which knows the type itself. */
 static zval *point_to_property(zend_object *object, zend_string *name, int type, void **cache_slot)
 {
     (void)cache_slot;
     zend_object *own = own_of(object);
-    return own != NULL ? own->handlers->get_property_ptr_ptr(own, name, type, NULL) : &EG(error_zval);
+    if (own == NULL) {
+        return &EG(error_zval);
+    }
+    zval *slot = own->handlers->get_property_ptr_ptr(own, name, type, NULL);
+    zend_property_info *info = slot != NULL ? type_of(own, slot) : NULL;
+    if (info == NULL || Z_ISREF_P(slot) || type == BP_VAR_UNSET) {
+        return slot;
+    }
+    if (!initialize(slot, info)) {
+        return &EG(error_zval);
+    }
+    ZVAL_NEW_REF(slot, slot);
+    ZEND_REF_ADD_TYPE_SOURCE(Z_REF_P(slot), info);
+    return slot;
 }
 
 static int has_property(zend_object *object, zend_string *name, int how, void **cache_slot)
