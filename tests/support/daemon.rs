@@ -31,7 +31,7 @@ signal=$1
 shift
 exec 3<&0
 while :; do
-    rm -f ended again
+    rm -f ended again program
     "$@" </dev/null >>log 2>&1 3<&- &
     program=$!
     echo "$program" >program
