@@ -13,9 +13,11 @@
 #include "connections/calls.h"
 #include "connections/large_objects.h"
 #include "connections/streams.h"
+#include "engine/execution_timer.h"
 #include "fiber/cancel.h"
 #include "files/locks.h"
 #include "hooks/hooks.h"
+#include "libc/clock.h"
 #include "libc/libc.h"
 #include "owners/sockets.h"
 #include "transfer/exceptions.h"
@@ -117,6 +119,13 @@ static bool take(needs *needs, zend_execute_data *execute_data, uint32_t number)
     return descriptor < 0 || shim_socket_take(descriptor) || stream_of(execute_data, number) != stream;
 }
 
+/* Its limit may have ended the wait, and its timer not have fired yet. */
+static bool is_over(void)
+{
+    const int64_t limit = shim_timer_deadline();
+    return shim_is_over() || (limit > 0 && limit <= shim_now());
+}
+
 /* The request is over, and its script is interrupted, or it cannot wait. */
 static void refuse(zend_execute_data *execute_data, zval *return_value)
 {
@@ -126,7 +135,7 @@ static void refuse(zend_execute_data *execute_data, zval *return_value)
     }
     if (shim_is_cancelled()) {
         shim_cancelled_throw();
-    } else if (!shim_is_over()) {
+    } else if (!is_over()) {
         zend_class_entry *busy = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("svc\\connectionbusyerror"));
         zend_throw_error(busy, "Stream is used by another request of the same thread, and this call cannot wait for it");
     }
