@@ -2,6 +2,7 @@
 #![cfg(feature = "php")]
 
 use crate::hooked::one_thread;
+use crate::support::client::eventually;
 use crate::tasks::Mode;
 use crate::waits::Pages;
 
@@ -30,16 +31,18 @@ function in_autoloader()
 #[test]
 fn where_php_cannot_switch_the_thread_blocks_and_it_is_counted() {
     let pages = Pages::new();
-    pages.plain.gate().open();
     let server = one_thread(pages.server(PLACES), "net").start(Mode::Worker);
     for (function, answer, reason) in [
         ("in_output_handler", "outputtrue", "output_handler"),
         ("in_collector", "1", "gc"),
         ("in_autoloader", "\"Loaded\"", "loading"),
     ] {
-        assert_eq!(server.tell(function), answer);
+        pages.plain.gate().close();
+        let mut client = server.send(function, "1");
         let blocked = format!(r#"svc_hook_blocked_total{{hook="net",reason="{reason}"}}"#);
-        assert!(server.svc.metric(&blocked) >= 1.0, "{function}");
+        eventually(reason, || server.svc.ask("/metrics").text().contains(&blocked));
+        pages.plain.gate().open();
+        assert_eq!(client.response().text(), answer);
     }
     assert_eq!(server.lines("destroyed"), ["cycle"]);
 }

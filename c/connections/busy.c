@@ -13,6 +13,11 @@ static zend_class_entry *busy_error;
 /* Stands for all that has no record. */
 static __thread shim_owned unknown = {.descriptor = -1};
 
+void shim_busy_error_throw(const char *message)
+{
+    zend_throw_error(busy_error, "%s", message);
+}
+
 /* The request is over: it does not go on without what it has waited for. Its limit has passed, so the timer fires at
  * once, if it has not fired yet. */
 static void end_of_wait(void)
@@ -27,7 +32,7 @@ static void end_of_wait(void)
     if (zend_atomic_bool_load_ex(&EG(timed_out))) {
         zend_timeout();
     }
-    zend_throw_error(busy_error, "Connection is used by another request");
+    shim_busy_error_throw("Connection is used by another request");
 }
 
 static bool take(shim_owned *thing)
@@ -36,15 +41,13 @@ static bool take(shim_owned *thing)
     case SHIM_TURN_HERE:
         return true;
     case SHIM_TURN_GONE:
-        zend_throw_error(busy_error, "Connection has been closed by another request");
+        shim_busy_error_throw("Connection has been closed by another request");
         return false;
     case SHIM_TURN_REFUSED:
-        zend_throw_error(busy_error,
-                         "Connection is used by a request that itself waits for a connection of this request");
+        shim_busy_error_throw("Connection is used by a request that itself waits for a connection of this request");
         return false;
     case SHIM_TURN_STUCK:
-        zend_throw_error(busy_error,
-                         "Connection is used by another request of the same thread, and this call cannot wait for it");
+        shim_busy_error_throw("Connection is used by another request of the same thread, and this call cannot wait for it");
         return false;
     case SHIM_TURN_OVER:
         break;

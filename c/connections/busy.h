@@ -16,6 +16,8 @@ bool shim_connection_take_joint(void);
 bool shim_connection_is_free(shim_connection *connection);
 /* Takes it if that needs no waiting; never throws. A lease is only looked at. */
 bool shim_connection_grab(shim_connection *connection);
+/* Throws a Svc\ConnectionBusyError. */
+void shim_busy_error_throw(const char *message);
 void shim_busy_error_register(void);
 
 #endif

@@ -10,6 +10,7 @@
  * stream in another way (SoapClient, SplFileObject) is stopped where streams read and write, by libphp's functions that
  * the executable defines before libphp. */
 #include "compat.h"
+#include "connections/busy.h"
 #include "connections/calls.h"
 #include "connections/large_objects.h"
 #include "connections/streams.h"
@@ -136,8 +137,7 @@ static void refuse(zend_execute_data *execute_data, zval *return_value)
     if (shim_is_cancelled()) {
         shim_cancelled_throw();
     } else if (!is_over()) {
-        zend_class_entry *busy = zend_hash_str_find_ptr(CG(class_table), ZEND_STRL("svc\\connectionbusyerror"));
-        zend_throw_error(busy, "Stream is used by another request of the same thread, and this call cannot wait for it");
+        shim_busy_error_throw("Stream is used by another request of the same thread, and this call cannot wait for it");
     }
 }
 

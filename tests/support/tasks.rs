@@ -202,10 +202,10 @@ impl TaskSvc {
         self.path(name).exists()
     }
 
-    /// Waits for a mark.
+    /// Waits for a mark that a script leaves: its first line is there.
     #[track_caller]
     pub(crate) fn until(&self, name: &str) {
-        eventually(name, || self.marked(name));
+        eventually(name, || !self.lines(name).is_empty());
     }
 
     /// What was written into a mark so far, line by line; nothing if there is none.
