@@ -7,6 +7,7 @@ use crate::support::Svc;
 use crate::support::client::{Client, Response, eventually};
 use crate::support::skip::skipped;
 use rustix::process::{Resource, Rlimit, prlimit};
+use svc_core::limits::OPS_RESERVE_DESCRIPTORS;
 
 const PAGES: &[(&str, &str)] =
     &[("index.php", "<?php echo 'hello';"), ("file.txt", "a file"), ("wait.php", WAITING)];
@@ -394,8 +395,9 @@ fn a_prometheus_server_scrapes_it() {
     assert_eq!(targets["data"]["activeTargets"][0]["lastError"], "", "{targets}");
 }
 
-#[test]
-fn a_script_that_takes_every_descriptor_does_not_silence_the_port() {
+/// A server, one of whose scripts has taken all descriptors; it holds them until there is a file "go". The client is the
+/// one that has called it: its connection has one of them.
+fn without_descriptors() -> (Svc, Client) {
     const GREEDY: &str = "<?php
         $held = [];
         while ($one = @fopen('/dev/null', 'r')) { $held[] = $one; }
@@ -405,10 +407,32 @@ fn a_script_that_takes_every_descriptor_does_not_silence_the_port() {
         while (!file_exists(__DIR__ . '/go')) { usleep(2000); clearstatcache(); }
     ";
     let svc = Svc::start(&[("greedy.php", GREEDY)], &[("MAX_CONNECTIONS", "10")]);
+    eventually("all workers have booted", || svc.metric("svc_workers_idle") == svc.metric("svc_workers_max"));
     let limit = Rlimit { current: Some(1600), maximum: Some(1600) };
     prlimit(Some(svc.pid()), Resource::Nofile, limit).unwrap();
-    let held: u32 = svc.get("/greedy.php").text().parse().unwrap();
+    let mut client = Client::connect(svc.main());
+    let held: u32 = client.get("/greedy.php").text().parse().unwrap();
     assert!(held > 500, "{held}");
+    (svc, client)
+}
+
+#[test]
+fn connections_of_the_port_are_kept_while_the_reserve_lasts() {
+    let (svc, _client) = without_descriptors();
+    let mut clients: Vec<Client> = (0..OPS_RESERVE_DESCRIPTORS).map(|_| Client::connect(svc.ops())).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("/healthz").text(), "liveness");
+    }
+    for client in &mut clients {
+        assert_eq!(client.get("/healthz").text(), "liveness");
+    }
+    assert_eq!(svc.ask("/healthz").text(), "liveness", "one is given up for it");
+}
+
+#[test]
+fn a_script_that_takes_every_descriptor_does_not_silence_the_port() {
+    let (svc, client) = without_descriptors();
+    drop(client);
     for _ in 0..20 {
         assert_eq!(svc.ask("/healthz").text(), "liveness");
     }

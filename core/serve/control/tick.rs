@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use slab::Slab;
 
 use crate::connection::ConnectionTerms;
@@ -232,6 +233,11 @@ impl OpsPort {
                         return;
                     }
                     io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted => {}
+                    // Without a descriptor the system says nothing of whether a connection is there to be accepted.
+                    _ if !self.has_pending() => {
+                        (self.backlog, self.in_trouble) = (false, false);
+                        return;
+                    }
                     _ if is_out_of_descriptors(&error) && self.reserve.draw() => {
                         if self.reserve.is_news(now) {
                             shared.log.emit(&Event::OpsReserveUsed { error: &error.to_string() });
@@ -248,6 +254,13 @@ impl OpsPort {
                 },
             }
         }
+    }
+
+    /// Whether a connection is there to be accepted, as far as the system can tell.
+    fn has_pending(&self) -> bool {
+        let Some(listener) = &self.listener else { return false };
+        let mut watched = [PollFd::new(listener, PollFlags::IN)];
+        poll(&mut watched, Some(&Timespec::default())).map_or(true, |ready| ready > 0)
     }
 
     /// Gives a connection a place, that of another connection if all are taken.
