@@ -101,8 +101,9 @@ impl Peers {
     }
 }
 
-/// Some for the transfer itself, and some until libcurl gives up. A loop that spins has thousands in no time.
-const POLLS_MAX: u64 = 100;
+/// Some for the transfer itself, a hundred a second while it is paused, and some until libcurl gives up. A loop that spins
+/// has tens of thousands in no time.
+const POLLS_MAX: u64 = 1000;
 
 fn is_sanitized() -> bool {
     let is_sanitized = std::env::var_os("SVC_SANITIZE").is_some();
