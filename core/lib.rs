@@ -10,7 +10,7 @@
 //! | 0 | `limits`, `time` |
 //! | 1 | `descriptor`, `sync` |
 //! | 2 | `config`, `http`, `spool` |
-//! | 3 | `admission`, `compress`, `files`, `policy`, `pool`, `tls` |
+//! | 3 | `admission`, `compress`, `files`, `policy`, `pool`, `tls`, `trace` |
 //! | 4 | `connection`, `observe`, `tasks` |
 //! | 5 | `serve` |
 #![forbid(unsafe_code)]
@@ -32,6 +32,7 @@ pub mod files;
 pub mod policy;
 pub mod pool;
 pub mod tls;
+pub mod trace;
 
 pub mod connection;
 pub mod observe;

@@ -12,7 +12,7 @@ mod shim;
 mod unit_tests;
 
 /// The layer of each folder and file at the top of the core; an import goes down, never sideways.
-const LAYERS: [(&str, u8); 17] = [
+const LAYERS: [(&str, u8); 18] = [
     ("limits", 0),
     ("time", 0),
     ("descriptor", 1),
@@ -26,6 +26,7 @@ const LAYERS: [(&str, u8); 17] = [
     ("policy", 3),
     ("pool", 3),
     ("tls", 3),
+    ("trace", 3),
     ("connection", 4),
     ("observe", 4),
     ("tasks", 4),

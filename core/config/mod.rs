@@ -22,6 +22,7 @@ mod raw;
 mod report;
 mod resolve;
 mod settings;
+mod tracing;
 pub mod value;
 
 pub use chapters::{
@@ -32,6 +33,10 @@ pub use hooks::RuntimeHook;
 pub use problem::{ConfigError, Problem};
 pub use raw::{RawConfig, ValueSource};
 pub use settings::Setting;
+pub use tracing::{
+    AttributeLimits, BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, RootSampler, Sampler,
+    SpanLimits, TraceConfig,
+};
 
 /// The resolved settings of a process, created by [`Config::resolve`]: one field for each chapter of the reference page.
 #[derive(Clone, Debug)]

@@ -3,6 +3,7 @@
 //! Promises: each type owns its atomics, says its memory ordering, and has a loom model in `core/tests/loom.rs` or
 //! `core/tests/loom_pool.rs` when more than one thread writes it. Refuses: nothing here knows what travels through it.
 
+pub mod batch_queue;
 pub mod completion;
 pub mod counter;
 pub mod event_count;

@@ -1,0 +1,229 @@
+//! Attributes: what a span, an event or a link says about itself.
+//!
+//! Promises: a key is there once; the limits of OpenTelemetry hold, and what they cost is counted. Refuses: it does not
+//! know what a key means.
+
+use std::borrow::Cow;
+
+use crate::config::AttributeLimits;
+
+/// A list of attributes, in the order in which they were set, and the number of those that were dropped.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Attributes {
+    entries: Vec<Attribute>,
+    dropped: u32,
+}
+
+/// One attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attribute {
+    /// Its name.
+    pub key: Cow<'static, str>,
+    /// Its value.
+    pub value: AttributeValue,
+}
+
+/// The value of an attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AttributeValue {
+    /// True or false.
+    Bool(bool),
+    /// A list of booleans.
+    Bools(Vec<bool>),
+    /// A floating-point number.
+    Double(f64),
+    /// A list of floating-point numbers.
+    Doubles(Vec<f64>),
+    /// An integer.
+    Int(i64),
+    /// A list of integers.
+    Ints(Vec<i64>),
+    /// Text.
+    Text(Cow<'static, str>),
+    /// A list of texts.
+    Texts(Vec<Cow<'static, str>>),
+}
+
+impl Attributes {
+    /// Makes an empty list with room for so many.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { entries: Vec::with_capacity(capacity), dropped: 0 }
+    }
+
+    /// Sets an attribute. A value of the same key is replaced; beyond the limit, a new one is dropped.
+    pub fn set(
+        &mut self,
+        key: impl Into<Cow<'static, str>>,
+        value: impl Into<AttributeValue>,
+        limits: &AttributeLimits,
+    ) {
+        let (key, value) = (key.into(), value.into());
+        match self.entries.iter_mut().find(|entry| entry.key == key) {
+            Some(entry) => entry.value = value.within(limits),
+            None => self.add(key, value, limits),
+        }
+    }
+
+    /// Adds an attribute whose key is not in the list, which is not searched for it. Beyond the limit, it is dropped.
+    pub fn add(
+        &mut self,
+        key: impl Into<Cow<'static, str>>,
+        value: impl Into<AttributeValue>,
+        limits: &AttributeLimits,
+    ) {
+        let key = key.into();
+        debug_assert!(self.get(&key).is_none(), "{key} twice");
+        if self.entries.len() < limits.count {
+            self.entries.push(Attribute { key, value: value.into().within(limits) });
+        } else {
+            self.dropped = self.dropped.saturating_add(1);
+        }
+    }
+
+    /// Returns the value of a key.
+    pub fn get(&self, key: &str) -> Option<&AttributeValue> {
+        self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
+    }
+
+    /// The attributes.
+    pub fn iter(&self) -> std::slice::Iter<'_, Attribute> {
+        self.entries.iter()
+    }
+
+    /// The number of attributes.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The number of attributes that were dropped.
+    pub fn dropped(&self) -> u32 {
+        self.dropped
+    }
+}
+
+impl<'a> IntoIterator for &'a Attributes {
+    type Item = &'a Attribute;
+    type IntoIter = std::slice::Iter<'a, Attribute>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl AttributeValue {
+    /// Makes text of bytes, in which whatever is not UTF-8 is replaced.
+    pub fn lossy(bytes: &[u8]) -> Self {
+        Self::Text(Cow::Owned(String::from_utf8_lossy(bytes).into_owned()))
+    }
+
+    /// Cuts text off that is too long.
+    fn within(mut self, limits: &AttributeLimits) -> Self {
+        if let Some(chars_max) = limits.value_chars {
+            match &mut self {
+                Self::Text(text) => cut(text, chars_max),
+                Self::Texts(texts) => texts.iter_mut().for_each(|text| cut(text, chars_max)),
+                _ => {}
+            }
+        }
+        self
+    }
+}
+
+/// The limit is one of characters, so that no character is cut in two.
+fn cut(text: &mut Cow<'static, str>, chars_max: usize) {
+    // A text has at least as many bytes as characters.
+    if text.len() <= chars_max {
+        return;
+    }
+    if let Some((end, _)) = text.char_indices().nth(chars_max) {
+        match text {
+            Cow::Borrowed(text) => *text = &text[..end],
+            Cow::Owned(text) => text.truncate(end),
+        }
+    }
+}
+
+macro_rules! from {
+    ($($type:ty => |$value:ident| $make:expr;)*) => {
+        $(impl From<$type> for AttributeValue {
+            fn from($value: $type) -> Self {
+                $make
+            }
+        })*
+    };
+}
+
+from! {
+    bool => |value| Self::Bool(value);
+    i64 => |value| Self::Int(value);
+    u16 => |value| Self::Int(value.into());
+    u32 => |value| Self::Int(value.into());
+    // What does not fit becomes the maximum: the numbers of a server are sizes and times.
+    u64 => |value| Self::Int(i64::try_from(value).unwrap_or(i64::MAX));
+    usize => |value| Self::Int(i64::try_from(value).unwrap_or(i64::MAX));
+    f64 => |value| Self::Double(value);
+    &'static str => |value| Self::Text(Cow::Borrowed(value));
+    String => |value| Self::Text(Cow::Owned(value));
+    Cow<'static, str> => |value| Self::Text(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FEW: AttributeLimits = AttributeLimits { count: 2, value_chars: Some(3) };
+
+    #[test]
+    fn a_key_is_there_once_and_its_last_value_stands() {
+        let mut attributes = Attributes::default();
+        attributes.set("a", 1_i64, &FEW);
+        attributes.set("b", true, &FEW);
+        attributes.set("a", "text", &FEW);
+        let keys: Vec<&str> = attributes.iter().map(|entry| &*entry.key).collect();
+        assert_eq!(keys, ["a", "b"]);
+        assert_eq!(attributes.get("a"), Some(&AttributeValue::Text("tex".into())));
+        assert_eq!(attributes.dropped(), 0);
+    }
+
+    #[test]
+    fn beyond_the_limit_new_ones_are_dropped_and_counted() {
+        let mut attributes = Attributes::with_capacity(4);
+        for key in ["a", "b", "c", "d"] {
+            attributes.set(key, 0_i64, &FEW);
+        }
+        attributes.set("b", 1_i64, &FEW);
+        assert_eq!((attributes.len(), attributes.dropped()), (2, 2));
+        assert_eq!(attributes.get("b"), Some(&AttributeValue::Int(1)));
+        attributes.add("e", 1_i64, &AttributeLimits { count: 0, value_chars: None });
+        assert_eq!(attributes.dropped(), 3);
+    }
+
+    #[test]
+    fn text_is_cut_between_characters_and_nothing_else_is_cut() {
+        let long = |value: AttributeValue| value.within(&FEW);
+        assert_eq!(long("äöüß".into()), "äöü".into());
+        assert_eq!(long("äöü".into()), "äöü".into());
+        assert_eq!(long(String::from("abcd").into()), "abc".into());
+        let texts = AttributeValue::Texts(vec!["abcd".into(), String::from("xyz€").into(), "".into()]);
+        assert_eq!(long(texts), AttributeValue::Texts(vec!["abc".into(), "xyz".into(), "".into()]));
+        assert_eq!(long(12_345_i64.into()), AttributeValue::Int(12_345));
+        let none = AttributeLimits { count: 1, value_chars: Some(0) };
+        assert_eq!(AttributeValue::from("a").within(&none), "".into());
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_become_the_maximum() {
+        assert_eq!(AttributeValue::from(u64::MAX), AttributeValue::Int(i64::MAX));
+        assert_eq!(AttributeValue::from(7_u64), AttributeValue::Int(7));
+    }
+
+    #[test]
+    fn bytes_become_text() {
+        assert_eq!(AttributeValue::lossy(b"/a\xff"), AttributeValue::Text("/a\u{fffd}".into()));
+    }
+}

@@ -1,0 +1,23 @@
+//! Traces: spans, which of them are recorded, and their way to the collector, as far as it needs no socket.
+//!
+//! Promises: whoever records a span never waits for the collector. What is sent, when, and what an answer means is
+//! decided here, by values and with time as an argument. Refuses: it knows no request and no script, who builds the spans
+//! does; it owns no socket and no thread, the exporter in `serve` does.
+//!
+//! | file | about |
+//! |---|---|
+//! | `ids` | the names of traces and spans, and times |
+//! | `span`, `attributes` | a finished span |
+//! | `sampler` | whether a trace is recorded |
+//! | `sink` | the bounded queue of finished spans |
+
+mod attributes;
+mod ids;
+mod sampler;
+mod sink;
+mod span;
+
+pub use attributes::{Attribute, AttributeValue, Attributes};
+pub use ids::{SpanId, TraceId, UnixNanos};
+pub use sink::TraceSink;
+pub use span::{ParentSpan, Span, SpanContext, SpanEvent, SpanKind, SpanLink, SpanStatus};
