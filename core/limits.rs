@@ -292,6 +292,21 @@ pub const OPS_EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 /// fit retries a second later.
 pub const LISTEN_BACKLOG: i32 = 4096;
 
+/// The maximum number of finished spans that can wait for their export.
+pub const TRACE_QUEUE_SPANS_MAX: usize = 1 << 20;
+
+/// The maximum size of a batch of spans before compression, in bytes; a larger one is not sent.
+pub const EXPORT_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The maximum size of a collector's answer, in bytes.
+pub const EXPORT_ANSWER_BYTES_MAX: u64 = 4 * 1024 * 1024;
+
+/// The maximum size of the header of a collector's answer, in bytes.
+pub const EXPORT_HEAD_BYTES_MAX: usize = 64 * 1024;
+
+/// A connection to a collector that was idle for longer is not used again: something on the way may have forgotten it.
+pub const EXPORT_IDLE_MAX: Duration = Duration::from_secs(30);
+
 /// The lowest number of the server's descriptors: `select` in PHP supports only numbers below 1024.
 pub const DESCRIPTOR_MIN: i32 = 1024;
 

@@ -252,7 +252,7 @@ impl ClientConfig {
     }
 }
 
-/// Logs and traces.
+/// Logs and trace context.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
     /// Which requests are logged.
@@ -261,8 +261,6 @@ pub struct LogConfig {
     pub level: Level,
     /// Whether W3C Trace Context is enabled.
     pub trace_context: bool,
-    /// Whether spans are exported.
-    pub otel_enabled: bool,
 }
 
 impl LogConfig {
@@ -281,7 +279,6 @@ impl LogConfig {
                 _ => Level::Info,
             },
             trace_context: settings.boolean(Id::TraceContext),
-            otel_enabled: settings.boolean(Id::OtelEnabled),
         }
     }
 }

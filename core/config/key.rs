@@ -7,7 +7,7 @@ use std::net::Ipv4Addr;
 use super::id::Id;
 
 /// One setting.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// The environment variable.
     pub variable: &'static str,
@@ -19,6 +19,8 @@ pub struct Key {
     pub availability: Availability,
     /// Where its value may be shown.
     pub exposure: Exposure,
+    /// Whether a value that is not accepted is ignored, with a warning, instead of stopping the start.
+    pub is_lenient: bool,
     /// The chapter of the reference page.
     pub chapter: Chapter,
     /// A description of what it does.
@@ -68,8 +70,12 @@ pub enum ValueKind {
     Path,
     /// Comma-separated paths in the file system.
     Paths,
+    /// Comma-separated pairs, as `key=value`, percent-encoded.
+    Pairs,
     /// Comma-separated networks, addresses and the word `private`.
     Proxies,
+    /// `true` or `false`, and no other word.
+    StrictBoolean,
     /// Any text.
     Text,
     /// Comma-separated variables, as `NAME=value`.
@@ -158,17 +164,19 @@ pub enum Chapter {
     Tls,
     /// Clients and access.
     Clients,
-    /// Logs and traces.
+    /// Logs and trace context.
     Logs,
     /// Background tasks and plugins.
     Background,
     /// The operations port.
     Operations,
+    /// Tracing.
+    Tracing,
 }
 
 impl Chapter {
     /// Every chapter, in the order of the page.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Serving,
         Self::Php,
         Self::Admission,
@@ -180,6 +188,7 @@ impl Chapter {
         Self::Logs,
         Self::Background,
         Self::Operations,
+        Self::Tracing,
     ];
 
     /// Returns the heading.
@@ -196,6 +205,7 @@ impl Chapter {
             Self::Logs => "Logs and traces",
             Self::Background => "Background tasks and plugins",
             Self::Operations => "Operations port",
+            Self::Tracing => "Tracing",
         }
     }
 }
@@ -208,6 +218,7 @@ impl Key {
             initial,
             availability: Availability::Live,
             exposure: Exposure::Open,
+            is_lenient: false,
             chapter: Chapter::Serving,
             summary: "",
             id,
@@ -218,6 +229,11 @@ impl Key {
 
     pub(super) const fn reserved(mut self, inactive: &'static str) -> Self {
         self.availability = Availability::Reserved(inactive);
+        self
+    }
+
+    pub(super) const fn lenient(mut self) -> Self {
+        self.is_lenient = true;
         self
     }
 
@@ -264,12 +280,13 @@ impl Key {
 impl ValueKind {
     fn json(self) -> Json {
         match self {
-            Self::Boolean => Json::Boolean,
+            Self::Boolean | Self::StrictBoolean => Json::Boolean,
             Self::Integer { .. } | Self::IntegerOrAuto { .. } => Json::Integer,
             Self::Globs
             | Self::Hooks
             | Self::List
             | Self::Networks
+            | Self::Pairs
             | Self::Paths
             | Self::Proxies
             | Self::Variables => Json::Array,
@@ -281,7 +298,7 @@ impl ValueKind {
     pub fn accepted(self) -> String {
         match self {
             Self::Address { port_alone } => format!("host:port, or :port for {port_alone}:port"),
-            Self::Boolean => "true or false".to_owned(),
+            Self::Boolean | Self::StrictBoolean => "true or false".to_owned(),
             Self::Choice(words) => words.join(", "),
             Self::Globs => "comma-separated URL path patterns".to_owned(),
             Self::Hooks => "none, all, or comma-separated sleep, net, dns, process".to_owned(),
@@ -293,6 +310,7 @@ impl ValueKind {
             }
             Self::List => "comma-separated names".to_owned(),
             Self::Networks => "comma-separated networks and addresses".to_owned(),
+            Self::Pairs => "comma-separated key=value pairs".to_owned(),
             Self::Path => "a path".to_owned(),
             Self::Paths => "comma-separated paths".to_owned(),
             Self::Proxies => "comma-separated networks, addresses and the word private".to_owned(),

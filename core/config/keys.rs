@@ -1,16 +1,29 @@
 //! The one table of settings.
 //!
-//! Promises: every setting the server knows is a row here, and nothing about a setting's form, default, place in the
-//! report or documentation is said anywhere else. Refuses: rows hold no code.
+//! Promises: every setting the server knows is a row here, or in `tracing/keys.rs`, and nothing about a setting's form,
+//! default, place in the report or documentation is said anywhere else. Refuses: rows hold no code.
 
 use std::net::Ipv4Addr;
 
 use super::id::Id;
 use super::key::{Chapter, Exposure, Initial, Json, Key, ValueKind, ValueUnit};
+use super::tracing::TRACING_KEYS;
 use crate::limits::{QUEUE_CAPACITY_MAX, RATE_LIMIT_MAX, THREADS_MAX};
 
 /// Every setting, chapter by chapter.
-pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
+pub static KEYS: [Key; SERVER_KEYS.len() + TRACING_KEYS.len()] = {
+    let mut keys = [SERVER_KEYS[0]; SERVER_KEYS.len() + TRACING_KEYS.len()];
+    let mut row = 0;
+    while row < keys.len() {
+        let tracing_row = row.wrapping_sub(SERVER_KEYS.len());
+        keys[row] = if row < SERVER_KEYS.len() { SERVER_KEYS[row] } else { TRACING_KEYS[tracing_row] };
+        row += 1;
+    }
+    keys
+};
+
+/// The settings of the server itself.
+const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::ListenAddr, "LISTEN_ADDR", address(Ipv4Addr::UNSPECIFIED), Initial::Is("127.0.0.1:8080"))
         .about(Chapter::Serving, "The address of the main port. With port 0, the system chooses a free port."),
     Key::new(Id::DocumentRoot, "DOCUMENT_ROOT", ValueKind::Path, Initial::Computed("`./public` if it exists, else `.`"))
@@ -244,9 +257,6 @@ pub static KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         "Enables W3C Trace Context: requests join the trace in their `traceparent` header field, or start a new one, \
          and pass it on.",
     ),
-    Key::new(Id::OtelEnabled, "OTEL_ENABLED", ValueKind::Boolean, Initial::Is("false"))
-        .reserved("false")
-        .about(Chapter::Logs, "Enables the export of spans."),
     Key::new(Id::AsyncWorkers, "ASYNC_WORKERS", integer(0, THREADS_MAX as u64, ValueUnit::Count), Initial::Is("0"))
         .about(
             Chapter::Background,

@@ -11,6 +11,7 @@
 use std::path::PathBuf;
 
 mod chapters;
+mod files;
 pub mod glob;
 mod hooks;
 mod id;
@@ -30,12 +31,12 @@ pub use chapters::{
     PhpConfig, ServingConfig, TimeoutConfig, TlsConfig,
 };
 pub use hooks::RuntimeHook;
-pub use problem::{ConfigError, Problem};
+pub use problem::{ConfigError, Fault, Problem};
 pub use raw::{RawConfig, ValueSource};
 pub use settings::Setting;
 pub use tracing::{
-    AttributeLimits, BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, RootSampler, Sampler,
-    SpanLimits, TraceConfig,
+    AttributeLimits, BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, PemFile, RootSampler,
+    Sampler, SpanLimits, TraceConfig,
 };
 
 /// The resolved settings of a process, created by [`Config::resolve`]: one field for each chapter of the reference page.
@@ -57,12 +58,14 @@ pub struct Config {
     pub tls: TlsConfig,
     /// What clients may do, and whom to believe about them.
     pub clients: ClientConfig,
-    /// Logs and traces.
+    /// Logs and trace context.
     pub logs: LogConfig,
     /// Background tasks and plugins.
     pub background: BackgroundConfig,
     /// The operations port.
     pub operations: OperationsConfig,
+    /// Tracing; `None` with `OTEL_ENABLED=false`.
+    pub tracing: Option<TraceConfig>,
     /// The resolved value and the source of each setting, in the order of the table.
     pub(crate) settings: Vec<Setting>,
 }

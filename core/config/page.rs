@@ -19,10 +19,10 @@ pub fn help() -> String {
         let _ = write!(page, "\n{}\n", chapter.title());
         for key in KEYS.iter().filter(|key| key.chapter == chapter) {
             let _ = writeln!(page, "  {} (default: {})", key.variable, initial(key, ""));
-            for line in wrapped(key.summary, 92) {
+            let accepted = format!("Accepted: {}{}", key.accepted(), limitation(key));
+            for line in wrapped(key.summary, 92).into_iter().chain(wrapped(&accepted, 92)) {
                 let _ = writeln!(page, "      {line}");
             }
-            let _ = writeln!(page, "      Accepted: {}{}", key.accepted(), limitation(key));
         }
     }
     page

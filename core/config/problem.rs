@@ -49,12 +49,20 @@ pub enum Fault {
     NotReadable(String),
     /// Not `key=value`.
     NotADirective,
+    /// Not a field of a request that may be set.
+    NotAField(String),
+    /// Not a URL.
+    NotAUrl,
     /// Not a regular file in the document root.
     NotAFile,
     /// This list entry is neither a network nor an address.
     NotANetwork(String),
     /// Not an integer.
     NotANumber,
+    /// Not a list of `key=value` pairs.
+    NotPairs,
+    /// Not a number from 0 to 1.
+    NotARatio,
     /// This list entry is not a valid pattern, for the given reason.
     NotAPattern(String, String),
     /// The feature is not available in this version.
@@ -69,10 +77,16 @@ pub enum Fault {
     TooLarge,
     /// Below the minimum.
     TooSmall,
+    /// It cannot be used, for the given reason.
+    Unusable(String),
+    /// It has no effect without the given value of the given setting.
+    Unused(&'static str),
     /// Its number of entries differs from that of the given setting.
     UnequalPair(usize, &'static str, usize),
     /// The host cannot be resolved, for the given reason.
     UnknownHost(String),
+    /// This list entry is not one of the accepted words.
+    UnknownEntry(String),
     /// Not one of the accepted words.
     UnknownWord,
 }
@@ -127,9 +141,13 @@ impl fmt::Display for Fault {
             Self::NotADirectory(why) => write!(f, "is not a usable directory ({why})"),
             Self::NotReadable(why) => write!(f, "is not a readable file ({why})"),
             Self::NotADirective => f.write_str("is not a valid directive"),
+            Self::NotAField(name) => write!(f, "contains {name:?}, which is not a field that can be set"),
+            Self::NotAUrl => f.write_str("is not a valid URL"),
             Self::NotAFile => f.write_str("is not a file in the document root"),
             Self::NotANetwork(entry) => write!(f, "contains {entry:?}, which is not a network or an address"),
             Self::NotANumber => f.write_str("is not an integer"),
+            Self::NotPairs => f.write_str("is not a list of pairs"),
+            Self::NotARatio => f.write_str("is not a number from 0 to 1"),
             Self::NotAPattern(entry, why) => {
                 write!(f, "contains {entry:?}, which is not a valid pattern ({why})")
             }
@@ -143,8 +161,11 @@ impl fmt::Display for Fault {
                 let entries = if *own == 1 { "entry" } else { "entries" };
                 write!(f, "has {own} {entries}, but {other} has {theirs}")
             }
+            Self::UnknownEntry(entry) => write!(f, "contains {entry:?}, which is not supported"),
             Self::UnknownHost(why) => write!(f, "has a host that cannot be resolved ({why})"),
             Self::UnknownWord => f.write_str("is not a valid value"),
+            Self::Unusable(why) => write!(f, "cannot be used ({why})"),
+            Self::Unused(needed) => write!(f, "has no effect without {needed}"),
         }
     }
 }

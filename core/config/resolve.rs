@@ -7,8 +7,9 @@ use std::ffi::OsStr;
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Component, Path, PathBuf};
 
+use super::files::readable_file;
 use super::id::Id;
-use super::key::{Availability, Exposure, Initial, Key};
+use super::key::{Availability, Chapter, Exposure, Initial, Key};
 use super::keys::KEYS;
 use super::problem::{ConfigError, Fault, Problem};
 use super::raw::{RawConfig, ValueSource};
@@ -16,7 +17,7 @@ use super::settings::{Setting, Settings};
 use super::value::Value;
 use super::{
     AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, Config, FileConfig, LogConfig,
-    OperationsConfig, PhpConfig, ServingConfig, TimeoutConfig, TlsConfig, WorkerRange,
+    OperationsConfig, PhpConfig, ServingConfig, TimeoutConfig, TlsConfig, TraceConfig, WorkerRange,
 };
 use crate::limits::{QUEUE_CAPACITY_MAX, THREADS_MAX};
 
@@ -38,7 +39,8 @@ impl Config {
     ///
     /// All errors in all settings.
     pub fn resolve_on(raw: &RawConfig, cpus: usize) -> Result<Self, ConfigError> {
-        let mut resolver = Resolver { settings: Settings::default(), problems: Vec::new() };
+        let mut resolver =
+            Resolver { settings: Settings::default(), problems: Vec::new(), ignored: Vec::new() };
         resolver.read(raw);
         resolver.check_tls_pair();
         resolver.check_tls_lists();
@@ -49,9 +51,10 @@ impl Config {
         resolver.check_worker_mode();
         resolver.check_async();
         resolver.check_listeners();
+        let tracing = resolver.tracing();
         let php_ini = resolver.directives(raw);
         if resolver.problems.is_empty() {
-            Ok(resolver.config(php_ini))
+            Ok(resolver.config(php_ini, tracing))
         } else {
             // By the table, so that the order is that of the reference page; the command line's options come last.
             let row = |problem: &Problem| KEYS.iter().position(|key| key.variable == problem.setting);
@@ -69,6 +72,8 @@ impl Config {
 struct Resolver {
     settings: Settings,
     problems: Vec<Problem>,
+    /// What was not accepted, and does not stop the start.
+    ignored: Vec<Problem>,
 }
 
 impl Resolver {
@@ -79,16 +84,34 @@ impl Resolver {
                 Initial::Computed(_) | Initial::Unset => Value::Unset,
             };
             let mut setting = Setting { key, value: initial, source: ValueSource::Default };
-            if let Some((text, source)) = raw.value(key.id) {
+            if let Some((text, source)) = raw.value(key.id)
+                && self.is_looked_at(key)
+            {
                 setting.source = source;
                 match key.kind.parse(text) {
                     Ok(value) if available(key, &setting.value, &value) => setting.value = value,
                     Ok(_) => self.fault(key, Some(text), Fault::NotAvailable),
+                    Err(fault) if key.is_lenient => {
+                        setting.source = ValueSource::Default;
+                        self.ignored.push(problem(key, Some(text), fault));
+                    }
                     Err(fault) => self.fault(key, Some(text), fault),
                 }
             }
             self.settings.push(setting);
         }
+    }
+
+    /// An application may use the variables of tracing while svc does not.
+    fn is_looked_at(&self, key: &Key) -> bool {
+        key.chapter != Chapter::Tracing || key.id == Id::OtelEnabled || self.settings.boolean(Id::OtelEnabled)
+    }
+
+    fn tracing(&mut self) -> Option<TraceConfig> {
+        let ignored = std::mem::take(&mut self.ignored);
+        self.settings
+            .boolean(Id::OtelEnabled)
+            .then(|| TraceConfig::resolve(&mut self.settings, &mut self.problems, ignored))
     }
 
     /// An incomplete pair is an error of its own, and easier to understand than an unavailable feature.
@@ -258,9 +281,7 @@ impl Resolver {
     }
 
     fn fault(&mut self, key: &'static Key, text: Option<&OsStr>, fault: Fault) {
-        let value =
-            text.filter(|_| key.exposure != Exposure::Secret).map(|text| text.to_string_lossy().into_owned());
-        self.problems.push(Problem { setting: key.variable, value, fault, accepted: key.accepted() });
+        self.problems.push(problem(key, text, fault));
     }
 
     fn fault_accepting(&mut self, key: &'static Key, text: &str, fault: Fault, accepted: &str) {
@@ -274,7 +295,7 @@ impl Resolver {
         }
     }
 
-    fn config(self, ini: Vec<(String, String)>) -> Config {
+    fn config(self, ini: Vec<(String, String)>, tracing: Option<TraceConfig>) -> Config {
         let settings = &self.settings;
         Config {
             serving: ServingConfig::of(settings),
@@ -288,6 +309,7 @@ impl Resolver {
             logs: LogConfig::of(settings),
             background: BackgroundConfig::of(settings),
             operations: OperationsConfig::of(settings),
+            tracing,
             settings: self.settings.into_vec(),
         }
     }
@@ -318,6 +340,12 @@ impl RawConfig {
 /// The default limit for the bodies of requests that wait for a queue slot, in bytes.
 const WAITING_BYTES_AUTO: usize = 64 << 20;
 
+fn problem(key: &Key, text: Option<&OsStr>, fault: Fault) -> Problem {
+    let value =
+        text.filter(|_| key.exposure != Exposure::Secret).map(|text| text.to_string_lossy().into_owned());
+    Problem { setting: key.variable, value, fault, accepted: key.accepted() }
+}
+
 fn available(key: &Key, inactive: &Value, value: &Value) -> bool {
     key.availability == Availability::Live || value == inactive
 }
@@ -337,16 +365,6 @@ fn directory(path: &Path) -> Result<PathBuf, Fault> {
     let absolute = std::path::absolute(path).map_err(unusable)?;
     // Through the components, so that a slash at the end goes.
     Ok(absolute.components().collect())
-}
-
-/// Makes the path absolute without following links.
-fn readable_file(path: &Path) -> Result<PathBuf, Fault> {
-    let unusable = |error: std::io::Error| Fault::NotReadable(error.to_string());
-    if !std::fs::metadata(path).map_err(unusable)?.is_file() {
-        return Err(Fault::NotReadable("not a regular file".to_owned()));
-    }
-    rustix::fs::access(path, rustix::fs::Access::READ_OK).map_err(|error| unusable(error.into()))?;
-    std::path::absolute(path).map_err(unusable)
 }
 
 fn overlap(one: SocketAddr, other: SocketAddr) -> bool {

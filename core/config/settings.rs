@@ -10,7 +10,7 @@ use ipnet::IpNet;
 
 use super::WorkerRange;
 use super::id::Id;
-use super::key::{Key, ValueKind, ValueUnit};
+use super::key::{Initial, Key, ValueKind, ValueUnit};
 use super::keys::KEYS;
 use super::raw::ValueSource;
 use super::value::Value;
@@ -50,6 +50,19 @@ impl Settings {
     /// The value.
     pub(super) fn value(&self, id: Id) -> &Value {
         &self.0[id as usize].value
+    }
+
+    /// Its row in the table.
+    pub(super) fn key(&self, id: Id) -> &'static Key {
+        self.0[id as usize].key
+    }
+
+    /// The words of a list that is unset.
+    pub(super) fn initial(&self, id: Id) -> Vec<String> {
+        match self.key(id).initial {
+            Initial::Is(words) => words.split(',').map(str::to_owned).collect(),
+            Initial::Computed(_) | Initial::Unset => Vec::new(),
+        }
     }
 
     /// Replaces the value.

@@ -16,6 +16,7 @@ use super::glob;
 use super::hooks;
 use super::key::{Json, ValueKind, ValueUnit};
 use super::problem::Fault;
+use super::tracing::pairs;
 use crate::limits::THREADS_MAX;
 
 /// The value of a setting.
@@ -31,6 +32,8 @@ pub enum Value {
     List(Vec<String>),
     /// Networks.
     Networks(Vec<IpNet>),
+    /// Keys and values.
+    Pairs(Vec<(String, String)>),
     /// A path.
     Path(PathBuf),
     /// Paths.
@@ -72,7 +75,9 @@ impl ValueKind {
             Self::List => entries(text).map(|words| Value::List(words.map(str::to_owned).collect())),
             Self::Networks => entries(text)?.map(network).collect::<Result<_, _>>().map(Value::Networks),
             Self::Proxies => proxies(text).map(Value::Networks),
+            Self::Pairs => pairs(text).map(Value::Pairs).ok_or(Fault::NotPairs),
             Self::Path | Self::Paths | Self::Text => Ok(Value::Text(text.to_owned())),
+            Self::StrictBoolean => strict_boolean(text).map(Value::Boolean),
             Self::Variables => variables(text).map(Value::List),
             Self::Workers => workers(text).map(Value::Workers),
         }
@@ -86,6 +91,10 @@ impl Value {
             (Self::Boolean(yes), _) => (*yes).into(),
             (Self::Integer(number), Json::Integer) => (*number).into(),
             (Self::Unset, Json::Array) => serde_json::Value::Array(Vec::new()),
+            (Self::Unset, Json::Integer) => serde_json::Value::Null,
+            (Self::Pairs(pairs), Json::Array) => {
+                pairs.iter().map(|(key, value)| format!("{key}={value}")).collect()
+            }
             (Self::List(words), Json::Array) => words.iter().map(String::as_str).collect(),
             (Self::Networks(networks), Json::Array) => networks.iter().map(ToString::to_string).collect(),
             (Self::List(words), Json::Object) => words
@@ -111,6 +120,12 @@ impl fmt::Display for Value {
             Self::Networks(networks) => {
                 for (n, network) in networks.iter().enumerate() {
                     write!(f, "{}{network}", if n > 0 { "," } else { "" })?;
+                }
+                Ok(())
+            }
+            Self::Pairs(pairs) => {
+                for (n, (key, value)) in pairs.iter().enumerate() {
+                    write!(f, "{}{key}={value}", if n > 0 { "," } else { "" })?;
                 }
                 Ok(())
             }
@@ -155,6 +170,15 @@ fn boolean(text: &str) -> Result<bool, Fault> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "1" | "on" | "yes" => Ok(true),
         "false" | "0" | "off" | "no" => Ok(false),
+        _ => Err(Fault::NotABoolean),
+    }
+}
+
+/// Only one word means true, so that nobody is surprised who sets it for an SDK.
+fn strict_boolean(text: &str) -> Result<bool, Fault> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" => Ok(true),
+        "false" => Ok(false),
         _ => Err(Fault::NotABoolean),
     }
 }
@@ -414,6 +438,8 @@ mod tests {
             assert_eq!(parse(ValueKind::Boolean, text), Ok(Value::Boolean(yes)));
         }
         assert_eq!(parse(ValueKind::Boolean, "maybe"), Err(Fault::NotABoolean));
+        assert_eq!(parse(ValueKind::StrictBoolean, "True"), Ok(Value::Boolean(true)));
+        assert_eq!(parse(ValueKind::StrictBoolean, "1"), Err(Fault::NotABoolean));
     }
 
     #[test]

@@ -6,8 +6,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::CertificateFiles;
 use super::problem::Problem;
+
+mod endpoint;
+mod keys;
+mod pairs;
+mod resolve;
+
+pub(super) use keys::TRACING_KEYS;
+pub(super) use pairs::pairs;
 
 /// How requests are traced.
 #[derive(Clone, Debug)]
@@ -105,9 +112,18 @@ pub struct ExportConfig {
     /// Whether requests are compressed with gzip.
     pub has_gzip: bool,
     /// The file with the certificates of the authorities to trust; `None` trusts those of the system.
-    pub trusted: Option<PathBuf>,
-    /// The certificate to present to the collector.
-    pub identity: Option<CertificateFiles>,
+    pub trusted: Option<PemFile>,
+    /// The certificate to present to the collector, and its key.
+    pub identity: Option<(PemFile, PemFile)>,
+}
+
+/// A file that a setting names. It was readable when the process started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PemFile {
+    /// The setting.
+    pub setting: &'static str,
+    /// Its absolute path.
+    pub path: PathBuf,
 }
 
 /// A protocol of OTLP.
