@@ -11,7 +11,7 @@
 //! | 1 | `descriptor`, `sync` |
 //! | 2 | `config`, `http`, `spool` |
 //! | 3 | `admission`, `compress`, `files`, `policy`, `pool`, `tls`, `trace` |
-//! | 4 | `connection`, `observe`, `tasks` |
+//! | 4 | `connection`, `observe`, `otlp`, `tasks` |
 //! | 5 | `serve` |
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
@@ -36,6 +36,7 @@ pub mod trace;
 
 pub mod connection;
 pub mod observe;
+pub mod otlp;
 pub mod tasks;
 
 pub mod serve;

@@ -12,13 +12,16 @@
 //! | `resolver` | which identity a client receives |
 //! | `validity` | the validity period of a certificate |
 //! | `error` | why the files cannot be used |
+//! | `client` | connections that the server makes itself |
 
+mod client;
 mod error;
 mod identity;
 mod resolver;
 mod session_config;
 mod validity;
 
+pub use self::client::client_config;
 pub use self::error::TlsError;
 pub use self::identity::Identity;
 pub use self::session_config::SessionConfig;

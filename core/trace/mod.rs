@@ -10,14 +10,23 @@
 //! | `span`, `attributes` | a finished span |
 //! | `sampler` | whether a trace is recorded |
 //! | `sink` | the bounded queue of finished spans |
+//! | `batcher` | when spans are exported |
+//! | `retry` | whether an export is attempted again |
+//! | `news` | what is worth a log record |
 
 mod attributes;
+mod batcher;
 mod ids;
+mod news;
+mod retry;
 mod sampler;
 mod sink;
 mod span;
 
 pub use attributes::{Attribute, AttributeValue, Attributes};
+pub use batcher::{BatchStep, Batcher};
 pub use ids::{SpanId, TraceId, UnixNanos};
+pub use news::{ExportNews, ExportWatch};
+pub use retry::{AfterAttempt, AttemptEnd, Export, ExportTimeouts};
 pub use sink::TraceSink;
 pub use span::{ParentSpan, Span, SpanContext, SpanEvent, SpanKind, SpanLink, SpanStatus};

@@ -1,0 +1,150 @@
+//! What a collector has answered.
+//!
+//! Promises: an answer that cannot be read counts by its status alone; texts of a collector are cut off. Refuses: it asks
+//! for nothing, and a delay that a collector asks for is not even read.
+
+use serde_json::Value;
+
+use crate::config::ExportProtocol;
+
+use super::wire::{Field, Reader};
+
+/// The answer of a collector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It took the batch; perhaps not all of it.
+    Accepted(PartialSuccess),
+    /// It did not take it, for this reason.
+    Refused(String),
+}
+
+/// What a collector says about a batch that it took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartialSuccess {
+    /// The spans that it rejected.
+    pub rejected: u64,
+    /// Why, or a warning; may be empty.
+    pub message: String,
+}
+
+impl PartialSuccess {
+    /// Reads the message `ExportTraceServiceResponse`.
+    pub(super) fn read(body: &[u8], protocol: ExportProtocol) -> Self {
+        match protocol {
+            ExportProtocol::HttpJson => Self::from_json(body).unwrap_or_default(),
+            ExportProtocol::Grpc | ExportProtocol::HttpProtobuf => Self::from_protobuf(body),
+        }
+    }
+
+    fn from_protobuf(body: &[u8]) -> Self {
+        let mut success = Self::default();
+        for field in Reader::new(body) {
+            let (1, Field::Bytes(message)) = field else { continue };
+            for field in Reader::new(message) {
+                match field {
+                    (1, Field::Varint(rejected)) => success.rejected = rejected,
+                    (2, Field::Bytes(text)) => success.message = short(&String::from_utf8_lossy(text)),
+                    _ => {}
+                }
+            }
+        }
+        success
+    }
+
+    fn from_json(body: &[u8]) -> Option<Self> {
+        let answer: Value = serde_json::from_slice(body).ok()?;
+        let partial = answer.get("partialSuccess")?;
+        let rejected = partial.get("rejectedSpans");
+        // 64-bit integers are strings, and numbers are accepted.
+        let rejected = rejected.and_then(|value| value.as_u64().or_else(|| value.as_str()?.parse().ok()));
+        let message = partial.get("errorMessage").and_then(Value::as_str).unwrap_or_default();
+        Some(Self { rejected: rejected.unwrap_or_default(), message: short(message) })
+    }
+
+    /// Whether there is anything to tell.
+    pub fn is_remarkable(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// Reads why a request was refused: the message `Status`, or text.
+pub(super) fn refusal(body: &[u8], protocol: ExportProtocol) -> Option<String> {
+    let message = match protocol {
+        ExportProtocol::HttpJson => {
+            let status: Option<Value> = serde_json::from_slice(body).ok();
+            status.and_then(|status| Some(status.get("message")?.as_str()?.to_owned()))
+        }
+        ExportProtocol::Grpc | ExportProtocol::HttpProtobuf => {
+            Reader::new(body).find_map(|field| match field {
+                (2, Field::Bytes(text)) => str::from_utf8(text).ok().map(str::to_owned),
+                _ => None,
+            })
+        }
+    };
+    let text =
+        || str::from_utf8(body).ok().filter(|text| !text.contains(['<', '{', '\0'])).map(str::to_owned);
+    let message = message.or_else(text)?;
+    let line = message.lines().next().map(str::trim).filter(|line| !line.is_empty())?;
+    Some(short(line))
+}
+
+/// Cuts a text of a collector off.
+pub(super) fn short(text: &str) -> String {
+    text.chars().take(TEXT_CHARS_MAX).collect()
+}
+
+const TEXT_CHARS_MAX: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::super::wire::Writer;
+    use super::*;
+
+    fn partial(rejected: u64, message: &str) -> PartialSuccess {
+        PartialSuccess { rejected, message: message.to_owned() }
+    }
+
+    #[test]
+    fn a_partial_success_is_read_in_both_encodings() {
+        let mut writer = Writer::default();
+        writer.message(1, |message| {
+            message.varint(1, 3);
+            message.text(2, "too old");
+        });
+        let read = PartialSuccess::read(&writer.into_bytes(), ExportProtocol::Grpc);
+        assert_eq!((read.is_remarkable(), read), (true, partial(3, "too old")));
+        for rejected in ["3", "\"3\""] {
+            let body =
+                format!(r#"{{"partialSuccess":{{"rejectedSpans":{rejected},"errorMessage":"too old"}}}}"#);
+            assert_eq!(
+                PartialSuccess::read(body.as_bytes(), ExportProtocol::HttpJson),
+                partial(3, "too old")
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_nothing() {
+        for protocol in [ExportProtocol::Grpc, ExportProtocol::HttpProtobuf, ExportProtocol::HttpJson] {
+            for body in [&b""[..], b"{}", b"\xff\xff", b"<html>", br#"{"partialSuccess":3}"#, b"\x0a\x05ab"] {
+                assert!(!PartialSuccess::read(body, protocol).is_remarkable(), "{body:?} {protocol:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_refusal_has_a_reason_if_one_can_be_found() {
+        let mut writer = Writer::default();
+        writer.varint(1, 16);
+        writer.text(2, "who are you?");
+        let status = writer.into_bytes();
+        assert_eq!(refusal(&status, ExportProtocol::HttpProtobuf).as_deref(), Some("who are you?"));
+        let json = br#"{"code":16,"message":"who are you?"}"#;
+        assert_eq!(refusal(json, ExportProtocol::HttpJson).as_deref(), Some("who are you?"));
+        assert_eq!(refusal(b"slow down\nplease", ExportProtocol::HttpProtobuf).as_deref(), Some("slow down"));
+        assert_eq!(refusal(b"<html>", ExportProtocol::HttpProtobuf), None);
+        assert_eq!(refusal(b"", ExportProtocol::HttpJson), None);
+        let long = "x".repeat(1000);
+        assert_eq!(refusal(long.as_bytes(), ExportProtocol::HttpJson).map(|text| text.len()), Some(200));
+    }
+}

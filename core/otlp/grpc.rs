@@ -1,0 +1,335 @@
+//! Exports over gRPC, one after another on a connection: the framing of HTTP/2 is a library's, which is polled by hand.
+//!
+//! Promises: a status of gRPC is an answer, and so is a status of HTTP other than 200; a stream or a connection that ended
+//! before that is lost. What the collector sends is bounded. Refuses: several calls at a time, streams of messages,
+//! compressed answers.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::RecvStream;
+use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request};
+use percent_encoding::percent_decode;
+
+use crate::config::{ExportConfig, ExportProtocol};
+use crate::limits::EXPORT_ANSWER_BYTES_MAX;
+use crate::sync::counter::Flag;
+use crate::sync::primitive::Arc;
+use crate::time::as_millis;
+
+use super::answer::{Answer, PartialSuccess, short};
+use super::exchange::Lost;
+use super::payload::{GRPC_PREFIX_BYTES, Payload};
+use super::pipe::{Pipe, PipeEnd};
+
+/// A connection to a collector.
+pub(super) struct Grpc {
+    /// What each call is, but for its time.
+    request: Request<()>,
+    pipe: Pipe,
+    output: Vec<u8>,
+    library: Library,
+    call: Call,
+    /// The library wants to be polled again.
+    called: Arc<Called>,
+    answer: Option<Result<Answer, Lost>>,
+}
+
+type Handshake =
+    dyn Future<Output = Result<(SendRequest<Bytes>, Connection<PipeEnd, Bytes>), h2::Error>> + Send;
+
+enum Library {
+    Greeting(Pin<Box<Handshake>>),
+    Open(SendRequest<Bytes>, Box<Connection<PipeEnd, Bytes>>),
+    Over,
+}
+
+enum Call {
+    /// None is going on.
+    Idle,
+    /// It waits until the library takes requests.
+    Waiting(Box<Request<()>>, Bytes),
+    /// The response is awaited.
+    Sent(ResponseFuture),
+    /// The body and the trailers are awaited; what has come of the message.
+    Receiving(RecvStream, Vec<u8>),
+}
+
+/// Whether the library wants to be polled again.
+#[derive(Default)]
+struct Called(Flag);
+
+impl Wake for Called {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.0.set();
+    }
+}
+
+impl Grpc {
+    /// A connection on which nothing was sent.
+    pub(super) fn new(config: &ExportConfig) -> Self {
+        let pipe = Pipe::default();
+        let mut builder = Builder::new();
+        builder.enable_push(false).max_header_list_size(HEAD_BYTES_MAX);
+        let end = pipe.end_of_library();
+        let handshake = async move { builder.handshake(end).await };
+        Self {
+            request: request(config),
+            pipe,
+            output: Vec::new(),
+            library: Library::Greeting(Box::pin(handshake)),
+            call: Call::Idle,
+            called: Arc::default(),
+            answer: None,
+        }
+    }
+
+    pub(super) fn begin(&mut self, payload: &Payload, time: Option<Duration>) {
+        debug_assert!(matches!(self.call, Call::Idle), "a second call");
+        let mut request = Box::new(self.request.clone());
+        if let Some(time) = time
+            && let Ok(value) = HeaderValue::try_from(format!("{}m", as_millis(time).min(TIMEOUT_MAX)))
+        {
+            request.headers_mut().insert("grpc-timeout", value);
+        }
+        self.call = Call::Waiting(request, payload.0.clone());
+        self.turn();
+    }
+
+    pub(super) fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    pub(super) fn receive(&mut self, bytes: &[u8]) {
+        self.pipe.feed(bytes);
+        self.turn();
+    }
+
+    pub(super) fn end(&mut self) {
+        self.pipe.end();
+        self.turn();
+        self.library = Library::Over;
+        if !matches!(self.call, Call::Idle) {
+            self.conclude(Err(Lost::closed()));
+        }
+    }
+
+    pub(super) fn take_answer(&mut self) -> Option<Result<Answer, Lost>> {
+        self.answer.take()
+    }
+
+    pub(super) fn is_reusable(&mut self) -> bool {
+        self.turn();
+        let Library::Open(requests, _) = &mut self.library else { return false };
+        let mut context = Context::from_waker(Waker::noop());
+        matches!(self.call, Call::Idle) && !matches!(requests.poll_ready(&mut context), Poll::Ready(Err(_)))
+    }
+
+    /// Lets the library and the call go on until they wait for the collector.
+    fn turn(&mut self) {
+        let waker = Waker::from(Arc::clone(&self.called));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            self.called.0.clear();
+            let library = self.poll_library(&mut context);
+            let has_moved = self.poll_call(&mut context);
+            let has_said = self.pipe.drain_into(&mut self.output);
+            // After the call: what has come before the end may be an answer.
+            if let Err(lost) = library {
+                self.library = Library::Over;
+                if !matches!(self.call, Call::Idle) {
+                    self.conclude(Err(lost));
+                }
+                return;
+            }
+            if !has_moved && !has_said && !self.called.0.is_set() {
+                return;
+            }
+        }
+    }
+
+    fn poll_library(&mut self, context: &mut Context<'_>) -> Result<(), Lost> {
+        if let Library::Greeting(handshake) = &mut self.library {
+            match handshake.as_mut().poll(context) {
+                Poll::Pending => return Ok(()),
+                Poll::Ready(Ok((requests, connection))) => {
+                    self.library = Library::Open(requests, Box::new(connection));
+                }
+                Poll::Ready(Err(error)) => return Err(lost(&error)),
+            }
+        }
+        let Library::Open(_, connection) = &mut self.library else { return Ok(()) };
+        match Pin::new(connection).poll(context) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(Ok(())) => Err(Lost::closed()),
+            Poll::Ready(Err(error)) => Err(lost(&error)),
+        }
+    }
+
+    /// Returns whether the call has come any further.
+    fn poll_call(&mut self, context: &mut Context<'_>) -> bool {
+        match &mut self.call {
+            Call::Idle => false,
+            Call::Waiting(..) => self.send(context),
+            Call::Sent(response) => match Pin::new(response).poll(context) {
+                Poll::Pending => false,
+                Poll::Ready(Ok(response)) => {
+                    self.read_head(response);
+                    true
+                }
+                Poll::Ready(Err(error)) => self.conclude(Err(lost(&error))),
+            },
+            Call::Receiving(body, message) => match body.poll_data(context) {
+                Poll::Pending => false,
+                Poll::Ready(Some(Ok(data))) => {
+                    let _ = body.flow_control().release_capacity(data.len());
+                    message.extend_from_slice(&data);
+                    if message.len() as u64 <= EXPORT_ANSWER_BYTES_MAX {
+                        return true;
+                    }
+                    self.conclude(Ok(Answer::Refused("an answer that is too long".to_owned())))
+                }
+                Poll::Ready(Some(Err(error))) => self.conclude(Err(lost(&error))),
+                Poll::Ready(None) => match body.poll_trailers(context) {
+                    Poll::Pending => false,
+                    Poll::Ready(Ok(Some(trailers))) => {
+                        let answer = status(&trailers, message).ok_or_else(Lost::closed);
+                        self.conclude(answer)
+                    }
+                    // A stream that ends without a status was cut off, however orderly.
+                    Poll::Ready(Ok(None)) => self.conclude(Err(Lost::closed())),
+                    Poll::Ready(Err(error)) => self.conclude(Err(lost(&error))),
+                },
+            },
+        }
+    }
+
+    fn send(&mut self, context: &mut Context<'_>) -> bool {
+        let Library::Open(requests, _) = &mut self.library else { return false };
+        match requests.poll_ready(context) {
+            Poll::Pending => return false,
+            Poll::Ready(Err(error)) => return self.conclude(Err(lost(&error))),
+            Poll::Ready(Ok(())) => {}
+        }
+        let Call::Waiting(request, body) = std::mem::replace(&mut self.call, Call::Idle) else {
+            return false;
+        };
+        let sent = requests.send_request(*request, false).and_then(|(response, mut stream)| {
+            // The library keeps what the windows of the collector do not allow yet.
+            stream.send_data(body, true).map(|()| response)
+        });
+        match sent {
+            Ok(response) => self.call = Call::Sent(response),
+            Err(error) => {
+                self.conclude(Err(lost(&error)));
+            }
+        }
+        true
+    }
+
+    fn read_head(&mut self, response: http::Response<RecvStream>) {
+        let (head, body) = response.into_parts();
+        // A response may consist of trailers alone.
+        if let Some(answer) = status(&head.headers, &[]) {
+            self.conclude(Ok(answer));
+        } else if head.status != http::StatusCode::OK {
+            self.conclude(Ok(Answer::Refused(format!("HTTP {}", head.status.as_u16()))));
+        } else {
+            self.call = Call::Receiving(body, Vec::new());
+        }
+    }
+
+    /// The call is over.
+    fn conclude(&mut self, answer: Result<Answer, Lost>) -> bool {
+        self.call = Call::Idle;
+        self.answer = Some(answer);
+        true
+    }
+}
+
+impl fmt::Debug for Grpc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Grpc").field("answer", &self.answer).finish_non_exhaustive()
+    }
+}
+
+/// Makes the request that all calls have in common.
+fn request(config: &ExportConfig) -> Request<()> {
+    let endpoint = &config.endpoint;
+    let scheme = if endpoint.is_tls { "https" } else { "http" };
+    let mut request = Request::new(());
+    *request.method_mut() = Method::POST;
+    *request.version_mut() = http::Version::HTTP_2;
+    // The settings have been checked; a host that is no host would fail when it is looked up.
+    *request.uri_mut() =
+        format!("{scheme}://{}{METHOD_PATH}", endpoint.authority()).parse().unwrap_or_default();
+    let headers = request.headers_mut();
+    headers.insert("content-type", HeaderValue::from_static("application/grpc"));
+    headers.insert("te", HeaderValue::from_static("trailers"));
+    if config.has_gzip {
+        headers.insert("grpc-encoding", HeaderValue::from_static("gzip"));
+    }
+    for (name, value) in super::exchange::fields(config) {
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+            headers.append(name, value);
+        }
+    }
+    request
+}
+
+/// Reads the status of a call; `None` if there is none.
+fn status(fields: &HeaderMap, message: &[u8]) -> Option<Answer> {
+    let code = fields.get("grpc-status")?.to_str().ok()?;
+    if code == "0" {
+        // It begins with whether it is compressed, and its length.
+        let message = message.get(GRPC_PREFIX_BYTES..).unwrap_or_default();
+        return Some(Answer::Accepted(PartialSuccess::read(message, ExportProtocol::Grpc)));
+    }
+    let name = code.parse().ok().and_then(|code: usize| CODES.get(code)).copied().unwrap_or(code);
+    let reason = fields.get("grpc-message").map(|text| percent_decode(text.as_bytes()).decode_utf8_lossy());
+    Some(Answer::Refused(match reason.filter(|reason| !reason.is_empty()) {
+        Some(reason) => format!("gRPC {name}: {}", short(&reason)),
+        None => format!("gRPC {name}"),
+    }))
+}
+
+fn lost(error: &h2::Error) -> Lost {
+    Lost { reason: error.to_string().into() }
+}
+
+const METHOD_PATH: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+
+/// A time has eight digits at most.
+const TIMEOUT_MAX: u64 = 99_999_999;
+
+const HEAD_BYTES_MAX: u32 = 64 * 1024;
+
+/// The names of gRPC's status codes, by their numbers.
+const CODES: [&str; 17] = [
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
+];
+
+#[cfg(test)]
+#[path = "grpc_tests.rs"]
+mod tests;

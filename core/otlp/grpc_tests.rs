@@ -1,0 +1,249 @@
+use bytes::BytesMut;
+use h2::server::{self, SendResponse};
+use http::Response;
+
+use super::*;
+use crate::config::ExportEndpoint;
+
+type Listening = server::Connection<PipeEnd, Bytes>;
+
+/// A collector that is polled by hand, as the client is.
+struct Collector {
+    pipe: Pipe,
+    out: Vec<u8>,
+    handshake: Option<server::Handshake<PipeEnd, Bytes>>,
+    library: Option<Listening>,
+    calls: Vec<(Request<RecvStream>, SendResponse<Bytes>)>,
+}
+
+impl Collector {
+    fn new() -> Self {
+        let pipe = Pipe::default();
+        let handshake = server::Builder::new().handshake(pipe.end_of_library());
+        Self { pipe, out: Vec::new(), handshake: Some(handshake), library: None, calls: Vec::new() }
+    }
+
+    fn poll(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        if let Some(handshake) = &mut self.handshake
+            && let Poll::Ready(library) = Pin::new(handshake).poll(&mut context)
+        {
+            self.handshake = None;
+            self.library = Some(library.unwrap());
+        }
+        if let Some(library) = &mut self.library {
+            while let Poll::Ready(Some(Ok(call))) = library.poll_accept(&mut context) {
+                self.calls.push(call);
+            }
+        }
+        self.pipe.drain_into(&mut self.out);
+    }
+
+    /// Carries bytes back and forth until both are silent.
+    fn meet(&mut self, client: &mut Grpc) {
+        loop {
+            let sent = std::mem::take(client.output());
+            self.pipe.feed(&sent);
+            self.poll();
+            let answered = std::mem::take(&mut self.out);
+            if sent.is_empty() && answered.is_empty() {
+                return;
+            }
+            client.receive(&answered);
+        }
+    }
+
+    fn body(&mut self) -> BytesMut {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut body = BytesMut::new();
+        let stream = self.calls.last_mut().unwrap().0.body_mut();
+        while let Poll::Ready(Some(data)) = stream.poll_data(&mut context) {
+            let data = data.unwrap();
+            stream.flow_control().release_capacity(data.len()).unwrap();
+            body.extend_from_slice(&data);
+        }
+        body
+    }
+
+    /// Answers the last call: a response, perhaps with data and trailers.
+    fn answer(&mut self, response: Response<()>, data: Option<&'static [u8]>, trailers: Option<HeaderMap>) {
+        let respond = &mut self.calls.last_mut().unwrap().1;
+        let is_over = data.is_none() && trailers.is_none();
+        let mut stream = respond.send_response(response, is_over).unwrap();
+        if let Some(data) = data {
+            stream.send_data(Bytes::from_static(data), trailers.is_none()).unwrap();
+        }
+        if let Some(trailers) = trailers {
+            stream.send_trailers(trailers).unwrap();
+        }
+    }
+}
+
+fn client() -> Grpc {
+    let endpoint = ExportEndpoint { is_tls: false, host: "c".to_owned(), port: 4317, target: "/".to_owned() };
+    Grpc::new(&ExportConfig {
+        protocol: ExportProtocol::Grpc,
+        endpoint,
+        headers: vec![("X-Key".to_owned(), "hunter2".to_owned())],
+        timeout: None,
+        has_gzip: true,
+        trusted: None,
+        identity: None,
+    })
+}
+
+fn payload() -> Payload {
+    Payload(b"\x01\0\0\0\x02ab"[..].into())
+}
+
+/// A client and a collector in the middle of a call.
+fn called() -> (Grpc, Collector) {
+    let (mut client, mut collector) = (client(), Collector::new());
+    client.begin(&payload(), None);
+    collector.meet(&mut client);
+    assert_eq!(collector.calls.len(), 1);
+    (client, collector)
+}
+
+fn fields(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+    pairs
+        .iter()
+        .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
+        .collect()
+}
+
+fn response(status: u16, pairs: &[(&'static str, &'static str)]) -> Response<()> {
+    let mut response = Response::builder().status(status).body(()).unwrap();
+    *response.headers_mut() = fields(pairs);
+    response
+}
+
+/// What becomes of a call that is answered like this.
+fn answered(
+    response: Response<()>,
+    data: Option<&'static [u8]>,
+    trailers: Option<HeaderMap>,
+) -> Option<Result<Answer, Lost>> {
+    let (mut client, mut collector) = called();
+    collector.body();
+    collector.answer(response, data, trailers);
+    collector.meet(&mut client);
+    client.take_answer()
+}
+
+fn refused(reason: &str) -> Option<Result<Answer, Lost>> {
+    Some(Ok(Answer::Refused(reason.to_owned())))
+}
+
+#[test]
+fn a_call_is_what_grpc_wants() {
+    let (mut client, mut collector) = (client(), Collector::new());
+    client.begin(&payload(), Some(Duration::from_millis(1500)));
+    collector.meet(&mut client);
+    assert_eq!(collector.body(), payload().0);
+    let request = &collector.calls[0].0;
+    assert_eq!(request.method(), Method::POST);
+    assert_eq!(request.uri(), "http://c:4317/opentelemetry.proto.collector.trace.v1.TraceService/Export");
+    for (name, value) in [
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+        ("grpc-encoding", "gzip"),
+        ("grpc-timeout", "1500m"),
+        ("x-key", "hunter2"),
+    ] {
+        assert_eq!(request.headers()[name], value);
+    }
+    assert!(request.headers()["user-agent"].to_str().unwrap().starts_with("svc/"));
+}
+
+#[test]
+fn a_status_is_an_answer_in_trailers_and_without_a_body() {
+    let ok = fields(&[("grpc-status", "0")]);
+    let grpc = || response(200, &[("content-type", "application/grpc")]);
+    let accepted = |rejected, message: &str| {
+        Some(Ok(Answer::Accepted(PartialSuccess { rejected, message: message.to_owned() })))
+    };
+    assert_eq!(answered(grpc(), Some(b"\0\0\0\0\0"), Some(ok.clone())), accepted(0, ""));
+    assert_eq!(
+        answered(grpc(), Some(b"\0\0\0\0\x09\x0a\x07\x08\x03\x12\x03old"), Some(ok)),
+        accepted(3, "old")
+    );
+    let unavailable = fields(&[("grpc-status", "14"), ("grpc-message", "try%20later")]);
+    assert_eq!(answered(grpc(), None, Some(unavailable)), refused("gRPC UNAVAILABLE: try later"));
+    let alone = response(200, &[("grpc-status", "16")]);
+    assert_eq!(answered(alone, None, None), refused("gRPC UNAUTHENTICATED"));
+    assert_eq!(answered(response(200, &[("grpc-status", "99")]), None, None), refused("gRPC 99"));
+    assert_eq!(answered(response(503, &[]), None, None), refused("HTTP 503"));
+}
+
+#[test]
+fn a_stream_that_ends_without_a_status_is_lost() {
+    let grpc = || response(200, &[("content-type", "application/grpc")]);
+    assert_eq!(answered(grpc(), Some(b"\0\0\0\0\0"), None), Some(Err(Lost::closed())));
+    assert_eq!(answered(grpc(), None, None), Some(Err(Lost::closed())));
+    let (mut client, mut collector) = called();
+    collector.calls[0].1.send_reset(h2::Reason::REFUSED_STREAM);
+    collector.meet(&mut client);
+    assert!(matches!(client.take_answer(), Some(Err(Lost { .. }))));
+}
+
+#[test]
+fn a_connection_that_ends_is_lost_at_any_time() {
+    let (mut greeting, mut called) = (client(), called().0);
+    greeting.begin(&payload(), None);
+    for client in [&mut greeting, &mut called] {
+        client.end();
+        assert!(matches!(client.take_answer(), Some(Err(Lost { .. }))));
+        assert!(!client.is_reusable());
+    }
+    let mut odd = client();
+    odd.begin(&payload(), None);
+    odd.receive(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+    assert!(matches!(odd.take_answer(), Some(Err(Lost { .. }))));
+}
+
+#[test]
+fn an_answer_that_came_before_the_end_counts() {
+    let (mut client, mut collector) = called();
+    collector.answer(response(200, &[("grpc-status", "14")]), None, None);
+    collector.poll();
+    let answer = std::mem::take(&mut collector.out);
+    client.receive(&answer);
+    client.end();
+    assert_eq!(client.take_answer(), refused("gRPC UNAVAILABLE"));
+}
+
+#[test]
+fn one_connection_carries_many_calls_until_the_collector_leaves() {
+    let (mut client, mut collector) = called();
+    for call in 2..5 {
+        collector.answer(response(200, &[("grpc-status", "0")]), None, None);
+        collector.meet(&mut client);
+        assert!(client.take_answer().unwrap().is_ok() && client.is_reusable());
+        client.begin(&payload(), None);
+        collector.meet(&mut client);
+        assert_eq!(collector.calls.len(), call);
+    }
+    collector.answer(response(200, &[("grpc-status", "0")]), None, None);
+    collector.library.as_mut().unwrap().graceful_shutdown();
+    collector.meet(&mut client);
+    assert!(client.take_answer().unwrap().is_ok());
+    assert!(!client.is_reusable(), "the collector has said goodbye");
+}
+
+#[test]
+fn a_long_request_follows_the_windows_of_the_collector() {
+    let (mut client, mut collector) = (client(), Collector::new());
+    let long = Payload(vec![7; 1_000_000].into());
+    client.begin(&long, None);
+    let mut received = 0;
+    while received < long.0.len() {
+        collector.meet(&mut client);
+        let more = collector.body().len();
+        assert!(more > 0, "nothing moves after {received} bytes");
+        received += more;
+    }
+    collector.answer(response(200, &[("grpc-status", "0")]), None, None);
+    collector.meet(&mut client);
+    assert!(client.take_answer().unwrap().is_ok());
+}

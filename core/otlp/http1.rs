@@ -1,0 +1,216 @@
+//! Exports over HTTP/1.1, one after another on a connection.
+//!
+//! Promises: once the status line and the fields have come, the collector has answered, whatever becomes of the rest; an
+//! interim response is no answer; the connection is used again only if the response has ended where it said. Refuses:
+//! redirects, and everything else that a request from this client does not ask for.
+
+use std::fmt::Write as _;
+
+use crate::config::{ExportConfig, ExportProtocol};
+use crate::http::{BodyDecoder, BodyFraming};
+use crate::limits::{EXPORT_ANSWER_BYTES_MAX, EXPORT_HEAD_BYTES_MAX};
+
+use super::answer::{Answer, PartialSuccess, refusal};
+use super::exchange::Lost;
+use super::payload::Payload;
+
+/// A connection to a collector.
+#[derive(Debug)]
+pub(super) struct Http1 {
+    protocol: ExportProtocol,
+    /// The head of each request, up to the length.
+    head: String,
+    stage: Stage,
+    output: Vec<u8>,
+    /// The collector lets us use the connection again.
+    is_kept: bool,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// No export is going on.
+    Idle,
+    /// The head of the response is awaited; this part of it has come.
+    Head(Vec<u8>),
+    /// The body is awaited.
+    Body { status: u16, decoder: BodyDecoder, body: Vec<u8> },
+    /// There is an answer.
+    Answered(Result<Answer, Lost>),
+}
+
+/// What the head of a response says.
+struct ResponseHead {
+    status: u16,
+    framing: BodyFraming,
+    is_kept: bool,
+    length: usize,
+}
+
+impl Http1 {
+    /// A connection on which nothing was sent.
+    pub(super) fn new(config: &ExportConfig) -> Self {
+        let content_type = match config.protocol {
+            ExportProtocol::HttpJson => "application/json",
+            _ => "application/x-protobuf",
+        };
+        let endpoint = &config.endpoint;
+        let mut head = format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\nContent-Type: {content_type}\r\n",
+            endpoint.target,
+            endpoint.authority()
+        );
+        if config.has_gzip {
+            head.push_str("Content-Encoding: gzip\r\n");
+        }
+        for (name, value) in super::exchange::fields(config) {
+            let _ = write!(head, "{name}: {value}\r\n");
+        }
+        Self { protocol: config.protocol, head, stage: Stage::Idle, output: Vec::new(), is_kept: true }
+    }
+
+    pub(super) fn begin(&mut self, payload: &Payload) {
+        debug_assert!(self.is_reusable(), "an export on a connection that is in use");
+        let body = &payload.0;
+        self.output.extend_from_slice(self.head.as_bytes());
+        self.output.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
+        self.output.extend_from_slice(body);
+        self.stage = Stage::Head(Vec::new());
+    }
+
+    pub(super) fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    pub(super) fn receive(&mut self, bytes: &[u8]) {
+        match &mut self.stage {
+            Stage::Idle | Stage::Answered(_) => self.is_kept = false,
+            Stage::Head(head) => {
+                head.extend_from_slice(bytes);
+                self.read_head();
+            }
+            Stage::Body { .. } => self.read_body(bytes),
+        }
+    }
+
+    pub(super) fn end(&mut self) {
+        self.is_kept = false;
+        match &mut self.stage {
+            Stage::Idle | Stage::Answered(_) => {}
+            Stage::Head(_) => self.stage = Stage::Answered(Err(Lost::closed())),
+            // The status has come, and the end is as good as the rest.
+            Stage::Body { .. } => self.finish(),
+        }
+    }
+
+    pub(super) fn take_answer(&mut self) -> Option<Result<Answer, Lost>> {
+        if !matches!(self.stage, Stage::Answered(_)) {
+            return None;
+        }
+        match std::mem::replace(&mut self.stage, Stage::Idle) {
+            Stage::Answered(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    /// A collector that answers before it has read the request does not want the rest of it.
+    pub(super) fn is_reusable(&self) -> bool {
+        self.is_kept && self.output.is_empty() && matches!(self.stage, Stage::Idle)
+    }
+
+    fn read_head(&mut self) {
+        let Stage::Head(head) = &mut self.stage else { return };
+        loop {
+            match parse(head) {
+                Ok(Some(response)) if response.status < 200 => {
+                    head.drain(..response.length);
+                }
+                Ok(Some(response)) => {
+                    let rest = head.split_off(response.length);
+                    return self.begin_body(&response, &rest);
+                }
+                Ok(None) if head.len() <= EXPORT_HEAD_BYTES_MAX => return,
+                Ok(None) | Err(()) => return self.refuse("an answer that is not HTTP".to_owned()),
+            }
+        }
+    }
+
+    fn begin_body(&mut self, response: &ResponseHead, rest: &[u8]) {
+        self.is_kept &= response.is_kept;
+        match BodyDecoder::new(response.framing, EXPORT_ANSWER_BYTES_MAX) {
+            Ok(decoder) => {
+                self.stage = Stage::Body { status: response.status, decoder, body: Vec::new() };
+                self.read_body(rest);
+            }
+            Err(_) => self.refuse(TOO_LONG.to_owned()),
+        }
+    }
+
+    fn read_body(&mut self, bytes: &[u8]) {
+        let Stage::Body { decoder, body, .. } = &mut self.stage else { return };
+        match decoder.decode(bytes, body) {
+            Ok(progress) if progress.done => {
+                self.is_kept &= progress.consumed == bytes.len();
+                self.finish();
+            }
+            Ok(_) => {}
+            Err(_) => self.refuse(TOO_LONG.to_owned()),
+        }
+    }
+
+    fn finish(&mut self) {
+        let Stage::Body { status, body, .. } = &self.stage else { return };
+        let answer = if (200..300).contains(status) {
+            Answer::Accepted(PartialSuccess::read(body, self.protocol))
+        } else {
+            let reason = refusal(body, self.protocol).map_or(String::new(), |reason| format!(": {reason}"));
+            Answer::Refused(format!("HTTP {status}{reason}"))
+        };
+        self.stage = Stage::Answered(Ok(answer));
+    }
+
+    fn refuse(&mut self, reason: String) {
+        self.is_kept = false;
+        self.stage = Stage::Answered(Ok(Answer::Refused(reason)));
+    }
+}
+
+const TOO_LONG: &str = "an answer that is malformed or too long";
+
+/// Parses the head of a response; `Ok(None)` if it is not complete.
+fn parse(bytes: &[u8]) -> Result<Option<ResponseHead>, ()> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut response = httparse::Response::new(&mut fields);
+    let length = match response.parse(bytes) {
+        Ok(httparse::Status::Complete(length)) => length,
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Err(_) => return Err(()),
+    };
+    let status = response.code.ok_or(())?;
+    let values = |name: &'static str| {
+        let named = response.headers.iter().filter(move |field| field.name.eq_ignore_ascii_case(name));
+        named
+            .filter_map(|field| str::from_utf8(field.value).ok())
+            .flat_map(|value| value.split(','))
+            .map(str::trim)
+    };
+    let says = |name, word: &str| values(name).any(|value| value.eq_ignore_ascii_case(word));
+    let is_chunked = values("transfer-encoding").next().is_some();
+    let framing = match values("content-length").next() {
+        _ if status < 200 || matches!(status, 204 | 304) => BodyFraming::None,
+        _ if is_chunked => BodyFraming::Chunked,
+        Some(digits) => BodyFraming::Length(digits.parse().map_err(|_| ())?),
+        // It ends with the connection.
+        None => BodyFraming::Framed,
+    };
+    let is_kept = match response.version {
+        Some(1) => !says("connection", "close"),
+        _ => says("connection", "keep-alive"),
+    };
+    Ok(Some(ResponseHead { status, framing, is_kept: is_kept && framing != BodyFraming::Framed, length }))
+}
+
+const FIELDS_MAX: usize = 100;
+
+#[cfg(test)]
+#[path = "http1_tests.rs"]
+mod tests;

@@ -1,0 +1,47 @@
+//! OTLP: what is said to a collector, and what it answers, without sockets.
+//!
+//! Promises: spans become the messages of OpenTelemetry's protocol, in one pass and without copies of them; bytes and the
+//! end of the stream go in, an answer comes out. What a collector can make us keep is bounded. Refuses: it owns no socket,
+//! reads no clock and decides nothing about a second attempt.
+//!
+//! | file | about |
+//! |---|---|
+//! | `wire` | the encoding of protocol buffers |
+//! | `protobuf`, `json` | a batch of spans in the two encodings |
+//! | `payload` | a batch as it is sent: encoded, and perhaps compressed |
+//! | `answer` | what the collector has answered |
+//! | `http1` | one export over HTTP/1.1 |
+//! | `grpc`, `pipe` | exports over gRPC: a library's HTTP/2, polled by hand |
+//! | `exchange` | one of the two |
+
+mod answer;
+mod exchange;
+mod grpc;
+mod http1;
+mod json;
+mod payload;
+mod pipe;
+mod protobuf;
+mod wire;
+
+pub use answer::{Answer, PartialSuccess};
+pub use exchange::{Exchange, Lost};
+pub use payload::{Encoder, Payload};
+
+/// Whom the spans are from: the attributes of the resource.
+pub type Resource = crate::trace::Attributes;
+
+/// The name of the instrumentation.
+const SCOPE_NAME: &str = "svc";
+
+/// Its version.
+const SCOPE_VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The version of the semantic conventions that attributes follow.
+const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";
+
+/// What the parent's process has to do with the flags of a span: it is known whether the parent is remote.
+const HAS_IS_REMOTE: u32 = 0x100;
+
+/// The parent is remote.
+const IS_REMOTE: u32 = 0x200;

@@ -1,0 +1,92 @@
+//! A batch as it is sent: encoded, and perhaps compressed.
+//!
+//! Promises: a batch of more than the agreed size is not sent. Refuses: it knows no field of a request; the exchange has
+//! those.
+
+use std::fmt;
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::config::{ExportConfig, ExportProtocol};
+use crate::limits::EXPORT_BYTES_MAX;
+use crate::trace::Span;
+
+use super::{Resource, json, protobuf};
+
+/// Makes payloads of batches.
+#[derive(Debug)]
+pub struct Encoder {
+    resource: Resource,
+    protocol: ExportProtocol,
+    has_gzip: bool,
+}
+
+/// The body of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Payload(pub(super) Bytes);
+
+/// A batch has more bytes than a collector must accept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLarge {
+    /// How many.
+    pub bytes: usize,
+}
+
+impl Encoder {
+    /// Makes payloads for a collector, of spans that are from `resource`.
+    pub fn new(config: &ExportConfig, resource: Resource) -> Self {
+        Self { resource, protocol: config.protocol, has_gzip: config.has_gzip }
+    }
+
+    /// Encodes a batch.
+    ///
+    /// # Errors
+    ///
+    /// If it is too large.
+    pub fn encode(&self, spans: &[Box<Span>]) -> Result<Payload, TooLarge> {
+        // A message of gRPC begins with whether it is compressed, and its length.
+        let room = if self.protocol == ExportProtocol::Grpc { GRPC_PREFIX_BYTES } else { 0 };
+        let plain = match self.protocol {
+            ExportProtocol::HttpJson => json::encode(&self.resource, spans),
+            ExportProtocol::Grpc | ExportProtocol::HttpProtobuf => {
+                protobuf::encode(&self.resource, spans, vec![0; room])
+            }
+        };
+        let bytes = plain.len() - room;
+        if bytes > EXPORT_BYTES_MAX {
+            return Err(TooLarge { bytes });
+        }
+        let mut body = if self.has_gzip { gzip(&plain[room..], room) } else { plain };
+        if room > 0 {
+            let length = (body.len() - room) as u32;
+            body[0] = self.has_gzip.into();
+            body[1..room].copy_from_slice(&length.to_be_bytes());
+        }
+        Ok(Payload(body.into()))
+    }
+}
+
+/// Compresses behind so many bytes of room.
+fn gzip(plain: &[u8], room: usize) -> Vec<u8> {
+    // Fast: what is saved is the network's time, what it costs is the application's.
+    let mut encoder = GzEncoder::new(vec![0; room], Compression::fast());
+    // Writing into memory does not fail.
+    let _ = encoder.write_all(plain);
+    encoder.finish().unwrap_or_default()
+}
+
+impl fmt::Display for TooLarge {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a batch of {} bytes is too large to be sent", self.bytes)
+    }
+}
+
+/// Whether it is compressed (1 byte), and the length (4 bytes).
+pub(super) const GRPC_PREFIX_BYTES: usize = 5;
+
+#[cfg(test)]
+#[path = "payload_tests.rs"]
+mod tests;

@@ -1,0 +1,189 @@
+use std::io::Read as _;
+
+use flate2::read::GzDecoder;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::config::{AttributeLimits, ExportEndpoint, SpanLimits};
+use crate::sync::primitive::Arc;
+use crate::trace::{
+    AttributeValue, Attributes, ParentSpan, SpanContext, SpanEvent, SpanId, SpanKind, SpanLink, SpanStatus,
+    TraceId, UnixNanos,
+};
+
+#[path = "../tests/support/otlp.rs"]
+mod reader;
+
+const LIMITS: AttributeLimits = AttributeLimits { count: 128, value_chars: None };
+
+fn context(number: u64) -> SpanContext {
+    let mut context =
+        SpanContext::new(TraceId::new(0xabc).unwrap(), SpanId::new(number).unwrap(), SpanContext::SAMPLED);
+    context.state = Some(Arc::from("a=1,b=\"2\""));
+    context
+}
+
+fn attributes(entries: impl IntoIterator<Item = (&'static str, AttributeValue)>) -> Attributes {
+    let mut attributes = Attributes::default();
+    entries.into_iter().for_each(|(key, value)| attributes.set(key, value, &LIMITS));
+    attributes
+}
+
+/// A span with everything.
+fn full() -> Box<Span> {
+    let start = UnixNanos::default().plus(std::time::Duration::from_secs(1_700_000_000));
+    let mut span = Span::new(context(2), "GET", SpanKind::Server, start);
+    span.parent = Some(ParentSpan { span_id: SpanId::new(1).unwrap(), is_remote: true });
+    span.end = start.plus(std::time::Duration::from_nanos(5));
+    span.attributes = attributes([
+        ("text", "a \"quoted\"\n\u{1}line ä€".into()),
+        ("empty", "".into()),
+        ("yes", true.into()),
+        ("no", false.into()),
+        ("zero", 0_i64.into()),
+        ("negative", AttributeValue::Int(i64::MIN)),
+        ("pi", 3.25.into()),
+        ("nan", f64::NAN.into()),
+        ("infinite", AttributeValue::Double(f64::NEG_INFINITY)),
+        ("texts", AttributeValue::Texts(vec!["a".into(), "".into()])),
+        ("bools", AttributeValue::Bools(vec![true, false])),
+        ("ints", AttributeValue::Ints(vec![-1, 0, i64::MAX])),
+        ("doubles", AttributeValue::Doubles(vec![0.0, 1e300])),
+        ("none", AttributeValue::Ints(Vec::new())),
+    ]);
+    span.attributes.set("dropped", 1_i64, &AttributeLimits { count: 0, value_chars: None });
+    let limits = SpanLimits { events: 1, links: 1, ..SpanLimits::default() };
+    for _ in 0..3 {
+        let attributes = attributes([("exception.type", "E".into())]);
+        span.add_event(SpanEvent { name: "exception".into(), time: start, attributes }, &limits);
+        span.add_link(
+            SpanLink { context: context(9), is_remote: true, attributes: Attributes::default() },
+            &limits,
+        );
+    }
+    span.status = SpanStatus::Error("500".into());
+    Box::new(span)
+}
+
+/// A span with nothing.
+fn bare() -> Box<Span> {
+    let context = SpanContext::new(TraceId::new(u128::MAX).unwrap(), SpanId::new(u64::MAX).unwrap(), 3);
+    let mut span = Span::new(context, "x".repeat(300), SpanKind::Internal, UnixNanos::default());
+    span.status = SpanStatus::Ok;
+    Box::new(span)
+}
+
+fn encoder(protocol: ExportProtocol, has_gzip: bool) -> Encoder {
+    let endpoint = ExportEndpoint { is_tls: false, host: "c".to_owned(), port: 1, target: "/".to_owned() };
+    let config = ExportConfig {
+        protocol,
+        endpoint,
+        headers: Vec::new(),
+        timeout: None,
+        has_gzip,
+        trusted: None,
+        identity: None,
+    };
+    Encoder::new(&config, attributes([("service.name", "shop".into()), ("process.pid", 7_i64.into())]))
+}
+
+fn encoded(protocol: ExportProtocol, has_gzip: bool) -> Bytes {
+    encoder(protocol, has_gzip).encode(&[full(), bare()]).unwrap().0
+}
+
+fn unzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    GzDecoder::new(bytes).read_to_end(&mut plain).unwrap();
+    plain
+}
+
+fn expected() -> Value {
+    let text = |key: &str, text: &str| json!({"key": key, "value": {"stringValue": text}});
+    let flags = 0x301;
+    json!({"resourceSpans": [{
+        "resource": {"attributes": [text("service.name", "shop"), {"key": "process.pid", "value": {"intValue": "7"}}]},
+        "scopeSpans": [{
+            "scope": {"name": "svc", "version": env!("CARGO_PKG_VERSION")},
+            "schemaUrl": "https://opentelemetry.io/schemas/1.37.0",
+            "spans": [
+                {
+                    "traceId": "00000000000000000000000000000abc",
+                    "spanId": "0000000000000002",
+                    "traceState": "a=1,b=\"2\"",
+                    "parentSpanId": "0000000000000001",
+                    "name": "GET",
+                    "kind": 2,
+                    "startTimeUnixNano": "1700000000000000000",
+                    "endTimeUnixNano": "1700000000000000005",
+                    "attributes": [
+                        text("text", "a \"quoted\"\n\u{1}line ä€"),
+                        text("empty", ""),
+                        {"key": "yes", "value": {"boolValue": true}},
+                        {"key": "no", "value": {"boolValue": false}},
+                        {"key": "zero", "value": {"intValue": "0"}},
+                        {"key": "negative", "value": {"intValue": "-9223372036854775808"}},
+                        {"key": "pi", "value": {"doubleValue": 3.25}},
+                        {"key": "nan", "value": {"doubleValue": "NaN"}},
+                        {"key": "infinite", "value": {"doubleValue": "-Infinity"}},
+                        {"key": "texts", "value": {"arrayValue": {"values": [{"stringValue": "a"}, {"stringValue": ""}]}}},
+                        {"key": "bools", "value": {"arrayValue": {"values": [{"boolValue": true}, {"boolValue": false}]}}},
+                        {"key": "ints", "value": {"arrayValue": {"values": [{"intValue": "-1"}, {"intValue": "0"}, {"intValue": "9223372036854775807"}]}}},
+                        {"key": "doubles", "value": {"arrayValue": {"values": [{"doubleValue": 0.0}, {"doubleValue": 1e300}]}}},
+                        {"key": "none", "value": {"arrayValue": {}}},
+                    ],
+                    "droppedAttributesCount": 1,
+                    "events": [{"timeUnixNano": "1700000000000000000", "name": "exception", "attributes": [text("exception.type", "E")]}],
+                    "droppedEventsCount": 2,
+                    "links": [{"traceId": "00000000000000000000000000000abc", "spanId": "0000000000000009", "traceState": "a=1,b=\"2\"", "flags": flags}],
+                    "droppedLinksCount": 2,
+                    "status": {"message": "500", "code": 2},
+                    "flags": flags,
+                },
+                {
+                    "traceId": "ffffffffffffffffffffffffffffffff",
+                    "spanId": "ffffffffffffffff",
+                    "name": "x".repeat(300),
+                    "kind": 1,
+                    "startTimeUnixNano": "0",
+                    "endTimeUnixNano": "0",
+                    "status": {"code": 1},
+                    "flags": 0x103,
+                },
+            ],
+        }],
+    }]})
+}
+
+#[test]
+fn json_is_what_the_mapping_says() {
+    let json: Value = serde_json::from_slice(&encoded(ExportProtocol::HttpJson, false)).unwrap();
+    assert_eq!(json, expected());
+    let zipped = unzipped(&encoded(ExportProtocol::HttpJson, true));
+    assert_eq!(serde_json::from_slice::<Value>(&zipped).unwrap(), expected());
+}
+
+#[test]
+fn protocol_buffers_say_the_same() {
+    let plain = encoded(ExportProtocol::HttpProtobuf, false);
+    assert_eq!(reader::read(&reader::REQUEST, &plain), expected());
+    let zipped = encoded(ExportProtocol::HttpProtobuf, true);
+    assert_eq!(unzipped(&zipped), plain);
+}
+
+#[test]
+fn a_message_of_grpc_begins_with_its_length() {
+    let plain = encoded(ExportProtocol::Grpc, false);
+    let body = encoded(ExportProtocol::HttpProtobuf, false);
+    assert_eq!((plain[0], &plain[1..5], &plain[5..]), (0, &(body.len() as u32).to_be_bytes()[..], &body[..]));
+    let zipped = encoded(ExportProtocol::Grpc, true);
+    assert_eq!((zipped[0], &zipped[1..5]), (1, &(zipped.len() as u32 - 5).to_be_bytes()[..]));
+    assert_eq!(unzipped(&zipped[5..]), body);
+}
+
+#[test]
+fn a_batch_that_is_too_large_is_not_sent() {
+    let mut span = bare();
+    span.name = "x".repeat(EXPORT_BYTES_MAX).into();
+    let refused = encoder(ExportProtocol::HttpProtobuf, true).encode(&[span]);
+    assert!(refused.unwrap_err().to_string().contains("too large"));
+}

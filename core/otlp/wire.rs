@@ -1,0 +1,218 @@
+//! The encoding of protocol buffers, as much of it as OTLP needs.
+//!
+//! Promises: what is written is canonical; what is read is never trusted. Refuses: it knows no schema; field numbers are
+//! arguments.
+
+/// Writes fields behind one another.
+#[derive(Debug, Default)]
+pub(super) struct Writer(Vec<u8>);
+
+/// The wire type of a number of variable length.
+const VARINT: u32 = 0;
+
+/// The wire type of eight bytes.
+const FIXED64: u32 = 1;
+
+/// The wire type of bytes with a length: texts and messages.
+const DELIMITED: u32 = 2;
+
+/// The wire type of four bytes.
+const FIXED32: u32 = 5;
+
+impl Writer {
+    /// Starts in a buffer that is empty, or holds what is to stand before.
+    pub(super) fn behind(buffer: Vec<u8>) -> Self {
+        Self(buffer)
+    }
+
+    /// Returns what was written.
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0
+    }
+
+    /// Writes a number, also if it is 0.
+    pub(super) fn varint(&mut self, field: u32, number: u64) {
+        self.tag(field, VARINT);
+        self.number(number);
+    }
+
+    /// Writes a number unless it is 0, which is what an absent one reads as.
+    pub(super) fn count(&mut self, field: u32, number: u32) {
+        if number > 0 {
+            self.varint(field, number.into());
+        }
+    }
+
+    /// Writes eight bytes.
+    pub(super) fn fixed64(&mut self, field: u32, number: u64) {
+        self.tag(field, FIXED64);
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    /// Writes four bytes.
+    pub(super) fn fixed32(&mut self, field: u32, number: u32) {
+        self.tag(field, FIXED32);
+        self.0.extend_from_slice(&number.to_le_bytes());
+    }
+
+    /// Writes bytes, also if there are none.
+    pub(super) fn bytes(&mut self, field: u32, bytes: &[u8]) {
+        self.tag(field, DELIMITED);
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// Writes text unless it is empty, which is what an absent one reads as.
+    pub(super) fn text(&mut self, field: u32, text: &str) {
+        if !text.is_empty() {
+            self.bytes(field, text.as_bytes());
+        }
+    }
+
+    /// Writes a message, whose fields `write` writes.
+    pub(super) fn message(&mut self, field: u32, write: impl FnOnce(&mut Self)) {
+        self.tag(field, DELIMITED);
+        // Its length is known only afterwards. Most messages are short; the others are moved by what their length needs.
+        let at = self.0.len();
+        self.0.push(0);
+        write(self);
+        let length = self.0.len() - at - 1;
+        let mut digits = [0; 10];
+        let count = encode(length as u64, &mut digits);
+        self.0.splice(at..=at, digits[..count].iter().copied());
+    }
+
+    fn tag(&mut self, field: u32, wire_type: u32) {
+        self.number(u64::from(field << 3 | wire_type));
+    }
+
+    fn number(&mut self, number: u64) {
+        let mut digits = [0; 10];
+        let count = encode(number, &mut digits);
+        self.0.extend_from_slice(&digits[..count]);
+    }
+}
+
+/// Puts seven bits into each byte, the lowest first; returns how many bytes that took.
+fn encode(mut number: u64, digits: &mut [u8; 10]) -> usize {
+    let mut count = 0;
+    while number >= 0x80 {
+        digits[count] = number as u8 | 0x80;
+        number >>= 7;
+        count += 1;
+    }
+    digits[count] = number as u8;
+    count + 1
+}
+
+/// A field that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Field<'a> {
+    /// A number of variable length.
+    Varint(u64),
+    /// Bytes: text, or a message.
+    Bytes(&'a [u8]),
+    /// Four or eight bytes, which no message that we read has.
+    Fixed,
+}
+
+/// Reads the fields of a message; ends at the first one that is malformed.
+#[derive(Clone, Debug)]
+pub(super) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// Reads a message.
+    pub(super) fn new(message: &'a [u8]) -> Self {
+        Self(message)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first()?;
+            self.0 = rest;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn take(&mut self, count: u64) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(usize::try_from(count).ok()?)?;
+        self.0 = rest;
+        Some(taken)
+    }
+}
+
+impl<'a> Iterator for Reader<'a> {
+    type Item = (u64, Field<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let tag = self.number()?;
+        let field = match (tag & 7) as u32 {
+            VARINT => Field::Varint(self.number()?),
+            FIXED64 => self.take(8).map(|_| Field::Fixed)?,
+            DELIMITED => {
+                let length = self.number()?;
+                Field::Bytes(self.take(length)?)
+            }
+            FIXED32 => self.take(4).map(|_| Field::Fixed)?,
+            _ => return None,
+        };
+        Some((tag >> 3, field))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut writer = Writer::behind(vec![0xff]);
+        writer.varint(1, u64::MAX);
+        writer.varint(2, 0);
+        writer.count(3, 0);
+        writer.fixed64(4, 7);
+        writer.fixed32(16, 7);
+        writer.text(5, "");
+        writer.message(6, |inner| {
+            inner.text(1, &"x".repeat(300));
+            inner.message(2, |_| {});
+        });
+        let bytes = writer.into_bytes();
+        let fields: Vec<_> = Reader::new(&bytes[1..]).collect();
+        assert_eq!(bytes[0], 0xff);
+        assert_eq!(
+            fields[..4],
+            [(1, Field::Varint(u64::MAX)), (2, Field::Varint(0)), (4, Field::Fixed), (16, Field::Fixed)]
+        );
+        let (6, Field::Bytes(inner)) = fields[4] else { panic!("{fields:?}") };
+        let inner: Vec<_> = Reader::new(inner).collect();
+        assert_eq!(inner, [(1, Field::Bytes("x".repeat(300).as_bytes())), (2, Field::Bytes(b""))]);
+    }
+
+    #[test]
+    fn numbers_are_as_the_format_says() {
+        let mut writer = Writer::default();
+        writer.varint(1, 150);
+        writer.fixed32(16, 1);
+        assert_eq!(writer.into_bytes(), [0x08, 0x96, 0x01, 0x85, 0x01, 1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_malformed_ends_the_reading() {
+        for bytes in [
+            &[0x08][..],
+            &[0x0a, 5, b'x'],
+            &[0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01],
+            &[0x0b],
+            &[0xff; 20],
+            &[0x09, 1, 2],
+        ] {
+            assert_eq!(Reader::new(bytes).next(), None, "{bytes:?}");
+        }
+    }
+}
