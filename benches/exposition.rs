@@ -49,6 +49,7 @@ fn facts() -> ScrapeFacts<'static> {
         worker_mode: false,
         runtime_hooks: false,
         tasks: None,
+        tracing: None,
         reply_memory_bytes: 1 << 20,
         spool_bytes: 0,
         spool_bytes_max: 1 << 30,

@@ -51,6 +51,7 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
                     | StartError::Policy(_)
                     | StartError::SpoolDir { .. }
                     | StartError::Tls(_)
+                    | StartError::Tracing(_)
             );
             let exit = if is_misuse { Exit::Misused } else { Exit::Failed };
             return fail(&error, exit);

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use svc_core::config::{Config, RawConfig, page};
 use svc_core::policy::Policy;
 use svc_core::time;
-use svc_core::tls::SessionConfig;
+use svc_core::tls::{SessionConfig, client_config};
 
 use crate::cli::{HelpTopic, ProbeKind};
 use crate::healthcheck;
@@ -44,6 +44,11 @@ pub fn check(raw: &RawConfig) -> Exit {
     };
     if let Err(error) = Policy::load(&config.clients, &config.serving.document_root, time::now()) {
         return misused(&error);
+    }
+    if let Some(export) = config.tracing.as_ref().and_then(|tracing| tracing.export.as_ref())
+        && let Err(problem) = client_config(export)
+    {
+        return misused(&problem);
     }
     match SessionConfig::open(&config.tls) {
         Ok(_) => print(&page::check(&config)),

@@ -470,6 +470,7 @@ fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
         reload: ReloadFacts { is_successful: true, succeeded_at: std::time::SystemTime::UNIX_EPOCH },
         certificates: None,
         tasks: None,
+        tracing: None,
         reply_memory_bytes: 0,
         spool_bytes: 0,
         spool_bytes_max: 0,

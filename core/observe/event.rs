@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use super::hint::Hint;
 use super::record::Record;
 use super::timestamp::timestamp;
+use super::trace_event::TraceEvent;
 use super::worker_event::WorkerEvent;
 use crate::admission::{GateFacts, Refusals};
 use crate::config::Level;
@@ -81,6 +82,8 @@ pub enum Event<'a> {
     Stopped,
     /// An event of the worker pool.
     Worker(WorkerEvent<'a>),
+    /// An event of tracing.
+    Tracing(TraceEvent<'a>),
     /// A hint for the operator.
     Hint(Hint<'a>),
     /// A body could not be written to a temporary file.
@@ -275,6 +278,7 @@ impl Event<'_> {
     pub fn level(&self) -> Level {
         match self {
             Self::Worker(event) => event.level(),
+            Self::Tracing(event) => event.level(),
             Self::Hint(hint) => hint.level(),
             Self::Failure { .. } | Self::SpoolTrouble { .. } | Self::ReloadFailed { .. } => Level::Error,
             Self::PhpMessage(message) => message.level.of_record(),
@@ -336,6 +340,7 @@ impl Event<'_> {
             Self::DrainTimeout { cut_off } => svc(CUT_OFF).number("cut_off", cut_off),
             Self::Stopped => svc("svc has stopped"),
             Self::Worker(event) => event.record(svc),
+            Self::Tracing(event) => event.record(svc),
             Self::Hint(hint) => hint.record(svc),
             Self::SpoolTrouble { error } => svc("failed to spool a body").text("error", error),
             Self::AcceptFailed { error } => svc("main port cannot accept connections").text("error", error),

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::admission::ShedReason;
+use crate::config::{Fault, Problem};
 use crate::pool::{StuckKind, SupervisorReport};
 use crate::time;
 
@@ -18,6 +19,9 @@ const GATE: GateFacts = GateFacts {
     wait_budget_ceiling: Duration::from_millis(1000),
 };
 const REFUSED: Refusals = Refusals { queue_full: 1, wait_timeout: 20, waiting_full: 300, waiting_bytes: 0 };
+
+static PROBLEM: Problem =
+    Problem { setting: "S", value: None, fault: Fault::NotANumber, accepted: String::new() };
 
 /// One of each; a variant that is missing here does not compile in [`is_listed`].
 const ALL: &[Event<'_>] = &[
@@ -87,6 +91,13 @@ const ALL: &[Event<'_>] = &[
     Event::Hint(Hint::HooksOutOfReach { library: "l" }),
     Event::Hint(Hint::FirstEpisode { reason: ShedReason::WaitTimeout, value: 1000, php_workers: 4 }),
     Event::Hint(Hint::ProjectAsRoot { path: "p", found: "composer.json" }),
+    Event::Tracing(TraceEvent::SettingIgnored { problem: &PROBLEM }),
+    Event::Tracing(TraceEvent::ExportFailed { reason: "r", spans: 1 }),
+    Event::Tracing(TraceEvent::ExportsFail { reason: "r", exports: 1, spans: 1 }),
+    Event::Tracing(TraceEvent::ExportsRecovered { exports: 1, spans: 1 }),
+    Event::Tracing(TraceEvent::PartialSuccess { rejected: 1, message: "m" }),
+    Event::Tracing(TraceEvent::SpansDropped { spans: 1 }),
+    Event::Tracing(TraceEvent::SpansLeft { spans: 1 }),
     Event::SpoolTrouble { error: "e" },
     Event::RecordsDropped { count: 1 },
     Event::CertificateExpired { path: "p", not_after: SystemTime::UNIX_EPOCH },
@@ -147,6 +158,15 @@ fn is_listed(event: &Event<'_>) -> bool {
             | Hint::IdleHooks
             | Hint::HooksOutOfReach { .. }
             | Hint::TaskEntryInRoot { .. },
+        )
+        | Event::Tracing(
+            TraceEvent::SettingIgnored { .. }
+            | TraceEvent::ExportFailed { .. }
+            | TraceEvent::ExportsFail { .. }
+            | TraceEvent::ExportsRecovered { .. }
+            | TraceEvent::PartialSuccess { .. }
+            | TraceEvent::SpansDropped { .. }
+            | TraceEvent::SpansLeft { .. },
         )
         | Event::SpoolTrouble { .. }
         | Event::RecordsDropped { .. }

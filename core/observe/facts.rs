@@ -36,6 +36,8 @@ pub struct ScrapeFacts<'a> {
     pub runtime_hooks: bool,
     /// The background tasks; `None` for a server without any.
     pub tasks: Option<TaskFacts>,
+    /// The spans; `None` if tracing is not enabled.
+    pub tracing: Option<TraceFacts>,
     /// Bytes of replies in memory.
     pub reply_memory_bytes: u64,
     /// Bytes in temporary files.
@@ -69,6 +71,13 @@ pub struct TaskFacts {
     pub in_flight: Option<u64>,
     /// The most that may be.
     pub in_flight_limit: u64,
+}
+
+/// What became of the spans, as far as nobody else counts it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceFacts {
+    /// Those for which the queue had no room.
+    pub dropped: u64,
 }
 
 /// What became of the last reload.

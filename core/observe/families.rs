@@ -348,6 +348,22 @@ families! {
         "Whether OPcache is disabled while its restart waits for long-running scripts (1) or not (0).",
         "1 while scripts run without OPcache because other scripts run too long for it to restart, or because old workers of worker mode or old threads for tasks have not ended.",
         cell opcache_restart_delayed: Flag;
+    OTEL_EXPORT_FAILURES: Counter "svc_otel_export_failures_total" in Tracing if Tracing,
+        "Number of span exports that failed, after the retry where one was made.",
+        "Exports (batches of spans) that failed, after the retry where one was made. Their spans are not sent again. An export that is counted here may still have reached the collector.",
+        cell otel_export_failures: Counter;
+    OTEL_EXPORT_FAILED_SPANS: Counter "svc_otel_export_failed_spans_total" in Tracing if Tracing,
+        "Number of spans in exports that failed.",
+        "Spans carried by those failed exports.",
+        cell otel_export_failed_spans: Counter;
+    OTEL_EXPORT_RETRIES: Counter "svc_otel_export_retries_total" in Tracing if Tracing,
+        "Number of span exports that were retried because the first attempt failed fast without an answer.",
+        "Exports that were retried once because the first attempt failed fast without an answer from the collector ([tracing.md](tracing.md#retries)). A retry that delivers the batch counts only here.",
+        cell otel_export_retries: Counter;
+    OTEL_DROPPED_SPANS: Counter "svc_otel_dropped_spans_total" in Tracing if Tracing,
+        "Number of spans dropped because the queue of the exporter was full.",
+        "Spans for which the queue (`OTEL_BSP_MAX_QUEUE_SIZE`) had no room. They are in no export, and not in the metrics above.",
+        source |facts, _, series| series.maybe(facts.tracing.map(|tracing| tracing.dropped));
     RATE_LIMITED: Counter "svc_rate_limited_total" in Responses,
         "Number of requests rejected by the rate limiter.",
         "Requests rejected by the rate limiter (429).",

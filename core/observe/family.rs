@@ -58,6 +58,8 @@ pub enum MetricChapter {
     WorkerMode,
     /// Tasks in the background.
     BackgroundTasks,
+    /// Spans, and their way to the collector.
+    Tracing,
     /// Responses that need no worker, and their size.
     Responses,
     /// The process, its memory and its files.
@@ -83,6 +85,8 @@ pub enum Condition {
     TaskOutput,
     /// If a runtime hook is in effect.
     RuntimeHooks,
+    /// If tracing is enabled.
+    Tracing,
 }
 
 impl Family {
@@ -99,13 +103,14 @@ impl Family {
 
 impl MetricChapter {
     /// Every chapter, in the order of the page.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Requests,
         Self::Admission,
         Self::Workers,
         Self::StuckWorkers,
         Self::WorkerMode,
         Self::BackgroundTasks,
+        Self::Tracing,
         Self::Responses,
         Self::Process,
     ];
@@ -119,6 +124,7 @@ impl MetricChapter {
             Self::StuckWorkers => "Stuck workers",
             Self::WorkerMode => "Worker mode",
             Self::BackgroundTasks => "Background tasks",
+            Self::Tracing => "Tracing",
             Self::Responses => "Blocked requests, static files and compression",
             Self::Process => "Process",
         }
@@ -136,6 +142,7 @@ impl Condition {
             Self::TaskDispatched => Some("`ASYNC_WORKERS`, and a task that was dispatched or rejected"),
             Self::TaskThreads => Some("`ASYNC_WORKERS`"),
             Self::TaskOutput => Some("`ASYNC_WORKERS`, and a task that printed something"),
+            Self::Tracing => Some("`OTEL_ENABLED=true`"),
             Self::RuntimeHooks => Some("`RUNTIME_HOOKS`, with worker mode or `ASYNC_WORKERS`"),
         }
     }

@@ -15,7 +15,7 @@
 //! | `reference` | the tables of docs/metrics.md |
 //! | `process` | what the kernel says about this process |
 //! | `health` | probes and the health report |
-//! | `event`, `worker_event`, `hint` | what is worth a log record |
+//! | `event`, `worker_event`, `trace_event`, `hint` | what is worth a log record |
 //! | `record`, `timestamp` | one log record as a line of JSON, and its time |
 //! | `batch_writer` | a thread that writes what others must not wait to write |
 //! | `log` | its first user |
@@ -37,13 +37,15 @@ pub mod process;
 pub mod record;
 pub mod reference;
 pub mod timestamp;
+mod trace_event;
 mod worker_event;
 
 pub use event::{Access, Event, PhpLevel, PhpMessage};
-pub use facts::{CertificateFacts, ReloadFacts, ScrapeFacts, TaskFacts};
+pub use facts::{CertificateFacts, ReloadFacts, ScrapeFacts, TaskFacts, TraceFacts};
 pub use families::Metrics;
 pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};
 pub use hint::Hint;
 pub use label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
 pub use log::Log;
+pub use trace_event::TraceEvent;
 pub use worker_event::WorkerEvent;

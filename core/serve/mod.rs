@@ -15,6 +15,7 @@
 //! | `request` | one request, from its head to its record |
 //! | `connection` | client connections, and the threads that carry them |
 //! | `ops` | the operations port |
+//! | `export` | the thread that sends spans to the collector |
 //! | `control` | the tick: pool, drain, reload |
 //! | `server` | the server while it serves: reload, drain, end |
 //! | `prepared` | the server before that: ports, pollers, the start of all threads |
@@ -26,6 +27,7 @@ mod backend;
 mod connection;
 mod control;
 mod disk;
+mod export;
 #[cfg(test)]
 mod fixture;
 mod io_thread;

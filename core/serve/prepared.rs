@@ -7,14 +7,15 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use mio::net::TcpListener;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::admission::Gate;
-use crate::config::Config;
+use crate::config::{Config, Problem};
 use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, LISTEN_BACKLOG};
-use crate::observe::{Event, Hint, Log};
+use crate::observe::{Event, Hint, Log, TraceEvent};
 use crate::policy::never_public::sign_of_project;
 use crate::policy::{Policy, PolicyError};
 use crate::pool::{Engine, Exchange, JobSource, PoolEvents, WorkerPool};
@@ -22,7 +23,7 @@ use crate::spool::SpoolError;
 use crate::sync::primitive::Arc;
 use crate::tasks::Task;
 use crate::time::{self, Clock};
-use crate::tls::{SessionConfig, TlsError};
+use crate::tls::{SessionConfig, TlsError, client_config};
 
 use super::backend::PoolBackend;
 use super::lifecycle::Phase;
@@ -36,6 +37,7 @@ use crate::serve::control::reload;
 use crate::serve::control::tick::Control;
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
+use crate::serve::export::exporter::PreparedExporter;
 use crate::serve::net::accept::Accepting;
 
 /// A server whose listeners are bound and whose control thread runs. The operations port answers, and connections to the
@@ -50,6 +52,7 @@ pub struct PreparedServer {
     control: Control,
     reactors: Vec<Reactor>,
     accepting: Accepting,
+    exporter: Option<PreparedExporter>,
     main_addr: SocketAddr,
     ops_addr: Option<SocketAddr>,
 }
@@ -77,6 +80,8 @@ pub enum StartError {
     },
     /// A file that a setting names has invalid contents.
     Policy(PolicyError),
+    /// A file that a setting of tracing names cannot be used.
+    Tracing(Problem),
     /// No file can be created in `SPOOL_DIR`.
     SpoolDir {
         /// The setting's value.
@@ -115,6 +120,7 @@ impl std::fmt::Display for StartError {
             }
             Self::System(error) => write!(f, "cannot create a thread or a poller: {error}"),
             Self::Tls(error) => error.fmt(f),
+            Self::Tracing(problem) => problem.fmt(f),
             Self::Workers(error) => {
                 write!(f, "cannot start the PHP threads: cannot create a thread or a poller: {error}")
             }
@@ -154,7 +160,12 @@ impl PreparedServer {
         let ops = config.operations.addr.map(|addr| bind("INTERNAL_ADDR", addr)).transpose()?;
         let (ops_listener, ops_addr) = ops.unzip();
         let terms = SessionConfig::open(&config.tls).map_err(StartError::Tls)?;
-        let shared = Shared::new(config, policy, terms, log);
+        let exporter = exporter(&config)?;
+        let spans = exporter.as_ref().map(PreparedExporter::sink);
+        let shared = Shared::new(config, policy, terms, log, spans);
+        for problem in shared.config.tracing.iter().flat_map(|tracing| &tracing.ignored) {
+            shared.log.emit(&Event::Tracing(TraceEvent::SettingIgnored { problem }));
+        }
         if let Some(terms) = &shared.tls {
             reload::warn_about_dates(&shared, terms);
         }
@@ -184,7 +195,7 @@ impl PreparedServer {
         let (acceptor, ended) = (accepting.handle(), DrainEnd::default());
         let machinery = Arc::new(Machinery { shared, inboxes, acceptor, disk, site, ended });
         let control = Control::start(ops_listener, &machinery.shared, clock, jobs(&machinery, clock()))?;
-        Ok(Self { machinery, control, reactors, accepting, main_addr, ops_addr })
+        Ok(Self { machinery, control, reactors, accepting, exporter, main_addr, ops_addr })
     }
 
     /// The state that the server's threads share.
@@ -223,7 +234,8 @@ impl PreparedServer {
         if let Some(engine) = engine {
             self.start_pool(engine).map_err(StartError::Workers)?;
         }
-        let Self { machinery, control, reactors, accepting, main_addr, ops_addr } = self;
+        let Self { machinery, control, reactors, accepting, exporter, main_addr, ops_addr } = self;
+        let exporter = exporter.map(|exporter| exporter.start(&machinery.shared)).transpose()?.flatten();
         // They end with the process; nothing waits for a disk.
         drop(machinery.disk.start()?);
         let io_threads = reactors
@@ -236,7 +248,15 @@ impl PreparedServer {
         shared.lifecycle.enter(Phase::Running);
         shared.log.emit(&Event::Listening { addr: main_addr });
         shared.log.emit(&Event::Ready { workers: shared.pool_facts().current as u64 });
-        Ok(Server { machinery, control, io_threads, main_addr, ops_addr })
+        Ok(Server {
+            machinery,
+            control,
+            io_threads,
+            exporter,
+            drained_by: OnceLock::new(),
+            main_addr,
+            ops_addr,
+        })
     }
 
     fn publish(&self, mut facts: ExecutorFacts) {
@@ -256,6 +276,14 @@ impl PreparedServer {
         self.control.wake();
         Ok(())
     }
+}
+
+/// Prepares the exporter if spans are to be exported.
+fn exporter(config: &Config) -> Result<Option<PreparedExporter>, StartError> {
+    let Some(tracing) = &config.tracing else { return Ok(None) };
+    let Some(export) = &tracing.export else { return Ok(None) };
+    let tls = client_config(export).map_err(StartError::Tracing)?;
+    Ok(Some(PreparedExporter::new(tracing, tls)?))
 }
 
 fn bind(variable: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {

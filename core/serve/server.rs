@@ -4,17 +4,22 @@
 //! interpreter; the process does, once [`wait`](Server::wait) has told how the pool ended.
 
 use std::net::SocketAddr;
+use std::sync::OnceLock;
 use std::thread::JoinHandle;
+use std::time::Instant;
 
+use crate::limits::THREAD_EXIT_GRACE;
 use crate::observe::Event;
 use crate::pool::WorkerPool;
 use crate::sync::primitive::Arc;
+use crate::time;
 
 use super::lifecycle::Phase;
 use super::shared::Shared;
 use crate::serve::control::machinery::Machinery;
 use crate::serve::control::reload;
 use crate::serve::control::tick::Control;
+use crate::serve::export::exporter::Exporter;
 use crate::serve::io_thread::inbox::Message;
 
 /// A server that serves, or drains. [`PreparedServer::serve`](super::PreparedServer::serve) returns it.
@@ -23,6 +28,9 @@ pub struct Server {
     pub(super) machinery: Arc<Machinery>,
     pub(super) control: Control,
     pub(super) io_threads: Vec<JoinHandle<()>>,
+    pub(super) exporter: Option<Exporter>,
+    /// When the drain is to be over.
+    pub(super) drained_by: OnceLock<Instant>,
     pub(super) main_addr: SocketAddr,
     pub(super) ops_addr: Option<SocketAddr>,
 }
@@ -57,6 +65,7 @@ impl Server {
         let shared = &self.machinery.shared;
         if shared.lifecycle.enter(Phase::Draining) {
             let (delay, timeout) = (shared.config.timeouts.drain_delay, shared.config.timeouts.drain);
+            let _ = self.drained_by.set(time::now() + delay + timeout);
             shared.log.emit(&Event::Draining { delay, timeout });
         }
         self.control.wake();
@@ -110,6 +119,11 @@ impl Server {
             && shared.tasks.as_ref().is_none_or(|tasks| tasks.join());
         // Nobody is left who waits for what they do.
         shared.helpers.close();
+        if let Some(exporter) = self.exporter {
+            // As much time as threads have that are late.
+            let grace = time::now() + THREAD_EXIT_GRACE;
+            exporter.finish(self.drained_by.get().map_or(grace, |deadline| grace.max(*deadline)));
+        }
         shared.lifecycle.enter(Phase::Stopped);
         shared.log.emit(&Event::Stopped);
         self.control.stop();

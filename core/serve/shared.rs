@@ -22,6 +22,7 @@ use crate::sync::primitive::Arc;
 use crate::tasks::TaskPool;
 use crate::time;
 use crate::tls::SessionConfig;
+use crate::trace::TraceSink;
 
 use super::backend::{Backend, PoolBackend, new_tasks};
 use super::lifecycle::Lifecycle;
@@ -66,6 +67,8 @@ pub struct Shared {
     pub tls: Option<SessionConfig>,
     /// The result of the last reload; locked only to copy or replace it.
     pub reload: ShortLock<ReloadFacts>,
+    /// Where finished spans go, if any are to be recorded.
+    pub spans: Option<Arc<TraceSink>>,
     /// The permits of HTTP/2 streams beyond the first one of a connection.
     pub stream_permits: Arc<Permits>,
     executor: OnceLock<ExecutorFacts>,
@@ -75,7 +78,13 @@ pub struct Shared {
 
 impl Shared {
     /// Creates the state of a server that has not started serving.
-    pub fn new(config: Arc<Config>, policy: Policy, tls: Option<SessionConfig>, log: Log) -> Arc<Self> {
+    pub fn new(
+        config: Arc<Config>,
+        policy: Policy,
+        tls: Option<SessionConfig>,
+        log: Log,
+        spans: Option<Arc<TraceSink>>,
+    ) -> Arc<Self> {
         let started_at = time::now();
         Arc::new(Self {
             policy: Arc::new(policy),
@@ -89,6 +98,7 @@ impl Shared {
             permits: Permits::new(config.admission.max_connections),
             tls,
             reload: ShortLock::new(ReloadFacts { is_successful: true, succeeded_at: time::wall() }),
+            spans,
             stream_permits: Permits::new(config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)),
             executor: OnceLock::new(),
             started_at,

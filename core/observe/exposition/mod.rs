@@ -58,6 +58,7 @@ fn holds(condition: Condition, facts: &ScrapeFacts<'_>) -> bool {
         Condition::TaskDispatched => facts.tasks.is_some_and(|tasks| tasks.dispatched + tasks.rejected > 0),
         Condition::TaskThreads => facts.tasks.is_some_and(|tasks| tasks.in_flight.is_some()),
         Condition::RuntimeHooks => facts.runtime_hooks,
+        Condition::Tracing => facts.tracing.is_some(),
         Condition::TaskOutput => facts.tasks.is_some_and(|tasks| tasks.output_discarded_bytes > 0),
     }
 }

@@ -12,7 +12,7 @@ use crate::observe::families::{self, ALL};
 use crate::observe::family::{Family, MetricKind, MetricUnit};
 use crate::observe::label::{CancelReason, HookObstacle, TlsHandshake};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{CertificateFacts, ReloadFacts, TaskFacts};
+use crate::observe::{CertificateFacts, ReloadFacts, TaskFacts, TraceFacts};
 use crate::pool::{HeldJob, PoolFacts, RecycleReason, SlotPhase, SlotReading};
 use crate::sync::counter::Flag;
 
@@ -82,6 +82,7 @@ fn facts() -> ScrapeFacts<'static> {
         worker_mode: true,
         runtime_hooks: true,
         tasks: Some(task_facts()),
+        tracing: Some(TraceFacts { dropped: 17 }),
         reply_memory_bytes: 14,
         spool_bytes: 11,
         spool_bytes_max: 12,
@@ -501,6 +502,9 @@ fn distinct_metrics() -> Metrics {
         times(60 + index, fact);
     }
     metrics.request_bytes.add(101);
+    metrics.otel_export_failures.add(102);
+    metrics.otel_export_failed_spans.add(103);
+    metrics.otel_export_retries.add(104);
     metrics.accept_stalled.set();
     metrics.opcache_restart_delayed.set();
     for micros in [10, 100, 101, 2500, 70_000, 3_000_000] {
@@ -525,6 +529,7 @@ fn each_format_writes_the_same_bytes_as_ever() {
         worker_mode: false,
         runtime_hooks: false,
         tasks: None,
+        tracing: None,
         process: ProcessFacts {
             resident_bytes: None,
             open_fds: None,
@@ -539,6 +544,7 @@ fn each_format_writes_the_same_bytes_as_ever() {
         worker_mode: false,
         runtime_hooks: false,
         tasks: None,
+        tracing: None,
         ..facts()
     };
     for (metrics, facts, format, golden) in [

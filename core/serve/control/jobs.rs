@@ -148,7 +148,7 @@ mod tests {
         let settings = [("EXECUTOR", "stub"), ("DOCUMENT_ROOT", "/"), ("DRAIN_DELAY_SECONDS", "3")];
         let config = Config::resolve(&RawConfig::new(settings)).unwrap();
         let log = Log::start(Level::Error, AccessLog::Off, io::sink()).unwrap();
-        let shared = Shared::new(Arc::new(config), Policy::default(), None, log);
+        let shared = Shared::new(Arc::new(config), Policy::default(), None, log, None);
         let site = Arc::new(Site::new(&shared.config, &shared.policy));
         let acceptor = Acceptor::new(&Poll::new().unwrap()).unwrap();
         let (inboxes, disk, ended) = (Vec::new(), Arc::default(), DrainEnd::default());

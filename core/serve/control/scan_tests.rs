@@ -42,7 +42,7 @@ impl ScanScene {
         config.php.worker_mode_enabled = worker_mode;
         let (log, writer) = io::pipe().unwrap();
         let writer = Log::start(Level::Info, AccessLog::Off, writer).unwrap();
-        let shared = Shared::new(Arc::new(config), Policy::default(), None, writer);
+        let shared = Shared::new(Arc::new(config), Policy::default(), None, writer, None);
         shared.lifecycle.enter(Phase::Running);
         Self { scan: Scan::new(&shared.config), now: shared.started_at, shared, log }
     }

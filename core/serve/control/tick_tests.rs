@@ -23,6 +23,7 @@ fn shared(settings: &[(&str, &str)], log: impl Write + Send + 'static) -> Arc<Sh
         Policy::default(),
         None,
         Log::start(Level::Info, AccessLog::Off, log).unwrap(),
+        None,
     )
 }
 

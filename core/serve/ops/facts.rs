@@ -7,7 +7,9 @@ use std::time::SystemTime;
 
 use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{CertificateFacts, Health, ProbeFacts, ScrapeFacts, TaskFacts, WorkerHealth};
+use crate::observe::{
+    CertificateFacts, Health, ProbeFacts, ScrapeFacts, TaskFacts, TraceFacts, WorkerHealth,
+};
 use crate::sync::primitive::Arc;
 use crate::tasks::TaskPool;
 use crate::time;
@@ -82,6 +84,9 @@ impl OpsSource for OpsFacts {
             runtime_hooks: !shared.config.background.runtime_hooks.is_empty(),
             pool: gate.map(|_| shared.pool_facts()),
             tasks: shared.tasks.as_ref().map(|tasks| task_facts(tasks)),
+            tracing: shared.config.tracing.as_ref().map(|_| TraceFacts {
+                dropped: shared.spans.as_ref().map_or(0, |sink| sink.dropped_total()),
+            }),
             reply_memory_bytes: shared.spool.memory_bytes(),
             spool_bytes: shared.spool.bytes(),
             spool_bytes_max: shared.config.bodies.spool_max_bytes,

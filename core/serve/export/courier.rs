@@ -1,0 +1,185 @@
+//! Brings one batch after another to the collector: the attempts of an export, and their time.
+//!
+//! Promises: a connection is kept between exports, and used again only if it was idle for a short time and the collector
+//! has not closed it, so that an idle connection that is gone costs no attempt. Refuses: it decides nothing about retries
+//! and logs nothing; the answer is a value.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use mio::{Events, Poll, Token, Waker};
+use rustls::ClientConfig;
+
+use crate::config::{BatchConfig, ExportConfig};
+use crate::limits::EXPORT_IDLE_MAX;
+use crate::otlp::{Answer, Encoder, Lost, PartialSuccess, Payload, Resource};
+use crate::sync::primitive::Arc;
+use crate::trace::{AfterAttempt, AttemptEnd, Export, ExportTimeouts, Span};
+
+use super::link::Link;
+
+/// Brings batches to the collector.
+pub(in crate::serve) struct Courier {
+    config: ExportConfig,
+    timeouts: ExportTimeouts,
+    encoder: Encoder,
+    tls: Option<Arc<ClientConfig>>,
+    poll: Poll,
+    events: Events,
+    /// The connection of the last export, and when that ended.
+    idle: Option<(Link, Instant)>,
+    next_token: usize,
+    clock: Box<dyn Fn() -> Instant + Send>,
+}
+
+/// How an export ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::serve) struct Delivery {
+    /// What the collector has said, or why it did not get the batch.
+    pub(in crate::serve) result: Result<PartialSuccess, String>,
+    /// There was a second attempt.
+    pub(in crate::serve) is_retried: bool,
+}
+
+/// The token of what wakes the thread.
+const WAKER: Token = Token(0);
+
+impl Courier {
+    /// Makes one. `clock` tells the time.
+    pub(in crate::serve) fn new(
+        config: &ExportConfig,
+        batch: &BatchConfig,
+        tls: Option<Arc<ClientConfig>>,
+        poll: Poll,
+        resource: Resource,
+        clock: impl Fn() -> Instant + Send + 'static,
+    ) -> Self {
+        Self {
+            encoder: Encoder::new(config, resource),
+            timeouts: ExportTimeouts { attempt: config.timeout, export: batch.export_timeout },
+            config: config.clone(),
+            tls,
+            poll,
+            events: Events::with_capacity(EVENTS_MAX),
+            idle: None,
+            next_token: WAKER.0 + 1,
+            clock: Box::new(clock),
+        }
+    }
+
+    /// Makes what wakes the thread that waits in `poll`.
+    pub(in crate::serve) fn waker(poll: &Poll) -> io::Result<Waker> {
+        Waker::new(poll.registry(), WAKER)
+    }
+
+    /// The time.
+    pub(in crate::serve) fn now(&self) -> Instant {
+        (self.clock)()
+    }
+
+    /// Sleeps until it is woken, until the collector has something to say, or until the time.
+    pub(in crate::serve) fn sleep(&mut self, until: Option<Instant>) {
+        self.wait(until);
+        // It may have closed the connection, or ask whether we are there.
+        let Some((mut link, since)) = self.idle.take() else { return };
+        if link.pump(self.poll.registry()).is_ok() && link.exchange().is_reusable() {
+            self.idle = Some((link, since));
+        }
+    }
+
+    /// Exports a batch. While it waits, it asks `stop` until when it may go on at the latest.
+    pub(in crate::serve) fn deliver(
+        &mut self,
+        spans: &[Box<Span>],
+        stop: &dyn Fn() -> Option<Instant>,
+    ) -> Delivery {
+        let payload = match self.encoder.encode(spans) {
+            Ok(payload) => payload,
+            Err(error) => return Delivery { result: Err(error.to_string()), is_retried: false },
+        };
+        let mut export = Export::begin(self.timeouts, self.now());
+        let mut is_retried = false;
+        loop {
+            let answer = self.attempt(&payload, &export, stop);
+            let (end, result) = match answer {
+                Ok(Some(Answer::Accepted(success))) => {
+                    (AttemptEnd::Answered { is_accepted: true }, Ok(success))
+                }
+                Ok(Some(Answer::Refused(reason))) => (
+                    AttemptEnd::Answered { is_accepted: false },
+                    Err(format!("the collector answered {reason}")),
+                ),
+                Ok(None) => (AttemptEnd::TimedOut, Err("timed out".to_owned())),
+                Err(lost) => (AttemptEnd::Lost, Err(lost.reason.into_owned())),
+            };
+            match export.ended(end, self.now()) {
+                AfterAttempt::Retry => is_retried = true,
+                AfterAttempt::Delivered | AfterAttempt::Failed => return Delivery { result, is_retried },
+            }
+        }
+    }
+
+    /// Makes one attempt; `None` if its time is over.
+    fn attempt(
+        &mut self,
+        payload: &Payload,
+        export: &Export,
+        stop: &dyn Fn() -> Option<Instant>,
+    ) -> Result<Option<Answer>, Lost> {
+        let mut link = match self.take_idle() {
+            Some(link) => link,
+            None => self.connect()?,
+        };
+        let left = export.deadline().map(|deadline| deadline.saturating_duration_since(self.now()));
+        link.exchange().begin(payload, left);
+        loop {
+            let pumped = link.pump(self.poll.registry());
+            if let Some(answer) = link.exchange().take_answer() {
+                // Where one stream was lost, the next one is not risked.
+                if pumped.is_ok() && answer.is_ok() && link.exchange().is_reusable() {
+                    self.idle = Some((link, self.now()));
+                }
+                // The system says better than the protocol how a connection was lost.
+                return match (answer, pumped) {
+                    (Err(_), Err(lost)) => Err(lost),
+                    (answer, _) => answer.map(Some),
+                };
+            }
+            pumped?;
+            let deadline = export.deadline().into_iter().chain(stop()).min();
+            if deadline.is_some_and(|deadline| deadline <= self.now()) {
+                return Ok(None);
+            }
+            self.wait(deadline);
+        }
+    }
+
+    /// Returns the connection of the last export if it is sure to be there.
+    fn take_idle(&mut self) -> Option<Link> {
+        let (mut link, since) = self.idle.take()?;
+        let is_fresh = self.now().saturating_duration_since(since) <= EXPORT_IDLE_MAX;
+        let is_there = is_fresh && link.pump(self.poll.registry()).is_ok() && link.exchange().is_reusable();
+        is_there.then_some(link)
+    }
+
+    fn connect(&mut self) -> Result<Link, Lost> {
+        let token = Token(self.next_token);
+        self.next_token = self.next_token.wrapping_add(1).max(WAKER.0 + 1);
+        Link::open(&self.config, self.tls.as_ref(), self.poll.registry(), token)
+    }
+
+    /// Waits for an event. A wake-up too many changes nothing.
+    fn wait(&mut self, until: Option<Instant>) {
+        let timeout = until.map(|until| until.saturating_duration_since(self.now()));
+        // Rounded up: the poller counts milliseconds, and would otherwise spin through the last one.
+        let timeout = timeout.map(|timeout| timeout + Duration::from_millis(1));
+        // An interrupted wait is a wake-up too many.
+        let _ = self.poll.poll(&mut self.events, timeout);
+    }
+}
+
+const EVENTS_MAX: usize = 16;
+
+#[cfg(test)]
+#[path = "courier_tests.rs"]
+mod tests;

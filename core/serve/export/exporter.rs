@@ -1,0 +1,200 @@
+//! The thread `svc-otel`: it takes finished spans off their queue and exports them in batches.
+//!
+//! Promises: nothing that serves requests waits for it; at the end, what is there is exported until the deadline, and what
+//! is left is told. Refuses: when to export, whether to try again and what to log is decided by `trace`.
+
+use std::io::{self, PipeReader, PipeWriter};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::Instant;
+
+use mio::Poll;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustls::ClientConfig;
+
+use crate::config::TraceConfig;
+use crate::observe::{Event, TraceEvent};
+use crate::sync::primitive::Arc;
+use crate::time;
+use crate::trace::{BatchStep, Batcher, ExportNews, ExportWatch, Span, TraceSink};
+
+use super::courier::{Courier, Delivery};
+use super::resource::resource;
+use crate::serve::shared::Shared;
+
+/// An exporter whose queue takes spans, and which has not started.
+#[derive(Debug)]
+pub(in crate::serve) struct PreparedExporter {
+    sink: Arc<TraceSink>,
+    poll: Poll,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+/// The exporter while it runs.
+#[derive(Debug)]
+pub(in crate::serve) struct Exporter {
+    sink: Arc<TraceSink>,
+    /// Until when the thread may go on; set once, at the end.
+    deadline: Arc<OnceLock<Instant>>,
+    /// Its other end is closed when the thread has ended.
+    ended: PipeReader,
+}
+
+/// What the thread owns.
+struct ExporterThread {
+    shared: Arc<Shared>,
+    sink: Arc<TraceSink>,
+    deadline: Arc<OnceLock<Instant>>,
+    courier: Courier,
+    batcher: Batcher,
+    watch: ExportWatch,
+    batch: Vec<Box<Span>>,
+}
+
+impl PreparedExporter {
+    /// Makes the queue, and what wakes the thread.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no descriptor.
+    pub(in crate::serve) fn new(config: &TraceConfig, tls: Option<Arc<ClientConfig>>) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Courier::waker(&poll)?;
+        let ring = move || {
+            // A thread that cannot be woken exports when the delay is over.
+            let _ = waker.wake();
+        };
+        let sink = Arc::new(TraceSink::new(config.batch.queue_spans_max, ring));
+        Ok(Self { sink, poll, tls })
+    }
+
+    /// The queue.
+    pub(in crate::serve) fn sink(&self) -> Arc<TraceSink> {
+        Arc::clone(&self.sink)
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    ///
+    /// When the system gives no descriptor or no thread.
+    pub(in crate::serve) fn start(self, shared: &Arc<Shared>) -> io::Result<Option<Exporter>> {
+        let Some(config) = &shared.config.tracing else { return Ok(None) };
+        let Some(export) = &config.export else { return Ok(None) };
+        let resource = resource(config, shared.php_version());
+        let (ended, ending) = io::pipe()?;
+        let deadline = Arc::new(OnceLock::new());
+        let thread = ExporterThread {
+            shared: Arc::clone(shared),
+            sink: Arc::clone(&self.sink),
+            deadline: Arc::clone(&deadline),
+            courier: Courier::new(export, &config.batch, self.tls, self.poll, resource, time::now),
+            batcher: Batcher::new(&config.batch),
+            watch: ExportWatch::default(),
+            batch: Vec::with_capacity(config.batch.batch_spans_max.min(BATCH_SPANS)),
+        };
+        thread::Builder::new().name("svc-otel".to_owned()).spawn(move || thread.run(ending))?;
+        Ok(Some(Exporter { sink: self.sink, deadline, ended }))
+    }
+}
+
+impl Exporter {
+    /// Takes no more spans, exports what is there, and waits for that until the deadline.
+    pub(in crate::serve) fn finish(self, deadline: Instant) {
+        // Set before the queue is closed: whoever sees that it is closed sees the deadline.
+        let _ = self.deadline.set(deadline);
+        self.sink.close();
+        let left = deadline.saturating_duration_since(time::now()) + END_GRACE;
+        let mut waits = [PollFd::new(&self.ended, PollFlags::IN)];
+        // The pipe carries nothing; it becomes readable when its other end is closed. A thread that is in the middle of
+        // the resolution of a name is not waited for.
+        let _ = poll(&mut waits, Timespec::try_from(left).ok().as_ref());
+    }
+}
+
+impl ExporterThread {
+    /// Exports until the queue is closed and empty; `_ending` is closed at that moment.
+    fn run(mut self, _ending: PipeWriter) {
+        loop {
+            let queue = self.sink.queue();
+            let is_closed = queue.is_closed();
+            match self.batcher.next(queue.len(), is_closed, self.courier.now()) {
+                BatchStep::End => return,
+                BatchStep::Export(_) if self.is_over() => return self.leave(),
+                BatchStep::Export(spans) => self.export(spans),
+                BatchStep::Sleep { spans, until } => {
+                    if queue.arm(spans) {
+                        self.courier.sleep(until);
+                        self.sink.queue().disarm();
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.deadline.get().is_some_and(|deadline| *deadline <= self.courier.now())
+    }
+
+    fn export(&mut self, spans: usize) {
+        self.batch.extend(std::iter::from_fn(|| self.sink.queue().take()).take(spans));
+        if self.batch.is_empty() {
+            return;
+        }
+        let deadline = &self.deadline;
+        let delivery = self.courier.deliver(&self.batch, &|| deadline.get().copied());
+        let spans = self.batch.len() as u64;
+        self.batch.clear();
+        self.account(spans, delivery);
+    }
+
+    fn account(&mut self, spans: u64, delivery: Delivery) {
+        let (metrics, now) = (&self.shared.metrics, self.courier.now());
+        if delivery.is_retried {
+            metrics.otel_export_retries.incr();
+        }
+        match delivery.result {
+            Ok(success) => {
+                if let Some(ExportNews::Recovered { exports, spans }) = self.watch.delivered() {
+                    self.tell(TraceEvent::ExportsRecovered { exports, spans });
+                }
+                if success.is_remarkable() && self.watch.warned(now) {
+                    let message = &success.message;
+                    self.tell(TraceEvent::PartialSuccess { rejected: success.rejected, message });
+                }
+            }
+            Err(reason) => {
+                metrics.otel_export_failures.incr();
+                metrics.otel_export_failed_spans.add(spans);
+                match self.watch.failed(spans, now) {
+                    Some(ExportNews::Failed) => {
+                        self.tell(TraceEvent::ExportFailed { reason: &reason, spans });
+                    }
+                    Some(ExportNews::StillFailing { exports, spans }) => {
+                        self.tell(TraceEvent::ExportsFail { reason: &reason, exports, spans });
+                    }
+                    Some(ExportNews::Recovered { .. }) | None => {}
+                }
+            }
+        }
+        if let Some(spans) = self.watch.dropped(self.sink.dropped_total(), now) {
+            self.tell(TraceEvent::SpansDropped { spans });
+        }
+    }
+
+    /// The deadline has passed.
+    fn leave(&self) {
+        let spans = self.sink.queue().len() as u64;
+        self.tell(TraceEvent::SpansLeft { spans });
+    }
+
+    fn tell(&self, event: TraceEvent<'_>) {
+        self.shared.log.emit(&Event::Tracing(event));
+    }
+}
+
+/// The batch that is made room for at the start.
+const BATCH_SPANS: usize = 512;
+
+/// How much longer than its deadline the thread is waited for: what it says at the end is to be in the log.
+const END_GRACE: std::time::Duration = std::time::Duration::from_millis(100);
