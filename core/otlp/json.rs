@@ -12,7 +12,7 @@ use super::protobuf::{flags, kind};
 use super::{Resource, SCHEMA_URL, SCOPE_NAME, SCOPE_VERSION};
 
 /// Writes the message.
-pub(super) fn encode(resource: &Resource, spans: &[Box<Span>]) -> Vec<u8> {
+pub(super) fn encode(resource: &Resource, spans: &[Span]) -> Vec<u8> {
     let mut out = Json(Vec::new());
     out.object(|message| {
         message.list("resourceSpans", [()], |resource_spans, ()| {
@@ -100,7 +100,7 @@ fn any_value(out: &mut Json, value: &AttributeValue) {
     match value {
         AttributeValue::Text(text) => out.object(|message| message.text("stringValue", text)),
         AttributeValue::Bool(yes) => {
-            out.object(|message| message.member("boolValue", |value| value.raw(yes)))
+            out.object(|message| message.member("boolValue", |value| value.raw(yes)));
         }
         AttributeValue::Int(number) => out.object(|message| message.shown("intValue", number)),
         AttributeValue::Double(number) => {

@@ -46,7 +46,7 @@ impl Encoder {
     /// # Errors
     ///
     /// If it is too large.
-    pub fn encode(&self, spans: &[Box<Span>]) -> Result<Payload, TooLarge> {
+    pub fn encode(&self, spans: &[Span]) -> Result<Payload, TooLarge> {
         // A message of gRPC begins with whether it is compressed, and its length.
         let room = if self.protocol == ExportProtocol::Grpc { GRPC_PREFIX_BYTES } else { 0 };
         let plain = match self.protocol {

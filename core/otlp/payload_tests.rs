@@ -30,7 +30,7 @@ fn attributes(entries: impl IntoIterator<Item = (&'static str, AttributeValue)>)
 }
 
 /// A span with everything.
-fn full() -> Box<Span> {
+fn full() -> Span {
     let start = UnixNanos::default().plus(std::time::Duration::from_secs(1_700_000_000));
     let mut span = Span::new(context(2), "GET", SpanKind::Server, start);
     span.parent = Some(ParentSpan { span_id: SpanId::new(1).unwrap(), is_remote: true });
@@ -62,15 +62,15 @@ fn full() -> Box<Span> {
         );
     }
     span.status = SpanStatus::Error("500".into());
-    Box::new(span)
+    span
 }
 
 /// A span with nothing.
-fn bare() -> Box<Span> {
+fn bare() -> Span {
     let context = SpanContext::new(TraceId::new(u128::MAX).unwrap(), SpanId::new(u64::MAX).unwrap(), 3);
     let mut span = Span::new(context, "x".repeat(300), SpanKind::Internal, UnixNanos::default());
     span.status = SpanStatus::Ok;
-    Box::new(span)
+    span
 }
 
 fn encoder(protocol: ExportProtocol, has_gzip: bool) -> Encoder {

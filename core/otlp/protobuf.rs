@@ -11,7 +11,7 @@ use super::wire::Writer;
 use super::{HAS_IS_REMOTE, IS_REMOTE, Resource, SCHEMA_URL, SCOPE_NAME, SCOPE_VERSION};
 
 /// Writes the message behind `buffer`.
-pub(super) fn encode(resource: &Resource, spans: &[Box<Span>], buffer: Vec<u8>) -> Vec<u8> {
+pub(super) fn encode(resource: &Resource, spans: &[Span], buffer: Vec<u8>) -> Vec<u8> {
     let mut writer = Writer::behind(buffer);
     writer.message(1, |resource_spans| {
         resource_spans.message(1, |message| attributes(message, 1, resource));
@@ -94,13 +94,13 @@ fn value(message: &mut Writer, value: &AttributeValue) {
         AttributeValue::Int(number) => message.varint(3, *number as u64),
         AttributeValue::Double(number) => message.fixed64(4, number.to_bits()),
         AttributeValue::Texts(texts) => {
-            list(message, texts, |message, text| message.bytes(1, text.as_bytes()))
+            list(message, texts, |message, text| message.bytes(1, text.as_bytes()));
         }
         AttributeValue::Bools(values) => {
-            list(message, values, |message, yes| message.varint(2, (*yes).into()))
+            list(message, values, |message, yes| message.varint(2, (*yes).into()));
         }
         AttributeValue::Ints(values) => {
-            list(message, values, |message, number| message.varint(3, *number as u64))
+            list(message, values, |message, number| message.varint(3, *number as u64));
         }
         AttributeValue::Doubles(values) => {
             list(message, values, |message, number| message.fixed64(4, number.to_bits()));

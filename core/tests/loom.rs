@@ -17,6 +17,7 @@ use loom::thread;
 use svc_core::policy::rate_table::{RateTable, Take};
 use svc_core::pool::{Closed, End, Mailbox, Part, ReplyBatch};
 use svc_core::spool::Spool;
+use svc_core::sync::batch_queue::{BatchQueue, Offered};
 use svc_core::sync::completion::{WakeSet, completion};
 use svc_core::sync::counter::{Counter, UpDown};
 use svc_core::sync::event_count::EventCount;
@@ -618,5 +619,54 @@ fn clients_of_one_set_are_counted_apart_while_there_is_room() {
         assert_eq!(other.join().unwrap(), both);
         assert_eq!(table.take(1 << 40, 5), Take::Refused { wait: 16 });
         assert_eq!(table.take(2 << 40, 5), Take::Refused { wait: 16 });
+    });
+}
+
+/// Whoever offers rings the bell when told to; the consumer sleeps only if it may.
+#[test]
+fn a_batch_that_is_complete_wakes_its_consumer_and_so_does_the_end() {
+    explore(3, || {
+        let shared = Arc::new((BatchQueue::new(2), EventCount::new()));
+        let offer = |shared: &Arc<(BatchQueue<u32>, EventCount)>, item| {
+            if shared.0.offer(item) == Offered::Ring {
+                shared.1.notify_one();
+            }
+        };
+        let consumer = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || {
+                let (queue, bell) = &*shared;
+                let sleep = |wanted| {
+                    let ticket = bell.prepare_wait();
+                    if queue.arm(wanted) {
+                        bell.wait(&ticket);
+                        queue.disarm();
+                    } else {
+                        bell.cancel_wait(ticket);
+                    }
+                };
+                // A batch of two, and then the end: nothing else wakes it.
+                while queue.len() < 2 {
+                    sleep(2);
+                }
+                let mut taken: Vec<u32> = std::iter::from_fn(|| queue.take()).collect();
+                while !queue.is_closed() {
+                    sleep(2);
+                }
+                taken.extend(std::iter::from_fn(|| queue.take()));
+                taken
+            })
+        };
+        let producer = {
+            let shared = Arc::clone(&shared);
+            thread::spawn(move || offer(&shared, 1))
+        };
+        offer(&shared, 2);
+        producer.join().unwrap();
+        shared.0.close();
+        shared.1.notify_all();
+        let mut taken = consumer.join().unwrap();
+        taken.sort_unstable();
+        assert_eq!((taken, shared.0.dropped_total()), (vec![1, 2], 0));
     });
 }

@@ -90,7 +90,7 @@ impl Courier {
     /// Exports a batch. While it waits, it asks `stop` until when it may go on at the latest.
     pub(in crate::serve) fn deliver(
         &mut self,
-        spans: &[Box<Span>],
+        spans: &[Span],
         stop: &dyn Fn() -> Option<Instant>,
     ) -> Delivery {
         let payload = match self.encoder.encode(spans) {

@@ -198,9 +198,9 @@ fn courier(config: &ExportConfig, tls: Option<Arc<ClientConfig>>, time: &Time) -
     Courier::new(config, &batch, tls, Poll::new().unwrap(), Resource::default(), move || clock.now())
 }
 
-fn spans() -> Vec<Box<Span>> {
+fn spans() -> Vec<Span> {
     let context = SpanContext::new(TraceId::new(1).unwrap(), SpanId::new(2).unwrap(), SpanContext::SAMPLED);
-    vec![Box::new(Span::new(context, "GET", SpanKind::Server, UnixNanos::default()))]
+    vec![Span::new(context, "GET", SpanKind::Server, UnixNanos::default())]
 }
 
 fn deliver(courier: &mut Courier) -> Delivery {

@@ -48,7 +48,7 @@ struct ExporterThread {
     courier: Courier,
     batcher: Batcher,
     watch: ExportWatch,
-    batch: Vec<Box<Span>>,
+    batch: Vec<Span>,
 }
 
 impl PreparedExporter {
@@ -137,7 +137,7 @@ impl ExporterThread {
     }
 
     fn export(&mut self, spans: usize) {
-        self.batch.extend(std::iter::from_fn(|| self.sink.queue().take()).take(spans));
+        self.batch.extend(std::iter::from_fn(|| self.sink.queue().take()).take(spans).map(|span| *span));
         if self.batch.is_empty() {
             return;
         }

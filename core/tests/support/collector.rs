@@ -1,0 +1,275 @@
+//! A collector of OpenTelemetry that does as it is told: OTLP over HTTP/1.1 and gRPC, with or without TLS.
+//!
+//! Promises: what it has received is read as OTLP's JSON, whatever the encoding. Refuses: it keeps no state but what it has
+//! received; each connection has a thread of its own, which ends with it.
+
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread;
+
+use flate2::read::GzDecoder;
+use httlib_hpack::Decoder;
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::Value;
+use svc_core::sync::lock::ShortLock;
+
+#[path = "otlp.rs"]
+mod otlp;
+
+/// The collector. It goes on for as long as the process does.
+#[derive(Debug)]
+pub(crate) struct Collector {
+    addr: SocketAddr,
+    desk: Arc<Desk>,
+}
+
+/// An export that was received.
+#[derive(Clone, Debug)]
+pub(crate) struct Received {
+    /// Which connection it came on.
+    pub(crate) connection: usize,
+    /// The path.
+    pub(crate) path: String,
+    /// The fields, with names in lower case.
+    pub(crate) fields: Vec<(String, String)>,
+    /// The message.
+    pub(crate) message: Value,
+}
+
+/// What the collector says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Says {
+    /// It takes everything.
+    Accepted,
+    /// It closes the connection.
+    Nothing,
+    /// It rejects one span, because it is old.
+    Partial,
+    /// It refuses with this status of HTTP.
+    Status(u16),
+}
+
+#[derive(Debug)]
+struct Desk {
+    received: ShortLock<Vec<Received>>,
+    says: ShortLock<Says>,
+}
+
+impl Collector {
+    /// Starts one on a free port.
+    pub(crate) fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    /// Starts one that speaks TLS.
+    pub(crate) fn start_with(tls: Option<Arc<ServerConfig>>) -> Self {
+        Self::listen(TcpListener::bind("127.0.0.1:0").unwrap(), tls)
+    }
+
+    /// Starts one on a listener.
+    pub(crate) fn listen(listener: TcpListener, tls: Option<Arc<ServerConfig>>) -> Self {
+        let addr = listener.local_addr().unwrap();
+        let desk = Arc::new(Desk { received: ShortLock::default(), says: ShortLock::new(Says::Accepted) });
+        let own = Arc::clone(&desk);
+        thread::spawn(move || {
+            for (connection, socket) in listener.incoming().enumerate() {
+                let (desk, tls, socket) = (Arc::clone(&own), tls.clone(), socket.unwrap());
+                // What goes wrong on a connection ends it.
+                thread::spawn(move || match tls {
+                    None => desk.serve(socket, connection),
+                    Some(config) => desk
+                        .serve(StreamOwned::new(ServerConnection::new(config).unwrap(), socket), connection),
+                });
+            }
+        });
+        Self { addr, desk }
+    }
+
+    /// Where it listens.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// What it says from now on.
+    pub(crate) fn say(&self, says: Says) {
+        *self.desk.says.lock() = says;
+    }
+
+    /// The exports that have come.
+    pub(crate) fn received(&self) -> Vec<Received> {
+        self.desk.received.lock().clone()
+    }
+
+    /// The spans that have come, in order.
+    pub(crate) fn spans(&self) -> Vec<Value> {
+        self.received().iter().flat_map(Received::spans).collect()
+    }
+}
+
+impl Received {
+    /// Its spans.
+    pub(crate) fn spans(&self) -> Vec<Value> {
+        self.message["resourceSpans"][0]["scopeSpans"][0]["spans"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// A field.
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
+    /// An attribute of the resource, as text.
+    pub(crate) fn resource(&self, key: &str) -> Option<String> {
+        let attributes = self.message["resourceSpans"][0]["resource"]["attributes"].as_array()?;
+        let value = &attributes.iter().find(|attribute| attribute["key"] == key)?["value"];
+        ["stringValue", "intValue"].iter().find_map(|kind| value[*kind].as_str().map(str::to_owned))
+    }
+}
+
+impl Desk {
+    fn serve(&self, mut socket: impl Read + Write, connection: usize) -> io::Result<()> {
+        let mut start = vec![0; 4];
+        socket.read_exact(&mut start)?;
+        if start == b"PRI " {
+            self.serve_grpc(&mut socket, connection)
+        } else {
+            self.serve_http(&mut socket, start, connection)
+        }
+    }
+
+    fn take(&self, connection: usize, path: String, fields: Vec<(String, String)>, body: &[u8]) {
+        let field =
+            |name: &str| fields.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
+        let is_zipped = [field("content-encoding"), field("grpc-encoding")].contains(&Some("gzip"));
+        let mut plain = body.to_vec();
+        if is_zipped {
+            plain.clear();
+            GzDecoder::new(body).read_to_end(&mut plain).unwrap();
+        }
+        let message = match field("content-type") {
+            Some("application/json") => serde_json::from_slice(&plain).unwrap(),
+            Some("application/grpc" | "application/x-protobuf") => otlp::read(&otlp::REQUEST, &plain),
+            other => panic!("the type of the content is {other:?}"),
+        };
+        self.received.lock().push(Received { connection, path, fields, message });
+    }
+
+    fn serve_http(
+        &self,
+        socket: &mut (impl Read + Write),
+        start: Vec<u8>,
+        connection: usize,
+    ) -> io::Result<()> {
+        let mut start = Some(start);
+        loop {
+            let mut head = start.take().unwrap_or_default();
+            while !head.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                socket.read_exact(&mut byte)?;
+                head.push(byte[0]);
+            }
+            let head = String::from_utf8(head).unwrap();
+            let mut lines = head.trim_end().lines();
+            let path = lines.next().unwrap().split(' ').nth(1).unwrap().to_owned();
+            let fields: Vec<(String, String)> = lines
+                .map(|line| line.split_once(": ").unwrap())
+                .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+                .collect();
+            let length = fields.iter().find(|(name, _)| name == "content-length").unwrap().1.parse().unwrap();
+            let mut body = vec![0; length];
+            socket.read_exact(&mut body)?;
+            self.take(connection, path, fields, &body);
+            let (status, body) = match *self.says.lock() {
+                Says::Nothing => return Ok(()),
+                Says::Accepted => (200, &b""[..]),
+                Says::Partial => (200, PARTIAL),
+                Says::Status(status) => (status, &b"no"[..]),
+            };
+            write!(socket, "HTTP/1.1 {status} X\r\nContent-Length: {}\r\n\r\n", body.len())?;
+            socket.write_all(body)?;
+            socket.flush()?;
+        }
+    }
+
+    fn serve_grpc(&self, socket: &mut (impl Read + Write), connection: usize) -> io::Result<()> {
+        // The rest of the preface.
+        socket.read_exact(&mut [0; 20])?;
+        socket.write_all(&frame(SETTINGS, 0, 0, &[]))?;
+        let mut decoder = Decoder::default();
+        let (mut fields, mut body) = (Vec::new(), Vec::new());
+        loop {
+            socket.flush()?;
+            let mut head = [0; 9];
+            socket.read_exact(&mut head)?;
+            let [high, mid, low, kind, flags, stream @ ..] = head;
+            let mut payload = vec![0; usize::from(high) << 16 | usize::from(mid) << 8 | usize::from(low)];
+            socket.read_exact(&mut payload)?;
+            let stream = u32::from_be_bytes(stream);
+            match kind {
+                SETTINGS if flags & ACK == 0 => socket.write_all(&frame(SETTINGS, ACK, 0, &[]))?,
+                PING if flags & ACK == 0 => socket.write_all(&frame(PING, ACK, 0, &payload))?,
+                HEADERS => fields = decoded(&mut decoder, payload),
+                DATA => {
+                    body.extend_from_slice(&payload);
+                    let count = (payload.len() as u32).to_be_bytes();
+                    if !payload.is_empty() {
+                        socket.write_all(&frame(WINDOW_UPDATE, 0, 0, &count))?;
+                    }
+                    if flags & END_STREAM == 0 && !payload.is_empty() {
+                        socket.write_all(&frame(WINDOW_UPDATE, 0, stream, &count))?;
+                    }
+                }
+                _ => {}
+            }
+            if matches!(kind, HEADERS | DATA) && flags & END_STREAM != 0 {
+                let fields = std::mem::take(&mut fields);
+                let path = fields.iter().find(|(name, _)| name == ":path").unwrap().1.clone();
+                let message = std::mem::take(&mut body);
+                let length = u32::from_be_bytes(message[1..5].try_into().unwrap()) as usize;
+                assert_eq!(message.len(), 5 + length);
+                self.take(connection, path, fields, &message[5..]);
+                let says = *self.says.lock();
+                match says {
+                    Says::Nothing => return Ok(()),
+                    Says::Status(_) => {
+                        let trailers = [&b"\x88\x00\x0bgrpc-status\x0214"[..]].concat();
+                        socket.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, stream, &trailers))?;
+                    }
+                    Says::Accepted | Says::Partial => {
+                        let partial = if matches!(says, Says::Partial) { PARTIAL } else { b"" };
+                        let message = [&[0, 0, 0, 0, partial.len() as u8], partial].concat();
+                        socket.write_all(&frame(HEADERS, END_HEADERS, stream, b"\x88"))?;
+                        socket.write_all(&frame(DATA, 0, stream, &message))?;
+                        let trailers = b"\x00\x0bgrpc-status\x010";
+                        socket.write_all(&frame(HEADERS, END_HEADERS | END_STREAM, stream, trailers))?;
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn decoded(decoder: &mut Decoder<'_>, mut block: Vec<u8>) -> Vec<(String, String)> {
+    let mut fields = Vec::new();
+    decoder.decode(&mut block, &mut fields).unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    fields.into_iter().map(|(name, value, _)| (text(name), text(value))).collect()
+}
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// `ExportTraceServiceResponse` with a partial success: one span, "old".
+const PARTIAL: &[u8] = b"\x0a\x07\x08\x01\x12\x03old";
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const WINDOW_UPDATE: u8 = 8;
+
+const ACK: u8 = 1;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
