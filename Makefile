@@ -40,7 +40,7 @@ smoke: build ## check that the release build serves a page in each mode
 # What the tests need. brotli and zstd check compressed bodies, nghttp and h2load are HTTP/2 clients, wget resumes
 # downloads, openssl creates certificates, and PHP's own tests inspect processes. The shim's knowledge of PHP's extensions
 # is compared with the headers of the libraries that they are built with. Tests start servers that PHP is a client of, as
-# processes of their own: MariaDB, PostgreSQL, Redis and memcached.
+# processes of their own: MariaDB, PostgreSQL, Redis and memcached. Spans are exported to a Collector built with Go.
 test_packages := brotli curl libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core mariadb-server-core memcached \
 	nghttp2-client openssl postgresql procps redis-server wget zstd
 
@@ -48,6 +48,7 @@ test-packages: packages
 	@scripts/system-packages.sh $(test_packages)
 	@$(with_php); scripts/php-extensions.sh >/dev/null
 	@scripts/clients.sh >/dev/null
+	@scripts/otelcol.sh >/dev/null
 
 test: test-packages ## run all tests, with and without PHP
 	@export PATH="$$PATH:$$(scripts/prometheus.sh)"; $(with_php); cargo test --workspace
