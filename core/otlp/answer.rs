@@ -11,7 +11,7 @@ use super::wire::{Field, Reader};
 
 /// The answer of a collector.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum CollectorAnswer {
     /// It took the batch; perhaps not all of it.
     Accepted(PartialSuccess),
     /// It did not take it, for this reason.

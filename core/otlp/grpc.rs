@@ -22,8 +22,8 @@ use crate::sync::counter::Flag;
 use crate::sync::primitive::Arc;
 use crate::time::as_millis;
 
-use super::answer::{Answer, PartialSuccess, short};
-use super::exchange::Lost;
+use super::answer::{CollectorAnswer, PartialSuccess, short};
+use super::lost::Lost;
 use super::payload::{GRPC_PREFIX_BYTES, Payload};
 use super::pipe::{Pipe, PipeEnd};
 
@@ -34,10 +34,10 @@ pub(super) struct Grpc {
     pipe: Pipe,
     output: Vec<u8>,
     library: Library,
-    call: Call,
+    call: GrpcCall,
     /// The library wants to be polled again.
     called: Arc<Called>,
-    answer: Option<Result<Answer, Lost>>,
+    answer: Option<Result<CollectorAnswer, Lost>>,
 }
 
 type Handshake =
@@ -49,7 +49,7 @@ enum Library {
     Over,
 }
 
-enum Call {
+enum GrpcCall {
     /// None is going on.
     Idle,
     /// It waits until the library takes requests.
@@ -83,21 +83,21 @@ impl Grpc {
             pipe,
             output: Vec::new(),
             library: Library::Greeting(Box::pin(handshake)),
-            call: Call::Idle,
+            call: GrpcCall::Idle,
             called: Arc::default(),
             answer: None,
         }
     }
 
     pub(super) fn begin(&mut self, payload: &Payload, time: Option<Duration>) {
-        debug_assert!(matches!(self.call, Call::Idle), "a second call");
+        debug_assert!(matches!(self.call, GrpcCall::Idle), "a second call");
         let mut request = Box::new(self.request.clone());
         if let Some(time) = time
             && let Ok(value) = HeaderValue::try_from(format!("{}m", as_millis(time).min(TIMEOUT_MAX)))
         {
             request.headers_mut().insert("grpc-timeout", value);
         }
-        self.call = Call::Waiting(request, payload.0.clone());
+        self.call = GrpcCall::Waiting(request, payload.0.clone());
         self.turn();
     }
 
@@ -114,12 +114,12 @@ impl Grpc {
         self.pipe.end();
         self.turn();
         self.library = Library::Over;
-        if !matches!(self.call, Call::Idle) {
+        if !matches!(self.call, GrpcCall::Idle) {
             self.conclude(Err(Lost::closed()));
         }
     }
 
-    pub(super) fn take_answer(&mut self) -> Option<Result<Answer, Lost>> {
+    pub(super) fn take_answer(&mut self) -> Option<Result<CollectorAnswer, Lost>> {
         self.answer.take()
     }
 
@@ -127,7 +127,8 @@ impl Grpc {
         self.turn();
         let Library::Open(requests, _) = &mut self.library else { return false };
         let mut context = Context::from_waker(Waker::noop());
-        matches!(self.call, Call::Idle) && !matches!(requests.poll_ready(&mut context), Poll::Ready(Err(_)))
+        matches!(self.call, GrpcCall::Idle)
+            && !matches!(requests.poll_ready(&mut context), Poll::Ready(Err(_)))
     }
 
     /// Lets the library and the call go on until they wait for the collector.
@@ -142,7 +143,7 @@ impl Grpc {
             // After the call: what has come before the end may be an answer.
             if let Err(lost) = library {
                 self.library = Library::Over;
-                if !matches!(self.call, Call::Idle) {
+                if !matches!(self.call, GrpcCall::Idle) {
                     self.conclude(Err(lost));
                 }
                 return;
@@ -174,9 +175,9 @@ impl Grpc {
     /// Returns whether the call has come any further.
     fn poll_call(&mut self, context: &mut Context<'_>) -> bool {
         match &mut self.call {
-            Call::Idle => false,
-            Call::Waiting(..) => self.send(context),
-            Call::Sent(response) => match Pin::new(response).poll(context) {
+            GrpcCall::Idle => false,
+            GrpcCall::Waiting(..) => self.send(context),
+            GrpcCall::Sent(response) => match Pin::new(response).poll(context) {
                 Poll::Pending => false,
                 Poll::Ready(Ok(response)) => {
                     self.read_head(response);
@@ -184,7 +185,7 @@ impl Grpc {
                 }
                 Poll::Ready(Err(error)) => self.conclude(Err(lost(&error))),
             },
-            Call::Receiving(body, message) => match body.poll_data(context) {
+            GrpcCall::Receiving(body, message) => match body.poll_data(context) {
                 Poll::Pending => false,
                 Poll::Ready(Some(Ok(data))) => {
                     let _ = body.flow_control().release_capacity(data.len());
@@ -192,7 +193,7 @@ impl Grpc {
                     if message.len() as u64 <= EXPORT_ANSWER_BYTES_MAX {
                         return true;
                     }
-                    self.conclude(Ok(Answer::Refused("an answer that is too long".to_owned())))
+                    self.conclude(Ok(CollectorAnswer::Refused("an answer that is too long".to_owned())))
                 }
                 Poll::Ready(Some(Err(error))) => self.conclude(Err(lost(&error))),
                 Poll::Ready(None) => match body.poll_trailers(context) {
@@ -216,7 +217,7 @@ impl Grpc {
             Poll::Ready(Err(error)) => return self.conclude(Err(lost(&error))),
             Poll::Ready(Ok(())) => {}
         }
-        let Call::Waiting(request, body) = std::mem::replace(&mut self.call, Call::Idle) else {
+        let GrpcCall::Waiting(request, body) = std::mem::replace(&mut self.call, GrpcCall::Idle) else {
             return false;
         };
         let sent = requests.send_request(*request, false).and_then(|(response, mut stream)| {
@@ -224,7 +225,7 @@ impl Grpc {
             stream.send_data(body, true).map(|()| response)
         });
         match sent {
-            Ok(response) => self.call = Call::Sent(response),
+            Ok(response) => self.call = GrpcCall::Sent(response),
             Err(error) => {
                 self.conclude(Err(lost(&error)));
             }
@@ -238,15 +239,15 @@ impl Grpc {
         if let Some(answer) = status(&head.headers, &[]) {
             self.conclude(Ok(answer));
         } else if head.status != http::StatusCode::OK {
-            self.conclude(Ok(Answer::Refused(format!("HTTP {}", head.status.as_u16()))));
+            self.conclude(Ok(CollectorAnswer::Refused(format!("HTTP {}", head.status.as_u16()))));
         } else {
-            self.call = Call::Receiving(body, Vec::new());
+            self.call = GrpcCall::Receiving(body, Vec::new());
         }
     }
 
     /// The call is over.
-    fn conclude(&mut self, answer: Result<Answer, Lost>) -> bool {
-        self.call = Call::Idle;
+    fn conclude(&mut self, answer: Result<CollectorAnswer, Lost>) -> bool {
+        self.call = GrpcCall::Idle;
         self.answer = Some(answer);
         true
     }
@@ -274,7 +275,7 @@ fn request(config: &ExportConfig) -> Request<()> {
     if config.has_gzip {
         headers.insert("grpc-encoding", HeaderValue::from_static("gzip"));
     }
-    for (name, value) in super::exchange::fields(config) {
+    for (name, value) in super::request_fields::fields(config) {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
             headers.append(name, value);
         }
@@ -283,16 +284,16 @@ fn request(config: &ExportConfig) -> Request<()> {
 }
 
 /// Reads the status of a call; `None` if there is none.
-fn status(fields: &HeaderMap, message: &[u8]) -> Option<Answer> {
+fn status(fields: &HeaderMap, message: &[u8]) -> Option<CollectorAnswer> {
     let code = fields.get("grpc-status")?.to_str().ok()?;
     if code == "0" {
         // It begins with whether it is compressed, and its length.
         let message = message.get(GRPC_PREFIX_BYTES..).unwrap_or_default();
-        return Some(Answer::Accepted(PartialSuccess::read(message, ExportProtocol::Grpc)));
+        return Some(CollectorAnswer::Accepted(PartialSuccess::read(message, ExportProtocol::Grpc)));
     }
     let name = code.parse().ok().and_then(|code: usize| CODES.get(code)).copied().unwrap_or(code);
     let reason = fields.get("grpc-message").map(|text| percent_decode(text.as_bytes()).decode_utf8_lossy());
-    Some(Answer::Refused(match reason.filter(|reason| !reason.is_empty()) {
+    Some(CollectorAnswer::Refused(match reason.filter(|reason| !reason.is_empty()) {
         Some(reason) => format!("gRPC {name}: {}", short(&reason)),
         None => format!("gRPC {name}"),
     }))

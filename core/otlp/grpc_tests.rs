@@ -123,7 +123,7 @@ fn answered(
     response: Response<()>,
     data: Option<&'static [u8]>,
     trailers: Option<HeaderMap>,
-) -> Option<Result<Answer, Lost>> {
+) -> Option<Result<CollectorAnswer, Lost>> {
     let (mut client, mut collector) = called();
     collector.body();
     collector.answer(response, data, trailers);
@@ -131,8 +131,8 @@ fn answered(
     client.take_answer()
 }
 
-fn refused(reason: &str) -> Option<Result<Answer, Lost>> {
-    Some(Ok(Answer::Refused(reason.to_owned())))
+fn refused(reason: &str) -> Option<Result<CollectorAnswer, Lost>> {
+    Some(Ok(CollectorAnswer::Refused(reason.to_owned())))
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_status_is_an_answer_in_trailers_and_without_a_body() {
     let ok = fields(&[("grpc-status", "0")]);
     let grpc = || response(200, &[("content-type", "application/grpc")]);
     let accepted = |rejected, message: &str| {
-        Some(Ok(Answer::Accepted(PartialSuccess { rejected, message: message.to_owned() })))
+        Some(Ok(CollectorAnswer::Accepted(PartialSuccess { rejected, message: message.to_owned() })))
     };
     assert_eq!(answered(grpc(), Some(b"\0\0\0\0\0"), Some(ok.clone())), accepted(0, ""));
     assert_eq!(

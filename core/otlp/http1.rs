@@ -10,13 +10,13 @@ use crate::config::{ExportConfig, ExportProtocol};
 use crate::http::{BodyDecoder, BodyFraming};
 use crate::limits::{EXPORT_ANSWER_BYTES_MAX, EXPORT_HEAD_BYTES_MAX};
 
-use super::answer::{Answer, PartialSuccess, refusal};
-use super::exchange::Lost;
+use super::answer::{CollectorAnswer, PartialSuccess, refusal};
+use super::lost::Lost;
 use super::payload::Payload;
 
 /// A connection to a collector.
 #[derive(Debug)]
-pub(super) struct Http1 {
+pub(super) struct Http1Conversation {
     protocol: ExportProtocol,
     /// The head of each request, up to the length.
     head: String,
@@ -35,18 +35,18 @@ enum Stage {
     /// The body is awaited.
     Body { status: u16, decoder: BodyDecoder, body: Vec<u8> },
     /// There is an answer.
-    Answered(Result<Answer, Lost>),
+    Answered(Result<CollectorAnswer, Lost>),
 }
 
 /// What the head of a response says.
-struct ResponseHead {
+struct AnswerHead {
     status: u16,
     framing: BodyFraming,
     is_kept: bool,
     length: usize,
 }
 
-impl Http1 {
+impl Http1Conversation {
     /// A connection on which nothing was sent.
     pub(super) fn new(config: &ExportConfig) -> Self {
         let content_type = match config.protocol {
@@ -62,7 +62,7 @@ impl Http1 {
         if config.has_gzip {
             head.push_str("Content-Encoding: gzip\r\n");
         }
-        for (name, value) in super::exchange::fields(config) {
+        for (name, value) in super::request_fields::fields(config) {
             let _ = write!(head, "{name}: {value}\r\n");
         }
         Self { protocol: config.protocol, head, stage: Stage::Idle, output: Vec::new(), is_kept: true }
@@ -102,7 +102,7 @@ impl Http1 {
         }
     }
 
-    pub(super) fn take_answer(&mut self) -> Option<Result<Answer, Lost>> {
+    pub(super) fn take_answer(&mut self) -> Option<Result<CollectorAnswer, Lost>> {
         if !matches!(self.stage, Stage::Answered(_)) {
             return None;
         }
@@ -134,7 +134,7 @@ impl Http1 {
         }
     }
 
-    fn begin_body(&mut self, response: &ResponseHead, rest: &[u8]) {
+    fn begin_body(&mut self, response: &AnswerHead, rest: &[u8]) {
         self.is_kept &= response.is_kept;
         match BodyDecoder::new(response.framing, EXPORT_ANSWER_BYTES_MAX) {
             Ok(decoder) => {
@@ -160,24 +160,24 @@ impl Http1 {
     fn finish(&mut self) {
         let Stage::Body { status, body, .. } = &self.stage else { return };
         let answer = if (200..300).contains(status) {
-            Answer::Accepted(PartialSuccess::read(body, self.protocol))
+            CollectorAnswer::Accepted(PartialSuccess::read(body, self.protocol))
         } else {
             let reason = refusal(body, self.protocol).map_or(String::new(), |reason| format!(": {reason}"));
-            Answer::Refused(format!("HTTP {status}{reason}"))
+            CollectorAnswer::Refused(format!("HTTP {status}{reason}"))
         };
         self.stage = Stage::Answered(Ok(answer));
     }
 
     fn refuse(&mut self, reason: String) {
         self.is_kept = false;
-        self.stage = Stage::Answered(Ok(Answer::Refused(reason)));
+        self.stage = Stage::Answered(Ok(CollectorAnswer::Refused(reason)));
     }
 }
 
 const TOO_LONG: &str = "an answer that is malformed or too long";
 
 /// Parses the head of a response; `Ok(None)` if it is not complete.
-fn parse(bytes: &[u8]) -> Result<Option<ResponseHead>, ()> {
+fn parse(bytes: &[u8]) -> Result<Option<AnswerHead>, ()> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut response = httparse::Response::new(&mut fields);
     let length = match response.parse(bytes) {
@@ -206,7 +206,7 @@ fn parse(bytes: &[u8]) -> Result<Option<ResponseHead>, ()> {
         Some(1) => !says("connection", "close"),
         _ => says("connection", "keep-alive"),
     };
-    Ok(Some(ResponseHead { status, framing, is_kept: is_kept && framing != BodyFraming::Framed, length }))
+    Ok(Some(AnswerHead { status, framing, is_kept: is_kept && framing != BodyFraming::Framed, length }))
 }
 
 const FIELDS_MAX: usize = 100;

@@ -1,10 +1,10 @@
 use super::*;
 use crate::config::ExportEndpoint;
 
-fn connection(protocol: ExportProtocol) -> Http1 {
+fn connection(protocol: ExportProtocol) -> Http1Conversation {
     let endpoint =
         ExportEndpoint { is_tls: false, host: "::1".to_owned(), port: 4318, target: "/v1/traces".to_owned() };
-    Http1::new(&ExportConfig {
+    Http1Conversation::new(&ExportConfig {
         protocol,
         endpoint,
         headers: vec![("X-Key".to_owned(), "hunter2".to_owned())],
@@ -16,7 +16,7 @@ fn connection(protocol: ExportProtocol) -> Http1 {
 }
 
 /// A connection on which an export has begun and was sent.
-fn begun() -> Http1 {
+fn begun() -> Http1Conversation {
     let mut connection = connection(ExportProtocol::HttpProtobuf);
     connection.begin(&Payload(b"body"[..].into()));
     connection.output().clear();
@@ -24,7 +24,7 @@ fn begun() -> Http1 {
 }
 
 /// What becomes of an export that is answered like this, byte by byte and at once; and of its connection.
-fn answered(response: &str, has_end: bool) -> (Option<Result<Answer, Lost>>, bool) {
+fn answered(response: &str, has_end: bool) -> (Option<Result<CollectorAnswer, Lost>>, bool) {
     let mut at_once = begun();
     at_once.receive(response.as_bytes());
     let mut by_byte = begun();
@@ -39,12 +39,12 @@ fn answered(response: &str, has_end: bool) -> (Option<Result<Answer, Lost>>, boo
     (answer, at_once.is_reusable())
 }
 
-fn accepted() -> Option<Result<Answer, Lost>> {
-    Some(Ok(Answer::Accepted(PartialSuccess::default())))
+fn accepted() -> Option<Result<CollectorAnswer, Lost>> {
+    Some(Ok(CollectorAnswer::Accepted(PartialSuccess::default())))
 }
 
-fn refused(reason: &str) -> Option<Result<Answer, Lost>> {
-    Some(Ok(Answer::Refused(reason.to_owned())))
+fn refused(reason: &str) -> Option<Result<CollectorAnswer, Lost>> {
+    Some(Ok(CollectorAnswer::Refused(reason.to_owned())))
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::{Resource, SCHEMA_URL, SCOPE_NAME, SCOPE_VERSION};
 
 /// Writes the message.
 pub(super) fn encode(resource: &Resource, spans: &[Span]) -> Vec<u8> {
-    let mut out = Json(Vec::new());
+    let mut out = JsonWriter(Vec::new());
     out.object(|message| {
         message.list("resourceSpans", [()], |resource_spans, ()| {
             resource_spans.object(|message| {
@@ -36,7 +36,7 @@ pub(super) fn encode(resource: &Resource, spans: &[Span]) -> Vec<u8> {
     out.0
 }
 
-fn span(message: &mut Json, span: &Span) {
+fn span(message: &mut JsonWriter, span: &Span) {
     message.shown("traceId", span.context.trace_id);
     message.shown("spanId", span.context.span_id);
     if let Some(state) = &span.context.state {
@@ -70,13 +70,13 @@ fn span(message: &mut Json, span: &Span) {
     message.number("flags", flags(&span.context, is_remote).into());
 }
 
-fn event(message: &mut Json, event: &SpanEvent) {
+fn event(message: &mut JsonWriter, event: &SpanEvent) {
     message.shown("timeUnixNano", event.time.get());
     message.text("name", &event.name);
     attributes(message, &event.attributes);
 }
 
-fn link(message: &mut Json, link: &SpanLink) {
+fn link(message: &mut JsonWriter, link: &SpanLink) {
     message.shown("traceId", link.context.trace_id);
     message.shown("spanId", link.context.span_id);
     if let Some(state) = &link.context.state {
@@ -86,7 +86,7 @@ fn link(message: &mut Json, link: &SpanLink) {
     message.number("flags", flags(&link.context, link.is_remote).into());
 }
 
-fn attributes(message: &mut Json, attributes: &Attributes) {
+fn attributes(message: &mut JsonWriter, attributes: &Attributes) {
     message.list("attributes", attributes, |value, Attribute { key, value: one }| {
         value.object(|message| {
             message.text("key", key);
@@ -96,7 +96,7 @@ fn attributes(message: &mut Json, attributes: &Attributes) {
     message.count("droppedAttributesCount", attributes.dropped());
 }
 
-fn any_value(out: &mut Json, value: &AttributeValue) {
+fn any_value(out: &mut JsonWriter, value: &AttributeValue) {
     match value {
         AttributeValue::Text(text) => out.object(|message| message.text("stringValue", text)),
         AttributeValue::Bool(yes) => {
@@ -121,7 +121,7 @@ fn any_value(out: &mut Json, value: &AttributeValue) {
     }
 }
 
-fn array<T>(out: &mut Json, values: &[T], write: impl Fn(&mut Json, &T)) {
+fn array<T>(out: &mut JsonWriter, values: &[T], write: impl Fn(&mut JsonWriter, &T)) {
     out.object(|message| {
         message.member("arrayValue", |value| {
             value.object(|message| message.list("values", values, |value, one| write(value, one)));
@@ -130,9 +130,9 @@ fn array<T>(out: &mut Json, values: &[T], write: impl Fn(&mut Json, &T)) {
 }
 
 /// Writes JSON.
-struct Json(Vec<u8>);
+struct JsonWriter(Vec<u8>);
 
-impl Json {
+impl JsonWriter {
     fn object(&mut self, write: impl FnOnce(&mut Self)) {
         self.0.push(b'{');
         write(self);

@@ -12,21 +12,25 @@
 //! | `answer` | what the collector has answered |
 //! | `http1` | one export over HTTP/1.1 |
 //! | `grpc`, `pipe` | exports over gRPC: a library's HTTP/2, polled by hand |
-//! | `exchange` | one of the two |
+//! | `conversation` | one of the two |
+//! | `request_fields`, `lost` | what both have in common |
 
 mod answer;
-mod exchange;
+mod conversation;
 mod grpc;
 mod http1;
 mod json;
+mod lost;
 mod payload;
 mod pipe;
 mod protobuf;
+mod request_fields;
 mod wire;
 
-pub use answer::{Answer, PartialSuccess};
-pub use exchange::{Exchange, Lost};
-pub use payload::{Encoder, Payload};
+pub use answer::{CollectorAnswer, PartialSuccess};
+pub use conversation::Conversation;
+pub use lost::Lost;
+pub use payload::{BatchEncoder, Payload};
 
 /// Whom the spans are from: the attributes of the resource.
 pub type Resource = crate::trace::Attributes;

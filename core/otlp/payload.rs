@@ -1,6 +1,6 @@
 //! A batch as it is sent: encoded, and perhaps compressed.
 //!
-//! Promises: a batch of more than the agreed size is not sent. Refuses: it knows no field of a request; the exchange has
+//! Promises: a batch of more than the agreed size is not sent. Refuses: it knows no field of a request; the conversation has
 //! those.
 
 use std::fmt;
@@ -18,7 +18,7 @@ use super::{Resource, json, protobuf};
 
 /// Makes payloads of batches.
 #[derive(Debug)]
-pub struct Encoder {
+pub struct BatchEncoder {
     resource: Resource,
     protocol: ExportProtocol,
     has_gzip: bool,
@@ -35,7 +35,7 @@ pub struct TooLarge {
     pub bytes: usize,
 }
 
-impl Encoder {
+impl BatchEncoder {
     /// Makes payloads for a collector, of spans that are from `resource`.
     pub fn new(config: &ExportConfig, resource: Resource) -> Self {
         Self { resource, protocol: config.protocol, has_gzip: config.has_gzip }

@@ -73,7 +73,7 @@ fn bare() -> Span {
     span
 }
 
-fn encoder(protocol: ExportProtocol, has_gzip: bool) -> Encoder {
+fn encoder(protocol: ExportProtocol, has_gzip: bool) -> BatchEncoder {
     let endpoint = ExportEndpoint { is_tls: false, host: "c".to_owned(), port: 1, target: "/".to_owned() };
     let config = ExportConfig {
         protocol,
@@ -84,7 +84,7 @@ fn encoder(protocol: ExportProtocol, has_gzip: bool) -> Encoder {
         trusted: None,
         identity: None,
     };
-    Encoder::new(&config, attributes([("service.name", "shop".into()), ("process.pid", 7_i64.into())]))
+    BatchEncoder::new(&config, attributes([("service.name", "shop".into()), ("process.pid", 7_i64.into())]))
 }
 
 fn encoded(protocol: ExportProtocol, has_gzip: bool) -> Bytes {

@@ -19,7 +19,7 @@ use super::shared::Shared;
 use crate::serve::control::machinery::Machinery;
 use crate::serve::control::reload;
 use crate::serve::control::tick::Control;
-use crate::serve::export::exporter::Exporter;
+use crate::serve::export::exporter::SpanExporter;
 use crate::serve::io_thread::inbox::Message;
 
 /// A server that serves, or drains. [`PreparedServer::serve`](super::PreparedServer::serve) returns it.
@@ -28,7 +28,7 @@ pub struct Server {
     pub(super) machinery: Arc<Machinery>,
     pub(super) control: Control,
     pub(super) io_threads: Vec<JoinHandle<()>>,
-    pub(super) exporter: Option<Exporter>,
+    pub(super) exporter: Option<SpanExporter>,
     /// When the drain is to be over.
     pub(super) drained_by: OnceLock<Instant>,
     pub(super) main_addr: SocketAddr,

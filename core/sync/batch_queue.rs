@@ -32,7 +32,7 @@ pub struct BatchQueue<T> {
 
 /// What became of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Offered {
+pub enum Enqueued {
     /// There was no room for it, or the queue is closed.
     Dropped,
     /// It is in the queue.
@@ -57,19 +57,19 @@ impl<T> BatchQueue<T> {
     }
 
     /// Queues an item, or drops and counts it if the queue is full or closed.
-    pub fn offer(&self, item: T) -> Offered {
+    pub fn offer(&self, item: T) -> Enqueued {
         if self.closed.load(Ordering::Relaxed) || self.items.push(item).is_err() {
             self.dropped.incr();
-            return Offered::Dropped;
+            return Enqueued::Dropped;
         }
         // SeqCst: pairs with the fence in `arm`.
         fence(Ordering::SeqCst);
         let wanted = self.alarm.load(Ordering::Relaxed);
         // Of several who see a complete batch, the one that takes the alarm rings.
         if wanted > 0 && self.items.len() >= wanted && self.alarm.swap(0, Ordering::Relaxed) > 0 {
-            Offered::Ring
+            Enqueued::Ring
         } else {
-            Offered::Queued
+            Enqueued::Queued
         }
     }
 
@@ -136,21 +136,21 @@ mod tests {
         let queue = BatchQueue::new(2);
         assert_eq!(
             [1, 2, 3].map(|item| queue.offer(item)),
-            [Offered::Queued, Offered::Queued, Offered::Dropped]
+            [Enqueued::Queued, Enqueued::Queued, Enqueued::Dropped]
         );
         assert_eq!((queue.len(), queue.dropped_total()), (2, 1));
         assert_eq!([queue.take(), queue.take(), queue.take()], [Some(1), Some(2), None]);
-        assert_eq!(queue.offer(4), Offered::Queued);
+        assert_eq!(queue.offer(4), Enqueued::Queued);
     }
 
     #[test]
     fn the_item_that_completes_the_batch_rings_once() {
         let queue = BatchQueue::new(8);
-        assert_eq!(queue.offer(0), Offered::Queued, "the consumer is awake");
+        assert_eq!(queue.offer(0), Enqueued::Queued, "the consumer is awake");
         assert!(queue.arm(3));
         assert_eq!(
             [1, 2, 3].map(|item| queue.offer(item)),
-            [Offered::Queued, Offered::Ring, Offered::Queued]
+            [Enqueued::Queued, Enqueued::Ring, Enqueued::Queued]
         );
     }
 
@@ -159,10 +159,10 @@ mod tests {
         let queue = BatchQueue::new(8);
         queue.offer(1);
         assert!(!queue.arm(1));
-        assert_eq!(queue.offer(2), Offered::Queued, "nobody sleeps");
+        assert_eq!(queue.offer(2), Enqueued::Queued, "nobody sleeps");
         assert!(queue.arm(3));
         queue.disarm();
-        assert_eq!(queue.offer(3), Offered::Queued);
+        assert_eq!(queue.offer(3), Enqueued::Queued);
     }
 
     #[test]
@@ -170,7 +170,7 @@ mod tests {
         let queue = BatchQueue::new(2);
         queue.offer("before");
         queue.close();
-        assert_eq!(queue.offer("after"), Offered::Dropped);
+        assert_eq!(queue.offer("after"), Enqueued::Dropped);
         assert!(queue.is_closed() && !queue.arm(2));
         assert_eq!((queue.take(), queue.take(), queue.dropped_total()), (Some("before"), None, 1));
     }

@@ -17,7 +17,7 @@ use loom::thread;
 use svc_core::policy::rate_table::{RateTable, Take};
 use svc_core::pool::{Closed, End, Mailbox, Part, ReplyBatch};
 use svc_core::spool::Spool;
-use svc_core::sync::batch_queue::{BatchQueue, Offered};
+use svc_core::sync::batch_queue::{BatchQueue, Enqueued};
 use svc_core::sync::completion::{WakeSet, completion};
 use svc_core::sync::counter::{Counter, UpDown};
 use svc_core::sync::event_count::EventCount;
@@ -628,7 +628,7 @@ fn a_batch_that_is_complete_wakes_its_consumer_and_so_does_the_end() {
     explore(3, || {
         let shared = Arc::new((BatchQueue::new(2), EventCount::new()));
         let offer = |shared: &Arc<(BatchQueue<u32>, EventCount)>, item| {
-            if shared.0.offer(item) == Offered::Ring {
+            if shared.0.offer(item) == Enqueued::Ring {
                 shared.1.notify_one();
             }
         };

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use svc_core::config::BatchConfig;
-use svc_core::sync::batch_queue::{BatchQueue, Offered};
+use svc_core::sync::batch_queue::{BatchQueue, Enqueued};
 use svc_core::time;
 use svc_core::trace::{AfterAttempt, AttemptEnd, BatchStep, Batcher, Export, ExportTimeouts};
 
@@ -77,18 +77,18 @@ impl World {
         self.offered += 1;
         let offered = self.queue.offer((self.offered, self.now));
         if self.queue.is_closed() || self.model.len() == self.config.queue_spans_max {
-            assert_eq!(offered, Offered::Dropped);
+            assert_eq!(offered, Enqueued::Dropped);
             self.dropped += 1;
             return;
         }
         self.model.push_back(self.offered);
         match offered {
-            Offered::Dropped => panic!("there was room"),
-            Offered::Ring => {
+            Enqueued::Dropped => panic!("there was room"),
+            Enqueued::Ring => {
                 assert!(self.asleep.is_some(), "nobody sleeps");
                 self.asleep = None;
             }
-            Offered::Queued => {}
+            Enqueued::Queued => {}
         }
     }
 

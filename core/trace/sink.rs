@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::sync::batch_queue::{BatchQueue, Offered};
+use crate::sync::batch_queue::{BatchQueue, Enqueued};
 
 use super::span::Span;
 
@@ -26,7 +26,7 @@ impl TraceSink {
     /// Queues a finished span, or drops and counts it.
     pub fn offer(&self, span: Span) {
         debug_assert!(span.context.is_sampled(), "{span:?} is not to be recorded");
-        if self.queue.offer(Box::new(span)) == Offered::Ring {
+        if self.queue.offer(Box::new(span)) == Enqueued::Ring {
             (self.ring)();
         }
     }

@@ -26,7 +26,7 @@ impl TraceConfig {
         problems: &mut Vec<Problem>,
         ignored: Vec<Problem>,
     ) -> Self {
-        let mut resolver = Resolver { settings, problems, ignored };
+        let mut resolver = TraceResolver { settings, problems, ignored };
         let export = resolver.export();
         let sampler = resolver.sampler();
         let resource = resolver.resource();
@@ -55,13 +55,13 @@ impl TraceConfig {
     }
 }
 
-struct Resolver<'a> {
+struct TraceResolver<'a> {
     settings: &'a mut Settings,
     problems: &'a mut Vec<Problem>,
     ignored: Vec<Problem>,
 }
 
-impl Resolver<'_> {
+impl TraceResolver<'_> {
     /// `None` if there is a problem.
     fn export(&mut self) -> Option<ExportConfig> {
         let protocol = match self.settings.text(self.prevailing(Id::OtlpProtocol, Id::TracesProtocol)) {

@@ -12,7 +12,7 @@ use rustls::ClientConfig;
 
 use crate::config::{BatchConfig, ExportConfig};
 use crate::limits::EXPORT_IDLE_MAX;
-use crate::otlp::{Answer, Encoder, Lost, PartialSuccess, Payload, Resource};
+use crate::otlp::{BatchEncoder, CollectorAnswer, Lost, PartialSuccess, Payload, Resource};
 use crate::sync::primitive::Arc;
 use crate::trace::{AfterAttempt, AttemptEnd, Export, ExportTimeouts, Span};
 
@@ -22,7 +22,7 @@ use super::link::Link;
 pub(in crate::serve) struct Courier {
     config: ExportConfig,
     timeouts: ExportTimeouts,
-    encoder: Encoder,
+    encoder: BatchEncoder,
     tls: Option<Arc<ClientConfig>>,
     poll: Poll,
     events: Events,
@@ -55,7 +55,7 @@ impl Courier {
         clock: impl Fn() -> Instant + Send + 'static,
     ) -> Self {
         Self {
-            encoder: Encoder::new(config, resource),
+            encoder: BatchEncoder::new(config, resource),
             timeouts: ExportTimeouts { attempt: config.timeout, export: batch.export_timeout },
             config: config.clone(),
             tls,
@@ -82,7 +82,7 @@ impl Courier {
         self.wait(until);
         // It may have closed the connection, or ask whether we are there.
         let Some((mut link, since)) = self.idle.take() else { return };
-        if link.pump(self.poll.registry()).is_ok() && link.exchange().is_reusable() {
+        if link.pump(self.poll.registry()).is_ok() && link.conversation().is_reusable() {
             self.idle = Some((link, since));
         }
     }
@@ -102,10 +102,10 @@ impl Courier {
         loop {
             let answer = self.attempt(&payload, &export, stop);
             let (end, result) = match answer {
-                Ok(Some(Answer::Accepted(success))) => {
+                Ok(Some(CollectorAnswer::Accepted(success))) => {
                     (AttemptEnd::Answered { is_accepted: true }, Ok(success))
                 }
-                Ok(Some(Answer::Refused(reason))) => (
+                Ok(Some(CollectorAnswer::Refused(reason))) => (
                     AttemptEnd::Answered { is_accepted: false },
                     Err(format!("the collector answered {reason}")),
                 ),
@@ -125,18 +125,18 @@ impl Courier {
         payload: &Payload,
         export: &Export,
         stop: &dyn Fn() -> Option<Instant>,
-    ) -> Result<Option<Answer>, Lost> {
+    ) -> Result<Option<CollectorAnswer>, Lost> {
         let mut link = match self.take_idle() {
             Some(link) => link,
             None => self.connect()?,
         };
         let left = export.deadline().map(|deadline| deadline.saturating_duration_since(self.now()));
-        link.exchange().begin(payload, left);
+        link.conversation().begin(payload, left);
         loop {
             let pumped = link.pump(self.poll.registry());
-            if let Some(answer) = link.exchange().take_answer() {
+            if let Some(answer) = link.conversation().take_answer() {
                 // Where one stream was lost, the next one is not risked.
-                if pumped.is_ok() && answer.is_ok() && link.exchange().is_reusable() {
+                if pumped.is_ok() && answer.is_ok() && link.conversation().is_reusable() {
                     self.idle = Some((link, self.now()));
                 }
                 // The system says better than the protocol how a connection was lost.
@@ -158,7 +158,8 @@ impl Courier {
     fn take_idle(&mut self) -> Option<Link> {
         let (mut link, since) = self.idle.take()?;
         let is_fresh = self.now().saturating_duration_since(since) <= EXPORT_IDLE_MAX;
-        let is_there = is_fresh && link.pump(self.poll.registry()).is_ok() && link.exchange().is_reusable();
+        let is_there =
+            is_fresh && link.pump(self.poll.registry()).is_ok() && link.conversation().is_reusable();
         is_there.then_some(link)
     }
 

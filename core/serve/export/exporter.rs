@@ -32,7 +32,7 @@ pub(in crate::serve) struct PreparedExporter {
 
 /// The exporter while it runs.
 #[derive(Debug)]
-pub(in crate::serve) struct Exporter {
+pub(in crate::serve) struct SpanExporter {
     sink: Arc<TraceSink>,
     /// Until when the thread may go on; set once, at the end.
     deadline: Arc<OnceLock<Instant>>,
@@ -78,7 +78,7 @@ impl PreparedExporter {
     /// # Errors
     ///
     /// When the system gives no descriptor or no thread.
-    pub(in crate::serve) fn start(self, shared: &Arc<Shared>) -> io::Result<Option<Exporter>> {
+    pub(in crate::serve) fn start(self, shared: &Arc<Shared>) -> io::Result<Option<SpanExporter>> {
         let Some(config) = &shared.config.tracing else { return Ok(None) };
         let Some(export) = &config.export else { return Ok(None) };
         let resource = resource(config, shared.php_version());
@@ -94,11 +94,11 @@ impl PreparedExporter {
             batch: Vec::with_capacity(config.batch.batch_spans_max.min(BATCH_SPANS)),
         };
         thread::Builder::new().name("svc-otel".to_owned()).spawn(move || thread.run(ending))?;
-        Ok(Some(Exporter { sink: self.sink, deadline, ended }))
+        Ok(Some(SpanExporter { sink: self.sink, deadline, ended }))
     }
 }
 
-impl Exporter {
+impl SpanExporter {
     /// Takes no more spans, exports what is there, and waits for that until the deadline.
     pub(in crate::serve) fn finish(self, deadline: Instant) {
         // Set before the queue is closed: whoever sees that it is closed sees the deadline.

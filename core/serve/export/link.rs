@@ -19,7 +19,7 @@ use rustls::{ClientConfig, ClientConnection};
 
 use crate::config::ExportConfig;
 use crate::descriptor;
-use crate::otlp::{Exchange, Lost};
+use crate::otlp::{Conversation, Lost};
 use crate::sync::primitive::Arc;
 
 /// A connection to the collector.
@@ -30,7 +30,7 @@ pub(in crate::serve) struct Link {
     /// Further addresses of the collector.
     addresses: VecDeque<SocketAddr>,
     session: Option<Box<ClientConnection>>,
-    exchange: Exchange,
+    conversation: Conversation,
     token: Token,
 }
 
@@ -59,13 +59,13 @@ impl Link {
             }
         };
         let socket = connect(&mut addresses, registry, token)?;
-        let exchange = Exchange::new(config);
-        Ok(Self { socket, is_connected: false, addresses, session, exchange, token })
+        let conversation = Conversation::new(config);
+        Ok(Self { socket, is_connected: false, addresses, session, conversation, token })
     }
 
     /// What is spoken.
-    pub(in crate::serve) fn exchange(&mut self) -> &mut Exchange {
-        &mut self.exchange
+    pub(in crate::serve) fn conversation(&mut self) -> &mut Conversation {
+        &mut self.conversation
     }
 
     /// Sends and receives as much as is possible now.
@@ -77,7 +77,7 @@ impl Link {
         if let Err(error) = sent {
             // What the collector said before it closed the connection may be an answer.
             let _ = self.receive();
-            self.exchange.end();
+            self.conversation.end();
             return Err(lost(error.to_string()));
         }
         Ok(())
@@ -112,7 +112,7 @@ impl Link {
         loop {
             match self.socket.read(&mut buffer) {
                 Ok(0) => {
-                    self.exchange.end();
+                    self.conversation.end();
                     return Ok(());
                 }
                 Ok(count) => self.take_in(&buffer[..count])?,
@@ -125,7 +125,7 @@ impl Link {
 
     fn take_in(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         let Some(session) = &mut self.session else {
-            self.exchange.receive(bytes);
+            self.conversation.receive(bytes);
             return Ok(());
         };
         let mut plain = [0; READ_BYTES];
@@ -139,10 +139,10 @@ impl Link {
             loop {
                 match session.reader().read(&mut plain) {
                     Ok(0) => {
-                        self.exchange.end();
+                        self.conversation.end();
                         return Ok(());
                     }
-                    Ok(count) => self.exchange.receive(&plain[..count]),
+                    Ok(count) => self.conversation.receive(&plain[..count]),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => return Err(error),
                 }
@@ -152,7 +152,7 @@ impl Link {
     }
 
     fn send(&mut self) -> io::Result<()> {
-        let output = self.exchange.output();
+        let output = self.conversation.output();
         match &mut self.session {
             None => {
                 let sent = write_all(output.len(), |at| self.socket.write(&output[at..]));

@@ -7,31 +7,24 @@
 //! Promises: an answer is one that the collector has given; a connection that ended before that is lost. Refuses: it keeps
 //! no deadline.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use crate::config::{ExportConfig, ExportProtocol};
 
-use super::answer::Answer;
+use super::answer::CollectorAnswer;
 use super::grpc::Grpc;
-use super::http1::Http1;
+use super::http1::Http1Conversation;
+use super::lost::Lost;
 use super::payload::Payload;
 
 /// A connection to a collector.
 #[derive(Debug)]
-pub struct Exchange(Inner);
+pub struct Conversation(Inner);
 
 #[derive(Debug)]
 enum Inner {
     Grpc(Box<Grpc>),
-    Http1(Box<Http1>),
-}
-
-/// The connection was lost before there was an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
-    /// How.
-    pub reason: Cow<'static, str>,
+    Http1(Box<Http1Conversation>),
 }
 
 macro_rules! either {
@@ -43,13 +36,13 @@ macro_rules! either {
     };
 }
 
-impl Exchange {
+impl Conversation {
     /// A connection that was just made.
     pub fn new(config: &ExportConfig) -> Self {
         Self(match config.protocol {
             ExportProtocol::Grpc => Inner::Grpc(Box::new(Grpc::new(config))),
             ExportProtocol::HttpJson | ExportProtocol::HttpProtobuf => {
-                Inner::Http1(Box::new(Http1::new(config)))
+                Inner::Http1(Box::new(Http1Conversation::new(config)))
             }
         })
     }
@@ -78,7 +71,7 @@ impl Exchange {
     }
 
     /// Returns the answer, once.
-    pub fn take_answer(&mut self) -> Option<Result<Answer, Lost>> {
+    pub fn take_answer(&mut self) -> Option<Result<CollectorAnswer, Lost>> {
         either!(self, connection => connection.take_answer())
     }
 
@@ -87,22 +80,3 @@ impl Exchange {
         either!(self, connection => connection.is_reusable())
     }
 }
-
-impl Lost {
-    /// The collector has closed the connection without an answer.
-    pub fn closed() -> Self {
-        Self { reason: "the connection was closed without an answer".into() }
-    }
-}
-
-/// Fields of each request that do not depend on the protocol. Who sets a user agent means it.
-pub(super) fn fields(config: &ExportConfig) -> impl Iterator<Item = (&str, &str)> {
-    let chosen = config.headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let has_agent = config.headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("user-agent"));
-    let own = (!has_agent).then_some(("user-agent", USER_AGENT));
-    own.into_iter().chain(chosen)
-}
-
-/// The server, and the exporter in OpenTelemetry's form.
-const USER_AGENT: &str =
-    concat!("svc/", env!("CARGO_PKG_VERSION"), " OTel-OTLP-Exporter-Rust/", env!("CARGO_PKG_VERSION"));
