@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* Incremented with every change to this file; both sides compare it. */
-#define SHIM_ABI 19
+#define SHIM_ABI 20
 
 /* A view of bytes. `bytes` may be NULL if `length` is 0. */
 typedef struct shim_view {
@@ -66,6 +66,8 @@ typedef struct shim_log {
     shim_view context;
     shim_view file;
     uint32_t line;
+    /* The span that the script is in; 0 if it is in none of its own. */
+    uint64_t span;
 } shim_log;
 
 /* Status and header fields of a response. Filled by C. */
@@ -204,6 +206,65 @@ typedef struct shim_helper_callbacks {
     void (*run)(void (*job)(void *data, bool runs), void *data);
 } shim_helper_callbacks;
 
+/* The type of an attribute's value, or of each value in its list. */
+typedef enum shim_scalar_type {
+    SHIM_SCALAR_BOOL = 0,
+    SHIM_SCALAR_INT,
+    SHIM_SCALAR_FLOAT,
+    SHIM_SCALAR_TEXT,
+} shim_scalar_type;
+
+/* A value; its type says which member counts. Filled by C. */
+typedef struct shim_scalar {
+    /* An integer, or a boolean as 0 or 1. */
+    int64_t integer;
+    double number;
+    shim_view text;
+} shim_scalar;
+
+/* What a script says about a span. Filled by C. */
+typedef struct shim_attribute {
+    shim_view name;
+    shim_scalar_type type;
+    bool is_list;
+    /* One value, or those of the list. */
+    const shim_scalar *values;
+    size_t count;
+} shim_attribute;
+
+typedef enum shim_span_kind {
+    SHIM_SPAN_INTERNAL = 0,
+    SHIM_SPAN_SERVER,
+    SHIM_SPAN_CLIENT,
+    SHIM_SPAN_PRODUCER,
+    SHIM_SPAN_CONSUMER,
+} shim_span_kind;
+
+typedef enum shim_span_status {
+    SHIM_SPAN_UNSET = 0,
+    SHIM_SPAN_OK,
+    SHIM_SPAN_ERROR,
+} shim_span_status;
+
+/* Spans: parts of a request that are recorded. The host keeps them, and numbers them; a number is never used again. What is
+ * done to a span that has ended, or that belongs to another request, has no effect. */
+typedef struct shim_span_callbacks {
+    /* The request's own span; 0 if the request is not recorded. */
+    uint64_t (*own)(void *request);
+    /* Begins a span below `parent`, or below the request's own if that is 0. Returns its number; 0 if it is not
+     * recorded. */
+    uint64_t (*begin)(void *request, uint64_t parent, shim_view name, shim_span_kind kind);
+    void (*set_attribute)(void *request, uint64_t span, const shim_attribute *attribute);
+    void (*add_event)(void *request, uint64_t span, shim_view name, const shim_attribute *attributes, size_t count);
+    void (*set_status)(void *request, uint64_t span, shim_span_status status, shim_view description);
+    /* Ends it; the host ends those that are left when the request has ended. */
+    void (*end)(void *request, uint64_t span);
+    /* What to pass on to others: the `traceparent` of the span, or of the request if that is 0. Empty without a trace. */
+    void (*traceparent)(void *request, uint64_t span, shim_view *out);
+    /* An exception that nobody has caught, or a fatal error: its class, its message, and where it was. */
+    void (*fail)(void *request, shim_view class_name, shim_view message, shim_view trace, bool is_exception);
+} shim_span_callbacks;
+
 /* Restarts of OPcache. */
 typedef struct shim_restart_callbacks {
     /* OPcache wants to restart: whether the calling thread is the only one inside a request, and others will be kept
@@ -267,11 +328,11 @@ typedef enum shim_watch_mode {
 typedef struct shim_task_callbacks {
     /* The longest transfer in bytes; 0 if there are no threads for tasks. */
     uint64_t (*bytes_max)(void);
-    /* Offers a task, on behalf of the request with this ID. The host takes the parcel in any case. With `pins_code`,
-     * OPcache must not restart before nothing of the task is left, or it leaves the cache. Fills `task` and `id`, or the bound that was
-     * reached. */
-    shim_dispatched (*dispatch)(shim_parcel *input, bool pins_code, shim_view request_id, shim_task **task, uint64_t *id,
-                                uint64_t *bound);
+    /* Offers a task, on behalf of a request, which may be NULL, and the span that it is in. The host takes the parcel in
+     * any case. With `pins_code`, OPcache must not restart before nothing of the task is left, or it leaves the cache.
+     * Fills `task` and `id`, or the bound that was reached. */
+    shim_dispatched (*dispatch)(void *request, uint64_t span, shim_parcel *input, bool pins_code, shim_task **task,
+                                uint64_t *id, uint64_t *bound);
     /* Another end of the same task. */
     shim_task *(*share)(shim_task *task);
     /* Gives an end back; the task itself goes on. */
@@ -315,6 +376,7 @@ typedef struct shim_callbacks {
     shim_worker_callbacks worker;
     shim_completion_callbacks completion;
     shim_helper_callbacks helper;
+    shim_span_callbacks span;
     shim_restart_callbacks restart;
     shim_task_callbacks task;
 } shim_callbacks;
@@ -333,6 +395,8 @@ typedef struct shim_options {
     bool superglobals;
     /* The hooks in effect: bit `1 << shim_hook` for each. */
     uint32_t hooks;
+    /* Whether requests may be recorded. */
+    bool traces;
 } shim_options;
 
 /* Facts about the PHP that is linked. Filled by C; views of static storage. */

@@ -10,9 +10,10 @@
 //! | 0 | `limits`, `time` |
 //! | 1 | `descriptor`, `sync` |
 //! | 2 | `config`, `http`, `spool` |
-//! | 3 | `admission`, `compress`, `files`, `policy`, `pool`, `tls`, `trace` |
-//! | 4 | `connection`, `observe`, `otlp`, `tasks` |
-//! | 5 | `serve` |
+//! | 3 | `trace` |
+//! | 4 | `admission`, `compress`, `files`, `policy`, `pool`, `tls` |
+//! | 5 | `connection`, `observe`, `otlp`, `tasks` |
+//! | 6 | `serve` |
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
@@ -26,13 +27,14 @@ pub mod config;
 pub mod http;
 pub mod spool;
 
+pub mod trace;
+
 pub mod admission;
 pub mod compress;
 pub mod files;
 pub mod policy;
 pub mod pool;
 pub mod tls;
-pub mod trace;
 
 pub mod connection;
 pub mod observe;

@@ -88,6 +88,18 @@ pub const FILE_READ_TRIES: u32 = 3;
 /// The maximum size of a static file that the server compresses, in bytes; larger ones can have precompressed files.
 pub const CODED_FILE_BYTES_MAX: u64 = 4 * 1024 * 1024;
 
+/// The maximum number of spans that the script of a request, or a task, makes; beyond it, they are not recorded.
+pub const SCRIPT_SPANS_MAX: usize = 10_000;
+
+/// How many of them may be open at the same time.
+pub const SCRIPT_SPANS_OPEN_MAX: usize = 256;
+
+/// The maximum length of a text that a script gives a span, in bytes; longer texts are truncated.
+pub const SPAN_TEXT_BYTES_MAX: usize = 16 * 1024;
+
+/// The maximum length of everything that a script gives a span, in bytes; the rest is dropped and counted.
+pub const SPAN_BYTES_MAX: usize = 64 * 1024;
+
 /// The stack of a thread that runs PHP, in bytes. Scripts may use 8 MiB of it (`zend.max_allowed_stack_size`); the rest
 /// is for recursion that the engine does not check, such as freeing deeply nested structures. Only touched pages use
 /// memory.

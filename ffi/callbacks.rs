@@ -20,6 +20,7 @@ use crate::host::{LogSource, Pairs, PhpHead, PhpLog, ScriptLevel, WorkerRequests
 use crate::outcome::{PhpOutcome, outcome_of};
 use crate::request_handle::{RequestHandle, Role, with_request};
 use crate::restart_barrier::{BARRIER, RestartNews};
+use crate::spans;
 use crate::tasks;
 use crate::view::{bytes, view};
 
@@ -66,6 +67,7 @@ pub(crate) fn callbacks() -> shim_callbacks {
         },
         completion: completion::callbacks(),
         helper: helper::callbacks(),
+        span: spans::callbacks(),
         task: tasks::callbacks(),
         restart: shim_restart_callbacks {
             may_begin: Some(restart_may_begin),
@@ -244,7 +246,7 @@ unsafe extern "C" fn log(request: *mut c_void, record: *const shim_log) {
     let file = unsafe { bytes(raw.file) };
     // SAFETY: as above.
     let context = unsafe { bytes(raw.context) };
-    let record = PhpLog { source, message, context, file, line: raw.line };
+    let record = PhpLog { source, message, context, file, line: raw.line, span: raw.span };
     if !request.is_null() {
         with_request(request, (), |request_handle| request_handle.host().log(&record));
     } else if let Some(sink) = LOG_SINK.get() {

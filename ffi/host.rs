@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::hook::{Hook, Obstacle};
 use crate::outcome::PhpOutcome;
 use crate::running_task::RunningTask;
+use crate::script_spans::ScriptSpans;
 
 /// Handles the calls of one request. All calls come on the thread that runs it, one at a time.
 ///
@@ -65,6 +66,10 @@ pub trait Host {
     }
     /// One log record of this request.
     fn log(&mut self, record: &PhpLog<'_>);
+    /// The spans of the request, if it has a trace.
+    fn spans(&mut self) -> Option<&mut dyn ScriptSpans> {
+        None
+    }
     /// In classic mode: the response ends with this outcome, and what the request leaves will take a while.
     fn ends(&mut self, _outcome: PhpOutcome) {}
 }
@@ -161,6 +166,8 @@ pub struct PhpLog<'a> {
     pub file: &'a [u8],
     /// The line in `file`, or 0.
     pub line: u32,
+    /// The span that the script is in; 0 if it is in none of its own.
+    pub span: u64,
 }
 
 /// A list of names and values in one buffer, reused from request to request.

@@ -23,7 +23,9 @@ mod request;
 mod request_handle;
 mod restart_barrier;
 mod running_task;
+mod script_spans;
 pub mod signals;
+mod spans;
 mod task_ends;
 mod tasks;
 mod view;
@@ -39,11 +41,14 @@ pub use interpreter::{Interpreter, WorkerInfo};
 pub use interrupter::Interrupter;
 pub use outcome::PhpOutcome;
 pub use parcel::Parcel;
-pub use php::{Php, PhpError, PhpFacts, Span, StartOptions, Threads, Unfit, exit_now, travelling};
+pub use php::{Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit, exit_now, travelling};
 pub use request::PhpRequest;
 pub use restart_barrier::{OpcacheFacts, RestartNews};
 pub use running_task::RunningTask;
-pub use task_ends::{TaskEnd, TaskReading, TaskRefusal, TaskWatchEnd, TaskWatchMode, Tasks};
+pub use script_spans::{
+    ScriptAttribute, ScriptFailure, ScriptSpanKind, ScriptSpanStatus, ScriptSpans, ScriptValue, TraceSeat,
+};
+pub use task_ends::{TaskEnd, TaskReading, TaskRefusal, TaskRequester, TaskWatchEnd, TaskWatchMode, Tasks};
 pub use worker::{PhpWorkerFacts, RequestProgress, Waker};
 
 #[expect(

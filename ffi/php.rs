@@ -44,6 +44,8 @@ pub struct StartOptions<'a> {
     pub superglobals: bool,
     /// The calls that let other requests run while they wait.
     pub hooks: &'a [Hook],
+    /// Whether requests may be recorded.
+    pub traces: bool,
     /// Receives log records that belong to no request. Called on any PHP thread.
     pub log: Box<dyn Fn(&PhpLog<'_>) + Send + Sync>,
     /// Receives news of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
@@ -113,6 +115,7 @@ impl Php {
             ini_overrides: view(lines.as_bytes()),
             superglobals: options.superglobals,
             hooks: options.hooks.iter().fold(0, |bits, hook| bits | 1 << hook.raw()),
+            traces: options.traces,
         };
         // SAFETY: the first call of the shim in this process, on the thread that keeps `Self`; all views are valid.
         let error = unsafe { bindings::shim_startup(&raw const raw) };
@@ -224,7 +227,7 @@ pub struct Unfit {
 
 /// A part of an extension's struct that travels with requests.
 #[derive(Clone, Debug)]
-pub struct Span {
+pub struct TravellingPart {
     /// The extension's name.
     pub extension: String,
     /// The size of its struct; 0 if the struct travels as a whole, whatever its size.
@@ -234,12 +237,12 @@ pub struct Span {
 }
 
 /// All that is known about extensions' structs, whether they are loaded or not. For tests.
-pub fn travelling() -> impl Iterator<Item = Span> {
+pub fn travelling() -> impl Iterator<Item = TravellingPart> {
     (0..).map_while(|index| {
         let mut raw = bindings::shim_span { module: view(&[]), struct_size: 0, offset: 0, size: 0 };
         // SAFETY: static tables, which need no PHP, and `raw` is ours to be filled.
         let found = unsafe { bindings::shim_state_span(index, &raw mut raw) };
-        found.then(|| Span {
+        found.then(|| TravellingPart {
             // SAFETY: a view of static storage.
             extension: String::from_utf8_lossy(unsafe { bytes(raw.module) }).into_owned(),
             struct_size: raw.struct_size,

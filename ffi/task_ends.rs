@@ -3,17 +3,31 @@
 use std::any::Any;
 
 use crate::parcel::Parcel;
+use crate::script_spans::TraceSeat;
 
 /// Runs tasks.
 pub trait Tasks: Send + Sync {
     /// The longest transfer in bytes; 0 if there are no threads for tasks.
     fn bytes_max(&self) -> u64;
-    /// Offers a task on behalf of the request with this ID.
+    /// Offers a task on behalf of a request.
     ///
     /// # Errors
     ///
     /// [`TaskRefusal`] if it will not run.
-    fn dispatch(&self, input: Parcel, request_id: &[u8]) -> Result<(u64, Box<dyn TaskEnd>), TaskRefusal>;
+    fn dispatch(
+        &self,
+        input: Parcel,
+        requester: TaskRequester<'_>,
+    ) -> Result<(u64, Box<dyn TaskEnd>), TaskRefusal>;
+}
+
+/// The request that dispatches a task.
+#[derive(Default)]
+pub struct TaskRequester<'a> {
+    /// Its ID in logs.
+    pub request_id: &'a [u8],
+    /// The span that it is in, if it has a trace.
+    pub seat: Option<TraceSeat>,
 }
 
 /// Why a task will not run.

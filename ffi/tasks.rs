@@ -15,7 +15,9 @@ use crate::bindings::{
 use crate::completion::{self, AwaitedEnd};
 use crate::parcel::Parcel;
 use crate::request_handle::with_request;
-use crate::task_ends::{TaskEnd, TaskReading, TaskRefusal, TaskWatchEnd, TaskWatchMode, Tasks};
+use crate::task_ends::{
+    TaskEnd, TaskReading, TaskRefusal, TaskRequester, TaskWatchEnd, TaskWatchMode, Tasks,
+};
 use crate::view::{bytes, view};
 
 static TASKS: OnceLock<Box<dyn Tasks>> = OnceLock::new();
@@ -71,9 +73,10 @@ unsafe extern "C" fn bytes_max() -> u64 {
 }
 
 unsafe extern "C" fn dispatch(
+    request: *mut c_void,
+    span: u64,
     input: *mut shim_parcel,
     pins_code: bool,
-    request_id: shim_view,
     task: *mut *mut shim_task,
     id: *mut u64,
     bound: *mut u64,
@@ -83,9 +86,15 @@ unsafe extern "C" fn dispatch(
         return bindings::shim_dispatched_SHIM_TASK_OFF;
     };
     let Some(tasks) = TASKS.get() else { return bindings::shim_dispatched_SHIM_TASK_OFF };
-    // SAFETY: C's view is valid for this call.
-    let request_id = unsafe { bytes(request_id) };
-    let dispatched = guarded(Err(TaskRefusal::NoThread), || tasks.dispatch(input, request_id));
+    let dispatched = if request.is_null() {
+        guarded(Err(TaskRefusal::NoThread), || tasks.dispatch(input, TaskRequester::default()))
+    } else {
+        with_request(request, Err(TaskRefusal::NoThread), |request_handle| {
+            let host = request_handle.host();
+            let seat = host.spans().and_then(|spans| spans.seat(span));
+            tasks.dispatch(input, TaskRequester { request_id: host.request_id(), seat })
+        })
+    };
     let (refusal, reached) = match dispatched {
         Ok((number, end)) => {
             // SAFETY: C's to be filled.

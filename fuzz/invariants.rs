@@ -151,7 +151,7 @@ pub(super) fn trace(bytes: &[u8]) -> String {
     };
     let fresh = FreshIds { trace_id: 1, span_id: 2 };
     let trace = Trace::of(&head, fresh);
-    let state = trace.tracestate().unwrap_or_default();
+    let state = trace.tracestate().map_or(&b""[..], |state| state.as_bytes());
     assert!(state.len() <= 512 && state.iter().all(|byte| matches!(byte, b' '..=b'~')));
     // What is passed on is joined unchanged by the next.
     let onward = [
@@ -165,8 +165,10 @@ pub(super) fn trace(bytes: &[u8]) -> String {
     let Ok(Parsed::Complete { head, .. }) = parse(&onward, HeadLimits::main_port()) else {
         panic!("no head")
     };
-    assert_eq!(Trace::of(&head, fresh), trace);
-    let begun = trace.trace_id().to_string().ends_with("00000001");
+    let next = Trace::of(&head, fresh);
+    assert_eq!((next.traceparent(), next.tracestate()), (trace.traceparent(), trace.tracestate()));
+    assert_eq!(next.parent_id(), Some(trace.span_id()));
+    let begun = trace.trace_id() == fresh.trace_id;
     assert!(!begun || state.is_empty());
     format!(
         "{}{}",

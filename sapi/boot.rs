@@ -90,6 +90,7 @@ mod executor {
     use svc_ffi::Php;
     use svc_ffi::signals::{self, Signal};
 
+    use crate::invocation::{RecordOrigin, write_log};
     use crate::php;
     use crate::php_engine::PhpEngine;
     use crate::php_task_worker::PhpTaskEngine;
@@ -166,7 +167,10 @@ mod executor {
             ini_overrides: &[],
             superglobals: true,
             hooks: &[],
-            log: Box::new(move |record| crate::invocation::write_log(&log, record, None)),
+            traces: false,
+            log: Box::new(move |record| {
+                write_log(&log, record, RecordOrigin::default());
+            }),
             restarts: Box::new(|_| {}),
         }) {
             Ok(php) => php::lines(&php.facts()),

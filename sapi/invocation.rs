@@ -6,19 +6,23 @@
 use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use svc_core::http::Version;
+use svc_core::http::{Traceparent, Version, ip_text};
 use svc_core::observe::{Event, Log, PhpLevel, PhpMessage};
 use svc_core::pool::{Claim, Exchange};
+use svc_core::time;
+use svc_core::trace::{RequestPart, SpanContext, SpanStatus};
 
 use svc_ffi::{
-    Hook, Host, LogSource, Obstacle, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptLevel, WorkerRequest,
+    Hook, Host, LogSource, Obstacle, Pairs, PhpHead, PhpOutcome, PhpRequest, ScriptLevel, ScriptSpans,
+    WorkerRequest,
 };
 
 use crate::cgi;
 use crate::hooks;
 use crate::response::{Response, ThreadContext};
+use crate::script_spans::{OpenSpans, ParkWatch};
 use crate::variables::Variables;
 
 /// One exchange while PHP runs it.
@@ -31,12 +35,20 @@ pub(crate) struct Invocation {
     body_read: u64,
     target: Vec<u8>,
     client: String,
+    /// The spans of the script, once it has used any.
+    spans: Option<OpenSpans>,
+    park_watch: ParkWatch,
+    /// Its run has ended.
+    has_ended: bool,
     thread_context: Rc<ThreadContext>,
 }
 
 impl Invocation {
     /// Begins the reply of a claimed exchange.
     pub(crate) fn new(exchange: &Arc<Exchange>, thread_context: &Rc<ThreadContext>) -> Self {
+        if let Some(span) = &exchange.request.span {
+            span.note(|notes| notes.worker_id = Some(thread_context.slot));
+        }
         Self {
             exchange: Arc::clone(exchange),
             response: Response::new(Arc::clone(exchange), Rc::clone(thread_context)),
@@ -44,6 +56,9 @@ impl Invocation {
             body_read: 0,
             target: Vec::new(),
             client: String::new(),
+            spans: None,
+            park_watch: ParkWatch::default(),
+            has_ended: false,
             thread_context: Rc::clone(thread_context),
         }
     }
@@ -58,7 +73,34 @@ impl Invocation {
 
     /// Ends the reply according to how the script ended.
     pub(crate) fn end(&mut self, outcome: PhpOutcome) {
+        // Before its reply is out, so that the request does not end before its parts.
+        let ended_at = self.exchange.request.span.as_ref().map(|_| time::now());
         self.response.end(outcome);
+        if let Some(ended_at) = ended_at.filter(|_| !std::mem::replace(&mut self.has_ended, true)) {
+            self.end_spans(outcome, ended_at);
+        }
+    }
+
+    /// Exports the span of the run, and those that the script has left open.
+    fn end_spans(&mut self, outcome: PhpOutcome, ended_at: Instant) {
+        let Some(own) = &self.exchange.request.span else { return };
+        let began = self.exchange.offered_at + self.exchange.waited().unwrap_or_default();
+        let mut run = own.part(RequestPart::PhpRun, began, ended_at);
+        if let Some(spans) = &mut self.spans {
+            spans.end_all(ended_at);
+            spans.tell_run(&mut run);
+        }
+        if !matches!(outcome, PhpOutcome::Complete | PhpOutcome::Aborted) {
+            run.status = SpanStatus::Error(Cow::Borrowed(""));
+        }
+        own.tracer().offer(run);
+    }
+
+    /// The position in the trace of what the script does in this span; 0 stands for the request's own.
+    fn place(&self, span: u64) -> Option<Traceparent> {
+        let trace = self.exchange.request.trace.as_ref()?;
+        let span = if span == 0 { trace.span_id() } else { span };
+        Some(Traceparent::new(trace.trace_id(), span, trace.flags()))
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> usize {
@@ -156,7 +198,7 @@ impl Host for Invocation {
 
     fn client(&mut self) -> &[u8] {
         if self.client.is_empty() {
-            self.client = cgi::ip_text(self.exchange.request.client.ip());
+            self.client = ip_text(self.exchange.request.client.ip());
         }
         self.client.as_bytes()
     }
@@ -177,7 +219,20 @@ impl Host for Invocation {
     }
 
     fn log(&mut self, record: &svc_ffi::PhpLog<'_>) {
-        write_log(&self.thread_context.shared.log, record, Some(&self.exchange.request.request_id));
+        let whose = RecordOrigin {
+            request_id: Some(&self.exchange.request.request_id),
+            traceparent: self.place(record.span),
+        };
+        write_log(&self.thread_context.shared.log, record, whose);
+    }
+
+    fn spans(&mut self) -> Option<&mut dyn ScriptSpans> {
+        if self.spans.is_none() {
+            let request = &self.exchange.request;
+            let root = request.trace.as_ref().and_then(SpanContext::of)?;
+            self.spans = Some(OpenSpans::of_request(root, request.span.as_ref()));
+        }
+        self.spans.as_mut().map(|spans| spans as &mut dyn ScriptSpans)
     }
 
     fn ends(&mut self, outcome: PhpOutcome) {
@@ -187,12 +242,19 @@ impl Host for Invocation {
 
 impl WorkerRequest for Invocation {
     fn parks(&mut self) {
+        if self.exchange.request.span.is_some() {
+            self.park_watch.parks();
+        }
         if let Some(claim) = &self.claim {
             claim.park();
         }
     }
 
     fn resumes(&mut self) {
+        if let Some(span) = &self.exchange.request.span {
+            let parked = self.park_watch.resumes();
+            span.note(|notes| notes.parked += parked);
+        }
         if let Some(claim) = &self.claim {
             claim.run();
         }
@@ -214,15 +276,25 @@ impl WorkerRequest for Invocation {
     }
 }
 
+/// Where a message from PHP comes from.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RecordOrigin<'a> {
+    /// The request, if it is from one.
+    pub(crate) request_id: Option<&'a str>,
+    /// The span of the request that it is from, if it has a trace.
+    pub(crate) traceparent: Option<Traceparent>,
+}
+
 /// Logs a message from PHP.
-pub(crate) fn write_log(log: &Log, record: &svc_ffi::PhpLog<'_>, request_id: Option<&str>) {
+pub(crate) fn write_log(log: &Log, record: &svc_ffi::PhpLog<'_>, origin: RecordOrigin<'_>) {
     log.emit(&Event::PhpMessage(PhpMessage {
         level: level(record.source),
         message: record.message,
         context: (!record.context.is_empty()).then_some(record.context),
         file: (!record.file.is_empty()).then_some(record.file),
         line: (record.line > 0).then_some(record.line),
-        request_id,
+        request_id: origin.request_id,
+        traceparent: origin.traceparent,
     }));
 }
 

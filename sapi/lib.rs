@@ -36,6 +36,8 @@ mod response;
 #[cfg(feature = "php")]
 mod running_task;
 #[cfg(feature = "php")]
+mod script_spans;
+#[cfg(feature = "php")]
 mod serve_loop;
 #[cfg(feature = "php")]
 mod task_ends;

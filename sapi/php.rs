@@ -9,7 +9,7 @@ use svc_core::serve::Shared;
 use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions};
 
 use crate::hooks;
-use crate::invocation::write_log;
+use crate::invocation::{RecordOrigin, write_log};
 use crate::task_ends::TaskDispatcher;
 
 /// The values of php.ini-production where they differ from PHP's built-in ones: sensible defaults for a server on the
@@ -69,7 +69,8 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
         ini_overrides: &config.ini.iter().cloned().chain(fixed).collect::<Vec<_>>(),
         superglobals: config.superglobals_enabled,
         hooks: &hooks::chosen(&shared.config.background.runtime_hooks),
-        log: Box::new(move |record| write_log(&sink, record, None)),
+        traces: shared.tracer.as_ref().is_some_and(|tracer| tracer.is_recording()),
+        log: Box::new(move |record| write_log(&sink, record, RecordOrigin::default())),
         restarts: Box::new(move |news| note_restart(&books, news)),
     })?;
     let bytes_max = shared.config.background.async_max_value_bytes;

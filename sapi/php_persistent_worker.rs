@@ -20,7 +20,7 @@ use svc_ffi::{
 };
 
 use crate::cgi;
-use crate::invocation::{Invocation, with_description, write_log};
+use crate::invocation::{Invocation, RecordOrigin, with_description, write_log};
 use crate::probe::probe;
 use crate::response::ThreadContext;
 use crate::serve_loop::ServeLoop;
@@ -208,6 +208,6 @@ impl Host for ScriptRun<'_> {
         if !self.has_served {
             self.last_words = String::from_utf8_lossy(record.message).into_owned();
         }
-        write_log(&self.thread_context.shared.log, record, None);
+        write_log(&self.thread_context.shared.log, record, RecordOrigin::default());
     }
 }

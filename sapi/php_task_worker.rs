@@ -23,7 +23,7 @@ use svc_ffi::{
 };
 
 use crate::cgi;
-use crate::invocation::write_log;
+use crate::invocation::{RecordOrigin, write_log};
 use crate::response::ThreadContext;
 use crate::running_task::TaskInvocation;
 use crate::serve_loop::ServeLoop;
@@ -54,7 +54,7 @@ impl Engine<Task> for PhpTaskEngine {
             interrupter: interpreter.interrupter(),
             waker: Arc::clone(&waker),
         });
-        let thread_context = ThreadContext::new(&self.shared);
+        let thread_context = ThreadContext::new(&self.shared, slot);
         Ok(Started::Persistent(Box::new(PhpTaskWorker { slot, interpreter, waker, thread, thread_context })))
     }
 
@@ -241,6 +241,6 @@ impl Host for ThreadRun<'_> {
         if !self.has_served {
             self.last_words = String::from_utf8_lossy(record.message).into_owned();
         }
-        write_log(&self.thread_context.shared.log, record, None);
+        write_log(&self.thread_context.shared.log, record, RecordOrigin::default());
     }
 }

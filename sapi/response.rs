@@ -39,13 +39,15 @@ pub(crate) struct ThreadContext {
     /// The encoders of this thread. Borrowed only while one piece is compressed, during which no script runs.
     encoders: RefCell<EncoderPool>,
     pub(crate) shared: Arc<Shared>,
+    /// The place of its worker in the pool.
+    pub(crate) slot: usize,
 }
 
 impl ThreadContext {
     /// Creates the context of the calling thread.
-    pub(crate) fn new(shared: &Arc<Shared>) -> Rc<Self> {
+    pub(crate) fn new(shared: &Arc<Shared>, slot: usize) -> Rc<Self> {
         let encoders = RefCell::new(EncoderPool::new(Levels::new(&shared.config.files)));
-        Rc::new(Self { encoders, shared: Arc::clone(shared) })
+        Rc::new(Self { encoders, shared: Arc::clone(shared), slot })
     }
 }
 

@@ -7,17 +7,21 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use svc_core::http::Traceparent;
 use svc_core::pool::Claim;
 use svc_core::tasks::{Task, TaskOutcome};
+use svc_core::time;
 
 use svc_ffi::{
-    Hook, Host, LogSource, Obstacle, Pairs, Parcel, PhpLog, PhpOutcome, RunningTask, WorkerRequest,
+    Hook, Host, LogSource, Obstacle, Pairs, Parcel, PhpLog, PhpOutcome, RunningTask, ScriptSpans,
+    WorkerRequest,
 };
 
 use crate::cgi;
 use crate::hooks;
-use crate::invocation::write_log;
+use crate::invocation::{RecordOrigin, write_log};
 use crate::response::ThreadContext;
+use crate::script_spans::OpenSpans;
 use crate::task_ends::TaskAnswer;
 use crate::variables::Variables;
 
@@ -30,6 +34,8 @@ pub(crate) struct TaskInvocation {
     input: Option<Box<Parcel>>,
     /// The last fatal message, which explains an end without an answer.
     last_words: String,
+    /// The spans of the task, once it has used any.
+    spans: Option<OpenSpans>,
     thread_context: Rc<ThreadContext>,
 }
 
@@ -39,7 +45,15 @@ impl TaskInvocation {
         let task = Arc::clone(claim.job());
         let input = task.take_input().and_then(|cargo| cargo.downcast::<Parcel>().ok());
         claim.run();
-        Self { task, claim, input, last_words: String::new(), thread_context: Rc::clone(thread_context) }
+        let thread_context = Rc::clone(thread_context);
+        Self { task, claim, input, last_words: String::new(), spans: None, thread_context }
+    }
+
+    /// The position in the trace of what the task does in this span; 0 stands for the span that has dispatched it.
+    fn place(&self, span: u64) -> Option<Traceparent> {
+        let root = self.task.trace()?;
+        let span = if span == 0 { root.span_id.get() } else { span };
+        Some(Traceparent::new(root.trace_id.get(), span, root.flags))
     }
 
     /// Why there is no answer.
@@ -105,6 +119,9 @@ impl WorkerRequest for TaskInvocation {
             let why = self.why_lost(outcome);
             self.task.settle(TaskOutcome::Failed(Box::new(TaskAnswer::Lost(why))));
         }
+        if let Some(spans) = &mut self.spans {
+            spans.end_all(time::now());
+        }
         self.claim.finish();
     }
 
@@ -135,7 +152,17 @@ impl Host for TaskInvocation {
         if is_fatal(record.source) {
             self.last_words = String::from_utf8_lossy(record.message).into_owned();
         }
-        write_log(&self.thread_context.shared.log, record, Some(self.task.request_id()));
+        let whose =
+            RecordOrigin { request_id: Some(self.task.request_id()), traceparent: self.place(record.span) };
+        write_log(&self.thread_context.shared.log, record, whose);
+    }
+
+    fn spans(&mut self) -> Option<&mut dyn ScriptSpans> {
+        if self.spans.is_none() {
+            let root = self.task.trace()?.clone();
+            self.spans = Some(OpenSpans::of_task(root, self.thread_context.shared.tracer.as_ref()));
+        }
+        self.spans.as_mut().map(|spans| spans as &mut dyn ScriptSpans)
     }
 }
 

@@ -7,9 +7,10 @@ use std::any::Any;
 use std::sync::Arc;
 
 use svc_core::observe::{Event, Log, WorkerEvent};
-use svc_core::tasks::{Task, TaskEvents, TaskOutcome, TaskPool, TaskRejection};
+use svc_core::tasks::{Task, TaskEvents, TaskOrigin, TaskOutcome, TaskPool, TaskRejection};
+use svc_core::trace::SpanContext;
 
-use svc_ffi::{Parcel, TaskEnd, TaskReading, TaskRefusal, Tasks};
+use svc_ffi::{Parcel, TaskEnd, TaskReading, TaskRefusal, TaskRequester, Tasks};
 
 /// What a task has answered.
 #[derive(Debug)]
@@ -44,10 +45,15 @@ impl Tasks for TaskDispatcher {
         if self.pool.is_some() { self.bytes_max } else { 0 }
     }
 
-    fn dispatch(&self, input: Parcel, request_id: &[u8]) -> Result<(u64, Box<dyn TaskEnd>), TaskRefusal> {
+    fn dispatch(
+        &self,
+        input: Parcel,
+        requester: TaskRequester<'_>,
+    ) -> Result<(u64, Box<dyn TaskEnd>), TaskRefusal> {
         let pool = self.pool.as_ref().ok_or(TaskRefusal::NoThread)?;
-        let request_id = String::from_utf8_lossy(request_id);
-        match pool.dispatch(Box::new(input), &request_id) {
+        let request_id = String::from_utf8_lossy(requester.request_id);
+        let trace = requester.seat.and_then(|seat| seat.downcast::<SpanContext>().ok()).map(|seat| *seat);
+        match pool.dispatch(Box::new(input), TaskOrigin { request_id: &request_id, trace }) {
             Ok(task) => Ok((task.id(), Box::new(CoreTaskEnd(task)))),
             Err(TaskRejection::Queue { capacity }) => Err(TaskRefusal::QueueFull(capacity)),
             Err(TaskRejection::InFlight { cap }) => Err(TaskRefusal::CapReached(cap)),

@@ -363,3 +363,70 @@ namespace Svc\Async {
     {
     }
 }
+
+namespace Svc\Trace {
+    /** Returns the span that the script is in: that of Svc\Trace\span(), else that of the request. What is not recorded has a span without effect. */
+    function current(): Span {}
+
+    /**
+     * Runs the body in a span of its own, which ends with it. What the body throws is recorded, and goes on.
+     *
+     * @template T
+     * @param callable(): T $body gets the span if it requires an argument
+     * @param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> $attributes
+     * @return T
+     */
+    function span(string $name, callable $body, array $attributes = []): mixed {}
+
+    /**
+     * Starts a span below the current one, without making it the current one. Whoever starts it ends it.
+     *
+     * @param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> $attributes
+     * @param 'internal'|'server'|'client'|'producer'|'consumer' $kind
+     */
+    function start(string $name, array $attributes = [], string $kind = 'internal'): Span {}
+
+    /**
+     * Returns what to pass on to a service that the script calls, as the header field traceparent.
+     *
+     * @return string empty without a trace
+     */
+    function traceparent(): string {}
+
+    /** A part of a request, or of a task, as a collector sees it. Once it has ended, nothing changes it. */
+    final class Span
+    {
+        private function __construct() {}
+
+        /**
+         * Sets an attribute; the last value of a name counts.
+         *
+         * @param bool|int|float|string|list<bool>|list<int>|list<float>|list<string> $value
+         */
+        public function setAttribute(string $name, array|bool|float|int|string $value): static {}
+
+        /**
+         * Notes that something has happened.
+         *
+         * @param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> $attributes
+         */
+        public function addEvent(string $name, array $attributes = []): static {}
+
+        /**
+         * Notes an exception, without the arguments in its trace. The status stays as it is.
+         *
+         * @param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> $attributes
+         */
+        public function recordException(\Throwable $exception, array $attributes = []): static {}
+
+        /**
+         * Says how the span ends.
+         *
+         * @param 'unset'|'ok'|'error' $status
+         */
+        public function setStatus(string $status, string $description = ''): static {}
+
+        /** Ends the span. That of the request ends with the request. */
+        public function end(): void {}
+    }
+}

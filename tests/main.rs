@@ -47,6 +47,9 @@ mod scraper;
 #[path = "support/socket.rs"]
 mod socket;
 #[cfg(feature = "php")]
+#[path = "support/spans.rs"]
+mod spans;
+#[cfg(feature = "php")]
 #[path = "support/tasks.rs"]
 mod tasks;
 #[cfg(feature = "php")]
@@ -147,6 +150,8 @@ mod static_ranges;
 mod stubs;
 mod tls;
 mod tls_certificates;
+mod trace_php;
+mod trace_requests;
 mod waiting;
 mod worker_books;
 mod worker_compat;

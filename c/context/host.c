@@ -137,16 +137,77 @@ static void ignore_start(bool uses_cache)
     (void)uses_cache;
 }
 
+static uint64_t no_span(void *request)
+{
+    (void)request;
+    return 0;
+}
+
+static uint64_t begin_none(void *request, uint64_t parent, shim_view name, shim_span_kind kind)
+{
+    (void)request;
+    (void)parent;
+    (void)name;
+    (void)kind;
+    return 0;
+}
+
+static void ignore_attribute(void *request, uint64_t span, const shim_attribute *attribute)
+{
+    (void)request;
+    (void)span;
+    (void)attribute;
+}
+
+static void ignore_event(void *request, uint64_t span, shim_view name, const shim_attribute *attributes, size_t count)
+{
+    (void)request;
+    (void)span;
+    (void)name;
+    (void)attributes;
+    (void)count;
+}
+
+static void ignore_status(void *request, uint64_t span, shim_span_status status, shim_view description)
+{
+    (void)request;
+    (void)span;
+    (void)status;
+    (void)description;
+}
+
+static void ignore_span(void *request, uint64_t span)
+{
+    (void)request;
+    (void)span;
+}
+
+static void say_no_trace(void *request, uint64_t span, shim_view *out)
+{
+    (void)span;
+    say_nothing(request, out);
+}
+
+static void ignore_failure(void *request, shim_view class_name, shim_view message, shim_view trace, bool is_exception)
+{
+    (void)request;
+    (void)class_name;
+    (void)message;
+    (void)trace;
+    (void)is_exception;
+}
+
 static uint64_t no_bytes(void)
 {
     return 0;
 }
 
-static shim_dispatched dispatch_none(shim_parcel *input, bool pins_code, shim_view request_id, shim_task **task, uint64_t *id,
-                                     uint64_t *bound)
+static shim_dispatched dispatch_none(void *request, uint64_t span, shim_parcel *input, bool pins_code, shim_task **task,
+                                     uint64_t *id, uint64_t *bound)
 {
+    (void)request;
+    (void)span;
     (void)pins_code;
-    (void)request_id;
     (void)task;
     (void)id;
     (void)bound;
@@ -262,6 +323,17 @@ static const shim_callbacks nobody = {
         {
             .run = refuse_job,
         },
+    .span =
+        {
+            .own = no_span,
+            .begin = begin_none,
+            .set_attribute = ignore_attribute,
+            .add_event = ignore_event,
+            .set_status = ignore_status,
+            .end = ignore_span,
+            .traceparent = say_no_trace,
+            .fail = ignore_failure,
+        },
     .restart =
         {
             .may_begin = may_not_begin,
@@ -326,6 +398,14 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(completion.complete);
     OR_NOBODY(completion.look);
     OR_NOBODY(helper.run);
+    OR_NOBODY(span.own);
+    OR_NOBODY(span.begin);
+    OR_NOBODY(span.set_attribute);
+    OR_NOBODY(span.add_event);
+    OR_NOBODY(span.set_status);
+    OR_NOBODY(span.end);
+    OR_NOBODY(span.traceparent);
+    OR_NOBODY(span.fail);
     OR_NOBODY(task.bytes_max);
     OR_NOBODY(task.dispatch);
     OR_NOBODY(task.share);

@@ -7,6 +7,7 @@
  * by after_jump.c. */
 #include "compat.h"
 #include "context/context.h"
+#include "context/current_span.h"
 #include "context/own_worker.h"
 #include "engine/bottom.h"
 #include "engine/collector.h"
@@ -31,6 +32,7 @@ shim_place shim_place_here(void)
         .scope = EG(fake_scope),
         .fiber = EG(active_fiber),
         .is_blocked = zend_fiber_switch_blocked(),
+        .span = shim_current_span,
     };
 }
 
@@ -63,6 +65,7 @@ static void put_back(const shim_place *place)
     EG(prev_exception) = NULL;
     EG(opline_before_exception) = NULL;
     CG(unclean_shutdown) = 0;
+    shim_current_span = place->span;
     shim_mutexes_return_to(place->mutexes);
     shim_output_mend();
     shim_descent_return_to(place->descent);

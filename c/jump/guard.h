@@ -20,6 +20,8 @@ typedef struct shim_place {
     shim_scope *scope;
     zend_fiber *fiber;
     bool is_blocked;
+    /* The span that the request is in. */
+    uint64_t span;
 } shim_place;
 
 shim_place shim_place_here(void);

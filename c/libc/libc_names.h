@@ -17,6 +17,8 @@ SHIM_LIBC_NAME(zend_get_class_constant_ex)
 /* engine/tsrm.c */
 SHIM_LIBC_NAME(ts_allocate_fast_id)
 SHIM_LIBC_NAME(ts_allocate_id)
+/* engine/uncaught.c */
+SHIM_LIBC_NAME(zend_exception_error)
 /* files/descriptors.c */
 SHIM_LIBC_NAME(close)
 SHIM_LIBC_NAME(fcntl)

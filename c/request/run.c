@@ -7,6 +7,7 @@
  * worker is tainted from then on: the host lets the other requests end, and then boots the worker again. */
 #include "compat.h"
 #include "context/context.h"
+#include "context/current_span.h"
 #include "context/own_worker.h"
 #include "context/request_info.h"
 #include "engine/collector.h"
@@ -134,6 +135,7 @@ void shim_request_run(shim_fiber *fiber)
     fiber->state.modules_started = 0;
     shim_loading_begin();
     shim_own_worker.carried++;
+    shim_current_span = 0;
     shim_place here = shim_place_here();
     zend_set_timeout(EG(timeout_seconds), 1);
     bool ended = shim_step(&here, begin, fiber);

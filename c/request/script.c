@@ -3,6 +3,7 @@
  * Promises: every bailout of PHP ends here; php_request_shutdown runs whatever happened before it. */
 #include "compat.h"
 #include "context/context.h"
+#include "context/current_span.h"
 #include "context/host.h"
 #include "context/own_worker.h"
 #include "context/request_info.h"
@@ -56,6 +57,8 @@ static void run_script(char *path)
         php_execute_script(&file);
     } zend_end_try();
     (void)shim_overflow_report();
+    /* A bailout has left the spans that it was in. */
+    shim_current_span = 0;
     shim_script = NULL;
     zend_try {
         zend_destroy_file_handle(&file);
@@ -86,6 +89,7 @@ static shim_outcome run(const shim_request *request, void *host, run_kind kind)
     };
     char *script = NULL;
     shim_current = &context;
+    shim_current_span = 0;
     if (is_boot) {
         shim_own_worker.host = host;
         shim_own_worker.boot = &context;

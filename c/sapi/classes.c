@@ -12,6 +12,8 @@
 #include "task/functions.h"
 #include "task/running.h"
 #include "task/task_object.h"
+#include "trace/functions.h"
+#include "trace/span_object.h"
 #include "transfer/exceptions.h"
 
 static zend_class_entry *class_worker;
@@ -160,5 +162,7 @@ void shim_classes_register(zend_module_entry *module)
     shim_task_class_register(shim_task_methods);
     (void)zend_register_functions(NULL, shim_task_functions, NULL, MODULE_PERSISTENT);
     (void)zend_register_functions(NULL, shim_per_request_functions, NULL, MODULE_PERSISTENT);
+    shim_span_class_register();
+    (void)zend_register_functions(NULL, shim_trace_functions, NULL, MODULE_PERSISTENT);
     shim_running_install();
 }

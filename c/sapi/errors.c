@@ -3,6 +3,7 @@
  * A fatal error also ends its script here: in a worker by a bailout that leaves the worker's other requests intact. */
 #include "compat.h"
 #include "context/context.h"
+#include "context/current_span.h"
 #include "context/host.h"
 #include "context/own_worker.h"
 #include "engine/execution_timer.h"
@@ -12,6 +13,7 @@
 #include "sapi/errors.h"
 #include "shim.h"
 #include "state/executor.h"
+#include "trace/failures.h"
 
 /* The error that php_error_cb is turning into a line of text, so that the line can be logged with its components. */
 static __thread const shim_log *error_in_progress;
@@ -27,6 +29,7 @@ void shim_log_message(const char *message, int priority)
             .source = SHIM_LOG_MESSAGE,
             .syslog_priority = priority,
             .message = shim_view_of(message, strlen(message)),
+            .span = shim_current_span,
         };
         if (shim_current != NULL && EG(current_execute_data) != NULL) {
             zend_string *file = zend_get_executed_filename_ex();
@@ -76,6 +79,7 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
         .message = shim_view_of(ZSTR_VAL(message), ZSTR_LEN(message)),
         .file = file != NULL ? shim_view_of(ZSTR_VAL(file), ZSTR_LEN(file)) : (shim_view){0},
         .line = line,
+        .span = shim_current_span,
     };
     /* A new thread reads the directives again, and may complain about one before its startup returns to the shim. */
     ZEND_TSRMLS_CACHE_UPDATE();
@@ -88,6 +92,8 @@ static void observe_error(int type, zend_string *file, const uint32_t line, zend
     if (shim_current != NULL && (type & E_ALL & (E_FATAL_ERRORS | E_RECOVERABLE_ERROR)) != 0) {
         shim_current->fatal = true;
         shim_execution_timer_taken();
+        /* Those of exceptions are the only ones that do not bail out. */
+        shim_failure_note(&record, (type & E_DONT_BAIL) != 0);
     }
     shim_executor_shorten_backtrace();
     error_in_progress = &record;

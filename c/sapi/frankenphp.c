@@ -2,6 +2,7 @@
  * own. frankenphp_handle_request() is in worker.c. */
 #include "compat.h"
 #include "context/context.h"
+#include "context/current_span.h"
 #include "context/host.h"
 #include "sapi/frankenphp.h"
 #include "shim.h"
@@ -50,6 +51,7 @@ PHP_FUNCTION(frankenphp_log)
                                               : SHIM_SCRIPT_ERROR,
         .message = shim_view_of(ZSTR_VAL(message), ZSTR_LEN(message)),
         .line = zend_get_executed_lineno(),
+        .span = shim_current_span,
     };
     if (json.s != NULL) {
         record.context = shim_view_of(ZSTR_VAL(json.s), ZSTR_LEN(json.s));

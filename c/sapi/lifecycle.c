@@ -10,6 +10,7 @@
 #include "engine/execution_timer.h"
 #include "engine/interrupt.h"
 #include "engine/loading.h"
+#include "engine/uncaught.h"
 #include "fiber/fiber_class.h"
 #include "fiber/park.h"
 #include "files/locks.h"
@@ -32,6 +33,9 @@
 #include "sapi/sleeps.h"
 #include "sapi/stream_guard.h"
 #include "shim.h"
+#include "trace/failures.h"
+#include "trace/span_fibers.h"
+#include "trace/span_object.h"
 
 #include <sched.h>
 #include <unistd.h>
@@ -87,6 +91,9 @@ const char *shim_startup(const shim_options *options)
     if (!shim_deep_install()) {
         return "libphp does not export the functions that free objects and arrays";
     }
+    if (!shim_uncaught_prepare()) {
+        return "libphp does not export the function that reports exceptions";
+    }
     if (!shim_loading_prepare()) {
         return "libphp does not export the functions that evaluate class constants";
     }
@@ -124,6 +131,12 @@ const char *shim_startup(const shim_options *options)
     shim_overflow_install();
     if (!shim_deep_follow_fibers()) {
         return "PHP has no free resource handle; load fewer extensions";
+    }
+    if (options->traces) {
+        shim_failures_install();
+        if (!shim_span_fibers_follow()) {
+            return "PHP has no free resource handle; load fewer extensions";
+        }
     }
     shim_cache_install();
     /* The defaults belong to the caller and are not read again. */
@@ -198,6 +211,7 @@ void shim_thread_stop(void)
     ts_free_thread();
     shim_overflow_thread_stop();
     shim_descent_stop();
+    shim_span_objects_stop();
     shim_sockets_forget();
     shim_locks_stop();
     shim_reactor_close();

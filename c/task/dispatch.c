@@ -1,6 +1,7 @@
 /* Svc\async(): from a closure and its arguments to a task in the queue. */
 #include "compat.h"
 #include "context/context.h"
+#include "context/current_span.h"
 #include "context/host.h"
 #include "context/own_worker.h"
 #include "request/owned_tasks.h"
@@ -94,16 +95,12 @@ bool shim_dispatch(zval *task, zend_object *closure, zval *arguments, uint32_t c
         free(parcel);
         return EG(exception) != NULL ? false : reject("Out of memory");
     }
-    shim_view request_id = {0};
-    if (shim_current->host != NULL) {
-        shim_host.io.request_id(shim_current->host, &request_id);
-    }
     shim_task *end = NULL;
     uint64_t id = 0, bound = 0;
     /* Before the task exists: making the object may run out of memory. */
     object_init_ex(task, shim_class_task);
     const shim_dispatched dispatched =
-        shim_host.task.dispatch(parcel, shim_code_is_shared(closure), request_id, &end, &id, &bound);
+        shim_host.task.dispatch(shim_current->host, shim_current_span, parcel, shim_code_is_shared(closure), &end, &id, &bound);
     if (dispatched != SHIM_TASK_DISPATCHED) {
         zval_ptr_dtor(task);
         ZVAL_UNDEF(task);

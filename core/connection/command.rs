@@ -256,6 +256,8 @@ pub struct Ended {
     pub sent_bytes: u64,
     /// Its response is not out, and will not be.
     pub is_lost: bool,
+    /// Its response is out as a whole: it is not lost, and was not broken off.
+    pub is_whole: bool,
 }
 
 /// What became of a write.

@@ -438,7 +438,7 @@ impl<R> Http1<R> {
         }
         let sent_bytes = serving.stream.reply_bytes();
         self.ended = Some(serving);
-        Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: false })
+        Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: false, is_whole })
     }
 
     fn step_aborting(&mut self) -> Option<Command> {
@@ -446,7 +446,7 @@ impl<R> Http1<R> {
         let Http1State::Aborting(serving) = std::mem::replace(&mut self.state, over) else { return None };
         let sent_bytes = serving.stream.reply_bytes().saturating_sub(self.buffers.unsent());
         self.ended = Some(serving);
-        Some(Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: true }))
+        Some(Command::Ended(Ended { stream: STREAM, sent_bytes, is_lost: true, is_whole: false }))
     }
 
     /// Nothing more is to come.

@@ -46,6 +46,8 @@ pub(super) struct OpenStream<R> {
     delivery: ResponseDelivery,
     /// Bytes of the body that the socket has taken.
     sent_bytes: u64,
+    /// The response was called off before its end.
+    has_broken_off: bool,
 }
 
 /// The bytes of a stream in both directions.
@@ -125,6 +127,7 @@ impl<R> OpenStream<R> {
             permit,
             delivery: ResponseDelivery::Partial { is_out: false },
             sent_bytes: 0,
+            has_broken_off: false,
         }
     }
 
@@ -188,7 +191,8 @@ impl<R> OpenStream<R> {
 
     /// How it has ended.
     pub(super) fn ended(&self, stream: u32, is_lost: bool) -> Ended {
-        Ended { stream, sent_bytes: self.sent_bytes, is_lost }
+        let is_whole = !is_lost && !self.has_broken_off;
+        Ended { stream, sent_bytes: self.sent_bytes, is_lost, is_whole }
     }
 
     /// The response is out: what the client is still sending is left, to be awaited until `until`.
@@ -308,6 +312,7 @@ impl<R> OpenStream<R> {
         self.transfer.output_since = now;
         if !is_whole {
             self.delivery = ResponseDelivery::Breaking;
+            self.has_broken_off = true;
             return self.break_off();
         }
         if !self.transfer.send_end() {
@@ -487,7 +492,10 @@ mod tests {
             assert!(bench.ended.is_empty(), "the script runs on");
             bench.give(1, vec![crate::pool::Part::End(last)]);
             assert!(
-                matches!(bench.ended[..], [Ended { stream: 1, sent_bytes: 0, is_lost: false }]),
+                matches!(
+                    bench.ended[..],
+                    [Ended { stream: 1, sent_bytes: 0, is_lost: false, is_whole: true }]
+                ),
                 "{last:?}"
             );
         }

@@ -494,13 +494,19 @@ mod tests {
         assert!(!bench.connection.is_waiting(0) && bench.connection.has_reply(0));
         bench.give(0, vec![end()]);
         assert!(bench.text().ends_with("3\r\nabc\r\n0\r\n\r\n"));
-        assert!(matches!(bench.ended[..], [Ended { stream: 0, sent_bytes: 3, is_lost: false }]));
+        assert!(matches!(
+            bench.ended[..],
+            [Ended { stream: 0, sent_bytes: 3, is_lost: false, is_whole: true }]
+        ));
     }
 
     #[test]
     fn waiting_ends_with_its_peer() {
         let mut bench = waiting();
         assert_eq!(bench.send_end(), Rest::Close { is_whole: false });
-        assert!(matches!(bench.ended[..], [Ended { stream: 0, sent_bytes: 0, is_lost: true }]));
+        assert!(matches!(
+            bench.ended[..],
+            [Ended { stream: 0, sent_bytes: 0, is_lost: true, is_whole: false }]
+        ));
     }
 }

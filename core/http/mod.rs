@@ -25,6 +25,7 @@
 //! | `trace_context` | `traceparent`, `tracestate` | the trace that the request joins or starts |
 //! | [`negotiate`] | `Accept` and `Accept-Encoding` of a collector | the format of the metrics, and whether to compress them |
 //! | `date` | wall-clock time | IMF-fixdate |
+//! | `ip_text` | an address | its text |
 //! | [`range`] | `Range`, a length | the parts to send |
 
 mod answer_watch;
@@ -40,6 +41,7 @@ mod framing;
 mod head;
 mod head_error;
 mod head_reader;
+mod ip_text;
 mod method;
 pub mod negotiate;
 mod parse;
@@ -64,7 +66,8 @@ pub use self::framing::BodyFraming;
 pub use self::head::{Head, Version, is_cgi_safe_name};
 pub use self::head_error::HeadError;
 pub use self::head_reader::{HeadReader, parse};
+pub use self::ip_text::ip_text;
 pub use self::method::{MethodKind, wants_head_only};
 pub use self::parse::{HeadLimits, Parsed};
 pub use self::request_line::RequestLine;
-pub use self::trace_context::{FreshIds, Trace};
+pub use self::trace_context::{FreshIds, Trace, Traceparent};

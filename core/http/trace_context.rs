@@ -1,26 +1,36 @@
 //! W3C Trace Context: the trace that a request belongs to, and what is passed on about it.
 //!
 //! A request with a valid `traceparent` joins that trace: its trace ID and flags are kept, and the span of this server
-//! becomes the parent of what follows. Any other request starts a new trace with the flags `00`: no sampling decision
-//! has been made, and this server records no spans.
+//! becomes the parent of what follows. Any other request starts a new trace with the flags `00`. If this server records
+//! spans, its sampler decides about the flag `sampled`; otherwise nobody has decided, and the flag stays as it came.
 //!
 //! Promises: what is passed on is valid, whatever was received. `tracestate` is passed on only with a valid
 //! `traceparent`, in order, as one line within the limits of the standard. Refuses: it draws no random numbers; IDs are
 //! arguments.
 
 use std::fmt;
+use std::ops::Range;
 
 use super::Head;
 use super::token::trim_ows;
+use crate::sync::primitive::Arc;
 
 /// The position of this server's span in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
     trace_id: u128,
     span_id: u64,
+    parent_id: Option<u64>,
     flags: u8,
-    state: Option<Vec<u8>>,
+    state: Option<Arc<str>>,
+    is_private: bool,
+    /// Written once, because several readers of each request want it.
+    text: Traceparent,
 }
+
+/// The text of a `traceparent`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Traceparent([u8; TEXT_BYTES]);
 
 /// Unique IDs; neither is 0.
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +41,11 @@ pub struct FreshIds {
     pub span_id: u64,
 }
 
-/// The contents of a valid `traceparent`; the parent's span ID is not needed.
+/// The contents of a valid `traceparent`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parent {
     trace_id: u128,
+    span_id: u64,
     flags: u8,
 }
 
@@ -48,45 +59,137 @@ impl Trace {
             _ => None,
         };
         match parent {
-            Some(Parent { trace_id, flags }) => Self {
-                trace_id,
-                span_id: fresh.span_id,
-                flags,
+            Some(Parent { trace_id, span_id, flags }) => Self {
+                parent_id: Some(span_id),
                 state: state(head.header_values("tracestate")),
+                ..Self::new(trace_id, fresh.span_id, flags)
             },
-            None => Self { trace_id: fresh.trace_id, span_id: fresh.span_id, flags: 0, state: None },
+            None => Self::begin(fresh),
         }
     }
 
-    /// Returns the trace ID as 32 digits.
-    pub fn trace_id(&self) -> impl fmt::Display + use<> {
-        Hex(self.trace_id, 32)
+    /// Starts a new trace, whatever the request says.
+    pub fn begin(fresh: FreshIds) -> Self {
+        Self::new(fresh.trace_id, fresh.span_id, 0)
     }
 
-    /// Returns the ID of this server's span as 16 digits.
-    pub fn span_id(&self) -> impl fmt::Display + use<> {
-        Hex(self.span_id.into(), 16)
+    fn new(trace_id: u128, span_id: u64, flags: u8) -> Self {
+        let text = Traceparent::new(trace_id, span_id, flags);
+        Self { trace_id, span_id, parent_id: None, flags, state: None, is_private: false, text }
+    }
+
+    /// Returns the trace ID.
+    pub fn trace_id(&self) -> u128 {
+        self.trace_id
+    }
+
+    /// Returns the ID of this server's span.
+    pub fn span_id(&self) -> u64 {
+        self.span_id
+    }
+
+    /// Returns the ID of the span that made the request; `None` if the trace begins here.
+    pub fn parent_id(&self) -> Option<u64> {
+        self.parent_id
+    }
+
+    /// Returns the flags.
+    pub fn flags(&self) -> u8 {
+        self.flags
+    }
+
+    /// Returns whether the trace is recorded, as far as anybody has decided.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// Decides whether the trace is recorded.
+    pub fn decide(&mut self, is_sampled: bool) {
+        self.flags = self.flags & !SAMPLED | if is_sampled { SAMPLED } else { 0 };
+        self.text.set_flags(self.flags);
+    }
+
+    /// Keeps the trace out of header fields: they are passed on as they came.
+    pub fn keep_private(&mut self) {
+        self.is_private = true;
+    }
+
+    /// Returns whether header fields tell about the trace.
+    pub fn is_private(&self) -> bool {
+        self.is_private
     }
 
     /// Returns the `traceparent` to pass on.
-    pub fn traceparent(&self) -> String {
-        format!("00-{}-{}-{:02x}", self.trace_id(), self.span_id(), self.flags)
+    pub fn traceparent(&self) -> &Traceparent {
+        &self.text
     }
 
     /// Returns the `tracestate` to pass on.
-    pub fn tracestate(&self) -> Option<&[u8]> {
-        self.state.as_deref()
+    pub fn tracestate(&self) -> Option<&Arc<str>> {
+        self.state.as_ref()
     }
 }
 
-/// A number in hexadecimal digits with leading zeros.
-struct Hex(u128, usize);
+impl Traceparent {
+    /// Writes one.
+    pub fn new(trace_id: u128, span_id: u64, flags: u8) -> Self {
+        let mut text = *b"00-................................-................-..";
+        put_hex(&mut text[TRACE_ID], &trace_id.to_be_bytes());
+        put_hex(&mut text[SPAN_ID], &span_id.to_be_bytes());
+        put_hex(&mut text[FLAGS], &[flags]);
+        Self(text)
+    }
 
-impl fmt::Display for Hex {
+    fn set_flags(&mut self, flags: u8) {
+        put_hex(&mut self.0[FLAGS], &[flags]);
+    }
+
+    /// Returns the digits of the trace ID.
+    pub fn trace_id(&self) -> &[u8] {
+        &self.0[TRACE_ID]
+    }
+
+    /// Returns the digits of the span ID.
+    pub fn span_id(&self) -> &[u8] {
+        &self.0[SPAN_ID]
+    }
+
+    /// Returns its bytes, which are ASCII.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Traceparent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:0width$x}", self.0, width = self.1)
+        f.write_str(str::from_utf8(&self.0).unwrap_or_default())
     }
 }
+
+impl fmt::Debug for Traceparent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Formats bytes. By hand, because this is done for every request.
+fn put_hex(digits: &mut [u8], bytes: &[u8]) {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for (pair, byte) in digits.chunks_exact_mut(2).zip(bytes) {
+        pair.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 0xf)]]);
+    }
+}
+
+/// The length of a `traceparent`.
+const TEXT_BYTES: usize = 55;
+
+/// The positions of its parts.
+const TRACE_ID: Range<usize> = 3..35;
+const SPAN_ID: Range<usize> = 36..52;
+const FLAGS: Range<usize> = 53..55;
+
+/// The flag of a trace that is recorded.
+const SAMPLED: u8 = 0b01;
 
 /// The known flags: sampled and random trace ID. Unknown flags are not passed on.
 const KNOWN_FLAGS: u8 = 0b11;
@@ -105,8 +208,8 @@ const WORD_BYTES_MAX: usize = 256;
 
 /// Parses a `traceparent`. Later versions may append data, but the known part keeps its position.
 fn parent(line: &[u8]) -> Option<Parent> {
-    let (known, more) = line.split_at_checked(55)?;
-    let [version, trace_id, span_id, flags] = [&known[..2], &known[3..35], &known[36..52], &known[53..]];
+    let (known, more) = line.split_at_checked(TEXT_BYTES)?;
+    let [version, trace_id, span_id, flags] = [&known[..2], &known[TRACE_ID], &known[SPAN_ID], &known[FLAGS]];
     if [2, 35, 52].iter().any(|&dash| known[dash] != b'-') {
         return None;
     }
@@ -117,8 +220,8 @@ fn parent(line: &[u8]) -> Option<Parent> {
         _ => {}
     }
     let flags = u8::try_from(hex(flags)?).ok()? & KNOWN_FLAGS;
-    let (trace_id, span_id) = (hex(trace_id)?, hex(span_id)?);
-    (trace_id != 0 && span_id != 0).then_some(Parent { trace_id, flags })
+    let (trace_id, span_id) = (hex(trace_id)?, u64::try_from(hex(span_id)?).ok()?);
+    (trace_id != 0 && span_id != 0).then_some(Parent { trace_id, span_id, flags })
 }
 
 /// Parses hexadecimal digits; uppercase letters are invalid.
@@ -134,7 +237,7 @@ fn hex(digits: &[u8]) -> Option<u128> {
 }
 
 /// Joins the lines of a `tracestate`. Returns `None` if it is empty, has too many members or a malformed one.
-fn state<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
+fn state<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Arc<str>> {
     let members = lines.flat_map(|line| line.split(|&byte| byte == b',')).map(trim_ows);
     let mut kept = Vec::new();
     for member in members.filter(|member| !member.is_empty()) {
@@ -150,7 +253,8 @@ fn state<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Option<Vec<u8>> {
         let long = kept.iter().rposition(|member| member.len() > LONG_MEMBER_BYTES);
         kept.remove(long.unwrap_or(kept.len() - 1));
     }
-    (!kept.is_empty()).then(|| kept.join(&b','))
+    // A member consists of printable ASCII.
+    (!kept.is_empty()).then(|| Arc::from(String::from_utf8_lossy(&kept.join(&b',')).as_ref()))
 }
 
 fn is_member(member: &[u8]) -> bool {
@@ -183,12 +287,12 @@ mod tests {
     }
 
     fn with(traceparent: &str) -> String {
-        trace(&format!("Traceparent: {traceparent}\r\n")).traceparent()
+        trace(&format!("Traceparent: {traceparent}\r\n")).traceparent().to_string()
     }
 
     fn state_of(fields: &str) -> Option<String> {
         let parent = format!("traceparent: 00-{TRACE}-b7ad6b7169203331-01\r\n");
-        trace(&(parent + fields)).tracestate().map(|state| String::from_utf8(state.to_vec()).unwrap())
+        trace(&(parent + fields)).tracestate().map(ToString::to_string)
     }
 
     const BEGUN: &str = "00-00000000000000000000000000000abc-0000000000000def-00";
@@ -196,9 +300,10 @@ mod tests {
     #[test]
     fn a_request_without_a_trace_begins_one_that_nobody_decided_to_record() {
         let begun = trace("tracestate: a=1\r\n");
-        assert_eq!((begun.traceparent().as_str(), begun.tracestate()), (BEGUN, None));
-        assert_eq!(begun.trace_id().to_string(), "00000000000000000000000000000abc");
-        assert_eq!(begun.span_id().to_string(), "0000000000000def");
+        assert_eq!((begun.traceparent().to_string().as_str(), begun.tracestate()), (BEGUN, None));
+        assert_eq!(begun.traceparent().trace_id(), b"00000000000000000000000000000abc");
+        assert_eq!(begun.traceparent().span_id(), b"0000000000000def");
+        assert_eq!((begun.parent_id(), begun.is_sampled()), (None, false));
     }
 
     #[test]
@@ -207,6 +312,17 @@ mod tests {
             let joined = with(&format!("00-{TRACE}-b7ad6b7169203331-{came}"));
             assert_eq!(joined, format!("00-{TRACE}-0000000000000def-{flags}"));
         }
+    }
+
+    #[test]
+    fn the_parent_is_known_and_the_decision_changes_one_flag() {
+        let mut joined = trace(&format!("traceparent: 00-{TRACE}-b7ad6b7169203331-03\r\n"));
+        assert_eq!((joined.parent_id(), joined.is_sampled()), (Some(0xb7ad_6b71_6920_3331), true));
+        joined.decide(false);
+        assert_eq!((joined.flags(), joined.is_sampled()), (0b10, false));
+        joined.decide(true);
+        assert_eq!(joined.flags(), 0b11);
+        assert_eq!(Trace::begin(FRESH).traceparent().to_string(), BEGUN);
     }
 
     #[test]
@@ -247,7 +363,7 @@ mod tests {
         }
         let twice = format!("traceparent: 00-{TRACE}-b7ad6b7169203331-01\r\n").repeat(2);
         let begun = trace(&(twice + "tracestate: a=1\r\n"));
-        assert_eq!((begun.traceparent().as_str(), begun.tracestate()), (BEGUN, None));
+        assert_eq!((begun.traceparent().to_string().as_str(), begun.tracestate()), (BEGUN, None));
     }
 
     #[test]

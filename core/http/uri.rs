@@ -12,7 +12,7 @@
 use std::fmt;
 
 use memchr::memchr;
-use percent_encoding::{AsciiSet, CONTROLS, percent_encode};
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
 
 /// A decoded and normalized path.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +66,12 @@ pub fn has_dot_segment_file(path: &[u8]) -> bool {
     let mut segments = path.split(|&byte| byte == b'/').filter(|segment| !segment.is_empty());
     let first = segments.next().unwrap_or_default();
     (first.starts_with(b".") && first != b".well-known") || segments.any(|segment| segment.starts_with(b"."))
+}
+
+/// Returns whether the name of a parameter in a query is a spelling of `name`: characters may be escaped.
+pub fn is_spelled(spelling: &[u8], name: &[u8]) -> bool {
+    // Most names are spelled without escapes.
+    spelling == name || (spelling.contains(&b'%') && percent_decode(spelling).eq(name.iter().copied()))
 }
 
 /// Encodes a path for a `Location` field, so that it decodes to the same bytes and cannot be parsed as another host.

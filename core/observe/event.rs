@@ -13,7 +13,7 @@ use super::trace_event::TraceEvent;
 use super::worker_event::WorkerEvent;
 use crate::admission::{GateFacts, Refusals};
 use crate::config::Level;
-use crate::http::Trace;
+use crate::http::{Trace, Traceparent};
 use crate::time::{as_micros, as_millis};
 
 /// An event that may interest an operator.
@@ -199,6 +199,8 @@ pub struct PhpMessage<'a> {
     pub line: Option<u32>,
     /// The request that caused the message, if there is one.
     pub request_id: Option<&'a str>,
+    /// The trace of that request and the span that the script was in, if tracing is enabled.
+    pub traceparent: Option<Traceparent>,
 }
 
 /// The severity of a PHP message.
@@ -394,6 +396,10 @@ impl PhpMessage<'_> {
             .text_or_null("file", self.file)
             .number_or_null("line", self.line.map(u64::from))
             .text_or_null("request_id", self.request_id);
+        let record = match &self.traceparent {
+            Some(place) => record.text("trace_id", place.trace_id()).text("span_id", place.span_id()),
+            None => record,
+        };
         match self.context {
             Some(context) => record.json("context", context),
             None => record,
@@ -403,6 +409,7 @@ impl PhpMessage<'_> {
 
 impl Access<'_> {
     fn record(&self, at: SystemTime) -> Record {
+        let traceparent = self.trace.map(Trace::traceparent);
         Record::begin(at, Level::Info.as_str(), "access", "request")
             .text("method", self.method)
             .text("path", self.path)
@@ -415,8 +422,8 @@ impl Access<'_> {
             .text_or_null("referer", self.referer)
             .text("protocol", self.protocol)
             .text("request_id", self.request_id)
-            .text_or_null("trace_id", self.trace.map(|trace| trace.trace_id().to_string()))
-            .text_or_null("span_id", self.trace.map(|trace| trace.span_id().to_string()))
+            .text_or_null("trace_id", traceparent.map(Traceparent::trace_id))
+            .text_or_null("span_id", traceparent.map(Traceparent::span_id))
             .text_or_null("shed_reason", self.shed_reason)
     }
 }

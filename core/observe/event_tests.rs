@@ -266,6 +266,7 @@ fn a_message_of_php_has_its_level_and_place() {
             file: Some(b"/a.php"),
             line: Some(3),
             request_id: None,
+            traceparent: None,
         }));
         assert_eq!((record["level"].as_str(), record["target"].as_str()), (Some(expected), Some("php")));
         assert_eq!(

@@ -56,6 +56,12 @@ impl TrustedProxies {
         self.0.iter().any(|network| network.contains(&address))
     }
 
+    /// Returns whether to believe this peer about the trace of a request: a trusted proxy, or anybody if no proxy is
+    /// configured.
+    pub fn believes_traces(&self, address: IpAddr) -> bool {
+        self.0.is_empty() || self.trusts(address)
+    }
+
     /// Determines the client of a request received from `peer`.
     pub fn client(&self, peer: SocketAddr, https: bool, head: &Head) -> Client {
         if self.0.is_empty() || !self.trusts(peer.ip()) {

@@ -62,6 +62,8 @@ pub struct Exchange {
     runs_for_nobody: AtomicBool,
     /// Its number among the exchanges that its slot has claimed; 0 before.
     serial: AtomicU64,
+    /// Its worker has broken the reply off.
+    is_broken: AtomicBool,
     /// The length of the body so far, before and after content coding. The first is [`NOT_CODED`] without a coding.
     coded: [AtomicU64; 2],
 }
@@ -89,6 +91,7 @@ impl Exchange {
             client_left: AtomicBool::new(false),
             runs_for_nobody: AtomicBool::new(false),
             serial: AtomicU64::new(0),
+            is_broken: AtomicBool::new(false),
             coded: [AtomicU64::new(NOT_CODED), AtomicU64::new(0)],
         }
     }
@@ -147,6 +150,11 @@ impl Exchange {
         self.state.stage() == ExchangeStage::Overdue
     }
 
+    /// Returns whether its worker has broken the reply off.
+    pub fn is_broken(&self) -> bool {
+        self.is_broken.load(Ordering::Relaxed)
+    }
+
     /// Returns whether the client has disconnected or the io thread has answered in the worker's place.
     pub fn is_gone(&self) -> bool {
         match self.state.stage() {
@@ -195,6 +203,10 @@ impl Exchange {
 
     /// Ends a reply whose head was sent.
     pub fn end(&self, end: End) {
+        if end == End::Broken {
+            // Relaxed: the part that follows carries it to the reader.
+            self.is_broken.store(true, Ordering::Relaxed);
+        }
         if !matches!(self.state.finish(), ExchangeStage::Orphaned | ExchangeStage::Overdue) {
             // A reader that has left needs no end.
             let _ = self.put(Part::End(end));

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use crate::http::{Head, Trace};
 use crate::spool::SpoolFile;
 use crate::sync::primitive::Arc;
+use crate::trace::RequestSpan;
 
 /// A complete request: head, body, and what the server found out about it.
 #[derive(Debug)]
@@ -28,6 +29,8 @@ pub struct CompleteRequest {
     pub asked: (Option<Vec<u8>>, Option<u16>),
     /// Its trace context, if tracing is enabled.
     pub trace: Option<Trace>,
+    /// Its span, if it is recorded.
+    pub span: Option<Arc<RequestSpan>>,
     /// The request ID in logs and in `svc_request_id()`.
     pub request_id: String,
     /// When the first byte of the head arrived.

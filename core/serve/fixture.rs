@@ -41,6 +41,7 @@ pub(super) fn exchange(now: Instant, spool: Spool) -> Arc<Exchange> {
         tls: None,
         asked: (None, None),
         trace: None,
+        span: None,
         request_id: "a-name".to_owned(),
         received_at: time::wall(),
     };

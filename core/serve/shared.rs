@@ -22,7 +22,7 @@ use crate::sync::primitive::Arc;
 use crate::tasks::TaskPool;
 use crate::time;
 use crate::tls::SessionConfig;
-use crate::trace::TraceSink;
+use crate::trace::{TraceSink, Tracer};
 
 use super::backend::{Backend, PoolBackend, new_tasks};
 use super::lifecycle::Lifecycle;
@@ -59,6 +59,8 @@ pub struct Shared {
     pub tasks: Option<Arc<TaskPool>>,
     /// The threads that wait for what requests would block their threads with.
     pub helpers: Arc<HelperThreads>,
+    /// What decides which requests are recorded, and takes their spans; `None` without tracing.
+    pub tracer: Option<Arc<Tracer>>,
     /// The files for long bodies and replies.
     pub spool: Spool,
     /// The permits of `MAX_CONNECTIONS`.
@@ -74,6 +76,11 @@ pub struct Shared {
     executor: OnceLock<ExecutorFacts>,
     /// When the server started.
     pub started_at: Instant,
+}
+
+fn tracer(config: &Config, spans: Option<&Arc<TraceSink>>) -> Option<Arc<Tracer>> {
+    let tracing = config.tracing.clone()?;
+    Some(Arc::new(Tracer::new(tracing, spans.cloned())))
 }
 
 impl Shared {
@@ -94,6 +101,7 @@ impl Shared {
             backend: Backend::new(&config, started_at),
             tasks: new_tasks(&config.background),
             helpers: HelperThreads::new(),
+            tracer: tracer(&config, spans.as_ref()),
             spool: Spool::new(config.bodies.spool_dir.clone(), config.bodies.spool_max_bytes),
             permits: Permits::new(config.admission.max_connections),
             tls,

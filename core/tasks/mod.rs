@@ -28,7 +28,7 @@ mod task_watcher;
 
 pub use bounds::{TaskLimits, TaskRejection};
 pub use outcome::{Cargo, TaskFate, TaskOutcome};
-pub use task::Task;
+pub use task::{Task, TaskOrigin};
 pub use task_books::{TaskBooks, TaskCounts};
 pub use task_events::TaskEvents;
 pub use task_pool::TaskPool;

@@ -9,6 +9,7 @@ use std::time::Instant;
 use crate::pool::{Job, NotClaimed};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
+use crate::trace::SpanContext;
 
 use super::outcome::{Cargo, TaskFate, TaskOutcome};
 use super::task_books::TaskBooks;
@@ -51,10 +52,26 @@ use super::task_watcher::TaskWatcher;
 pub struct Task {
     id: u64,
     request_id: Box<str>,
+    trace: Option<SpanContext>,
     books: Arc<TaskBooks>,
     outcome: OnceLock<TaskOutcome>,
     /// Short: fields are compared, replaced or copied. Nobody is told, and no cargo is freed, while it is held.
     state: ShortLock<TaskState>,
+}
+
+/// Who dispatches a task.
+#[derive(Clone, Debug, Default)]
+pub struct TaskOrigin<'a> {
+    /// The ID of the request.
+    pub request_id: &'a str,
+    /// The span that the request is in, if it has a trace.
+    pub trace: Option<SpanContext>,
+}
+
+impl<'a> From<&'a str> for TaskOrigin<'a> {
+    fn from(request_id: &'a str) -> Self {
+        Self { request_id, trace: None }
+    }
 }
 
 #[derive(Debug)]
@@ -91,7 +108,7 @@ struct Aftermath {
 
 impl Task {
     /// Makes a task that `books` have admitted under the number `id`, and that is about to be queued.
-    pub(super) fn new(id: u64, request_id: &str, input: Cargo, books: &Arc<TaskBooks>) -> Self {
+    pub(super) fn new(id: u64, origin: TaskOrigin<'_>, input: Cargo, books: &Arc<TaskBooks>) -> Self {
         let state = TaskState {
             stage: TaskStage::Queued,
             began: false,
@@ -104,7 +121,8 @@ impl Task {
         };
         Self {
             id,
-            request_id: request_id.into(),
+            request_id: origin.request_id.into(),
+            trace: origin.trace,
             books: Arc::clone(books),
             outcome: OnceLock::new(),
             state: ShortLock::new(state),
@@ -119,6 +137,11 @@ impl Task {
     /// Returns the ID of the request that dispatched it.
     pub fn request_id(&self) -> &str {
         &self.request_id
+    }
+
+    /// Returns the span that dispatched it, if its request has a trace: what it does continues that trace.
+    pub fn trace(&self) -> Option<&SpanContext> {
+        self.trace.as_ref()
     }
 
     /// Takes what was dispatched with it, once; for the worker that runs it.

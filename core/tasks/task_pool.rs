@@ -14,7 +14,7 @@ use crate::sync::primitive::{Arc, Ordering, fence};
 
 use super::bounds::{TaskLimits, TaskRejection};
 use super::outcome::{Cargo, TaskOutcome};
-use super::task::Task;
+use super::task::{Task, TaskOrigin};
 use super::task_books::{TaskBooks, TaskCounts};
 use super::task_events::TaskEvents;
 use super::task_queue::TaskQueue;
@@ -73,12 +73,12 @@ impl TaskPool {
         self.books.set_events(events);
     }
 
-    /// Queues a task for the request with this ID. Never waits.
+    /// Queues a task for this request. Never waits.
     ///
     /// # Errors
     ///
     /// [`TaskRejection`], and the input is dropped.
-    pub fn dispatch(&self, input: Cargo, request_id: &str) -> Result<Arc<Task>, TaskRejection> {
+    pub fn dispatch(&self, input: Cargo, origin: TaskOrigin<'_>) -> Result<Arc<Task>, TaskRejection> {
         if self.is_dead() {
             // The threads of a pool that was closed have ended as they should.
             return Err(if self.books.is_closed() { TaskRejection::Closed } else { TaskRejection::NoThread });
@@ -87,7 +87,7 @@ impl TaskPool {
             self.sweep();
         }
         let id = self.books.admit()?;
-        let task = Arc::new(Task::new(id, request_id, input, &self.books));
+        let task = Arc::new(Task::new(id, origin, input, &self.books));
         self.queue.push(Arc::clone(&task));
         self.clear_if_dead();
         Ok(task)

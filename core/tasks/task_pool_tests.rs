@@ -135,7 +135,7 @@ impl History {
         } else {
             None
         };
-        let dispatched = self.pool.dispatch(Box::new(()), "");
+        let dispatched = self.pool.dispatch(Box::new(()), "".into());
         assert_eq!(dispatched.as_ref().err(), expected.as_ref());
         self.rejected += u64::from(expected.is_some() && !self.is_closed);
         if let Ok(task) = dispatched {

@@ -67,7 +67,7 @@ impl Scene {
     }
 
     fn queued(&self) -> Task {
-        Task::new(self.books.admit().unwrap(), "request", Box::new(7_u8), &self.books)
+        Task::new(self.books.admit().unwrap(), "request".into(), Box::new(7_u8), &self.books)
     }
 
     fn running(&self) -> Task {
@@ -268,7 +268,7 @@ fn a_task_that_nobody_holds_is_freed_with_all_that_it_held() {
     let scene = Scene::new();
     let cargo = Arc::new(());
     let held: Weak<()> = Arc::downgrade(&cargo);
-    let task = Task::new(scene.books.admit().unwrap(), "", Box::new(cargo), &scene.books);
+    let task = Task::new(scene.books.admit().unwrap(), "".into(), Box::new(cargo), &scene.books);
     assert_eq!(claim(&scene.books, &task), Ok(()));
     task.settle(done());
     assert!(held.upgrade().is_some(), "its worker may still read it");

@@ -63,7 +63,7 @@ impl Scene {
     }
 
     fn dispatch(&self, act: TaskAct) -> Arc<Task> {
-        self.pool.dispatch(act.cargo(), "request").unwrap()
+        self.pool.dispatch(act.cargo(), "request".into()).unwrap()
     }
 
     /// A task that has begun.
@@ -74,7 +74,7 @@ impl Scene {
     }
 
     fn rejected(&self) -> TaskRejection {
-        self.pool.dispatch(TaskAct::Return(0).cargo(), "request").unwrap_err()
+        self.pool.dispatch(TaskAct::Return(0).cargo(), "request".into()).unwrap_err()
     }
 
     /// Waits for the outcome as a thread does that awaits a task.

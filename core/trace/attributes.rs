@@ -85,6 +85,11 @@ impl Attributes {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)
     }
 
+    /// Takes the attributes out.
+    pub fn into_entries(self) -> Vec<Attribute> {
+        self.entries
+    }
+
     /// The attributes.
     pub fn iter(&self) -> std::slice::Iter<'_, Attribute> {
         self.entries.iter()

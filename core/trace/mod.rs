@@ -13,20 +13,26 @@
 //! | `batcher` | when spans are exported |
 //! | `retry` | whether an export is attempted again |
 //! | `news` | what is worth a log record |
+//! | `tracer` | what decides about the trace of a request, and takes its spans |
+//! | `request_span` | the span of a request that is being served |
 
 mod attributes;
 mod batcher;
 mod ids;
 mod news;
+mod request_span;
 mod retry;
 mod sampler;
 mod sink;
 mod span;
+mod tracer;
 
 pub use attributes::{Attribute, AttributeValue, Attributes};
 pub use batcher::{BatchStep, Batcher};
 pub use ids::{SpanId, TraceId, UnixNanos};
 pub use news::{ExportNews, ExportWatch};
+pub use request_span::{RequestPart, RequestSpan, ScriptNotes, SpanClock, exception_event};
 pub use retry::{AfterAttempt, AttemptEnd, Export, ExportTimeouts};
 pub use sink::TraceSink;
 pub use span::{ParentSpan, Span, SpanContext, SpanEvent, SpanKind, SpanLink, SpanStatus};
+pub use tracer::{SpanIds, Tracer};

@@ -21,6 +21,7 @@ fn scripts_run_and_whatever_they_do_stays_theirs() {
         ini_overrides: &[("memory_limit".into(), "32M".into()), ("hard_timeout".into(), "0".into())],
         superglobals: true,
         hooks: &[],
+        traces: false,
         log: Box::new(move |log| {
             sink.lock().unwrap().push(String::from_utf8_lossy(log.message).into_owned());
         }),

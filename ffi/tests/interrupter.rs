@@ -21,6 +21,7 @@ fn only_instructions_of_a_script_answer() {
         ini_overrides: &[],
         superglobals: true,
         hooks: &[],
+        traces: false,
         log: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     })

@@ -30,6 +30,17 @@ const ABOUT = [
     'Svc\release_connections' => "Lets other requests use the connections that this one owns, before it ends. Results that were not read are closed.\n\n@throws \\LogicException if a transaction is open on one of them",
     'Svc\ConnectionBusyError' => 'A connection is used by another request, and waiting for it would never end, or is not possible here.',
 
+    'Svc\Trace\current' => 'Returns the span that the script is in: that of Svc\Trace\span(), else that of the request. What is not recorded has a span without effect.',
+    'Svc\Trace\span' => "Runs the body in a span of its own, which ends with it. What the body throws is recorded, and goes on.\n\n@template T\n@param callable(): T \$body gets the span if it requires an argument\n@param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> \$attributes\n@return T",
+    'Svc\Trace\start' => "Starts a span below the current one, without making it the current one. Whoever starts it ends it.\n\n@param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> \$attributes\n@param 'internal'|'server'|'client'|'producer'|'consumer' \$kind",
+    'Svc\Trace\traceparent' => "Returns what to pass on to a service that the script calls, as the header field traceparent.\n\n@return string empty without a trace",
+    'Svc\Trace\Span' => 'A part of a request, or of a task, as a collector sees it. Once it has ended, nothing changes it.',
+    'Svc\Trace\Span::setAttribute' => "Sets an attribute; the last value of a name counts.\n\n@param bool|int|float|string|list<bool>|list<int>|list<float>|list<string> \$value",
+    'Svc\Trace\Span::addEvent' => "Notes that something has happened.\n\n@param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> \$attributes",
+    'Svc\Trace\Span::recordException' => "Notes an exception, without the arguments in its trace. The status stays as it is.\n\n@param array<string, bool|int|float|string|list<bool>|list<int>|list<float>|list<string>> \$attributes",
+    'Svc\Trace\Span::setStatus' => "Says how the span ends.\n\n@param 'unset'|'ok'|'error' \$status",
+    'Svc\Trace\Span::end' => 'Ends the span. That of the request ends with the request.',
+
     'Svc\sleep' => "Waits. Inside a request of Svc\\Worker::serve(), others use the thread meanwhile.",
     'Svc\wait_readable' => "Waits until a stream is readable. Inside a request of Svc\\Worker::serve(), others use the thread meanwhile.\n\n@param resource \$stream\n@param float|null \$timeout in seconds\n@return bool false after the timeout, or if the stream was closed",
     'Svc\wait_writable' => "Waits until a stream is writable. Inside a request of Svc\\Worker::serve(), others use the thread meanwhile.\n\n@param resource \$stream\n@param float|null \$timeout in seconds\n@return bool false after the timeout, or if the stream was closed",

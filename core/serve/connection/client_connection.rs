@@ -187,11 +187,13 @@ impl ClientConnection {
                     }
                     return Fate::Ended;
                 }
-                Command::Ended(Ended { sent_bytes, is_lost, .. }) => match self.connection.ended() {
-                    Some(request) if is_lost => request.abort(io, sent_bytes),
-                    Some(request) => request.finish(&io.shared, sent_bytes),
-                    None => debug_assert!(false, "nothing has ended"),
-                },
+                Command::Ended(Ended { sent_bytes, is_lost, is_whole, .. }) => {
+                    match self.connection.ended() {
+                        Some(request) if is_lost => request.abort(io, sent_bytes),
+                        Some(request) => request.finish(&io.shared, sent_bytes, is_whole),
+                        None => debug_assert!(false, "nothing has ended"),
+                    }
+                }
                 Command::Read { looks_again } => self.read(io, looks_again),
                 Command::Rejected(rejection) => {
                     RequestMeta::answered_unseen(io, self.key, &self.ends, rejection);

@@ -39,11 +39,16 @@ impl ClientContext {
 
     /// Determines the client of a request whose head cannot be read. The request still counts against the rate limit,
     /// unless it came through a trusted proxy: then its client is unknown.
-    pub(in crate::serve) fn unread(policy: &Policy, ends: &Endpoints, now: Instant) -> Self {
+    pub(in crate::serve) fn unread(
+        policy: &Policy,
+        ends: &Endpoints,
+        trace: Option<Trace>,
+        now: Instant,
+    ) -> Self {
         let client = Client::direct(ends.peer, ends.is_tls);
         let limiter = policy.limiter.as_ref().filter(|_| !policy.proxies.trusts(ends.peer.ip()));
         let quota = limiter.map(|limiter| limiter.take(ends.peer.ip(), now));
-        Self { client, quota, trace: None }
+        Self { client, quota, trace }
     }
 
     /// The number of seconds that the client must wait, if it has exceeded its quota.
@@ -58,10 +63,10 @@ impl ClientContext {
             fields.push_own(b"RateLimit-Policy", limiter.policy_field().as_bytes());
             fields.push_own(b"RateLimit", quota.field().as_bytes());
         }
-        if let Some(trace) = &self.trace {
+        if let Some(trace) = self.trace.as_ref().filter(|trace| !trace.is_private()) {
             fields.set_own(b"traceparent", trace.traceparent().as_bytes());
             if let Some(state) = trace.tracestate() {
-                fields.set_own(b"tracestate", state);
+                fields.set_own(b"tracestate", state.as_bytes());
             }
         }
     }

@@ -116,6 +116,7 @@ impl RequestMeta {
             tls: self.ends.tls.get().cloned(),
             asked: (client.host.clone(), client.port),
             trace: trace.clone(),
+            span: self.span.clone(),
             request_id,
             received_at: self.received_at,
         };

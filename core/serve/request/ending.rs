@@ -155,6 +155,16 @@ impl Ending {
         self.decided.map_or(CLIENT_CLOSED_REQUEST, |(_, status)| status)
     }
 
+    /// How the request ended, once it has.
+    pub(in crate::serve) fn outcome(&self) -> Option<RequestOutcome> {
+        self.decided.map(|(outcome, _)| outcome)
+    }
+
+    /// Whether the drain ends it.
+    pub(in crate::serve) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// Why the request was not admitted, if it was refused.
     pub(in crate::serve) fn shed_reason(&self) -> Option<ShedReason> {
         match self.decided {

@@ -12,6 +12,7 @@ use crate::http::{Head, RequestLine, Version};
 use crate::pool::{Exchange, Script, StreamKey};
 use crate::sync::primitive::Arc;
 use crate::time;
+use crate::trace::{RequestSpan, SpanClock, SpanContext, Tracer};
 
 use super::client_context::ClientContext;
 use super::ending::Ending;
@@ -42,6 +43,8 @@ pub(in crate::serve) struct RequestMeta {
     pub(in crate::serve) is_coded: bool,
     /// The client, and the trace of the request.
     pub(in crate::serve) client_context: ClientContext,
+    /// Its span, if it is recorded.
+    pub(in crate::serve) span: Option<Arc<RequestSpan>>,
     subject: Subject,
 }
 
@@ -109,8 +112,16 @@ impl RequestMeta {
             coded: None,
             is_coded: false,
             client_context,
+            span: None,
             subject,
         }
+    }
+
+    /// Begins the span of a request that is to be recorded.
+    pub(in crate::serve) fn open_span(&mut self, tracer: &Arc<Tracer>) {
+        let context = self.client_context.trace.as_ref().and_then(SpanContext::of);
+        let clock = SpanClock::new(self.started, self.received_at);
+        self.span = context.map(|context| RequestSpan::new(tracer, context, clock));
     }
 
     /// The head, wherever it is.

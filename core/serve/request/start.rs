@@ -3,11 +3,14 @@
 //! Promises: each request that begins is counted as received. Refuses: it opens no file and knows no script; see
 //! `dispatch`.
 
+use std::time::Instant;
+
 use crate::connection::{Connection, Grant, Incoming, Rejected, Rejection, Unreadable};
-use crate::http::{Head, MethodKind, Trace};
+use crate::http::{Head, MethodKind, RequestLine, Trace};
 use crate::pool::{Origin, StreamKey};
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
+use crate::trace::Tracer;
 
 use super::answer::{Answer, METHODS};
 use super::client_context::ClientContext;
@@ -28,7 +31,7 @@ pub(in crate::serve) fn start(
     let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
     let method = head.method_kind();
     io.shared.metrics.requests_by_method.incr(method);
-    let trace = io.shared.config.logs.trace_context.then(|| Trace::of(&head, io.ids.for_trace()));
+    let Placed { trace, tracer } = place(io, ends, Some(&head));
     let client_context = ClientContext::of(&io.shared.policy, ends, &head, trace, io.now);
     let too_many = client_context.must_wait().map(Answer::too_many);
     if too_many.is_some() {
@@ -39,7 +42,10 @@ pub(in crate::serve) fn start(
     drop(wishes);
     let by_method = answer_to_method(&head);
     let key = StreamKey { connection: connection_key, stream };
-    let meta = RequestMeta::new(key, ends, head, request_id, client_context, began);
+    let mut meta = RequestMeta::new(key, ends, head, request_id, client_context, began);
+    if let Some(tracer) = &tracer {
+        meta.open_span(tracer);
+    }
     let config = &io.shared.config;
     let body_bytes_max =
         if method == MethodKind::Query { config.bodies.max_query_body } else { config.bodies.max_body_bytes };
@@ -70,8 +76,7 @@ pub(in crate::serve) fn start_unreadable(
     let Some(permit) = permit(connection, &io.shared, needs_permit) else { return };
     io.shared.metrics.requests_by_method.incr(MethodKind::Other);
     let key = StreamKey { connection: connection_key, stream };
-    let context = ClientContext::unread(&io.shared.policy, ends, io.now);
-    let meta = RequestMeta::unread(key, ends, io.ids.name(None), line, context, began);
+    let meta = unread(io, key, ends, line, began);
     connection.begin_unreadable(meta, permit, io.now);
     let answer = match error {
         Rejected::Head(error) => Answer::plain(error.status()),
@@ -110,11 +115,49 @@ impl RequestMeta {
         let Rejection { stream, status, began } = rejection;
         io.shared.metrics.requests_by_method.incr(MethodKind::Other);
         let key = StreamKey { connection: connection_key, stream };
-        let context = ClientContext::unread(&io.shared.policy, ends, io.now);
-        let mut meta = Self::unread(key, ends, io.ids.name(None), None, context, began);
+        let mut meta = unread(io, key, ends, None, began);
         meta.ending.head_goes_out(status, Origin::Server, &io.shared.metrics);
-        meta.finish(&io.shared, 0);
+        meta.finish(&io.shared, 0, true);
     }
+}
+
+/// Creates the state of a request that cannot be read, except perhaps its first line.
+fn unread(
+    io: &mut Io,
+    key: StreamKey,
+    ends: &Arc<Endpoints>,
+    line: Option<RequestLine>,
+    began: Instant,
+) -> RequestMeta {
+    let Placed { trace, tracer } = place(io, ends, None);
+    let context = ClientContext::unread(&io.shared.policy, ends, trace, io.now);
+    let mut meta = RequestMeta::unread(key, ends, io.ids.name(None), line, context, began);
+    if let Some(tracer) = &tracer {
+        meta.open_span(tracer);
+    }
+    meta
+}
+
+/// The place of a request in a trace.
+struct Placed {
+    trace: Option<Trace>,
+    /// Set if the request is to be recorded.
+    tracer: Option<Arc<Tracer>>,
+}
+
+/// Determines the trace of a request, and whether it is recorded. A request that cannot be read is part of a trace only if
+/// it may be recorded.
+fn place(io: &mut Io, ends: &Endpoints, head: Option<&Head>) -> Placed {
+    let shared = &io.shared;
+    if shared.tracer.is_none() && !(shared.config.logs.trace_context && head.is_some()) {
+        return Placed { trace: None, tracer: None };
+    }
+    let is_read = shared.tracer.as_ref().is_none_or(|tracer| tracer.config().has_trace_context);
+    let believed = head.filter(|_| is_read && shared.policy.proxies.believes_traces(ends.peer.ip()));
+    let fresh = io.ids.for_trace();
+    let mut trace = believed.map_or_else(|| Trace::begin(fresh), |head| Trace::of(head, fresh));
+    let tracer = shared.tracer.as_ref().filter(|tracer| tracer.decide(&mut trace)).cloned();
+    Placed { trace: Some(trace), tracer }
 }
 
 /// The answer to a request whose method determines it.

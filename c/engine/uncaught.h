@@ -1,0 +1,13 @@
+/* Exceptions that a script has not caught. */
+#ifndef SVC_SHIM_UNCAUGHT_H
+#define SVC_SHIM_UNCAUGHT_H
+
+#include "compat.h"
+
+/* Called before PHP reports the exception; must not run a script's code. NULL if nobody wants to know. */
+extern void (*shim_on_uncaught)(zend_object *exception);
+
+/* Returns false if libphp does not export the function. */
+bool shim_uncaught_prepare(void);
+
+#endif

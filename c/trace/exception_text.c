@@ -1,0 +1,141 @@
+/* What there is to say about an exception or a fatal error.
+ *
+ * It may be said because PHP has no memory left, so nothing here is allocated from the request's, and no code of a script
+ * runs. */
+#include "context/host.h"
+#include "trace/exception_text.h"
+
+/* The host keeps no more. */
+enum { TEXT_MAX = 16 * 1024 };
+
+static zval *member(zend_object *exception, const char *name, zval *held)
+{
+    zend_class_entry *base =
+        instanceof_function(exception->ce, zend_ce_exception) ? zend_ce_exception : zend_ce_error;
+    zval *value = zend_read_property(base, exception, name, strlen(name), true, held);
+    ZVAL_DEREF(value);
+    return value;
+}
+
+shim_view shim_exception_message(zend_object *exception)
+{
+    zval held;
+    const zval *message = member(exception, "message", &held);
+    return Z_TYPE_P(message) == IS_STRING ? shim_view_of(Z_STRVAL_P(message), Z_STRLEN_P(message)) : (shim_view){0};
+}
+
+static void put(smart_str *text, const char *bytes, size_t length)
+{
+    smart_str_appendl_ex(text, bytes, MIN(length, TEXT_MAX), true);
+}
+
+static bool is_full(const smart_str *text)
+{
+    return text->s != NULL && ZSTR_LEN(text->s) >= TEXT_MAX;
+}
+
+static void put_number(smart_str *text, zend_long number)
+{
+    smart_str_append_long_ex(text, number, true);
+}
+
+static void put_place(smart_str *text, zend_long index, const char *file, size_t length, zend_long line)
+{
+    put(text, "#", 1);
+    put_number(text, index);
+    put(text, " ", 1);
+    if (file == NULL) {
+        put(text, ZEND_STRL("[internal function]: "));
+        return;
+    }
+    put(text, file, length);
+    put(text, "(", 1);
+    put_number(text, line);
+    put(text, "): ", 3);
+}
+
+static const zval *entry(HashTable *frame, const char *name)
+{
+    return zend_hash_str_find_deref(frame, name, strlen(name));
+}
+
+static void put_entry(smart_str *text, HashTable *frame, const char *name)
+{
+    const zval *value = entry(frame, name);
+    if (value != NULL && Z_TYPE_P(value) == IS_STRING) {
+        put(text, Z_STRVAL_P(value), Z_STRLEN_P(value));
+    }
+}
+
+void shim_exception_trace(smart_str *text, zend_object *exception)
+{
+    zval held;
+    zval *trace = member(exception, "trace", &held);
+    zend_long index = 0;
+    zval *frame;
+    if (Z_TYPE_P(trace) == IS_ARRAY) {
+        ZEND_HASH_FOREACH_VAL(Z_ARRVAL_P(trace), frame) {
+            ZVAL_DEREF(frame);
+            if (Z_TYPE_P(frame) != IS_ARRAY || is_full(text)) {
+                continue;
+            }
+            const zval *file = entry(Z_ARRVAL_P(frame), "file"), *line = entry(Z_ARRVAL_P(frame), "line");
+            const bool has_file = file != NULL && Z_TYPE_P(file) == IS_STRING;
+            put_place(text, index++, has_file ? Z_STRVAL_P(file) : NULL, has_file ? Z_STRLEN_P(file) : 0,
+                      line != NULL && Z_TYPE_P(line) == IS_LONG ? Z_LVAL_P(line) : 0);
+            put_entry(text, Z_ARRVAL_P(frame), "class");
+            put_entry(text, Z_ARRVAL_P(frame), "type");
+            put_entry(text, Z_ARRVAL_P(frame), "function");
+            put(text, "()\n", 3);
+        } ZEND_HASH_FOREACH_END();
+    }
+    put(text, "#", 1);
+    put_number(text, index);
+    put(text, ZEND_STRL(" {main}"));
+}
+
+static void put_function(smart_str *text, const zend_function *function)
+{
+    if (function->common.scope != NULL) {
+        put(text, ZSTR_VAL(function->common.scope->name), ZSTR_LEN(function->common.scope->name));
+        put(text, function->common.fn_flags & ZEND_ACC_STATIC ? "::" : "->", 2);
+    }
+    put(text, ZSTR_VAL(function->common.function_name), ZSTR_LEN(function->common.function_name));
+    put(text, "()\n", 3);
+}
+
+void shim_execution_trace(smart_str *text, shim_view file, uint32_t line)
+{
+    zend_long index = 0;
+    /* An exception knows where it was made; here, that is the first line. */
+    put(text, file.bytes != NULL ? file.bytes : "", file.length);
+    put(text, "(", 1);
+    put_number(text, line);
+    put(text, ")\n", 2);
+    for (const zend_execute_data *frame = EG(current_execute_data); frame != NULL && !is_full(text);
+         frame = frame->prev_execute_data) {
+        const zend_execute_data *caller = frame->prev_execute_data;
+        if (frame->func == NULL || frame->func->common.function_name == NULL) {
+            continue;
+        }
+        const bool is_known = caller != NULL && caller->func != NULL && ZEND_USER_CODE(caller->func->type) &&
+                              caller->opline != NULL;
+        const zend_string *place = is_known ? caller->func->op_array.filename : NULL;
+        put_place(text, index++, place != NULL ? ZSTR_VAL(place) : NULL, place != NULL ? ZSTR_LEN(place) : 0,
+                  is_known ? (zend_long)caller->opline->lineno : 0);
+        put_function(text, frame->func);
+    }
+    put(text, "#", 1);
+    put_number(text, index);
+    put(text, ZEND_STRL(" {main}"));
+}
+
+shim_view shim_trace_text_view(const smart_str *text)
+{
+    return text->s != NULL ? shim_view_of(ZSTR_VAL(text->s), ZSTR_LEN(text->s)) : (shim_view){0};
+}
+
+void shim_trace_text_free(smart_str *text)
+{
+    smart_str_free_ex(text, true);
+}

@@ -1,0 +1,177 @@
+/* The functions of the namespace Svc\Trace. */
+#include "compat.h"
+#include "context/context.h"
+#include "context/current_span.h"
+#include "context/host.h"
+#include "trace/attributes.h"
+#include "trace/functions.h"
+#include "trace/span_object.h"
+
+/* The number of a new span below the current one; 0 if it is not recorded. */
+static uint64_t begin(const zend_string *name, const shim_attributes *attributes, shim_span_kind kind)
+{
+    void *host = shim_request_host();
+    if (host == NULL) {
+        return 0;
+    }
+    const uint64_t span = shim_host.span.begin(host, shim_current_span, shim_view_of(ZSTR_VAL(name), ZSTR_LEN(name)), kind);
+    for (size_t i = 0; span != 0 && i < attributes->count; i++) {
+        shim_host.span.set_attribute(host, span, &attributes->list[i]);
+    }
+    return span;
+}
+
+/* After the body has thrown; exit() is no failure. */
+static void note_thrown(uint64_t span)
+{
+    zend_object *exception = EG(exception);
+    if (exception == NULL || zend_is_unwind_exit(exception) || zend_is_graceful_exit(exception)) {
+        return;
+    }
+    shim_span_record(span, exception, NULL, 0);
+    shim_host.span.set_status(shim_current->host, span, SHIM_SPAN_ERROR, shim_view_of("", 0));
+}
+
+/* Calls the body in the span. A bailout leaves the span open; it ends with its request. */
+static void call_in(uint64_t span, zend_fcall_info *call, zend_fcall_info_cache *cache, zval *result)
+{
+    const uint64_t before = shim_current_span;
+    zval object;
+    ZVAL_UNDEF(&object);
+    /* A body that needs an argument gets the span; one that does not may be any function. What __call() stands for is not
+     * known before it is called. */
+    const zend_function *function = cache->function_handler;
+    if (function != NULL && function->common.required_num_args > 0) {
+        shim_span_object(&object, span);
+        call->params = &object;
+        call->param_count = 1;
+    }
+    if (span != 0) {
+        shim_current_span = span;
+    }
+    call->retval = result;
+    (void)zend_call_function(call, cache);
+    shim_current_span = before;
+    if (span != 0 && shim_request_host() != NULL) {
+        note_thrown(span);
+        shim_host.span.end(shim_current->host, span);
+    }
+    zval_ptr_dtor(&object);
+}
+
+/* Svc\Trace\span(string $name, callable $body, array $attributes = []): mixed */
+static ZEND_NAMED_FUNCTION(trace_span)
+{
+    zend_string *name;
+    zend_fcall_info call;
+    zend_fcall_info_cache cache;
+    HashTable *values = NULL;
+    shim_attributes attributes;
+    ZEND_PARSE_PARAMETERS_START(2, 3)
+        Z_PARAM_STR(name)
+        Z_PARAM_FUNC(call, cache)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_ARRAY_HT(values)
+    ZEND_PARSE_PARAMETERS_END();
+    if (!shim_attributes_take(&attributes, values, 3)) {
+        RETURN_THROWS();
+    }
+    const uint64_t span = begin(name, &attributes, SHIM_SPAN_INTERNAL);
+    shim_attributes_free(&attributes);
+    zval result;
+    ZVAL_UNDEF(&result);
+    call_in(span, &call, &cache, &result);
+    if (Z_TYPE(result) == IS_UNDEF) {
+        return;
+    }
+    if (Z_ISREF(result)) {
+        zend_unwrap_reference(&result);
+    }
+    RETURN_COPY_VALUE(&result);
+}
+
+static bool kind_of(const zend_string *name, shim_span_kind *kind)
+{
+    static const struct {
+        const char *name;
+        shim_span_kind kind;
+    } kinds[] = {
+        {"internal", SHIM_SPAN_INTERNAL}, {"server", SHIM_SPAN_SERVER},     {"client", SHIM_SPAN_CLIENT},
+        {"producer", SHIM_SPAN_PRODUCER}, {"consumer", SHIM_SPAN_CONSUMER},
+    };
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (zend_string_equals_cstr(name, kinds[i].name, strlen(kinds[i].name))) {
+            *kind = kinds[i].kind;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Svc\Trace\start(string $name, array $attributes = [], string $kind = 'internal'): Svc\Trace\Span */
+static ZEND_NAMED_FUNCTION(trace_start)
+{
+    zend_string *name, *kind_name = NULL;
+    HashTable *values = NULL;
+    shim_attributes attributes;
+    shim_span_kind kind = SHIM_SPAN_INTERNAL;
+    ZEND_PARSE_PARAMETERS_START(1, 3)
+        Z_PARAM_STR(name)
+        Z_PARAM_OPTIONAL
+        Z_PARAM_ARRAY_HT(values)
+        Z_PARAM_STR(kind_name)
+    ZEND_PARSE_PARAMETERS_END();
+    if (kind_name != NULL && !kind_of(kind_name, &kind)) {
+        zend_argument_value_error(3, "must be \"internal\", \"server\", \"client\", \"producer\", or \"consumer\"");
+        RETURN_THROWS();
+    }
+    if (!shim_attributes_take(&attributes, values, 2)) {
+        RETURN_THROWS();
+    }
+    const uint64_t span = begin(name, &attributes, kind);
+    shim_attributes_free(&attributes);
+    shim_span_object(return_value, span);
+}
+
+/* Svc\Trace\current(): Svc\Trace\Span */
+static ZEND_NAMED_FUNCTION(trace_current)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    void *host = shim_request_host();
+    const uint64_t span = host == NULL ? 0 : shim_current_span != 0 ? shim_current_span : shim_host.span.own(host);
+    shim_span_object(return_value, span);
+}
+
+/* Svc\Trace\traceparent(): string */
+static ZEND_NAMED_FUNCTION(trace_traceparent)
+{
+    ZEND_PARSE_PARAMETERS_NONE();
+    shim_view text = {0};
+    if (shim_request_host() != NULL) {
+        shim_host.span.traceparent(shim_current->host, shim_current_span, &text);
+    }
+    RETURN_STRINGL(text.bytes != NULL ? text.bytes : "", text.length);
+}
+
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_span, 0, 2, IS_MIXED, 0)
+    ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+    ZEND_ARG_TYPE_INFO(0, body, IS_CALLABLE, 0)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, attributes, IS_ARRAY, 0, "[]")
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_start, 0, 1, Svc\\Trace\\Span, 0)
+    ZEND_ARG_TYPE_INFO(0, name, IS_STRING, 0)
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, attributes, IS_ARRAY, 0, "[]")
+    ZEND_ARG_TYPE_INFO_WITH_DEFAULT_VALUE(0, kind, IS_STRING, 0, "\'internal\'")
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_OBJ_INFO_EX(arginfo_current, 0, 0, Svc\\Trace\\Span, 0)
+ZEND_END_ARG_INFO()
+ZEND_BEGIN_ARG_WITH_RETURN_TYPE_INFO_EX(arginfo_traceparent, 0, 0, IS_STRING, 0)
+ZEND_END_ARG_INFO()
+
+const zend_function_entry shim_trace_functions[] = {
+    ZEND_NS_NAMED_FE("Svc\\Trace", span, trace_span, arginfo_span)
+    ZEND_NS_NAMED_FE("Svc\\Trace", start, trace_start, arginfo_start)
+    ZEND_NS_NAMED_FE("Svc\\Trace", current, trace_current, arginfo_current)
+    ZEND_NS_NAMED_FE("Svc\\Trace", traceparent, trace_traceparent, arginfo_traceparent)
+    PHP_FE_END
+};

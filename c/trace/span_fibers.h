@@ -1,0 +1,10 @@
+/* Which span each fiber is in. */
+#ifndef SVC_SHIM_SPAN_FIBERS_H
+#define SVC_SHIM_SPAN_FIBERS_H
+
+#include <stdbool.h>
+
+/* After PHP has started. Returns false if PHP has no resource handle left. */
+bool shim_span_fibers_follow(void);
+
+#endif

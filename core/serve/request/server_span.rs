@@ -1,0 +1,239 @@
+//! The record of a request as a span: what OpenTelemetry's conventions for HTTP servers want to know, and what only this
+//! server knows.
+//!
+//! Promises: the span says what the access record says; values of the query that are secret are redacted. Refuses: it
+//! decides nothing: how the request ended is known by then.
+
+use std::borrow::Cow;
+use std::time::{Duration, Instant};
+
+use crate::http::{Head, MethodKind, Version, forwarded, ip_text, uri};
+use crate::time;
+use crate::trace::{
+    AttributeValue, Attributes, ParentSpan, RequestPart, RequestSpan, Span, SpanId, SpanKind, SpanStatus,
+    UnixNanos,
+};
+
+use super::ending::RequestOutcome;
+use super::meta::RequestMeta;
+
+/// How a request ended, as far as its connection knows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RecordedEnd {
+    /// The time from the first byte of its head to its record.
+    pub(super) duration: Duration,
+    /// The bytes of the response's body that were sent.
+    pub(super) body_bytes: u64,
+    /// The response is out as a whole.
+    pub(super) is_whole: bool,
+}
+
+/// The attributes of most requests find room without growing the list.
+const ATTRIBUTES_TYPICAL: usize = 24;
+
+impl RequestMeta {
+    /// Exports the span of the request, and that of its wait for a worker.
+    pub(super) fn export(&self, own: &RequestSpan, end: RecordedEnd) {
+        let (tracer, ended_at) = (own.tracer(), self.started + end.duration);
+        if let Some(wait) = self.admission_wait(own, ended_at) {
+            tracer.offer(wait);
+        }
+        tracer.offer(self.server_span(own, end, own.clock().at(ended_at)));
+    }
+
+    /// The wait for a worker, which has ended at the latest when the request has.
+    fn admission_wait(&self, own: &RequestSpan, ended_at: Instant) -> Option<Span> {
+        let exchange = self.exchange()?;
+        let until = exchange.waited().map_or(ended_at, |waited| exchange.offered_at + waited);
+        Some(own.part(RequestPart::AdmissionWait, exchange.offered_at, until))
+    }
+
+    fn server_span(&self, own: &RequestSpan, end: RecordedEnd, ended_at: UnixNanos) -> Span {
+        let limits = own.tracer().limits();
+        let (name, method, original) = method_of(self.asks_for().0);
+        let mut span = Span::new(own.context().clone(), name, SpanKind::Server, own.clock().at(self.started));
+        span.end = ended_at;
+        let parent = self.client_context.trace.as_ref().and_then(|trace| SpanId::new(trace.parent_id()?));
+        span.parent = parent.map(|span_id| ParentSpan { span_id, is_remote: true });
+        let mut told = Told { span: &mut span, limits: &limits.span_attributes() };
+        told.say("http.request.method", method);
+        if let Some(original) = original {
+            told.say("http.request.method_original", original.to_owned());
+        }
+        self.tell_url(&mut told, &own.tracer().config().redacted_parameters);
+        self.tell_addresses(&mut told);
+        let notes = own.take_notes();
+        self.tell_own(&mut told, notes.worker_id, notes.parked);
+        self.tell_end(&mut told, end, notes.exception.as_deref());
+        notes.tell(&mut span, limits);
+        span
+    }
+
+    fn tell_url(&self, told: &mut Told<'_>, redacted: &[String]) {
+        let (_, path) = self.asks_for();
+        if path.starts_with(b"/") || path == b"*" {
+            told.say("url.path", AttributeValue::lossy(path));
+        }
+        let query = self.head().and_then(|head| head.path_and_query().1);
+        if let Some(query) = query.filter(|query| !query.is_empty()) {
+            told.say("url.query", AttributeValue::lossy(&redact(query, redacted)));
+        }
+        let is_https = self.client_context.client.https;
+        told.say("url.scheme", if is_https { "https" } else { "http" });
+    }
+
+    fn tell_addresses(&self, told: &mut Told<'_>) {
+        let client = &self.client_context.client;
+        let host = client.host.as_deref().or_else(|| self.head().and_then(Head::host));
+        let (address, port) = match host.map(split_host) {
+            // Without a port, the client has used the default port of the scheme.
+            Some((name, port)) => {
+                let port = client.port.or(port).unwrap_or(if client.https { 443 } else { 80 });
+                (AttributeValue::lossy(name), port)
+            }
+            None => (ip_text(self.ends.local.ip()).into(), self.ends.local.port()),
+        };
+        told.say("server.address", address);
+        told.say("server.port", port);
+        told.say("client.address", ip_text(client.addr.ip()));
+        told.say("network.peer.address", ip_text(self.ends.peer.ip()));
+        told.say("network.peer.port", self.ends.peer.port());
+        let version = match self.version {
+            Version::Http10 => "1.0",
+            Version::Http11 => "1.1",
+            Version::Http2 => "2",
+        };
+        told.say("network.protocol.version", version);
+        if let Some(agent) = self.head().and_then(|head| head.header("user-agent")) {
+            told.say("user_agent.original", AttributeValue::lossy(agent));
+        }
+    }
+
+    /// What only this server knows.
+    fn tell_own(&self, told: &mut Told<'_>, worker_id: Option<usize>, parked: Duration) {
+        told.say("svc.request_id", self.request_id().to_owned());
+        if let Some(reason) = self.ending.shed_reason() {
+            told.say("svc.shed_reason", reason.as_str());
+        }
+        if let Some(waited) = self.exchange().and_then(|exchange| exchange.waited()) {
+            told.say("svc.queue_wait_us", time::as_micros(waited));
+            told.say("svc.parked_us", time::as_micros(parked));
+        }
+        if let Some(worker_id) = worker_id {
+            told.say("svc.worker_id", worker_id);
+        }
+    }
+
+    /// How the request ended. `exception` is the class of the exception that has ended its script.
+    fn tell_end(&self, told: &mut Told<'_>, end: RecordedEnd, exception: Option<&str>) {
+        if let Some(bytes) = self.request_body_bytes() {
+            told.say("http.request.body.size", bytes);
+        }
+        let (status, outcome) = (self.ending.status(), self.ending.outcome());
+        let has_left = matches!(outcome, Some(RequestOutcome::Left { .. }));
+        if !has_left {
+            told.say("http.response.status_code", status);
+            told.say("http.response.body.size", end.body_bytes);
+        }
+        let error = match exception {
+            _ if has_left => Cow::Borrowed("client_abort"),
+            _ if status < 500 && end.is_whole => return,
+            Some(class) => Cow::Owned(class.to_owned()),
+            None if status >= 500 => Cow::Owned(status.to_string()),
+            None => Cow::Borrowed(self.why_cut()),
+        };
+        told.say("error.type", error);
+        told.span.status = SpanStatus::Error(Cow::Borrowed(""));
+    }
+
+    /// Why the response ended after its head and before its end.
+    fn why_cut(&self) -> &'static str {
+        let exchange = self.exchange();
+        if self.ending.is_cut() {
+            "shutdown"
+        } else if exchange.is_some_and(|exchange| exchange.is_overdue()) {
+            "timeout"
+        } else if exchange.is_some_and(|exchange| exchange.is_broken()) {
+            "incomplete_response"
+        } else {
+            "client_abort"
+        }
+    }
+
+    /// The length of the request's body, as far as it is known.
+    fn request_body_bytes(&self) -> Option<u64> {
+        if let Some(exchange) = self.exchange() {
+            return Some(exchange.request.body.len());
+        }
+        let head = self.head()?;
+        match (head.header("content-length"), head.header("transfer-encoding")) {
+            (Some(length), _) => str::from_utf8(length).ok()?.trim().parse().ok(),
+            (None, Some(_)) => None,
+            (None, None) => Some(0),
+        }
+    }
+}
+
+/// A span that is told what to say, within its limits. Nothing is said twice.
+struct Told<'a> {
+    span: &'a mut Span,
+    limits: &'a crate::config::AttributeLimits,
+}
+
+impl Told<'_> {
+    fn say(&mut self, key: &'static str, value: impl Into<AttributeValue>) {
+        if self.span.attributes.is_empty() {
+            self.span.attributes = Attributes::with_capacity(ATTRIBUTES_TYPICAL);
+        }
+        self.span.attributes.add(key, value, self.limits);
+    }
+}
+
+/// The name of the span and its method, and the method as received if the convention does not know it.
+fn method_of(method: &str) -> (&'static str, &'static str, Option<&str>) {
+    match MethodKind::of(method.as_bytes()) {
+        MethodKind::Other if method == "TRACE" => ("TRACE", "TRACE", None),
+        MethodKind::Other => ("HTTP", "_OTHER", Some(method).filter(|method| !method.is_empty())),
+        known => (known.as_str(), known.as_str(), None),
+    }
+}
+
+/// Replaces the values of these parameters.
+fn redact<'a>(query: &'a [u8], parameters: &[String]) -> Cow<'a, [u8]> {
+    let is_secret = |pair: &[u8]| {
+        let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
+        pair.contains(&b'=') && parameters.iter().any(|secret| uri::is_spelled(name, secret.as_bytes()))
+    };
+    let pairs = || query.split(|&byte| byte == b'&');
+    if !pairs().any(is_secret) {
+        return Cow::Borrowed(query);
+    }
+    let mut redacted = Vec::with_capacity(query.len());
+    for (index, pair) in pairs().enumerate() {
+        if index > 0 {
+            redacted.push(b'&');
+        }
+        if is_secret(pair) {
+            redacted.extend(pair.iter().take_while(|&&byte| byte != b'='));
+            redacted.extend_from_slice(b"=REDACTED");
+        } else {
+            redacted.extend_from_slice(pair);
+        }
+    }
+    Cow::Owned(redacted)
+}
+
+/// Splits a host into its name or address, without brackets, and its port.
+fn split_host(host: &[u8]) -> (&[u8], Option<u16>) {
+    let (name, port) = match host.iter().rposition(|&byte| byte == b':') {
+        Some(colon) if host[colon + 1..].iter().all(u8::is_ascii_digit) => {
+            (&host[..colon], forwarded::port(&host[colon + 1..]))
+        }
+        _ => (host, None),
+    };
+    (name.strip_prefix(b"[").and_then(|name| name.strip_suffix(b"]")).unwrap_or(name), port)
+}
+
+#[cfg(test)]
+#[path = "server_span_tests.rs"]
+mod tests;

@@ -1,0 +1,191 @@
+//! What decides about traces and takes their spans.
+//!
+//! Promises: whether a trace is recorded is decided once, at its first request here; the flags that are passed on say so.
+//! Refuses: it builds no span.
+
+use std::fmt;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use crate::config::{SpanLimits, TraceConfig};
+use crate::http::Trace;
+use crate::sync::primitive::Arc;
+
+use super::ids::{SpanId, TraceId};
+use super::sink::TraceSink;
+use super::span::{Span, SpanContext};
+
+/// Decides which traces are recorded, and takes their spans.
+pub struct Tracer {
+    config: TraceConfig,
+    /// Where spans go; `None` if they are not sent.
+    sink: Option<Arc<TraceSink>>,
+}
+
+impl Tracer {
+    /// Makes one by its settings.
+    pub fn new(config: TraceConfig, sink: Option<Arc<TraceSink>>) -> Self {
+        Self { config, sink }
+    }
+
+    /// The settings.
+    pub fn config(&self) -> &TraceConfig {
+        &self.config
+    }
+
+    /// How much a span may hold.
+    pub fn limits(&self) -> &SpanLimits {
+        &self.config.limits
+    }
+
+    /// Decides about the trace of a request, and puts the decision into its flags. Returns whether spans are to be built.
+    pub fn decide(&self, trace: &mut Trace) -> bool {
+        if !self.config.has_trace_context {
+            trace.keep_private();
+        }
+        // Without an SDK, a trace is passed on as it came.
+        if self.config.is_disabled {
+            return false;
+        }
+        let parent = trace.parent_id().map(|_| trace.is_sampled());
+        let state = trace.tracestate().map(|state| &**state);
+        let is_sampled = TraceId::new(trace.trace_id())
+            .is_some_and(|trace_id| self.config.sampler.decides(trace_id, state, parent));
+        trace.decide(is_sampled);
+        is_sampled && self.sink.is_some()
+    }
+
+    /// Whether spans are built at all.
+    pub fn is_recording(&self) -> bool {
+        self.sink.is_some() && !self.config.is_disabled
+    }
+
+    /// Takes a finished span; never waits.
+    pub fn offer(&self, span: Span) {
+        if let Some(sink) = &self.sink {
+            sink.offer(span);
+        }
+    }
+}
+
+impl fmt::Debug for Tracer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tracer").field("sampler", &self.config.sampler).finish_non_exhaustive()
+    }
+}
+
+impl SpanContext {
+    /// Returns the position of the server's own span in the trace of a request.
+    pub fn of(trace: &Trace) -> Option<Self> {
+        Some(Self {
+            trace_id: TraceId::new(trace.trace_id())?,
+            span_id: SpanId::new(trace.span_id())?,
+            flags: trace.flags(),
+            state: trace.tracestate().cloned(),
+        })
+    }
+
+    /// Returns the position of another span in the same trace.
+    #[must_use]
+    pub fn with_span(&self, span_id: SpanId) -> Self {
+        Self { span_id, ..self.clone() }
+    }
+}
+
+/// Generates the IDs of spans for one thread.
+#[derive(Debug)]
+pub struct SpanIds {
+    next: u64,
+}
+
+impl Default for SpanIds {
+    /// Seeds the generator from the system's randomness.
+    fn default() -> Self {
+        Self { next: RandomState::new().build_hasher().finish() }
+    }
+}
+
+impl SpanIds {
+    /// Generates an ID that this thread has not generated before.
+    pub fn draw(&mut self) -> SpanId {
+        loop {
+            self.next = self.next.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            // A bijection of the sequence number: neighbours look different, and nothing repeats.
+            let mut mixed = self.next;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            if let Some(id) = SpanId::new(mixed ^ (mixed >> 31)) {
+                return id;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{BatchConfig, RootSampler, Sampler};
+    use crate::http::FreshIds;
+    use std::time::Duration;
+
+    const FRESH: FreshIds = FreshIds { trace_id: 7, span_id: 8 };
+
+    fn tracer(root: RootSampler, change: impl FnOnce(&mut TraceConfig)) -> Tracer {
+        let mut config = TraceConfig {
+            is_disabled: false,
+            sampler: Sampler { root, is_parent_based: true },
+            limits: SpanLimits::default(),
+            has_trace_context: true,
+            redacted_parameters: Vec::new(),
+            resource: Vec::new(),
+            batch: BatchConfig {
+                schedule_delay: Duration::from_secs(5),
+                export_timeout: None,
+                queue_spans_max: 4,
+                batch_spans_max: 4,
+            },
+            export: None,
+            ignored: Vec::new(),
+        };
+        change(&mut config);
+        Tracer::new(config, Some(Arc::new(TraceSink::new(4, || {}))))
+    }
+
+    #[test]
+    fn the_sampler_decides_and_the_flags_say_so() {
+        let mut trace = Trace::begin(FRESH);
+        assert!(tracer(RootSampler::AlwaysOn, |_| {}).decide(&mut trace));
+        assert!(trace.is_sampled() && !trace.is_private());
+        let mut trace = Trace::begin(FRESH);
+        assert!(!tracer(RootSampler::AlwaysOff, |_| {}).decide(&mut trace));
+        assert!(!trace.is_sampled());
+    }
+
+    #[test]
+    fn what_is_not_exported_is_sampled_and_not_recorded() {
+        let mut trace = Trace::begin(FRESH);
+        let config = tracer(RootSampler::AlwaysOn, |_| {}).config.clone();
+        assert!(!Tracer::new(config, None).decide(&mut trace));
+        assert!(trace.is_sampled());
+    }
+
+    #[test]
+    fn without_an_sdk_nothing_is_decided() {
+        let mut trace = Trace::begin(FRESH);
+        assert!(!tracer(RootSampler::AlwaysOn, |config| config.is_disabled = true).decide(&mut trace));
+        assert!(!trace.is_sampled());
+    }
+
+    #[test]
+    fn without_the_propagator_no_field_tells_about_the_trace() {
+        let mut trace = Trace::begin(FRESH);
+        assert!(tracer(RootSampler::AlwaysOn, |config| config.has_trace_context = false).decide(&mut trace));
+        assert!(trace.is_private());
+    }
+
+    #[test]
+    fn ids_of_spans_differ() {
+        let mut ids = SpanIds::default();
+        let drawn: std::collections::HashSet<_> = (0..1000).map(|_| ids.draw()).collect();
+        assert_eq!(drawn.len(), 1000);
+    }
+}

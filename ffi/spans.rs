@@ -1,0 +1,159 @@
+//! Spans as C uses them.
+//!
+//! Promises: a request without a trace, and a panic of the server's, are answered as if nothing were recorded. Refuses: what
+//! becomes of a span is the server's.
+
+use std::ffi::c_void;
+use std::slice;
+
+use crate::bindings::{
+    self, shim_attribute, shim_scalar, shim_span_callbacks, shim_span_kind, shim_span_status, shim_view,
+};
+use crate::request_handle::with_request;
+use crate::script_spans::{
+    ScriptAttribute, ScriptFailure, ScriptSpanKind, ScriptSpanStatus, ScriptSpans, ScriptValue,
+};
+use crate::view::{bytes, view};
+
+pub(crate) fn callbacks() -> shim_span_callbacks {
+    shim_span_callbacks {
+        own: Some(own),
+        begin: Some(begin),
+        set_attribute: Some(set_attribute),
+        add_event: Some(add_event),
+        set_status: Some(set_status),
+        end: Some(end),
+        traceparent: Some(traceparent),
+        fail: Some(fail),
+    }
+}
+
+/// Runs `call` on the spans of the request, if it has a trace.
+fn with_spans<T: Copy>(request: *mut c_void, fallback: T, call: impl FnOnce(&mut dyn ScriptSpans) -> T) -> T {
+    with_request(request, fallback, |request_handle| match request_handle.host().spans() {
+        Some(spans) => call(spans),
+        None => fallback,
+    })
+}
+
+unsafe extern "C" fn own(request: *mut c_void) -> u64 {
+    with_spans(request, 0, |spans| spans.own())
+}
+
+unsafe extern "C" fn begin(request: *mut c_void, parent: u64, name: shim_view, kind: shim_span_kind) -> u64 {
+    // SAFETY: C's view is valid for this call.
+    let name = unsafe { bytes(name) };
+    let kind = match kind {
+        bindings::shim_span_kind_SHIM_SPAN_SERVER => ScriptSpanKind::Server,
+        bindings::shim_span_kind_SHIM_SPAN_CLIENT => ScriptSpanKind::Client,
+        bindings::shim_span_kind_SHIM_SPAN_PRODUCER => ScriptSpanKind::Producer,
+        bindings::shim_span_kind_SHIM_SPAN_CONSUMER => ScriptSpanKind::Consumer,
+        _ => ScriptSpanKind::Internal,
+    };
+    with_spans(request, 0, |spans| spans.begin(parent, name, kind))
+}
+
+unsafe extern "C" fn set_attribute(request: *mut c_void, span: u64, attribute: *const shim_attribute) {
+    // SAFETY: C's struct is valid for this call.
+    let attribute = unsafe { &*attribute };
+    // SAFETY: C filled it, and its views are valid for this call.
+    let attribute = unsafe { attribute_of(attribute) };
+    with_spans(request, (), |spans| spans.set_attribute(span, &attribute));
+}
+
+unsafe extern "C" fn add_event(
+    request: *mut c_void,
+    span: u64,
+    name: shim_view,
+    attributes: *const shim_attribute,
+    count: usize,
+) {
+    // SAFETY: C's view is valid for this call.
+    let name = unsafe { bytes(name) };
+    let attributes = if count == 0 {
+        &[]
+    } else {
+        // SAFETY: C filled `count` structs.
+        unsafe { slice::from_raw_parts(attributes, count) }
+    };
+    // SAFETY: they are valid for this call, each of them.
+    let attributes: Vec<_> = attributes.iter().map(|one| unsafe { attribute_of(one) }).collect();
+    with_spans(request, (), |spans| spans.add_event(span, name, &attributes));
+}
+
+unsafe extern "C" fn set_status(
+    request: *mut c_void,
+    span: u64,
+    status: shim_span_status,
+    description: shim_view,
+) {
+    // SAFETY: C's view is valid for this call.
+    let description = unsafe { bytes(description) };
+    let status = match status {
+        bindings::shim_span_status_SHIM_SPAN_OK => ScriptSpanStatus::Ok,
+        bindings::shim_span_status_SHIM_SPAN_ERROR => ScriptSpanStatus::Error,
+        _ => ScriptSpanStatus::Unset,
+    };
+    with_spans(request, (), |spans| spans.set_status(span, status, description));
+}
+
+unsafe extern "C" fn end(request: *mut c_void, span: u64) {
+    with_spans(request, (), |spans| spans.end(span));
+}
+
+unsafe extern "C" fn traceparent(request: *mut c_void, span: u64, out: *mut shim_view) {
+    with_spans(request, (), |spans| {
+        // SAFETY: `out` is C's to be filled.
+        unsafe { *out = view(spans.traceparent(span)) };
+    });
+}
+
+unsafe extern "C" fn fail(
+    request: *mut c_void,
+    class: shim_view,
+    message: shim_view,
+    trace: shim_view,
+    is_exception: bool,
+) {
+    // SAFETY: C's views are valid for this call, each of them.
+    let [class, message, trace] = [class, message, trace].map(|text| unsafe { bytes(text) });
+    let failure = ScriptFailure { class, message, trace, is_exception };
+    with_spans(request, (), |spans| spans.fail(&failure));
+}
+
+/// # Safety
+///
+/// `raw` is a struct that C filled; its views are valid for `'a`.
+unsafe fn attribute_of<'a>(raw: &shim_attribute) -> ScriptAttribute<'a> {
+    // SAFETY: a view of C's, valid as the caller promises.
+    let name = unsafe { bytes(raw.name) };
+    let values: &'a [shim_scalar] = if raw.count == 0 {
+        &[]
+    } else {
+        // SAFETY: C filled `count` values, which are valid as the caller promises.
+        unsafe { slice::from_raw_parts(raw.values, raw.count) }
+    };
+    // SAFETY: as above, each of them.
+    let texts = || values.iter().map(|value| unsafe { bytes(value.text) });
+    let value = match (raw.type_, raw.is_list, values.first()) {
+        (bindings::shim_scalar_type_SHIM_SCALAR_BOOL, true, _) => {
+            ScriptValue::Bools(values.iter().map(|value| value.integer != 0).collect())
+        }
+        (bindings::shim_scalar_type_SHIM_SCALAR_INT, true, _) => {
+            ScriptValue::Ints(values.iter().map(|value| value.integer).collect())
+        }
+        (bindings::shim_scalar_type_SHIM_SCALAR_FLOAT, true, _) => {
+            ScriptValue::Floats(values.iter().map(|value| value.number).collect())
+        }
+        (_, true, _) => ScriptValue::Texts(texts().collect()),
+        (bindings::shim_scalar_type_SHIM_SCALAR_BOOL, false, Some(value)) => {
+            ScriptValue::Bool(value.integer != 0)
+        }
+        (bindings::shim_scalar_type_SHIM_SCALAR_INT, false, Some(value)) => ScriptValue::Int(value.integer),
+        (bindings::shim_scalar_type_SHIM_SCALAR_FLOAT, false, Some(value)) => {
+            ScriptValue::Float(value.number)
+        }
+        (_, false, _) => ScriptValue::Text(texts().next().unwrap_or_default()),
+    };
+    ScriptAttribute { name, value }
+}

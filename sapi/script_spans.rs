@@ -1,0 +1,362 @@
+//! The spans of one request, or one task, as its script makes them.
+//!
+//! Promises: a span goes to the exporter when it ends, or when its request does, and then says that nobody ended it. How
+//! many spans there are, and how much they hold, is bounded. Without a trace, or if the trace is not recorded, nothing is
+//! allocated. Refuses: which span a script is in is known to the interpreter's side alone.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use svc_core::config::{AttributeLimits, SpanLimits};
+use svc_core::http::Traceparent;
+use svc_core::limits::{SCRIPT_SPANS_MAX, SCRIPT_SPANS_OPEN_MAX, SPAN_BYTES_MAX, SPAN_TEXT_BYTES_MAX};
+use svc_core::time;
+use svc_core::trace::{
+    AttributeValue, Attributes, ParentSpan, RequestSpan, Span, SpanClock, SpanContext, SpanEvent, SpanId,
+    SpanIds, SpanKind, SpanStatus, Tracer, UnixNanos, exception_event,
+};
+
+use svc_ffi::{
+    ScriptAttribute, ScriptFailure, ScriptSpanKind, ScriptSpanStatus, ScriptSpans, ScriptValue, TraceSeat,
+};
+
+/// The spans of one request or task.
+#[derive(Debug)]
+pub(crate) struct OpenSpans {
+    /// The request's own span, or the one that has dispatched the task.
+    root: SpanContext,
+    recorder: Option<Recorder>,
+    /// What `traceparent` has handed out.
+    text: Traceparent,
+}
+
+/// What a trace that is recorded needs in addition.
+#[derive(Debug)]
+struct Recorder {
+    tracer: Arc<Tracer>,
+    clock: SpanClock,
+    /// The request's own span; `None` in a task.
+    own: Option<Arc<RequestSpan>>,
+    /// What is left of [`SPAN_BYTES_MAX`] for the request's own span.
+    own_bytes_left: usize,
+    /// In the order in which they began.
+    open: Vec<OpenSpan>,
+    ids: SpanIds,
+    begun: usize,
+    /// Spans that were not recorded because there were too many.
+    dropped: u64,
+    /// What has ended the script after the request was recorded.
+    late: Vec<SpanEvent>,
+    /// How much of what ends the script is still kept.
+    failures_left: usize,
+}
+
+#[derive(Debug)]
+struct OpenSpan {
+    span: Span,
+    bytes_left: usize,
+}
+
+impl OpenSpans {
+    /// For a request with this trace, which is recorded if it has a span.
+    pub(crate) fn of_request(root: SpanContext, own: Option<&Arc<RequestSpan>>) -> Self {
+        let recorder = own.map(|own| Recorder::new(own.tracer(), *own.clock(), Some(Arc::clone(own))));
+        Self::new(root, recorder)
+    }
+
+    /// For a task that continues a trace. `tracer` takes its spans.
+    pub(crate) fn of_task(root: SpanContext, tracer: Option<&Arc<Tracer>>) -> Self {
+        let tracer = tracer.filter(|tracer| root.is_sampled() && tracer.is_recording());
+        let clock = || SpanClock::new(time::now(), time::wall());
+        let recorder = tracer.map(|tracer| Recorder::new(tracer, clock(), None));
+        Self::new(root, recorder)
+    }
+
+    fn new(root: SpanContext, recorder: Option<Recorder>) -> Self {
+        let text = Traceparent::new(root.trace_id.get(), root.span_id.get(), root.flags);
+        Self { root, recorder, text }
+    }
+
+    /// Ends the spans that are still open, because the request has ended.
+    pub(crate) fn end_all(&mut self, ended_at: Instant) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let now = recorder.clock.at(ended_at);
+        for OpenSpan { mut span, .. } in recorder.open.drain(..) {
+            span.set("svc.unfinished", true, recorder.tracer.limits());
+            span.end = now.max(span.start);
+            recorder.tracer.offer(span);
+        }
+    }
+
+    /// Tells the span of the run what belongs to no other one.
+    pub(crate) fn tell_run(&mut self, run: &mut Span) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let limits = recorder.tracer.limits();
+        for event in recorder.late.drain(..) {
+            run.add_event(event, limits);
+        }
+        if recorder.dropped > 0 {
+            run.set("svc.spans_dropped", recorder.dropped, limits);
+        }
+    }
+}
+
+impl Recorder {
+    fn new(tracer: &Arc<Tracer>, clock: SpanClock, own: Option<Arc<RequestSpan>>) -> Self {
+        Self {
+            tracer: Arc::clone(tracer),
+            clock,
+            own,
+            own_bytes_left: SPAN_BYTES_MAX,
+            open: Vec::new(),
+            ids: SpanIds::default(),
+            begun: 0,
+            dropped: 0,
+            late: Vec::new(),
+            failures_left: FAILURES_MAX,
+        }
+    }
+
+    fn index_of(&self, span: u64) -> Option<usize> {
+        self.open.iter().rposition(|open| open.span.context.span_id.get() == span)
+    }
+
+    /// The request's own span, if this is its number.
+    fn own_of(&self, span: u64) -> Option<&Arc<RequestSpan>> {
+        self.own.as_ref().filter(|own| own.context().span_id.get() == span)
+    }
+
+    fn now(&self) -> UnixNanos {
+        self.clock.at(time::now())
+    }
+}
+
+impl ScriptSpans for OpenSpans {
+    fn own(&mut self) -> u64 {
+        let own = self.recorder.as_ref().and_then(|recorder| recorder.own.as_ref());
+        own.map_or(0, |own| own.context().span_id.get())
+    }
+
+    fn begin(&mut self, parent: u64, name: &[u8], kind: ScriptSpanKind) -> u64 {
+        let Some(recorder) = &mut self.recorder else { return 0 };
+        if recorder.begun >= SCRIPT_SPANS_MAX || recorder.open.len() >= SCRIPT_SPANS_OPEN_MAX {
+            recorder.dropped += 1;
+            return 0;
+        }
+        recorder.begun += 1;
+        let id = recorder.ids.draw();
+        let name = text(name);
+        let bytes_left = SPAN_BYTES_MAX.saturating_sub(name.len());
+        let mut span = Span::new(self.root.with_span(id), name, span_kind(kind), recorder.now());
+        let span_id = SpanId::new(parent).unwrap_or(self.root.span_id);
+        span.parent = Some(ParentSpan { span_id, is_remote: false });
+        recorder.open.push(OpenSpan { span, bytes_left });
+        id.get()
+    }
+
+    fn set_attribute(&mut self, span: u64, attribute: &ScriptAttribute<'_>) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let limits = recorder.tracer.limits().span_attributes();
+        if let Some(index) = recorder.index_of(span) {
+            let OpenSpan { span, bytes_left } = &mut recorder.open[index];
+            set(&mut span.attributes, attribute, &limits, bytes_left);
+        } else if let Some(own) = recorder.own_of(span).cloned() {
+            let bytes_left = &mut recorder.own_bytes_left;
+            own.note(|notes| set(&mut notes.attributes, attribute, &limits, bytes_left));
+        }
+    }
+
+    fn add_event(&mut self, span: u64, name: &[u8], attributes: &[ScriptAttribute<'_>]) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let (limits, time) = (*recorder.tracer.limits(), recorder.now());
+        let event_of = |bytes_left: &mut usize| {
+            let event_limits = limits.event_attributes();
+            let name = text(name);
+            let mut event = SpanEvent { time, attributes: Attributes::default(), name: Cow::Borrowed("") };
+            *bytes_left = bytes_left.saturating_sub(name.len() + EVENT_BYTES);
+            event.name = Cow::Owned(name);
+            for attribute in attributes {
+                set(&mut event.attributes, attribute, &event_limits, bytes_left);
+            }
+            event
+        };
+        // Where nothing fits any more, the span counts the event instead of keeping it.
+        let limits_for = |bytes_left: usize| {
+            if bytes_left > 0 { limits } else { SpanLimits { events: 0, ..limits } }
+        };
+        if let Some(index) = recorder.index_of(span) {
+            let OpenSpan { span, bytes_left } = &mut recorder.open[index];
+            let limits = limits_for(*bytes_left);
+            span.add_event(event_of(bytes_left), &limits);
+        } else if let Some(own) = recorder.own_of(span).cloned() {
+            let bytes_left = &mut recorder.own_bytes_left;
+            let limits = limits_for(*bytes_left);
+            let event = event_of(bytes_left);
+            own.note(|notes| notes.add_event(event, &limits));
+        }
+    }
+
+    fn set_status(&mut self, span: u64, status: ScriptSpanStatus, description: &[u8]) {
+        let Some(recorder) = &mut self.recorder else { return };
+        let status = match status {
+            ScriptSpanStatus::Unset => SpanStatus::Unset,
+            ScriptSpanStatus::Ok => SpanStatus::Ok,
+            ScriptSpanStatus::Error => SpanStatus::Error(Cow::Owned(text(description))),
+        };
+        if let Some(index) = recorder.index_of(span) {
+            recorder.open[index].span.status = status;
+        } else if let Some(own) = recorder.own_of(span) {
+            own.note(|notes| notes.status = status);
+        }
+    }
+
+    fn end(&mut self, span: u64) {
+        let Some(recorder) = &mut self.recorder else { return };
+        if let Some(index) = recorder.index_of(span) {
+            let mut span = recorder.open.remove(index).span;
+            span.end = recorder.now().max(span.start);
+            recorder.tracer.offer(span);
+        }
+    }
+
+    fn traceparent(&mut self, span: u64) -> &[u8] {
+        let span_id = SpanId::new(span).unwrap_or(self.root.span_id);
+        self.text = Traceparent::new(self.root.trace_id.get(), span_id.get(), self.root.flags);
+        self.text.as_bytes()
+    }
+
+    fn seat(&mut self, span: u64) -> Option<TraceSeat> {
+        let span_id = SpanId::new(span).unwrap_or(self.root.span_id);
+        Some(Box::new(self.root.with_span(span_id)))
+    }
+
+    fn fail(&mut self, failure: &ScriptFailure<'_>) {
+        let Some(recorder) = &mut self.recorder else { return };
+        // Each shutdown function may fail.
+        let Some(left) = recorder.failures_left.checked_sub(1) else { return };
+        recorder.failures_left = left;
+        let time = recorder.now();
+        let limits = *recorder.tracer.limits();
+        let ScriptFailure { class, message, trace, is_exception } = *failure;
+        let [message, trace] = [message, trace].map(cut);
+        let event = exception_event(time, class, message, trace, &limits.event_attributes());
+        let Some(own) = &recorder.own else { return };
+        let mut event = Some(event);
+        own.note(|notes| {
+            if is_exception {
+                notes.exception.get_or_insert_with(|| String::from_utf8_lossy(class).into_owned());
+            }
+            notes.events.extend(event.take());
+        });
+        // The request was recorded before, because its response was complete.
+        recorder.late.extend(event);
+    }
+}
+
+/// How many failures of one script are kept.
+const FAILURES_MAX: usize = 8;
+
+/// What an event takes in addition to its texts.
+const EVENT_BYTES: usize = 64;
+
+/// What an attribute takes in addition to its texts.
+const ATTRIBUTE_BYTES: usize = 48;
+
+/// Sets an attribute, or has it counted as dropped if there is no room for it.
+fn set(
+    attributes: &mut Attributes,
+    attribute: &ScriptAttribute<'_>,
+    limits: &AttributeLimits,
+    bytes_left: &mut usize,
+) {
+    let name = text(attribute.name);
+    let (value, value_bytes) = value_of(&attribute.value);
+    let bytes = ATTRIBUTE_BYTES + name.len() + value_bytes;
+    if bytes <= *bytes_left {
+        *bytes_left -= bytes;
+        attributes.set(name, value, limits);
+    } else if attributes.get(&name).is_none() {
+        attributes.set(name, false, &AttributeLimits { count: 0, ..*limits });
+    }
+}
+
+/// The value and the memory that it takes, of which there is at most [`SPAN_TEXT_BYTES_MAX`].
+fn value_of(value: &ScriptValue<'_>) -> (AttributeValue, usize) {
+    fn some<T: Copy>(list: &[T]) -> Vec<T> {
+        list[..list.len().min(SPAN_TEXT_BYTES_MAX / size_of::<T>())].to_vec()
+    }
+    match value {
+        ScriptValue::Bool(value) => (AttributeValue::Bool(*value), 0),
+        ScriptValue::Int(value) => (AttributeValue::Int(*value), 0),
+        ScriptValue::Float(value) => (AttributeValue::Double(*value), 0),
+        ScriptValue::Text(value) => {
+            let value = text(value);
+            let bytes = value.len();
+            (AttributeValue::Text(Cow::Owned(value)), bytes)
+        }
+        ScriptValue::Bools(list) => (AttributeValue::Bools(some(list)), list.len()),
+        ScriptValue::Ints(list) => (AttributeValue::Ints(some(list)), size_of_val(&list[..])),
+        ScriptValue::Floats(list) => (AttributeValue::Doubles(some(list)), size_of_val(&list[..])),
+        ScriptValue::Texts(list) => {
+            let (mut kept, mut bytes) = (Vec::new(), 0);
+            for one in list {
+                let one = text(one);
+                bytes += one.len() + size_of::<String>();
+                if bytes > SPAN_TEXT_BYTES_MAX {
+                    break;
+                }
+                kept.push(Cow::Owned(one));
+            }
+            (AttributeValue::Texts(kept), bytes)
+        }
+    }
+}
+
+/// Makes text of bytes: not too much, and what is not UTF-8 is replaced.
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(cut(bytes)).into_owned()
+}
+
+/// Cuts bytes off that are too many, between two characters.
+fn cut(bytes: &[u8]) -> &[u8] {
+    if bytes.len() <= SPAN_TEXT_BYTES_MAX {
+        return bytes;
+    }
+    let is_continuation = |byte: u8| byte & 0b1100_0000 == 0b1000_0000;
+    let end = (SPAN_TEXT_BYTES_MAX - 3..=SPAN_TEXT_BYTES_MAX).rev().find(|&at| !is_continuation(bytes[at]));
+    &bytes[..end.unwrap_or(SPAN_TEXT_BYTES_MAX)]
+}
+
+fn span_kind(kind: ScriptSpanKind) -> SpanKind {
+    match kind {
+        ScriptSpanKind::Internal => SpanKind::Internal,
+        ScriptSpanKind::Server => SpanKind::Server,
+        ScriptSpanKind::Client => SpanKind::Client,
+        ScriptSpanKind::Producer => SpanKind::Producer,
+        ScriptSpanKind::Consumer => SpanKind::Consumer,
+    }
+}
+
+/// How long a request is parked, in parts.
+#[derive(Debug, Default)]
+pub(crate) struct ParkWatch {
+    since: Option<Instant>,
+}
+
+impl ParkWatch {
+    /// The request of this span parks.
+    pub(crate) fn parks(&mut self) {
+        self.since = Some(time::now());
+    }
+
+    /// It goes on; returns how long it was parked.
+    pub(crate) fn resumes(&mut self) -> Duration {
+        let since = self.since.take();
+        since.map(|since| time::now().saturating_duration_since(since)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+#[path = "script_spans_tests.rs"]
+mod tests;

@@ -1,0 +1,185 @@
+//! A collector of spans: what the server exports, as a test reads it.
+//!
+//! It takes OTLP's JSON over HTTP, and answers each export with success.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::backend::Backend;
+use crate::support::Svc;
+use crate::support::client::eventually;
+
+/// The collector; it ends when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Spans(Backend);
+
+/// A span that was exported.
+#[derive(Clone, Debug)]
+pub(crate) struct ExportedSpan(Value);
+
+/// An event of a span: its name and its attributes.
+pub(crate) type ExportedEvent = (String, BTreeMap<String, Value>);
+
+impl Spans {
+    pub(crate) fn collect() -> Self {
+        Self(Backend::tcp(|visit| {
+            loop {
+                visit.request()?;
+                visit.answer("{}")?;
+            }
+        }))
+    }
+
+    /// Starts a server that exports to it, with these settings too; the last value of a setting counts.
+    pub(crate) fn svc(&self, files: &[(&str, &str)], settings: &[(&str, &str)]) -> Svc {
+        let endpoint = format!("http://{}", self.0.address());
+        let own = [
+            ("OTEL_ENABLED", "true"),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
+            ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
+            ("OTEL_BSP_SCHEDULE_DELAY", "20"),
+        ];
+        Svc::start(files, &[&own[..], settings].concat())
+    }
+
+    /// All spans so far.
+    pub(crate) fn all(&self) -> Vec<ExportedSpan> {
+        let mut spans = Vec::new();
+        for request in self.0.requests() {
+            let (_, body) = request.split_once("\r\n\r\n").unwrap();
+            let body: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"));
+            for resource in list(&body["resourceSpans"]) {
+                for scope in list(&resource["scopeSpans"]) {
+                    spans.extend(list(&scope["spans"]).iter().cloned().map(ExportedSpan));
+                }
+            }
+        }
+        spans
+    }
+
+    /// Waits for a span of this kind.
+    #[track_caller]
+    pub(crate) fn find(&self, what: &str, mut is_meant: impl FnMut(&ExportedSpan) -> bool) -> ExportedSpan {
+        let mut found = None;
+        eventually(what, || {
+            found = self.all().into_iter().find(|span| is_meant(span));
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    /// Waits for the span of the first request with this query.
+    #[track_caller]
+    pub(crate) fn request(&self, query: &str) -> ExportedSpan {
+        self.find(&format!("the request {query} is a span"), |span| {
+            span.is_server() && span.says("url.query") == query
+        })
+    }
+
+    /// Waits for a span of this name in the same trace.
+    #[track_caller]
+    pub(crate) fn beside(&self, span: &ExportedSpan, name: &str) -> ExportedSpan {
+        let what = format!("{name} is a span");
+        self.find(&what, |other| other.name() == name && other.trace() == span.trace())
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+impl ExportedSpan {
+    fn text(&self, member: &str) -> &str {
+        self.0[member].as_str().unwrap_or_default()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.text("name")
+    }
+
+    pub(crate) fn trace(&self) -> &str {
+        self.text("traceId")
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        self.text("spanId")
+    }
+
+    /// The ID of its parent; empty if it has none.
+    pub(crate) fn parent(&self) -> &str {
+        self.text("parentSpanId")
+    }
+
+    pub(crate) fn state(&self) -> &str {
+        self.text("traceState")
+    }
+
+    /// OTLP's number for its kind.
+    pub(crate) fn kind(&self) -> u64 {
+        self.0["kind"].as_u64().unwrap()
+    }
+
+    pub(crate) fn is_server(&self) -> bool {
+        self.kind() == 2
+    }
+
+    pub(crate) fn is_error(&self) -> bool {
+        self.0["status"]["code"] == 2
+    }
+
+    /// Its status, as OTLP has it.
+    pub(crate) fn status(&self) -> &Value {
+        &self.0["status"]
+    }
+
+    /// When it began and ended, in nanoseconds.
+    pub(crate) fn times(&self) -> [u64; 2] {
+        ["startTimeUnixNano", "endTimeUnixNano"].map(|member| self.text(member).parse().unwrap())
+    }
+
+    /// What it says; null if it says nothing.
+    pub(crate) fn says(&self, key: &str) -> Value {
+        self.attributes().remove(key).unwrap_or_default()
+    }
+
+    pub(crate) fn attributes(&self) -> BTreeMap<String, Value> {
+        attributes(&self.0["attributes"])
+    }
+
+    pub(crate) fn events(&self) -> Vec<ExportedEvent> {
+        let event =
+            |event: &Value| (event["name"].as_str().unwrap().to_owned(), attributes(&event["attributes"]));
+        list(&self.0["events"]).iter().map(event).collect()
+    }
+
+    /// The exceptions among its events: class, message and where.
+    pub(crate) fn exceptions(&self) -> Vec<[String; 3]> {
+        let of = |(_, mut said): ExportedEvent| {
+            ["type", "message", "stacktrace"].map(|part| {
+                let text = said.remove(&format!("exception.{part}")).unwrap_or_default();
+                text.as_str().unwrap_or_default().to_owned()
+            })
+        };
+        self.events().into_iter().filter(|(name, _)| name == "exception").map(of).collect()
+    }
+}
+
+fn attributes(entries: &Value) -> BTreeMap<String, Value> {
+    let entry = |entry: &Value| (entry["key"].as_str().unwrap().to_owned(), plain(&entry["value"]));
+    let all: Vec<_> = list(entries).iter().map(entry).collect();
+    let count = all.len();
+    let unique: BTreeMap<_, _> = all.into_iter().collect();
+    assert_eq!(unique.len(), count, "a key twice: {entries}");
+    unique
+}
+
+/// A value of OTLP's as a plain one.
+fn plain(value: &Value) -> Value {
+    let (kind, value) = value.as_object().unwrap().iter().next().unwrap();
+    match kind.as_str() {
+        "intValue" => value.as_str().unwrap().parse::<i64>().unwrap().into(),
+        "arrayValue" => list(&value["values"]).iter().map(plain).collect(),
+        _ => value.clone(),
+    }
+}
