@@ -247,7 +247,9 @@ impl ScriptSpans for OpenSpans {
             if is_exception {
                 notes.exception.get_or_insert_with(|| String::from_utf8_lossy(class).into_owned());
             }
-            notes.events.extend(event.take());
+            if let Some(event) = event.take() {
+                notes.add_event(event, &limits);
+            }
         });
         // The request was recorded before, because its response was complete.
         recorder.late.extend(event);
