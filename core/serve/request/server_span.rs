@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use crate::http::{Head, MethodKind, Version, forwarded, ip_text, uri};
+use crate::http::{FreshIds, Head, MethodKind, Trace, Version, forwarded, ip_text, uri};
 use crate::time;
 use crate::trace::{
-    AttributeValue, Attributes, ParentSpan, RequestPart, RequestSpan, Span, SpanId, SpanKind, SpanStatus,
-    UnixNanos,
+    AttributeValue, Attributes, ParentSpan, RequestPart, RequestSpan, Span, SpanContext, SpanId, SpanKind,
+    SpanLink, SpanStatus, UnixNanos,
 };
 
 use super::ending::RequestOutcome;
@@ -55,6 +55,11 @@ impl RequestMeta {
         span.end = ended_at;
         let parent = self.client_context.trace.as_ref().and_then(|trace| SpanId::new(trace.parent_id()?));
         span.parent = parent.map(|span_id| ParentSpan { span_id, is_remote: true });
+        if parent.is_none()
+            && let Some(link) = self.link(own)
+        {
+            span.add_link(link, limits);
+        }
         let mut told = Told { span: &mut span, limits: &limits.span_attributes() };
         told.say("http.request.method", method);
         if let Some(original) = original {
@@ -67,6 +72,18 @@ impl RequestMeta {
         self.tell_end(&mut told, end, notes.exception.as_deref());
         notes.tell(&mut span, limits);
         span
+    }
+
+    /// A parent that is not believed is not lost: whoever believes it can follow the link.
+    fn link(&self, own: &RequestSpan) -> Option<SpanLink> {
+        let config = own.tracer().config();
+        let head = self.head().filter(|_| config.has_trace_context)?;
+        let claimed = Trace::of(head, FreshIds { trace_id: 1, span_id: 1 });
+        let mut context = SpanContext::of(&claimed)?;
+        context.span_id = SpanId::new(claimed.parent_id()?)?;
+        let mut attributes = Attributes::default();
+        attributes.add("svc.link", "untrusted_parent", &config.limits.link_attributes());
+        Some(SpanLink { context, is_remote: true, attributes })
     }
 
     fn tell_url(&self, told: &mut Told<'_>, redacted: &[String]) {
