@@ -9,12 +9,17 @@ mod support;
 #[cfg(feature = "php")]
 #[path = "support/answering.rs"]
 mod answering;
+#[path = "../core/tests/support/authority.rs"]
+mod authority;
 #[cfg(feature = "php")]
 #[path = "support/backend.rs"]
 mod backend;
 #[cfg(feature = "php")]
 #[path = "support/browser.rs"]
 mod browser;
+#[path = "../core/tests/support/collector.rs"]
+#[expect(dead_code, reason = "the tests of the core use the rest of it")]
+mod collector;
 #[cfg(feature = "php")]
 #[path = "support/daemon.rs"]
 mod daemon;
@@ -150,6 +155,7 @@ mod static_ranges;
 mod stubs;
 mod tls;
 mod tls_certificates;
+mod trace_collector;
 mod trace_php;
 mod trace_requests;
 mod waiting;

@@ -24,9 +24,11 @@ macro_rules! effects {
     ($($test:ident: $variable:literal $body:block)*) => {
         $(#[test] fn $test() $body)*
 
-        const WITH_EFFECT: &[&str] = &[$($variable),*];
+        pub(super) const WITH_EFFECT: &[&str] = &[$($variable),*];
     };
 }
+
+mod tracing;
 
 const HELLO: (&str, &str) = ("index.php", "<?php echo 'hello';");
 const SLEEP: (&str, &str) = ("sleep.php", "<?php usleep((int) ($_GET['ms'] ?? 0) * 1000); echo 'slept';");
@@ -66,11 +68,12 @@ const COUNTER: (&str, &str) = (
 #[test]
 fn every_setting_has_an_effect_or_is_refused() {
     for key in &KEYS {
-        let has_effect = WITH_EFFECT.contains(&key.variable);
+        let has_effect = WITH_EFFECT.contains(&key.variable) || tracing::WITH_EFFECT.contains(&key.variable);
         let is_live = key.availability == Availability::Live;
         assert_eq!(has_effect, is_live, "{}", key.variable);
     }
-    assert_eq!(WITH_EFFECT.len(), KEYS.iter().filter(|key| key.availability == Availability::Live).count());
+    let count = WITH_EFFECT.len() + tracing::WITH_EFFECT.len();
+    assert_eq!(count, KEYS.iter().filter(|key| key.availability == Availability::Live).count());
 }
 
 #[test]

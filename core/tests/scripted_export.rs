@@ -2,14 +2,7 @@
 #![cfg(not(loom))]
 
 use std::net::TcpListener;
-use std::path::Path;
-use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use rustls::crypto::ring;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
 use svc_core::trace::{Span, SpanContext, SpanId, SpanKind, TraceId, UnixNanos};
 
 #[expect(dead_code, reason = "each test file uses its part of the support")]
@@ -18,6 +11,10 @@ mod support;
 #[path = "support/collector.rs"]
 mod collector;
 
+#[path = "support/authority.rs"]
+mod authority;
+
+use authority::Authority;
 use collector::{Collector, Says};
 use support::Site;
 use support::client::eventually;
@@ -242,71 +239,12 @@ fn what_is_ignored_is_told_at_the_start_without_secrets() {
     assert!(!log.contains("hunter2") && !site.ops("/config").text().contains("hunter2"));
 }
 
-/// An authority, and a certificate that it has issued for the loopback address.
-struct Authority {
-    dir: tempfile::TempDir,
-    roots: RootCertStore,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let key = KeyPair::generate().unwrap();
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let ca = params.self_signed(&key).unwrap();
-        let issuer = Issuer::from_params(&params, &key);
-        let own_key = KeyPair::generate().unwrap();
-        let names = vec!["127.0.0.1".to_owned()];
-        let own = CertificateParams::new(names).unwrap().signed_by(&own_key, &issuer).unwrap();
-        let mut roots = RootCertStore::empty();
-        roots.add(ca.der().clone()).unwrap();
-        let authority = Self { dir, roots };
-        for (name, text) in
-            [("ca.pem", ca.pem()), ("own.pem", own.pem()), ("own.key", own_key.serialize_pem())]
-        {
-            std::fs::write(authority.path(name), text).unwrap();
-        }
-        authority
-    }
-
-    fn path(&self, name: &str) -> std::path::PathBuf {
-        self.dir.path().join(name)
-    }
-
-    /// A collector that wants a certificate of this authority.
-    fn collector(&self) -> Collector {
-        let provider = Arc::new(ring::default_provider());
-        let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(self.roots.clone()), Arc::clone(&provider));
-        let mut config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_client_cert_verifier(verifier.build().unwrap())
-            .with_single_cert(chain(&self.path("own.pem")), secret(&self.path("own.key")))
-            .unwrap();
-        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Collector::start_with(Some(Arc::new(config)))
-    }
-}
-
-fn chain(path: &Path) -> Vec<CertificateDer<'static>> {
-    use rustls::pki_types::pem::PemObject;
-    CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap).collect()
-}
-
-fn secret(path: &Path) -> PrivateKeyDer<'static> {
-    use rustls::pki_types::pem::PemObject;
-    PrivateKeyDer::from_pem_file(path).unwrap()
-}
-
 #[test]
 fn tls_has_an_authority_and_a_client_certificate_of_its_own() {
     let authority = Authority::new();
-    let file = |name: &str| authority.path(name).to_str().unwrap().to_owned();
-    let (ca, cert, key) = (file("ca.pem"), file("own.pem"), file("own.key"));
+    let [ca, cert, key] = authority.files();
     for protocol in ["http/protobuf", "grpc"] {
-        let collector = authority.collector();
+        let collector = Collector::start_with(Some(authority.terms()));
         let endpoint = format!("https://{}", collector.addr());
         let trust = [("OTEL_EXPORTER_OTLP_PROTOCOL", protocol), ("OTEL_EXPORTER_OTLP_CERTIFICATE", &ca)];
         let identity =
