@@ -60,7 +60,7 @@ impl RequestMeta {
         {
             span.add_link(link, limits);
         }
-        let mut told = Told { span: &mut span, limits: &limits.span_attributes() };
+        let mut told = ToldSpan { span: &mut span, limits: &limits.span_attributes() };
         told.say("http.request.method", method);
         if let Some(original) = original {
             told.say("http.request.method_original", original.to_owned());
@@ -86,7 +86,7 @@ impl RequestMeta {
         Some(SpanLink { context, is_remote: true, attributes })
     }
 
-    fn tell_url(&self, told: &mut Told<'_>, redacted: &[String]) {
+    fn tell_url(&self, told: &mut ToldSpan<'_>, redacted: &[String]) {
         let (_, path) = self.asks_for();
         if path.starts_with(b"/") || path == b"*" {
             told.say("url.path", AttributeValue::lossy(path));
@@ -99,7 +99,7 @@ impl RequestMeta {
         told.say("url.scheme", if is_https { "https" } else { "http" });
     }
 
-    fn tell_addresses(&self, told: &mut Told<'_>) {
+    fn tell_addresses(&self, told: &mut ToldSpan<'_>) {
         let client = &self.client_context.client;
         let host = client.host.as_deref().or_else(|| self.head().and_then(Head::host));
         let (address, port) = match host.map(split_host) {
@@ -127,7 +127,7 @@ impl RequestMeta {
     }
 
     /// What only this server knows.
-    fn tell_own(&self, told: &mut Told<'_>, worker_id: Option<usize>, parked: Duration) {
+    fn tell_own(&self, told: &mut ToldSpan<'_>, worker_id: Option<usize>, parked: Duration) {
         told.say("svc.request_id", self.request_id().to_owned());
         if let Some(reason) = self.ending.shed_reason() {
             told.say("svc.shed_reason", reason.as_str());
@@ -142,7 +142,7 @@ impl RequestMeta {
     }
 
     /// How the request ended. `exception` is the class of the exception that has ended its script.
-    fn tell_end(&self, told: &mut Told<'_>, end: RecordedEnd, exception: Option<&str>) {
+    fn tell_end(&self, told: &mut ToldSpan<'_>, end: RecordedEnd, exception: Option<&str>) {
         if let Some(bytes) = self.request_body_bytes() {
             told.say("http.request.body.size", bytes);
         }
@@ -192,12 +192,12 @@ impl RequestMeta {
 }
 
 /// A span that is told what to say, within its limits. Nothing is said twice.
-struct Told<'a> {
+struct ToldSpan<'a> {
     span: &'a mut Span,
     limits: &'a crate::config::AttributeLimits,
 }
 
-impl Told<'_> {
+impl ToldSpan<'_> {
     fn say(&mut self, key: &'static str, value: impl Into<AttributeValue>) {
         if self.span.attributes.is_empty() {
             self.span.attributes = Attributes::with_capacity(ATTRIBUTES_TYPICAL);
