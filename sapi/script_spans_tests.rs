@@ -36,7 +36,12 @@ fn what_does_not_fit_is_counted_and_what_is_there_stays() {
     let long = [b'x'; 200];
     set(&mut attributes, &given("a", ScriptValue::Text(&long)), &LIMITS, &mut bytes_left);
     set(&mut attributes, &given("b", ScriptValue::Text(&long)), &LIMITS, &mut bytes_left);
-    set(&mut attributes, &given("a", ScriptValue::Text(b"again, and longer than what is left")), &LIMITS, &mut bytes_left);
+    set(
+        &mut attributes,
+        &given("a", ScriptValue::Text(b"again, and longer than what is left")),
+        &LIMITS,
+        &mut bytes_left,
+    );
     assert_eq!((attributes.len(), attributes.dropped()), (1, 1));
     assert_eq!(attributes.get("a"), Some(&AttributeValue::lossy(&long)));
     set(&mut attributes, &given("c", ScriptValue::Bool(true)), &LIMITS, &mut bytes_left);
