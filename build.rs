@@ -12,9 +12,11 @@ fn main() {
     let php = find_php();
     probe(&c, &php);
     compile(&c, &php);
-    bind(&c);
+    bind(&c.join("shim.h"), "(shim|SHIM)_.*", "shim.rs");
+    bind(&c.join("../include/svc_plugin.h"), "(svc|SVC)_.*", "svc_plugin.rs");
     // A folder stands for all that is below it.
     println!("cargo::rerun-if-changed={}", c.display());
+    println!("cargo::rerun-if-changed={}", c.join("../include").display());
     println!("cargo::rerun-if-changed=../build.rs");
     // For the tests that compile what PHP's headers say.
     println!("cargo::rustc-env=SHIM_PHP_CONFIG={}", php.config);
@@ -163,20 +165,20 @@ fn sanitize(build: &mut cc::Build) {
     }
 }
 
-fn bind(c: &Path) {
+fn bind(header: &Path, names: &str, target: &str) {
     let bindings = bindgen::Builder::default()
-        .header(c.join("shim.h").display().to_string())
-        .allowlist_item("(shim|SHIM)_.*")
+        .header(header.display().to_string())
+        .allowlist_item(names)
         .default_enum_style(bindgen::EnumVariation::Consts)
         .use_core()
         .merge_extern_blocks(true)
         .generate();
     match bindings {
         Ok(bindings) => {
-            let path = Path::new(&env("OUT_DIR").expect("cargo sets it")).join("shim.rs");
+            let path = Path::new(&env("OUT_DIR").expect("cargo sets it")).join(target);
             bindings.write_to_file(path).expect("OUT_DIR can be written");
         }
-        Err(error) => fail(&format!("bindgen cannot read c/shim.h: {error}")),
+        Err(error) => fail(&format!("bindgen cannot read {}: {error}", header.display())),
     }
 }
 

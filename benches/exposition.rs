@@ -50,6 +50,7 @@ fn facts() -> ScrapeFacts<'static> {
         runtime_hooks: false,
         tasks: None,
         tracing: None,
+        plugins: Vec::new(),
         reply_memory_bytes: 1 << 20,
         spool_bytes: 0,
         spool_bytes_max: 1 << 30,

@@ -11,7 +11,7 @@
 //! | 1 | `descriptor`, `sync` |
 //! | 2 | `config`, `http`, `spool` |
 //! | 3 | `trace` |
-//! | 4 | `admission`, `compress`, `files`, `policy`, `pool`, `tls` |
+//! | 4 | `admission`, `compress`, `files`, `plugins`, `policy`, `pool`, `tls` |
 //! | 5 | `connection`, `observe`, `otlp`, `tasks` |
 //! | 6 | `serve` |
 #![forbid(unsafe_code)]
@@ -32,6 +32,7 @@ pub mod trace;
 pub mod admission;
 pub mod compress;
 pub mod files;
+pub mod plugins;
 pub mod policy;
 pub mod pool;
 pub mod tls;

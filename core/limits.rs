@@ -248,6 +248,48 @@ pub const ROUTE_CACHE_AGE: Duration = Duration::from_secs(1);
 /// The maximum number of paths for which an I/O thread remembers scripts.
 pub const ROUTE_CACHE_ENTRIES_MAX: usize = 4096;
 
+/// The maximum number of plugins.
+pub const PLUGINS_MAX: usize = 32;
+
+/// The maximum length of a plugin's name, in bytes.
+pub const PLUGIN_NAME_BYTES_MAX: usize = 32;
+
+/// How long the start of the server waits until a plugin is initialised.
+pub const PLUGIN_INIT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a callback of a plugin may take before the plugin counts as degraded, and its pages are answered with 503.
+pub const PLUGIN_LATE_AFTER: Duration = Duration::from_secs(5);
+
+/// How long a callback of a plugin may take before the plugin counts as failed.
+pub const PLUGIN_FAILED_AFTER: Duration = Duration::from_secs(60);
+
+/// The stack of a plugin's thread, in bytes: what C code is used to.
+pub const PLUGIN_STACK_BYTES: usize = 8 * 1024 * 1024;
+
+/// The maximum length of a text that a plugin says about its health or an error, in bytes; longer ones are truncated.
+pub const PLUGIN_TEXT_BYTES_MAX: usize = 1024;
+
+/// The maximum length of what a plugin adds to the configuration report, in bytes.
+pub const PLUGIN_CONFIG_BYTES_MAX: usize = 64 * 1024;
+
+/// The maximum length of the body of a plugin's page, in bytes.
+pub const PLUGIN_PAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// The maximum number of requests for pages that wait for a plugin; further ones are answered with 503.
+pub const PLUGIN_REQUESTS_MAX: usize = 16;
+
+/// How long a request waits for a plugin's page before it is answered with 503, if the plugin is busy with others.
+pub const PLUGIN_PAGE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The maximum length of all texts of a plugin's metrics together, in bytes.
+pub const PLUGIN_METRICS_BYTES_MAX: usize = 256 * 1024;
+
+/// The maximum number of labels of a series of a plugin.
+pub const PLUGIN_LABELS_MAX: usize = 16;
+
+/// The maximum number of ended requests that wait for a plugin to look at them; further ones are dropped and counted.
+pub const PLUGIN_FACTS_MAX: usize = 4096;
+
 /// The maximum number of connections to the operations port; for another one, the one idle for longest is closed.
 pub const OPS_CONNECTIONS_MAX: usize = 64;
 
@@ -328,6 +370,7 @@ const _: () = assert!(REPLY_GATHER_MAX < REPLY_MEMORY_MAX, "one handed-over part
 const _: () = assert!(REPLY_PIECE_MAX as u64 <= REPLIES_MEMORY_MAX / 32, "no reply takes the others' memory");
 const _: () = assert!(CODING_WINDOW_LOG <= CODING_WINDOW_LOG_MAX, "pages are readable wherever files are");
 const _: () = assert!(CODING_WINDOW_LOG > 16, "Brotli is many times slower in windows of 64 KiB and less");
+const _: () = assert!(PLUGIN_LATE_AFTER.as_secs() < PLUGIN_FAILED_AFTER.as_secs(), "late before failed");
 const _: () = assert!(OPS_HEAD_BYTES_MAX <= HEAD_BYTES_MAX, "the operations port is the stricter one");
 const _: () =
     assert!(STATIC_FRESH.as_millis() < STATIC_STALE.as_millis(), "somebody looks before all have to wait");

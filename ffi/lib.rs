@@ -1,11 +1,11 @@
-//! PHP behind safe handles.
+//! PHP, and plugins, behind safe handles.
 //!
 //! All other crates forbid `unsafe`; this one is why they can. `c/shim.h` is the contract, `bindings` is generated from
 //! it, and the types here enforce its rules by construction.
 //!
 //! Promises: there is one [`Php`] per process, and one [`Interpreter`] per thread, which never leaves it; a panic in a
 //! host's callback ends the request and never crosses into C; OPcache restarts only while no other request runs
-//! (`restart_barrier`). Refuses: HTTP and the pool are unknown here; the [`Host`] decides what a request is and where
+//! (`restart_barrier`); plugins are loaded and called in [`plugin`]. Refuses: HTTP and the pool are unknown here; the [`Host`] decides what a request is and where
 //! its output goes.
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
@@ -19,6 +19,7 @@ mod interrupter;
 mod outcome;
 mod parcel;
 mod php;
+pub mod plugin;
 mod request;
 mod request_handle;
 mod restart_barrier;

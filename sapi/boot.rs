@@ -5,14 +5,17 @@
 
 use std::fmt::Display;
 use std::sync::Arc;
+use std::time::Duration;
 
 use svc_core::config::{Config, RawConfig};
+use svc_core::limits::THREAD_EXIT_GRACE;
 use svc_core::observe::{Event, Log};
 use svc_core::pool::{Engine, Exchange};
 use svc_core::serve::{ExecutorFacts, PreparedServer, Server, StartError};
 use svc_core::time::{self, Clock};
 
 use crate::commands::{self, Exit};
+use crate::plugins;
 
 /// Serves until a signal stops the process. Returns the exit code.
 pub fn serve(raw: &RawConfig) -> Exit {
@@ -57,7 +60,25 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
             return fail(&error, exit);
         }
     };
-    executor::run(config, log, prepared, until)
+    let shared = Arc::clone(prepared.shared());
+    let exit = match install_plugins(config, log, &prepared) {
+        Ok(()) => executor::run(config, log, prepared, until),
+        Err(exit) => exit,
+    };
+    // After a start that failed they have not been stopped.
+    let grace = if shared.lifecycle.is_stopped() { Duration::ZERO } else { THREAD_EXIT_GRACE };
+    if !shared.plugins.end(grace).is_empty() {
+        // A thread still runs a plugin's code, and an orderly exit would free what it uses.
+        log.shutdown();
+        executor::exit_now(exit);
+    }
+    exit
+}
+
+/// Loads and initialises the plugins, while the operations port answers already.
+fn install_plugins(config: &Config, log: &Log, prepared: &PreparedServer) -> Result<(), Exit> {
+    let plugins = plugins::load(config, Some(log)).map_err(|error| fail(&error, Exit::Misused))?;
+    prepared.install_plugins(plugins).map_err(|error| fail(&error, Exit::Failed))
 }
 
 /// Starts the pool of `engine`, if there is one, and opens the main port, calls `until`, and drains. Returns whether every
@@ -139,6 +160,11 @@ mod executor {
         serve_until(prepared, facts, Some(&engine), until)
     }
 
+    /// Ends the process without an orderly exit.
+    pub(super) fn exit_now(exit: Exit) {
+        svc_ffi::exit_now(exit.code().into());
+    }
+
     /// Waits for the signal to stop. After that, another one ends the process immediately.
     pub(super) fn wait_for_signal(server: &Server) {
         while signals::wait() == Signal::Hangup {
@@ -205,6 +231,9 @@ mod executor {
             Err(exit) => exit,
         }
     }
+
+    /// Without PHP there are no plugins that could be left.
+    pub(super) fn exit_now(_exit: Exit) {}
 
     /// Signals keep their default action in a build without PHP: they end the process immediately.
     pub(super) fn wait_for_signal(_server: &Server) {

@@ -14,6 +14,7 @@ use svc_core::tls::{SessionConfig, client_config};
 
 use crate::cli::{HelpTopic, ProbeKind};
 use crate::healthcheck;
+use crate::plugins;
 
 /// How the process exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,17 +27,25 @@ pub enum Exit {
     Misused,
 }
 
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Well => 0,
-            Exit::Failed => 1,
-            Exit::Misused => 2,
-        })
+impl Exit {
+    /// The exit code.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Well => 0,
+            Self::Failed => 1,
+            Self::Misused => 2,
+        }
     }
 }
 
-/// Prints every setting with its source, or all errors in the settings and in the files that they name.
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// Prints every setting with its source, or all errors in the settings and in the files that they name. Plugins are
+/// loaded, but not initialised.
 pub fn check(raw: &RawConfig) -> Exit {
     let config = match Config::resolve(raw) {
         Ok(config) => config,
@@ -50,7 +59,10 @@ pub fn check(raw: &RawConfig) -> Exit {
     {
         return misused(&problem);
     }
-    match SessionConfig::open(&config.tls) {
+    if let Err(error) = SessionConfig::open(&config.tls) {
+        return misused(&error);
+    }
+    match plugins::load(&config, None) {
         Ok(_) => print(&page::check(&config)),
         Err(error) => misused(&error),
     }

@@ -27,6 +27,9 @@ mod php_engine;
 mod php_persistent_worker;
 #[cfg(feature = "php")]
 mod php_task_worker;
+mod plugin_fault;
+#[cfg_attr(not(feature = "php"), path = "no_plugins.rs")]
+mod plugins;
 #[cfg(feature = "php")]
 mod probe;
 #[cfg(feature = "php")]

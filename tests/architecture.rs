@@ -12,7 +12,7 @@ mod shim;
 mod unit_tests;
 
 /// The layer of each folder and file at the top of the core; an import goes down, never sideways.
-const LAYERS: [(&str, u8); 19] = [
+const LAYERS: [(&str, u8); 20] = [
     ("limits", 0),
     ("time", 0),
     ("descriptor", 1),
@@ -24,6 +24,7 @@ const LAYERS: [(&str, u8); 19] = [
     ("admission", 4),
     ("compress", 4),
     ("files", 4),
+    ("plugins", 4),
     ("policy", 4),
     ("pool", 4),
     ("tls", 4),
@@ -135,6 +136,13 @@ fn the_contract_with_c_has_no_type_of_zend() {
     for word in ["zval", "zend_string", "zend_object", "HashTable", "zend_execute_data"] {
         assert!(!has_word(&header, word), "c/shim.h names {word}");
     }
+}
+
+#[test]
+fn the_contract_with_plugins_needs_nothing_of_the_house() {
+    let header = fs::read_to_string(root().join("include/svc_plugin.h")).unwrap();
+    let strange = strange_includes(&header);
+    assert!(strange.is_empty(), "include/svc_plugin.h includes {strange:?}");
 }
 
 #[test]

@@ -41,6 +41,9 @@ mod gate;
 #[path = "support/hooked.rs"]
 mod hooked;
 #[cfg(feature = "php")]
+#[path = "support/plugins.rs"]
+mod plugins;
+#[cfg(feature = "php")]
 #[path = "support/proxy.rs"]
 mod proxy;
 #[cfg(feature = "php")]
@@ -143,6 +146,9 @@ mod php_request;
 mod php_response;
 mod php_streams;
 mod php_transfers;
+mod plugins_hostile;
+mod plugins_load;
+mod plugins_ops;
 mod policy_clients;
 mod policy_deny;
 mod policy_error_pages;

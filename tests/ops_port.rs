@@ -471,6 +471,7 @@ fn the_page_of_a_pool_of_persistent_workers_is_well_formed() {
         certificates: None,
         tasks: None,
         tracing: None,
+        plugins: Vec::new(),
         reply_memory_bytes: 0,
         spool_bytes: 0,
         spool_bytes_max: 0,

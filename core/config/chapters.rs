@@ -12,7 +12,8 @@ use ipnet::IpNet;
 use super::id::Id;
 use super::settings::Settings;
 use super::{
-    AbandonedRequests, AccessLog, CertificateFiles, Executor, Level, RuntimeHook, TlsVersion, WorkerRange,
+    AbandonedRequests, AccessLog, CertificateFiles, Executor, Level, PluginSettings, PluginSource,
+    RuntimeHook, TlsVersion, WorkerRange,
 };
 
 /// Addresses, files and threads.
@@ -303,12 +304,14 @@ pub struct BackgroundConfig {
     /// Hooks were chosen that have no effect.
     pub has_idle_hooks: bool,
     /// The plugins to load.
-    pub plugins: Vec<String>,
+    pub plugins: Vec<PluginSource>,
+    /// The settings of plugins.
+    pub plugin_settings: PluginSettings,
 }
 
 impl BackgroundConfig {
     /// Takes its settings; all of them are valid.
-    pub(super) fn of(settings: &Settings) -> Self {
+    pub(super) fn of(settings: &Settings, plugin_settings: &PluginSettings) -> Self {
         let hooks = RuntimeHook::named(&settings.list(Id::RuntimeHooks));
         let has_fibers = settings.text(Id::Executor) != Some("stub")
             && (settings.boolean(Id::WorkerModeEnabled) || settings.count(Id::AsyncWorkers) > 0);
@@ -320,7 +323,8 @@ impl BackgroundConfig {
             async_max_value_bytes: settings.integer(Id::AsyncMaxValueBytes),
             has_idle_hooks: !has_fibers && !hooks.is_empty(),
             runtime_hooks: if has_fibers { hooks } else { Vec::new() },
-            plugins: settings.list(Id::Plugins),
+            plugins: PluginSource::of_list(&settings.list(Id::Plugins)),
+            plugin_settings: plugin_settings.clone(),
         }
     }
 

@@ -15,8 +15,6 @@ pub struct Key {
     pub kind: ValueKind,
     /// Its value if the variable is unset.
     pub initial: Initial,
-    /// Whether its feature is available in this version.
-    pub availability: Availability,
     /// Where its value may be shown.
     pub exposure: Exposure,
     /// Whether a value that is not accepted is ignored, with a warning, instead of stopping the start.
@@ -72,6 +70,8 @@ pub enum ValueKind {
     Paths,
     /// Comma-separated pairs, as `key=value`, percent-encoded.
     Pairs,
+    /// Comma-separated names and absolute paths of plugins.
+    Plugins,
     /// Comma-separated networks, addresses and the word `private`.
     Proxies,
     /// `true` or `false`, and no other word.
@@ -108,15 +108,6 @@ pub enum Initial {
     Is(&'static str),
     /// No value.
     Unset,
-}
-
-/// Whether the feature of a setting is available in this version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Availability {
-    /// It is available.
-    Live,
-    /// It is not available. Only the given value (empty for unset) is accepted, and the report shows it.
-    Reserved(&'static str),
 }
 
 /// Where the value of a setting may be shown.
@@ -216,7 +207,6 @@ impl Key {
             variable,
             kind,
             initial,
-            availability: Availability::Live,
             exposure: Exposure::Open,
             is_lenient: false,
             chapter: Chapter::Serving,
@@ -225,11 +215,6 @@ impl Key {
             field: None,
             json: None,
         }
-    }
-
-    pub(super) const fn reserved(mut self, inactive: &'static str) -> Self {
-        self.availability = Availability::Reserved(inactive);
-        self
     }
 
     pub(super) const fn lenient(mut self) -> Self {
@@ -269,11 +254,7 @@ impl Key {
 
     /// Describes the accepted values, for error messages and the reference page.
     pub fn accepted(&self) -> String {
-        match self.availability {
-            Availability::Live => self.kind.accepted(),
-            Availability::Reserved("") => "unset".to_owned(),
-            Availability::Reserved(inactive) => inactive.to_owned(),
-        }
+        self.kind.accepted()
     }
 }
 
@@ -288,6 +269,7 @@ impl ValueKind {
             | Self::Networks
             | Self::Pairs
             | Self::Paths
+            | Self::Plugins
             | Self::Proxies
             | Self::Variables => Json::Array,
             Self::Address { .. } | Self::Choice(_) | Self::Path | Self::Text | Self::Workers => Json::String,
@@ -313,6 +295,7 @@ impl ValueKind {
             Self::Pairs => "comma-separated key=value pairs".to_owned(),
             Self::Path => "a path".to_owned(),
             Self::Paths => "comma-separated paths".to_owned(),
+            Self::Plugins => "comma-separated names and absolute paths".to_owned(),
             Self::Proxies => "comma-separated networks, addresses and the word private".to_owned(),
             Self::Text => "text".to_owned(),
             Self::Variables => "comma-separated NAME=value pairs".to_owned(),

@@ -292,10 +292,11 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
          `process` (programs and pipes), or `all`. They have an effect in worker mode and in background tasks; \
          [hooks.md](hooks.md) lists the functions.",
     ),
-    Key::new(Id::Plugins, "PLUGINS", ValueKind::List, Initial::Unset)
-        .reserved("")
-        .json(Json::Object)
-        .about(Chapter::Background, "The plugins to load."),
+    Key::new(Id::Plugins, "PLUGINS", ValueKind::Plugins, Initial::Unset).json(Json::Object).about(
+        Chapter::Background,
+        "The plugins to load, in this order ([plugins.md](plugins.md)). A name stands for `NAME.so` in `../lib/svc/plugins` \
+         beside the binary. A plugin's own settings are `PLUGIN_<NAME>_<KEY>`.",
+    ),
     Key::new(Id::InternalAddr, "INTERNAL_ADDR", address(Ipv4Addr::LOCALHOST), Initial::Unset)
         .exposed(Exposure::Local)
         .about(
@@ -304,7 +305,7 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         ),
     Key::new(Id::InternalAllowIps, "INTERNAL_ALLOW_IPS", ValueKind::Networks, Initial::Unset).about(
         Chapter::Operations,
-        "The peers that may read `/metrics` and `/config`; all others receive 403. Health probes are always allowed. \
+        "The peers that may read `/metrics`, `/config` and the pages of plugins; all others receive 403. Health probes are always allowed. \
          Loopback is not included implicitly. If unset, all peers are allowed.",
     ),
 ];
@@ -343,7 +344,6 @@ mod tests {
     use std::ffi::OsStr;
 
     use super::*;
-    use crate::config::key::Availability;
 
     #[test]
     fn every_written_default_is_accepted_by_its_own_kind() {
@@ -351,19 +351,6 @@ mod tests {
             if let Initial::Is(text) = key.initial {
                 assert!(key.kind.parse(OsStr::new(text)).is_ok(), "{}", key.variable);
             }
-        }
-    }
-
-    #[test]
-    fn what_is_reserved_starts_inactive() {
-        for key in &KEYS {
-            let Availability::Reserved(inactive) = key.availability else { continue };
-            let initial = match key.initial {
-                Initial::Is(text) => text,
-                Initial::Unset => "",
-                Initial::Computed(_) => panic!("{} is reserved and computed", key.variable),
-            };
-            assert_eq!(initial, inactive, "{}", key.variable);
         }
     }
 

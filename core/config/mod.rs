@@ -18,6 +18,7 @@ mod id;
 pub mod key;
 pub mod keys;
 pub mod page;
+mod plugins;
 mod problem;
 mod raw;
 mod report;
@@ -31,6 +32,7 @@ pub use chapters::{
     PhpConfig, ServingConfig, TimeoutConfig, TlsConfig,
 };
 pub use hooks::RuntimeHook;
+pub use plugins::{PluginSettings, PluginSource, is_plugin_name};
 pub use problem::{ConfigError, Fault, Problem};
 pub use raw::{RawConfig, ValueSource};
 pub use settings::Setting;

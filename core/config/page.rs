@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::mem;
 
 use super::Config;
-use super::key::{Availability, Chapter, Exposure, Initial, Key};
+use super::key::{Chapter, Exposure, Initial, Key};
 use super::keys::KEYS;
 use super::settings::Setting;
 use super::value::Value;
@@ -19,7 +19,7 @@ pub fn help() -> String {
         let _ = write!(page, "\n{}\n", chapter.title());
         for key in KEYS.iter().filter(|key| key.chapter == chapter) {
             let _ = writeln!(page, "  {} (default: {})", key.variable, initial(key, ""));
-            let accepted = format!("Accepted: {}{}", key.accepted(), limitation(key));
+            let accepted = format!("Accepted: {}", key.accepted());
             for line in wrapped(key.summary, 92).into_iter().chain(wrapped(&accepted, 92)) {
                 let _ = writeln!(page, "      {line}");
             }
@@ -46,11 +46,10 @@ pub fn markdown() -> String {
         for key in KEYS.iter().filter(|key| key.chapter == chapter) {
             let _ = writeln!(
                 page,
-                "| `{}` | {} | {}{} | {}{} |",
+                "| `{}` | {} | {} | {}{} |",
                 key.variable,
                 initial(key, "`"),
                 key.accepted(),
-                limitation(key),
                 key.summary,
                 report_note(key)
             );
@@ -90,13 +89,6 @@ fn initial(key: &Key, quote: &str) -> String {
         Initial::Computed(words) => words.to_owned(),
         Initial::Is(text) => format!("{quote}{text}{quote}"),
         Initial::Unset => "unset".to_owned(),
-    }
-}
-
-fn limitation(key: &Key) -> &'static str {
-    match key.availability {
-        Availability::Live => "",
-        Availability::Reserved(_) => " only (not available in this version)",
     }
 }
 

@@ -65,8 +65,8 @@ pub enum Fault {
     NotARatio,
     /// This list entry is not a valid pattern, for the given reason.
     NotAPattern(String, String),
-    /// The feature is not available in this version.
-    NotAvailable,
+    /// This list entry is neither a name of a plugin nor an absolute path.
+    NotAPlugin(String),
     /// This list entry is not of the form `NAME=value`.
     NotAVariable(String),
     /// Outside the document root, or hidden.
@@ -81,6 +81,8 @@ pub enum Fault {
     Unusable(String),
     /// It has no effect without the given value of the given setting.
     Unused(&'static str),
+    /// This list entry is there more than once.
+    Twice(String),
     /// Its number of entries differs from that of the given setting.
     UnequalPair(usize, &'static str, usize),
     /// The host cannot be resolved, for the given reason.
@@ -152,11 +154,17 @@ impl fmt::Display for Fault {
                 write!(f, "contains {entry:?}, which is not a valid pattern ({why})")
             }
             Self::NotAVariable(entry) => write!(f, "contains {entry:?}, which is not of the form NAME=value"),
-            Self::NotAvailable => f.write_str("is not available in this version"),
+            Self::NotAPlugin(entry) => {
+                write!(
+                    f,
+                    "contains {entry:?}, which is neither a name of lower-case letters, digits and underscores nor an absolute path"
+                )
+            }
             Self::NotBelowRoot => f.write_str("is outside the document root or hidden"),
             Self::NotUtf8 => f.write_str("is not valid UTF-8"),
             Self::TooLarge => f.write_str("is too large"),
             Self::TooSmall => f.write_str("is too small"),
+            Self::Twice(entry) => write!(f, "contains {entry:?} twice"),
             Self::UnequalPair(own, other, theirs) => {
                 let entries = if *own == 1 { "entry" } else { "entries" };
                 write!(f, "has {own} {entries}, but {other} has {theirs}")

@@ -1,12 +1,13 @@
 //! The settings as text, and the source of each.
 //!
 //! Promises: an empty value is the same as none; the command line takes precedence over the environment. Refuses: it
-//! does not validate values and keeps no variable that is not a setting.
+//! does not validate values and keeps no variable that is not a setting, of svc or of a plugin.
 
 use std::ffi::{OsStr, OsString};
 
 use super::id::Id;
 use super::keys::KEYS;
+use super::plugins::PluginSettings;
 
 /// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,7 @@ pub struct RawConfig {
     values: Vec<Option<(OsString, ValueSource)>>,
     temporary_dir: Option<OsString>,
     directives: Vec<OsString>,
+    plugins: PluginSettings,
 }
 
 impl RawConfig {
@@ -45,7 +47,12 @@ impl RawConfig {
         N: AsRef<OsStr>,
         V: Into<OsString>,
     {
-        let mut raw = Self { values: vec![None; KEYS.len()], temporary_dir: None, directives: Vec::new() };
+        let mut raw = Self {
+            values: vec![None; KEYS.len()],
+            temporary_dir: None,
+            directives: Vec::new(),
+            plugins: PluginSettings::default(),
+        };
         for (name, value) in variables {
             let value = value.into();
             if value.is_empty() {
@@ -55,6 +62,8 @@ impl RawConfig {
                 raw.temporary_dir = Some(value);
             } else if let Some(row) = KEYS.iter().position(|key| name.as_ref() == key.variable) {
                 raw.values[row] = Some((value, ValueSource::Environment));
+            } else if let Some(name) = name.as_ref().to_str() {
+                raw.plugins.keep(name, value);
             }
         }
         raw
@@ -80,6 +89,10 @@ impl RawConfig {
 
     pub(super) fn temporary_dir(&self) -> &OsStr {
         self.temporary_dir.as_deref().unwrap_or(OsStr::new("/tmp"))
+    }
+
+    pub(super) fn plugins(&self) -> &PluginSettings {
+        &self.plugins
     }
 
     pub(super) fn directives(&self) -> &[OsString] {

@@ -9,8 +9,9 @@ use std::path::{Component, Path, PathBuf};
 
 use super::files::readable_file;
 use super::id::Id;
-use super::key::{Availability, Chapter, Exposure, Initial, Key};
+use super::key::{Chapter, Exposure, Initial, Key};
 use super::keys::KEYS;
+use super::plugins::PluginSettings;
 use super::problem::{ConfigError, Fault, Problem};
 use super::raw::{RawConfig, ValueSource};
 use super::settings::{Setting, Settings};
@@ -54,7 +55,7 @@ impl Config {
         let tracing = resolver.tracing();
         let php_ini = resolver.directives(raw);
         if resolver.problems.is_empty() {
-            Ok(resolver.config(php_ini, tracing))
+            Ok(resolver.config(php_ini, tracing, raw.plugins()))
         } else {
             // By the table, so that the order is that of the reference page; the command line's options come last.
             let row = |problem: &Problem| KEYS.iter().position(|key| key.variable == problem.setting);
@@ -89,8 +90,7 @@ impl Resolver {
             {
                 setting.source = source;
                 match key.kind.parse(text) {
-                    Ok(value) if available(key, &setting.value, &value) => setting.value = value,
-                    Ok(_) => self.fault(key, Some(text), Fault::NotAvailable),
+                    Ok(value) => setting.value = value,
                     Err(fault) if key.is_lenient => {
                         setting.source = ValueSource::Default;
                         self.ignored.push(problem(key, Some(text), fault));
@@ -295,7 +295,12 @@ impl Resolver {
         }
     }
 
-    fn config(self, ini: Vec<(String, String)>, tracing: Option<TraceConfig>) -> Config {
+    fn config(
+        self,
+        ini: Vec<(String, String)>,
+        tracing: Option<TraceConfig>,
+        plugins: &PluginSettings,
+    ) -> Config {
         let settings = &self.settings;
         Config {
             serving: ServingConfig::of(settings),
@@ -307,7 +312,7 @@ impl Resolver {
             tls: TlsConfig::of(settings),
             clients: ClientConfig::of(settings),
             logs: LogConfig::of(settings),
-            background: BackgroundConfig::of(settings),
+            background: BackgroundConfig::of(settings, plugins),
             operations: OperationsConfig::of(settings),
             tracing,
             settings: self.settings.into_vec(),
@@ -344,10 +349,6 @@ fn problem(key: &Key, text: Option<&OsStr>, fault: Fault) -> Problem {
     let value =
         text.filter(|_| key.exposure != Exposure::Secret).map(|text| text.to_string_lossy().into_owned());
     Problem { setting: key.variable, value, fault, accepted: key.accepted() }
-}
-
-fn available(key: &Key, inactive: &Value, value: &Value) -> bool {
-    key.availability == Availability::Live || value == inactive
 }
 
 /// The default document root.

@@ -134,13 +134,13 @@ fn all_problems_come_in_one_go_in_the_order_of_the_table() {
 }
 
 #[test]
-fn what_is_reserved_accepts_its_inactive_value_only() {
-    config(&[("RUNTIME_HOOKS", ""), ("PLUGINS", "")]);
+fn names_of_plugins_are_words_or_absolute_paths() {
+    config(&[("PLUGINS", ""), ("PLUGINS", "a,/b.so")]);
     assert_eq!(
-        lines(&[("PLUGINS", "apm"), ("ASYNC_MAX_FIBERS", "x")]),
+        lines(&[("PLUGINS", "a,./b.so"), ("ASYNC_MAX_FIBERS", "x")]),
         [
             r#"ASYNC_MAX_FIBERS: "x" is not an integer; accepted: an integer from 1 to 65536"#,
-            r#"PLUGINS: "apm" is not available in this version; accepted: unset"#,
+            r#"PLUGINS: "a,./b.so" contains "./b.so", which is neither a name of lower-case letters, digits and underscores nor an absolute path; accepted: comma-separated names and absolute paths"#,
         ]
     );
 }

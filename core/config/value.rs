@@ -15,6 +15,7 @@ use super::WorkerRange;
 use super::glob;
 use super::hooks;
 use super::key::{Json, ValueKind, ValueUnit};
+use super::plugins;
 use super::problem::Fault;
 use super::tracing::pairs;
 use crate::limits::THREADS_MAX;
@@ -74,6 +75,7 @@ impl ValueKind {
             Self::IntegerOrAuto { max, unit } => integer(text, 0, max, unit).map(Value::Integer),
             Self::List => entries(text).map(|words| Value::List(words.map(str::to_owned).collect())),
             Self::Networks => entries(text)?.map(network).collect::<Result<_, _>>().map(Value::Networks),
+            Self::Plugins => plugins::words(text).map(Value::List),
             Self::Proxies => proxies(text).map(Value::Networks),
             Self::Pairs => pairs(text).map(Value::Pairs).ok_or(Fault::NotPairs),
             Self::Path | Self::Paths | Self::Text => Ok(Value::Text(text.to_owned())),

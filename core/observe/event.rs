@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime};
 
 use super::hint::Hint;
+use super::plugin_event::PluginEvent;
 use super::record::Record;
 use super::timestamp::timestamp;
 use super::trace_event::TraceEvent;
@@ -86,6 +87,8 @@ pub enum Event<'a> {
     Tracing(TraceEvent<'a>),
     /// A hint for the operator.
     Hint(Hint<'a>),
+    /// An event of the plugin of that name.
+    Plugin(&'a str, PluginEvent<'a>),
     /// A body could not be written to a temporary file.
     SpoolTrouble {
         /// The error reported by the system.
@@ -175,6 +178,15 @@ pub enum Event<'a> {
     },
     /// A message from PHP: an error, `error_log()` or `frankenphp_log()`.
     PhpMessage(PhpMessage<'a>),
+    /// A message from a plugin.
+    PluginMessage {
+        /// The plugin.
+        plugin: &'a str,
+        /// The level that it chose.
+        level: Level,
+        /// The text.
+        message: &'a [u8],
+    },
     /// A request has ended.
     Access(Access<'a>),
     /// Another failure, described by the text.
@@ -282,6 +294,8 @@ impl Event<'_> {
             Self::Worker(event) => event.level(),
             Self::Tracing(event) => event.level(),
             Self::Hint(hint) => hint.level(),
+            Self::Plugin(_, event) => event.level(),
+            Self::PluginMessage { level, .. } => *level,
             Self::Failure { .. } | Self::SpoolTrouble { .. } | Self::ReloadFailed { .. } => Level::Error,
             Self::PhpMessage(message) => message.level.of_record(),
             Self::OpsExposed { .. }
@@ -344,6 +358,7 @@ impl Event<'_> {
             Self::Worker(event) => event.record(svc),
             Self::Tracing(event) => event.record(svc),
             Self::Hint(hint) => hint.record(svc),
+            Self::Plugin(plugin, event) => event.record(plugin, svc),
             Self::SpoolTrouble { error } => svc("failed to spool a body").text("error", error),
             Self::AcceptFailed { error } => svc("main port cannot accept connections").text("error", error),
             Self::OpsAcceptFailed { error } => {
@@ -382,11 +397,17 @@ impl Event<'_> {
                     .number("admission_slots_available", gate.slots_available as u64)
             }
             Self::PhpMessage(message) => message.record(at),
+            Self::PluginMessage { plugin, level, message } => said(at, plugin, level, message),
             Self::Access(access) => access.record(at),
             Self::Failure { what } => svc(what),
         }
         .end()
     }
+}
+
+/// Makes the record of a message from a plugin.
+fn said(at: SystemTime, plugin: &str, level: Level, message: &[u8]) -> Record {
+    Record::begin(at, level.as_str(), "plugin", message).text("plugin", plugin)
 }
 
 impl PhpMessage<'_> {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::*;
 use crate::admission::ShedReason;
 use crate::config::{Fault, Problem};
+use crate::plugins::{HealthChange, HealthReport, PluginHealth};
 use crate::pool::{StuckKind, SupervisorReport};
 use crate::time;
 
@@ -98,6 +99,12 @@ const ALL: &[Event<'_>] = &[
     Event::Tracing(TraceEvent::PartialSuccess { rejected: 1, message: "m" }),
     Event::Tracing(TraceEvent::SpansDropped { spans: 1 }),
     Event::Tracing(TraceEvent::SpansLeft { spans: 1 }),
+    Event::Plugin("p", PluginEvent::Loaded { version: "1", path: "p" }),
+    Event::Plugin("p", PluginEvent::HealthChanged(&to(PluginHealth::Ok))),
+    Event::Plugin("p", PluginEvent::HealthChanged(&to(PluginHealth::Degraded))),
+    Event::Plugin("p", PluginEvent::HealthChanged(&to(PluginHealth::Failed))),
+    Event::Plugin("p", PluginEvent::CallbackFailed { callback: "serve", error: "e" }),
+    Event::Plugin("p", PluginEvent::LeftBehind { callback: "stop" }),
     Event::SpoolTrouble { error: "e" },
     Event::RecordsDropped { count: 1 },
     Event::CertificateExpired { path: "p", not_after: SystemTime::UNIX_EPOCH },
@@ -115,6 +122,10 @@ const ALL: &[Event<'_>] = &[
     Event::DrainTimeout { cut_off: 1 },
     Event::Stopped,
 ];
+
+const fn to(health: PluginHealth) -> HealthChange {
+    HealthChange { from: PluginHealth::Ok, to: HealthReport { health, text: String::new() } }
+}
 
 /// Whoever adds a variant comes by here, adds it to [`ALL`] and writes its line in the page.
 fn is_listed(event: &Event<'_>) -> bool {
@@ -168,6 +179,13 @@ fn is_listed(event: &Event<'_>) -> bool {
             | TraceEvent::SpansDropped { .. }
             | TraceEvent::SpansLeft { .. },
         )
+        | Event::Plugin(
+            _,
+            PluginEvent::Loaded { .. }
+            | PluginEvent::HealthChanged(_)
+            | PluginEvent::CallbackFailed { .. }
+            | PluginEvent::LeftBehind { .. },
+        )
         | Event::SpoolTrouble { .. }
         | Event::RecordsDropped { .. }
         | Event::CertificateExpired { .. }
@@ -185,7 +203,9 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::DrainTimeout { .. }
         | Event::Stopped => true,
         // Their messages are not fixed, or their fields have a table of their own.
-        Event::PhpMessage(_) | Event::Access(_) | Event::Failure { .. } => false,
+        Event::PhpMessage(_) | Event::PluginMessage { .. } | Event::Access(_) | Event::Failure { .. } => {
+            false
+        }
     }
 }
 

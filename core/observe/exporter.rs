@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use crate::sync::histogram::Snapshot;
 
-use super::family::{Family, MetricUnit};
+use super::family::{FamilyHead, MetricUnit};
 
 /// Writes families and their series in one format.
 pub trait Exporter {
     /// Begins a family: all that follows until the next one belongs to it. Called before its first series only.
-    fn family(&mut self, family: &'static Family);
+    fn family(&mut self, family: FamilyHead<'_>);
 
     /// Writes a series that is one number.
     fn number(&mut self, labels: Labels<'_>, value: Number);
@@ -108,14 +108,14 @@ impl<'a> Distribution<'a> {
 
 /// The series of one family on their way to an exporter, which hears of the family with the first of them.
 pub(super) struct Series<'a> {
-    family: &'static Family,
+    family: FamilyHead<'a>,
     exporter: &'a mut dyn Exporter,
     has_begun: bool,
 }
 
 impl<'a> Series<'a> {
     /// No series yet.
-    pub(super) fn new(family: &'static Family, exporter: &'a mut dyn Exporter) -> Self {
+    pub(super) fn new(family: FamilyHead<'a>, exporter: &'a mut dyn Exporter) -> Self {
         Self { family, exporter, has_begun: false }
     }
 

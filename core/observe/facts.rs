@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use crate::admission::GateFacts;
+use crate::plugins::PluginReading;
 use crate::pool::{PoolFacts, SlotReading};
 
 use super::process::ProcessFacts;
@@ -38,6 +39,8 @@ pub struct ScrapeFacts<'a> {
     pub tasks: Option<TaskFacts>,
     /// The spans; `None` if tracing is not enabled.
     pub tracing: Option<TraceFacts>,
+    /// The plugins.
+    pub plugins: Vec<PluginReading>,
     /// Bytes of replies in memory.
     pub reply_memory_bytes: u64,
     /// Bytes in temporary files.

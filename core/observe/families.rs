@@ -13,6 +13,7 @@ use crate::admission::ShedReason;
 use crate::config::RuntimeHook;
 use crate::http::MethodKind;
 use crate::limits::REPLIES_MEMORY_MAX;
+use crate::plugins::{PluginHealth, PluginReading};
 use crate::pool::{RecycleReason, SlotPhase, SlotReading, StuckKind};
 use crate::sync::counter::{Counter, Flag, UpDown};
 use crate::sync::histogram::Histogram;
@@ -364,6 +365,18 @@ families! {
         "Number of spans dropped because the queue of the exporter was full.",
         "Spans for which the queue (`OTEL_BSP_MAX_QUEUE_SIZE`) had no room. They are in no export, and not in the metrics above.",
         source |facts, _, series| series.maybe(facts.tracing.map(|tracing| tracing.dropped));
+    PLUGINS_HEALTH: Gauge "svc_plugins_health" in Plugins if Plugins,
+        "Health of the plugin: 1 for its present status, 0 for the others.",
+        "Labels: `plugin` and `status` (`ok`, `degraded`, `failed`). 1 for the present status, 0 for the others. Plugins without a health check are absent. Alert on `failed`: readiness and `/health` return 503 meanwhile.",
+        source |facts, _, series| plugin_health(series, &facts.plugins);
+    PLUGINS_CALLBACK_ERRORS: Counter "svc_plugins_callback_errors_total" in Plugins if Plugins,
+        "Number of callbacks of the plugin that failed or returned something invalid.",
+        "Label: `plugin`. Callbacks that returned an error, or an answer that is not valid; the log says which.",
+        source |facts, _, series| by_plugin(series, &facts.plugins, |plugin| Some(plugin.errors));
+    PLUGINS_REQUESTS_LOST: Counter "svc_plugins_requests_lost_total" in Plugins if Plugins,
+        "Number of ended requests that the plugin was not told of because it was too slow.",
+        "Label: `plugin`. Ended requests that the plugin was not told of because 4096 others were waiting for it. Plugins that do not look at requests are absent.",
+        source |facts, _, series| by_plugin(series, &facts.plugins, |plugin| plugin.facts_lost);
     RATE_LIMITED: Counter "svc_rate_limited_total" in Responses,
         "Number of requests rejected by the rate limiter.",
         "Requests rejected by the rate limiter (429).",
@@ -486,6 +499,29 @@ fn stuck(series: &mut Series<'_>, slots: &[SlotReading]) {
         for kind in StuckKind::ALL {
             let labels = [("worker_id", number), ("kind", kind.as_str())];
             series.labelled(&labels, slot.stuck[kind as usize]);
+        }
+    }
+}
+
+/// The series of plugins that have a value.
+fn by_plugin(
+    series: &mut Series<'_>,
+    plugins: &[PluginReading],
+    value: impl Fn(&PluginReading) -> Option<u64>,
+) {
+    for plugin in plugins {
+        if let Some(value) = value(plugin) {
+            series.labelled(&[("plugin", &plugin.name)], value);
+        }
+    }
+}
+
+fn plugin_health(series: &mut Series<'_>, plugins: &[PluginReading]) {
+    for plugin in plugins {
+        let Some(health) = plugin.health else { continue };
+        for status in PluginHealth::ALL {
+            let labels = [("plugin", plugin.name.as_str()), ("status", status.as_str())];
+            series.labelled(&labels, status == health);
         }
     }
 }

@@ -19,6 +19,17 @@ pub struct Family {
     pub meaning: &'static str,
 }
 
+/// What a page says of a family before its series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FamilyHead<'a> {
+    /// Its name, as the text format has it.
+    pub name: &'a str,
+    /// What its numbers do.
+    pub kind: MetricKind,
+    /// One line about it, without quotes and backslashes.
+    pub help: &'a str,
+}
+
 /// What a family's numbers do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
@@ -60,6 +71,8 @@ pub enum MetricChapter {
     BackgroundTasks,
     /// Spans, and their way to the collector.
     Tracing,
+    /// Plugins.
+    Plugins,
     /// Responses that need no worker, and their size.
     Responses,
     /// The process, its memory and its files.
@@ -87,9 +100,23 @@ pub enum Condition {
     RuntimeHooks,
     /// If tracing is enabled.
     Tracing,
+    /// If there is a plugin.
+    Plugins,
 }
 
 impl Family {
+    /// What a page says of it.
+    pub fn head(&self) -> FamilyHead<'static> {
+        FamilyHead { name: self.name, kind: self.kind, help: self.help }
+    }
+
+    /// The unit, which every name of a quantity contains.
+    pub fn unit(&self) -> Option<MetricUnit> {
+        self.head().unit()
+    }
+}
+
+impl FamilyHead<'_> {
     /// The unit, which every name of a quantity contains.
     pub fn unit(&self) -> Option<MetricUnit> {
         self.name.split('_').find_map(|word| match word {
@@ -103,7 +130,7 @@ impl Family {
 
 impl MetricChapter {
     /// Every chapter, in the order of the page.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Requests,
         Self::Admission,
         Self::Workers,
@@ -111,6 +138,7 @@ impl MetricChapter {
         Self::WorkerMode,
         Self::BackgroundTasks,
         Self::Tracing,
+        Self::Plugins,
         Self::Responses,
         Self::Process,
     ];
@@ -125,6 +153,7 @@ impl MetricChapter {
             Self::WorkerMode => "Worker mode",
             Self::BackgroundTasks => "Background tasks",
             Self::Tracing => "Tracing",
+            Self::Plugins => "Plugins",
             Self::Responses => "Blocked requests, static files and compression",
             Self::Process => "Process",
         }
@@ -143,6 +172,7 @@ impl Condition {
             Self::TaskThreads => Some("`ASYNC_WORKERS`"),
             Self::TaskOutput => Some("`ASYNC_WORKERS`, and a task that printed something"),
             Self::Tracing => Some("`OTEL_ENABLED=true`"),
+            Self::Plugins => Some("`PLUGINS`"),
             Self::RuntimeHooks => Some("`RUNTIME_HOOKS`, with worker mode or `ASYNC_WORKERS`"),
         }
     }

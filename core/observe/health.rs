@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use crate::plugins::PluginHealth;
+
 /// The three probes of an orchestrator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HealthProbe {
@@ -58,6 +60,8 @@ pub struct ProbeFacts {
     pub workers: WorkerHealth,
     /// The pool is stalled; watched in worker mode only.
     pub pool_stalled: bool,
+    /// A plugin has failed.
+    pub plugin_failed: bool,
 }
 
 impl ProbeFacts {
@@ -65,14 +69,16 @@ impl ProbeFacts {
     pub fn passes(self, probe: HealthProbe) -> bool {
         match probe {
             HealthProbe::Liveness => true,
-            HealthProbe::Readiness => self.serving && self.workers.can_serve() && !self.pool_stalled,
+            HealthProbe::Readiness => {
+                self.serving && self.workers.can_serve() && !self.pool_stalled && !self.plugin_failed
+            }
             HealthProbe::Startup => self.workers.can_serve(),
         }
     }
 }
 
 /// The health report, for dashboards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     /// Since the server started.
     pub uptime: Duration,
@@ -84,16 +90,21 @@ pub struct Health {
     pub workers: WorkerHealth,
     /// The pool is stalled; watched in worker mode only.
     pub pool_stalled: bool,
+    /// How the plugins are that report it.
+    pub plugins: Vec<(String, PluginHealth)>,
 }
 
 impl Health {
     /// Whether every subsystem is healthy.
     pub fn is_ok(&self) -> bool {
-        self.workers.can_serve() && !self.pool_stalled
+        let has_failed = |(_, health): &(_, PluginHealth)| *health == PluginHealth::Failed;
+        self.workers.can_serve() && !self.pool_stalled && !self.plugins.iter().any(has_failed)
     }
 
-    /// Writes the report as JSON. Plugins report when there are some.
+    /// Writes the report as JSON.
     pub fn to_json(&self) -> String {
+        let plugins = self.plugins.iter().map(|(name, health)| (name.clone(), health.as_str().into()));
+        let plugins: serde_json::Map<String, serde_json::Value> = plugins.collect();
         let report = serde_json::json!({
             "status": if self.is_ok() { "ok" } else { "degraded" },
             "uptime_secs": self.uptime.as_secs(),
@@ -101,7 +112,7 @@ impl Health {
             "active_connections": self.active_connections,
             "executor_healthy": self.workers.can_serve(),
             "pool_stalled": self.pool_stalled,
-            "plugins": {},
+            "plugins": plugins,
         });
         format!("{report}\n")
     }
@@ -114,7 +125,9 @@ mod tests {
     const PROBES: [HealthProbe; 3] = [HealthProbe::Liveness, HealthProbe::Readiness, HealthProbe::Startup];
 
     fn verdicts(serving: bool, workers: WorkerHealth) -> [bool; 3] {
-        PROBES.map(|probe| ProbeFacts { serving, workers, pool_stalled: false }.passes(probe))
+        PROBES.map(|probe| {
+            ProbeFacts { serving, workers, pool_stalled: false, plugin_failed: false }.passes(probe)
+        })
     }
 
     #[test]
@@ -136,7 +149,12 @@ mod tests {
 
     #[test]
     fn a_stalled_pool_is_alive_and_started_but_not_ready() {
-        let facts = ProbeFacts { serving: true, workers: WorkerHealth::Running(1), pool_stalled: true };
+        let facts = ProbeFacts {
+            serving: true,
+            workers: WorkerHealth::Running(1),
+            pool_stalled: true,
+            plugin_failed: false,
+        };
         assert_eq!(PROBES.map(|probe| facts.passes(probe)), [true, false, true]);
     }
 
@@ -148,6 +166,7 @@ mod tests {
             active_connections: 0,
             workers: WorkerHealth::Running(1),
             pool_stalled: true,
+            plugins: Vec::new(),
         };
         let report: serde_json::Value = serde_json::from_str(&health.to_json()).unwrap();
         assert!(!health.is_ok());
@@ -168,6 +187,7 @@ mod tests {
             active_connections: 2,
             workers: WorkerHealth::Running(1),
             pool_stalled: false,
+            plugins: Vec::new(),
         };
         let report: serde_json::Value = serde_json::from_str(&health.to_json()).unwrap();
         assert_eq!(
@@ -181,5 +201,32 @@ mod tests {
         assert!(!health.is_ok());
         let report: serde_json::Value = serde_json::from_str(&health.to_json()).unwrap();
         assert_eq!((&report["status"], &report["executor_healthy"]), (&"degraded".into(), &false.into()));
+    }
+
+    #[test]
+    fn a_plugin_that_fails_is_not_ready_and_one_that_is_degraded_is() {
+        let facts = |plugin_failed| ProbeFacts {
+            serving: true,
+            workers: WorkerHealth::Running(1),
+            pool_stalled: false,
+            plugin_failed,
+        };
+        assert_eq!(PROBES.map(|probe| facts(true).passes(probe)), [true, false, true]);
+        for (health, status) in
+            [(PluginHealth::Ok, "ok"), (PluginHealth::Degraded, "ok"), (PluginHealth::Failed, "degraded")]
+        {
+            let report = Health {
+                uptime: Duration::ZERO,
+                total_requests: 0,
+                active_connections: 0,
+                workers: WorkerHealth::Running(1),
+                pool_stalled: false,
+                plugins: vec![("disk".to_owned(), health)],
+            };
+            let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
+            assert_eq!(json["status"], status);
+            assert_eq!(json["plugins"], serde_json::json!({ "disk": health.as_str() }));
+            assert_eq!(report.is_ok(), status == "ok");
+        }
     }
 }

@@ -15,7 +15,7 @@
 //! | `reference` | the tables of docs/metrics.md |
 //! | `process` | what the kernel says about this process |
 //! | `health` | probes and the health report |
-//! | `event`, `worker_event`, `trace_event`, `hint` | what is worth a log record |
+//! | `event`, `worker_event`, `trace_event`, `plugin_event`, `hint` | what is worth a log record |
 //! | `record`, `timestamp` | one log record as a line of JSON, and its time |
 //! | `batch_writer` | a thread that writes what others must not wait to write |
 //! | `log` | its first user |
@@ -33,6 +33,7 @@ mod hint;
 mod label;
 mod log;
 mod metrics;
+mod plugin_event;
 pub mod process;
 pub mod record;
 pub mod reference;
@@ -47,5 +48,6 @@ pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};
 pub use hint::Hint;
 pub use label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
 pub use log::Log;
+pub use plugin_event::PluginEvent;
 pub use trace_event::TraceEvent;
 pub use worker_event::WorkerEvent;

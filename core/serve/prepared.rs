@@ -7,7 +7,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use mio::net::TcpListener;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -15,7 +14,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::admission::Gate;
 use crate::config::{Config, Problem};
 use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, LISTEN_BACKLOG};
-use crate::observe::{Event, Hint, Log, TraceEvent};
+use crate::observe::{Event, Hint, Log, PluginEvent, TraceEvent};
+use crate::plugins::{Plugin, PluginEvents, PluginStartError};
 use crate::policy::never_public::sign_of_project;
 use crate::policy::{Policy, PolicyError};
 use crate::pool::{Engine, Exchange, JobSource, PoolEvents, WorkerPool};
@@ -32,6 +32,7 @@ use super::shared::{ExecutorFacts, Shared};
 use crate::serve::connection::reactor::Reactor;
 use crate::serve::control::jobs::jobs;
 use crate::serve::control::machinery::{DrainEnd, Machinery};
+use crate::serve::control::plugin_reports::PluginReports;
 use crate::serve::control::pool_events::Reports;
 use crate::serve::control::reload;
 use crate::serve::control::tick::Control;
@@ -55,6 +56,7 @@ pub struct PreparedServer {
     exporter: Option<PreparedExporter>,
     main_addr: SocketAddr,
     ops_addr: Option<SocketAddr>,
+    clock: Clock,
 }
 
 /// Why the server cannot start.
@@ -78,6 +80,8 @@ pub enum StartError {
         /// How many the system grants.
         granted: u64,
     },
+    /// A plugin cannot be used.
+    Plugin(PluginStartError),
     /// A file that a setting names has invalid contents.
     Policy(PolicyError),
     /// A file that a setting of tracing names cannot be used.
@@ -114,6 +118,7 @@ impl std::fmt::Display for StartError {
                 }
                 write!(f, "a limit of at least {needed} (ulimit -Hn)")
             }
+            Self::Plugin(error) => error.fmt(f),
             Self::Policy(error) => error.fmt(f),
             Self::SpoolDir { dir, error } => {
                 write!(f, "SPOOL_DIR: {dir:?}: {error}; accepted: a writable directory")
@@ -195,7 +200,7 @@ impl PreparedServer {
         let (acceptor, ended) = (accepting.handle(), DrainEnd::default());
         let machinery = Arc::new(Machinery { shared, inboxes, acceptor, disk, site, ended });
         let control = Control::start(ops_listener, &machinery.shared, clock, jobs(&machinery, clock()))?;
-        Ok(Self { machinery, control, reactors, accepting, exporter, main_addr, ops_addr })
+        Ok(Self { machinery, control, reactors, accepting, exporter, main_addr, ops_addr, clock })
     }
 
     /// The state that the server's threads share.
@@ -219,6 +224,24 @@ impl PreparedServer {
         Ok(())
     }
 
+    /// Initialises plugins, each on a thread of its own. To be called once, before [`serve`](Self::serve), which starts
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// When a plugin cannot be initialised, or does not say in time whether it can.
+    pub fn install_plugins(&self, plugins: Vec<Box<dyn Plugin>>) -> Result<(), StartError> {
+        let shared = &self.machinery.shared;
+        let events: Arc<dyn PluginEvents> = Arc::new(PluginReports(shared.log.clone()));
+        let installed = shared.plugins.install(plugins, &events, &self.control.waker(), self.clock);
+        installed.map_err(StartError::Plugin)?;
+        for plugin in shared.plugins.abouts() {
+            let event = PluginEvent::Loaded { version: &plugin.version, path: &plugin.path };
+            shared.log.emit(&Event::Plugin(&plugin.name, event));
+        }
+        Ok(())
+    }
+
     /// Starts serving: publishes `facts`, and starts the pool of `engine`, the file threads, the I/O threads, and finally
     /// the accepting thread. `engine` is `None` if the executor has no pool.
     ///
@@ -234,7 +257,7 @@ impl PreparedServer {
         if let Some(engine) = engine {
             self.start_pool(engine).map_err(StartError::Workers)?;
         }
-        let Self { machinery, control, reactors, accepting, exporter, main_addr, ops_addr } = self;
+        let Self { machinery, control, reactors, accepting, exporter, main_addr, ops_addr, .. } = self;
         let exporter = exporter.map(|exporter| exporter.start(&machinery.shared)).transpose()?.flatten();
         // They end with the process; nothing waits for a disk.
         drop(machinery.disk.start()?);
@@ -246,6 +269,7 @@ impl PreparedServer {
         accepting.start()?;
         let shared = &machinery.shared;
         shared.lifecycle.enter(Phase::Running);
+        shared.plugins.start();
         shared.log.emit(&Event::Listening { addr: main_addr });
         shared.log.emit(&Event::Ready { workers: shared.pool_facts().current as u64 });
         Ok(Server {
@@ -253,7 +277,6 @@ impl PreparedServer {
             control,
             io_threads,
             exporter,
-            drained_by: OnceLock::new(),
             main_addr,
             ops_addr,
         })

@@ -4,12 +4,12 @@
 //! interpreter; the process does, once [`wait`](Server::wait) has told how the pool ended.
 
 use std::net::SocketAddr;
-use std::sync::OnceLock;
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::Duration;
 
 use crate::limits::THREAD_EXIT_GRACE;
-use crate::observe::Event;
+use crate::observe::{Event, PluginEvent};
+use crate::plugins::PluginCall;
 use crate::pool::WorkerPool;
 use crate::sync::primitive::Arc;
 use crate::time;
@@ -29,8 +29,6 @@ pub struct Server {
     pub(super) control: Control,
     pub(super) io_threads: Vec<JoinHandle<()>>,
     pub(super) exporter: Option<SpanExporter>,
-    /// When the drain is to be over.
-    pub(super) drained_by: OnceLock<Instant>,
     pub(super) main_addr: SocketAddr,
     pub(super) ops_addr: Option<SocketAddr>,
 }
@@ -65,7 +63,7 @@ impl Server {
         let shared = &self.machinery.shared;
         if shared.lifecycle.enter(Phase::Draining) {
             let (delay, timeout) = (shared.config.timeouts.drain_delay, shared.config.timeouts.drain);
-            let _ = self.drained_by.set(time::now() + delay + timeout);
+            self.machinery.ended.set_deadline(time::now() + delay + timeout);
             shared.log.emit(&Event::Draining { delay, timeout });
         }
         self.control.wake();
@@ -103,13 +101,27 @@ impl Server {
         !shared.config.php.worker_mode_enabled && shared.backend.workers().is_some_and(WorkerPool::refresh)
     }
 
+    /// What is left of the drain's time, and as much as threads have that are late if nothing is.
+    fn time_left(&self) -> Duration {
+        self.machinery.ended.time_left(time::now()).max(THREAD_EXIT_GRACE)
+    }
+
+    /// Stops the plugins, as long as there is time.
+    fn end_plugins(&self) {
+        let shared = &self.machinery.shared;
+        for (plugin, call) in shared.plugins.end(self.time_left()) {
+            let event = PluginEvent::LeftBehind { callback: call.map_or("", PluginCall::as_str) };
+            shared.log.emit(&Event::Plugin(&plugin, event));
+        }
+    }
+
     /// Waits until the drain is over; returns whether all threads of the pool have ended. If they have not, the interpreter
     /// must not be shut down.
-    pub fn wait(self) -> bool {
+    pub fn wait(mut self) -> bool {
         let all_ended = self.machinery.ended.wait();
         let shared = &self.machinery.shared;
         self.machinery.tell_all(|| Message::Stop);
-        for thread in self.io_threads {
+        for thread in std::mem::take(&mut self.io_threads) {
             // A thread that panicked has reported it on standard error.
             let _ = thread.join();
         }
@@ -119,11 +131,11 @@ impl Server {
             && shared.tasks.as_ref().is_none_or(|tasks| tasks.join());
         // Nobody is left who waits for what they do.
         shared.helpers.close();
-        if let Some(exporter) = self.exporter {
-            // As much time as threads have that are late.
-            let grace = time::now() + THREAD_EXIT_GRACE;
-            exporter.finish(self.drained_by.get().map_or(grace, |deadline| grace.max(*deadline)));
+        // Every request has been told of.
+        if let Some(exporter) = self.exporter.take() {
+            exporter.finish(time::now() + self.time_left());
         }
+        self.end_plugins();
         shared.lifecycle.enter(Phase::Stopped);
         shared.log.emit(&Event::Stopped);
         self.control.stop();

@@ -12,6 +12,7 @@ use crate::admission::GateFacts;
 use crate::config::Config;
 use crate::limits::HTTP2_STREAMS_BESIDE_MIN;
 use crate::observe::{Log, Metrics, ReloadFacts};
+use crate::plugins::PluginSet;
 use crate::policy::Policy;
 use crate::pool::PoolFacts;
 use crate::spool::Spool;
@@ -57,6 +58,8 @@ pub struct Shared {
     pub backend: Backend,
     /// The pool of background tasks, if there is one.
     pub tasks: Option<Arc<TaskPool>>,
+    /// The plugins.
+    pub plugins: PluginSet,
     /// The threads that wait for what requests would block their threads with.
     pub helpers: Arc<HelperThreads>,
     /// What decides which requests are recorded, and takes their spans; `None` without tracing.
@@ -100,6 +103,7 @@ impl Shared {
             lifecycle: Lifecycle::default(),
             backend: Backend::new(&config, started_at),
             tasks: new_tasks(&config.background),
+            plugins: PluginSet::default(),
             helpers: HelperThreads::new(),
             tracer: tracer(&config, spans.as_ref()),
             spool: Spool::new(config.bodies.spool_dir.clone(), config.bodies.spool_max_bytes),
@@ -129,6 +133,7 @@ impl Shared {
     pub fn config_report(&self) -> Option<String> {
         let mut extra = self.executor.get()?.report.clone();
         extra.insert("deny_file".to_owned(), json!({ "loaded": self.policy.rules().deny.is_loaded() }));
+        extra.insert("plugins".to_owned(), self.plugins.config().into());
         Some(Value::Object(self.config.report(extra)).to_string())
     }
 

@@ -1,4 +1,4 @@
-//! Compiles small C programs and PHP extensions for tests.
+//! Compiles small C programs, PHP extensions and plugins for tests.
 
 use std::path::Path;
 use std::process::Command;
@@ -22,6 +22,16 @@ pub(crate) fn extension(source: &str, target: &Path) {
 pub(crate) fn library(source: &str, target: &Path) {
     compile(source, target, &["-shared -fPIC"]);
 }
+
+/// Compiles a plugin, as an author of one does, with these further flags.
+pub(crate) fn plugin(source: &str, target: &Path, flags: &[&str]) {
+    let header = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/include");
+    compile(source, target, &[&[PLUGIN_FLAGS, header], flags].concat());
+}
+
+/// How plugins are compiled.
+const PLUGIN_FLAGS: &str =
+    "-std=c11 -D_DEFAULT_SOURCE -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden";
 
 fn compile(source: &str, target: &Path, flags: &[&str]) {
     let file = target.with_extension("c");

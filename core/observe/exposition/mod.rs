@@ -1,13 +1,16 @@
 //! The metrics as text: version 0.0.4 of the text format, and OpenMetrics.
 //!
 //! Promises: each family once, with its help and type before its series; a family whose condition does not hold is
-//! absent; the page is written into one buffer, whose size depends on the pool's and not on traffic. Refuses: reading
+//! absent; the page is written into one buffer, whose size depends on the pool's and on
+//! plugins, and not on traffic. Refuses: reading
 //! stops nobody, so series of one page may be a few requests apart.
 
-use super::exporter::{Exporter, Series};
+use super::exporter::{Exporter, Number, Series};
 use super::facts::ScrapeFacts;
 use super::families::{ALL, Metrics, SOURCES};
-use super::family::Condition;
+use super::family::{Condition, FamilyHead, MetricKind};
+
+use crate::plugins::{PluginFamily, PluginMetricKind};
 
 mod format;
 mod lines;
@@ -19,7 +22,7 @@ use openmetrics::OpenMetricsPage;
 use text::TextPage;
 
 /// What a full page fits in, so that it is written without growing: so much, and for each slot so much more.
-const PAGE_BYTES: usize = 28 * 1024;
+const PAGE_BYTES: usize = 30 * 1024;
 const SLOT_BYTES: usize = 768;
 
 /// Writes the whole exposition as a page of text.
@@ -44,8 +47,24 @@ pub fn export(metrics: &Metrics, facts: &ScrapeFacts<'_>, exporter: &mut dyn Exp
     let counted = metrics.read(|condition| holds(condition, facts));
     for (family, source) in ALL.iter().zip(SOURCES) {
         if holds(family.condition, facts) {
-            source(facts, &counted, &mut Series::new(family, exporter));
+            source(facts, &counted, &mut Series::new(family.head(), exporter));
         }
+    }
+    facts.plugins.iter().flat_map(|plugin| plugin.families.iter()).for_each(|family| write(family, exporter));
+}
+
+/// Hands the family of a plugin to an exporter.
+fn write(family: &PluginFamily, exporter: &mut dyn Exporter) {
+    let kind = match family.kind {
+        PluginMetricKind::Counter => MetricKind::Counter,
+        PluginMetricKind::Gauge => MetricKind::Gauge,
+    };
+    let head = FamilyHead { name: &family.name, kind, help: &family.help };
+    let mut series = Series::new(head, exporter);
+    for sample in &family.samples {
+        let labels: Vec<_> =
+            sample.labels.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        series.labelled(&labels, Number::Decimal(sample.value));
     }
 }
 
@@ -59,6 +78,7 @@ fn holds(condition: Condition, facts: &ScrapeFacts<'_>) -> bool {
         Condition::TaskThreads => facts.tasks.is_some_and(|tasks| tasks.in_flight.is_some()),
         Condition::RuntimeHooks => facts.runtime_hooks,
         Condition::Tracing => facts.tracing.is_some(),
+        Condition::Plugins => !facts.plugins.is_empty(),
         Condition::TaskOutput => facts.tasks.is_some_and(|tasks| tasks.output_discarded_bytes > 0),
     }
 }

@@ -1,7 +1,7 @@
 //! OpenMetrics, version 1.0.0, which 0.0.1 differs from in its name only.
 
 use crate::observe::exporter::{Distribution, Exporter, Labels, Number};
-use crate::observe::family::{Family, MetricKind};
+use crate::observe::family::{FamilyHead, MetricKind};
 
 use super::lines::PageLines;
 
@@ -9,13 +9,14 @@ use super::lines::PageLines;
 #[derive(Debug)]
 pub(super) struct OpenMetricsPage {
     lines: PageLines,
-    name: &'static str,
+    /// The name of the family that was begun last.
+    name: String,
 }
 
 impl OpenMetricsPage {
     /// Writes into `out`.
     pub(super) fn new(out: Vec<u8>) -> Self {
-        Self { lines: PageLines::new(out), name: "" }
+        Self { lines: PageLines::new(out), name: String::new() }
     }
 
     /// The page.
@@ -26,7 +27,7 @@ impl OpenMetricsPage {
 }
 
 impl Exporter for OpenMetricsPage {
-    fn family(&mut self, family: &'static Family) {
+    fn family(&mut self, family: FamilyHead<'_>) {
         // A family is called without the suffix of its series.
         let (kind, suffix) = match family.kind {
             MetricKind::Counter => ("counter", "_total"),
@@ -34,17 +35,18 @@ impl Exporter for OpenMetricsPage {
             MetricKind::Histogram => ("histogram", ""),
             MetricKind::Info => ("info", "_info"),
         };
-        self.name = family.name;
+        self.name.clear();
+        self.name.push_str(family.name);
         let family_name = family.name.strip_suffix(suffix).unwrap_or(family.name);
         self.lines.family(family_name, family.help, kind);
     }
 
     fn number(&mut self, labels: Labels<'_>, value: Number) {
-        self.lines.series(self.name, labels, value);
+        self.lines.series(&self.name, labels, value);
     }
 
     fn histogram(&mut self, labels: Labels<'_>, distribution: &Distribution<'_>) {
-        self.lines.histogram(self.name, labels, distribution, put_bound);
+        self.lines.histogram(&self.name, labels, distribution, put_bound);
     }
 }
 

@@ -1,7 +1,7 @@
 //! The text format, version 0.0.4.
 
 use crate::observe::exporter::{Distribution, Exporter, Labels, Number};
-use crate::observe::family::{Family, MetricKind};
+use crate::observe::family::{FamilyHead, MetricKind};
 
 use super::lines::PageLines;
 
@@ -9,13 +9,14 @@ use super::lines::PageLines;
 #[derive(Debug)]
 pub(super) struct TextPage {
     lines: PageLines,
-    name: &'static str,
+    /// The name of the family that was begun last.
+    name: String,
 }
 
 impl TextPage {
     /// Writes into `out`.
     pub(super) fn new(out: Vec<u8>) -> Self {
-        Self { lines: PageLines::new(out), name: "" }
+        Self { lines: PageLines::new(out), name: String::new() }
     }
 
     /// The page.
@@ -25,21 +26,22 @@ impl TextPage {
 }
 
 impl Exporter for TextPage {
-    fn family(&mut self, family: &'static Family) {
+    fn family(&mut self, family: FamilyHead<'_>) {
         let kind = match family.kind {
             MetricKind::Counter => "counter",
             MetricKind::Gauge | MetricKind::Info => "gauge",
             MetricKind::Histogram => "histogram",
         };
-        self.name = family.name;
+        self.name.clear();
+        self.name.push_str(family.name);
         self.lines.family(family.name, family.help, kind);
     }
 
     fn number(&mut self, labels: Labels<'_>, value: Number) {
-        self.lines.series(self.name, labels, value);
+        self.lines.series(&self.name, labels, value);
     }
 
     fn histogram(&mut self, labels: Labels<'_>, distribution: &Distribution<'_>) {
-        self.lines.histogram(self.name, labels, distribution, PageLines::number);
+        self.lines.histogram(&self.name, labels, distribution, PageLines::number);
     }
 }

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use crate::limits::STATIC_SWEEP_PAUSE;
+use crate::limits::{CONTROL_TICK, STATIC_SWEEP_PAUSE};
 use crate::sync::primitive::Arc;
 
 use super::drain::Drain;
@@ -34,6 +34,7 @@ pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Bo
             shared: Arc::clone(shared),
             due: None,
         }),
+        Box::new(PluginJob { shared: Arc::clone(shared), due: now }),
         Box::new(DrainJob { drain, machinery: Arc::clone(machinery), due: None }),
     ]
 }
@@ -107,6 +108,25 @@ impl PeriodicJob for TaskSupervisorJob {
 
     fn deadline(&self) -> Option<Instant> {
         self.due
+    }
+}
+
+/// Asks the plugins once a second.
+struct PluginJob {
+    shared: Arc<Shared>,
+    due: Instant,
+}
+
+impl PeriodicJob for PluginJob {
+    fn run(&mut self, now: Instant) {
+        if now >= self.due {
+            self.due = now + CONTROL_TICK;
+            self.shared.plugins.tick(now);
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        (!self.shared.plugins.is_empty()).then_some(self.due)
     }
 }
 

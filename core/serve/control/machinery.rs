@@ -2,7 +2,8 @@
 //!
 //! Promises: a message to the I/O threads reaches all of them. Refuses: it decides nothing; [`Drain`] does.
 
-use std::time::Instant;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use crate::limits::THREAD_EXIT_GRACE;
 use crate::observe::{Event, Metrics};
@@ -137,6 +138,8 @@ impl Machinery {
 #[derive(Debug, Default)]
 pub(in crate::serve) struct DrainEnd {
     all_ended: AtomicBool,
+    /// When the drain is over at the latest, once it has begun.
+    deadline: OnceLock<Instant>,
     state: AtomicU8,
     event_count: EventCount,
 }
@@ -147,6 +150,17 @@ impl DrainEnd {
         // Release: pairs with the Acquire in `wait`.
         self.state.store(1, Ordering::Release);
         self.event_count.notify_all();
+    }
+
+    /// The drain has begun.
+    pub(in crate::serve) fn set_deadline(&self, deadline: Instant) {
+        // Only the first signal begins it.
+        let _ = self.deadline.set(deadline);
+    }
+
+    /// How much of the drain's time is left.
+    pub(in crate::serve) fn time_left(&self, now: Instant) -> Duration {
+        self.deadline.get().map_or(Duration::ZERO, |deadline| deadline.saturating_duration_since(now))
     }
 
     pub(in crate::serve) fn wait(&self) -> bool {

@@ -10,12 +10,13 @@
 //! | `supervisor` | how many workers there are, and what happens to failed ones |
 //! | `watchdog`, `thread_state` | which workers are stuck, and why |
 //! | `scan` | what is checked once a second |
-//! | `pool_events` | what workers report |
+//! | `pool_events`, `plugin_reports` | what workers and plugins report |
 //! | `reload` | what can change at run time |
 
 pub(in crate::serve) mod drain;
 pub(in crate::serve) mod jobs;
 pub(in crate::serve) mod machinery;
+pub(in crate::serve) mod plugin_reports;
 pub(in crate::serve) mod pool_events;
 pub(in crate::serve) mod reload;
 pub(in crate::serve) mod scan;

@@ -208,6 +208,12 @@ impl OpsPort {
         for place in std::mem::take(&mut self.unfinished) {
             self.drive(place, now);
         }
+        // Nobody says which plugin has answered.
+        let is_asking = |(key, place): (usize, &OpsPlace)| place.connection.is_asking().then_some(key);
+        let asking: Vec<usize> = self.places.iter().filter_map(is_asking).collect();
+        for place in asking {
+            self.drive(place, now);
+        }
         self.accept(registry, shared, now);
         self.places.retain(|_, place| place.connection.deadline().is_none_or(|deadline| now < deadline));
         if let Some(listener) = &self.listener {

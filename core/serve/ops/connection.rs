@@ -5,7 +5,7 @@
 //! clock.
 
 use std::net::IpAddr;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::connection::{
     Announced, Ask, Command, Connection, ConnectionTerms, Decision, Grant, Incoming, Output, Peer, Rejected,
@@ -13,15 +13,28 @@ use crate::connection::{
 };
 use crate::http::{BodyFraming, HeadLimits};
 use crate::limits::{OPS_EXCHANGE_TIMEOUT, OPS_IDLE_TIMEOUT, OPS_LEAVE_TIMEOUT};
+use crate::plugins::PageTicket;
 use crate::sync::primitive::Arc;
 
-use super::port::{OpsResponder, OpsSource, refusal};
+use super::port::{OpsResponder, OpsResponse, OpsSource, page_reply, refusal};
 
 /// One connection.
 #[derive(Debug)]
 pub(in crate::serve) struct OpsConnection {
     peer: IpAddr,
     connection: Connection<()>,
+    /// What a plugin was asked for.
+    asked: Option<AskedPage>,
+    /// How long the present exchange has waited for a plugin, for which its client is not to blame.
+    excused: Duration,
+}
+
+/// A page that a plugin was asked for.
+#[derive(Debug)]
+struct AskedPage {
+    stream: u32,
+    ticket: PageTicket,
+    since: Instant,
 }
 
 /// What the owner of the socket does next.
@@ -42,6 +55,9 @@ pub(in crate::serve) enum OpsStep {
     Yield,
 }
 
+/// How long after the end of its wait for a plugin a request is answered at the latest.
+const ANSWER_GRACE: Duration = Duration::from_secs(1);
+
 /// The limits of a connection.
 pub(in crate::serve) fn terms() -> ConnectionTerms {
     ConnectionTerms {
@@ -59,12 +75,22 @@ pub(in crate::serve) fn terms() -> ConnectionTerms {
 impl OpsConnection {
     /// Starts with a connection from `peer` that was just accepted.
     pub(in crate::serve) fn new(terms: &Arc<ConnectionTerms>, peer: IpAddr, now: Instant) -> Self {
-        Self { peer, connection: Connection::new(Arc::clone(terms), false, now) }
+        let connection = Connection::new(Arc::clone(terms), false, now);
+        Self { peer, connection, asked: None, excused: Duration::ZERO }
     }
 
     /// When the connection must be closed.
     pub(in crate::serve) fn deadline(&self) -> Option<Instant> {
-        self.connection.deadline()
+        match &self.asked {
+            // Then there is an answer, if only that there is none.
+            Some(asked) => Some(asked.ticket.until() + ANSWER_GRACE),
+            None => self.connection.deadline().map(|deadline| deadline + self.excused),
+        }
+    }
+
+    /// Whether the answer is up to a plugin.
+    pub(in crate::serve) fn is_asking(&self) -> bool {
+        self.asked.is_some()
     }
 
     /// When the current wait began: the connection with the earliest time is closed first.
@@ -114,6 +140,7 @@ impl OpsConnection {
         peer: Peer,
         now: Instant,
     ) -> OpsStep {
+        self.take_page(now);
         loop {
             return match self.connection.poll_command(peer, now) {
                 Command::Close { .. } => OpsStep::Close,
@@ -123,7 +150,10 @@ impl OpsConnection {
                 Command::Wait => OpsStep::Wait,
                 Command::Yield => OpsStep::Yield,
                 // Requests on this port are not counted.
-                Command::Ended(_) | Command::Rejected(_) => continue,
+                Command::Ended(_) | Command::Rejected(_) => {
+                    (self.asked, self.excused) = (None, Duration::ZERO);
+                    continue;
+                }
                 Command::Request(incoming) => {
                     self.answer(responder, &incoming, now);
                     continue;
@@ -157,11 +187,29 @@ impl OpsConnection {
         let has_body = !matches!(incoming.framing, BodyFraming::None | BodyFraming::Length(0));
         let grant = Grant { body_bytes_max: 0, outlives_peer: false, permit: None };
         let fits = self.connection.begin((), grant, now);
-        let reply = responder.respond(&incoming.head, has_body, self.peer);
+        let reply = match responder.respond(&incoming.head, has_body, self.peer, now) {
+            OpsResponse::Now(reply) => reply,
+            OpsResponse::Later(ticket) => {
+                self.asked = Some(AskedPage { stream: incoming.stream, ticket, since: now });
+                return;
+            }
+        };
         // Bodies are not read: after a request with one, the next request cannot be found.
         let refuses = has_body || !fits;
         let decision = if refuses { Decision::Refuse(reply) } else { Decision::Answer(reply) };
         self.connection.decide(incoming.stream, decision, now);
+    }
+
+    /// Answers with the page of a plugin, once it is there, or once it is clear that it is not coming.
+    fn take_page(&mut self, now: Instant) {
+        let Some((asked, outcome)) =
+            self.asked.as_ref().and_then(|asked| Some((asked, asked.ticket.poll(now)?)))
+        else {
+            return;
+        };
+        self.excused = now.saturating_duration_since(asked.since);
+        self.connection.decide(asked.stream, Decision::Answer(page_reply(outcome)), now);
+        self.asked = None;
     }
 
     fn refuse(&mut self, unreadable: &Unreadable, now: Instant) {

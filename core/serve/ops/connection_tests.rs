@@ -6,14 +6,21 @@ use super::*;
 use crate::limits::OPS_HEAD_BYTES_MAX;
 use crate::observe::exposition::Format;
 use crate::observe::{Health, ProbeFacts, WorkerHealth};
+use crate::plugins::fixture::PluginScript;
+use crate::plugins::{PluginAsked, PluginCall, PluginSet};
 use crate::policy::client::AllowList;
 use crate::time;
 
-struct Facts;
+struct Facts(Arc<PluginSet>);
 
 impl OpsSource for Facts {
     fn probe_facts(&self) -> ProbeFacts {
-        ProbeFacts { serving: true, workers: WorkerHealth::NotNeeded, pool_stalled: false }
+        ProbeFacts {
+            serving: true,
+            workers: WorkerHealth::NotNeeded,
+            pool_stalled: false,
+            plugin_failed: false,
+        }
     }
 
     fn health(&self) -> Health {
@@ -26,6 +33,14 @@ impl OpsSource for Facts {
 
     fn config_report(&self) -> Option<String> {
         None
+    }
+
+    fn has_pages(&self, plugin: &[u8]) -> bool {
+        self.0.has_pages(plugin)
+    }
+
+    fn ask_plugin(&self, name: &[u8], path: &[u8], query: &[u8], now: Instant) -> PluginAsked {
+        self.0.ask(name, path, query, now)
     }
 }
 
@@ -47,10 +62,14 @@ struct Client {
 
 impl Client {
     fn connect() -> Self {
+        Self::connect_to(&Arc::default())
+    }
+
+    fn connect_to(plugins: &Arc<PluginSet>) -> Self {
         let now = time::now();
         Self {
             connection: OpsConnection::new(&Arc::new(terms()), "127.0.0.1".parse().unwrap(), now),
-            responder: OpsResponder::new(Facts, AllowList::default()),
+            responder: OpsResponder::new(Facts(Arc::clone(plugins)), AllowList::default()),
             now,
             sent: Vec::new(),
             has_half_closed: false,
@@ -242,4 +261,85 @@ fn a_refused_head_request_gets_no_body() {
     assert_eq!(client.statuses(), ["505"]);
     let text = String::from_utf8(client.received).unwrap();
     assert!(text.ends_with("\r\n\r\n") && text.contains("Content-Length: "), "{text}");
+}
+
+/// Lets the client take turns until it has so many answers.
+fn until_answered(client: &mut Client, count: usize) {
+    while client.statuses().len() < count {
+        std::thread::yield_now();
+        client.take_turn();
+    }
+}
+
+#[test]
+fn a_request_waits_for_its_plugin_and_the_next_one_for_both() {
+    let script = PluginScript::new();
+    script.hold(PluginCall::Serve);
+    let mut client = Client::connect_to(&script.started("disk"));
+    client.send(b"GET /plugins/disk/a HTTP/1.1\r\n\r\nGET /healthz HTTP/1.1\r\n\r\n", 999);
+    script.wait_for(PluginCall::Serve, 1);
+    client.take_turn();
+    assert_eq!((client.statuses().len(), client.stands), (0, OpsStep::Wait));
+    assert!(client.connection.deadline().unwrap() > client.now + OPS_EXCHANGE_TIMEOUT);
+    script.release();
+    until_answered(&mut client, 2);
+    assert!(client.received.ends_with(b"liveness"));
+}
+
+#[test]
+fn the_time_of_a_plugin_is_not_the_time_of_its_client() {
+    let script = PluginScript::new();
+    script.hold(PluginCall::Serve);
+    let mut client = Client::connect_to(&script.started("disk"));
+    client.send(b"GET /plugins/disk/a HTTP/1.1\r\n\r\n", 999);
+    script.wait_for(PluginCall::Serve, 1);
+    // Nothing can be read, so the answer stays on the connection.
+    (client.now, client.room) = (client.now + Duration::from_secs(4), 0);
+    script.release();
+    while client.connection.is_asking() {
+        std::thread::yield_now();
+        client.take_turn();
+    }
+    let deadline = client.connection.deadline().unwrap();
+    assert_eq!(deadline, client.now + OPS_EXCHANGE_TIMEOUT, "from the answer on");
+    client.room = usize::MAX;
+    client.take_turn();
+    assert_eq!((client.statuses().len(), client.stands), (1, OpsStep::Wait));
+    client.now += Duration::from_secs(1);
+    client.send(b"G", 1);
+    assert_eq!(client.connection.deadline(), Some(client.now + OPS_EXCHANGE_TIMEOUT), "for this one only");
+}
+
+#[test]
+fn a_plugin_that_hangs_is_a_503_and_its_late_answer_is_nobodys() {
+    let script = PluginScript::new();
+    script.hold(PluginCall::Serve);
+    let plugins = script.started("disk");
+    let mut client = Client::connect_to(&plugins);
+    client.send(b"GET /plugins/disk/a HTTP/1.1\r\n\r\n", 999);
+    script.wait_for(PluginCall::Serve, 1);
+    client.now += Duration::from_secs(6);
+    client.take_turn();
+    assert_eq!(client.statuses(), ["503"]);
+    client.send(b"GET /plugins/disk/b HTTP/1.1\r\n\r\n", 999);
+    assert_eq!(client.statuses(), ["503", "503"], "at once");
+    script.release();
+    plugins.end(Duration::MAX);
+    client.send(b"GET /healthz HTTP/1.1\r\n\r\n", 999);
+    assert!(client.received.ends_with(b"liveness") && client.statuses().len() == 3);
+}
+
+#[test]
+fn who_leaves_gives_the_page_up() {
+    let script = PluginScript::new();
+    script.hold(PluginCall::Health);
+    let plugins = script.started("disk");
+    let mut client = Client::connect_to(&plugins);
+    script.wait_for(PluginCall::Health, 1);
+    client.send(b"GET /plugins/disk/a HTTP/1.1\r\n\r\n", 999);
+    assert!(client.connection.is_asking());
+    drop(client);
+    script.release();
+    plugins.end(Duration::MAX);
+    assert_eq!(script.count(PluginCall::Serve), 0, "nobody waited for it any more");
 }

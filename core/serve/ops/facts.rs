@@ -3,13 +3,14 @@
 //! Promises: each fact is read from its owner when it is asked for. Refuses: between two answers, it keeps nothing but
 //! the start time of the process.
 
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
 use crate::observe::{
     CertificateFacts, Health, ProbeFacts, ScrapeFacts, TaskFacts, TraceFacts, WorkerHealth,
 };
+use crate::plugins::PluginAsked;
 use crate::sync::primitive::Arc;
 use crate::tasks::TaskPool;
 use crate::time;
@@ -51,6 +52,7 @@ impl OpsSource for OpsFacts {
             serving: self.shared.lifecycle.phase() == Phase::Running,
             workers: self.workers(),
             pool_stalled: self.shared.metrics.pool_stalled.is_set(),
+            plugin_failed: self.shared.plugins.has_failed(),
         }
     }
 
@@ -61,6 +63,7 @@ impl OpsSource for OpsFacts {
             active_connections: self.shared.metrics.connections.value(),
             workers: self.workers(),
             pool_stalled: self.shared.metrics.pool_stalled.is_set(),
+            plugins: self.shared.plugins.health(),
         }
     }
 
@@ -87,6 +90,7 @@ impl OpsSource for OpsFacts {
             tracing: shared.config.tracing.as_ref().map(|_| TraceFacts {
                 dropped: shared.spans.as_ref().map_or(0, |sink| sink.dropped_total()),
             }),
+            plugins: shared.plugins.readings(),
             reply_memory_bytes: shared.spool.memory_bytes(),
             spool_bytes: shared.spool.bytes(),
             spool_bytes_max: shared.config.bodies.spool_max_bytes,
@@ -98,6 +102,14 @@ impl OpsSource for OpsFacts {
 
     fn config_report(&self) -> Option<String> {
         self.shared.config_report()
+    }
+
+    fn has_pages(&self, plugin: &[u8]) -> bool {
+        self.shared.plugins.has_pages(plugin)
+    }
+
+    fn ask_plugin(&self, name: &[u8], path: &[u8], query: &[u8], now: Instant) -> PluginAsked {
+        self.shared.plugins.ask(name, path, query, now)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The answers of the operations port.
 //!
 //! Promises: a response is a pure function of a request header, its peer and the facts. Probes answer every peer;
-//! metrics and configuration are for peers on the allow-list only. An unknown path is answered with 404 before anything
-//! else is checked. Refuses: no socket, no clock, no state; request bodies are never read.
+//! metrics, configuration and everything below `/plugins/` are for peers on the allow-list only. Any other unknown path is
+//! answered with 404 before anything else is checked. Refuses: no socket, no clock, no state; request bodies are never read.
 //!
 //! | path | alias | answer |
 //! |---|---|---|
@@ -12,10 +12,12 @@
 //! | `/health` | | the health report, 200 or 503 |
 //! | `/metrics` | | the metrics, or 403 |
 //! | `/config` | | the configuration, or 403 |
+//! | `/plugins/NAME/…` | | the page of a plugin, or 403; 404 if there is none, 503 if the plugin does not answer |
 
 use std::borrow::Cow;
 use std::io::Write;
 use std::net::IpAddr;
+use std::time::Instant;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -26,6 +28,7 @@ use crate::http::{Fields, Head, HeadError};
 use crate::limits::OPS_GZIP_MIN_BYTES;
 use crate::observe::exposition::Format;
 use crate::observe::{Health, HealthProbe, ProbeFacts};
+use crate::plugins::{PageOutcome, PageTicket, PluginAsked, PluginPage};
 use crate::policy::client::AllowList;
 use crate::pool::{Origin, ReplyHead};
 
@@ -39,6 +42,10 @@ pub(in crate::serve) trait OpsSource {
     fn metrics(&self, format: Format) -> Vec<u8>;
     /// The configuration report; `None` until it exists.
     fn config_report(&self) -> Option<String>;
+    /// Whether there is a plugin of this name that has pages.
+    fn has_pages(&self, plugin: &[u8]) -> bool;
+    /// Asks a plugin for a page.
+    fn ask_plugin(&self, name: &[u8], path: &[u8], query: &[u8], now: Instant) -> PluginAsked;
 }
 
 /// Answers requests.
@@ -57,12 +64,26 @@ struct OpsAnswer<'a> {
     vary: &'static [u8],
 }
 
+/// How a request is answered.
+#[derive(Debug)]
+pub(in crate::serve) enum OpsResponse {
+    /// By this.
+    Now(Reply),
+    /// By the page that a plugin was asked for.
+    Later(PageTicket),
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Endpoint {
+enum Endpoint<'a> {
     Probe(HealthProbe),
     Health,
     Metrics,
     Config,
+    /// A page of a plugin: its name, and the path below it.
+    Plugin {
+        name: &'a [u8],
+        path: &'a [u8],
+    },
 }
 
 const TEXT: &str = "text/plain; charset=utf-8";
@@ -75,32 +96,53 @@ impl<S: OpsSource> OpsResponder<S> {
     }
 
     /// Answers a request of `peer`; with `has_body`, the request has a body that nobody will read.
-    pub(in crate::serve) fn respond(&self, head: &Head, has_body: bool, peer: IpAddr) -> Reply {
-        let answer = self.answer(head, has_body, peer);
-        let mut fields = base_fields(answer.content_type);
-        if answer.status == 405 {
-            fields.push_own(b"Allow", b"GET, HEAD");
+    pub(in crate::serve) fn respond(
+        &self,
+        head: &Head,
+        has_body: bool,
+        peer: IpAddr,
+        now: Instant,
+    ) -> OpsResponse {
+        let endpoint = match self.admit(head, has_body, peer) {
+            Ok(endpoint) => endpoint,
+            Err(refusal) => return OpsResponse::Now(reply_of(refusal, head)),
+        };
+        let Endpoint::Plugin { name, path } = endpoint else {
+            return OpsResponse::Now(reply_of(self.answer(endpoint, head), head));
+        };
+        let query = head.path_and_query().1.unwrap_or_default();
+        match self.source.ask_plugin(name, path, query, now) {
+            PluginAsked::Asked(ticket) => OpsResponse::Later(ticket),
+            PluginAsked::Unavailable => OpsResponse::Now(page_reply(PageOutcome::Late)),
+            PluginAsked::Unknown => OpsResponse::Now(reply_of(OpsAnswer::text(404, "not found\n"), head)),
         }
-        if !answer.vary.is_empty() {
-            fields.push_own(b"Vary", answer.vary);
-        }
-        let (status, body) = coded(answer, head, &mut fields);
-        reply(status, fields, body.into_owned())
     }
 
-    fn answer(&self, head: &Head, has_body: bool, peer: IpAddr) -> OpsAnswer<'_> {
-        let Some(endpoint) = Endpoint::at(head.path_and_query().0) else {
-            return OpsAnswer::text(404, "not found\n");
-        };
+    /// Finds the endpoint of a request, or why it gets no answer.
+    fn admit<'a>(
+        &self,
+        head: &'a Head,
+        has_body: bool,
+        peer: IpAddr,
+    ) -> Result<Endpoint<'a>, OpsAnswer<'static>> {
+        let endpoint =
+            Endpoint::at(head.path_and_query().0).ok_or_else(|| OpsAnswer::text(404, "not found\n"))?;
         if endpoint.is_guarded() && !self.allowed.allows(peer) {
-            return OpsAnswer::text(403, "forbidden\n");
+            return Err(OpsAnswer::text(403, "forbidden\n"));
+        }
+        if matches!(endpoint, Endpoint::Plugin { name, .. } if !self.source.has_pages(name)) {
+            return Err(OpsAnswer::text(404, "not found\n"));
         }
         if !matches!(head.method(), "GET" | "HEAD") {
-            return OpsAnswer::text(405, "method not allowed\n");
+            return Err(OpsAnswer::text(405, "method not allowed\n"));
         }
         if has_body {
-            return OpsAnswer::text(413, "a request body is not accepted here\n");
+            return Err(OpsAnswer::text(413, "a request body is not accepted here\n"));
         }
+        Ok(endpoint)
+    }
+
+    fn answer(&self, endpoint: Endpoint<'_>, head: &Head) -> OpsAnswer<'_> {
         match endpoint {
             Endpoint::Probe(probe) => {
                 let passes = self.source.probe_facts().passes(probe);
@@ -126,8 +168,33 @@ impl<S: OpsSource> OpsResponder<S> {
                 },
                 None => OpsAnswer::text(503, "starting\n"),
             },
+            Endpoint::Plugin { .. } => OpsAnswer::text(404, "not found\n"),
         }
     }
+}
+
+/// Makes the reply of what a plugin has answered, or has not.
+pub(in crate::serve) fn page_reply(outcome: PageOutcome) -> Reply {
+    let (status, text) = match outcome {
+        PageOutcome::Page(PluginPage { status, content_type, body }) => {
+            return reply(status, base_fields(&content_type), body);
+        }
+        PageOutcome::Failed => (500, "the plugin failed\n"),
+        PageOutcome::Late => (503, "the plugin does not answer\n"),
+    };
+    reply(status, base_fields(TEXT), text.as_bytes().to_vec())
+}
+
+fn reply_of(answer: OpsAnswer<'_>, head: &Head) -> Reply {
+    let mut fields = base_fields(answer.content_type);
+    if answer.status == 405 {
+        fields.push_own(b"Allow", b"GET, HEAD");
+    }
+    if !answer.vary.is_empty() {
+        fields.push_own(b"Vary", answer.vary);
+    }
+    let (status, body) = coded(answer, head, &mut fields);
+    reply(status, fields, body.into_owned())
 }
 
 /// Answers a request header that could not be parsed.
@@ -141,10 +208,10 @@ fn reply(status: u16, fields: Fields, body: Vec<u8>) -> Reply {
     Reply::whole(head, body)
 }
 
-impl Endpoint {
+impl<'a> Endpoint<'a> {
     /// Finds the endpoint of a raw path. It is neither decoded nor normalized, so that each endpoint has exactly its
     /// two names.
-    fn at(path: &[u8]) -> Option<Self> {
+    fn at(path: &'a [u8]) -> Option<Self> {
         Some(match path {
             b"/health/liveness" | b"/healthz" => Self::Probe(HealthProbe::Liveness),
             b"/health/readiness" | b"/readyz" => Self::Probe(HealthProbe::Readiness),
@@ -152,12 +219,21 @@ impl Endpoint {
             b"/health" => Self::Health,
             b"/metrics" => Self::Metrics,
             b"/config" => Self::Config,
-            _ => return None,
+            _ => Self::page(path.strip_prefix(b"/plugins/")?),
+        })
+    }
+
+    /// A name alone is no page, because what such a page names beside itself would not be found.
+    fn page(below: &'a [u8]) -> Self {
+        let end = memchr::memchr(b'/', below);
+        end.map_or(Self::Plugin { name: b"", path: below }, |end| Self::Plugin {
+            name: &below[..end],
+            path: &below[end + 1..],
         })
     }
 
     fn is_guarded(self) -> bool {
-        matches!(self, Self::Metrics | Self::Config)
+        matches!(self, Self::Metrics | Self::Config | Self::Plugin { .. })
     }
 }
 

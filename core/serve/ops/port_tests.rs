@@ -6,6 +6,8 @@ use super::*;
 use crate::connection::{Output, Peer, Sent};
 use crate::http::encode::Persistence;
 use crate::observe::WorkerHealth;
+use crate::plugins::fixture::PluginScript;
+use crate::plugins::{PluginCall, PluginSet};
 use crate::serve::ops::connection::{OpsConnection, OpsStep, terms};
 use crate::sync::primitive::Arc;
 
@@ -13,10 +15,15 @@ use crate::sync::primitive::Arc;
 struct Facts {
     probe: ProbeFacts,
     report: Option<String>,
+    plugins: Arc<PluginSet>,
 }
 
-const HEALTHY: ProbeFacts =
-    ProbeFacts { serving: true, workers: WorkerHealth::Running(2), pool_stalled: false };
+const HEALTHY: ProbeFacts = ProbeFacts {
+    serving: true,
+    workers: WorkerHealth::Running(2),
+    pool_stalled: false,
+    plugin_failed: false,
+};
 const METRICS_TEXT: &str = "metrics as text\n";
 
 impl OpsSource for Facts {
@@ -31,6 +38,7 @@ impl OpsSource for Facts {
             active_connections: 0,
             workers: self.probe.workers,
             pool_stalled: self.probe.pool_stalled,
+            plugins: Vec::new(),
         }
     }
 
@@ -43,6 +51,14 @@ impl OpsSource for Facts {
 
     fn config_report(&self) -> Option<String> {
         self.report.clone()
+    }
+
+    fn has_pages(&self, plugin: &[u8]) -> bool {
+        self.plugins.has_pages(plugin)
+    }
+
+    fn ask_plugin(&self, name: &[u8], path: &[u8], query: &[u8], now: Instant) -> PluginAsked {
+        self.plugins.ask(name, path, query, now)
     }
 }
 
@@ -64,7 +80,7 @@ impl Received {
 
 fn ask_of(probe: ProbeFacts, allowed: Option<&str>, peer: &str, request: &str) -> Received {
     let report = Some(r#"{"listen_addr":"127.0.0.1:8080"}"#.repeat(40));
-    ask_with(Facts { probe, report }, allowed, peer, request)
+    ask_with(Facts { probe, report, plugins: Arc::default() }, allowed, peer, request)
 }
 
 fn ask_with(facts: Facts, allowed: Option<&str>, peer: &str, request: &str) -> Received {
@@ -77,12 +93,8 @@ fn ask_with(facts: Facts, allowed: Option<&str>, peer: &str, request: &str) -> R
     let (mut request, mut out) = (Some(request), Vec::new());
     let date = *b"Sun, 06 Nov 1994 08:49:37 GMT";
     loop {
-        match connection.poll(
-            &responder,
-            date,
-            Peer { is_readable: request.is_some(), ..Peer::default() },
-            now,
-        ) {
+        let peer = Peer { is_readable: request.is_some(), ..Peer::default() };
+        match connection.poll(&responder, date, peer, now) {
             OpsStep::Read => match request.take() {
                 Some(request) => connection.receive(request.as_bytes(), now),
                 None => connection.note_dry(),
@@ -95,6 +107,7 @@ fn ask_with(facts: Facts, allowed: Option<&str>, peer: &str, request: &str) -> R
                 connection.transmit(now, write).unwrap();
             }
             OpsStep::ShutDown => {}
+            OpsStep::Wait if connection.is_asking() => std::thread::yield_now(),
             OpsStep::Close | OpsStep::Wait => break,
             OpsStep::Yield => unreachable!("one request is one turn"),
         }
@@ -149,7 +162,12 @@ fn every_endpoint_answers_with_its_exact_type() {
 
 #[test]
 fn a_probe_says_its_name_whatever_its_status() {
-    let nobody = ProbeFacts { serving: true, workers: WorkerHealth::Running(0), pool_stalled: false };
+    let nobody = ProbeFacts {
+        serving: true,
+        workers: WorkerHealth::Running(0),
+        pool_stalled: false,
+        plugin_failed: false,
+    };
     for (path, alias, name, status) in [
         ("/health/liveness", "/healthz", "liveness", 200),
         ("/health/readiness", "/readyz", "readiness", 503),
@@ -282,6 +300,63 @@ fn long_answers_are_compressed_on_demand_only() {
 
 #[test]
 fn the_configuration_is_503_until_there_is_one() {
-    let facts = Facts { probe: HEALTHY, report: None };
+    let facts = Facts { probe: HEALTHY, report: None, plugins: Arc::default() };
     assert_eq!(ask_with(facts, None, "::1", "GET /config HTTP/1.0\r\n\r\n").status, 503);
+}
+
+fn with_plugin(script: &PluginScript) -> Facts {
+    let report = Some(String::new());
+    Facts { probe: HEALTHY, report, plugins: script.started("disk") }
+}
+
+#[test]
+fn a_page_of_a_plugin_has_its_status_type_and_body() {
+    let get = |method: &str, path: &str| {
+        let script = PluginScript::new();
+        let request = format!("{method} {path} HTTP/1.1\r\n\r\n");
+        let reply = ask_with(with_plugin(&script), None, "127.0.0.1", &request);
+        (reply, script)
+    };
+    let (reply, _) = get("GET", "/plugins/disk/a/b%20c?d=e");
+    assert_eq!((reply.status, reply.field("content-type")), (200, Some("text/plain")));
+    assert_eq!(reply.body, b"a/b%20c?d=e");
+    assert_eq!(reply.field("x-content-type-options"), Some("nosniff"));
+    let (reply, _) = get("HEAD", "/plugins/disk/");
+    assert_eq!((reply.status, reply.body.len(), reply.field("content-length")), (200, 0, Some("1")));
+    for (path, status) in [
+        ("/plugins/disk", 404),
+        ("/plugins/", 404),
+        ("/plugins/other/", 404),
+        ("/plugins/Disk/", 404),
+        ("/plugins//disk/", 404),
+        ("/plugins", 404),
+    ] {
+        for method in ["GET", "POST"] {
+            let (reply, script) = get(method, path);
+            assert_eq!((reply.status, script.count(PluginCall::Serve)), (status, 0), "{method} {path}");
+        }
+    }
+    let (reply, script) = get("POST", "/plugins/disk/");
+    assert_eq!((reply.status, reply.field("allow")), (405, Some("GET, HEAD")));
+    assert_eq!(script.count(PluginCall::Serve), 0);
+}
+
+#[test]
+fn nobody_outside_the_list_learns_which_plugins_there_are() {
+    for path in ["/plugins/disk/", "/plugins/other/", "/plugins/", "/plugins/disk"] {
+        for method in ["GET", "POST"] {
+            let script = PluginScript::new();
+            let request = format!("{method} {path} HTTP/1.1\r\n\r\n");
+            let reply = ask_with(with_plugin(&script), Some("10.0.0.0/8"), "192.0.2.1", &request);
+            assert_eq!((reply.status, script.count(PluginCall::Serve)), (403, 0), "{method} {path}");
+        }
+    }
+}
+
+#[test]
+fn a_plugin_that_fails_is_a_500() {
+    let script = PluginScript::new();
+    script.fail(PluginCall::Serve);
+    let reply = ask_with(with_plugin(&script), None, "127.0.0.1", "GET /plugins/disk/ HTTP/1.1\r\n\r\n");
+    assert_eq!((reply.status, reply.field("content-type")), (500, Some("text/plain; charset=utf-8")));
 }

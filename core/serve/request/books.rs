@@ -4,11 +4,12 @@
 //! Promises: each request is recorded exactly once, with the status that its client received or would have received.
 //! Refuses: nothing is sent here, and how a request ends is decided by its [`Ending`](super::ending::Ending).
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::admission::ShedReason;
 use crate::connection::Decision;
 use crate::observe::{Access, Event};
+use crate::plugins::RequestFacts;
 use crate::sync::exchange_state::ExchangeStage;
 use crate::time;
 
@@ -124,15 +125,26 @@ impl RequestMeta {
         if let Some(span) = &self.span {
             self.export(span, RecordedEnd { duration, body_bytes, is_whole });
         }
-        if !shared.log.wants_access(status) {
+        let wants = (shared.log.wants_access(status), shared.plugins.wants_requests());
+        if wants == (false, false) {
             return;
         }
+        let access = self.access(status, body_bytes, duration);
+        if wants.1 {
+            shared.plugins.request_ended(facts_of(&access));
+        }
+        if wants.0 {
+            shared.log.emit(&Event::Access(access));
+        }
+    }
+
+    fn access(&self, status: u16, bytes: u64, duration: Duration) -> Access<'_> {
         let (head, (method, path)) = (self.head(), self.asks_for());
-        shared.log.emit(&Event::Access(Access {
+        Access {
             method,
             path,
             status,
-            bytes: body_bytes,
+            bytes,
             duration,
             queue_wait: self.exchange().and_then(|exchange| exchange.waited()),
             client: self.client_context.client.addr.ip().to_canonical(),
@@ -142,6 +154,23 @@ impl RequestMeta {
             request_id: self.request_id(),
             trace: self.client_context.trace.as_ref(),
             shed_reason: self.ending.shed_reason().map(ShedReason::as_str),
-        }));
+        }
+    }
+}
+
+/// What plugins are told of a request.
+fn facts_of(access: &Access<'_>) -> RequestFacts {
+    RequestFacts {
+        method: access.method.to_owned(),
+        path: access.path.to_vec(),
+        protocol: access.protocol.to_owned(),
+        client: access.client.to_string(),
+        request_id: access.request_id.to_owned(),
+        trace_id: access.trace.map(|trace| trace.trace_id().to_string()).unwrap_or_default(),
+        shed_reason: access.shed_reason.unwrap_or_default().to_owned(),
+        status: access.status,
+        response_bytes: access.bytes,
+        duration: access.duration,
+        queue_wait: access.queue_wait,
     }
 }

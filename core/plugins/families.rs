@@ -1,0 +1,394 @@
+//! The metrics of a plugin, as far as they make a valid page.
+//!
+//! Promises: whatever is added, in whichever order, the families that are kept have names of the plugin's own that no
+//! other family has in any format, one-line helps, valid labels, finite numbers, and no series twice. Refuses: it keeps
+//! nothing between two scrapes; whether a counter grows is not looked at.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::limits::{PLUGIN_LABELS_MAX, PLUGIN_METRICS_BYTES_MAX};
+
+/// What the numbers of a plugin's family do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PluginMetricKind {
+    /// They only grow.
+    Counter,
+    /// They go up and down.
+    Gauge,
+}
+
+/// A family of a plugin with its series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginFamily {
+    /// Its whole name.
+    pub name: String,
+    /// What its numbers do.
+    pub kind: PluginMetricKind,
+    /// One line about it.
+    pub help: String,
+    /// Its series.
+    pub samples: Vec<PluginSample>,
+}
+
+/// A series of a plugin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginSample {
+    /// Its labels.
+    pub labels: Vec<(String, String)>,
+    /// Its number.
+    pub value: f64,
+}
+
+/// Why a family or a series was not added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricRefusal {
+    /// It is there already, under this name or under one that is the same in another format.
+    Duplicate,
+    /// The help is not one line of text.
+    Help,
+    /// A label has a name or a value that is not valid, or two labels have the same name.
+    Label,
+    /// The name is not valid, or does not fit the kind.
+    Name,
+    /// There is no family to add a series to.
+    NoFamily,
+    /// The name belongs to another plugin.
+    NotOwn,
+    /// All texts together are too long, or there are too many labels.
+    TooLarge,
+    /// The number is not finite, or a counter is negative.
+    Value,
+}
+
+/// The metrics of a plugin, while they are collected.
+#[derive(Debug)]
+pub struct PluginMetrics {
+    prefix: String,
+    /// The prefixes of plugins whose names begin with this one's.
+    foreign: Vec<String>,
+    families: Vec<PluginFamily>,
+    /// The names of the families, as OpenMetrics has them.
+    names: BTreeSet<String>,
+    /// The series of the last family.
+    series: BTreeSet<Vec<(String, String)>>,
+    has_family: bool,
+    bytes: usize,
+    refused: Option<(String, MetricRefusal)>,
+}
+
+impl PluginMetrics {
+    /// An empty list for the plugin `name`, where `names` are those of all plugins.
+    pub(super) fn new(name: &str, names: &[String]) -> Self {
+        let prefix = |name: &str| format!("svc_plugin_{name}_");
+        let own = prefix(name);
+        let others = names.iter().filter(|other| *other != name).map(|other| prefix(other));
+        Self {
+            foreign: others.filter(|other| other.starts_with(&own)).collect(),
+            prefix: own,
+            families: Vec::new(),
+            names: BTreeSet::new(),
+            series: BTreeSet::new(),
+            has_family: false,
+            bytes: 0,
+            refused: None,
+        }
+    }
+
+    /// Begins a family; `name` is the part after the plugin's.
+    ///
+    /// # Errors
+    ///
+    /// Why it was not begun. The series that follow are not added.
+    pub fn add_family(
+        &mut self,
+        kind: PluginMetricKind,
+        name: &[u8],
+        help: &[u8],
+    ) -> Result<(), MetricRefusal> {
+        self.has_family = false;
+        let family = self.checked_family(kind, name, help).inspect_err(|refusal| {
+            self.note_refusal(name, *refusal);
+        })?;
+        self.bytes += family.name.len() + family.help.len();
+        self.families.push(family);
+        self.series.clear();
+        self.has_family = true;
+        Ok(())
+    }
+
+    /// Adds a series to the family that was begun last.
+    ///
+    /// # Errors
+    ///
+    /// Why it was not added.
+    pub fn add_sample(&mut self, labels: &[(&[u8], &[u8])], value: f64) -> Result<(), MetricRefusal> {
+        let name = self.families.last().map(|family| family.name.clone()).unwrap_or_default();
+        let result = self.try_sample(labels, value);
+        if let Err(refusal) = result {
+            self.note_refusal(name.as_bytes(), refusal);
+        }
+        result
+    }
+
+    /// The families that have series, and what was refused first.
+    pub(super) fn finish(mut self) -> (Vec<PluginFamily>, Option<String>) {
+        self.families.retain(|family| !family.samples.is_empty());
+        let refused = self.refused.map(|(name, refusal)| format!("metric {name:?} was refused: {refusal}"));
+        (self.families, refused)
+    }
+
+    fn note_refusal(&mut self, name: &[u8], refusal: MetricRefusal) {
+        if self.refused.is_none() {
+            let name = String::from_utf8_lossy(&name[..name.len().min(NAME_BYTES_MAX)]).into_owned();
+            self.refused = Some((name, refusal));
+        }
+    }
+
+    fn checked_family(
+        &mut self,
+        kind: PluginMetricKind,
+        name: &[u8],
+        help: &[u8],
+    ) -> Result<PluginFamily, MetricRefusal> {
+        let own = std::str::from_utf8(name).ok().filter(|name| is_name(name)).ok_or(MetricRefusal::Name)?;
+        let is_reserved = RESERVED_SUFFIXES.iter().any(|suffix| own.ends_with(suffix));
+        let fits = match kind {
+            PluginMetricKind::Counter => own.len() > TOTAL.len() && own.ends_with(TOTAL),
+            PluginMetricKind::Gauge => !is_reserved,
+        };
+        if !fits {
+            return Err(MetricRefusal::Name);
+        }
+        let help = std::str::from_utf8(help).ok().filter(|help| is_help(help)).ok_or(MetricRefusal::Help)?;
+        let name = format!("{}{own}", self.prefix);
+        if self.foreign.iter().any(|prefix| name.starts_with(prefix)) {
+            return Err(MetricRefusal::NotOwn);
+        }
+        if self.bytes + name.len() + help.len() > PLUGIN_METRICS_BYTES_MAX {
+            return Err(MetricRefusal::TooLarge);
+        }
+        // In OpenMetrics, a counter is called without its suffix.
+        let base = name.strip_suffix(TOTAL).unwrap_or(&name).to_owned();
+        if !self.names.insert(base) {
+            return Err(MetricRefusal::Duplicate);
+        }
+        Ok(PluginFamily { name, kind, help: help.to_owned(), samples: Vec::new() })
+    }
+
+    fn try_sample(&mut self, labels: &[(&[u8], &[u8])], value: f64) -> Result<(), MetricRefusal> {
+        let Some(family) = self.families.last_mut().filter(|_| self.has_family) else {
+            return Err(MetricRefusal::NoFamily);
+        };
+        if !value.is_finite() || (family.kind == PluginMetricKind::Counter && value < 0.0) {
+            return Err(MetricRefusal::Value);
+        }
+        if labels.len() > PLUGIN_LABELS_MAX {
+            return Err(MetricRefusal::TooLarge);
+        }
+        let labels: Vec<(String, String)> =
+            labels.iter().map(checked_label).collect::<Option<_>>().ok_or(MetricRefusal::Label)?;
+        let mut sorted = labels.clone();
+        sorted.sort_unstable();
+        if sorted.windows(2).any(|two| two[0].0 == two[1].0) {
+            return Err(MetricRefusal::Label);
+        }
+        let texts: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let bytes = self.bytes + family.name.len() + texts + NUMBER_BYTES;
+        if bytes > PLUGIN_METRICS_BYTES_MAX {
+            return Err(MetricRefusal::TooLarge);
+        }
+        if !self.series.insert(sorted) {
+            return Err(MetricRefusal::Duplicate);
+        }
+        self.bytes = bytes;
+        // There is one zero only.
+        family.samples.push(PluginSample { labels, value: value + 0.0 });
+        Ok(())
+    }
+}
+
+impl fmt::Display for MetricRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Duplicate => "it is there already",
+            Self::Help => "its help is not one line of text without quotes and backslashes",
+            Self::Label => "a label is not valid",
+            Self::Name => "its name is not valid",
+            Self::NoFamily => "it has no family",
+            Self::NotOwn => "its name belongs to another plugin",
+            Self::TooLarge => "all metrics together are too large",
+            Self::Value => "its number is not finite, or a counter is negative",
+        })
+    }
+}
+
+/// What the names of counters end in.
+const TOTAL: &str = "_total";
+
+/// What formats add to the names of families.
+const RESERVED_SUFFIXES: [&str; 6] = [TOTAL, "_bucket", "_count", "_created", "_info", "_sum"];
+
+/// Labels that formats give to series of their own.
+const RESERVED_LABELS: [&str; 2] = ["le", "quantile"];
+
+/// The maximum length of the name of a family or a label.
+const NAME_BYTES_MAX: usize = 100;
+
+/// The maximum length of a label's value, and of a help.
+const VALUE_BYTES_MAX: usize = 1024;
+
+/// What a number counts for.
+const NUMBER_BYTES: usize = 24;
+
+fn is_name(name: &str) -> bool {
+    name.len() <= NAME_BYTES_MAX
+        && !name.ends_with('_')
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+fn is_help(help: &str) -> bool {
+    (1..=VALUE_BYTES_MAX).contains(&help.len())
+        && !help.contains(|c: char| c.is_control() || c == '\\' || c == '"')
+        && help.trim() == help
+}
+
+fn checked_label((name, value): &(&[u8], &[u8])) -> Option<(String, String)> {
+    let name = std::str::from_utf8(name).ok().filter(|name| is_name(name))?;
+    let value = std::str::from_utf8(value).ok()?;
+    let is_fine = !RESERVED_LABELS.contains(&name)
+        && value.len() <= VALUE_BYTES_MAX
+        && !value.contains(|c: char| c.is_control());
+    is_fine.then(|| (name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use PluginMetricKind::{Counter, Gauge};
+
+    fn metrics() -> PluginMetrics {
+        PluginMetrics::new("disk", &["disk".to_owned(), "disk_rust".to_owned(), "other".to_owned()])
+    }
+
+    #[test]
+    fn names_are_the_plugins_own_and_fit_their_kind() {
+        let mut metrics = metrics();
+        assert_eq!(metrics.add_family(Gauge, b"free_bytes", b"Free space."), Ok(()));
+        assert_eq!(metrics.add_sample(&[(b"path", b"/a \"b\\")], 1.5), Ok(()));
+        let long = [b'x'; 101];
+        for (kind, name) in [
+            (Gauge, &b""[..]),
+            (Gauge, b"Free"),
+            (Gauge, b"1x"),
+            (Gauge, b"_x"),
+            (Gauge, b"x_"),
+            (Gauge, b"x-y"),
+            (Gauge, b"x y"),
+            (Gauge, b"x\ny 1"),
+            (Gauge, b"x{a=\"b\"} 1\n"),
+            (Gauge, b"\xff"),
+            (Gauge, &long),
+            (Gauge, b"x_total"),
+            (Gauge, b"x_bucket"),
+            (Gauge, b"x_sum"),
+            (Gauge, b"x_count"),
+            (Gauge, b"x_created"),
+            (Gauge, b"x_info"),
+            (Counter, b"x"),
+            (Counter, b"_total"),
+        ] {
+            assert_eq!(metrics.add_family(kind, name, b"Help."), Err(MetricRefusal::Name), "{name:?}");
+        }
+        assert_eq!(metrics.add_family(Gauge, b"rust_bytes", b"Help."), Err(MetricRefusal::NotOwn));
+        let (families, refused) = metrics.finish();
+        assert_eq!((families.len(), families[0].name.as_str()), (1, "svc_plugin_disk_free_bytes"));
+        assert_eq!(refused.unwrap(), "metric \"\" was refused: its name is not valid");
+    }
+
+    #[test]
+    fn a_name_is_there_once_in_every_format() {
+        let mut metrics = metrics();
+        assert_eq!(metrics.add_family(Counter, b"reads_total", b"Help."), Ok(()));
+        assert_eq!(metrics.add_family(Counter, b"reads_total", b"Help."), Err(MetricRefusal::Duplicate));
+        assert_eq!(metrics.add_family(Gauge, b"reads", b"Help."), Err(MetricRefusal::Duplicate));
+        assert_eq!(metrics.add_family(Gauge, b"reads_now", b"Help."), Ok(()));
+    }
+
+    #[test]
+    fn helps_are_one_line() {
+        let mut metrics = metrics();
+        for help in [&b""[..], b"a\nb", b"a\\n", b"say \"a\"", b" a", b"\xc3", &[b'x'; 1025]] {
+            assert_eq!(metrics.add_family(Gauge, b"x", help), Err(MetricRefusal::Help), "{help:?}");
+        }
+    }
+
+    #[test]
+    fn series_have_valid_labels_and_are_there_once() {
+        let mut metrics = metrics();
+        assert_eq!(metrics.add_sample(&[], 1.0), Err(MetricRefusal::NoFamily));
+        metrics.add_family(Gauge, b"x", b"Help.").unwrap();
+        let [a, b]: [(&[u8], &[u8]); 2] = [(b"a", b"1"), (b"b", b"2")];
+        assert_eq!(metrics.add_sample(&[a, b], 1.0), Ok(()));
+        assert_eq!(metrics.add_sample(&[b, a], 2.0), Err(MetricRefusal::Duplicate), "in another order");
+        assert_eq!(metrics.add_sample(&[a], 2.0), Ok(()));
+        assert_eq!(metrics.add_sample(&[], 2.0), Ok(()));
+        assert_eq!(metrics.add_sample(&[a, (b"a", b"2")], 2.0), Err(MetricRefusal::Label));
+        for label in [
+            (&b""[..], &b"x"[..]),
+            (b"A", b"x"),
+            (b"a b", b"x"),
+            (b"le", b"x"),
+            (b"quantile", b"x"),
+            (b"__name__", b"x"),
+            (b"a", b"x\ny"),
+            (b"a", b"\xff"),
+            (b"a", &[b'x'; 1025]),
+        ] {
+            assert_eq!(metrics.add_sample(&[label], 1.0), Err(MetricRefusal::Label), "{label:?}");
+        }
+        let (families, _) = metrics.finish();
+        assert_eq!(families[0].samples.len(), 3);
+    }
+
+    #[test]
+    fn numbers_are_finite_and_counters_not_negative() {
+        let mut metrics = metrics();
+        metrics.add_family(Counter, b"x_total", b"Help.").unwrap();
+        for wrong in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0] {
+            assert_eq!(metrics.add_sample(&[], wrong), Err(MetricRefusal::Value), "{wrong}");
+        }
+        assert_eq!(metrics.add_sample(&[], -0.0), Ok(()));
+        let (families, _) = metrics.finish();
+        assert_eq!(families[0].samples[0].value.to_string(), "0");
+    }
+
+    #[test]
+    fn series_do_not_go_to_the_family_before_a_refused_one() {
+        let mut metrics = metrics();
+        metrics.add_family(Gauge, b"x", b"Help.").unwrap();
+        assert!(metrics.add_family(Gauge, b"x x", b"Help.").is_err());
+        assert_eq!(metrics.add_sample(&[], 1.0), Err(MetricRefusal::NoFamily));
+        assert!(metrics.finish().0.is_empty(), "families without series are left out");
+    }
+
+    #[test]
+    fn everything_together_is_bounded() {
+        let mut metrics = metrics();
+        metrics.add_family(Gauge, b"x", b"Help.").unwrap();
+        let value = "v".repeat(1000);
+        let mut count = 0_usize;
+        let last = loop {
+            let labels = [(&b"a"[..], value.as_bytes()), (b"n", &count.to_string().into_bytes()[..])]
+                .map(|(name, value)| (name, value.to_vec()));
+            let labels: Vec<_> = labels.iter().map(|(name, value)| (*name, value.as_slice())).collect();
+            match metrics.add_sample(&labels, 1.0) {
+                Ok(()) => count += 1,
+                Err(refusal) => break refusal,
+            }
+        };
+        assert_eq!(last, MetricRefusal::TooLarge);
+        assert!((200..PLUGIN_METRICS_BYTES_MAX / 1000).contains(&count), "{count}");
+    }
+}

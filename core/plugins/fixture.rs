@@ -1,0 +1,204 @@
+//! A plugin that does as a test says.
+
+use crate::sync::event_count::EventCount;
+use crate::sync::idle_workers::Wake;
+use crate::sync::lock::ShortLock;
+use crate::sync::primitive::Arc;
+use crate::time;
+
+use super::answers::PluginPage;
+use super::call::PluginCall;
+use super::families::{PluginMetricKind, PluginMetrics};
+use super::health::{HealthChange, HealthReport, PluginHealth};
+use super::plugin::{Plugin, PluginAbout, PluginCallbacks, RequestFacts};
+use super::set::PluginSet;
+use super::thread::PluginEvents;
+
+/// What a test tells a plugin, and hears of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PluginScript(Arc<ScriptShared>);
+
+#[derive(Debug, Default)]
+struct ScriptShared {
+    state: ShortLock<ScriptState>,
+    news: EventCount,
+}
+
+#[derive(Debug, Default)]
+struct ScriptState {
+    calls: Vec<PluginCall>,
+    fails: Vec<PluginCall>,
+    holds: Vec<PluginCall>,
+    troubles: Vec<(PluginCall, String)>,
+    config: Vec<u8>,
+    metric: Vec<u8>,
+}
+
+struct ScriptedPlugin {
+    name: String,
+    script: PluginScript,
+}
+
+#[derive(Debug)]
+struct NoWaker;
+
+impl Wake for NoWaker {
+    fn wake(&self) {}
+}
+
+impl PluginEvents for PluginScript {
+    fn trouble(&self, _plugin: &str, call: PluginCall, why: &str) {
+        self.0.state.lock().troubles.push((call, why.to_owned()));
+    }
+
+    fn health_changed(&self, _plugin: &str, _change: &HealthChange) {}
+}
+
+impl PluginScript {
+    /// A plugin that is well, and answers with what it is asked.
+    pub(crate) fn new() -> Self {
+        let script = Self::default();
+        script.0.state.lock().config = b"{}".to_vec();
+        script.0.state.lock().metric = b"answer".to_vec();
+        script
+    }
+
+    /// The plugin.
+    pub(crate) fn plugin(&self, name: &str) -> Box<dyn Plugin> {
+        Box::new(ScriptedPlugin { name: name.to_owned(), script: self.clone() })
+    }
+
+    /// A set of this plugin alone that has been started, unless its start is held.
+    pub(crate) fn started(&self, name: &str) -> Arc<PluginSet> {
+        let set = Arc::new(self.installed(vec![self.plugin(name)]).unwrap());
+        set.start();
+        if !self.0.state.lock().holds.contains(&PluginCall::Start) {
+            self.wait_for(PluginCall::Start, 1);
+        }
+        set
+    }
+
+    /// A set of plugins that has not been started.
+    pub(crate) fn installed(
+        &self,
+        plugins: Vec<Box<dyn Plugin>>,
+    ) -> Result<PluginSet, super::PluginStartError> {
+        let set = PluginSet::default();
+        let (events, waker): (Arc<dyn PluginEvents>, Arc<dyn Wake>) =
+            (Arc::new(self.clone()), Arc::new(NoWaker));
+        set.install(plugins, &events, &waker, time::now).map(|()| set)
+    }
+
+    /// Calls like this one return errors.
+    pub(crate) fn fail(&self, call: PluginCall) {
+        self.0.state.lock().fails.push(call);
+    }
+
+    /// Calls like this one do not return until they are released.
+    pub(crate) fn hold(&self, call: PluginCall) {
+        self.0.state.lock().holds.push(call);
+    }
+
+    /// What was held returns, and so does everything from now on.
+    pub(crate) fn release(&self) {
+        self.0.state.lock().holds.clear();
+        self.0.news.notify_all();
+    }
+
+    /// Says this about its configuration.
+    pub(crate) fn configure(&self, json: &[u8]) {
+        self.0.state.lock().config = json.to_vec();
+    }
+
+    /// Calls its metric like this.
+    pub(crate) fn name_metric(&self, name: &[u8]) {
+        self.0.state.lock().metric = name.to_vec();
+    }
+
+    /// How often this was called.
+    pub(crate) fn count(&self, call: PluginCall) -> usize {
+        self.calls().into_iter().filter(|one| *one == call).count()
+    }
+
+    /// What was called.
+    pub(crate) fn calls(&self) -> Vec<PluginCall> {
+        self.0.state.lock().calls.clone()
+    }
+
+    /// The errors that were reported.
+    pub(crate) fn troubles(&self) -> Vec<(PluginCall, String)> {
+        self.0.state.lock().troubles.clone()
+    }
+
+    /// Waits until this was called so often.
+    pub(crate) fn wait_for(&self, call: PluginCall, count: usize) {
+        self.wait_until(|| self.count(call) >= count);
+    }
+
+    fn wait_until(&self, condition: impl Fn() -> bool) {
+        loop {
+            let ticket = self.0.news.prepare_wait();
+            if condition() {
+                return self.0.news.cancel_wait(ticket);
+            }
+            self.0.news.wait(&ticket);
+        }
+    }
+
+    /// The plugin is called.
+    fn called(&self, call: PluginCall) -> Result<(), String> {
+        self.0.state.lock().calls.push(call);
+        self.0.news.notify_all();
+        self.wait_until(|| !self.0.state.lock().holds.contains(&call));
+        let fails = self.0.state.lock().fails.contains(&call);
+        if fails { Err(format!("{} fails", call.as_str())) } else { Ok(()) }
+    }
+}
+
+impl Plugin for ScriptedPlugin {
+    fn about(&self) -> PluginAbout {
+        let callbacks =
+            PluginCallbacks { health: true, metrics: true, config: true, serve: true, request_ended: true };
+        let path = format!("/{}.so", self.name);
+        PluginAbout { name: self.name.clone(), version: "1.0".to_owned(), path, callbacks }
+    }
+
+    fn init(&mut self) -> Result<(), String> {
+        self.script.called(PluginCall::Init)
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        self.script.called(PluginCall::Start)
+    }
+
+    fn health(&mut self) -> Result<HealthReport, String> {
+        self.script.called(PluginCall::Health)?;
+        Ok(HealthReport::new(PluginHealth::Ok, "well"))
+    }
+
+    fn metrics(&mut self, metrics: &mut PluginMetrics) -> Result<(), String> {
+        let name = self.script.0.state.lock().metric.clone();
+        // What is refused is reported elsewhere.
+        let _ = metrics.add_family(PluginMetricKind::Gauge, &name, b"An answer.");
+        let _ = metrics.add_sample(&[], 42.0);
+        self.script.called(PluginCall::Metrics)
+    }
+
+    fn config(&mut self) -> Result<Vec<u8>, String> {
+        self.script.called(PluginCall::Config)?;
+        Ok(self.script.0.state.lock().config.clone())
+    }
+
+    fn serve(&mut self, path: &[u8], query: &[u8]) -> Result<PluginPage, String> {
+        self.script.called(PluginCall::Serve)?;
+        PluginPage::checked(200, b"text/plain", [path, b"?", query].concat())
+    }
+
+    fn request_ended(&mut self, _facts: &RequestFacts) -> Result<(), String> {
+        self.script.called(PluginCall::RequestEnded)
+    }
+
+    fn stop(&mut self) {
+        let _ = self.script.called(PluginCall::Stop);
+    }
+}

@@ -1,0 +1,296 @@
+//! How a plugin is.
+//!
+//! ```text
+//!   Starting ──start returns──▶ Started ──answers──▶ its last answer stands until the next one
+//!      └──start fails──▶ failed, for ever
+//!
+//!   whatever runs for more than 5 s: at least degraded, no pages; for more than 60 s: failed; until it returns
+//! ```
+//!
+//! Promises: a plugin that hangs, in whichever callback, is found by its watch alone; nobody has to ask it. Refuses: it
+//! reads no clock, and asks nobody.
+
+use std::time::{Duration, Instant};
+
+use crate::limits::{PLUGIN_FAILED_AFTER, PLUGIN_LATE_AFTER, PLUGIN_TEXT_BYTES_MAX};
+
+use super::call::PluginCall;
+
+/// How a plugin is, from good to bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PluginHealth {
+    /// All is well.
+    Ok,
+    /// It deserves a look.
+    Degraded,
+    /// It does not work; the server is not ready.
+    Failed,
+}
+
+/// How a plugin is, and what there is to say about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthReport {
+    /// How it is.
+    pub health: PluginHealth,
+    /// A text for an operator; may be empty.
+    pub text: String,
+}
+
+/// The health of a plugin has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthChange {
+    /// How it was.
+    pub from: PluginHealth,
+    /// How it is.
+    pub to: HealthReport,
+}
+
+impl PluginHealth {
+    /// Every value, from good to bad.
+    pub const ALL: [Self; 3] = [Self::Ok, Self::Degraded, Self::Failed];
+
+    /// Its name in the health report and in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Degraded => "degraded",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+impl HealthReport {
+    /// A report; a text that is too long is truncated.
+    pub fn new(health: PluginHealth, text: impl Into<String>) -> Self {
+        let mut text = text.into();
+        let cut = (0..=PLUGIN_TEXT_BYTES_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        text.truncate(cut.unwrap_or(0));
+        Self { health, text }
+    }
+}
+
+/// Watches one plugin.
+#[derive(Debug)]
+pub(super) struct HealthWatch {
+    /// It has a callback for its health.
+    reports: bool,
+    answer: LastAnswer,
+    /// What runs, and since when.
+    running: Option<(PluginCall, Instant)>,
+}
+
+#[derive(Debug)]
+enum LastAnswer {
+    /// `start` has not returned, or it has and nothing has been asked.
+    None,
+    /// What it said.
+    Report(HealthReport),
+    /// `start` has returned an error.
+    NotStarted(String),
+}
+
+impl HealthWatch {
+    /// Watches a plugin that has not been started; `reports` if it can be asked.
+    pub(super) fn new(reports: bool) -> Self {
+        Self { reports, answer: LastAnswer::None, running: None }
+    }
+
+    /// A call begins.
+    pub(super) fn begin(&mut self, call: PluginCall, now: Instant) {
+        debug_assert!(self.running.is_none(), "one at a time");
+        self.running = Some((call, now));
+    }
+
+    /// The call has returned.
+    pub(super) fn end(&mut self) {
+        self.running = None;
+    }
+
+    /// The call that runs.
+    pub(super) fn running(&self) -> Option<PluginCall> {
+        self.running.map(|(call, _)| call)
+    }
+
+    /// `start` has returned an error.
+    pub(super) fn start_failed(&mut self, why: String) {
+        self.answer = LastAnswer::NotStarted(why);
+    }
+
+    /// The plugin has said how it is.
+    pub(super) fn answered(&mut self, report: HealthReport) {
+        self.answer = LastAnswer::Report(report);
+    }
+
+    /// Whether it may be asked anything.
+    pub(super) fn is_started(&self) -> bool {
+        !matches!(self.answer, LastAnswer::NotStarted(_))
+    }
+
+    /// Whether something has been running for so long that nobody should wait for it.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        self.late(now).is_some()
+    }
+
+    /// How it is; `None` if it does not report that.
+    pub(super) fn report(&self, now: Instant) -> Option<HealthReport> {
+        if let LastAnswer::NotStarted(why) = &self.answer {
+            return Some(HealthReport::new(PluginHealth::Failed, format!("start failed: {why}")));
+        }
+        if !self.reports {
+            return None;
+        }
+        let said = match &self.answer {
+            LastAnswer::Report(report) => report.clone(),
+            _ => HealthReport::new(PluginHealth::Degraded, "starting"),
+        };
+        match self.late(now) {
+            Some(late) if late.health > said.health => Some(late),
+            _ => Some(said),
+        }
+    }
+
+    /// As [`report`](Self::report), without what every plugin says at its start.
+    pub(super) fn news(&self, now: Instant) -> Option<HealthReport> {
+        let is_new = matches!(self.answer, LastAnswer::None) && !self.is_late(now);
+        if is_new { None } else { self.report(now) }
+    }
+
+    fn late(&self, now: Instant) -> Option<HealthReport> {
+        let (call, since) = self.running?;
+        let health = match now.saturating_duration_since(since) {
+            age if age > PLUGIN_FAILED_AFTER => PluginHealth::Failed,
+            age if age > PLUGIN_LATE_AFTER => PluginHealth::Degraded,
+            _ => return None,
+        };
+        let after: Duration =
+            if health == PluginHealth::Failed { PLUGIN_FAILED_AFTER } else { PLUGIN_LATE_AFTER };
+        let text = format!("{} has not returned for more than {} s", call.as_str(), after.as_secs());
+        Some(HealthReport { health, text })
+    }
+}
+
+/// Finds what is new about the health of a plugin.
+#[derive(Debug)]
+pub(super) struct HealthNews {
+    told: PluginHealth,
+}
+
+impl Default for HealthNews {
+    /// A plugin that is well is no news.
+    fn default() -> Self {
+        Self { told: PluginHealth::Ok }
+    }
+}
+
+impl HealthNews {
+    /// Takes how the plugin is now; returns what has changed.
+    pub(super) fn step(&mut self, now: Option<HealthReport>) -> Option<HealthChange> {
+        let to = now?;
+        let from = std::mem::replace(&mut self.told, to.health);
+        (from != to.health).then_some(HealthChange { from, to })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watch() -> (HealthWatch, Instant) {
+        (HealthWatch::new(true), crate::time::now())
+    }
+
+    fn ok() -> HealthReport {
+        HealthReport::new(PluginHealth::Ok, "")
+    }
+
+    fn at(start: Instant, millis: u64) -> Instant {
+        start + Duration::from_millis(millis)
+    }
+
+    fn health(watch: &HealthWatch, now: Instant) -> Option<PluginHealth> {
+        watch.report(now).map(|report| report.health)
+    }
+
+    #[test]
+    fn a_plugin_that_starts_is_degraded_until_its_first_answer_and_that_is_no_news() {
+        let (mut watch, now) = watch();
+        watch.begin(PluginCall::Start, now);
+        assert_eq!(watch.report(now), Some(HealthReport::new(PluginHealth::Degraded, "starting")));
+        assert_eq!(watch.news(at(now, 5000)), None);
+        watch.end();
+        watch.answered(ok());
+        assert_eq!((watch.report(now), watch.news(now)), (Some(ok()), Some(ok())));
+    }
+
+    #[test]
+    fn the_last_answer_stands_while_a_callback_runs_until_it_is_late() {
+        let (mut watch, now) = watch();
+        watch.answered(ok());
+        for call in [PluginCall::Health, PluginCall::Serve, PluginCall::Metrics, PluginCall::RequestEnded] {
+            watch.begin(call, now);
+            let steps =
+                [0, 4999, 5000, 5001, 60_000, 60_001, 3_600_000].map(|ms| health(&watch, at(now, ms)));
+            let [one, two, three] = PluginHealth::ALL.map(Some);
+            assert_eq!(steps, [one, one, one, two, two, three, three], "{}", call.as_str());
+            assert_eq!([5000, 5001].map(|ms| watch.is_late(at(now, ms))), [false, true]);
+            watch.end();
+            assert_eq!(health(&watch, at(now, 3_600_000)), one);
+        }
+    }
+
+    #[test]
+    fn being_late_makes_nothing_better() {
+        let (mut watch, now) = watch();
+        watch.answered(HealthReport::new(PluginHealth::Failed, "the disk is full"));
+        watch.begin(PluginCall::Health, now);
+        let late = watch.report(at(now, 6000)).unwrap();
+        assert_eq!((late.health, late.text.as_str()), (PluginHealth::Failed, "the disk is full"));
+        watch.end();
+        watch.answered(HealthReport::new(PluginHealth::Degraded, "nearly"));
+        watch.begin(PluginCall::Health, now);
+        let hung = watch.report(at(now, 61_000)).unwrap();
+        assert_eq!(hung.text, "health has not returned for more than 60 s");
+    }
+
+    #[test]
+    fn who_does_not_report_is_absent_however_late() {
+        let (mut watch, now) = (HealthWatch::new(false), crate::time::now());
+        watch.begin(PluginCall::Serve, now);
+        assert_eq!(watch.report(at(now, 61_000)), None);
+        assert!(watch.is_late(at(now, 61_000)));
+    }
+
+    #[test]
+    fn a_start_that_fails_is_failed_for_ever_and_for_all() {
+        for reports in [true, false] {
+            let (mut watch, now) = (HealthWatch::new(reports), crate::time::now());
+            watch.start_failed("no disk".to_owned());
+            let report = watch.report(now).unwrap();
+            assert_eq!(
+                (report.health, report.text.as_str()),
+                (PluginHealth::Failed, "start failed: no disk")
+            );
+            assert!(!watch.is_started());
+        }
+    }
+
+    #[test]
+    fn changes_are_told_once_and_a_good_beginning_not_at_all() {
+        let mut news = HealthNews::default();
+        let report = |health| Some(HealthReport::new(health, "x"));
+        assert_eq!(news.step(None), None);
+        assert_eq!(news.step(report(PluginHealth::Ok)), None);
+        let change = news.step(report(PluginHealth::Failed)).unwrap();
+        assert_eq!((change.from, change.to.health), (PluginHealth::Ok, PluginHealth::Failed));
+        assert_eq!(news.step(report(PluginHealth::Failed)), None);
+        assert_eq!(news.step(report(PluginHealth::Ok)).unwrap().from, PluginHealth::Failed);
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        let report = HealthReport::new(PluginHealth::Ok, "ä".repeat(PLUGIN_TEXT_BYTES_MAX));
+        assert_eq!(report.text.len(), PLUGIN_TEXT_BYTES_MAX);
+        let report = HealthReport::new(PluginHealth::Ok, format!("x{}", "ä".repeat(PLUGIN_TEXT_BYTES_MAX)));
+        assert_eq!(report.text.len(), PLUGIN_TEXT_BYTES_MAX - 1);
+    }
+}

@@ -1,0 +1,200 @@
+//! What waits for a plugin's thread.
+//!
+//! Promises: whoever puts something in never waits; what does not fit comes back, or is dropped and counted. Requests for
+//! pages and the round of questions come before facts about requests, so that no traffic can keep them away. Once it is
+//! closed, everything that is in it is taken before the end. Refuses: it does not know what the thread does with it.
+
+use crate::limits::{PLUGIN_FACTS_MAX, PLUGIN_REQUESTS_MAX};
+use crate::sync::counter::Counter;
+use crate::sync::event_count::EventCount;
+use crate::sync::primitive::{Arc, ArrayQueue, AtomicBool, Ordering};
+
+use super::plugin::RequestFacts;
+use super::question::PluginQuestion;
+
+/// What a plugin's thread does next.
+#[derive(Debug)]
+pub(super) enum PluginWork {
+    /// Start.
+    Start,
+    /// Answer a request for a page.
+    Answer(Arc<PluginQuestion>),
+    /// Ask for all that is asked once a second.
+    Round,
+    /// Tell of a request that has ended.
+    Tell(Arc<RequestFacts>),
+    /// Stop.
+    Stop,
+}
+
+/// The inbox of one thread.
+///
+/// # Ordering
+///
+/// A flag is set with Release and taken with Acquire: whoever sees it sees what came before it. `closing` is looked at
+/// first and the queues after that, so what was put in before the inbox was closed is found.
+#[derive(Debug)]
+pub(super) struct PluginInbox {
+    starting: AtomicBool,
+    round: AtomicBool,
+    closing: AtomicBool,
+    questions: ArrayQueue<Arc<PluginQuestion>>,
+    facts: ArrayQueue<Arc<RequestFacts>>,
+    /// Facts that did not fit.
+    lost: Counter,
+    work: EventCount,
+}
+
+impl PluginInbox {
+    /// Makes an empty one.
+    pub(super) fn new() -> Self {
+        Self {
+            starting: AtomicBool::new(false),
+            round: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            questions: ArrayQueue::new(PLUGIN_REQUESTS_MAX),
+            facts: ArrayQueue::new(PLUGIN_FACTS_MAX),
+            lost: Counter::new(),
+            work: EventCount::new(),
+        }
+    }
+
+    /// The plugin is to start.
+    pub(super) fn start(&self) {
+        self.raise(&self.starting);
+    }
+
+    /// The round of questions is due; it is asked once, however often this is said meanwhile.
+    pub(super) fn order_round(&self) {
+        self.raise(&self.round);
+    }
+
+    /// Nothing more is coming.
+    pub(super) fn close(&self) {
+        self.raise(&self.closing);
+    }
+
+    fn raise(&self, flag: &AtomicBool) {
+        // Release: pairs with the Acquire in `lower`, and in `take`.
+        flag.store(true, Ordering::Release);
+        self.work.notify_all();
+    }
+
+    /// Puts in a request for a page; returns whether it fits.
+    pub(super) fn ask(&self, question: Arc<PluginQuestion>) -> bool {
+        let fits = self.questions.push(question).is_ok();
+        if fits {
+            self.work.notify_one();
+        }
+        fits
+    }
+
+    /// Puts in facts about a request, or drops and counts them.
+    pub(super) fn tell(&self, facts: Arc<RequestFacts>) {
+        if self.facts.push(facts).is_err() {
+            self.lost.incr();
+        } else {
+            self.work.notify_one();
+        }
+    }
+
+    /// Facts that were dropped.
+    pub(super) fn lost_total(&self) -> u64 {
+        self.lost.value()
+    }
+
+    /// Sleeps until there is something to do. For the one thread only.
+    pub(super) fn next(&self) -> PluginWork {
+        loop {
+            if let Some(work) = self.take() {
+                return work;
+            }
+            let ticket = self.work.prepare_wait();
+            if let Some(work) = self.take() {
+                self.work.cancel_wait(ticket);
+                return work;
+            }
+            self.work.wait(&ticket);
+        }
+    }
+
+    fn take(&self) -> Option<PluginWork> {
+        // Acquire: pairs with the Release in `raise`.
+        let is_closing = self.closing.load(Ordering::Acquire);
+        if Self::lower(&self.starting) {
+            return Some(PluginWork::Start);
+        }
+        if let Some(question) = self.questions.pop() {
+            return Some(PluginWork::Answer(question));
+        }
+        if Self::lower(&self.round) && !is_closing {
+            return Some(PluginWork::Round);
+        }
+        if let Some(facts) = self.facts.pop() {
+            return Some(PluginWork::Tell(facts));
+        }
+        is_closing.then_some(PluginWork::Stop)
+    }
+
+    fn lower(flag: &AtomicBool) -> bool {
+        // Acquire: pairs with the Release in `raise`.
+        flag.swap(false, Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Arc<RequestFacts> {
+        Arc::new(RequestFacts::default())
+    }
+
+    fn names(inbox: &PluginInbox, count: usize) -> Vec<&'static str> {
+        let name = |work| match work {
+            PluginWork::Start => "start",
+            PluginWork::Answer(_) => "answer",
+            PluginWork::Round => "round",
+            PluginWork::Tell(_) => "tell",
+            PluginWork::Stop => "stop",
+        };
+        (0..count).map(|_| name(inbox.next())).collect()
+    }
+
+    #[test]
+    fn traffic_does_not_keep_questions_away_and_the_end_comes_last() {
+        let inbox = PluginInbox::new();
+        (0..2).for_each(|_| inbox.tell(facts()));
+        inbox.order_round();
+        inbox.order_round();
+        assert!(inbox.ask(Arc::new(PluginQuestion::new(b"", b""))));
+        inbox.start();
+        assert_eq!(names(&inbox, 3), ["start", "answer", "round"]);
+        inbox.close();
+        inbox.order_round();
+        assert_eq!(names(&inbox, 4), ["tell", "tell", "stop", "stop"]);
+    }
+
+    #[test]
+    fn what_does_not_fit_comes_back_or_is_counted() {
+        let inbox = PluginInbox::new();
+        let question = || Arc::new(PluginQuestion::new(b"", b""));
+        assert!((0..PLUGIN_REQUESTS_MAX).all(|_| inbox.ask(question())));
+        assert!(!inbox.ask(question()));
+        (0..PLUGIN_FACTS_MAX + 3).for_each(|_| inbox.tell(facts()));
+        assert_eq!(inbox.lost_total(), 3);
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_by_each_kind_of_work() {
+        let inbox = Arc::new(PluginInbox::new());
+        let wakes: [&dyn Fn(); 4] =
+            [&|| inbox.start(), &|| inbox.order_round(), &|| inbox.tell(facts()), &|| inbox.close()];
+        for wake in wakes {
+            let sleeper = Arc::clone(&inbox);
+            let thread = std::thread::spawn(move || drop(sleeper.next()));
+            wake();
+            thread.join().unwrap();
+        }
+    }
+}

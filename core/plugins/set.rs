@@ -1,0 +1,327 @@
+//! All plugins of the server.
+//!
+//! ```text
+//!   empty ──install──▶ initialised ──start──▶ serving ──tick, ask, tell──▶ ──end──▶ ended, or left behind
+//! ```
+//!
+//! Promises: every call but `install` and `end` returns without waiting for a plugin, and those two have time limits.
+//! Names are unique. Refuses: it knows no HTTP and no log.
+
+use std::fmt;
+use std::io;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use serde_json::{Map, Value};
+
+use crate::config::is_plugin_name;
+use crate::limits::{PLUGIN_INIT_TIMEOUT, PLUGIN_PAGE_TIMEOUT, PLUGIN_STACK_BYTES, THREAD_EXIT_GRACE};
+use crate::sync::idle_workers::Wake;
+use crate::sync::lock::ShortLock;
+use crate::sync::primitive::{Arc, ThreadBuilder};
+use crate::time::{self, Clock};
+
+use super::call::PluginCall;
+use super::handle::{PluginHandle, PluginReading};
+use super::health::{HealthNews, PluginHealth};
+use super::plugin::{Plugin, RequestFacts};
+use super::question::{PageOutcome, PluginQuestion};
+use super::signal::{MilestoneWatch, milestone};
+use super::thread::{PluginEvents, PluginThread};
+use super::trouble::TroubleLog;
+
+/// All plugins; there are none until they are installed.
+#[derive(Debug, Default)]
+pub struct PluginSet(OnceLock<InstalledPlugins>);
+
+#[derive(Debug)]
+struct InstalledPlugins {
+    plugins: Vec<RunningPlugin>,
+    wants_requests: bool,
+    events: Arc<dyn PluginEvents>,
+    clock: Clock,
+}
+
+#[derive(Debug)]
+struct RunningPlugin {
+    handle: Arc<PluginHandle>,
+    news: ShortLock<HealthNews>,
+    ended: MilestoneWatch,
+}
+
+/// Why plugins stop the start of the server.
+#[derive(Debug)]
+pub enum PluginStartError {
+    /// `init` returned an error.
+    Init {
+        /// The plugin.
+        name: String,
+        /// The error.
+        why: String,
+    },
+    /// `init` has not returned in time.
+    InitTimeout {
+        /// The plugin.
+        name: String,
+    },
+    /// A plugin has a name that cannot be part of paths, settings and metrics.
+    Name(String),
+    /// Two plugins have the same name.
+    SameName(String),
+    /// The system cannot create a thread.
+    System(io::Error),
+}
+
+/// What becomes of a request for a page.
+#[derive(Debug)]
+pub enum PluginAsked {
+    /// There is no such plugin, or it has no pages.
+    Unknown,
+    /// It does not work at the moment, or has too many requests already.
+    Unavailable,
+    /// It was asked.
+    Asked(PageTicket),
+}
+
+/// The right to an answer; dropping it gives the request up.
+#[derive(Debug)]
+pub struct PageTicket {
+    question: Arc<PluginQuestion>,
+    handle: Arc<PluginHandle>,
+    until: Instant,
+}
+
+impl PluginSet {
+    /// Starts a thread for each plugin, and initialises one after the other. `waker` wakes whoever holds a
+    /// [`PageTicket`]. To be called once.
+    ///
+    /// # Errors
+    ///
+    /// Why the server must not start; the plugins that were initialised have been stopped.
+    pub fn install(
+        &self,
+        plugins: Vec<Box<dyn Plugin>>,
+        events: &Arc<dyn PluginEvents>,
+        waker: &Arc<dyn Wake>,
+        clock: Clock,
+    ) -> Result<(), PluginStartError> {
+        let names: Vec<String> = plugins.iter().map(|plugin| plugin.about().name).collect();
+        check_names(&names)?;
+        let mut running: Vec<RunningPlugin> = Vec::new();
+        for plugin in plugins {
+            let (events, waker, names) = (Arc::clone(events), Arc::clone(waker), names.clone());
+            let handle = Arc::new(PluginHandle::new(plugin.about()));
+            let (trouble, config_seen) = (TroubleLog::default(), Vec::new());
+            let own = Arc::clone(&handle);
+            let thread =
+                PluginThread { plugin, handle: own, names, events, waker, clock, trouble, config_seen };
+            match launch(thread, handle) {
+                Ok(plugin) => running.push(plugin),
+                Err(error) => {
+                    end(&running, THREAD_EXIT_GRACE);
+                    return Err(error);
+                }
+            }
+        }
+        let wants_requests = running.iter().any(|plugin| plugin.handle.about.callbacks.request_ended);
+        let events = Arc::clone(events);
+        let is_first =
+            self.0.set(InstalledPlugins { plugins: running, wants_requests, events, clock }).is_ok();
+        debug_assert!(is_first, "installed twice");
+        Ok(())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.plugins().next().is_none()
+    }
+
+    /// The server begins to serve.
+    pub fn start(&self) {
+        self.plugins().for_each(|plugin| plugin.handle.inbox.start());
+    }
+
+    /// A second has gone by: asks each plugin, and tells what has changed.
+    pub fn tick(&self, now: Instant) {
+        let Some(installed) = self.0.get() else { return };
+        for plugin in &installed.plugins {
+            plugin.handle.inbox.order_round();
+            let news = plugin.handle.news(now);
+            let change = plugin.news.lock().step(news);
+            if let Some(change) = change {
+                installed.events.health_changed(&plugin.handle.about.name, &change);
+            }
+        }
+    }
+
+    /// Whether anybody wants to know of requests.
+    #[inline]
+    pub fn wants_requests(&self) -> bool {
+        self.0.get().is_some_and(|installed| installed.wants_requests)
+    }
+
+    /// A request has ended.
+    pub fn request_ended(&self, facts: RequestFacts) {
+        let facts = Arc::new(facts);
+        for plugin in self.plugins().filter(|plugin| plugin.handle.about.callbacks.request_ended) {
+            plugin.handle.inbox.tell(Arc::clone(&facts));
+        }
+    }
+
+    /// Whether there is a plugin `name` that has pages.
+    pub fn has_pages(&self, name: &[u8]) -> bool {
+        self.with_pages(name).is_some()
+    }
+
+    /// Asks the plugin `name` for a page.
+    pub fn ask(&self, name: &[u8], path: &[u8], query: &[u8], now: Instant) -> PluginAsked {
+        let Some(handle) = self.with_pages(name) else { return PluginAsked::Unknown };
+        if !handle.can_serve(now) {
+            return PluginAsked::Unavailable;
+        }
+        let question = Arc::new(PluginQuestion::new(path, query));
+        if !handle.inbox.ask(Arc::clone(&question)) {
+            return PluginAsked::Unavailable;
+        }
+        let until = now + PLUGIN_PAGE_TIMEOUT;
+        PluginAsked::Asked(PageTicket { question, handle: Arc::clone(handle), until })
+    }
+
+    /// How each plugin is that reports it.
+    pub fn health(&self) -> Vec<(String, PluginHealth)> {
+        let Some(installed) = self.0.get() else { return Vec::new() };
+        let now = (installed.clock)();
+        let handles = installed.plugins.iter().map(|plugin| &plugin.handle);
+        handles.filter_map(|handle| Some((handle.about.name.clone(), handle.health(now)?))).collect()
+    }
+
+    /// Whether a plugin reports that it has failed.
+    pub fn has_failed(&self) -> bool {
+        self.0.get().is_some_and(|installed| {
+            let now = (installed.clock)();
+            let mut healths = installed.plugins.iter().map(|plugin| plugin.handle.health(now));
+            healths.any(|health| health == Some(PluginHealth::Failed))
+        })
+    }
+
+    /// Reads everything for a page of metrics.
+    pub fn readings(&self) -> Vec<PluginReading> {
+        let Some(installed) = self.0.get() else { return Vec::new() };
+        let now = (installed.clock)();
+        installed.plugins.iter().map(|plugin| plugin.handle.reading(now)).collect()
+    }
+
+    /// What the configuration report shows of each plugin.
+    pub fn config(&self) -> Map<String, Value> {
+        let handles = self.plugins().map(|plugin| &plugin.handle);
+        handles.map(|handle| (handle.about.name.clone(), handle.config().into())).collect()
+    }
+
+    /// Who was installed: names, versions and paths.
+    pub fn abouts(&self) -> impl Iterator<Item = &super::plugin::PluginAbout> {
+        self.plugins().map(|plugin| &plugin.handle.about)
+    }
+
+    /// Stops all plugins, and waits so long for their ends; returns those that have not ended, with what they are doing.
+    /// Later calls only look again.
+    pub fn end(&self, timeout: Duration) -> Vec<(String, Option<PluginCall>)> {
+        self.0.get().map(|installed| end(&installed.plugins, timeout)).unwrap_or_default()
+    }
+
+    fn with_pages(&self, name: &[u8]) -> Option<&Arc<PluginHandle>> {
+        let mut handles = self.plugins().map(|plugin| &plugin.handle);
+        handles.find(|handle| handle.about.name.as_bytes() == name && handle.about.callbacks.serve)
+    }
+
+    fn plugins(&self) -> impl Iterator<Item = &RunningPlugin> {
+        self.0.get().into_iter().flat_map(|installed| &installed.plugins)
+    }
+}
+
+impl PageTicket {
+    /// What has become of the request; `None` while it waits.
+    pub fn poll(&self, now: Instant) -> Option<PageOutcome> {
+        let answer = self.question.take();
+        answer.or_else(|| (now >= self.until || !self.handle.can_serve(now)).then_some(PageOutcome::Late))
+    }
+
+    /// When the wait is over at the latest.
+    pub fn until(&self) -> Instant {
+        self.until
+    }
+}
+
+impl Drop for PageTicket {
+    fn drop(&mut self) {
+        self.question.give_up();
+    }
+}
+
+impl fmt::Display for PluginStartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Init { name, why } => write!(f, "plugin {name}: init failed: {why}"),
+            Self::InitTimeout { name } => {
+                write!(f, "plugin {name}: init has not returned within {} s", PLUGIN_INIT_TIMEOUT.as_secs())
+            }
+            Self::Name(name) => {
+                write!(f, "plugin {name:?}: this is not a name of lower-case letters, digits and underscores")
+            }
+            Self::SameName(name) => write!(f, "plugin {name}: another plugin has the same name"),
+            Self::System(error) => write!(f, "cannot create the thread of a plugin: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for PluginStartError {}
+
+impl From<io::Error> for PluginStartError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+fn check_names(names: &[String]) -> Result<(), PluginStartError> {
+    for (index, name) in names.iter().enumerate() {
+        if !is_plugin_name(name) {
+            return Err(PluginStartError::Name(name.clone()));
+        }
+        if names[..index].contains(name) {
+            return Err(PluginStartError::SameName(name.clone()));
+        }
+    }
+    Ok(())
+}
+
+/// Starts the thread, and waits until the plugin is initialised.
+fn launch(thread: PluginThread, handle: Arc<PluginHandle>) -> Result<RunningPlugin, PluginStartError> {
+    let (initialising, initialised) = milestone()?;
+    let (ending, ended) = milestone()?;
+    let name = handle.about.name.clone();
+    ThreadBuilder::new()
+        .name(format!("svc-plugin-{name}"))
+        .stack_size(PLUGIN_STACK_BYTES)
+        .spawn(move || thread.run(initialising, ending))?;
+    if !initialised.wait(PLUGIN_INIT_TIMEOUT) {
+        return Err(PluginStartError::InitTimeout { name });
+    }
+    match handle.init_result() {
+        Some(Ok(())) => Ok(RunningPlugin { handle, news: ShortLock::default(), ended }),
+        Some(Err(why)) => Err(PluginStartError::Init { name, why }),
+        None => Err(PluginStartError::Init { name, why: "it panicked".to_owned() }),
+    }
+}
+
+/// Stops plugins, and waits for all of them together.
+fn end(plugins: &[RunningPlugin], timeout: Duration) -> Vec<(String, Option<PluginCall>)> {
+    plugins.iter().for_each(|plugin| plugin.handle.inbox.close());
+    let until = time::now().checked_add(timeout);
+    let left = || until.map_or(Duration::MAX, |until| until.saturating_duration_since(time::now()));
+    let is_left = |plugin: &&RunningPlugin| !plugin.ended.wait(left());
+    let left = plugins.iter().filter(is_left).map(|plugin| &plugin.handle);
+    left.map(|handle| (handle.about.name.clone(), handle.running())).collect()
+}
+
+#[cfg(test)]
+#[path = "set_tests.rs"]
+mod tests;

@@ -1,0 +1,188 @@
+//! The thread of a plugin: the only one that calls it.
+//!
+//! Promises: one call at a time, each watched from its beginning to its return; whatever a plugin answers is checked
+//! before it is shown; `stop` is called once if `init` succeeded. Refuses: it decides nothing about requests, and its end
+//! is waited for by nobody but the end of the server.
+
+use std::time::Instant;
+
+use crate::sync::idle_workers::Wake;
+use crate::sync::primitive::Arc;
+use crate::time::Clock;
+
+use super::answers::config_object;
+use super::call::PluginCall;
+use super::families::PluginMetrics;
+use super::handle::PluginHandle;
+use super::health::{HealthChange, HealthReport, PluginHealth};
+use super::inbox::PluginWork;
+use super::plugin::{Plugin, RequestFacts};
+use super::question::{PageOutcome, PluginQuestion};
+use super::signal::Milestone;
+use super::trouble::TroubleLog;
+
+/// Who tells the log about plugins. Called on any thread; must not wait.
+pub trait PluginEvents: Send + Sync + std::fmt::Debug {
+    /// A callback returned an error, or an answer that is not valid.
+    fn trouble(&self, plugin: &str, call: PluginCall, why: &str);
+
+    /// The health of a plugin has changed.
+    fn health_changed(&self, plugin: &str, change: &HealthChange);
+}
+
+/// What the thread owns.
+pub(super) struct PluginThread {
+    pub(super) plugin: Box<dyn Plugin>,
+    pub(super) handle: Arc<PluginHandle>,
+    /// The names of all plugins.
+    pub(super) names: Vec<String>,
+    pub(super) events: Arc<dyn PluginEvents>,
+    /// Wakes who waits for pages.
+    pub(super) waker: Arc<dyn Wake>,
+    pub(super) clock: Clock,
+    pub(super) trouble: TroubleLog,
+    /// What `config` answered last.
+    pub(super) config_seen: Vec<u8>,
+}
+
+impl PluginThread {
+    /// Initialises the plugin, drops `initialised`, and serves until the inbox is closed; `_ended` is dropped at the end.
+    pub(super) fn run(mut self, initialised: Milestone, _ended: Milestone) {
+        self.handle.begin(PluginCall::Init, self.now());
+        let result = self.plugin.init();
+        self.handle.end();
+        let has_failed = result.is_err();
+        self.handle.initialised(result);
+        drop(initialised);
+        if has_failed {
+            return;
+        }
+        let mut is_started = false;
+        loop {
+            match self.handle.inbox.next() {
+                PluginWork::Start => is_started = self.start(),
+                PluginWork::Answer(question) if is_started => self.answer(&question),
+                PluginWork::Answer(question) => self.hand_over(&question, PageOutcome::Late),
+                PluginWork::Round if is_started => self.ask_round(),
+                PluginWork::Tell(facts) if is_started => self.tell(&facts),
+                PluginWork::Round | PluginWork::Tell(_) => {}
+                PluginWork::Stop => break,
+            }
+        }
+        self.call(PluginCall::Stop, |plugin| {
+            plugin.stop();
+            Ok(())
+        });
+    }
+
+    fn start(&mut self) -> bool {
+        self.handle.begin(PluginCall::Start, self.now());
+        let result = self.plugin.start();
+        if let Err(why) = &result {
+            self.handle.start_failed(why.clone());
+        }
+        self.handle.end();
+        if let Err(why) = &result {
+            self.report(PluginCall::Start, why);
+            return false;
+        }
+        // Its first answers need not wait for the next second.
+        self.ask_round();
+        true
+    }
+
+    /// Asks for all that is asked once a second.
+    fn ask_round(&mut self) {
+        let has = self.handle.about.callbacks;
+        if has.health {
+            self.ask_health();
+        }
+        if has.metrics {
+            self.ask_metrics();
+        }
+        if has.config {
+            self.ask_config();
+        }
+    }
+
+    fn ask_health(&mut self) {
+        let mut why = None;
+        let report = self.call(PluginCall::Health, |plugin| {
+            plugin.health().inspect_err(|error| why = Some(error.clone()))
+        });
+        let failed = || HealthReport::new(PluginHealth::Failed, why.unwrap_or_default());
+        self.handle.answered(report.unwrap_or_else(failed));
+    }
+
+    fn ask_metrics(&mut self) {
+        let mut metrics = PluginMetrics::new(&self.handle.about.name, &self.names);
+        let is_answered = self.call(PluginCall::Metrics, |plugin| plugin.metrics(&mut metrics)).is_some();
+        if !is_answered {
+            return self.handle.set_families(Vec::new());
+        }
+        let (families, refused) = metrics.finish();
+        self.handle.set_families(families);
+        if let Some(why) = refused {
+            self.report(PluginCall::Metrics, &why);
+        }
+    }
+
+    fn ask_config(&mut self) {
+        let Some(json) = self.call(PluginCall::Config, |plugin| plugin.config()) else { return };
+        if json == self.config_seen {
+            return;
+        }
+        match config_object(&json) {
+            Ok(config) => {
+                self.handle.set_config(config);
+                self.config_seen = json;
+            }
+            Err(why) => {
+                self.handle.set_config(serde_json::Map::new());
+                self.config_seen.clear();
+                self.report(PluginCall::Config, &why);
+            }
+        }
+    }
+
+    fn answer(&mut self, question: &PluginQuestion) {
+        if !question.is_open() {
+            return;
+        }
+        let page = self.call(PluginCall::Serve, |plugin| plugin.serve(&question.path, &question.query));
+        self.hand_over(question, page.map_or(PageOutcome::Failed, PageOutcome::Page));
+    }
+
+    fn hand_over(&self, question: &PluginQuestion, outcome: PageOutcome) {
+        if question.answer(outcome) {
+            self.waker.wake();
+        }
+    }
+
+    fn tell(&mut self, facts: &RequestFacts) {
+        self.call(PluginCall::RequestEnded, |plugin| plugin.request_ended(facts));
+    }
+
+    /// Calls the plugin, and reports an error.
+    fn call<T>(
+        &mut self,
+        call: PluginCall,
+        act: impl FnOnce(&mut dyn Plugin) -> Result<T, String>,
+    ) -> Option<T> {
+        self.handle.begin(call, self.now());
+        let result = act(&mut *self.plugin);
+        self.handle.end();
+        result.inspect_err(|why| self.report(call, why)).ok()
+    }
+
+    fn report(&mut self, call: PluginCall, why: &str) {
+        self.handle.errors.incr();
+        if self.trouble.is_news(call, self.now()) {
+            self.events.trouble(&self.handle.about.name, call, why);
+        }
+    }
+
+    fn now(&self) -> Instant {
+        (self.clock)()
+    }
+}

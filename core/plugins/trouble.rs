@@ -1,0 +1,43 @@
+//! How often an error of a plugin is worth a record.
+//!
+//! Promises: the first error of each callback is told, and then one a minute. Refuses: it counts nothing.
+
+use std::time::Instant;
+
+use crate::limits::TROUBLE_RECORD_PAUSE;
+
+use super::call::PluginCall;
+
+/// When errors were told.
+#[derive(Debug, Default)]
+pub(super) struct TroubleLog {
+    told_at: [Option<Instant>; PluginCall::COUNT],
+}
+
+impl TroubleLog {
+    /// Whether to tell of an error of `call` now.
+    pub(super) fn is_news(&mut self, call: PluginCall, now: Instant) -> bool {
+        let told_at = &mut self.told_at[call as usize];
+        let is_news = told_at.is_none_or(|at| now.saturating_duration_since(at) >= TROUBLE_RECORD_PAUSE);
+        if is_news {
+            *told_at = Some(now);
+        }
+        is_news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn each_callback_has_a_record_a_minute() {
+        let (mut log, start) = (TroubleLog::default(), crate::time::now());
+        let told = [0, 1, 59, 60, 61, 119, 120]
+            .map(|seconds| log.is_news(PluginCall::Health, start + Duration::from_secs(seconds)));
+        assert_eq!(told, [true, false, false, true, false, false, true]);
+        assert!(log.is_news(PluginCall::Stop, start));
+    }
+}

@@ -1,0 +1,21 @@
+//! What plugins have to say, on its way to the log.
+//!
+//! Promises: each event is a record. Refuses: it decides nothing; how often something is said is decided before.
+
+use crate::observe::{Event, Log, PluginEvent};
+use crate::plugins::{HealthChange, PluginCall, PluginEvents};
+
+/// Logs the events of plugins.
+#[derive(Debug)]
+pub(in crate::serve) struct PluginReports(pub(in crate::serve) Log);
+
+impl PluginEvents for PluginReports {
+    fn trouble(&self, plugin: &str, call: PluginCall, why: &str) {
+        let event = PluginEvent::CallbackFailed { callback: call.as_str(), error: why };
+        self.0.emit(&Event::Plugin(plugin, event));
+    }
+
+    fn health_changed(&self, plugin: &str, change: &HealthChange) {
+        self.0.emit(&Event::Plugin(plugin, PluginEvent::HealthChanged(change)));
+    }
+}

@@ -1,0 +1,326 @@
+//! A plugin that can be called.
+//!
+//! Promises: callbacks are called one at a time; a callback that the plugin does not have is never called; an error is
+//! a text. Refuses: it does not know which thread calls, only that it is one at a time.
+
+use std::ffi::c_void;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::answer::{ConfigSlot, HealthAnswer, HealthSlot, MetricSink, MetricSlot, PageAnswer, PageSlot};
+use super::bindings::{SVC_OK, SVC_PLUGIN_ABI, svc_page_request, svc_plugin, svc_request_facts};
+use super::fault::PluginFault;
+use super::library::load;
+use super::plugin_host::{PluginHost, PluginServices};
+use super::text::{bytes, code, text_of};
+
+/// A plugin whose entry was called.
+pub struct LoadedPlugin {
+    /// What it offers; what it does not have, and what its header did not have, is zero.
+    raw: svc_plugin,
+    host: &'static PluginHost,
+    name: String,
+    version: String,
+    path: PathBuf,
+}
+
+// SAFETY: the callbacks may be called on any thread, one at a time, which `&mut self` sees to; nothing is borrowed from
+// the thread that loaded it.
+unsafe impl Send for LoadedPlugin {}
+
+/// A request that has ended; texts as in the header.
+#[derive(Clone, Copy, Debug)]
+#[expect(missing_docs, reason = "include/svc_plugin.h documents them")]
+pub struct EndedRequest<'a> {
+    pub method: &'a str,
+    pub path: &'a [u8],
+    pub protocol: &'a str,
+    pub client: &'a str,
+    pub request_id: &'a str,
+    pub trace_id: &'a str,
+    pub shed_reason: &'a str,
+    pub status: u16,
+    pub response_bytes: u64,
+    pub duration: Duration,
+    pub queue_wait: Option<Duration>,
+}
+
+/// How much room a plugin has for its struct: one that was compiled with a newer header may have a larger one.
+const STRUCT_ROOM: usize = 4096;
+
+/// The size of the struct when this version of the contract began. It never changes.
+pub(super) const STRUCT_SIZE_FIRST: usize = 120;
+
+/// The maximum length of a plugin's version.
+const VERSION_BYTES_MAX: usize = 256;
+
+/// Room for a struct of a plugin.
+#[repr(C)]
+union StructRoom {
+    known: svc_plugin,
+    room: [u64; STRUCT_ROOM / size_of::<u64>()],
+}
+
+const _: () = assert!(size_of::<svc_plugin>() <= STRUCT_ROOM && size_of::<svc_plugin>() >= STRUCT_SIZE_FIRST);
+
+impl LoadedPlugin {
+    /// Loads the library at `path` and calls its entry. With a `name`, the plugin must call itself so.
+    ///
+    /// # Errors
+    ///
+    /// Why the plugin cannot be used; the library stays loaded.
+    pub fn load(
+        path: &Path,
+        name: Option<&str>,
+        services: &'static dyn PluginServices,
+    ) -> Result<Self, PluginFault> {
+        let (entry, path) = load(path)?;
+        let (host, api) = PluginHost::leak(services);
+        let mut room = StructRoom { room: [0; STRUCT_ROOM / size_of::<u64>()] };
+        // SAFETY: by contract, the entry fills the struct; both arguments are valid, the first one for ever.
+        let result = unsafe { entry(api, &raw mut room.known) };
+        // SAFETY: every bit pattern is one of the integers and the nullable pointers of the struct.
+        let mut raw = unsafe { room.known };
+        let has_failed = result != code(SVC_OK);
+        // One that fails early has not said which version it follows.
+        if raw.abi != SVC_PLUGIN_ABI && !(has_failed && raw.abi == 0) {
+            return Err(PluginFault::WrongAbi { found: raw.abi, wanted: SVC_PLUGIN_ABI });
+        }
+        if has_failed {
+            return Err(PluginFault::Entry(host.take_reason()));
+        }
+        if raw.size < STRUCT_SIZE_FIRST {
+            return Err(PluginFault::TooSmall { size: raw.size, wanted: STRUCT_SIZE_FIRST });
+        }
+        raw = truncated(raw);
+        // SAFETY: by contract, the texts are valid until the entry has returned, and until now.
+        let own = unsafe { text(&raw.name, NAME_BYTES_MAX) }.ok_or(PluginFault::Text("name"))?;
+        // SAFETY: likewise.
+        let version = unsafe { text(&raw.version, VERSION_BYTES_MAX) }.ok_or(PluginFault::Text("version"))?;
+        if name.is_some_and(|name| name != own) {
+            return Err(PluginFault::OtherName(own));
+        }
+        Ok(Self { raw, host, name: own, version, path })
+    }
+
+    /// The name that it has given itself.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its version.
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// The file that was loaded.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Which callbacks it has: health, metrics, config, serve, `request_ended`.
+    pub fn callbacks(&self) -> [bool; 5] {
+        let raw = &self.raw;
+        [
+            raw.health.is_some(),
+            raw.metrics.is_some(),
+            raw.config.is_some(),
+            raw.serve.is_some(),
+            raw.request_ended.is_some(),
+        ]
+    }
+
+    /// Calls `init`; its settings can be read from now on.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin has explained.
+    pub fn init(&mut self) -> Result<(), String> {
+        self.host.identify(&self.name);
+        let Some(init) = self.raw.init else { return Ok(()) };
+        // SAFETY: the plugin's own callback and state.
+        self.called(|state| unsafe { init(state) })
+    }
+
+    /// Calls `start`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin has explained.
+    pub fn start(&mut self) -> Result<(), String> {
+        let Some(start) = self.raw.start else { return Ok(()) };
+        // SAFETY: the plugin's own callback and state.
+        self.called(|state| unsafe { start(state) })
+    }
+
+    /// Calls `stop`.
+    pub fn stop(&mut self) {
+        let Some(stop) = self.raw.stop else { return };
+        // SAFETY: the plugin's own callback and state.
+        unsafe { stop(self.raw.state) };
+    }
+
+    /// Calls `health`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin has explained, or that it has not answered.
+    pub fn health(&mut self) -> Result<HealthAnswer, String> {
+        let health = self.raw.health.ok_or_else(missing)?;
+        let mut slot = HealthSlot::default();
+        let answer = (&raw mut slot).cast();
+        // SAFETY: the plugin's own callback and state; the slot is valid for the call.
+        self.called(|state| unsafe { health(state, answer) })?;
+        slot.0.ok_or_else(unanswered)
+    }
+
+    /// Calls `config`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin has explained, or that it has not answered.
+    pub fn config(&mut self) -> Result<Vec<u8>, String> {
+        let config = self.raw.config.ok_or_else(missing)?;
+        let mut slot = ConfigSlot::default();
+        let answer = (&raw mut slot).cast();
+        // SAFETY: the plugin's own callback and state; the slot is valid for the call.
+        self.called(|state| unsafe { config(state, answer) })?;
+        slot.0.ok_or_else(unanswered)
+    }
+
+    /// Calls `serve`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin has explained, or that it has not answered.
+    pub fn serve(&mut self, path: &[u8], query: &[u8]) -> Result<PageAnswer, String> {
+        let serve = self.raw.serve.ok_or_else(missing)?;
+        let mut slot = PageSlot::default();
+        let answer = (&raw mut slot).cast();
+        let request = svc_page_request {
+            size: size_of::<svc_page_request>(),
+            path: text_of(path),
+            query: text_of(query),
+        };
+        // SAFETY: the plugin's own callback and state; the request and the slot are valid for the call.
+        self.called(|state| unsafe { serve(state, &raw const request, answer) })?;
+        slot.0.ok_or_else(unanswered)
+    }
+
+    /// Calls `metrics`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin has explained.
+    pub fn metrics(&mut self, sink: &mut dyn MetricSink) -> Result<(), String> {
+        let metrics = self.raw.metrics.ok_or_else(missing)?;
+        let mut slot = MetricSlot(sink);
+        let answer = (&raw mut slot).cast();
+        // SAFETY: the plugin's own callback and state; the slot is valid for the call.
+        self.called(|state| unsafe { metrics(state, answer) })
+    }
+
+    /// Calls `request_ended`.
+    ///
+    /// # Errors
+    ///
+    /// What the plugin has explained.
+    pub fn request_ended(&mut self, request: &EndedRequest<'_>) -> Result<(), String> {
+        let request_ended = self.raw.request_ended.ok_or_else(missing)?;
+        let facts = svc_request_facts {
+            size: size_of::<svc_request_facts>(),
+            method: text_of(request.method.as_bytes()),
+            path: text_of(request.path),
+            protocol: text_of(request.protocol.as_bytes()),
+            client: text_of(request.client.as_bytes()),
+            request_id: text_of(request.request_id.as_bytes()),
+            trace_id: text_of(request.trace_id.as_bytes()),
+            shed_reason: text_of(request.shed_reason.as_bytes()),
+            status: request.status.into(),
+            reserved: 0,
+            response_bytes: request.response_bytes,
+            duration_us: micros(request.duration),
+            queue_wait_us: request.queue_wait.map_or(UNKNOWN, micros),
+        };
+        // SAFETY: the plugin's own callback and state; the facts are valid for the call.
+        self.called(|state| unsafe { request_ended(state, &raw const facts) })
+    }
+
+    /// Calls a callback, and fetches the reason of an error.
+    fn called(&mut self, callback: impl FnOnce(*mut c_void) -> i32) -> Result<(), String> {
+        self.host.forget_reason();
+        if callback(self.raw.state) == code(SVC_OK) { Ok(()) } else { Err(self.host.take_reason()) }
+    }
+}
+
+impl std::fmt::Debug for LoadedPlugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoadedPlugin")
+            .field("name", &self.name)
+            .field("path", &self.path)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The maximum length of a name that is looked at.
+const NAME_BYTES_MAX: usize = 256;
+
+/// `SVC_UNKNOWN` of the header.
+const UNKNOWN: u64 = u64::MAX;
+
+/// Forgets what is beyond the size that the plugin has given: its header did not have it, so it was not meant.
+fn truncated(mut plugin: svc_plugin) -> svc_plugin {
+    let size = size_of::<svc_plugin>();
+    // Half a pointer is none.
+    let kept = plugin.size.min(size) / align_of::<svc_plugin>() * align_of::<svc_plugin>();
+    // SAFETY: `kept` is within the struct.
+    let rest = unsafe { (&raw mut plugin).cast::<u8>().add(kept) };
+    // SAFETY: from `kept` on, so much is left; zero is valid for every field.
+    unsafe { rest.write_bytes(0, size - kept) };
+    plugin
+}
+
+/// A text that is not empty and UTF-8.
+///
+/// # Safety
+///
+/// As of [`bytes`].
+unsafe fn text(text: &super::bindings::svc_text, max: usize) -> Option<String> {
+    // SAFETY: the caller's.
+    let bytes = unsafe { bytes(text, max) }.ok()?;
+    let text = std::str::from_utf8(bytes).ok()?;
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+fn missing() -> String {
+    "there is no such callback".to_owned()
+}
+
+fn unanswered() -> String {
+    "it returned without an answer".to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_beyond_the_size_is_forgotten() {
+        // SAFETY: all integers and nullable pointers.
+        let mut plugin: svc_plugin = unsafe { std::mem::zeroed() };
+        unsafe extern "C" fn ended(_: *mut c_void, _: *const svc_request_facts) -> i32 {
+            0
+        }
+        plugin.size = size_of::<svc_plugin>();
+        plugin.request_ended = Some(ended);
+        assert!(truncated(plugin).request_ended.is_some());
+        plugin.size = size_of::<svc_plugin>() - 1;
+        assert!(truncated(plugin).request_ended.is_none());
+        plugin.size = usize::MAX;
+        assert!(truncated(plugin).request_ended.is_some());
+    }
+}

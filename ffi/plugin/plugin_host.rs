@@ -1,0 +1,159 @@
+//! What a plugin may call at any time: the log, its settings, the reason of an error.
+//!
+//! Promises: callable on any thread; a panic ends here. What a plugin keeps a pointer to (the functions, its settings) is
+//! never freed. Refuses: settings are not known before the plugin's name is.
+
+use std::ffi::c_void;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use super::answer;
+use super::bindings::{
+    self, SVC_FAILED, SVC_INVALID, SVC_NOT_FOUND, SVC_OK, SVC_PLUGIN_ABI, svc_host, svc_host_api, svc_text,
+};
+use super::text::{bytes, code, guarded, text_of};
+
+/// What the server does for all plugins. Called on any thread; must not wait.
+pub trait PluginServices: Send + Sync {
+    /// Writes a record of the plugin to the log.
+    fn log(&self, plugin: &str, level: PluginLevel, message: &[u8]);
+
+    /// The settings of the plugin: keys and values.
+    fn settings(&self, plugin: &str) -> Vec<(String, Vec<u8>)>;
+}
+
+/// The level of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PluginLevel {
+    /// Something does not work.
+    Error,
+    /// Something deserves a look.
+    Warn,
+    /// Something has happened.
+    Info,
+    /// For the author.
+    Debug,
+}
+
+/// One plugin as it knows its server; lives for ever.
+pub(super) struct PluginHost {
+    services: &'static dyn PluginServices,
+    identity: OnceLock<PluginIdentity>,
+    /// Why the callback that runs is about to fail.
+    reason: Mutex<Option<String>>,
+}
+
+struct PluginIdentity {
+    name: String,
+    /// Values end with a NUL.
+    settings: Vec<(String, Vec<u8>)>,
+}
+
+impl PluginHost {
+    /// Makes the host of a plugin, and the functions that it is given.
+    pub(super) fn leak(services: &'static dyn PluginServices) -> (&'static Self, &'static svc_host_api) {
+        let host: &'static Self =
+            Box::leak(Box::new(Self { services, identity: OnceLock::new(), reason: Mutex::new(None) }));
+        let api = svc_host_api {
+            size: size_of::<svc_host_api>(),
+            abi: SVC_PLUGIN_ABI,
+            reserved: 0,
+            version: text_of(env!("CARGO_PKG_VERSION").as_bytes()),
+            host: std::ptr::from_ref(host).cast_mut().cast(),
+            log: Some(log),
+            setting: Some(setting),
+            explain: Some(explain),
+            answer_health: Some(answer::answer_health),
+            answer_config: Some(answer::answer_config),
+            answer_page: Some(answer::answer_page),
+            add_family: Some(answer::add_family),
+            add_sample: Some(answer::add_sample),
+        };
+        let api: &'static svc_host_api = Box::leak(Box::new(api));
+        let kept = (std::ptr::from_ref(host).addr(), std::ptr::from_ref(api).addr());
+        KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+        (host, api)
+    }
+
+    /// The plugin has said its name.
+    pub(super) fn identify(&self, name: &str) {
+        let mut settings = self.services.settings(name);
+        settings.iter_mut().for_each(|(_, value)| value.push(0));
+        // There is one entry, and so one name.
+        let _ = self.identity.set(PluginIdentity { name: name.to_owned(), settings });
+    }
+
+    /// Takes the reason of an error that was just returned.
+    pub(super) fn take_reason(&self) -> String {
+        let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner).take();
+        reason.unwrap_or_else(|| "no reason was given".to_owned())
+    }
+
+    /// Forgets a reason that belongs to nothing.
+    pub(super) fn forget_reason(&self) {
+        *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Where the hosts are: whoever looks for lost memory finds that they are not lost.
+static KEPT: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
+
+/// The maximum length of a record, a key and a reason; more is cut off, or not found.
+const TEXT_BYTES_MAX: usize = 8 * 1024;
+
+unsafe extern "C" fn log(host: *mut svc_host, level: i32, message: svc_text) {
+    guarded((), || {
+        // SAFETY: `host` is the one that the plugin was given, or NULL.
+        let Some(host) = (unsafe { host_of(host) }) else { return };
+        // SAFETY: by contract, the text is valid for this call.
+        let Ok(message) = (unsafe { bytes(&message, usize::MAX) }) else { return };
+        let level = match level.try_into() {
+            Ok(bindings::SVC_LOG_ERROR) => PluginLevel::Error,
+            Ok(bindings::SVC_LOG_WARN) => PluginLevel::Warn,
+            Ok(bindings::SVC_LOG_DEBUG) => PluginLevel::Debug,
+            _ => PluginLevel::Info,
+        };
+        let name = host.identity.get().map_or("", |identity| identity.name.as_str());
+        host.services.log(name, level, &message[..message.len().min(TEXT_BYTES_MAX)]);
+    });
+}
+
+unsafe extern "C" fn setting(host: *mut svc_host, key: svc_text, value: *mut svc_text) -> i32 {
+    guarded(code(SVC_FAILED), || {
+        // SAFETY: `host` is the one that the plugin was given, or NULL.
+        let Some(host) = (unsafe { host_of(host) }) else { return code(SVC_INVALID) };
+        // SAFETY: by contract, the text is valid for this call.
+        let key = match unsafe { bytes(&key, TEXT_BYTES_MAX) } {
+            Ok(key) => key,
+            Err(refusal) => return refusal,
+        };
+        if value.is_null() {
+            return code(SVC_INVALID);
+        }
+        let settings = host.identity.get().map_or(&[][..], |identity| &identity.settings);
+        let Some((_, found)) = settings.iter().find(|(name, _)| name.as_bytes() == key) else {
+            return code(SVC_NOT_FOUND);
+        };
+        // SAFETY: not NULL, and by contract the plugin's to be filled.
+        unsafe { *value = text_of(&found[..found.len() - 1]) };
+        code(SVC_OK)
+    })
+}
+
+unsafe extern "C" fn explain(host: *mut svc_host, reason: svc_text) {
+    guarded((), || {
+        // SAFETY: `host` is the one that the plugin was given, or NULL.
+        let Some(host) = (unsafe { host_of(host) }) else { return };
+        // SAFETY: by contract, the text is valid for this call.
+        let Ok(reason) = (unsafe { bytes(&reason, usize::MAX) }) else { return };
+        let reason = String::from_utf8_lossy(&reason[..reason.len().min(TEXT_BYTES_MAX)]).into_owned();
+        *host.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+    });
+}
+
+/// # Safety
+///
+/// `host` is NULL, or was made by [`PluginHost::leak`].
+unsafe fn host_of(host: *mut svc_host) -> Option<&'static PluginHost> {
+    // SAFETY: it lives for ever and is only read.
+    unsafe { host.cast::<c_void>().cast_const().cast::<PluginHost>().as_ref() }
+}

@@ -1,0 +1,195 @@
+//! Plugins as the core calls them, made of those that the bindings load.
+//!
+//! Promises: whatever a plugin answers reaches the core unchanged, and the core's verdict on a metric reaches the plugin.
+//! Refuses: it decides nothing about a plugin; where a name leads is the only thing that it knows.
+
+use std::path::{Path, PathBuf};
+
+use svc_core::config::{Config, Level, PluginSource};
+use svc_core::observe::{Event, Log};
+use svc_core::plugins::{
+    HealthReport, MetricRefusal, Plugin, PluginAbout, PluginCallbacks, PluginHealth, PluginMetricKind,
+    PluginMetrics, PluginPage, RequestFacts,
+};
+use svc_ffi::plugin::{
+    EndedRequest, HealthStatus, LoadedPlugin, MetricSink, MetricType, PluginLevel, PluginServices,
+    SinkRefusal,
+};
+
+use crate::plugin_fault::PluginSettingFault;
+
+/// Loads the plugins that the settings name, in their order. Nothing of them is initialised.
+///
+/// # Errors
+///
+/// What is wrong with the first plugin that cannot be loaded.
+pub(crate) fn load(config: &Config, log: Option<&Log>) -> Result<Vec<Box<dyn Plugin>>, PluginSettingFault> {
+    let sources = &config.background.plugins;
+    if sources.is_empty() {
+        return Ok(Vec::new());
+    }
+    // Plugins are never unloaded, and neither is what they call.
+    let services: &'static Services = Box::leak(Box::new(Services {
+        log: log.cloned(),
+        names: std::sync::OnceLock::new(),
+        settings: config.background.plugin_settings.clone(),
+    }));
+    let mut plugins: Vec<LoadedPlugin> = Vec::new();
+    for source in sources {
+        let plugin = load_one(source, services)?;
+        if plugins.iter().any(|other| other.name() == plugin.name()) {
+            let why = format!("calls itself {:?}, as another plugin does", plugin.name());
+            return Err(PluginSettingFault::new(plugin.path().display(), why));
+        }
+        plugins.push(plugin);
+    }
+    let names = plugins.iter().map(|plugin| plugin.name().to_owned()).collect();
+    // Set once, before any plugin asks.
+    let _ = services.names.set(names);
+    Ok(plugins.into_iter().map(|plugin| Box::new(CalledPlugin(plugin)) as Box<dyn Plugin>).collect())
+}
+
+fn load_one(source: &PluginSource, services: &'static Services) -> Result<LoadedPlugin, PluginSettingFault> {
+    let (path, name) = match source {
+        PluginSource::File(path) => (path.clone(), None),
+        PluginSource::Named(name) if BUILT_IN.contains(&name.as_str()) => {
+            return Err(PluginSettingFault::new(name, "is not available in this version"));
+        }
+        PluginSource::Named(name) => (path_of(name), Some(name.as_str())),
+    };
+    let fault = |fault| PluginSettingFault::new(path.display(), fault);
+    LoadedPlugin::load(&path, name, services).map_err(fault)
+}
+
+/// The names of plugins that are part of the server.
+const BUILT_IN: [&str; 1] = ["apm"];
+
+/// Where a plugin is that is known by its name.
+fn path_of(name: &str) -> PathBuf {
+    let binary = std::env::current_exe().unwrap_or_default();
+    let beside = binary.parent().and_then(Path::parent).unwrap_or_else(|| Path::new("/"));
+    beside.join("lib/svc/plugins").join(format!("{name}.so"))
+}
+
+/// What plugins may ask the server for.
+struct Services {
+    /// There is none for `svc check`.
+    log: Option<Log>,
+    names: std::sync::OnceLock<Vec<String>>,
+    settings: svc_core::config::PluginSettings,
+}
+
+impl PluginServices for Services {
+    fn log(&self, plugin: &str, level: PluginLevel, message: &[u8]) {
+        let Some(log) = &self.log else { return };
+        let level = match level {
+            PluginLevel::Error => Level::Error,
+            PluginLevel::Warn => Level::Warn,
+            PluginLevel::Info => Level::Info,
+            PluginLevel::Debug => Level::Debug,
+        };
+        log.emit(&Event::PluginMessage { plugin, level, message });
+    }
+
+    fn settings(&self, plugin: &str) -> Vec<(String, Vec<u8>)> {
+        let names: Vec<&str> = self.names.get().into_iter().flatten().map(String::as_str).collect();
+        let own = self.settings.of_plugin(plugin, &names);
+        own.into_iter().map(|(key, value)| (key.to_owned(), value.to_vec())).collect()
+    }
+}
+
+/// A loaded plugin as the core knows it.
+struct CalledPlugin(LoadedPlugin);
+
+impl Plugin for CalledPlugin {
+    fn about(&self) -> PluginAbout {
+        let [health, metrics, config, serve, request_ended] = self.0.callbacks();
+        PluginAbout {
+            name: self.0.name().to_owned(),
+            version: self.0.version().to_owned(),
+            path: self.0.path().to_string_lossy().into_owned(),
+            callbacks: PluginCallbacks { health, metrics, config, serve, request_ended },
+        }
+    }
+
+    fn init(&mut self) -> Result<(), String> {
+        self.0.init()
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        self.0.start()
+    }
+
+    fn health(&mut self) -> Result<HealthReport, String> {
+        let answer = self.0.health()?;
+        let health = match answer.status {
+            HealthStatus::Ok => PluginHealth::Ok,
+            HealthStatus::Degraded => PluginHealth::Degraded,
+            HealthStatus::Failed => PluginHealth::Failed,
+        };
+        Ok(HealthReport::new(health, answer.text))
+    }
+
+    fn metrics(&mut self, metrics: &mut PluginMetrics) -> Result<(), String> {
+        self.0.metrics(&mut Collected(metrics))
+    }
+
+    fn config(&mut self) -> Result<Vec<u8>, String> {
+        self.0.config()
+    }
+
+    fn serve(&mut self, path: &[u8], query: &[u8]) -> Result<PluginPage, String> {
+        let page = self.0.serve(path, query)?;
+        PluginPage::checked(page.status.into(), &page.content_type, page.body)
+    }
+
+    fn request_ended(&mut self, facts: &RequestFacts) -> Result<(), String> {
+        self.0.request_ended(&EndedRequest {
+            method: &facts.method,
+            path: &facts.path,
+            protocol: &facts.protocol,
+            client: &facts.client,
+            request_id: &facts.request_id,
+            trace_id: &facts.trace_id,
+            shed_reason: &facts.shed_reason,
+            status: facts.status,
+            response_bytes: facts.response_bytes,
+            duration: facts.duration,
+            queue_wait: facts.queue_wait,
+        })
+    }
+
+    fn stop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// Metrics on their way to the core.
+struct Collected<'a>(&'a mut PluginMetrics);
+
+impl MetricSink for Collected<'_> {
+    fn family(&mut self, kind: MetricType, name: &[u8], help: &[u8]) -> Result<(), SinkRefusal> {
+        let kind = match kind {
+            MetricType::Counter => PluginMetricKind::Counter,
+            MetricType::Gauge => PluginMetricKind::Gauge,
+        };
+        self.0.add_family(kind, name, help).map_err(refusal)
+    }
+
+    fn sample(&mut self, labels: &[(&[u8], &[u8])], value: f64) -> Result<(), SinkRefusal> {
+        self.0.add_sample(labels, value).map_err(refusal)
+    }
+}
+
+fn refusal(refusal: MetricRefusal) -> SinkRefusal {
+    match refusal {
+        MetricRefusal::Duplicate => SinkRefusal::Duplicate,
+        MetricRefusal::NoFamily => SinkRefusal::NotNow,
+        MetricRefusal::TooLarge => SinkRefusal::TooLarge,
+        MetricRefusal::Help
+        | MetricRefusal::Label
+        | MetricRefusal::Name
+        | MetricRefusal::NotOwn
+        | MetricRefusal::Value => SinkRefusal::Invalid,
+    }
+}

@@ -1,0 +1,96 @@
+//! Plugins that tests compile, and the settings that go with them.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use tempfile::TempDir;
+
+use crate::support::{self, Svc, c};
+
+/// A folder of compiled plugins.
+#[derive(Debug)]
+pub(crate) struct Plugins {
+    dir: TempDir,
+    entries: Vec<String>,
+    settings: Vec<(String, String)>,
+}
+
+/// The plugin that does as it is told.
+const HOSTILE: &str = include_str!("../plugins/hostile.c");
+
+impl Plugins {
+    /// None yet.
+    pub(crate) fn none() -> Self {
+        Self { dir: tempfile::tempdir().unwrap(), entries: Vec::new(), settings: Vec::new() }
+    }
+
+    /// The plugin `hostile`, with these settings.
+    pub(crate) fn hostile(settings: &[(&str, &str)]) -> Self {
+        Self::none().with("hostile", &[], settings)
+    }
+
+    /// Adds a plugin that does as it is told, compiled with these flags and with these settings.
+    pub(crate) fn with(mut self, name: &str, flags: &[&str], settings: &[(&str, &str)]) -> Self {
+        let define = format!("-DNAME=\"{name}\"");
+        let path = self.path(&format!("{name}.so"));
+        c::plugin(HOSTILE, &path, &[flags, &[&define]].concat());
+        self.entries.push(path.to_str().unwrap().to_owned());
+        let own = [("GATE", self.path("gate")), ("TRACE", self.path("trace"))];
+        let own = own.map(|(key, path)| (key, path.to_str().unwrap().to_owned()));
+        let given = settings.iter().map(|(key, value)| (*key, (*value).to_owned()));
+        for (key, value) in own.into_iter().chain(given) {
+            self.settings.push((format!("PLUGIN_{}_{key}", name.to_uppercase()), value));
+        }
+        self
+    }
+
+    /// A path in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Lets callbacks return that hang.
+    pub(crate) fn release(&self) {
+        std::fs::write(self.path("gate"), "").unwrap();
+    }
+
+    /// The callbacks that were called so far.
+    pub(crate) fn trace(&self) -> Vec<String> {
+        let trace = std::fs::read_to_string(self.path("trace")).unwrap_or_default();
+        trace.lines().map(str::to_owned).collect()
+    }
+
+    /// The settings of the server: the plugins and theirs, and these.
+    pub(crate) fn settings(&self, further: &[(&str, &str)]) -> Vec<(String, String)> {
+        let plugins = ("PLUGINS".to_owned(), self.entries.join(","));
+        let stub = ("EXECUTOR".to_owned(), "stub".to_owned());
+        let further = further.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        [stub, plugins].into_iter().chain(self.settings.iter().cloned()).chain(further).collect()
+    }
+
+    /// Starts a server with them, without PHP unless the settings say so.
+    pub(crate) fn start(&self, files: &[(&str, &str)], further: &[(&str, &str)]) -> Svc {
+        let settings = self.settings(further);
+        Svc::start(files, &borrowed(&settings))
+    }
+
+    /// Runs a command of the server that ends by itself; returns its exit code and its errors.
+    pub(crate) fn refused(&self, command: Option<&str>, further: &[(&str, &str)]) -> (i32, String) {
+        let settings = self.settings(further);
+        let mut process = support::command(self.dir.path(), &borrowed(&settings));
+        process.args(command).stdout(Stdio::null()).stderr(Stdio::piped());
+        let output = process.output().unwrap();
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    }
+}
+
+fn borrowed(settings: &[(String, String)]) -> Vec<(&str, &str)> {
+    settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+}
+
+/// Makes a file or a folder writable by others.
+pub(crate) fn open_to_others(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = std::fs::metadata(path).unwrap().permissions().mode();
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode | 0o002)).unwrap();
+}
