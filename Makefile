@@ -38,11 +38,12 @@ smoke: build ## check that the release build serves a page in each mode
 	@SVC=$(svc) scripts/smoke.sh
 
 # What the tests need. brotli and zstd check compressed bodies, nghttp and h2load are HTTP/2 clients, wget resumes
-# downloads, openssl creates certificates, and PHP's own tests inspect processes. The shim's knowledge of PHP's extensions
-# is compared with the headers of the libraries that they are built with. Tests start servers that PHP is a client of, as
-# processes of their own: MariaDB, PostgreSQL, Redis and memcached. Spans are exported to a Collector built with Go.
+# downloads, openssl creates certificates, valgrind watches a plugin, and PHP's own tests inspect processes. The shim's
+# knowledge of PHP's extensions is compared with the headers of the libraries that they are built with. Tests start
+# servers that PHP is a client of, as processes of their own: MariaDB, PostgreSQL, Redis and memcached. Spans are exported
+# to a Collector built with Go.
 test_packages := brotli curl libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core mariadb-server-core memcached \
-	nghttp2-client openssl postgresql procps redis-server wget zstd
+	nghttp2-client openssl postgresql procps redis-server valgrind wget zstd
 
 test-packages: packages
 	@scripts/system-packages.sh $(test_packages)

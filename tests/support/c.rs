@@ -30,8 +30,13 @@ pub(crate) fn plugin(source: &str, target: &Path, flags: &[&str]) {
 }
 
 /// How plugins are compiled.
-const PLUGIN_FLAGS: &str =
+pub(crate) const PLUGIN_FLAGS: &str =
     "-std=c11 -D_DEFAULT_SOURCE -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden";
+
+/// Compiles with these flags alone.
+pub(crate) fn compiled(source: &str, target: &Path, flags: &[&str]) {
+    compile(source, target, flags);
+}
 
 fn compile(source: &str, target: &Path, flags: &[&str]) {
     let file = target.with_extension("c");

@@ -44,6 +44,14 @@ impl Plugins {
         self
     }
 
+    /// Adds a plugin that was compiled elsewhere, with these settings of the server.
+    pub(crate) fn add(mut self, path: &Path, settings: &[(&str, &str)]) -> Self {
+        self.entries.push(path.to_str().unwrap().to_owned());
+        let settings = settings.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        self.settings.extend(settings);
+        self
+    }
+
     /// A path in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
@@ -74,6 +82,12 @@ impl Plugins {
         Svc::start(files, &borrowed(&settings))
     }
 
+    /// Likewise, through a program that changes its process.
+    pub(crate) fn start_under(&self, wrapper: &Path, further: &[(&str, &str)]) -> Svc {
+        let settings = self.settings(further);
+        Svc::start_under(wrapper, &[], &borrowed(&settings))
+    }
+
     /// Runs a command of the server that ends by itself; returns its exit code and its errors.
     pub(crate) fn refused(&self, command: Option<&str>, further: &[(&str, &str)]) -> (i32, String) {
         let settings = self.settings(further);
@@ -86,6 +100,17 @@ impl Plugins {
 
 fn borrowed(settings: &[(String, String)]) -> Vec<(&str, &str)> {
     settings.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+}
+
+/// Builds a plugin of this workspace, as its author would; returns the library `lib<name>.so`.
+pub(crate) fn built(package: &str, name: &str) -> PathBuf {
+    // Apart from the folder that the tests themselves are built in.
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("plugins");
+    let mut build = std::process::Command::new(env!("CARGO"));
+    build.args(["build", "--offline", "--quiet", "--package", package, "--target-dir"]).arg(&target);
+    let status = build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap();
+    assert!(status.success(), "{package}");
+    target.join("debug").join(format!("lib{name}.so"))
 }
 
 /// Makes a file or a folder writable by others.

@@ -1,0 +1,188 @@
+//! From C to the trait.
+//!
+//! Promises: a panic becomes the error of its callback; after a panic, the plugin is called again, as its state may still be
+//! fine. Refuses: nothing is called before `init` has made the plugin, or after `stop` has taken it.
+
+use std::any::Any;
+use std::ffi::c_void;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::abi::{self, svc_host_api, svc_page_request, svc_plugin, svc_request_facts, svc_text};
+use crate::{Error, Host, Metrics, PageRequest, Plugin, RequestFacts};
+
+/// Which callbacks a plugin has.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, missing_docs, reason = "a set of names")]
+pub struct Offers {
+    pub health: bool,
+    pub metrics: bool,
+    pub config: bool,
+    pub serve: bool,
+    pub request_ended: bool,
+}
+
+/// What svc keeps for the plugin.
+struct State<P> {
+    host: Host,
+    /// From `init` to `stop`.
+    plugin: Option<P>,
+}
+
+/// The body of `svc_plugin_entry()`.
+///
+/// # Safety
+///
+/// svc calls it, once, with pointers that follow its header.
+pub unsafe fn enter<P: Plugin>(
+    host: *const svc_host_api,
+    plugin: *mut svc_plugin,
+    name: &'static str,
+    version: &'static str,
+    offers: Offers,
+) -> i32 {
+    // SAFETY: the caller's.
+    let Some(host) = (unsafe { Host::of(host) }) else { return abi::SVC_FAILED };
+    // SAFETY: the caller's.
+    let Some(plugin) = (unsafe { plugin.as_mut() }) else { return abi::SVC_FAILED };
+    if host.api().abi != abi::SVC_PLUGIN_ABI || host.api().size < size_of::<svc_host_api>() {
+        plugin.abi = abi::SVC_PLUGIN_ABI;
+        return abi::SVC_FAILED;
+    }
+    // Never freed: the library is never unloaded.
+    let state: *mut State<P> = Box::into_raw(Box::new(State { host, plugin: None }));
+    *plugin = svc_plugin {
+        size: size_of::<svc_plugin>(),
+        abi: abi::SVC_PLUGIN_ABI,
+        reserved: 0,
+        name: svc_text::of(name.as_bytes()),
+        version: svc_text::of(version.as_bytes()),
+        state: state.cast(),
+        init: Some(init::<P>),
+        start: Some(start::<P>),
+        stop: Some(stop::<P>),
+        health: offers.health.then_some(health::<P>),
+        config: offers.config.then_some(config::<P>),
+        serve: offers.serve.then_some(serve::<P>),
+        metrics: offers.metrics.then_some(metrics::<P>),
+        request_ended: offers.request_ended.then_some(request_ended::<P>),
+    };
+    abi::SVC_OK
+}
+
+unsafe extern "C" fn init<P: Plugin>(state: *mut c_void) -> i32 {
+    // SAFETY: the state that `enter` has made, on the plugin's thread.
+    unsafe {
+        with(state, |state: &mut State<P>| {
+            state.plugin = Some(P::init(&state.host)?);
+            Ok(abi::SVC_OK)
+        })
+    }
+}
+
+unsafe extern "C" fn start<P: Plugin>(state: *mut c_void) -> i32 {
+    // SAFETY: as of `init`.
+    unsafe { with(state, |state: &mut State<P>| state.plugin()?.start().map(|()| abi::SVC_OK)) }
+}
+
+unsafe extern "C" fn stop<P: Plugin>(state: *mut c_void) {
+    let stop = |state: &mut State<P>| {
+        if let Some(plugin) = state.plugin.take() {
+            plugin.stop();
+        }
+        Ok(abi::SVC_OK)
+    };
+    // SAFETY: as of `init`.
+    unsafe { with(state, stop) };
+}
+
+unsafe extern "C" fn health<P: Plugin>(state: *mut c_void, answer: *mut c_void) -> i32 {
+    // SAFETY: as of `init`.
+    unsafe {
+        with(state, |state: &mut State<P>| {
+            let health = state.plugin()?.health()?;
+            Ok(state.host.answer_health(answer, health.status, &health.text))
+        })
+    }
+}
+
+unsafe extern "C" fn config<P: Plugin>(state: *mut c_void, answer: *mut c_void) -> i32 {
+    // SAFETY: as of `init`.
+    unsafe {
+        with(state, |state: &mut State<P>| {
+            let json = state.plugin()?.config()?;
+            taken(state.host.answer_config(answer, &json), "the configuration")
+        })
+    }
+}
+
+unsafe extern "C" fn serve<P: Plugin>(
+    state: *mut c_void,
+    request: *const svc_page_request,
+    answer: *mut c_void,
+) -> i32 {
+    let serve = |state: &mut State<P>| {
+        // SAFETY: svc's struct and its texts are valid for the call.
+        let request = unsafe { PageRequest::of(request) };
+        let page = state.plugin()?.serve(&request)?;
+        taken(state.host.answer_page(answer, page.status, &page.kind, &page.body), "the page")
+    };
+    // SAFETY: as of `init`.
+    unsafe { with(state, serve) }
+}
+
+unsafe extern "C" fn metrics<P: Plugin>(state: *mut c_void, answer: *mut c_void) -> i32 {
+    // SAFETY: as of `init`.
+    unsafe {
+        with(state, |state: &mut State<P>| {
+            let mut metrics = Metrics::new(state.host, answer);
+            state.plugin()?.metrics(&mut metrics).map(|()| abi::SVC_OK)
+        })
+    }
+}
+
+unsafe extern "C" fn request_ended<P: Plugin>(state: *mut c_void, facts: *const svc_request_facts) -> i32 {
+    let request_ended = |state: &mut State<P>| {
+        // SAFETY: svc's struct and its texts are valid for the call.
+        let facts = unsafe { RequestFacts::of(facts) };
+        state.plugin()?.request_ended(&facts).map(|()| abi::SVC_OK)
+    };
+    // SAFETY: as of `init`.
+    unsafe { with(state, request_ended) }
+}
+
+impl<P> State<P> {
+    fn plugin(&mut self) -> Result<&mut P, Error> {
+        self.plugin.as_mut().ok_or_else(|| Error::new("the plugin was not initialised"))
+    }
+}
+
+/// Calls `act`; an error or a panic is explained to svc.
+///
+/// # Safety
+///
+/// `state` was made by [`enter`], and no other callback runs.
+unsafe fn with<P>(state: *mut c_void, act: impl FnOnce(&mut State<P>) -> Result<i32, Error>) -> i32 {
+    // SAFETY: the caller's.
+    let state = unsafe { &mut *state.cast::<State<P>>() };
+    let host = state.host;
+    let result = catch_unwind(AssertUnwindSafe(|| act(state)))
+        .unwrap_or_else(|panic| Err(Error::new(format!("it panicked: {}", text_of(&*panic)))));
+    result.unwrap_or_else(|error| {
+        host.explain(&error.to_string());
+        abi::SVC_FAILED
+    })
+}
+
+fn text_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
+}
+
+/// What svc has said about an answer.
+fn taken(code: i32, what: &str) -> Result<i32, Error> {
+    match code {
+        abi::SVC_OK => Ok(code),
+        abi::SVC_TOO_LARGE => Err(Error::new(format!("{what} is too large"))),
+        _ => Err(Error::new(format!("{what} was refused"))),
+    }
+}
