@@ -272,14 +272,7 @@ impl PreparedServer {
         shared.plugins.start();
         shared.log.emit(&Event::Listening { addr: main_addr });
         shared.log.emit(&Event::Ready { workers: shared.pool_facts().current as u64 });
-        Ok(Server {
-            machinery,
-            control,
-            io_threads,
-            exporter,
-            main_addr,
-            ops_addr,
-        })
+        Ok(Server { machinery, control, io_threads, exporter, main_addr, ops_addr })
     }
 
     fn publish(&self, mut facts: ExecutorFacts) {
