@@ -170,22 +170,6 @@ fn is_listed(event: &Event<'_>) -> bool {
             | Hint::HooksOutOfReach { .. }
             | Hint::TaskEntryInRoot { .. },
         )
-        | Event::Tracing(
-            TraceEvent::SettingIgnored { .. }
-            | TraceEvent::ExportFailed { .. }
-            | TraceEvent::ExportsFail { .. }
-            | TraceEvent::ExportsRecovered { .. }
-            | TraceEvent::PartialSuccess { .. }
-            | TraceEvent::SpansDropped { .. }
-            | TraceEvent::SpansLeft { .. },
-        )
-        | Event::Plugin(
-            _,
-            PluginEvent::Loaded { .. }
-            | PluginEvent::HealthChanged(_)
-            | PluginEvent::CallbackFailed { .. }
-            | PluginEvent::LeftBehind { .. },
-        )
         | Event::SpoolTrouble { .. }
         | Event::RecordsDropped { .. }
         | Event::CertificateExpired { .. }
@@ -202,10 +186,33 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::Draining { .. }
         | Event::DrainTimeout { .. }
         | Event::Stopped => true,
+        Event::Tracing(event) => is_tracing_listed(event),
+        Event::Plugin(_, event) => is_plugin_listed(event),
         // Their messages are not fixed, or their fields have a table of their own.
         Event::PhpMessage(_) | Event::PluginMessage { .. } | Event::Access(_) | Event::Failure { .. } => {
             false
         }
+    }
+}
+
+fn is_tracing_listed(event: &TraceEvent<'_>) -> bool {
+    match event {
+        TraceEvent::SettingIgnored { .. }
+        | TraceEvent::ExportFailed { .. }
+        | TraceEvent::ExportsFail { .. }
+        | TraceEvent::ExportsRecovered { .. }
+        | TraceEvent::PartialSuccess { .. }
+        | TraceEvent::SpansDropped { .. }
+        | TraceEvent::SpansLeft { .. } => true,
+    }
+}
+
+fn is_plugin_listed(event: &PluginEvent<'_>) -> bool {
+    match event {
+        PluginEvent::Loaded { .. }
+        | PluginEvent::HealthChanged(_)
+        | PluginEvent::CallbackFailed { .. }
+        | PluginEvent::LeftBehind { .. } => true,
     }
 }
 
