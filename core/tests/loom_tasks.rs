@@ -127,7 +127,7 @@ impl Scene {
     }
 
     fn dispatch(&self) -> Arc<Task> {
-        self.pool.dispatch(Box::new(0_u8), "").unwrap()
+        self.pool.dispatch(Box::new(0_u8), "".into()).unwrap()
     }
 
     /// Ends the pool; returns what was counted.
@@ -211,7 +211,7 @@ fn no_task_waits_for_a_thread_that_does_not_boot() {
         let scene = Scene::new();
         let early = scene.dispatch();
         scene.begin(false);
-        match scene.pool.dispatch(Box::new(0_u8), "") {
+        match scene.pool.dispatch(Box::new(0_u8), "".into()) {
             Ok(late) => {
                 wait(&late, WatchMode::Left);
                 assert!(matches!(late.outcome(), Some(TaskOutcome::Lost(_))));
