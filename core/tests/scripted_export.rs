@@ -1,7 +1,9 @@
 //! The exporter of a whole server, against a collector over real sockets.
 #![cfg(not(loom))]
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener};
+
+use rustix::net::{AddressFamily, SocketType};
 
 use svc_core::trace::{Span, SpanContext, SpanId, SpanKind, TraceId, UnixNanos};
 
@@ -131,16 +133,18 @@ fn a_collector_that_refuses_is_counted_and_told_once() {
 
 #[test]
 fn a_collector_that_is_gone_costs_a_retry_for_each_export() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap();
-    drop(listener);
+    // The port is taken, and nobody listens there.
+    let down = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&down, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let addr = SocketAddr::try_from(rustix::net::getsockname(&down).unwrap()).unwrap();
     // The request below has no spans of its own.
     let site = site(&format!("http://{addr}"), &[("OTEL_TRACES_SAMPLER", "always_off")]);
     offer(&site, &["a"]);
     eventually("it has failed", || metrics(&site) == [1.0, 1.0, 1.0, 0.0]);
     assert_eq!(site.client().get("/hello").status, 200);
     // It comes back where it was.
-    let collector = Collector::listen(TcpListener::bind(addr).unwrap(), None);
+    rustix::net::listen(&down, 8).unwrap();
+    let collector = Collector::listen(TcpListener::from(down), None);
     offer(&site, &["b"]);
     eventually("the second one has come", || names(&collector) == ["b"]);
     assert_eq!(metrics(&site), [1.0, 1.0, 1.0, 0.0]);

@@ -4,10 +4,11 @@
 //! how fast the machine is.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
 use std::thread::{self, JoinHandle};
 
 use rustix::net::sockopt::set_socket_linger;
+use rustix::net::{AddressFamily, SocketType, getsockname};
 
 use super::*;
 use crate::config::{ExportEndpoint, ExportProtocol};
@@ -291,9 +292,10 @@ fn grpc_exports_are_tried_again_exactly_by_the_rules() {
 
 #[test]
 fn a_refused_connection_is_tried_again_once() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let addr = listener.local_addr().unwrap();
-    drop(listener);
+    // Somebody has the port, and does not listen.
+    let held = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let addr = SocketAddr::try_from(getsockname(&held).unwrap()).unwrap();
     let delivery = deliver(&mut courier(&config(ExportProtocol::HttpJson, addr), None, &Time::new()));
     assert!(is_like(&delivery, false, true), "{delivery:?}");
     assert!(delivery.result.unwrap_err().contains("refused"));
