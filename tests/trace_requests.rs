@@ -282,6 +282,23 @@ fn refusals_say_why() {
 }
 
 #[test]
+fn without_workers_the_refusal_is_a_span_too() {
+    const WORKER: &str = "<?php
+        if (file_exists(__DIR__ . '/broken')) { throw new Exception('no database'); }
+        Svc\\Worker::serve(function () { touch(__DIR__ . '/broken'); trigger_error('the last one', E_USER_ERROR); });
+    ";
+    let spans = Spans::collect();
+    let own = [("WORKER_MODE_ENABLED", "true"), ("ENTRY_FILE", "worker.php"), ("PHP_WORKERS", "1")];
+    let svc = spans.svc(&[("worker.php", WORKER)], &own);
+    svc.get("/?last");
+    svc.assert_metric("svc_workers_current", 0.0);
+    assert_eq!(svc.get("/?none").status, 500);
+    let span = spans.request("none");
+    assert_eq!((span.says("svc.shed_reason"), span.is_error()), (json!("pool_unavailable"), true));
+    assert_eq!(span.says("error.type"), "500");
+}
+
+#[test]
 fn what_the_drain_refuses_is_exported_before_the_end() {
     let spans = Spans::collect();
     let mut svc = start(&spans, &[("PHP_WORKERS", "1"), ("DRAIN_TIMEOUT_SECONDS", "1")]);
