@@ -98,6 +98,7 @@ mod circles;
 mod codings;
 mod config;
 mod conformance;
+mod docs;
 mod dokuwiki;
 mod hooks_clients;
 mod hooks_closing;
