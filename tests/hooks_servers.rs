@@ -7,7 +7,7 @@ use crate::databases::{self, Database, PASSWORD, USER};
 use crate::fetched::fetched;
 use crate::hooked::{assert_serves, one_thread};
 use crate::proxy::Direction;
-use crate::support::client::{Client, eventually};
+use crate::support::client::{Client, becomes};
 use crate::tasks::{Mode, TaskServer, TaskSvc};
 use crate::turns::server_with;
 use crate::waits::Stores;
@@ -88,7 +88,10 @@ const EACH: usize = 3;
 fn kill_meanwhile(server: &TaskSvc, ways: &[&str], waiting: usize, victim: &Victim<'_>) -> Vec<String> {
     let mut clients: Vec<Client> =
         ways.iter().flat_map(|way| (0..EACH).map(|n| server.send(way, &n.to_string()))).collect();
-    eventually("all wait", || (victim.waiting)() == waiting as u64);
+    if !becomes(|| (victim.waiting)() == waiting as u64) {
+        let said: Vec<_> = clients.iter_mut().map(|client| client.response().text()).collect();
+        panic!("{} of {waiting} wait; they said {said:?}", (victim.waiting)());
+    }
     assert_serves(server);
     (victim.kill)();
     clients.iter_mut().map(|client| client.response().text()).collect()

@@ -84,17 +84,32 @@ impl Daemon {
         eventually("the program is gone", || self.has_ended());
     }
 
-    /// Starts the program anew after it was killed; it finds its folder as it has left it.
+    /// Starts the program anew after it was killed; it finds its folder as it has left it. That may take several attempts:
+    /// what the kernel has not cleared away yet, such as shared memory, keeps it from starting.
     #[track_caller]
     pub(crate) fn start_again(&self, is_ready: impl Fn(&Path) -> bool) {
         let mut keeper = self.keeper.stdin.as_ref().unwrap();
-        keeper.write_all(b"again\n").unwrap();
-        eventually("the program is ready again", || !self.has_ended() && is_ready(&self.folder));
+        for _ in 0..ATTEMPTS {
+            let before = self.program_file();
+            keeper.write_all(b"again\n").unwrap();
+            eventually("the program is started anew", || {
+                let now = self.program_file();
+                !now.is_empty() && now != before
+            });
+            if becomes(|| self.has_ended() || is_ready(&self.folder)) && !self.has_ended() {
+                return;
+            }
+        }
+        panic!("a server does not start again: {}", fs::read_to_string(self.folder.join("log")).unwrap());
+    }
+
+    /// The process ID of the program, in a line; empty between two of them.
+    fn program_file(&self) -> String {
+        fs::read_to_string(self.folder.join("program")).unwrap_or_default()
     }
 
     fn program(&self) -> Pid {
-        let text = fs::read_to_string(self.folder.join("program")).unwrap();
-        Pid::from_raw(text.trim().parse().unwrap()).unwrap()
+        Pid::from_raw(self.program_file().trim().parse().unwrap()).unwrap()
     }
 
     fn has_ended(&self) -> bool {
