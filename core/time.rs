@@ -20,6 +20,13 @@ pub fn wall() -> SystemTime {
     SystemTime::now()
 }
 
+/// Reads the monotonic clock in microseconds, as other processes of the machine do.
+pub fn monotonic_micros() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let (seconds, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    seconds.saturating_mul(1_000_000).saturating_add(nanos / 1000)
+}
+
 /// Converts to whole milliseconds; values that do not fit become the maximum.
 pub fn as_millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

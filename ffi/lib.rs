@@ -11,6 +11,7 @@
 
 mod callbacks;
 mod completion;
+pub mod environment;
 mod helper;
 mod hook;
 mod host;

@@ -7,6 +7,8 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
+#[cfg(feature = "php")]
+use svc_core::config::ServiceManagerConfig;
 use svc_core::config::{Config, RawConfig};
 use svc_core::limits::THREAD_EXIT_GRACE;
 use svc_core::observe::{Event, Log};
@@ -23,6 +25,9 @@ pub fn serve(raw: &RawConfig) -> Exit {
     #[cfg(feature = "php")]
     svc_ffi::signals::block();
     let config = match Config::resolve(raw) {
+    // Its value is in `raw`, and means nothing to the programs that PHP starts.
+    #[cfg(feature = "php")]
+    svc_ffi::environment::remove(&ServiceManagerConfig::VARIABLES);
         Ok(config) => Arc::new(config),
         Err(error) => return fail(&error, Exit::Misused),
     };

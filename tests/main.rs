@@ -159,6 +159,7 @@ mod policy_error_pages;
 mod pool;
 mod settings;
 mod spool;
+mod service_manager;
 mod static_cache;
 mod static_files;
 mod static_ranges;

@@ -23,6 +23,7 @@ mod problem;
 mod raw;
 mod report;
 mod resolve;
+mod service_manager;
 mod settings;
 mod tracing;
 pub mod value;
@@ -35,6 +36,7 @@ pub use hooks::RuntimeHook;
 pub use plugins::{PluginSettings, PluginSource, is_plugin_name};
 pub use problem::{ConfigError, Fault, Problem};
 pub use raw::{RawConfig, ValueSource};
+pub use service_manager::ServiceManagerConfig;
 pub use settings::Setting;
 pub use tracing::{
     AttributeLimits, BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, PemFile, RootSampler,
@@ -68,6 +70,8 @@ pub struct Config {
     pub operations: OperationsConfig,
     /// Tracing; `None` with `OTEL_ENABLED=false`.
     pub tracing: Option<TraceConfig>,
+    /// How to talk to the service manager, which is no setting.
+    pub service_manager: ServiceManagerConfig,
     /// The resolved value and the source of each setting, in the order of the table.
     pub(crate) settings: Vec<Setting>,
 }

@@ -1,13 +1,14 @@
 //! The settings as text, and the source of each.
 //!
 //! Promises: an empty value is the same as none; the command line takes precedence over the environment. Refuses: it
-//! does not validate values and keeps no variable that is not a setting, of svc or of a plugin.
+//! does not validate values and keeps no variable that is not a setting, of svc or of a plugin, or of a service manager's.
 
 use std::ffi::{OsStr, OsString};
 
 use super::id::Id;
 use super::keys::KEYS;
 use super::plugins::PluginSettings;
+use super::service_manager::ServiceManagerConfig;
 
 /// The source of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +28,7 @@ pub struct RawConfig {
     temporary_dir: Option<OsString>,
     directives: Vec<OsString>,
     plugins: PluginSettings,
+    service_manager: ServiceManagerConfig,
 }
 
 impl RawConfig {
@@ -52,6 +54,7 @@ impl RawConfig {
             temporary_dir: None,
             directives: Vec::new(),
             plugins: PluginSettings::default(),
+            service_manager: ServiceManagerConfig::default(),
         };
         for (name, value) in variables {
             let value = value.into();
@@ -62,7 +65,9 @@ impl RawConfig {
                 raw.temporary_dir = Some(value);
             } else if let Some(row) = KEYS.iter().position(|key| name.as_ref() == key.variable) {
                 raw.values[row] = Some((value, ValueSource::Environment));
-            } else if let Some(name) = name.as_ref().to_str() {
+            } else if !raw.service_manager.keep(name.as_ref(), &value)
+                && let Some(name) = name.as_ref().to_str()
+            {
                 raw.plugins.keep(name, value);
             }
         }
@@ -93,6 +98,10 @@ impl RawConfig {
 
     pub(super) fn plugins(&self) -> &PluginSettings {
         &self.plugins
+    }
+
+    pub(super) fn service_manager(&self) -> &ServiceManagerConfig {
+        &self.service_manager
     }
 
     pub(super) fn directives(&self) -> &[OsString] {

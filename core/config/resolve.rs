@@ -11,7 +11,6 @@ use super::files::readable_file;
 use super::id::Id;
 use super::key::{Chapter, Exposure, Initial, Key};
 use super::keys::KEYS;
-use super::plugins::PluginSettings;
 use super::problem::{ConfigError, Fault, Problem};
 use super::raw::{RawConfig, ValueSource};
 use super::settings::{Setting, Settings};
@@ -55,7 +54,7 @@ impl Config {
         let tracing = resolver.tracing();
         let php_ini = resolver.directives(raw);
         if resolver.problems.is_empty() {
-            Ok(resolver.config(php_ini, tracing, raw.plugins()))
+            Ok(resolver.config(php_ini, tracing, raw))
         } else {
             // By the table, so that the order is that of the reference page; the command line's options come last.
             let row = |problem: &Problem| KEYS.iter().position(|key| key.variable == problem.setting);
@@ -295,12 +294,7 @@ impl Resolver {
         }
     }
 
-    fn config(
-        self,
-        ini: Vec<(String, String)>,
-        tracing: Option<TraceConfig>,
-        plugins: &PluginSettings,
-    ) -> Config {
+    fn config(self, ini: Vec<(String, String)>, tracing: Option<TraceConfig>, raw: &RawConfig) -> Config {
         let settings = &self.settings;
         Config {
             serving: ServingConfig::of(settings),
@@ -312,9 +306,10 @@ impl Resolver {
             tls: TlsConfig::of(settings),
             clients: ClientConfig::of(settings),
             logs: LogConfig::of(settings),
-            background: BackgroundConfig::of(settings, plugins),
+            background: BackgroundConfig::of(settings, raw.plugins()),
             operations: OperationsConfig::of(settings),
             tracing,
+            service_manager: raw.service_manager().clone(),
             settings: self.settings.into_vec(),
         }
     }

@@ -35,6 +35,7 @@ use crate::serve::control::machinery::{DrainEnd, Machinery};
 use crate::serve::control::plugin_reports::PluginReports;
 use crate::serve::control::pool_events::Reports;
 use crate::serve::control::reload;
+use crate::serve::control::service_manager::ServiceManager;
 use crate::serve::control::tick::Control;
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
@@ -198,7 +199,8 @@ impl PreparedServer {
         let inboxes: Vec<_> = reactors.iter().map(Reactor::inbox).collect();
         let accepting = Accepting::new(listener, inboxes.clone(), Arc::clone(&shared))?;
         let (acceptor, ended) = (accepting.handle(), DrainEnd::default());
-        let machinery = Arc::new(Machinery { shared, inboxes, acceptor, disk, site, ended });
+        let service_manager = ServiceManager::new(&shared.config.service_manager);
+        let machinery = Arc::new(Machinery { shared, inboxes, acceptor, disk, site, ended, service_manager });
         let control = Control::start(ops_listener, &machinery.shared, clock, jobs(&machinery, clock()))?;
         Ok(Self { machinery, control, reactors, accepting, exporter, main_addr, ops_addr, clock })
     }
@@ -277,6 +279,8 @@ impl PreparedServer {
 
     fn publish(&self, mut facts: ExecutorFacts) {
         facts.report.insert("listen_addr".to_owned(), self.main_addr.to_string().into());
+        // The service manager is told.
+        control.wake();
         self.machinery.shared.set_executor(facts);
     }
 

@@ -52,10 +52,14 @@ impl Server {
     /// Reloads what can change while the server runs, and logs the result. Waits for disks.
     pub fn reload(&self) {
         let machinery = &self.machinery;
+        machinery.service_manager.reload_began();
+        self.control.wake();
         let tell = || machinery.tell_all(|| Message::RulesChanged);
         let has_restarted = self.restart_workers();
         let has_new_code = self.refresh_code() || has_restarted;
         reload::reload(self.shared(), &machinery.site, has_new_code, tell);
+        machinery.service_manager.reload_ended();
+        self.control.wake();
     }
 
     /// Begins the drain; later calls change nothing.
@@ -65,6 +69,7 @@ impl Server {
             let (delay, timeout) = (shared.config.timeouts.drain_delay, shared.config.timeouts.drain);
             self.machinery.ended.set_deadline(time::now() + delay + timeout);
             shared.log.emit(&Event::Draining { delay, timeout });
+            self.machinery.service_manager.stopping(delay, timeout);
         }
         self.control.wake();
     }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::admission::GateFacts;
 use crate::config::Config;
 use crate::limits::HTTP2_STREAMS_BESIDE_MIN;
-use crate::observe::{Log, Metrics, ReloadFacts};
+use crate::observe::{Log, Metrics, ReloadFacts, WorkerHealth};
 use crate::plugins::PluginSet;
 use crate::policy::Policy;
 use crate::pool::PoolFacts;
@@ -140,6 +140,17 @@ impl Shared {
     /// Reads the state of the pool; all zero before the pool has started.
     pub fn pool_facts(&self) -> PoolFacts {
         self.backend.pool().map(PoolBackend::facts).unwrap_or_default()
+    }
+
+    /// Who could run a request now.
+    pub fn worker_health(&self) -> WorkerHealth {
+        match &self.backend {
+            Backend::Stub => WorkerHealth::NotNeeded,
+            Backend::Pool(pool) => match pool.workers() {
+                None => WorkerHealth::NotStarted,
+                Some(workers) => WorkerHealth::Running(workers.taking()),
+            },
+        }
     }
 
     /// Reads the state of the gate; `None` for an executor without a queue.

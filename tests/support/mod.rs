@@ -233,7 +233,7 @@ impl Log {
 }
 
 /// Creates a folder with these files.
-fn written(files: &[(&str, &str)]) -> TempDir {
+pub(crate) fn written(files: &[(&str, &str)]) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = root.path().join(name);

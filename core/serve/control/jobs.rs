@@ -12,6 +12,7 @@ use super::drain::Drain;
 use super::machinery::Machinery;
 use super::scan::Scan;
 use super::schedule::PeriodicJob;
+use super::service_manager_job::ServiceManagerJob;
 use super::supervisor::{Supervision, TaskSupervision};
 use crate::serve::disk::file_job::Chore;
 use crate::serve::lifecycle::Phase;
@@ -36,6 +37,7 @@ pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Bo
         }),
         Box::new(PluginJob { shared: Arc::clone(shared), due: now }),
         Box::new(DrainJob { drain, machinery: Arc::clone(machinery), due: None }),
+        Box::new(ServiceManagerJob::new(Arc::clone(machinery), now)),
     ]
 }
 
@@ -160,6 +162,7 @@ mod tests {
     use crate::policy::Policy;
     use crate::serve::control::machinery::DrainEnd;
     use crate::serve::control::schedule::Schedule;
+    use crate::serve::control::service_manager::ServiceManager;
     use crate::serve::disk::site::Site;
     use crate::serve::net::accept::Acceptor;
     use crate::time;
@@ -172,7 +175,8 @@ mod tests {
         let site = Arc::new(Site::new(&shared.config, &shared.policy));
         let acceptor = Acceptor::new(&Poll::new().unwrap()).unwrap();
         let (inboxes, disk, ended) = (Vec::new(), Arc::default(), DrainEnd::default());
-        Arc::new(Machinery { shared, inboxes, acceptor, disk, site, ended })
+        let service_manager = ServiceManager::default();
+        Arc::new(Machinery { shared, inboxes, acceptor, disk, site, ended, service_manager })
     }
 
     #[test]

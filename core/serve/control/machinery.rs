@@ -11,6 +11,7 @@ use crate::sync::event_count::EventCount;
 use crate::sync::primitive::{Arc, AtomicBool, AtomicU8, Ordering};
 
 use super::drain::{Drain, DrainOrder, Readings};
+use super::service_manager::ServiceManager;
 use crate::serve::disk::site::Site;
 use crate::serve::disk::threads::Disk;
 use crate::serve::io_thread::inbox::{Inbox, Message};
@@ -29,6 +30,7 @@ pub(in crate::serve) struct Machinery {
     pub(in crate::serve) disk: Arc<Disk>,
     pub(in crate::serve) site: Arc<Site>,
     pub(in crate::serve) ended: DrainEnd,
+    pub(in crate::serve) service_manager: ServiceManager,
 }
 
 impl Machinery {

@@ -12,6 +12,7 @@
 //! | `scan` | what is checked once a second |
 //! | `pool_events`, `plugin_reports` | what workers and plugins report |
 //! | `reload` | what can change at run time |
+//! | `service_manager`, `service_manager_job` | what the service manager is told, and when |
 
 pub(in crate::serve) mod drain;
 pub(in crate::serve) mod jobs;
@@ -21,6 +22,8 @@ pub(in crate::serve) mod pool_events;
 pub(in crate::serve) mod reload;
 pub(in crate::serve) mod scan;
 pub(in crate::serve) mod schedule;
+pub(in crate::serve) mod service_manager;
+pub(in crate::serve) mod service_manager_job;
 pub(in crate::serve) mod supervisor;
 pub(in crate::serve) mod thread_state;
 pub(in crate::serve) mod tick;

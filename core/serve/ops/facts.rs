@@ -7,16 +7,13 @@ use std::time::{Instant, SystemTime};
 
 use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{
-    CertificateFacts, Health, ProbeFacts, ScrapeFacts, TaskFacts, TraceFacts, WorkerHealth,
-};
+use crate::observe::{CertificateFacts, Health, ProbeFacts, ScrapeFacts, TaskFacts, TraceFacts};
 use crate::plugins::PluginAsked;
 use crate::sync::primitive::Arc;
 use crate::tasks::TaskPool;
 use crate::time;
 
 use super::port::OpsSource;
-use crate::serve::backend::Backend;
 use crate::serve::lifecycle::Phase;
 use crate::serve::shared::Shared;
 
@@ -34,23 +31,13 @@ impl OpsFacts {
         let now = time::wall();
         Self { started_at: now.checked_sub(uptime).unwrap_or(now), shared }
     }
-
-    fn workers(&self) -> WorkerHealth {
-        match &self.shared.backend {
-            Backend::Stub => WorkerHealth::NotNeeded,
-            Backend::Pool(pool) => match pool.workers() {
-                None => WorkerHealth::NotStarted,
-                Some(workers) => WorkerHealth::Running(workers.taking()),
-            },
-        }
-    }
 }
 
 impl OpsSource for OpsFacts {
     fn probe_facts(&self) -> ProbeFacts {
         ProbeFacts {
             serving: self.shared.lifecycle.phase() == Phase::Running,
-            workers: self.workers(),
+            workers: self.shared.worker_health(),
             pool_stalled: self.shared.metrics.pool_stalled.is_set(),
             plugin_failed: self.shared.plugins.has_failed(),
         }
@@ -61,7 +48,7 @@ impl OpsSource for OpsFacts {
             uptime: time::now().saturating_duration_since(self.shared.started_at),
             total_requests: self.shared.metrics.requests_by_method.total(),
             active_connections: self.shared.metrics.connections.value(),
-            workers: self.workers(),
+            workers: self.shared.worker_health(),
             pool_stalled: self.shared.metrics.pool_stalled.is_set(),
             plugins: self.shared.plugins.health(),
         }

@@ -1,0 +1,73 @@
+//! What a service manager (systemd) says to the process it has started.
+//!
+//! Promises: the variables of its protocol are read like settings; those that make no sense are the same as none. Refuses:
+//! they are no settings, because no operator writes them.
+
+use std::ffi::{OsStr, OsString};
+use std::time::Duration;
+
+/// How to talk to the service manager.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServiceManagerConfig {
+    /// The socket that takes notifications: a path, or an abstract name after `@`.
+    pub socket: Option<OsString>,
+    /// How long it waits for a sign of life before it restarts the process.
+    pub watchdog: Option<Duration>,
+    /// The process that is to give those signs; `None` means this one.
+    pub watchdog_pid: Option<u32>,
+}
+
+impl ServiceManagerConfig {
+    /// The variables, which are taken out of the environment: programs that PHP starts are not meant by them.
+    pub const VARIABLES: [&str; 3] = [NOTIFY_SOCKET, WATCHDOG_USEC, WATCHDOG_PID];
+
+    /// Keeps a variable that belongs to the protocol; returns whether it does.
+    pub(super) fn keep(&mut self, name: &OsStr, value: &OsStr) -> bool {
+        match name.to_str() {
+            Some(NOTIFY_SOCKET) => self.socket = Some(value.to_owned()),
+            Some(WATCHDOG_USEC) => {
+                self.watchdog = number(value).filter(|micros| *micros > 0).map(Duration::from_micros);
+            }
+            Some(WATCHDOG_PID) => self.watchdog_pid = number(value).and_then(|pid| u32::try_from(pid).ok()),
+            _ => return false,
+        }
+        true
+    }
+}
+
+fn number(value: &OsStr) -> Option<u64> {
+    value.to_str()?.parse().ok()
+}
+
+const NOTIFY_SOCKET: &str = "NOTIFY_SOCKET";
+const WATCHDOG_USEC: &str = "WATCHDOG_USEC";
+const WATCHDOG_PID: &str = "WATCHDOG_PID";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(variables: &[(&str, &str)]) -> ServiceManagerConfig {
+        let mut config = ServiceManagerConfig::default();
+        for (name, value) in variables {
+            assert!(config.keep(OsStr::new(name), OsStr::new(value)), "{name}");
+        }
+        config
+    }
+
+    #[test]
+    fn the_protocol_is_understood() {
+        let config =
+            kept(&[("NOTIFY_SOCKET", "@notify"), ("WATCHDOG_USEC", "30000000"), ("WATCHDOG_PID", "12")]);
+        assert_eq!(config.socket.as_deref(), Some(OsStr::new("@notify")));
+        assert_eq!((config.watchdog, config.watchdog_pid), (Some(Duration::from_secs(30)), Some(12)));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_the_same_as_none() {
+        for micros in ["0", "-1", "soon"] {
+            assert_eq!(kept(&[("WATCHDOG_USEC", micros)]).watchdog, None, "{micros}");
+        }
+        assert!(!ServiceManagerConfig::default().keep(OsStr::new("NOTIFY"), OsStr::new("x")));
+    }
+}

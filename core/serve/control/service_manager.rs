@@ -1,0 +1,125 @@
+//! What the service manager (systemd) is told, in datagrams to the socket that it has named.
+//!
+//! Promises: only the control thread sends, and never waits: what the socket does not take is sent later, in order. Refuses:
+//! without a socket, nothing happens.
+
+use std::collections::VecDeque;
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+use crate::config::ServiceManagerConfig;
+use crate::limits::THREAD_EXIT_GRACE;
+use crate::sync::counter::Flag;
+use crate::sync::lock::ShortLock;
+use crate::time;
+
+/// What is to be said to the service manager, if there is one.
+#[derive(Debug, Default)]
+pub(in crate::serve) struct ServiceManager {
+    socket: Option<NotifySocket>,
+    /// How often it wants a sign of life.
+    pub(super) beat: Option<Duration>,
+    /// It has been told that the server is ready.
+    pub(super) is_told_ready: Flag,
+    /// What the control thread has not sent yet, oldest first.
+    unsent: ShortLock<VecDeque<String>>,
+}
+
+#[derive(Debug)]
+struct NotifySocket {
+    socket: UnixDatagram,
+    address: SocketAddr,
+}
+
+impl ServiceManager {
+    /// Prepares to talk to the service manager, if `config` names one that can be talked to.
+    pub(in crate::serve) fn new(config: &ServiceManagerConfig) -> Self {
+        let socket = config.socket.as_deref().and_then(|name| NotifySocket::open(name).ok());
+        let own = rustix::process::getpid().as_raw_nonzero().get().unsigned_abs();
+        let is_meant = config.watchdog_pid.is_none_or(|pid| pid == own);
+        let beat = config.watchdog.filter(|_| is_meant && socket.is_some());
+        Self { socket, beat: beat.map(|limit| (limit / 2).max(BEAT_MIN)), ..Self::default() }
+    }
+
+    /// Whether there is one.
+    pub(super) fn is_there(&self) -> bool {
+        self.socket.is_some()
+    }
+
+    /// The server reads its files and its code again. Before it is ready, that is part of its start.
+    pub(in crate::serve) fn reload_began(&self) {
+        if !self.is_told_ready.is_set() {
+            return;
+        }
+        let micros = time::monotonic_micros();
+        self.say(&format!("RELOADING=1\nMONOTONIC_USEC={micros}\nSTATUS=Reloading"));
+    }
+
+    /// It has done so.
+    pub(in crate::serve) fn reload_ended(&self) {
+        if self.is_told_ready.is_set() {
+            self.say("READY=1\nSTATUS=Reloaded");
+        }
+    }
+
+    /// The drain has begun. Whatever the manager's own limit is, it gives the drain the time that the settings grant.
+    pub(in crate::serve) fn stopping(&self, delay: Duration, timeout: Duration) {
+        let limit = time::as_micros(delay + timeout + ENDING);
+        self.say(&format!("STOPPING=1\nEXTEND_TIMEOUT_USEC={limit}\nSTATUS=Draining"));
+    }
+
+    /// Has the control thread send a message. To be followed by a call of that thread.
+    pub(super) fn say(&self, message: &str) {
+        if !self.is_there() {
+            return;
+        }
+        let mut unsent = self.unsent.lock();
+        // A manager that reads nothing for so long is told the latest.
+        if unsent.len() >= UNSENT_MAX {
+            unsent.pop_front();
+        }
+        unsent.push_back(message.to_owned());
+    }
+
+    /// Sends what the socket takes; returns whether that was all.
+    pub(super) fn flush(&self) -> io::Result<bool> {
+        let Some(socket) = &self.socket else { return Ok(true) };
+        loop {
+            let Some(message) = self.unsent.lock().pop_front() else { return Ok(true) };
+            match socket.socket.send_to_addr(message.as_bytes(), &socket.address) {
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.unsent.lock().push_front(message);
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl NotifySocket {
+    fn open(name: &OsStr) -> io::Result<Self> {
+        let address = match name.as_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+            [b'/', ..] => SocketAddr::from_pathname(name)?,
+            _ => return Err(io::ErrorKind::Unsupported.into()),
+        };
+        let socket = UnixDatagram::unbound()?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, address })
+    }
+}
+
+/// The shortest time between two signs of life, whatever is asked for.
+const BEAT_MIN: Duration = Duration::from_millis(10);
+
+/// How many messages may wait for the socket.
+const UNSENT_MAX: usize = 64;
+
+/// What the end of threads, plugins and exports may take after the drain.
+const ENDING: Duration = Duration::from_secs(THREAD_EXIT_GRACE.as_secs() * 4);

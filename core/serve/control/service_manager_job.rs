@@ -1,0 +1,95 @@
+//! When the service manager is told what.
+//!
+//! Promises: it is told once that the server is ready, and every few seconds how it is. Signs of life come from the thread
+//! that answers probes, so that they end with it. Refuses: what it sends goes through [`ServiceManager`].
+//!
+//! [`ServiceManager`]: super::service_manager::ServiceManager
+
+use std::time::{Duration, Instant};
+
+use crate::observe::Event;
+use crate::sync::primitive::Arc;
+
+use super::machinery::Machinery;
+use super::schedule::PeriodicJob;
+use crate::serve::lifecycle::Phase;
+use crate::serve::shared::Shared;
+
+/// Tells the service manager when the server is ready, how it is, and that it lives.
+pub(super) struct ServiceManagerJob {
+    machinery: Arc<Machinery>,
+    has_failed: bool,
+    beat_due: Instant,
+    status_due: Instant,
+    retry_due: Option<Instant>,
+}
+
+impl ServiceManagerJob {
+    pub(super) fn new(machinery: Arc<Machinery>, now: Instant) -> Self {
+        Self { machinery, has_failed: false, beat_due: now, status_due: now, retry_due: None }
+    }
+
+    /// What is to be said by the clock and the state of the server, once it runs.
+    fn note(&mut self, now: Instant) {
+        let Machinery { shared, service_manager, .. } = &*self.machinery;
+        let is_running = shared.lifecycle.phase() == Phase::Running;
+        if is_running && !service_manager.is_told_ready.is_set() && shared.worker_health().can_serve() {
+            service_manager.is_told_ready.set();
+            self.status_due = now + STATUS_PAUSE;
+            service_manager.say(&format!("READY=1\nSTATUS={}", status(shared)));
+        }
+        if is_running && service_manager.is_told_ready.is_set() && now >= self.status_due {
+            self.status_due = now + STATUS_PAUSE;
+            service_manager.say(&format!("STATUS={}", status(shared)));
+        }
+        if let Some(beat) = service_manager.beat
+            && now >= self.beat_due
+        {
+            self.beat_due = now + beat;
+            service_manager.say("WATCHDOG=1");
+        }
+    }
+}
+
+impl PeriodicJob for ServiceManagerJob {
+    fn run(&mut self, now: Instant) {
+        if !self.machinery.service_manager.is_there() {
+            return;
+        }
+        self.note(now);
+        match self.machinery.service_manager.flush() {
+            Ok(is_empty) => self.retry_due = (!is_empty).then(|| now + RETRY_PAUSE),
+            Err(error) => {
+                self.retry_due = None;
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    let what = format!("cannot notify the service manager: {error}");
+                    self.machinery.shared.log.emit(&Event::Failure { what: &what });
+                }
+            }
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let beat = self.machinery.service_manager.beat.map(|_| self.beat_due);
+        beat.into_iter().chain(self.retry_due).min()
+    }
+}
+
+/// One line for `systemctl status`.
+fn status(shared: &Shared) -> String {
+    let pool = shared.pool_facts();
+    let waiting = shared.gate_facts().map_or(0, |gate| gate.depth + gate.waiting);
+    format!(
+        "Serving: {} connections, {} of {} PHP workers busy, {waiting} requests waiting, {} requests since the start",
+        shared.metrics.connections.value(),
+        pool.busy,
+        pool.current,
+        shared.metrics.requests_by_method.total(),
+    )
+}
+
+/// How often the status line is renewed.
+const STATUS_PAUSE: Duration = Duration::from_secs(10);
+
+/// How soon a full socket is tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
