@@ -15,8 +15,10 @@ with_php := SVC_PHP_CONFIG=$$(scripts/php-zts.sh); export SVC_PHP_CONFIG
 
 SECONDS ?= 60
 TASKS ?= 100000
+PREFIX ?= /usr/local
+DESTDIR ?=
 
-.PHONY: help packages build run smoke test-packages test chaos tasks simulate sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs stubs
+.PHONY: help packages build install run smoke test-packages test chaos tasks simulate sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs stubs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +29,10 @@ packages:
 
 build: packages ## build the server; install missing packages and PHP
 	@$(with_php); cargo build --release --bin svc
+
+# Who installs as root what another user has built needs no toolchain.
+install: $(if $(SUDO_USER),,build) ## install below PREFIX (/usr/local), with DESTDIR in front of it
+	@SVC=$(svc) PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) scripts/install.sh
 
 run: build ## serve the welcome page on 127.0.0.1:8080, with the operations port on 127.0.0.1:9090
 	@export LISTEN_ADDR=$${LISTEN_ADDR:-127.0.0.1:8080} INTERNAL_ADDR=$${INTERNAL_ADDR:-127.0.0.1:9090}; \
@@ -41,9 +47,9 @@ smoke: build ## check that the release build serves a page in each mode
 # downloads, openssl creates certificates, valgrind watches a plugin, and PHP's own tests inspect processes. The shim's
 # knowledge of PHP's extensions is compared with the headers of the libraries that they are built with. Tests start
 # servers that PHP is a client of, as processes of their own: MariaDB, PostgreSQL, Redis and memcached. Spans are exported
-# to a Collector built with Go.
+# to a Collector built with Go. The manifests for Kubernetes are read with Python, the unit with systemd's own tool.
 test_packages := brotli curl libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core mariadb-server-core memcached \
-	nghttp2-client openssl postgresql procps redis-server valgrind wget zstd
+	nghttp2-client openssl postgresql procps python3-yaml redis-server systemd valgrind wget zstd
 
 test-packages: packages
 	@scripts/system-packages.sh $(test_packages)

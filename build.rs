@@ -55,13 +55,12 @@ fn find_php() -> Php {
             None => "there is no php-config on PATH".into(),
         });
     };
-    let lib_dir = Path::new(&prefix).join("lib");
-    if !lib_dir.join("libphp.so").exists() {
-        fail(&format!(
-            "{config} belongs to a PHP without {}/libphp.so (--enable-embed=shared)",
-            lib_dir.display()
-        ));
-    }
+    let has_library = |folder: &PathBuf| folder.join("libphp.so").exists();
+    let Some(lib_dir) =
+        ["lib", "lib64"].map(|name| Path::new(&prefix).join(name)).into_iter().find(has_library)
+    else {
+        fail(&format!("{config} belongs to a PHP without {prefix}/lib/libphp.so (--enable-embed=shared)"));
+    };
     Php { config, version, include_flags: includes.split_whitespace().map(str::to_owned).collect(), lib_dir }
 }
 
@@ -126,7 +125,9 @@ fn compile(c: &Path, php: &Php) {
     let names = fs::read_to_string(c.join("libc/libc_names.h")).expect("c/libc/libc_names.h can be read");
     let names = names.lines().filter_map(|line| line.strip_prefix("SHIM_LIBC_NAME(")?.strip_suffix(')'));
     let exports = names.map(|name| format!("-Wl,--export-dynamic-symbol={name}"));
-    let arguments: Vec<_> = exports.chain([format!("-Wl,-rpath,{}", php.lib_dir.display())]).collect();
+    // An installed server has its libphp with it; scripts/install.sh removes what follows the colon.
+    let places = format!("-Wl,-rpath,$ORIGIN/../lib/svc:{}", php.lib_dir.display());
+    let arguments: Vec<_> = exports.chain([places]).collect();
     // For this crate's own tests.
     for argument in &arguments {
         println!("cargo::rustc-link-arg={argument}");

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* Incremented with every change to this file; both sides compare it. */
-#define SHIM_ABI 20
+#define SHIM_ABI 21
 
 /* A view of bytes. `bytes` may be NULL if `length` is 0. */
 typedef struct shim_view {
@@ -391,6 +391,9 @@ typedef struct shim_options {
     size_t ini_defaults_count;
     /* Lines in php.ini's syntax; they override php.ini. */
     shim_view ini_overrides;
+    /* Variables that are there while PHP starts, unless the process has them. */
+    const shim_pair *environment;
+    size_t environment_count;
     /* Whether $_GET, $_POST, $_COOKIE, $_FILES, $_REQUEST and $_SERVER contain the request. */
     bool superglobals;
     /* The hooks in effect: bit `1 << shim_hook` for each. */

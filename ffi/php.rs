@@ -1,6 +1,8 @@
 //! The interpreter as a whole, one per process.
 
 use std::marker::PhantomData;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::bindings::{self, SHIM_ABI, shim_facts, shim_options, shim_pair};
@@ -40,6 +42,8 @@ pub struct StartOptions<'a> {
     pub ini_defaults: &'a [(&'a str, &'a str)],
     /// Values that override php.ini.
     pub ini_overrides: &'a [(String, String)],
+    /// Variables that are there while PHP starts, unless the process has them.
+    pub environment: &'a [(&'a str, PathBuf)],
     /// Whether the superglobals contain the request.
     pub superglobals: bool,
     /// The calls that let other requests run while they wait.
@@ -105,6 +109,14 @@ impl Php {
             .iter()
             .map(|(name, value)| shim_pair { name: view(name.as_bytes()), value: view(value.as_bytes()) })
             .collect();
+        let environment: Vec<_> = options
+            .environment
+            .iter()
+            .map(|(name, value)| shim_pair {
+                name: view(name.as_bytes()),
+                value: view(value.as_os_str().as_bytes()),
+            })
+            .collect();
         let lines: String = options.ini_overrides.iter().map(|(name, value)| ini_line(name, value)).collect();
         let callbacks = callbacks::callbacks();
         let raw = shim_options {
@@ -113,6 +125,8 @@ impl Php {
             ini_defaults: pairs.as_ptr(),
             ini_defaults_count: pairs.len(),
             ini_overrides: view(lines.as_bytes()),
+            environment: environment.as_ptr(),
+            environment_count: environment.len(),
             superglobals: options.superglobals,
             hooks: options.hooks.iter().fold(0, |bits, hook| bits | 1 << hook.raw()),
             traces: options.traces,

@@ -135,6 +135,7 @@ mod executor {
         if config.serving.executor == Executor::Stub {
             return match serve_until(prepared, ExecutorFacts::default(), None, until) {
                 Ok(_) => Exit::Well,
+    use crate::installation::Installation;
                 Err(exit) => exit,
             };
         }
@@ -212,9 +213,11 @@ mod executor {
         }
     }
 }
+        let installation = Installation::of_this_binary();
 
 #[cfg(not(feature = "php"))]
 mod executor {
+            environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
     use svc_core::config::Executor;
 
     use super::{Config, ExecutorFacts, Exit, Log, PreparedServer, Server, fail, serve_until};

@@ -18,6 +18,8 @@ pub mod healthcheck;
 #[cfg(feature = "php")]
 mod hooks;
 #[cfg(feature = "php")]
+pub mod installation;
+#[cfg(feature = "php")]
 mod invocation;
 #[cfg(feature = "php")]
 mod php;

@@ -9,6 +9,7 @@ use svc_core::serve::Shared;
 use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions};
 
 use crate::hooks;
+use crate::installation::Installation;
 use crate::invocation::{RecordOrigin, write_log};
 use crate::task_ends::TaskDispatcher;
 
@@ -64,9 +65,13 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     let has_workers = config.worker_mode_enabled || shared.tasks.is_some();
     let for_workers = if has_workers { INI_FIXED_FOR_WORKERS } else { &[] };
     let fixed = INI_FIXED.iter().chain(for_workers).map(|&(name, value)| (name.to_owned(), value.to_owned()));
+    let installation = Installation::of_this_binary();
+    let extensions = installation.as_ref().map(|tree| tree.extensions().to_string_lossy().into_owned());
+    let of_tree = extensions.as_deref().map(|path| ("extension_dir", path));
     let php = Php::start(StartOptions {
-        ini_defaults: INI_DEFAULTS,
+        ini_defaults: &INI_DEFAULTS.iter().copied().chain(of_tree).collect::<Vec<_>>(),
         ini_overrides: &config.ini.iter().cloned().chain(fixed).collect::<Vec<_>>(),
+        environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
         superglobals: config.superglobals_enabled,
         hooks: &hooks::chosen(&shared.config.background.runtime_hooks),
         traces: shared.tracer.as_ref().is_some_and(|tracer| tracer.is_recording()),

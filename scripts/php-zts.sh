@@ -83,7 +83,7 @@ misfit() {
     grep -q '^#define ZTS 1' <<<"$facts" || { echo "it is not thread-safe (configure with --enable-zts)"; return; }
     ! grep -q '^#define ZEND_SIGNALS 1' <<<"$facts" || { echo "it has Zend signals (configure with --disable-zend-signals)"; return; }
     grep -q '^#define ZEND_MAX_EXECUTION_TIMERS 1' <<<"$facts" || { echo "it lacks execution timers (configure with --enable-zend-max-execution-timers)"; return; }
-    [ -e "$("$config" --prefix)/lib/libphp.so" ] || { echo "it has no shared libphp (configure with --enable-embed=shared)"; return; }
+    compgen -G "$("$config" --prefix)/lib*/libphp.so" >/dev/null || { echo "it has no shared libphp (configure with --enable-embed=shared)"; return; }
 }
 
 # Describes the PHP of the php-config $1, and its source if this script built it.

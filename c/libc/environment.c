@@ -234,6 +234,13 @@ void shim_environment_become(void)
 
 /* ---- requests ---- */
 
+void shim_environment_lend(const char *name, const char *value)
+{
+    if (getenv(name) == NULL) {
+        (void)put(name, strlen(name), value);
+    }
+}
+
 void shim_environment_clear(void)
 {
     free_list(&overlay);

@@ -10,6 +10,8 @@ void shim_environment_each(void (*visit)(const char *name, size_t name_length, c
 bool shim_environment_merge(char ***out);
 /* In a forked child: makes the request's environment the process's. */
 void shim_environment_become(void);
+/* Adds a variable for the calling thread, unless the process has it. */
+void shim_environment_lend(const char *name, const char *value);
 void shim_environment_clear(void);
 void shim_environment_capture(void);
 void shim_environment_release(void);

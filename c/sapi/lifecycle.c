@@ -17,6 +17,7 @@
 #include "hooks/hooks.h"
 #include "jump/overflow.h"
 #include "instances/own_instances.h"
+#include "libc/environment.h"
 #include "libc/libc.h"
 #include "libc/syscall_elision.h"
 #include "libc/umask.h"
@@ -67,6 +68,21 @@ static void silence_stdio(void)
     }
 }
 
+/* PHP reads from its environment where its ini files are. Only this thread sees these variables, and only during the
+ * start, so that programs of scripts do not take them for theirs. */
+static void lend_environment(const shim_pair *entries, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *name = strndup(entries[i].name.bytes, entries[i].name.length);
+        char *value = strndup(entries[i].value.bytes, entries[i].value.length);
+        if (name != NULL && value != NULL) {
+            shim_environment_lend(name, value);
+        }
+        free(name);
+        free(value);
+    }
+}
+
 const char *shim_startup(const shim_options *options)
 {
     if (options->abi != SHIM_ABI || options->callbacks->size != sizeof(shim_callbacks)) {
@@ -111,7 +127,10 @@ const char *shim_startup(const shim_options *options)
     shim_sapi.ini_entries = ini_overrides;
     shim_sapi.ini_defaults = set_ini_defaults;
     shim_sapi.additional_functions = shim_functions;
-    if (shim_sapi.startup(&shim_sapi) == FAILURE) {
+    lend_environment(options->environment, options->environment_count);
+    int started = shim_sapi.startup(&shim_sapi);
+    shim_environment_clear();
+    if (started == FAILURE) {
         return "cannot start PHP's modules";
     }
     shim_errors_install();

@@ -19,6 +19,7 @@ fn scripts_run_and_whatever_they_do_stays_theirs() {
     let php = Php::start(StartOptions {
         ini_defaults: &[("display_errors", "0"), ("log_errors", "1"), ("variables_order", "GPCS")],
         ini_overrides: &[("memory_limit".into(), "32M".into()), ("hard_timeout".into(), "0".into())],
+        environment: &[],
         superglobals: true,
         hooks: &[],
         traces: false,

@@ -19,6 +19,7 @@ fn only_instructions_of_a_script_answer() {
     let php = Php::start(StartOptions {
         ini_defaults: &[("display_errors", "0"), ("opcache.jit", "disable")],
         ini_overrides: &[],
+        environment: &[],
         superglobals: true,
         hooks: &[],
         traces: false,

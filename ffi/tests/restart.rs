@@ -40,6 +40,7 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
             ini("opcache.revalidate_freq", "0"),
             ini("opcache.file_update_protection", "0"),
         ],
+        environment: &[],
         superglobals: true,
         hooks: &[],
         traces: false,

@@ -215,6 +215,7 @@ fn requests_share_a_thread_and_nothing_else() {
             ("request_order", "GP"),
         ],
         ini_overrides: &[("memory_limit".into(), "32M".into()), ("hard_timeout".into(), "0".into())],
+        environment: &[],
         superglobals: true,
         hooks: &[],
         traces: false,

@@ -83,7 +83,8 @@ impl Svc {
         Self::spawn(root, command)
     }
 
-    fn spawn(root: TempDir, mut command: Command) -> Self {
+    /// Starts a server with this command, which runs in `root`.
+    pub(crate) fn spawn(root: TempDir, mut command: Command) -> Self {
         descriptors::raise_limit();
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let log = Log::default();
