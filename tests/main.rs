@@ -128,6 +128,7 @@ mod hooks_transfers;
 mod http;
 mod http2;
 mod install;
+mod kubernetes;
 mod lifecycle;
 mod log;
 mod ops_port;

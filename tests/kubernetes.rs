@@ -1,0 +1,119 @@
+//! The manifests for Kubernetes, held against the settings and the probes that they name.
+#![cfg(feature = "php")]
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+use svc_core::config::keys::KEYS;
+use svc_core::config::{Config, RawConfig};
+use svc_core::limits::THREAD_EXIT_GRACE;
+
+use crate::support::Svc;
+
+/// Every object in the manifests.
+fn objects() -> Vec<Value> {
+    let code = "import glob, json, sys, yaml
+print(json.dumps([object for path in sorted(glob.glob(sys.argv[1])) for object in yaml.safe_load_all(open(path))]))";
+    let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/kubernetes/*.yaml");
+    // Debian's own Python, which has the package python3-yaml.
+    let output = Command::new("/usr/bin/python3").args(["-c", code, manifests]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn object(kind: &str) -> Value {
+    let found: Vec<_> = objects().into_iter().filter(|object| object["kind"] == kind).collect();
+    assert_eq!(found.len(), 1, "{kind}");
+    found[0].clone()
+}
+
+fn container() -> Value {
+    object("Deployment")["spec"]["template"]["spec"]["containers"][0].clone()
+}
+
+/// The settings in the manifests, as they are resolved.
+fn config() -> (Vec<(String, String)>, Config) {
+    let map = object("ConfigMap");
+    let text = |value: &Value| value.as_str().expect("the values of a ConfigMap are texts").to_owned();
+    let settings: Vec<(String, String)> =
+        map["data"].as_object().unwrap().iter().map(|(name, value)| (name.clone(), text(value))).collect();
+    let root = [("DOCUMENT_ROOT".to_owned(), "/".to_owned())];
+    let config = Config::resolve(&RawConfig::new(settings.iter().cloned().chain(root)));
+    (settings, config.unwrap_or_else(|error| panic!("{error}")))
+}
+
+fn port_named(name: &str) -> u64 {
+    let ports = container()["ports"].clone();
+    let port = ports.as_array().unwrap().iter().find(|port| port["name"] == name).unwrap();
+    port["containerPort"].as_u64().unwrap()
+}
+
+#[test]
+fn every_setting_exists_and_the_ports_are_those_of_the_container() {
+    let (settings, _) = config();
+    for (name, value) in &settings {
+        assert!(KEYS.iter().any(|key| key.variable == name), "{name}");
+        let port = match name.as_str() {
+            "LISTEN_ADDR" => port_named("http"),
+            "INTERNAL_ADDR" => port_named("ops"),
+            _ => continue,
+        };
+        assert!(value.ends_with(&format!(":{port}")), "{name}={value}");
+    }
+    let annotations = object("Deployment")["spec"]["template"]["metadata"]["annotations"].clone();
+    assert_eq!(annotations["prometheus.io/port"], port_named("ops").to_string());
+}
+
+#[test]
+fn the_end_of_a_pod_leaves_time_for_the_drain() {
+    let (_, config) = config();
+    let pod = object("Deployment")["spec"]["template"]["spec"].clone();
+    let grace = Duration::from_secs(pod["terminationGracePeriodSeconds"].as_u64().unwrap());
+    let drain = config.timeouts.drain_delay + config.timeouts.drain;
+    assert!(grace >= drain + 4 * THREAD_EXIT_GRACE, "{grace:?} for {drain:?}");
+    let readiness = container()["readinessProbe"].clone();
+    let number = |name: &str| readiness[name].as_u64().unwrap();
+    let noticed = Duration::from_secs(number("periodSeconds") * number("failureThreshold"));
+    assert!(config.timeouts.drain_delay > noticed, "{noticed:?}");
+    // The drain begins with the signal, so that no hook has to wait.
+    assert!(container()["lifecycle"].is_null());
+}
+
+#[test]
+fn the_probes_are_answered_by_the_port_that_they_name() {
+    let svc = Svc::start(&[("index.php", "<?php echo 'hello';")], &[]);
+    for probe in ["startupProbe", "livenessProbe", "readinessProbe"] {
+        let get = container()[probe]["httpGet"].clone();
+        assert_eq!(get["port"], "ops", "{probe}");
+        assert_eq!(svc.ask(get["path"].as_str().unwrap()).status, 200, "{probe}");
+    }
+}
+
+#[test]
+fn the_container_needs_no_rights_and_writes_only_where_it_may() {
+    let pod = object("Deployment")["spec"]["template"]["spec"].clone();
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    let container = container();
+    let security = &container["securityContext"];
+    assert_eq!(security["readOnlyRootFilesystem"], true);
+    assert_eq!(security["allowPrivilegeEscalation"], false);
+    assert_eq!(security["capabilities"]["drop"][0], "ALL");
+    assert_eq!(container["volumeMounts"][0]["mountPath"], "/tmp");
+    assert!(container["resources"]["limits"]["memory"].is_string());
+    assert!(pod["volumes"][0]["emptyDir"].is_object());
+}
+
+#[test]
+fn the_service_reaches_the_pods_on_the_main_port_only() {
+    let labels = object("Deployment")["spec"]["template"]["metadata"]["labels"].clone();
+    let service = object("Service");
+    assert_eq!(service["spec"]["selector"], labels);
+    assert_eq!(object("PodDisruptionBudget")["spec"]["selector"]["matchLabels"], labels);
+    let targets: Vec<_> =
+        service["spec"]["ports"].as_array().unwrap().iter().map(|port| &port["targetPort"]).collect();
+    assert_eq!(targets, ["http"]);
+    let backend = object("Ingress")["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"].clone();
+    assert_eq!((&backend["name"], &backend["port"]["name"]), (&service["metadata"]["name"], &"http".into()));
+    assert_eq!(container()["envFrom"][0]["configMapRef"]["name"], object("ConfigMap")["metadata"]["name"]);
+}
