@@ -21,6 +21,7 @@ mod outcome;
 mod parcel;
 mod php;
 pub mod plugin;
+pub mod process_user;
 mod request;
 mod request_handle;
 mod restart_barrier;

@@ -18,16 +18,17 @@ use svc_core::time::{self, Clock};
 
 use crate::commands::{self, Exit};
 use crate::plugins;
+use crate::run_as::{self, ProcessUser};
 
 /// Serves until a signal stops the process. Returns the exit code.
 pub fn serve(raw: &RawConfig) -> Exit {
     // The signal mask is set before any other thread exists, so that all inherit it.
     #[cfg(feature = "php")]
     svc_ffi::signals::block();
-    let config = match Config::resolve(raw) {
     // Its value is in `raw`, and means nothing to the programs that PHP starts.
     #[cfg(feature = "php")]
     svc_ffi::environment::remove(&ServiceManagerConfig::VARIABLES);
+    let config = match Config::resolve(raw) {
         Ok(config) => Arc::new(config),
         Err(error) => return fail(&error, Exit::Misused),
     };
@@ -49,6 +50,10 @@ fn fail(error: &dyn Display, exit: Exit) -> Exit {
 /// Binds the ports, starts the executor, opens the main port, calls `until`, and drains when it returns. The control
 /// thread uses `clock`. The executor starts and ends on the calling thread.
 pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Server)) -> Exit {
+    let user = match run_as::prepare(config) {
+        Ok(user) => user,
+        Err(problem) => return fail(&problem, Exit::Misused),
+    };
     let prepared = match PreparedServer::prepare_by(Arc::clone(config), log.clone(), clock) {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -66,7 +71,9 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
         }
     };
     let shared = Arc::clone(prepared.shared());
-    let exit = match install_plugins(config, log, &prepared) {
+    let is_set_up = become_user(user.as_ref(), config, log, &prepared)
+        .and_then(|()| install_plugins(config, log, &prepared));
+    let exit = match is_set_up {
         Ok(()) => executor::run(config, log, prepared, until),
         Err(exit) => exit,
     };
@@ -78,6 +85,18 @@ pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Se
         executor::exit_now(exit);
     }
     exit
+}
+
+/// Becomes the user that the settings name, if they name one.
+fn become_user(
+    user: Option<&ProcessUser>,
+    config: &Config,
+    log: &Log,
+    prepared: &PreparedServer,
+) -> Result<(), Exit> {
+    let Some(user) = user else { return Ok(()) };
+    run_as::assume(user, config, log).map_err(|problem| fail(&problem, Exit::Misused))?;
+    prepared.check_spool().map_err(|error| fail(&error, Exit::Misused))
 }
 
 /// Loads and initialises the plugins, while the operations port answers already.
@@ -116,6 +135,7 @@ mod executor {
     use svc_ffi::Php;
     use svc_ffi::signals::{self, Signal};
 
+    use crate::installation::Installation;
     use crate::invocation::{RecordOrigin, write_log};
     use crate::php;
     use crate::php_engine::PhpEngine;
@@ -135,7 +155,6 @@ mod executor {
         if config.serving.executor == Executor::Stub {
             return match serve_until(prepared, ExecutorFacts::default(), None, until) {
                 Ok(_) => Exit::Well,
-    use crate::installation::Installation;
                 Err(exit) => exit,
             };
         }
@@ -194,9 +213,11 @@ mod executor {
         else {
             return String::new();
         };
+        let installation = Installation::of_this_binary();
         match Php::start(svc_ffi::StartOptions {
             ini_defaults: &[],
             ini_overrides: &[],
+            environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
             superglobals: true,
             hooks: &[],
             traces: false,
@@ -213,11 +234,9 @@ mod executor {
         }
     }
 }
-        let installation = Installation::of_this_binary();
 
 #[cfg(not(feature = "php"))]
 mod executor {
-            environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
     use svc_core::config::Executor;
 
     use super::{Config, ExecutorFacts, Exit, Log, PreparedServer, Server, fail, serve_until};

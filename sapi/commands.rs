@@ -15,6 +15,7 @@ use svc_core::tls::{SessionConfig, client_config};
 use crate::cli::{HelpTopic, ProbeKind};
 use crate::healthcheck;
 use crate::plugins;
+use crate::run_as;
 
 /// How the process exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,9 @@ pub fn check(raw: &RawConfig) -> Exit {
     }
     if let Err(error) = SessionConfig::open(&config.tls) {
         return misused(&error);
+    }
+    if let Err(problem) = run_as::look_up(&config) {
+        return misused(&problem);
     }
     match plugins::load(&config, None) {
         Ok(_) => print(&page::check(&config)),

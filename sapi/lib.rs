@@ -38,6 +38,8 @@ mod probe;
 mod reply_head;
 #[cfg(feature = "php")]
 mod response;
+#[cfg_attr(not(feature = "php"), path = "no_run_as.rs")]
+mod run_as;
 #[cfg(feature = "php")]
 mod running_task;
 #[cfg(feature = "php")]

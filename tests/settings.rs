@@ -28,6 +28,12 @@ macro_rules! effects {
 
 mod tracing;
 
+/// Lets every user read what is in a folder of a test.
+fn open_to_all(folder: &std::path::Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 const HELLO: (&str, &str) = ("index.php", "<?php echo 'hello';");
 const SLEEP: (&str, &str) = ("sleep.php", "<?php usleep((int) ($_GET['ms'] ?? 0) * 1000); echo 'slept';");
 const SHOW: (&str, &str) = ("show.php", "<?php echo $_SERVER[$_GET['name']] ?? '-';");
@@ -105,6 +111,19 @@ effects! {
     executor: "EXECUTOR" {
         let svc = Svc::start(&[HELLO], &[("EXECUTOR", "stub")]);
         assert!(svc.get("/index.php").text().contains("without PHP"));
+    }
+
+    run_as: "RUN_AS" {
+        let root = support::written(&[("index.php", "<?php echo file_get_contents('/proc/thread-self/status');")]);
+        open_to_all(root.path());
+        if !rustix::process::geteuid().is_root() {
+            return support::skip::skipped("only root can become another user");
+        }
+        let svc = Svc::start_in(root, &[("RUN_AS", "4123456:4123457")]);
+        let status = svc.get("/").text();
+        for line in ["Uid:\t4123456\t4123456\t4123456\t4123456", "Gid:\t4123457\t4123457\t4123457\t4123457"] {
+            assert!(status.contains(line), "{status}");
+        }
     }
 
     io_workers: "IO_WORKERS" {

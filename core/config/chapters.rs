@@ -31,6 +31,8 @@ pub struct ServingConfig {
     pub executor: Executor,
     /// The number of I/O threads, which serve connections.
     pub io_workers: usize,
+    /// The user that the server becomes once its ports are bound, as `user` or `user:group`.
+    pub run_as: Option<String>,
 }
 
 impl ServingConfig {
@@ -47,6 +49,7 @@ impl ServingConfig {
                 Executor::Sapi
             },
             io_workers: settings.count(Id::IoWorkers),
+            run_as: settings.text(Id::RunAs).map(str::to_owned),
         }
     }
 }

@@ -9,6 +9,7 @@ pub(super) enum Id {
     EntryFile,
     Executor,
     IoWorkers,
+    RunAs,
     PhpWorkers,
     PhpWorkersIdleSeconds,
     WorkerModeEnabled,

@@ -48,6 +48,11 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         ),
     Key::new(Id::IoWorkers, "IO_WORKERS", automatic(THREADS_MAX as u64), Initial::Computed("half the CPUs, at least 1"))
         .about(Chapter::Serving, "The number of threads that serve connections."),
+    Key::new(Id::RunAs, "RUN_AS", ValueKind::Text, Initial::Unset).exposed(Exposure::Local).about(
+        Chapter::Serving,
+        "The user that a server started by root becomes, as `user` or `user:group`, by name or number: after its ports are \
+         bound and its certificates are read, and before plugins and PHP start. If unset, the user stays the same.",
+    ),
     Key::new(Id::PhpWorkers, "PHP_WORKERS", ValueKind::Workers, Initial::Computed("2 per CPU"))
         .about(
             Chapter::Php,

@@ -89,6 +89,7 @@ const ALL: &[Event<'_>] = &[
     Event::Worker(WorkerEvent::DetachedTaskFailed { task: 7, request_id: "r-1", reason: b"r" }),
     Event::Hint(Hint::TaskEntryInRoot { path: "p" }),
     Event::Hint(Hint::IdleHooks),
+    Event::Hint(Hint::UnreadableAtReload { path: "p" }),
     Event::Hint(Hint::HooksOutOfReach { library: "l" }),
     Event::Hint(Hint::FirstEpisode { reason: ShedReason::WaitTimeout, value: 1000, php_workers: 4 }),
     Event::Hint(Hint::ProjectAsRoot { path: "p", found: "composer.json" }),
@@ -168,6 +169,7 @@ fn is_listed(event: &Event<'_>) -> bool {
             | Hint::ProjectAsRoot { .. }
             | Hint::IdleHooks
             | Hint::HooksOutOfReach { .. }
+            | Hint::UnreadableAtReload { .. }
             | Hint::TaskEntryInRoot { .. },
         )
         | Event::SpoolTrouble { .. }

@@ -33,6 +33,11 @@ pub enum Hint<'a> {
         /// The file name of the library.
         library: &'a str,
     },
+    /// A file that belongs to TLS cannot be read by the user of `RUN_AS`.
+    UnreadableAtReload {
+        /// The file.
+        path: &'a str,
+    },
     /// The entry file of background tasks is in the document root.
     TaskEntryInRoot {
         /// The file.
@@ -48,6 +53,7 @@ impl Hint<'_> {
             Self::ProjectAsRoot { .. }
             | Self::TaskEntryInRoot { .. }
             | Self::IdleHooks
+            | Self::UnreadableAtReload { .. }
             | Self::HooksOutOfReach { .. } => Level::Warn,
         }
     }
@@ -64,6 +70,7 @@ impl Hint<'_> {
             Self::ProjectAsRoot { path, found } => {
                 begin(PROJECT_AS_ROOT).text("path", path).text("found", found)
             }
+            Self::UnreadableAtReload { path } => begin(UNREADABLE_AT_RELOAD).text("path", path),
             Self::TaskEntryInRoot { path } => begin(TASK_ENTRY_IN_ROOT).text("path", path),
         }
     }
@@ -86,4 +93,5 @@ const FIRST_EPISODE: &str =
     "this setting and the number of PHP_WORKERS determine when the server starts shedding requests";
 const PROJECT_AS_ROOT: &str =
     "document root looks like a project directory: usually only a subdirectory of it should be served";
+const UNREADABLE_AT_RELOAD: &str = "the user of RUN_AS cannot read this file: a reload on SIGHUP will fail and keep the present certificates";
 const TASK_ENTRY_IN_ROOT: &str = "ASYNC_ENTRY_FILE is in the document root, where requests for it are answered with 404: it should be outside";

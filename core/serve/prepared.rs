@@ -179,11 +179,7 @@ impl PreparedServer {
             let path = &*shared.config.serving.document_root.to_string_lossy();
             shared.log.emit(&Event::Hint(Hint::ProjectAsRoot { path, found }));
         }
-        // Find out now rather than with the first long body.
-        shared
-            .spool
-            .create()
-            .map_err(|error| StartError::SpoolDir { dir: shared.config.bodies.spool_dir.clone(), error })?;
+        check_spool(&shared)?;
         let (site, disk) = (Arc::new(Site::new(&shared.config, &shared.policy)), Arc::<Disk>::default());
         if let Some(entry) =
             shared.config.background.async_entry_file.as_ref().filter(|_| site.holds_task_entry())
@@ -208,6 +204,15 @@ impl PreparedServer {
     /// The state that the server's threads share.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.machinery.shared
+    }
+
+    /// Checks again, for a process that has changed its user, that bodies can be spooled.
+    ///
+    /// # Errors
+    ///
+    /// When no file can be created in the directory.
+    pub fn check_spool(&self) -> Result<(), StartError> {
+        check_spool(&self.machinery.shared)
     }
 
     /// Starts the threads of background tasks, if there are to be any. To be called once, before [`serve`](Self::serve), so
@@ -274,13 +279,13 @@ impl PreparedServer {
         shared.plugins.start();
         shared.log.emit(&Event::Listening { addr: main_addr });
         shared.log.emit(&Event::Ready { workers: shared.pool_facts().current as u64 });
+        // The service manager is told.
+        control.wake();
         Ok(Server { machinery, control, io_threads, exporter, main_addr, ops_addr })
     }
 
     fn publish(&self, mut facts: ExecutorFacts) {
         facts.report.insert("listen_addr".to_owned(), self.main_addr.to_string().into());
-        // The service manager is told.
-        control.wake();
         self.machinery.shared.set_executor(facts);
     }
 
@@ -296,6 +301,14 @@ impl PreparedServer {
         self.control.wake();
         Ok(())
     }
+}
+
+/// Finds out now rather than with the first long body.
+fn check_spool(shared: &Shared) -> Result<(), StartError> {
+    let created = shared.spool.create();
+    created
+        .map(drop)
+        .map_err(|error| StartError::SpoolDir { dir: shared.config.bodies.spool_dir.clone(), error })
 }
 
 /// Prepares the exporter if spans are to be exported.

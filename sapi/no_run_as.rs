@@ -1,0 +1,38 @@
+//! `RUN_AS` in a build without PHP, which has no bindings to change the user with.
+
+use svc_core::config::{Config, Fault, Problem};
+use svc_core::observe::Log;
+
+/// Nobody can be looked up.
+pub(crate) use std::convert::Infallible as ProcessUser;
+
+/// Accepts that the settings name no user.
+///
+/// # Errors
+///
+/// If they name one.
+pub(crate) fn look_up(config: &Config) -> Result<Option<ProcessUser>, Problem> {
+    match &config.serving.run_as {
+        None => Ok(None),
+        Some(text) => Err(Problem {
+            setting: "RUN_AS",
+            value: Some(text.clone()),
+            fault: Fault::Unusable("this build does not include PHP".to_owned()),
+            accepted: "unset".to_owned(),
+        }),
+    }
+}
+
+/// The same.
+///
+/// # Errors
+///
+/// If they name one.
+pub(crate) fn prepare(config: &Config) -> Result<Option<ProcessUser>, Problem> {
+    look_up(config)
+}
+
+/// Cannot be called: there is no such user.
+pub(crate) fn assume(user: &ProcessUser, _config: &Config, _log: &Log) -> Result<(), Problem> {
+    match *user {}
+}

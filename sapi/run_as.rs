@@ -1,0 +1,67 @@
+//! `RUN_AS`: the user that the server becomes once its ports are bound, before any code of plugins or scripts runs.
+//!
+//! Promises: what cannot work is found before the ports are bound. Refuses: the system calls are in the bindings.
+
+use std::fs::File;
+
+use svc_core::config::{Config, Fault, Problem};
+use svc_core::observe::{Event, Hint, Log};
+use svc_ffi::process_user::is_superuser;
+
+pub(crate) use svc_ffi::process_user::ProcessUser;
+
+/// Looks up the user, if the settings name one.
+///
+/// # Errors
+///
+/// When there is no such user.
+pub(crate) fn look_up(config: &Config) -> Result<Option<ProcessUser>, Problem> {
+    let Some(text) = &config.serving.run_as else { return Ok(None) };
+    let found = ProcessUser::look_up(text);
+    found
+        .map(Some)
+        .map_err(|error| problem(text, error.to_string(), "user or user:group, as names or numbers"))
+}
+
+/// The same for a server that is about to become that user.
+///
+/// # Errors
+///
+/// When there is no such user, or the process may not become another one.
+pub(crate) fn prepare(config: &Config) -> Result<Option<ProcessUser>, Problem> {
+    let user = look_up(config)?;
+    match &config.serving.run_as {
+        Some(text) if !is_superuser() => {
+            let why = "only root can become another user".to_owned();
+            Err(problem(text, why, "unset, or a server that root starts"))
+        }
+        _ => Ok(user),
+    }
+}
+
+/// Becomes that user, on all threads.
+///
+/// # Errors
+///
+/// When the system refuses.
+pub(crate) fn assume(user: &ProcessUser, config: &Config, log: &Log) -> Result<(), Problem> {
+    let text = config.serving.run_as.as_deref().unwrap_or_default();
+    user.assume().map_err(|error| {
+        problem(text, format!("the system does not allow it: {error}"), "unset, or what the system allows")
+    })?;
+    for path in config.tls.certificates.iter().flat_map(|files| [&files.cert, &files.key]) {
+        if File::open(path).is_err() {
+            log.emit(&Event::Hint(Hint::UnreadableAtReload { path: &path.to_string_lossy() }));
+        }
+    }
+    Ok(())
+}
+
+fn problem(text: &str, why: String, accepted: &str) -> Problem {
+    Problem {
+        setting: "RUN_AS",
+        value: Some(text.to_owned()),
+        fault: Fault::Unusable(why),
+        accepted: accepted.to_owned(),
+    }
+}
