@@ -18,7 +18,7 @@ TASKS ?= 100000
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help packages build install run smoke test-packages test chaos tasks simulate sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs stubs
+.PHONY: help packages build install deb deb-test image image-test run smoke test-packages test chaos tasks simulate sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs stubs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,18 @@ build: packages ## build the server; install missing packages and PHP
 # Who installs as root what another user has built needs no toolchain.
 install: $(if $(SUDO_USER),,build) ## install below PREFIX (/usr/local), with DESTDIR in front of it
 	@SVC=$(svc) PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) scripts/install.sh
+
+deb: build ## build a Debian package for this release in target/deb
+	@$(with_php); SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh
+
+deb-test: build ## install the package in a fresh root and try it (root; takes some minutes)
+	@$(with_php); deb=$$(SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh); scripts/deb-test.sh "$$deb"
+
+image: build ## build the container image localhost/svc from the package
+	@$(with_php); deb=$$(SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh); scripts/image.sh "$$deb"
+
+image-test: build ## carry out the Containerfile in a fresh root and try it (root; takes some minutes)
+	@$(with_php); deb=$$(SVC=$(svc) OUT=$(cargo_output)/deb scripts/deb.sh); scripts/image.sh --replay "$$deb"
 
 run: build ## serve the welcome page on 127.0.0.1:8080, with the operations port on 127.0.0.1:9090
 	@export LISTEN_ADDR=$${LISTEN_ADDR:-127.0.0.1:8080} INTERNAL_ADDR=$${INTERNAL_ADDR:-127.0.0.1:9090}; \

@@ -8,6 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 fn main() {
+    let target = ["CARGO_CFG_TARGET_OS", "CARGO_CFG_TARGET_ENV"].map(env);
+    if target != [Some("linux".to_owned()), Some("gnu".to_owned())] {
+        eprintln!(
+            "svc: the server with PHP runs on Linux with glibc only; use a container or a virtual machine"
+        );
+        exit(1);
+    }
     let c = Path::new(&env("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../c");
     let php = find_php();
     probe(&c, &php);

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Builds a Debian package of the server for the machine's release, and prints its path. SVC is the binary
+# (target/release/svc), OUT the folder for the package (target/deb).
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+SVC=$(realpath "${SVC:-$here/target/release/svc}")
+OUT=${OUT:-$here/target/deb}
+
+die() { printf 'deb: %s\n' "$*" >&2; exit 1; }
+
+[ -x "$SVC" ] || die "$SVC is not there; run make build first"
+"$here/scripts/system-packages.sh" debhelper dpkg-dev fakeroot lintian >&2 || exit 1
+
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"$/\1/p' "$here/Cargo.toml")
+# A package of one release does not suit the libraries of another.
+release=$(. /etc/os-release && echo "${VERSION_CODENAME:-unknown}")
+package_version=$version+$release
+# Of a checkout, the time of its commit; the same sources give the same package.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git -C "$here" log -1 --format=%ct 2>/dev/null || stat -c %Y "$here/Cargo.toml")}
+export SOURCE_DATE_EPOCH
+
+maintainer="${DEBFULLNAME:-svc maintainers} <${DEBEMAIL:-svc@localhost.localdomain}>"
+work=$OUT/svc-$version
+log=$OUT/build.log
+rm -rf "$work"
+mkdir -p "$work"
+cp -r "$here/deploy/debian" "$work/debian"
+sed -i "s/^Maintainer: .*/Maintainer: $maintainer/" "$work/debian/control"
+cp "$here/deploy/svc.service" "$work/debian/svc.service"
+
+cat >"$work/debian/changelog" <<CHANGELOG
+svc ($package_version) unstable; urgency=medium
+
+  * Built from the sources of svc $version.
+
+ -- $maintainer  $(date -u -R -d "@$SOURCE_DATE_EPOCH")
+CHANGELOG
+
+# license NAME FILE: the text of a license, as the copyright file has it.
+license() {
+    printf '\nLicense: %s\n' "$1"
+    sed 's/[[:space:]]*$//; s/^$/./; s/^/ /' "$2"
+}
+runpath=$(readelf -d "$SVC" | sed -n 's/.*(RUNPATH).*:\(.*\)\]$/\1/p')
+php_license=$("$here/scripts/php-zts.sh" --source 2>/dev/null)/LICENSE
+{
+    license Expat "$here/LICENSE-MIT"
+    printf '\nLicense: Apache-2.0\n The text is in /usr/share/common-licenses/Apache-2.0.\n'
+    if [ -r "$php_license" ]; then
+        license PHP-3.01 "$php_license"
+    else
+        printf '\nLicense: PHP-3.01\n The PHP License, version 3.01: https://www.php.net/license/3_01.txt\n'
+    fi
+} >>"$work/debian/copyright"
+
+# The page of the manual is the help of the command line.
+{
+    printf '.TH SVC 8 "" "svc %s" "System Administration"\n.SH NAME\nsvc \\- PHP application server\n' "$version"
+    printf '.SH DESCRIPTION\n.nf\n'
+    LD_LIBRARY_PATH=$runpath "$SVC" help | sed 's/\\/\\\\/g; s/-/\\-/g; s/^\([.'\'']\)/\\\&\1/'
+    printf '.fi\n.SH FILES\n.TP\n.I /etc/svc/svc.env\nThe settings of the service.\n'
+    printf '.TP\n.I /etc/svc/php.ini\nThe directives of PHP.\n'
+} >"$work/debian/svc.8"
+echo debian/svc.8 >"$work/debian/svc.manpages"
+
+(
+    cd "$work"
+    SVC_SOURCE=$here SVC=$SVC dpkg-buildpackage --build=binary --no-sign --no-check-builddeps
+) >"$log" 2>&1 || { tail -n 30 "$log" >&2; die "the package was not built; see $log"; }
+deb=$OUT/svc_${package_version}_$(dpkg --print-architecture).deb
+[ -e "$deb" ] || die "$deb was not built; see $log"
+# It warns of root, who builds in containers.
+lintian --allow-root --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs "$deb" >&2 ||
+    die "lintian objects to $deb"
+rm -rf "$work"
+echo "$deb"
