@@ -30,7 +30,7 @@ fn moved_tree() -> (TempDir, PathBuf) {
     (scratch, tree)
 }
 
-fn open_to_all(folder: &Path) {
+pub(crate) fn open_to_all(folder: &Path) {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).unwrap();
 }
 
@@ -131,4 +131,15 @@ fn whoever_lacks_packages_is_told_what_they_are_called() {
         said("ID=guix\n"),
         message("apt-get is not here; install what your system calls: libclang-dev re2c")
     );
+}
+
+#[test]
+fn only_root_can_run_it_as_somebody_else() {
+    let (_scratch, tree) = moved_tree();
+    let mut command = Command::new(tree.join("bin/svc"));
+    command.arg("serve").envs([("DOCUMENT_ROOT", "/"), ("RUN_AS", "nobody"), ("LISTEN_ADDR", "127.0.0.1:0")]);
+    let output = by_nobody(&command).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("RUN_AS: \"nobody\" cannot be used (only root can become another user)"), "{said}");
 }

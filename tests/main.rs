@@ -159,6 +159,7 @@ mod policy_clients;
 mod policy_deny;
 mod policy_error_pages;
 mod pool;
+mod run_as;
 mod service_manager;
 mod settings;
 mod spool;
