@@ -278,7 +278,7 @@ impl Owner {
                 connection.decide(stream, Decision::Await { until }, *now);
                 connection.note_reply(stream);
             }
-            Ask::Slice(..) => panic!("no reply is on a disk"),
+            Ask::SendFile(_) | Ask::Slice(..) => panic!("no reply is on a disk"),
             Ask::Spool(file, bytes) => {
                 assert!(bytes.len() <= BODY_MEMORY_MAX + 16_384, "{} bytes of a body were kept", bytes.len());
                 let file = match file.map_or_else(|| self.spool.create(), Ok) {
@@ -348,7 +348,14 @@ impl Owner {
 }
 
 fn head(status: u16) -> ReplyHead {
-    ReplyHead { status, reason: None, fields: Fields::new(), content_length: None, origin: Origin::Server }
+    ReplyHead {
+        status,
+        reason: None,
+        fields: Fields::new(),
+        content_length: None,
+        origin: Origin::Server,
+        file: None,
+    }
 }
 
 fn page(status: u16) -> Reply {

@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use svc_core::http::{Head, Version, ip_text, is_cgi_safe_name};
+use svc_core::http::{Head, Version, asks_for_named_files, ip_text, is_cgi_safe_name};
 use svc_core::pool::CompleteRequest;
 
 use crate::variables::Variables;
@@ -103,7 +103,8 @@ fn fields(request: &CompleteRequest, out: &mut Variables<'_>) {
     }
 }
 
-/// The fields as scripts see them: the client's, except for those of the trace if the server has a span in it.
+/// The fields as scripts see them: the client's, except for those of the trace if the server has a span in it, and those
+/// by which a proxy asks for the names of files.
 pub(crate) fn joined_fields(request: &CompleteRequest) -> impl Iterator<Item = (&[u8], Cow<'_, [u8]>)> {
     let trace = request.trace.as_ref().filter(|trace| !trace.is_private());
     let of_trace = move |name: &[u8]| {
@@ -113,7 +114,8 @@ pub(crate) fn joined_fields(request: &CompleteRequest) -> impl Iterator<Item = (
     let parent = trace.map(|trace| (&b"traceparent"[..], Cow::Borrowed(trace.traceparent().as_bytes())));
     let state =
         trace.and_then(|trace| Some((&b"tracestate"[..], Cow::Borrowed(trace.tracestate()?.as_bytes()))));
-    client_fields(&request.head).filter(move |(name, _)| !of_trace(name)).chain(parent).chain(state)
+    let client = client_fields(&request.head);
+    client.filter(move |(name, _)| !of_trace(name) && !asks_for_named_files(name)).chain(parent).chain(state)
 }
 
 /// Each name once, at its first position, with all values joined. A host in the request target takes precedence over

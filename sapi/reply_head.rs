@@ -3,25 +3,20 @@
 //! Promises: status, reason phrase and fields can be sent as they are. Refuses: connection-specific fields, which belong
 //! to the server, are dropped; the length is kept apart.
 
-use svc_core::http::Fields;
+use svc_core::http::NamedFile;
+use svc_core::http::status::is_bodiless;
 use svc_core::pool::{Origin, ReplyHead};
 
 use svc_ffi::PhpHead;
 
 /// The response header if a script has set nothing.
 pub(crate) fn plain_head() -> ReplyHead {
-    ReplyHead {
-        status: 200,
-        reason: None,
-        fields: Fields::new(),
-        content_length: None,
-        origin: Origin::Script,
-    }
+    ReplyHead::bare(Origin::Script)
 }
 
 /// Sorts the lines that a script set into the parts of a response header. Malformed lines, and fields that a script may
-/// not set, are dropped.
-pub(crate) fn reply_head(head: &PhpHead<'_>) -> ReplyHead {
+/// not set, are dropped. Fields that name a file are never sent; they have an effect if `sends_files`.
+pub(crate) fn reply_head(head: &PhpHead<'_>, sends_files: bool) -> ReplyHead {
     let mut reply = plain_head();
     let mut status = head.status;
     for line in &head.lines {
@@ -37,6 +32,8 @@ pub(crate) fn reply_head(head: &PhpHead<'_>) -> ReplyHead {
             status = leading_number(value).unwrap_or(status);
         } else if head.status == 304 && name.eq_ignore_ascii_case(b"content-type") {
             // PHP's default would replace the type of the client's copy.
+        } else if let Some(file) = NamedFile::of(name, value) {
+            reply.file = Some(file).filter(|_| sends_files);
         } else {
             // PHP rejects line breaks in headers; other malformed fields are dropped here.
             let _ = reply.fields.push(name, value);
@@ -47,7 +44,18 @@ pub(crate) fn reply_head(head: &PhpHead<'_>) -> ReplyHead {
     if i32::from(reply.status) != head.status {
         reply.reason = None;
     }
+    // There is no body that the file could take the place of.
+    reply.file.take_if(|_| is_bodiless(reply.status) || reply.status == 205);
+    if reply.file.is_some() && head.lines.last().is_some_and(|line| is_default_type(line)) {
+        reply.fields.remove(b"Content-Type");
+    }
     reply
+}
+
+/// Whether PHP has added this line because the script has set no type. The spelling is PHP's own: it writes a type that a
+/// script has set in another way.
+fn is_default_type(line: &[u8]) -> bool {
+    line == b"Content-type: text/html" || line.starts_with(b"Content-type: text/html; charset=")
 }
 
 /// Fields that only the server sets, because it frames the message and manages the connection.
@@ -85,7 +93,38 @@ mod tests {
 
     fn parse(status: i32, status_line: &str, lines: &[&str]) -> ReplyHead {
         let lines = lines.iter().map(|line| line.as_bytes()).collect();
-        reply_head(&PhpHead { status, status_line: status_line.as_bytes(), lines })
+        reply_head(&PhpHead { status, status_line: status_line.as_bytes(), lines }, true)
+    }
+
+    #[test]
+    fn a_named_file_leaves_the_fields() {
+        let lines = ["X-Sendfile: /srv/a", "X-A: 1", "Content-type: text/html; charset=UTF-8"];
+        let head = parse(200, "", &lines);
+        assert_eq!(head.file, Some(NamedFile::Path(b"/srv/a".to_vec())));
+        assert_eq!(head.fields.as_bytes(), b"X-A: 1\r\n", "PHP has added the type");
+        let lines = lines.map(str::as_bytes).to_vec();
+        let head = reply_head(&PhpHead { status: 200, status_line: b"", lines }, false);
+        assert_eq!(head.file, None);
+        assert_eq!(head.fields.as_bytes(), b"X-A: 1\r\nContent-type: text/html; charset=UTF-8\r\n");
+    }
+
+    #[test]
+    fn a_type_that_the_script_has_set_is_kept() {
+        for line in ["Content-Type: text/html", "Content-type: text/html;charset=UTF-8", "Content-Type: a/b"]
+        {
+            let head = parse(200, "", &["X-Accel-Redirect: /a", line]);
+            assert!(head.file.is_some() && head.fields.contains(b"content-type"), "{line}");
+        }
+        let default_first = ["Content-type: text/html; charset=UTF-8", "X-Accel-Redirect: /a"];
+        assert!(parse(200, "", &default_first).fields.contains(b"content-type"), "PHP adds it last");
+    }
+
+    #[test]
+    fn a_response_without_a_body_names_no_file() {
+        for status in [204, 205, 304] {
+            let head = parse(status, "", &["X-Accel-Redirect: /a"]);
+            assert_eq!((head.file, head.fields.is_empty()), (None, true), "{status}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Promises: a response that fits in [`REPLY_GATHER_MAX`] and is not flushed is sent in one piece with its length. If a
 //! script fails before anything was sent, the response is 500 or 504; if it fails later, the response is visibly
-//! incomplete. A body is compressed if the client accepts it and [`svc_core::compress`] allows it. Refuses: it writes no
+//! incomplete. A response that names a file is complete with its head: it is over at the first flush, and output is dropped. A body is compressed if the client accepts it and [`svc_core::compress`] allows it. Refuses: it writes no
 //! bytes of HTTP.
 //!
 //! ```text
@@ -84,7 +84,8 @@ impl Response {
     /// Takes over the status and the headers from PHP.
     pub(crate) fn set_head(&mut self, head: &PhpHead<'_>) {
         if self.stage == ResponseStage::Gathering {
-            self.head = Some(reply_head(head));
+            let sends_files = !self.thread_context.shared.config.files.sendfile_roots.is_empty();
+            self.head = Some(reply_head(head, sends_files));
         }
     }
 
@@ -94,7 +95,7 @@ impl Response {
             && let Ok(status) = u16::try_from(head.status)
         {
             // A disconnected client needs no hints.
-            let _ = self.exchange.interim(status, reply_head(head).fields);
+            let _ = self.exchange.interim(status, reply_head(head, false).fields);
         }
     }
 
@@ -109,7 +110,7 @@ impl Response {
             }
             ResponseStage::Gathering | ResponseStage::Streaming => {}
         }
-        if self.counts_only {
+        if self.counts_only || self.names_file() {
             return true;
         }
         self.gathered.extend_from_slice(output);
@@ -126,6 +127,10 @@ impl Response {
         match self.stage {
             ResponseStage::Ended => true,
             ResponseStage::Streaming if self.gathered.is_empty() && !self.holds_back() => {
+                !self.exchange.is_gone()
+            }
+            ResponseStage::Gathering if self.names_file() => {
+                self.end(PhpOutcome::Complete);
                 !self.exchange.is_gone()
             }
             ResponseStage::Gathering | ResponseStage::Streaming => self.hand_over(Urgency::Flush),
@@ -149,6 +154,11 @@ impl Response {
             (ResponseStage::Gathering, PhpOutcome::TimeLimit) => self.complete(Origin::TimeLimit),
             (ResponseStage::Streaming, outcome) => self.end_stream(matches!(outcome, PhpOutcome::Complete)),
         }
+    }
+
+    /// Returns whether a file is sent in the place of the output.
+    fn names_file(&self) -> bool {
+        self.head.as_ref().is_some_and(|head| head.file.is_some())
     }
 
     /// Returns whether the encoder holds back bytes that the script wrote.
@@ -219,6 +229,13 @@ impl Response {
             head.status = status;
             head.reason = None;
             head.content_length = None;
+        }
+        if origin != Origin::Script {
+            head.file = None;
+        } else if head.file.is_some() {
+            // The coding and the length are those of the file.
+            let _ = self.exchange.complete(head, Vec::new());
+            return;
         }
         let mut body = std::mem::take(&mut self.gathered);
         let length = head.content_length.unwrap_or(self.written_bytes);

@@ -161,6 +161,7 @@ mod policy_error_pages;
 mod pool;
 mod run_as;
 mod service_manager;
+mod sendfile;
 mod settings;
 mod spool;
 mod static_cache;

@@ -190,6 +190,9 @@ pub struct FileConfig {
     pub zstd_level: u32,
     /// The gzip compression level; 0 disables gzip.
     pub gzip_level: u32,
+    /// The directories from which scripts may have files sent, as absolute paths. They were directories when the process
+    /// started.
+    pub sendfile_roots: Vec<PathBuf>,
 }
 
 impl FileConfig {
@@ -202,6 +205,7 @@ impl FileConfig {
             brotli_level: settings.integer(Id::BrotliLevel) as u32,
             zstd_level: settings.integer(Id::ZstdLevel) as u32,
             gzip_level: settings.integer(Id::GzipLevel) as u32,
+            sendfile_roots: settings.paths(Id::SendfileRoots).to_vec(),
         }
     }
 }

@@ -38,6 +38,7 @@ pub(super) enum Id {
     BrotliLevel,
     ZstdLevel,
     GzipLevel,
+    SendfileRoots,
     TlsCert,
     TlsKey,
     TlsMinVersion,

@@ -208,6 +208,11 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         .about(Chapter::Files, "The zstd compression level. 0 disables zstd."),
     Key::new(Id::GzipLevel, "GZIP_LEVEL", integer(0, 9, ValueUnit::Count), Initial::Is("6"))
         .about(Chapter::Files, "The gzip compression level. 0 disables gzip."),
+    Key::new(Id::SendfileRoots, "SENDFILE_ROOTS", ValueKind::Paths, Initial::Unset).about(
+        Chapter::Files,
+        "The directories from which scripts may have files sent by `X-Accel-Redirect` or `X-Sendfile` \
+         ([http.md](http.md#files-sent-by-scripts)). They must exist. If unset, these fields have no effect.",
+    ),
     Key::new(Id::TlsCert, "TLS_CERT", ValueKind::Paths, Initial::Unset)
         .exposed(Exposure::Local)
         .about(

@@ -175,6 +175,16 @@ impl Resolver {
                 Err(fault) => self.directory_fault(id, &path, fault),
             }
         }
+        let mut roots = self.settings.paths(Id::SendfileRoots).to_vec();
+        for path in &mut roots {
+            match directory(path) {
+                Ok(absolute) => *path = absolute,
+                Err(fault) => self.directory_fault(Id::SendfileRoots, path, fault),
+            }
+        }
+        if !roots.is_empty() {
+            self.settings.set(Id::SendfileRoots, Value::Paths(roots));
+        }
     }
 
     fn directory_fault(&mut self, id: Id, path: &Path, fault: Fault) {

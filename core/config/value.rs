@@ -98,6 +98,9 @@ impl Value {
                 pairs.iter().map(|(key, value)| format!("{key}={value}")).collect()
             }
             (Self::List(words), Json::Array) => words.iter().map(String::as_str).collect(),
+            (Self::Paths(paths), Json::Array) => {
+                paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+            }
             (Self::Networks(networks), Json::Array) => networks.iter().map(ToString::to_string).collect(),
             (Self::List(words), Json::Object) => words
                 .iter()

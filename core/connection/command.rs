@@ -140,6 +140,8 @@ pub enum Ask {
         /// The peer has gone already.
         is_deserted: bool,
     },
+    /// Answer with the file that the head names: [`Decision::Answer`]. The reply that named it waits until then.
+    SendFile(ReplyHead),
     /// Append these bytes to this file, or to a new one; then [`spooled`](super::Connection::spooled) or
     /// [`spool_refused`](super::Connection::spool_refused).
     Spool(Option<SpoolFile>, Vec<u8>),

@@ -191,7 +191,14 @@ pub(super) fn answer(body: &str) -> Reply {
 /// The head of a reply.
 pub(super) fn head(content_length: Option<u64>) -> Part {
     let fields = Fields::new();
-    Part::Head(ReplyHead { status: 200, reason: None, fields, content_length, origin: Origin::Script })
+    Part::Head(ReplyHead {
+        status: 200,
+        reason: None,
+        fields,
+        content_length,
+        origin: Origin::Script,
+        file: None,
+    })
 }
 
 /// Bytes of a reply.

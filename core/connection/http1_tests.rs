@@ -2,6 +2,8 @@
 
 use crate::connection::harness::{Bench, Rest, answer, seconds};
 use crate::connection::{Ask, Decision};
+use crate::http::NamedFile;
+use crate::pool::{End, Origin, Part, ReplyHead};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: h\r\n\r\n";
 const POST: &[u8] = b"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n";
@@ -143,4 +145,22 @@ fn serving_says_that_it_goes_on_when_the_body_is_wanted() {
     assert_eq!(bench.text(), "HTTP/1.1 100 Continue\r\n\r\n");
     bench.send(b"hello");
     assert!(matches!(bench.asked.pop(), Some((0, Ask::Offer { .. }))));
+}
+
+#[test]
+fn a_reply_that_names_a_file_waits_for_another_in_its_place() {
+    let mut bench = serving(GET);
+    bench.decide(0, Decision::ReadBody);
+    bench.decide(0, Decision::Await { until: None });
+    let mut head = ReplyHead::bare(Origin::Script);
+    head.file = Some(NamedFile::Uri(b"/a".to_vec()));
+    bench.asked.clear();
+    bench.give(0, vec![Part::Head(head), Part::Data(b"own".to_vec()), Part::End(End::Complete)]);
+    let Some((0, Ask::SendFile(head))) = bench.asked.pop() else { panic!("it asks for the file") };
+    assert!(head.file.is_some() && bench.text().is_empty() && !bench.connection.has_reply(0));
+    bench.connection.note_reply(0);
+    assert_eq!(bench.turn(), Rest::Wait, "nothing else is asked until it is there");
+    bench.decide(0, Decision::Answer(answer("the file")));
+    assert!(bench.text().ends_with("\r\n\r\nthe file"), "{}", bench.text());
+    assert_eq!(ends(&bench), [(8, false)]);
 }

@@ -84,6 +84,8 @@ impl AsRef<[u8]> for Lent {
 pub(super) enum ReplyStep {
     /// The answer of the disk.
     Disk,
+    /// Another reply in its place, with the file that this head names.
+    File(ReplyHead),
     /// Nothing: it has ended like this.
     End(End),
     /// The head to be encoded, with the body's length if it is known; then [`Reply::begin_body`].
@@ -200,6 +202,11 @@ impl Reply {
             }
             match self.parts.pop_front() {
                 Some(Part::Interim(status, fields)) => return ReplyStep::Interim(status, fields),
+                Some(Part::Head(head)) if head.file.is_some() => {
+                    // Nothing of the file is on its way yet, and what follows is not the body.
+                    self.reading = Some(0);
+                    return ReplyStep::File(head);
+                }
                 Some(Part::Head(head)) => {
                     let length = head.content_length.or_else(|| self.known_length());
                     return ReplyStep::Head(head, length);
@@ -367,7 +374,14 @@ mod tests {
 
     fn head(content_length: Option<u64>) -> Part {
         let fields = Fields::new();
-        Part::Head(ReplyHead { status: 200, reason: None, fields, content_length, origin: Origin::Script })
+        Part::Head(ReplyHead {
+            status: 200,
+            reason: None,
+            fields,
+            content_length,
+            origin: Origin::Script,
+            file: None,
+        })
     }
 
     fn data(text: &str) -> Part {

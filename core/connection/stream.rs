@@ -247,6 +247,7 @@ impl<R> Stream<R> {
             StreamPhase::Replying(reply) => match reply.pump(output) {
                 ReplyStep::Disk => StreamStep::Wait,
                 ReplyStep::End(end) => StreamStep::End(end),
+                ReplyStep::File(head) => StreamStep::Ask(Ask::SendFile(head)),
                 ReplyStep::Head(head, length) => {
                     StreamStep::Ask(Ask::Announce { head, length, head_only: self.facts.head_only })
                 }

@@ -17,6 +17,8 @@
 //! | `cache` | path, time | the cached asset |
 //! | `conditions` | a request, validators | send, not modified, failed |
 //! | `representation` | an asset, a request | status, fields and pieces of the answer |
+//! | `sendfile_roots` | the name of a file by a script, the disk | an open file, or nothing |
+//! | `sent_file` | an asset, a request, what its script has said | the same as `representation` |
 //! | `route_cache` | path, time | the cached script |
 
 mod asset;
@@ -30,6 +32,8 @@ mod representation;
 mod resolve;
 mod route;
 mod route_cache;
+mod sendfile_roots;
+mod sent_file;
 pub mod slice;
 
 pub use self::asset::{Asset, AssetOptions};
@@ -39,3 +43,5 @@ pub use self::representation::{BodyPiece, Representation, represent};
 pub use self::resolve::{DocumentRoot, FoundScript, Resolved, StaticFile, directory_location};
 pub use self::route::{Candidate, Route, RoutingMode, route};
 pub use self::route_cache::{EVERYTHING_ELSE, RouteCache};
+pub use self::sendfile_roots::{FoundFile, SendfileRoots};
+pub use self::sent_file::{kept, represent_sent};

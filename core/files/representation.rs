@@ -58,7 +58,18 @@ pub fn represent(asset: &Asset, head: &Head, boundary: impl FnOnce() -> String) 
         refused.fields.push_own(b"Allow", b"GET, HEAD");
         return refused;
     }
-    let asked = Asked::of(head);
+    respond(asset, head, Asked::of(head), asset.content_type(), boundary)
+}
+
+/// The same for any method. Of the request, only what `asked` contains is looked at; parts have this `content_type`.
+pub(super) fn respond(
+    asset: &Asset,
+    head: &Head,
+    asked: Asked,
+    content_type: &str,
+    boundary: impl FnOnce() -> String,
+) -> Representation {
+    let method = head.method_kind();
     // Ranges are defined only for GET.
     let wants_range = asked.range && method == MethodKind::Get;
     let (variant, order) =
@@ -75,7 +86,7 @@ pub fn represent(asset: &Asset, head: &Head, boundary: impl FnOnce() -> String) 
             } else {
                 RangeSelection::Whole
             };
-            Representation::of(variant, selection, asset.content_type(), boundary)
+            Representation::of(variant, selection, content_type, boundary)
         }
     };
     answer.order = order;

@@ -22,7 +22,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode as Permissions, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
@@ -32,6 +32,7 @@ use super::relative_path::RelativePath;
 use super::route::{Candidate, Route, RoutingMode, route};
 use crate::http::Coding;
 use crate::http::uri::encode_path;
+use crate::limits::FILE_READ_TRIES;
 
 /// The directory to serve, by name; the name may be a link.
 #[derive(Clone, Debug)]
@@ -96,6 +97,15 @@ impl DocumentRoot {
     /// Sets the directory to serve, and whether links in it may point outside of it.
     pub const fn new(path: PathBuf, links_may_leave: bool) -> Self {
         Self { path, links_may_leave }
+    }
+
+    /// Returns its real path. May wait for the disk.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be opened.
+    pub fn real_path(&self) -> io::Result<Vec<u8>> {
+        Root::open(self).map(|root| root.real_path)
     }
 
     /// Resolves a normalized path. May wait for the disk.
@@ -164,12 +174,17 @@ pub fn directory_location(path: &[u8], query: Option<&[u8]>) -> Vec<u8> {
     location
 }
 
-/// The real document root of one check.
-struct Root {
+/// The real directory of one check.
+pub(super) struct Root {
     handle: OwnedFd,
     real_path: Vec<u8>,
     links_may_leave: bool,
+    /// The system refuses to leave it.
+    is_closed: bool,
 }
+
+/// A file and its precompressed files.
+pub(super) type OpenedFiles = (Opened, Vec<(Coding, Opened)>);
 
 /// The result of one check.
 #[derive(Debug)]
@@ -191,9 +206,45 @@ struct Handle {
 
 impl Root {
     fn open(root: &DocumentRoot) -> io::Result<Self> {
-        let handle = rustix::fs::open(&root.path, HANDLE | OFlags::DIRECTORY, Permissions::empty())?;
+        Self::at(&root.path, root.links_may_leave, false)
+    }
+
+    /// Opens a directory that nothing may lead out of.
+    pub(super) fn beneath(path: &Path) -> io::Result<Self> {
+        Self::at(path, false, true)
+    }
+
+    fn at(path: &Path, links_may_leave: bool, is_closed: bool) -> io::Result<Self> {
+        let handle = rustix::fs::open(path, HANDLE | OFlags::DIRECTORY, Permissions::empty())?;
         let real_path = real_path(handle.as_fd())?;
-        Ok(Self { handle, real_path, links_may_leave: root.links_may_leave })
+        Ok(Self { handle, real_path, links_may_leave, is_closed })
+    }
+
+    /// Its real path.
+    pub(super) fn real_path(&self) -> &[u8] {
+        &self.real_path
+    }
+
+    /// Opens a regular file, with its precompressed files, and returns its real path too; `None` if there is none that may
+    /// be read.
+    pub(super) fn open_file(&self, path: &[u8]) -> io::Result<Option<(OpenedFiles, Vec<u8>)>> {
+        let opened = self.find(path).and_then(|found| {
+            let is_file = FileType::from_raw_mode(found.stat.st_mode) == FileType::RegularFile;
+            if !is_file || found.stat.st_nlink == 0 {
+                return Err(Errno::NOENT);
+            }
+            Ok((found.open()?, found))
+        });
+        match opened {
+            Ok((file, found)) => {
+                let plain = Opened { file, stamp: FileVersion::of(&found.stat) };
+                let coded = self.coded_neighbours(path, &found.real_path, &plain.stamp);
+                Ok(Some(((plain, coded), found.real_path)))
+            }
+            // A way out of the directory; it may also be that somebody keeps changing the way while it is looked up.
+            Err(Errno::XDEV | Errno::AGAIN) => Ok(None),
+            Err(errno) => verdict(errno).map(|_| None),
+        }
     }
 
     fn look(&self, candidate: &Candidate) -> io::Result<Look> {
@@ -222,10 +273,28 @@ impl Root {
     }
 
     fn find(&self, path: &[u8]) -> Result<Handle, Errno> {
-        let handle = rustix::fs::openat(&self.handle, relative(path), HANDLE, Permissions::empty())?;
+        let handle = if self.is_closed {
+            self.open_beneath(relative(path))?
+        } else {
+            rustix::fs::openat(&self.handle, relative(path), HANDLE, Permissions::empty())?
+        };
         let stat = rustix::fs::fstat(&handle)?;
         let real_path = real_path(handle.as_fd())?;
         Ok(Handle { handle, stat, real_path })
+    }
+
+    /// The system may ask for another try if a directory is renamed meanwhile.
+    fn open_beneath(&self, path: &[u8]) -> Result<OwnedFd, Errno> {
+        let flags = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let open = || rustix::fs::openat2(&self.handle, path, HANDLE, Permissions::empty(), flags);
+        let mut opened = open();
+        for _ in 1..FILE_READ_TRIES {
+            if !matches!(opened, Err(Errno::AGAIN)) {
+                break;
+            }
+            opened = open();
+        }
+        opened
     }
 
     fn treat(&self, candidate: &Candidate, found: Handle, place: RelativePath, file: File) -> Resolved {

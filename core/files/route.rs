@@ -257,7 +257,7 @@ fn script_end(path: &[u8], from: usize) -> Option<usize> {
 }
 
 /// Returns whether a file of this name contains source code that must not be sent.
-fn is_source(path: &[u8]) -> bool {
+pub(super) fn is_source(path: &[u8]) -> bool {
     path.len() >= SCRIPT_ENDING.len()
         && path[path.len() - SCRIPT_ENDING.len()..].eq_ignore_ascii_case(SCRIPT_ENDING)
 }

@@ -25,6 +25,7 @@
 //! | `trace_context` | `traceparent`, `tracestate` | the trace that the request joins or starts |
 //! | [`negotiate`] | `Accept` and `Accept-Encoding` of a collector | the format of the metrics, and whether to compress them |
 //! | `date` | wall-clock time | IMF-fixdate |
+//! | `named_file` | fields of a response by a script | the file to send in its place |
 //! | `ip_text` | an address | its text |
 //! | [`range`] | `Range`, a length | the parts to send |
 
@@ -43,6 +44,7 @@ mod head_error;
 mod head_reader;
 mod ip_text;
 mod method;
+mod named_file;
 pub mod negotiate;
 mod parse;
 pub mod preface;
@@ -68,6 +70,7 @@ pub use self::head_error::HeadError;
 pub use self::head_reader::{HeadReader, parse};
 pub use self::ip_text::ip_text;
 pub use self::method::{MethodKind, wants_head_only};
+pub use self::named_file::{NamedFile, asks_for_named_files};
 pub use self::parse::{HeadLimits, Parsed};
 pub use self::request_line::RequestLine;
 pub use self::trace_context::{FreshIds, Trace, Traceparent};

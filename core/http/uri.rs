@@ -50,7 +50,11 @@ pub fn normalise(raw: &[u8]) -> Result<Normalised, UriError> {
     if raw.first() != Some(&b'/') {
         return Err(UriError::NotAbsolute);
     }
-    let decoded = decode(raw)?;
+    normalise_decoded(decode(raw)?)
+}
+
+/// Normalizes a path that starts with a slash and is not encoded.
+pub(super) fn normalise_decoded(decoded: Vec<u8>) -> Result<Normalised, UriError> {
     if memchr(0, &decoded).is_some() {
         return Err(UriError::Nul);
     }

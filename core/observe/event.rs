@@ -89,6 +89,15 @@ pub enum Event<'a> {
     Hint(Hint<'a>),
     /// An event of the plugin of that name.
     Plugin(&'a str, PluginEvent<'a>),
+    /// A script has named a file that is not sent.
+    FileRefused {
+        /// What the script wrote.
+        file: &'a [u8],
+        /// Why it is not sent.
+        reason: &'a str,
+        /// The ID of the request.
+        request_id: &'a str,
+    },
     /// A body could not be written to a temporary file.
     SpoolTrouble {
         /// The error reported by the system.
@@ -307,6 +316,7 @@ impl Event<'_> {
             | Self::UmaskShared
             | Self::DrainTimeout { .. }
             | Self::AcceptFailed { .. }
+            | Self::FileRefused { .. }
             | Self::OpsAcceptFailed { .. }
             | Self::OpsReserveUsed { .. }
             | Self::RecordsDropped { .. }
@@ -359,6 +369,10 @@ impl Event<'_> {
             Self::Tracing(event) => event.record(svc),
             Self::Hint(hint) => hint.record(svc),
             Self::Plugin(plugin, event) => event.record(plugin, svc),
+            Self::FileRefused { file, reason, request_id } => svc("file named by a script is not sent")
+                .text("file", file)
+                .text("reason", reason)
+                .text("request_id", request_id),
             Self::SpoolTrouble { error } => svc("failed to spool a body").text("error", error),
             Self::AcceptFailed { error } => svc("main port cannot accept connections").text("error", error),
             Self::OpsAcceptFailed { error } => {

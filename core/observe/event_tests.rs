@@ -107,6 +107,7 @@ const ALL: &[Event<'_>] = &[
     Event::Plugin("p", PluginEvent::CallbackFailed { callback: "serve", error: "e" }),
     Event::Plugin("p", PluginEvent::LeftBehind { callback: "stop" }),
     Event::SpoolTrouble { error: "e" },
+    Event::FileRefused { file: b"f", reason: "r", request_id: "r-1" },
     Event::RecordsDropped { count: 1 },
     Event::CertificateExpired { path: "p", not_after: SystemTime::UNIX_EPOCH },
     Event::CertificateNotYetValid { path: "p", not_before: SystemTime::UNIX_EPOCH },
@@ -173,6 +174,7 @@ fn is_listed(event: &Event<'_>) -> bool {
             | Hint::TaskEntryInRoot { .. },
         )
         | Event::SpoolTrouble { .. }
+        | Event::FileRefused { .. }
         | Event::RecordsDropped { .. }
         | Event::CertificateExpired { .. }
         | Event::CertificateNotYetValid { .. }

@@ -393,5 +393,5 @@ const NOT_CODED: u64 = u64::MAX;
 
 /// Makes the head of an answer in a worker's place.
 fn bare_head(status: u16, origin: Origin) -> ReplyHead {
-    ReplyHead { status, reason: None, fields: Fields::new(), content_length: None, origin }
+    ReplyHead { status, ..ReplyHead::bare(origin) }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use crate::http::Fields;
+use crate::http::{Fields, NamedFile};
 use crate::limits::{REPLY_GATHER_MAX, REPLY_MEMORY_MAX, REPLY_PIECE_MAX};
 use crate::spool::{Share, Spool, SpoolError, SpoolFile};
 use crate::sync::event_count::EventCount;
@@ -66,6 +66,15 @@ pub struct ReplyHead {
     pub content_length: Option<u64>,
     /// Who made the reply.
     pub origin: Origin,
+    /// The file to send as the body, in the place of what follows; only a reply that is complete names one.
+    pub file: Option<NamedFile>,
+}
+
+impl ReplyHead {
+    /// Starts a head with status 200 and no fields.
+    pub const fn bare(origin: Origin) -> Self {
+        Self { status: 200, reason: None, fields: Fields::new(), content_length: None, origin, file: None }
+    }
 }
 
 /// Who made a reply.
@@ -395,7 +404,7 @@ mod tests {
 
     fn plain(status: u16) -> ReplyHead {
         let (fields, origin) = (Fields::new(), Origin::Script);
-        ReplyHead { status, reason: None, fields, content_length: None, origin }
+        ReplyHead { status, reason: None, fields, content_length: None, origin, file: None }
     }
 
     #[test]
@@ -480,6 +489,7 @@ mod tests {
             fields: Fields::new(),
             content_length: None,
             origin: Origin::Script,
+            file: None,
         };
         let bytes: Vec<u8> = (0..300_000u32).map(|place| place.to_le_bytes()[0]).collect();
         let mut delivery = ReplyBatch::of(bytes.clone()).after(head).before(End::Complete);

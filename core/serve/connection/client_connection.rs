@@ -268,6 +268,11 @@ impl ClientConnection {
             Ask::Offer { body, is_deserted } => {
                 self.decide(io, stream, |request, io| request.offer(io, body, is_deserted));
             }
+            Ask::SendFile(head) => {
+                if let Some(request) = self.connection.request(stream) {
+                    request.order_file(io, head);
+                }
+            }
             Ask::Slice(source, offset, len) => match slice_now(&source, offset, len) {
                 Some(bytes) => self.connection.sliced(stream, bytes),
                 None => io.disk.order(FileJob::Slice(source, offset, len), key),
@@ -299,10 +304,11 @@ impl ClientConnection {
                 }
             }
             // The request was answered in the meantime.
-            Done::Found(..) if self.connection.has_reply(stream) => {}
+            Done::Found(..) | Done::Named(_) if self.connection.has_reply(stream) => {}
             Done::Found(path, found) => {
                 self.decide(io, stream, |request, io| Some(request.found(io, path, found)));
             }
+            Done::Named(found) => self.decide(io, stream, |request, io| request.file_opened(io, found)),
             Done::Slice(Ok(bytes)) => self.connection.sliced(stream, bytes),
             Done::Slice(Err(_)) => self.connection.fail_reply(stream),
             Done::Failed if self.connection.has_reply(stream) => self.connection.fail_reply(stream),

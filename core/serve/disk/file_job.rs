@@ -8,12 +8,12 @@ use std::io;
 
 use crate::connection::Source;
 use crate::files::Asset;
-use crate::http::Coding;
+use crate::http::{Coding, NamedFile};
 use crate::spool::{Spool, SpoolError, SpoolFile};
 use crate::sync::primitive::Arc;
 
 use super::page_cache::read_ahead;
-use super::site::{Found, Site};
+use super::site::{Found, Named, Site};
 use super::slices::slice;
 
 /// A job that may wait for the disk.
@@ -23,6 +23,8 @@ pub(in crate::serve) enum FileJob {
     Append(Spool, Option<SpoolFile>, Vec<u8>),
     /// Find what answers this normalized path.
     Find(Arc<Site>, Vec<u8>),
+    /// Find the file that a script has named.
+    Name(Arc<Site>, NamedFile),
     /// Read this many bytes of the source, from this offset.
     Slice(Source, u64, usize),
     /// Read this many bytes of the file into the page cache, from this offset.
@@ -49,6 +51,8 @@ pub(in crate::serve) enum Done {
     Failed,
     /// What answers this path.
     Found(Vec<u8>, io::Result<Found>),
+    /// The file that a script has named.
+    Named(io::Result<Named>),
     /// The bytes were not accepted, for this reason.
     Refused(Option<SpoolFile>, Vec<u8>, SpoolError),
     /// The bytes that were read; none at the end of the source.
@@ -66,6 +70,7 @@ impl FileJob {
                 let found = site.find(&path);
                 Done::Found(path, found)
             }
+            Self::Name(site, named) => Done::Named(site.find_named(&named)),
             Self::Slice(source, offset, len) => Done::Slice(slice(&source, offset, len)),
             Self::ReadAhead(file, offset, len) => {
                 read_ahead(&file, offset, len);

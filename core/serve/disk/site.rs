@@ -11,10 +11,10 @@ use crate::compress::{Levels, encode_whole, is_compressible};
 use crate::config::Config;
 use crate::files::LookBegun;
 use crate::files::{
-    Asset, AssetOptions, DocumentRoot, FoundScript, Lookup, RelativePath, Resolved, RoutingMode, StaticCache,
-    StaticFile,
+    Asset, AssetOptions, DocumentRoot, FoundScript, Lookup, RelativePath, Resolved, RoutingMode,
+    SendfileRoots, StaticCache, StaticFile,
 };
-use crate::http::Coding;
+use crate::http::{Coding, NamedFile};
 use crate::policy::deny::Denial;
 use crate::policy::{Policy, Rules};
 use crate::pool::Script;
@@ -29,6 +29,8 @@ pub(in crate::serve) struct Site {
     terms: AssetOptions,
     cache: StaticCache,
     policy: Arc<Policy>,
+    /// What scripts may have sent.
+    sendfile_roots: SendfileRoots,
     /// Where the entry file of background tasks really is; it is not for clients.
     task_entry: Option<RelativePath>,
 }
@@ -48,6 +50,20 @@ pub(in crate::serve) enum Found {
     Missing,
     /// A script.
     Script(Arc<Script>),
+}
+
+/// What a script's name for a file leads to.
+#[derive(Debug)]
+pub(in crate::serve) enum Named {
+    /// A file that may be sent.
+    File(Ready),
+    /// Nothing that may be sent.
+    Refused {
+        /// What the script wrote.
+        file: Vec<u8>,
+        /// Why not.
+        reason: &'static str,
+    },
 }
 
 /// A file that is ready to send.
@@ -80,6 +96,7 @@ impl Site {
             terms,
             cache,
             policy: Arc::clone(policy),
+            sendfile_roots: SendfileRoots::new(config.files.sendfile_roots.clone()),
             task_entry: task_entry(config),
         }
     }
@@ -153,6 +170,25 @@ impl Site {
         };
         self.cache.remove(path);
         Ok(found)
+    }
+
+    /// Finds the file that a script has named. Waits for the disk.
+    pub(in crate::serve) fn find_named(&self, named: &NamedFile) -> io::Result<Named> {
+        let look = self.cache.begin_look(time::now());
+        let rules = self.policy.rules();
+        let refused = |reason| Ok(Named::Refused { file: named.as_written().into(), reason });
+        let Some(found) = self.sendfile_roots.find(named)? else {
+            return refused("there is no such file in SENDFILE_ROOTS that may be sent");
+        };
+        // As if its directory were the document root, and by its place in relation to that.
+        let root = self.root.real_path()?;
+        let place = RelativePath::of(&root, &found.real_path);
+        let is_denied = |path: &[u8]| rules.deny.judge_file(path) == Some(Denial::Path);
+        if is_denied(&found.below) || is_denied(place.way()) {
+            return refused(".svcdeny denies it");
+        }
+        let path = found.file.path.clone();
+        self.ready(&path, found.file, look).map(Named::File)
     }
 
     /// Encodes a copy of a file in a content coding, if it is worth caching. Takes a long time.

@@ -44,6 +44,11 @@ impl Router {
         Self { site, disk, rules, scripts: RouteCache::new() }
     }
 
+    /// The site.
+    pub(in crate::serve) fn site(&self) -> Arc<Site> {
+        Arc::clone(&self.site)
+    }
+
     /// The rules.
     pub(in crate::serve) fn rules(&self) -> &Rules {
         &self.rules

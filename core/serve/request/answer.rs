@@ -35,6 +35,15 @@ impl Answer {
         answer
     }
 
+    /// The same answer with more fields.
+    pub(in crate::serve) fn with(mut self, fields: &Fields) -> Self {
+        for (name, value) in fields {
+            // They were fields before.
+            let _ = self.fields.push(name, value);
+        }
+        self
+    }
+
     /// The answer to a client that has exceeded its quota, with the number of seconds it must wait.
     pub(in crate::serve) fn too_many(wait_seconds: u64) -> Self {
         let mut answer = Self::plain(429);
@@ -96,6 +105,7 @@ impl Answer {
             fields: self.fields,
             content_length,
             origin: Origin::Server,
+            file: None,
         };
         Reply::whole(head, self.body)
     }

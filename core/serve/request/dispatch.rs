@@ -8,7 +8,7 @@ use std::io;
 use crate::admission::OfferOutcome;
 use crate::config::Executor;
 use crate::connection::{Decision, Reply};
-use crate::files::{BodyPiece, directory_location, represent};
+use crate::files::{BodyPiece, Representation, directory_location, represent};
 use crate::http::uri;
 use crate::observe::{Event, Metrics};
 use crate::policy::deny::Denial;
@@ -81,15 +81,27 @@ impl RequestMeta {
     fn send_file(&mut self, io: &mut Io, ready: &Ready) -> Decision {
         let Some(head) = self.head() else { return Answer::plain(500).into_decision() };
         let shown = represent(&ready.asset, head, || io.ids.fresh());
+        let status = shown.status;
+        let head = ReplyHead { status, ..ReplyHead::bare(Origin::Server) };
+        self.send_shown(io, ready, shown, head, status >= 400)
+    }
+
+    /// Answers with `head`, and with the fields and the body of `shown`, unless it `is_refused`.
+    pub(in crate::serve) fn send_shown(
+        &mut self,
+        io: &mut Io,
+        ready: &Ready,
+        shown: Representation,
+        head: ReplyHead,
+        is_refused: bool,
+    ) -> Decision {
         if let Some(coding) = shown.order {
             io.disk.order_chore(Chore::Code(Arc::clone(&ready.asset), coding));
         }
-        let (status, origin) = (shown.status, Origin::Server);
-        let mut head =
-            ReplyHead { status, reason: None, fields: shown.fields, content_length: shown.length, origin };
-        if status >= 400 {
+        let mut head = ReplyHead { fields: shown.fields, content_length: shown.length, ..head };
+        if is_refused {
             head.fields.push_own(b"Content-Type", PAGE_TYPE);
-            return Decision::Answer(Reply::whole(head, page(status)));
+            return Decision::Answer(Reply::whole(head, page(shown.status)));
         }
         self.coded = shown.coded.map(|coded| (coded.before, coded.after));
         let is_from_disk = shown.body.iter().any(|piece| matches!(piece, BodyPiece::File(..)));

@@ -9,7 +9,7 @@ use std::time::{Instant, SystemTime};
 use crate::admission::Ticket;
 use crate::config::AbandonedRequests;
 use crate::http::{Head, RequestLine, Version};
-use crate::pool::{Exchange, Script, StreamKey};
+use crate::pool::{Exchange, ReplyHead, Script, StreamKey};
 use crate::sync::primitive::Arc;
 use crate::time;
 use crate::trace::{RequestSpan, SpanClock, SpanContext, Tracer};
@@ -41,6 +41,8 @@ pub(in crate::serve) struct RequestMeta {
     pub(in crate::serve) coded: Option<(u64, u64)>,
     /// The head that was sent announces a body with a content coding of the server.
     pub(in crate::serve) is_coded: bool,
+    /// The head of a script's response while the file that it names is being opened.
+    pub(in crate::serve) sends: Option<Box<ReplyHead>>,
     /// The client, and the trace of the request.
     pub(in crate::serve) client_context: ClientContext,
     /// Its span, if it is recorded.
@@ -111,6 +113,7 @@ impl RequestMeta {
             ticket: None,
             coded: None,
             is_coded: false,
+            sends: None,
             client_context,
             span: None,
             subject,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `meta` | the state of a request |
 //! | `start`, `dispatch`, `respond`, `books` | its steps: client, handler, the head of the response, its record |
+//! | `named_file` | files that scripts name in their responses |
 //! | `server_span` | its record as a span |
 //! | `ending` | how it ends |
 //! | `client_context`, `endpoints` | the client; the two ends of the connection |
@@ -16,6 +17,7 @@ pub(in crate::serve) mod dispatch;
 pub(in crate::serve) mod ending;
 pub(in crate::serve) mod endpoints;
 pub(in crate::serve) mod meta;
+pub(in crate::serve) mod named_file;
 pub(in crate::serve) mod respond;
 mod server_span;
 pub(in crate::serve) mod start;

@@ -209,6 +209,7 @@ impl Owner {
                 self.jobs.push(Job::Work(stream, number));
                 it.decide(stream, Decision::Await { until }, now);
             }
+            Ask::SendFile(head) => panic!("no reply names a file: {head:?}"),
             Ask::Slice(source, offset, len) => {
                 assert!(len > 0, "a slice of nothing");
                 let is_now = matches!(source, Source::File(_)) && dice.one_in(2);

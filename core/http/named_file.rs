@@ -1,0 +1,128 @@
+//! Files that scripts name in their responses (`X-Accel-Redirect`, `X-Sendfile`), for the server to send in their place.
+//!
+//! Promises: pure. The path of a name is normalized, so that it contains no `..`, and decoded only where the field is a
+//! URI. Refuses: it does not know which files may be sent; the disk decides that.
+
+use super::uri::{normalise, normalise_decoded};
+
+/// A file that a script names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NamedFile {
+    /// By `X-Sendfile`: a path in the file system, or relative to a directory that files may be sent from.
+    Path(Vec<u8>),
+    /// By `X-Accel-Redirect`: a URI.
+    Uri(Vec<u8>),
+}
+
+impl NamedFile {
+    /// Returns the file that a field of a response names; `None` for all other fields. An empty value names nothing.
+    pub fn of(name: &[u8], value: &[u8]) -> Option<Self> {
+        let by = if name.eq_ignore_ascii_case(b"x-sendfile") {
+            Self::Path
+        } else if name.eq_ignore_ascii_case(b"x-accel-redirect") {
+            Self::Uri
+        } else {
+            return None;
+        };
+        Some(by(value.into()))
+    }
+
+    /// Returns the normalized path, which begins with a slash; `None` if it has no such form.
+    pub fn path(&self) -> Option<Vec<u8>> {
+        let normalised = match self {
+            Self::Uri(uri) => {
+                // What follows is for scripts, and a file is none.
+                let end = uri.iter().position(|byte| matches!(byte, b'?' | b'#')).unwrap_or(uri.len());
+                normalise(&uri[..end])
+            }
+            Self::Path(path) if path.is_empty() => return None,
+            Self::Path(path) if path.starts_with(b"/") => normalise_decoded(path.clone()),
+            Self::Path(path) => normalise_decoded([b"/", &path[..]].concat()),
+        };
+        normalised.ok().map(|normalised| normalised.path)
+    }
+
+    /// Returns whether it may be relative to a directory that files may be sent from.
+    pub fn may_be_relative(&self) -> bool {
+        match self {
+            Self::Uri(_) => true,
+            Self::Path(path) => !path.starts_with(b"/"),
+        }
+    }
+
+    /// Returns what the script wrote.
+    pub fn as_written(&self) -> &[u8] {
+        match self {
+            Self::Path(text) | Self::Uri(text) => text,
+        }
+    }
+}
+
+/// Returns whether a field of a request tells applications which of these fields to use, and how paths map to URIs. Only a
+/// proxy may say so, and clients can send the same fields: applications must not see them.
+pub fn asks_for_named_files(name: &[u8]) -> bool {
+    // Applications take an underscore for a hyphen.
+    let is = |other: &[u8]| {
+        let pairs = name.iter().zip(other);
+        name.len() == other.len()
+            && pairs
+                .into_iter()
+                .all(|(one, other)| one.eq_ignore_ascii_case(other) || (*one, *other) == (b'_', b'-'))
+    };
+    is(b"x-sendfile-type") || is(b"x-accel-mapping")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path_of(name: &str, value: &str) -> Option<String> {
+        let named = NamedFile::of(name.as_bytes(), value.as_bytes())?;
+        named.path().map(|path| String::from_utf8(path).unwrap())
+    }
+
+    #[test]
+    fn two_fields_name_files() {
+        assert_eq!(NamedFile::of(b"x-SENDFILE", b"/a"), Some(NamedFile::Path(b"/a".to_vec())));
+        assert_eq!(NamedFile::of(b"x-accel-redirect", b"/a"), Some(NamedFile::Uri(b"/a".to_vec())));
+        for name in ["X-Accel-Expires", "X-Sendfile-Type", "X-Sendfil", ""] {
+            assert_eq!(NamedFile::of(name.as_bytes(), b"/a"), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn only_a_uri_is_decoded() {
+        assert_eq!(
+            path_of("X-Accel-Redirect", "/a%20b/%C3%A4.txt?x=1#y").as_deref(),
+            Some("/a b/\u{e4}.txt")
+        );
+        assert_eq!(path_of("X-Accel-Redirect", "/a b/\u{e4}.txt").as_deref(), Some("/a b/\u{e4}.txt"));
+        assert_eq!(path_of("X-Sendfile", "/srv/100%25?.txt").as_deref(), Some("/srv/100%25?.txt"));
+        assert_eq!(path_of("X-Sendfile", "sub/a.txt").as_deref(), Some("/sub/a.txt"));
+    }
+
+    #[test]
+    fn a_path_never_leads_up() {
+        for (name, value) in [
+            ("X-Accel-Redirect", "/../etc/passwd"),
+            ("X-Accel-Redirect", "/a/%2e%2e/%2e%2e/b"),
+            ("X-Accel-Redirect", "/a%00"),
+            ("X-Accel-Redirect", "/a%2"),
+            ("X-Accel-Redirect", "@named"),
+            ("X-Accel-Redirect", ""),
+            ("X-Sendfile", ""),
+            ("X-Sendfile", "../a"),
+            ("X-Sendfile", "/a\0b"),
+        ] {
+            assert_eq!(path_of(name, value), None, "{name}: {value}");
+        }
+        assert_eq!(path_of("X-Sendfile", "/srv//x/./../a").as_deref(), Some("/srv/a"));
+        assert_eq!(path_of("X-Accel-Redirect", "/srv/x/%2E%2E/a").as_deref(), Some("/srv/a"));
+    }
+
+    #[test]
+    fn what_proxies_say_about_these_fields_is_known() {
+        assert!(asks_for_named_files(b"x-sendfile-type") && asks_for_named_files(b"X_Accel-Mapping"));
+        assert!(!asks_for_named_files(b"x-sendfile") && !asks_for_named_files(b"x-accel-buffering"));
+    }
+}

@@ -1,0 +1,61 @@
+//! Files that scripts name in their responses, sent in the place of their bodies.
+//!
+//! Promises: the worker is not needed for it; a file thread opens the file, and it goes out like any static file. Refuses:
+//! what may be sent is decided where files are opened, and what the response says where files are represented.
+
+use std::io;
+
+use crate::connection::Decision;
+use crate::files::{kept, represent_sent};
+use crate::observe::Event;
+use crate::pool::ReplyHead;
+
+use super::answer::Answer;
+use super::meta::RequestMeta;
+use crate::serve::disk::file_job::FileJob;
+use crate::serve::disk::site::{Named, Ready};
+use crate::serve::io_thread::io::Io;
+
+impl RequestMeta {
+    /// The script has answered with `head`, which names a file: has it opened.
+    pub(in crate::serve) fn order_file(&mut self, io: &Io, mut head: ReplyHead) {
+        if let Some(named) = head.file.take() {
+            self.sends = Some(Box::new(head));
+            io.disk.order(FileJob::Name(io.router.site(), named), self.key);
+        }
+    }
+
+    /// A file thread has looked for the file.
+    pub(in crate::serve) fn file_opened(
+        &mut self,
+        io: &mut Io,
+        found: io::Result<Named>,
+    ) -> Option<Decision> {
+        let head = *self.sends.take()?;
+        let reason = match found {
+            Ok(Named::File(ready)) => return Some(self.send_named(io, &ready, head)),
+            Ok(Named::Refused { file, reason }) => {
+                let id = self.request_id();
+                io.shared.log.emit(&Event::FileRefused { file: &file, reason, request_id: id });
+                404
+            }
+            Err(error) => {
+                let what = format!("SENDFILE_ROOTS cannot be read: {error}");
+                io.shared.log.emit(&Event::Failure { what: &what });
+                503
+            }
+        };
+        Some(Answer::plain(reason).with(&kept(&head.fields)).into_decision())
+    }
+
+    fn send_named(&mut self, io: &mut Io, ready: &Ready, mut head: ReplyHead) -> Decision {
+        let Some(asked) = self.head() else { return Answer::plain(500).into_decision() };
+        let fields = std::mem::take(&mut head.fields);
+        let shown = represent_sent(&ready.asset, asked, (head.status, fields), || io.ids.fresh());
+        let is_refused = shown.status >= 400 && shown.status != head.status;
+        if shown.status != head.status {
+            (head.status, head.reason) = (shown.status, None);
+        }
+        self.send_shown(io, ready, shown, head, is_refused)
+    }
+}
