@@ -15,6 +15,7 @@ pub mod environment;
 mod helper;
 mod hook;
 mod host;
+pub mod inherited;
 mod interpreter;
 mod interrupter;
 mod outcome;

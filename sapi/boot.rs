@@ -9,11 +9,11 @@ use std::time::Duration;
 
 #[cfg(feature = "php")]
 use svc_core::config::ServiceManagerConfig;
-use svc_core::config::{Config, RawConfig};
+use svc_core::config::{Activation, Config, RawConfig};
 use svc_core::limits::THREAD_EXIT_GRACE;
 use svc_core::observe::{Event, Log};
 use svc_core::pool::{Engine, Exchange};
-use svc_core::serve::{ExecutorFacts, PreparedServer, Server, StartError};
+use svc_core::serve::{ExecutorFacts, InheritedSockets, PreparedServer, Server, StartError};
 use svc_core::time::{self, Clock};
 
 use crate::commands::{self, Exit};
@@ -21,7 +21,11 @@ use crate::plugins;
 use crate::run_as::{self, ProcessUser};
 
 /// Serves until a signal stops the process. Returns the exit code.
-pub fn serve(raw: &RawConfig) -> Exit {
+pub fn serve(raw: &RawConfig, activation: &Activation) -> Exit {
+    let inherited = match take_sockets(activation) {
+        Ok(inherited) => inherited,
+        Err(error) => return fail(&error, Exit::Misused),
+    };
     // The signal mask is set before any other thread exists, so that all inherit it.
     #[cfg(feature = "php")]
     svc_ffi::signals::block();
@@ -37,9 +41,24 @@ pub fn serve(raw: &RawConfig) -> Exit {
         Err(error) => return fail(&format_args!("cannot start the log thread: {error}"), Exit::Failed),
     };
     log.emit(&Event::Starting { version: env!("CARGO_PKG_VERSION") });
-    let exit = run(&config, &log, time::now, executor::wait_for_signal);
+    let exit = run_on(inherited, &config, &log, time::now, executor::wait_for_signal);
     log.shutdown();
     exit
+}
+
+/// Takes over the sockets that a service manager has bound, while the process has a single thread.
+#[cfg(feature = "php")]
+fn take_sockets(activation: &Activation) -> Result<InheritedSockets, String> {
+    crate::activation::take(activation)
+}
+
+/// Without PHP, there is no unsafe code that could own a descriptor by its number.
+#[cfg(not(feature = "php"))]
+fn take_sockets(activation: &Activation) -> Result<InheritedSockets, String> {
+    if activation.sockets(std::process::id())?.is_empty() {
+        return Ok(InheritedSockets::default());
+    }
+    Err("LISTEN_FDS: is not supported by a build without PHP; accepted: no value".to_owned())
 }
 
 fn fail(error: &dyn Display, exit: Exit) -> Exit {
@@ -50,11 +69,21 @@ fn fail(error: &dyn Display, exit: Exit) -> Exit {
 /// Binds the ports, starts the executor, opens the main port, calls `until`, and drains when it returns. The control
 /// thread uses `clock`. The executor starts and ends on the calling thread.
 pub fn run(config: &Arc<Config>, log: &Log, clock: Clock, until: impl FnOnce(&Server)) -> Exit {
+    run_on(InheritedSockets::default(), config, log, clock, until)
+}
+
+fn run_on(
+    inherited: InheritedSockets,
+    config: &Arc<Config>,
+    log: &Log,
+    clock: Clock,
+    until: impl FnOnce(&Server),
+) -> Exit {
     let user = match run_as::prepare(config) {
         Ok(user) => user,
         Err(problem) => return fail(&problem, Exit::Misused),
     };
-    let prepared = match PreparedServer::prepare_by(Arc::clone(config), log.clone(), clock) {
+    let prepared = match PreparedServer::prepare_by(Arc::clone(config), log.clone(), clock, inherited) {
         Ok(prepared) => prepared,
         Err(error) => {
             // A setting that does not suit the machine is a usage error; a port in use is a runtime failure.

@@ -5,6 +5,8 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
+#[cfg(feature = "php")]
+mod activation;
 pub mod boot;
 #[cfg(feature = "php")]
 mod cgi;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use svc::boot;
 use svc::cli::{self, Subcommand};
 use svc::commands::{self, Exit};
-use svc_core::config::RawConfig;
+use svc_core::config::{Activation, RawConfig};
 
 fn main() -> ExitCode {
     let raw = RawConfig::new(std::env::vars_os());
@@ -15,7 +15,7 @@ fn main() -> ExitCode {
         Ok(Subcommand::Check(overrides)) => commands::check(&overrides.apply(raw)),
         Ok(Subcommand::Healthcheck(probe)) => commands::healthcheck(&raw, probe),
         Ok(Subcommand::Help(page)) => commands::help(page),
-        Ok(Subcommand::Serve(overrides)) => boot::serve(&overrides.apply(raw)),
+        Ok(Subcommand::Serve(overrides)) => boot::serve(&overrides.apply(raw), &activation()),
         Ok(Subcommand::Version) => commands::version(&boot::version()),
         Err(error) => {
             commands::complain(&error);
@@ -23,4 +23,10 @@ fn main() -> ExitCode {
         }
     }
     .into()
+}
+
+/// What a service manager says of the sockets that it has passed on.
+fn activation() -> Activation {
+    let value = std::env::var_os;
+    Activation { pid: value("LISTEN_PID"), count: value("LISTEN_FDS"), names: value("LISTEN_FDNAMES") }
 }

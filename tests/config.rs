@@ -50,7 +50,11 @@ fn answer(words: &[&str], environment: &[(&str, &str)]) -> String {
 #[test]
 fn each_wrong_setting_has_a_line_that_names_variable_value_and_what_is_accepted() {
     let wrong = [
-        ("LISTEN_ADDR", "8080", "is not a valid address; accepted: host:port, or :port for 0.0.0.0:port"),
+        (
+            "LISTEN_ADDR",
+            "8080",
+            "is not a valid address; accepted: host:port, or :port for 0.0.0.0:port; several with commas, unix:PATH included",
+        ),
         ("EXECUTOR", "fpm", "is not a valid value; accepted: sapi, stub"),
         ("IO_WORKERS", "5000", "is too large; accepted: auto, or an integer from 1 to 1024"),
         (

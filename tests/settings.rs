@@ -85,6 +85,24 @@ effects! {
         assert_eq!(svc.get("/").status, 404);
     }
 
+    listen_unix_mode: "LISTEN_UNIX_MODE" {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("svc.sock");
+        let places = format!("127.0.0.1:0,unix:{}", path.display());
+        let _svc = Svc::start(&[], &[("LISTEN_ADDR", &places), ("LISTEN_UNIX_MODE", "600")]);
+        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(path).unwrap().permissions());
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    redirect_addr: "REDIRECT_ADDR" {
+        let certificates = Certificates::new(&[&["a.test"]]);
+        let (cert, key) = (certificates.cert(0), certificates.key(0));
+        let tls = [("TLS_CERT", cert.to_str().unwrap()), ("TLS_KEY", key.to_str().unwrap())];
+        let svc = Svc::start(&[], &[tls[0], tls[1], ("REDIRECT_ADDR", "127.0.0.1:0")]);
+        let addr = svc.log().expect("redirect port is listening")["fields"]["addr"].as_str().unwrap().parse().unwrap();
+        assert_eq!(Client::connect(addr).get("/").status, 308);
+    }
+
     document_root: "DOCUMENT_ROOT" {
         let other = tempfile::tempdir().unwrap();
         std::fs::write(other.path().join("here.txt"), "other").unwrap();
@@ -375,6 +393,15 @@ effects! {
 
     gzip_level: "GZIP_LEVEL" {
         withdraws("GZIP_LEVEL", "gzip");
+    }
+
+    sendfile_roots: "SENDFILE_ROOTS" {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("a.txt"), "the file").unwrap();
+        let files = [("send.php", "<?php header('X-Accel-Redirect: /a.txt'); echo 'own';")];
+        assert_eq!(Svc::start(&files, &[]).get("/send.php").text(), "own");
+        let svc = Svc::start(&files, &[("SENDFILE_ROOTS", folder.path().to_str().unwrap())]);
+        assert_eq!(svc.get("/send.php").text(), "the file");
     }
 
     tls_cert: "TLS_CERT" {

@@ -12,15 +12,19 @@ use ipnet::IpNet;
 use super::id::Id;
 use super::settings::Settings;
 use super::{
-    AbandonedRequests, AccessLog, CertificateFiles, Executor, Level, PluginSettings, PluginSource,
-    RuntimeHook, TlsVersion, WorkerRange,
+    AbandonedRequests, AccessLog, CertificateFiles, Executor, Level, ListenAddr, PluginSettings,
+    PluginSource, RuntimeHook, TlsVersion, WorkerRange,
 };
 
 /// Addresses, files and threads.
 #[derive(Clone, Debug)]
 pub struct ServingConfig {
-    /// The address of the main port. With port 0, the system chooses a free port.
-    pub listen_addr: SocketAddr,
+    /// Where the main port listens; never empty. With port 0, the system chooses a free port.
+    pub listen_addr: Vec<ListenAddr>,
+    /// The permissions of its Unix sockets.
+    pub listen_unix_mode: u32,
+    /// The address of the port that redirects to HTTPS; `None` disables it. If there is one, there are certificates.
+    pub redirect_addr: Option<SocketAddr>,
     /// The directory to serve, as an absolute path. It was a directory when the process started.
     pub document_root: PathBuf,
     /// Whether symbolic links may point outside the document root.
@@ -39,7 +43,9 @@ impl ServingConfig {
     /// Takes its settings; all of them are valid.
     pub(super) fn of(settings: &Settings) -> Self {
         Self {
-            listen_addr: settings.address(Id::ListenAddr).unwrap_or_else(|| unreachable!("it has a default")),
+            listen_addr: settings.listeners(Id::ListenAddr).to_vec(),
+            listen_unix_mode: settings.mode(Id::ListenUnixMode),
+            redirect_addr: settings.address(Id::RedirectAddr),
             document_root: settings.path(Id::DocumentRoot).unwrap_or_default(),
             links_outside_root: settings.boolean(Id::LinksOutsideRoot),
             entry_file: settings.text(Id::EntryFile).map(str::to_owned),

@@ -4,6 +4,8 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Id {
     ListenAddr,
+    ListenUnixMode,
+    RedirectAddr,
     DocumentRoot,
     LinksOutsideRoot,
     EntryFile,

@@ -62,6 +62,13 @@ pub enum ValueKind {
     },
     /// Comma-separated words.
     List,
+    /// Comma-separated addresses and `unix:PATH`.
+    Listeners {
+        /// The address that a port without a host binds to.
+        port_alone: Ipv4Addr,
+    },
+    /// The permissions of a file.
+    Mode,
     /// Comma-separated networks and addresses.
     Networks,
     /// A path in the file system.
@@ -272,7 +279,13 @@ impl ValueKind {
             | Self::Plugins
             | Self::Proxies
             | Self::Variables => Json::Array,
-            Self::Address { .. } | Self::Choice(_) | Self::Path | Self::Text | Self::Workers => Json::String,
+            Self::Address { .. }
+            | Self::Choice(_)
+            | Self::Listeners { .. }
+            | Self::Mode
+            | Self::Path
+            | Self::Text
+            | Self::Workers => Json::String,
         }
     }
 
@@ -291,6 +304,10 @@ impl ValueKind {
                 format!("auto, or {} from 1 to {max}{}", unit.noun(), unit.suffixes())
             }
             Self::List => "comma-separated names".to_owned(),
+            Self::Listeners { port_alone } => {
+                format!("host:port, or :port for {port_alone}:port; several with commas, unix:PATH included")
+            }
+            Self::Mode => "octal digits from 0 to 777".to_owned(),
             Self::Networks => "comma-separated networks and addresses".to_owned(),
             Self::Pairs => "comma-separated key=value pairs".to_owned(),
             Self::Path => "a path".to_owned(),

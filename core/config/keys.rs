@@ -24,8 +24,27 @@ pub static KEYS: [Key; SERVER_KEYS.len() + TRACING_KEYS.len()] = {
 
 /// The settings of the server itself.
 const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
-    Key::new(Id::ListenAddr, "LISTEN_ADDR", address(Ipv4Addr::UNSPECIFIED), Initial::Is("127.0.0.1:8080"))
-        .about(Chapter::Serving, "The address of the main port. With port 0, the system chooses a free port."),
+    Key::new(
+        Id::ListenAddr,
+        "LISTEN_ADDR",
+        ValueKind::Listeners { port_alone: Ipv4Addr::UNSPECIFIED },
+        Initial::Is("127.0.0.1:8080"),
+    )
+    .about(
+        Chapter::Serving,
+        "The addresses of the main port. With port 0, the system chooses a free port. `unix:PATH` is a Unix socket for \
+         proxies on the same machine: it speaks plain HTTP even with `TLS_CERT`, and its peer has the address 127.0.0.1 and \
+         no rate limit.",
+    ),
+    Key::new(Id::ListenUnixMode, "LISTEN_UNIX_MODE", ValueKind::Mode, Initial::Is("0660")).about(
+        Chapter::Serving,
+        "The permissions of Unix sockets in `LISTEN_ADDR`. Whoever may write to the socket may connect.",
+    ),
+    Key::new(Id::RedirectAddr, "REDIRECT_ADDR", address(Ipv4Addr::UNSPECIFIED), Initial::Unset).about(
+        Chapter::Serving,
+        "The address of a second port, for plain HTTP: all requests are redirected to HTTPS (308). It requires \
+         `TLS_CERT`.",
+    ),
     Key::new(Id::DocumentRoot, "DOCUMENT_ROOT", ValueKind::Path, Initial::Computed("`./public` if it exists, else `.`"))
         .about(Chapter::Serving, "The directory to serve. It must exist."),
     Key::new(Id::LinksOutsideRoot, "LINKS_OUTSIDE_ROOT", ValueKind::Boolean, Initial::Is("true")).about(

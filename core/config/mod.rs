@@ -10,13 +10,16 @@
 
 use std::path::PathBuf;
 
+mod activation;
 mod chapters;
+mod entries;
 mod files;
 pub mod glob;
 mod hooks;
 mod id;
 pub mod key;
 pub mod keys;
+mod listen_addr;
 pub mod page;
 mod plugins;
 mod problem;
@@ -28,11 +31,13 @@ mod settings;
 mod tracing;
 pub mod value;
 
+pub use activation::{ACTIVATION_VARIABLES, Activation, PassedSocket};
 pub use chapters::{
     AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, FileConfig, LogConfig, OperationsConfig,
     PhpConfig, ServingConfig, TimeoutConfig, TlsConfig,
 };
 pub use hooks::RuntimeHook;
+pub use listen_addr::ListenAddr;
 pub use plugins::{PluginSettings, PluginSource, is_plugin_name};
 pub use problem::{ConfigError, Fault, Problem};
 pub use raw::{RawConfig, ValueSource};

@@ -45,6 +45,8 @@ pub enum Fault {
     NotABoolean,
     /// Not a usable directory, for the given reason.
     NotADirectory(String),
+    /// Not the permissions of a file.
+    NotAMode,
     /// Not a readable file, for the given reason.
     NotReadable(String),
     /// Not `key=value`.
@@ -141,6 +143,7 @@ impl fmt::Display for Fault {
             Self::NotAnAddress => f.write_str("is not a valid address"),
             Self::NotABoolean => f.write_str("is not a boolean"),
             Self::NotADirectory(why) => write!(f, "is not a usable directory ({why})"),
+            Self::NotAMode => f.write_str("is not a file mode"),
             Self::NotReadable(why) => write!(f, "is not a readable file ({why})"),
             Self::NotADirective => f.write_str("is not a valid directive"),
             Self::NotAField(name) => write!(f, "contains {name:?}, which is not a field that can be set"),

@@ -4,13 +4,14 @@
 //! `svc check` and the report show the same result. Refuses: it opens no files; it only checks what exists.
 
 use std::ffi::OsStr;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 
 use super::files::readable_file;
 use super::id::Id;
 use super::key::{Chapter, Exposure, Initial, Key};
 use super::keys::KEYS;
+use super::listen_addr::ListenAddr;
 use super::problem::{ConfigError, Fault, Problem};
 use super::raw::{RawConfig, ValueSource};
 use super::settings::{Setting, Settings};
@@ -256,19 +257,30 @@ impl Resolver {
     }
 
     fn check_listeners(&mut self) {
-        let (Value::Address(main), Value::Address(internal)) =
-            (self.settings.value(Id::ListenAddr), self.settings.value(Id::InternalAddr))
-        else {
-            return;
-        };
-        if overlap(*main, *internal) {
-            let text = internal.to_string();
-            let key = &KEYS[Id::InternalAddr as usize];
+        let place = |settings: &Settings, id| settings.address(id).map(ListenAddr::Tcp);
+        let main = self.settings.listeners(Id::ListenAddr).to_vec();
+        let redirect = place(&self.settings, Id::RedirectAddr);
+        let takes = |taken: &[ListenAddr], own: &ListenAddr| taken.iter().any(|other| other.overlaps(own));
+        for (id, others) in [
+            (Id::RedirectAddr, &[("LISTEN_ADDR", &main[..])][..]),
+            (Id::InternalAddr, &[("LISTEN_ADDR", &main[..]), ("REDIRECT_ADDR", redirect.as_slice())][..]),
+        ] {
+            let Some(own) = place(&self.settings, id) else { continue };
+            if let Some((other, _)) = others.iter().find(|(_, taken)| takes(taken, &own)) {
+                let (key, text) = (&KEYS[id as usize], own.to_string());
+                let fault = Fault::AddressTaken(other);
+                self.fault_accepting(key, &text, fault, "an address that does not overlap with it");
+            }
+        }
+        if let Some(redirect) = redirect
+            && self.settings.source(Id::TlsCert) == ValueSource::Default
+        {
+            let key = &KEYS[Id::RedirectAddr as usize];
             self.fault_accepting(
                 key,
-                &text,
-                Fault::AddressTaken("LISTEN_ADDR"),
-                "an address that does not overlap with it",
+                &redirect.to_string(),
+                Fault::Unused("TLS_CERT"),
+                "no value without TLS_CERT",
             );
         }
     }
@@ -371,13 +383,6 @@ fn directory(path: &Path) -> Result<PathBuf, Fault> {
     let absolute = std::path::absolute(path).map_err(unusable)?;
     // Through the components, so that a slash at the end goes.
     Ok(absolute.components().collect())
-}
-
-fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let wide = |ip: IpAddr| ip.is_unspecified();
-    one.port() != 0
-        && one.port() == other.port()
-        && (one.ip() == other.ip() || wide(one.ip()) || wide(other.ip()))
 }
 
 fn directive(text: &OsStr) -> Result<(String, String), Fault> {

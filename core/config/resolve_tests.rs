@@ -20,7 +20,7 @@ fn lines(variables: &[(&str, &str)]) -> Vec<String> {
 #[test]
 fn defaults_are_those_of_the_table() {
     let config = config(&[]);
-    assert_eq!(config.serving.listen_addr.to_string(), "127.0.0.1:8080");
+    assert_eq!(config.serving.listen_addr[0].to_string(), "127.0.0.1:8080");
     assert_eq!(config.php.workers, WorkerRange { min: 8, max: 8 });
     assert_eq!(config.serving.io_workers, 2);
     assert_eq!(config.admission.queue_capacity, 8 * 128);
@@ -83,7 +83,7 @@ fn every_live_setting_takes_a_value() {
         ("INTERNAL_ADDR", ":9090"),
         ("INTERNAL_ALLOW_IPS", "10.0.0.0/8,127.0.0.1"),
     ]);
-    assert_eq!(config.serving.listen_addr.to_string(), "0.0.0.0:0");
+    assert_eq!(config.serving.listen_addr[0].to_string(), "0.0.0.0:0");
     assert_eq!(config.serving.executor, Executor::Stub);
     assert_eq!(config.php.workers, WorkerRange { min: 3, max: 5 });
     assert_eq!((config.php.workers_idle, config.php.worker_max_memory_mib), (Duration::from_secs(24), 25));

@@ -12,6 +12,7 @@ use super::WorkerRange;
 use super::id::Id;
 use super::key::{Initial, Key, ValueKind, ValueUnit};
 use super::keys::KEYS;
+use super::listen_addr::ListenAddr;
 use super::raw::ValueSource;
 use super::value::Value;
 
@@ -109,6 +110,16 @@ impl Settings {
     /// A list of words; empty if it is unset.
     pub(super) fn list(&self, id: Id) -> Vec<String> {
         if let Value::List(words) = self.value(id) { words.clone() } else { Vec::new() }
+    }
+
+    /// Where a port listens.
+    pub(super) fn listeners(&self, id: Id) -> &[ListenAddr] {
+        if let Value::Listeners(places) = self.value(id) { places } else { &[] }
+    }
+
+    /// The permissions of a file.
+    pub(super) fn mode(&self, id: Id) -> u32 {
+        if let Value::Mode(mode) = self.value(id) { *mode } else { 0 }
     }
 
     /// A list of networks; `None` if it is unset.

@@ -5,16 +5,18 @@
 
 use std::ffi::OsStr;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use ipnet::{IpNet, Ipv4Net};
 
 use super::WorkerRange;
+use super::entries::entries;
 use super::glob;
 use super::hooks;
 use super::key::{Json, ValueKind, ValueUnit};
+use super::listen_addr::{ListenAddr, address};
 use super::plugins;
 use super::problem::Fault;
 use super::tracing::pairs;
@@ -31,6 +33,10 @@ pub enum Value {
     Integer(u64),
     /// Words.
     List(Vec<String>),
+    /// Addresses and paths to listen on.
+    Listeners(Vec<ListenAddr>),
+    /// Permissions of a file.
+    Mode(u32),
     /// Networks.
     Networks(Vec<IpNet>),
     /// Keys and values.
@@ -74,6 +80,8 @@ impl ValueKind {
             Self::IntegerOrAuto { .. } if text.eq_ignore_ascii_case("auto") => Ok(Value::Integer(0)),
             Self::IntegerOrAuto { max, unit } => integer(text, 0, max, unit).map(Value::Integer),
             Self::List => entries(text).map(|words| Value::List(words.map(str::to_owned).collect())),
+            Self::Listeners { port_alone } => ListenAddr::list(text, port_alone.into()).map(Value::Listeners),
+            Self::Mode => mode(text).map(Value::Mode),
             Self::Networks => entries(text)?.map(network).collect::<Result<_, _>>().map(Value::Networks),
             Self::Plugins => plugins::words(text).map(Value::List),
             Self::Proxies => proxies(text).map(Value::Networks),
@@ -122,6 +130,13 @@ impl fmt::Display for Value {
             Self::Integer(number) => number.fmt(f),
             Self::List(words) if words.is_empty() => f.write_str("none"),
             Self::List(words) => f.write_str(&words.join(",")),
+            Self::Listeners(places) => {
+                for (n, place) in places.iter().enumerate() {
+                    write!(f, "{}{place}", if n > 0 { "," } else { "" })?;
+                }
+                Ok(())
+            }
+            Self::Mode(mode) => write!(f, "{mode:04o}"),
             Self::Networks(networks) => {
                 for (n, network) in networks.iter().enumerate() {
                     write!(f, "{}{network}", if n > 0 { "," } else { "" })?;
@@ -147,28 +162,6 @@ impl fmt::Display for Value {
             Self::Workers(WorkerRange { min, max }) => write!(f, "{min}:{max}"),
         }
     }
-}
-
-fn address(text: &str, port_alone: IpAddr) -> Result<SocketAddr, Fault> {
-    let (host, port) = text.rsplit_once(':').ok_or(Fault::NotAnAddress)?;
-    if port.is_empty() || !port.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(Fault::NotAnAddress);
-    }
-    let port: u16 = port.parse().map_err(|_| Fault::NotAnAddress)?;
-    if host.is_empty() {
-        return Ok(SocketAddr::new(port_alone, port));
-    }
-    if let Ok(address) = text.parse() {
-        return Ok(address);
-    }
-    // An IPv6 address stands in brackets; without them its last group would pass for the port.
-    if host.contains([':', '[', ']']) {
-        return Err(Fault::NotAnAddress);
-    }
-    let found = (host, port).to_socket_addrs().map_err(|error| Fault::UnknownHost(error.to_string()))?;
-    let found: Vec<SocketAddr> = found.collect();
-    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
-    first.copied().ok_or_else(|| Fault::UnknownHost("it has no address".to_owned()))
 }
 
 fn boolean(text: &str) -> Result<bool, Fault> {
@@ -209,6 +202,14 @@ fn integer(text: &str, min: u64, max: u64, unit: ValueUnit) -> Result<u64, Fault
     }
 }
 
+/// The permissions of a file, as octal digits.
+fn mode(text: &str) -> Result<u32, Fault> {
+    if text.is_empty() || !text.bytes().all(|byte| (b'0'..=b'7').contains(&byte)) {
+        return Err(Fault::NotAMode);
+    }
+    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777).ok_or(Fault::NotAMode)
+}
+
 fn workers(text: &str) -> Result<WorkerRange, Fault> {
     let threads = |text: &str, min| {
         integer(text, min, THREADS_MAX as u64, ValueUnit::Count).map(|number| number as usize)
@@ -221,11 +222,6 @@ fn workers(text: &str) -> Result<WorkerRange, Fault> {
     };
     let (min, max) = (threads(min, 1)?, threads(max, 1)?);
     if min > max { Err(Fault::MinAboveMax) } else { Ok(WorkerRange { min, max }) }
-}
-
-fn entries(text: &str) -> Result<impl Iterator<Item = &str>, Fault> {
-    let mut entries = text.split(',').map(str::trim).filter(|entry| !entry.is_empty()).peekable();
-    if entries.peek().is_none() { Err(Fault::EmptyList) } else { Ok(entries) }
 }
 
 /// White space around an entry is ignored.

@@ -26,6 +26,7 @@
 //! | [`negotiate`] | `Accept` and `Accept-Encoding` of a collector | the format of the metrics, and whether to compress them |
 //! | `date` | wall-clock time | IMF-fixdate |
 //! | `named_file` | fields of a response by a script | the file to send in its place |
+//! | `https_location` | a request over plain HTTP | its place over HTTPS |
 //! | `ip_text` | an address | its text |
 //! | [`range`] | `Range`, a length | the parts to send |
 
@@ -42,6 +43,7 @@ mod framing;
 mod head;
 mod head_error;
 mod head_reader;
+mod https_location;
 mod ip_text;
 mod method;
 mod named_file;
@@ -68,6 +70,7 @@ pub use self::framing::BodyFraming;
 pub use self::head::{Head, Version, is_cgi_safe_name};
 pub use self::head_error::HeadError;
 pub use self::head_reader::{HeadReader, parse};
+pub use self::https_location::{CoveredNames, https_location};
 pub use self::ip_text::ip_text;
 pub use self::method::{MethodKind, wants_head_only};
 pub use self::named_file::{NamedFile, asks_for_named_files};

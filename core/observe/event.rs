@@ -49,6 +49,11 @@ pub enum Event<'a> {
     UmaskShared,
     /// The main port accepts connections.
     Listening {
+        /// An address of it, or the path of a socket.
+        addr: &'a str,
+    },
+    /// The port that redirects to HTTPS accepts connections.
+    RedirectListening {
         /// Its address.
         addr: SocketAddr,
     },
@@ -326,6 +331,7 @@ impl Event<'_> {
             Self::Starting { .. }
             | Self::PhpReady { .. }
             | Self::Listening { .. }
+            | Self::RedirectListening { .. }
             | Self::OpsListening { .. }
             | Self::Ready { .. }
             | Self::Draining { .. }
@@ -353,7 +359,10 @@ impl Event<'_> {
             Self::OpcacheRestartDelayed => svc(OPCACHE_RESTART_DELAYED),
             Self::OpcacheRestarted => svc("OPcache restarted after a delay"),
             Self::UmaskShared => svc(UMASK_SHARED),
-            Self::Listening { addr } => svc("main port is listening").text("addr", addr.to_string()),
+            Self::Listening { addr } => svc("main port is listening").text("addr", addr),
+            Self::RedirectListening { addr } => {
+                svc("redirect port is listening").text("addr", addr.to_string())
+            }
             Self::OpsListening { addr } => svc("operations port is listening").text("addr", addr.to_string()),
             Self::OpsExposed { addr } => {
                 svc("operations port is reachable from other hosts and INTERNAL_ALLOW_IPS is not set")

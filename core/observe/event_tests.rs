@@ -35,7 +35,8 @@ const ALL: &[Event<'_>] = &[
     Event::UmaskShared,
     Event::OpsListening { addr: ADDR },
     Event::OpsExposed { addr: ADDR },
-    Event::Listening { addr: ADDR },
+    Event::Listening { addr: "a" },
+    Event::RedirectListening { addr: ADDR },
     Event::Ready { workers: 1 },
     Event::AcceptFailed { error: "e" },
     Event::OpsAcceptFailed { error: "e" },
@@ -142,6 +143,7 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::OpsListening { .. }
         | Event::OpsExposed { .. }
         | Event::Listening { .. }
+        | Event::RedirectListening { .. }
         | Event::Ready { .. }
         | Event::AcceptFailed { .. }
         | Event::OpsAcceptFailed { .. }

@@ -17,6 +17,7 @@
 //! | `ops` | the operations port |
 //! | `export` | the thread that sends spans to the collector |
 //! | `control` | the tick: pool, drain, reload |
+//! | `ports` | its ports, bound or taken over |
 //! | `server` | the server while it serves: reload, drain, end |
 //! | `prepared` | the server before that: ports, pollers, the start of all threads |
 //!
@@ -34,6 +35,7 @@ mod io_thread;
 mod lifecycle;
 mod net;
 pub mod ops;
+mod ports;
 mod prepared;
 mod request;
 mod server;
@@ -41,6 +43,7 @@ mod shared;
 
 pub use backend::{Backend, PoolBackend};
 pub use lifecycle::{Lifecycle, Phase};
+pub use ports::{InheritedSockets, PortError};
 pub use prepared::{PreparedServer, StartError};
 pub use server::Server;
 pub use shared::{ExecutorFacts, Shared};

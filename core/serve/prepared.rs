@@ -8,12 +8,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use mio::net::TcpListener;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::admission::Gate;
-use crate::config::{Config, Problem};
-use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED, LISTEN_BACKLOG};
+use crate::config::{Config, ListenAddr, Problem};
+use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED};
 use crate::observe::{Event, Hint, Log, PluginEvent, TraceEvent};
 use crate::plugins::{Plugin, PluginEvents, PluginStartError};
 use crate::policy::never_public::sign_of_project;
@@ -27,6 +26,7 @@ use crate::tls::{SessionConfig, TlsError, client_config};
 
 use super::backend::PoolBackend;
 use super::lifecycle::Phase;
+use super::ports::{InheritedSockets, PortError, Ports, open_ops};
 use super::server::Server;
 use super::shared::{ExecutorFacts, Shared};
 use crate::serve::connection::reactor::Reactor;
@@ -55,7 +55,8 @@ pub struct PreparedServer {
     reactors: Vec<Reactor>,
     accepting: Accepting,
     exporter: Option<PreparedExporter>,
-    main_addr: SocketAddr,
+    main: Vec<ListenAddr>,
+    redirect_addr: Option<SocketAddr>,
     ops_addr: Option<SocketAddr>,
     clock: Clock,
 }
@@ -63,15 +64,6 @@ pub struct PreparedServer {
 /// Why the server cannot start.
 #[derive(Debug)]
 pub enum StartError {
-    /// The server cannot listen on the address of this setting.
-    Bind {
-        /// The setting.
-        variable: &'static str,
-        /// Its value.
-        addr: SocketAddr,
-        /// What the system said.
-        error: io::Error,
-    },
     /// The descriptor limit is too low for `MAX_CONNECTIONS`.
     Descriptors {
         /// The setting's value.
@@ -85,6 +77,8 @@ pub enum StartError {
     Plugin(PluginStartError),
     /// A file that a setting names has invalid contents.
     Policy(PolicyError),
+    /// A port cannot be had.
+    Port(PortError),
     /// A file that a setting of tracing names cannot be used.
     Tracing(Problem),
     /// No file can be created in `SPOOL_DIR`.
@@ -105,9 +99,6 @@ pub enum StartError {
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Bind { variable, addr, error } => {
-                write!(f, "{variable}: cannot listen on {addr}: {error}")
-            }
             Self::Descriptors { max_connections, needed, granted } => {
                 write!(
                     f,
@@ -121,6 +112,7 @@ impl std::fmt::Display for StartError {
             }
             Self::Plugin(error) => error.fmt(f),
             Self::Policy(error) => error.fmt(f),
+            Self::Port(error) => error.fmt(f),
             Self::SpoolDir { dir, error } => {
                 write!(f, "SPOOL_DIR: {dir:?}: {error}; accepted: a writable directory")
             }
@@ -150,21 +142,26 @@ impl PreparedServer {
     /// When the server cannot listen on an address, a directory is not writable, or the system does not grant what the
     /// settings require.
     pub fn prepare(config: Arc<Config>, log: Log) -> Result<Self, StartError> {
-        Self::prepare_by(config, log, time::now)
+        Self::prepare_by(config, log, time::now, InheritedSockets::default())
     }
 
-    /// Like [`prepare`](Self::prepare), with another clock for the control thread.
+    /// Like [`prepare`](Self::prepare), with another clock for the control thread, and with sockets that are bound already.
     ///
     /// # Errors
     ///
     /// As [`prepare`](Self::prepare).
-    pub fn prepare_by(config: Arc<Config>, log: Log, clock: Clock) -> Result<Self, StartError> {
+    pub fn prepare_by(
+        config: Arc<Config>,
+        log: Log,
+        clock: Clock,
+        inherited: InheritedSockets,
+    ) -> Result<Self, StartError> {
         raise_descriptor_limit(config.admission.max_connections)?;
         let policy = Policy::load(&config.clients, &config.serving.document_root, time::now())
             .map_err(StartError::Policy)?;
-        let (listener, main_addr) = bind("LISTEN_ADDR", config.serving.listen_addr)?;
-        let ops = config.operations.addr.map(|addr| bind("INTERNAL_ADDR", addr)).transpose()?;
-        let (ops_listener, ops_addr) = ops.unzip();
+        let ports = Ports::open(&config.serving, inherited.main).map_err(StartError::Port)?;
+        let (ops_listener, ops_addr) =
+            open_ops(config.operations.addr, inherited.ops).map_err(StartError::Port)?.unzip();
         let terms = SessionConfig::open(&config.tls).map_err(StartError::Tls)?;
         let exporter = exporter(&config)?;
         let spans = exporter.as_ref().map(PreparedExporter::sink);
@@ -193,12 +190,14 @@ impl PreparedServer {
             .map(|_| Reactor::new(Arc::clone(&shared), Arc::clone(&site), Arc::clone(&disk)))
             .collect::<io::Result<Vec<_>>>()?;
         let inboxes: Vec<_> = reactors.iter().map(Reactor::inbox).collect();
-        let accepting = Accepting::new(listener, inboxes.clone(), Arc::clone(&shared))?;
+        let (main, redirect_addr) = (ports.main(), ports.redirect());
+        shared.set_https_port(first_port(&main));
+        let accepting = Accepting::new(ports.listeners, inboxes.clone(), Arc::clone(&shared))?;
         let (acceptor, ended) = (accepting.handle(), DrainEnd::default());
         let service_manager = ServiceManager::new(&shared.config.service_manager);
         let machinery = Arc::new(Machinery { shared, inboxes, acceptor, disk, site, ended, service_manager });
         let control = Control::start(ops_listener, &machinery.shared, clock, jobs(&machinery, clock()))?;
-        Ok(Self { machinery, control, reactors, accepting, exporter, main_addr, ops_addr, clock })
+        Ok(Self { machinery, control, reactors, accepting, exporter, main, redirect_addr, ops_addr, clock })
     }
 
     /// The state that the server's threads share.
@@ -264,7 +263,8 @@ impl PreparedServer {
         if let Some(engine) = engine {
             self.start_pool(engine).map_err(StartError::Workers)?;
         }
-        let Self { machinery, control, reactors, accepting, exporter, main_addr, ops_addr, .. } = self;
+        let Self { machinery, control, reactors, accepting, exporter, main, redirect_addr, ops_addr, .. } =
+            self;
         let exporter = exporter.map(|exporter| exporter.start(&machinery.shared)).transpose()?.flatten();
         // They end with the process; nothing waits for a disk.
         drop(machinery.disk.start()?);
@@ -277,15 +277,23 @@ impl PreparedServer {
         let shared = &machinery.shared;
         shared.lifecycle.enter(Phase::Running);
         shared.plugins.start();
-        shared.log.emit(&Event::Listening { addr: main_addr });
+        for place in &main {
+            shared.log.emit(&Event::Listening { addr: &place.to_string() });
+        }
+        if let Some(addr) = redirect_addr {
+            shared.log.emit(&Event::RedirectListening { addr });
+        }
         shared.log.emit(&Event::Ready { workers: shared.pool_facts().current as u64 });
         // The service manager is told.
         control.wake();
-        Ok(Server { machinery, control, io_threads, exporter, main_addr, ops_addr })
+        Ok(Server { machinery, control, io_threads, exporter, main, redirect_addr, ops_addr })
     }
 
     fn publish(&self, mut facts: ExecutorFacts) {
-        facts.report.insert("listen_addr".to_owned(), self.main_addr.to_string().into());
+        let main: Vec<_> = self.main.iter().map(ToString::to_string).collect();
+        facts.report.insert("listen_addr".to_owned(), main.join(",").into());
+        let redirect = self.redirect_addr.map(|addr| addr.to_string()).unwrap_or_default();
+        facts.report.insert("redirect_addr".to_owned(), redirect.into());
         self.machinery.shared.set_executor(facts);
     }
 
@@ -319,13 +327,9 @@ fn exporter(config: &Config) -> Result<Option<PreparedExporter>, StartError> {
     Ok(Some(PreparedExporter::new(tracing, tls)?))
 }
 
-fn bind(variable: &'static str, addr: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let bound = TcpListener::bind(addr).and_then(|listener| {
-        // The library uses a backlog of 128; calling listen again only changes that.
-        rustix::net::listen(&listener, LISTEN_BACKLOG)?;
-        listener.local_addr().map(|addr| (listener, addr))
-    });
-    bound.map_err(|error| StartError::Bind { variable, addr, error })
+/// The port number of the first address.
+fn first_port(main: &[ListenAddr]) -> u16 {
+    main.iter().find_map(ListenAddr::tcp).map_or(443, |addr| addr.port())
 }
 
 /// The number of descriptors that `max_connections` connections and the rest of the server need.
@@ -398,7 +402,9 @@ mod tests {
     fn a_burst_of_connections_finds_room_before_any_is_accepted() {
         let most =
             fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse::<usize>().unwrap();
-        let (_listener, addr) = bind("LISTEN_ADDR", "127.0.0.1:0".parse().unwrap()).unwrap();
+        let place = ListenAddr::Tcp("127.0.0.1:0".parse().unwrap());
+        let listener = crate::serve::ports::bind("LISTEN_ADDR", &place, 0).unwrap();
+        let addr = listener.place().tcp().unwrap();
 
         // A connection that does not fit is retried after a second at the earliest.
         let burst = 300.min(most);

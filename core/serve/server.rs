@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::config::ListenAddr;
 use crate::limits::THREAD_EXIT_GRACE;
 use crate::observe::{Event, PluginEvent};
 use crate::plugins::PluginCall;
@@ -29,7 +30,8 @@ pub struct Server {
     pub(super) control: Control,
     pub(super) io_threads: Vec<JoinHandle<()>>,
     pub(super) exporter: Option<SpanExporter>,
-    pub(super) main_addr: SocketAddr,
+    pub(super) main: Vec<ListenAddr>,
+    pub(super) redirect_addr: Option<SocketAddr>,
     pub(super) ops_addr: Option<SocketAddr>,
 }
 
@@ -39,9 +41,16 @@ impl Server {
         &self.machinery.shared
     }
 
-    /// The address of the main port, with the port number that the system chose for port 0.
+    /// The first address of the main port, with the port number that the system chose for port 0. A main port that has only
+    /// Unix sockets has the address 0.0.0.0:0.
     pub fn main_addr(&self) -> SocketAddr {
-        self.main_addr
+        let first = self.main.iter().find_map(ListenAddr::tcp);
+        first.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)))
+    }
+
+    /// The address of the port that redirects to HTTPS.
+    pub fn redirect_addr(&self) -> Option<SocketAddr> {
+        self.redirect_addr
     }
 
     /// The address of the operations port, likewise.

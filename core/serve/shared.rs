@@ -77,6 +77,8 @@ pub struct Shared {
     /// The permits of HTTP/2 streams beyond the first one of a connection.
     pub stream_permits: Arc<Permits>,
     executor: OnceLock<ExecutorFacts>,
+    /// The port number by which clients reach the main port over TLS.
+    https_port: OnceLock<u16>,
     /// When the server started.
     pub started_at: Instant,
 }
@@ -113,6 +115,7 @@ impl Shared {
             spans,
             stream_permits: Permits::new(config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)),
             executor: OnceLock::new(),
+            https_port: OnceLock::new(),
             started_at,
             config,
         })
@@ -122,6 +125,17 @@ impl Shared {
     pub(super) fn set_executor(&self, facts: ExecutorFacts) {
         let is_first = self.executor.set(facts).is_ok();
         debug_assert!(is_first, "the executor was started twice");
+    }
+
+    /// The ports are bound. To be called once.
+    pub(super) fn set_https_port(&self, port: u16) {
+        let is_first = self.https_port.set(port).is_ok();
+        debug_assert!(is_first, "the ports were bound twice");
+    }
+
+    /// The port number by which clients reach the main port over TLS.
+    pub fn https_port(&self) -> u16 {
+        self.https_port.get().copied().unwrap_or(443)
     }
 
     /// The version of PHP; `None` until PHP has started, and without PHP.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::sign::CertifiedKey;
 use webpki::EndEntityCert;
 
@@ -63,6 +63,15 @@ impl Identity {
             Err(error) => return Err(bad(&error)),
         }
         Ok(Self { path: pair.cert.clone(), names, validity, signer: Arc::new(signer) })
+    }
+}
+
+impl Identity {
+    /// Whether the certificate is for this name or address.
+    pub(super) fn covers(&self, name: &str) -> bool {
+        let Ok(name) = ServerName::try_from(name) else { return false };
+        let certificate = self.signer.cert.first().and_then(|first| EndEntityCert::try_from(first).ok());
+        certificate.is_some_and(|certificate| certificate.verify_is_valid_for_subject_name(&name).is_ok())
     }
 }
 

@@ -14,6 +14,7 @@ use super::error::TlsError;
 use super::identity::Identity;
 use super::resolver::CertificateResolver;
 use crate::config::{CertificateFiles, TlsConfig, TlsVersion};
+use crate::http::CoveredNames;
 use crate::limits::{TLS_OUTPUT_BYTES_MAX, TLS_SESSIONS_MAX};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
@@ -106,6 +107,19 @@ impl SessionConfig {
 
     fn current(&self) -> Arc<Current> {
         Arc::clone(&self.current.lock())
+    }
+}
+
+impl CoveredNames for SessionConfig {
+    fn covers(&self, name: &str) -> bool {
+        self.current().identities.iter().any(|identity| identity.covers(name))
+    }
+
+    /// The first name of the first certificate that is no pattern.
+    fn usual(&self) -> Option<String> {
+        let current = self.current();
+        let names = &current.identities.first()?.names;
+        names.iter().find(|name| !name.starts_with("*.")).cloned()
     }
 }
 

@@ -18,7 +18,7 @@ use crate::sync::primitive::Arc;
 
 use crate::serve::disk::file_job::{Done, FileJob};
 use crate::serve::disk::slices::slice_now;
-use crate::serve::io_thread::arrival::Arrival;
+use crate::serve::io_thread::arrival::{Arrival, Door};
 use crate::serve::io_thread::io::Io;
 use crate::serve::net::tls_stream::TlsStream;
 use crate::serve::net::transport::Transport;
@@ -59,9 +59,10 @@ impl ClientConnection {
     ///
     /// When the client has already disconnected, or the system has no randomness for a TLS session.
     pub(in crate::serve) fn new(arrival: Arrival, key: u64, io: &Io) -> std::io::Result<Self> {
-        let local = arrival.socket.local_addr()?;
-        let (peer, terms) = (arrival.peer, io.shared.tls.as_ref());
-        let ends = Arc::new(Endpoints { peer, local, is_tls: terms.is_some(), tls: OnceLock::new() });
+        let local = arrival.local.map_or_else(|| arrival.socket.local_addr(), Ok)?;
+        let (peer, door) = (arrival.peer, arrival.door);
+        let terms = io.shared.tls.as_ref().filter(|_| door == Door::Main);
+        let ends = Arc::new(Endpoints { peer, local, door, is_tls: terms.is_some(), tls: OnceLock::new() });
         let transport = match terms {
             Some(terms) => {
                 let session = terms.session().map_err(std::io::Error::other)?;

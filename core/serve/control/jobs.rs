@@ -173,7 +173,7 @@ mod tests {
         let log = Log::start(Level::Error, AccessLog::Off, io::sink()).unwrap();
         let shared = Shared::new(Arc::new(config), Policy::default(), None, log, None);
         let site = Arc::new(Site::new(&shared.config, &shared.policy));
-        let acceptor = Acceptor::new(&Poll::new().unwrap()).unwrap();
+        let acceptor = Acceptor::new(&Poll::new().unwrap(), false).unwrap();
         let (inboxes, disk, ended) = (Vec::new(), Arc::default(), DrainEnd::default());
         let service_manager = ServiceManager::default();
         Arc::new(Machinery { shared, inboxes, acceptor, disk, site, ended, service_manager })

@@ -90,7 +90,9 @@ impl Machinery {
         let shared = &self.shared;
         match order {
             DrainOrder::CloseGate => {
-                if let Some(pool) = shared.backend.pool() {
+                // Where another process accepts the connections that wait, those that are here are the last ones: each of
+                // them may bring one more request, and nothing is refused.
+                if let Some(pool) = shared.backend.pool().filter(|_| !self.acceptor.has_successor()) {
                     pool.gate.close();
                 }
                 shared.lifecycle.enter(Phase::Closing);

@@ -13,6 +13,21 @@ pub(in crate::serve) struct Arrival {
     pub(in crate::serve) socket: TcpStream,
     /// The client's address.
     pub(in crate::serve) peer: SocketAddr,
+    /// Where it connected to; `None` if the socket tells.
+    pub(in crate::serve) local: Option<SocketAddr>,
+    /// Through which of the server's doors it came.
+    pub(in crate::serve) door: Door,
     /// The connection's permit under `MAX_CONNECTIONS`, or among the late ones.
     pub(in crate::serve) permit: Permit,
+}
+
+/// The doors by which connections reach the main port's threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::serve) enum Door {
+    /// An address of the main port.
+    Main,
+    /// The port that redirects to HTTPS.
+    Redirect,
+    /// A Unix socket of the main port.
+    Unix,
 }

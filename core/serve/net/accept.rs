@@ -7,12 +7,11 @@
 //! it reads and writes nothing.
 
 use std::io;
-use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
-use mio::net::{TcpListener, TcpStream};
-use mio::{Events, Interest, Poll, Token, Waker};
+use mio::net::TcpStream;
+use mio::{Events, Poll, Token, Waker};
 use rustix::io::Errno;
 
 use crate::descriptor;
@@ -21,7 +20,8 @@ use crate::observe::Event;
 use crate::sync::permits::{Permit, Permits};
 use crate::sync::primitive::{Arc, AtomicBool, Ordering};
 
-use crate::serve::io_thread::arrival::Arrival;
+use super::listener::{Ends, Listener};
+use crate::serve::io_thread::arrival::{Arrival, Door};
 use crate::serve::io_thread::inbox::{Inbox, Message};
 use crate::serve::io_thread::indispensable::Indispensable;
 use crate::serve::lifecycle::Phase;
@@ -37,16 +37,18 @@ use crate::serve::shared::Shared;
 pub(in crate::serve) struct Acceptor {
     waker: Waker,
     late: Arc<Permits>,
+    /// Another process accepts what waits when this one ends.
+    has_successor: bool,
     /// Whether the thread has started and not ended.
     is_accepting: AtomicBool,
 }
 
 impl Acceptor {
     /// Creates the handle of a thread that waits in `poll`.
-    pub(in crate::serve) fn new(poll: &Poll) -> io::Result<Arc<Self>> {
+    pub(in crate::serve) fn new(poll: &Poll, has_successor: bool) -> io::Result<Arc<Self>> {
         let waker = Waker::new(poll.registry(), WAKE)?;
         let late = Permits::new(LATE_CONNECTIONS_MAX);
-        Ok(Arc::new(Self { waker, late, is_accepting: AtomicBool::new(false) }))
+        Ok(Arc::new(Self { waker, late, has_successor, is_accepting: AtomicBool::new(false) }))
     }
 
     /// Notifies the thread that the phase of the server has changed.
@@ -60,6 +62,11 @@ impl Acceptor {
         self.late.free() < LATE_CONNECTIONS_MAX
     }
 
+    /// Whether another process accepts the connections that wait when this one ends.
+    pub(in crate::serve) fn has_successor(&self) -> bool {
+        self.has_successor
+    }
+
     /// Whether connections are accepted; `false` once the listener is closed and every connection has been handed over.
     pub(in crate::serve) fn is_accepting(&self) -> bool {
         // Acquire: pairs with the Release in `Accepting::start`.
@@ -67,8 +74,8 @@ impl Acceptor {
     }
 }
 
-const LISTENER: Token = Token(0);
-const WAKE: Token = Token(1);
+/// The listeners have the tokens from 0 upwards.
+const WAKE: Token = Token(usize::MAX >> 1);
 
 /// How long to wait before accepting again when the system has no descriptor or memory for a connection.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
@@ -77,7 +84,7 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(in crate::serve) struct Accepting {
     poll: Poll,
-    listener: TcpListener,
+    listeners: Vec<(Listener, Door)>,
     inboxes: Vec<Arc<Inbox>>,
     shared: Arc<Shared>,
     handle: Arc<Acceptor>,
@@ -86,16 +93,18 @@ pub(in crate::serve) struct Accepting {
 }
 
 impl Accepting {
-    /// Prepares the thread to accept on `listener`; connections go to `inboxes` in turn.
+    /// Prepares the thread to accept on `listeners`; connections go to `inboxes` in turn.
     pub(in crate::serve) fn new(
-        mut listener: TcpListener,
+        mut listeners: Vec<(Listener, Door)>,
         inboxes: Vec<Arc<Inbox>>,
         shared: Arc<Shared>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
-        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        let handle = Acceptor::new(&poll)?;
-        Ok(Self { poll, listener, inboxes, shared, handle, turn: 0, in_trouble: false })
+        for (index, (listener, _)) in listeners.iter_mut().enumerate() {
+            listener.register(poll.registry(), Token(index))?;
+        }
+        let handle = Acceptor::new(&poll, listeners.iter().any(|(listener, _)| listener.is_inherited()))?;
+        Ok(Self { poll, listeners, inboxes, shared, handle, turn: 0, in_trouble: false })
     }
 
     /// The handle, for other threads.
@@ -123,7 +132,7 @@ impl Accepting {
             // The phase is read before accepting, so that the last round includes every client that connected before
             // the listener closes.
             let phase = self.shared.lifecycle.phase();
-            self.accept_all();
+            self.accept_all(matches!(phase, Phase::Closing | Phase::Stopped));
             if phase == Phase::Stopped || (phase == Phase::Closing && !self.in_trouble) {
                 return;
             }
@@ -137,33 +146,50 @@ impl Accepting {
         }
     }
 
-    fn accept_all(&mut self) {
-        loop {
-            match self.listener.accept() {
-                Ok((socket, peer)) => {
-                    self.in_trouble = false;
-                    if let Some(permit) = self.permit() {
-                        self.hand_over(socket, peer, permit);
-                    }
+    /// Accepts what waits, from each listener in turn. What waits for one that another process takes over is left to that
+    /// process when this one shuts down.
+    fn accept_all(&mut self, is_closing: bool) {
+        let mut are_open = true;
+        while std::mem::take(&mut are_open) {
+            for index in 0..self.listeners.len() {
+                if is_closing && self.listeners[index].0.is_inherited() {
+                    continue;
                 }
-                Err(error) => match error.kind() {
-                    io::ErrorKind::WouldBlock => {
-                        self.in_trouble = false;
-                        return;
-                    }
-                    // The client disconnected before its connection was accepted.
-                    io::ErrorKind::ConnectionAborted
-                    | io::ErrorKind::ConnectionReset
-                    | io::ErrorKind::Interrupted => {}
-                    _ if is_network_trouble(&error) => {}
-                    _ => {
-                        if !std::mem::replace(&mut self.in_trouble, true) {
-                            self.report(&error);
-                        }
-                        return;
-                    }
-                },
+                match self.accept_one(index) {
+                    Accepted::One => are_open = true,
+                    Accepted::Nothing => {}
+                    Accepted::Trouble => return,
+                }
             }
+        }
+        self.in_trouble = false;
+    }
+
+    fn accept_one(&mut self, index: usize) -> Accepted {
+        let (listener, door) = &self.listeners[index];
+        match listener.accept() {
+            Ok((socket, ends)) => {
+                let door = *door;
+                self.in_trouble = false;
+                if let Some(permit) = self.permit() {
+                    self.hand_over(socket, ends, door, permit);
+                }
+                Accepted::One
+            }
+            Err(error) => match error.kind() {
+                io::ErrorKind::WouldBlock => Accepted::Nothing,
+                // The client disconnected before its connection was accepted.
+                io::ErrorKind::ConnectionAborted
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::Interrupted => Accepted::One,
+                _ if is_network_trouble(&error) => Accepted::One,
+                _ => {
+                    if !std::mem::replace(&mut self.in_trouble, true) {
+                        self.report(&error);
+                    }
+                    Accepted::Trouble
+                }
+            },
         }
     }
 
@@ -185,17 +211,35 @@ impl Accepting {
         permit.or_else(|| self.handle.late.try_acquire())
     }
 
-    fn hand_over(&mut self, socket: TcpStream, peer: SocketAddr, permit: Permit) {
+    fn hand_over(&mut self, socket: TcpStream, ends: Ends, door: Door, permit: Permit) {
         let socket = descriptor::move_up(socket);
-        // Responses are sent when they are complete. If the option cannot be set, the client is served all the same.
+        // Responses are sent when they are complete. If the option cannot be set, as on a Unix socket, the client is served
+        // all the same.
         let _ = socket.set_nodelay(true);
         self.turn = (self.turn + 1) % self.inboxes.len();
-        self.inboxes[self.turn].send(Message::Arrival(Arrival { socket, peer, permit }));
+        self.inboxes[self.turn].send(Message::Arrival(Arrival {
+            socket,
+            peer: ends.peer,
+            local: ends.local,
+            door,
+            permit,
+        }));
     }
 
     fn report(&self, error: &io::Error) {
         self.shared.log.emit(&Event::AcceptFailed { error: &error.to_string() });
     }
+}
+
+/// What became of an attempt to accept a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Accepted {
+    /// A connection, which may have ended since.
+    One,
+    /// None waits.
+    Nothing,
+    /// The system has no room for more.
+    Trouble,
 }
 
 /// Whether the error belongs to the connection being accepted; Linux passes such errors on.

@@ -79,6 +79,13 @@ impl Answer {
         answer
     }
 
+    /// A permanent redirect to `location` that keeps the method.
+    pub(in crate::serve) fn to_https(location: &[u8]) -> Self {
+        let mut answer = Self::plain(308);
+        answer.fields.push_own(b"Location", location);
+        answer
+    }
+
     /// The page of the executor without PHP.
     pub(in crate::serve) fn stub() -> Self {
         let mut answer = Self { status: 200, fields: Fields::new(), body: STUB_PAGE.into() };

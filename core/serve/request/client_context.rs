@@ -11,6 +11,7 @@ use crate::policy::client::Client;
 use crate::policy::rate::{Quota, RateLimiter};
 
 use super::endpoints::Endpoints;
+use crate::serve::io_thread::arrival::Door;
 
 /// The client of a request, its quota, and the trace that the request belongs to.
 #[derive(Debug)]
@@ -33,7 +34,10 @@ impl ClientContext {
         now: Instant,
     ) -> Self {
         let client = policy.proxies.client(ends.peer, ends.is_tls, head);
-        let quota = policy.limiter.as_ref().map(|limiter| limiter.take(client.addr.ip(), now));
+        // All clients of a proxy that does not name them would share one quota.
+        let is_unnamed = ends.door == Door::Unix && client.addr == ends.peer;
+        let limiter = policy.limiter.as_ref().filter(|_| !is_unnamed);
+        let quota = limiter.map(|limiter| limiter.take(client.addr.ip(), now));
         Self { client, quota, trace }
     }
 
@@ -46,7 +50,8 @@ impl ClientContext {
         now: Instant,
     ) -> Self {
         let client = Client::direct(ends.peer, ends.is_tls);
-        let limiter = policy.limiter.as_ref().filter(|_| !policy.proxies.trusts(ends.peer.ip()));
+        let is_known = ends.door != Door::Unix && !policy.proxies.trusts(ends.peer.ip());
+        let limiter = policy.limiter.as_ref().filter(|_| is_known);
         let quota = limiter.map(|limiter| limiter.take(ends.peer.ip(), now));
         Self { client, quota, trace }
     }

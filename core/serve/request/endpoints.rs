@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 use crate::pool::TlsFacts;
 use crate::sync::primitive::Arc;
 
+use crate::serve::io_thread::arrival::Door;
+
 /// The two ends of a connection.
 #[derive(Debug)]
 pub(in crate::serve) struct Endpoints {
@@ -13,6 +15,8 @@ pub(in crate::serve) struct Endpoints {
     pub(in crate::serve) peer: SocketAddr,
     /// The address that it connected to.
     pub(in crate::serve) local: SocketAddr,
+    /// Through which of the server's doors it came.
+    pub(in crate::serve) door: Door,
     /// Whether it speaks TLS.
     pub(in crate::serve) is_tls: bool,
     /// The session, once there is one.

@@ -7,6 +7,7 @@ use crate::http::{FreshIds, HeadReader, Parsed, RequestLine, Trace};
 use crate::observe::Metrics;
 use crate::policy::client::Client;
 use crate::pool::{Origin, StreamKey};
+use crate::serve::io_thread::arrival::Door;
 use crate::serve::request::client_context::ClientContext;
 use crate::serve::request::endpoints::Endpoints;
 use crate::sync::primitive::Arc;
@@ -46,7 +47,7 @@ impl Scene {
         let tracer = Arc::new(Tracer::new(config(), Some(Arc::clone(&sink))));
         let peer = "192.0.2.7:4711".parse().unwrap();
         let local = "127.0.0.1:8080".parse().unwrap();
-        let ends = Arc::new(Endpoints { peer, local, is_tls: false, tls: OnceLock::new() });
+        let ends = Arc::new(Endpoints { peer, local, door: Door::Main, is_tls: false, tls: OnceLock::new() });
         let context = |mut trace: Trace| {
             assert!(tracer.decide(&mut trace));
             ClientContext { client: Client::direct(peer, false), quota: None, trace: Some(trace) }

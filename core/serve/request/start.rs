@@ -6,7 +6,7 @@
 use std::time::Instant;
 
 use crate::connection::{Connection, Grant, Incoming, Rejected, Rejection, Unreadable};
-use crate::http::{Head, MethodKind, RequestLine, Trace};
+use crate::http::{Head, MethodKind, RequestLine, Trace, https_location};
 use crate::pool::{Origin, StreamKey};
 use crate::sync::permits::Permit;
 use crate::sync::primitive::Arc;
@@ -16,6 +16,7 @@ use super::answer::{Answer, METHODS};
 use super::client_context::ClientContext;
 use super::endpoints::Endpoints;
 use super::meta::RequestMeta;
+use crate::serve::io_thread::arrival::Door;
 use crate::serve::io_thread::io::Io;
 use crate::serve::shared::Shared;
 
@@ -40,7 +41,10 @@ pub(in crate::serve) fn start(
     let mut wishes = head.header_values("x-request-id");
     let request_id = io.ids.name(wishes.next().filter(|_| wishes.next().is_none()));
     drop(wishes);
-    let by_method = answer_to_method(&head);
+    let by_method = match ends.door {
+        Door::Redirect => Some(redirect(&io.shared, &head)),
+        Door::Main | Door::Unix => answer_to_method(&head),
+    };
     let key = StreamKey { connection: connection_key, stream };
     let mut meta = RequestMeta::new(key, ends, head, request_id, client_context, began);
     if let Some(tracer) = &tracer {
@@ -158,6 +162,13 @@ fn place(io: &mut Io, ends: &Endpoints, head: Option<&Head>) -> Placed {
     let mut trace = believed.map_or_else(|| Trace::begin(fresh), |head| Trace::of(head, fresh));
     let tracer = shared.tracer.as_ref().filter(|tracer| tracer.decide(&mut trace)).cloned();
     Placed { trace: Some(trace), tracer }
+}
+
+/// The answer to a request on the port that redirects to HTTPS.
+fn redirect(shared: &Shared, head: &Head) -> Answer {
+    let port = shared.https_port();
+    let location = shared.tls.as_ref().and_then(|names| https_location(head, names, port));
+    location.map_or_else(|| Answer::plain(400), |location| Answer::to_https(&location))
 }
 
 /// The answer to a request whose method determines it.

@@ -1,0 +1,286 @@
+//! A socket on which connections arrive: at an address, at a path in the file system, or bound by somebody else.
+//!
+//! Promises: a socket file that nobody listens on any more is replaced, and one that somebody listens on is not, nor is a
+//! file of any other kind. The file is removed when the listener is dropped, if it is still the same one. Refuses: it does
+//! not choose what a connection speaks.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use mio::event::Source;
+use mio::net::{TcpListener, TcpStream, UnixListener};
+use mio::{Interest, Registry, Token};
+
+use crate::config::ListenAddr;
+use crate::descriptor;
+use crate::limits::LISTEN_BACKLOG;
+
+/// A socket on which connections arrive.
+#[derive(Debug)]
+pub(in crate::serve) struct Listener {
+    socket: ListenSocket,
+    place: ListenAddr,
+    /// It stays open when this process ends: another one accepts the connections that wait.
+    is_inherited: bool,
+}
+
+#[derive(Debug)]
+enum ListenSocket {
+    Tcp(TcpListener),
+    Unix { listener: UnixListener, _file: Option<SocketFile> },
+}
+
+/// The file of a socket that this process has bound.
+#[derive(Debug)]
+struct SocketFile {
+    path: PathBuf,
+    device: u64,
+    inode: u64,
+}
+
+/// The two ends of a connection that was accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::serve) struct Ends {
+    /// The peer.
+    pub(in crate::serve) peer: SocketAddr,
+    /// Where it connected to; `None` if the socket tells.
+    pub(in crate::serve) local: Option<SocketAddr>,
+}
+
+impl Ends {
+    /// What stands for the ends of a connection through a Unix socket: both are on this machine, and neither has a port.
+    const UNIX: Self = {
+        let here = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+        Self { peer: here, local: Some(SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 80)) }
+    };
+}
+
+impl Listener {
+    /// Listens at a place. The file of a Unix socket gets this `mode`.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system; `AddrInUse` if somebody listens there.
+    pub(in crate::serve) fn bind(place: &ListenAddr, mode: u32) -> io::Result<Self> {
+        let (socket, place) = match place {
+            ListenAddr::Tcp(addr) => {
+                let listener = TcpListener::bind(*addr)?;
+                deepen(&listener)?;
+                let addr = listener.local_addr()?;
+                (ListenSocket::Tcp(listener), ListenAddr::Tcp(addr))
+            }
+            ListenAddr::Unix(path) => {
+                remove_stale(path)?;
+                let listener = UnixListener::bind(path)?;
+                let found = fs::symlink_metadata(path)?;
+                let file = SocketFile { path: path.clone(), device: found.dev(), inode: found.ino() };
+                fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+                deepen(&listener)?;
+                (ListenSocket::Unix { listener, _file: Some(file) }, ListenAddr::Unix(path.clone()))
+            }
+        };
+        Ok(Self { socket, place, is_inherited: false })
+    }
+
+    /// Takes over a socket that somebody else has bound and listens on.
+    ///
+    /// # Errors
+    ///
+    /// If it is no such socket.
+    pub(in crate::serve) fn inherit(descriptor: OwnedFd) -> io::Result<Self> {
+        let descriptor = descriptor::move_up(descriptor);
+        if !rustix::net::sockopt::socket_acceptconn(&descriptor)? {
+            return Err(io::Error::other("nobody listens on this socket"));
+        }
+        if rustix::net::sockopt::socket_domain(&descriptor)? == rustix::net::AddressFamily::UNIX {
+            let listener = std::os::unix::net::UnixListener::from(descriptor);
+            listener.set_nonblocking(true)?;
+            let path = listener.local_addr()?.as_pathname().map(Path::to_owned).unwrap_or_default();
+            let socket = ListenSocket::Unix { listener: UnixListener::from_std(listener), _file: None };
+            return Ok(Self { socket, place: ListenAddr::Unix(path), is_inherited: true });
+        }
+        let listener = std::net::TcpListener::from(descriptor);
+        listener.set_nonblocking(true)?;
+        let place = ListenAddr::Tcp(listener.local_addr()?);
+        Ok(Self { socket: ListenSocket::Tcp(TcpListener::from_std(listener)), place, is_inherited: true })
+    }
+
+    /// Where it listens, with the port number that the system chose for port 0.
+    pub(in crate::serve) fn place(&self) -> &ListenAddr {
+        &self.place
+    }
+
+    /// Whether another process accepts the connections that wait when this one ends.
+    pub(in crate::serve) fn is_inherited(&self) -> bool {
+        self.is_inherited
+    }
+
+    /// Whether its connections come through a Unix socket.
+    pub(in crate::serve) fn is_unix(&self) -> bool {
+        matches!(self.socket, ListenSocket::Unix { .. })
+    }
+
+    /// Has the poller report connections.
+    pub(in crate::serve) fn register(&mut self, registry: &Registry, token: Token) -> io::Result<()> {
+        let source: &mut dyn Source = match &mut self.socket {
+            ListenSocket::Tcp(listener) => listener,
+            ListenSocket::Unix { listener, .. } => listener,
+        };
+        source.register(registry, token, Interest::READABLE)
+    }
+
+    /// Accepts a connection.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system; `WouldBlock` if none waits.
+    pub(in crate::serve) fn accept(&self) -> io::Result<(TcpStream, Ends)> {
+        match &self.socket {
+            ListenSocket::Tcp(listener) => {
+                let (socket, peer) = listener.accept()?;
+                Ok((socket, Ends { peer, local: None }))
+            }
+            ListenSocket::Unix { listener, .. } => {
+                let (socket, _) = listener.accept()?;
+                // What is done with a connection is the same for both kinds of socket: read, write, send a file, shut
+                // down. Only its addresses differ, and nobody asks the socket for them.
+                let socket = std::net::TcpStream::from(OwnedFd::from(socket));
+                Ok((TcpStream::from_std(socket), Ends::UNIX))
+            }
+        }
+    }
+
+    /// Turns it into the listener of a port that has no other kind.
+    ///
+    /// # Errors
+    ///
+    /// If it is a Unix socket.
+    pub(in crate::serve) fn into_tcp(self) -> io::Result<TcpListener> {
+        match self.socket {
+            ListenSocket::Tcp(listener) => Ok(listener),
+            ListenSocket::Unix { .. } => Err(io::Error::other("a Unix socket")),
+        }
+    }
+}
+
+/// The library uses a backlog of its own; calling listen again only changes that.
+fn deepen(listener: &impl AsFd) -> io::Result<()> {
+    Ok(rustix::net::listen(listener, LISTEN_BACKLOG)?)
+}
+
+/// Removes the file of a socket that nobody listens on.
+fn remove_stale(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => {}
+        Ok(_) => {
+            return Err(io::Error::new(io::ErrorKind::AlreadyExists, "a file that is no socket is there"));
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        // A full backlog has a listener too.
+        Ok(_) => Err(io::ErrorKind::AddrInUse.into()),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(io::ErrorKind::AddrInUse.into()),
+        Err(error) => Err(error),
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let is_same = fs::symlink_metadata(&self.path)
+            .is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode));
+        if is_same {
+            // If it cannot be removed, the next start replaces it.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl fmt::Display for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.place.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::*;
+
+    fn place(folder: &Path) -> ListenAddr {
+        ListenAddr::Unix(folder.join("svc.sock"))
+    }
+
+    #[test]
+    fn a_socket_file_has_its_mode_and_goes_with_its_listener() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("svc.sock");
+        let listener = Listener::bind(&place(folder.path()), 0o640).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+        assert!(listener.is_unix() && !listener.is_inherited());
+        drop(listener);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_stale_file_is_replaced_and_a_used_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("svc.sock");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert!(path.exists());
+        let first = Listener::bind(&place(folder.path()), 0o600).unwrap();
+        let error = Listener::bind(&place(folder.path()), 0o600).expect_err("somebody listens");
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+        // Somebody has replaced the file: it is not this listener's any more.
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "precious").unwrap();
+        drop(first);
+        assert!(Listener::bind(&place(folder.path()), 0o600).is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    #[test]
+    fn bytes_pass_through_a_unix_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = Listener::bind(&place(folder.path()), 0o600).unwrap();
+        assert_eq!(listener.accept().expect_err("nobody waits").kind(), io::ErrorKind::WouldBlock);
+        let mut client = UnixStream::connect(folder.path().join("svc.sock")).unwrap();
+        let (mut socket, ends) = listener.accept().unwrap();
+        assert_eq!(
+            (ends.peer.to_string().as_str(), ends.local.map(|local| local.port())),
+            ("127.0.0.1:0", Some(80))
+        );
+        socket.write_all(b"hello").unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut text = String::new();
+        client.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "hello");
+    }
+
+    #[test]
+    fn a_socket_of_somebody_else_is_taken_over() {
+        let bound = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let place = ListenAddr::Tcp(bound.local_addr().unwrap());
+        let listener = Listener::inherit(bound.into()).unwrap();
+        assert!(listener.is_inherited() && *listener.place() == place);
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("other.sock");
+        let unix = Listener::inherit(std::os::unix::net::UnixListener::bind(&path).unwrap().into()).unwrap();
+        assert_eq!(*unix.place(), ListenAddr::Unix(path.clone()));
+        drop(unix);
+        assert!(path.exists(), "it is not ours");
+        let file = fs::File::open("/dev/null").unwrap();
+        assert!(Listener::inherit(file.into()).is_err());
+        let (one, _other) = UnixStream::pair().unwrap();
+        assert!(Listener::inherit(one.into()).is_err());
+    }
+}

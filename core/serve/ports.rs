@@ -1,0 +1,127 @@
+//! The ports of a server: bound to the addresses of the settings, or taken over from whoever has started the process.
+//!
+//! Promises: either all ports are there, or the reason why not names a setting. Refuses: nothing is accepted here.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+
+use mio::net::TcpListener;
+
+use crate::config::{ListenAddr, ServingConfig};
+use crate::serve::io_thread::arrival::Door;
+use crate::serve::net::listener::Listener;
+
+/// Sockets that a service manager has bound for this process, and keeps.
+#[derive(Debug, Default)]
+pub struct InheritedSockets {
+    /// Those of the main port, in the place of `LISTEN_ADDR`.
+    pub main: Vec<OwnedFd>,
+    /// That of the operations port, in the place of `INTERNAL_ADDR`.
+    pub ops: Option<OwnedFd>,
+}
+
+/// Why a port cannot be had.
+#[derive(Debug)]
+pub enum PortError {
+    /// The server cannot listen on the address of this setting.
+    Bind {
+        /// The setting.
+        variable: &'static str,
+        /// Where.
+        addr: String,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A socket that a service manager has passed on cannot be used.
+    Inherited {
+        /// Its name.
+        name: &'static str,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+impl fmt::Display for PortError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Bind { variable, addr, error } => {
+                write!(f, "{variable}: cannot listen on {addr}: {error}")
+            }
+            Self::Inherited { name, error } => {
+                write!(
+                    f,
+                    "LISTEN_FDS: the descriptor {name:?} cannot be used: {error}; accepted: a listening socket"
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for PortError {}
+
+/// The ports of the threads that serve clients.
+#[derive(Debug)]
+pub(super) struct Ports {
+    pub(super) listeners: Vec<(Listener, Door)>,
+}
+
+impl Ports {
+    /// Binds them, or takes over those of the main port.
+    pub(super) fn open(config: &ServingConfig, inherited: Vec<OwnedFd>) -> Result<Self, PortError> {
+        let mut listeners = Vec::new();
+        for descriptor in inherited {
+            listeners.push(inherit("http", descriptor)?);
+        }
+        if listeners.is_empty() {
+            for place in &config.listen_addr {
+                listeners.push(bind("LISTEN_ADDR", place, config.listen_unix_mode)?);
+            }
+        }
+        let door = |listener: Listener| {
+            let door = if listener.is_unix() { Door::Unix } else { Door::Main };
+            (listener, door)
+        };
+        let mut listeners: Vec<_> = listeners.into_iter().map(door).collect();
+        if let Some(addr) = config.redirect_addr {
+            listeners.push((bind("REDIRECT_ADDR", &ListenAddr::Tcp(addr), 0)?, Door::Redirect));
+        }
+        Ok(Self { listeners })
+    }
+
+    /// Where the main port listens.
+    pub(super) fn main(&self) -> Vec<ListenAddr> {
+        let is_main = |(_, door): &&(Listener, Door)| *door != Door::Redirect;
+        self.listeners.iter().filter(is_main).map(|(listener, _)| listener.place().clone()).collect()
+    }
+
+    /// The address of the port that redirects to HTTPS.
+    pub(super) fn redirect(&self) -> Option<SocketAddr> {
+        let (listener, _) = self.listeners.iter().find(|(_, door)| *door == Door::Redirect)?;
+        listener.place().tcp()
+    }
+}
+
+/// Binds the operations port, or takes it over.
+pub(super) fn open_ops(
+    addr: Option<SocketAddr>,
+    inherited: Option<OwnedFd>,
+) -> Result<Option<(TcpListener, SocketAddr)>, PortError> {
+    let listener = match (inherited, addr) {
+        (Some(descriptor), _) => inherit("ops", descriptor)?,
+        (None, Some(addr)) => bind("INTERNAL_ADDR", &ListenAddr::Tcp(addr), 0)?,
+        (None, None) => return Ok(None),
+    };
+    let addr = listener.place().tcp().unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
+    let listener = listener.into_tcp().map_err(|error| PortError::Inherited { name: "ops", error })?;
+    Ok(Some((listener, addr)))
+}
+
+fn inherit(name: &'static str, descriptor: OwnedFd) -> Result<Listener, PortError> {
+    Listener::inherit(descriptor).map_err(|error| PortError::Inherited { name, error })
+}
+
+pub(super) fn bind(variable: &'static str, place: &ListenAddr, mode: u32) -> Result<Listener, PortError> {
+    Listener::bind(place, mode).map_err(|error| PortError::Bind { variable, addr: place.to_string(), error })
+}
