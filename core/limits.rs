@@ -318,6 +318,9 @@ pub const RATE_CLOCK_SLACK: Duration = Duration::from_secs(16);
 /// The maximum size of a file of deny rules, in bytes.
 pub const DENY_FILE_BYTES_MAX: usize = 1024 * 1024;
 
+/// The maximum size of a file of response fields, in bytes.
+pub const HEADERS_FILE_BYTES_MAX: usize = 64 * 1024;
+
 /// The maximum number of parent directories of a path that are checked against the deny rules before the disk.
 pub const DENY_DEPTH_MAX: usize = 128;
 

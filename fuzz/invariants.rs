@@ -5,14 +5,16 @@
 mod connection;
 
 use svc_core::files::{Candidate, Route, RoutingMode, route};
+use svc_core::http::encode::is_server_field;
 use svc_core::http::forwarded::{Hop, forwarded, x_forwarded_for};
 use svc_core::http::range::{RangeSelection, content_range, select};
 use svc_core::http::uri::{encode_path, has_dot_segment_file, normalise};
 use svc_core::http::{
-    BodyDecoder, BodyError, BodyFraming, Choice, Coding, FreshIds, HeadError, HeadLimits, HeadReader, Parsed,
-    Trace, choose, parse,
+    BodyDecoder, BodyError, BodyFraming, Choice, Coding, Fields, FreshIds, HeadError, HeadLimits, HeadReader,
+    NamedFile, Parsed, Trace, choose, parse,
 };
 use svc_core::limits::RANGES_MAX;
+use svc_core::policy::header_rules::HeaderRules;
 
 /// The limit on decoded bodies.
 const BODY_BYTES_MAX: u64 = 1 << 20;
@@ -55,6 +57,43 @@ pub(super) fn chunked(bytes: &[u8]) -> String {
         }
         Err(error) => error.status().to_string(),
     }
+}
+
+/// Reads a field of a response that may name a file.
+pub(super) fn named_file(bytes: &[u8]) -> String {
+    let colon = bytes.iter().position(|&byte| byte == b':').unwrap_or(bytes.len());
+    let value = bytes.get(colon + 1..).unwrap_or_default().trim_ascii();
+    let Some(named) = NamedFile::of(&bytes[..colon], value) else { return "other".into() };
+    assert_eq!(named.as_written(), value);
+    let Some(path) = named.path() else { return "refused".into() };
+    assert!(path.starts_with(b"/") && !path.contains(&0));
+    let segments: Vec<_> = path[1..].split(|&byte| byte == b'/').collect();
+    for (index, segment) in segments.iter().enumerate() {
+        assert!(*segment != b"." && *segment != b"..", "a dot segment is left");
+        assert!(!segment.is_empty() || index + 1 == segments.len(), "an empty segment is left");
+    }
+    "path".into()
+}
+
+/// Reads a file of fields for responses, and applies it.
+pub(super) fn headers_file(bytes: &[u8]) -> String {
+    let rules = match HeaderRules::parse(bytes) {
+        Ok(rules) => rules,
+        Err(lines) => {
+            assert!(!lines.is_empty() && lines.windows(2).all(|pair| pair[0].0 < pair[1].0));
+            return "invalid".into();
+        }
+    };
+    assert!(rules.is_loaded());
+    for path in [&b"/"[..], b"/a", b"/a/b.css", b"/\xff"] {
+        let mut once = Fields::new();
+        rules.apply(path, &mut once, false);
+        let mut twice = once.clone();
+        rules.apply(path, &mut twice, true);
+        assert_eq!(once, twice, "what is there is kept");
+        assert!(once.iter().all(|(name, _)| !is_server_field(name)));
+    }
+    "valid".into()
 }
 
 /// Normalises a path and routes it in each mode.

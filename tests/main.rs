@@ -100,6 +100,7 @@ mod config;
 mod conformance;
 mod docs;
 mod dokuwiki;
+mod headers_file;
 mod hooks_clients;
 mod hooks_closing;
 mod hooks_collecting;

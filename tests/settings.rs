@@ -439,6 +439,15 @@ effects! {
         }
     }
 
+    hsts: "HSTS" {
+        let certificates = Certificates::new(&[&["a.test"]]);
+        let (cert, key) = (certificates.cert(0), certificates.key(0));
+        let tls = [("TLS_CERT", cert.to_str().unwrap()), ("TLS_KEY", key.to_str().unwrap())];
+        let svc = Svc::start(&[], &[tls[0], tls[1], ("HSTS", "300")]);
+        let response = certificates.client(svc.main(), "a.test").get("/");
+        assert_eq!(response.field("strict-transport-security"), Some("max-age=300"));
+    }
+
     rate_limit: "RATE_LIMIT" {
         let svc = Svc::start(&[HELLO], &[("RATE_LIMIT", "2"), ("RATE_WINDOW_SECONDS", "3600")]);
         let mut client = svc.client();

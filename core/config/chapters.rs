@@ -223,6 +223,8 @@ pub struct TlsConfig {
     pub certificates: Vec<CertificateFiles>,
     /// The minimum TLS version.
     pub min_version: TlsVersion,
+    /// The value of `Strict-Transport-Security` in responses over TLS.
+    pub hsts: Option<String>,
 }
 
 impl TlsConfig {
@@ -234,6 +236,7 @@ impl TlsConfig {
                 Some("1.3") => TlsVersion::Tls13,
                 _ => TlsVersion::Tls12,
             },
+            hsts: settings.text(Id::Hsts).map(str::to_owned),
         }
     }
 }

@@ -44,6 +44,7 @@ pub(super) enum Id {
     TlsCert,
     TlsKey,
     TlsMinVersion,
+    Hsts,
     RateLimit,
     RateWindowSeconds,
     TrustedProxies,

@@ -44,6 +44,8 @@ pub enum ValueKind {
     Globs,
     /// Comma-separated runtime hooks, or `none` or `all`.
     Hooks,
+    /// The value of `Strict-Transport-Security`, or its `max-age`.
+    Hsts,
     /// An integer.
     Integer {
         /// The minimum.
@@ -281,6 +283,7 @@ impl ValueKind {
             | Self::Variables => Json::Array,
             Self::Address { .. }
             | Self::Choice(_)
+            | Self::Hsts
             | Self::Listeners { .. }
             | Self::Mode
             | Self::Path
@@ -297,6 +300,7 @@ impl ValueKind {
             Self::Choice(words) => words.join(", "),
             Self::Globs => "comma-separated URL path patterns".to_owned(),
             Self::Hooks => "none, all, or comma-separated sleep, net, dns, process".to_owned(),
+            Self::Hsts => "a number of seconds, or max-age=SECONDS, includeSubDomains and preload with semicolons between them".to_owned(),
             Self::Integer { min, max, unit } => {
                 format!("{} from {min} to {max}{}", unit.noun(), unit.suffixes())
             }

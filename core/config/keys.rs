@@ -248,6 +248,11 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         ),
     Key::new(Id::TlsMinVersion, "TLS_MIN_VERSION", ValueKind::Choice(&["1.2", "1.3"]), Initial::Is("1.2"))
         .about(Chapter::Tls, "The minimum TLS version."),
+    Key::new(Id::Hsts, "HSTS", ValueKind::Hsts, Initial::Unset).about(
+        Chapter::Tls,
+        "The `Strict-Transport-Security` header field of responses over TLS: a number of seconds, or a whole value such as \
+         `max-age=31536000; includeSubDomains`. A script's own field is kept.",
+    ),
     Key::new(Id::RateLimit, "RATE_LIMIT", integer(0, RATE_LIMIT_MAX, ValueUnit::Count), Initial::Is("0")).about(
         Chapter::Clients,
         "The number of requests that one client may make at once, and again in each further window. Requests over the \

@@ -23,6 +23,8 @@ impl Config {
         report.insert("tls_enabled".to_owned(), (!self.tls.certificates.is_empty()).into());
         // Settings know of no file; whoever has loaded one says so in `extra`.
         report.insert("deny_file".to_owned(), Map::from_iter([("loaded".to_owned(), false.into())]).into());
+        report
+            .insert("headers_file".to_owned(), Map::from_iter([("loaded".to_owned(), false.into())]).into());
         report.extend(extra);
         report
     }
@@ -60,6 +62,7 @@ mod tests {
             assert!(report[name].is_boolean(), "{name}: {}", report[name]);
         }
         assert_eq!(report["deny_file"]["loaded"], false);
+        assert_eq!(report["headers_file"]["loaded"], false);
         assert!(report["plugins"].is_object());
         assert!(report["runtime_hooks"].is_array());
     }

@@ -76,6 +76,7 @@ impl ValueKind {
             },
             Self::Globs => globs(text).map(Value::List),
             Self::Hooks => hooks::words(text).map(Value::List),
+            Self::Hsts => hsts(text).map(Value::Text),
             Self::Integer { min, max, unit } => integer(text, min, max, unit).map(Value::Integer),
             Self::IntegerOrAuto { .. } if text.eq_ignore_ascii_case("auto") => Ok(Value::Integer(0)),
             Self::IntegerOrAuto { max, unit } => integer(text, 0, max, unit).map(Value::Integer),
@@ -200,6 +201,30 @@ fn integer(text: &str, min: u64, max: u64, unit: ValueUnit) -> Result<u64, Fault
         Some(number) if number <= max => Ok(number),
         _ => Err(Fault::TooLarge),
     }
+}
+
+/// The value of `Strict-Transport-Security`; a number is its `max-age`.
+fn hsts(text: &str) -> Result<String, Fault> {
+    let is_number = |text: &str| text.parse::<u32>().is_ok() && !text.starts_with('+');
+    if is_number(text) {
+        return Ok(format!("max-age={text}"));
+    }
+    let mut names = Vec::new();
+    for directive in text.split(';').map(str::trim) {
+        let (name, value) =
+            directive.split_once('=').map_or((directive, None), |(name, value)| (name, Some(value)));
+        let name = name.to_ascii_lowercase();
+        let is_known = match name.as_str() {
+            "max-age" => value.is_some_and(is_number),
+            "includesubdomains" | "preload" => value.is_none(),
+            _ => false,
+        };
+        if !is_known || names.contains(&name) {
+            return Err(Fault::UnknownWord);
+        }
+        names.push(name);
+    }
+    if names.iter().any(|name| name == "max-age") { Ok(text.to_owned()) } else { Err(Fault::UnknownWord) }
 }
 
 /// The permissions of a file, as octal digits.

@@ -125,15 +125,15 @@ mod tests {
         (top, roots)
     }
 
-    fn found(roots: &SendfileRoots, named: NamedFile) -> Option<String> {
-        let found = roots.find(&named).unwrap()?;
+    fn found(roots: &SendfileRoots, named: &NamedFile) -> Option<String> {
+        let found = roots.find(named).unwrap()?;
         Some(String::from_utf8(found.below).unwrap())
     }
 
     #[test]
     fn a_uri_is_looked_for_below_each_directory() {
         let (_top, roots) = roots();
-        let uri = |text: &str| found(&roots, NamedFile::Uri(text.into()));
+        let uri = |text: &str| found(&roots, &NamedFile::Uri(text.into()));
         for path in ["/a.txt", "/sub/b.txt", "/c.txt", "/link.txt", "/round.txt"] {
             assert_eq!(uri(path).as_deref(), Some(path));
         }
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn a_path_is_below_a_directory_by_its_name_or_its_real_name() {
         let (top, roots) = roots();
-        let path = |text: String| found(&roots, NamedFile::Path(text.into_bytes()));
+        let path = |text: String| found(&roots, &NamedFile::Path(text.into_bytes()));
         let top = top.path().canonicalize().unwrap();
         let top = top.display();
         for (name, below) in [

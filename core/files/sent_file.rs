@@ -29,7 +29,7 @@ pub fn represent_sent(
         shown.status = status;
     }
     shown.fields = if shown.status >= 400 && shown.status != status {
-        refused(fields, &shown.fields)
+        refused(&fields, &shown.fields)
     } else {
         merged(fields, &shown)
     };
@@ -37,8 +37,8 @@ pub fn represent_sent(
 }
 
 /// The fields of a precondition or a range that the file does not meet: the session goes on, and nothing else is true.
-fn refused(script: Fields, file: &Fields) -> Fields {
-    let mut fields = kept(&script);
+fn refused(script: &Fields, file: &Fields) -> Fields {
+    let mut fields = kept(script);
     for (name, value) in file {
         let _ = fields.push(name, value);
     }

@@ -360,9 +360,7 @@ impl Event<'_> {
             Self::OpcacheRestarted => svc("OPcache restarted after a delay"),
             Self::UmaskShared => svc(UMASK_SHARED),
             Self::Listening { addr } => svc("main port is listening").text("addr", addr),
-            Self::RedirectListening { addr } => {
-                svc("redirect port is listening").text("addr", addr.to_string())
-            }
+            Self::RedirectListening { addr } => svc(REDIRECTING).text("addr", addr.to_string()),
             Self::OpsListening { addr } => svc("operations port is listening").text("addr", addr.to_string()),
             Self::OpsExposed { addr } => {
                 svc("operations port is reachable from other hosts and INTERNAL_ALLOW_IPS is not set")
@@ -378,21 +376,16 @@ impl Event<'_> {
             Self::Tracing(event) => event.record(svc),
             Self::Hint(hint) => hint.record(svc),
             Self::Plugin(plugin, event) => event.record(plugin, svc),
-            Self::FileRefused { file, reason, request_id } => svc("file named by a script is not sent")
-                .text("file", file)
-                .text("reason", reason)
-                .text("request_id", request_id),
+            Self::FileRefused { file, reason, request_id } => {
+                not_sent(svc(NOT_SENT), file, reason, request_id)
+            }
             Self::SpoolTrouble { error } => svc("failed to spool a body").text("error", error),
             Self::AcceptFailed { error } => svc("main port cannot accept connections").text("error", error),
-            Self::OpsAcceptFailed { error } => {
-                svc("operations port cannot accept connections").text("error", error)
-            }
+            Self::OpsAcceptFailed { error } => svc(OPS_NOT_ACCEPTING).text("error", error),
             Self::OpsReserveUsed { error } => {
                 svc("no file descriptor is free; operations port is using its reserve").text("error", error)
             }
-            Self::RecordsDropped { count } => {
-                svc("log output was too slow; records were dropped").number("count", count)
-            }
+            Self::RecordsDropped { count } => svc(RECORDS_DROPPED).number("count", count),
             Self::CertificateExpired { path, not_after } => dated(svc(EXPIRED), path, "not_after", not_after),
             Self::CertificateNotYetValid { path, not_before } => {
                 dated(svc(EARLY), path, "not_before", not_before)
@@ -426,6 +419,11 @@ impl Event<'_> {
         }
         .end()
     }
+}
+
+/// Says which file is not sent, and why.
+fn not_sent(record: Record, file: &[u8], reason: &str, request_id: &str) -> Record {
+    record.text("file", file).text("reason", reason).text("request_id", request_id)
 }
 
 /// Makes the record of a message from a plugin.
@@ -485,6 +483,10 @@ const EXPIRED: &str = "certificate has expired";
 const EARLY: &str = "certificate is not valid yet";
 
 const CUT_OFF: &str = "drain deadline passed; remaining requests were aborted";
+const RECORDS_DROPPED: &str = "log output was too slow; records were dropped";
+const NOT_SENT: &str = "file named by a script is not sent";
+const OPS_NOT_ACCEPTING: &str = "operations port cannot accept connections";
+const REDIRECTING: &str = "redirect port is listening";
 const NOT_RELOADED: &str = "reload failed; the previous state stays in effect";
 
 fn dated(record: Record, path: &str, name: &str, at: SystemTime) -> Record {

@@ -10,6 +10,7 @@ use std::time::Instant;
 use super::client::TrustedProxies;
 use super::deny::{DenyFileError, DenyRules, PhpDenyPaths};
 use super::error_pages::{ErrorPages, ErrorPagesError};
+use super::header_rules::{HeaderRules, HeadersFileError};
 use super::rate::RateLimiter;
 use crate::config::ClientConfig;
 use crate::sync::lock::ShortLock;
@@ -36,6 +37,8 @@ pub struct Policy {
 pub struct Rules {
     /// The deny rules of the document root.
     pub deny: Arc<DenyRules>,
+    /// The fields that are added to responses.
+    pub headers: Arc<HeaderRules>,
     /// The error pages.
     pub error_pages: Arc<ErrorPages>,
 }
@@ -47,6 +50,8 @@ pub enum PolicyError {
     DenyFile(DenyFileError),
     /// In the error pages.
     ErrorPages(ErrorPagesError),
+    /// In the fields for responses.
+    HeadersFile(HeadersFileError),
 }
 
 impl Policy {
@@ -66,6 +71,7 @@ impl Policy {
             rules: ShortLock::default(),
         };
         policy.read_deny_rules()?;
+        policy.read_header_rules()?;
         policy.read_error_pages()?;
         Ok(policy)
     }
@@ -85,6 +91,19 @@ impl Policy {
         let before = self.rules();
         let concerns = deny.is_loaded() || before.deny.is_loaded();
         self.replace(Rules { deny, ..Rules::clone(&before) });
+        Ok(concerns)
+    }
+
+    /// Reloads the fields for responses. Returns whether there is a file of them, or was one before.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read; the previous ones stay in use.
+    pub fn read_header_rules(&self) -> Result<bool, PolicyError> {
+        let headers = Arc::new(HeaderRules::read(&self.document_root).map_err(PolicyError::HeadersFile)?);
+        let before = self.rules();
+        let concerns = headers.is_loaded() || before.headers.is_loaded();
+        self.replace(Rules { headers, ..Rules::clone(&before) });
         Ok(concerns)
     }
 
@@ -112,6 +131,7 @@ impl fmt::Display for PolicyError {
         match self {
             Self::DenyFile(error) => error.fmt(f),
             Self::ErrorPages(error) => error.fmt(f),
+            Self::HeadersFile(error) => error.fmt(f),
         }
     }
 }

@@ -10,11 +10,13 @@
 //! | [`deny`] | whether a path is blocked, or PHP at that path |
 //! | [`never_public`] | whether a file is one that must never be public |
 //! | [`error_pages`] | which page replaces the body of an error |
+//! | [`header_rules`] | which fields the operator adds to a response |
 //! | `load` | whether all of this can be loaded |
 
 pub mod client;
 pub mod deny;
 pub mod error_pages;
+pub mod header_rules;
 mod load;
 pub mod never_public;
 pub mod rate;

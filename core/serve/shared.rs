@@ -147,6 +147,7 @@ impl Shared {
     pub fn config_report(&self) -> Option<String> {
         let mut extra = self.executor.get()?.report.clone();
         extra.insert("deny_file".to_owned(), json!({ "loaded": self.policy.rules().deny.is_loaded() }));
+        extra.insert("headers_file".to_owned(), json!({ "loaded": self.policy.rules().headers.is_loaded() }));
         extra.insert("plugins".to_owned(), self.plugins.config().into());
         Some(Value::Object(self.config.report(extra)).to_string())
     }

@@ -34,6 +34,16 @@ fn request_heads_get_their_verdicts() {
 }
 
 #[test]
+fn named_files_get_their_verdicts() {
+    replay("named_file", invariants::named_file);
+}
+
+#[test]
+fn header_files_get_their_verdicts() {
+    replay("headers_file", invariants::headers_file);
+}
+
+#[test]
 fn chunked_bodies_get_their_verdicts() {
     replay("chunked", invariants::chunked);
 }

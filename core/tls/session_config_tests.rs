@@ -21,7 +21,7 @@ fn write_pair(dir: &Path, file: &str, names: &[&str]) -> CertificateDer<'static>
 }
 
 fn settings(certificates: Vec<CertificateFiles>, min_version: TlsVersion) -> TlsConfig {
-    TlsConfig { certificates, min_version }
+    TlsConfig { certificates, min_version, hsts: None }
 }
 
 fn terms(dir: &Path, files: &[&str], min: TlsVersion) -> SessionConfig {

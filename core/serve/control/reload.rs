@@ -14,14 +14,14 @@ use crate::serve::shared::Shared;
 /// Reloads every part. `has_new_code` says whether scripts are reloaded: the supervisor replaces the persistent workers
 /// and logs it, or a cache was emptied. `tell` notifies the I/O threads of new rules. Waits for the disk.
 pub(in crate::serve) fn reload(shared: &Shared, site: &Site, has_new_code: bool, tell: impl FnOnce()) {
-    let rules = [deny_rules(shared), error_pages(shared)];
+    let rules = [deny_rules(shared), error_pages(shared), header_rules(shared)];
     if rules.iter().any(Option::is_some) {
         tell();
     }
     // Add new parts to this list. Files come after the rules by which they are judged.
-    let [deny_rules, error_pages] = rules;
-    let outcomes =
-        [certificates(shared), deny_rules, error_pages, files(site), has_new_code.then_some(Ok(()))];
+    let [deny_rules, error_pages, header_rules] = rules;
+    let new_code = has_new_code.then_some(Ok(()));
+    let outcomes = [certificates(shared), deny_rules, error_pages, header_rules, files(site), new_code];
     let parts: Vec<Result<(), String>> = outcomes.into_iter().flatten().collect();
     if parts.is_empty() {
         return shared.log.emit(&Event::NothingToReload);
@@ -42,6 +42,11 @@ pub(in crate::serve) fn reload(shared: &Shared, site: &Site, has_new_code: bool,
 /// Reloads the rules of the document root; `None` if there are none and were none.
 fn deny_rules(shared: &Shared) -> Option<Result<(), String>> {
     concerning(shared.policy.read_deny_rules())
+}
+
+/// Reloads the fields for responses; `None` if there are none and were none.
+fn header_rules(shared: &Shared) -> Option<Result<(), String>> {
+    concerning(shared.policy.read_header_rules())
 }
 
 /// Reloads the error pages; `None` if no directory is configured.

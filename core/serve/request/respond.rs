@@ -4,6 +4,7 @@
 //! page of an error that has none; the protocol encodes the head.
 
 use crate::connection::Announced;
+use crate::http::Fields;
 use crate::http::status::is_bodiless;
 use crate::http::uri;
 use crate::policy::error_pages::ERROR_PAGE_TYPE;
@@ -56,6 +57,7 @@ impl RequestMeta {
         if !head.fields.contains(b"server") {
             let _ = head.fields.push(b"Server", b"svc");
         }
+        self.add_operators_fields(io, &mut head.fields, head.origin);
         let has_body = !head_only && !is_bodiless(status) && !resets_content;
         if has_body && self.coding().is_some() && head.fields.contains(b"content-encoding") {
             self.is_coded = true;
@@ -66,6 +68,22 @@ impl RequestMeta {
         }
         let date = *io.date.at(time::wall());
         Announced { status, reason: head.reason, fields: head.fields, length, has_body, page, date }
+    }
+
+    /// Adds what the operator has set for this path, and for all connections over TLS. What a script says itself stays.
+    fn add_operators_fields(&self, io: &Io, fields: &mut Fields, origin: Origin) {
+        let rules = &io.router.rules().headers;
+        if rules.is_loaded()
+            && let Some(path) = self.head().and_then(|head| uri::normalise(head.path_and_query().0).ok())
+        {
+            rules.apply(&path.path, fields, origin == Origin::Script);
+        }
+        if let Some(hsts) = &io.shared.config.tls.hsts
+            && self.ends.is_tls
+            && !fields.contains(b"strict-transport-security")
+        {
+            fields.push_own(b"Strict-Transport-Security", hsts.as_bytes());
+        }
     }
 
     /// Has the next request for the same path look for its script again: this one may have failed because the script was

@@ -179,10 +179,8 @@ impl Owner {
             }
             Ask::BodyRefused(error) => {
                 let is_long = error == BodyError::TooLarge;
-                assert!(
-                    !is_long || asked.body_bytes as u64 > asked.granted,
-                    "a body was as short as granted"
-                );
+                let is_right = !is_long || asked.body_bytes as u64 > asked.granted;
+                assert!(is_right, "a body was as short as granted");
                 assert!(is_long, "a body of {number} was not understood: {error:?}");
                 self.refuse(it, model, at, 413, now);
             }
