@@ -336,6 +336,18 @@ pub const ERROR_PAGES_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// The interval at which the control thread scans the state of the server.
 pub const CONTROL_TICK: Duration = Duration::from_secs(1);
 
+/// How many episodes the operations port remembers.
+pub const EPISODES_MAX: usize = 32;
+
+/// The maximum length of what is said of an episode, in bytes.
+pub const EPISODE_TEXT_BYTES_MAX: usize = 240;
+
+/// How many seconds the rates and latencies of `/status` look back.
+pub const STATUS_WINDOW_SECONDS: usize = 10;
+
+/// The time for which an answer of `/status` is kept for further viewers.
+pub const STATUS_KEPT_FOR: Duration = Duration::from_secs(1);
+
 /// The minimum size of a response of the operations port that is compressed, in bytes.
 pub const OPS_GZIP_MIN_BYTES: usize = 1024;
 

@@ -134,6 +134,7 @@ mod lifecycle;
 mod listeners;
 mod log;
 mod ops_port;
+mod ops_status;
 mod overload;
 mod php_archives;
 mod php_backends;

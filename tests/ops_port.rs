@@ -20,7 +20,7 @@ while (!file_exists(__DIR__ . '/go')) { usleep(2000); clearstatcache(); }
 echo 'done';
 "#;
 
-const PATHS: [&str; 9] = [
+const PATHS: [&str; 11] = [
     "/health/liveness",
     "/healthz",
     "/health/readiness",
@@ -30,6 +30,8 @@ const PATHS: [&str; 9] = [
     "/health",
     "/metrics",
     "/config",
+    "/status",
+    "/",
 ];
 
 fn ask(svc: &Svc, head: &str) -> Response {
@@ -84,7 +86,7 @@ fn traffic(svc: &Svc) {
 fn every_endpoint_answers_and_head_says_the_same_without_a_body() {
     let svc = Svc::start(PAGES, &[]);
     for path in PATHS {
-        let get = ask(&svc, &format!("GET {path} HTTP/1.1\r\nHost: ops"));
+        let get = ask(&svc, &format!("GET {path} HTTP/1.1\r\nHost: localhost"));
         let head = ask(&svc, &format!("HEAD {path} HTTP/1.0"));
         assert_eq!((get.status, head.status), (200, 200), "{path}");
         for name in ["content-type", "cache-control", "x-content-type-options", "vary"] {
@@ -93,7 +95,7 @@ fn every_endpoint_answers_and_head_says_the_same_without_a_body() {
         assert_eq!(get.field("cache-control"), Some("no-store"));
         assert!(get.is_whole && !get.body.is_empty());
         assert_eq!(
-            ask(&svc, &format!("POST {path} HTTP/1.1\r\nHost: ops")).field("allow"),
+            ask(&svc, &format!("POST {path} HTTP/1.1\r\nHost: localhost")).field("allow"),
             Some("GET, HEAD")
         );
     }
@@ -101,13 +103,14 @@ fn every_endpoint_answers_and_head_says_the_same_without_a_body() {
         let probe = svc.ask(path);
         assert_eq!((probe.text().as_str(), probe.field("content-type")), (name, Some("text/plain")));
     }
-    assert_eq!(svc.ask("/").status, 404);
+    assert_eq!(svc.ask("/unknown").status, 404);
 }
 
 #[test]
 fn the_main_port_has_no_operations_endpoint() {
     let svc = Svc::start(PAGES, &[]);
-    for path in PATHS {
+    assert_eq!(svc.get("/").text(), "hello");
+    for path in PATHS.into_iter().filter(|path| *path != "/") {
         assert_eq!(svc.get(path).status, 404, "{path}");
     }
 }
@@ -220,17 +223,19 @@ fn an_executor_without_a_queue_is_ready_and_tells_of_an_empty_pool() {
     }
     assert!(page.families.contains_key("svc_admission_refused"));
     for path in PATHS {
-        assert_eq!(svc.ask(path).status, 200, "{path}");
+        assert_eq!(ask(&svc, &format!("GET {path} HTTP/1.1\r\nHost: localhost")).status, 200, "{path}");
     }
 }
 
 #[test]
-fn the_allow_list_guards_metrics_and_configuration_only() {
+fn the_allow_list_guards_what_tells_of_the_server_and_no_probe() {
     for (list, guarded) in [("10.0.0.0/8", 403), ("10.0.0.0/8,127.0.0.1/32", 200)] {
         let svc = Svc::start(PAGES, &[("INTERNAL_ALLOW_IPS", list)]);
         for path in PATHS {
-            let expected = if matches!(path, "/metrics" | "/config") { guarded } else { 200 };
-            assert_eq!(svc.ask(path).status, expected, "{path} with {list}");
+            let is_guarded = matches!(path, "/metrics" | "/config" | "/status" | "/");
+            let expected = if is_guarded { guarded } else { 200 };
+            let answer = ask(&svc, &format!("GET {path} HTTP/1.1\r\nHost: localhost"));
+            assert_eq!(answer.status, expected, "{path} with {list}");
         }
         assert_eq!(svc.ask("/unknown").status, 404);
     }
@@ -256,7 +261,7 @@ fn probes_answer_while_no_connection_is_left_on_the_main_port() {
     eventually("the accept loop is stalled", || svc.metric("svc_accept_stalled") == 1.0);
     svc.assert_metric("svc_active_connections", 1.0);
     for path in PATHS {
-        assert_eq!(svc.ask(path).status, 200, "{path}");
+        assert_eq!(ask(&svc, &format!("GET {path} HTTP/1.1\r\nHost: localhost")).status, 200, "{path}");
     }
     drop(holder);
     assert_eq!(waiting.response().text(), "hello");

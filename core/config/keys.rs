@@ -339,8 +339,8 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         ),
     Key::new(Id::InternalAllowIps, "INTERNAL_ALLOW_IPS", ValueKind::Networks, Initial::Unset).about(
         Chapter::Operations,
-        "The peers that may read `/metrics`, `/config` and the pages of plugins; all others receive 403. Health probes are always allowed. \
-         Loopback is not included implicitly. If unset, all peers are allowed.",
+        "The peers that may read `/metrics`, `/config`, `/status`, the page at `/` and those of plugins; all others receive 403. \
+         Health probes are always allowed. Loopback is not included implicitly. If unset, all peers are allowed.",
     ),
 ];
 

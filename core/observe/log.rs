@@ -10,9 +10,11 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::batch_writer::{BatchSink, BatchWriter};
+use super::episode::{EpisodeBook, EpisodeEntry, EpisodeNews};
 use super::event::{Access, Event};
 use crate::config::{AccessLog, Level};
 use crate::limits::{LOG_FLUSH_TIMEOUT, LOG_QUEUE_RECORDS};
+use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
 use crate::time;
 
@@ -22,6 +24,8 @@ pub struct Log {
     level: Level,
     access: AccessLog,
     writer: Arc<BatchWriter<Vec<u8>>>,
+    /// Short: one episode is entered, or all are copied.
+    episodes: Arc<ShortLock<EpisodeBook>>,
 }
 
 impl Log {
@@ -44,14 +48,29 @@ impl Log {
     pub fn start(level: Level, access: AccessLog, sink: impl Write + Send + 'static) -> io::Result<Self> {
         let lines = LineSink { sink, batch: Vec::new(), level };
         let writer = Arc::new(BatchWriter::start("svc-log", LOG_QUEUE_RECORDS, lines)?);
-        Ok(Self { level, access, writer })
+        Ok(Self { level, access, writer, episodes: Arc::default() })
     }
 
-    /// Logs `event`, if its level (or, for an access record, its status) is to be logged.
+    /// Logs `event`, if its level (or, for an access record, its status) is to be logged. Whatever the level, it is
+    /// entered in the book of episodes, if it is part of one.
     pub fn emit(&self, event: &Event<'_>) {
+        if let Some(news) = EpisodeNews::of(event) {
+            self.note(news);
+        }
         if self.wants(event) {
             self.writer.offer(event.render(time::wall()));
         }
+    }
+
+    /// Enters news that have no record.
+    pub fn note(&self, news: EpisodeNews) {
+        let at = time::wall();
+        self.episodes.lock().note(news, at);
+    }
+
+    /// The last episodes, the latest first.
+    pub fn episodes(&self) -> Vec<EpisodeEntry> {
+        self.episodes.lock().episodes()
     }
 
     /// Whether an access record with this status would be written; for those who would have to gather its fields.

@@ -15,6 +15,9 @@
 //! | `reference` | the tables of docs/metrics.md |
 //! | `process` | what the kernel says about this process |
 //! | `health` | probes and the health report |
+//! | `status` | what matters at 3 a.m., as JSON |
+//! | `history` | rates and latencies of the last seconds |
+//! | `episode`, `episode_event` | the last episodes, and the events that make them |
 //! | `event`, `worker_event`, `trace_event`, `plugin_event`, `hint` | what is worth a log record |
 //! | `record`, `timestamp` | one log record as a line of JSON, and its time |
 //! | `batch_writer` | a thread that writes what others must not wait to write |
@@ -22,6 +25,8 @@
 
 pub mod batch_writer;
 mod cell;
+mod episode;
+mod episode_event;
 mod event;
 pub mod exporter;
 pub mod exposition;
@@ -30,6 +35,7 @@ mod families;
 pub mod family;
 mod health;
 mod hint;
+mod history;
 mod label;
 mod log;
 mod metrics;
@@ -37,17 +43,21 @@ mod plugin_event;
 pub mod process;
 pub mod record;
 pub mod reference;
+mod status;
 pub mod timestamp;
 mod trace_event;
 mod worker_event;
 
+pub use episode::{EpisodeBook, EpisodeEntry, EpisodeKind, EpisodeNews, EpisodeStep};
 pub use event::{Access, Event, PhpLevel, PhpMessage};
 pub use facts::{CertificateFacts, ReloadFacts, ScrapeFacts, TaskFacts, TraceFacts};
 pub use families::Metrics;
 pub use health::{Health, HealthProbe, ProbeFacts, WorkerHealth};
 pub use hint::Hint;
+pub use history::{History, Latency, Sample, Window};
 pub use label::{CancelReason, HookObstacle, StatusClass, TlsHandshake};
 pub use log::Log;
 pub use plugin_event::PluginEvent;
+pub use status::StatusFacts;
 pub use trace_event::TraceEvent;
 pub use worker_event::WorkerEvent;

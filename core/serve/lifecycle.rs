@@ -25,6 +25,19 @@ pub enum Phase {
     Stopped = 4,
 }
 
+impl Phase {
+    /// The name of the phase.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Draining => "draining",
+            Self::Closing => "closing",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
 /// The phase of the server, shared by all its threads.
 ///
 /// # Ordering

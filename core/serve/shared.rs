@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::admission::GateFacts;
 use crate::config::Config;
 use crate::limits::HTTP2_STREAMS_BESIDE_MIN;
-use crate::observe::{Log, Metrics, ReloadFacts, WorkerHealth};
+use crate::observe::{History, Log, Metrics, ReloadFacts, WorkerHealth};
 use crate::plugins::PluginSet;
 use crate::policy::Policy;
 use crate::pool::PoolFacts;
@@ -76,6 +76,8 @@ pub struct Shared {
     pub spans: Option<Arc<TraceSink>>,
     /// The permits of HTTP/2 streams beyond the first one of a connection.
     pub stream_permits: Arc<Permits>,
+    /// The last seconds; locked only to add a sample or to read them.
+    pub history: ShortLock<History>,
     executor: OnceLock<ExecutorFacts>,
     /// The port number by which clients reach the main port over TLS.
     https_port: OnceLock<u16>,
@@ -114,6 +116,7 @@ impl Shared {
             reload: ShortLock::new(ReloadFacts { is_successful: true, succeeded_at: time::wall() }),
             spans,
             stream_permits: Permits::new(config.admission.max_connections.max(HTTP2_STREAMS_BESIDE_MIN)),
+            history: ShortLock::default(),
             executor: OnceLock::new(),
             https_port: OnceLock::new(),
             started_at,
@@ -141,6 +144,11 @@ impl Shared {
     /// The version of PHP; `None` until PHP has started, and without PHP.
     pub fn php_version(&self) -> Option<&str> {
         self.executor.get()?.php_version.as_deref()
+    }
+
+    /// Whether OPcache is enabled; `None` until PHP has started, and without PHP.
+    pub fn opcache_enabled(&self) -> Option<bool> {
+        self.executor.get()?.report.get("php")?["opcache_enabled"].as_bool()
     }
 
     /// The configuration report; `None` until the executor has started.

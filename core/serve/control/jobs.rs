@@ -6,6 +6,8 @@
 use std::time::Instant;
 
 use crate::limits::{CONTROL_TICK, STATIC_SWEEP_PAUSE};
+use crate::observe::Sample;
+use crate::observe::process::ProcessFacts;
 use crate::sync::primitive::Arc;
 
 use super::drain::Drain;
@@ -36,6 +38,7 @@ pub(in crate::serve) fn jobs(machinery: &Arc<Machinery>, now: Instant) -> Vec<Bo
             due: None,
         }),
         Box::new(PluginJob { shared: Arc::clone(shared), due: now }),
+        Box::new(SampleJob { shared: Arc::clone(shared), due: now }),
         Box::new(DrainJob { drain, machinery: Arc::clone(machinery), due: None }),
         Box::new(ServiceManagerJob::new(Arc::clone(machinery), now)),
     ]
@@ -129,6 +132,27 @@ impl PeriodicJob for PluginJob {
 
     fn deadline(&self) -> Option<Instant> {
         (!self.shared.plugins.is_empty()).then_some(self.due)
+    }
+}
+
+/// Takes a sample of the metrics once a second, if anybody can ask for it.
+struct SampleJob {
+    shared: Arc<Shared>,
+    due: Instant,
+}
+
+impl PeriodicJob for SampleJob {
+    fn run(&mut self, now: Instant) {
+        if now >= self.due && self.shared.config.operations.addr.is_some() {
+            self.due = now + CONTROL_TICK;
+            let sample = Sample::read(&self.shared.metrics, ProcessFacts::read_cpu(), now);
+            self.shared.history.lock().note(sample);
+        }
+    }
+
+    /// A sample can wait for the next second.
+    fn deadline(&self) -> Option<Instant> {
+        None
     }
 }
 

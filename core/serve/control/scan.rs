@@ -12,7 +12,7 @@ use crate::admission::{
 };
 use crate::config::Config;
 use crate::limits::CONTROL_TICK;
-use crate::observe::{Event, Hint, Log, Metrics};
+use crate::observe::{EpisodeKind, EpisodeNews, Event, Hint, Log, Metrics};
 use crate::pool::{PoolFacts, STUCK_THRESHOLD, StallDetector, StallReport, StallSample};
 
 use crate::time;
@@ -100,7 +100,12 @@ impl Scan {
             workers_idle,
             finished: metrics.work_finished_total(),
         };
+        let was_stalled = stall.is_stalled();
         let report = stall.tick(sample, now);
+        if was_stalled && !stall.is_stalled() && report.is_none() {
+            // A minute without a sign of it: nothing was finished that a record could tell of.
+            log.note(EpisodeNews::ended(EpisodeKind::Wedge));
+        }
         if stall.is_stalled() {
             metrics.pool_stalled.set();
         } else {

@@ -298,6 +298,31 @@ fn a_stalled_pool_takes_the_server_out_of_service_until_something_is_finished() 
     assert_eq!(stall, expected.map(|(text, numbers)| (text.to_owned(), numbers)));
 }
 
+#[test]
+fn the_episode_of_a_wedge_ends_with_it_even_if_the_log_has_nothing_to_say() {
+    let mut scene = ScanScene::new(&[], true);
+    let stuck = Stuck::start(&scene.shared);
+    let end = |scene: &ScanScene| {
+        let episodes = scene.shared.log.episodes();
+        episodes.iter().find(|one| one.kind == EpisodeKind::Wedge).map(|one| one.ended_at.is_some())
+    };
+    scene.shared.metrics.php_ran(Duration::ZERO);
+    scene.second();
+    assert_eq!(end(&scene), None);
+    for _ in 0..62 {
+        scene.refuse(ShedReason::WaitTimeout, 1);
+        scene.second();
+    }
+    assert!(scene.shared.metrics.pool_stalled.is_set());
+    assert_eq!(end(&scene), Some(false));
+    scene.seconds(59);
+    assert_eq!(end(&scene), Some(false));
+    scene.seconds(1);
+    assert!(!scene.shared.metrics.pool_stalled.is_set());
+    assert_eq!(end(&scene), Some(true));
+    stuck.end(&scene.shared);
+}
+
 /// A persistent worker whose fibers answer at once and then go on until they are let go.
 #[derive(Debug, Default)]
 struct LingeringPool {

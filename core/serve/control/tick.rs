@@ -67,6 +67,9 @@ impl Control {
         }
         let ending = Arc::new(AtomicBool::new(false));
         let allowed = AllowList::new(shared.config.operations.allow_ips.clone());
+        let is_bound_to =
+            |listener: &TcpListener| listener.local_addr().is_ok_and(|addr| addr.ip().is_loopback());
+        let is_loopback = listener.as_ref().is_some_and(is_bound_to);
         let thread_of_control = ControlThread {
             shared: Arc::clone(shared),
             ending: Arc::clone(&ending),
@@ -74,7 +77,7 @@ impl Control {
             schedule: Schedule::new(jobs, clock()),
             port: OpsPort {
                 listener,
-                responder: OpsResponder::new(OpsFacts::new(Arc::clone(shared)), allowed),
+                responder: OpsResponder::new(OpsFacts::new(Arc::clone(shared)), allowed, is_loopback),
                 places: Slab::with_capacity(OPS_CONNECTIONS_MAX),
                 unfinished: Vec::new(),
                 backlog: false,

@@ -1,13 +1,17 @@
 //! The facts behind the answers of the operations port.
 //!
-//! Promises: each fact is read from its owner when it is asked for. Refuses: between two answers, it keeps nothing but
-//! the start time of the process.
+//! Promises: each fact is read from its owner when it is asked for; the report on the status at most once a second, however
+//! many look at it. Refuses: between two answers, it keeps nothing but that report and the start time of the process.
 
+use std::cell::RefCell;
 use std::time::{Instant, SystemTime};
 
+use crate::limits::STATUS_KEPT_FOR;
 use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{CertificateFacts, Health, ProbeFacts, ScrapeFacts, TaskFacts, TraceFacts};
+use crate::observe::{
+    CertificateFacts, Health, ProbeFacts, ScrapeFacts, StatusFacts, TaskFacts, TraceFacts,
+};
 use crate::plugins::PluginAsked;
 use crate::sync::primitive::Arc;
 use crate::tasks::TaskPool;
@@ -22,6 +26,8 @@ use crate::serve::shared::Shared;
 pub(in crate::serve) struct OpsFacts {
     shared: Arc<Shared>,
     started_at: SystemTime,
+    /// The last report on the status, and when it was made.
+    status: RefCell<Option<(Instant, Arc<str>)>>,
 }
 
 impl OpsFacts {
@@ -29,35 +35,16 @@ impl OpsFacts {
     pub(in crate::serve) fn new(shared: Arc<Shared>) -> Self {
         let uptime = time::now().saturating_duration_since(shared.started_at);
         let now = time::wall();
-        Self { started_at: now.checked_sub(uptime).unwrap_or(now), shared }
+        Self { started_at: now.checked_sub(uptime).unwrap_or(now), shared, status: RefCell::default() }
     }
 }
 
-impl OpsSource for OpsFacts {
-    fn probe_facts(&self) -> ProbeFacts {
-        ProbeFacts {
-            serving: self.shared.lifecycle.phase() == Phase::Running,
-            workers: self.shared.worker_health(),
-            pool_stalled: self.shared.metrics.pool_stalled.is_set(),
-            plugin_failed: self.shared.plugins.has_failed(),
-        }
-    }
-
-    fn health(&self) -> Health {
-        Health {
-            uptime: time::now().saturating_duration_since(self.shared.started_at),
-            total_requests: self.shared.metrics.requests_by_method.total(),
-            active_connections: self.shared.metrics.connections.value(),
-            workers: self.shared.worker_health(),
-            pool_stalled: self.shared.metrics.pool_stalled.is_set(),
-            plugins: self.shared.plugins.health(),
-        }
-    }
-
-    fn metrics(&self, format: Format) -> Vec<u8> {
+/// What is read together for an answer.
+impl OpsFacts {
+    fn scrape_facts(&self) -> ScrapeFacts<'_> {
         let shared = &self.shared;
         let gate = shared.gate_facts();
-        let facts = ScrapeFacts {
+        ScrapeFacts {
             version: env!("CARGO_PKG_VERSION"),
             php_version: shared.php_version(),
             started_at: self.started_at,
@@ -83,8 +70,60 @@ impl OpsSource for OpsFacts {
             spool_bytes_max: shared.config.bodies.spool_max_bytes,
             log_dropped: shared.log.dropped_total(),
             process: ProcessFacts::read(),
-        };
-        render(&shared.metrics, &facts, format)
+        }
+    }
+
+    fn status_facts(&self) -> StatusFacts<'_> {
+        let shared = &self.shared;
+        let tasks = shared.tasks.as_ref().and_then(|tasks| tasks.workers());
+        StatusFacts {
+            scrape: self.scrape_facts(),
+            probe: self.probe_facts(),
+            phase: shared.lifecycle.phase().as_str(),
+            at: time::wall(),
+            connections_max: shared.config.admission.max_connections,
+            waiting_max: shared.config.admission.queue_max_waiting,
+            opcache_enabled: shared.opcache_enabled(),
+            task_slots: tasks.map(|workers| workers.slots(time::now())).unwrap_or_default(),
+            window: shared.history.lock().window(),
+            episodes: shared.log.episodes(),
+        }
+    }
+}
+
+impl OpsSource for OpsFacts {
+    fn probe_facts(&self) -> ProbeFacts {
+        ProbeFacts {
+            serving: self.shared.lifecycle.phase() == Phase::Running,
+            workers: self.shared.worker_health(),
+            pool_stalled: self.shared.metrics.pool_stalled.is_set(),
+            plugin_failed: self.shared.plugins.has_failed(),
+        }
+    }
+
+    fn health(&self) -> Health {
+        Health {
+            uptime: time::now().saturating_duration_since(self.shared.started_at),
+            total_requests: self.shared.metrics.requests_by_method.total(),
+            active_connections: self.shared.metrics.connections.value(),
+            workers: self.shared.worker_health(),
+            pool_stalled: self.shared.metrics.pool_stalled.is_set(),
+            plugins: self.shared.plugins.health(),
+        }
+    }
+
+    fn metrics(&self, format: Format) -> Vec<u8> {
+        render(&self.shared.metrics, &self.scrape_facts(), format)
+    }
+
+    fn status(&self, now: Instant) -> Arc<str> {
+        let mut kept = self.status.borrow_mut();
+        if let Some((_, report)) = kept.as_ref().filter(|(at, _)| now < *at + STATUS_KEPT_FOR) {
+            return Arc::clone(report);
+        }
+        let report: Arc<str> = self.status_facts().to_json(&self.shared.metrics).into();
+        *kept = Some((now, Arc::clone(&report)));
+        report
     }
 
     fn config_report(&self) -> Option<String> {
@@ -114,5 +153,40 @@ fn task_facts(tasks: &TaskPool) -> TaskFacts {
         output_discarded_bytes: counts.output_discarded_bytes,
         in_flight: is_wired.then(|| counts.in_flight()),
         in_flight_limit: counts.cap,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::config::{AccessLog, Config, Level, RawConfig};
+    use crate::observe::Log;
+    use crate::policy::Policy;
+
+    fn facts() -> OpsFacts {
+        let settings = [("EXECUTOR", "stub"), ("DOCUMENT_ROOT", "/")];
+        let config = Config::resolve(&RawConfig::new(settings)).unwrap();
+        let log = Log::start(Level::Error, AccessLog::Off, io::sink()).unwrap();
+        OpsFacts::new(Shared::new(Arc::new(config), Policy::default(), None, log, None))
+    }
+
+    #[test]
+    fn the_status_is_made_once_a_second_for_all_viewers() {
+        let facts = facts();
+        let now = time::now();
+        let first = facts.status(now);
+        for millis in [0, 500, 999] {
+            assert!(
+                Arc::ptr_eq(&first, &facts.status(now + Duration::from_millis(millis))),
+                "{millis} ms later"
+            );
+        }
+        let later = now + Duration::from_secs(1);
+        let second = facts.status(later);
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert!(Arc::ptr_eq(&second, &facts.status(later + Duration::from_millis(999))));
     }
 }

@@ -1,8 +1,10 @@
 //! The answers of the operations port.
 //!
 //! Promises: a response is a pure function of a request header, its peer and the facts. Probes answer every peer;
-//! metrics, configuration and everything below `/plugins/` are for peers on the allow-list only. Any other unknown path is
-//! answered with 404 before anything else is checked. Refuses: no socket, no clock, no state; request bodies are never read.
+//! metrics, configuration, status, the page and everything below `/plugins/` are for peers on the allow-list only. Any other
+//! unknown path is answered with 404 before anything else is checked. On a loopback address, status and page are for those
+//! who ask for an address or `localhost`: no other site can have a browser read them by pointing its own name here.
+//! Refuses: no socket, no clock, no state; request bodies are never read.
 //!
 //! | path | alias | answer |
 //! |---|---|---|
@@ -12,6 +14,8 @@
 //! | `/health` | | the health report, 200 or 503 |
 //! | `/metrics` | | the metrics, or 403 |
 //! | `/config` | | the configuration, or 403 |
+//! | `/status` | | what matters at 3 a.m., or 403 |
+//! | `/` | | a page that shows it, or 403 |
 //! | `/plugins/NAME/…` | | the page of a plugin, or 403; 404 if there is none, 503 if the plugin does not answer |
 
 use std::borrow::Cow;
@@ -31,6 +35,9 @@ use crate::observe::{Health, HealthProbe, ProbeFacts};
 use crate::plugins::{PageOutcome, PageTicket, PluginAsked, PluginPage};
 use crate::policy::client::AllowList;
 use crate::pool::{Origin, ReplyHead};
+use crate::sync::primitive::Arc;
+
+use super::page::{OpsPage, PageGuard};
 
 /// The source of the answers. Each call reads facts and waits for nothing.
 pub(in crate::serve) trait OpsSource {
@@ -40,6 +47,8 @@ pub(in crate::serve) trait OpsSource {
     fn health(&self) -> Health;
     /// The metrics in `format`.
     fn metrics(&self, format: Format) -> Vec<u8>;
+    /// The report on the status at `now`; the same for all who ask within a second.
+    fn status(&self, now: Instant) -> Arc<str>;
     /// The configuration report; `None` until it exists.
     fn config_report(&self) -> Option<String>;
     /// Whether there is a plugin of this name that has pages.
@@ -53,6 +62,8 @@ pub(in crate::serve) trait OpsSource {
 pub(in crate::serve) struct OpsResponder<S> {
     source: S,
     allowed: AllowList,
+    /// Whether the port is bound to a loopback address.
+    is_loopback: bool,
 }
 
 /// The content of an answer.
@@ -62,6 +73,8 @@ struct OpsAnswer<'a> {
     body: Cow<'a, [u8]>,
     /// The request header field that the answer depends on, for `Vary`.
     vary: &'static [u8],
+    /// For browsers: what the page may do, or that nobody else may embed the answer.
+    guard: Option<PageGuard>,
 }
 
 /// How a request is answered.
@@ -79,6 +92,8 @@ enum Endpoint<'a> {
     Health,
     Metrics,
     Config,
+    Status,
+    Page,
     /// A page of a plugin: its name, and the path below it.
     Plugin {
         name: &'a [u8],
@@ -90,9 +105,10 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 
 impl<S: OpsSource> OpsResponder<S> {
-    /// Answers from `source`; peers in `allowed` may read metrics and configuration.
-    pub(in crate::serve) fn new(source: S, allowed: AllowList) -> Self {
-        Self { source, allowed }
+    /// Answers from `source`; peers in `allowed` may read metrics, configuration and status. `is_loopback` says whether
+    /// the port is bound to a loopback address.
+    pub(in crate::serve) fn new(source: S, allowed: AllowList, is_loopback: bool) -> Self {
+        Self { source, allowed, is_loopback }
     }
 
     /// Answers a request of `peer`; with `has_body`, the request has a body that nobody will read.
@@ -108,7 +124,7 @@ impl<S: OpsSource> OpsResponder<S> {
             Err(refusal) => return OpsResponse::Now(reply_of(refusal, head)),
         };
         let Endpoint::Plugin { name, path } = endpoint else {
-            return OpsResponse::Now(reply_of(self.answer(endpoint, head), head));
+            return OpsResponse::Now(reply_of(self.answer(endpoint, head, now), head));
         };
         let query = head.path_and_query().1.unwrap_or_default();
         match self.source.ask_plugin(name, path, query, now) {
@@ -130,6 +146,10 @@ impl<S: OpsSource> OpsResponder<S> {
         if endpoint.is_guarded() && !self.allowed.allows(peer) {
             return Err(OpsAnswer::text(403, "forbidden\n"));
         }
+        let is_for_browsers = matches!(endpoint, Endpoint::Page | Endpoint::Status);
+        if is_for_browsers && self.is_loopback && !head.host().is_none_or(is_local) {
+            return Err(OpsAnswer::text(403, "ask for an address or localhost\n"));
+        }
         if matches!(endpoint, Endpoint::Plugin { name, .. } if !self.source.has_pages(name)) {
             return Err(OpsAnswer::text(404, "not found\n"));
         }
@@ -142,7 +162,7 @@ impl<S: OpsSource> OpsResponder<S> {
         Ok(endpoint)
     }
 
-    fn answer(&self, endpoint: Endpoint<'_>, head: &Head) -> OpsAnswer<'_> {
+    fn answer(&self, endpoint: Endpoint<'_>, head: &Head, now: Instant) -> OpsAnswer<'_> {
         match endpoint {
             Endpoint::Probe(probe) => {
                 let passes = self.source.probe_facts().passes(probe);
@@ -151,23 +171,34 @@ impl<S: OpsSource> OpsResponder<S> {
             Endpoint::Health => {
                 let health = self.source.health();
                 let body = Cow::Owned(health.to_json().into_bytes());
-                OpsAnswer { status: ok_or_503(health.is_ok()), content_type: JSON, body, vary: b"" }
+                OpsAnswer { status: ok_or_503(health.is_ok()), body, ..OpsAnswer::json(b"") }
             }
             Endpoint::Metrics => {
                 let format = Format::negotiate(head.header_values("accept"));
                 let body = Cow::Owned(self.source.metrics(format));
                 let vary = b"Accept, Accept-Encoding";
-                OpsAnswer { status: 200, content_type: format.content_type(), body, vary }
+                OpsAnswer { content_type: format.content_type(), body, vary, ..OpsAnswer::json(b"") }
             }
             Endpoint::Config => match self.source.config_report() {
-                Some(report) => OpsAnswer {
-                    status: 200,
-                    content_type: JSON,
-                    body: Cow::Owned(report.into_bytes()),
-                    vary: b"Accept-Encoding",
-                },
+                Some(report) => {
+                    OpsAnswer { body: Cow::Owned(report.into_bytes()), ..OpsAnswer::json(b"Accept-Encoding") }
+                }
                 None => OpsAnswer::text(503, "starting\n"),
             },
+            Endpoint::Status => OpsAnswer {
+                body: Cow::Owned(self.source.status(now).as_bytes().to_vec()),
+                guard: Some(PageGuard::Data),
+                ..OpsAnswer::json(b"Accept-Encoding")
+            },
+            Endpoint::Page => {
+                let page = OpsPage::new();
+                OpsAnswer {
+                    content_type: "text/html; charset=utf-8",
+                    body: Cow::Owned(page.html.into_bytes()),
+                    guard: Some(PageGuard::Page(page.policy)),
+                    ..OpsAnswer::json(b"Accept-Encoding")
+                }
+            }
             Endpoint::Plugin { .. } => OpsAnswer::text(404, "not found\n"),
         }
     }
@@ -192,6 +223,14 @@ fn reply_of(answer: OpsAnswer<'_>, head: &Head) -> Reply {
     }
     if !answer.vary.is_empty() {
         fields.push_own(b"Vary", answer.vary);
+    }
+    if let Some(guard) = &answer.guard {
+        fields.push_own(b"Cross-Origin-Resource-Policy", b"same-origin");
+        if let PageGuard::Page(policy) = guard {
+            fields.push_own(b"Content-Security-Policy", policy.as_bytes());
+            fields.push_own(b"Referrer-Policy", b"no-referrer");
+            fields.push_own(b"X-Frame-Options", b"DENY");
+        }
     }
     let (status, body) = coded(answer, head, &mut fields);
     reply(status, fields, body.into_owned())
@@ -219,6 +258,8 @@ impl<'a> Endpoint<'a> {
             b"/health" => Self::Health,
             b"/metrics" => Self::Metrics,
             b"/config" => Self::Config,
+            b"/status" => Self::Status,
+            b"/" => Self::Page,
             _ => Self::page(path.strip_prefix(b"/plugins/")?),
         })
     }
@@ -233,14 +274,30 @@ impl<'a> Endpoint<'a> {
     }
 
     fn is_guarded(self) -> bool {
-        matches!(self, Self::Metrics | Self::Config | Self::Plugin { .. })
+        matches!(self, Self::Metrics | Self::Config | Self::Status | Self::Page | Self::Plugin { .. })
     }
 }
 
 impl OpsAnswer<'_> {
     fn text(status: u16, body: &'static str) -> Self {
-        Self { status, content_type: TEXT, body: Cow::Borrowed(body.as_bytes()), vary: b"" }
+        Self { status, content_type: TEXT, body: Cow::Borrowed(body.as_bytes()), vary: b"", guard: None }
     }
+
+    fn json(vary: &'static [u8]) -> Self {
+        Self { status: 200, content_type: JSON, body: Cow::Borrowed(b""), vary, guard: None }
+    }
+}
+
+/// Whether a `Host` names this machine without the help of anybody's name server.
+fn is_local(host: &[u8]) -> bool {
+    let Ok(host) = std::str::from_utf8(host) else { return false };
+    let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, port)) => (address, port),
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
+    };
+    let is_port = port.is_empty()
+        || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    is_port && (name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok())
 }
 
 fn ok_or_503(ok: bool) -> u16 {

@@ -49,6 +49,10 @@ impl OpsSource for Facts {
         }
     }
 
+    fn status(&self, _now: Instant) -> Arc<str> {
+        r#"{"phase":"running"}"#.repeat(100).into()
+    }
+
     fn config_report(&self) -> Option<String> {
         self.report.clone()
     }
@@ -84,9 +88,13 @@ fn ask_of(probe: ProbeFacts, allowed: Option<&str>, peer: &str, request: &str) -
 }
 
 fn ask_with(facts: Facts, allowed: Option<&str>, peer: &str, request: &str) -> Received {
+    ask_bound(facts, allowed, peer, request, true)
+}
+
+fn ask_bound(facts: Facts, allowed: Option<&str>, peer: &str, request: &str, is_loopback: bool) -> Received {
     let allowed =
         AllowList::new(allowed.map(|list| list.split(',').map(|one| one.parse().unwrap()).collect()));
-    let responder = OpsResponder::new(facts, allowed);
+    let responder = OpsResponder::new(facts, allowed, is_loopback);
     let now = crate::time::now();
     let mut connection = OpsConnection::new(&Arc::new(terms()), peer.parse().unwrap(), now);
     connection.begin_turn();
@@ -101,8 +109,11 @@ fn ask_with(facts: Facts, allowed: Option<&str>, peer: &str, request: &str) -> R
             },
             OpsStep::Transmit => {
                 let write = |output: &mut Output| {
-                    out.extend_from_slice(&output.take(usize::MAX));
-                    Ok::<_, ()>(Sent { is_all: output.is_empty(), bytes: 0, held_back: 0 })
+                    let before = out.len();
+                    while !output.is_empty() {
+                        out.extend_from_slice(&output.take(usize::MAX));
+                    }
+                    Ok::<_, ()>(Sent { is_all: true, bytes: out.len() - before, held_back: 0 })
                 };
                 connection.transmit(now, write).unwrap();
             }
@@ -128,10 +139,10 @@ fn ask(request: &str) -> Received {
 }
 
 fn get(path: &str) -> Received {
-    ask(&format!("GET {path} HTTP/1.1\r\nHost: ops\r\n\r\n"))
+    ask(&format!("GET {path} HTTP/1.1\r\nHost: localhost:9090\r\n\r\n"))
 }
 
-const PATHS: [&str; 9] = [
+const PATHS: [&str; 11] = [
     "/health/liveness",
     "/healthz",
     "/health/readiness",
@@ -141,6 +152,8 @@ const PATHS: [&str; 9] = [
     "/health",
     "/metrics",
     "/config",
+    "/status",
+    "/",
 ];
 
 #[test]
@@ -148,7 +161,8 @@ fn every_endpoint_answers_with_its_exact_type() {
     for path in PATHS {
         let reply = get(path);
         let expected = match path {
-            "/health" | "/config" => "application/json",
+            "/health" | "/config" | "/status" => "application/json",
+            "/" => "text/html; charset=utf-8",
             "/metrics" => "text/plain; version=0.0.4; charset=utf-8",
             _ => "text/plain",
         };
@@ -196,7 +210,13 @@ fn head_has_the_headers_of_get_and_no_body() {
     for path in PATHS {
         let get = get(path);
         let head = ask(&format!("HEAD {path} HTTP/1.1\r\n\r\n"));
-        assert_eq!((head.status, &head.fields), (get.status, &get.fields), "{path}");
+        // The nonces of two answers differ.
+        let fields = |one: &Received| {
+            let is_same = |field: &&(String, String)| !field.1.contains("nonce-");
+            one.fields.iter().filter(is_same).cloned().collect::<Vec<_>>()
+        };
+        assert_eq!((head.status, fields(&head)), (get.status, fields(&get)), "{path}");
+        assert_eq!(head.fields.len(), get.fields.len(), "{path}");
         assert!(head.body.is_empty() && !get.body.is_empty());
     }
 }
@@ -213,8 +233,17 @@ fn other_methods_are_405_with_allow() {
 
 #[test]
 fn unknown_paths_are_404_for_every_peer_and_method() {
-    for path in ["/", "/metrics/", "//metrics", "/Metrics", "/health/", "/healthz/x", "/%6detrics", "/livez"]
-    {
+    for path in [
+        "/index.html",
+        "/status/",
+        "/metrics/",
+        "//metrics",
+        "/Metrics",
+        "/health/",
+        "/healthz/x",
+        "/%6detrics",
+        "/livez",
+    ] {
         for method in ["GET", "HEAD", "POST"] {
             let request = format!("{method} {path} HTTP/1.1\r\n\r\n");
             assert_eq!(ask(&request).status, 404, "{request:?}");
@@ -227,7 +256,7 @@ fn unknown_paths_are_404_for_every_peer_and_method() {
 fn the_allow_list_guards_metrics_and_config_and_no_probe() {
     for path in PATHS {
         let request = format!("GET {path} HTTP/1.1\r\n\r\n");
-        let guarded = matches!(path, "/metrics" | "/config");
+        let guarded = matches!(path, "/metrics" | "/config" | "/status" | "/");
         for (peer, inside) in [
             ("10.1.2.3", true),
             ("::ffff:10.1.2.3", true),
@@ -302,6 +331,66 @@ fn long_answers_are_compressed_on_demand_only() {
 fn the_configuration_is_503_until_there_is_one() {
     let facts = Facts { probe: HEALTHY, report: None, plugins: Arc::default() };
     assert_eq!(ask_with(facts, None, "::1", "GET /config HTTP/1.0\r\n\r\n").status, 503);
+}
+
+#[test]
+fn on_loopback_the_page_and_the_status_are_for_those_who_name_this_machine() {
+    let status = |path: &str, host: &str, is_loopback| {
+        let report = Some(String::new());
+        let facts = Facts { probe: HEALTHY, report, plugins: Arc::default() };
+        let request = format!("GET {path} HTTP/1.1\r\n{host}\r\n\r\n");
+        ask_bound(facts, None, "127.0.0.1", &request, is_loopback).status
+    };
+    let local =
+        ["localhost", "LOCALHOST:9090", "127.0.0.1", "127.9.9.9:1", "10.0.0.1:9090", "[::1]", "[::1]:9090"];
+    let others = [
+        "evil.example",
+        "evil.example:9090",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example",
+        "local",
+        "1",
+    ];
+    for path in ["/", "/status"] {
+        for host in local {
+            assert_eq!(status(path, &format!("Host: {host}"), true), 200, "{path} at {host}");
+        }
+        for host in others {
+            assert_eq!(status(path, &format!("Host: {host}"), true), 403, "{path} at {host}");
+            assert_eq!(
+                status(path, &format!("Host: {host}"), false),
+                200,
+                "{path} at {host}, for all to reach"
+            );
+        }
+        assert_eq!(
+            status(&format!("http://evil.example{path}"), "Host: localhost", true),
+            403,
+            "the target counts"
+        );
+    }
+    for path in ["/metrics", "/config", "/healthz"] {
+        assert_eq!(status(path, "Host: evil.example", true), 200, "{path}: collectors may use names");
+    }
+}
+
+#[test]
+fn browsers_are_told_what_the_page_may_do() {
+    let (page, again, status) = (get("/"), get("/"), get("/status"));
+    let policy = page.field("content-security-policy").unwrap();
+    for part in ["default-src 'none'", "script-src 'nonce-", "frame-ancestors 'none'"] {
+        assert!(policy.contains(part), "{policy}");
+    }
+    assert_ne!(Some(policy), again.field("content-security-policy"), "a nonce is used once");
+    assert_eq!(
+        (page.field("x-frame-options"), page.field("referrer-policy")),
+        (Some("DENY"), Some("no-referrer"))
+    );
+    for reply in [&page, &status] {
+        assert_eq!(reply.field("cross-origin-resource-policy"), Some("same-origin"));
+        assert_eq!(reply.field("access-control-allow-origin"), None);
+    }
+    assert_eq!(status.field("content-security-policy"), None);
 }
 
 fn with_plugin(script: &PluginScript) -> Facts {

@@ -1,0 +1,285 @@
+//! The last episodes: what an operator who comes late would look for in the log.
+//!
+//! Promises: bounded in number and in bytes; news that say the same are one episode, however often they come; what has
+//! ended leaves before what has not. Refuses: it reads no clock, and an access record costs it one comparison.
+
+use std::collections::VecDeque;
+use std::time::{Duration, SystemTime};
+
+use crate::limits::{EPISODE_TEXT_BYTES_MAX, EPISODES_MAX};
+
+/// What an episode is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EpisodeKind {
+    /// Connections could not be accepted.
+    AcceptFailed,
+    /// Workers failed to boot.
+    BootFailed,
+    /// A certificate has expired, or is not valid yet.
+    Certificate,
+    /// The process ran out of descriptors.
+    Descriptors,
+    /// The server is shutting down.
+    Drain,
+    /// Spans could not be exported.
+    ExportFailed,
+    /// OPcache waits for its restart.
+    OpcacheRestart,
+    /// A plugin is not well.
+    Plugin,
+    /// SIGHUP was received.
+    Reload,
+    /// All workers are replaced.
+    RollingRestart,
+    /// Requests are refused under overload.
+    Shedding,
+    /// Spans were dropped.
+    SpansDropped,
+    /// Bodies could not be written to temporary files.
+    Spool,
+    /// Requests hold workers up.
+    Stuck,
+    /// The pool takes no work although workers are idle.
+    Wedge,
+    /// Worker threads were lost.
+    WorkerLost,
+}
+
+/// One episode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EpisodeEntry {
+    /// What it is about.
+    pub kind: EpisodeKind,
+    /// Whom it is about, if there can be several at once: the name of a plugin.
+    pub subject: String,
+    /// When it began.
+    pub began_at: SystemTime,
+    /// When there was last something new.
+    pub last_at: SystemTime,
+    /// When it ended; `None` if it goes on.
+    pub ended_at: Option<SystemTime>,
+    /// How often it was seen; for shedding, the requests that were refused.
+    pub count: u64,
+    /// What was said last.
+    pub detail: String,
+}
+
+/// What an event means for the episodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EpisodeNews {
+    /// What it is about.
+    pub kind: EpisodeKind,
+    /// Whom it is about.
+    pub subject: String,
+    /// What happened to it.
+    pub step: EpisodeStep,
+    /// The new count; one more if it is not known.
+    pub total: Option<u64>,
+    /// What to say; the former text stays if there is none.
+    pub detail: String,
+}
+
+/// What happened to an episode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EpisodeStep {
+    /// It began, or goes on.
+    Holds,
+    /// It began and ended at once.
+    Happened,
+    /// It has ended; how long it lasted if that is not until now.
+    Ended(Option<Duration>),
+}
+
+/// The last episodes, the oldest first.
+#[derive(Debug, Default)]
+pub struct EpisodeBook(VecDeque<EpisodeEntry>);
+
+impl EpisodeKind {
+    /// The name of the kind.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::AcceptFailed => "accept_failed",
+            Self::BootFailed => "boot_failed",
+            Self::Certificate => "certificate",
+            Self::Descriptors => "descriptors",
+            Self::Drain => "drain",
+            Self::ExportFailed => "export_failed",
+            Self::OpcacheRestart => "opcache_restart",
+            Self::Plugin => "plugin",
+            Self::Reload => "reload",
+            Self::RollingRestart => "rolling_restart",
+            Self::Shedding => "shedding",
+            Self::SpansDropped => "spans_dropped",
+            Self::Spool => "spool",
+            Self::Stuck => "stuck",
+            Self::Wedge => "wedge",
+            Self::WorkerLost => "worker_lost",
+        }
+    }
+}
+
+impl EpisodeNews {
+    /// An episode has ended, and there is nothing more to say.
+    pub fn ended(kind: EpisodeKind) -> Self {
+        let (subject, detail) = (String::new(), String::new());
+        Self { kind, subject, step: EpisodeStep::Ended(None), total: None, detail }
+    }
+}
+
+impl EpisodeBook {
+    /// Enters news that came at `at`.
+    pub fn note(&mut self, news: EpisodeNews, at: SystemTime) {
+        let known = self.0.iter_mut().rev().find(|one| one.kind == news.kind && one.subject == news.subject);
+        let goes_on = known.filter(|one| one.is_continued_by(news.step, at));
+        match goes_on {
+            Some(episode) => episode.go_on(news, at),
+            None if matches!(news.step, EpisodeStep::Ended(_)) => {}
+            None => self.begin(news, at),
+        }
+    }
+
+    /// All of them, the latest first.
+    pub fn episodes(&self) -> Vec<EpisodeEntry> {
+        self.0.iter().rev().cloned().collect()
+    }
+
+    fn begin(&mut self, news: EpisodeNews, at: SystemTime) {
+        if self.0.len() >= EPISODES_MAX {
+            let ended = self.0.iter().position(|one| one.ended_at.is_some());
+            self.0.remove(ended.unwrap_or(0));
+        }
+        self.0.push_back(EpisodeEntry {
+            kind: news.kind,
+            subject: news.subject,
+            began_at: at,
+            last_at: at,
+            ended_at: (news.step == EpisodeStep::Happened).then_some(at),
+            count: news.total.unwrap_or(1),
+            detail: shortened(news.detail),
+        });
+    }
+}
+
+impl EpisodeEntry {
+    fn is_continued_by(&self, step: EpisodeStep, at: SystemTime) -> bool {
+        match step {
+            EpisodeStep::Holds | EpisodeStep::Ended(_) => self.ended_at.is_none(),
+            EpisodeStep::Happened => at.duration_since(self.last_at).unwrap_or_default() < FOLDED_WITHIN,
+        }
+    }
+
+    fn go_on(&mut self, news: EpisodeNews, at: SystemTime) {
+        self.last_at = at;
+        if !news.detail.is_empty() {
+            self.detail = shortened(news.detail);
+        }
+        self.ended_at = match news.step {
+            EpisodeStep::Holds => None,
+            EpisodeStep::Happened => Some(at),
+            EpisodeStep::Ended(lasted) => Some(lasted.map_or(at, |lasted| self.began_at + lasted)),
+        };
+        match news.total {
+            Some(total) => self.count = total,
+            None if matches!(news.step, EpisodeStep::Ended(_)) => {}
+            None => self.count += 1,
+        }
+    }
+}
+
+/// Truncates a text between characters.
+fn shortened(mut text: String) -> String {
+    if text.len() > EPISODE_TEXT_BYTES_MAX {
+        let end = (0..=EPISODE_TEXT_BYTES_MAX).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+/// What happens again within this time is the same episode.
+const FOLDED_WITHIN: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn news(kind: EpisodeKind, step: EpisodeStep) -> EpisodeNews {
+        let (subject, detail) = (String::new(), "why".to_owned());
+        EpisodeNews { kind, subject, step, total: None, detail }
+    }
+
+    fn at(seconds: u64) -> SystemTime {
+        SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn what_holds_is_one_episode_until_it_ends() {
+        let mut book = EpisodeBook::default();
+        for second in [0, 100, 200] {
+            book.note(news(EpisodeKind::Wedge, EpisodeStep::Holds), at(second));
+        }
+        let seen = &book.episodes()[0];
+        assert_eq!((seen.began_at, seen.last_at, seen.ended_at, seen.count), (at(0), at(200), None, 3));
+        book.note(news(EpisodeKind::Wedge, EpisodeStep::Ended(None)), at(210));
+        book.note(news(EpisodeKind::Wedge, EpisodeStep::Ended(None)), at(220));
+        assert_eq!(book.episodes()[0].ended_at, Some(at(210)));
+        book.note(news(EpisodeKind::Wedge, EpisodeStep::Holds), at(230));
+        assert_eq!(book.episodes().len(), 2);
+    }
+
+    #[test]
+    fn an_end_without_a_beginning_is_none() {
+        let mut book = EpisodeBook::default();
+        book.note(news(EpisodeKind::Plugin, EpisodeStep::Ended(None)), at(0));
+        assert!(book.episodes().is_empty());
+    }
+
+    #[test]
+    fn an_episode_may_have_lasted_less_long_than_it_took_to_see_that() {
+        let mut book = EpisodeBook::default();
+        book.note(news(EpisodeKind::Shedding, EpisodeStep::Holds), at(10));
+        let lasted = Some(Duration::from_secs(5));
+        book.note(
+            EpisodeNews { total: Some(70), ..news(EpisodeKind::Shedding, EpisodeStep::Ended(lasted)) },
+            at(75),
+        );
+        let seen = &book.episodes()[0];
+        assert_eq!((seen.ended_at, seen.count), (Some(at(15)), 70));
+    }
+
+    #[test]
+    fn what_happens_again_soon_is_counted_and_later_is_another_episode() {
+        let mut book = EpisodeBook::default();
+        for second in [0, 59, 118, 178] {
+            book.note(news(EpisodeKind::Stuck, EpisodeStep::Happened), at(second));
+        }
+        let counts: Vec<_> = book.episodes().iter().map(|one| (one.began_at, one.count)).collect();
+        assert_eq!(counts, [(at(178), 1), (at(0), 3)]);
+    }
+
+    #[test]
+    fn plugins_have_episodes_of_their_own() {
+        let mut book = EpisodeBook::default();
+        for name in ["a", "b", "a"] {
+            let news = news(EpisodeKind::Plugin, EpisodeStep::Holds);
+            book.note(EpisodeNews { subject: name.to_owned(), ..news }, at(0));
+        }
+        let counts: Vec<_> = book.episodes().iter().map(|one| (one.subject.clone(), one.count)).collect();
+        assert_eq!(counts, [("b".to_owned(), 1), ("a".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn it_is_bounded_and_what_goes_on_stays() {
+        let mut book = EpisodeBook::default();
+        book.note(news(EpisodeKind::Drain, EpisodeStep::Holds), at(0));
+        for round in 1..=3 * EPISODES_MAX as u64 {
+            let long = "é".repeat(EPISODE_TEXT_BYTES_MAX);
+            let news = news(EpisodeKind::Reload, EpisodeStep::Happened);
+            book.note(EpisodeNews { detail: long, ..news }, at(100 * round));
+        }
+        let seen = book.episodes();
+        assert_eq!(seen.len(), EPISODES_MAX);
+        assert_eq!(seen.last().map(|one| one.kind), Some(EpisodeKind::Drain));
+        assert!(seen.iter().all(|one| one.detail.len() <= EPISODE_TEXT_BYTES_MAX + '…'.len_utf8()));
+    }
+}

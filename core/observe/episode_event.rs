@@ -1,0 +1,216 @@
+//! Which events are part of an episode, and what they say about it.
+//!
+//! Promises: the log level makes no difference. Refuses: it decides nothing; whoever emits an event has.
+
+use super::episode::{EpisodeKind, EpisodeNews, EpisodeStep};
+use super::event::Event;
+use super::plugin_event::PluginEvent;
+use super::trace_event::TraceEvent;
+use super::worker_event::WorkerEvent;
+use crate::plugins::PluginHealth;
+use crate::pool::{StuckKind, SupervisorReport};
+
+use EpisodeStep::{Ended, Happened, Holds};
+
+impl EpisodeNews {
+    /// Returns what `event` means for the episodes, if anything.
+    pub(super) fn of(event: &Event<'_>) -> Option<Self> {
+        use EpisodeKind as Kind;
+        Some(match *event {
+            Event::Worker(ref event) => of_worker(event)?,
+            Event::Tracing(event) => of_tracing(event)?,
+            Event::Plugin(plugin, PluginEvent::HealthChanged(change)) => {
+                let step = if change.to.health == PluginHealth::Ok { Ended(None) } else { Holds };
+                let detail = format!("{}: {}", change.to.health.as_str(), change.to.text);
+                Self { subject: plugin.to_owned(), ..news(Kind::Plugin, step, detail) }
+            }
+            Event::Draining { delay, timeout } => {
+                let (delay, timeout) = (delay.as_secs(), timeout.as_secs());
+                let detail = format!("requests have {timeout} s to end, after {delay} s of usual service");
+                news(Kind::Drain, Holds, detail)
+            }
+            Event::DrainTimeout { cut_off } => {
+                let detail = format!("the deadline has passed: {cut_off} requests were aborted");
+                news(Kind::Drain, Holds, detail)
+            }
+            Event::Stopped => news(Kind::Drain, Ended(None), ""),
+            Event::Reloaded => news(Kind::Reload, Happened, "succeeded"),
+            Event::ReloadFailed { error } => news(Kind::Reload, Happened, format!("failed: {error}")),
+            Event::WedgeWarning { gate, workers_idle } => {
+                let depth = gate.depth;
+                let detail =
+                    format!("{depth} requests queued, {workers_idle} workers idle, nothing finished");
+                news(Kind::Wedge, Holds, detail)
+            }
+            Event::PoolRecovered => news(Kind::Wedge, Ended(None), ""),
+            Event::SheddingStarted { refused, .. } => refused_so_far(Holds, refused.sum()),
+            Event::SheddingContinues { episode, .. } => refused_so_far(Holds, episode.sum()),
+            Event::SheddingStopped { episode, duration, .. } => {
+                refused_so_far(Ended(Some(duration)), episode.sum())
+            }
+            Event::SpoolTrouble { error } => news(Kind::Spool, Happened, error),
+            Event::AcceptFailed { error } | Event::OpsAcceptFailed { error } => {
+                news(Kind::AcceptFailed, Happened, error)
+            }
+            Event::OpsReserveUsed { error } => news(Kind::Descriptors, Happened, error),
+            Event::OpcacheRestartDelayed => news(
+                Kind::OpcacheRestart,
+                Holds,
+                "waits for scripts that run long; others are compiled each time",
+            ),
+            Event::OpcacheRestarted => news(Kind::OpcacheRestart, Ended(None), ""),
+            Event::CertificateExpired { path, .. } => {
+                news(Kind::Certificate, Happened, format!("{path} has expired"))
+            }
+            Event::CertificateNotYetValid { path, .. } => {
+                news(Kind::Certificate, Happened, format!("{path} is not valid yet"))
+            }
+            _ => return None,
+        })
+    }
+}
+
+fn news(kind: EpisodeKind, step: EpisodeStep, detail: impl Into<String>) -> EpisodeNews {
+    EpisodeNews { kind, subject: String::new(), step, total: None, detail: detail.into() }
+}
+
+fn refused_so_far(step: EpisodeStep, refused: u64) -> EpisodeNews {
+    let detail = format!("{refused} requests refused");
+    EpisodeNews { total: Some(refused), ..news(EpisodeKind::Shedding, step, detail) }
+}
+
+fn of_worker(event: &WorkerEvent<'_>) -> Option<EpisodeNews> {
+    match *event {
+        WorkerEvent::Supervised(report) => of_supervisor("", report),
+        WorkerEvent::TaskThreads(report) => of_supervisor("async", report),
+        WorkerEvent::Stuck { slot, kind, age, path, .. } => {
+            let path = String::from_utf8_lossy(path);
+            Some(stuck(format!("worker {slot}, {}, {} s: {path}", kind_text(kind), age.as_secs())))
+        }
+        WorkerEvent::TaskStuck { slot, kind, age, task, .. } => {
+            Some(stuck(format!("async worker {slot}, {}, {} s: task {task}", kind_text(kind), age.as_secs())))
+        }
+        WorkerEvent::DetachedTaskFailed { .. } => None,
+    }
+}
+
+fn stuck(detail: String) -> EpisodeNews {
+    news(EpisodeKind::Stuck, Happened, detail)
+}
+
+fn kind_text(kind: StuckKind) -> &'static str {
+    match kind {
+        StuckKind::Io => "waiting",
+        StuckKind::CCall => "in an internal function",
+        StuckKind::Cpu => "computing",
+    }
+}
+
+/// Of the pool of that name; the pool that answers requests has none.
+fn of_supervisor(pool: &str, report: SupervisorReport<'_>) -> Option<EpisodeNews> {
+    use EpisodeKind as Kind;
+    let one = match report {
+        SupervisorReport::Lost { slot, reason } => {
+            news(Kind::WorkerLost, Happened, format!("worker {slot}: {reason}"))
+        }
+        SupervisorReport::NotBooted { slot, reason, .. } => {
+            news(Kind::BootFailed, Holds, format!("worker {slot}: {reason}"))
+        }
+        SupervisorReport::BootAgain { .. } => news(Kind::BootFailed, Ended(None), ""),
+        SupervisorReport::RestartStarted { workers } => {
+            news(Kind::RollingRestart, Holds, format!("of {workers} workers"))
+        }
+        SupervisorReport::RestartFinished { .. } => news(Kind::RollingRestart, Ended(None), ""),
+        SupervisorReport::RestartStopped { slot, reason, left, .. } => {
+            let detail = format!("stopped, {left} old workers stay: worker {slot}: {reason}");
+            news(Kind::RollingRestart, Ended(None), detail)
+        }
+        SupervisorReport::RenewalDelayed { lingering } => {
+            news(Kind::OpcacheRestart, Holds, format!("waits for {lingering} old workers to end"))
+        }
+    };
+    Some(EpisodeNews { subject: pool.to_owned(), ..one })
+}
+
+fn of_tracing(event: TraceEvent<'_>) -> Option<EpisodeNews> {
+    use EpisodeKind as Kind;
+    match event {
+        TraceEvent::ExportFailed { reason, .. } => Some(news(Kind::ExportFailed, Holds, reason)),
+        TraceEvent::ExportsFail { reason, exports, .. } => {
+            Some(EpisodeNews { total: Some(exports), ..news(Kind::ExportFailed, Holds, reason) })
+        }
+        TraceEvent::ExportsRecovered { exports, .. } => {
+            Some(EpisodeNews { total: Some(exports), ..news(Kind::ExportFailed, Ended(None), "") })
+        }
+        TraceEvent::SpansDropped { spans } => {
+            Some(news(Kind::SpansDropped, Happened, format!("{spans} more spans")))
+        }
+        TraceEvent::SettingIgnored { .. }
+        | TraceEvent::PartialSuccess { .. }
+        | TraceEvent::SpansLeft { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::admission::{GateFacts, Refusals};
+
+    fn of(event: &Event<'_>) -> Option<(EpisodeKind, EpisodeStep)> {
+        EpisodeNews::of(event).map(|news| (news.kind, news.step))
+    }
+
+    #[test]
+    fn what_begins_also_ends() {
+        use EpisodeKind as Kind;
+        let gate = GateFacts {
+            depth: 1,
+            capacity: 1,
+            slots_available: 0,
+            waiting: 0,
+            wait_budget: Duration::ZERO,
+            wait_budget_ceiling: Duration::ZERO,
+        };
+        let (refused, episode) = (Refusals::default(), Refusals::default());
+        let lost = SupervisorReport::NotBooted { slot: 0, reason: "", retry_after: Duration::ZERO };
+        let again = SupervisorReport::BootAgain { failures: 1 };
+        let started = SupervisorReport::RestartStarted { workers: 2 };
+        let finished = SupervisorReport::RestartFinished { workers: 2 };
+        let failed = TraceEvent::ExportFailed { reason: "", spans: 1 };
+        let recovered = TraceEvent::ExportsRecovered { exports: 1, spans: 1 };
+        let (delay, duration) = (Duration::ZERO, Duration::ZERO);
+        let pairs = [
+            (Kind::Wedge, Event::WedgeWarning { gate, workers_idle: 1 }, Event::PoolRecovered),
+            (
+                Kind::Shedding,
+                Event::SheddingStarted { refused, gate },
+                Event::SheddingStopped { episode, duration, gate },
+            ),
+            (Kind::Drain, Event::Draining { delay, timeout: delay }, Event::Stopped),
+            (Kind::OpcacheRestart, Event::OpcacheRestartDelayed, Event::OpcacheRestarted),
+            (Kind::ExportFailed, Event::Tracing(failed), Event::Tracing(recovered)),
+            (
+                Kind::BootFailed,
+                Event::Worker(WorkerEvent::Supervised(lost)),
+                Event::Worker(WorkerEvent::Supervised(again)),
+            ),
+            (
+                Kind::RollingRestart,
+                Event::Worker(WorkerEvent::Supervised(started)),
+                Event::Worker(WorkerEvent::Supervised(finished)),
+            ),
+        ];
+        for (kind, begins, ends) in pairs {
+            assert_eq!(of(&begins), Some((kind, Holds)));
+            assert!(matches!(of(&ends), Some((of, Ended(_))) if of == kind), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn most_events_are_no_episode() {
+        assert_eq!(of(&Event::Ready { workers: 1 }), None);
+        assert_eq!(of(&Event::NothingToReload), None);
+    }
+}

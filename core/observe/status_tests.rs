@@ -1,0 +1,351 @@
+//! Each group of fields, from facts that a test sets.
+
+use std::time::UNIX_EPOCH;
+
+use super::*;
+use crate::admission::GateFacts;
+use crate::observe::health::WorkerHealth;
+use crate::observe::process::ProcessFacts;
+use crate::observe::{
+    CertificateFacts, EpisodeBook, EpisodeKind, EpisodeNews, EpisodeStep, History, ReloadFacts, Sample,
+    TaskFacts, TraceFacts,
+};
+use crate::pool::{HeldJob, PoolFacts};
+use crate::sync::primitive::Arc;
+
+const PROBE: ProbeFacts = ProbeFacts {
+    serving: true,
+    workers: WorkerHealth::Running(2),
+    pool_stalled: false,
+    plugin_failed: false,
+};
+
+fn at(seconds: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_secs(seconds)
+}
+
+fn facts() -> StatusFacts<'static> {
+    let scrape = ScrapeFacts {
+        version: "1.2.3",
+        php_version: Some("8.4.1"),
+        started_at: at(1000),
+        uptime: Duration::from_millis(61_900),
+        reload: ReloadFacts { is_successful: true, succeeded_at: at(1000) },
+        certificates: None,
+        gate: Some(GateFacts {
+            depth: 3,
+            capacity: 8,
+            slots_available: 5,
+            waiting: 2,
+            wait_budget: Duration::from_millis(250),
+            wait_budget_ceiling: Duration::from_millis(1000),
+        }),
+        queue_capacity: 8,
+        pool: Some(PoolFacts { current: 2, busy: 1, min: 2, max: 4, spawned: 3, ..PoolFacts::default() }),
+        slots: vec![serving(0), SlotReading::default()],
+        worker_mode: true,
+        runtime_hooks: false,
+        tasks: None,
+        tracing: None,
+        plugins: Vec::new(),
+        reply_memory_bytes: 11,
+        spool_bytes: 12,
+        spool_bytes_max: 13,
+        log_dropped: 14,
+        process: ProcessFacts {
+            cpu: Duration::from_millis(1250),
+            resident_bytes: Some(15),
+            open_fds: Some(16),
+            max_fds: None,
+            threads: Some(17),
+        },
+    };
+    StatusFacts {
+        scrape,
+        probe: PROBE,
+        phase: "running",
+        at: at(1061),
+        connections_max: 100,
+        waiting_max: 50,
+        opcache_enabled: Some(true),
+        task_slots: Vec::new(),
+        window: None,
+        episodes: Vec::new(),
+    }
+}
+
+fn serving(slot: usize) -> SlotReading {
+    let uptime = Duration::from_secs(60);
+    let idle_for = Duration::from_millis(1500);
+    SlotReading { slot, number: 1, phase: SlotPhase::Serving, uptime, idle_for, ..SlotReading::default() }
+}
+
+fn read(facts: &StatusFacts<'_>, metrics: &Metrics) -> Value {
+    serde_json::from_str(&facts.to_json(metrics)).unwrap()
+}
+
+fn report(facts: &StatusFacts<'_>) -> Value {
+    read(facts, &Metrics::new())
+}
+
+#[test]
+fn it_says_who_speaks_and_since_when() {
+    let report = report(&facts());
+    assert_eq!((&report["version"], &report["php_version"]), (&"1.2.3".into(), &"8.4.1".into()));
+    assert_eq!(report["time"], "1970-01-01T00:17:41.000000Z");
+    assert_eq!((&report["uptime_seconds"], &report["phase"]), (&61.into(), &"running".into()));
+    assert_eq!((&report["ready"], &report["conditions"]), (&true.into(), &json!([])));
+}
+
+#[test]
+fn rates_and_latencies_are_those_of_the_window_and_absent_without_one() {
+    let (metrics, start) = (Metrics::new(), crate::time::now());
+    let first = report(&facts());
+    assert_eq!(
+        (&first["requests"]["per_second"], &first["latency"]["request"]),
+        (&Value::Null, &Value::Null)
+    );
+    let mut history = History::default();
+    history.note(Sample::read(&metrics, Duration::ZERO, start));
+    for _ in 0..20 {
+        metrics.requests_by_method.incr(crate::http::MethodKind::Get);
+        metrics.answered(503, 1, Duration::from_micros(80));
+        metrics.refused.incr(ShedReason::QueueFull);
+        metrics.queue_waited(Duration::from_micros(40));
+        metrics.php_ran(Duration::from_millis(3));
+    }
+    (0..4).for_each(|_| metrics.pending_requests.enter());
+    history.note(Sample::read(&metrics, Duration::from_secs(1), start + Duration::from_secs(2)));
+    let report = read(&StatusFacts { window: history.window(), ..facts() }, &metrics);
+    assert_eq!(report["window_seconds"], 2.0);
+    let requests = &report["requests"];
+    assert_eq!((&requests["total"], &requests["per_second"]), (&20.into(), &10.0.into()));
+    assert_eq!(
+        (&requests["responses"]["5xx"], &requests["responses_per_second"]["5xx"]),
+        (&20.into(), &10.0.into())
+    );
+    assert_eq!(requests["pending"], 4);
+    assert_eq!(report["latency"]["request"]["count"], 20);
+    assert_eq!(report["latency"]["request"]["mean_us"], 80);
+    assert_eq!(report["latency"]["request"]["p50_us"], 50);
+    assert_eq!(report["latency"]["queue_wait"]["p99_us"], 49);
+    assert_eq!(report["latency"]["php"]["mean_us"], 3000);
+    assert_eq!(report["refusals"]["overload_per_second"], 10.0);
+    assert_eq!(report["process"]["cpus_busy"], 0.5);
+}
+
+#[test]
+fn what_ends_otherwise_is_counted_by_reason() {
+    let metrics = Metrics::new();
+    metrics.cancelled.incr(CancelReason::Timeout);
+    metrics.refused.incr(ShedReason::WaitTimeout);
+    metrics.refused.incr(ShedReason::ShuttingDown);
+    metrics.dropped.incr();
+    metrics.rate_limited.incr();
+    metrics.path_denied.incr();
+    metrics.wait_wasted.incr();
+    metrics.work_abandoned();
+    let report = read(&facts(), &metrics);
+    let requests = &report["requests"];
+    assert_eq!(requests["cancelled"], json!({ "client_abort": 0, "timeout": 1, "shutdown": 0 }));
+    for name in ["dropped", "rate_limited", "blocked", "abandoned"] {
+        assert_eq!(requests[name], 1, "{name}");
+    }
+    let refusals = &report["refusals"];
+    assert_eq!((&refusals["overload"], &refusals["wait_wasted"]), (&1.into(), &1.into()));
+    assert_eq!(refusals["by_reason"]["shutting_down"], 1);
+    assert_eq!(refusals["by_reason"].as_object().unwrap().len(), 6);
+}
+
+#[test]
+fn admission_is_told_in_its_four_figures_and_absent_without_a_queue() {
+    let metrics = Metrics::new();
+    (0..7).for_each(|_| metrics.connections.enter());
+    metrics.accept_stalled.set();
+    metrics.accept_stalls.incr();
+    let report = read(&facts(), &metrics);
+    let connections = json!({ "open": 7, "max": 100, "accept_stalled": true, "accept_stalls": 1 });
+    assert_eq!(report["connections"], connections);
+    assert_eq!(report["queue"], json!({ "depth": 3, "capacity": 8, "waiting": 2, "waiting_max": 50 }));
+    assert_eq!(report["slots"], json!({ "available": 5, "capacity": 8 }));
+    assert_eq!(report["budget"], json!({ "wait_us": 250_000, "ceiling_us": 1_000_000 }));
+    assert_eq!(report["conditions"], json!(["accept_stalled"]));
+    let mut stub = facts();
+    (stub.scrape.gate, stub.scrape.pool, stub.opcache_enabled) = (None, None, None);
+    let report = self::report(&stub);
+    for absent in ["queue", "slots", "budget", "pool", "tasks", "tracing", "certificates"] {
+        assert_eq!(report[absent], Value::Null, "{absent}");
+    }
+    assert_eq!(report["caches"]["opcache"], Value::Null);
+}
+
+#[test]
+fn the_pool_and_each_worker_have_a_state_and_an_age() {
+    let metrics = Metrics::new();
+    metrics.workers_recycled.incr(RecycleReason::Error);
+    metrics.workers_retired.incr();
+    let held = |age, is_parked| Some(HeldJob { serial: 1, age: Duration::from_millis(age), is_parked });
+    let mut facts = facts();
+    facts.scrape.slots = vec![
+        SlotReading { heap_bytes: 4096, handled: 9, stuck: [1, 0, 2], ..serving(0) },
+        SlotReading { is_busy: true, oldest: held(2500, false), fibers: 3, ..serving(1) },
+        SlotReading { is_busy: true, oldest: held(60_000, true), ..serving(2) },
+        SlotReading { phase: SlotPhase::Booting, ..serving(3) },
+        SlotReading { leaving_for: Some(Duration::from_secs(4)), is_outsider: true, ..serving(4) },
+        SlotReading { fibers: 256, ..serving(5) },
+        SlotReading::default(),
+    ];
+    let report = read(&facts, &metrics);
+    let pool = &report["pool"];
+    assert_eq!((&pool["mode"], &pool["busy"], &pool["idle"]), (&"worker".into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&pool["recycled"]["error"], &pool["retired"], &pool["max"]),
+        (&1.into(), &1.into(), &4.into())
+    );
+    let workers = report["workers"].as_array().unwrap();
+    let seen = workers
+        .iter()
+        .map(|one| (one["state"].as_str().unwrap(), one["state_age_seconds"].as_f64().unwrap()));
+    let expected = [
+        ("idle", 1.5),
+        ("busy", 2.5),
+        ("stuck", 60.0),
+        ("booting", 60.0),
+        ("leaving", 4.0),
+        ("answered", 1.5),
+    ];
+    assert_eq!(seen.collect::<Vec<_>>(), expected);
+    let first = &workers[0];
+    assert_eq!((&first["memory_bytes"], &first["requests_handled"]), (&4096.into(), &9.into()));
+    assert_eq!((&first["uptime_seconds"], &first["request_age_seconds"]), (&60.into(), &Value::Null));
+    assert_eq!(first["stuck"], json!({ "io": 1, "c_call": 0, "cpu": 2 }));
+    assert_eq!((&workers[1]["requests_in_flight"], &workers[4]["uses_opcache"]), (&3.into(), &false.into()));
+    assert_eq!(
+        (&report["memory"]["workers_bytes"], &report["conditions"]),
+        (&4096.into(), &json!(["stuck"]))
+    );
+    facts.scrape.worker_mode = false;
+    let report = self::report(&facts);
+    assert_eq!(
+        (&report["workers"][1]["requests_in_flight"], &report["workers"][0]["memory_bytes"]),
+        (&1.into(), &Value::Null)
+    );
+}
+
+#[test]
+fn tasks_are_told_and_one_that_waits_holds_nobody_up() {
+    let mut facts = facts();
+    let tasks = TaskFacts {
+        dispatched: 3,
+        failed: 1,
+        in_flight: Some(2),
+        in_flight_limit: 64,
+        ..TaskFacts::default()
+    };
+    facts.scrape.tasks = Some(tasks);
+    let age = Duration::from_secs(90);
+    let slot = |is_parked| SlotReading {
+        is_busy: true,
+        oldest: Some(HeldJob { serial: 1, age, is_parked }),
+        ..serving(0)
+    };
+    facts.task_slots = vec![slot(true)];
+    let waits = report(&facts);
+    assert_eq!((&waits["tasks"]["dispatched"], &waits["tasks"]["in_flight_max"]), (&3.into(), &64.into()));
+    assert_eq!((&waits["tasks"]["workers"][0]["state"], &waits["conditions"]), (&"busy".into(), &json!([])));
+    facts.task_slots = vec![slot(false)];
+    assert_eq!(report(&facts)["conditions"], json!(["stuck"]));
+}
+
+#[test]
+fn caches_and_memory_and_the_process_are_told() {
+    let metrics = Metrics::new();
+    metrics.static_hits.incr();
+    metrics.opcache_restarts.incr();
+    metrics.opcache_restart_delayed.set();
+    let report = read(&facts(), &metrics);
+    assert_eq!(
+        report["caches"]["opcache"],
+        json!({ "enabled": true, "restarts": 1, "restart_delayed": true })
+    );
+    assert_eq!(report["caches"]["static"], json!({ "hits": 1, "misses": 0 }));
+    let memory = &report["memory"];
+    assert_eq!((&memory["replies_bytes"], &memory["spool_bytes_max"]), (&11.into(), &13.into()));
+    assert_eq!((&memory["resident_bytes"], &report["log"]["records_dropped"]), (&15.into(), &14.into()));
+    let process = &report["process"];
+    assert_eq!(
+        (&process["cpu_seconds"], &process["threads"], &process["max_fds"]),
+        (&1.25.into(), &17.into(), &Value::Null)
+    );
+    assert_eq!(report["conditions"], json!(["opcache_restart_delayed"]));
+}
+
+#[test]
+fn certificates_tracing_plugins_and_reloads_are_told() {
+    let mut facts = facts();
+    facts.scrape.certificates = Some(CertificateFacts { first_expiry: Some(at(86_400)) });
+    facts.scrape.tracing = Some(TraceFacts { dropped: 5 });
+    facts.scrape.reload.is_successful = false;
+    facts.probe.plugin_failed = true;
+    let reading = |name: &str, health| PluginReading {
+        name: name.to_owned(),
+        health,
+        errors: 0,
+        facts_lost: None,
+        families: Arc::default(),
+    };
+    facts.scrape.plugins = vec![reading("disk", Some(PluginHealth::Failed)), reading("mute", None)];
+    let report = report(&facts);
+    assert_eq!(report["certificates"]["first_expiry"], "1970-01-02T00:00:00.000000Z");
+    assert_eq!(report["tracing"], json!({ "failed_exports": 0, "failed_spans": 0, "dropped_spans": 5 }));
+    assert_eq!(report["plugins"], json!({ "disk": "failed", "mute": null }));
+    assert_eq!((&report["reload"]["successful"], &report["ready"]), (&false.into(), &false.into()));
+    assert_eq!(report["conditions"], json!(["plugin_failed", "reload_failed"]));
+}
+
+#[test]
+fn what_is_out_of_the_ordinary_has_a_name() {
+    let of = |facts: StatusFacts<'_>| report(&facts)["conditions"].clone();
+    let probe = |workers, pool_stalled| ProbeFacts { workers, pool_stalled, ..PROBE };
+    let none = probe(WorkerHealth::Running(0), false);
+    assert_eq!(of(StatusFacts { probe: none, ..facts() }), json!(["no_workers"]));
+    assert_eq!(
+        of(StatusFacts { probe: ProbeFacts { serving: false, ..none }, phase: "starting", ..facts() }),
+        json!(["starting"])
+    );
+    for phase in ["draining", "closing", "stopped"] {
+        assert_eq!(of(StatusFacts { phase, ..facts() }), json!(["draining"]));
+    }
+    let mut book = EpisodeBook::default();
+    for kind in
+        [EpisodeKind::Wedge, EpisodeKind::Shedding, EpisodeKind::BootFailed, EpisodeKind::ExportFailed]
+    {
+        book.note(EpisodeNews { step: EpisodeStep::Holds, ..EpisodeNews::ended(kind) }, at(1000));
+    }
+    let episodes = || book.episodes();
+    assert_eq!(
+        of(StatusFacts { episodes: episodes(), ..facts() }),
+        json!(["wedge_suspected", "shedding", "boot_failed", "export_failed"])
+    );
+    let wedged = probe(WorkerHealth::Running(2), true);
+    assert_eq!(of(StatusFacts { probe: wedged, episodes: episodes(), ..facts() })[0], "wedged");
+}
+
+#[test]
+fn episodes_have_a_beginning_and_an_end() {
+    let mut book = EpisodeBook::default();
+    let news = EpisodeNews {
+        detail: "9 \"requests\" refused".to_owned(),
+        ..EpisodeNews::ended(EpisodeKind::Shedding)
+    };
+    book.note(EpisodeNews { step: EpisodeStep::Holds, total: Some(9), ..news }, at(60));
+    let first = report(&StatusFacts { episodes: book.episodes(), ..facts() });
+    let expected = json!({
+        "kind": "shedding", "subject": null, "began_at": "1970-01-01T00:01:00.000000Z",
+        "last_at": "1970-01-01T00:01:00.000000Z", "ended_at": null, "count": 9, "detail": "9 \"requests\" refused",
+    });
+    assert_eq!(first["episodes"][0], expected);
+    book.note(EpisodeNews::ended(EpisodeKind::Shedding), at(120));
+    let last = report(&StatusFacts { episodes: book.episodes(), ..facts() });
+    assert_eq!(last["episodes"][0]["ended_at"], "1970-01-01T00:02:00.000000Z");
+}
