@@ -18,7 +18,7 @@ TASKS ?= 100000
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: help packages build install deb deb-test image image-test run smoke test-packages test chaos tasks simulate sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs stubs
+.PHONY: help packages build install deb deb-test image image-test run smoke test-packages test chaos tasks simulate sanitize versions conformance loom lint advisories bench peers fuzz-smoke docs pictures stubs
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,12 +60,14 @@ smoke: build ## check that the release build serves a page in each mode
 # knowledge of PHP's extensions is compared with the headers of the libraries that they are built with. Tests start
 # servers that PHP is a client of, as processes of their own: MariaDB, PostgreSQL, Redis and memcached. Spans are exported
 # to a Collector built with Go. The manifests for Kubernetes are read with Python, the unit with systemd's own tool.
-test_packages := brotli curl libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core mariadb-server-core memcached \
-	nghttp2-client openssl postgresql procps python3-yaml redis-server systemd valgrind wget zstd
+# Chromium opens the page of the operations port, and axe-core checks it.
+test_packages := brotli chromium curl libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core mariadb-server-core \
+	memcached nghttp2-client openssl postgresql procps python3-yaml redis-server systemd valgrind wget zstd
 
 test-packages: packages
 	@scripts/system-packages.sh $(test_packages)
 	@$(with_php); scripts/php-extensions.sh >/dev/null
+	@scripts/axe.sh >/dev/null
 	@scripts/clients.sh >/dev/null
 	@scripts/otelcol.sh >/dev/null
 
@@ -130,6 +132,9 @@ docs: packages ## regenerate docs/settings.md and the tables of docs/metrics.md
 	@mv docs/settings.md.new docs/settings.md
 	@cargo run --quiet --no-default-features --example metrics_page < docs/metrics.md > docs/metrics.md.new
 	@mv docs/metrics.md.new docs/metrics.md
+
+pictures: test-packages ## regenerate the pictures in docs/images
+	@mkdir -p docs/images; $(with_php); cargo test --quiet --test server -- --ignored ops_page::pictures_of_the_page
 
 stubs: packages ## regenerate stubs/svc.php, which editors and static analysis read
 	@$(with_php); SVC_WRITE_STUBS=1 cargo test --quiet --test server -- stubs::the_file_is_what_the_server_offers

@@ -17,6 +17,9 @@ mod backend;
 #[cfg(feature = "php")]
 #[path = "support/browser.rs"]
 mod browser;
+#[cfg(feature = "php")]
+#[path = "support/chromium.rs"]
+mod chromium;
 #[path = "../core/tests/support/collector.rs"]
 #[expect(dead_code, reason = "the tests of the core use the rest of it")]
 mod collector;
@@ -133,6 +136,7 @@ mod kubernetes;
 mod lifecycle;
 mod listeners;
 mod log;
+mod ops_page;
 mod ops_port;
 mod ops_status;
 mod overload;
