@@ -136,6 +136,7 @@ mod kubernetes;
 mod lifecycle;
 mod listeners;
 mod log;
+mod ops_alerts;
 mod ops_page;
 mod ops_port;
 mod ops_status;

@@ -20,7 +20,11 @@ use svc_core::config::{AccessLog, Config, Level, RawConfig};
 use svc_core::observe::Log;
 use svc_core::serve::Server;
 
+use crate::ops_alerts::{impatient_rules, raises};
+use crate::ops_page::{opened, says};
+use crate::scraper::Collector;
 use crate::support::client::{Client, Response, eventually};
+use crate::support::skip::skipped;
 
 /// What one worker carries.
 const FIBERS: usize = 256;
@@ -96,9 +100,29 @@ struct Scene<'a> {
     ops: SocketAddr,
     root: &'a Path,
     log: &'a Lines,
+    /// What evaluates the alert rules, if there is one here.
+    collector: Option<Collector>,
 }
 
 impl Scene<'_> {
+    /// Waits until an alert fires.
+    #[track_caller]
+    fn raises(&self, name: &str) {
+        if let Some(collector) = &self.collector {
+            raises(collector, self.ops, name);
+        }
+    }
+
+    /// Waits until the page shows the pool as it is.
+    fn shows_the_wedge(&self) {
+        let Some(mut browser) = opened(self.ops) else { return };
+        says(&mut browser, "state", "The pool is wedged");
+        says(&mut browser, "worker-rows", "answered");
+        says(&mut browser, "worker-rows", "256");
+        says(&mut browser, "episode-rows", "Wedged pool");
+        assert_eq!(browser.faults(), [""; 0]);
+    }
+
     fn ask(&self, path: &str) -> Response {
         Client::connect(self.ops).get(path)
     }
@@ -262,6 +286,7 @@ fn each_of_several_requests_that_hold_a_worker_up_is_sorted_once(scene: &Scene<'
     let mut told: Vec<_> =
         scene.told(STUCK).iter().map(|fields| format!("{} {}", fields["kind"], fields["path"])).collect();
     told.sort();
+    scene.raises("SvcRequestsStuck");
     assert_eq!(told, [r#""cpu" "/spins""#, r#""io" "/held""#, r#""io" "/held""#]);
     fs::write(scene.root.join("go"), "").unwrap();
     assert_eq!(spins.response().text(), "/spins");
@@ -307,6 +332,10 @@ fn requests_with_an_answer_wedge_the_pool_until_they_end(scene: &Scene<'_>) {
     assert!(scene.is_well(), "for a minute it is a suspicion");
     scene.seconds(1);
     assert!(!scene.is_well());
+    for name in ["SvcFibersExhausted", "SvcPoolWedged", "SvcQueueNotTaken"] {
+        scene.raises(name);
+    }
+    scene.shows_the_wedge();
     scene.seconds(60);
     eventually("it is told once a minute", || scene.told(WARNING).len() == 3);
     assert!(!scene.is_well() && scene.told(RECOVERED).is_empty());
@@ -357,10 +386,17 @@ fn requests_that_hold_a_worker_up_and_those_that_wedge_the_pool_are_told() {
     let mut result = Ok(());
     let exit = boot::run(&config, &log, clock::now, |server: &Server| {
         let (main, ops) = (server.main_addr(), server.ops_addr().unwrap());
-        let scene = Scene { main, ops, root: root.path(), log: &lines };
         result = catch_unwind(AssertUnwindSafe(|| {
+            let collector = Collector::watch(&[ops], &impatient_rules());
+            if collector.is_none() {
+                skipped("prometheus is not installed");
+            }
+            let scene = Scene { main, ops, root: root.path(), log: &lines, collector };
             let mut first = Client::connect(main);
             assert_eq!(first.get("/plain").status, 200, "before that nothing is watched for");
+            if let Some(collector) = &scene.collector {
+                eventually("it has been scraped", || collector.query("svc_requests_total") == Some(1.0));
+            }
             clock::stop();
             each_of_several_requests_that_hold_a_worker_up_is_sorted_once(&scene);
             requests_without_an_answer_keep_a_worker_busy(&scene);

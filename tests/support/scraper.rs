@@ -61,12 +61,21 @@ pub(crate) struct Collector {
 impl Collector {
     /// Starts a server that scrapes `target`; `None` if Prometheus is not installed.
     pub(crate) fn start(target: SocketAddr) -> Option<Self> {
+        Self::watch(&[target], "groups: []")
+    }
+
+    /// Starts a server that scrapes these targets every second and evaluates these rules as often.
+    pub(crate) fn watch(targets: &[SocketAddr], rules: &str) -> Option<Self> {
         let data = tempfile::tempdir().ok()?;
         let config = data.path().join("prometheus.yml");
+        let targets: Vec<_> = targets.iter().map(|target| format!("'{target}'")).collect();
+        let targets = targets.join(", ");
         let settings = format!(
-            "scrape_configs:\n- job_name: svc\n  scrape_interval: 1s\n  static_configs:\n  - targets: ['{target}']\n"
+            "global: {{scrape_interval: 1s, evaluation_interval: 1s}}\nrule_files: [rules.yml]\n\
+             scrape_configs:\n- job_name: svc\n  static_configs:\n  - targets: [{targets}]\n"
         );
         std::fs::write(&config, settings).ok()?;
+        std::fs::write(data.path().join("rules.yml"), rules).ok()?;
         // The port is free now. If another process takes it before Prometheus does, the test fails.
         let addr = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?;
         let child = Command::new("prometheus")
@@ -86,6 +95,27 @@ impl Collector {
         let query: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
         let reply = self.get(&format!("/api/v1/query?query={query}"))?;
         reply["data"]["result"][0]["value"][1].as_str()?.parse().ok()
+    }
+
+    /// Returns whether an instant query is understood and has a result with a number in it.
+    #[cfg(feature = "php")]
+    pub(crate) fn finds(&self, query: &str) -> bool {
+        let query: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let Some(reply) = self.get(&format!("/api/v1/query?query={query}")) else { return false };
+        assert_eq!(reply["status"], "success", "{reply}");
+        let mut results = reply["data"]["result"].as_array().into_iter().flatten();
+        results.any(|one| one["value"][1].as_str().is_some_and(|value| value != "NaN"))
+    }
+
+    /// Returns the names of the alerts that fire, each with its instance.
+    #[cfg(feature = "php")]
+    pub(crate) fn firing(&self) -> std::collections::BTreeSet<(String, String)> {
+        let reply = self.get("/api/v1/alerts").unwrap_or_default();
+        let alerts = reply["data"]["alerts"].as_array().into_iter().flatten();
+        let firing = alerts.filter(|alert| alert["state"] == "firing");
+        let label =
+            |alert: &serde_json::Value, name: &str| alert["labels"][name].as_str().unwrap_or("").to_owned();
+        firing.map(|alert| (label(alert, "alertname"), label(alert, "instance"))).collect()
     }
 
     /// Returns what the server reports about its targets.
