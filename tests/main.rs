@@ -137,6 +137,7 @@ mod lifecycle;
 mod listeners;
 mod log;
 mod ops_alerts;
+mod ops_board;
 mod ops_page;
 mod ops_port;
 mod ops_status;
