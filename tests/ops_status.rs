@@ -116,6 +116,7 @@ fn overload_is_seen_in_the_queue_the_slots_the_workers_and_as_an_episode() {
     assert_eq!(episode["ended_at"], Value::Null);
     assert!(episode["detail"].as_str().unwrap().ends_with("requests refused"), "{episode}");
     assert!(episode["count"].as_u64() > Some(0));
+    becomes(&svc, "all are counted", |seen| seen["episodes"][0]["count"] == 4);
     release(&svc);
     for client in &mut clients {
         assert_eq!(client.response().text(), "done");

@@ -119,6 +119,12 @@ impl SheddingEpisodes {
         self.episode = None;
         Some(report)
     }
+
+    /// All refusals of the present episode, if the tick at `now` has found some.
+    pub fn refused_lately(&self, now: Instant) -> Option<Refusals> {
+        let episode = self.episode.filter(|episode| episode.last_refusal == now)?;
+        Some(self.seen - episode.before)
+    }
 }
 
 /// The minimum time between two reports that shedding continues.
@@ -130,6 +136,18 @@ const QUIET_AFTER: Duration = Duration::from_secs(60);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_refused_so_far_is_news_only_when_there_is_more() {
+        let (mut episodes, start) = (SheddingEpisodes::default(), crate::time::now());
+        let mut seen = Vec::new();
+        for (second, queue_full) in [(0, 0), (1, 3), (2, 3), (3, 8)] {
+            let now = start + Duration::from_secs(second);
+            episodes.tick(Refusals { queue_full, ..Refusals::default() }, now);
+            seen.push(episodes.refused_lately(now).map(|refused| refused.sum()));
+        }
+        assert_eq!(seen, [None, Some(3), None, Some(8)]);
+    }
 
     /// The machine with totals and a clock that tests move.
     struct SheddingScene {

@@ -74,6 +74,13 @@ fn news(kind: EpisodeKind, step: EpisodeStep, detail: impl Into<String>) -> Epis
     EpisodeNews { kind, subject: String::new(), step, total: None, detail: detail.into() }
 }
 
+impl EpisodeNews {
+    /// So many requests were refused since the episode of shedding began.
+    pub fn refused_so_far(refused: u64) -> Self {
+        refused_so_far(Holds, refused)
+    }
+}
+
 fn refused_so_far(step: EpisodeStep, refused: u64) -> EpisodeNews {
     let detail = format!("{refused} requests refused");
     EpisodeNews { total: Some(refused), ..news(EpisodeKind::Shedding, step, detail) }

@@ -141,7 +141,12 @@ impl Scan {
             Some(SheddingReport::Stopped { episode, duration }) => {
                 log.emit(&Event::SheddingStopped { episode, duration, gate });
             }
-            None => {}
+            // The log says so once a minute; whoever looks at the status sees it at once.
+            None => {
+                if let Some(refused) = self.episodes.refused_lately(now) {
+                    log.note(EpisodeNews::refused_so_far(refused.sum()));
+                }
+            }
         }
     }
 }

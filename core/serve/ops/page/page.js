@@ -57,9 +57,10 @@ function size(bytes) {
   while (bytes >= 1024 && unit < 4) { bytes /= 1024; unit++; }
   return `${bytes < 10 && unit > 0 ? bytes.toFixed(1) : Math.round(bytes)} ${units[unit]}`;
 }
+const HOURS = { hourCycle: 'h23' };
 const clock = (iso) => {
   const date = new Date(iso), isOld = Date.now() - date > 864e5;
-  return isOld ? date.toLocaleString() : date.toLocaleTimeString();
+  return isOld ? date.toLocaleString([], HOURS) : date.toLocaleTimeString([], HOURS);
 };
 
 // What does not change is left alone, so that nothing is read out twice and selections stay.
@@ -135,7 +136,7 @@ function showTiles(s) {
     s.requests.per_second);
   const all = s.latency.request, wait = s.latency.queue_wait;
   const quantile = (of, name) => of && of.count ? span(of[name]) : NONE;
-  tile('latency', quantile(all, 'p99_us'), `median ${quantile(all, 'p50_us')}, of it waiting ${quantile(wait, 'p50_us')}`,
+  tile('latency', quantile(all, 'p99_us'), `median ${quantile(all, 'p50_us')}; wait for PHP ${quantile(wait, 'p50_us')}`,
     all && all.p99_us);
   const pool = s.pool;
   tile('busy', pool ? `${count(pool.busy)} of ${count(pool.current)}` : 'no PHP',
@@ -162,7 +163,7 @@ function showTables(s) {
   }
   const pool = s.pool, recycled = pool && Object.entries(pool.recycled).filter(([, n]) => n).map(([why, n]) => `${count(n)} ${why}`);
   put('workers-more', !pool ? 'This server runs without PHP.' :
-    `${count(pool.spawned)} started since the start; recycled: ${recycled.join(', ') || 'none'}.` +
+    `${count(pool.spawned)} started so far; recycled: ${recycled.join(', ') || 'none'}.` +
     (workers.length < s.workers.length ? ` The ${ROWS_MAX} of ${count(s.workers.length)} that matter most are listed.` : ''));
   fill(at('worker-rows'), workers.map((one) => ({
     cells: [String(one.id), one.state, age(one.state_age_seconds), count(one.requests_in_flight), count(one.requests_handled),
@@ -217,7 +218,7 @@ function show(status) {
 
 function lost(why) {
   failedSince = failedSince || new Date();
-  const text = [`No figures since ${(lastAt || failedSince).toLocaleTimeString()}: ${why}.`];
+  const text = [`No figures since ${(lastAt || failedSince).toLocaleTimeString([], HOURS)}: ${why}.`];
   if (last && last.phase !== 'running') text.push('The server was shutting down and has probably ended.');
   if (last) text.push('What is below is from then.');
   put('lost', text.join(' '));
