@@ -9,9 +9,7 @@ use std::time::{Instant, SystemTime};
 use crate::limits::STATUS_KEPT_FOR;
 use crate::observe::exposition::{Format, render};
 use crate::observe::process::ProcessFacts;
-use crate::observe::{
-    CertificateFacts, Health, ProbeFacts, ScrapeFacts, StatusFacts, TaskFacts, TraceFacts,
-};
+use crate::observe::{CertificateFacts, Health, ProbeFacts, ScrapeFacts, StatusFacts, TaskFacts, TraceFacts};
 use crate::plugins::PluginAsked;
 use crate::sync::primitive::Arc;
 use crate::tasks::TaskPool;
