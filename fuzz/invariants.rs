@@ -15,6 +15,7 @@ use svc_core::http::{
 };
 use svc_core::limits::RANGES_MAX;
 use svc_core::policy::header_rules::HeaderRules;
+use svc_core::trace::{SqlDialect, summarize, without_literals};
 
 /// The limit on decoded bodies.
 const BODY_BYTES_MAX: u64 = 1 << 20;
@@ -141,6 +142,19 @@ pub(super) fn accept_encoding(bytes: &[u8]) -> String {
         Choice::Identity => "identity".into(),
         Choice::Nothing => "nothing".into(),
     }
+}
+
+/// Reads a query, in every dialect: values are replaced once and for all.
+pub(super) fn query(bytes: &[u8]) -> String {
+    for dialect in [SqlDialect::MySql, SqlDialect::PostgreSql, SqlDialect::Standard] {
+        let masked = without_literals(bytes, dialect);
+        assert!(masked.len() <= bytes.len());
+        assert_eq!(without_literals(&masked, dialect), masked, "a value was left, or made");
+        let summary = summarize(bytes, dialect);
+        assert!(summary.text.len() <= 255 && summary.operation.len() <= 3 * 128);
+    }
+    let operation = summarize(bytes, SqlDialect::MySql).operation.to_lowercase();
+    if operation.is_empty() { "none".into() } else { operation }
 }
 
 /// Reads what proxies say, in both spellings; a line feed ends a line.

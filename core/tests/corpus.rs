@@ -69,6 +69,11 @@ fn what_proxies_say_gets_its_verdicts() {
 }
 
 #[test]
+fn queries_get_their_verdicts() {
+    replay("sql", invariants::query);
+}
+
+#[test]
 fn trace_contexts_get_their_verdicts() {
     replay("trace_context", invariants::trace);
 }

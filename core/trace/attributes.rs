@@ -80,6 +80,11 @@ impl Attributes {
         }
     }
 
+    /// Counts an attribute for which there is no room.
+    pub fn add_dropped(&mut self) {
+        self.dropped = self.dropped.saturating_add(1);
+    }
+
     /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&AttributeValue> {
         self.entries.iter().find(|entry| entry.key == key).map(|entry| &entry.value)

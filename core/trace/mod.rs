@@ -15,9 +15,12 @@
 //! | `news` | what is worth a log record |
 //! | `tracer` | what decides about the trace of a request, and takes its spans |
 //! | `request_span` | the span of a request that is being served |
+//! | `client_call` | what a span says about a call of a database, a store, or an HTTP server |
+//! | `sql`, `sql_tokens` | what a query does, and its text without values |
 
 mod attributes;
 mod batcher;
+mod client_call;
 mod ids;
 mod news;
 mod request_span;
@@ -25,14 +28,18 @@ mod retry;
 mod sampler;
 mod sink;
 mod span;
+mod sql;
+mod sql_tokens;
 mod tracer;
 
 pub use attributes::{Attribute, AttributeValue, Attributes};
 pub use batcher::{BatchStep, Batcher};
+pub use client_call::{ClientCall, ClientEnd, ClientKind, ClientTeller, redact};
 pub use ids::{SpanId, TraceId, UnixNanos};
 pub use news::{ExportNews, ExportWatch};
 pub use request_span::{RequestPart, RequestSpan, ScriptNotes, SpanClock, exception_event};
 pub use retry::{AfterAttempt, AttemptEnd, Export, ExportTimeouts};
 pub use sink::TraceSink;
 pub use span::{ParentSpan, Span, SpanContext, SpanEvent, SpanKind, SpanLink, SpanStatus};
+pub use sql::{SqlDialect, SqlSummary, summarize, without_literals};
 pub use tracer::{SpanIds, Tracer};

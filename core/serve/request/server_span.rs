@@ -7,11 +7,11 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use crate::http::{FreshIds, Head, MethodKind, Trace, Version, forwarded, ip_text, uri};
+use crate::http::{FreshIds, Head, MethodKind, Trace, Version, forwarded, ip_text};
 use crate::time;
 use crate::trace::{
     AttributeValue, Attributes, ParentSpan, RequestPart, RequestSpan, Span, SpanContext, SpanId, SpanKind,
-    SpanLink, SpanStatus, UnixNanos,
+    SpanLink, SpanStatus, UnixNanos, redact,
 };
 
 use super::ending::RequestOutcome;
@@ -213,31 +213,6 @@ fn method_of(method: &str) -> (&'static str, &'static str, Option<&str>) {
         MethodKind::Other => ("HTTP", "_OTHER", Some(method).filter(|method| !method.is_empty())),
         known => (known.as_str(), known.as_str(), None),
     }
-}
-
-/// Replaces the values of these parameters.
-fn redact<'a>(query: &'a [u8], parameters: &[String]) -> Cow<'a, [u8]> {
-    let is_secret = |pair: &[u8]| {
-        let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
-        pair.contains(&b'=') && parameters.iter().any(|secret| uri::is_spelled(name, secret.as_bytes()))
-    };
-    let pairs = || query.split(|&byte| byte == b'&');
-    if !pairs().any(is_secret) {
-        return Cow::Borrowed(query);
-    }
-    let mut redacted = Vec::with_capacity(query.len());
-    for (index, pair) in pairs().enumerate() {
-        if index > 0 {
-            redacted.push(b'&');
-        }
-        if is_secret(pair) {
-            redacted.extend(pair.iter().take_while(|&&byte| byte != b'='));
-            redacted.extend_from_slice(b"=REDACTED");
-        } else {
-            redacted.extend_from_slice(pair);
-        }
-    }
-    Cow::Owned(redacted)
 }
 
 /// Splits a host into its name or address, without brackets, and its port.

@@ -1,0 +1,361 @@
+//! What a span says about a call of a client: of a database, of a key-value store, or over HTTP.
+//!
+//! Promises: names and attributes are those of OpenTelemetry's stable conventions; no value of a query that is not prepared,
+//! no argument of a command, and no password of a URL is said. Refuses: it does not know who called, or how.
+
+use std::borrow::Cow;
+
+use crate::http::uri;
+
+use super::attributes::AttributeValue;
+use super::sql::{SqlDialect, summarize, without_literals};
+
+/// A call that has begun.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClientCall<'a> {
+    /// What is called.
+    pub kind: ClientKind,
+    /// The database, as PHP's extensions call it: `mysql`, `pgsql`, `redis`.
+    pub system: &'a [u8],
+    /// The command; empty if the text says it.
+    pub operation: &'a [u8],
+    /// The query, or the URL.
+    pub text: &'a [u8],
+    /// The text has placeholders for values.
+    pub is_prepared: bool,
+    /// PDO's data source without the name of its driver, or libpq's parameters.
+    pub source: &'a [u8],
+    /// The server, or its socket; empty if the source says it, or nobody.
+    pub host: &'a [u8],
+    /// The port; 0 if it is not known.
+    pub port: u16,
+    /// The database on the server; likewise.
+    pub namespace: &'a [u8],
+}
+
+/// What is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClientKind {
+    /// A database that understands SQL.
+    #[default]
+    Sql,
+    /// A store that understands commands.
+    Store,
+    /// A server of HTTP.
+    Http,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ClientEnd<'a> {
+    /// It failed.
+    pub is_failed: bool,
+    /// What failed: a code of the client, or the class of an exception.
+    pub error: &'a [u8],
+    /// The code that the database has answered with; empty if there is none.
+    pub code: &'a [u8],
+    /// The status of a response; 0 if there is none.
+    pub status: u16,
+    /// The method of a request; empty if it is not known.
+    pub method: &'a [u8],
+    /// The version of HTTP; empty if it is not known.
+    pub version: &'static str,
+}
+
+/// Takes what is said.
+pub trait ClientTeller {
+    /// The name.
+    fn name(&mut self, name: String);
+    /// An attribute.
+    fn say(&mut self, key: &'static str, value: AttributeValue);
+}
+
+impl ClientCall<'_> {
+    /// Says what is known when the call begins. `redacted` are the parameters of a URL whose values are secret.
+    pub fn tell(&self, redacted: &[String], teller: &mut dyn ClientTeller) {
+        if self.kind == ClientKind::Http {
+            self.tell_url(redacted, teller);
+        } else {
+            self.tell_database(teller);
+        }
+    }
+
+    fn tell_database(&self, teller: &mut dyn ClientTeller) {
+        let (system, dialect) = system_of(self.system);
+        let source = Source::of(self, &system);
+        let mut operation = text(self.operation);
+        let mut name = None;
+        let mut collection = None;
+        if !self.text.is_empty() {
+            let summary = summarize(self.text, dialect);
+            let query = if self.is_prepared {
+                Cow::Borrowed(self.text)
+            } else {
+                without_literals(self.text, dialect).into()
+            };
+            teller.say("db.query.text", text(&query).into());
+            if operation.is_empty() {
+                operation = summary.operation;
+            }
+            if let Some(table) = &summary.collection {
+                teller.say("db.collection.name", table.clone().into());
+                collection = Some(table.clone());
+            }
+            if !summary.text.is_empty() {
+                teller.say("db.query.summary", summary.text.clone().into());
+                name = Some(summary.text);
+            }
+        }
+        let target = collection.or_else(|| source.target());
+        let name = name.unwrap_or_else(|| match target {
+            Some(target) if !operation.is_empty() => format!("{operation} {target}"),
+            _ if !operation.is_empty() => operation.clone(),
+            _ => system.to_string(),
+        });
+        teller.name(name);
+        teller.say("db.system.name", AttributeValue::Text(system));
+        if !operation.is_empty() {
+            teller.say("db.operation.name", operation.into());
+        }
+        source.tell(teller);
+    }
+
+    fn tell_url(&self, redacted: &[String], teller: &mut dyn ClientTeller) {
+        let url = Url::of(self.text);
+        teller.name("HTTP".to_owned());
+        teller.say("url.full", text(&url.without_secrets(redacted)).into());
+        if !url.host.is_empty() {
+            teller.say("server.address", text(url.host).into());
+            teller.say("server.port", url.port.into());
+        }
+    }
+}
+
+impl ClientEnd<'_> {
+    /// Says what is known when the call has ended. Returns whether it failed.
+    pub fn tell(&self, kind: ClientKind, teller: &mut dyn ClientTeller) -> bool {
+        if kind == ClientKind::Http {
+            self.tell_response(teller);
+        } else if !self.code.is_empty() {
+            teller.say("db.response.status_code", text(self.code).into());
+        }
+        let is_refused = self.status >= 400;
+        let what = if is_refused && !self.is_failed {
+            self.status.to_string()
+        } else if !self.code.is_empty() {
+            text(self.code)
+        } else {
+            text(self.error)
+        };
+        let is_failed = self.is_failed || is_refused;
+        if is_failed {
+            teller.say("error.type", if what.is_empty() { "_OTHER".into() } else { what.into() });
+        }
+        is_failed
+    }
+
+    fn tell_response(&self, teller: &mut dyn ClientTeller) {
+        if !self.method.is_empty() {
+            let method = text(self.method);
+            if METHODS.contains(&method.as_str()) {
+                teller.name(method.clone());
+                teller.say("http.request.method", method.into());
+            } else {
+                teller.say("http.request.method", "_OTHER".into());
+                teller.say("http.request.method_original", method.into());
+            }
+        }
+        if self.status != 0 {
+            teller.say("http.response.status_code", self.status.into());
+        }
+        if !self.version.is_empty() {
+            teller.say("network.protocol.version", self.version.into());
+        }
+    }
+}
+
+/// The methods that the conventions know.
+const METHODS: [&str; 9] = ["CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE"];
+
+/// The name of a database in the conventions, and what its texts look like.
+fn system_of(name: &[u8]) -> (Cow<'static, str>, SqlDialect) {
+    let known = |name: &'static str, dialect| (Cow::Borrowed(name), dialect);
+    match name {
+        b"mysql" => known("mysql", SqlDialect::MySql),
+        b"pgsql" => known("postgresql", SqlDialect::PostgreSql),
+        b"sqlite" => known("sqlite", SqlDialect::Standard),
+        b"redis" => known("redis", SqlDialect::Standard),
+        b"memcached" => known("memcached", SqlDialect::Standard),
+        b"sqlsrv" | b"dblib" => known("microsoft.sql_server", SqlDialect::Standard),
+        b"oci" => known("oracle.db", SqlDialect::Standard),
+        b"firebird" => known("firebirdsql", SqlDialect::Standard),
+        b"ibm" => known("ibm.db2", SqlDialect::Standard),
+        // Drivers whose database nobody knows.
+        _ => known("other_sql", SqlDialect::Standard),
+    }
+}
+
+/// Where a database is.
+#[derive(Debug, Default)]
+struct Source {
+    host: String,
+    port: u16,
+    namespace: String,
+}
+
+impl Source {
+    fn of(call: &ClientCall<'_>, system: &str) -> Self {
+        let mut source = Self { host: text(call.host), port: call.port, namespace: text(call.namespace) };
+        if system == "sqlite" {
+            source.namespace = text(call.source);
+        } else {
+            source.read(call.source);
+        }
+        if source.host.is_empty() && system == "mysql" && !call.source.is_empty() {
+            "localhost".clone_into(&mut source.host);
+        }
+        if source.port == 0 && !source.host.is_empty() && !source.host.starts_with('/') {
+            source.port = match system {
+                "mysql" => 3306,
+                "postgresql" => 5432,
+                "redis" => 6379,
+                "memcached" => 11211,
+                _ => 0,
+            };
+        }
+        source
+    }
+
+    /// Reads `host=a;port=1`, or the same with spaces; values may be in quotes.
+    fn read(&mut self, source: &[u8]) {
+        let mut socket = None;
+        for pair in source.split(|&byte| byte == b';' || byte.is_ascii_whitespace()) {
+            let Some(equals) = pair.iter().position(|&byte| byte == b'=') else { continue };
+            let (key, value) = (&pair[..equals], &pair[equals + 1..]);
+            let value = value.strip_prefix(b"'").and_then(|value| value.strip_suffix(b"'")).unwrap_or(value);
+            match key {
+                b"host" => self.host = text(value),
+                b"hostaddr" if self.host.is_empty() => self.host = text(value),
+                b"unix_socket" => socket = Some(text(value)),
+                b"port" => self.port = text(value).parse().unwrap_or(self.port),
+                b"dbname" => self.namespace = text(value),
+                _ => {}
+            }
+        }
+        if let Some(socket) = socket {
+            self.host = socket;
+            self.port = 0;
+        }
+    }
+
+    fn target(&self) -> Option<String> {
+        if !self.namespace.is_empty() {
+            Some(self.namespace.clone())
+        } else if self.host.is_empty() {
+            None
+        } else if self.port == 0 || self.host.starts_with('/') {
+            Some(self.host.clone())
+        } else {
+            Some(format!("{}:{}", self.host, self.port))
+        }
+    }
+
+    fn tell(self, teller: &mut dyn ClientTeller) {
+        if !self.namespace.is_empty() {
+            teller.say("db.namespace", self.namespace.into());
+        }
+        if !self.host.is_empty() {
+            let is_socket = self.host.starts_with('/');
+            teller.say("server.address", self.host.into());
+            if self.port != 0 && !is_socket {
+                teller.say("server.port", self.port.into());
+            }
+        }
+    }
+}
+
+/// The parts of a URL, as far as they are needed.
+#[derive(Debug)]
+struct Url<'a> {
+    before_user: &'a [u8],
+    has_user: bool,
+    /// From the host on.
+    rest: &'a [u8],
+    host: &'a [u8],
+    port: u16,
+}
+
+impl<'a> Url<'a> {
+    fn of(url: &'a [u8]) -> Self {
+        let scheme_end = memchr::memmem::find(url, b"://").map_or(0, |at| at + 3);
+        let (before_user, rest) = url.split_at(scheme_end);
+        let authority_end =
+            rest.iter().position(|byte| matches!(byte, b'/' | b'?' | b'#')).unwrap_or(rest.len());
+        let user_end = rest[..authority_end].iter().rposition(|&byte| byte == b'@');
+        let host_start = user_end.map_or(0, |at| at + 1);
+        let authority = &rest[host_start..authority_end];
+        let colon = authority.iter().rposition(|&byte| byte == b':');
+        let port_at = colon.filter(|&at| authority[at + 1..].iter().all(u8::is_ascii_digit));
+        let port = port_at.and_then(|at| text(&authority[at + 1..]).parse().ok());
+        let host = &authority[..port_at.unwrap_or(authority.len())];
+        let is_https = before_user.eq_ignore_ascii_case(b"https://");
+        Self {
+            before_user,
+            has_user: user_end.is_some(),
+            rest: &rest[host_start..],
+            host: host.strip_prefix(b"[").and_then(|host| host.strip_suffix(b"]")).unwrap_or(host),
+            port: port.unwrap_or(if is_https { 443 } else { 80 }),
+        }
+    }
+
+    fn without_secrets(&self, redacted: &[String]) -> Vec<u8> {
+        let mut url = self.before_user.to_vec();
+        if self.has_user {
+            url.extend_from_slice(b"REDACTED:REDACTED@");
+        }
+        let hash = self.rest.iter().position(|&byte| byte == b'#').unwrap_or(self.rest.len());
+        let (rest, fragment) = self.rest.split_at(hash);
+        match rest.iter().position(|&byte| byte == b'?') {
+            Some(mark) => {
+                url.extend_from_slice(&rest[..=mark]);
+                url.extend_from_slice(&redact(&rest[mark + 1..], redacted));
+            }
+            None => url.extend_from_slice(rest),
+        }
+        url.extend_from_slice(fragment);
+        url
+    }
+}
+
+/// Replaces the values of these parameters in a query, however their names are escaped.
+pub fn redact<'a>(query: &'a [u8], parameters: &[String]) -> Cow<'a, [u8]> {
+    let is_secret = |pair: &[u8]| {
+        let name = pair.split(|&byte| byte == b'=').next().unwrap_or_default();
+        pair.contains(&b'=') && parameters.iter().any(|secret| uri::is_spelled(name, secret.as_bytes()))
+    };
+    let pairs = || query.split(|&byte| byte == b'&');
+    if !pairs().any(is_secret) {
+        return Cow::Borrowed(query);
+    }
+    let mut redacted = Vec::with_capacity(query.len());
+    for (index, pair) in pairs().enumerate() {
+        if index > 0 {
+            redacted.push(b'&');
+        }
+        if is_secret(pair) {
+            redacted.extend(pair.iter().take_while(|&&byte| byte != b'='));
+            redacted.extend_from_slice(b"=REDACTED");
+        } else {
+            redacted.extend_from_slice(pair);
+        }
+    }
+    Cow::Owned(redacted)
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[cfg(test)]
+#[path = "client_call_tests.rs"]
+mod tests;

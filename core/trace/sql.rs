@@ -1,0 +1,344 @@
+//! SQL as far as traces need it: what a statement does, to which tables, and its text without the values in it.
+//!
+//! Promises: one pass over the text; whatever may be a value is replaced, also where the text is no valid SQL, and a
+//! literal that does not end takes the rest with it. Refuses: it is no parser. A statement that it does not understand has
+//! a poorer summary, never a wrong number of literals.
+
+use super::sql_tokens::{Token, Tokens};
+
+/// What texts look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqlDialect {
+    /// Double quotes enclose values, and a backslash escapes.
+    MySql,
+    /// Dollars quote, and `E'…'` has escapes.
+    PostgreSql,
+    /// Double quotes, backticks and brackets enclose names.
+    Standard,
+}
+
+/// What a text does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SqlSummary {
+    /// The first operation, in upper case; empty if there is none.
+    pub operation: String,
+    /// The table, if it is one operation on one table.
+    pub collection: Option<String>,
+    /// All operations, each followed by its targets.
+    pub text: String,
+}
+
+/// A summary is no longer than this; the conventions want it short enough for a name.
+const SUMMARY_BYTES_MAX: usize = 255;
+/// An operation or a name that is longer is no word of SQL.
+const WORD_BYTES_MAX: usize = 128;
+/// How deep parentheses are told apart.
+const DEPTH_MAX: usize = 64;
+/// How many names of common table expressions are told from tables.
+const EXPRESSIONS_MAX: usize = 16;
+
+/// Replaces all values of a text by `?`, and comments by nothing.
+pub fn without_literals(sql: &[u8], dialect: SqlDialect) -> Vec<u8> {
+    let mut masked = Vec::with_capacity(sql.len());
+    for token in Tokens::of(sql, dialect) {
+        match token {
+            Token::Literal | Token::Number => masked.push(b'?'),
+            Token::Comment => {
+                if masked.last().is_some_and(|last: &u8| !last.is_ascii_whitespace()) {
+                    masked.push(b' ');
+                }
+            }
+            Token::Name(text)
+            | Token::Placeholder(text)
+            | Token::Space(text)
+            | Token::Symbol(text)
+            | Token::Word(text) => masked.extend_from_slice(text),
+        }
+    }
+    masked.truncate(masked.trim_ascii_end().len());
+    masked
+}
+
+/// Says what a text does.
+pub fn summarize(sql: &[u8], dialect: SqlDialect) -> SqlSummary {
+    let mut reader = Reader::default();
+    let mut tokens = Tokens::of(sql, dialect).filter(|token| !matches!(token, Token::Comment)).peekable();
+    while let Some(token) = tokens.next() {
+        match token {
+            Token::Word(word) if reader.continues(word) => {}
+            Token::Word(_) | Token::Name(_) => {
+                let mut path = token.name().unwrap_or_default().to_vec();
+                // `shop`.orders is one name.
+                while let Some(Token::Symbol(b".")) = tokens.peek() {
+                    let _ = tokens.next();
+                    let Some(part) = tokens.peek().and_then(|part| part.name()) else { break };
+                    path.push(b'.');
+                    path.extend_from_slice(part);
+                    let _ = tokens.next();
+                }
+                reader.name(&path);
+            }
+            Token::Symbol(symbol) => reader.symbol(symbol),
+            Token::Literal | Token::Number | Token::Placeholder(_) => reader.value(),
+            Token::Comment | Token::Space(_) => {}
+        }
+    }
+    reader.finish()
+}
+
+/// What the next name is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Awaits {
+    #[default]
+    Nothing,
+    /// What is created, altered or dropped.
+    Kind,
+    /// A table, or another target.
+    Target,
+    /// The name of a common table expression.
+    Expression,
+}
+
+#[derive(Debug, Default)]
+struct Reader {
+    summary: String,
+    operation: String,
+    operations: usize,
+    targets: Vec<String>,
+    expressions: Vec<String>,
+    awaits: Awaits,
+    /// A statement has begun.
+    is_inside: bool,
+    /// It began with `WITH`.
+    has_expressions: bool,
+    /// The statement has no tables; the rest of it is not looked at.
+    is_opaque: bool,
+    depth: usize,
+    /// Where a clause that lists tables is open.
+    list_depth: Option<usize>,
+    /// Bit by depth: there is an operation there, so that `FROM` names tables.
+    operated: u64,
+    /// What was before.
+    last: Last,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Last {
+    #[default]
+    Start,
+    Open,
+    Close,
+    Distinct,
+    Other,
+}
+
+impl Reader {
+    /// Takes a word if it is one of SQL's; otherwise it is a name.
+    fn continues(&mut self, word: &[u8]) -> bool {
+        let mut upper = [0; 16];
+        let Some(upper) = upper.get_mut(..word.len()) else { return self.is_first(word) };
+        upper.copy_from_slice(word);
+        upper.make_ascii_uppercase();
+        let last = std::mem::replace(&mut self.last, Last::Other);
+        let is_first = !self.is_inside;
+        match &*upper {
+            _ if self.is_opaque => {}
+            b"WITH" if is_first => {
+                self.is_inside = true;
+                self.has_expressions = true;
+                self.awaits = Awaits::Expression;
+            }
+            b"RECURSIVE" if self.awaits == Awaits::Expression => {}
+            b"SELECT" => self.operate(word),
+            b"INSERT" | b"UPDATE" | b"DELETE" | b"REPLACE" | b"MERGE"
+                if is_first || last == Last::Open || (self.has_expressions && last == Last::Close) =>
+            {
+                self.operate(word);
+                if *upper == *b"UPDATE" {
+                    self.awaits = Awaits::Target;
+                }
+            }
+            b"CREATE" | b"ALTER" | b"DROP" | b"TRUNCATE" if is_first => {
+                self.operate(word);
+                self.awaits = Awaits::Kind;
+            }
+            b"CALL" | b"EXEC" | b"EXECUTE" if is_first => {
+                self.operate(word);
+                self.awaits = Awaits::Target;
+            }
+            b"EXPLAIN" | b"ANALYZE" | b"VERBOSE" if is_first || self.summary == "EXPLAIN" => {
+                if is_first {
+                    self.operate(word);
+                }
+            }
+            _ if is_first => {
+                self.operate(word);
+                self.is_opaque = true;
+            }
+            b"FROM" => self.list(last != Last::Distinct && self.is_operated()),
+            b"JOIN" | b"INTO" | b"USING" => self.list(self.is_operated() && *upper != *b"USING"),
+            b"DISTINCT" => self.last = Last::Distinct,
+            b"AS" | b"ONLY" | b"LATERAL" | b"IF" | b"NOT" | b"EXISTS" | b"OR" | b"IGNORE"
+            | b"LOW_PRIORITY" | b"CONCURRENTLY" | b"TEMP" | b"TEMPORARY" | b"UNIQUE" | b"QUICK"
+            | b"UNLOGGED" => {}
+            b"WHERE" | b"SET" | b"VALUES" | b"GROUP" | b"ORDER" | b"HAVING" | b"LIMIT" | b"ON" | b"UNION"
+            | b"RETURNING" | b"FOR" | b"WINDOW" => {
+                self.list_depth = None;
+                self.awaits = Awaits::Nothing;
+            }
+            b"TABLE" | b"INDEX" | b"VIEW" | b"DATABASE" | b"SCHEMA" | b"FUNCTION" | b"PROCEDURE"
+            | b"TRIGGER" | b"SEQUENCE" | b"USER" | b"ROLE" | b"TYPE" | b"EXTENSION"
+                if self.awaits == Awaits::Kind =>
+            {
+                self.say(word, true);
+                self.awaits = Awaits::Target;
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// A first word that is too long for one of SQL's.
+    fn is_first(&mut self, word: &[u8]) -> bool {
+        let is_first = !self.is_inside;
+        if is_first {
+            self.operate(word);
+            self.is_opaque = true;
+        }
+        is_first || self.is_opaque
+    }
+
+    fn operate(&mut self, word: &[u8]) {
+        self.is_inside = true;
+        self.operations += 1;
+        self.awaits = Awaits::Nothing;
+        self.list_depth = None;
+        if self.depth < DEPTH_MAX {
+            self.operated |= 1 << self.depth;
+        }
+        self.say(word, true);
+        if self.operation.is_empty() {
+            self.operation = word_of(word).to_ascii_uppercase();
+        }
+    }
+
+    fn is_operated(&self) -> bool {
+        self.depth < DEPTH_MAX && self.operated & (1 << self.depth) != 0
+    }
+
+    /// Tables follow, if they do.
+    fn list(&mut self, do_follow: bool) {
+        if do_follow {
+            self.awaits = Awaits::Target;
+            self.list_depth = Some(self.depth);
+        }
+    }
+
+    fn name(&mut self, path: &[u8]) {
+        self.last = Last::Other;
+        if self.is_opaque {
+            return;
+        }
+        match std::mem::take(&mut self.awaits) {
+            Awaits::Expression => {
+                if self.expressions.len() < EXPRESSIONS_MAX {
+                    self.expressions.push(word_of(path).to_ascii_lowercase());
+                }
+            }
+            // `TRUNCATE orders`, and what is created that has no row here.
+            Awaits::Kind | Awaits::Target => self.target(path),
+            Awaits::Nothing if !self.is_inside => {
+                self.is_inside = true;
+                self.is_opaque = true;
+            }
+            Awaits::Nothing => {}
+        }
+    }
+
+    fn target(&mut self, path: &[u8]) {
+        let name = word_of(path);
+        if self.expressions.contains(&name.to_ascii_lowercase()) {
+            return;
+        }
+        self.say(path, false);
+        if self.targets.len() < 2 && !self.targets.contains(&name) {
+            self.targets.push(name);
+        }
+    }
+
+    fn symbol(&mut self, symbol: &[u8]) {
+        let last = std::mem::replace(&mut self.last, Last::Other);
+        match symbol {
+            b"(" => {
+                self.awaits = Awaits::Nothing;
+                self.depth += 1;
+                if self.depth < DEPTH_MAX {
+                    self.operated &= !(1 << self.depth);
+                }
+                self.last = Last::Open;
+            }
+            b")" => {
+                self.depth = self.depth.saturating_sub(1);
+                self.awaits = Awaits::Nothing;
+                self.last = Last::Close;
+            }
+            b"," if self.list_depth == Some(self.depth) => self.awaits = Awaits::Target,
+            b"," if self.has_expressions && self.operations_at_top() == 0 && last == Last::Close => {
+                self.awaits = Awaits::Expression;
+            }
+            b";" => {
+                self.is_inside = false;
+                self.is_opaque = false;
+                self.has_expressions = false;
+                self.awaits = Awaits::Nothing;
+                self.list_depth = None;
+                self.depth = 0;
+                self.operated = 0;
+                self.last = Last::Start;
+            }
+            _ => {}
+        }
+    }
+
+    fn operations_at_top(&self) -> u64 {
+        self.operated & 1
+    }
+
+    fn value(&mut self) {
+        self.awaits = Awaits::Nothing;
+        self.last = Last::Other;
+    }
+
+    /// Adds a word to the summary, as a whole or not at all.
+    fn say(&mut self, word: &[u8], is_keyword: bool) {
+        let mut word = word_of(word);
+        if is_keyword {
+            word.make_ascii_uppercase();
+        }
+        let space = usize::from(!self.summary.is_empty());
+        if self.summary.len() + space + word.len() <= SUMMARY_BYTES_MAX {
+            if space == 1 {
+                self.summary.push(' ');
+            }
+            self.summary.push_str(&word);
+        }
+    }
+
+    fn finish(mut self) -> SqlSummary {
+        let is_single = self.operations == 1 && self.targets.len() == 1;
+        let is_call = matches!(self.operation.as_str(), "CALL" | "EXEC" | "EXECUTE");
+        let is_other = matches!(self.operation.as_str(), "CREATE" | "ALTER" | "DROP")
+            && self.summary.split(' ').nth(1) != Some("TABLE");
+        let collection = (is_single && !is_call && !is_other).then(|| self.targets.remove(0));
+        SqlSummary { operation: self.operation, collection, text: self.summary }
+    }
+}
+
+fn word_of(bytes: &[u8]) -> String {
+    let end = bytes.len().min(WORD_BYTES_MAX);
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+#[cfg(test)]
+#[path = "sql_tests.rs"]
+mod tests;

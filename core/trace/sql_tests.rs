@@ -1,0 +1,132 @@
+use super::*;
+use SqlDialect::{MySql, PostgreSql, Standard};
+
+const ALL: [SqlDialect; 3] = [MySql, PostgreSql, Standard];
+
+fn mask(sql: &str, dialect: SqlDialect) -> String {
+    String::from_utf8(without_literals(sql.as_bytes(), dialect)).unwrap()
+}
+
+#[test]
+fn values_are_replaced_in_every_dialect() {
+    for dialect in ALL {
+        for (sql, expected) in [
+            ("select 1", "select ?"),
+            ("SELECT * FROM t WHERE a = 'x' AND b=-1.5e-3", "SELECT * FROM t WHERE a = ? AND b=?"),
+            ("select 'it''s', ''", "select ?, ?"),
+            ("select a-1, (b)-2, -3, t1.c2 from t1", "select a-?, (b)-?, ?, t1.c2 from t1"),
+            ("insert into t values (1,'a',NULL,0xFF,x'0f',N'n')", "insert into t values (?,?,NULL,?,?,?)"),
+            ("select ?, :name, $1, @v, a::int", "select ?, :name, $1, @v, a::int"),
+            ("select 1 -- secret 'x'\n, 2", "select ? \n, ?"),
+            ("select /* secret */ 3 /* open", "select ?"),
+            ("select 'open", "select ?"),
+            ("select `a b`, .5", "select `a b`, ?"),
+            ("", ""),
+            ("'", "?"),
+            ("limit 10 offset 20;", "limit ? offset ?;"),
+            ("select e1, 1e5, 1_000 from é1", "select e1, ?, ? from é1"),
+        ] {
+            assert_eq!(mask(sql, dialect), expected, "{dialect:?}: {sql}");
+        }
+    }
+}
+
+#[test]
+fn each_dialect_has_quotes_of_its_own() {
+    let text = r#"select "a", 'b\' , 'secret' -- '"#;
+    assert_eq!(mask(text, MySql), "select ?, ?");
+    assert_eq!(mask(text, PostgreSql), r#"select "a", ? , ?"#);
+    assert_eq!(mask("select $$secret$$, $x$ $$ $x$, $1", PostgreSql), "select ?, ?, $1");
+    assert_eq!(mask(r"select E'a\'secret', 'x\', 1", PostgreSql), "select ?, ?, ?");
+    assert_eq!(mask("select /* a /* b */ secret */ 1", PostgreSql), "select ?");
+    assert_eq!(mask("select [a b], arr[1]", Standard), "select [a b], arr[?]");
+    assert_eq!(mask("select a # secret\n, _utf8'x'", MySql), "select a \n, ?");
+    assert_eq!(mask("select a #> '{b}'", PostgreSql), "select a #> ?");
+}
+
+fn summary(sql: &str) -> (String, String, Option<String>) {
+    let summary = summarize(sql.as_bytes(), PostgreSql);
+    (summary.text, summary.operation, summary.collection)
+}
+
+#[test]
+fn one_table_is_the_collection() {
+    for (sql, text, operation, table) in [
+        ("select * from users where id = 1", "SELECT users", "SELECT", "users"),
+        ("  /* c */ Select * From `users` u", "SELECT users", "SELECT", "users"),
+        ("INSERT INTO a.orders (x) VALUES (1)", "INSERT a.orders", "INSERT", "a.orders"),
+        ("update \"Users\" set from_x = 1 where a in (1)", "UPDATE Users", "UPDATE", "Users"),
+        ("delete from only logs", "DELETE logs", "DELETE", "logs"),
+        ("REPLACE INTO t VALUES (1)", "REPLACE t", "REPLACE", "t"),
+        ("create temp table if not exists t (id int)", "CREATE TABLE t", "CREATE", "t"),
+        ("DROP TABLE t", "DROP TABLE t", "DROP", "t"),
+        ("TRUNCATE orders", "TRUNCATE orders", "TRUNCATE", "orders"),
+        ("select extract(year from d), trim('x' from y) from t", "SELECT t", "SELECT", "t"),
+        ("select a is distinct from b from t", "SELECT t", "SELECT", "t"),
+        ("insert into t (a) values (1) on conflict (a) do update set a = 2", "INSERT t", "INSERT", "t"),
+        ("select * from t for update", "SELECT t", "SELECT", "t"),
+        ("with x as (select 1) delete from t", "SELECT DELETE t", "SELECT", ""),
+    ] {
+        let table = (!table.is_empty()).then(|| table.to_owned());
+        assert_eq!(summary(sql), (text.to_owned(), operation.to_owned(), table), "{sql}");
+    }
+}
+
+#[test]
+fn several_tables_and_operations_are_in_the_summary_alone() {
+    for (sql, text, operation) in [
+        ("select * from a, b x, c", "SELECT a b c", "SELECT"),
+        ("select * from a left join b on a.i = b.i, c where x", "SELECT a b", "SELECT"),
+        ("insert into a select * from b", "INSERT a SELECT b", "INSERT"),
+        ("select * from (select 1 from b) q join c on 1=1", "SELECT SELECT b c", "SELECT"),
+        (
+            "with q as (select * from t), r(x) as (select 2) select * from q, u",
+            "SELECT t SELECT SELECT u",
+            "SELECT",
+        ),
+        ("create index i on t (a)", "CREATE INDEX i", "CREATE"),
+        ("call p(1)", "CALL p", "CALL"),
+        ("begin", "BEGIN", "BEGIN"),
+        ("set password = 'x'", "SET", "SET"),
+        ("select 1; drop table t", "SELECT DROP TABLE t", "SELECT"),
+        ("explain analyze select * from t", "EXPLAIN SELECT t", "EXPLAIN"),
+        ("(select 1 from a) union (select 2 from b)", "SELECT a SELECT b", "SELECT"),
+        ("", "", ""),
+        ("'x'", "", ""),
+        ("select 1", "SELECT", "SELECT"),
+    ] {
+        assert_eq!(summary(sql), (text.to_owned(), operation.to_owned(), None), "{sql}");
+    }
+}
+
+#[test]
+fn a_summary_is_bounded_and_ends_between_words() {
+    let sql = format!("select * from {}", vec!["a_rather_long_name"; 100].join(", "));
+    let text = summarize(sql.as_bytes(), MySql).text;
+    assert!(text.len() <= SUMMARY_BYTES_MAX && text.ends_with(" a_rather_long_name"), "{text}");
+    let long = "x".repeat(100_000);
+    assert!(summarize(long.as_bytes(), MySql).text.len() <= WORD_BYTES_MAX);
+    let deep = "(".repeat(100_000) + "select 1 from t";
+    let _ = summarize(deep.as_bytes(), MySql);
+    let balanced = "(".repeat(70) + "select 1 from x" + &")".repeat(90) + "; delete from t";
+    assert!(summarize(balanced.as_bytes(), MySql).text.ends_with("DELETE t"));
+}
+
+#[test]
+fn any_bytes_have_an_end_and_no_value() {
+    let alphabet = b"a1'\"`$\\-/*[]():;.,#? \n\xc3E";
+    let mut state = 7_u32;
+    for _ in 0..5000 {
+        let bytes: Vec<u8> = (0..24)
+            .map(|_| {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                alphabet[(state >> 16) as usize % alphabet.len()]
+            })
+            .collect();
+        for dialect in ALL {
+            let masked = without_literals(&bytes, dialect);
+            assert!(masked.len() <= bytes.len());
+            let _ = summarize(&bytes, dialect);
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! The tokens of SQL.
+//!
+//! Promises: every byte belongs to one token, in order; a token has at least one byte, so that the end is reached. Refuses:
+//! it knows no grammar.
+
+use super::sql::SqlDialect;
+
+/// A token; texts are those of the statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token<'a> {
+    /// A comment, to its end.
+    Comment,
+    /// A value in quotes.
+    Literal,
+    /// A name in quotes, with them.
+    Name(&'a [u8]),
+    /// A number.
+    Number,
+    /// What a value is bound to: `?`, `$1`, `:name`, `@name`.
+    Placeholder(&'a [u8]),
+    /// White space.
+    Space(&'a [u8]),
+    /// Anything else: one byte, or two for `::`.
+    Symbol(&'a [u8]),
+    /// A keyword or a name.
+    Word(&'a [u8]),
+}
+
+impl<'a> Token<'a> {
+    /// A word, or a name without its quotes.
+    pub(super) fn name(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Name(text) => Some(text.get(1..text.len().saturating_sub(1)).unwrap_or_default()),
+            Self::Word(text) => Some(text),
+            _ => None,
+        }
+    }
+}
+
+/// The tokens of a text.
+#[derive(Clone, Debug)]
+pub(super) struct Tokens<'a> {
+    rest: &'a [u8],
+    dialect: SqlDialect,
+    /// A minus before a digit is a sign, and part of the number.
+    is_operand: bool,
+}
+
+impl<'a> Tokens<'a> {
+    pub(super) fn of(sql: &'a [u8], dialect: SqlDialect) -> Self {
+        Self { rest: sql, dialect, is_operand: false }
+    }
+
+    fn take(&mut self, length: usize) -> &'a [u8] {
+        let (taken, rest) = self.rest.split_at(length.clamp(1, self.rest.len()));
+        self.rest = rest;
+        taken
+    }
+
+    fn starts(&self, text: &[u8]) -> bool {
+        self.rest.starts_with(text)
+    }
+
+    fn second(&self) -> u8 {
+        self.rest.get(1).copied().unwrap_or_default()
+    }
+
+    /// How many bytes there are up to where `is_part` ends, from `start`.
+    fn span(&self, start: usize, is_part: impl Fn(u8) -> bool) -> usize {
+        let tail = self.rest.get(start..).unwrap_or_default();
+        start + tail.iter().position(|&byte| !is_part(byte)).unwrap_or(tail.len())
+    }
+
+    /// The length of what begins with a quote at `start`; all of the rest if it does not end.
+    fn quoted(&self, start: usize, close: u8, has_escapes: bool) -> usize {
+        let mut at = start + 1;
+        while let Some(&byte) = self.rest.get(at) {
+            if byte == b'\\' && has_escapes {
+                at += 2;
+            } else if byte == close && self.rest.get(at + 1) == Some(&close) {
+                at += 2;
+            } else if byte == close {
+                return at + 1;
+            } else {
+                at += 1;
+            }
+        }
+        self.rest.len()
+    }
+
+    fn line_comment(&self) -> usize {
+        self.span(0, |byte| byte != b'\n')
+    }
+
+    /// PostgreSQL's comments nest, others' do not: `/* a /* b */` is one in either case, and so is not shown.
+    fn block_comment(&self) -> usize {
+        let nests = self.dialect == SqlDialect::PostgreSql;
+        let (mut at, mut depth) = (2, 1_usize);
+        while at < self.rest.len() {
+            match &self.rest[at..] {
+                [b'*', b'/', ..] => {
+                    at += 2;
+                    depth -= 1;
+                    if depth == 0 {
+                        return at;
+                    }
+                }
+                [b'/', b'*', ..] if nests => {
+                    at += 2;
+                    depth += 1;
+                }
+                _ => at += 1,
+            }
+        }
+        self.rest.len()
+    }
+
+    /// `$tag$…$tag$`; `None` if it is something else.
+    fn dollar_quoted(&self) -> Option<usize> {
+        let tag_end = self.span(1, |byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80);
+        let is_tag = self.rest.get(tag_end) == Some(&b'$') && !self.second().is_ascii_digit();
+        let tag = is_tag.then(|| &self.rest[..=tag_end])?;
+        let body = tag_end + 1;
+        let end = memchr::memmem::find(&self.rest[body..], tag);
+        Some(end.map_or(self.rest.len(), |end| body + end + tag.len()))
+    }
+
+    fn number(&self, start: usize) -> usize {
+        let mut at = self.span(start, |byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_'));
+        // 1e-5
+        if matches!(self.rest.get(at), Some(b'+' | b'-'))
+            && self.rest[at - 1].eq_ignore_ascii_case(&b'e')
+            && !self.rest[start..].starts_with(b"0x")
+        {
+            at = self.span(at + 1, |byte| byte.is_ascii_digit());
+        }
+        at
+    }
+
+    fn word(&mut self) -> Token<'a> {
+        let end = self.span(0, is_word_part);
+        let has_quote = self.rest.get(end) == Some(&b'\'');
+        let prefix = &self.rest[..end];
+        // N'…', X'…', b'…', E'…', U&'…', _utf8'…'
+        if has_quote && (end == 1 || prefix[0] == b'_') {
+            let escapes = self.dialect == SqlDialect::MySql
+                || (self.dialect == SqlDialect::PostgreSql && prefix.eq_ignore_ascii_case(b"e"));
+            let length = self.quoted(end, b'\'', escapes);
+            self.take(length);
+            return Token::Literal;
+        }
+        Token::Word(self.take(end))
+    }
+
+    fn read(&mut self, first: u8) -> Token<'a> {
+        let is_mysql = self.dialect == SqlDialect::MySql;
+        let second = self.second();
+        match first {
+            _ if first.is_ascii_whitespace() => {
+                let length = self.span(1, |byte| byte.is_ascii_whitespace());
+                Token::Space(self.take(length))
+            }
+            b'-' if second == b'-' => self.comment(Self::line_comment),
+            b'#' if is_mysql => self.comment(Self::line_comment),
+            b'/' if second == b'*' => self.comment(Self::block_comment),
+            b'\'' => self.literal(b'\'', is_mysql),
+            b'"' if is_mysql => self.literal(b'"', true),
+            b'"' | b'`' => Token::Name(self.take(self.quoted(0, first, false))),
+            b'[' if self.dialect == SqlDialect::Standard && (is_word_start(second) || second == b' ') => {
+                Token::Name(self.take(self.quoted(0, b']', false)))
+            }
+            b'$' if self.dialect == SqlDialect::PostgreSql && !second.is_ascii_digit() => {
+                match self.dollar_quoted() {
+                    Some(length) => {
+                        self.take(length);
+                        Token::Literal
+                    }
+                    None => Token::Symbol(self.take(1)),
+                }
+            }
+            b':' if second == b':' => Token::Symbol(self.take(2)),
+            b'?' => Token::Placeholder(self.take(1)),
+            b'$' | b':' | b'@' if is_word_part(second) => {
+                let length = self.span(1, is_word_part);
+                Token::Placeholder(self.take(length))
+            }
+            b'0'..=b'9' => self.take_number(0),
+            b'.' if second.is_ascii_digit() && !self.is_operand => self.take_number(1),
+            b'-' | b'+' if second.is_ascii_digit() && !self.is_operand => self.take_number(1),
+            _ if is_word_start(first) => self.word(),
+            _ => Token::Symbol(self.take(1)),
+        }
+    }
+
+    fn comment(&mut self, length: impl Fn(&Self) -> usize) -> Token<'a> {
+        self.take(length(self));
+        Token::Comment
+    }
+
+    fn literal(&mut self, quote: u8, has_escapes: bool) -> Token<'a> {
+        self.take(self.quoted(0, quote, has_escapes));
+        Token::Literal
+    }
+
+    fn take_number(&mut self, start: usize) -> Token<'a> {
+        self.take(self.number(start));
+        Token::Number
+    }
+}
+
+impl<'a> Iterator for Tokens<'a> {
+    type Item = Token<'a>;
+
+    fn next(&mut self) -> Option<Token<'a>> {
+        let first = *self.rest.first()?;
+        let token = self.read(first);
+        match token {
+            Token::Comment | Token::Space(_) => {}
+            // After these, a minus is an operator.
+            Token::Literal
+            | Token::Name(_)
+            | Token::Number
+            | Token::Placeholder(_)
+            | Token::Symbol(b")" | b"]") => {
+                self.is_operand = true;
+            }
+            Token::Word(_) => self.is_operand = self.starts(b"."),
+            Token::Symbol(_) => self.is_operand = false,
+        }
+        Some(token)
+    }
+}
+
+fn is_word_start(byte: u8) -> bool {
+    byte.is_ascii_alphabetic() || byte == b'_' || byte >= 0x80
+}
+
+fn is_word_part(byte: u8) -> bool {
+    is_word_start(byte) || byte.is_ascii_digit() || byte == b'$'
+}
