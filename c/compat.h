@@ -43,9 +43,11 @@ ZEND_TSRMLS_CACHE_EXTERN()
 #if PHP_VERSION_ID >= 80400
 #define SHIM_FORGET_LAST_HTTP_HEADERS(basic) ZVAL_UNDEF(&(basic)->last_http_headers)
 #define SHIM_FREE_LAST_HTTP_HEADERS() zval_ptr_dtor(&BG(last_http_headers))
+#define SHIM_LAST_HTTP_HEADERS() (&BG(last_http_headers))
 #else
 #define SHIM_FORGET_LAST_HTTP_HEADERS(basic) (void)(basic)
 #define SHIM_FREE_LAST_HTTP_HEADERS() (void)0
+#define SHIM_LAST_HTTP_HEADERS() NULL
 #endif
 
 /* 8.5: the backtrace of the last fatal error, which error_get_last() returns. */

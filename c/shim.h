@@ -265,6 +265,58 @@ typedef struct shim_span_callbacks {
     void (*fail)(void *request, shim_view class_name, shim_view message, shim_view trace, bool is_exception);
 } shim_span_callbacks;
 
+typedef enum shim_client_kind {
+    SHIM_CLIENT_SQL = 0,
+    /* A store that understands commands. */
+    SHIM_CLIENT_STORE,
+    SHIM_CLIENT_HTTP,
+} shim_client_kind;
+
+/* A call of a database, of a store, or over HTTP. Filled by C; what is not known is empty, or 0. */
+typedef struct shim_client_call {
+    shim_client_kind kind;
+    /* The database, as PHP's extensions call it. */
+    shim_view system;
+    /* The command; empty if the text says it. */
+    shim_view operation;
+    /* The query, or the URL. */
+    shim_view text;
+    /* The text has placeholders for values. */
+    bool is_prepared;
+    /* PDO's data source without the name of its driver, or libpq's parameters. */
+    shim_view source;
+    /* The server, or its socket, its port, and the database there, unless the source says it. */
+    shim_view host;
+    uint16_t port;
+    shim_view database;
+} shim_client_call;
+
+/* How such a call has ended. Filled by C. */
+typedef struct shim_client_end {
+    shim_client_kind kind;
+    bool failed;
+    /* What failed: a code of the client, or the class of an exception. */
+    shim_view error;
+    /* The code that the database has answered with. */
+    shim_view code;
+    /* The status of a response, the method of its request, and their version of HTTP: 10, 11, 20 or 30. */
+    uint16_t status;
+    shim_view method;
+    uint16_t version;
+    /* Queries that have taken as long are slow, in milliseconds. */
+    uint32_t slow_ms;
+} shim_client_end;
+
+/* Spans of such calls, for the plugin `apm`. */
+typedef struct shim_client_callbacks {
+    /* What the span that has begun stands for. Said again, it replaces what was said before. */
+    void (*describe)(void *request, uint64_t span, const shim_client_call *call);
+    /* Ends the span. */
+    void (*finish)(void *request, uint64_t span, const shim_client_end *end);
+    /* The call was none: the span is not recorded. */
+    void (*discard)(void *request, uint64_t span);
+} shim_client_callbacks;
+
 /* Restarts of OPcache. */
 typedef struct shim_restart_callbacks {
     /* OPcache wants to restart: whether the calling thread is the only one inside a request, and others will be kept
@@ -377,6 +429,7 @@ typedef struct shim_callbacks {
     shim_completion_callbacks completion;
     shim_helper_callbacks helper;
     shim_span_callbacks span;
+    shim_client_callbacks client;
     shim_restart_callbacks restart;
     shim_task_callbacks task;
 } shim_callbacks;
@@ -400,6 +453,11 @@ typedef struct shim_options {
     uint32_t hooks;
     /* Whether requests may be recorded. */
     bool traces;
+    /* Whether calls of databases, stores and HTTP servers are observed, whether those over HTTP pass the trace on, and
+     * how long a slow query takes at least. */
+    bool observes_clients;
+    bool propagates;
+    uint32_t slow_query_ms;
 } shim_options;
 
 /* Facts about the PHP that is linked. Filled by C; views of static storage. */

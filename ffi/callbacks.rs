@@ -13,6 +13,7 @@ use crate::bindings::{
     self, shim_callbacks, shim_head, shim_hook, shim_io_callbacks, shim_log, shim_obstacle, shim_pair,
     shim_pairs, shim_restart_callbacks, shim_view, shim_worker_callbacks,
 };
+use crate::client_spans;
 use crate::completion;
 use crate::helper;
 use crate::hook::{Hook, Obstacle};
@@ -68,6 +69,7 @@ pub(crate) fn callbacks() -> shim_callbacks {
         completion: completion::callbacks(),
         helper: helper::callbacks(),
         span: spans::callbacks(),
+        client: client_spans::callbacks(),
         task: tasks::callbacks(),
         restart: shim_restart_callbacks {
             may_begin: Some(restart_may_begin),

@@ -10,6 +10,7 @@
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
 mod callbacks;
+mod client_spans;
 mod completion;
 pub mod environment;
 mod helper;
@@ -35,6 +36,7 @@ mod tasks;
 mod view;
 mod worker;
 
+pub use client_spans::{CalledClient, CalledEnd, CalledKind};
 pub use completion::{AwaitedEnd, CompleterEnd, Completions, WAITERS_MAX};
 pub use helper::HelperCall;
 pub use hook::{Hook, Obstacle};
@@ -45,7 +47,10 @@ pub use interpreter::{Interpreter, WorkerInfo};
 pub use interrupter::Interrupter;
 pub use outcome::PhpOutcome;
 pub use parcel::Parcel;
-pub use php::{Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit, exit_now, travelling};
+pub use php::{
+    ClientOptions, Php, PhpError, PhpFacts, StartOptions, Threads, TravellingPart, Unfit, exit_now,
+    travelling,
+};
 pub use request::PhpRequest;
 pub use restart_barrier::{OpcacheFacts, RestartNews};
 pub use running_task::RunningTask;

@@ -50,10 +50,21 @@ pub struct StartOptions<'a> {
     pub hooks: &'a [Hook],
     /// Whether requests may be recorded.
     pub traces: bool,
+    /// How calls of clients are observed, if they are.
+    pub clients: Option<ClientOptions>,
     /// Receives log records that belong to no request. Called on any PHP thread.
     pub log: Box<dyn Fn(&PhpLog<'_>) + Send + Sync>,
     /// Receives news of OPcache's restarts. Called on the PHP thread that restarts or has waited; must not block.
     pub restarts: Box<dyn Fn(RestartNews) + Send + Sync>,
+}
+
+/// How calls of databases, stores and HTTP servers are observed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientOptions {
+    /// Those over HTTP pass the trace on.
+    pub propagates: bool,
+    /// How long a slow query takes at least, in milliseconds.
+    pub slow_query_ms: u32,
 }
 
 /// Facts about the PHP that is linked.
@@ -130,6 +141,9 @@ impl Php {
             superglobals: options.superglobals,
             hooks: options.hooks.iter().fold(0, |bits, hook| bits | 1 << hook.raw()),
             traces: options.traces,
+            observes_clients: options.clients.is_some(),
+            propagates: options.clients.is_some_and(|clients| clients.propagates),
+            slow_query_ms: options.clients.map_or(0, |clients| clients.slow_query_ms),
         };
         // SAFETY: the first call of the shim in this process, on the thread that keeps `Self`; all views are valid.
         let error = unsafe { bindings::shim_startup(&raw const raw) };

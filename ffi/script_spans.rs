@@ -5,6 +5,8 @@
 
 use std::any::Any;
 
+use crate::client_spans::{CalledClient, CalledEnd};
+
 /// The position of a span in its trace, for a task that continues the trace. Opaque here.
 pub type TraceSeat = Box<dyn Any + Send + Sync>;
 
@@ -91,6 +93,12 @@ pub trait ScriptSpans {
     fn set_status(&mut self, span: u64, status: ScriptSpanStatus, description: &[u8]);
     /// Ends a span. The request's own span goes on.
     fn end(&mut self, span: u64);
+    /// Says what a span stands for: a call of a client.
+    fn describe(&mut self, span: u64, call: &CalledClient<'_>);
+    /// Ends the span of such a call.
+    fn finish(&mut self, span: u64, end: &CalledEnd<'_>);
+    /// Forgets a span: the call was none.
+    fn discard(&mut self, span: u64);
     /// What to pass on to others that a span calls, as a `traceparent`.
     fn traceparent(&mut self, span: u64) -> &[u8];
     /// The position of a span, for a task that continues the trace.

@@ -29,7 +29,11 @@ pub(crate) fn callbacks() -> shim_span_callbacks {
 }
 
 /// Runs `call` on the spans of the request, if it has a trace.
-fn with_spans<T: Copy>(request: *mut c_void, fallback: T, call: impl FnOnce(&mut dyn ScriptSpans) -> T) -> T {
+pub(crate) fn with_spans<T: Copy>(
+    request: *mut c_void,
+    fallback: T,
+    call: impl FnOnce(&mut dyn ScriptSpans) -> T,
+) -> T {
     with_request(request, fallback, |request_handle| match request_handle.host().spans() {
         Some(spans) => call(spans),
         None => fallback,

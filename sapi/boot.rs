@@ -250,6 +250,7 @@ mod executor {
             superglobals: true,
             hooks: &[],
             traces: false,
+            clients: None,
             log: Box::new(move |record| {
                 write_log(&log, record, RecordOrigin::default());
             }),

@@ -7,10 +7,13 @@
 
 #[cfg(feature = "php")]
 mod activation;
+mod apm;
 pub mod boot;
 #[cfg(feature = "php")]
 mod cgi;
 pub mod cli;
+#[cfg(feature = "php")]
+mod client_spans;
 #[cfg(feature = "php")]
 mod coded_body;
 pub mod commands;

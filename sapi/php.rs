@@ -8,6 +8,7 @@ use svc_core::serve::Shared;
 
 use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions};
 
+use crate::apm;
 use crate::hooks;
 use crate::installation::Installation;
 use crate::invocation::{RecordOrigin, write_log};
@@ -68,13 +69,15 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     let installation = Installation::of_this_binary();
     let extensions = installation.as_ref().map(|tree| tree.extensions().to_string_lossy().into_owned());
     let of_tree = extensions.as_deref().map(|path| ("extension_dir", path));
+    let traces = shared.tracer.as_ref().is_some_and(|tracer| tracer.is_recording());
     let php = Php::start(StartOptions {
         ini_defaults: &INI_DEFAULTS.iter().copied().chain(of_tree).collect::<Vec<_>>(),
         ini_overrides: &config.ini.iter().cloned().chain(fixed).collect::<Vec<_>>(),
         environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
         superglobals: config.superglobals_enabled,
         hooks: &hooks::chosen(&shared.config.background.runtime_hooks),
-        traces: shared.tracer.as_ref().is_some_and(|tracer| tracer.is_recording()),
+        traces,
+        clients: apm::client_options(&shared.config).filter(|_| traces),
         log: Box::new(move |record| write_log(&sink, record, RecordOrigin::default())),
         restarts: Box::new(move |news| note_restart(&books, news)),
     })?;

@@ -16,6 +16,7 @@ use svc_ffi::plugin::{
     SinkRefusal,
 };
 
+use crate::apm::{self, Apm};
 use crate::plugin_fault::PluginSettingFault;
 
 /// Loads the plugins that the settings name, in their order. Nothing of them is initialised.
@@ -34,35 +35,49 @@ pub(crate) fn load(config: &Config, log: Option<&Log>) -> Result<Vec<Box<dyn Plu
         names: std::sync::OnceLock::new(),
         settings: config.background.plugin_settings.clone(),
     }));
-    let mut plugins: Vec<LoadedPlugin> = Vec::new();
+    let mut loaded: Vec<Option<LoadedPlugin>> = Vec::new();
     for source in sources {
         let plugin = load_one(source, services)?;
-        if plugins.iter().any(|other| other.name() == plugin.name()) {
-            let why = format!("calls itself {:?}, as another plugin does", plugin.name());
-            return Err(PluginSettingFault::new(plugin.path().display(), why));
+        let name = name_of(plugin.as_ref());
+        if loaded.iter().any(|other| name_of(other.as_ref()) == name) {
+            let path = plugin.as_ref().map_or(Path::new(name), LoadedPlugin::path);
+            let why = format!("calls itself {name:?}, as another plugin does");
+            return Err(PluginSettingFault::new(path.display(), why));
         }
-        plugins.push(plugin);
+        loaded.push(plugin);
     }
-    let names = plugins.iter().map(|plugin| plugin.name().to_owned()).collect();
+    let names: Vec<String> = loaded.iter().map(|plugin| name_of(plugin.as_ref()).to_owned()).collect();
+    let all: Vec<&str> = names.iter().map(String::as_str).collect();
+    let plugins = loaded.into_iter().map(|plugin| -> Result<Box<dyn Plugin>, _> {
+        Ok(match plugin {
+            Some(plugin) => Box::new(CalledPlugin(plugin)),
+            None => Box::new(Apm::of(config, &all)?),
+        })
+    });
+    let plugins = plugins.collect::<Result<_, _>>();
     // Set once, before any plugin asks.
     let _ = services.names.set(names);
-    Ok(plugins.into_iter().map(|plugin| Box::new(CalledPlugin(plugin)) as Box<dyn Plugin>).collect())
+    plugins
 }
 
-fn load_one(source: &PluginSource, services: &'static Services) -> Result<LoadedPlugin, PluginSettingFault> {
+/// The name of a plugin; that of the built-in one if it is not loaded from anywhere.
+fn name_of(plugin: Option<&LoadedPlugin>) -> &str {
+    plugin.map_or(apm::NAME, LoadedPlugin::name)
+}
+
+/// Loads one; there is nothing to load of the built-in one.
+fn load_one(
+    source: &PluginSource,
+    services: &'static Services,
+) -> Result<Option<LoadedPlugin>, PluginSettingFault> {
     let (path, name) = match source {
         PluginSource::File(path) => (path.clone(), None),
-        PluginSource::Named(name) if BUILT_IN.contains(&name.as_str()) => {
-            return Err(PluginSettingFault::new(name, "is not available in this version"));
-        }
+        PluginSource::Named(name) if name == apm::NAME => return Ok(None),
         PluginSource::Named(name) => (path_of(name), Some(name.as_str())),
     };
     let fault = |fault| PluginSettingFault::new(path.display(), fault);
-    LoadedPlugin::load(&path, name, services).map_err(fault)
+    LoadedPlugin::load(&path, name, services).map(Some).map_err(fault)
 }
-
-/// The names of plugins that are part of the server.
-const BUILT_IN: [&str; 1] = ["apm"];
 
 /// Where a plugin is that is known by its name.
 fn path_of(name: &str) -> PathBuf {

@@ -17,8 +17,11 @@ use svc_core::trace::{
     SpanIds, SpanKind, SpanStatus, Tracer, UnixNanos, exception_event,
 };
 
+use crate::client_spans;
+
 use svc_ffi::{
-    ScriptAttribute, ScriptFailure, ScriptSpanKind, ScriptSpanStatus, ScriptSpans, ScriptValue, TraceSeat,
+    CalledClient, CalledEnd, ScriptAttribute, ScriptFailure, ScriptSpanKind, ScriptSpanStatus, ScriptSpans,
+    ScriptValue, TraceSeat,
 };
 
 /// The spans of one request or task.
@@ -132,6 +135,36 @@ impl Recorder {
     }
 }
 
+impl OpenSpans {
+    /// The open span with this number, and who takes it.
+    pub(crate) fn open_span(&mut self, span: u64) -> Option<(&Tracer, &mut Span, &mut usize)> {
+        let recorder = self.recorder.as_mut()?;
+        let index = recorder.index_of(span)?;
+        let OpenSpan { span, bytes_left } = &mut recorder.open[index];
+        Some((&recorder.tracer, span, bytes_left))
+    }
+
+    /// Forgets an open span, as if it had not begun.
+    fn forget(&mut self, span: u64) {
+        let Some(recorder) = &mut self.recorder else { return };
+        if let Some(index) = recorder.index_of(span) {
+            recorder.open.remove(index);
+            recorder.begun -= 1;
+        }
+    }
+
+    /// Ends an open span now, and lets `conclude` have the last word on it.
+    pub(crate) fn conclude(&mut self, span: u64, conclude: impl FnOnce(&Tracer, &mut Span, &mut usize)) {
+        let Some(recorder) = &mut self.recorder else { return };
+        if let Some(index) = recorder.index_of(span) {
+            let OpenSpan { mut span, mut bytes_left } = recorder.open.remove(index);
+            span.end = recorder.now().max(span.start);
+            conclude(&recorder.tracer, &mut span, &mut bytes_left);
+            recorder.tracer.offer(span);
+        }
+    }
+}
+
 impl ScriptSpans for OpenSpans {
     fn own(&mut self) -> u64 {
         let own = self.recorder.as_ref().and_then(|recorder| recorder.own.as_ref());
@@ -212,12 +245,19 @@ impl ScriptSpans for OpenSpans {
     }
 
     fn end(&mut self, span: u64) {
-        let Some(recorder) = &mut self.recorder else { return };
-        if let Some(index) = recorder.index_of(span) {
-            let mut span = recorder.open.remove(index).span;
-            span.end = recorder.now().max(span.start);
-            recorder.tracer.offer(span);
-        }
+        self.conclude(span, |_, _, _| {});
+    }
+
+    fn describe(&mut self, span: u64, call: &CalledClient<'_>) {
+        client_spans::describe(self, span, call);
+    }
+
+    fn finish(&mut self, span: u64, end: &CalledEnd<'_>) {
+        client_spans::finish(self, span, end);
+    }
+
+    fn discard(&mut self, span: u64) {
+        self.forget(span);
     }
 
     fn traceparent(&mut self, span: u64) -> &[u8] {
@@ -263,7 +303,7 @@ const FAILURES_MAX: usize = 8;
 const EVENT_BYTES: usize = 64;
 
 /// What an attribute takes in addition to its texts.
-const ATTRIBUTE_BYTES: usize = 48;
+pub(crate) const ATTRIBUTE_BYTES: usize = 48;
 
 /// Sets an attribute, or has it counted as dropped if there is no room for it.
 fn set(
@@ -321,7 +361,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 /// Cuts bytes off that are too many, between two characters.
-fn cut(bytes: &[u8]) -> &[u8] {
+pub(crate) fn cut(bytes: &[u8]) -> &[u8] {
     if bytes.len() <= SPAN_TEXT_BYTES_MAX {
         return bytes;
     }

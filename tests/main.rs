@@ -77,6 +77,7 @@ mod waits;
 mod wiki;
 
 mod architecture;
+mod apm_calls;
 mod async_api;
 mod async_awaiting;
 mod async_bounds;

@@ -124,7 +124,10 @@ fn a_name_leads_to_a_file_beside_the_binary() {
     let (code, errors) = check("apm");
     assert_eq!(
         (code, errors.as_str()),
-        (Some(2), "svc: error: PLUGINS: \"apm\" is not available in this version\n")
+        (
+            Some(2),
+            "svc: error: PLUGINS: \"apm\" requires OTEL_ENABLED=true: it adds spans to the traces of requests\n"
+        )
     );
     let both = format!("named,{}", lib.join("other.so").display());
     let (code, errors) = check(&both);

@@ -197,6 +197,20 @@ static void ignore_failure(void *request, shim_view class_name, shim_view messag
     (void)is_exception;
 }
 
+static void ignore_call(void *request, uint64_t span, const shim_client_call *call)
+{
+    (void)request;
+    (void)span;
+    (void)call;
+}
+
+static void ignore_call_end(void *request, uint64_t span, const shim_client_end *end)
+{
+    (void)request;
+    (void)span;
+    (void)end;
+}
+
 static uint64_t no_bytes(void)
 {
     return 0;
@@ -334,6 +348,12 @@ static const shim_callbacks nobody = {
             .traceparent = say_no_trace,
             .fail = ignore_failure,
         },
+    .client =
+        {
+            .describe = ignore_call,
+            .finish = ignore_call_end,
+            .discard = ignore_span,
+        },
     .restart =
         {
             .may_begin = may_not_begin,
@@ -406,6 +426,9 @@ void shim_host_listen(const shim_callbacks *callbacks)
     OR_NOBODY(span.end);
     OR_NOBODY(span.traceparent);
     OR_NOBODY(span.fail);
+    OR_NOBODY(client.describe);
+    OR_NOBODY(client.finish);
+    OR_NOBODY(client.discard);
     OR_NOBODY(task.bytes_max);
     OR_NOBODY(task.dispatch);
     OR_NOBODY(task.share);

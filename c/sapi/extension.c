@@ -4,6 +4,7 @@
  * extensions start. The SAPI module is therefore called `svc` (for php-svc.ini, PHP_SAPI and php_sapi_name()), has a
  * name from OPcache's list from the startup of this extension until all others have started (sapi_module.c), and is
  * called `svc` again from then on. */
+#include "apm/apm.h"
 #include "compat.h"
 #include "connections/following.h"
 #include "instances/own_instances.h"
@@ -85,6 +86,7 @@ static ZEND_MODULE_POST_ZEND_DEACTIVATE_D(svc)
     shim_session_close(NULL);
     shim_code_end();
     shim_connections_stop();
+    shim_apm_forget();
     return SUCCESS;
 }
 

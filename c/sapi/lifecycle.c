@@ -2,6 +2,7 @@
  *
  * Promises: module startup and shutdown happen on the thread that called shim_startup; a thread's storage is freed on
  * that thread. */
+#include "apm/apm.h"
 #include "compat.h"
 #include "connections/following.h"
 #include "context/host.h"
@@ -138,6 +139,16 @@ const char *shim_startup(const shim_options *options)
     shim_functions_override();
     shim_sleeps_install();
     shim_hooks_install(options->hooks);
+    if (options->traces) {
+        shim_failures_install();
+        if (!shim_span_fibers_follow()) {
+            return "PHP has no free resource handle; load fewer extensions";
+        }
+    }
+    /* Before connections, so that whoever is observed has its connection by then. */
+    if (options->observes_clients && !shim_apm_install(options, shim_trace_place())) {
+        return "out of memory";
+    }
     if ((options->hooks & 1u << SHIM_HOOK_NET) != 0 && !shim_connections_install()) {
         return "PHP has no free resource handle; load fewer extensions";
     }
@@ -150,12 +161,6 @@ const char *shim_startup(const shim_options *options)
     shim_overflow_install();
     if (!shim_deep_follow_fibers()) {
         return "PHP has no free resource handle; load fewer extensions";
-    }
-    if (options->traces) {
-        shim_failures_install();
-        if (!shim_span_fibers_follow()) {
-            return "PHP has no free resource handle; load fewer extensions";
-        }
     }
     shim_cache_install();
     /* The defaults belong to the caller and are not read again. */

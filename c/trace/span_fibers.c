@@ -9,6 +9,11 @@
 /* Where the contexts of suspended fibers keep their span. */
 static int place = -1;
 
+int shim_trace_place(void)
+{
+    return place;
+}
+
 static void change_fiber(zend_fiber_context *from, zend_fiber_context *to)
 {
     from->reserved[place] = (void *)(uintptr_t)shim_current_span;

@@ -23,6 +23,7 @@ fn scripts_run_and_whatever_they_do_stays_theirs() {
         superglobals: true,
         hooks: &[],
         traces: false,
+        clients: None,
         log: Box::new(move |log| {
             sink.lock().unwrap().push(String::from_utf8_lossy(log.message).into_owned());
         }),

@@ -23,6 +23,7 @@ fn only_instructions_of_a_script_answer() {
         superglobals: true,
         hooks: &[],
         traces: false,
+        clients: None,
         log: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     })

@@ -44,6 +44,7 @@ fn a_cache_that_is_full_or_reset_restarts_without_harm() {
         superglobals: true,
         hooks: &[],
         traces: false,
+        clients: None,
         log: Box::new(|_| {}),
         restarts: Box::new(|_| {}),
     })

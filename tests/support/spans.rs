@@ -33,6 +33,16 @@ impl Spans {
 
     /// Starts a server that exports to it, with these settings too; the last value of a setting counts.
     pub(crate) fn svc(&self, files: &[(&str, &str)], settings: &[(&str, &str)]) -> Svc {
+        self.svc_with(files, settings, &[])
+    }
+
+    /// The same with PHP directives.
+    pub(crate) fn svc_with(
+        &self,
+        files: &[(&str, &str)],
+        settings: &[(&str, &str)],
+        directives: &[&str],
+    ) -> Svc {
         let endpoint = format!("http://{}", self.0.address());
         let own = [
             ("OTEL_ENABLED", "true"),
@@ -40,7 +50,7 @@ impl Spans {
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
             ("OTEL_BSP_SCHEDULE_DELAY", "20"),
         ];
-        Svc::start(files, &[&own[..], settings].concat())
+        Svc::start_with(files, &[&own[..], settings].concat(), directives)
     }
 
     /// All spans so far.

@@ -1,0 +1,25 @@
+/* The plugin `apm`. */
+#include "apm/apm.h"
+#include "apm/curl_calls.h"
+#include "apm/curl_headers.h"
+#include "apm/http_streams.h"
+#include "apm/mysqli_calls.h"
+#include "apm/observed.h"
+#include "apm/pdo_calls.h"
+#include "apm/pgsql_calls.h"
+#include "apm/store_calls.h"
+
+bool shim_apm_install(const shim_options *options, int place)
+{
+    static const shim_observers *const all[] = {&shim_mysqli_calls, &shim_pdo_calls, &shim_pgsql_calls, &shim_store_calls};
+    shim_http_streams_install(options->propagates);
+    shim_pgsql_calls_install();
+    shim_slow_query_ms = options->slow_query_ms;
+    return shim_observed_install(all, sizeof(all) / sizeof(all[0]), place) && shim_curl_calls_install(options->propagates);
+}
+
+void shim_apm_forget(void)
+{
+    shim_curl_handles_forget();
+    shim_mysqli_calls_forget();
+}

@@ -1,0 +1,282 @@
+/* Transfers of curl: a span from curl_exec() to its return, or from curl_multi_add_handle() to the message that says how the
+ * transfer has ended, and `traceparent` among its header fields. */
+#include "apm/curl_calls.h"
+#include "apm/curl_headers.h"
+#include "apm/observed.h"
+#include "compat.h"
+#include "context/context.h"
+#include "context/current_span.h"
+
+static bool passes_on;
+
+static zend_object *object_at(zend_execute_data *execute_data, uint32_t number)
+{
+    if (ZEND_CALL_NUM_ARGS(execute_data) < number) {
+        return NULL;
+    }
+    const zval *argument = ZEND_CALL_ARG(execute_data, number);
+    ZVAL_DEREF(argument);
+    return Z_TYPE_P(argument) == IS_OBJECT ? Z_OBJ_P(argument) : NULL;
+}
+
+/* ---- what scripts set ---- */
+
+static bool is_header_option(zval *option)
+{
+    ZVAL_DEREF(option);
+    return Z_TYPE_P(option) <= IS_STRING && zval_get_long(option) == SHIM_CURLOPT_HTTPHEADER;
+}
+
+static HashTable *lines_of(zval *value)
+{
+    ZVAL_DEREF(value);
+    return Z_TYPE_P(value) == IS_ARRAY ? Z_ARRVAL_P(value) : NULL;
+}
+
+static ZEND_NAMED_FUNCTION(set_option)
+{
+    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (ZEND_CALL_NUM_ARGS(execute_data) == 3 && is_header_option(ZEND_CALL_ARG(execute_data, 2)) &&
+        Z_TYPE_P(return_value) == IS_TRUE) {
+        shim_curl_handle_set(object_at(execute_data, 1), lines_of(ZEND_CALL_ARG(execute_data, 3)));
+    }
+}
+
+/* Options are set one by one until one of them fails; whether the header fields are then set is not known. */
+static ZEND_NAMED_FUNCTION(set_options)
+{
+    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    HashTable *options = ZEND_CALL_NUM_ARGS(execute_data) == 2 ? lines_of(ZEND_CALL_ARG(execute_data, 2)) : NULL;
+    zval *value = options != NULL ? zend_hash_index_find(options, SHIM_CURLOPT_HTTPHEADER) : NULL;
+    if (value != NULL) {
+        shim_curl_handle_set(object_at(execute_data, 1), Z_TYPE_P(return_value) == IS_TRUE ? lines_of(value) : NULL);
+    }
+}
+
+static ZEND_NAMED_FUNCTION(reset)
+{
+    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    shim_curl_handle_reset(object_at(execute_data, 1));
+}
+
+static ZEND_NAMED_FUNCTION(copy)
+{
+    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (Z_TYPE_P(return_value) == IS_OBJECT) {
+        shim_curl_handle_copied(object_at(execute_data, 1), Z_OBJ_P(return_value));
+    }
+}
+
+/* ---- a transfer ---- */
+
+static const char *url_of(const shim_curl_handle *handle)
+{
+    const char *url = NULL;
+    return shim_libcurl.getinfo(handle->easy, SHIM_CURLINFO_EFFECTIVE_URL, &url) == 0 && url != NULL ? url : "";
+}
+
+static bool is_http(const char *url)
+{
+    return strstr(url, "://") == NULL || strncasecmp(url, "http://", 7) == 0 || strncasecmp(url, "https://", 8) == 0;
+}
+
+/* Begins the span of a transfer, if it is one over HTTP. */
+static uint64_t begin(shim_curl_handle *handle)
+{
+    const char *url = url_of(handle);
+    if (shim_request_host() == NULL || !is_http(url)) {
+        return 0;
+    }
+    const uint64_t span = shim_observed_begin();
+    if (span != 0) {
+        const shim_client_call call = {.kind = SHIM_CLIENT_HTTP, .text = shim_view_of(url, strlen(url))};
+        shim_host.client.describe(shim_current->host, span, &call);
+    }
+    if (passes_on) {
+        shim_view traceparent = {0};
+        shim_host.span.traceparent(shim_current->host, span != 0 ? span : shim_current_span, &traceparent);
+        shim_curl_handle_extend(handle, traceparent);
+    }
+    return span;
+}
+
+static const char *error_name(zend_long code)
+{
+    static const struct {
+        zend_long code;
+        const char *name;
+    } names[] = {
+        {1, "CURLE_UNSUPPORTED_PROTOCOL"}, {3, "CURLE_URL_MALFORMAT"}, {5, "CURLE_COULDNT_RESOLVE_PROXY"},
+        {6, "CURLE_COULDNT_RESOLVE_HOST"}, {7, "CURLE_COULDNT_CONNECT"}, {16, "CURLE_HTTP2"},
+        {18, "CURLE_PARTIAL_FILE"}, {22, "CURLE_HTTP_RETURNED_ERROR"}, {23, "CURLE_WRITE_ERROR"},
+        {26, "CURLE_READ_ERROR"}, {28, "CURLE_OPERATION_TIMEDOUT"}, {35, "CURLE_SSL_CONNECT_ERROR"},
+        {42, "CURLE_ABORTED_BY_CALLBACK"}, {47, "CURLE_TOO_MANY_REDIRECTS"}, {52, "CURLE_GOT_NOTHING"},
+        {55, "CURLE_SEND_ERROR"}, {56, "CURLE_RECV_ERROR"}, {60, "CURLE_PEER_FAILED_VERIFICATION"},
+    };
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (names[i].code == code) {
+            return names[i].name;
+        }
+    }
+    return "_OTHER";
+}
+
+static uint16_t version_of(long version)
+{
+    return version == 1 ? 10 : version == 2 ? 11 : version == 3 ? 20 : version == 30 ? 30 : 0;
+}
+
+/* `code` is that of the transfer; 0 if it went well, -1 if nobody knows. */
+static void finish(const shim_curl_handle *handle, uint64_t span, zend_long code, const zend_object *thrown)
+{
+    shim_client_end end = {.kind = SHIM_CLIENT_HTTP};
+    const char *method = NULL;
+    long status = 0, version = 0;
+    if (span == 0 || shim_request_host() == NULL) {
+        return;
+    }
+    if (shim_libcurl.getinfo(handle->easy, SHIM_CURLINFO_RESPONSE_CODE, &status) == 0 && status > 0 && status < 1000) {
+        end.status = (uint16_t)status;
+    }
+    if (shim_libcurl.getinfo(handle->easy, SHIM_CURLINFO_EFFECTIVE_METHOD, &method) == 0 && method != NULL) {
+        end.method = shim_view_of(method, strlen(method));
+    }
+    if (shim_libcurl.getinfo(handle->easy, SHIM_CURLINFO_HTTP_VERSION, &version) == 0) {
+        end.version = version_of(version);
+    }
+    if (thrown != NULL) {
+        end.failed = true;
+        end.error = shim_observed_view(thrown->ce->name);
+    } else if (code > 0 || (code < 0 && status == 0)) {
+        const char *name = error_name(code);
+        end.failed = true;
+        end.error = shim_view_of(name, strlen(name));
+    }
+    shim_host.client.finish(shim_current->host, span, &end);
+}
+
+static zend_long error_number(zend_object *object)
+{
+    zend_function *function = zend_hash_str_find_ptr(CG(function_table), "curl_errno", sizeof("curl_errno") - 1);
+    zval argument, answer;
+    ZVAL_UNDEF(&answer);
+    if (function != NULL && EG(exception) == NULL) {
+        ZVAL_OBJ(&argument, object);
+        zend_call_known_function(function, NULL, NULL, &answer, 1, &argument, NULL);
+    }
+    return Z_TYPE(answer) == IS_LONG ? Z_LVAL(answer) : -1;
+}
+
+static ZEND_NAMED_FUNCTION(execute)
+{
+    zend_object *object = object_at(execute_data, 1);
+    shim_curl_handle *handle = shim_request_host() != NULL ? shim_curl_handle_of(object, true) : NULL;
+    if (handle == NULL || handle->is_busy) {
+        shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+        return;
+    }
+    const zend_object *before = EG(exception);
+    handle->is_busy = true;
+    const uint64_t span = begin(handle);
+    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    handle->is_busy = false;
+    shim_curl_handle_retract(handle);
+    if (span != 0) {
+        const zend_object *thrown = EG(exception) != NULL && EG(exception) != before && !zend_is_unwind_exit(EG(exception)) ? EG(exception) : NULL;
+        finish(handle, span, Z_TYPE_P(return_value) == IS_FALSE ? error_number(object) : 0, thrown);
+    }
+}
+
+/* ---- several at once ---- */
+
+/* A transfer is over: `code` as above. */
+static void conclude(shim_curl_handle *handle, zend_long code)
+{
+    const uint64_t span = handle->span;
+    handle->span = 0;
+    finish(handle, span, code, NULL);
+}
+
+static void leave(shim_curl_handle *handle)
+{
+    conclude(handle, -1);
+    handle->multi = NULL;
+    handle->is_busy = false;
+    shim_curl_handle_retract(handle);
+}
+
+static bool succeeded(const zval *return_value)
+{
+    return Z_TYPE_P(return_value) == IS_LONG && Z_LVAL_P(return_value) == 0;
+}
+
+static ZEND_NAMED_FUNCTION(add_handle)
+{
+    const zend_object *multi = object_at(execute_data, 1);
+    shim_curl_handle *handle = shim_request_host() != NULL ? shim_curl_handle_of(object_at(execute_data, 2), true) : NULL;
+    if (handle == NULL || handle->is_busy || multi == NULL) {
+        shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+        return;
+    }
+    handle->is_busy = true;
+    handle->multi = multi;
+    handle->span = begin(handle);
+    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (!succeeded(return_value)) {
+        if (handle->span != 0) {
+            shim_host.client.discard(shim_current->host, handle->span);
+            handle->span = 0;
+        }
+        leave(handle);
+    }
+}
+
+static ZEND_NAMED_FUNCTION(remove_handle)
+{
+    const zend_object *multi = object_at(execute_data, 1);
+    zend_object *object = object_at(execute_data, 2);
+    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    shim_curl_handle *handle = shim_curl_handle_of(object, false);
+    if (handle != NULL && handle->multi == multi && multi != NULL && succeeded(return_value)) {
+        leave(handle);
+    }
+}
+
+/* What `curl_multi_info_read()` returns: `msg`, `result` and `handle`. */
+static ZEND_NAMED_FUNCTION(read_info)
+{
+    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    if (Z_TYPE_P(return_value) != IS_ARRAY) {
+        return;
+    }
+    const zval *result = zend_hash_str_find(Z_ARRVAL_P(return_value), ZEND_STRL("result"));
+    const zval *of = zend_hash_str_find(Z_ARRVAL_P(return_value), ZEND_STRL("handle"));
+    shim_curl_handle *handle = of != NULL && Z_TYPE_P(of) == IS_OBJECT ? shim_curl_handle_of(Z_OBJ_P(of), false) : NULL;
+    if (handle != NULL && result != NULL && Z_TYPE_P(result) == IS_LONG) {
+        conclude(handle, Z_LVAL_P(result));
+    }
+}
+
+static ZEND_NAMED_FUNCTION(close_multi)
+{
+    const zend_object *multi = object_at(execute_data, 1);
+    shim_curl_handle *handle;
+    shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
+    while (multi != NULL && EG(exception) == NULL && (handle = shim_curl_handle_in(multi)) != NULL) {
+        leave(handle);
+    }
+}
+
+bool shim_curl_calls_install(bool propagates)
+{
+    passes_on = propagates;
+    if (!shim_curl_handles_install()) {
+        return true;
+    }
+    return shim_observed_replace("curl_setopt", set_option) && shim_observed_replace("curl_setopt_array", set_options) &&
+           shim_observed_replace("curl_reset", reset) && shim_observed_replace("curl_copy_handle", copy) &&
+           shim_observed_replace("curl_exec", execute) && shim_observed_replace("curl_multi_add_handle", add_handle) &&
+           shim_observed_replace("curl_multi_remove_handle", remove_handle) &&
+           shim_observed_replace("curl_multi_info_read", read_info) &&
+           shim_observed_replace("curl_multi_close", close_multi);
+}

@@ -1,0 +1,246 @@
+/* The header fields of curl's handles.
+ *
+ * libcurl does not say what its option is set to, and an option that a script has set must stay. What scripts set is
+ * therefore noted, as a list of our own. For the time of a call, libcurl gets a list with one more line; afterwards, it gets
+ * the list that the script has set. Copies of a handle refer to the same list, which lives as long as one of them does.
+ *
+ * A record is found by its object, and ends with it, as an entry of a WeakMap. */
+#include "apm/curl_headers.h"
+#include "compat.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <zend_weakrefs.h>
+
+shim_curl shim_libcurl;
+
+static zend_class_entry *class;
+static zend_object *(*clone_php_s)(zend_object *object);
+
+static __thread HashTable records;
+static __thread bool has_records;
+
+/* ---- lists ---- */
+
+static void let_go(shim_curl_fields *fields)
+{
+    if (fields != NULL && --fields->references == 0) {
+        shim_libcurl.free_all(fields->list);
+        free(fields);
+    }
+}
+
+static bool passes_trace_on(const char *line)
+{
+    static const char name[] = "traceparent";
+    enum { LENGTH = sizeof(name) - 1 };
+    return strncasecmp(line, name, LENGTH) == 0 && (line[LENGTH] == ':' || line[LENGTH] == ';' || line[LENGTH] == ' ');
+}
+
+static bool append(struct curl_slist **list, const char *line)
+{
+    struct curl_slist *longer = shim_libcurl.append(*list, line);
+    if (longer != NULL) {
+        *list = longer;
+    }
+    return longer != NULL;
+}
+
+/* The same lines as PHP makes of the array. An object would be asked for its text a second time, and might notice. */
+static shim_curl_fields *fields_of(HashTable *lines)
+{
+    shim_curl_fields *fields = calloc(1, sizeof(*fields));
+    zval *line;
+    if (fields == NULL) {
+        return NULL;
+    }
+    fields->references = 1;
+    fields->is_fixed = lines == NULL;
+    if (lines == NULL) {
+        return fields;
+    }
+    ZEND_HASH_FOREACH_VAL(lines, line) {
+        ZVAL_DEREF(line);
+        if (Z_TYPE_P(line) == IS_OBJECT || Z_TYPE_P(line) == IS_ARRAY) {
+            fields->is_fixed = true;
+            break;
+        }
+        zend_string *text = zval_get_string(line);
+        fields->is_fixed |= passes_trace_on(ZSTR_VAL(text)) || !append(&fields->list, ZSTR_VAL(text));
+        zend_string_release(text);
+    } ZEND_HASH_FOREACH_END();
+    return fields;
+}
+
+/* The layout is libcurl's own. */
+struct curl_slist {
+    char *data;
+    struct curl_slist *next;
+};
+
+/* ---- records ---- */
+
+static void free_record(zval *entry)
+{
+    shim_curl_handle *handle = Z_PTR_P(entry);
+    let_go(handle->fields);
+    shim_libcurl.free_all(handle->extended);
+    free(handle);
+}
+
+static shim_curl_handle *make(zend_object *object)
+{
+    shim_curl_handle *handle = calloc(1, sizeof(*handle));
+    zval entry;
+    if (handle == NULL) {
+        return NULL;
+    }
+    if (!has_records) {
+        zend_hash_init(&records, 8, NULL, free_record, true);
+        has_records = true;
+    }
+    /* The first member of the extension's struct, in all versions. */
+    handle->easy = *(void **)((char *)object - object->handlers->offset);
+    ZVAL_PTR(&entry, handle);
+    (void)zend_weakrefs_hash_add(&records, object, &entry);
+    return handle;
+}
+
+shim_curl_handle *shim_curl_handle_of(zend_object *object, bool is_made)
+{
+    if (object == NULL || object->ce != class) {
+        return NULL;
+    }
+    shim_curl_handle *handle =
+        has_records ? zend_hash_index_find_ptr(&records, zend_object_to_weakref_key(object)) : NULL;
+    return handle != NULL || !is_made ? handle : make(object);
+}
+
+static void set(shim_curl_handle *handle, shim_curl_fields *fields)
+{
+    let_go(handle->fields);
+    handle->fields = fields;
+    /* libcurl has PHP's list now. The other one is kept: a transfer may be using it. */
+    handle->is_extended = false;
+}
+
+void shim_curl_handle_set(zend_object *object, HashTable *lines)
+{
+    shim_curl_handle *handle = shim_curl_handle_of(object, true);
+    if (handle != NULL) {
+        set(handle, fields_of(lines));
+    }
+}
+
+void shim_curl_handle_reset(zend_object *object)
+{
+    shim_curl_handle *handle = shim_curl_handle_of(object, false);
+    if (handle != NULL) {
+        set(handle, NULL);
+    }
+}
+
+static struct curl_slist *list_of(const shim_curl_handle *handle)
+{
+    return handle->fields != NULL ? handle->fields->list : NULL;
+}
+
+void shim_curl_handle_copied(zend_object *object, zend_object *copy)
+{
+    const shim_curl_handle *handle = shim_curl_handle_of(object, false);
+    shim_curl_handle *other = handle != NULL ? shim_curl_handle_of(copy, true) : NULL;
+    if (other == NULL) {
+        return;
+    }
+    other->fields = handle->fields;
+    if (other->fields != NULL) {
+        other->fields->references++;
+    }
+    if (handle->is_extended) {
+        (void)shim_libcurl.setopt(other->easy, SHIM_CURLOPT_HTTPHEADER, list_of(other));
+    }
+}
+
+static zend_object *clone_object(zend_object *object)
+{
+    zend_object *copy = clone_php_s(object);
+    if (copy != NULL) {
+        shim_curl_handle_copied(object, copy);
+    }
+    return copy;
+}
+
+/* ---- the line for a call ---- */
+
+void shim_curl_handle_extend(shim_curl_handle *handle, shim_view traceparent)
+{
+    char line[96];
+    struct curl_slist *extended = NULL;
+    bool is_whole = handle->fields == NULL || !handle->fields->is_fixed;
+    if (!is_whole || traceparent.length == 0 || traceparent.length > sizeof(line) - sizeof("traceparent: ")) {
+        return;
+    }
+    snprintf(line, sizeof(line), "traceparent: %.*s", (int)traceparent.length, traceparent.bytes);
+    for (const struct curl_slist *own = list_of(handle); own != NULL && is_whole; own = own->next) {
+        is_whole = append(&extended, own->data);
+    }
+    if (is_whole && append(&extended, line) &&
+        shim_libcurl.setopt(handle->easy, SHIM_CURLOPT_HTTPHEADER, extended) == 0) {
+        shim_libcurl.free_all(handle->extended);
+        handle->extended = extended;
+        handle->is_extended = true;
+    } else {
+        shim_libcurl.free_all(extended);
+    }
+}
+
+void shim_curl_handle_retract(shim_curl_handle *handle)
+{
+    if (handle->is_extended) {
+        handle->is_extended = false;
+        (void)shim_libcurl.setopt(handle->easy, SHIM_CURLOPT_HTTPHEADER, list_of(handle));
+    }
+    shim_libcurl.free_all(handle->extended);
+    handle->extended = NULL;
+}
+
+shim_curl_handle *shim_curl_handle_in(const zend_object *multi)
+{
+    void *handle;
+    if (has_records) {
+        ZEND_HASH_FOREACH_PTR(&records, handle) {
+            if (((shim_curl_handle *)handle)->multi == multi) {
+                return handle;
+            }
+        } ZEND_HASH_FOREACH_END();
+    }
+    return NULL;
+}
+
+bool shim_curl_handles_install(void)
+{
+    class = zend_hash_str_find_ptr(CG(class_table), "curlhandle", sizeof("curlhandle") - 1);
+    shim_libcurl = (shim_curl){
+        .setopt = (int (*)(void *, int, ...))(uintptr_t)dlsym(RTLD_DEFAULT, "curl_easy_setopt"),
+        .getinfo = (int (*)(void *, int, ...))(uintptr_t)dlsym(RTLD_DEFAULT, "curl_easy_getinfo"),
+        .append = (struct curl_slist * (*)(struct curl_slist *, const char *))(uintptr_t) dlsym(RTLD_DEFAULT, "curl_slist_append"),
+        .free_all = (void (*)(struct curl_slist *))(uintptr_t)dlsym(RTLD_DEFAULT, "curl_slist_free_all"),
+    };
+    if (class == NULL || shim_libcurl.setopt == NULL || shim_libcurl.getinfo == NULL || shim_libcurl.append == NULL ||
+        shim_libcurl.free_all == NULL || class->default_object_handlers == NULL) {
+        return false;
+    }
+    /* The extension has filled them when it started, and copies none before the first object. */
+    zend_object_handlers *handlers = (zend_object_handlers *)(uintptr_t)class->default_object_handlers;
+    clone_php_s = handlers->clone_obj;
+    handlers->clone_obj = clone_object;
+    return true;
+}
+
+void shim_curl_handles_forget(void)
+{
+    if (has_records) {
+        zend_hash_destroy(&records);
+        has_records = false;
+    }
+}

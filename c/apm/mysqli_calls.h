@@ -1,0 +1,11 @@
+/* Calls of mysqli. */
+#ifndef SVC_SHIM_MYSQLI_CALLS_H
+#define SVC_SHIM_MYSQLI_CALLS_H
+
+#include "apm/observed.h"
+
+extern const shim_observers shim_mysqli_calls;
+/* The thread's objects are no more. */
+void shim_mysqli_calls_forget(void);
+
+#endif

@@ -1,0 +1,79 @@
+/* Calls of pgsql, whose connection is the first argument, or left out. */
+#include "apm/observed.h"
+#include "apm/pgsql_calls.h"
+#include "compat.h"
+
+#include <dlfcn.h>
+
+/* What libpq says of a connection: texts of its own, or NULL. */
+static struct {
+    char *(*database)(const void *connection);
+    char *(*host)(const void *connection);
+    char *(*port)(const void *connection);
+} libpq;
+
+static zend_class_entry *class;
+
+void shim_pgsql_calls_install(void)
+{
+    class = zend_hash_str_find_ptr(CG(class_table), "pgsql\\connection", sizeof("pgsql\\connection") - 1);
+    libpq.database = (char *(*)(const void *))(uintptr_t)dlsym(RTLD_DEFAULT, "PQdb");
+    libpq.host = (char *(*)(const void *))(uintptr_t)dlsym(RTLD_DEFAULT, "PQhost");
+    libpq.port = (char *(*)(const void *))(uintptr_t)dlsym(RTLD_DEFAULT, "PQport");
+}
+
+static zend_object *link_of(const shim_observed *observed)
+{
+    zend_object *object = shim_observed_subject(observed);
+    return object != NULL && class != NULL && object->ce == class ? object : NULL;
+}
+
+static shim_view view_of(const char *text)
+{
+    return shim_view_of(text, text != NULL ? strlen(text) : 0);
+}
+
+static void describe(shim_observed *observed, shim_client_call *call)
+{
+    const zend_object *object = link_of(observed);
+    /* The first member of the extension's struct, in all versions; NULL once it is closed. */
+    const void *connection = object != NULL ? *(void *const *)((const char *)object - object->handlers->offset) : NULL;
+    if (object == NULL && observed->observer->text > 0) {
+        call->text = shim_observed_text(observed, observed->observer->text - 1);
+    }
+    if (connection != NULL && libpq.database != NULL && libpq.host != NULL && libpq.port != NULL) {
+        const char *port = libpq.port(connection);
+        call->database = view_of(libpq.database(connection));
+        call->host = view_of(libpq.host(connection));
+        call->port = port != NULL ? (uint16_t)strtoul(port, NULL, 10) : 0;
+    }
+}
+
+static void describe_connecting(shim_observed *observed, shim_client_call *call)
+{
+    call->source = shim_observed_text(observed, 1);
+}
+
+static void judge(shim_observed *observed, shim_client_end *end)
+{
+    end->failed = end->failed || Z_TYPE_P(observed->return_value) == IS_FALSE;
+}
+
+#define SQL(name, operation, text, is_prepared, describe) \
+    {NULL, name, SHIM_CLIENT_SQL, "pgsql", operation, text, is_prepared, describe, judge}
+
+static const shim_observer rows[] = {
+    SQL("pg_connect", "CONNECT", 0, false, describe_connecting),
+    SQL("pg_pconnect", "CONNECT", 0, false, describe_connecting),
+    SQL("pg_query", NULL, 2, false, describe),
+    SQL("pg_exec", NULL, 2, false, describe),
+    SQL("pg_query_params", NULL, 2, true, describe),
+    SQL("pg_prepare", "PREPARE", 3, true, describe),
+    SQL("pg_execute", "EXECUTE", 0, false, describe),
+    SQL("pg_insert", "INSERT", 0, false, describe),
+    SQL("pg_select", "SELECT", 0, false, describe),
+    SQL("pg_update", "UPDATE", 0, false, describe),
+    SQL("pg_delete", "DELETE", 0, false, describe),
+};
+
+const shim_observers shim_pgsql_calls = {rows, sizeof(rows) / sizeof(rows[0]), NULL};

@@ -1,0 +1,110 @@
+//! Spans of calls of databases, stores and HTTP servers, as C uses them.
+//!
+//! Promises: a request without a trace, and a panic of the server's, are answered as if nothing were recorded. Refuses: what
+//! is said about a call is the server's.
+
+use std::ffi::c_void;
+
+use crate::bindings::{self, shim_client_call, shim_client_callbacks, shim_client_end, shim_client_kind};
+use crate::spans::with_spans;
+use crate::view::bytes;
+
+/// What is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CalledKind {
+    /// A database that understands SQL.
+    Sql,
+    /// A store that understands commands.
+    Store,
+    /// A server of HTTP.
+    Http,
+}
+
+/// A call of a client. Texts are raw bytes; what is not known is empty, or 0.
+#[derive(Clone, Copy, Debug)]
+pub struct CalledClient<'a> {
+    /// What is called.
+    pub kind: CalledKind,
+    /// The database, as PHP's extensions call it.
+    pub system: &'a [u8],
+    /// The command.
+    pub operation: &'a [u8],
+    /// The query, or the URL.
+    pub text: &'a [u8],
+    /// The text has placeholders for values.
+    pub is_prepared: bool,
+    /// The parameters of the connection.
+    pub source: &'a [u8],
+    /// The server, or its socket.
+    pub host: &'a [u8],
+    /// Its port.
+    pub port: u16,
+    /// The database there.
+    pub database: &'a [u8],
+}
+
+/// How such a call ended.
+#[derive(Clone, Copy, Debug)]
+pub struct CalledEnd<'a> {
+    /// What was called.
+    pub kind: CalledKind,
+    /// It failed.
+    pub is_failed: bool,
+    /// What failed.
+    pub error: &'a [u8],
+    /// The code that the database has answered with.
+    pub code: &'a [u8],
+    /// The status of a response.
+    pub status: u16,
+    /// The method of its request.
+    pub method: &'a [u8],
+    /// Their version of HTTP: 10, 11, 20 or 30.
+    pub version: u16,
+    /// Queries that have taken as many milliseconds are slow.
+    pub slow_ms: u32,
+}
+
+pub(crate) fn callbacks() -> shim_client_callbacks {
+    shim_client_callbacks { describe: Some(describe), finish: Some(finish), discard: Some(discard) }
+}
+
+fn kind_of(raw: shim_client_kind) -> CalledKind {
+    match raw {
+        bindings::shim_client_kind_SHIM_CLIENT_STORE => CalledKind::Store,
+        bindings::shim_client_kind_SHIM_CLIENT_HTTP => CalledKind::Http,
+        _ => CalledKind::Sql,
+    }
+}
+
+unsafe extern "C" fn describe(request: *mut c_void, span: u64, call: *const shim_client_call) {
+    // SAFETY: C's struct is valid for this call.
+    let raw = unsafe { &*call };
+    let views = [raw.system, raw.operation, raw.text, raw.source, raw.host, raw.database];
+    // SAFETY: C's views are valid for this call, each of them.
+    let [system, operation, text, source, host, database] = views.map(|text| unsafe { bytes(text) });
+    let (kind, is_prepared, port) = (kind_of(raw.kind), raw.is_prepared, raw.port);
+    let call = CalledClient { kind, system, operation, text, is_prepared, source, host, port, database };
+    with_spans(request, (), |spans| spans.describe(span, &call));
+}
+
+unsafe extern "C" fn finish(request: *mut c_void, span: u64, end: *const shim_client_end) {
+    // SAFETY: C's struct is valid for this call.
+    let raw = unsafe { &*end };
+    // SAFETY: C's views are valid for this call, each of them.
+    let [error, code, method] = [raw.error, raw.code, raw.method].map(|text| unsafe { bytes(text) });
+    let end = CalledEnd {
+        kind: kind_of(raw.kind),
+        is_failed: raw.failed,
+        error,
+        code,
+        status: raw.status,
+        method,
+        version: raw.version,
+        slow_ms: raw.slow_ms,
+    };
+    with_spans(request, (), |spans| spans.finish(span, &end));
+}
+
+unsafe extern "C" fn discard(request: *mut c_void, span: u64) {
+    with_spans(request, (), |spans| spans.discard(span));
+}

@@ -1,0 +1,119 @@
+//! The plugin that is part of the server: it has calls of databases, stores and HTTP servers recorded.
+//!
+//! Promises: a setting of it that cannot be followed stops the start. Refuses: the calls are observed by the interpreter's
+//! side, and their spans are those of scripts; here are its name and its settings.
+
+use svc_core::config::{Config, PluginSource};
+use svc_core::plugins::{
+    HealthReport, Plugin, PluginAbout, PluginCallbacks, PluginHealth, PluginMetrics, PluginPage, RequestFacts,
+};
+
+use svc_ffi::ClientOptions;
+
+use crate::plugin_fault::PluginSettingFault;
+
+/// Its name.
+pub(crate) const NAME: &str = "apm";
+
+/// Its only setting: how long a slow query takes at least.
+const SLOW_QUERY: &str = "SLOW_QUERY_MS";
+const SLOW_QUERY_MS: u32 = 100;
+const SLOW_QUERY_MS_MAX: u32 = 3_600_000;
+
+/// The plugin.
+#[derive(Debug)]
+pub(crate) struct Apm {
+    slow_query_ms: u32,
+}
+
+impl Apm {
+    /// With the settings of the environment, where `names` are those of all plugins.
+    ///
+    /// # Errors
+    ///
+    /// A setting cannot be followed, or there are no traces that calls could be part of.
+    pub(crate) fn of(config: &Config, names: &[&str]) -> Result<Self, PluginSettingFault> {
+        if config.tracing.is_none() {
+            return Err(PluginSettingFault::new(
+                NAME,
+                "requires OTEL_ENABLED=true: it adds spans to the traces of requests",
+            ));
+        }
+        let mut apm = Self { slow_query_ms: SLOW_QUERY_MS };
+        for (key, value) in config.background.plugin_settings.of_plugin(NAME, names) {
+            if key != SLOW_QUERY {
+                let why = format!("has no setting PLUGIN_APM_{key}; accepted: PLUGIN_APM_{SLOW_QUERY}");
+                return Err(PluginSettingFault::new(NAME, why));
+            }
+            if !value.is_empty() {
+                apm.slow_query_ms = milliseconds(value)?;
+            }
+        }
+        Ok(apm)
+    }
+}
+
+fn milliseconds(value: &[u8]) -> Result<u32, PluginSettingFault> {
+    let digits =
+        std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let number = digits.and_then(|text| text.parse().ok()).filter(|&number| number <= SLOW_QUERY_MS_MAX);
+    number.ok_or_else(|| {
+        let value = String::from_utf8_lossy(value);
+        let why = format!(
+            "has PLUGIN_APM_{SLOW_QUERY}: {value:?} is not a number (accepts 0 to {SLOW_QUERY_MS_MAX})"
+        );
+        PluginSettingFault::new(NAME, why)
+    })
+}
+
+/// How the interpreter observes calls; `None` without the plugin. Its settings have been checked when it was loaded.
+pub(crate) fn client_options(config: &Config) -> Option<ClientOptions> {
+    let is_named = |source: &PluginSource| matches!(source, PluginSource::Named(name) if name == NAME);
+    let sources = &config.background.plugins;
+    let tracing = config.tracing.as_ref().filter(|_| sources.iter().any(is_named))?;
+    let settings = config.background.plugin_settings.of_plugin(NAME, &[NAME]);
+    let slow = settings.iter().find(|(key, value)| *key == SLOW_QUERY && !value.is_empty());
+    let slow_query_ms = slow.and_then(|(_, value)| milliseconds(value).ok()).unwrap_or(SLOW_QUERY_MS);
+    Some(ClientOptions { propagates: tracing.has_trace_context, slow_query_ms })
+}
+
+impl Plugin for Apm {
+    fn about(&self) -> PluginAbout {
+        PluginAbout {
+            name: NAME.to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            path: "built-in".to_owned(),
+            callbacks: PluginCallbacks { health: true, config: true, ..PluginCallbacks::default() },
+        }
+    }
+
+    fn init(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn health(&mut self) -> Result<HealthReport, String> {
+        Ok(HealthReport::new(PluginHealth::Ok, "calls are observed"))
+    }
+
+    fn metrics(&mut self, _metrics: &mut PluginMetrics) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn config(&mut self) -> Result<Vec<u8>, String> {
+        Ok(format!("{{\"slow_query_ms\":{}}}", self.slow_query_ms).into_bytes())
+    }
+
+    fn serve(&mut self, _path: &[u8], _query: &[u8]) -> Result<PluginPage, String> {
+        Err("it has no pages".to_owned())
+    }
+
+    fn request_ended(&mut self, _facts: &RequestFacts) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn stop(&mut self) {}
+}

@@ -1,0 +1,94 @@
+//! The spans of calls of databases, stores and HTTP servers.
+//!
+//! Promises: what is said about a call is bounded as what scripts say is. Refuses: names and attributes are the core's, and
+//! what is a call is the interpreter's.
+
+use std::time::Duration;
+
+use svc_core::trace::{
+    AttributeValue, ClientCall, ClientEnd, ClientKind, ClientTeller, Span, SpanStatus, Tracer,
+};
+
+use svc_ffi::{CalledClient, CalledEnd, CalledKind};
+
+use crate::script_spans::{ATTRIBUTE_BYTES, OpenSpans, cut};
+
+/// Says what a span stands for.
+pub(crate) fn describe(spans: &mut OpenSpans, span: u64, call: &CalledClient<'_>) {
+    let Some((tracer, span, bytes_left)) = spans.open_span(span) else { return };
+    let call = ClientCall {
+        kind: kind_of(call.kind),
+        system: call.system,
+        operation: cut(call.operation),
+        text: cut(call.text),
+        is_prepared: call.is_prepared,
+        source: cut(call.source),
+        host: cut(call.host),
+        port: call.port,
+        namespace: cut(call.database),
+    };
+    call.tell(&tracer.config().redacted_parameters, &mut ToldClient { tracer, span, bytes_left });
+}
+
+/// Ends it.
+pub(crate) fn finish(spans: &mut OpenSpans, span: u64, end: &CalledEnd<'_>) {
+    spans.conclude(span, |tracer, span, bytes_left| {
+        let kind = kind_of(end.kind);
+        let slow = Duration::from_millis(end.slow_ms.into());
+        let lasted = Duration::from_nanos(span.end.get().saturating_sub(span.start.get()));
+        let said = ClientEnd {
+            is_failed: end.is_failed,
+            error: cut(end.error),
+            code: cut(end.code),
+            status: end.status,
+            method: cut(end.method),
+            version: match end.version {
+                10 => "1.0",
+                11 => "1.1",
+                20 => "2",
+                30 => "3",
+                _ => "",
+            },
+        };
+        let mut teller = ToldClient { tracer, span, bytes_left };
+        let is_failed = said.tell(kind, &mut teller);
+        if kind != ClientKind::Http && lasted >= slow {
+            teller.say("svc.slow_query", true.into());
+        }
+        if is_failed {
+            span.status = SpanStatus::Error("".into());
+        }
+    });
+}
+
+fn kind_of(kind: CalledKind) -> ClientKind {
+    match kind {
+        CalledKind::Sql => ClientKind::Sql,
+        CalledKind::Store => ClientKind::Store,
+        CalledKind::Http => ClientKind::Http,
+    }
+}
+
+/// A span that is told about its call.
+struct ToldClient<'a> {
+    tracer: &'a Tracer,
+    span: &'a mut Span,
+    bytes_left: &'a mut usize,
+}
+
+impl ClientTeller for ToldClient<'_> {
+    fn name(&mut self, name: String) {
+        self.span.name = name.into();
+    }
+
+    fn say(&mut self, key: &'static str, value: AttributeValue) {
+        let text_bytes = if let AttributeValue::Text(text) = &value { text.len() } else { 0 };
+        match self.bytes_left.checked_sub(ATTRIBUTE_BYTES + text_bytes) {
+            Some(left) => {
+                *self.bytes_left = left;
+                self.span.set(key, value, self.tracer.limits());
+            }
+            None => self.span.attributes.add_dropped(),
+        }
+    }
+}
