@@ -11,11 +11,10 @@ use svc_core::trace::{
 
 use svc_ffi::{CalledClient, CalledEnd, CalledKind};
 
-use crate::script_spans::{ATTRIBUTE_BYTES, OpenSpans, cut};
+use crate::span_text::{ATTRIBUTE_BYTES, cut};
 
 /// Says what a span stands for.
-pub(crate) fn describe(spans: &mut OpenSpans, span: u64, call: &CalledClient<'_>) {
-    let Some((tracer, span, bytes_left)) = spans.open_span(span) else { return };
+pub(crate) fn describe(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize, call: &CalledClient<'_>) {
     let call = ClientCall {
         kind: kind_of(call.kind),
         system: call.system,
@@ -31,34 +30,32 @@ pub(crate) fn describe(spans: &mut OpenSpans, span: u64, call: &CalledClient<'_>
 }
 
 /// Ends it.
-pub(crate) fn finish(spans: &mut OpenSpans, span: u64, end: &CalledEnd<'_>) {
-    spans.conclude(span, |tracer, span, bytes_left| {
-        let kind = kind_of(end.kind);
-        let slow = Duration::from_millis(end.slow_ms.into());
-        let lasted = Duration::from_nanos(span.end.get().saturating_sub(span.start.get()));
-        let said = ClientEnd {
-            is_failed: end.is_failed,
-            error: cut(end.error),
-            code: cut(end.code),
-            status: end.status,
-            method: cut(end.method),
-            version: match end.version {
-                10 => "1.0",
-                11 => "1.1",
-                20 => "2",
-                30 => "3",
-                _ => "",
-            },
-        };
-        let mut teller = ToldClient { tracer, span, bytes_left };
-        let is_failed = said.tell(kind, &mut teller);
-        if kind != ClientKind::Http && lasted >= slow {
-            teller.say("svc.slow_query", true.into());
-        }
-        if is_failed {
-            span.status = SpanStatus::Error("".into());
-        }
-    });
+pub(crate) fn finish(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize, end: &CalledEnd<'_>) {
+    let kind = kind_of(end.kind);
+    let slow = Duration::from_millis(end.slow_ms.into());
+    let lasted = Duration::from_nanos(span.end.get().saturating_sub(span.start.get()));
+    let said = ClientEnd {
+        is_failed: end.is_failed,
+        error: cut(end.error),
+        code: cut(end.code),
+        status: end.status,
+        method: cut(end.method),
+        version: match end.version {
+            10 => "1.0",
+            11 => "1.1",
+            20 => "2",
+            30 => "3",
+            _ => "",
+        },
+    };
+    let mut teller = ToldClient { tracer, span, bytes_left };
+    let is_failed = said.tell(kind, &mut teller);
+    if kind != ClientKind::Http && lasted >= slow {
+        teller.say("svc.slow_query", true.into());
+    }
+    if is_failed {
+        span.status = SpanStatus::Error("".into());
+    }
 }
 
 fn kind_of(kind: CalledKind) -> ClientKind {

@@ -52,6 +52,8 @@ mod script_spans;
 #[cfg(feature = "php")]
 mod serve_loop;
 #[cfg(feature = "php")]
+mod span_text;
+#[cfg(feature = "php")]
 mod task_ends;
 #[cfg(feature = "php")]
 mod thread_waker;

@@ -18,6 +18,7 @@ use svc_core::trace::{
 };
 
 use crate::client_spans;
+use crate::span_text::{ATTRIBUTE_BYTES, cut};
 
 use svc_ffi::{
     CalledClient, CalledEnd, ScriptAttribute, ScriptFailure, ScriptSpanKind, ScriptSpanStatus, ScriptSpans,
@@ -137,7 +138,7 @@ impl Recorder {
 
 impl OpenSpans {
     /// The open span with this number, and who takes it.
-    pub(crate) fn open_span(&mut self, span: u64) -> Option<(&Tracer, &mut Span, &mut usize)> {
+    fn open_span(&mut self, span: u64) -> Option<(&Tracer, &mut Span, &mut usize)> {
         let recorder = self.recorder.as_mut()?;
         let index = recorder.index_of(span)?;
         let OpenSpan { span, bytes_left } = &mut recorder.open[index];
@@ -154,7 +155,7 @@ impl OpenSpans {
     }
 
     /// Ends an open span now, and lets `conclude` have the last word on it.
-    pub(crate) fn conclude(&mut self, span: u64, conclude: impl FnOnce(&Tracer, &mut Span, &mut usize)) {
+    fn conclude(&mut self, span: u64, conclude: impl FnOnce(&Tracer, &mut Span, &mut usize)) {
         let Some(recorder) = &mut self.recorder else { return };
         if let Some(index) = recorder.index_of(span) {
             let OpenSpan { mut span, mut bytes_left } = recorder.open.remove(index);
@@ -249,11 +250,13 @@ impl ScriptSpans for OpenSpans {
     }
 
     fn describe(&mut self, span: u64, call: &CalledClient<'_>) {
-        client_spans::describe(self, span, call);
+        if let Some((tracer, span, bytes_left)) = self.open_span(span) {
+            client_spans::describe(tracer, span, bytes_left, call);
+        }
     }
 
     fn finish(&mut self, span: u64, end: &CalledEnd<'_>) {
-        client_spans::finish(self, span, end);
+        self.conclude(span, |tracer, span, bytes_left| client_spans::finish(tracer, span, bytes_left, end));
     }
 
     fn discard(&mut self, span: u64) {
@@ -301,9 +304,6 @@ const FAILURES_MAX: usize = 8;
 
 /// What an event takes in addition to its texts.
 const EVENT_BYTES: usize = 64;
-
-/// What an attribute takes in addition to its texts.
-pub(crate) const ATTRIBUTE_BYTES: usize = 48;
 
 /// Sets an attribute, or has it counted as dropped if there is no room for it.
 fn set(
@@ -358,16 +358,6 @@ fn value_of(value: &ScriptValue<'_>) -> (AttributeValue, usize) {
 /// Makes text of bytes: not too much, and what is not UTF-8 is replaced.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(cut(bytes)).into_owned()
-}
-
-/// Cuts bytes off that are too many, between two characters.
-pub(crate) fn cut(bytes: &[u8]) -> &[u8] {
-    if bytes.len() <= SPAN_TEXT_BYTES_MAX {
-        return bytes;
-    }
-    let is_continuation = |byte: u8| byte & 0b1100_0000 == 0b1000_0000;
-    let end = (SPAN_TEXT_BYTES_MAX - 3..=SPAN_TEXT_BYTES_MAX).rev().find(|&at| !is_continuation(bytes[at]));
-    &bytes[..end.unwrap_or(SPAN_TEXT_BYTES_MAX)]
 }
 
 fn span_kind(kind: ScriptSpanKind) -> SpanKind {

@@ -8,7 +8,8 @@ use std::borrow::Cow;
 use crate::http::uri;
 
 use super::attributes::AttributeValue;
-use super::sql::{SqlDialect, summarize, without_literals};
+use super::sql::{summarize, without_literals};
+use super::sql_tokens::SqlDialect;
 
 /// A call that has begun.
 #[derive(Clone, Copy, Debug, Default)]

@@ -41,5 +41,6 @@ pub use request_span::{RequestPart, RequestSpan, ScriptNotes, SpanClock, excepti
 pub use retry::{AfterAttempt, AttemptEnd, Export, ExportTimeouts};
 pub use sink::TraceSink;
 pub use span::{ParentSpan, Span, SpanContext, SpanEvent, SpanKind, SpanLink, SpanStatus};
-pub use sql::{SqlDialect, SqlSummary, summarize, without_literals};
+pub use sql::{SqlSummary, summarize, without_literals};
+pub use sql_tokens::SqlDialect;
 pub use tracer::{SpanIds, Tracer};

@@ -4,18 +4,7 @@
 //! literal that does not end takes the rest with it. Refuses: it is no parser. A statement that it does not understand has
 //! a poorer summary, never a wrong number of literals.
 
-use super::sql_tokens::{Token, Tokens};
-
-/// What texts look like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SqlDialect {
-    /// Double quotes enclose values, and a backslash escapes.
-    MySql,
-    /// Dollars quote, and `E'…'` has escapes.
-    PostgreSql,
-    /// Double quotes, backticks and brackets enclose names.
-    Standard,
-}
+use super::sql_tokens::{SqlDialect, Token, Tokens};
 
 /// What a text does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,7 +50,7 @@ pub fn without_literals(sql: &[u8], dialect: SqlDialect) -> Vec<u8> {
 
 /// Says what a text does.
 pub fn summarize(sql: &[u8], dialect: SqlDialect) -> SqlSummary {
-    let mut reader = Reader::default();
+    let mut reader = SummaryReader::default();
     let mut tokens = Tokens::of(sql, dialect).filter(|token| !matches!(token, Token::Comment)).peekable();
     while let Some(token) = tokens.next() {
         match token {
@@ -100,7 +89,7 @@ enum Awaits {
 }
 
 #[derive(Debug, Default)]
-struct Reader {
+struct SummaryReader {
     summary: String,
     operation: String,
     operations: usize,
@@ -132,7 +121,7 @@ enum Last {
     Other,
 }
 
-impl Reader {
+impl SummaryReader {
     /// Takes a word if it is one of SQL's; otherwise it is a name.
     fn continues(&mut self, word: &[u8]) -> bool {
         let mut upper = [0; 16];

@@ -34,7 +34,7 @@ fn values_are_replaced_in_every_dialect() {
 #[test]
 fn each_dialect_has_quotes_of_its_own() {
     let text = r#"select "a", 'b\' , 'secret' -- '"#;
-    assert_eq!(mask(text, MySql), "select ?, ?");
+    assert_eq!(mask(text, MySql), "select ?, ???", "what is between two literals may be one");
     assert_eq!(mask(text, PostgreSql), r#"select "a", ? , ?"#);
     assert_eq!(mask("select $$secret$$, $x$ $$ $x$, $1", PostgreSql), "select ?, ?, $1");
     assert_eq!(mask(r"select E'a\'secret', 'x\', 1", PostgreSql), "select ?, ?, ?");

@@ -3,7 +3,16 @@
 //! Promises: every byte belongs to one token, in order; a token has at least one byte, so that the end is reached. Refuses:
 //! it knows no grammar.
 
-use super::sql::SqlDialect;
+/// What texts look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SqlDialect {
+    /// Double quotes enclose values, and a backslash escapes.
+    MySql,
+    /// Dollars quote, and `E'…'` has escapes.
+    PostgreSql,
+    /// Double quotes, backticks and brackets enclose names.
+    Standard,
+}
 
 /// A token; texts are those of the statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,21 +53,18 @@ pub(super) struct Tokens<'a> {
     dialect: SqlDialect,
     /// A minus before a digit is a sign, and part of the number.
     is_operand: bool,
+    is_after_literal: bool,
 }
 
 impl<'a> Tokens<'a> {
     pub(super) fn of(sql: &'a [u8], dialect: SqlDialect) -> Self {
-        Self { rest: sql, dialect, is_operand: false }
+        Self { rest: sql, dialect, is_operand: false, is_after_literal: false }
     }
 
     fn take(&mut self, length: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(length.clamp(1, self.rest.len()));
         self.rest = rest;
         taken
-    }
-
-    fn starts(&self, text: &[u8]) -> bool {
-        self.rest.starts_with(text)
     }
 
     fn second(&self) -> u8 {
@@ -75,9 +81,8 @@ impl<'a> Tokens<'a> {
     fn quoted(&self, start: usize, close: u8, has_escapes: bool) -> usize {
         let mut at = start + 1;
         while let Some(&byte) = self.rest.get(at) {
-            if byte == b'\\' && has_escapes {
-                at += 2;
-            } else if byte == close && self.rest.get(at + 1) == Some(&close) {
+            let is_doubled = byte == close && self.rest.get(at + 1) == Some(&close);
+            if is_doubled || (byte == b'\\' && has_escapes) {
                 at += 2;
             } else if byte == close {
                 return at + 1;
@@ -213,7 +218,12 @@ impl<'a> Iterator for Tokens<'a> {
 
     fn next(&mut self) -> Option<Token<'a>> {
         let first = *self.rest.first()?;
-        let token = self.read(first);
+        let token = match self.read(first) {
+            // No SQL: where a literal ends is not clear, so this may be a part of it.
+            Token::Word(_) if self.is_after_literal => Token::Literal,
+            token => token,
+        };
+        self.is_after_literal = token == Token::Literal;
         match token {
             Token::Comment | Token::Space(_) => {}
             // After these, a minus is an operator.
@@ -224,7 +234,8 @@ impl<'a> Iterator for Tokens<'a> {
             | Token::Symbol(b")" | b"]") => {
                 self.is_operand = true;
             }
-            Token::Word(_) => self.is_operand = self.starts(b"."),
+            // `a-1`, but `select -1`.
+            Token::Word(_) => self.is_operand = matches!(self.rest.first(), Some(b'.' | b'-' | b'+')),
             Token::Symbol(_) => self.is_operand = false,
         }
         Some(token)
