@@ -6,63 +6,9 @@
 use std::ffi::c_void;
 
 use crate::bindings::{self, shim_client_call, shim_client_callbacks, shim_client_end, shim_client_kind};
+use crate::called_client::{CalledClient, CalledEnd, CalledKind};
 use crate::spans::with_spans;
 use crate::view::bytes;
-
-/// What is called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CalledKind {
-    /// A database that understands SQL.
-    Sql,
-    /// A store that understands commands.
-    Store,
-    /// A server of HTTP.
-    Http,
-}
-
-/// A call of a client. Texts are raw bytes; what is not known is empty, or 0.
-#[derive(Clone, Copy, Debug)]
-pub struct CalledClient<'a> {
-    /// What is called.
-    pub kind: CalledKind,
-    /// The database, as PHP's extensions call it.
-    pub system: &'a [u8],
-    /// The command.
-    pub operation: &'a [u8],
-    /// The query, or the URL.
-    pub text: &'a [u8],
-    /// The text has placeholders for values.
-    pub is_prepared: bool,
-    /// The parameters of the connection.
-    pub source: &'a [u8],
-    /// The server, or its socket.
-    pub host: &'a [u8],
-    /// Its port.
-    pub port: u16,
-    /// The database there.
-    pub database: &'a [u8],
-}
-
-/// How such a call ended.
-#[derive(Clone, Copy, Debug)]
-pub struct CalledEnd<'a> {
-    /// What was called.
-    pub kind: CalledKind,
-    /// It failed.
-    pub is_failed: bool,
-    /// What failed.
-    pub error: &'a [u8],
-    /// The code that the database has answered with.
-    pub code: &'a [u8],
-    /// The status of a response.
-    pub status: u16,
-    /// The method of its request.
-    pub method: &'a [u8],
-    /// Their version of HTTP: 10, 11, 20 or 30.
-    pub version: u16,
-    /// Queries that have taken as many milliseconds are slow.
-    pub slow_ms: u32,
-}
 
 pub(crate) fn callbacks() -> shim_client_callbacks {
     shim_client_callbacks { describe: Some(describe), finish: Some(finish), discard: Some(discard) }

@@ -10,6 +10,7 @@
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
 mod callbacks;
+mod called_client;
 mod client_spans;
 mod completion;
 pub mod environment;
@@ -36,7 +37,7 @@ mod tasks;
 mod view;
 mod worker;
 
-pub use client_spans::{CalledClient, CalledEnd, CalledKind};
+pub use called_client::{CalledClient, CalledEnd, CalledKind};
 pub use completion::{AwaitedEnd, CompleterEnd, Completions, WAITERS_MAX};
 pub use helper::HelperCall;
 pub use hook::{Hook, Obstacle};

@@ -5,7 +5,7 @@
 
 use std::any::Any;
 
-use crate::client_spans::{CalledClient, CalledEnd};
+use crate::called_client::{CalledClient, CalledEnd};
 
 /// The position of a span in its trace, for a task that continues the trace. Opaque here.
 pub type TraceSeat = Box<dyn Any + Send + Sync>;

@@ -83,7 +83,7 @@ impl ClientCall<'_> {
 
     fn tell_database(&self, teller: &mut dyn ClientTeller) {
         let (system, dialect) = system_of(self.system);
-        let source = Source::of(self, &system);
+        let source = ServerPlace::of(self, &system);
         let mut operation = text(self.operation);
         let mut name = None;
         let mut collection = None;
@@ -198,13 +198,13 @@ fn system_of(name: &[u8]) -> (Cow<'static, str>, SqlDialect) {
 
 /// Where a database is.
 #[derive(Debug, Default)]
-struct Source {
+struct ServerPlace {
     host: String,
     port: u16,
     namespace: String,
 }
 
-impl Source {
+impl ServerPlace {
     fn of(call: &ClientCall<'_>, system: &str) -> Self {
         let mut source = Self { host: text(call.host), port: call.port, namespace: text(call.namespace) };
         if system == "sqlite" {
