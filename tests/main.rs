@@ -76,8 +76,8 @@ mod waits;
 #[path = "support/wiki.rs"]
 mod wiki;
 
-mod architecture;
 mod apm_calls;
+mod architecture;
 mod async_api;
 mod async_awaiting;
 mod async_bounds;
