@@ -7,6 +7,7 @@
 
 #[cfg(feature = "php")]
 mod activation;
+#[cfg(feature = "php")]
 mod apm;
 pub mod boot;
 #[cfg(feature = "php")]
