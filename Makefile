@@ -56,13 +56,15 @@ smoke: build ## check that the release build serves a page in each mode
 	@SVC=$(svc) scripts/smoke.sh
 
 # What the tests need. brotli and zstd check compressed bodies, nghttp and h2load are HTTP/2 clients, wget resumes
-# downloads, openssl creates certificates, valgrind watches a plugin, and PHP's own tests inspect processes. The shim's
-# knowledge of PHP's extensions is compared with the headers of the libraries that they are built with. Tests start
-# servers that PHP is a client of, as processes of their own: MariaDB, PostgreSQL, Redis and memcached. Spans are exported
-# to a Collector built with Go. The manifests for Kubernetes are read with Python, the unit with systemd's own tool.
-# Chromium opens the page of the operations port, and axe-core checks it.
-test_packages := brotli chromium curl libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core mariadb-server-core \
-	memcached nghttp2-client openssl postgresql procps python3-yaml redis-server systemd valgrind wget zstd
+# downloads, openssl creates certificates, the completions are read by their shells and the manual page by groff, valgrind
+# watches a plugin, and PHP's own tests inspect processes. The shim's knowledge of PHP's extensions is compared with the
+# headers of the libraries that they are built with. Tests start servers that PHP is a client of, as processes of their
+# own: MariaDB, PostgreSQL, Redis and memcached. Spans are exported to a Collector built with Go. The manifests for
+# Kubernetes are read with Python, the unit with systemd's own tool. Chromium opens the page of the operations port, and
+# axe-core checks it.
+test_packages := brotli chromium curl fish groff libgmp-dev libonig-dev libpq-dev libsnmp-dev mariadb-client-core \
+	mariadb-server-core memcached nghttp2-client openssl postgresql procps python3-yaml redis-server systemd valgrind wget \
+	zsh zstd
 
 test-packages: packages
 	@scripts/system-packages.sh $(test_packages)

@@ -27,6 +27,7 @@ fn main() {
     println!("cargo::rerun-if-changed=../build.rs");
     // For the tests that compile what PHP's headers say.
     println!("cargo::rustc-env=SHIM_PHP_CONFIG={}", php.config);
+    println!("cargo::rustc-env=SHIM_PHP_BINARY={}", php.binary);
     tell_source(&php);
 }
 
@@ -42,6 +43,8 @@ fn tell_source(php: &Php) {
 /// What `php-config` says of an installed PHP.
 struct Php {
     config: String,
+    /// The command-line PHP.
+    binary: String,
     version: String,
     include_flags: Vec<String>,
     lib_dir: PathBuf,
@@ -68,7 +71,14 @@ fn find_php() -> Php {
     else {
         fail(&format!("{config} belongs to a PHP without {prefix}/lib/libphp.so (--enable-embed=shared)"));
     };
-    Php { config, version, include_flags: includes.split_whitespace().map(str::to_owned).collect(), lib_dir }
+    let binary = ask("--php-binary").unwrap_or_default();
+    Php {
+        config,
+        binary,
+        version,
+        include_flags: includes.split_whitespace().map(str::to_owned).collect(),
+        lib_dir,
+    }
 }
 
 /// Lets the preprocessor say what kind of PHP this is, and refuses what cannot be embedded.

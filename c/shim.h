@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /* Incremented with every change to this file; both sides compare it. */
-#define SHIM_ABI 22
+#define SHIM_ABI 23
 
 /* A view of bytes. `bytes` may be NULL if `length` is 0. */
 typedef struct shim_view {
@@ -519,6 +519,16 @@ const char *shim_startup(const shim_options *options);
 
 /* Fills `facts`. Call after shim_startup. */
 void shim_facts_read(shim_facts *facts);
+
+/* The further ini files that PHP has read, separated by commas and line feeds; empty if there are none. Call after
+ * shim_startup. */
+shim_view shim_ini_scanned(void);
+
+/* Fills in the name and the version of an extension; false after the last one. Call after shim_startup. */
+bool shim_extension_read(size_t index, shim_view *name, shim_view *version);
+
+/* PHP, or an extension, has a directive of this name. Call after shim_startup. */
+bool shim_ini_knows(shim_view name);
 
 /* The path of a library whose calls should wait in a fiber and do not arrive at the hooks; empty after the last one. Call
  * after shim_startup. */

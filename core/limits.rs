@@ -168,6 +168,14 @@ pub const HELPER_IDLE: Duration = Duration::from_secs(10);
 /// files being sent or cached, and files opened by scripts.
 pub const DESCRIPTORS_RESERVED: u64 = 512 + STATIC_DESCRIPTORS_MAX;
 
+/// The number of descriptors that so many connections and the rest of the server need.
+pub const fn descriptors_needed(max_connections: u64) -> u64 {
+    DESCRIPTOR_MIN.unsigned_abs() as u64 + max_connections + DESCRIPTORS_RESERVED
+}
+
+/// The maximum size of a file of variables, in bytes.
+pub const ENV_FILE_BYTES_MAX: u64 = 1024 * 1024;
+
 /// How much input is still read, in bytes, from a connection that ends with unread input, so that its client can read the
 /// response before the connection is reset.
 pub const LINGER_BYTES_MAX: u64 = 1024 * 1024;

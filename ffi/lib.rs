@@ -13,6 +13,7 @@ mod callbacks;
 mod called_client;
 mod client_spans;
 mod completion;
+pub mod env_file;
 pub mod environment;
 mod helper;
 mod hook;
@@ -36,6 +37,9 @@ mod task_ends;
 mod tasks;
 mod view;
 mod worker;
+
+/// The command-line PHP that was installed with the libphp of the build.
+pub const CLI_BINARY: Option<&str> = option_env!("SHIM_PHP_BINARY");
 
 pub use called_client::{CalledClient, CalledEnd, CalledKind};
 pub use completion::{AwaitedEnd, CompleterEnd, Completions, WAITERS_MAX};

@@ -214,6 +214,36 @@ impl Php {
         }
     }
 
+    /// The ini files that were read, in their order.
+    pub fn ini_files(&self) -> Vec<String> {
+        // SAFETY: PHP has started.
+        let scanned = unsafe { bindings::shim_ini_scanned() };
+        // SAFETY: a view of static storage.
+        let scanned = String::from_utf8_lossy(unsafe { bytes(scanned) }).into_owned();
+        let first = Some(self.facts().ini_path).filter(|path| !path.is_empty());
+        let others = scanned.split(['\n', ',']).map(str::trim).filter(|path| !path.is_empty());
+        first.into_iter().chain(others.map(str::to_owned)).collect()
+    }
+
+    /// The names and versions of the extensions.
+    pub fn extensions(&self) -> Vec<(String, String)> {
+        let one = |index| {
+            let (mut name, mut version) = (view(&[]), view(&[]));
+            // SAFETY: PHP has started, and both are ours to be filled.
+            let found = unsafe { bindings::shim_extension_read(index, &raw mut name, &raw mut version) };
+            // SAFETY: a view of the extension's storage, copied at once.
+            let text = |view| String::from_utf8_lossy(unsafe { bytes(view) }).into_owned();
+            found.then(|| (text(name), text(version)))
+        };
+        (0..).map_while(one).collect()
+    }
+
+    /// Whether PHP or an extension has a directive of this name.
+    pub fn has_directive(&self, name: &str) -> bool {
+        // SAFETY: PHP has started on this thread; the view is valid for the call.
+        unsafe { bindings::shim_ini_knows(view(name.as_bytes())) }
+    }
+
     /// The first extension whose per-thread state has not been classified as belonging to a request or to the thread;
     /// empty if there is none. For tests: worker mode isolates requests by that knowledge.
     pub fn stray_state(&self) -> String {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 #[cfg(feature = "php")]
 use svc_core::config::ServiceManagerConfig;
-use svc_core::config::{Activation, Config, RawConfig};
+use svc_core::config::{Activation, Config, EnvFile, RawConfig};
 use svc_core::limits::THREAD_EXIT_GRACE;
 use svc_core::observe::{Event, Log};
 use svc_core::pool::{Engine, Exchange};
@@ -17,11 +17,12 @@ use svc_core::serve::{ExecutorFacts, InheritedSockets, PreparedServer, Server, S
 use svc_core::time::{self, Clock};
 
 use crate::commands::{self, Exit};
+use crate::pid_file::{PidFile, PidFileError};
 use crate::plugins;
 use crate::run_as::{self, ProcessUser};
 
 /// Serves until a signal stops the process. Returns the exit code.
-pub fn serve(raw: &RawConfig, activation: &Activation) -> Exit {
+pub fn serve(raw: &RawConfig, activation: &Activation, is_watching: bool) -> Exit {
     let inherited = match take_sockets(activation) {
         Ok(inherited) => inherited,
         Err(error) => return fail(&error, Exit::Misused),
@@ -36,12 +37,20 @@ pub fn serve(raw: &RawConfig, activation: &Activation) -> Exit {
         Ok(config) => Arc::new(config),
         Err(error) => return fail(&error, Exit::Misused),
     };
-    let log = match Log::to_stdout(config.logs.level, config.logs.access) {
+    let log = match Log::to_stdout(config.logs.level, config.logs.access, config.logs.format) {
         Ok(log) => log,
         Err(error) => return fail(&format_args!("cannot start the log thread: {error}"), Exit::Failed),
     };
     log.emit(&Event::Starting { version: env!("CARGO_PKG_VERSION") });
-    let exit = run_on(inherited, &config, &log, time::now, executor::wait_for_signal);
+    for warning in &config.warnings {
+        log.emit(&Event::Setting(warning));
+    }
+    let exit = run_on(inherited, &config, &log, time::now, |server| {
+        if is_watching {
+            executor::watch(&config, &log);
+        }
+        executor::wait_for_signal(server);
+    });
     log.shutdown();
     exit
 }
@@ -59,6 +68,16 @@ fn take_sockets(activation: &Activation) -> Result<InheritedSockets, String> {
         return Ok(InheritedSockets::default());
     }
     Err("LISTEN_FDS: is not supported by a build without PHP; accepted: no value".to_owned())
+}
+
+/// Puts the variables of files into the environment, for PHP and the programs that it starts. Called while no other thread
+/// runs.
+#[cfg_attr(not(feature = "php"), expect(unused_variables, reason = "nobody inherits them"))]
+pub fn adopt(files: &[EnvFile]) {
+    #[cfg(feature = "php")]
+    for file in files {
+        svc_ffi::env_file::add(file.variables().map(|(name, value, _)| (name, value)));
+    }
 }
 
 fn fail(error: &dyn Display, exit: Exit) -> Exit {
@@ -89,8 +108,7 @@ fn run_on(
             // A setting that does not suit the machine is a usage error; a port in use is a runtime failure.
             let is_misuse = matches!(
                 error,
-                StartError::Descriptors { .. }
-                    | StartError::Policy(_)
+                StartError::Policy(_)
                     | StartError::SpoolDir { .. }
                     | StartError::Tls(_)
                     | StartError::Tracing(_)
@@ -99,6 +117,11 @@ fn run_on(
             return fail(&error, exit);
         }
     };
+    let pid_file = match config.serving.pid_file.as_deref().map(PidFile::create).transpose() {
+        Ok(pid_file) => pid_file,
+        Err(error @ PidFileError::Taken(..)) => return fail(&error, Exit::Failed),
+        Err(error) => return fail(&error, Exit::Misused),
+    };
     let shared = Arc::clone(prepared.shared());
     let is_set_up = become_user(user.as_ref(), config, log, &prepared)
         .and_then(|()| install_plugins(config, log, &prepared));
@@ -106,6 +129,7 @@ fn run_on(
         Ok(()) => executor::run(config, log, prepared, until),
         Err(exit) => exit,
     };
+    drop(pid_file);
     // After a start that failed they have not been stopped.
     let grace = if shared.lifecycle.is_stopped() { Duration::ZERO } else { THREAD_EXIT_GRACE };
     if !shared.plugins.end(grace).is_empty() {
@@ -169,6 +193,7 @@ mod executor {
     use crate::php;
     use crate::php_engine::PhpEngine;
     use crate::php_task_worker::PhpTaskEngine;
+    use crate::watch;
 
     use super::{
         Arc, Config, Engine, Event, Exchange, ExecutorFacts, Exit, Log, PreparedServer, Server, commands,
@@ -217,6 +242,11 @@ mod executor {
     /// Ends the process without an orderly exit.
     pub(super) fn exit_now(exit: Exit) {
         svc_ffi::exit_now(exit.code().into());
+    }
+
+    /// Has changes of code taken over at once.
+    pub(super) fn watch(config: &Config, log: &Log) {
+        watch::start(config, log);
     }
 
     /// Waits for the signal to stop. After that, another one ends the process immediately.
@@ -291,6 +321,9 @@ mod executor {
 
     /// Without PHP there are no plugins that could be left.
     pub(super) fn exit_now(_exit: Exit) {}
+
+    /// Without PHP there is no code.
+    pub(super) fn watch(_config: &Config, _log: &Log) {}
 
     /// Signals keep their default action in a build without PHP: they end the process immediately.
     pub(super) fn wait_for_signal(_server: &Server) {

@@ -1,37 +1,51 @@
-//! Command line parsing: the command and its overrides.
+//! CliCommand line parsing: the command and its options.
 //!
 //! Promises: parsing is pure; words become a [`Subcommand`] or one [`UsageError`], which names what is accepted or where
-//! to look. Refuses: it validates no settings (the table in the core does) and runs no command.
+//! to look. Which commands and options there are is said by the table. Refuses: it validates no settings (the table in the
+//! core does) and runs no command.
 
 use std::ffi::OsString;
 use std::fmt;
 
 use lexopt::{Arg, Parser};
 
-use svc_core::config::RawConfig;
+use svc_core::config::spelling::{nearest, tolerance};
+
+use crate::command_table::{Argument, COMMANDS, CliCommand, CommandOption, Completion, Effect};
+use crate::overrides::Overrides;
 
 /// The requested command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subcommand {
     /// Print every setting, or the errors in the settings.
-    Check(Overrides),
+    Check(Overrides, CheckStyle),
+    /// Print the completions for a shell.
+    Completions(Shell),
     /// Query a probe of a running server.
-    Healthcheck(ProbeKind),
+    Healthcheck(ProbeKind, Overrides),
     /// Print help.
     Help(HelpTopic),
+    /// Print the manual page.
+    Man,
+    /// Run the command-line PHP with these arguments.
+    Php(Vec<OsString>),
+    /// Make a running server reload.
+    Reload(Overrides),
     /// Run the server.
     Serve(Overrides),
+    /// Stop a running server.
+    Stop(Overrides),
     /// Print the versions.
     Version,
 }
 
-/// Settings from the command line, which override the environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Overrides {
-    /// The directory to serve.
-    pub document_root: Option<OsString>,
-    /// PHP directives, `key=value`.
-    pub directives: Vec<OsString>,
+/// What `svc check` prints.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckStyle {
+    /// Only what differs from the default.
+    pub is_changed_only: bool,
+    /// A JSON object.
+    pub is_json: bool,
 }
 
 /// A probe of the operations port.
@@ -45,9 +59,22 @@ pub enum ProbeKind {
     Startup,
 }
 
+/// A shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shell {
+    /// Bash.
+    Bash,
+    /// Fish.
+    Fish,
+    /// Zsh.
+    Zsh,
+}
+
 /// A help topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelpTopic {
+    /// The command of this name.
+    Command(&'static str),
     /// The commands.
     Commands,
     /// The settings, for a terminal.
@@ -59,18 +86,22 @@ pub enum HelpTopic {
 /// An error in the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UsageError {
-    /// An option without its required value.
-    MissingValue(String),
+    /// An argument that the command requires is missing: the command, the argument, and what is accepted.
+    MissingArgument(&'static str, &'static str, String),
+    /// An option without its required value, and the name of that.
+    MissingValue(String, &'static str),
     /// An unexpected argument.
     TooManyWords(String),
     /// A value for an option that does not take one.
     UnexpectedValue(String),
-    /// An unknown option, or one that the command does not support.
-    UnknownOption(String),
-    /// An unknown help topic.
-    UnknownPage(String),
+    /// An unknown option, or one that the command does not support, and what may have been meant.
+    UnknownOption(String, Option<String>),
+    /// An unknown help topic, and what may have been meant.
+    UnknownPage(String, Option<String>),
     /// An unknown probe.
     UnknownProbe(String),
+    /// An unknown shell.
+    UnknownShell(String),
 }
 
 /// Parses the words after the name of the program.
@@ -82,9 +113,9 @@ pub enum UsageError {
 /// # Examples
 ///
 /// ```
-/// use svc::cli::{Subcommand, ProbeKind, parse};
+/// use svc::cli::{Subcommand, parse};
 ///
-/// assert_eq!(parse(["healthcheck", "liveness"]), Ok(Subcommand::Healthcheck(ProbeKind::Liveness)));
+/// assert_eq!(parse(["man"]), Ok(Subcommand::Man));
 /// assert!(parse(["--loud"]).is_err());
 /// ```
 pub fn parse<W>(words: impl IntoIterator<Item = W>) -> Result<Subcommand, UsageError>
@@ -92,28 +123,20 @@ where
     W: Into<OsString>,
 {
     let mut words = words.into_iter().map(Into::into).peekable();
-    let verb = words.peek().and_then(|word: &OsString| Verb::named(word));
-    if verb.is_some() {
+    let named = words.peek().and_then(|word: &OsString| CliCommand::named(word.to_str()?));
+    if named.is_some() {
         words.next();
     }
-    let mut parser = Parser::from_args(words);
-    match verb.unwrap_or(Verb::Serve) {
-        Verb::Check => overrides(&mut parser, Subcommand::Check),
-        Verb::Healthcheck => healthcheck(&mut parser),
-        Verb::Help => help(&mut parser),
-        Verb::Serve => overrides(&mut parser, Subcommand::Serve),
-        Verb::Version => version(&mut parser),
+    let command = named.unwrap_or_else(CliCommand::unnamed);
+    if matches!(command.argument, Argument::Foreign(_)) {
+        return Ok(Subcommand::Php(words.collect()));
     }
-}
-
-impl Overrides {
-    /// Applies the overrides to the settings from the environment.
-    pub fn apply(self, raw: RawConfig) -> RawConfig {
-        let raw = match self.document_root {
-            Some(directory) => raw.with_document_root(directory),
-            None => raw,
-        };
-        self.directives.into_iter().fold(raw, RawConfig::with_directive)
+    let parsed = read(command, &mut Parser::from_args(words))?;
+    match parsed.shortcut {
+        Some(Effect::Version) => Ok(Subcommand::Version),
+        Some(_) if named.is_none() => Ok(Subcommand::Help(HelpTopic::Commands)),
+        Some(_) => Ok(Subcommand::Help(HelpTopic::Command(command.name))),
+        None => parsed.subcommand(command, named.is_some()),
     }
 }
 
@@ -128,265 +151,202 @@ impl ProbeKind {
     }
 }
 
-impl HelpTopic {
-    /// Returns the text of the topic.
-    pub fn text(self) -> String {
-        match self {
-            Self::Commands => COMMANDS.to_owned(),
-            Self::Settings => svc_core::config::page::help(),
-            Self::SettingsMarkdown => svc_core::config::page::markdown(),
-        }
-    }
+/// What the words after a command say.
+#[derive(Default)]
+struct ParsedWords {
+    options: Vec<(&'static CommandOption, OsString)>,
+    argument: Option<OsString>,
+    /// An option that takes the place of the command.
+    shortcut: Option<Effect>,
 }
 
-impl std::error::Error for UsageError {}
-
-impl fmt::Display for UsageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::MissingValue(option) => {
-                write!(f, "{option}: requires a value; accepted: {option} key=value")
-            }
-            Self::TooManyWords(word) => write!(f, "{word:?}: unexpected argument; see svc help"),
-            Self::UnexpectedValue(option) => write!(f, "{option}: does not take a value"),
-            Self::UnknownOption(option) => {
-                write!(f, "{option}: unknown option; see svc help")
-            }
-            Self::UnknownPage(page) => write!(f, "{page:?}: unknown help topic; accepted: settings"),
-            Self::UnknownProbe(probe) => {
-                write!(f, "{probe:?}: unknown probe; accepted: readiness, liveness, startup")
-            }
-        }
-    }
-}
-
-enum Verb {
-    Check,
-    Healthcheck,
-    Help,
-    Serve,
-    Version,
-}
-
-impl Verb {
-    fn named(word: &OsString) -> Option<Self> {
-        match word.to_str()? {
-            "check" => Some(Self::Check),
-            "healthcheck" => Some(Self::Healthcheck),
-            "help" => Some(Self::Help),
-            "serve" => Some(Self::Serve),
-            "version" => Some(Self::Version),
-            _ => None,
-        }
-    }
-}
-
-fn overrides(parser: &mut Parser, command: fn(Overrides) -> Subcommand) -> Result<Subcommand, UsageError> {
-    let mut overrides = Overrides::default();
-    while let Some(arg) = next(parser)? {
-        match arg {
-            Word::Help => return Ok(Subcommand::Help(HelpTopic::Commands)),
-            Word::Version => return Ok(Subcommand::Version),
-            Word::Directive => {
-                let value = parser.value().map_err(|_| UsageError::MissingValue("-d".to_owned()))?;
-                overrides.directives.push(value);
-            }
+fn read(command: &'static CliCommand, parser: &mut Parser) -> Result<ParsedWords, UsageError> {
+    let mut parsed = ParsedWords::default();
+    loop {
+        let name = match parser.next() {
+            Ok(None) => return Ok(parsed),
+            Ok(Some(Arg::Short(letter))) => format!("-{letter}"),
+            Ok(Some(Arg::Long(name))) => format!("--{name}"),
             // An empty word comes from an unset variable in a script; it must not serve the wrong directory.
-            Word::Plain(word) if overrides.document_root.is_none() && !word.is_empty() => {
-                overrides.document_root = Some(word);
+            Ok(Some(Arg::Value(word))) => {
+                if parsed.argument.is_some() || word.is_empty() || command.argument == Argument::None {
+                    return Err(UsageError::TooManyWords(lossy(&word)));
+                }
+                parsed.argument = Some(word);
+                continue;
             }
-            Word::Plain(word) => return Err(UsageError::TooManyWords(lossy(&word))),
-            Word::Other(option) => return Err(UsageError::UnknownOption(option)),
-        }
-    }
-    Ok(command(overrides))
-}
-
-fn healthcheck(parser: &mut Parser) -> Result<Subcommand, UsageError> {
-    let mut probe = None;
-    while let Some(arg) = next(parser)? {
-        match arg {
-            Word::Help => return Ok(Subcommand::Help(HelpTopic::Commands)),
-            Word::Plain(word) if probe.is_none() => {
-                probe = Some(match word.to_str() {
-                    Some("liveness") => ProbeKind::Liveness,
-                    Some("readiness") => ProbeKind::Readiness,
-                    Some("startup") => ProbeKind::Startup,
-                    _ => return Err(UsageError::UnknownProbe(lossy(&word))),
-                });
+            Err(lexopt::Error::UnexpectedValue { option, .. }) => {
+                return Err(UsageError::UnexpectedValue(option));
             }
-            other => return Err(other.unwanted()),
-        }
-    }
-    Ok(Subcommand::Healthcheck(probe.unwrap_or(ProbeKind::Readiness)))
-}
-
-fn help(parser: &mut Parser) -> Result<Subcommand, UsageError> {
-    let mut page = HelpTopic::Commands;
-    while let Some(arg) = next(parser)? {
-        page = match (arg, page) {
-            (Word::Help, page) => page,
-            (Word::Plain(word), HelpTopic::Commands) if word == "settings" => HelpTopic::Settings,
-            (Word::Plain(word), HelpTopic::Commands) => return Err(UsageError::UnknownPage(lossy(&word))),
-            (Word::Other(option), HelpTopic::Settings) if option == "--markdown" => {
-                HelpTopic::SettingsMarkdown
-            }
-            (other, _) => return Err(other.unwanted()),
+            Err(other) => return Err(UsageError::UnknownOption(other.to_string(), None)),
         };
-    }
-    Ok(Subcommand::Help(page))
-}
-
-fn version(parser: &mut Parser) -> Result<Subcommand, UsageError> {
-    match next(parser)? {
-        None | Some(Word::Version) => Ok(Subcommand::Version),
-        Some(Word::Help) => Ok(Subcommand::Help(HelpTopic::Commands)),
-        Some(other) => Err(other.unwanted()),
-    }
-}
-
-/// A word of the command line.
-enum Word {
-    Directive,
-    Help,
-    Other(String),
-    Plain(OsString),
-    Version,
-}
-
-impl Word {
-    fn unwanted(self) -> UsageError {
-        match self {
-            Self::Directive => UsageError::UnknownOption("-d".to_owned()),
-            Self::Help => UsageError::UnknownOption("--help".to_owned()),
-            Self::Version => UsageError::UnknownOption("--version".to_owned()),
-            Self::Other(option) => UsageError::UnknownOption(option),
-            Self::Plain(word) => UsageError::TooManyWords(lossy(&word)),
+        let Some(option) = command.all_options().find(|option| option.is_called(&name)) else {
+            return Err(unknown_option(command, name));
+        };
+        match option.value {
+            Some((value, _)) => {
+                let missing = |_| UsageError::MissingValue(option.name(), value);
+                parsed.options.push((option, parser.value().map_err(missing)?));
+            }
+            None if parser.optional_value().is_some() => {
+                return Err(UsageError::UnexpectedValue(option.name()));
+            }
+            None if matches!(option.effect, Effect::Help | Effect::Version) => {
+                parsed.shortcut = Some(option.effect);
+                return Ok(parsed);
+            }
+            None => parsed.options.push((option, OsString::new())),
         }
     }
 }
 
-fn next(parser: &mut Parser) -> Result<Option<Word>, UsageError> {
-    match parser.next() {
-        Ok(None) => Ok(None),
-        Ok(Some(Arg::Short('d'))) => Ok(Some(Word::Directive)),
-        Ok(Some(Arg::Short('h') | Arg::Long("help"))) => alone(parser, "--help", Word::Help),
-        Ok(Some(Arg::Short('V') | Arg::Long("version"))) => alone(parser, "--version", Word::Version),
-        Ok(Some(Arg::Short(letter))) => Ok(Some(Word::Other(format!("-{letter}")))),
-        Ok(Some(Arg::Long(name))) => Ok(Some(Word::Other(format!("--{name}")))),
-        Ok(Some(Arg::Value(word))) => Ok(Some(Word::Plain(word))),
-        Err(lexopt::Error::UnexpectedValue { option, .. }) => Err(UsageError::UnexpectedValue(option)),
-        Err(other) => Err(UsageError::UnknownOption(other.to_string())),
+impl ParsedWords {
+    fn subcommand(self, command: &'static CliCommand, is_named: bool) -> Result<Subcommand, UsageError> {
+        Ok(match command.name {
+            "check" => {
+                let style = CheckStyle {
+                    is_changed_only: self.has(Effect::Changed),
+                    is_json: self.has(Effect::Json),
+                };
+                Subcommand::Check(self.overrides(is_named), style)
+            }
+            "completions" => Subcommand::Completions(self.shell(command)?),
+            "healthcheck" => {
+                let probe = match self.argument.as_ref().map(lossy).as_deref() {
+                    None | Some("readiness") => ProbeKind::Readiness,
+                    Some("liveness") => ProbeKind::Liveness,
+                    Some("startup") => ProbeKind::Startup,
+                    Some(other) => return Err(UsageError::UnknownProbe(other.to_owned())),
+                };
+                Subcommand::Healthcheck(probe, Self { argument: None, ..self }.overrides(is_named))
+            }
+            "help" => Subcommand::Help(self.topic()?),
+            "man" => Subcommand::Man,
+            "reload" => Subcommand::Reload(self.overrides(is_named)),
+            "stop" => Subcommand::Stop(self.overrides(is_named)),
+            "version" => Subcommand::Version,
+            _ => Subcommand::Serve(self.overrides(is_named)),
+        })
+    }
+
+    fn has(&self, effect: Effect) -> bool {
+        self.options.iter().any(|(option, _)| option.effect == effect)
+    }
+
+    fn overrides(self, is_named: bool) -> Overrides {
+        let mut overrides = Overrides::default();
+        // The first word may be a misspelt command.
+        overrides.meant = self.argument.as_ref().filter(|_| !is_named).and_then(|word| {
+            // A path is no command.
+            let word = word.to_str().filter(|word| !word.contains(['/', '.']))?;
+            nearest(word, COMMANDS.iter().map(|command| command.name), tolerance)
+        });
+        overrides.document_root = self.argument;
+        for (option, value) in self.options {
+            match option.effect {
+                Effect::Directive => overrides.directives.push(value),
+                Effect::EnvFile => overrides.env_files.push(value.into()),
+                Effect::Setting(variable) => overrides.options.push((option.name(), variable, value)),
+                Effect::Worker => {
+                    overrides.options.push((option.name(), "ENTRY_FILE", value));
+                    overrides.options.push((option.name(), "WORKER_MODE_ENABLED", "true".into()));
+                }
+                Effect::Watch => overrides.is_watching = true,
+                Effect::Changed | Effect::Help | Effect::Json | Effect::Markdown | Effect::Version => {}
+            }
+        }
+        overrides
+    }
+
+    fn shell(&self, command: &'static CliCommand) -> Result<Shell, UsageError> {
+        match self.argument.as_ref().map(lossy).as_deref() {
+            Some("bash") => Ok(Shell::Bash),
+            Some("fish") => Ok(Shell::Fish),
+            Some("zsh") => Ok(Shell::Zsh),
+            Some(other) => Err(UsageError::UnknownShell(other.to_owned())),
+            None => {
+                let Argument::Required(name, Completion::Words(words)) = command.argument else {
+                    return Err(UsageError::UnknownShell(String::new()));
+                };
+                Err(UsageError::MissingArgument(command.name, name, words.join(", ")))
+            }
+        }
+    }
+
+    fn topic(&self) -> Result<HelpTopic, UsageError> {
+        let is_markdown = self.has(Effect::Markdown);
+        match self.argument.as_ref().map(lossy).as_deref() {
+            Some("settings") if is_markdown => Ok(HelpTopic::SettingsMarkdown),
+            _ if is_markdown => Err(UsageError::UnknownOption("--markdown".to_owned(), None)),
+            None => Ok(HelpTopic::Commands),
+            Some("settings") => Ok(HelpTopic::Settings),
+            Some(name) => match CliCommand::named(name) {
+                Some(command) => Ok(HelpTopic::Command(command.name)),
+                None => {
+                    let topics = COMMANDS.iter().map(|command| command.name).chain(["settings"]);
+                    let meant = nearest(name, topics, tolerance).map(str::to_owned);
+                    Err(UsageError::UnknownPage(name.to_owned(), meant))
+                }
+            },
+        }
     }
 }
 
-fn alone(parser: &mut Parser, option: &str, word: Word) -> Result<Option<Word>, UsageError> {
-    match parser.optional_value() {
-        None => Ok(Some(word)),
-        Some(_) => Err(UsageError::UnexpectedValue(option.to_owned())),
+impl CommandOption {
+    fn is_called(&self, name: &str) -> bool {
+        let is_short =
+            self.short.is_some_and(|short| name.strip_prefix('-') == Some(short.encode_utf8(&mut [0; 4])));
+        is_short || self.long.is_some_and(|long| name.strip_prefix("--") == Some(long))
     }
+}
+
+fn unknown_option(command: &'static CliCommand, name: String) -> UsageError {
+    let names: Vec<String> = command.all_options().map(CommandOption::name).collect();
+    // A letter resembles every other.
+    let long = names.iter().map(String::as_str).filter(|other| other.starts_with("--"));
+    let meant = name.starts_with("--").then(|| nearest(&name, long, tolerance).map(str::to_owned)).flatten();
+    UsageError::UnknownOption(name, meant)
 }
 
 fn lossy(word: &OsString) -> String {
     word.to_string_lossy().into_owned()
 }
 
-const COMMANDS: &str = "\
-svc: a PHP application server
+impl std::error::Error for UsageError {}
 
-Usage:
-  svc [serve] [DIR] [-d key=value]...   Serve DIR (default: DOCUMENT_ROOT)
-  svc check [DIR] [-d key=value]...     Validate the settings and print each with its value and source;
-                                        exit with 2 if one is invalid
-  svc healthcheck [PROBE]               Query the operations port at INTERNAL_ADDR; exit with 0 if healthy,
-                                        else 1; PROBE is readiness (default), liveness or startup
-  svc version                           Print the versions of svc and PHP, and how PHP was built
-  svc help [settings [--markdown]]      Print this help, or the list of settings
-
-Options:
-  -d key=value     Set a PHP directive, as in php.ini
-  -h, --help       Print this help
-  -V, --version    Print the versions
-
-svc is configured with environment variables; run 'svc help settings' for a list.
-To serve a directory that has the name of a command, write ./NAME.
-Exit codes: 0 success; 1 runtime failure or forced stop; 2 invalid usage or settings.
-";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn serve(document_root: Option<&str>, directives: &[&str]) -> Result<Subcommand, UsageError> {
-        Ok(Subcommand::Serve(Overrides {
-            document_root: document_root.map(Into::into),
-            directives: directives.iter().map(Into::into).collect(),
-        }))
-    }
-
-    #[test]
-    fn serving_needs_no_word() {
-        assert_eq!(parse::<&str>([]), serve(None, &[]));
-        assert_eq!(parse(["serve"]), serve(None, &[]));
-        assert_eq!(parse(["site"]), serve(Some("site"), &[]));
-        assert_eq!(parse(["serve", "check"]), serve(Some("check"), &[]));
-        assert_eq!(parse(["./check"]), serve(Some("./check"), &[]));
-        assert_eq!(parse(["--", "-odd"]), serve(Some("-odd"), &[]));
-    }
-
-    #[test]
-    fn directives_come_apart_or_together_and_keep_their_order() {
-        assert_eq!(
-            parse(["-d", "a=1", "site", "-db=2", "-d=c=3"]),
-            serve(Some("site"), &["a=1", "b=2", "c=3"])
-        );
-        assert_eq!(parse(["-d"]), Err(UsageError::MissingValue("-d".to_owned())));
-    }
-
-    #[test]
-    fn check_takes_what_serve_takes() {
-        let overrides = Overrides { document_root: Some("site".into()), directives: vec!["a=1".into()] };
-        assert_eq!(parse(["check", "site", "-d", "a=1"]), Ok(Subcommand::Check(overrides)));
-    }
-
-    #[test]
-    fn healthcheck_asks_readiness_unless_told() {
-        assert_eq!(parse(["healthcheck"]), Ok(Subcommand::Healthcheck(ProbeKind::Readiness)));
-        assert_eq!(parse(["healthcheck", "startup"]), Ok(Subcommand::Healthcheck(ProbeKind::Startup)));
-        assert_eq!(parse(["healthcheck", "mood"]), Err(UsageError::UnknownProbe("mood".to_owned())));
-    }
-
-    #[test]
-    fn help_and_version_have_words_and_letters() {
-        for words in [&["help"][..], &["-h"], &["--help"], &["serve", "-h"], &["healthcheck", "--help"]] {
-            assert_eq!(parse(words), Ok(Subcommand::Help(HelpTopic::Commands)), "{words:?}");
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let or_help = |meant: &Option<String>| match meant {
+            Some(meant) => format!("did you mean {meant}?"),
+            None => "see svc help".to_owned(),
+        };
+        match self {
+            Self::MissingArgument(command, name, accepted) => {
+                write!(f, "{command}: requires {name}; accepted: {accepted}")
+            }
+            Self::MissingValue(option, value) => {
+                let value = if *value == "KEY=VALUE" { "key=value" } else { value };
+                write!(f, "{option}: requires a value; accepted: {option} {value}")
+            }
+            Self::TooManyWords(word) => write!(f, "{word:?}: unexpected argument; see svc help"),
+            Self::UnexpectedValue(option) => write!(f, "{option}: does not take a value"),
+            Self::UnknownOption(option, meant) => {
+                write!(f, "{option}: unknown option; {}", or_help(meant))
+            }
+            Self::UnknownPage(page, Some(meant)) => {
+                write!(f, "{page:?}: unknown help topic; did you mean {meant}?")
+            }
+            Self::UnknownPage(page, None) => {
+                write!(f, "{page:?}: unknown help topic; accepted: settings, or a command")
+            }
+            Self::UnknownProbe(probe) => {
+                write!(f, "{probe:?}: unknown probe; accepted: readiness, liveness, startup")
+            }
+            Self::UnknownShell(shell) => write!(f, "{shell:?}: unknown shell; accepted: bash, zsh, fish"),
         }
-        assert_eq!(parse(["help", "settings"]), Ok(Subcommand::Help(HelpTopic::Settings)));
-        assert_eq!(
-            parse(["help", "settings", "--markdown"]),
-            Ok(Subcommand::Help(HelpTopic::SettingsMarkdown))
-        );
-        for words in [["version"], ["-V"], ["--version"]] {
-            assert_eq!(parse(words), Ok(Subcommand::Version), "{words:?}");
-        }
-    }
-
-    #[test]
-    fn what_is_not_understood_is_named() {
-        for (words, line) in [
-            (&["--loud"][..], "--loud: unknown option; see svc help"),
-            (&["a", "b"], r#""b": unexpected argument; see svc help"#),
-            (&[""], r#""": unexpected argument; see svc help"#),
-            (&["version", "-d", "a=1"], "-d: unknown option; see svc help"),
-            (&["help", "poetry"], r#""poetry": unknown help topic; accepted: settings"#),
-            (&["--help=yes"], "--help: does not take a value"),
-        ] {
-            assert_eq!(parse(words).expect_err("these words are wrong").to_string(), line);
-        }
-    }
-
-    #[test]
-    fn the_page_of_commands_fits_a_terminal() {
-        assert!(COMMANDS.lines().all(|line| line.len() <= 110));
     }
 }
+
+#[cfg(test)]
+#[path = "cli_tests.rs"]
+mod tests;

@@ -1,4 +1,4 @@
-//! The commands that print something and exit: check, healthcheck, help, version.
+//! The commands that print something or talk to a running server, and exit.
 //!
 //! Promises: results go to standard output, errors to standard error with the prefix `svc: error: ` on each line, and
 //! the exit code distinguishes them. Refuses: these commands start no thread and no interpreter.
@@ -7,15 +7,13 @@ use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use svc_core::config::{Config, RawConfig, page};
-use svc_core::policy::Policy;
-use svc_core::time;
-use svc_core::tls::{SessionConfig, client_config};
+use rustix::process::Signal;
 
-use crate::cli::{HelpTopic, ProbeKind};
+use svc_core::config::RawConfig;
+
+use crate::cli::ProbeKind;
 use crate::healthcheck;
-use crate::plugins;
-use crate::run_as;
+use crate::pid_file::{PidFileError, RunningServer};
 
 /// How the process exits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,39 +43,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Prints every setting with its source, or all errors in the settings and in the files that they name. Plugins are
-/// loaded, but not initialised.
-pub fn check(raw: &RawConfig) -> Exit {
-    let config = match Config::resolve(raw) {
-        Ok(config) => config,
-        Err(error) => return misused(&error),
-    };
-    if let Err(error) = Policy::load(&config.clients, &config.serving.document_root, time::now()) {
-        return misused(&error);
-    }
-    if let Some(export) = config.tracing.as_ref().and_then(|tracing| tracing.export.as_ref())
-        && let Err(problem) = client_config(export)
-    {
-        return misused(&problem);
-    }
-    if let Err(error) = SessionConfig::open(&config.tls) {
-        return misused(&error);
-    }
-    if let Err(problem) = run_as::look_up(&config) {
-        return misused(&problem);
-    }
-    match plugins::load(&config, None) {
-        Ok(_) => print(&page::check(&config)),
-        Err(error) => misused(&error),
-    }
-}
-
-fn misused(error: &dyn Display) -> Exit {
-    complain(error);
-    Exit::Misused
-}
-
-/// Queries the server that runs with the same environment.
+/// Queries the server that runs with the same settings.
 ///
 /// An invalid address counts as a failure, not as invalid usage, because container runtimes only distinguish 0 and 1.
 pub fn healthcheck(raw: &RawConfig, probe: ProbeKind) -> Exit {
@@ -103,24 +69,52 @@ pub fn healthcheck(raw: &RawConfig, probe: ProbeKind) -> Exit {
     }
 }
 
-/// Prints a help topic.
-pub fn help(page: HelpTopic) -> Exit {
-    print(&page.text())
+/// Makes a running server reload.
+pub fn reload(raw: &RawConfig) -> Exit {
+    signalled(raw, Signal::HUP).map_or_else(|exit| exit, |_| Exit::Well)
 }
 
-/// Prints the versions, in lines provided by the caller.
-pub fn version(facts: &str) -> Exit {
-    print(facts)
+/// Stops a running server, and waits for its end.
+pub fn stop(raw: &RawConfig) -> Exit {
+    match signalled(raw, Signal::TERM).map(|server| server.wait()) {
+        Ok(Ok(())) => Exit::Well,
+        Ok(Err(error)) => {
+            complain(&format_args!("cannot wait for the server: {error}"));
+            Exit::Failed
+        }
+        Err(exit) => exit,
+    }
+}
+
+fn signalled(raw: &RawConfig, signal: Signal) -> Result<RunningServer, Exit> {
+    let sent = RunningServer::find(raw.pid_file()).and_then(|(server, pid)| match server.signal(signal) {
+        Ok(()) => Ok(server),
+        Err(error) => Err(PidFileError::Signal(pid, error)),
+    });
+    sent.map_err(|error| {
+        complain(&error);
+        if matches!(error, PidFileError::Unset) { Exit::Misused } else { Exit::Failed }
+    })
 }
 
 /// Prints an error, with each line marked as such.
 pub fn complain(error: &dyn Display) {
-    let text: String = error.to_string().lines().map(|line| format!("svc: error: {line}\n")).collect();
+    put_error("error", error);
+}
+
+/// Prints a warning, in the same way.
+pub fn warn(warning: &dyn Display) {
+    put_error("warning", warning);
+}
+
+fn put_error(kind: &str, error: &dyn Display) {
+    let text: String = error.to_string().lines().map(|line| format!("svc: {kind}: {line}\n")).collect();
     // If standard error is closed, nobody reads the error.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-fn print(text: &str) -> Exit {
+/// Prints a text.
+pub fn print(text: &str) -> Exit {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         // A reader that stops early (`svc help | head`) is not a failure.

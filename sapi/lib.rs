@@ -12,29 +12,37 @@ mod apm;
 pub mod boot;
 #[cfg(feature = "php")]
 mod cgi;
+pub mod check;
 pub mod cli;
 #[cfg(feature = "php")]
 mod client_spans;
 #[cfg(feature = "php")]
 mod coded_body;
+pub mod command_table;
 pub mod commands;
 #[cfg(feature = "php")]
 mod completions;
 pub mod healthcheck;
+pub mod help_pages;
 #[cfg(feature = "php")]
 mod hooks;
-#[cfg(feature = "php")]
 pub mod installation;
 #[cfg(feature = "php")]
 mod invocation;
+pub mod overrides;
 #[cfg(feature = "php")]
 mod php;
+pub mod php_command;
 #[cfg(feature = "php")]
 mod php_engine;
+#[cfg_attr(not(feature = "php"), path = "no_php_inspection.rs")]
+mod php_inspection;
 #[cfg(feature = "php")]
 mod php_persistent_worker;
+mod php_report;
 #[cfg(feature = "php")]
 mod php_task_worker;
+pub mod pid_file;
 mod plugin_fault;
 #[cfg_attr(not(feature = "php"), path = "no_plugins.rs")]
 mod plugins;
@@ -52,6 +60,7 @@ mod running_task;
 mod script_spans;
 #[cfg(feature = "php")]
 mod serve_loop;
+pub mod shell_completions;
 #[cfg(feature = "php")]
 mod span_text;
 #[cfg(feature = "php")]
@@ -60,3 +69,5 @@ mod task_ends;
 mod thread_waker;
 #[cfg(feature = "php")]
 mod variables;
+#[cfg(feature = "php")]
+mod watch;

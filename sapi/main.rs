@@ -2,27 +2,71 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::expect_used, clippy::unwrap_used)]
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use svc::boot;
+use svc::check;
 use svc::cli::{self, Subcommand};
 use svc::commands::{self, Exit};
+use svc::help_pages;
+use svc::overrides::Overrides;
+use svc::php_command;
+use svc::shell_completions;
 use svc_core::config::{Activation, RawConfig};
 
 fn main() -> ExitCode {
-    let raw = RawConfig::new(std::env::vars_os());
-    match cli::parse(std::env::args_os().skip(1)) {
-        Ok(Subcommand::Check(overrides)) => commands::check(&overrides.apply(raw)),
-        Ok(Subcommand::Healthcheck(probe)) => commands::healthcheck(&raw, probe),
-        Ok(Subcommand::Help(page)) => commands::help(page),
-        Ok(Subcommand::Serve(overrides)) => boot::serve(&overrides.apply(raw), &activation()),
-        Ok(Subcommand::Version) => commands::version(&boot::version()),
+    let environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let parsed = match cli::parse(std::env::args_os().skip(1)) {
+        Ok(parsed) => parsed,
         Err(error) => {
             commands::complain(&error);
-            Exit::Misused
+            return Exit::Misused.into();
         }
+    };
+    let exit = match parsed {
+        Subcommand::Check(overrides, style) => {
+            with_settings(overrides, environment, |raw| check::check(raw, style))
+        }
+        Subcommand::Completions(shell) => commands::print(&shell_completions::script(shell)),
+        Subcommand::Healthcheck(probe, overrides) => {
+            with_settings(overrides, environment, |raw| commands::healthcheck(raw, probe))
+        }
+        Subcommand::Help(topic) => commands::print(&help_pages::help(topic)),
+        Subcommand::Man => commands::print(&help_pages::manual()),
+        Subcommand::Php(arguments) => php_command::run(&arguments, &environment),
+        Subcommand::Reload(overrides) => with_settings(overrides, environment, commands::reload),
+        Subcommand::Serve(overrides) => {
+            let is_watching = overrides.is_watching;
+            with_settings(overrides, environment, |raw| boot::serve(raw, &activation(), is_watching))
+        }
+        Subcommand::Stop(overrides) => with_settings(overrides, environment, commands::stop),
+        Subcommand::Version => commands::print(&boot::version()),
+    };
+    exit.into()
+}
+
+/// Runs a command with the settings of the environment, of the files that the command line names, and of its options.
+fn with_settings(
+    overrides: Overrides,
+    environment: Vec<(OsString, OsString)>,
+    command: impl FnOnce(&RawConfig) -> Exit,
+) -> Exit {
+    if let Some((word, meant)) = overrides.misspelt_command() {
+        commands::complain(&format_args!(
+            "{word:?}: is neither a command nor a directory; did you mean {meant}?"
+        ));
+        return Exit::Misused;
     }
-    .into()
+    let files = match overrides.read_env_files() {
+        Ok(files) => files,
+        Err(error) => {
+            commands::complain(&error);
+            return Exit::Misused;
+        }
+    };
+    boot::adopt(&files);
+    command(&overrides.apply(RawConfig::new(environment), &files))
 }
 
 /// What a service manager says of the sockets that it has passed on.

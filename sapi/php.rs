@@ -1,12 +1,14 @@
 //! Starts PHP for the server: its default directives, and the destination of its messages.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use svc_core::config::PhpConfig;
 use svc_core::observe::{Event, Hint};
 use svc_core::serve::Shared;
+use svc_core::sync::lock::ShortLock;
 
-use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions};
+use svc_ffi::{Php, PhpError, PhpFacts, RestartNews, StartOptions, Unfit};
 
 use crate::apm;
 use crate::hooks;
@@ -16,7 +18,7 @@ use crate::task_ends::TaskDispatcher;
 
 /// The values of php.ini-production where they differ from PHP's built-in ones: sensible defaults for a server on the
 /// Internet. A php.ini overrides them.
-const INI_DEFAULTS: &[(&str, &str)] = &[
+pub(crate) const INI_DEFAULTS: &[(&str, &str)] = &[
     ("display_errors", "0"),
     ("display_startup_errors", "0"),
     ("error_reporting", "22527"),
@@ -55,6 +57,54 @@ const INI_FIXED_FOR_WORKERS: &[(&str, &str)] = &[
     ("opcache.enable_file_override", "0"),
 ];
 
+/// What PHP has complained about at its start that would make requests fail: an extension that cannot be loaded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StartupFaults(Arc<ShortLock<Noted>>);
+
+#[derive(Debug, Default)]
+struct Noted {
+    faults: Vec<String>,
+    /// Scripts may cause the same messages later.
+    is_over: bool,
+}
+
+impl StartupFaults {
+    /// Keeps a message if it is about such a fault; returns whether it is.
+    pub(crate) fn note(&self, message: &str) -> bool {
+        if !FAULTS.iter().any(|part| message.contains(part)) {
+            return false;
+        }
+        let mut noted = self.0.lock();
+        if !noted.is_over {
+            noted.faults.push(message.to_owned());
+        }
+        true
+    }
+
+    /// Ends the start; returns what was kept.
+    pub(crate) fn end(&self) -> Vec<String> {
+        let mut noted = self.0.lock();
+        noted.is_over = true;
+        std::mem::take(&mut noted.faults)
+    }
+}
+
+/// How such messages begin, after the words that PHP puts before them.
+const FAULTS: [&str; 2] = ["Unable to load dynamic library", "Failed loading "];
+
+/// The directives that php.ini overrides, with the directory of the tree that the server is installed in.
+pub(crate) fn ini_defaults(extensions: Option<&Path>) -> Vec<(&str, &str)> {
+    let of_tree = extensions.and_then(Path::to_str).map(|path| ("extension_dir", path));
+    INI_DEFAULTS.iter().copied().chain(of_tree).collect()
+}
+
+/// The directives that override php.ini: those of the command line, and those that nobody may change.
+pub(crate) fn ini_overrides(config: &PhpConfig, has_workers: bool) -> Vec<(String, String)> {
+    let for_workers = if has_workers { INI_FIXED_FOR_WORKERS } else { &[] };
+    let fixed = INI_FIXED.iter().chain(for_workers).map(|&(name, value)| (name.to_owned(), value.to_owned()));
+    config.ini.iter().cloned().chain(fixed).collect()
+}
+
 /// Starts PHP on the calling thread.
 ///
 /// # Errors
@@ -64,23 +114,28 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
     let log = &shared.log;
     let (sink, books) = (log.clone(), Arc::clone(shared));
     let has_workers = config.worker_mode_enabled || shared.tasks.is_some();
-    let for_workers = if has_workers { INI_FIXED_FOR_WORKERS } else { &[] };
-    let fixed = INI_FIXED.iter().chain(for_workers).map(|&(name, value)| (name.to_owned(), value.to_owned()));
     let installation = Installation::of_this_binary();
-    let extensions = installation.as_ref().map(|tree| tree.extensions().to_string_lossy().into_owned());
-    let of_tree = extensions.as_deref().map(|path| ("extension_dir", path));
+    let extensions = installation.as_ref().map(Installation::extensions);
     let traces = shared.tracer.as_ref().is_some_and(|tracer| tracer.is_recording());
+    let faults = StartupFaults::default();
+    let noted = faults.clone();
     let php = Php::start(StartOptions {
-        ini_defaults: &INI_DEFAULTS.iter().copied().chain(of_tree).collect::<Vec<_>>(),
-        ini_overrides: &config.ini.iter().cloned().chain(fixed).collect::<Vec<_>>(),
+        ini_defaults: &ini_defaults(extensions.as_deref()),
+        ini_overrides: &ini_overrides(config, has_workers),
         environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
         superglobals: config.superglobals_enabled,
         hooks: &hooks::chosen(&shared.config.background.runtime_hooks),
         traces,
         clients: apm::client_options(&shared.config).filter(|_| traces),
-        log: Box::new(move |record| write_log(&sink, record, RecordOrigin::default())),
+        log: Box::new(move |record| {
+            noted.note(&String::from_utf8_lossy(record.message));
+            write_log(&sink, record, RecordOrigin::default());
+        }),
         restarts: Box::new(move |news| note_restart(&books, news)),
     })?;
+    if let Some(fault) = faults.end().into_iter().next() {
+        return Err(PhpError::NotStarted(fault));
+    }
     let bytes_max = shared.config.background.async_max_value_bytes;
     php.set_tasks(Box::new(TaskDispatcher::new(shared.tasks.as_ref(), bytes_max, log)));
     let helpers = Arc::clone(&shared.helpers);
@@ -113,15 +168,22 @@ pub(crate) fn start(config: &PhpConfig, shared: &Arc<Shared>) -> Result<Php, Php
 fn judge_extensions(php: &Php, shared: &Shared) -> Result<(), PhpError> {
     for unfit in php.unfit_extensions() {
         let extension = &unfit.extension;
-        if unfit.has_header {
-            return Err(PhpError::NotStarted(format!(
-                "PHP's {extension} extension differs from the one that svc was built with, so worker mode cannot \
-                 isolate requests; rebuild svc with this PHP"
-            )));
+        if !unfit.has_header {
+            shared.log.emit(&Event::ExtensionUnknown { extension });
         }
-        shared.log.emit(&Event::ExtensionUnknown { extension });
     }
-    Ok(())
+    fit_for_workers(php)
+}
+
+/// Whether this PHP is the one that svc was built with, as far as worker mode depends on it.
+pub(crate) fn fit_for_workers(php: &Php) -> Result<(), PhpError> {
+    match php.unfit_extensions().into_iter().find(|unfit| unfit.has_header) {
+        None => Ok(()),
+        Some(Unfit { extension, .. }) => Err(PhpError::NotStarted(format!(
+            "PHP's {extension} extension differs from the one that svc was built with, so worker mode cannot isolate \
+             requests; rebuild svc with this PHP"
+        ))),
+    }
 }
 
 fn note_restart(shared: &Shared, news: RestartNews) {

@@ -71,7 +71,7 @@ fn each_wrong_setting_has_a_line_that_names_variable_value_and_what_is_accepted(
         ("HEADER_TIMEOUT_SECONDS", "5s", "is not an integer; accepted: a number of seconds from 1 to 86400"),
         ("RATE_LIMIT", "-1", "is too small; accepted: an integer from 0 to 1000000"),
         ("ACCESS_LOG", "some", "is not a valid value; accepted: off, error, all"),
-        ("LOG_LEVEL", "loud", "is not a valid value; accepted: error, warn, info, debug"),
+        ("LOG_FORMAT", "loud", "is not a valid value; accepted: json, text, auto"),
         (
             "INTERNAL_ADDR",
             "localhost",

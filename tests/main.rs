@@ -99,6 +99,10 @@ mod async_shapes;
 mod async_transfer;
 mod async_values;
 mod circles;
+mod cli_commands;
+mod cli_settings;
+#[cfg(feature = "php")]
+mod cli_watch;
 mod codings;
 mod config;
 mod conformance;

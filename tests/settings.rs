@@ -506,6 +506,24 @@ effects! {
         }
     }
 
+    log_format: "LOG_FORMAT" {
+        for (format, is_json) in [("json", true), ("text", false)] {
+            let written = log_of_a_life(&[("LOG_FORMAT", format)]);
+            let first = written.lines().next().unwrap();
+            assert_eq!(serde_json::from_str::<serde_json::Value>(first).is_ok(), is_json, "{first}");
+            assert!(first.contains("svc is starting"), "{first}");
+        }
+    }
+
+    pid_file: "PID_FILE" {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("svc.pid");
+        let mut svc = Svc::start(&[], &[("PID_FILE", path.to_str().unwrap())]);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{}\n", svc.pid().as_raw_pid()));
+        svc.stop();
+        assert!(!path.exists());
+    }
+
     trace_context: "TRACE_CONTEXT" {
         for (value, has_trace) in [("false", false), ("true", true)] {
             let svc = Svc::start(&[SHOW], &[("TRACE_CONTEXT", value)]);

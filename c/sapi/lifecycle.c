@@ -44,6 +44,7 @@
 
 /* Exported by libphp, but declared in none of its headers. */
 extern char *php_ini_opened_path;
+extern char *php_ini_scanned_files;
 
 static const shim_pair *ini_defaults;
 static size_t ini_defaults_count;
@@ -198,6 +199,32 @@ void shim_facts_read(shim_facts *facts)
     if (php_ini_opened_path != NULL) {
         facts->ini_path = shim_view_of(php_ini_opened_path, strlen(php_ini_opened_path));
     }
+}
+
+shim_view shim_ini_scanned(void)
+{
+    return shim_view_of(php_ini_scanned_files, php_ini_scanned_files ? strlen(php_ini_scanned_files) : 0);
+}
+
+bool shim_extension_read(size_t index, shim_view *name, shim_view *version)
+{
+    zend_module_entry *module;
+    size_t at = 0;
+    ZEND_HASH_MAP_FOREACH_PTR(&module_registry, module)
+    {
+        if (at++ == index) {
+            *name = shim_view_of(module->name, strlen(module->name));
+            *version = shim_view_of(module->version, module->version ? strlen(module->version) : 0);
+            return true;
+        }
+    }
+    ZEND_HASH_FOREACH_END();
+    return false;
+}
+
+bool shim_ini_knows(shim_view name)
+{
+    return zend_hash_str_exists(EG(ini_directives), name.bytes, name.length);
 }
 
 void shim_shutdown(void)

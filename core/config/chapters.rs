@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use super::id::Id;
 use super::settings::Settings;
 use super::{
-    AbandonedRequests, AccessLog, CertificateFiles, Executor, Level, ListenAddr, PluginSettings,
+    AbandonedRequests, AccessLog, CertificateFiles, Executor, Level, ListenAddr, LogFormat, PluginSettings,
     PluginSource, RuntimeHook, TlsVersion, WorkerRange,
 };
 
@@ -37,6 +37,8 @@ pub struct ServingConfig {
     pub io_workers: usize,
     /// The user that the server becomes once its ports are bound, as `user` or `user:group`.
     pub run_as: Option<String>,
+    /// The file with the process ID.
+    pub pid_file: Option<PathBuf>,
 }
 
 impl ServingConfig {
@@ -56,6 +58,7 @@ impl ServingConfig {
             },
             io_workers: settings.count(Id::IoWorkers),
             run_as: settings.text(Id::RunAs).map(str::to_owned),
+            pid_file: settings.path(Id::PidFile),
         }
     }
 }
@@ -276,6 +279,8 @@ pub struct LogConfig {
     pub access: AccessLog,
     /// The minimum level of log records that are written.
     pub level: Level,
+    /// The form of log records.
+    pub format: LogFormat,
     /// Whether W3C Trace Context is enabled.
     pub trace_context: bool,
 }
@@ -294,6 +299,11 @@ impl LogConfig {
                 Some("warn") => Level::Warn,
                 Some("debug") => Level::Debug,
                 _ => Level::Info,
+            },
+            format: match settings.text(Id::LogFormat) {
+                Some("auto") => LogFormat::Auto,
+                Some("text") => LogFormat::Text,
+                _ => LogFormat::Json,
             },
             trace_context: settings.boolean(Id::TraceContext),
         }

@@ -17,7 +17,8 @@ pub struct Key {
     pub initial: Initial,
     /// Where its value may be shown.
     pub exposure: Exposure,
-    /// Whether a value that is not accepted is ignored, with a warning, instead of stopping the start.
+    /// Whether a value that is not accepted is ignored, with a warning, instead of stopping the start, if it may be meant for
+    /// another program: the variable has no prefix.
     pub is_lenient: bool,
     /// The chapter of the reference page.
     pub chapter: Chapter,

@@ -72,6 +72,11 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
         "The user that a server started by root becomes, as `user` or `user:group`, by name or number: after its ports are \
          bound and its certificates are read, and before plugins and PHP start. If unset, the user stays the same.",
     ),
+    Key::new(Id::PidFile, "PID_FILE", ValueKind::Path, Initial::Unset).exposed(Exposure::Local).about(
+        Chapter::Serving,
+        "The file to write the process ID to while the server runs, for `svc reload` and `svc stop`. It is locked, so that \
+         two servers cannot share one. If unset, there is none.",
+    ),
     Key::new(Id::PhpWorkers, "PHP_WORKERS", ValueKind::Workers, Initial::Computed("2 per CPU"))
         .about(
             Chapter::Php,
@@ -108,7 +113,9 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
     Key::new(Id::MaxConnections, "MAX_CONNECTIONS", integer(1, 1_000_000, ValueUnit::Count), Initial::Is("10000"))
         .about(
             Chapter::Admission,
-            "The maximum number of open connections on the main port. Further connections wait until one is closed.",
+            "The maximum number of open connections on the main port. Further connections wait until one is closed. The default \
+             is less if the limit of file descriptors requires it, with a warning in the log; any other number that does not \
+             fit stops the start.",
         ),
     Key::new(
         Id::QueueCapacity,
@@ -264,10 +271,12 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
             Chapter::Clients,
             "The time after which a client that has used up `RATE_LIMIT` may make the full number of requests again.",
         ),
-    Key::new(Id::TrustedProxies, "TRUSTED_PROXIES", ValueKind::Proxies, Initial::Unset).json(Json::Boolean).about(
+    Key::new(Id::TrustedProxies, "TRUSTED_PROXIES", ValueKind::Proxies, Initial::Unset).json(Json::Boolean).lenient().about(
         Chapter::Clients,
         "The proxies whose `Forwarded` or `X-Forwarded-*` header fields are trusted. `private` stands for loopback, \
-         private and link-local addresses. The report shows only whether any are set.",
+         private and link-local addresses. The report shows only whether any are set. Because other \
+         programs use this name too, a value that svc does not understand is ignored, with a warning in the log, and nobody is \
+         trusted; as `SVC_TRUSTED_PROXIES`, it stops the start.",
     ),
     Key::new(Id::PhpDenyPaths, "PHP_DENY_PATHS", ValueKind::Globs, Initial::Unset).about(
         Chapter::Clients,
@@ -285,7 +294,17 @@ const SERVER_KEYS: [Key; Id::InternalAllowIps as usize + 1] = [
             "Which requests are logged: none (`off`), those with status 400 or above (`error`), or all (`all`).",
         ),
     Key::new(Id::LogLevel, "LOG_LEVEL", ValueKind::Choice(&["error", "warn", "info", "debug"]), Initial::Is("info"))
-        .about(Chapter::Logs, "The minimum level of log records that are written."),
+        .lenient()
+        .about(
+            Chapter::Logs,
+            "The minimum level of log records that are written. Because other programs use this name too, a value that svc \
+             does not know is ignored, with a warning in the log; as `SVC_LOG_LEVEL`, it stops the start.",
+        ),
+    Key::new(Id::LogFormat, "LOG_FORMAT", ValueKind::Choice(&["json", "text", "auto"]), Initial::Is("json")).about(
+        Chapter::Logs,
+        "The form of log records: a JSON object per line, text for people, or `auto`: text if standard output is a terminal, \
+         else JSON.",
+    ),
     Key::new(Id::TraceContext, "TRACE_CONTEXT", ValueKind::Boolean, Initial::Is("false")).about(
         Chapter::Logs,
         "Enables W3C Trace Context: requests join the trace in their `traceparent` header field, or start a new one, \

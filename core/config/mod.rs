@@ -12,7 +12,9 @@ use std::path::PathBuf;
 
 mod activation;
 mod chapters;
+mod directive;
 mod entries;
+mod env_file;
 mod files;
 pub mod glob;
 mod hooks;
@@ -20,6 +22,7 @@ mod id;
 pub mod key;
 pub mod keys;
 mod listen_addr;
+mod machine;
 pub mod page;
 mod plugins;
 mod problem;
@@ -28,25 +31,30 @@ mod report;
 mod resolve;
 mod service_manager;
 mod settings;
+pub mod spelling;
 mod tracing;
 pub mod value;
+mod warning;
 
 pub use activation::{ACTIVATION_VARIABLES, Activation, PassedSocket};
 pub use chapters::{
     AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, FileConfig, LogConfig, OperationsConfig,
     PhpConfig, ServingConfig, TimeoutConfig, TlsConfig,
 };
+pub use env_file::{EnvFile, EnvFileError, LineFault};
 pub use hooks::RuntimeHook;
 pub use listen_addr::ListenAddr;
+pub use machine::Machine;
 pub use plugins::{PluginSettings, PluginSource, is_plugin_name};
 pub use problem::{ConfigError, Fault, Problem};
-pub use raw::{RawConfig, ValueSource};
+pub use raw::{PREFIX, RawConfig, ValueSource};
 pub use service_manager::ServiceManagerConfig;
 pub use settings::Setting;
 pub use tracing::{
     AttributeLimits, BatchConfig, ExportConfig, ExportEndpoint, ExportProtocol, PemFile, RootSampler,
     Sampler, SpanLimits, TraceConfig,
 };
+pub use warning::Warning;
 
 /// The resolved settings of a process, created by [`Config::resolve`]: one field for each chapter of the reference page.
 #[derive(Clone, Debug)]
@@ -77,6 +85,8 @@ pub struct Config {
     pub tracing: Option<TraceConfig>,
     /// How to talk to the service manager, which is no setting.
     pub service_manager: ServiceManagerConfig,
+    /// What was noticed, and does not stop the start.
+    pub warnings: Vec<Warning>,
     /// The resolved value and the source of each setting, in the order of the table.
     pub(crate) settings: Vec<Setting>,
 }
@@ -137,6 +147,17 @@ pub enum AccessLog {
     Error,
     /// None.
     Off,
+}
+
+/// The form of log records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, else JSON.
+    Auto,
+    /// A JSON object per line.
+    Json,
+    /// Text for people.
+    Text,
 }
 
 /// The level of a log record, the most severe first.

@@ -70,6 +70,11 @@ pub(super) fn words(text: &str) -> Result<Vec<String>, Fault> {
 }
 
 impl PluginSettings {
+    /// Whether a variable may belong to a plugin.
+    pub(super) fn may_have(name: &str) -> bool {
+        name.len() > PREFIX.len() && name.starts_with(PREFIX)
+    }
+
     /// Keeps a variable if it belongs to a plugin.
     pub(super) fn keep(&mut self, name: &str, value: OsString) {
         if let Some(rest) = name.strip_prefix(PREFIX) {

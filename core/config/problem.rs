@@ -8,7 +8,8 @@ use std::fmt;
 /// All errors in the settings; never empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
-    problems: Vec<Problem>,
+    /// Each with the name of its setting as it was written.
+    problems: Vec<(String, Problem)>,
 }
 
 /// An error in one setting.
@@ -29,6 +30,15 @@ pub struct Problem {
 pub enum Fault {
     /// The address overlaps with that of another listener.
     AddressTaken(&'static str),
+    /// So many connections need so many descriptors, but the limit is this.
+    Descriptors {
+        /// The number of connections.
+        max_connections: u64,
+        /// The number of descriptors that they need.
+        needed: u64,
+        /// The limit.
+        granted: u64,
+    },
     /// The list has no entries.
     EmptyList,
     /// The setting that belongs to it is set, but it is not.
@@ -96,14 +106,14 @@ pub enum Fault {
 }
 
 impl ConfigError {
-    pub(super) fn new(problems: Vec<Problem>) -> Self {
+    pub(super) fn new(problems: Vec<(String, Problem)>) -> Self {
         debug_assert!(!problems.is_empty(), "an error without a problem");
         Self { problems }
     }
 
     /// Returns the problems, in the order of the settings.
-    pub fn problems(&self) -> &[Problem] {
-        &self.problems
+    pub fn problems(&self) -> impl ExactSizeIterator<Item = &Problem> {
+        self.problems.iter().map(|(_, problem)| problem)
     }
 }
 
@@ -111,11 +121,11 @@ impl std::error::Error for ConfigError {}
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, problem) in self.problems.iter().enumerate() {
+        for (n, (name, problem)) in self.problems.iter().enumerate() {
             if n > 0 {
                 f.write_str("\n")?;
             }
-            problem.fmt(f)?;
+            problem.fmt_as(name, f)?;
         }
         Ok(())
     }
@@ -123,7 +133,13 @@ impl fmt::Display for ConfigError {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.setting)?;
+        self.fmt_as(self.setting, f)
+    }
+}
+
+impl Problem {
+    fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{name}: ")?;
         if let Some(value) = &self.value {
             write!(f, "{value:?} ")?;
         }
@@ -135,6 +151,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AddressTaken(other) => write!(f, "conflicts with {other}"),
+            Self::Descriptors { max_connections, needed, granted } => {
+                write!(f, "{max_connections} requires {needed} file descriptors, but the limit is {granted}")
+            }
             Self::EmptyList => f.write_str("is an empty list"),
             Self::HalfPair(other) => write!(f, "is not set, but {other} is"),
             Self::LacksPhp => f.write_str("requires EXECUTOR=sapi"),

@@ -1,34 +1,68 @@
 //! The settings as text, and the source of each.
 //!
-//! Promises: an empty value is the same as none; the command line takes precedence over the environment. Refuses: it
-//! does not validate values and keeps no variable that is not a setting, of svc or of a plugin, or of a service manager's.
+//! Promises: an empty value is the same as none; an option of the command line takes precedence over the environment, and
+//! that over files of variables; of the two variables of a setting, `SVC_<NAME>` takes precedence. Refuses: it does not
+//! validate values and keeps no value of a variable that is not a setting, of svc or of a plugin, or of a service manager's.
 
 use std::ffi::{OsStr, OsString};
 
+use super::env_file::EnvFile;
 use super::id::Id;
+use super::key::Key;
 use super::keys::KEYS;
 use super::plugins::PluginSettings;
 use super::service_manager::ServiceManagerConfig;
+use super::spelling;
 
 /// The source of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValueSource {
-    /// The command line.
-    CommandLine,
+    /// The command line: the option, or `None` for the directory to serve.
+    CommandLine(Option<String>),
     /// The default.
     Default,
+    /// A line of a file of variables, as `file:line`.
+    EnvFile {
+        /// The file and the line.
+        place: String,
+        /// Whether the variable begins with [`PREFIX`].
+        is_prefixed: bool,
+    },
     /// The environment.
-    Environment,
+    Environment {
+        /// Whether the variable begins with [`PREFIX`].
+        is_prefixed: bool,
+    },
 }
 
+/// What the second name of each setting begins with.
+pub const PREFIX: &str = "SVC_";
+
 /// Unparsed settings.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct RawConfig {
-    values: Vec<Option<(OsString, ValueSource)>>,
-    temporary_dir: Option<OsString>,
+    variables: Vec<Variable>,
+    strangers: Vec<Stranger>,
+    options: Vec<(Id, OsString, Option<String>)>,
     directives: Vec<OsString>,
-    plugins: PluginSettings,
     service_manager: ServiceManagerConfig,
+}
+
+/// A variable of a setting, of a plugin, or [`TEMPORARY_DIR`].
+#[derive(Clone, Debug)]
+struct Variable {
+    name: String,
+    value: OsString,
+    place: Option<String>,
+}
+
+/// A variable that looks like a setting and is none.
+#[derive(Clone, Debug)]
+pub(super) struct Stranger {
+    pub(super) variable: String,
+    pub(super) place: Option<String>,
+    /// The setting that may have been meant.
+    pub(super) meant: Option<&'static Key>,
 }
 
 impl RawConfig {
@@ -49,35 +83,51 @@ impl RawConfig {
         N: AsRef<OsStr>,
         V: Into<OsString>,
     {
-        let mut raw = Self {
-            values: vec![None; KEYS.len()],
-            temporary_dir: None,
-            directives: Vec::new(),
-            plugins: PluginSettings::default(),
-            service_manager: ServiceManagerConfig::default(),
-        };
+        let mut raw = Self::default();
         for (name, value) in variables {
-            let value = value.into();
-            if value.is_empty() {
-                continue;
-            }
-            if name.as_ref() == "TMPDIR" {
-                raw.temporary_dir = Some(value);
-            } else if let Some(row) = KEYS.iter().position(|key| name.as_ref() == key.variable) {
-                raw.values[row] = Some((value, ValueSource::Environment));
-            } else if !raw.service_manager.keep(name.as_ref(), &value)
-                && let Some(name) = name.as_ref().to_str()
-            {
-                raw.plugins.keep(name, value);
-            }
+            raw.keep(name.as_ref(), value.into(), None);
         }
         raw
+    }
+
+    /// Adds the variables of a file, except those that are already set. Of several files, add the one that takes precedence
+    /// first.
+    #[must_use]
+    pub fn with_env_file(mut self, file: &EnvFile) -> Self {
+        for (name, value, place) in file.variables() {
+            self.keep(OsStr::new(name), value.to_owned(), Some(place));
+        }
+        self
+    }
+
+    /// Overrides the setting of this variable by an option of the command line.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such setting.
+    #[must_use]
+    pub fn with_option(mut self, option: &str, variable: &str, value: OsString) -> Self {
+        self.options.push((id_of(variable), value, Some(option.to_owned())));
+        self
+    }
+
+    /// Changes the default of a setting because of an option of the command line.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such setting.
+    #[must_use]
+    pub fn with_option_by_default(self, option: &str, variable: &str, value: &str) -> Self {
+        if self.value(id_of(variable)).is_some() {
+            return self;
+        }
+        self.with_option(option, variable, value.into())
     }
 
     /// Overrides the document root.
     #[must_use]
     pub fn with_document_root(mut self, directory: OsString) -> Self {
-        self.values[Id::DocumentRoot as usize] = Some((directory, ValueSource::CommandLine));
+        self.options.push((Id::DocumentRoot, directory, None));
         self
     }
 
@@ -89,15 +139,32 @@ impl RawConfig {
     }
 
     pub(super) fn value(&self, id: Id) -> Option<(&OsStr, ValueSource)> {
-        self.values[id as usize].as_ref().map(|(value, source)| (value.as_os_str(), *source))
+        if let Some((_, value, option)) = self.options.iter().rev().find(|(other, ..)| *other == id) {
+            return Some((value, ValueSource::CommandLine(option.clone())));
+        }
+        let name = KEYS[id as usize].variable;
+        let prefixed = self.variables.iter().find(|variable| variable.plain_name() == Some(name));
+        let found = prefixed.or_else(|| self.variables.iter().find(|variable| variable.name == name))?;
+        Some((&found.value, found.source()))
     }
 
     pub(super) fn temporary_dir(&self) -> &OsStr {
-        self.temporary_dir.as_deref().unwrap_or(OsStr::new("/tmp"))
+        let found = self.variables.iter().find(|variable| variable.name == TEMPORARY_DIR);
+        found.map_or(OsStr::new("/tmp"), |variable| &variable.value)
     }
 
-    pub(super) fn plugins(&self) -> &PluginSettings {
-        &self.plugins
+    pub(super) fn plugins(&self) -> PluginSettings {
+        let mut settings = PluginSettings::default();
+        for variable in &self.variables {
+            settings.keep(&variable.name, variable.value.clone());
+        }
+        // They replace the others.
+        for variable in &self.variables {
+            if let Some(name) = variable.plain_name() {
+                settings.keep(name, variable.value.clone());
+            }
+        }
+        settings
     }
 
     pub(super) fn service_manager(&self) -> &ServiceManagerConfig {
@@ -107,34 +174,204 @@ impl RawConfig {
     pub(super) fn directives(&self) -> &[OsString] {
         &self.directives
     }
+
+    pub(super) fn strangers(&self) -> &[Stranger] {
+        &self.strangers
+    }
+
+    /// Keeps what concerns svc. Of two variables of the same name, the one in the environment stays, or the last one there.
+    fn keep(&mut self, name: &OsStr, value: OsString, place: Option<String>) {
+        if value.is_empty() || (place.is_none() && self.service_manager.keep(name, &value)) {
+            return;
+        }
+        let Some(name) = name.to_str() else { return };
+        let plain = name.strip_prefix(PREFIX);
+        let setting = plain.unwrap_or(name);
+        let is_setting = PluginSettings::may_have(setting) || KEYS.iter().any(|key| key.variable == setting);
+        if is_setting || name == TEMPORARY_DIR {
+            match self.variables.iter_mut().find(|variable| variable.name == name) {
+                None => self.variables.push(Variable { name: name.to_owned(), value, place }),
+                Some(first) if place.is_none() => first.value = value,
+                Some(_) => {}
+            }
+            return;
+        }
+        let is_foreign = NOT_SETTINGS.contains(&name)
+            || SET_BY_KUBERNETES.iter().any(|start| name.starts_with(start))
+            || self.strangers.iter().any(|stranger| stranger.variable == name);
+        let meant = meant_setting(setting, plain.is_some());
+        if !is_foreign && (plain.is_some() || meant.is_some()) {
+            self.strangers.push(Stranger { variable: name.to_owned(), place, meant });
+        }
+    }
+}
+
+impl Variable {
+    /// The name without the prefix, if there is one.
+    fn plain_name(&self) -> Option<&str> {
+        self.name.strip_prefix(PREFIX)
+    }
+
+    fn source(&self) -> ValueSource {
+        let is_prefixed = self.plain_name().is_some();
+        match &self.place {
+            Some(place) => ValueSource::EnvFile { place: place.clone(), is_prefixed },
+            None => ValueSource::Environment { is_prefixed },
+        }
+    }
 }
 
 impl ValueSource {
-    /// Returns the name for display.
-    pub fn as_str(self) -> &'static str {
+    /// Describes where the value of the setting `variable` comes from.
+    pub fn describe(&self, variable: &str) -> String {
         match self {
-            Self::CommandLine => "command line",
-            Self::Default => "default",
-            Self::Environment => "environment",
+            Self::CommandLine(None) => "command line".to_owned(),
+            Self::CommandLine(Some(option)) => format!("command line ({option})"),
+            Self::Default => "default".to_owned(),
+            Self::EnvFile { place, is_prefixed: false } => place.clone(),
+            Self::EnvFile { place, is_prefixed: true } => format!("{place} ({PREFIX}{variable})"),
+            Self::Environment { is_prefixed: false } => "environment".to_owned(),
+            Self::Environment { is_prefixed: true } => format!("environment ({PREFIX}{variable})"),
         }
     }
+
+    /// What the operator has written, to be named in an error: the variable or option, after its place in a file.
+    pub(super) fn name(&self, variable: &str) -> String {
+        match self {
+            Self::CommandLine(None) | Self::Default | Self::Environment { is_prefixed: false } => {
+                variable.to_owned()
+            }
+            Self::CommandLine(Some(option)) => option.clone(),
+            Self::Environment { is_prefixed: true } => format!("{PREFIX}{variable}"),
+            Self::EnvFile { place, is_prefixed } => {
+                format!("{place}: {}{variable}", if *is_prefixed { PREFIX } else { "" })
+            }
+        }
+    }
+
+    /// Whether the value may be meant for another program, which gives the variable its own meaning.
+    pub(super) fn is_shared(&self) -> bool {
+        matches!(self, Self::EnvFile { is_prefixed: false, .. } | Self::Environment { is_prefixed: false })
+    }
+}
+
+/// The setting of this variable.
+fn id_of(variable: &str) -> Id {
+    let key = KEYS.iter().find(|key| key.variable == variable);
+    key.map_or_else(|| unreachable!("{variable} is no setting"), |key| key.id)
+}
+
+/// Where temporary files go; it is not a setting.
+const TEMPORARY_DIR: &str = "TMPDIR";
+
+/// Variables of the build, and those of the prefix that nobody has misspelt.
+const NOT_SETTINGS: [&str; 2] = ["SVC_PHP_CONFIG", "SVC_WERROR"];
+
+/// What variables begin with that Kubernetes sets in every container, if there is a service with the name `svc`.
+const SET_BY_KUBERNETES: [&str; 2] = ["SVC_SERVICE_", "SVC_PORT"];
+
+/// The setting that is spelt almost like `name`. A variable with the prefix is meant to be one, so that it need not be as
+/// close as another, which may belong to any program.
+fn meant_setting(name: &str, is_prefixed: bool) -> Option<&'static Key> {
+    let upper = name.to_ascii_uppercase();
+    let variable = spelling::nearest(&upper, KEYS.iter().map(|key| key.variable), |candidate| {
+        match candidate.len() {
+            length if is_prefixed => length / 4,
+            // Names of OpenTelemetry resemble each other, and svc knows not all of them.
+            _ if candidate.starts_with("OTEL_") => 1,
+            length => 1 + usize::from(length >= 10),
+        }
+    })?;
+    KEYS.iter().find(|key| key.variable == variable)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const PLAIN: ValueSource = ValueSource::Environment { is_prefixed: false };
+    const PREFIXED: ValueSource = ValueSource::Environment { is_prefixed: true };
+
+    fn strangers(variables: &[(&str, &str)]) -> Vec<(String, Option<&'static str>)> {
+        let raw = RawConfig::new(variables.iter().copied());
+        let pair = |stranger: &Stranger| (stranger.variable.clone(), stranger.meant.map(|key| key.variable));
+        raw.strangers().iter().map(pair).collect()
+    }
+
     #[test]
     fn empty_means_unset_and_strangers_are_left_alone() {
         let raw = RawConfig::new([("LOG_LEVEL", ""), ("HOME", "/root"), ("ACCESS_LOG", "all")]);
         assert_eq!(raw.value(Id::LogLevel), None);
-        assert_eq!(raw.value(Id::AccessLog), Some((OsStr::new("all"), ValueSource::Environment)));
-        assert_eq!(raw.values.iter().flatten().count(), 1);
+        assert_eq!(raw.value(Id::AccessLog), Some((OsStr::new("all"), PLAIN)));
+        assert_eq!((raw.variables.len(), raw.strangers.len()), (1, 0));
+    }
+
+    #[test]
+    fn the_prefixed_name_wins_unless_it_is_empty() {
+        let raw = RawConfig::new([("SVC_LOG_LEVEL", "warn"), ("LOG_LEVEL", "info"), ("ACCESS_LOG", "all")]);
+        assert_eq!(raw.value(Id::LogLevel), Some((OsStr::new("warn"), PREFIXED)));
+        let raw = RawConfig::new([("LOG_LEVEL", "info"), ("SVC_LOG_LEVEL", "")]);
+        assert_eq!(raw.value(Id::LogLevel), Some((OsStr::new("info"), PLAIN)));
+    }
+
+    #[test]
+    fn plugins_have_prefixed_settings_too() {
+        let raw = RawConfig::new([("SVC_PLUGIN_DISK_PATH", "/a"), ("PLUGIN_DISK_PATH", "/b")]);
+        assert_eq!(raw.plugins().of_plugin("disk", &["disk"]), [("PATH", &b"/a"[..])]);
+        assert!(raw.strangers().is_empty());
     }
 
     #[test]
     fn the_command_line_wins() {
-        let raw = RawConfig::new([("DOCUMENT_ROOT", "/srv")]).with_document_root("/tmp".into());
-        assert_eq!(raw.value(Id::DocumentRoot), Some((OsStr::new("/tmp"), ValueSource::CommandLine)));
+        let raw = RawConfig::new([("SVC_DOCUMENT_ROOT", "/srv")]).with_document_root("/tmp".into());
+        let source = ValueSource::CommandLine(None);
+        assert_eq!(raw.value(Id::DocumentRoot), Some((OsStr::new("/tmp"), source)));
+    }
+
+    #[test]
+    fn a_file_gives_what_the_environment_lacks() {
+        let file = EnvFile::parse("f", b"LOG_LEVEL=warn\nACCESS_LOG=all\nSVC_ENTRY_FILE=a.php\n").unwrap();
+        let raw = RawConfig::new([("LOG_LEVEL", "info"), ("ACCESS_LOG", "")]).with_env_file(&file);
+        assert_eq!(raw.value(Id::LogLevel), Some((OsStr::new("info"), PLAIN)));
+        let source = |id| raw.value(id).unwrap().1;
+        let line = |place: &str, is_prefixed| ValueSource::EnvFile { place: place.to_owned(), is_prefixed };
+        assert_eq!(source(Id::AccessLog), line("f:2", false));
+        assert_eq!(source(Id::EntryFile), line("f:3", true));
+        assert_eq!(source(Id::EntryFile).describe("ENTRY_FILE"), "f:3 (SVC_ENTRY_FILE)");
+    }
+
+    #[test]
+    fn what_looks_like_a_setting_is_noticed() {
+        let name = |name: &str, meant| vec![(name.to_owned(), meant)];
+        for (variable, meant) in [
+            ("MAX_CONECTIONS", "MAX_CONNECTIONS"),
+            ("max_connections", "MAX_CONNECTIONS"),
+            ("SVC_MAX_CONNECTS", "MAX_CONNECTIONS"),
+            ("LOG_LEVLE", "LOG_LEVEL"),
+            ("OTEL_ENABLE", "OTEL_ENABLED"),
+        ] {
+            assert_eq!(strangers(&[(variable, "5")]), name(variable, Some(meant)), "{variable}");
+        }
+        assert_eq!(strangers(&[("SVC_POETRY", "5")]), name("SVC_POETRY", None));
+        assert_eq!(strangers(&[("SVC_POETRY", "")]), []);
+    }
+
+    #[test]
+    fn what_others_set_is_not() {
+        for variable in [
+            "SVC_PHP_CONFIG",
+            "SVC_WERROR",
+            "SVC_SERVICE_HOST",
+            "SVC_PORT",
+            "SVC_PORT_80_TCP",
+            "LISTEN_FDS",
+            "SERVER_NAME",
+            "OTEL_BLRP_SCHEDULE_DELAY",
+            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+            "TRUSTED_HOSTS",
+            "LOG_CHANNEL",
+        ] {
+            assert_eq!(strangers(&[(variable, "5")]), [], "{variable}");
+        }
     }
 }

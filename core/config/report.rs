@@ -17,6 +17,11 @@ impl Config {
                 report.insert(field, setting.value.to_json(json));
             }
         }
+        let sources = self.settings.iter().filter_map(|setting| {
+            let (field, _) = setting.key.report_field()?;
+            Some((field, setting.source.describe(setting.key.variable).into()))
+        });
+        report.insert("sources".to_owned(), Value::Object(sources.collect()));
         report.insert("async_in_flight_cap".to_owned(), self.background.async_in_flight_cap().into());
         let hooks = self.background.runtime_hooks.iter().map(|hook| hook.as_str());
         report.insert("runtime_hooks".to_owned(), hooks.collect());
@@ -34,6 +39,15 @@ impl Config {
 mod tests {
     use super::*;
     use crate::config::RawConfig;
+
+    #[test]
+    fn the_source_of_each_value_is_there() {
+        let report = report(&[("SVC_LOG_LEVEL", "warn"), ("TRUSTED_PROXIES", "private")]);
+        assert_eq!(report["sources"]["log_level"], "environment (SVC_LOG_LEVEL)");
+        assert_eq!(report["sources"]["trusted_proxies"], "environment");
+        assert_eq!(report["sources"]["executor_type"], "default");
+        assert!(report["sources"].get("tls_key").is_none());
+    }
 
     const STRINGS: &str = "access_log document_root entry_file executor_type listen_addr log_level php_workers \
         tls_min_version";

@@ -7,15 +7,18 @@ use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::{Component, Path, PathBuf};
 
-use super::files::readable_file;
+use super::directive;
+use super::files::{default_root, directory, readable_file};
 use super::id::Id;
 use super::key::{Chapter, Exposure, Initial, Key};
 use super::keys::KEYS;
 use super::listen_addr::ListenAddr;
+use super::machine::Machine;
 use super::problem::{ConfigError, Fault, Problem};
-use super::raw::{RawConfig, ValueSource};
+use super::raw::{PREFIX, RawConfig, Stranger, ValueSource};
 use super::settings::{Setting, Settings};
 use super::value::Value;
+use super::warning::Warning;
 use super::{
     AdmissionConfig, BackgroundConfig, BodyConfig, ClientConfig, Config, FileConfig, LogConfig,
     OperationsConfig, PhpConfig, ServingConfig, TimeoutConfig, TlsConfig, TraceConfig, WorkerRange,
@@ -29,23 +32,22 @@ impl Config {
     ///
     /// All errors in all settings.
     pub fn resolve(raw: &RawConfig) -> Result<Self, ConfigError> {
-        // Honours affinity and the quotas of control groups; an unknown number is treated as the smallest.
-        let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        Self::resolve_on(raw, cpus)
+        Self::resolve_on(raw, &Machine::of_this_process())
     }
 
-    /// Resolves the settings for a machine with this number of CPUs.
+    /// Resolves the settings for another machine.
     ///
     /// # Errors
     ///
     /// All errors in all settings.
-    pub fn resolve_on(raw: &RawConfig, cpus: usize) -> Result<Self, ConfigError> {
-        let mut resolver =
-            Resolver { settings: Settings::default(), problems: Vec::new(), ignored: Vec::new() };
+    pub fn resolve_on(raw: &RawConfig, machine: &Machine) -> Result<Self, ConfigError> {
+        let mut resolver = Resolver::default();
         resolver.read(raw);
+        resolver.notice_strangers(raw);
         resolver.check_tls_pair();
         resolver.check_tls_lists();
-        resolver.compute_threads(cpus);
+        resolver.compute_threads(machine.cpus);
+        machine.fit_connections(&mut resolver.settings, &mut resolver.problems, &mut resolver.warnings);
         resolver.compute_waiting();
         resolver.find_directories(raw);
         resolver.check_entry_file();
@@ -53,14 +55,21 @@ impl Config {
         resolver.check_async();
         resolver.check_listeners();
         let tracing = resolver.tracing();
-        let php_ini = resolver.directives(raw);
+        let php_ini = directive::all(raw.directives(), &mut resolver.problems);
         if resolver.problems.is_empty() {
             Ok(resolver.config(php_ini, tracing, raw))
         } else {
             // By the table, so that the order is that of the reference page; the command line's options come last.
             let row = |problem: &Problem| KEYS.iter().position(|key| key.variable == problem.setting);
             resolver.problems.sort_by_key(|problem| row(problem).unwrap_or(KEYS.len()));
-            Err(ConfigError::new(resolver.problems))
+            let named = |problem: Problem| {
+                let source = row(&problem).map(|row| resolver.settings.source(KEYS[row].id));
+                (
+                    source.map_or_else(|| problem.setting.to_owned(), |source| source.name(problem.setting)),
+                    problem,
+                )
+            };
+            Err(ConfigError::new(resolver.problems.into_iter().map(named).collect()))
         }
     }
 
@@ -70,11 +79,13 @@ impl Config {
     }
 }
 
+#[derive(Default)]
 struct Resolver {
     settings: Settings,
     problems: Vec<Problem>,
-    /// What was not accepted, and does not stop the start.
+    /// What of tracing was not accepted, and does not stop the start.
     ignored: Vec<Problem>,
+    warnings: Vec<Warning>,
 }
 
 impl Resolver {
@@ -88,17 +99,36 @@ impl Resolver {
             if let Some((text, source)) = raw.value(key.id)
                 && self.is_looked_at(key)
             {
-                setting.source = source;
                 match key.kind.parse(text) {
-                    Ok(value) => setting.value = value,
-                    Err(fault) if key.is_lenient => {
-                        setting.source = ValueSource::Default;
-                        self.ignored.push(problem(key, Some(text), fault));
+                    Ok(value) => (setting.value, setting.source) = (value, source),
+                    Err(fault) if key.is_lenient && source.is_shared() => {
+                        let problem = problem(key, Some(text), fault);
+                        if key.chapter == Chapter::Tracing {
+                            self.ignored.push(problem);
+                        } else {
+                            self.warnings.push(Warning::Ignored(problem));
+                        }
                     }
-                    Err(fault) => self.fault(key, Some(text), fault),
+                    Err(fault) => {
+                        setting.source = source;
+                        self.fault(key, Some(text), fault);
+                    }
                 }
             }
             self.settings.push(setting);
+        }
+    }
+
+    fn notice_strangers(&mut self, raw: &RawConfig) {
+        for Stranger { variable, place, meant } in raw.strangers() {
+            let is_prefixed = variable.starts_with(PREFIX);
+            let meant = meant.filter(|key| is_prefixed || self.is_looked_at(key));
+            if !is_prefixed && meant.is_none() {
+                continue;
+            }
+            let prefix = if is_prefixed { PREFIX } else { "" };
+            let meant = meant.map(|key| format!("{prefix}{}", key.variable));
+            self.warnings.push(Warning::Unknown { variable: variable.clone(), place: place.clone(), meant });
         }
     }
 
@@ -117,7 +147,7 @@ impl Resolver {
     /// An incomplete pair is an error of its own, and easier to understand than an unavailable feature.
     fn check_tls_pair(&mut self) {
         for (set, unset) in [(Id::TlsCert, Id::TlsKey), (Id::TlsKey, Id::TlsCert)] {
-            let present = |id: Id| self.settings.source(id) != ValueSource::Default;
+            let present = |id: Id| *self.settings.source(id) != ValueSource::Default;
             if present(set) && !present(unset) {
                 let set = KEYS[set as usize].variable;
                 self.problems.retain(|problem| problem.setting != set);
@@ -273,7 +303,7 @@ impl Resolver {
             }
         }
         if let Some(redirect) = redirect
-            && self.settings.source(Id::TlsCert) == ValueSource::Default
+            && self.settings.source(Id::TlsCert) == &ValueSource::Default
         {
             let key = &KEYS[Id::RedirectAddr as usize];
             self.fault_accepting(
@@ -283,22 +313,6 @@ impl Resolver {
                 "no value without TLS_CERT",
             );
         }
-    }
-
-    fn directives(&mut self, raw: &RawConfig) -> Vec<(String, String)> {
-        let mut directives = Vec::new();
-        for text in raw.directives() {
-            match directive(text) {
-                Ok(pair) => directives.push(pair),
-                Err(fault) => self.problems.push(Problem {
-                    setting: "-d",
-                    value: Some(text.to_string_lossy().into_owned()),
-                    fault,
-                    accepted: "key=value".to_owned(),
-                }),
-            }
-        }
-        directives
     }
 
     fn fault(&mut self, key: &'static Key, text: Option<&OsStr>, fault: Fault) {
@@ -328,10 +342,11 @@ impl Resolver {
             tls: TlsConfig::of(settings),
             clients: ClientConfig::of(settings),
             logs: LogConfig::of(settings),
-            background: BackgroundConfig::of(settings, raw.plugins()),
+            background: BackgroundConfig::of(settings, &raw.plugins()),
             operations: OperationsConfig::of(settings),
             tracing,
             service_manager: raw.service_manager().clone(),
+            warnings: self.warnings,
             settings: self.settings.into_vec(),
         }
     }
@@ -359,6 +374,13 @@ impl RawConfig {
     }
 }
 
+impl RawConfig {
+    /// The file with the process ID of the server, for clients of the server; `None` if it is unset.
+    pub fn pid_file(&self) -> Option<PathBuf> {
+        self.value(Id::PidFile).map(|(path, _)| PathBuf::from(path))
+    }
+}
+
 /// The default limit for the bodies of requests that wait for a queue slot, in bytes.
 const WAITING_BYTES_AUTO: usize = 64 << 20;
 
@@ -366,35 +388,6 @@ fn problem(key: &Key, text: Option<&OsStr>, fault: Fault) -> Problem {
     let value =
         text.filter(|_| key.exposure != Exposure::Secret).map(|text| text.to_string_lossy().into_owned());
     Problem { setting: key.variable, value, fault, accepted: key.accepted() }
-}
-
-/// The default document root.
-fn default_root(base: &Path) -> PathBuf {
-    let public = base.join("public");
-    if public.is_dir() { public } else { base.to_owned() }
-}
-
-/// Makes the path absolute without following links, so that a root that is switched with a link can still be switched.
-fn directory(path: &Path) -> Result<PathBuf, Fault> {
-    let unusable = |error: std::io::Error| Fault::NotADirectory(error.to_string());
-    if !std::fs::metadata(path).map_err(unusable)?.is_dir() {
-        return Err(Fault::NotADirectory("not a directory".to_owned()));
-    }
-    let absolute = std::path::absolute(path).map_err(unusable)?;
-    // Through the components, so that a slash at the end goes.
-    Ok(absolute.components().collect())
-}
-
-fn directive(text: &OsStr) -> Result<(String, String), Fault> {
-    let text = text.to_str().ok_or(Fault::NotUtf8)?;
-    // A key alone switches it on, as with PHP's own commands.
-    let (key, value) = text.split_once('=').unwrap_or((text, "1"));
-    let (key, value) = (key.trim(), value.trim());
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    if key.is_empty() || !key.bytes().all(plain) || value.contains(char::is_control) {
-        return Err(Fault::NotADirective);
-    }
-    Ok((key.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]

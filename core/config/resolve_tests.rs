@@ -3,9 +3,11 @@ use std::time::Duration;
 use super::*;
 use crate::config::{AccessLog, CertificateFiles, Executor, Level, TlsVersion};
 
+const MACHINE: Machine = Machine { cpus: 4, descriptors_max: None };
+
 fn resolve(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let defaults = [("DOCUMENT_ROOT", "/tmp"), ("SPOOL_DIR", "/tmp")];
-    Config::resolve_on(&RawConfig::new(defaults.iter().chain(variables).copied()), 4)
+    Config::resolve_on(&RawConfig::new(defaults.iter().chain(variables).copied()), &MACHINE)
 }
 
 fn config(variables: &[(&str, &str)]) -> Config {
@@ -122,13 +124,13 @@ fn every_live_setting_takes_a_value() {
 
 #[test]
 fn all_problems_come_in_one_go_in_the_order_of_the_table() {
-    let found = lines(&[("LOG_LEVEL", "loud"), ("PHP_WORKERS", "many"), ("HEADER_TIMEOUT_SECONDS", "0")]);
+    let found = lines(&[("ACCESS_LOG", "loud"), ("PHP_WORKERS", "many"), ("HEADER_TIMEOUT_SECONDS", "0")]);
     assert_eq!(
         found,
         [
             r#"PHP_WORKERS: "many" is not an integer; accepted: auto, an integer from 1 to 1024, or a range such as 2:8"#,
             r#"HEADER_TIMEOUT_SECONDS: "0" is too small; accepted: a number of seconds from 1 to 86400"#,
-            r#"LOG_LEVEL: "loud" is not a valid value; accepted: error, warn, info, debug"#,
+            r#"ACCESS_LOG: "loud" is not a valid value; accepted: off, error, all"#,
         ]
     );
 }
@@ -313,10 +315,11 @@ fn sources_are_remembered() {
     let raw =
         RawConfig::new([("LOG_LEVEL", "debug"), ("SPOOL_DIR", "/tmp")]).with_document_root("/tmp".into());
     let config = Config::resolve(&raw).unwrap();
-    let source =
-        |name: &str| config.settings().iter().find(|setting| setting.key.variable == name).unwrap().source;
-    assert_eq!(source("LOG_LEVEL"), ValueSource::Environment);
-    assert_eq!(source("DOCUMENT_ROOT"), ValueSource::CommandLine);
+    let source = |name: &str| {
+        config.settings().iter().find(|setting| setting.key.variable == name).unwrap().source.clone()
+    };
+    assert_eq!(source("LOG_LEVEL"), ValueSource::Environment { is_prefixed: false });
+    assert_eq!(source("DOCUMENT_ROOT"), ValueSource::CommandLine(None));
     assert_eq!(source("ACCESS_LOG"), ValueSource::Default);
 }
 
@@ -364,4 +367,68 @@ fn the_entry_file_of_tasks_is_a_readable_file() {
     );
     let relative = config(&[("ASYNC_ENTRY_FILE", "Cargo.toml")]).background.async_entry_file;
     assert_eq!(relative, Some(std::env::current_dir().unwrap().join("Cargo.toml")));
+}
+
+#[test]
+fn two_settings_may_be_meant_for_others_unless_they_have_the_prefix() {
+    let config = config(&[("LOG_LEVEL", "notice"), ("TRUSTED_PROXIES", "10.0.0.1,REMOTE_ADDR")]);
+    assert_eq!((config.logs.level, config.clients.trusted_proxies.len()), (Level::Info, 0));
+    let warnings: Vec<String> = config.warnings.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        warnings,
+        [
+            "TRUSTED_PROXIES: \"10.0.0.1,REMOTE_ADDR\" contains \"REMOTE_ADDR\", which is not a network or an address; \
+             accepted: comma-separated networks, addresses and the word private; the default is used",
+            "LOG_LEVEL: \"notice\" is not a valid value; accepted: error, warn, info, debug; the default is used",
+        ]
+    );
+    assert_eq!(
+        lines(&[("SVC_LOG_LEVEL", "notice"), ("LOG_LEVEL", "warn")]),
+        ["SVC_LOG_LEVEL: \"notice\" is not a valid value; accepted: error, warn, info, debug"]
+    );
+}
+
+#[test]
+fn variables_of_tracing_with_the_prefix_are_for_svc_alone() {
+    let tracing = |name: &str, value: &str| resolve(&[("OTEL_ENABLED", "true"), (name, value)]);
+    assert_eq!(tracing("OTEL_BSP_MAX_QUEUE_SIZE", "many").unwrap().tracing.unwrap().ignored.len(), 1);
+    for (name, value) in [("SVC_OTEL_BSP_MAX_QUEUE_SIZE", "many"), ("SVC_OTEL_PROPAGATORS", "b3")] {
+        let error = tracing(name, value).expect_err(name).to_string();
+        assert!(error.starts_with(&format!("{name}: ")), "{error}");
+    }
+}
+
+#[test]
+fn misspelt_variables_are_warned_about() {
+    let warnings = |variables: &[(&str, &str)]| -> Vec<String> {
+        config(variables).warnings.iter().map(ToString::to_string).collect()
+    };
+    assert_eq!(
+        warnings(&[("MAX_CONECTIONS", "5"), ("SVC_LOG_LEVLE", "warn"), ("SVC_POEM", "x")]),
+        [
+            "MAX_CONECTIONS: unknown setting; did you mean MAX_CONNECTIONS?",
+            "SVC_LOG_LEVLE: unknown setting; did you mean SVC_LOG_LEVEL?",
+            "SVC_POEM: unknown setting",
+        ]
+    );
+    assert_eq!(warnings(&[("OTEL_PROPAGATOR", "b3")]), Vec::<String>::new(), "none is looked at");
+    assert_eq!(warnings(&[("OTEL_PROPAGATOR", "b3"), ("OTEL_ENABLED", "true")]).len(), 1);
+}
+
+#[test]
+fn the_default_number_of_connections_fits_the_limit_of_descriptors() {
+    let limited = |variables: &[(&str, &str)], descriptors_max| {
+        let defaults = [("DOCUMENT_ROOT", "/tmp"), ("SPOOL_DIR", "/tmp")];
+        let raw = RawConfig::new(defaults.iter().chain(variables).copied());
+        Config::resolve_on(&raw, &Machine { descriptors_max: Some(descriptors_max), ..MACHINE })
+    };
+    let fixed = crate::limits::descriptors_needed(0);
+    let few = limited(&[], fixed + 100).unwrap();
+    assert_eq!((few.admission.max_connections, few.admission.queue_max_waiting), (100, 50));
+    assert!(few.warnings[0].to_string().starts_with("MAX_CONNECTIONS: reduced from 10000 to 100, because"));
+    assert_eq!(limited(&[], fixed + 10_000).unwrap().warnings, []);
+    let error = limited(&[("SVC_MAX_CONNECTIONS", "101")], fixed + 100).unwrap_err().to_string();
+    assert!(error.starts_with("SVC_MAX_CONNECTIONS: 101 requires "), "{error}");
+    assert!(error.contains("accepted: up to 100, or a limit of at least "), "{error}");
+    assert!(limited(&[], fixed).is_err(), "nothing fits");
 }

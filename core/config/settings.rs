@@ -44,8 +44,8 @@ impl Settings {
     }
 
     /// Where a value came from.
-    pub(super) fn source(&self, id: Id) -> ValueSource {
-        self.0[id as usize].source
+    pub(super) fn source(&self, id: Id) -> &ValueSource {
+        &self.0[id as usize].source
     }
 
     /// The value.

@@ -9,11 +9,13 @@ use std::time::{Duration, SystemTime};
 use super::hint::Hint;
 use super::plugin_event::PluginEvent;
 use super::record::Record;
+use super::setting_event;
 use super::timestamp::timestamp;
 use super::trace_event::TraceEvent;
+use super::watch_event::WatchEvent;
 use super::worker_event::WorkerEvent;
 use crate::admission::{GateFacts, Refusals};
-use crate::config::Level;
+use crate::config::{Level, Warning};
 use crate::http::{Trace, Traceparent};
 use crate::time::{as_micros, as_millis};
 
@@ -90,6 +92,10 @@ pub enum Event<'a> {
     Worker(WorkerEvent<'a>),
     /// An event of tracing.
     Tracing(TraceEvent<'a>),
+    /// Something about the settings.
+    Setting(&'a Warning),
+    /// An event of `--watch`.
+    Watch(WatchEvent<'a>),
     /// A hint for the operator.
     Hint(Hint<'a>),
     /// An event of the plugin of that name.
@@ -307,6 +313,7 @@ impl Event<'_> {
         match self {
             Self::Worker(event) => event.level(),
             Self::Tracing(event) => event.level(),
+            Self::Watch(event) => event.level(),
             Self::Hint(hint) => hint.level(),
             Self::Plugin(_, event) => event.level(),
             Self::PluginMessage { level, .. } => *level,
@@ -315,6 +322,7 @@ impl Event<'_> {
             Self::OpsExposed { .. }
             | Self::CertificateExpired { .. }
             | Self::CertificateNotYetValid { .. }
+            | Self::Setting(_)
             | Self::OpcacheOff
             | Self::ExtensionUnknown { .. }
             | Self::OpcacheRestartDelayed
@@ -374,6 +382,8 @@ impl Event<'_> {
             Self::Stopped => svc("svc has stopped"),
             Self::Worker(event) => event.record(svc),
             Self::Tracing(event) => event.record(svc),
+            Self::Setting(warning) => setting_event::record(warning, svc),
+            Self::Watch(event) => event.record(svc),
             Self::Hint(hint) => hint.record(svc),
             Self::Plugin(plugin, event) => event.record(plugin, svc),
             Self::FileRefused { file, reason, request_id } => {

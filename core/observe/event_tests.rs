@@ -24,6 +24,15 @@ const REFUSED: Refusals = Refusals { queue_full: 1, wait_timeout: 20, waiting_fu
 static PROBLEM: Problem =
     Problem { setting: "S", value: None, fault: Fault::NotANumber, accepted: String::new() };
 
+static FEWER: Warning = Warning::FewerConnections { max_connections: 1, initial: 2, descriptors: 3 };
+static IGNORED: Warning = Warning::Ignored(Problem {
+    setting: "S",
+    value: None,
+    fault: Fault::NotANumber,
+    accepted: String::new(),
+});
+static UNKNOWN: Warning = Warning::Unknown { variable: String::new(), place: None, meant: None };
+
 /// One of each; a variant that is missing here does not compile in [`is_listed`].
 const ALL: &[Event<'_>] = &[
     Event::Starting { version: "1" },
@@ -88,6 +97,13 @@ const ALL: &[Event<'_>] = &[
         request_id: "r-1",
     }),
     Event::Worker(WorkerEvent::DetachedTaskFailed { task: 7, request_id: "r-1", reason: b"r" }),
+    Event::Watch(WatchEvent::Changed { path: "p", changes: 1 }),
+    Event::Watch(WatchEvent::Incomplete { path: "p", error: "e" }),
+    Event::Watch(WatchEvent::Revalidated),
+    Event::Watch(WatchEvent::Watching { path: "p", directories: 1 }),
+    Event::Setting(&FEWER),
+    Event::Setting(&IGNORED),
+    Event::Setting(&UNKNOWN),
     Event::Hint(Hint::TaskEntryInRoot { path: "p" }),
     Event::Hint(Hint::IdleHooks),
     Event::Hint(Hint::UnreadableAtReload { path: "p" }),
@@ -167,6 +183,13 @@ fn is_listed(event: &Event<'_>) -> bool {
             | WorkerEvent::DetachedTaskFailed { .. }
             | WorkerEvent::Stuck { .. },
         )
+        | Event::Watch(
+            WatchEvent::Changed { .. }
+            | WatchEvent::Incomplete { .. }
+            | WatchEvent::Revalidated
+            | WatchEvent::Watching { .. },
+        )
+        | Event::Setting(Warning::FewerConnections { .. } | Warning::Ignored(_) | Warning::Unknown { .. })
         | Event::Hint(
             Hint::FirstEpisode { .. }
             | Hint::ProjectAsRoot { .. }

@@ -5,14 +5,15 @@
 //! and no level. Refuses: it does not reopen or rotate; standard output belongs to whoever started the server.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use super::batch_writer::{BatchSink, BatchWriter};
 use super::episode::{EpisodeBook, EpisodeEntry, EpisodeNews};
 use super::event::{Access, Event};
-use crate::config::{AccessLog, Level};
+use super::text_line::text_line;
+use crate::config::{AccessLog, Level, LogFormat};
 use crate::limits::{LOG_FLUSH_TIMEOUT, LOG_QUEUE_RECORDS};
 use crate::sync::lock::ShortLock;
 use crate::sync::primitive::Arc;
@@ -34,19 +35,33 @@ impl Log {
     /// # Errors
     ///
     /// When the system gives no descriptor or no thread.
-    pub fn to_stdout(level: Level, access: AccessLog) -> io::Result<Self> {
+    pub fn to_stdout(level: Level, access: AccessLog, format: LogFormat) -> io::Result<Self> {
         // A descriptor of our own: the standard library's handle has a buffer and a lock.
         let stdout = File::from(io::stdout().as_fd().try_clone_to_owned()?);
-        Self::start(level, access, stdout)
+        let is_text = match format {
+            LogFormat::Auto => stdout.is_terminal(),
+            LogFormat::Json => false,
+            LogFormat::Text => true,
+        };
+        Self::start_in(is_text, level, access, stdout)
     }
 
-    /// Starts the thread that writes records to `sink`.
+    /// Starts the thread that writes records to `sink`, as JSON.
     ///
     /// # Errors
     ///
     /// When the system gives no descriptor or no thread.
     pub fn start(level: Level, access: AccessLog, sink: impl Write + Send + 'static) -> io::Result<Self> {
-        let lines = LineSink { sink, batch: Vec::new(), level };
+        Self::start_in(false, level, access, sink)
+    }
+
+    fn start_in(
+        is_text: bool,
+        level: Level,
+        access: AccessLog,
+        sink: impl Write + Send + 'static,
+    ) -> io::Result<Self> {
+        let lines = LineSink { sink, batch: Vec::new(), level, is_text };
         let writer = Arc::new(BatchWriter::start("svc-log", LOG_QUEUE_RECORDS, lines)?);
         Ok(Self { level, access, writer, episodes: Arc::default() })
     }
@@ -110,6 +125,8 @@ struct LineSink<W> {
     sink: W,
     batch: Vec<u8>,
     level: Level,
+    /// Whether people are to read the records.
+    is_text: bool,
 }
 
 /// A batch is written when it is this long, or when the queue is empty.
@@ -117,7 +134,7 @@ const BATCH_BYTES: usize = 64 * 1024;
 
 impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
     fn add(&mut self, record: Vec<u8>) -> bool {
-        self.batch.extend_from_slice(&record);
+        self.put(record);
         self.batch.len() < BATCH_BYTES
     }
 
@@ -130,9 +147,17 @@ impl<W: Write> BatchSink<Vec<u8>> for LineSink<W> {
     fn tell_dropped(&mut self, count: u64) {
         let event = Event::RecordsDropped { count };
         if event.level() <= self.level {
+            self.put(event.render(time::wall()));
             // A record about lost records that is lost too changes nothing.
-            let _ = self.sink.write_all(&event.render(time::wall()));
+            let _ = self.write();
         }
+    }
+}
+
+impl<W> LineSink<W> {
+    fn put(&mut self, record: Vec<u8>) {
+        let line = if self.is_text { text_line(&record) } else { record };
+        self.batch.extend_from_slice(&line);
     }
 }
 

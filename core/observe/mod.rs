@@ -43,9 +43,12 @@ mod plugin_event;
 pub mod process;
 pub mod record;
 pub mod reference;
+mod setting_event;
 mod status;
+pub mod text_line;
 pub mod timestamp;
 mod trace_event;
+mod watch_event;
 mod worker_event;
 
 pub use episode::{EpisodeBook, EpisodeEntry, EpisodeKind, EpisodeNews, EpisodeStep};
@@ -60,4 +63,5 @@ pub use log::Log;
 pub use plugin_event::PluginEvent;
 pub use status::StatusFacts;
 pub use trace_event::TraceEvent;
+pub use watch_event::WatchEvent;
 pub use worker_event::WorkerEvent;

@@ -12,7 +12,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::admission::Gate;
 use crate::config::{Config, ListenAddr, Problem};
-use crate::limits::{DESCRIPTOR_MIN, DESCRIPTORS_RESERVED};
 use crate::observe::{Event, Hint, Log, PluginEvent, TraceEvent};
 use crate::plugins::{Plugin, PluginEvents, PluginStartError};
 use crate::policy::never_public::sign_of_project;
@@ -64,15 +63,6 @@ pub struct PreparedServer {
 /// Why the server cannot start.
 #[derive(Debug)]
 pub enum StartError {
-    /// The descriptor limit is too low for `MAX_CONNECTIONS`.
-    Descriptors {
-        /// The setting's value.
-        max_connections: usize,
-        /// How many descriptors that needs.
-        needed: u64,
-        /// How many the system grants.
-        granted: u64,
-    },
     /// A plugin cannot be used.
     Plugin(PluginStartError),
     /// A file that a setting names has invalid contents.
@@ -99,17 +89,6 @@ pub enum StartError {
 impl std::fmt::Display for StartError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Descriptors { max_connections, needed, granted } => {
-                write!(
-                    f,
-                    "MAX_CONNECTIONS: {max_connections} requires {needed} file descriptors, but the limit is {granted}; accepted: "
-                )?;
-                let room = granted.saturating_sub(descriptors(0));
-                if room > 0 {
-                    write!(f, "up to {room}, or ")?;
-                }
-                write!(f, "a limit of at least {needed} (ulimit -Hn)")
-            }
             Self::Plugin(error) => error.fmt(f),
             Self::Policy(error) => error.fmt(f),
             Self::Port(error) => error.fmt(f),
@@ -156,7 +135,7 @@ impl PreparedServer {
         clock: Clock,
         inherited: InheritedSockets,
     ) -> Result<Self, StartError> {
-        raise_descriptor_limit(config.admission.max_connections)?;
+        raise_descriptor_limit()?;
         let policy = Policy::load(&config.clients, &config.serving.document_root, time::now())
             .map_err(StartError::Policy)?;
         let ports = Ports::open(&config.serving, inherited.main).map_err(StartError::Port)?;
@@ -332,21 +311,12 @@ fn first_port(main: &[ListenAddr]) -> u16 {
     main.iter().find_map(ListenAddr::tcp).map_or(443, |addr| addr.port())
 }
 
-/// The number of descriptors that `max_connections` connections and the rest of the server need.
-fn descriptors(max_connections: usize) -> u64 {
-    u64::from(DESCRIPTOR_MIN.unsigned_abs()) + max_connections as u64 + DESCRIPTORS_RESERVED
-}
-
-/// Raises the soft limit to the hard limit, and checks that this is enough.
-fn raise_descriptor_limit(max_connections: usize) -> Result<(), StartError> {
+/// Raises the soft limit to the hard limit, which the settings have been held against.
+fn raise_descriptor_limit() -> io::Result<()> {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     if limit.current != limit.maximum {
-        setrlimit(Resource::Nofile, raised).map_err(io::Error::from)?;
-    }
-    let (needed, granted) = (descriptors(max_connections), limit.maximum.unwrap_or(u64::MAX));
-    if needed > granted {
-        return Err(StartError::Descriptors { max_connections, needed, granted });
+        setrlimit(Resource::Nofile, raised)?;
     }
     Ok(())
 }

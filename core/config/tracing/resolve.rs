@@ -293,7 +293,7 @@ impl TraceResolver<'_> {
     }
 
     fn is_set(&self, id: Id) -> bool {
-        self.settings.source(id) != ValueSource::Default
+        *self.settings.source(id) != ValueSource::Default
     }
 
     fn variable(&self, id: Id) -> &'static str {
@@ -302,7 +302,10 @@ impl TraceResolver<'_> {
 
     fn ignore(&mut self, id: Id, value: Option<String>, fault: Fault, accepted: &str) {
         let setting = self.variable(id);
-        self.ignored.push(Problem { setting, value, fault, accepted: accepted.to_owned() });
+        let problem = Problem { setting, value, fault, accepted: accepted.to_owned() };
+        // An application's own SDK does not read what is meant for svc alone.
+        if self.settings.source(id).is_shared() { &mut self.ignored } else { &mut *self.problems }
+            .push(problem);
     }
 }
 

@@ -1,0 +1,64 @@
+//! What the system grants the process, and the settings that depend on it.
+//!
+//! Promises: what does not fit is found before anything is started. Refuses: it changes no limit.
+
+use rustix::process::{Resource, getrlimit};
+
+use super::id::Id;
+use super::keys::KEYS;
+use super::problem::{Fault, Problem};
+use super::raw::ValueSource;
+use super::settings::Settings;
+use super::value::Value;
+use super::warning::Warning;
+use crate::limits::descriptors_needed;
+
+/// What the system grants the process.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    /// The number of CPUs.
+    pub cpus: usize,
+    /// The limit of descriptors; `None` if there is none.
+    pub descriptors_max: Option<u64>,
+}
+
+impl Machine {
+    /// The machine that the process runs on, with the process's own limits.
+    pub fn of_this_process() -> Self {
+        Self {
+            // Honours affinity and the quotas of control groups; an unknown number is treated as the smallest.
+            cpus: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            descriptors_max: getrlimit(Resource::Nofile).maximum,
+        }
+    }
+
+    /// The default number of connections adapts to the limit of descriptors; one that was chosen has to fit.
+    pub(super) fn fit_connections(
+        &self,
+        settings: &mut Settings,
+        problems: &mut Vec<Problem>,
+        warnings: &mut Vec<Warning>,
+    ) {
+        let (Some(granted), initial) = (self.descriptors_max, settings.integer(Id::MaxConnections)) else {
+            return;
+        };
+        let needed = descriptors_needed(initial);
+        if needed <= granted {
+            return;
+        }
+        let room = granted.saturating_sub(descriptors_needed(0));
+        if room > 0 && *settings.source(Id::MaxConnections) == ValueSource::Default {
+            settings.set(Id::MaxConnections, Value::Integer(room));
+            let descriptors = granted;
+            warnings.push(Warning::FewerConnections { max_connections: room, initial, descriptors });
+            return;
+        }
+        let fewer = if room > 0 { format!("up to {room}, or ") } else { String::new() };
+        problems.push(Problem {
+            setting: KEYS[Id::MaxConnections as usize].variable,
+            value: None,
+            fault: Fault::Descriptors { max_connections: initial, needed, granted },
+            accepted: format!("{fewer}a limit of at least {needed} (ulimit -Hn)"),
+        });
+    }
+}

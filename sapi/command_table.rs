@@ -1,0 +1,375 @@
+//! The one table of commands and options.
+//!
+//! Promises: parsing, help, the man page and the completions of shells are made from it, so that they cannot disagree.
+//! Refuses: rows hold no code; what an option does is said by its [`Effect`].
+
+/// A command.
+#[derive(Debug)]
+pub struct CliCommand {
+    /// Its name.
+    pub name: &'static str,
+    /// What follows the name and the options.
+    pub argument: Argument,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// The same in detail: paragraphs.
+    pub details: &'static [&'static str],
+    /// Its options, besides those of all commands.
+    pub options: &'static [&'static [CommandOption]],
+}
+
+/// What follows a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Argument {
+    /// Nothing.
+    None,
+    /// Everything, options included, belongs to another program; the name of it all.
+    Foreign(&'static str),
+    /// One word or none: its name, and what it may be.
+    Optional(&'static str, Completion),
+    /// One word: its name, and what it may be.
+    Required(&'static str, Completion),
+}
+
+/// An option.
+#[derive(Debug)]
+pub struct CommandOption {
+    /// The letter after one dash.
+    pub short: Option<char>,
+    /// The name after two dashes.
+    pub long: Option<&'static str>,
+    /// The name of its value, and what it may be; `None` if it has no value.
+    pub value: Option<(&'static str, Completion)>,
+    /// What it does, in a line.
+    pub summary: &'static str,
+    /// The same for the program.
+    pub effect: Effect,
+}
+
+/// What a word may be, for shells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Completion {
+    /// Anything.
+    Anything,
+    /// A directory.
+    Directory,
+    /// A file.
+    File,
+    /// One of these.
+    Words(&'static [&'static str]),
+}
+
+/// What an option does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Shows only what differs from the default.
+    Changed,
+    /// Sets a PHP directive.
+    Directive,
+    /// Reads variables from a file.
+    EnvFile,
+    /// Prints help.
+    Help,
+    /// Prints JSON.
+    Json,
+    /// Prints Markdown.
+    Markdown,
+    /// Overrides the setting of this variable.
+    Setting(&'static str),
+    /// Prints the versions.
+    Version,
+    /// Watches the code.
+    Watch,
+    /// Chooses worker mode and its script.
+    Worker,
+}
+
+/// Every command, in the order of the help.
+pub static COMMANDS: &[CliCommand] = &[
+    CliCommand {
+        name: "serve",
+        argument: DIR,
+        summary: "Serve DIR (default: DOCUMENT_ROOT); the word serve may be left out",
+        details: &[
+            "Options take precedence over the environment, and that over the files of --env-file. To serve a directory that \
+             has the name of a command, write ./NAME.",
+        ],
+        options: &[SETTING_OPTIONS],
+    },
+    CliCommand {
+        name: "check",
+        argument: DIR,
+        summary: "Refuse what serve would refuse, else print the settings",
+        details: &[
+            "Prints each setting with its value and source, the ini files that PHP has read and its extensions. Errors in the \
+             settings, in the files that they name, in PHP directives, extensions or plugins are printed instead, with exit \
+             code 2. Nothing is served, no port is opened, and plugins are loaded but not initialised.",
+        ],
+        options: &[SETTING_OPTIONS, CHECK_OPTIONS],
+    },
+    CliCommand {
+        name: "reload",
+        argument: Argument::None,
+        summary: "Make the server of PID_FILE reload, as SIGHUP does",
+        details: &[
+            "Certificates, rules and error pages are read anew, and persistent workers are replaced one after another.",
+        ],
+        options: &[PID_OPTIONS],
+    },
+    CliCommand {
+        name: "stop",
+        argument: Argument::None,
+        summary: "Stop the server of PID_FILE, and wait for its end",
+        details: &["Requests in progress are finished first, as with SIGTERM."],
+        options: &[PID_OPTIONS],
+    },
+    CliCommand {
+        name: "healthcheck",
+        argument: Argument::Optional("PROBE", Completion::Words(&["readiness", "liveness", "startup"])),
+        summary: "Query the operations port; exit with 0 if healthy, else 1",
+        details: &[
+            "PROBE is readiness (default), liveness or startup. The operations port is at INTERNAL_ADDR.",
+        ],
+        options: &[PROBE_OPTIONS],
+    },
+    CliCommand {
+        name: "php",
+        argument: Argument::Foreign("[ARGS]..."),
+        summary: "Run the command-line PHP of the same build",
+        details: &[
+            "It has the same ini files and extensions as the server. All arguments are PHP's, as in 'svc php -r CODE' or \
+             'svc php bin/console'.",
+        ],
+        options: &[],
+    },
+    CliCommand {
+        name: "version",
+        argument: Argument::None,
+        summary: "Print the versions of svc and PHP, and how PHP was built",
+        details: &[],
+        options: &[],
+    },
+    CliCommand {
+        name: "completions",
+        argument: Argument::Required("SHELL", Completion::Words(&["bash", "zsh", "fish"])),
+        summary: "Print the completions for a shell: bash, zsh or fish",
+        details: &[
+            "For bash, write 'source <(svc completions bash)' into ~/.bashrc. For zsh, save them as _svc in a directory of \
+             $fpath; for fish, as ~/.config/fish/completions/svc.fish.",
+        ],
+        options: &[],
+    },
+    CliCommand {
+        name: "man",
+        argument: Argument::None,
+        summary: "Print the manual page; svc man | man -l -",
+        details: &[],
+        options: &[],
+    },
+    CliCommand {
+        name: "help",
+        argument: Argument::Optional("TOPIC", Completion::Words(TOPICS)),
+        summary: "Print this help, or that of a command or of the settings",
+        details: &["TOPIC is a command, or settings."],
+        options: &[HELP_OPTIONS],
+    },
+];
+
+/// The options of all commands but those whose arguments are not svc's.
+pub static COMMON_OPTIONS: &[CommandOption] = &[
+    option(Some('h'), "help", None, "Print help", Effect::Help),
+    option(Some('V'), "version", None, "Print the versions", Effect::Version),
+];
+
+/// The topics of the help.
+const TOPICS: &[&str] = &[
+    "settings",
+    "serve",
+    "check",
+    "reload",
+    "stop",
+    "healthcheck",
+    "php",
+    "version",
+    "completions",
+    "man",
+    "help",
+];
+
+const DIR: Argument = Argument::Optional("DIR", Completion::Directory);
+
+const FILE: Completion = Completion::File;
+
+static SETTING_OPTIONS: &[CommandOption] = &[
+    setting(
+        "listen",
+        "ADDR",
+        Completion::Anything,
+        "LISTEN_ADDR",
+        "Listen on this address: host:port, or :port",
+    ),
+    setting("ops", "ADDR", Completion::Anything, "INTERNAL_ADDR", "Open the operations port on this address"),
+    setting(
+        "workers",
+        "N",
+        Completion::Anything,
+        "PHP_WORKERS",
+        "Run PHP on this number of threads, or MIN:MAX",
+    ),
+    setting("entry", "FILE", FILE, "ENTRY_FILE", "Send what matches no file to this file below DIR"),
+    option(
+        None,
+        "worker",
+        Some(("FILE", FILE)),
+        "Keep this script below DIR loaded (worker mode)",
+        Effect::Worker,
+    ),
+    ENV_FILE,
+    PID_FILE,
+    option(None, "watch", None, "Take over changes of code at once, for development", Effect::Watch),
+    CommandOption {
+        short: Some('d'),
+        long: None,
+        value: Some(("KEY=VALUE", Completion::Anything)),
+        summary: "Set a PHP directive, as in php.ini",
+        effect: Effect::Directive,
+    },
+];
+
+static CHECK_OPTIONS: &[CommandOption] = &[
+    option(None, "changed", None, "Print only what differs from the default", Effect::Changed),
+    option(None, "json", None, "Print a JSON object", Effect::Json),
+];
+
+static PID_OPTIONS: &[CommandOption] = &[PID_FILE, ENV_FILE];
+
+static PROBE_OPTIONS: &[CommandOption] =
+    &[setting("ops", "ADDR", Completion::Anything, "INTERNAL_ADDR", "Query this address"), ENV_FILE];
+
+static HELP_OPTIONS: &[CommandOption] =
+    &[option(None, "markdown", None, "Print the settings as the reference page", Effect::Markdown)];
+
+const ENV_FILE: CommandOption = option(
+    None,
+    "env-file",
+    Some(("FILE", FILE)),
+    "Read variables from a file, with NAME=value lines",
+    Effect::EnvFile,
+);
+
+const PID_FILE: CommandOption =
+    setting("pid-file", "FILE", FILE, "PID_FILE", "The file with the server's process ID");
+
+const fn option(
+    short: Option<char>,
+    long: &'static str,
+    value: Option<(&'static str, Completion)>,
+    summary: &'static str,
+    effect: Effect,
+) -> CommandOption {
+    CommandOption { short, long: Some(long), value, summary, effect }
+}
+
+const fn setting(
+    long: &'static str,
+    value: &'static str,
+    completion: Completion,
+    variable: &'static str,
+    summary: &'static str,
+) -> CommandOption {
+    option(None, long, Some((value, completion)), summary, Effect::Setting(variable))
+}
+
+impl CliCommand {
+    /// The command of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        COMMANDS.iter().find(|command| command.name == name)
+    }
+
+    /// The command that is run if none is named.
+    pub fn unnamed() -> &'static Self {
+        &COMMANDS[0]
+    }
+
+    /// All its options.
+    pub fn all_options(&self) -> impl Iterator<Item = &'static CommandOption> + use<> {
+        let common = if matches!(self.argument, Argument::Foreign(_)) { &[][..] } else { COMMON_OPTIONS };
+        self.options.iter().flat_map(|options| options.iter()).chain(common)
+    }
+
+    /// How it is called, without the name of the program.
+    pub fn usage(&self) -> String {
+        let mut usage = self.name.to_owned();
+        if self.options.iter().any(|options| !options.is_empty()) {
+            usage += " [OPTIONS]";
+        }
+        match self.argument {
+            Argument::None => {}
+            Argument::Foreign(name) => usage = usage + " " + name,
+            Argument::Optional(name, _) => usage += &format!(" [{name}]"),
+            Argument::Required(name, _) => usage = usage + " " + name,
+        }
+        usage
+    }
+}
+
+impl CommandOption {
+    /// How it is written: `--listen`, or `-d` if it has no name.
+    pub fn name(&self) -> String {
+        match (self.long, self.short) {
+            (Some(long), _) => format!("--{long}"),
+            (None, Some(short)) => format!("-{short}"),
+            (None, None) => String::new(),
+        }
+    }
+
+    /// All ways to write it, and its value, as help shows it.
+    pub fn usage(&self) -> String {
+        let short = self.short.map(|short| format!("-{short}"));
+        let long = self.long.map(|long| format!("--{long}"));
+        let names: Vec<String> = short.into_iter().chain(long).collect();
+        match self.value {
+            Some((value, _)) => format!("{} {value}", names.join(", ")),
+            None => names.join(", "),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use svc_core::config::keys::KEYS;
+
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_options_set_what_there_is() {
+        let names: BTreeSet<_> = COMMANDS.iter().map(|command| command.name).collect();
+        assert_eq!(names.len(), COMMANDS.len());
+        for command in COMMANDS {
+            let options: Vec<_> = command.all_options().collect();
+            let names: BTreeSet<_> = options.iter().map(|option| option.name()).collect();
+            assert_eq!(names.len(), options.len(), "{}", command.name);
+            for option in options {
+                assert!(!option.name().is_empty());
+                if let Effect::Setting(variable) = option.effect {
+                    assert!(KEYS.iter().any(|key| key.variable == variable), "{variable}");
+                    assert!(option.value.is_some() && option.long.is_some());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_command_is_a_topic_of_the_help() {
+        let mut topics: Vec<_> = COMMANDS.iter().map(|command| command.name).collect();
+        topics.insert(0, "settings");
+        assert_eq!(TOPICS, topics);
+    }
+
+    #[test]
+    fn the_unnamed_command_serves() {
+        assert_eq!(CliCommand::unnamed().name, "serve");
+    }
+}

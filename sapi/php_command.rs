@@ -1,0 +1,41 @@
+//! `svc php`: the command-line PHP of the same build.
+//!
+//! Promises: the process becomes that PHP, with its arguments, streams, signals and exit code. It reads the ini files that
+//! the server's PHP reads. Refuses: no other PHP is looked for, because its extensions might differ.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::commands::{Exit, complain};
+use crate::installation::Installation;
+
+/// Replaces the process, which has this environment; returns only if that is not possible.
+pub fn run(arguments: &[OsString], environment: &[(OsString, OsString)]) -> Exit {
+    let installation = Installation::of_this_binary();
+    let Some(php) = installation.as_ref().map(Installation::php).or_else(|| built_with().map(PathBuf::from))
+    else {
+        complain(&"php: is not available in this build, which does not include PHP");
+        return Exit::Misused;
+    };
+    let mut command = Command::new(&php);
+    command.args(arguments);
+    for (name, path) in installation.iter().flat_map(Installation::environment) {
+        // What the environment has is the operator's.
+        if !environment.iter().any(|(other, _)| other == name) {
+            command.env(name, path);
+        }
+    }
+    let error = command.exec();
+    complain(&format_args!("php: cannot execute {}: {error}", php.display()));
+    Exit::Failed
+}
+
+/// The command-line PHP that was installed with the libphp of the build.
+fn built_with() -> Option<&'static str> {
+    #[cfg(feature = "php")]
+    return svc_ffi::CLI_BINARY;
+    #[cfg(not(feature = "php"))]
+    return None;
+}

@@ -1,0 +1,69 @@
+//! PHP as `svc check` sees it: started like the server's, and stopped again.
+
+use std::sync::Arc;
+
+use svc_core::config::Config;
+use svc_core::sync::lock::ShortLock;
+
+use svc_ffi::{Php, PhpLog, StartOptions};
+
+use crate::installation::Installation;
+use crate::php::{self, StartupFaults};
+use crate::php_report::PhpInspection;
+
+/// Starts PHP with the directives of the settings, and stops it.
+///
+/// # Errors
+///
+/// Why the server would not start.
+pub(crate) fn inspect(config: &Config) -> Result<PhpInspection, Vec<String>> {
+    let faults = StartupFaults::default();
+    let warnings: Arc<ShortLock<Vec<String>>> = Arc::default();
+    let (own_faults, own_warnings) = (faults.clone(), Arc::clone(&warnings));
+    let log = move |record: &PhpLog<'_>| {
+        let text = String::from_utf8_lossy(record.message).into_owned();
+        if !own_faults.note(&text) {
+            own_warnings.lock().push(text);
+        }
+    };
+    let has_workers = config.php.worker_mode_enabled || config.background.async_workers > 0;
+    let installation = Installation::of_this_binary();
+    let extensions = installation.as_ref().map(Installation::extensions);
+    let php = Php::start(StartOptions {
+        ini_defaults: &php::ini_defaults(extensions.as_deref()),
+        ini_overrides: &php::ini_overrides(&config.php, has_workers),
+        environment: &installation.as_ref().map(Installation::environment).unwrap_or_default(),
+        superglobals: config.php.superglobals_enabled,
+        hooks: &[],
+        traces: false,
+        clients: None,
+        log: Box::new(log),
+        restarts: Box::new(|_| {}),
+    });
+    let php = php.map_err(|error| vec![format!("cannot start PHP: {error}")])?;
+    let mut errors = faults.end();
+    if has_workers && let Err(error) = php::fit_for_workers(&php) {
+        errors.push(error.to_string());
+    }
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    let unknown = config
+        .php
+        .ini
+        .iter()
+        .filter(|(name, _)| !php.has_directive(name) && !LOADING.contains(&name.as_str()));
+    let unknown: Vec<String> = unknown
+        .map(|(name, _)| format!("-d: {name:?} is not a directive of PHP or its extensions"))
+        .collect();
+    let noticed = std::mem::take(&mut *warnings.lock());
+    Ok(PhpInspection {
+        version: php.facts().version,
+        ini_files: php.ini_files(),
+        extensions: php.extensions(),
+        warnings: noticed.into_iter().chain(unknown).collect(),
+    })
+}
+
+/// Directives that load extensions, and are no entries of PHP's table.
+const LOADING: [&str; 2] = ["extension", "zend_extension"];

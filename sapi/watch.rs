@@ -1,0 +1,267 @@
+//! `--watch`: code that changes is taken over at once, for development.
+//!
+//! Promises: what keeps code loaded (persistent workers, threads of background tasks) is replaced as by SIGHUP when a file
+//! of code is written, moved or removed, also in directories that are made later. A burst of changes is one reload.
+//! Refuses: directories of caches are not watched, because applications compile code into them while they serve.
+
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::io::Errno;
+use rustix::process::{Signal, getpid, kill_process};
+
+use svc_core::config::Config;
+use svc_core::observe::{Event, Log, WatchEvent};
+use svc_core::policy::never_public::sign_of_project;
+use svc_core::time;
+
+/// Starts the thread that watches, if anything keeps code loaded; else, each request checks its scripts.
+pub(crate) fn start(config: &Config, log: &Log) {
+    if !config.php.worker_mode_enabled && config.background.async_workers == 0 {
+        log.emit(&Event::Watch(WatchEvent::Revalidated));
+        return;
+    }
+    let root = project_of(&config.serving.document_root);
+    let log = log.clone();
+    let watching = Watcher::new(root, log.clone()).and_then(|watcher| {
+        thread::Builder::new().name("svc-watch".into()).spawn(move || watcher.run())?;
+        Ok(())
+    });
+    if let Err(error) = watching {
+        log.emit(&Event::Failure { what: &format!("cannot watch the code: {error}") });
+    }
+}
+
+/// The directory with all code: the document root, or the project that it is a part of.
+fn project_of(document_root: &Path) -> PathBuf {
+    let parent = document_root.parent().filter(|parent| parent.parent().is_some());
+    parent.filter(|parent| sign_of_project(parent).is_some()).unwrap_or(document_root).to_owned()
+}
+
+struct Watcher {
+    inotify: OwnedFd,
+    root: PathBuf,
+    /// The directories by the numbers of their watches.
+    directories: HashMap<i32, PathBuf>,
+    has_failed: bool,
+    log: Log,
+}
+
+/// The changes of a burst.
+#[derive(Debug, Default)]
+struct Changes {
+    count: u64,
+    first: PathBuf,
+}
+
+impl Watcher {
+    fn new(root: PathBuf, log: Log) -> io::Result<Self> {
+        let inotify = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC)?;
+        let mut watcher = Self { inotify, root, directories: HashMap::new(), has_failed: false, log };
+        watcher.add(&watcher.root.clone(), &mut Changes::default());
+        let event = WatchEvent::Watching {
+            path: &watcher.root.to_string_lossy(),
+            directories: watcher.directories.len() as u64,
+        };
+        watcher.log.emit(&Event::Watch(event));
+        Ok(watcher)
+    }
+
+    fn run(mut self) {
+        loop {
+            let mut changes = Changes::default();
+            self.wait(None);
+            self.read(&mut changes);
+            if changes.count == 0 {
+                continue;
+            }
+            // Whoever saves many files, or switches branches, is not done with the first one.
+            let latest = time::now() + BURST_MAX;
+            while time::now() < latest && self.wait(Some(QUIET)) {
+                self.read(&mut changes);
+            }
+            let path = changes.first.to_string_lossy();
+            self.log.emit(&Event::Watch(WatchEvent::Changed { path: &path, changes: changes.count }));
+            // A process may always signal itself.
+            let _ = kill_process(getpid(), Signal::HUP);
+        }
+    }
+
+    /// Waits for an event; returns whether there is one.
+    fn wait(&self, timeout: Option<Duration>) -> bool {
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        loop {
+            match poll(&mut [PollFd::new(&self.inotify, PollFlags::IN)], timeout.as_ref()) {
+                Err(Errno::INTR) => {}
+                found => return found.is_ok_and(|ready| ready > 0),
+            }
+        }
+    }
+
+    /// Reads all events that are there.
+    fn read(&mut self, changes: &mut Changes) {
+        let mut found = Vec::new();
+        let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
+        let mut reader = Reader::new(&self.inotify, &mut buffer);
+        while let Ok(event) = reader.next() {
+            let name = event.file_name().map(|name| OsStr::from_bytes(name.to_bytes()).to_owned());
+            found.push((event.wd(), event.events(), name));
+        }
+        for (watch, flags, name) in found {
+            if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+                let root = self.root.clone();
+                changes.note(&root);
+                self.add(&root, changes);
+            } else if flags.contains(ReadFlags::IGNORED) {
+                self.directories.remove(&watch);
+            } else if let (Some(directory), Some(name)) = (self.directories.get(&watch), name) {
+                let path = directory.join(name);
+                if !flags.contains(ReadFlags::ISDIR) {
+                    if is_code(&path) {
+                        changes.note(&path);
+                    }
+                } else if is_watched(&path, &self.root) {
+                    if flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO) {
+                        self.add(&path, changes);
+                    } else {
+                        changes.note(&path);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Watches a directory and those below it. Code that is there already has come with it.
+    fn add(&mut self, root: &Path, changes: &mut Changes) {
+        let mut pending = vec![root.to_owned()];
+        while let Some(directory) = pending.pop() {
+            match inotify::add_watch(&self.inotify, &directory, EVENTS) {
+                Ok(watch) => {
+                    self.directories.insert(watch, directory.clone());
+                }
+                // It has gone, or has never been ours to read.
+                Err(Errno::NOENT | Errno::NOTDIR | Errno::ACCESS) => continue,
+                Err(error) => {
+                    self.fail(&directory, error);
+                    return;
+                }
+            }
+            for entry in fs::read_dir(&directory).into_iter().flatten().filter_map(Result::ok) {
+                let path = entry.path();
+                // Links are not followed, so that there are no circles.
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    if is_watched(&path, &self.root) {
+                        pending.push(path);
+                    }
+                } else if is_code(&path) {
+                    changes.note(&path);
+                }
+            }
+        }
+    }
+
+    /// Says once that something is not watched.
+    fn fail(&mut self, directory: &Path, error: Errno) {
+        if !std::mem::replace(&mut self.has_failed, true) {
+            let error = match error {
+                Errno::NOSPC => "the system allows no more (fs.inotify.max_user_watches)".to_owned(),
+                other => other.to_string(),
+            };
+            let path = &*directory.to_string_lossy();
+            self.log.emit(&Event::Watch(WatchEvent::Incomplete { path, error: &error }));
+        }
+    }
+}
+
+impl Changes {
+    fn note(&mut self, path: &Path) {
+        if self.count == 0 {
+            self.first = path.to_owned();
+        }
+        self.count += 1;
+    }
+}
+
+/// Whether a change of this file is one of code, or of what code reads when it boots.
+fn is_code(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let ending = path.extension().map(OsStr::as_bytes);
+    name.starts_with(b".env") || ENDINGS.iter().any(|known| ending == Some(known.as_bytes()))
+}
+
+/// Whether a directory below `root` has code that people write.
+fn is_watched(path: &Path, root: &Path) -> bool {
+    let below = path.strip_prefix(root).unwrap_or(path);
+    let name = path.file_name().unwrap_or_default().as_bytes();
+    let is_dependency = below.starts_with("vendor");
+    !name.starts_with(b".") && name != b"node_modules" && (is_dependency || !WRITTEN.contains(&name))
+}
+
+/// A burst of changes is over when nothing has changed for this long.
+const QUIET: Duration = Duration::from_millis(40);
+
+/// A burst that does not end is taken for one after this time.
+const BURST_MAX: Duration = Duration::from_millis(500);
+
+/// Enough for some hundred events at a time.
+const EVENTS_BYTES: usize = 16 * 1024;
+
+const EVENTS: WatchFlags = WatchFlags::CLOSE_WRITE
+    .union(WatchFlags::CREATE)
+    .union(WatchFlags::DELETE)
+    .union(WatchFlags::MOVED_FROM)
+    .union(WatchFlags::MOVED_TO)
+    .union(WatchFlags::ONLYDIR);
+
+/// The endings of files with code, templates or configuration.
+const ENDINGS: [&str; 12] =
+    ["php", "phtml", "inc", "module", "twig", "latte", "yaml", "yml", "neon", "xml", "ini", "env"];
+
+/// Directories that applications write to while they serve.
+const WRITTEN: [&[u8]; 6] = [b"cache", b"log", b"logs", b"storage", b"tmp", b"var"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_is_known_by_its_name() {
+        for name in ["a.php", ".env", ".env.local", "services.yaml", "a.html.twig"] {
+            assert!(is_code(Path::new(name)), "{name}");
+        }
+        for name in ["a.php~", ".a.php.swp", "4913", "app.css", "php", "a.log", ".phpunit.result.cache"] {
+            assert!(!is_code(Path::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn directories_that_applications_write_to_are_left_alone() {
+        let root = Path::new("/srv/var/app");
+        for path in ["src", "vendor", "vendor/symfony/cache", "config"] {
+            assert!(is_watched(&root.join(path), root), "{path}");
+        }
+        for path in [".git", "node_modules", "var", "storage", "bootstrap/cache", "vendor/.bin"] {
+            assert!(!is_watched(&root.join(path), root), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_document_root_is_part_of_a_project_or_alone() {
+        let project = tempfile::tempdir().unwrap();
+        let public = project.path().join("public");
+        fs::create_dir(&public).unwrap();
+        assert_eq!(project_of(&public), public);
+        fs::write(project.path().join("composer.json"), "{}").unwrap();
+        assert_eq!(project_of(&public), project.path());
+    }
+}
