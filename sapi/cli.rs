@@ -234,14 +234,13 @@ impl ParsedWords {
     }
 
     fn overrides(self, is_named: bool) -> Overrides {
-        let mut overrides = Overrides::default();
         // The first word may be a misspelt command.
-        overrides.meant = self.argument.as_ref().filter(|_| !is_named).and_then(|word| {
+        let meant = self.argument.as_ref().filter(|_| !is_named).and_then(|word| {
             // A path is no command.
             let word = word.to_str().filter(|word| !word.contains(['/', '.']))?;
             nearest(word, COMMANDS.iter().map(|command| command.name), tolerance)
         });
-        overrides.document_root = self.argument;
+        let mut overrides = Overrides { document_root: self.argument, meant, ..Overrides::default() };
         for (option, value) in self.options {
             match option.effect {
                 Effect::Directive => overrides.directives.push(value),

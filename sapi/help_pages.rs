@@ -34,12 +34,10 @@ fn overview() -> String {
     }
     text.push_str("\nOptions of serve, which may be left out:\n");
     put_options(&mut text, CliCommand::unnamed().all_options());
-    let _ = write!(
-        text,
-        "\nRun 'svc help COMMAND' for the options of a command.\n{SETTINGS}{EXIT_CODES}",
-        SETTINGS = "svc is configured with environment variables; run 'svc help settings' for a list.\n",
-        EXIT_CODES =
-            "Exit codes: 0 success; 1 runtime failure or forced stop; 2 invalid usage or settings.\n",
+    text.push_str(
+        "\nRun 'svc help COMMAND' for the options of a command.\n\
+         svc is configured with environment variables; run 'svc help settings' for a list.\n\
+         Exit codes: 0 success; 1 runtime failure or forced stop; 2 invalid usage or settings.\n",
     );
     text
 }

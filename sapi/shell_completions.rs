@@ -85,10 +85,10 @@ fn zsh() -> String {
             Argument::None => {}
             Argument::Foreign(_) => arguments.push("'*::arguments: _normal'".to_owned()),
             Argument::Optional(name, completion) => {
-                arguments.push(format!("'::{name}:{}'", zsh_action(completion)))
+                arguments.push(format!("'::{name}:{}'", zsh_action(completion)));
             }
             Argument::Required(name, completion) => {
-                arguments.push(format!("':{name}:{}'", zsh_action(completion)))
+                arguments.push(format!("':{name}:{}'", zsh_action(completion)));
             }
         }
         let _ = writeln!(cases, "        {}) _arguments -s {} ;;", command.name, arguments.join(" "));

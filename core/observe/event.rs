@@ -370,10 +370,7 @@ impl Event<'_> {
             Self::Listening { addr } => svc("main port is listening").text("addr", addr),
             Self::RedirectListening { addr } => svc(REDIRECTING).text("addr", addr.to_string()),
             Self::OpsListening { addr } => svc("operations port is listening").text("addr", addr.to_string()),
-            Self::OpsExposed { addr } => {
-                svc("operations port is reachable from other hosts and INTERNAL_ALLOW_IPS is not set")
-                    .text("addr", addr.to_string())
-            }
+            Self::OpsExposed { addr } => svc(OPS_EXPOSED).text("addr", addr.to_string()),
             Self::Ready { workers } => svc("svc is ready").number("workers", workers),
             Self::Draining { delay, timeout } => svc("svc is draining")
                 .number("delay_ms", as_millis(delay))
@@ -483,6 +480,7 @@ impl Access<'_> {
 const WEDGE_WARNING: &str =
     "PHP requests are waiting while the pool has idle workers and got nothing done since the last scan";
 
+const OPS_EXPOSED: &str = "operations port is reachable from other hosts and INTERNAL_ALLOW_IPS is not set";
 const EXTENSION_UNKNOWN: &str =
     "unknown version of a PHP extension: all requests of a worker share its per-request state";
 const OPCACHE_RESTART_DELAYED: &str = "OPcache restart is delayed by long-running scripts: scripts are compiled on every request until it completes";
