@@ -2,7 +2,6 @@
 
 /// What there is to say of a PHP that has started.
 #[derive(Clone, Debug)]
-#[cfg_attr(not(feature = "php"), expect(dead_code, reason = "there is no PHP to inspect"))]
 pub(crate) struct PhpInspection {
     /// Its version.
     pub(crate) version: String,

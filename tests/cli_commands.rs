@@ -1,13 +1,17 @@
 //! The commands besides `serve`: check, php, reload, stop, help, completions, man.
 
 use std::fs;
+#[cfg(feature = "php")]
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Command;
+#[cfg(feature = "php")]
+use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use crate::cli_settings::{accepted, refusal, svc};
 use crate::support::Svc;
+#[cfg(feature = "php")]
 use crate::support::client::eventually;
 
 const STUB: (&str, &str) = ("EXECUTOR", "stub");

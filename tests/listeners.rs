@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -144,6 +144,7 @@ fn a_unix_socket_speaks_plain_http_beside_tls() {
 #[cfg(feature = "php")]
 mod inherited {
     use std::io::{BufRead, BufReader};
+    use std::net::{TcpListener, TcpStream};
     use std::os::fd::OwnedFd;
     use std::process::{Child, Command, Stdio};
     use std::sync::atomic::{AtomicUsize, Ordering};

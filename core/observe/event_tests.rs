@@ -164,25 +164,6 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::AcceptFailed { .. }
         | Event::OpsAcceptFailed { .. }
         | Event::OpsReserveUsed { .. }
-        | Event::Worker(
-            WorkerEvent::Supervised(SupervisorReport::Lost { .. })
-            | WorkerEvent::Supervised(SupervisorReport::NotBooted { .. })
-            | WorkerEvent::Supervised(SupervisorReport::BootAgain { .. })
-            | WorkerEvent::Supervised(SupervisorReport::RenewalDelayed { .. })
-            | WorkerEvent::Supervised(SupervisorReport::RestartStarted { .. })
-            | WorkerEvent::Supervised(SupervisorReport::RestartFinished { .. })
-            | WorkerEvent::Supervised(SupervisorReport::RestartStopped { .. })
-            | WorkerEvent::TaskThreads(SupervisorReport::Lost { .. })
-            | WorkerEvent::TaskThreads(SupervisorReport::NotBooted { .. })
-            | WorkerEvent::TaskThreads(SupervisorReport::BootAgain { .. })
-            | WorkerEvent::TaskThreads(SupervisorReport::RenewalDelayed { .. })
-            | WorkerEvent::TaskThreads(SupervisorReport::RestartStarted { .. })
-            | WorkerEvent::TaskThreads(SupervisorReport::RestartFinished { .. })
-            | WorkerEvent::TaskThreads(SupervisorReport::RestartStopped { .. })
-            | WorkerEvent::TaskStuck { .. }
-            | WorkerEvent::DetachedTaskFailed { .. }
-            | WorkerEvent::Stuck { .. },
-        )
         | Event::Watch(
             WatchEvent::Changed { .. }
             | WatchEvent::Incomplete { .. }
@@ -215,12 +196,35 @@ fn is_listed(event: &Event<'_>) -> bool {
         | Event::Draining { .. }
         | Event::DrainTimeout { .. }
         | Event::Stopped => true,
+        Event::Worker(event) => is_worker_listed(event),
         Event::Tracing(event) => is_tracing_listed(event),
         Event::Plugin(_, event) => is_plugin_listed(event),
         // Their messages are not fixed, or their fields have a table of their own.
         Event::PhpMessage(_) | Event::PluginMessage { .. } | Event::Access(_) | Event::Failure { .. } => {
             false
         }
+    }
+}
+
+fn is_worker_listed(event: &WorkerEvent<'_>) -> bool {
+    match event {
+        WorkerEvent::Supervised(SupervisorReport::Lost { .. })
+        | WorkerEvent::Supervised(SupervisorReport::NotBooted { .. })
+        | WorkerEvent::Supervised(SupervisorReport::BootAgain { .. })
+        | WorkerEvent::Supervised(SupervisorReport::RenewalDelayed { .. })
+        | WorkerEvent::Supervised(SupervisorReport::RestartStarted { .. })
+        | WorkerEvent::Supervised(SupervisorReport::RestartFinished { .. })
+        | WorkerEvent::Supervised(SupervisorReport::RestartStopped { .. })
+        | WorkerEvent::TaskThreads(SupervisorReport::Lost { .. })
+        | WorkerEvent::TaskThreads(SupervisorReport::NotBooted { .. })
+        | WorkerEvent::TaskThreads(SupervisorReport::BootAgain { .. })
+        | WorkerEvent::TaskThreads(SupervisorReport::RenewalDelayed { .. })
+        | WorkerEvent::TaskThreads(SupervisorReport::RestartStarted { .. })
+        | WorkerEvent::TaskThreads(SupervisorReport::RestartFinished { .. })
+        | WorkerEvent::TaskThreads(SupervisorReport::RestartStopped { .. })
+        | WorkerEvent::TaskStuck { .. }
+        | WorkerEvent::DetachedTaskFailed { .. }
+        | WorkerEvent::Stuck { .. } => true,
     }
 }
 
