@@ -121,6 +121,8 @@ fn signs_of_life_are_for_the_process_that_is_meant() {
         if is_meant {
             manager.expect("WATCHDOG=1");
             manager.expect("WATCHDOG=1");
+            svc.stop();
+            continue;
         }
         svc.stop();
         let mut messages = Vec::new();
@@ -130,7 +132,7 @@ fn signs_of_life_are_for_the_process_that_is_meant() {
             messages.push(String::from_utf8(message[..length].to_vec()).unwrap());
         }
         manager.socket.set_nonblocking(false).unwrap();
-        assert_eq!(messages.iter().any(|text| text == "WATCHDOG=1"), is_meant, "{pid:?}: {messages:#?}");
+        assert!(!messages.iter().any(|text| text == "WATCHDOG=1"), "{messages:#?}");
     }
 }
 
