@@ -12,6 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::daemon::Daemon;
+use crate::databases;
 use crate::fetched::fetched;
 use crate::support::Svc;
 use crate::support::client::eventually;
@@ -195,4 +196,68 @@ fn of_many_sampled_requests_all_arrive_and_only_spans_are_lost_with_the_collecto
     assert_eq!(svc.wait(), Some(0));
     eventually("what came after it was back has arrived", || servers(&collector) >= sampled + again);
     check(&collector.spans());
+}
+
+/// The span among these whose service, name and kind are these.
+fn find<'a>(spans: &'a [(String, Value)], service: &str, name: &str, kind: u64) -> Option<&'a Value> {
+    let is_meant =
+        |(of, span): &&(String, Value)| of == service && span["name"] == name && span["kind"] == kind;
+    spans.iter().find(is_meant).map(|(_, span)| span)
+}
+
+#[test]
+fn a_request_of_symfony_is_one_trace_with_its_queries_and_the_server_that_it_asks() {
+    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+    const CALLER: &str = "00f067aa0ba902b7";
+    let found = (fetched("symfony"), databases::postgres(), RealCollector::start());
+    let (Some(symfony), Some(database), Some(collector)) = found else { return };
+    let stock = svc(&collector, "grpc", &[("OTEL_SERVICE_NAME", "stock")]);
+    let (url, endpoint, dsn) =
+        (format!("http://{}/", stock.main()), collector.endpoint("http/protobuf"), database.dsn());
+    for (entry, worker_mode) in [("classic.php", "false"), ("fibers.php", "true")] {
+        let root = tempfile::tempdir().unwrap();
+        let from = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/php/symfony/.");
+        assert!(Command::new("cp").arg("-rp").arg(from).arg(root.path()).status().unwrap().success());
+        let settings = [
+            ("ENTRY_FILE", entry),
+            ("WORKER_MODE_ENABLED", worker_mode),
+            ("RUNTIME_HOOKS", if worker_mode == "true" { "all" } else { "none" }),
+            ("SYMFONY", &symfony),
+            ("ORDERS_DSN", &dsn),
+            ("ORDERS_USER", databases::USER),
+            ("ORDERS_PASSWORD", databases::PASSWORD),
+            ("STOCK_URL", &url),
+            ("PLUGINS", "apm"),
+            ("OTEL_ENABLED", "true"),
+            ("OTEL_SERVICE_NAME", entry),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", &endpoint),
+            ("OTEL_BSP_SCHEDULE_DELAY", "50"),
+        ];
+        let shop = Svc::start_in(root, &settings);
+        let head =
+            format!("GET /orders HTTP/1.1\r\nHost: shop.test\r\ntraceparent: 00-{TRACE}-{CALLER}-01\r\n");
+        let answer = shop.client().request(&head).text();
+        assert_eq!(answer, r#"{"orders":0,"stock":"hello"}"#);
+        let mut spans = Vec::new();
+        eventually("the whole trace has arrived", || {
+            spans = collector.spans();
+            spans.retain(|(_, span)| span["traceId"] == TRACE);
+            let asked = find(&spans, entry, "GET", 3);
+            let is_answered =
+                |asked: &Value| spans.iter().any(|(_, span)| span["parentSpanId"] == asked["spanId"]);
+            find(&spans, entry, "PHP run", 1).is_some() && asked.is_some_and(is_answered)
+        });
+        let request = find(&spans, entry, "GET", 2).unwrap();
+        assert_eq!(request["parentSpanId"], CALLER);
+        let query = find(&spans, entry, "SELECT orders", 3).unwrap();
+        assert_eq!(text_of(query, "db.query.text").unwrap(), "SELECT id FROM orders WHERE name = ?");
+        assert_eq!(text_of(query, "db.system.name").unwrap(), "postgresql");
+        let asked = find(&spans, entry, "GET", 3).unwrap();
+        assert_eq!(text_of(asked, "url.full").unwrap(), url);
+        for call in [query, asked] {
+            assert_eq!(call["parentSpanId"], request["spanId"]);
+        }
+        let answered = spans.iter().find(|(_, span)| span["parentSpanId"] == asked["spanId"]).unwrap();
+        assert_eq!((answered.0.as_str(), &answered.1["kind"]), ("stock", &Value::from(2)));
+    }
 }

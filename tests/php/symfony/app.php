@@ -160,6 +160,16 @@ final class Pages
         throw new HttpException(418, 'short and stout', null, ['X-Pot' => 'tea']);
     }
 
+    public function orders(): Response
+    {
+        $db = new PDO(getenv('ORDERS_DSN'), getenv('ORDERS_USER'), getenv('ORDERS_PASSWORD'));
+        $db->exec('CREATE TEMPORARY TABLE orders (id int, name text)');
+        $orders = $db->query("SELECT id FROM orders WHERE name = 'a secret'")->fetchAll();
+        $curl = curl_init(getenv('STOCK_URL'));
+        curl_setopt($curl, CURLOPT_RETURNTRANSFER, true);
+        return new JsonResponse(['orders' => count($orders), 'stock' => curl_exec($curl)]);
+    }
+
     private function page(string $template, array $values): Response
     {
         return new Response($this->twig->render($template, $values));
@@ -181,7 +191,7 @@ function application(): Closure
     $routes = new RouteCollection();
     $paths = ['home' => '/', 'json' => '/json/{id}', 'counter' => '/counter', 'form' => '/form', 'saved' => '/saved', 'login' => '/login',
         'logout' => '/logout', 'upload' => '/upload', 'stream' => '/stream', 'download' => '/download', 'cookie' => '/cookie',
-        'boom' => '/boom', 'error' => '/error', 'teapot' => '/teapot'];
+        'boom' => '/boom', 'error' => '/error', 'teapot' => '/teapot', 'orders' => '/orders'];
     foreach ($paths as $name => $path) {
         $post = in_array($name, ['form', 'upload'], true) ? ['POST'] : [];
         $routes->add($name, new Route($path, ['_controller' => [$pages, $name]], ['id' => '\d+'], [], '', [], $post));
