@@ -4,7 +4,7 @@
 //! to look. Which commands and options there are is said by the table. Refuses: it validates no settings (the table in the
 //! core does) and runs no command.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 
 use lexopt::{Arg, Parser};
@@ -94,6 +94,8 @@ pub enum UsageError {
     TooManyWords(String),
     /// A value for an option that does not take one.
     UnexpectedValue(String),
+    /// The first of several words is no command, and what may have been meant.
+    UnknownCommand(String, &'static str),
     /// An unknown option, or one that the command does not support, and what may have been meant.
     UnknownOption(String, Option<String>),
     /// An unknown help topic, and what may have been meant.
@@ -131,13 +133,29 @@ where
     if matches!(command.argument, Argument::Foreign(_)) {
         return Ok(Subcommand::Php(words.collect()));
     }
-    let parsed = read(command, &mut Parser::from_args(words))?;
+    let first = words.peek().filter(|_| named.is_none()).cloned();
+    let parsed = read(command, &mut Parser::from_args(words)).map_err(|error| {
+        let meant = first.as_deref().and_then(meant_command);
+        match (&error, first.as_ref().zip(meant)) {
+            (UsageError::TooManyWords(_), Some((word, meant))) => {
+                UsageError::UnknownCommand(lossy(word), meant)
+            }
+            _ => error,
+        }
+    })?;
     match parsed.shortcut {
         Some(Effect::Version) => Ok(Subcommand::Version),
         Some(_) if named.is_none() => Ok(Subcommand::Help(HelpTopic::Commands)),
         Some(_) => Ok(Subcommand::Help(HelpTopic::Command(command.name))),
         None => parsed.subcommand(command, named.is_some()),
     }
+}
+
+/// The command that may have been meant by this word.
+fn meant_command(word: &OsStr) -> Option<&'static str> {
+    // A path is no command.
+    let word = word.to_str().filter(|word| !word.contains(['/', '.']))?;
+    nearest(word, COMMANDS.iter().map(|command| command.name), tolerance)
 }
 
 impl ProbeKind {
@@ -235,11 +253,7 @@ impl ParsedWords {
 
     fn overrides(self, is_named: bool) -> Overrides {
         // The first word may be a misspelt command.
-        let meant = self.argument.as_ref().filter(|_| !is_named).and_then(|word| {
-            // A path is no command.
-            let word = word.to_str().filter(|word| !word.contains(['/', '.']))?;
-            nearest(word, COMMANDS.iter().map(|command| command.name), tolerance)
-        });
+        let meant = self.argument.as_deref().filter(|_| !is_named).and_then(meant_command);
         let mut overrides = Overrides { document_root: self.argument, meant, ..Overrides::default() };
         for (option, value) in self.options {
             match option.effect {
@@ -329,6 +343,9 @@ impl fmt::Display for UsageError {
             }
             Self::TooManyWords(word) => write!(f, "{word:?}: unexpected argument; see svc help"),
             Self::UnexpectedValue(option) => write!(f, "{option}: does not take a value"),
+            Self::UnknownCommand(word, meant) => {
+                write!(f, "{word:?}: unknown command; did you mean {meant}?")
+            }
             Self::UnknownOption(option, meant) => {
                 write!(f, "{option}: unknown option; {}", or_help(meant))
             }

@@ -116,6 +116,7 @@ fn what_is_not_understood_is_named() {
         (&["--listn", ":80"], "--listn: unknown option; did you mean --listen?"),
         (&["serve", "--worker-s=2"], "--worker-s: unknown option; did you mean --workers?"),
         (&["a", "b"], r#""b": unexpected argument; see svc help"#),
+        (&["chek", "b"], r#""chek": unknown command; did you mean check?"#),
         (&[""], r#""": unexpected argument; see svc help"#),
         (&["man", "svc"], r#""svc": unexpected argument; see svc help"#),
         (&["version", "-d", "a=1"], "-d: unknown option; see svc help"),
