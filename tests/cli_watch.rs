@@ -1,7 +1,7 @@
 //! `--watch`: changes of code are taken over at once.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::support::client::eventually;
 use crate::support::{Svc, command};
@@ -10,12 +10,14 @@ const WORKER: &str =
     "<?php require __DIR__ . '/../src/answer.php'; Svc\\Worker::serve(function () { echo answer(); });";
 
 /// Starts a server on the public folder of a project, with these words.
-fn start(words: &[&str]) -> (Svc, std::path::PathBuf) {
+fn start(words: &[&str]) -> (Svc, PathBuf) {
+    start_with(words, &answer("one"))
+}
+
+fn start_with(words: &[&str], code: &str) -> (Svc, PathBuf) {
     let root = tempfile::tempdir().unwrap();
     let project = root.path().to_owned();
-    for (name, text) in
-        [("composer.json", "{}"), ("public/worker.php", WORKER), ("src/answer.php", &answer("one"))]
-    {
+    for (name, text) in [("composer.json", "{}"), ("public/worker.php", WORKER), ("src/answer.php", code)] {
         fs::create_dir_all(project.join(name).parent().unwrap()).unwrap();
         fs::write(project.join(name), text).unwrap();
     }
@@ -57,13 +59,28 @@ fn workers_boot_anew_when_code_changes() {
 
 #[test]
 fn code_that_does_not_boot_is_not_taken_over() {
-    let (svc, project) = start(&["--worker", "worker.php"]);
+    let (svc, project) = start(&["--worker", "worker.php", "--workers", "1"]);
     svc.log().expect("code is watched for changes");
+    assert_eq!(svc.get("/").text(), "one");
     fs::write(project.join("src/answer.php"), "<?php broken(").unwrap();
     svc.log().expect("rolling restart of PHP workers stopped: a new worker failed to boot, and the remaining old workers keep running");
     assert_eq!(svc.get("/").text(), "one");
     fs::write(project.join("src/answer.php"), answer("two")).unwrap();
     eventually("the mended code runs", || svc.get("/").text() == "two");
+}
+
+#[test]
+fn code_that_did_not_boot_is_tried_again_once_it_is_mended() {
+    let (svc, project) = start_with(&["--worker", "worker.php"], "<?php broken(");
+    let pause = || {
+        let failures = svc.log().of("svc");
+        failures.iter().rev().find_map(|record| record["fields"]["retry_ms"].as_u64()).unwrap_or(0)
+    };
+    eventually("the pauses are long", || pause() >= 3_200);
+    let due = pause();
+    fs::write(project.join("src/answer.php"), answer("mended")).unwrap();
+    eventually("the mended code runs", || svc.get("/").text() == "mended");
+    assert_eq!(pause(), due, "nobody waited for the next attempt");
 }
 
 #[test]

@@ -244,9 +244,28 @@ fn a_file_that_requests_include_is_looked_at_again_when_it_is_time() {
     let svc = start("1", &["opcache.revalidate_freq=1", "opcache.file_update_protection=0"]);
     let mut client = svc.client();
     assert_eq!(client.get("/?include").text(), "old");
-    let script = svc.root().join("part.php");
-    std::fs::write(&script, "<?php return 'new';").unwrap();
-    let later = SystemTime::now() + Duration::from_secs(10);
-    File::options().write(true).open(&script).unwrap().set_modified(later).unwrap();
+    std::fs::write(svc.root().join("part.php"), "<?php return 'new';").unwrap();
+    is_younger(&svc, "part.php");
     eventually("the change is seen", || client.get("/?include").text() == "new");
+}
+
+/// OPcache compares times in seconds.
+fn is_younger(svc: &Svc, name: &str) {
+    let later = SystemTime::now() + Duration::from_secs(10);
+    File::options().write(true).open(svc.root().join(name)).unwrap().set_modified(later).unwrap();
+}
+
+#[test]
+fn new_workers_trust_nothing_that_was_found_on_disk_before_them() {
+    let svc = start("1", &["opcache.revalidate_freq=3600", "opcache.file_update_protection=0"]);
+    let mut client = svc.client();
+    assert_eq!((client.get("/").text(), client.get("/?include").text()), ("1".into(), "old".into()));
+    deploy(&svc, 2);
+    std::fs::write(svc.root().join("part.php"), "<?php return 'new';").unwrap();
+    is_younger(&svc, "code.php");
+    is_younger(&svc, "part.php");
+    assert_eq!(client.get("/").text(), "1", "what is loaded stays loaded");
+    svc.signal(Signal::HUP);
+    svc.log().expect("rolling restart of PHP workers finished");
+    assert_eq!((svc.get("/").text(), svc.get("/?include").text()), ("2".into(), "new".into()));
 }

@@ -23,6 +23,7 @@ static size_t at_enabled;
 static size_t at_in_use;
 static size_t at_time;
 static size_t at_memory;
+static size_t at_frequency;
 static ts_rsrc_id globals_id;
 
 /* The size of the cache, in bytes. */
@@ -108,12 +109,39 @@ static size_t find_time(void)
     return 0;
 }
 
+/* OPcache trusts what any thread has found on disk for opcache.revalidate_freq seconds. A worker keeps for its life what
+ * it loads, so one that starts because code has changed would keep the old code if that was looked at just before. It
+ * therefore looks for itself, until what was found before its start has expired. */
+static __thread time_t started_at;
+
+static void look_at_each_file(time_t now)
+{
+    static const zend_long at_once = 0;
+    started_at = 0;
+    if (at_frequency != 0) {
+        started_at = now;
+        memcpy(globals() + at_frequency, &at_once, sizeof(at_once));
+    }
+}
+
+static void look_at_files_when_due(time_t now)
+{
+    const zend_long seconds = zend_ini_long("opcache.revalidate_freq", sizeof("opcache.revalidate_freq") - 1, 0);
+    if (now > started_at + seconds) {
+        started_at = 0;
+        memcpy(globals() + at_frequency, &seconds, sizeof(seconds));
+    }
+}
+
 void shim_cache_begin(double time)
 {
+    time_t seconds = (time_t)time;
     size_t at = __atomic_load_n(&at_time, __ATOMIC_RELAXED);
     if (at != 0) {
-        time_t seconds = (time_t)time;
         memcpy(globals() + at, &seconds, sizeof(seconds));
+    }
+    if (started_at != 0) {
+        look_at_files_when_due(seconds);
     }
 }
 
@@ -135,6 +163,14 @@ void shim_cache_thread_start(void)
 {
     if (at_memory != 0) {
         memcpy(globals() + at_memory, &memory, sizeof(memory));
+    }
+}
+
+static void find_frequency(void)
+{
+    zend_ini_entry *entry = directive(ZEND_STRL("opcache.revalidate_freq"));
+    if (entry != NULL && entry->mh_arg2 != NULL && *(ts_rsrc_id *)entry->mh_arg2 == globals_id) {
+        at_frequency = (size_t)entry->mh_arg1;
     }
 }
 
@@ -237,6 +273,7 @@ void shim_cache_started(bool is_boot)
     if (is_served && __atomic_load_n(&at_time, __ATOMIC_RELAXED) == 0) {
         __atomic_store_n(&at_time, find_time(), __ATOMIC_RELAXED);
     }
+    look_at_each_file((time_t)sapi_get_request_time());
     shim_host.restart.worker_started(shim_cache_is_used());
 }
 
@@ -255,6 +292,7 @@ void shim_cache_install(void)
     at_enabled = (size_t)entry->mh_arg1;
     at_in_use = find_in_use(entry);
     find_memory();
+    find_frequency();
     next_on_enable = entry->on_modify;
     hear_of_restarts();
 }

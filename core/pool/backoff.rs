@@ -11,6 +11,8 @@
 //!     │                           failed: no change                          │
 //!     └───────────────────────────────── booted ─────────────────────────────┘
 //! ```
+//!
+//! New code is a reason to try at once: a pause ends, and the next one is short again.
 
 use std::time::{Duration, Instant};
 
@@ -71,6 +73,17 @@ impl Backoff {
         std::mem::take(&mut self.failures)
     }
 
+    /// Notes that workers now load other code, to which the failures so far do not apply.
+    pub fn renewed(&mut self, now: Instant) {
+        let pause = PAUSE_MIN / 2;
+        match self.state {
+            BackoffState::Clear => {}
+            BackoffState::Resting { .. } => self.state = BackoffState::Resting { until: now, pause },
+            // It may have loaded the code before.
+            BackoffState::Trying { .. } => self.state = BackoffState::Trying { pause },
+        }
+    }
+
     /// Returns how many workers may be started.
     pub fn spawn_limit(&self, now: Instant) -> SpawnLimit {
         match self.state {
@@ -119,6 +132,27 @@ mod tests {
         }
         assert_eq!(pauses[..4], [100, 200, 400, 800]);
         assert_eq!(pauses[8..], [25_600, 30_000, 30_000, 30_000]);
+    }
+
+    #[test]
+    fn new_code_is_tried_at_once() {
+        let (mut backoff, now) = (Backoff::default(), crate::time::now());
+        backoff.renewed(now);
+        assert_eq!((backoff.deadline(), backoff.spawn_limit(now)), (None, SpawnLimit::Any));
+        for _ in 0..5 {
+            backoff.failed(now).unwrap();
+            backoff.tried();
+        }
+        backoff.renewed(now);
+        assert_eq!(backoff.spawn_limit(now), SpawnLimit::None, "one is under way");
+        assert_eq!(backoff.failed(now), Some(PAUSE_MIN));
+        backoff.tried();
+        assert!(backoff.failed(now) > Some(PAUSE_MIN));
+        backoff.renewed(now);
+        assert_eq!((backoff.deadline(), backoff.spawn_limit(now)), (Some(now), SpawnLimit::One));
+        backoff.tried();
+        assert_eq!(backoff.failed(now), Some(PAUSE_MIN));
+        assert_eq!(backoff.booted(), 8);
     }
 
     #[test]

@@ -109,7 +109,8 @@ impl Supervisor {
         }
     }
 
-    /// Makes the next call of [`tend`](Self::tend) begin a rolling restart.
+    /// Makes the next call of [`tend`](Self::tend) begin a rolling restart. If workers fail to boot, the next attempt
+    /// follows at once.
     pub fn want_restart(&mut self) {
         self.restart_wanted = true;
     }
@@ -130,6 +131,7 @@ impl Supervisor {
         }
         if std::mem::take(&mut self.restart_wanted) {
             workers.refresh();
+            self.backoff.renewed(now);
             self.renewal.begin_anew();
             self.begin_rolling_restart(workers, report, now);
         }

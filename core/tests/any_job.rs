@@ -486,6 +486,20 @@ fn workers_that_fail_to_boot_are_tried_again_and_the_queue_waits() {
 }
 
 #[test]
+fn a_restart_waits_for_no_pause() {
+    let board = Arc::new(Board { boots_to_fail: AtomicU32::new(1), ..Board::default() });
+    let mut scene = SumPool::start_with(ONE, 4, true, board);
+    let (sum, now) = (scene.queued(SumAct::Add, [1, 2]), time::now());
+    scene.board.until(|| scene.board.failed.load(Ordering::SeqCst) == 1);
+    assert!(scene.tend(now) > Some(now), "it is tried again after a pause");
+    scene.supervisor.want_restart();
+    scene.tend(now);
+    scene.board.until(|| scene.board.served.load(Ordering::SeqCst) == 1);
+    scene.end();
+    assert_eq!(sum.result(), Some(3));
+}
+
+#[test]
 fn a_burst_brings_workers_up_to_the_maximum() {
     let mut scene = SumPool::start(PoolSize { min: 1, max: 3 }, 8, false);
     let sums: Vec<_> = (0..4).map(|n| scene.queued(SumAct::AddLater, [n, 0])).collect();

@@ -218,7 +218,10 @@ impl Log {
     /// Waits for the first record with this message, because records arrive independently of responses.
     #[track_caller]
     pub(crate) fn expect(&self, message: &str) -> Value {
-        eventually(message, || self.find(message).is_some());
+        if !becomes(|| self.find(message).is_some()) {
+            let records = self.0.lock().records.iter().map(ToString::to_string).collect::<Vec<_>>();
+            panic!("never logged: {message}\nThe log:\n{}", records.join("\n"));
+        }
         self.find(message).unwrap()
     }
 
