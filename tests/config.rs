@@ -142,8 +142,9 @@ fn a_wrong_word_is_named_with_what_is_accepted() {
 
 #[test]
 fn check_prints_settings_values_and_sources() {
-    let page =
-        answer(&["check", "/tmp", "-d", "memory_limit=1G"], &[("LOG_LEVEL", "warn"), ("PHP_WORKERS", "3")]);
+    let executor = if cfg!(feature = "php") { "sapi" } else { "stub" };
+    let environment = [("EXECUTOR", executor), ("LOG_LEVEL", "warn"), ("PHP_WORKERS", "3")];
+    let page = answer(&["check", "/tmp", "-d", "memory_limit=1G"], &environment);
     let row = |name: &str| -> Vec<&str> {
         let line = page.lines().find(|line| line.split_whitespace().next() == Some(name));
         line.unwrap_or_else(|| panic!("{name} is missing")).split_whitespace().skip(1).collect()
