@@ -3,15 +3,21 @@
 //! Promises: what is said about a call is bounded as what scripts say is. Refuses: names and attributes are the core's, and
 //! what is a call is the interpreter's.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use svc_core::trace::{
-    AttributeValue, ClientCall, ClientEnd, ClientKind, ClientTeller, Span, SpanStatus, Tracer,
+    AttributeValue, ClientCall, ClientEnd, ClientKind, ClientTeller, Span, SpanStatus, Statements, Tracer,
 };
 
 use svc_ffi::{CalledClient, CalledEnd, CalledKind};
 
 use crate::span_text::{ATTRIBUTE_BYTES, cut};
+
+thread_local! {
+    /// The statements of this thread's scripts.
+    static STATEMENTS: RefCell<Statements> = RefCell::default();
+}
 
 /// Says what a span stands for.
 pub(crate) fn describe(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize, call: &CalledClient<'_>) {
@@ -26,7 +32,10 @@ pub(crate) fn describe(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize,
         port: call.port,
         namespace: cut(call.database),
     };
-    call.tell(&tracer.config().redacted_parameters, &mut ToldClient { tracer, span, bytes_left });
+    let mut teller = ToldClient { tracer, span, bytes_left };
+    STATEMENTS.with_borrow_mut(|statements| {
+        call.tell(&tracer.config().redacted_parameters, statements, &mut teller);
+    });
 }
 
 /// Ends it.

@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use crate::http::uri;
 
 use super::attributes::AttributeValue;
-use super::sql::{summarize, without_literals};
 use super::sql_tokens::SqlDialect;
+use super::statement::Statements;
 
 /// A call that has begun.
 #[derive(Clone, Copy, Debug, Default)]
@@ -72,31 +72,28 @@ pub trait ClientTeller {
 }
 
 impl ClientCall<'_> {
-    /// Says what is known when the call begins. `redacted` are the parameters of a URL whose values are secret.
-    pub fn tell(&self, redacted: &[String], teller: &mut dyn ClientTeller) {
+    /// Says what is known when the call begins. `redacted` are the parameters of a URL whose values are secret;
+    /// `statements` are those of this thread.
+    pub fn tell(&self, redacted: &[String], statements: &mut Statements, teller: &mut dyn ClientTeller) {
         if self.kind == ClientKind::Http {
             self.tell_url(redacted, teller);
         } else {
-            self.tell_database(teller);
+            self.tell_database(statements, teller);
         }
     }
 
-    fn tell_database(&self, teller: &mut dyn ClientTeller) {
+    fn tell_database(&self, statements: &mut Statements, teller: &mut dyn ClientTeller) {
         let (system, dialect) = system_of(self.system);
         let source = ServerPlace::of(self, &system);
         let mut operation = text(self.operation);
         let mut name = None;
         let mut collection = None;
         if !self.text.is_empty() {
-            let summary = summarize(self.text, dialect);
-            let query = if self.is_prepared {
-                Cow::Borrowed(self.text)
-            } else {
-                without_literals(self.text, dialect).into()
-            };
-            teller.say("db.query.text", text(&query).into());
+            let statement = statements.describe(self.text, dialect, self.is_prepared);
+            let summary = &statement.summary;
+            teller.say("db.query.text", statement.text.clone().into());
             if operation.is_empty() {
-                operation = summary.operation;
+                operation.clone_from(&summary.operation);
             }
             if let Some(table) = &summary.collection {
                 teller.say("db.collection.name", table.clone().into());
@@ -104,7 +101,7 @@ impl ClientCall<'_> {
             }
             if !summary.text.is_empty() {
                 teller.say("db.query.summary", summary.text.clone().into());
-                name = Some(summary.text);
+                name = Some(summary.text.clone());
             }
         }
         let target = collection.or_else(|| source.target());

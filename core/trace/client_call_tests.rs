@@ -20,7 +20,7 @@ impl ClientTeller for Heard {
 
 fn told(call: ClientCall<'_>) -> (String, Vec<(&'static str, String)>) {
     let mut heard = Heard::default();
-    call.tell(&["sig".to_owned()], &mut heard);
+    call.tell(&["sig".to_owned()], &mut Statements::default(), &mut heard);
     heard.1.sort_unstable();
     (heard.0, heard.1)
 }

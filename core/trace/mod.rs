@@ -16,7 +16,8 @@
 //! | `tracer` | what decides about the trace of a request, and takes its spans |
 //! | `request_span` | the span of a request that is being served |
 //! | `client_call` | what a span says about a call of a database, a store, or an HTTP server |
-//! | `sql`, `sql_tokens` | what a query does, and its text without values |
+//! | `sql`, `sql_tokens`, `sql_words` | what a query does, and its text without values |
+//! | `statement` | both, kept for queries that come again |
 
 mod attributes;
 mod batcher;
@@ -30,6 +31,8 @@ mod sink;
 mod span;
 mod sql;
 mod sql_tokens;
+mod sql_words;
+mod statement;
 mod tracer;
 
 pub use attributes::{Attribute, AttributeValue, Attributes};
@@ -43,4 +46,5 @@ pub use sink::TraceSink;
 pub use span::{ParentSpan, Span, SpanContext, SpanEvent, SpanKind, SpanLink, SpanStatus};
 pub use sql::{SqlSummary, summarize, without_literals};
 pub use sql_tokens::SqlDialect;
+pub use statement::{Statement, Statements};
 pub use tracer::{SpanIds, Tracer};

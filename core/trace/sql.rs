@@ -4,7 +4,10 @@
 //! literal that does not end takes the rest with it. Refuses: it is no parser. A statement that it does not understand has
 //! a poorer summary, never a wrong number of literals.
 
+use std::borrow::Cow;
+
 use super::sql_tokens::{SqlDialect, Token, Tokens};
+use super::sql_words::SqlWord;
 
 /// What a text does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,41 +31,44 @@ const EXPRESSIONS_MAX: usize = 16;
 
 /// Replaces all values of a text by `?`, and comments by nothing.
 pub fn without_literals(sql: &[u8], dialect: SqlDialect) -> Vec<u8> {
-    let mut masked = Vec::with_capacity(sql.len());
+    let mut masked = MaskedText::default();
     for token in Tokens::of(sql, dialect) {
-        match token {
-            Token::Literal | Token::Number => masked.push(b'?'),
-            Token::Comment => {
-                if masked.last().is_some_and(|last: &u8| !last.is_ascii_whitespace()) {
-                    masked.push(b' ');
-                }
-            }
-            Token::Name(text)
-            | Token::Placeholder(text)
-            | Token::Space(text)
-            | Token::Symbol(text)
-            | Token::Word(text) => masked.extend_from_slice(text),
-        }
+        masked.push(token);
     }
-    masked.truncate(masked.trim_ascii_end().len());
-    masked
+    masked.finish()
 }
 
 /// Says what a text does.
 pub fn summarize(sql: &[u8], dialect: SqlDialect) -> SqlSummary {
+    summarize_tokens(Tokens::of(sql, dialect))
+}
+
+/// Does both in one pass; without `is_masked`, the text is empty.
+pub(super) fn read(sql: &[u8], dialect: SqlDialect, is_masked: bool) -> (SqlSummary, Vec<u8>) {
+    let tokens = Tokens::of(sql, dialect);
+    if !is_masked {
+        return (summarize_tokens(tokens), Vec::new());
+    }
+    let mut masked = MaskedText(Vec::with_capacity(sql.len()));
+    let summary = summarize_tokens(tokens.inspect(|&token| masked.push(token)));
+    (summary, masked.finish())
+}
+
+fn summarize_tokens<'a>(tokens: impl Iterator<Item = Token<'a>>) -> SqlSummary {
     let mut reader = SummaryReader::default();
-    let mut tokens = Tokens::of(sql, dialect).filter(|token| !matches!(token, Token::Comment)).peekable();
+    let mut tokens = tokens.filter(|token| !matches!(token, Token::Comment)).peekable();
     while let Some(token) = tokens.next() {
         match token {
             Token::Word(word) if reader.continues(word) => {}
             Token::Word(_) | Token::Name(_) => {
-                let mut path = token.name().unwrap_or_default().to_vec();
+                let mut path = Cow::Borrowed(token.name().unwrap_or_default());
                 // `shop`.orders is one name.
                 while let Some(Token::Symbol(b".")) = tokens.peek() {
                     let _ = tokens.next();
                     let Some(part) = tokens.peek().and_then(|part| part.name()) else { break };
-                    path.push(b'.');
-                    path.extend_from_slice(part);
+                    let whole = path.to_mut();
+                    whole.push(b'.');
+                    whole.extend_from_slice(part);
                     let _ = tokens.next();
                 }
                 reader.name(&path);
@@ -73,6 +79,33 @@ pub fn summarize(sql: &[u8], dialect: SqlDialect) -> SqlSummary {
         }
     }
     reader.finish()
+}
+
+/// A text in which nothing is a value.
+#[derive(Debug, Default)]
+struct MaskedText(Vec<u8>);
+
+impl MaskedText {
+    fn push(&mut self, token: Token<'_>) {
+        match token {
+            Token::Literal | Token::Number => self.0.push(b'?'),
+            Token::Comment => {
+                if self.0.last().is_some_and(|last: &u8| !last.is_ascii_whitespace()) {
+                    self.0.push(b' ');
+                }
+            }
+            Token::Name(text)
+            | Token::Placeholder(text)
+            | Token::Space(text)
+            | Token::Symbol(text)
+            | Token::Word(text) => self.0.extend_from_slice(text),
+        }
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.0.truncate(self.0.trim_ascii_end().len());
+        self.0
+    }
 }
 
 /// What the next name is.
@@ -124,38 +157,35 @@ enum Last {
 impl SummaryReader {
     /// Takes a word if it is one of SQL's; otherwise it is a name.
     fn continues(&mut self, word: &[u8]) -> bool {
-        let mut upper = [0; 16];
-        let Some(upper) = upper.get_mut(..word.len()) else { return self.is_first(word) };
-        upper.copy_from_slice(word);
-        upper.make_ascii_uppercase();
         let last = std::mem::replace(&mut self.last, Last::Other);
         let is_first = !self.is_inside;
-        match &*upper {
+        let known = SqlWord::of(word);
+        match known {
             _ if self.is_opaque => {}
-            b"WITH" if is_first => {
+            Some(SqlWord::With) if is_first => {
                 self.is_inside = true;
                 self.has_expressions = true;
                 self.awaits = Awaits::Expression;
             }
-            b"RECURSIVE" if self.awaits == Awaits::Expression => {}
-            b"SELECT" => self.operate(word),
-            b"INSERT" | b"UPDATE" | b"DELETE" | b"REPLACE" | b"MERGE"
+            Some(SqlWord::Recursive) if self.awaits == Awaits::Expression => {}
+            Some(SqlWord::Select) => self.operate(word),
+            Some(SqlWord::Write | SqlWord::Update)
                 if is_first || last == Last::Open || (self.has_expressions && last == Last::Close) =>
             {
                 self.operate(word);
-                if *upper == *b"UPDATE" {
+                if known == Some(SqlWord::Update) {
                     self.awaits = Awaits::Target;
                 }
             }
-            b"CREATE" | b"ALTER" | b"DROP" | b"TRUNCATE" if is_first => {
+            Some(SqlWord::Define) if is_first => {
                 self.operate(word);
                 self.awaits = Awaits::Kind;
             }
-            b"CALL" | b"EXEC" | b"EXECUTE" if is_first => {
+            Some(SqlWord::Call) if is_first => {
                 self.operate(word);
                 self.awaits = Awaits::Target;
             }
-            b"EXPLAIN" | b"ANALYZE" | b"VERBOSE" if is_first || self.summary == "EXPLAIN" => {
+            Some(SqlWord::Explain) if is_first || self.summary == "EXPLAIN" => {
                 if is_first {
                     self.operate(word);
                 }
@@ -164,37 +194,21 @@ impl SummaryReader {
                 self.operate(word);
                 self.is_opaque = true;
             }
-            b"FROM" => self.list(last != Last::Distinct && self.is_operated()),
-            b"JOIN" | b"INTO" | b"USING" => self.list(self.is_operated() && *upper != *b"USING"),
-            b"DISTINCT" => self.last = Last::Distinct,
-            b"AS" | b"ONLY" | b"LATERAL" | b"IF" | b"NOT" | b"EXISTS" | b"OR" | b"IGNORE"
-            | b"LOW_PRIORITY" | b"CONCURRENTLY" | b"TEMP" | b"TEMPORARY" | b"UNIQUE" | b"QUICK"
-            | b"UNLOGGED" => {}
-            b"WHERE" | b"SET" | b"VALUES" | b"GROUP" | b"ORDER" | b"HAVING" | b"LIMIT" | b"ON" | b"UNION"
-            | b"RETURNING" | b"FOR" | b"WINDOW" => {
+            Some(SqlWord::From) => self.list(last != Last::Distinct && self.is_operated()),
+            Some(SqlWord::Into) => self.list(self.is_operated()),
+            Some(SqlWord::Particle) => {}
+            Some(SqlWord::Distinct) => self.last = Last::Distinct,
+            Some(SqlWord::Clause) => {
                 self.list_depth = None;
                 self.awaits = Awaits::Nothing;
             }
-            b"TABLE" | b"INDEX" | b"VIEW" | b"DATABASE" | b"SCHEMA" | b"FUNCTION" | b"PROCEDURE"
-            | b"TRIGGER" | b"SEQUENCE" | b"USER" | b"ROLE" | b"TYPE" | b"EXTENSION"
-                if self.awaits == Awaits::Kind =>
-            {
+            Some(SqlWord::Kind) if self.awaits == Awaits::Kind => {
                 self.say(word, true);
                 self.awaits = Awaits::Target;
             }
             _ => return false,
         }
         true
-    }
-
-    /// A first word that is too long for one of SQL's.
-    fn is_first(&mut self, word: &[u8]) -> bool {
-        let is_first = !self.is_inside;
-        if is_first {
-            self.operate(word);
-            self.is_opaque = true;
-        }
-        is_first || self.is_opaque
     }
 
     fn operate(&mut self, word: &[u8]) {
