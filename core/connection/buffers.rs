@@ -1,7 +1,7 @@
 //! The bytes of an HTTP/1 connection in both directions, and what is known of its socket in the present turn.
 //!
-//! Promises: what the peer sends ahead waits here; the memory of a long input is given back. Refuses: it reads and
-//! writes nothing, and it keeps no bound; its owner asks for more only when what is here has been used.
+//! Promises: what the peer sends ahead waits here; without input or output, no memory is held for it. Refuses: it reads
+//! and writes nothing, and it keeps no bound; its owner asks for more only when what is here has been used.
 
 use std::time::Instant;
 
@@ -9,6 +9,7 @@ use crate::http::{Fields, Version, encode};
 
 use super::command::Sent;
 use super::output::Output;
+use super::spares;
 use super::stream::Stream;
 use super::turn::{Carrier, CarrierProgress};
 
@@ -35,9 +36,6 @@ pub(super) struct Buffers {
     /// Body bytes that were fed since they were last asked for.
     received: u64,
 }
-
-/// Input buffers up to this size are kept between requests, in bytes.
-const INPUT_SPARE_BYTES: usize = 4096;
 
 impl Buffers {
     /// Starts empty; with `sends_files`, runs of files can wait in the output.
@@ -82,14 +80,17 @@ impl Buffers {
 
     /// Adds what came.
     pub(super) fn receive(&mut self, bytes: &[u8]) {
+        if self.input.capacity() == 0 {
+            self.input = spares::take_buffer();
+        }
         self.input.extend_from_slice(bytes);
     }
 
-    /// Cuts `count` used bytes off the input, and gives memory back once it is empty.
+    /// Cuts `count` used bytes off the input, and gives its memory back once it is empty.
     pub(super) fn consume(&mut self, count: usize) {
         self.input.drain(..count);
-        if self.input.is_empty() && self.input.capacity() > INPUT_SPARE_BYTES {
-            self.input = Vec::new();
+        if self.input.is_empty() {
+            spares::give_buffer(std::mem::take(&mut self.input));
         }
     }
 

@@ -5,7 +5,8 @@
 //! asks it what to do next ([`poll_command`](Connection::poll_command)), and writes what waits in its output. Requests
 //! on HTTP/1 are answered one after the other and in order, those on HTTP/2 as their replies come. Each request that
 //! [began](Connection::begin) ends in exactly one [`Command::Ended`], whatever becomes of the connection. What a peer
-//! can make it keep is bounded.
+//! can make it keep is bounded, and while an HTTP/1 connection is idle, it holds no buffers: connections of one thread share
+//! those.
 //!
 //! Refuses: it does not know what a request means, who may ask, or who answers. The owner decides that, request by
 //! request, and keeps what it knows of a request in a value `R` that the connection carries and never looks at.
@@ -22,6 +23,7 @@
 //! | `output`, `source` | bytes that wait to be written, and where the bytes of a reply are |
 //! | `http2_head`, `http2_stream`, `http2_streams` | what HTTP/2 needs: a head, a stream, all of them |
 //! | `draining_stream` | a stream that was answered while its client was still sending |
+//! | `spares` | buffers, for whichever connection of a thread has something on its way |
 //! | `ready`, `duplex` | who of them has something to do; the library's bytes |
 //! | `timers` | deadlines, sorted |
 
@@ -43,6 +45,7 @@ mod output;
 mod ready;
 mod reply;
 mod source;
+mod spares;
 mod stream;
 mod timers;
 mod turn;

@@ -13,11 +13,20 @@ use bytes::{Buf, Bytes};
 use crate::limits::OUTPUT_BYTES_MAX;
 use crate::sync::primitive::Arc;
 
+use super::spares::{self, Spares};
+
 /// A piece of up to this many bytes is copied behind the one before it.
 const COPY_BYTES_MAX: usize = 4096;
 
-/// A buffer that is kept for the next response has at most this capacity, in bytes.
-const SPARE_BYTES_MAX: usize = 16 * 1024;
+/// What is appended begins another piece behind one of this many bytes.
+const PIECE_BYTES_MAX: usize = 16 * 1024;
+
+/// A queue with room for more is not kept for others.
+const QUEUE_PIECES_MAX: usize = 64;
+
+thread_local! {
+    static QUEUES: Spares<VecDeque<OutputPiece>> = const { Spares::new() };
+}
 
 /// What waits to be written.
 #[derive(Debug)]
@@ -121,9 +130,9 @@ impl Output {
 
     /// Lets `write` append to the last piece.
     pub fn append(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        if !matches!(self.pieces.back(), Some(OutputPiece::Own { bytes, .. }) if bytes.len() < SPARE_BYTES_MAX)
+        if !matches!(self.pieces.back(), Some(OutputPiece::Own { bytes, .. }) if bytes.len() < PIECE_BYTES_MAX)
         {
-            self.pieces.push_back(OutputPiece::Own { bytes: Vec::new(), written: 0 });
+            self.add(OutputPiece::Own { bytes: spares::take_buffer(), written: 0 });
         }
         if let Some(OutputPiece::Own { bytes, .. }) = self.pieces.back_mut() {
             let before = bytes.len();
@@ -138,7 +147,7 @@ impl Output {
             self.append(|last| last.extend_from_slice(&bytes));
         } else {
             self.len += bytes.len();
-            self.pieces.push_back(OutputPiece::Own { bytes, written: 0 });
+            self.add(OutputPiece::Own { bytes, written: 0 });
         }
     }
 
@@ -148,7 +157,7 @@ impl Output {
             self.append(|last| last.extend_from_slice(&bytes));
         } else {
             self.len += bytes.len();
-            self.pieces.push_back(OutputPiece::Shared(bytes));
+            self.add(OutputPiece::Shared(bytes));
         }
     }
 
@@ -156,8 +165,15 @@ impl Output {
     pub fn push_file(&mut self, file: Arc<File>, offset: u64, len: usize) {
         if len > 0 {
             self.len += len;
-            self.pieces.push_back(OutputPiece::File { file, offset, len, state: FileState::Unseen });
+            self.add(OutputPiece::File { file, offset, len, state: FileState::Unseen });
         }
+    }
+
+    fn add(&mut self, piece: OutputPiece) {
+        if self.pieces.capacity() == 0 {
+            self.pieces = QUEUES.with(Spares::take);
+        }
+        self.pieces.push_back(piece);
     }
 
     /// Takes up to `max` bytes off the front, for a sink that keeps what it is given; none of them are a file's.
@@ -222,23 +238,18 @@ impl Output {
     pub fn advance(&mut self, mut count: usize) {
         debug_assert!(count <= self.len, "wrote {count} of {} bytes", self.len);
         self.len -= count;
-        let mut pieces_left = self.pieces.len();
         while let Some(first) = self.pieces.front_mut() {
             count = first.advance(count);
             if !first.is_empty() {
                 return;
             }
-            pieces_left -= 1;
-            if pieces_left == 0
-                && let OutputPiece::Own { bytes, written } = first
-                && bytes.capacity() <= SPARE_BYTES_MAX
-            {
-                // Kept for the next response on this connection.
-                bytes.clear();
-                *written = 0;
-                return;
+            if let Some(OutputPiece::Own { bytes, .. }) = self.pieces.pop_front() {
+                spares::give_buffer(bytes);
             }
-            self.pieces.pop_front();
+        }
+        let queue = std::mem::take(&mut self.pieces);
+        if (1..=QUEUE_PIECES_MAX).contains(&queue.capacity()) {
+            QUEUES.with(|spares| spares.give(queue));
         }
     }
 }

@@ -1,0 +1,71 @@
+//! What a connection needs only while bytes are on their way, kept for the next connection of the same thread.
+//!
+//! Promises: an idle connection holds none of it; what a thread keeps is bounded; what comes back is empty. Refuses: it
+//! keeps nothing between threads.
+
+use std::cell::RefCell;
+
+/// How many of a kind a thread keeps. Few connections of a thread have something on its way at the same time; the
+/// others ask the allocator.
+const COUNT_MAX: usize = 16;
+
+/// A larger buffer is given back to the allocator, in bytes.
+const BUFFER_BYTES_MAX: usize = 16 * 1024;
+
+/// The spares of one kind.
+#[derive(Debug)]
+pub(super) struct Spares<T>(RefCell<Vec<T>>);
+
+impl<T: Default> Spares<T> {
+    /// Starts with none.
+    pub(super) const fn new() -> Self {
+        Self(RefCell::new(Vec::new()))
+    }
+
+    /// Takes one, or makes one that has no memory yet.
+    pub(super) fn take(&self) -> T {
+        self.0.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes back what is empty.
+    pub(super) fn give(&self, spare: T) {
+        let mut spares = self.0.borrow_mut();
+        if spares.len() < COUNT_MAX {
+            spares.push(spare);
+        }
+    }
+}
+
+thread_local! {
+    static BUFFERS: Spares<Vec<u8>> = const { Spares::new() };
+}
+
+/// Returns an empty buffer.
+pub(super) fn take_buffer() -> Vec<u8> {
+    BUFFERS.with(Spares::take)
+}
+
+/// Gives a buffer back that is of no more use.
+pub(super) fn give_buffer(mut buffer: Vec<u8>) {
+    if (1..=BUFFER_BYTES_MAX).contains(&buffer.capacity()) {
+        buffer.clear();
+        BUFFERS.with(|spares| spares.give(buffer));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_comes_back_empty_and_what_is_kept_is_bounded() {
+        give_buffer(b"secret".to_vec());
+        let again = take_buffer();
+        assert!(again.is_empty() && again.capacity() >= 6);
+        assert_eq!(take_buffer().capacity(), 0, "there was one");
+        give_buffer(Vec::with_capacity(BUFFER_BYTES_MAX + 1));
+        assert_eq!(take_buffer().capacity(), 0, "it was too large");
+        (0..2 * COUNT_MAX).for_each(|_| give_buffer(vec![1]));
+        assert_eq!(BUFFERS.with(|spares| spares.0.borrow().len()), COUNT_MAX);
+    }
+}
