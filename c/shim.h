@@ -295,6 +295,8 @@ typedef struct shim_client_call {
 typedef struct shim_client_end {
     shim_client_kind kind;
     bool failed;
+    /* The script has left it in the middle. */
+    bool is_cut;
     /* What failed: a code of the client, or the class of an exception. */
     shim_view error;
     /* The code that the database has answered with. */

@@ -43,6 +43,8 @@ pub struct CalledEnd<'a> {
     pub kind: CalledKind,
     /// It failed.
     pub is_failed: bool,
+    /// The script has left it in the middle.
+    pub is_cut: bool,
     /// What failed.
     pub error: &'a [u8],
     /// The code that the database has answered with.

@@ -41,6 +41,7 @@ unsafe extern "C" fn finish(request: *mut c_void, span: u64, end: *const shim_cl
     let end = CalledEnd {
         kind: kind_of(raw.kind),
         is_failed: raw.failed,
+        is_cut: raw.is_cut,
         error,
         code,
         status: raw.status,

@@ -62,6 +62,9 @@ pub(crate) fn finish(tracer: &Tracer, span: &mut Span, bytes_left: &mut usize, e
     if kind != ClientKind::Http && lasted >= slow {
         teller.say("svc.slow_query", true.into());
     }
+    if end.is_cut {
+        teller.say("svc.unfinished", true.into());
+    }
     if is_failed {
         span.status = SpanStatus::Error("".into());
     }

@@ -44,6 +44,9 @@ mod gate;
 #[path = "support/hooked.rs"]
 mod hooked;
 #[cfg(feature = "php")]
+#[path = "support/pair.rs"]
+mod pair;
+#[cfg(feature = "php")]
 #[path = "support/plugins.rs"]
 mod plugins;
 #[cfg(feature = "php")]
@@ -77,6 +80,10 @@ mod waits;
 mod wiki;
 
 mod apm_calls;
+mod apm_ends;
+mod apm_shapes;
+mod apm_shared;
+mod apm_tasks;
 mod architecture;
 mod async_api;
 mod async_awaiting;

@@ -127,9 +127,9 @@ static uint16_t version_of(long version)
 }
 
 /* `code` is that of the transfer; 0 if it went well, -1 if nobody knows. */
-static void finish(const shim_curl_handle *handle, uint64_t span, zend_long code, const zend_object *thrown)
+static void finish(const shim_curl_handle *handle, uint64_t span, zend_long code, const zend_object *before)
 {
-    shim_client_end end = {.kind = SHIM_CLIENT_HTTP};
+    shim_client_end end = {.kind = SHIM_CLIENT_HTTP, .is_cut = shim_observed_is_cut(before)};
     const char *method = NULL;
     long status = 0, version = 0;
     if (span == 0 || shim_request_host() == NULL) {
@@ -144,10 +144,10 @@ static void finish(const shim_curl_handle *handle, uint64_t span, zend_long code
     if (shim_libcurl.getinfo(handle->easy, SHIM_CURLINFO_HTTP_VERSION, &version) == 0) {
         end.version = version_of(version);
     }
-    if (thrown != NULL) {
+    if (!end.is_cut && EG(exception) != NULL && EG(exception) != before) {
         end.failed = true;
-        end.error = shim_observed_view(thrown->ce->name);
-    } else if (code > 0 || (code < 0 && status == 0)) {
+        end.error = shim_observed_view(EG(exception)->ce->name);
+    } else if (!end.is_cut && (code > 0 || (code < 0 && status == 0))) {
         const char *name = error_name(code);
         end.failed = true;
         end.error = shim_view_of(name, strlen(name));
@@ -167,6 +167,12 @@ static zend_long error_number(zend_object *object)
     return Z_TYPE(answer) == IS_LONG ? Z_LVAL(answer) : -1;
 }
 
+static void release(shim_curl_handle *handle)
+{
+    handle->is_busy = false;
+    shim_curl_handle_retract(handle);
+}
+
 static ZEND_NAMED_FUNCTION(execute)
 {
     zend_object *object = object_at(execute_data, 1);
@@ -179,11 +185,9 @@ static ZEND_NAMED_FUNCTION(execute)
     handle->is_busy = true;
     const uint64_t span = begin(handle);
     shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    handle->is_busy = false;
-    shim_curl_handle_retract(handle);
+    release(handle);
     if (span != 0) {
-        const zend_object *thrown = EG(exception) != NULL && EG(exception) != before && !zend_is_unwind_exit(EG(exception)) ? EG(exception) : NULL;
-        finish(handle, span, Z_TYPE_P(return_value) == IS_FALSE ? error_number(object) : 0, thrown);
+        finish(handle, span, Z_TYPE_P(return_value) == IS_FALSE ? error_number(object) : 0, before);
     }
 }
 
@@ -194,15 +198,23 @@ static void conclude(shim_curl_handle *handle, zend_long code)
 {
     const uint64_t span = handle->span;
     handle->span = 0;
-    finish(handle, span, code, NULL);
+    /* An exception that is in flight is not the transfer's. */
+    finish(handle, span, code, shim_observed_is_cut(NULL) ? NULL : EG(exception));
 }
 
 static void leave(shim_curl_handle *handle)
 {
     conclude(handle, -1);
     handle->multi = NULL;
-    handle->is_busy = false;
-    shim_curl_handle_retract(handle);
+    release(handle);
+}
+
+static void leave_all(const zend_object *multi)
+{
+    shim_curl_handle *handle;
+    while ((handle = shim_curl_handle_in(multi)) != NULL) {
+        leave(handle);
+    }
 }
 
 static bool succeeded(const zval *return_value)
@@ -212,7 +224,7 @@ static bool succeeded(const zval *return_value)
 
 static ZEND_NAMED_FUNCTION(add_handle)
 {
-    const zend_object *multi = object_at(execute_data, 1);
+    zend_object *multi = object_at(execute_data, 1);
     shim_curl_handle *handle = shim_request_host() != NULL ? shim_curl_handle_of(object_at(execute_data, 2), true) : NULL;
     if (handle == NULL || handle->is_busy || multi == NULL) {
         shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
@@ -220,6 +232,7 @@ static ZEND_NAMED_FUNCTION(add_handle)
     }
     handle->is_busy = true;
     handle->multi = multi;
+    shim_curl_multi_watch(multi);
     handle->span = begin(handle);
     shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
     if (!succeeded(return_value)) {
@@ -260,17 +273,16 @@ static ZEND_NAMED_FUNCTION(read_info)
 static ZEND_NAMED_FUNCTION(close_multi)
 {
     const zend_object *multi = object_at(execute_data, 1);
-    shim_curl_handle *handle;
     shim_observed_next(EX(func))(INTERNAL_FUNCTION_PARAM_PASSTHRU);
-    while (multi != NULL && EG(exception) == NULL && (handle = shim_curl_handle_in(multi)) != NULL) {
-        leave(handle);
+    if (multi != NULL && EG(exception) == NULL) {
+        leave_all(multi);
     }
 }
 
 bool shim_curl_calls_install(bool propagates)
 {
     passes_on = propagates;
-    if (!shim_curl_handles_install()) {
+    if (!shim_curl_handles_install(leave_all)) {
         return true;
     }
     return shim_observed_replace("curl_setopt", set_option) && shim_observed_replace("curl_setopt_array", set_options) &&

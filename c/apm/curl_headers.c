@@ -20,6 +20,11 @@ static zend_object *(*clone_php_s)(zend_object *object);
 static __thread HashTable records;
 static __thread bool has_records;
 
+/* Multi handles with handles in them: whoever frees one takes those out. */
+static __thread HashTable multis;
+static __thread bool has_multis;
+static void (*leave_all)(const zend_object *multi);
+
 /* ---- lists ---- */
 
 static void let_go(shim_curl_fields *fields)
@@ -217,8 +222,27 @@ shim_curl_handle *shim_curl_handle_in(const zend_object *multi)
     return NULL;
 }
 
-bool shim_curl_handles_install(void)
+static void free_multi(zval *entry)
 {
+    leave_all(Z_PTR_P(entry));
+}
+
+void shim_curl_multi_watch(zend_object *multi)
+{
+    zval entry;
+    if (!has_multis) {
+        zend_hash_init(&multis, 8, NULL, free_multi, true);
+        has_multis = true;
+    }
+    if (!zend_hash_index_exists(&multis, zend_object_to_weakref_key(multi))) {
+        ZVAL_PTR(&entry, multi);
+        (void)zend_weakrefs_hash_add(&multis, multi, &entry);
+    }
+}
+
+bool shim_curl_handles_install(void (*leave)(const zend_object *multi))
+{
+    leave_all = leave;
     class = zend_hash_str_find_ptr(CG(class_table), "curlhandle", sizeof("curlhandle") - 1);
     shim_libcurl = (shim_curl){
         .setopt = (int (*)(void *, int, ...))(uintptr_t)dlsym(RTLD_DEFAULT, "curl_easy_setopt"),
@@ -239,6 +263,10 @@ bool shim_curl_handles_install(void)
 
 void shim_curl_handles_forget(void)
 {
+    if (has_multis) {
+        zend_hash_destroy(&multis);
+        has_multis = false;
+    }
     if (has_records) {
         zend_hash_destroy(&records);
         has_records = false;

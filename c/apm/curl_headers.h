@@ -63,8 +63,10 @@ void shim_curl_handle_extend(shim_curl_handle *handle, shim_view traceparent);
 void shim_curl_handle_retract(shim_curl_handle *handle);
 /* The records of handles in a multi handle, one after the other; NULL at the end. */
 shim_curl_handle *shim_curl_handle_in(const zend_object *multi);
-/* Returns false if there is no curl. */
-bool shim_curl_handles_install(void);
+/* From now on, the end of this multi handle takes the handles out that are still in it. */
+void shim_curl_multi_watch(zend_object *multi);
+/* Returns false if there is no curl. `leave` takes all handles out of a multi handle, which may be no more. */
+bool shim_curl_handles_install(void (*leave)(const zend_object *multi));
 /* The thread's objects are no more. */
 void shim_curl_handles_forget(void);
 

@@ -2,13 +2,14 @@
  * header fields.
  *
  * PHP's wrapper is replaced by one with the same operations, but for the one that opens: whatever opens such a stream (fopen,
- * file_get_contents, copy, an XML parser) comes along here. The wrapper takes its header fields from the context, which
- * has one more for the time of the call. */
+ * file_get_contents, copy, an XML parser) comes along here. The wrapper takes its header fields from the context, in whose
+ * place it gets a copy with one more for the time of the call. */
 #include "apm/http_streams.h"
 #include "apm/observed.h"
 #include "compat.h"
 #include "context/context.h"
 #include "context/current_span.h"
+#include "state/streams.h"
 
 #include <ext/standard/php_fopen_wrappers.h>
 
@@ -83,70 +84,98 @@ static bool extend(zval *extended, zval *header, zend_string *line)
     return true;
 }
 
-/* What has been changed in a context. */
-typedef struct change {
-    php_stream_context *context;
-    zval original;
-    zval extended;
-    bool had_options;
-} change;
+/* ---- the context of a call ---- */
 
-static void change_context(change *made, php_stream_context *context, shim_view traceparent)
+/* A context like the script's, with one more field. Whoever opens a stream with the script's own meanwhile, another fiber or
+ * another request, does not see it. It has no number among PHP's resources, which scripts would notice. */
+typedef struct own_context {
+    php_stream_context context;
+    zend_resource resource;
+    php_stream_context *original;
+    /* What the original had when the call began. */
+    const php_stream_notifier *notifier;
+    zval tls;
+} own_context;
+
+static zval *tls_of(const php_stream_context *context)
 {
-    *made = (change){0};
-    if (context == NULL || traceparent.length == 0 || Z_TYPE(context->options) != IS_ARRAY) {
-        return;
+    return zend_hash_str_find(Z_ARRVAL(context->options), "ssl", sizeof("ssl") - 1);
+}
+
+static own_context *copy_context(php_stream_context *original, zval *header)
+{
+    own_context *own = ecalloc(1, sizeof(*own));
+    zval *tls = tls_of(original);
+    own->original = original;
+    own->notifier = original->notifier;
+    if (tls != NULL) {
+        ZVAL_COPY(&own->tls, tls);
     }
-    /* The script may have given a reference, and change what it refers to. */
-    zval *given = php_stream_context_get_option(context, "http", "header"), *header = given;
+    own->resource.type = php_le_stream_context();
+    own->resource.ptr = &own->context;
+    GC_SET_REFCOUNT(&own->resource, 1);
+    GC_TYPE_INFO(&own->resource) = GC_RESOURCE;
+    own->context.res = &own->resource;
+    ZVAL_COPY(&own->context.options, &original->options);
+    own->context.notifier = shim_notifier_copy(original->notifier);
+    php_stream_context_set_option(&own->context, "http", "header", header);
+    return own;
+}
+
+/* The context of a call: one with this `traceparent`, unless the script passes a trace on itself. NULL: its own. */
+static own_context *extend_context(php_stream_context *context, shim_view traceparent)
+{
+    zval extended;
+    own_context *own = NULL;
+    if (context == NULL || traceparent.length == 0 || Z_TYPE(context->options) != IS_ARRAY) {
+        return NULL;
+    }
+    zval *header = php_stream_context_get_option(context, "http", "header");
     if (header != NULL) {
         ZVAL_DEREF(header);
     }
     if (header != NULL && passes_trace_on(header)) {
-        return;
+        return NULL;
     }
     zend_string *line = zend_string_concat2("traceparent: ", sizeof("traceparent: ") - 1, traceparent.bytes, traceparent.length);
-    if (extend(&made->extended, header, line)) {
-        made->context = context;
-        made->had_options = zend_hash_str_exists(Z_ARRVAL(context->options), "http", sizeof("http") - 1);
-        if (header != NULL) {
-            ZVAL_COPY(&made->original, given);
-        }
-        php_stream_context_set_option(context, "http", "header", &made->extended);
+    if (extend(&extended, header, line)) {
+        own = copy_context(context, &extended);
+        zval_ptr_dtor(&extended);
     }
     zend_string_release(line);
+    return own;
 }
 
-static void forget_option(php_stream_context *context, bool with_options)
+/* What PHP has written into the context: the certificates of the server, and how far a callback was told of the progress. */
+static void write_back(own_context *own)
 {
-    SEPARATE_ARRAY(&context->options);
-    zval *options = zend_hash_str_find(Z_ARRVAL(context->options), "http", sizeof("http") - 1);
-    if (options == NULL || Z_TYPE_P(options) != IS_ARRAY) {
-        return;
+    php_stream_context *original = own->original;
+    zval *tls = tls_of(&own->context);
+    if (tls != NULL && Z_TYPE_P(tls) == IS_ARRAY && (Z_TYPE(own->tls) != IS_ARRAY || Z_ARRVAL_P(tls) != Z_ARRVAL(own->tls))) {
+        SEPARATE_ARRAY(&original->options);
+        Z_TRY_ADDREF_P(tls);
+        zend_hash_str_update(Z_ARRVAL(original->options), "ssl", sizeof("ssl") - 1, tls);
     }
-    SEPARATE_ARRAY(options);
-    zend_hash_str_del(Z_ARRVAL_P(options), "header", sizeof("header") - 1);
-    if (with_options && zend_hash_num_elements(Z_ARRVAL_P(options)) == 0) {
-        zend_hash_str_del(Z_ARRVAL(context->options), "http", sizeof("http") - 1);
+    if (original->notifier != NULL && original->notifier == own->notifier) {
+        original->notifier->mask = own->context.notifier->mask;
+        original->notifier->progress = own->context.notifier->progress;
+        original->notifier->progress_max = own->context.notifier->progress_max;
     }
 }
 
-/* A callback may have set other fields in the meantime; then they stay. */
-static void change_back(change *made)
+/* The call is over: its stream has the script's context. */
+static void return_context(own_context *own, php_stream *stream)
 {
-    if (made->context == NULL) {
-        return;
+    write_back(own);
+    if (stream != NULL && PHP_STREAM_CONTEXT(stream) == &own->context) {
+        php_stream_context_set(stream, own->original);
     }
-    const zval *header = php_stream_context_get_option(made->context, "http", "header");
-    if (header != NULL && Z_TYPE_P(header) == Z_TYPE(made->extended) && Z_PTR_P(header) == Z_PTR(made->extended)) {
-        if (Z_TYPE(made->original) != IS_UNDEF) {
-            php_stream_context_set_option(made->context, "http", "header", &made->original);
-        } else {
-            forget_option(made->context, !made->had_options);
-        }
+    zval_ptr_dtor(&own->tls);
+    zval_ptr_dtor(&own->context.options);
+    if (own->context.notifier != NULL) {
+        php_stream_notification_free(own->context.notifier);
     }
-    zval_ptr_dtor(&made->original);
-    zval_ptr_dtor(&made->extended);
+    efree(own);
 }
 
 /* ---- the span ---- */
@@ -184,9 +213,10 @@ static void finish(uint64_t span, const php_stream *stream, php_stream_context *
         end.method = shim_observed_view(Z_STR_P(method));
     }
     read_status(stream != NULL ? &stream->wrapperdata : SHIM_LAST_HTTP_HEADERS(), &end);
-    if (stream == NULL && end.status < 400) {
+    end.is_cut = shim_observed_is_cut(before);
+    if (stream == NULL && end.status < 400 && !end.is_cut) {
         end.failed = true;
-        if (EG(exception) != NULL && EG(exception) != before && !zend_is_unwind_exit(EG(exception))) {
+        if (EG(exception) != NULL && EG(exception) != before) {
             end.error = shim_observed_view(EG(exception)->ce->name);
         }
     }
@@ -202,17 +232,20 @@ static php_stream *open_stream(php_stream_wrapper *own, const char *url, const c
     }
     const zend_object *before = EG(exception);
     const uint64_t span = shim_observed_begin();
-    change made = {0};
+    own_context *extended = NULL;
     if (span != 0) {
         describe(span, url);
     }
     if (passes_on) {
         shim_view traceparent = {0};
         shim_host.span.traceparent(shim_current->host, span != 0 ? span : shim_current_span, &traceparent);
-        change_context(&made, context, traceparent);
+        extended = extend_context(context, traceparent);
     }
-    php_stream *stream = php->stream_opener(own, url, mode, options, opened, context STREAMS_REL_CC);
-    change_back(&made);
+    php_stream_context *used = extended != NULL ? &extended->context : context;
+    php_stream *stream = php->stream_opener(own, url, mode, options, opened, used STREAMS_REL_CC);
+    if (extended != NULL) {
+        return_context(extended, stream);
+    }
     if (span != 0) {
         finish(span, stream, context, before);
     }

@@ -60,7 +60,8 @@ zend_object *shim_observed_subject(const shim_observed *observed)
     if (Z_TYPE(EX(This)) == IS_OBJECT) {
         return Z_OBJ(EX(This));
     }
-    const zval *argument = shim_observed_argument(observed, 1);
+    /* What a static method is given is no object of its class. */
+    const zval *argument = observed->observer->class_name == NULL ? shim_observed_argument(observed, 1) : NULL;
     return argument != NULL && Z_TYPE_P(argument) == IS_OBJECT ? Z_OBJ_P(argument) : NULL;
 }
 
@@ -125,8 +126,12 @@ static void finish(shim_observed *observed, const zend_object *thrown_before)
     if (shim_request_host() == NULL) {
         return;
     }
-    if (EG(exception) != NULL && EG(exception) != thrown_before && !zend_is_unwind_exit(EG(exception)) &&
-        !zend_is_graceful_exit(EG(exception))) {
+    if (shim_observed_is_cut(thrown_before)) {
+        end.is_cut = true;
+        shim_host.client.finish(shim_current->host, observed->span, &end);
+        return;
+    }
+    if (EG(exception) != NULL && EG(exception) != thrown_before) {
         observed->thrown = EG(exception);
         end.failed = true;
         end.error = shim_observed_view(observed->thrown->ce->name);

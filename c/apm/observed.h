@@ -52,7 +52,7 @@ typedef struct shim_observers {
 zval *shim_observed_argument(const shim_observed *observed, uint32_t number);
 /* The same if it is a text; empty otherwise. */
 shim_view shim_observed_text(const shim_observed *observed, uint32_t number);
-/* The object that the call is about: that of the method, or the first argument; NULL if there is none. */
+/* The object that the call is about: that of the method, or the first argument of a function; NULL if there is none. */
 zend_object *shim_observed_subject(const shim_observed *observed);
 /* A member of the exception that the call has thrown. */
 zval *shim_observed_thrown(const shim_observed *observed, const char *name, zval *held);
@@ -64,6 +64,13 @@ shim_view shim_observed_number(shim_observed *observed, zend_long number);
 static inline shim_view shim_observed_view(const zend_string *text)
 {
     return shim_view_of(ZSTR_VAL(text), ZSTR_LEN(text));
+}
+
+/* Whether the call is being left in the middle: its script has called exit() in it, or its fiber is being destroyed. */
+static inline bool shim_observed_is_cut(const zend_object *thrown_before)
+{
+    const zend_object *thrown = EG(exception);
+    return thrown != NULL && thrown != thrown_before && (zend_is_unwind_exit(thrown) || zend_is_graceful_exit(thrown));
 }
 
 /* The number of the new span; 0 if the call is not recorded. */

@@ -100,7 +100,7 @@ static void judge(shim_observed *observed, shim_client_end *end)
         return;
     }
     end->failed = true;
-    if (has_codes(connection) && connection->methods->fetch_err != NULL) {
+    if (connection != NULL && has_codes(connection) && connection->methods->fetch_err != NULL) {
         zval *info = &observed->held[0];
         array_init(info);
         add_next_index_string(info, *code);

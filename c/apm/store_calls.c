@@ -54,7 +54,7 @@ static void put_command(shim_observed *observed, shim_client_call *call)
 
 static void describe_redis(shim_observed *observed, shim_client_call *call)
 {
-    static __thread char database[16];
+    static __thread char database[24];
     put_command(observed, call);
     zend_object *object = shim_observed_subject(observed);
     if (object == NULL) {

@@ -45,20 +45,25 @@ void shim_streams_reset(void)
 
 /* ---- contexts ---- */
 
+php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier)
+{
+    if (notifier == NULL) {
+        return NULL;
+    }
+    php_stream_notifier *copy = php_stream_notification_alloc();
+    *copy = *notifier;
+    /* It is returned only once it is complete: freeing an incomplete copy would free what belongs to the original. */
+    SHIM_COPY_NOTIFIED(copy, notifier);
+    return copy;
+}
+
 php_stream_context *shim_context_copy(const php_stream_context *context)
 {
     php_stream_context *copy = php_stream_context_alloc();
     zval_ptr_dtor(&copy->options);
     /* Scripts may only change what is not shared, and separate it first. */
     ZVAL_COPY(&copy->options, &context->options);
-    if (context->notifier != NULL) {
-        php_stream_notifier *notifier = php_stream_notification_alloc();
-        *notifier = *context->notifier;
-        /* The context receives it only once it is complete: freeing an incomplete copy would free what belongs to the
-         * original. */
-        SHIM_COPY_NOTIFIED(notifier, context->notifier);
-        copy->notifier = notifier;
-    }
+    copy->notifier = shim_notifier_copy(context->notifier);
     return copy;
 }
 

@@ -25,5 +25,7 @@ void shim_streams_reset(void);
 void shim_keep_open(php_stream *stream);
 /* A context with the same options and the same notifier: changes of one do not affect the other. */
 php_stream_context *shim_context_copy(const php_stream_context *context);
+/* A notifier that calls the same callback; NULL for NULL. */
+php_stream_notifier *shim_notifier_copy(const php_stream_notifier *notifier);
 
 #endif

@@ -1,0 +1,184 @@
+//! Two servers that differ in the plugin `apm` alone, and what a program does on both.
+//!
+//! A program is a file of PHP with a function `cases()`, which returns closures by name. What a case returns or throws,
+//! prints and reports has to be the same on both; the spans of the server with the plugin are what a test looks at.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use svc_core::sync::counter::Counter;
+
+use crate::backend::Backend;
+use crate::databases::{Database, PASSWORD, USER};
+use crate::spans::{ExportedSpan, Spans};
+use crate::support::Svc;
+
+/// What every program can use.
+const WHAT: &str = include_str!("../php/apm_what.php");
+
+/// Classic mode, and worker mode with hooks.
+pub(crate) const MODES: [bool; 2] = [false, true];
+
+/// Two servers that differ in the plugin alone.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) spans: Spans,
+    pub(crate) with: Svc,
+    pub(crate) without: Svc,
+    asked: Counter,
+}
+
+impl Pair {
+    pub(crate) fn start(
+        program: &str,
+        constants: &Value,
+        settings: &[(&str, &str)],
+        is_worker: bool,
+    ) -> Self {
+        Self::start_with(program, constants, settings, is_worker, &[])
+    }
+
+    pub(crate) fn start_with(
+        program: &str,
+        constants: &Value,
+        settings: &[(&str, &str)],
+        is_worker: bool,
+        directives: &[&str],
+    ) -> Self {
+        let define = format!("<?php foreach (json_decode('{constants}', true) as $n => $v) define($n, $v);");
+        let load = "require __DIR__ . '/what.php'; require __DIR__ . '/cases.php';";
+        let run = "echo json_encode(cases()[$_GET['case']](), JSON_THROW_ON_ERROR | JSON_INVALID_UTF8_SUBSTITUTE | JSON_PARTIAL_OUTPUT_ON_ERROR);";
+        let index = if is_worker {
+            format!("{define} {load} Svc\\Worker::serve(function () {{ {run} }});")
+        } else {
+            format!("{define} {load} {run}")
+        };
+        let files = [("index.php", index.as_str()), ("what.php", WHAT), ("cases.php", program)];
+        let worker = [
+            ("WORKER_MODE_ENABLED", "true"),
+            ("ENTRY_FILE", "index.php"),
+            ("PHP_WORKERS", "1"),
+            ("RUNTIME_HOOKS", "all"),
+        ];
+        let settings = if is_worker { [&worker[..], settings].concat() } else { settings.to_vec() };
+        let spans = Spans::collect();
+        // Whatever the machine is doing besides, nothing is slow unless a test says what that is.
+        let own = [("PLUGIN_APM_SLOW_QUERY_MS", "3600000"), ("PLUGINS", "apm")];
+        let with = spans.svc_with(&files, &[&own[..], &settings[..]].concat(), directives);
+        let without = spans.svc_with(&files, &settings, directives);
+        Self { spans, with, without, asked: Counter::new() }
+    }
+
+    /// Runs a case on both; returns the request's span and those of its calls.
+    #[track_caller]
+    pub(crate) fn same(&self, case: &str) -> Calls {
+        self.asked.incr();
+        let query = format!("case={case}&n={}", self.asked.value());
+        let target = format!("/?{query}");
+        let seen = |svc: &Svc| {
+            let response = svc.get(&target);
+            (response.status, String::from_utf8_lossy(&response.body).into_owned())
+        };
+        let plain = seen(&self.without);
+        let other = self.spans.request(&query);
+        let observed = seen(&self.with);
+        assert!(observed == plain, "{case}: {}", difference(&observed, &plain));
+        assert!(!plain.1.is_empty() || plain.0 >= 500, "{case}");
+        let request = self.spans.find("the second request", |span| {
+            span.is_server() && span.says("url.query") == query && span.trace() != other.trace()
+        });
+        assert!(self.calls_of(&other).is_empty(), "{case}");
+        Calls { calls: self.calls_of(&request), answer: plain.1, request }
+    }
+
+    /// The calls of a request, in the order in which they ended.
+    #[track_caller]
+    pub(crate) fn calls_of(&self, request: &ExportedSpan) -> Vec<ExportedSpan> {
+        self.spans.beside(request, "PHP run");
+        let all = self.spans.all().into_iter();
+        all.filter(|span| span.trace() == request.trace() && span.kind() == 3).collect()
+    }
+}
+
+/// Where two answers part.
+fn difference(one: &(u16, String), other: &(u16, String)) -> String {
+    let bytes = one.1.bytes().zip(other.1.bytes());
+    let at = bytes.take_while(|(one, other)| one == other).count();
+    let part = |(status, text): &(u16, String)| {
+        let text = text.as_bytes();
+        let (from, to) = (at.saturating_sub(200).min(text.len()), (at + 300).min(text.len()));
+        format!("{status} …{}…", String::from_utf8_lossy(&text[from..to]))
+    };
+    format!("with the plugin\n{}\nwithout\n{}", part(one), part(other))
+}
+
+/// What became of a case.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    pub(crate) request: ExportedSpan,
+    pub(crate) calls: Vec<ExportedSpan>,
+    /// What both servers have answered.
+    pub(crate) answer: String,
+}
+
+impl Calls {
+    #[track_caller]
+    pub(crate) fn named(&self, name: &str) -> &ExportedSpan {
+        let names: Vec<_> = self.calls.iter().map(ExportedSpan::name).collect();
+        self.calls.iter().find(|span| span.name() == name).unwrap_or_else(|| panic!("no {name} in {names:?}"))
+    }
+
+    pub(crate) fn count(&self, name: &str) -> usize {
+        self.calls.iter().filter(|span| span.name() == name).count()
+    }
+
+    /// The calls of an URL that ends in this way.
+    pub(crate) fn to(&self, path: &str) -> Vec<&ExportedSpan> {
+        let is_meant =
+            |span: &&ExportedSpan| span.says("url.full").as_str().is_some_and(|url| url.ends_with(path));
+        self.calls.iter().filter(is_meant).collect()
+    }
+
+    /// How many requests with this path were sent; each carries the span of a call of its own. A handle that leaves a multi
+    /// handle before anything was sent is a call without a request.
+    #[track_caller]
+    pub(crate) fn carried(&self, backend: &Backend, path: &str) -> usize {
+        let trace = self.request.trace();
+        let mut calls: Vec<_> =
+            self.to(path).iter().map(|span| format!("00-{trace}-{}-01", span.id())).collect();
+        let requests = backend.requests();
+        let ours =
+            requests.iter().filter(|request| request.lines().next().unwrap().contains(&format!("{path} ")));
+        let lines = ours.flat_map(|request| request.lines());
+        let fields = lines.filter_map(|line| line.strip_prefix("traceparent: "));
+        let mut sent: Vec<_> = fields.filter(|field| field.contains(trace)).collect();
+        calls.retain(|call| sent.contains(&call.as_str()));
+        calls.sort_unstable();
+        sent.sort_unstable();
+        assert_eq!(sent, calls, "{path}");
+        sent.len()
+    }
+
+    /// Nothing that is told contains this.
+    #[track_caller]
+    pub(crate) fn keeps(&self, secret: &str) {
+        for span in &self.calls {
+            let told = format!("{} {:?} {:?}", span.name(), span.attributes(), span.status());
+            assert!(!told.contains(secret), "{told}");
+        }
+    }
+}
+
+/// A span has these attributes and no others.
+#[track_caller]
+pub(crate) fn says(span: &ExportedSpan, expected: &Value) {
+    let expected: BTreeMap<String, Value> =
+        expected.as_object().unwrap().iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+    assert_eq!(span.attributes(), expected);
+}
+
+/// The constants of a program that uses this database.
+pub(crate) fn constants_of(database: &Database) -> Value {
+    let dsn = database.dsn_on(database.address().port());
+    json!({"DSN": dsn, "USER": USER, "PASSWORD": PASSWORD, "NAME": database.name(), "PORT": database.address().port()})
+}
